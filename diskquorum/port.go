@@ -1,0 +1,47 @@
+package diskquorum
+
+import (
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// OpKind is the kind of an I/O.
+type OpKind uint8
+
+const (
+	OpRead OpKind = iota + 1
+	OpWrite
+)
+
+// Op is one I/O that the arbiter wants done on the LUN. The engine runs at most one at
+// a time and never drops, repeats or cancels one: an I/O that takes too long is
+// unknown until it completes.
+type Op struct {
+	ID     uint64 // echoed in the completion
+	Kind   OpKind
+	Offset int64  // bytes, a multiple of BlockSize
+	Length int    // OpRead: bytes, a multiple of BlockSize
+	Data   []byte // OpWrite: whole blocks; the engine copies it before Submit returns
+}
+
+// Completion is the end of an Op.
+type Completion struct {
+	ID      uint64
+	Kind    OpKind
+	Started boottime.Instant // before the I/O was handed to the kernel
+	Ended   boottime.Instant // after the kernel returned
+	Err     error            // a failed read says nothing about the LUN, a failed write may still land
+	Data    []byte           // OpRead: owned by the receiver until the next Submit
+}
+
+// Device is a LUN as the tools and the engine use it: aligned, uncached, synchronous.
+// A call blocks for as long as the kernel does; there is no deadline and no cancellation.
+// Implementations: rawdev.Device (O_DIRECT) and diskquorumtest.MemDevice.
+type Device interface {
+	// ReadAt fills p from offset off; len(p) and off are multiples of BlockSize. p need not be aligned in memory.
+	ReadAt(p []byte, off int64) (int, error)
+	// WriteAt returns after the data is durable on the device.
+	WriteAt(p []byte, off int64) (int, error)
+	// Size is the usable size in bytes.
+	Size() int64
+	Close() error
+}

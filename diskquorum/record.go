@@ -1,0 +1,76 @@
+package diskquorum
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Token is netgossip.Token: what a grant names.
+type Token = netgossip.Token
+
+// Superblock describes a formatted LUN. `fencectl lun init` is its only writer.
+type Superblock struct {
+	Version   uint16
+	ID        [16]byte // random, new with each init: tells a re-formatted LUN from the old one
+	Cluster   string   // at most 64 bytes
+	NodeGroup string   // at most 64 bytes
+	Slots     int      // 2..MaxSlots
+	Created   int64    // Unix seconds, for people only
+}
+
+// SlotState is the life of a slot.
+type SlotState uint8
+
+const (
+	SlotFree     SlotState = iota // never written (all zero) or given back
+	SlotClaiming                  // its owner watches for a rival before it relies on it
+	SlotActive
+	SlotStopped // planned stop: the owner disarmed its watchdog and is away on purpose
+)
+
+// Slot is the record of one node: identity, liveness, its statement and its part of the
+// tie-break lease. Every write of a slot carries all of it (lease.md B1).
+type Slot struct {
+	Index    int
+	State    SlotState
+	Sequence uint64 // +1 with each write; which copy it goes to is Sequence%2
+	NodeName string // at most 253 bytes
+	NodeUID  string // at most 64 bytes
+	Process  uint64 // random per agent start: tells two agents of one name and boot apart
+
+	RosterIndex int // position of the owner in its roster, which the statement's sets refer to
+	RosterSize  int
+	Statement   netgossip.Statement
+
+	HeartbeatInterval time.Duration // the owner's, milliseconds on disk
+	WallTime          int64         // Unix milliseconds, for people only; never compared
+
+	Ballot Ballot
+}
+
+// Ballot is a node's part of the numbered log of decisions (Gafni & Lamport, Disk Paxos,
+// 2002): the dblock {mbal, bal, inp} of the instance it is in, and the latest decision
+// it knows.
+type Ballot struct {
+	Instance        uint64 // the instance MBal, Bal and Value belong to; 0: none entered yet
+	MBal            uint64
+	Bal             uint64 // 0: no value accepted in this instance
+	Value           *Grant
+	DecidedInstance uint64 // 0: no decision known
+	Decided         *Grant
+}
+
+// Grant is the only kind of value the log decides: these tokens, and nobody else, may
+// feed in an equal split. It is immutable.
+type Grant struct {
+	RosterEpoch  uint64
+	RosterDigest uint64
+	Holders      []Holder // ascending by slot
+}
+
+// Holder is one granted token.
+type Holder struct {
+	Slot  uint8
+	Token Token
+}

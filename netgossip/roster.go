@@ -1,0 +1,83 @@
+package netgossip
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+)
+
+// MaxNodes bounds a roster; views are bitmaps of this size.
+const MaxNodes = 1024
+
+// Member is one expected node: its name and its address on each SystemNetwork.
+type Member struct {
+	Name      string
+	Addresses map[string]string // network name -> IP
+}
+
+// Roster is the list of expected members, sorted by name. It is immutable; the
+// position of a member in it is the member's index in every [Set].
+type Roster struct {
+	Epoch   uint64 // raised by each change of the roster's source
+	Digest  uint64 // of the sorted names: two nodes with different lists differ here
+	Members []Member
+	Self    int // index of the own node
+}
+
+// NewRoster sorts members by name and finds self among them.
+func NewRoster(epoch uint64, members []Member, self string) (*Roster, error) {
+	if len(members) == 0 {
+		return nil, errors.New("roster is empty: list at least the own node")
+	}
+	if len(members) > MaxNodes {
+		return nil, fmt.Errorf("roster has %d members, at most %d are possible", len(members), MaxNodes)
+	}
+	ms := slices.Clone(members)
+	slices.SortFunc(ms, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	h := fnv.New64a()
+	for i, m := range ms {
+		if i > 0 && ms[i-1].Name == m.Name {
+			return nil, fmt.Errorf("roster lists %q twice", m.Name)
+		}
+		fmt.Fprintf(h, "%d:%s,", len(m.Name), m.Name)
+	}
+	r := &Roster{Epoch: epoch, Digest: h.Sum64(), Members: ms}
+	i, ok := r.Index(self)
+	if !ok {
+		return nil, fmt.Errorf("roster does not list the own node %q", self)
+	}
+	r.Self = i
+	return r, nil
+}
+
+// Size is N, the number of expected members.
+func (r *Roster) Size() int { return len(r.Members) }
+
+// Index finds a member by name.
+func (r *Roster) Index(name string) (int, bool) {
+	return slices.BinarySearchFunc(r.Members, name, func(m Member, n string) int { return cmp.Compare(m.Name, n) })
+}
+
+// Name returns the name of the member with index i.
+func (r *Roster) Name(i int) string { return r.Members[i].Name }
+
+// Names lists the members of s in roster order.
+func (r *Roster) Names(s Set) []string {
+	out := make([]string, 0, s.Len())
+	for i := range s.All() {
+		if i < len(r.Members) {
+			out = append(out, r.Members[i].Name)
+		}
+	}
+	return out
+}
+
+// Quorum is floor(N/2)+1, or the fixed size when one is configured (R50, R75).
+func (r *Roster) Quorum(fixed int) int {
+	if fixed > 0 {
+		return fixed
+	}
+	return len(r.Members)/2 + 1
+}

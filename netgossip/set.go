@@ -1,0 +1,81 @@
+package netgossip
+
+import (
+	"iter"
+	"math/bits"
+)
+
+// Set is a set of roster indices. It is a comparable value: two views are the
+// same if and only if the sets are equal with ==, and copying never allocates.
+type Set [MaxNodes / 64]uint64
+
+// SetOf builds a set from indices.
+func SetOf(indices ...int) Set {
+	var s Set
+	for _, i := range indices {
+		s.Add(i)
+	}
+	return s
+}
+
+// FullSet holds the indices 0..n-1.
+func FullSet(n int) Set {
+	var s Set
+	for i := range n {
+		s.Add(i)
+	}
+	return s
+}
+
+// Add puts i into the set.
+func (s *Set) Add(i int) { s[i/64] |= 1 << (i % 64) }
+
+// Remove takes i out of the set.
+func (s *Set) Remove(i int) { s[i/64] &^= 1 << (i % 64) }
+
+// Has reports whether i is in the set; indices outside the range never are.
+func (s Set) Has(i int) bool { return i >= 0 && i < MaxNodes && s[i/64]&(1<<(i%64)) != 0 }
+
+// Len counts the members.
+func (s Set) Len() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// IsEmpty reports whether nothing is in the set.
+func (s Set) IsEmpty() bool { return s == Set{} }
+
+// Minus returns the members of s that are not in t.
+func (s Set) Minus(t Set) Set {
+	for i := range s {
+		s[i] &^= t[i]
+	}
+	return s
+}
+
+// Intersects reports whether s and t have a common member.
+func (s Set) Intersects(t Set) bool {
+	for i := range s {
+		if s[i]&t[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// All yields the members in ascending order.
+func (s Set) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for w, word := range s {
+			for word != 0 {
+				if !yield(w*64 + bits.TrailingZeros64(word)) {
+					return
+				}
+				word &= word - 1
+			}
+		}
+	}
+}
