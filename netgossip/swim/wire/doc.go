@@ -1,0 +1,15 @@
+// Package wire is the encoding of the evidence protocol: how a probe, a reply and the
+// statement in them look as bytes (evidence.proto, generated evidence.pb.go).
+//
+// A packet is the CRC-32C of the rest, little endian, and a protobuf Packet. memberlist
+// adds no checksum to user messages and the one of UDP is weak; a flipped bit in a view
+// would be a wrong opinion about who is alive.
+//
+// [Decode] takes bytes from the network: it is strict, its work and memory are bounded
+// by [MaxSize], and it never panics. What it returns is canonical, so it encodes to an
+// equivalent packet. A packet from a newer version with fields unknown here decodes to
+// what is known here.
+//
+// The functions are pure and safe for concurrent use; errors say what was wrong with
+// the packet and are for logs.
+package wire
