@@ -1,0 +1,58 @@
+// Package lab runs a small cluster on one machine: every node a network namespace
+// of its own, every SystemNetwork a bridge, partitions that really drop packets.
+//
+//	  hub namespace: bridge "br1" (mgmt), bridge "br2" (data)
+//	   |p1n1 |p2n1      |p1n2 |p2n2      ...      nftables: table bridge lab
+//	 mgmt  data       mgmt  data                  set cut  { in-port . out-port }
+//	10.77.1.1  .2.1  10.77.1.2  .2.2
+//	  node n1          node n2
+//
+// # State and invariants
+//
+//   - The machine's own network namespace is never changed: all namespaces are
+//     anonymous, exist only as file descriptors and threads of this process, and
+//     are gone when it is, SIGKILL included.
+//   - A node's processes are forked by a thread that lives as long as the node, with
+//     SIGKILL as parent-death signal: no process outlives the lab.
+//   - Partitions are a set of (in-port, out-port) pairs in one table of the hub,
+//     replaced in one nftables transaction: a cut of any shape over any number of
+//     nodes and networks takes effect between two packets. Packets vanish without
+//     a trace, ARP included, as in a broken switch; only one-way cuts let ARP pass. (Rules inside the nodes would
+//     not do: a drop in the output hook makes sendto fail with EPERM, which tells
+//     the sender what a partition never tells, and N tables change at N moments.)
+//   - No program is called: netlink, nftables and namespaces are driven directly.
+//
+// # Where it runs
+//
+// [Supported] tries it out. As root it works at once. An ordinary user gets the same
+// through [Reexec], which runs the command again as root of a new user namespace;
+// only [LoopDevices] need the real root. Where neither is allowed the reason is
+// printed and callers fall back to agents inside one process (see below) or skip.
+//
+// # Clusters
+//
+// [Cluster] is what a scenario needs from a running cluster of agents, so that the
+// same scenario runs over two kinds of them:
+//
+//   - [Agents]: one fencing-agent process per node in a [Lab]. Real sockets, real
+//     partitions, unmodified binary.
+//   - agents inside one process whose SystemNetworks are loopback addresses
+//     (address: 127.0.<network>.<node>) and whose packets pass a
+//     netgossiptest.Dropper. CutNetworks and Heal then set the dropper, Start and
+//     Kill begin and cancel an agent's context, and each agent still serves its own
+//     unix socket, so Status is the same code.
+//
+// # Concurrency and blocking
+//
+// All methods may be called from any goroutine. New takes some 10 ms per node.
+// Cuts block for one netlink round trip (well under 10 ms). [Lab.Do] runs its
+// function on another goroutine in the node's namespace; goroutines that the function
+// starts are NOT there, so sockets must be opened by the function itself
+// ([Lab.Dial] and [Lab.HTTPClient] do). Close stops processes (SIGTERM, after a
+// grace SIGKILL), then releases everything in reverse order; it may be called twice.
+//
+// # Errors
+//
+// Wrong names are errors that list the right ones. An error midway in New leaves
+// nothing behind.
+package lab

@@ -1,0 +1,109 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// LoopSet is a number of loop devices over one file: to the agents n block devices
+// of n machines that share one disk.
+type LoopSet struct {
+	Paths   []string
+	devices []*os.File // held open: the kernel detaches a device with its last user
+}
+
+// loopAttempts bounds the race for a free device against other programs.
+const loopAttempts = 16
+
+// LoopDevices attaches n loop devices with the logical sector size (512 or 4096) to
+// the file, with direct I/O, so that what one device wrote the others read. It needs
+// the real root; in a user namespace, and where the kernel has no loop driver, the
+// error says so. The devices vanish when the LoopSet is closed, or this process dies,
+// and nobody else has them open.
+func LoopDevices(file string, n, sectorSize int) (_ *LoopSet, err error) {
+	if sectorSize != 512 && sectorSize != 4096 {
+		return nil, fmt.Errorf("lab: loop devices with sectors of %d bytes: possible are 512 and 4096", sectorSize)
+	}
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("lab: loop devices are not available here: %w", err)
+	}
+	defer control.Close()
+	// O_DIRECT: what this descriptor wrote or read through the page cache would not be
+	// what the device sees.
+	backing, err := os.OpenFile(file, os.O_RDWR|unix.O_DIRECT, 0)
+	if err != nil {
+		return nil, fmt.Errorf("lab: loop devices over file: %w", err)
+	}
+	defer backing.Close()
+	set := &LoopSet{}
+	defer func() {
+		if err != nil {
+			set.Close()
+		}
+	}()
+	for range n {
+		device, err := attachLoop(control, backing, sectorSize)
+		if err != nil {
+			return nil, fmt.Errorf("lab: loop device over %s: %w", file, err)
+		}
+		set.devices = append(set.devices, device)
+		set.Paths = append(set.Paths, device.Name())
+	}
+	return set, nil
+}
+
+func attachLoop(control, backing *os.File, sectorSize int) (*os.File, error) {
+	for range loopAttempts {
+		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return nil, fmt.Errorf("find a free device: %w", err)
+		}
+		device, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", number), os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		err = configureLoop(device, backing, sectorSize)
+		if err == nil {
+			return device, nil
+		}
+		device.Close()
+		if !errors.Is(err, unix.EBUSY) {
+			return nil, err
+		}
+	}
+	return nil, errors.New("every free device was taken by another program")
+}
+
+func configureLoop(device, backing *os.File, sectorSize int) error {
+	config := &unix.LoopConfig{Fd: uint32(backing.Fd()), Size: uint32(sectorSize)}
+	config.Info.Flags = unix.LO_FLAGS_DIRECT_IO | unix.LO_FLAGS_AUTOCLEAR
+	copy(config.Info.File_name[:len(config.Info.File_name)-1], backing.Name())
+	if err := unix.IoctlLoopConfigure(int(device.Fd()), config); err != nil {
+		return fmt.Errorf("configure %s: %w", device.Name(), err)
+	}
+	// The driver drops the wish for direct I/O silently where the file's own disk has
+	// larger sectors; two devices would then have two caches.
+	status, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
+	if err != nil {
+		return fmt.Errorf("read status of %s: %w", device.Name(), err)
+	}
+	if status.Flags&unix.LO_FLAGS_DIRECT_IO == 0 {
+		return fmt.Errorf("%s with sectors of %d bytes: the file's disk does not take direct I/O of that size", device.Name(), sectorSize)
+	}
+	return nil
+}
+
+// Close detaches the devices; one that somebody still has open is detached when they
+// close it. It may be called twice.
+func (s *LoopSet) Close() error {
+	var errs []error
+	for _, device := range s.devices {
+		errs = append(errs, device.Close())
+	}
+	s.devices = nil
+	return errors.Join(errs...)
+}

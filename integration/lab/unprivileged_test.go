@@ -1,0 +1,118 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+const nobody = 65534
+
+// ordinaryMain is an ordinary user's program: it finds out what is possible, runs
+// itself again in a user namespace and there builds a lab with a process.
+func ordinaryMain() int {
+	err := func() error {
+		mode, reason := Supported(context.Background(), roleProbe)
+		fmt.Println("mode:", mode, reason)
+		if mode == UserNamespace {
+			code, err := Reexec(os.Args[1:])
+			if err == nil && code != 0 {
+				err = fmt.Errorf("exit code %d", code)
+			}
+			return err
+		}
+		if mode != Root {
+			return nil
+		}
+		return ordinaryLab()
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func ordinaryLab() error {
+	l, err := New(Config{Nodes: []string{"a", "b"}, Networks: []string{"net"}, Dir: os.Args[2]})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	p, err := l.StartProcess("a", helper(roleSleep))
+	if err != nil {
+		return err
+	}
+	if _, err := l.Cut([]string{"a"}); err != nil {
+		return err
+	}
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	fmt.Println("lab worked, reexec again:", second(Reexec(nil)))
+	return nil
+}
+
+// TestUnprivileged takes the way of an ordinary user. As root it becomes nobody first,
+// from a copy of the binary that nobody may read.
+func TestUnprivileged(t *testing.T) {
+	if InUserNamespace() {
+		t.Skip("all tests already run in a user namespace")
+	}
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "lab.test")
+	copyFile(t, "/proc/self/exe", binary)
+	work := filepath.Join(dir, "work")
+	if err := os.Mkdir(work, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(work, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, roleOrdinary, work)
+	cmd.Dir = work
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if bytes.HasPrefix(out, []byte("mode: none")) {
+		t.Skip("ordinary users may not create namespaces here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(out, []byte("lab worked")) {
+		t.Error("the lab in the user namespace did not work")
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
