@@ -1,0 +1,285 @@
+package netgossip
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// MergerConfig fixes what a Merger judges by.
+type MergerConfig struct {
+	Roster   *Roster
+	Networks int // number of SystemNetworks
+	Policy   Policy
+	MaxAge   time.Duration // D_max: evidence of this age or more counts for nothing
+}
+
+// Merger merges the networks' reports into one view. It is not safe for concurrent use.
+type Merger struct {
+	roster *Roster
+	maxAge time.Duration
+	needed int
+	up     []bool // per network: carrier and address are there
+	links  []link // [network*N + peer]
+	peers  []peer // [peer]
+
+	expiry []boottime.Instant // scratch of Evaluate
+}
+
+// link is what is known of one peer on one network.
+type link struct {
+	anchor boottime.Instant // start of the latest own probe that was answered
+	lostAt boottime.Instant // when memberlist declared it dead; evidence from before is void
+	alive  bool             // memberlist's opinion, for display
+}
+
+type peer struct {
+	statement *Statement // the latest by anchor
+	anchor    boottime.Instant
+	sighted   boottime.Instant // any packet at all, one way
+	mutual    bool             // the statement says that it sees us and has our roster
+}
+
+// View is one evaluation of a Merger: who is reachable, and until when that may be
+// believed without new evidence. It is a value and holds no reference to the Merger.
+type View struct {
+	Seen    Set // peers with fresh evidence on enough networks, without self
+	Counted Set // seen, seeing us and with our roster; plus self
+	// QuorumUntil is the instant at which the counted set falls below the asked quorum
+	// if no further evidence arrives; zero when it is below already.
+	QuorumUntil boottime.Instant
+	// NextExpiry is the earliest instant at which Seen or Counted shrinks by itself.
+	NextExpiry boottime.Instant
+}
+
+// NewMerger starts with every network up and nobody seen.
+func NewMerger(c MergerConfig) *Merger {
+	n := c.Roster.Size()
+	m := &Merger{
+		roster: c.Roster,
+		maxAge: c.MaxAge,
+		needed: c.Policy.Needed(c.Networks),
+		up:     make([]bool, c.Networks),
+		links:  make([]link, c.Networks*n),
+		peers:  make([]peer, n),
+		expiry: make([]boottime.Instant, 0, n),
+	}
+	for i := range m.up {
+		m.up[i] = true
+	}
+	return m
+}
+
+func (m *Merger) valid(network, p int) bool {
+	return network >= 0 && network < len(m.up) && p >= 0 && p < len(m.peers) && p != m.roster.Self
+}
+
+func (m *Merger) link(network, p int) *link { return &m.links[network*len(m.peers)+p] }
+
+// MemberChanged takes memberlist's opinion. A death voids the evidence from before
+// it, so that a crash is believed as soon as SWIM knows it; evidence from after it
+// stands, so that a false accusation does not cost a peer that we reach ourselves.
+func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) {
+	if !m.valid(network, p) {
+		return
+	}
+	l := m.link(network, p)
+	l.alive = alive
+	if !alive {
+		l.lostAt = at
+	}
+}
+
+// LinkChanged takes carrier and address changes of the own side of a network: while
+// it is down nothing is reachable there, whatever the age of the evidence, and what
+// was heard before it went down does not come back with it.
+func (m *Merger) LinkChanged(network int, up bool) {
+	if network < 0 || network >= len(m.up) || m.up[network] == up {
+		return
+	}
+	m.up[network] = up
+	if up {
+		for p := range m.peers {
+			m.link(network, p).anchor = 0
+		}
+	}
+}
+
+// Heard notes a sign of life that proves one direction only.
+func (m *Merger) Heard(network, p int, at boottime.Instant) {
+	if m.valid(network, p) && m.peers[p].sighted < at {
+		m.peers[p].sighted = at
+	}
+}
+
+// Answered takes two-way evidence. An answer older than one already known changes nothing.
+func (m *Merger) Answered(a Answer) {
+	if !m.valid(a.Network, a.Peer) || a.Statement == nil {
+		return
+	}
+	if l := m.link(a.Network, a.Peer); l.anchor < a.SentAt {
+		l.anchor = a.SentAt
+	}
+	p := &m.peers[a.Peer]
+	if p.sighted < a.SentAt {
+		p.sighted = a.SentAt
+	}
+	if p.statement != nil && a.SentAt < p.anchor {
+		return
+	}
+	p.statement, p.anchor = a.Statement, a.SentAt
+	p.mutual = a.Statement.Seen.Has(m.roster.Self) && m.sameRoster(a.Statement)
+}
+
+func (m *Merger) sameRoster(s *Statement) bool {
+	return s.RosterDigest == m.roster.Digest && s.RosterEpoch == m.roster.Epoch
+}
+
+// Statement returns the peer's latest statement and the instant it is proven for, or nil.
+func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
+	return m.peers[p].statement, m.peers[p].anchor
+}
+
+// Sighted returns the latest sign of life of a peer, in whatever direction.
+func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
+
+// LinkState says how a peer stands on one network: memberlist's opinion, the anchor of
+// the latest evidence, and whether the two together make it reachable there now.
+func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, anchor boottime.Instant, reachable bool) {
+	l := m.link(network, p)
+	return l.alive, l.anchor, m.linkExpiry(network, p) > now
+}
+
+// NetworkUp reports whether the own side of a network has carrier and address.
+func (m *Merger) NetworkUp(network int) bool { return m.up[network] }
+
+// linkExpiry is the instant at which the peer ceases to be reachable on the network.
+func (m *Merger) linkExpiry(network, p int) boottime.Instant {
+	l := m.link(network, p)
+	if !m.up[network] || l.anchor == 0 || l.anchor <= l.lostAt {
+		return 0
+	}
+	return l.anchor.Add(m.maxAge)
+}
+
+// peerExpiry is the instant at which the peer ceases to be seen: the needed-th latest
+// of its expiries on the networks. Counting instead of sorting keeps it free of
+// allocations, and there are only a handful of networks.
+func (m *Merger) peerExpiry(p int) boottime.Instant {
+	if m.needed == 1 {
+		var latest boottime.Instant
+		for n := range m.up {
+			latest = max(latest, m.linkExpiry(n, p))
+		}
+		return latest
+	}
+	var kth boottime.Instant
+	for n := range m.up {
+		e := m.linkExpiry(n, p)
+		if e <= kth {
+			continue
+		}
+		atLeast := 0
+		for o := range m.up {
+			if m.linkExpiry(o, p) >= e {
+				atLeast++
+			}
+		}
+		if atLeast >= m.needed {
+			kth = e
+		}
+	}
+	return kth
+}
+
+// Evaluate computes the view at now for the given quorum. It does not allocate.
+func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
+	v := View{NextExpiry: boottime.Never}
+	v.Counted.Add(m.roster.Self)
+	m.expiry = m.expiry[:0]
+	for p := range m.peers {
+		if p == m.roster.Self {
+			continue
+		}
+		e := m.peerExpiry(p)
+		if e <= now {
+			continue
+		}
+		v.Seen.Add(p)
+		v.NextExpiry = min(v.NextExpiry, e)
+		// The statement must be as fresh as the evidence: its anchor is never older than
+		// the needed-th link's, because every answer carries one.
+		if st := &m.peers[p]; st.mutual && st.anchor.Add(m.maxAge) > now {
+			v.Counted.Add(p)
+			m.expiry = append(m.expiry, e)
+		}
+	}
+	others := quorum - 1 // self needs no evidence
+	switch {
+	case others > len(m.expiry):
+	case others <= 0:
+		v.QuorumUntil = now.Add(m.maxAge)
+	default:
+		v.QuorumUntil = kthLatest(m.expiry, others)
+	}
+	return v
+}
+
+// kthLatest returns the k-th largest element (k from 1). It reorders s.
+func kthLatest(s []boottime.Instant, k int) boottime.Instant {
+	lo, hi, want := 0, len(s)-1, len(s)-k
+	for lo < hi {
+		// Median of three keeps already sorted evidence, the usual case, linear.
+		mid := lo + (hi-lo)/2
+		pivot := max(min(s[lo], s[mid]), min(max(s[lo], s[mid]), s[hi]))
+		i, j := lo, hi
+		for i <= j {
+			for s[i] < pivot {
+				i++
+			}
+			for s[j] > pivot {
+				j--
+			}
+			if i <= j {
+				s[i], s[j] = s[j], s[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case want <= j:
+			hi = j
+		case want >= i:
+			lo = i
+		default:
+			return s[want]
+		}
+	}
+	return s[want]
+}
+
+// Outcome is how the counted set stands against the roster.
+type Outcome uint8
+
+const (
+	Minority Outcome = iota + 1
+	EqualSplit
+	Majority
+)
+
+func (o Outcome) String() string {
+	return [...]string{"invalid", "minority", "equal-split", "majority"}[o]
+}
+
+// TallyOf compares a counted set with N and the quorum. An equal split is exactly half
+// of an even roster, and only where half is not already a quorum.
+func TallyOf(counted Set, size, quorum int) Outcome {
+	switch n := counted.Len(); {
+	case n >= quorum:
+		return Majority
+	case 2*n == size:
+		return EqualSplit
+	default:
+		return Minority
+	}
+}
