@@ -1,0 +1,154 @@
+package diskquorum
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// The superblock, in sector 0 of blocks 0 and 1; sectors 1..7 carry only their trailers.
+// The checksum is seeded with a zero LUN id, because the id is what is being read.
+//
+//	  0   8  magic "FENCELUN"
+//	  8   2  format version
+//	 10   2  minor version: 0; a reader ignores what a greater one adds in reserved fields
+//	 12   4  block size: 4096
+//	 16  16  LUN id, random; its first 8 bytes are the sequence in the trailers
+//	 32   2  slots
+//	 34   1  length of the cluster name
+//	 35   1  length of the node group name
+//	 36   4  reserved
+//	 40   8  created, Unix seconds
+//	 48  64  cluster name, zero padded
+//	112  64  node group name, zero padded
+//	176 320  reserved
+const (
+	superblockMagic = "FENCELUN"
+	minorVersion    = 0
+
+	sbVersion    = 8
+	sbMinor      = 10
+	sbBlockSize  = 12
+	sbID         = 16
+	sbSlots      = 32
+	sbClusterLen = 34
+	sbGroupLen   = 35
+	sbCreated    = 40
+	sbCluster    = 48
+	sbGroup      = 112
+
+	// MaxNameBytes bounds the names of cluster and node group in the superblock.
+	MaxNameBytes = 64
+)
+
+var (
+	// ErrNoSuperblock says that the block is not a fencing-agent superblock at all.
+	ErrNoSuperblock = errors.New("no fencing-agent superblock")
+	// ErrSuperblocksDiffer says that the two copies describe two LUNs: an init was
+	// interrupted, or two ran at once. Nobody may guess which one the others believe.
+	ErrSuperblocksDiffer = errors.New("the two superblock copies differ; run `fencectl lun init --force` again")
+)
+
+// Validate reports what keeps the superblock from being written.
+func (sb *Superblock) Validate() error {
+	switch {
+	case sb.Slots < 2 || sb.Slots > MaxSlots:
+		return fmt.Errorf("slots: %d is out of range, 2 to %d are possible", sb.Slots, MaxSlots)
+	case len(sb.Cluster) == 0 || len(sb.Cluster) > MaxNameBytes:
+		return fmt.Errorf("cluster name: %d bytes, 1 to %d are possible", len(sb.Cluster), MaxNameBytes)
+	case len(sb.NodeGroup) == 0 || len(sb.NodeGroup) > MaxNameBytes:
+		return fmt.Errorf("node group name: %d bytes, 1 to %d are possible", len(sb.NodeGroup), MaxNameBytes)
+	case sb.ID == [16]byte{}:
+		return errors.New("id: is zero")
+	}
+	return nil
+}
+
+// EncodeSuperblock writes copy 0 or 1 of the superblock into dst, which holds BlockSize
+// bytes. sb.Version is not read: the block is of FormatVersion.
+func EncodeSuperblock(dst []byte, sb *Superblock, which int) error {
+	if err := sb.Validate(); err != nil {
+		return fmt.Errorf("encode superblock: %w", err)
+	}
+	if len(dst) != BlockSize || which < 0 || which >= superblockBlocks {
+		return fmt.Errorf("encode superblock: copy %d into %d bytes", which, len(dst))
+	}
+	clear(dst)
+	le := binary.LittleEndian
+	copy(dst, superblockMagic)
+	le.PutUint16(dst[sbVersion:], FormatVersion)
+	le.PutUint16(dst[sbMinor:], minorVersion)
+	le.PutUint32(dst[sbBlockSize:], BlockSize)
+	copy(dst[sbID:], sb.ID[:])
+	le.PutUint16(dst[sbSlots:], uint16(sb.Slots))
+	dst[sbClusterLen], dst[sbGroupLen] = byte(len(sb.Cluster)), byte(len(sb.NodeGroup))
+	le.PutUint64(dst[sbCreated:], uint64(sb.Created))
+	copy(dst[sbCluster:], sb.Cluster)
+	copy(dst[sbGroup:], sb.NodeGroup)
+	seal(dst, kindSuperblock, [16]byte{}, uint64(which), le.Uint64(sb.ID[:]))
+	return nil
+}
+
+// DecodeSuperblock reads copy 0 or 1 of the superblock. The error wraps ErrBlank,
+// ErrNoSuperblock, ErrTorn, ErrCorrupt or ErrVersion.
+func DecodeSuperblock(src []byte, which int) (Superblock, error) {
+	var sb Superblock
+	sequence, err := unseal(src, kindSuperblock, [16]byte{}, uint64(which))
+	if err != nil {
+		if errors.Is(err, ErrCorrupt) && !HasSuperblockMagic(src) {
+			err = ErrNoSuperblock
+		}
+		return sb, fmt.Errorf("superblock copy %d: %w", which, err)
+	}
+	le := binary.LittleEndian
+	if !HasSuperblockMagic(src) {
+		return sb, fmt.Errorf("superblock copy %d: %w", which, ErrNoSuperblock)
+	}
+	sb.Version = le.Uint16(src[sbVersion:])
+	if sb.Version != FormatVersion {
+		return Superblock{}, fmt.Errorf("superblock copy %d: %w: %d, this program knows %d", which, ErrVersion, sb.Version, FormatVersion)
+	}
+	copy(sb.ID[:], src[sbID:])
+	sb.Slots = int(le.Uint16(src[sbSlots:]))
+	sb.Created = int64(le.Uint64(src[sbCreated:]))
+	cluster, group := int(src[sbClusterLen]), int(src[sbGroupLen])
+	if cluster > MaxNameBytes || group > MaxNameBytes {
+		return Superblock{}, fmt.Errorf("superblock copy %d: %w: name lengths %d and %d", which, ErrCorrupt, cluster, group)
+	}
+	sb.Cluster = string(src[sbCluster : sbCluster+cluster])
+	sb.NodeGroup = string(src[sbGroup : sbGroup+group])
+	if size := le.Uint32(src[sbBlockSize:]); size != BlockSize {
+		return Superblock{}, fmt.Errorf("superblock copy %d: %w: block size %d", which, ErrCorrupt, size)
+	}
+	if err := sb.Validate(); err != nil {
+		return Superblock{}, fmt.Errorf("superblock copy %d: %w: %w", which, ErrCorrupt, err)
+	}
+	if sequence != le.Uint64(sb.ID[:]) {
+		return Superblock{}, fmt.Errorf("superblock copy %d: %w: sequence and id disagree", which, ErrCorrupt)
+	}
+	return sb, nil
+}
+
+// HasSuperblockMagic reports whether a block begins like a superblock, valid or not.
+func HasSuperblockMagic(block []byte) bool {
+	return len(block) >= len(superblockMagic) && string(block[:len(superblockMagic)]) == superblockMagic
+}
+
+// ReadSuperblock decodes the two copies at the start of data and returns the one that
+// both agree on, or the only readable one.
+func ReadSuperblock(data []byte) (Superblock, error) {
+	if len(data) < superblockBlocks*BlockSize {
+		return Superblock{}, fmt.Errorf("%w: %d bytes are no LUN", ErrNoSuperblock, len(data))
+	}
+	a, errA := DecodeSuperblock(data[:BlockSize], 0)
+	b, errB := DecodeSuperblock(data[BlockSize:superblockBlocks*BlockSize], 1)
+	switch {
+	case errA == nil && errB == nil && a != b:
+		return Superblock{}, ErrSuperblocksDiffer
+	case errA == nil:
+		return a, nil
+	case errB == nil:
+		return b, nil
+	}
+	return Superblock{}, errA
+}

@@ -1,0 +1,137 @@
+package diskquorum
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestSuperblockRoundTrip(t *testing.T) {
+	longest := sampleSuperblock()
+	longest.Cluster, longest.NodeGroup, longest.Slots = strings.Repeat("c", MaxNameBytes), strings.Repeat("g", MaxNameBytes), MaxSlots
+	for _, sb := range []Superblock{sampleSuperblock(), longest} {
+		for which := range superblockBlocks {
+			got, err := DecodeSuperblock(encodeSuperblock(t, &sb, which), which)
+			if err != nil || got != sb {
+				t.Errorf("copy %d: got %+v, %v", which, got, err)
+			}
+		}
+	}
+}
+
+func TestSuperblockRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(*Superblock){
+		"one slot":       func(sb *Superblock) { sb.Slots = 1 },
+		"too many slots": func(sb *Superblock) { sb.Slots = MaxSlots + 1 },
+		"no cluster":     func(sb *Superblock) { sb.Cluster = "" },
+		"long cluster":   func(sb *Superblock) { sb.Cluster = strings.Repeat("c", MaxNameBytes+1) },
+		"no group":       func(sb *Superblock) { sb.NodeGroup = "" },
+		"long group":     func(sb *Superblock) { sb.NodeGroup = strings.Repeat("c", MaxNameBytes+1) },
+		"no id":          func(sb *Superblock) { sb.ID = [16]byte{} },
+	} {
+		sb := sampleSuperblock()
+		spoil(&sb)
+		if err := EncodeSuperblock(make([]byte, BlockSize), &sb, 0); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	sb := sampleSuperblock()
+	if EncodeSuperblock(make([]byte, 512), &sb, 0) == nil || EncodeSuperblock(make([]byte, BlockSize), &sb, 2) == nil {
+		t.Error("a wrong buffer or copy was accepted")
+	}
+}
+
+func TestDecodeSuperblockErrors(t *testing.T) {
+	sb := sampleSuperblock()
+	good := encodeSuperblock(t, &sb, 0)
+	resealed := func(offset int, b ...byte) []byte {
+		c := bytes.Clone(good)
+		copy(c[offset:], b)
+		seal(c, kindSuperblock, [16]byte{}, 0, binary.LittleEndian.Uint64(sb.ID[:]))
+		return c
+	}
+	other := sampleSuperblock()
+	other.ID[0] ^= 0xFF
+	torn := bytes.Clone(good)
+	copy(torn[SectorSize:], encodeSuperblock(t, &other, 0)[SectorSize:])
+	for _, c := range []struct {
+		name  string
+		block []byte
+		want  error
+	}{
+		{"blank", make([]byte, BlockSize), ErrBlank},
+		{"garbage", bytes.Repeat([]byte("garbage!"), BlockSize/8), ErrNoSuperblock},
+		{"empty", nil, ErrNoSuperblock},
+		{"truncated", good[:2048], ErrCorrupt},
+		{"copy B in place of A", encodeSuperblock(t, &sb, 1), ErrCorrupt},
+		{"torn", torn, ErrTorn},
+		{"newer version", resealed(sbVersion, 2), ErrVersion},
+		{"magic", resealed(0, 'X'), ErrNoSuperblock},
+		{"block size", resealed(sbBlockSize, 0, 2), ErrCorrupt},
+		{"slots", resealed(sbSlots, 0, 1), ErrCorrupt},
+		{"cluster length", resealed(sbClusterLen, 65), ErrCorrupt},
+		{"group length", resealed(sbGroupLen, 0), ErrCorrupt},
+		{"id without sequence", resealed(sbID, 0), ErrCorrupt},
+	} {
+		if _, err := DecodeSuperblock(c.block, 0); !errors.Is(err, c.want) {
+			t.Errorf("%s: error %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestReadSuperblock(t *testing.T) {
+	sb := sampleSuperblock()
+	other := sampleSuperblock()
+	other.ID[3]++
+	a, b, blank := encodeSuperblock(t, &sb, 0), encodeSuperblock(t, &sb, 1), make([]byte, BlockSize)
+	for _, c := range []struct {
+		name string
+		a, b []byte
+		want error
+	}{
+		{"both", a, b, nil},
+		{"A only", a, blank, nil},
+		{"B only", blank, b, nil},
+		{"none", blank, blank, ErrBlank},
+		{"two LUNs", a, encodeSuperblock(t, &other, 1), ErrSuperblocksDiffer},
+	} {
+		got, err := ReadSuperblock(append(bytes.Clone(c.a), c.b...))
+		if !errors.Is(err, c.want) || (err == nil && got != sb) {
+			t.Errorf("%s: got %+v, %v", c.name, got, err)
+		}
+	}
+	if _, err := ReadSuperblock(a); !errors.Is(err, ErrNoSuperblock) {
+		t.Errorf("short: %v", err)
+	}
+}
+
+func TestScratch(t *testing.T) {
+	sb := sampleSuperblock()
+	a, b := make([]byte, BlockSize), make([]byte, BlockSize)
+	if err := errors.Join(EncodeScratch(a, &sb, 1<<64-1, 7), EncodeScratch(b, &sb, 99, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if run, count, err := DecodeScratch(a, &sb); err != nil || run != 1<<64-1 || count != 7 {
+		t.Errorf("got %d, %d, %v", run, count, err)
+	}
+	if _, _, err := DecodeScratch(mix(a, b, 0b10), &sb); !errors.Is(err, ErrTorn) {
+		t.Errorf("two runs mixed: %v", err)
+	}
+	if _, _, err := DecodeScratch(make([]byte, BlockSize), &sb); !errors.Is(err, ErrBlank) {
+		t.Errorf("blank: %v", err)
+	}
+	larger := sb
+	larger.Slots++
+	if _, _, err := DecodeScratch(a, &larger); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("scratch of another size: %v", err)
+	}
+	a[100] ^= 1
+	if _, _, err := DecodeScratch(a, &sb); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("flipped: %v", err)
+	}
+	if EncodeScratch(a[:100], &sb, 1, 1) == nil {
+		t.Error("a short buffer was accepted")
+	}
+}
