@@ -20,6 +20,7 @@ const (
 	roleOwner    = "lab-owner"    // builds a lab with processes, prints their ids, stays
 	roleSleep    = "lab-sleep"    // says hello and waits for a signal
 	roleOrdinary = "lab-ordinary" // what an ordinary user's program does
+	roleAgent    = "--config"     // stands in for the agent's binary
 )
 
 func TestMain(m *testing.M) {
@@ -36,6 +37,8 @@ func TestMain(m *testing.M) {
 		os.Exit(sleepMain())
 	case roleOrdinary:
 		os.Exit(ordinaryMain())
+	case roleAgent:
+		os.Exit(agentMain(os.Args[2]))
 	}
 	// As an ordinary user, all tests run inside a user namespace of their own.
 	if mode, _ := Supported(context.Background(), roleProbe); mode == UserNamespace {

@@ -1,0 +1,119 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// AgentConfig is what the agents of one cluster have in common. The file of a node
+// follows from it: static members, no Kubernetes, no watchdog.
+type AgentConfig struct {
+	Dir      string // own folder for configurations, sockets and caches; short, for the sockets' sake
+	Cluster  string // default "demo"
+	Group    string // default "demo"
+	Nodes    []string
+	Networks []string
+
+	// Address is the node's address on the network.
+	Address func(node, network string) netip.Addr
+	// LUN is the path by which the node sees the shared LUN; "" or nil: there is none.
+	LUN func(node string) string
+
+	ByAddress bool   // name the own networks by address, not by interface
+	Port      int    // gossip port; 0: the agent's default
+	HTTP      string // address of the HTTP listener; "": off
+	// Override is merged over the top level of each node's file, for what a test is about.
+	Override map[string]any
+}
+
+// ConfigPath is the file of the node.
+func (c *AgentConfig) ConfigPath(node string) string { return filepath.Join(c.Dir, node+".yaml") }
+
+// SocketPath is the gRPC socket of the node.
+func (c *AgentConfig) SocketPath(node string) string { return filepath.Join(c.Dir, node+".sock") }
+
+// socketLimit is the room for a path in sockaddr_un, without the closing zero.
+const socketLimit = 107
+
+// Write writes the files of all nodes.
+func (c *AgentConfig) Write() error {
+	for _, node := range c.Nodes {
+		if path := c.SocketPath(node); len(path) > socketLimit {
+			return fmt.Errorf("lab: socket path %s has %d characters, at most %d are possible: set TMPDIR to a shorter folder",
+				path, len(path), socketLimit)
+		}
+		text, err := yaml.Marshal(c.file(node))
+		if err != nil {
+			return fmt.Errorf("lab: configuration of node %s: %w", node, err)
+		}
+		if err := os.WriteFile(c.ConfigPath(node), text, 0o644); err != nil {
+			return fmt.Errorf("lab: configuration of node %s: %w", node, err)
+		}
+	}
+	return nil
+}
+
+func (c *AgentConfig) file(node string) map[string]any {
+	file := map[string]any{
+		"cluster":        orDemo(c.Cluster),
+		"nodeName":       node,
+		"nodeGroup":      orDemo(c.Group),
+		"members":        map[string]any{"source": "static", "static": c.members(), "cacheFile": filepath.Join(c.Dir, node+".members.json")},
+		"systemNetworks": c.systemNetworks(node),
+		"reachability":   "any",
+		"quorum":         map[string]any{"tieBreakers": []string{"lun"}},
+		// No device is armed. The timeout still enters the time budget, which is what an
+		// observer measures the agents by.
+		"watchdog": map[string]any{
+			"driver": "none", "timeout": "10s", "feedInterval": "2s",
+			"disableFile": filepath.Join(c.Dir, node+".disable"),
+		},
+		"api":  map[string]any{"socket": c.SocketPath(node)},
+		"http": map[string]any{"address": c.HTTP},
+	}
+	if c.LUN != nil && c.LUN(node) != "" {
+		file["lun"] = map[string]any{"devices": []string{c.LUN(node)}}
+	}
+	for key, value := range c.Override {
+		file[key] = value
+	}
+	return file
+}
+
+func orDemo(name string) string {
+	if name == "" {
+		return "demo"
+	}
+	return name
+}
+
+func (c *AgentConfig) members() (out []map[string]any) {
+	for _, node := range c.Nodes {
+		addresses := map[string]string{}
+		for _, network := range c.Networks {
+			addresses[network] = c.Address(node, network).String()
+		}
+		out = append(out, map[string]any{"name": node, "addresses": addresses})
+	}
+	return out
+}
+
+func (c *AgentConfig) systemNetworks(node string) (out []map[string]any) {
+	for _, network := range c.Networks {
+		n := map[string]any{"name": network}
+		if c.ByAddress {
+			n["address"] = c.Address(node, network).String()
+		} else {
+			n["interface"] = network
+		}
+		if c.Port != 0 {
+			n["port"] = c.Port
+		}
+		out = append(out, n)
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+)
+
+// Agents is the Cluster of real agents: in each node of a Lab one process of the
+// agent's binary.
+type Agents struct {
+	lab    *Lab
+	cfg    AgentConfig
+	binary string
+
+	mu        sync.Mutex // guards all below
+	processes map[string]*Process
+	killed    map[string]bool // by Kill: no failure of the agent
+}
+
+var _ Cluster = (*Agents)(nil)
+
+// NewAgents writes the configurations and starts nothing. Nodes, networks and addresses
+// are the lab's. Close closes the lab too.
+func NewAgents(l *Lab, binary string, cfg AgentConfig) (*Agents, error) {
+	if _, err := os.Stat(binary); err != nil {
+		return nil, fmt.Errorf("lab: agent's program: %w", err)
+	}
+	cfg.Nodes, cfg.Networks, cfg.Address = l.Nodes(), l.Networks(), l.Address
+	if err := cfg.Write(); err != nil {
+		return nil, err
+	}
+	return &Agents{lab: l, cfg: cfg, binary: binary, processes: map[string]*Process{}, killed: map[string]bool{}}, nil
+}
+
+// Lab is the lab below, for links, losses and one-way cuts.
+func (a *Agents) Lab() *Lab { return a.lab }
+
+// Nodes lists the nodes.
+func (a *Agents) Nodes() []string { return a.lab.Nodes() }
+
+// Networks lists the networks.
+func (a *Agents) Networks() []string { return a.lab.Networks() }
+
+// Process is the agent's process on the node; nil before its first start.
+func (a *Agents) Process(node string) *Process {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.processes[node]
+}
+
+// Start starts or restarts the agent.
+func (a *Agents) Start(node string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.killed, node)
+	if p := a.processes[node]; p != nil {
+		return p.Restart()
+	}
+	cmd := exec.Command(a.binary, "--config", a.cfg.ConfigPath(node))
+	cmd.Dir = a.cfg.Dir
+	p, err := a.lab.StartProcess(node, cmd)
+	if err != nil {
+		return err
+	}
+	a.processes[node] = p
+	return nil
+}
+
+// Kill sends SIGKILL and waits for the end.
+func (a *Agents) Kill(node string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.processes[node]
+	if p == nil {
+		return fmt.Errorf("lab: kill agent on node %s: it was never started", node)
+	}
+	a.killed[node] = true
+	return p.Kill()
+}
+
+// Exited says how an agent ended that nobody killed.
+func (a *Agents) Exited(node string) error {
+	a.mu.Lock()
+	p, killed := a.processes[node], a.killed[node]
+	a.mu.Unlock()
+	if p == nil || killed {
+		return nil
+	}
+	select {
+	case <-p.Done():
+	default:
+		return nil
+	}
+	p.mu.Lock()
+	err := p.err
+	p.mu.Unlock()
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
+	return fmt.Errorf("agent on node %s ended: %w\n%s", node, err, lastLines(a.lab.LogPath(node), 5))
+}
+
+// lastLines is the end of a log for an error message, indented.
+func lastLines(path string, n int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	var out strings.Builder
+	for _, line := range lines[max(0, len(lines)-n):] {
+		fmt.Fprintf(&out, "    %s\n", line)
+	}
+	return strings.TrimRight(out.String(), "\n")
+}
+
+// CutNetworks cuts by nftables.
+func (a *Agents) CutNetworks(networks []string, groups ...[]string) error {
+	_, err := a.lab.CutNetworks(networks, groups...)
+	return err
+}
+
+// Heal ends all cuts.
+func (a *Agents) Heal() error {
+	_, err := a.lab.Heal()
+	return err
+}
+
+// Dropped counts the packets that nftables dropped.
+func (a *Agents) Dropped() (uint64, error) { return a.lab.Dropped() }
+
+// Status connects to the agent's socket.
+func (a *Agents) Status(node string) (*grpc.ClientConn, error) { return DialSocket(a.SocketPath(node)) }
+
+// SocketPath is the agent's socket, reachable from outside the node.
+func (a *Agents) SocketPath(node string) string { return a.cfg.SocketPath(node) }
+
+// Describe says that processes and partitions are real.
+func (a *Agents) Describe() string {
+	by := "root"
+	if InUserNamespace() {
+		by = "an unprivileged user namespace"
+	}
+	return "each agent is a process in its own network namespace (" + by + "); nftables drops the packets"
+}
+
+// Hints shows the ways into a node.
+func (a *Agents) Hints(node string) []string {
+	hints := []string{"tail -f " + a.lab.LogPath(node) + "   # its log"}
+	p := a.Process(node)
+	if p == nil {
+		return hints
+	}
+	enter := "nsenter --net --target "
+	if InUserNamespace() {
+		enter = "nsenter --user --preserve-credentials --net --target "
+	}
+	return append(hints, fmt.Sprintf("%s%d curl -s %s/metrics   # its metrics, from inside", enter, p.PID(), a.cfg.HTTP))
+}
+
+// Close stops the agents and takes the lab down.
+func (a *Agents) Close() error { return a.lab.Close() }
