@@ -1,0 +1,259 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+func checkNetworks(c *Config, r *report) {
+	const list = "systemNetworks"
+	if len(c.SystemNetworks) == 0 {
+		r.problem(list, "is empty", nil, "at least one network")
+	}
+	names := make(map[string]int)
+	sockets := make(map[string]int)
+	for i, n := range c.SystemNetworks {
+		at := element(list, i)
+		first, twice := names[n.Name]
+		switch {
+		case n.Name == "":
+			r.problem(at+".name", "is missing", nil, "%s", forms["network name"].allowed)
+		case twice:
+			r.problem(at+".name", "is the name of "+element(list, first)+" as well", n.Name, "a name of its own")
+		default:
+			names[n.Name] = i
+		}
+		checkPlace(r, at, n)
+		if n.Where() == "" {
+			continue
+		}
+		socket := fmt.Sprintf("%s, port %d", n.Where(), n.Port)
+		if first, twice := sockets[socket]; twice {
+			r.problem(at, "would use the socket of "+element(list, first)+" as well", socket, "another port, or another network")
+		} else {
+			sockets[socket] = i
+		}
+	}
+}
+
+// checkPlace checks that a network is bound to exactly one thing.
+func checkPlace(r *report, at string, n SystemNetwork) {
+	if !r.intact(at+".interface", at+".cidr", at+".address") {
+		return
+	}
+	var given []string
+	if n.Interface != "" {
+		given = append(given, "interface")
+	}
+	if n.CIDR.IsValid() {
+		given = append(given, "cidr")
+	}
+	if n.Address.IsValid() {
+		given = append(given, "address")
+	}
+	const allowed = "exactly one of interface, cidr and address"
+	switch {
+	case len(given) == 0:
+		r.problem(at, "does not say where the network is", nil, allowed)
+	case len(given) > 1:
+		r.problem(at, "says twice where the network is", strings.Join(given, " and "), allowed)
+	}
+}
+
+func checkMembers(c *Config, r *report) {
+	const list = "members.static"
+	ms := c.Members.Static
+	if c.Members.Source != SourceStatic {
+		if len(ms) > 0 {
+			r.problem(list, "is given although members.source is "+string(c.Members.Source), nil, "no list, or source: static")
+		}
+		return
+	}
+	switch {
+	case len(ms) == 0:
+		r.problem(list, "is empty", nil, "every node of the group, this one included")
+	case len(ms) > netgossip.MaxNodes:
+		r.problem(list, "is too long", len(ms), "at most %d members", netgossip.MaxNodes)
+	}
+	names := make(map[string]int)
+	for i, m := range ms {
+		at := element(list, i) + ".name"
+		first, twice := names[m.Name]
+		switch {
+		case m.Name == "":
+			r.problem(at, "is missing", nil, "%s", forms["node name"].allowed)
+		case twice:
+			r.problem(at, "is the name of "+element(list, first)+" as well", m.Name, "each node once")
+		default:
+			names[m.Name] = i
+		}
+		checkAddresses(c, r, i)
+	}
+	for _, n := range c.SystemNetworks {
+		checkNetworkAddresses(c, r, n)
+	}
+	if self, listed := names[c.NodeName]; listed {
+		checkOwnAddresses(c, r, self)
+	} else if len(ms) > 0 && c.NodeName != "" && r.intact("nodeName") && membersIntact(r, len(ms)) {
+		r.problem(list, "does not list this node", c.NodeName,
+			"every node of the group; add {name: %s, addresses: ...}, or set nodeName or $%s to a listed name (%s)",
+			c.NodeName, EnvNodeName, cut(strings.Join(slices.Sorted(maps.Keys(names)), ", ")))
+	}
+}
+
+// membersIntact reports whether all names could be read.
+func membersIntact(r *report, n int) bool {
+	for i := range n {
+		if !r.intact(element("members.static", i) + ".name") {
+			return false
+		}
+	}
+	return true
+}
+
+// checkAddresses checks that a member has an address on each network and on no other.
+func checkAddresses(c *Config, r *report, i int) {
+	at := element("members.static", i) + ".addresses"
+	if !r.intact("systemNetworks") {
+		return
+	}
+	var networks []string
+	for j, n := range c.SystemNetworks {
+		if !r.intact(element("systemNetworks", j) + ".name") {
+			return
+		}
+		networks = append(networks, n.Name)
+	}
+	addresses := c.Members.Static[i].Addresses
+	meant := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(addresses)) {
+		if slices.Contains(networks, name) {
+			continue
+		}
+		what := "is not a system network"
+		if near := nearest(name, networks); near != "" {
+			what, meant[near] = what+", did you mean "+near+"?", true
+		}
+		r.problem(child(at, name), what, nil, "%s", strings.Join(networks, ", "))
+	}
+	for _, name := range networks {
+		if _, ok := addresses[name]; !ok && name != "" && !meant[name] {
+			r.problem(at, "lacks the system network "+name, nil, "one address for each of %s", strings.Join(networks, ", "))
+		}
+	}
+}
+
+// checkNetworkAddresses compares the members' addresses on one network.
+func checkNetworkAddresses(c *Config, r *report, n SystemNetwork) {
+	taken := make(map[netip.Addr]int)
+	first := -1
+	for i, m := range c.Members.Static {
+		a, at := m.Addresses[n.Name], child(element("members.static", i)+".addresses", n.Name)
+		if !a.IsValid() {
+			continue
+		}
+		if j, twice := taken[a]; twice {
+			r.problem(at, "is the address of "+c.Members.Static[j].Name+" as well", a, "an address of its own for each member")
+			continue
+		}
+		taken[a] = i
+		if first < 0 {
+			first = i
+		} else if b := c.Members.Static[first].Addresses[n.Name]; a.Is4() != b.Is4() {
+			r.problem(at, "is of another family than that of "+c.Members.Static[first].Name, a, "one family on a network: all IPv4 or all IPv6")
+		}
+	}
+}
+
+// checkOwnAddresses compares where the networks are with what the list says of this node.
+func checkOwnAddresses(c *Config, r *report, self int) {
+	own := c.Members.Static[self]
+	sockets := make(map[netip.AddrPort]string)
+	for i, n := range c.SystemNetworks {
+		at, a := element("systemNetworks", i), own.Addresses[n.Name]
+		if !a.IsValid() {
+			continue
+		}
+		if n.Address.IsValid() && n.Address != a {
+			r.problem(at+".address", "is not the address that members.static gives "+own.Name, n.Address, "%s", a)
+		}
+		if n.CIDR.IsValid() && !n.CIDR.Contains(a) {
+			r.problem(at+".cidr", "does not contain the address that members.static gives "+own.Name, n.CIDR, "a network with %s", a)
+		}
+		socket := netip.AddrPortFrom(a, uint16(n.Port)) //nolint:gosec // 1..65535, or the default in its place
+		if other, twice := sockets[socket]; twice && other != n.Name {
+			r.problem(at, "would use the socket of network "+other+" as well", socket, "another port, or another address")
+		}
+		sockets[socket] = n.Name
+	}
+}
+
+func checkQuorum(c *Config, r *report) {
+	n := len(c.Members.Static)
+	if size := int(c.Quorum.Size); size > 0 && n > 0 && (size <= n/2 || size > n) {
+		r.problem("quorum.size", "does not fit the number of members", size,
+			"auto, or %d..%d: more than half of %d members", n/2+1, n, n)
+	}
+	if k := c.Reachability.AtLeast; k > len(c.SystemNetworks) && len(c.SystemNetworks) > 0 {
+		r.problem("reachability", "asks for more networks than there are", c.Reachability,
+			"any, all, or {atLeast: 1..%d}", len(c.SystemNetworks))
+	}
+	const list = "quorum.tieBreakers"
+	repeated(c.Quorum.TieBreakers, func(i, _ int) {
+		r.problem(element(list, i), "is listed twice", c.Quorum.TieBreakers[i], "each tie-breaker once")
+	})
+	if i := slices.Index(c.Quorum.TieBreakers, BreakerLUN); i >= 0 && len(c.LUN.Devices) == 0 && r.intact("lun.devices") {
+		r.problem(element(list, i), "is listed but lun.devices is empty", nil, "a device, or a list without lun")
+	}
+	if n > 0 && n%2 == 0 && len(c.TieBreakers()) == 0 && r.intact(list, "lun", "lun.devices", "kubernetes", "kubernetes.kubeconfig") {
+		r.warn(list, "has nothing that could decide: in an equal split both halves stop", nil,
+			"a LUN, or the kubernetes tie-breaker with kubernetes.kubeconfig or in a pod")
+	}
+	repeated(c.Kubernetes.DisableAnnotations, func(i, _ int) {
+		r.problem(element("kubernetes.disableAnnotations", i), "is listed twice",
+			c.Kubernetes.DisableAnnotations[i], "each annotation once")
+	})
+}
+
+func checkLUN(c *Config, r *report) {
+	const list = "lun.devices"
+	switch n := len(c.LUN.Devices); n {
+	case 0, 1, 3:
+	default:
+		r.problem(list, "can form no useful majority", fmt.Sprintf("%d devices", n), "0, 1 or 3 devices")
+	}
+	repeated(c.LUN.Devices, func(i, _ int) {
+		r.problem(element(list, i), "is listed twice", c.LUN.Devices[i], "each device once")
+	})
+	if n := len(c.Members.Static); len(c.LUN.Devices) > 0 && n > diskquorum.MaxSlots {
+		r.problem(list, "cannot be used with that many members", n, "at most %d members with a LUN", diskquorum.MaxSlots)
+	}
+	need := c.PreferenceDelay() + c.RankStagger() + 2*c.LUN.HeartbeatInterval + c.BallotBudget()
+	if a := c.ArbitrationBudget(); need > a && r.intact("lun.heartbeatInterval") {
+		r.problem("lun.ioTimeout", fmt.Sprintf("leaves no time to arbitrate: preference delay %v, stagger %v, two heartbeats and a ballot of %v need %v, the budget is %v",
+			c.PreferenceDelay(), c.RankStagger(), c.BallotBudget(), need, a),
+			c.LUN.IOTimeout, "at least 2 heartbeatInterval = %v", 2*c.LUN.HeartbeatInterval)
+	}
+	if c.LUN.UnavailableAtTie == AtTieKubernetes && !slices.Contains(c.TieBreakers(), BreakerKubernetes) {
+		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not in use", nil,
+			"fence, or kubernetes among quorum.tieBreakers with kubernetes.kubeconfig or in a pod")
+	}
+}
+
+func checkWatchdog(c *Config, r *report) {
+	w := c.Watchdog
+	if w.Timeout%time.Second != 0 {
+		r.problem("watchdog.timeout", "is not a whole number of seconds, and the kernel takes no other", w.Timeout, "2s..1h")
+	}
+	if 2*w.FeedInterval >= w.Timeout && r.intact("watchdog.timeout") {
+		r.problem("watchdog.feedInterval", "is too long: one late feeding would reset the node", w.FeedInterval,
+			"less than half of watchdog.timeout = %v", w.Timeout)
+	}
+}

@@ -1,0 +1,154 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Config is the whole configuration of one agent.
+type Config struct {
+	Cluster        string          `yaml:"cluster" form:"label value"`            // in the gossip label and the LUN's superblock
+	NodeName       string          `yaml:"nodeName" form:"node name or empty"`    // $NODE_NAME, then the hostname
+	NodeGroup      string          `yaml:"nodeGroup" form:"label value or empty"` // $NODE_GROUP
+	Members        Members         `yaml:"members"`
+	Kubernetes     Kubernetes      `yaml:"kubernetes"`
+	SystemNetworks []SystemNetwork `yaml:"systemNetworks"`
+	Reachability   Reachability    `yaml:"reachability"`
+	Gossip         Gossip          `yaml:"gossip"`
+	Quorum         Quorum          `yaml:"quorum"`
+	OnQuorumLoss   OnQuorumLoss    `yaml:"onQuorumLoss"`
+	LUN            LUN             `yaml:"lun"`
+	Watchdog       Watchdog        `yaml:"watchdog"`
+	API            API             `yaml:"api"`
+	HTTP           HTTP            `yaml:"http"`
+
+	// InCluster says that the environment offers the in-cluster Kubernetes API.
+	InCluster bool `yaml:"-"`
+}
+
+// Members says where the list of expected nodes comes from.
+type Members struct {
+	Source    MemberSource `yaml:"source"`
+	Static    []Member     `yaml:"static"`
+	CacheFile string       `yaml:"cacheFile" form:"absolute path"`
+}
+
+// Member is one expected node of a static list.
+type Member struct {
+	Name      string                `yaml:"name" form:"node name"`
+	Addresses map[string]netip.Addr `yaml:"addresses"` // by the name of the system network
+}
+
+// Kubernetes is what the agent needs to know about the cluster's API.
+type Kubernetes struct {
+	Kubeconfig         string      `yaml:"kubeconfig" form:"absolute path or empty"` // empty: in-cluster
+	GroupLabel         string      `yaml:"groupLabel" form:"label key"`
+	DisableAnnotations []string    `yaml:"disableAnnotations" form:"label key"`
+	TieBreak           APITieBreak `yaml:"tieBreak"`
+}
+
+// SystemNetwork is one network that carries a gossip instance of its own. Exactly one
+// of Interface, CIDR and Address is set.
+type SystemNetwork struct {
+	Name         string       `yaml:"name" form:"network name"`
+	Interface    string       `yaml:"interface" form:"interface name"`
+	CIDR         netip.Prefix `yaml:"cidr"`
+	Address      netip.Addr   `yaml:"address"`
+	Port         int          `yaml:"port" range:"1..65535"`
+	BindToDevice BindToDevice `yaml:"bindToDevice"`
+}
+
+// Gossip tunes the membership protocol and its encryption.
+type Gossip struct {
+	Profile   Profile   `yaml:"profile"`
+	Overrides Overrides `yaml:"overrides"`
+	KeyFile   string    `yaml:"keyFile" form:"absolute path or empty"`
+}
+
+// Quorum says how many nodes are enough, and what decides when exactly half are left.
+type Quorum struct {
+	Size            Size      `yaml:"size"`
+	TieBreakers     []Breaker `yaml:"tieBreakers"`
+	LastManStanding bool      `yaml:"lastManStanding"`
+}
+
+// LUN is the shared storage that arbitrates equal splits.
+type LUN struct {
+	Devices           []string      `yaml:"devices" form:"absolute path"`
+	Mode              LUNMode       `yaml:"mode"`
+	HeartbeatInterval time.Duration `yaml:"heartbeatInterval" range:"100ms..10s"`
+	IOTimeout         time.Duration `yaml:"ioTimeout" range:"200ms..30s"`
+	UnavailableAtTie  AtTie         `yaml:"unavailableAtTie"`
+}
+
+// Watchdog is the device that resets the node and the way it is used.
+type Watchdog struct {
+	Driver       Driver        `yaml:"driver"`
+	Device       string        `yaml:"device" form:"absolute path"`
+	Timeout      time.Duration `yaml:"timeout" range:"2s..1h"` // whole seconds; the driver's answer is what counts
+	FeedInterval time.Duration `yaml:"feedInterval" range:"100ms..30m"`
+	OnFence      OnFence       `yaml:"onFence"`
+	DisableFile  string        `yaml:"disableFile" form:"absolute path"`
+}
+
+// API is the gRPC socket.
+type API struct {
+	Socket      string   `yaml:"socket" form:"socket path"`
+	SocketMode  FileMode `yaml:"socketMode"`
+	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
+}
+
+// HTTP is the listener for metrics and health.
+type HTTP struct {
+	Address string `yaml:"address" form:"host:port or empty"` // empty: off
+}
+
+// DefaultPort is the gossip port of a system network that names none.
+const DefaultPort = 7946
+
+// Default returns the configuration that an empty file stands for. It lacks what has
+// no default: the node group, the system networks and the members.
+func Default() *Config {
+	return &Config{
+		Cluster: "default",
+		Members: Members{
+			Source:    SourceStatic,
+			CacheFile: "/var/lib/fencing-agent/members.json",
+		},
+		Kubernetes: Kubernetes{
+			GroupLabel: "node.deckhouse.io/group",
+			DisableAnnotations: []string{
+				"update.node.deckhouse.io/disruption-approved",
+				"update.node.deckhouse.io/approved",
+				"node-manager.deckhouse.io/fencing-disable",
+			},
+			TieBreak: TieBreakReachability,
+		},
+		Reachability: Reachability{Networks: ReachableAny},
+		Gossip:       Gossip{Profile: ProfileAuto},
+		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
+		OnQuorumLoss: LossFence,
+		LUN: LUN{
+			Mode:              LUNTieBreaker,
+			HeartbeatInterval: time.Second,
+			IOTimeout:         2 * time.Second,
+			UnavailableAtTie:  AtTieFence,
+		},
+		Watchdog: Watchdog{
+			Driver:       DriverDevice,
+			Device:       "/dev/watchdog",
+			Timeout:      30 * time.Second,
+			FeedInterval: 5 * time.Second,
+			OnFence:      OnFenceExpire,
+			DisableFile:  "/var/run/fencing-agent/disable",
+		},
+		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660},
+		HTTP: HTTP{Address: "127.0.0.1:9110"},
+	}
+}
+
+// setDefaults fills a new element of systemNetworks before its keys are read.
+func (n *SystemNetwork) setDefaults() {
+	n.Port = DefaultPort
+	n.BindToDevice = BindAuto
+}

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// MarginAfterDeath is added to every time after which a node is held for dead. It
+// covers what the terms of the sum leave out: the reset itself, rounding by the
+// driver and the difference in speed of two clocks.
+const MarginAfterDeath = time.Second
+
+// A ballot of the tie-break log takes five I/Os (one write and one read for each of
+// two phases, and the write that publishes the outcome). The budget allows for one
+// ballot that fails against a rival and one that succeeds, with each I/O at a quarter
+// of ioTimeout on average. Slower storage costs the half its chance, never safety.
+const (
+	ballotIOs        = 5
+	ballotAttempts   = 2
+	ballotIOFraction = 4
+)
+
+// Params returns the effective gossip parameters for the configured members: those of
+// the profile with the overrides applied.
+func (c *Config) Params() netgossip.Params {
+	n := max(1, len(c.Members.Static))
+	if c.Gossip.Profile == ProfileFixed {
+		n = 3
+	}
+	p := netgossip.Tune(n)
+	c.Gossip.Overrides.Apply(&p)
+	return p
+}
+
+// StaticMembers returns the static list as netgossip.NewRoster takes it.
+func (c *Config) StaticMembers() []netgossip.Member {
+	ms := make([]netgossip.Member, 0, len(c.Members.Static))
+	for _, m := range c.Members.Static {
+		addresses := make(map[string]string, len(m.Addresses))
+		for network, a := range m.Addresses {
+			addresses[network] = a.String()
+		}
+		ms = append(ms, netgossip.Member{Name: m.Name, Addresses: addresses})
+	}
+	return ms
+}
+
+// GossipLabel is the label of a system network's packets: nodes of other clusters,
+// groups or networks cannot join by mistake. It has at most 200 bytes.
+func (c *Config) GossipLabel(network string) string {
+	return c.Cluster + "/" + c.NodeGroup + "/" + network
+}
+
+// TieBreakers returns the breakers that can answer, in the order in which they are
+// asked: kubernetes needs a kubeconfig or the in-cluster API, lun needs a device.
+func (c *Config) TieBreakers() []Breaker {
+	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreakers), func(b Breaker) bool {
+		switch b {
+		case BreakerKubernetes:
+			return c.Kubernetes.Kubeconfig == "" && !c.InCluster
+		default:
+			return len(c.LUN.Devices) == 0
+		}
+	})
+}
+
+// EvidenceMaxAge is D_max: two-way evidence of a peer that is older counts for nothing.
+func (c *Config) EvidenceMaxAge() time.Duration { return c.Params().EvidenceMaxAge }
+
+// ArbitrationBudget is A: for so long after D_max a half without majority may go on
+// feeding while the LUN has not decided (lease rule L8). It covers the preference
+// delay, two heartbeats to be seen, and a ballot with one retry.
+func (c *Config) ArbitrationBudget() time.Duration {
+	return 4*c.LUN.HeartbeatInterval + 3*c.LUN.IOTimeout
+}
+
+// GrantLifetime is G: a granted node feeds for no longer than this after the start of
+// its own last write that landed (L6). It outlives three heartbeats, of which the last
+// one is slow, and is no shorter than the evidence it rests on.
+func (c *Config) GrantLifetime() time.Duration {
+	return max(c.EvidenceMaxAge(), 3*c.LUN.HeartbeatInterval+c.LUN.IOTimeout)
+}
+
+// PreferenceDelay is how long a half that does not reach the Kubernetes API leaves the
+// LUN to the other half (L12).
+func (c *Config) PreferenceDelay() time.Duration { return 2 * c.LUN.HeartbeatInterval }
+
+// RankStagger is how long, inside a half, each next node waits for the one before it
+// to propose (L12): one heartbeat, by which the proposal would have been seen.
+func (c *Config) RankStagger() time.Duration { return c.LUN.HeartbeatInterval }
+
+// BallotBudget is the time set aside for a ballot and one retry.
+func (c *Config) BallotBudget() time.Duration {
+	return ballotAttempts * ballotIOs * c.LUN.IOTimeout / ballotIOFraction
+}
+
+// HorizonMajority is the time from the last moment at which a lost node was seen until
+// it can no longer run, for a node that lost to a majority: its evidence ages for
+// D_max, its feeder wakes once more within the feed interval, and the watchdog needs
+// its timeout w, as read back from the driver.
+func (c *Config) HorizonMajority(w time.Duration) time.Duration {
+	return c.EvidenceMaxAge() + c.Watchdog.FeedInterval + w + MarginAfterDeath
+}
+
+// HorizonTie is the same after an equal split (L9): there the node may go on for A
+// while the LUN decides, or for G on a grant that is being superseded.
+func (c *Config) HorizonTie(w time.Duration) time.Duration {
+	return max(c.EvidenceMaxAge()+c.ArbitrationBudget(), c.GrantLifetime()) +
+		c.Watchdog.FeedInterval + w + MarginAfterDeath
+}
+
+// GrantExpiry is T_expire: a holder whose slot has not changed for so long between two
+// completed reads holds its grant no more (L5). w is the holder's watchdog timeout.
+func (c *Config) GrantExpiry(w time.Duration) time.Duration {
+	return c.GrantLifetime() + c.Watchdog.FeedInterval + w + MarginAfterDeath
+}

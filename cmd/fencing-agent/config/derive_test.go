@@ -1,0 +1,249 @@
+package config
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+
+// The timetable of a node that is lost, with the defaults and a driver that took the
+// watchdog timeout as it was asked for.
+func ExampleConfig_HorizonTie() {
+	c := Default()
+	w := c.Watchdog.Timeout
+	fmt.Println("D_max   evidence is too old         ", c.EvidenceMaxAge())
+	fmt.Println("A       arbitration budget          ", c.ArbitrationBudget())
+	fmt.Println("        of it: preference delay     ", c.PreferenceDelay())
+	fmt.Println("               rank stagger         ", c.RankStagger())
+	fmt.Println("               ballot and one retry ", c.BallotBudget())
+	fmt.Println("G       grant lifetime              ", c.GrantLifetime())
+	fmt.Println("F + W   last feeding, watchdog      ", c.Watchdog.FeedInterval+w)
+	fmt.Println("T_expire                            ", c.GrantExpiry(w))
+	fmt.Println("T_dead  against a majority          ", c.HorizonMajority(w))
+	fmt.Println("T_dead  after an equal split        ", c.HorizonTie(w))
+	// Output:
+	// D_max   evidence is too old          4s
+	// A       arbitration budget           10s
+	//         of it: preference delay      2s
+	//                rank stagger          1s
+	//                ballot and one retry  5s
+	// G       grant lifetime               5s
+	// F + W   last feeding, watchdog       35s
+	// T_expire                             41s
+	// T_dead  against a majority           40s
+	// T_dead  after an equal split         50s
+}
+
+func TestHorizonTieCountsTheLongerOfArbitrationAndGrant(t *testing.T) {
+	c := Default()
+	age := 2 * time.Minute
+	c.Gossip.Overrides.EvidenceMaxAge = &age
+	if got := c.GrantLifetime(); got != age {
+		t.Errorf("G = %v: shorter than the evidence it rests on", got)
+	}
+	if got, want := c.HorizonTie(30*time.Second), age+c.ArbitrationBudget()+36*time.Second; got != want {
+		t.Errorf("HorizonTie = %v, want %v", got, want)
+	}
+}
+
+func TestParams(t *testing.T) {
+	c := Default()
+	c.Members.Static = make([]Member, 50)
+	if got, want := c.Params(), netgossip.Tune(50); got != want {
+		t.Errorf("auto: got %+v, want %+v", got, want)
+	}
+	c.Gossip.Profile = ProfileFixed
+	if got, want := c.Params(), netgossip.Tune(3); got != want {
+		t.Errorf("fixed: got %+v, want %+v", got, want)
+	}
+}
+
+// TestOverridesReachEveryParameter sets each override to a value of its own and looks
+// for it in the parameter of the same name.
+func TestOverridesReachEveryParameter(t *testing.T) {
+	var o Overrides
+	v := reflect.ValueOf(&o).Elem()
+	for i := range v.NumField() {
+		p := reflect.New(v.Field(i).Type().Elem())
+		p.Elem().SetInt(int64(1000 + i))
+		v.Field(i).Set(p)
+	}
+	var params netgossip.Params
+	o.Apply(&params)
+	got := reflect.ValueOf(params)
+	if got.NumField() != v.NumField() {
+		t.Errorf("%d parameters, %d overrides", got.NumField(), v.NumField())
+	}
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if f := got.FieldByName(name); !f.IsValid() || f.Int() != int64(1000+i) {
+			t.Errorf("override %s did not reach the parameter: %v", name, f)
+		}
+	}
+	before := netgossip.Tune(10)
+	after := before
+	new(Overrides).Apply(&after)
+	if after != before {
+		t.Errorf("no overrides changed %+v to %+v", before, after)
+	}
+}
+
+// TestTunedParamsPassTheChecks guards against a profile that its own checks refuse.
+func TestTunedParamsPassTheChecks(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 10, 100, netgossip.MaxNodes} {
+		c, r := Default(), newReport()
+		c.Members.Static = make([]Member, n)
+		checkGossip(c, r)
+		checkLUN(c, r)
+		checkWatchdog(c, r)
+		if len(r.problems) > 0 {
+			t.Errorf("n = %d: %v", n, r.problems)
+		}
+	}
+}
+
+func TestTieBreakers(t *testing.T) {
+	tests := []struct {
+		name, file string
+		env        []string
+		want       []Breaker
+	}{
+		{"nothing there", with(), nil, nil},
+		{"in-cluster", with(), []string{"KUBERNETES_SERVICE_HOST=10.96.0.1"}, []Breaker{"kubernetes"}},
+		{"kubeconfig", with("kubernetes: {kubeconfig: /k}"), nil, []Breaker{"kubernetes"}},
+		{"device", with("lun: {devices: [/dev/sda]}"), nil, []Breaker{"lun"}},
+		{"both", with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}"), nil, []Breaker{"kubernetes", "lun"}},
+		{"both, other order", with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}", "quorum: {tieBreakers: [lun, kubernetes]}"), nil, []Breaker{"lun", "kubernetes"}},
+		{"not wanted", with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}", "quorum: {tieBreakers: []}"), nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, _ := mustParse(t, tt.file, environment(tt.env...))
+			if got := c.TieBreakers(); !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestGossipLabelFits(t *testing.T) {
+	long := strings.Repeat("x", 63)
+	c, _ := mustParse(t, with("cluster: "+long, "nodeGroup: "+long, network("name: "+long+", interface: e"),
+		"members: {static: [{name: n1, addresses: {"+long+": 10.0.0.1}}]}"), noEnv)
+	if label := c.GossipLabel(c.SystemNetworks[0].Name); len(label) > 200 {
+		t.Errorf("the longest label has %d bytes", len(label))
+	}
+	if got := Default().GossipLabel("mgmt"); got != "default//mgmt" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestStaticMembersMakeARoster(t *testing.T) {
+	c, _ := mustParse(t, with(), noEnv)
+	r, err := netgossip.NewRoster(1, c.StaticMembers(), c.NodeName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Size() != 3 || r.Name(r.Self) != "n1" || r.Members[1].Addresses["mgmt"] != "10.0.0.2" {
+		t.Errorf("roster %+v", r)
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	for text, want := range map[string]netgossip.Policy{
+		"any": netgossip.Any(), "all": netgossip.All(), "{atLeast: 1}": netgossip.AtLeast(1),
+	} {
+		c, _ := mustParse(t, with("reachability: "+text), noEnv)
+		if got := c.Reachability.Policy(); got != want {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+		if got := c.Reachability.String(); got != text {
+			t.Errorf("%s prints as %s", text, got)
+		}
+	}
+}
+
+// TestEffectiveConfiguration compares what is printed with golden files. full.yaml
+// sets every key, so that it also shows that every key can be read and printed.
+func TestEffectiveConfiguration(t *testing.T) {
+	full, err := os.ReadFile("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, file string }{{"minimal", with()}, {"full", string(full)}} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, _ := mustParse(t, tt.file, noEnv)
+			text, err := c.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "testdata/"+tt.name+".golden.yaml", text)
+			again, _ := mustParse(t, string(text), noEnv)
+			if !reflect.DeepEqual(again, c) {
+				t.Errorf("read again: %+v\nwant %+v", again, c)
+			}
+
+			asJSON, err := json.Marshal(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fromYAML, fromJSON any
+			if err := yaml.Unmarshal(text, &fromYAML); err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.Unmarshal(asJSON, &fromJSON); err != nil {
+				t.Fatal(err)
+			}
+			if !json.Valid(asJSON) || !reflect.DeepEqual(fromYAML, fromJSON) {
+				t.Errorf("JSON differs from YAML: %s", asJSON)
+			}
+		})
+	}
+}
+
+// TestFullSetsEveryKey keeps full.yaml complete.
+func TestFullSetsEveryKey(t *testing.T) {
+	data, err := os.ReadFile("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReport()
+	r.decodeFile(data, Default())
+	given := make(map[string]bool)
+	for path := range r.lines {
+		given[indices.ReplaceAllString(path, "[]")] = true
+	}
+	for _, k := range Keys() {
+		if !given[k] {
+			t.Errorf("full.yaml does not set %s", k)
+		}
+	}
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s differs; run with -rewrite if that is meant. Got:\n%s", path, got)
+	}
+}

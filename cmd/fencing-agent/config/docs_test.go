@@ -1,0 +1,135 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+var (
+	indices = regexp.MustCompile(`\[[0-9]+\]`)
+	docRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|([^|]*)\\|([^|]*)\\|([^|]*)\\|$")
+)
+
+// TestDocumentation holds docs/configuration.md to the struct: each key has one row of
+// a table, with the default of Default and with the range or the choices of the tags.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string][]string)
+	for _, m := range docRow.FindAllStringSubmatch(string(text), -1) {
+		if rows[m[1]] != nil {
+			t.Errorf("%s has two rows", m[1])
+		}
+		rows[m[1]] = m[2:]
+	}
+	documented := make(map[string]bool)
+	walkKeys("", reflect.ValueOf(withElements()).Elem(), func(path string, f field, v reflect.Value) {
+		documented[path] = true
+		row := rows[path]
+		if row == nil {
+			t.Errorf("%s has no row", path)
+			return
+		}
+		if want := shownDefault(v); want != "" && !strings.Contains(row[0], "`"+want+"`") {
+			t.Errorf("%s: the default cell is %q, want `%s`", path, row[0], want)
+		}
+		if want := f.tag.Get("range"); want != "" && !strings.Contains(row[1], want) {
+			t.Errorf("%s: the allowed cell is %q, want %s", path, row[1], want)
+		}
+		for _, choice := range choices(v) {
+			if !strings.Contains(row[1], "`"+choice+"`") {
+				t.Errorf("%s: the allowed cell is %q, it lacks `%s`", path, row[1], choice)
+			}
+		}
+	})
+	for path := range rows {
+		if !documented[path] {
+			t.Errorf("%s is documented but is no key", path)
+		}
+	}
+	tuned := reflect.ValueOf(netgossip.Tune(3))
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Overrides]()) {
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		row := rows["gossip.overrides."+key]
+		if want := fmt.Sprint(tuned.FieldByName(f.Name)); row == nil || !strings.HasPrefix(strings.TrimSpace(row[0]), want) {
+			t.Errorf("gossip.overrides.%s: row %q, want the default %s", key, row, want)
+		}
+	}
+	c := Default()
+	w := c.Watchdog.Timeout
+	for _, want := range []string{c.HorizonMajority(w).String(), c.HorizonTie(w).String(), c.GrantExpiry(w).String()} {
+		if !strings.Contains(string(text), "= "+want) {
+			t.Errorf("the timetable lacks %s", want)
+		}
+	}
+}
+
+// withElements is the default configuration with one element in each list of sections.
+func withElements() *Config {
+	c := Default()
+	n := SystemNetwork{}
+	n.setDefaults()
+	c.SystemNetworks = []SystemNetwork{n}
+	c.Members.Static = []Member{{}}
+	return c
+}
+
+func walkKeys(path string, v reflect.Value, visit func(string, field, reflect.Value)) {
+	for _, f := range fieldsOf(v.Type()) {
+		at, fv := child(path, f.key), v.Field(f.index)
+		if !isSection(fv.Type()) {
+			visit(at, f, fv)
+		}
+		if fv.Kind() == reflect.Slice && fv.Len() > 0 && isSection(fv.Type().Elem()) {
+			at, fv = at+"[]", fv.Index(0)
+		}
+		if isSection(fv.Type()) {
+			walkKeys(at, fv, visit)
+		}
+	}
+}
+
+// shownDefault is the default of a key as the file spells it, or "" if it has none.
+func shownDefault(v reflect.Value) string {
+	if v.IsZero() && v.Type() != reflect.TypeFor[Size]() && v.Kind() != reflect.Bool || v.Kind() == reflect.Slice {
+		return ""
+	}
+	switch x := v.Interface().(type) {
+	case Size:
+		return "auto"
+	case FileMode:
+		return fmt.Sprintf("%q", x)
+	default:
+		return strings.TrimSuffix(strings.TrimSuffix(fmt.Sprint(x), "m0s"), "h0m")
+	}
+}
+
+func choices(v reflect.Value) []string {
+	if v.Kind() == reflect.Slice {
+		v = reflect.Zero(v.Type().Elem())
+	}
+	if e, ok := v.Interface().(enum); ok {
+		return e.values()
+	}
+	return nil
+}
+
+// TestKeys pins the shape of the paths that Keys gives.
+func TestKeys(t *testing.T) {
+	keys := Keys()
+	text, _ := json.Marshal(keys)
+	for _, want := range []string{"cluster", "members.static[].addresses", "systemNetworks[].port", "reachability", "quorum.size", "gossip.overrides.evidenceMaxAge", "http.address"} {
+		if !strings.Contains(string(text), `"`+want+`"`) {
+			t.Errorf("%s is missing in %s", want, text)
+		}
+	}
+}

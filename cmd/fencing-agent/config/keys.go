@@ -1,0 +1,49 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// field is one key of a section.
+type field struct {
+	key   string
+	index int
+	tag   reflect.StructTag
+}
+
+// fieldsOf lists the keys of a section in the order of the struct.
+func fieldsOf(t reflect.Type) []field {
+	var out []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key == "" || key == "-" {
+			continue
+		}
+		out = append(out, field{key, i, f.Tag})
+	}
+	return out
+}
+
+// Keys lists the path of every key that a file may have, in the order of the struct;
+// [] stands for each element of a list.
+func Keys() []string { return keysOf("", reflect.TypeFor[Config]()) }
+
+func keysOf(path string, t reflect.Type) []string {
+	var out []string
+	for _, f := range fieldsOf(t) {
+		at, ft := child(path, f.key), t.Field(f.index).Type
+		out = append(out, at)
+		if ft.Kind() == reflect.Slice {
+			at, ft = at+"[]", ft.Elem()
+		}
+		if isSection(ft) {
+			out = append(out, keysOf(at, ft)...)
+		}
+	}
+	return out
+}
+
+// isSection tells a struct of keys from one that is a single value.
+func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsOf(t)) > 0 }

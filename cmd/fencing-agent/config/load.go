@@ -1,0 +1,149 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The environment variables that the configuration looks at.
+const (
+	EnvNodeName  = "NODE_NAME"
+	EnvNodeGroup = "NODE_GROUP"
+	// envInCluster is set by the kubelet in every pod.
+	envInCluster = "KUBERNETES_SERVICE_HOST"
+)
+
+// maxFileSize in bytes leaves room for the longest roster on several networks.
+const maxFileSize = 1 << 20
+
+// Load reads and checks the file at path. Keys that it leaves empty are filled from
+// env (os.Getenv). The error is an [*Invalid] if the file was read and refused; the
+// warnings are valid in that case, too.
+func Load(path string, env func(string) string) (*Config, []Problem, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(path, data, env)
+}
+
+// Parse is Load for a file that was read already; name stands for it in messages.
+func Parse(name string, data []byte, env func(string) string) (*Config, []Problem, error) {
+	return parse(name, data, env, os.Hostname)
+}
+
+func parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
+	c, r := Default(), newReport()
+	if len(data) > maxFileSize {
+		r.refuse("", "is too large", fmt.Sprintf("more than %d bytes", maxFileSize), "a configuration file")
+	} else {
+		r.decodeFile(data, c)
+	}
+	if !r.refused[""] {
+		fillFromEnvironment(c, r, env, hostname)
+		c.InCluster = env(envInCluster) != ""
+		if !r.given("quorum.tieBreakers") && len(c.LUN.Devices) == 0 {
+			// The default list is a preference; written out it would be a claim.
+			c.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
+		}
+		check(c, r)
+	}
+	if warnings := sorted(r.warnings); len(r.problems) > 0 {
+		return nil, warnings, &Invalid{File: name, Problems: sorted(r.problems)}
+	}
+	return c, sorted(r.warnings), nil
+}
+
+// decodeFile decodes the one document of a file. An empty file is an empty mapping.
+func (r *report) decodeFile(data []byte, c *Config) {
+	var doc, next yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return
+	case err != nil:
+		r.syntax(err)
+		return
+	}
+	if err := d.Decode(&next); err == nil {
+		r.refused[""] = true
+		r.add(Problem{Line: next.Line, What: "has a second document", Allowed: "one document"})
+		return
+	} else if !errors.Is(err, io.EOF) {
+		r.syntax(err)
+		return
+	}
+	if len(doc.Content) == 1 {
+		r.decode("", doc.Content[0], reflect.ValueOf(c).Elem(), "")
+	}
+}
+
+var yamlError = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?(.*)`)
+
+// syntax reports that the text is not YAML; nothing else can be checked then.
+func (r *report) syntax(err error) {
+	r.refused[""] = true
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	m := yamlError.FindStringSubmatch(text)
+	line, _ := strconv.Atoi(m[1]) // no number: no line
+	r.add(Problem{Line: line, What: "is not YAML: " + shown(m[2])})
+}
+
+// fillFromEnvironment sets the two names that differ from node to node.
+func fillFromEnvironment(c *Config, r *report, env func(string) string, hostname func() (string, error)) {
+	if c.NodeGroup == "" && r.intact("nodeGroup") {
+		c.NodeGroup = env(EnvNodeGroup)
+		if c.NodeGroup == "" {
+			r.problem("nodeGroup", "is empty", nil, "the node's group, here or in $%s", EnvNodeGroup)
+		} else {
+			r.checkForm("nodeGroup", c.NodeGroup, "label value")
+		}
+	}
+	if c.NodeName != "" || !r.intact("nodeName") {
+		return
+	}
+	if c.NodeName = env(EnvNodeName); c.NodeName == "" {
+		h, err := hostname()
+		if err != nil || h == "" {
+			r.problem("nodeName", "is empty and the host has no name", nil, "the node's name, here or in $%s", EnvNodeName)
+			return
+		}
+		c.NodeName = strings.ToLower(h) // as the kubelet does
+	}
+	r.checkForm("nodeName", c.NodeName, "node name")
+}
+
+// check runs the checks that need more than one key.
+func check(c *Config, r *report) {
+	checkNetworks(c, r)
+	checkMembers(c, r)
+	checkQuorum(c, r)
+	checkGossip(c, r)
+	checkLUN(c, r)
+	checkWatchdog(c, r)
+	checkSupported(c, r)
+}
+
+// repeated calls report for each element of a list that is equal to an earlier one.
+func repeated[T comparable](list []T, report func(i, first int)) {
+	for i, x := range list {
+		if first := slices.Index(list, x); first < i {
+			report(i, first)
+		}
+	}
+}

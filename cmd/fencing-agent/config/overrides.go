@@ -1,0 +1,81 @@
+package config
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Overrides replaces single gossip parameters; what is nil stays as the profile has it.
+type Overrides struct {
+	GossipInterval   *time.Duration `yaml:"gossipInterval,omitempty" range:"20ms..10s"`
+	GossipNodes      *int           `yaml:"gossipNodes,omitempty" range:"1..32"`
+	ProbeInterval    *time.Duration `yaml:"probeInterval,omitempty" range:"100ms..30s"`
+	ProbeTimeout     *time.Duration `yaml:"probeTimeout,omitempty" range:"10ms..12s"`
+	IndirectChecks   *int           `yaml:"indirectChecks,omitempty" range:"0..32"`
+	RetransmitMult   *int           `yaml:"retransmitMult,omitempty" range:"1..32"`
+	PushPullInterval *time.Duration `yaml:"pushPullInterval,omitempty" range:"1s..1h"`
+	TCPTimeout       *time.Duration `yaml:"tcpTimeout,omitempty" range:"100ms..1m"`
+
+	SuspicionMult           *int `yaml:"suspicionMult,omitempty" range:"1..16"`
+	SuspicionMaxTimeoutMult *int `yaml:"suspicionMaxTimeoutMult,omitempty" range:"1..16"`
+	AwarenessMaxMultiplier  *int `yaml:"awarenessMaxMultiplier,omitempty" range:"1..16"`
+
+	GossipToTheDeadTime *time.Duration `yaml:"gossipToTheDeadTime,omitempty" range:"1s..10m"`
+	DeadNodeReclaimTime *time.Duration `yaml:"deadNodeReclaimTime,omitempty" range:"0s..10m"`
+	RejoinInterval      *time.Duration `yaml:"rejoinInterval,omitempty" range:"100ms..5m"`
+
+	EvidenceInterval *time.Duration `yaml:"evidenceInterval,omitempty" range:"50ms..1m"`
+	EvidenceTimeout  *time.Duration `yaml:"evidenceTimeout,omitempty" range:"10ms..30s"`
+	EvidenceMaxAge   *time.Duration `yaml:"evidenceMaxAge,omitempty" range:"200ms..5m"` // D_max
+}
+
+// Apply puts the overrides into p.
+func (o *Overrides) Apply(p *netgossip.Params) {
+	override(&p.GossipInterval, o.GossipInterval)
+	override(&p.GossipNodes, o.GossipNodes)
+	override(&p.ProbeInterval, o.ProbeInterval)
+	override(&p.ProbeTimeout, o.ProbeTimeout)
+	override(&p.IndirectChecks, o.IndirectChecks)
+	override(&p.RetransmitMult, o.RetransmitMult)
+	override(&p.PushPullInterval, o.PushPullInterval)
+	override(&p.TCPTimeout, o.TCPTimeout)
+	override(&p.SuspicionMult, o.SuspicionMult)
+	override(&p.SuspicionMaxTimeoutMult, o.SuspicionMaxTimeoutMult)
+	override(&p.AwarenessMaxMultiplier, o.AwarenessMaxMultiplier)
+	override(&p.GossipToTheDeadTime, o.GossipToTheDeadTime)
+	override(&p.DeadNodeReclaimTime, o.DeadNodeReclaimTime)
+	override(&p.RejoinInterval, o.RejoinInterval)
+	override(&p.EvidenceInterval, o.EvidenceInterval)
+	override(&p.EvidenceTimeout, o.EvidenceTimeout)
+	override(&p.EvidenceMaxAge, o.EvidenceMaxAge)
+}
+
+func override[T any](to *T, with *T) {
+	if with != nil {
+		*to = *with
+	}
+}
+
+// checkGossip checks the parameters that result, so that an override which does not
+// fit the profile's other values is found as well.
+func checkGossip(c *Config, r *report) {
+	n, p := len(c.Members.Static), c.Params()
+	const at = "gossip.overrides."
+	if 10*p.ProbeTimeout > 4*p.ProbeInterval && r.intact(at+"probeInterval") {
+		r.problem(at+"probeTimeout", "is too long: the helpers' nacks would come too late",
+			p.ProbeTimeout, "at most 0.4 probeInterval = %v", 4*p.ProbeInterval/10)
+	}
+	if n > 3 && p.SuspicionMult < 3 {
+		r.problem(at+"suspicionMult", "is too small: a suspicion would need no second opinion",
+			p.SuspicionMult, "at least 3 with more than 3 members (there are %d)", n)
+	}
+	if p.EvidenceTimeout >= p.EvidenceInterval && r.intact(at+"evidenceInterval") {
+		r.problem(at+"evidenceTimeout", "is too long: a question would outlive the next one",
+			p.EvidenceTimeout, "less than evidenceInterval = %v", p.EvidenceInterval)
+	}
+	if p.EvidenceMaxAge < 3*p.EvidenceInterval && r.intact(at+"evidenceInterval") {
+		r.problem(at+"evidenceMaxAge", "is too short: two lost packets would make a healthy peer unreachable",
+			p.EvidenceMaxAge, "at least 3 evidenceInterval = %v", 3*p.EvidenceInterval)
+	}
+}

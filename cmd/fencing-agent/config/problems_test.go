@@ -1,0 +1,332 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// refused parses a configuration that must be refused.
+func refused(t *testing.T, text string) []Problem {
+	t.Helper()
+	_, _, err := parse("f", []byte(text), noEnv, hostname)
+	invalid := new(Invalid)
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v, want an *Invalid for\n%s", err, text)
+	}
+	return invalid.Problems
+}
+
+func TestTenMistakes(t *testing.T) {
+	want, err := os.ReadFile("testdata/mistakes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = Load("testdata/mistakes.yaml", environment("NODE_GROUP=worker"))
+	invalid := new(Invalid)
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v, want an *Invalid", err)
+	}
+	if len(invalid.Problems) != 10 {
+		t.Errorf("%d problems, want 10", len(invalid.Problems))
+	}
+	if got := invalid.Error() + "\n"; got != string(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// members writes a static list of n members on the network mgmt.
+func members(n int) string {
+	var b strings.Builder
+	b.WriteString("members:\n  static:\n")
+	for i := 1; i <= n; i++ {
+		fmt.Fprintf(&b, "    - {name: n%d, addresses: {mgmt: 10.0.%d.%d}}\n", i, (i-1)/250, (i-1)%250+1)
+	}
+	return b.String()
+}
+
+// network writes systemNetworks with one entry in flow style, as the base's mgmt.
+func network(keys string) string { return "systemNetworks: [{" + keys + "}]" }
+
+func TestProblems(t *testing.T) {
+	const mgmt = "name: mgmt, address: 10.0.0.1"
+	tests := []struct {
+		name, file string
+		want       string // "PATH: TEXT", one a line; TEXT is a part of the problem
+	}{
+		// Form of the file.
+		{"not YAML", "a: b: c\n", "is not YAML: mapping values are not allowed"},
+		{"tab", "lun:\n\tmode: or\n", "is not YAML: found character that cannot start any token"},
+		{"two documents", with() + "---\nnodeName: n1\n", "has a second document"},
+		{"second document broken", with() + "---\na: b: c\n", "is not YAML"},
+		{"a list", "- a\n", "is not a mapping, found a list"},
+		{"a word", "fence\n", "is not a mapping, found fence"},
+		{"anchor", with("cluster: &c prod"), "cluster: anchors and aliases are not supported"},
+		{"alias", with("cluster: *c"), "is not YAML: unknown anchor"},
+		{"merge key", with("lun: {<<: {mode: or}}"), "lun: has a key that is not a plain word, found <<"},
+		{"key is a list", with("http: {[a]: b}"), "http: has a key that is not a plain word, found a list"},
+		{"duplicate key", with("http:\n  address: \"\"\n  address: \"\""), "http.address: is given twice, first in line"},
+		{"duplicate section", with() + "nodeName: n2\n", "nodeName: is given twice, first in line 1; allowed: one of them"},
+
+		// Keys.
+		{"unknown key", with("colour: red"), "colour: is not a known key; allowed: cluster, nodeName,"},
+		{"misspelt key", with("reachabilty: all"), "reachabilty: is not a known key, did you mean reachability?"},
+		{"swapped letters", with("lun: {mdoe: or}"), "lun.mdoe: is not a known key, did you mean mode?"},
+		{"other section", with("feedInterval: 5s"), "feedInterval: is not a known key; allowed: cluster, nodeName, nodeGroup, members, kubernetes, systemNetworks, reachability, gossip, quorum, onQuorumLoss, lun, watchdog, api, http (watchdog.feedInterval is a known key)"},
+		{"odd key", with("\"a\\nb\": c"), `["a\nb"]: is not a known key`},
+		{"key in a list", with(network(mgmt + ", prot: 1")), "systemNetworks[0].prot: is not a known key, did you mean port?"},
+		{"misspelt needed key", with(network("name: mgmt, adress: 10.0.0.1")), "systemNetworks[0].adress: is not a known key, did you mean address?"},
+
+		// Types.
+		{"null scalar", with("http:\n  address:"), "http.address: has no value; allowed: a value; leave out the key"},
+		{"null list", with("lun:\n  devices:"), "lun.devices: has no value"},
+		{"section is a list", with("lun: [a]"), "lun: is not a mapping, found a list; allowed: a mapping with keys of devices, mode,"},
+		{"list is a word", with("lun: {devices: /dev/sda}"), "lun.devices: is not a list, found /dev/sda; allowed: a list, [] for an empty one"},
+		{"map is a list", with("members: {static: [{name: n1, addresses: [10.0.0.1]}]}"), "members.static[0].addresses: is not a mapping, found a list; allowed: a mapping"},
+		{"number for a string", with("cluster: 7"), "cluster: is not a string, found 7; allowed: a string; put it in quotes"},
+		{"list for a string", with("cluster: [x]"), "cluster: is not a string, found a list; allowed: a string"},
+		{"word for a bool", with("quorum: {lastManStanding: yes}"), "quorum.lastManStanding: is not a boolean, found yes; allowed: true or false"},
+		{"word for a number", with(network(mgmt + ", port: http")), "systemNetworks[0].port: is not a whole number, found http; allowed: 1..65535"},
+		{"fraction", with(network(mgmt + ", port: 1.5")), "systemNetworks[0].port: is not a whole number, found 1.5"},
+		{"number too large for an int", with(network(mgmt + ", port: 99999999999999999999")), "systemNetworks[0].port: is not a whole number"},
+		{"duration without unit", with("watchdog: {timeout: 30}"), "watchdog.timeout: is not a duration, found 30; allowed: 2s..1h, with a unit (ms, s, m or h)"},
+		{"duration is a list", with("watchdog: {timeout: [30s]}"), "watchdog.timeout: is not a duration, found a list"},
+		{"choice", with("onQuorumLoss: reboot"), "onQuorumLoss: is not a choice, found reboot; allowed: fence, exclude, wait"},
+		{"misspelt choice", with("onQuorumLoss: fenced"), "onQuorumLoss: is not a choice, found fenced; allowed: fence, exclude, wait (did you mean fence?)"},
+		{"choice is a mapping", with("onQuorumLoss: {a: b}"), "onQuorumLoss: is not a choice, found a mapping"},
+		{"null list entry", with("quorum: {tieBreakers: [~]}"), "quorum.tieBreakers[0]: has no value"},
+
+		// Ranges and forms.
+		{"port 0", with(network(mgmt + ", port: 0")), "systemNetworks[0].port: is out of range, found 0; allowed: 1..65535"},
+		{"port 65536", with(network(mgmt + ", port: 65536")), "systemNetworks[0].port: is out of range, found 65536"},
+		{"negative duration", with("lun: {ioTimeout: -2s}"), "lun.ioTimeout: is out of range, found -2s; allowed: 200ms..30s"},
+		{"heartbeat too slow", with("lun: {heartbeatInterval: 11s}"), "lun.heartbeatInterval: is out of range, found 11s; allowed: 100ms..10s"},
+		{"timeout too short", with("watchdog: {timeout: 1s}"), "watchdog.timeout: is out of range, found 1s; allowed: 2s..1h"},
+		{"node name", with("nodeName: N_1"), "nodeName: is not usable, found N_1; allowed: the node's name in Kubernetes"},
+		{"group", with("nodeGroup: a/b"), "nodeGroup: is not usable, found a/b; allowed: 1 to 63 letters"},
+		{"cluster too long", with("cluster: " + strings.Repeat("x", 64)), "cluster: is not usable"},
+		{"network name", with(network("name: Mgmt, address: 10.0.0.1")), "systemNetworks[0].name: is not usable, found Mgmt; allowed: 1 to 63 lower-case letters"},
+		{"interface name", with(network("name: mgmt, interface: a-very-long-name")), "systemNetworks[0].interface: is not usable"},
+		{"cidr with host bits", with(network("name: mgmt, cidr: 10.0.0.1/24")), "systemNetworks[0].cidr: is not usable, found 10.0.0.1/24; allowed: a network such as 10.0.0.0/24"},
+		{"address is a name", with(network("name: mgmt, address: localhost")), "systemNetworks[0].address: is not usable, found localhost; allowed: one IP address without zone"},
+		{"address unspecified", with(network("name: mgmt, address: 0.0.0.0")), "systemNetworks[0].address: is not usable, found 0.0.0.0"},
+		{"address with zone", with(network("name: mgmt, address: 'fe80::1%eth0'")), "systemNetworks[0].address: is not usable"},
+		{"relative device", with("lun: {devices: [sda]}"), "lun.devices[0]: is not usable, found sda; allowed: an absolute path"},
+		{"relative watchdog", with("watchdog: {device: watchdog}"), "watchdog.device: is not usable, found watchdog; allowed: an absolute path"},
+		{"relative disable file", with("watchdog: {disableFile: off}"), "watchdog.disableFile: is not usable, found off"},
+		{"relative cache", with(strings.Replace(base[3], "members:", "members:\n  cacheFile: x", 1)), "members.cacheFile: is not usable, found x"},
+		{"relative kubeconfig", with("kubernetes: {kubeconfig: admin.conf}"), "kubernetes.kubeconfig: is not usable, found admin.conf; allowed: an absolute path, or empty"},
+		{"relative key file", with("gossip: {keyFile: keys}"), "gossip.keyFile: is not usable, found keys; allowed: an absolute path, or empty"},
+		{"socket path too long", with("api: {socket: /" + strings.Repeat("x", 107) + "}"), "api.socket: is not usable"},
+		{"relative socket", with("api: {socket: run/x.sock}"), "api.socket: is not usable, found run/x.sock; allowed: an absolute path of at most 107 bytes"},
+		{"socket mode unquoted", with("api: {socketMode: 0660}"), `api.socketMode: is not possible, found 0660; allowed: octal digits in quotes, "0000" to "0777"`},
+		{"socket mode not octal", with(`api: {socketMode: "0680"}`), "api.socketMode: is not possible, found 0680"},
+		{"socket mode too large", with(`api: {socketMode: "1777"}`), "api.socketMode: is not possible, found 1777"},
+		{"socket group", with(`api: {socketGroup: "a:b"}`), "api.socketGroup: is not usable, found a:b"},
+		{"http without port", with("http: {address: 127.0.0.1}"), "http.address: is not usable, found 127.0.0.1; allowed: HOST:PORT with a port of 1..65535, or empty"},
+		{"http port 0", with("http: {address: '127.0.0.1:0'}"), "http.address: is not usable, found 127.0.0.1:0"},
+		{"http port name", with("http: {address: '127.0.0.1:http'}"), "http.address: is not usable"},
+		{"label key", with("kubernetes: {groupLabel: a b}"), "kubernetes.groupLabel: is not usable, found a b"},
+		{"annotation", with("kubernetes: {disableAnnotations: [a/b/c]}"), "kubernetes.disableAnnotations[0]: is not usable, found a/b/c"},
+
+		// Required.
+		{"nothing at all", "", "nodeGroup: is empty; allowed: the node's group, here or in $NODE_GROUP\nsystemNetworks: is empty; allowed: at least one network\nmembers.static: is empty; allowed: every node of the group, this one included"},
+		{"network without name", with(network("address: 10.0.0.1")), "systemNetworks[0].name: is missing; allowed: 1 to 63 lower-case letters\nmembers.static[0].addresses.mgmt: is not a system network\nmembers.static[1].addresses.mgmt: is not a system network\nmembers.static[2].addresses.mgmt: is not a system network"},
+		{"network nowhere", with(network("name: mgmt")), "systemNetworks[0]: does not say where the network is; allowed: exactly one of interface, cidr and address"},
+		{"member without name", with("members: {static: [{addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}", network("name: mgmt, interface: eth0")), "members.static[0].name: is missing"},
+
+		// Networks.
+		{"network three times", with(network(mgmt + ", interface: eth0, cidr: 10.0.0.0/24")), "systemNetworks[0]: says twice where the network is, found interface and cidr and address"},
+		{"network names", with("systemNetworks: [{name: mgmt, address: 10.0.0.1}, {name: mgmt, interface: eth0}]"), "systemNetworks[1].name: is the name of systemNetworks[0] as well, found mgmt"},
+		{"one interface and port", with("systemNetworks: [{name: mgmt, interface: e}, {name: b, interface: e}]",
+			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.2}}]}"), "systemNetworks[1]: would use the socket of systemNetworks[0] as well, found interface e, port 7946"},
+		{"one own address and port", with("systemNetworks: [{name: mgmt, interface: e}, {name: b, cidr: 10.0.0.0/24}]",
+			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.1}}]}"), "systemNetworks[1]: would use the socket of network mgmt as well, found 10.0.0.1:7946"},
+
+		// Members.
+		{"not listed", with("nodeName: n9"), "members.static: does not list this node, found n9; allowed: every node of the group; add {name: n9, addresses: ...}, or set nodeName or $NODE_NAME to a listed name (n1, n2, n3)"},
+		{"member names", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}"), "members.static[1].name: is the name of members.static[0] as well, found n1; allowed: each node once"},
+		{"no addresses", with("members: {static: [{name: n1}]}"), "members.static[0].addresses: lacks the system network mgmt; allowed: one address for each of mgmt"},
+		{"address of no network", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, data: 10.0.0.2}}]}"), "members.static[0].addresses.data: is not a system network; allowed: mgmt"},
+		{"address of a misspelt network", with("members: {static: [{name: n1, addresses: {mgnt: 10.0.0.1}}]}"), "members.static[0].addresses.mgnt: is not a system network, did you mean mgmt?"},
+		{"address not an IP", with("members: {static: [{name: n1, addresses: {mgmt: n1.example.org}}]}"), "members.static[0].addresses.mgmt: is not usable, found n1.example.org"},
+		{"address taken", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.1}}]}"), "members.static[1].addresses.mgmt: is the address of n1 as well, found 10.0.0.1"},
+		{"families mixed", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 'fd00::1'}}]}"), "members.static[1].addresses.mgmt: is of another family than that of n1, found fd00::1"},
+		{"own address literal", with(network("name: mgmt, address: 10.0.0.7")), "systemNetworks[0].address: is not the address that members.static gives n1, found 10.0.0.7; allowed: 10.0.0.1"},
+		{"own address outside cidr", with(network("name: mgmt, cidr: 10.9.0.0/24")), "systemNetworks[0].cidr: does not contain the address that members.static gives n1, found 10.9.0.0/24; allowed: a network with 10.0.0.1"},
+		{"too many members", with(members(1025)), "members.static: is too long, found 1025; allowed: at most 1024 members"},
+		{"too many members for a LUN", with(members(256), "lun: {devices: [/dev/sda]}"), "lun.devices: cannot be used with that many members, found 256; allowed: at most 255 members with a LUN"},
+
+		// Quorum.
+		{"quorum too small", with("quorum: {size: 1}"), "quorum.size: does not fit the number of members, found 1; allowed: auto, or 2..3: more than half of 3 members"},
+		{"quorum half", with(members(4), "quorum: {size: 2}", "systemNetworks: [{name: mgmt, interface: e}]"), "quorum.size: does not fit the number of members, found 2; allowed: auto, or 3..4"},
+		{"quorum too large", with("quorum: {size: 4}"), "quorum.size: does not fit the number of members, found 4"},
+		{"quorum zero", with("quorum: {size: 0}"), "quorum.size: is not possible, found 0; allowed: auto, or a whole number of nodes"},
+		{"quorum a word", with("quorum: {size: half}"), "quorum.size: is not possible, found half"},
+		{"tie-breaker unknown", with("quorum: {tieBreakers: [disk]}"), "quorum.tieBreakers[0]: is not a choice, found disk; allowed: kubernetes, lun"},
+		{"tie-breaker twice", with("quorum: {tieBreakers: [kubernetes, kubernetes]}"), "quorum.tieBreakers[1]: is listed twice, found kubernetes"},
+		{"lun without devices", with("quorum: {tieBreakers: [kubernetes, lun]}"), "quorum.tieBreakers[1]: is listed but lun.devices is empty; allowed: a device, or a list without lun"},
+		{"reachability a word", with("reachability: some"), "reachability: is not possible, found some; allowed: any, all, or {atLeast: NUMBER OF NETWORKS}"},
+		{"reachability zero", with("reachability: {atLeast: 0}"), "reachability: is not possible, found a mapping"},
+		{"reachability other key", with("reachability: {atMost: 1}"), "reachability: is not possible, found a mapping"},
+		{"reachability too many", with("reachability: {atLeast: 2}"), "reachability: asks for more networks than there are, found {atLeast: 2}; allowed: any, all, or {atLeast: 1..1}"},
+		{"annotation twice", with("kubernetes: {disableAnnotations: [a, a]}"), "kubernetes.disableAnnotations[1]: is listed twice, found a"},
+
+		// LUN and watchdog.
+		{"two devices", with("lun: {devices: [/dev/sda, /dev/sdb]}"), "lun.devices: can form no useful majority, found 2 devices; allowed: 0, 1 or 3 devices"},
+		{"same device", with("lun: {devices: [/dev/sda, /dev/sda]}"), "lun.devices: can form no useful majority\nlun.devices[1]: is listed twice, found /dev/sda"},
+		{"no time to arbitrate", with("lun: {ioTimeout: 1s}"), "lun.ioTimeout: leaves no time to arbitrate: preference delay 2s, stagger 1s, two heartbeats and a ballot of 2.5s need 7.5s, the budget is 7s, found 1s; allowed: at least 2 heartbeatInterval = 2s"},
+		{"feeding late", with("watchdog: {feedInterval: 15s}"), "watchdog.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
+		{"half seconds", with("watchdog: {timeout: 10500ms, feedInterval: 1s}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes no other, found 10.5s; allowed: 2s..1h"},
+
+		// Gossip.
+		{"unknown override", with("gossip: {overrides: {probeIntervall: 1s}}"), "gossip.overrides.probeIntervall: is not a known key, did you mean probeInterval?"},
+		{"override out of range", with("gossip: {overrides: {gossipNodes: 0}}"), "gossip.overrides.gossipNodes: is out of range, found 0; allowed: 1..32"},
+		{"probe timeout", with("gossip: {overrides: {probeInterval: 1s, probeTimeout: 401ms}}"), "gossip.overrides.probeTimeout: is too long: the helpers' nacks would come too late, found 401ms; allowed: at most 0.4 probeInterval = 400ms"},
+		{"probe timeout of the profile", with("gossip: {overrides: {probeInterval: 400ms}}"), "gossip.overrides.probeTimeout: is too long: the helpers' nacks would come too late, found 200ms; allowed: at most 0.4 probeInterval = 160ms"},
+		{"suspicion", with(members(4), "systemNetworks: [{name: mgmt, interface: e}]", "gossip: {overrides: {suspicionMult: 2}}"), "gossip.overrides.suspicionMult: is too small: a suspicion would need no second opinion, found 2; allowed: at least 3 with more than 3 members (there are 4)"},
+		{"evidence timeout", with("gossip: {overrides: {evidenceTimeout: 1s}}"), "gossip.overrides.evidenceTimeout: is too long"},
+		{"evidence age", with("gossip: {overrides: {evidenceMaxAge: 2999ms}}"), "gossip.overrides.evidenceMaxAge: is too short: two lost packets would make a healthy peer unreachable, found 2.999s; allowed: at least 3 evidenceInterval = 3s"},
+		{"no cascade from a refused interval", with("gossip: {overrides: {probeInterval: fast, probeTimeout: 1s, evidenceInterval: slow, evidenceMaxAge: 1s}}"), "gossip.overrides.probeInterval: is not a duration\ngossip.overrides.evidenceInterval: is not a duration"},
+		{"no cascade from a refused timeout", with("watchdog: {timeout: long, feedInterval: 20s}"), "watchdog.timeout: is not a duration"},
+
+		// Not supported yet.
+		{"source kubernetes", with("members: {source: kubernetes}"), "members.source: is not supported by this version, found kubernetes; allowed: static"},
+		{"source controller", with("members: {source: controller}"), "members.source: is not supported by this version, found controller"},
+		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: is not supported by this version\nmembers.static: is given although members.source is kubernetes"},
+		{"tie-break lease", with("kubernetes: {tieBreak: lease}"), "kubernetes.tieBreak: is not supported by this version, found lease; allowed: reachability"},
+		{"mode or", with("lun: {devices: [/dev/sda], mode: or}"), "lun.mode: is not supported by this version, found or; allowed: tiebreaker"},
+		{"mode and", with("lun: {devices: [/dev/sda], mode: and}"), "lun.mode: is not supported by this version, found and"},
+		{"three devices", with("lun: {devices: [/dev/sda, /dev/sdb, /dev/sdc]}"), "lun.devices: is not supported by this version, found 3 devices; allowed: 0 or 1 device"},
+		{"last man standing", with("quorum: {lastManStanding: true}"), "quorum.lastManStanding: is not supported by this version, found true; allowed: false"},
+		{"bind to device", with(network(mgmt + ", bindToDevice: true")), "systemNetworks[0].bindToDevice: is not supported by this version, found true; allowed: auto or false"},
+		{"on fence reboot", with("watchdog: {onFence: reboot}"), "watchdog.onFence: is not supported by this version, found reboot; allowed: expire"},
+		{"on fence crash", with("watchdog: {onFence: crash}"), "watchdog.onFence: is not supported by this version, found crash"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			problems := refused(t, tt.file)
+			want := strings.Split(tt.want, "\n")
+			if len(problems) != len(want) {
+				t.Fatalf("got %d problems, want %d:\n%s", len(problems), len(want), strings.Join(Lines("f", problems), "\n"))
+			}
+			for i, p := range problems {
+				if !strings.HasPrefix(p.String(), want[i]) {
+					t.Errorf("problem %d:\n got %s\nwant %s", i, p, want[i])
+				}
+				checkLine(t, tt.file, p)
+			}
+		})
+	}
+}
+
+// checkLine checks that a problem points at the key itself or at a section around it.
+func checkLine(t *testing.T, file string, p Problem) {
+	t.Helper()
+	if p.Line == 0 {
+		return
+	}
+	lines := strings.Split(file, "\n")
+	if p.Line > len(lines) {
+		t.Errorf("%s: line %d of %d", p, p.Line, len(lines))
+		return
+	}
+	words := strings.FieldsFunc(p.Path, func(c rune) bool { return strings.ContainsRune(`.[]"`, c) })
+	if len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool {
+		_, err := strconv.Atoi(w)
+		return err != nil && strings.Contains(lines[p.Line-1], w) || err == nil && strings.Contains(lines[p.Line-1], "- ")
+	}) {
+		t.Errorf("%s: line %d is %q", p, p.Line, lines[p.Line-1])
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	tests := []struct {
+		name, file string
+		env        []string
+		want       []string
+	}{
+		{"one for all interface networks", with("systemNetworks: [{name: mgmt, interface: eth0}, {name: b, cidr: 10.1.0.0/16}]",
+			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.1.0.1}}]}"), nil,
+			[]string{"systemNetworks[0].bindToDevice: auto does not bind to the device"}},
+		{"none once bindToDevice is off", with(network("name: mgmt, interface: eth0, bindToDevice: false")), nil, nil},
+		{"even and nothing decides", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}]}"), nil,
+			[]string{"quorum.tieBreakers: has nothing that could decide"}},
+		{"even and the API decides", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}]}"),
+			[]string{"KUBERNETES_SERVICE_HOST=10.96.0.1"}, nil},
+		{"settings without effect", with("lun: {mode: or, unavailableAtTie: kubernetes}", "quorum: {tieBreakers: []}",
+			"kubernetes: {tieBreak: lease}", "watchdog: {driver: none, onFence: crash}"), nil,
+			[]string{
+				"kubernetes.tieBreak: has no effect: kubernetes is no tie-breaker, found lease",
+				"lun.unavailableAtTie: has no effect",
+				"lun.mode: has no effect: there is no LUN, found or",
+				"watchdog.onFence: has no effect: watchdog.driver is none, found crash",
+			}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, got := mustParse(t, tt.file, environment(tt.env...))
+			var texts []string
+			for _, w := range got {
+				texts = append(texts, w.String())
+			}
+			slices.Sort(texts)
+			slices.Sort(tt.want)
+			if !slices.EqualFunc(texts, tt.want, strings.HasPrefix) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(texts, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+func TestWarningsComeWithProblems(t *testing.T) {
+	_, warnings, err := parse("f", []byte(with(network("name: mgmt, interface: eth0"), "cluster: 7")), noEnv, hostname)
+	if err == nil || len(warnings) != 1 {
+		t.Errorf("got %v, %v", warnings, err)
+	}
+}
+
+// TestTags parses every range and form tag, so that no key panics only when it is set.
+func TestTags(t *testing.T) {
+	var walk func(path string, typ reflect.Type)
+	walk = func(path string, typ reflect.Type) {
+		for _, f := range fieldsOf(typ) {
+			at, ft := child(path, f.key), typ.Field(f.index).Type
+			for ft.Kind() == reflect.Pointer || ft.Kind() == reflect.Slice {
+				ft = ft.Elem()
+			}
+			if form := f.tag.Get("form"); form != "" && forms[form].valid == nil {
+				t.Errorf("%s: form %q is not known", at, form)
+			}
+			switch {
+			case isSection(ft):
+				walk(at, ft)
+			case ft == reflect.TypeFor[time.Duration]():
+				bounds(f.tag.Get("range"), time.ParseDuration)
+			case ft.Kind() == reflect.Int && ft != reflect.TypeFor[Size]():
+				bounds(f.tag.Get("range"), strconv.Atoi)
+			case ft == reflect.TypeFor[string]() && f.tag.Get("form") == "":
+				t.Errorf("%s: a string without form", at)
+			}
+		}
+	}
+	walk("", reflect.TypeFor[Config]())
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"interface", "cidr", "port", "or"}
+	for s, want := range map[string]string{
+		"intreface": "interface", "Interface": "interface", "prot": "port", "cdir": "cidr",
+		"": "", "netmask": "", "x": "", "po": "",
+	} {
+		if got := nearest(s, words); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", s, got, want)
+		}
+	}
+}

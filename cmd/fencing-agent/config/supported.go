@@ -1,0 +1,54 @@
+package config
+
+import (
+	"slices"
+)
+
+const notYet = "is not supported by this version"
+
+// checkSupported refuses settings that the agent would not carry out. One without
+// effect in the given configuration is only warned of.
+func checkSupported(c *Config, r *report) {
+	if c.Members.Source != SourceStatic {
+		r.problem("members.source", notYet, c.Members.Source, "static")
+	}
+	if c.Quorum.LastManStanding {
+		r.problem("quorum.lastManStanding", notYet, true, "false")
+	}
+	if len(c.LUN.Devices) == 3 {
+		r.problem("lun.devices", notYet, "3 devices", "0 or 1 device")
+	}
+	unsupported(r, "kubernetes.tieBreak", c.Kubernetes.TieBreak, TieBreakReachability,
+		slices.Contains(c.Quorum.TieBreakers, BreakerKubernetes), "kubernetes is no tie-breaker")
+	unsupported(r, "lun.mode", c.LUN.Mode, LUNTieBreaker, len(c.LUN.Devices) > 0, "there is no LUN")
+	unsupported(r, "watchdog.onFence", c.Watchdog.OnFence, OnFenceExpire,
+		c.Watchdog.Driver != DriverNone, "watchdog.driver is none")
+	checkBindToDevice(c, r)
+}
+
+// unsupported refuses every value but one, if the key has an effect at all.
+func unsupported[T ~string](r *report, path string, value, only T, matters bool, whyNot string) {
+	switch {
+	case value == only:
+	case matters:
+		r.problem(path, notYet, value, "%s", only)
+	default:
+		r.warn(path, "has no effect: "+whyNot, value, "%s", only)
+	}
+}
+
+// checkBindToDevice warns once, however many networks there are.
+func checkBindToDevice(c *Config, r *report) {
+	warned := false
+	for i, n := range c.SystemNetworks {
+		at := element("systemNetworks", i) + ".bindToDevice"
+		switch {
+		case n.BindToDevice == BindOn:
+			r.problem(at, notYet, "true", "auto or false")
+		case n.BindToDevice == BindAuto && !n.Address.IsValid() && n.Where() != "" && !warned:
+			warned = true
+			r.warn(at, "auto does not bind to the device in this version: routing may let one network answer for another",
+				nil, "source-based routing or a firewall that keeps the networks apart; then set false")
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// MemberSource says who lists the expected nodes.
+type MemberSource string
+
+// The sources of the member list.
+const (
+	SourceStatic     MemberSource = "static"
+	SourceKubernetes MemberSource = "kubernetes"
+	SourceController MemberSource = "controller"
+)
+
+// APITieBreak says how the Kubernetes API breaks a tie.
+type APITieBreak string
+
+// The ways in which the API breaks a tie: a half that reaches it lives, or a
+// coordination.k8s.io Lease picks exactly one half.
+const (
+	TieBreakReachability APITieBreak = "reachability"
+	TieBreakLease        APITieBreak = "lease"
+)
+
+// BindToDevice says whether gossip sockets are pinned to the network's device.
+type BindToDevice string
+
+// The settings of bindToDevice.
+const (
+	BindAuto BindToDevice = "auto"
+	BindOn   BindToDevice = "true"
+	BindOff  BindToDevice = "false"
+)
+
+// Profile says where gossip parameters start from.
+type Profile string
+
+// The gossip profiles.
+const (
+	ProfileAuto  Profile = "auto"  // follow the number of members
+	ProfileFixed Profile = "fixed" // the constants for three members, whatever the number
+)
+
+// Breaker is something that decides an equal split.
+type Breaker string
+
+// The tie-breakers.
+const (
+	BreakerKubernetes Breaker = "kubernetes"
+	BreakerLUN        Breaker = "lun"
+)
+
+// OnQuorumLoss says what a node without quorum does.
+type OnQuorumLoss string
+
+// The policies for the loss of quorum.
+const (
+	LossFence   OnQuorumLoss = "fence"   // stop feeding
+	LossExclude OnQuorumLoss = "exclude" // go on, but LEFT for subscribers
+	LossWait    OnQuorumLoss = "wait"    // go on
+)
+
+// LUNMode says when the LUN has a say.
+type LUNMode string
+
+// The modes of the LUN.
+const (
+	LUNTieBreaker LUNMode = "tiebreaker" // at an equal split only
+	LUNOr         LUNMode = "or"         // network or LUN
+	LUNAnd        LUNMode = "and"        // network and LUN
+)
+
+// AtTie says what an equal split does when the LUN cannot be read.
+type AtTie string
+
+// The answers to a tie without a readable LUN.
+const (
+	AtTieFence      AtTie = "fence"
+	AtTieKubernetes AtTie = "kubernetes"
+)
+
+// Driver says whether there is a watchdog.
+type Driver string
+
+// The watchdog drivers.
+const (
+	DriverDevice Driver = "device"
+	DriverNone   Driver = "none" // decide and report, never arm
+)
+
+// OnFence says what a node does when it must stop.
+type OnFence string
+
+// The ways to stop a node.
+const (
+	OnFenceExpire OnFence = "expire" // stop feeding
+	OnFenceReboot OnFence = "reboot" // reboot(2) at once
+	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
+)
+
+// An enum lists its values; the decoder accepts no others.
+type enum interface{ values() []string }
+
+func (MemberSource) values() []string { return []string{"static", "kubernetes", "controller"} }
+func (APITieBreak) values() []string  { return []string{"reachability", "lease"} }
+func (BindToDevice) values() []string { return []string{"auto", "true", "false"} }
+func (Profile) values() []string      { return []string{"auto", "fixed"} }
+func (Breaker) values() []string      { return []string{"kubernetes", "lun"} }
+func (OnQuorumLoss) values() []string { return []string{"fence", "exclude", "wait"} }
+func (LUNMode) values() []string      { return []string{"tiebreaker", "or", "and"} }
+func (AtTie) values() []string        { return []string{"fence", "kubernetes"} }
+func (Driver) values() []string       { return []string{"device", "none"} }
+func (OnFence) values() []string      { return []string{"expire", "reboot", "crash"} }
+
+// MarshalYAML prints true and false as YAML does.
+func (b BindToDevice) MarshalYAML() (any, error) {
+	if v, err := strconv.ParseBool(string(b)); err == nil {
+		return v, nil
+	}
+	return string(b), nil
+}
+
+// Size is a number of nodes; zero means floor(N/2)+1.
+type Size int
+
+// MarshalYAML prints zero as auto.
+func (s Size) MarshalYAML() (any, error) {
+	if s == 0 {
+		return "auto", nil
+	}
+	return int(s), nil
+}
+
+// FileMode is the permission bits of a file, written as an octal string.
+type FileMode fs.FileMode
+
+// MarshalYAML prints the mode as chmod takes it.
+func (m FileMode) MarshalYAML() (any, error) { return m.String(), nil }
+
+// String prints the mode as chmod takes it.
+func (m FileMode) String() string { return fmt.Sprintf("%04o", uint32(m)) }
+
+// The words of reachability; a number of networks is the third choice.
+const (
+	ReachableAny = "any"
+	ReachableAll = "all"
+)
+
+// Reachability says on how many networks a peer must answer.
+type Reachability struct {
+	Networks string // ReachableAny or ReachableAll; empty: AtLeast counts
+	AtLeast  int
+}
+
+// Policy is the setting as the merger of views takes it.
+func (r Reachability) Policy() netgossip.Policy {
+	switch r.Networks {
+	case ReachableAny:
+		return netgossip.Any()
+	case ReachableAll:
+		return netgossip.All()
+	default:
+		return netgossip.AtLeast(r.AtLeast)
+	}
+}
+
+// String prints the setting as the file spells it.
+func (r Reachability) String() string {
+	if r.Networks != "" {
+		return r.Networks
+	}
+	return fmt.Sprintf("{atLeast: %d}", r.AtLeast)
+}
+
+// MarshalYAML prints the setting as the file spells it.
+func (r Reachability) MarshalYAML() (any, error) {
+	if r.Networks != "" {
+		return r.Networks, nil
+	}
+	return map[string]int{"atLeast": r.AtLeast}, nil
+}
+
+// MarshalYAML leaves out the two of interface, cidr and address that are not set.
+func (n SystemNetwork) MarshalYAML() (any, error) {
+	out := struct {
+		Name         string       `yaml:"name"`
+		Interface    string       `yaml:"interface,omitempty"`
+		CIDR         string       `yaml:"cidr,omitempty"`
+		Address      string       `yaml:"address,omitempty"`
+		Port         int          `yaml:"port"`
+		BindToDevice BindToDevice `yaml:"bindToDevice"`
+	}{Name: n.Name, Interface: n.Interface, Port: n.Port, BindToDevice: n.BindToDevice}
+	if n.CIDR.IsValid() {
+		out.CIDR = n.CIDR.String()
+	}
+	if n.Address.IsValid() {
+		out.Address = n.Address.String()
+	}
+	return out, nil
+}
+
+// Where says in words what the network is bound to.
+func (n SystemNetwork) Where() string {
+	switch {
+	case n.Interface != "":
+		return "interface " + n.Interface
+	case n.CIDR.IsValid():
+		return "cidr " + n.CIDR.String()
+	case n.Address.IsValid():
+		return "address " + n.Address.String()
+	default:
+		return ""
+	}
+}
