@@ -12,7 +12,7 @@ type Overrides struct {
 	GossipNodes      *int           `yaml:"gossipNodes,omitempty" range:"1..32"`
 	ProbeInterval    *time.Duration `yaml:"probeInterval,omitempty" range:"100ms..30s"`
 	ProbeTimeout     *time.Duration `yaml:"probeTimeout,omitempty" range:"10ms..12s"`
-	IndirectChecks   *int           `yaml:"indirectChecks,omitempty" range:"0..32"`
+	IndirectChecks   *int           `yaml:"indirectChecks,omitempty" range:"1..32"`
 	RetransmitMult   *int           `yaml:"retransmitMult,omitempty" range:"1..32"`
 	PushPullInterval *time.Duration `yaml:"pushPullInterval,omitempty" range:"1s..1h"`
 	TCPTimeout       *time.Duration `yaml:"tcpTimeout,omitempty" range:"100ms..1m"`
@@ -22,7 +22,7 @@ type Overrides struct {
 	AwarenessMaxMultiplier  *int `yaml:"awarenessMaxMultiplier,omitempty" range:"1..16"`
 
 	GossipToTheDeadTime *time.Duration `yaml:"gossipToTheDeadTime,omitempty" range:"1s..10m"`
-	DeadNodeReclaimTime *time.Duration `yaml:"deadNodeReclaimTime,omitempty" range:"0s..10m"`
+	DeadNodeReclaimTime *time.Duration `yaml:"deadNodeReclaimTime,omitempty" range:"1s..10m"`
 	RejoinInterval      *time.Duration `yaml:"rejoinInterval,omitempty" range:"100ms..5m"`
 
 	EvidenceInterval *time.Duration `yaml:"evidenceInterval,omitempty" range:"50ms..1m"`
