@@ -213,8 +213,8 @@ func checkQuorum(c *Config, r *report) {
 		r.problem(element(list, i), "is listed but lun.devices is empty", nil, "a device, or a list without lun")
 	}
 	if n > 0 && n%2 == 0 && len(c.TieBreakers()) == 0 && r.intact(list, "lun", "lun.devices", "kubernetes", "kubernetes.kubeconfig") {
-		r.warn(list, "has nothing that could decide: in an equal split both halves stop", nil,
-			"a LUN, or the kubernetes tie-breaker with kubernetes.kubeconfig or in a pod")
+		r.warn(list, "has nothing that could decide: in an equal split both halves stop; give a LUN, "+
+			"or the kubernetes tie-breaker with kubernetes.kubeconfig or in a pod", nil)
 	}
 	repeated(c.Kubernetes.DisableAnnotations, func(i, _ int) {
 		r.problem(element("kubernetes.disableAnnotations", i), "is listed twice",
@@ -242,8 +242,8 @@ func checkLUN(c *Config, r *report) {
 			c.LUN.IOTimeout, "at least 2 heartbeatInterval = %v", 2*c.LUN.HeartbeatInterval)
 	}
 	if c.LUN.UnavailableAtTie == AtTieKubernetes && !slices.Contains(c.TieBreakers(), BreakerKubernetes) {
-		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not in use", nil,
-			"fence, or kubernetes among quorum.tieBreakers with kubernetes.kubeconfig or in a pod")
+		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not listed, or has neither "+
+			"kubernetes.kubeconfig nor a pod around it", c.LUN.UnavailableAtTie)
 	}
 }
 

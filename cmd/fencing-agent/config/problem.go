@@ -84,9 +84,9 @@ func (r *report) problem(path, what string, found any, allowed string, args ...a
 }
 
 // warn reports what is legal but probably not meant.
-func (r *report) warn(path, what string, found any, allowed string, args ...any) {
+func (r *report) warn(path, what string, found any) {
 	if !r.isRefused(path) {
-		r.warnings = append(r.warnings, r.entry(path, what, found, allowed, args))
+		r.warnings = append(r.warnings, r.entry(path, what, found, "", nil))
 	}
 }
 

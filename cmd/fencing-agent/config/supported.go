@@ -33,7 +33,7 @@ func unsupported[T ~string](r *report, path string, value, only T, matters bool,
 	case matters:
 		r.problem(path, notYet, value, "%s", only)
 	default:
-		r.warn(path, "has no effect: "+whyNot, value, "%s", only)
+		r.warn(path, "has no effect: "+whyNot, value)
 	}
 }
 
@@ -47,8 +47,8 @@ func checkBindToDevice(c *Config, r *report) {
 			r.problem(at, notYet, "true", "auto or false")
 		case n.BindToDevice == BindAuto && !n.Address.IsValid() && n.Where() != "" && !warned:
 			warned = true
-			r.warn(at, "auto does not bind to the device in this version: routing may let one network answer for another",
-				nil, "source-based routing or a firewall that keeps the networks apart; then set false")
+			r.warn(at, "auto does not bind to the device in this version: routing may let one network answer for another; "+
+				"keep the networks apart by source-based routing or a firewall and set false", nil)
 		}
 	}
 }

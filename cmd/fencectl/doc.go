@@ -1,0 +1,20 @@
+// Command fencectl is the operator's tool: it checks configurations and asks the agent
+// and the LUN how they are. Installed as kubectl-fence it is a plugin of kubectl.
+//
+// # Structure
+//
+// Each verb is one file, cmd_VERB.go, with a constructor newVerbCommand(env) that
+// returns its cobra command; newRootCommand lists them all. A verb takes streams and
+// environment variables from the [environment] it was handed, never from package os,
+// so that tests run it in-process, and prints through a [printer], which gives every
+// verb the same -o flag.
+//
+// Verbs run on the main goroutine. Those that wait watch the command's context, which
+// SIGINT and SIGTERM cancel.
+//
+// # Errors
+//
+// A verb returns its error and prints none. run prints each on one line of stderr and
+// turns it into the exit code: 2 if the verb had not started or returned a [usageError],
+// else 1. What is no error but worth knowing goes to stderr with environment.warn.
+package main

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// environment is all that a verb may know of the process around it.
+type environment struct {
+	name   string // how the program was called, argv[0]
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	getenv func(string) string
+}
+
+// pluginName is the file name under which kubectl finds a plugin called fence.
+const pluginName = "kubectl-fence"
+
+// command is the program as its user types it.
+func (e *environment) command() string {
+	if filepath.Base(e.name) == pluginName {
+		return "kubectl fence"
+	}
+	return "fencectl"
+}
+
+// warn prints text to stderr, one line of output for each line of it.
+func (e *environment) warn(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(e.stderr, "%s: %s\n", e.command(), strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// Exit codes, the same for every verb.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError is an error of the caller: the command cannot be meant like that.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef makes a usageError.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run executes the command line and returns the exit code.
+func run(ctx context.Context, env *environment, args []string) int {
+	root := newRootCommand(env)
+	root.SetArgs(args)
+	started := markStart(root)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if usage := new(usageError); *started && !errors.As(err, usage) {
+		env.warn(err.Error())
+		return exitFailed
+	}
+	env.warn(fmt.Sprintf("%v; see %s --help", err, cmd.CommandPath()))
+	return exitUsage
+}
+
+// newRootCommand returns the whole tree of commands. New verbs are added here.
+func newRootCommand(env *environment) *cobra.Command {
+	root := newGroup("fencectl COMMAND", "Look after fencing-agent", `fencectl checks the configuration of fencing-agent and asks agents and LUNs how they are.
+
+Results go to stdout, errors to stderr, one line each.
+Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
+		newConfigCommand(env),
+		newCompletionCommand(env),
+		newVersionCommand(env),
+	)
+	root.Example = "  fencectl config check /etc/fencing-agent/agent.yaml"
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetIn(env.stdin)
+	root.SetOut(env.stdout)
+	root.SetErr(env.stderr)
+	root.SetHelpCommand(newHelpCommand())
+	root.SetUsageTemplate(usageTemplate)
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	if filepath.Base(env.name) == pluginName {
+		asPlugin(root, env.command())
+	}
+	return root
+}
+
+// usageTemplate is cobra's without the repetitions.
+const usageTemplate = `Usage:
+  {{.UseLine}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+
+Use "{{.CommandPath}} COMMAND --help" for more about a command.{{end}}
+`
+
+// asPlugin makes help and examples speak of the command that kubectl's user types.
+func asPlugin(root *cobra.Command, command string) {
+	root.Use = strings.Replace(root.Use, root.Name(), pluginName, 1)
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: command}
+	var rename func(*cobra.Command)
+	rename = func(c *cobra.Command) {
+		c.Example = strings.ReplaceAll(c.Example, "fencectl ", command+" ")
+		for _, sub := range c.Commands() {
+			rename(sub)
+		}
+	}
+	rename(root)
+}
+
+// newGroup returns a command that only has subcommands.
+func newGroup(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{
+		Use:                        use,
+		DisableFlagsInUseLine:      true,
+		Short:                      short,
+		Long:                       long,
+		Args:                       cobra.ArbitraryArgs, // judged below, in one line
+		SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			var names []string
+			for _, c := range cmd.Commands() {
+				names = append(names, c.Name())
+			}
+			return usagef("a command is missing, one of %s", strings.Join(names, ", "))
+		},
+	}
+	group.AddCommand(commands...)
+	return group
+}
+
+// unknownCommand names the command that was probably meant.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return usagef("unknown command %q, perhaps %q", name, near[0])
+	}
+	return usagef("unknown command %q", name)
+}
+
+// operands demands one argument for each name, such as FILE.
+func operands(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usagef("%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return usagef("%q is one argument too many", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// markStart wraps every verb, so that an error from before it started, about flags or
+// arguments, can be told from one of its own.
+func markStart(root *cobra.Command) *bool {
+	started := new(bool)
+	var wrap func(*cobra.Command)
+	wrap = func(c *cobra.Command) {
+		if verb := c.RunE; verb != nil {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				*started = true
+				return verb(cmd, args)
+			}
+		}
+		for _, sub := range c.Commands() {
+			wrap(sub)
+		}
+	}
+	wrap(root)
+	return started
+}
