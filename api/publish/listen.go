@@ -1,0 +1,194 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxPathBytes is the room in sockaddr_un without the final zero.
+	maxPathBytes = 107
+	// privateMode is what a new socket has until its group is set.
+	privateMode = 0o600
+
+	probeTimeout = time.Second     // for a server at the path to take a connection
+	lockTimeout  = 5 * time.Second // for another agent that starts on the same folder
+	lockInterval = 10 * time.Millisecond
+)
+
+// Listen makes a Unix socket at path. Its permissions are mode, which at no moment are
+// exceeded, and its group is group (a name or a number; empty: the process's).
+//
+// A socket that a dead process left behind is replaced. A socket on which somebody
+// answers, and anything that is no socket, is left alone and is an error. The folder must
+// exist. Close removes the socket unless another one has taken its place.
+func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
+	l, err := listen(path, mode, group)
+	if err != nil {
+		return nil, fmt.Errorf("API socket %s: %w", path, err)
+	}
+	return l, nil
+}
+
+func listen(path string, mode os.FileMode, group string) (*listener, error) {
+	switch {
+	case !filepath.IsAbs(path): // this includes the abstract namespace, which has no permissions
+		return nil, errors.New("the path must be absolute: correct api.socket")
+	case len(path) > maxPathBytes:
+		return nil, fmt.Errorf("the path has %d bytes, a socket's may have %d: choose a shorter api.socket", len(path), maxPathBytes)
+	case mode&^fs.ModePerm != 0:
+		return nil, fmt.Errorf("mode %#o has more than permission bits: correct api.socketMode", mode)
+	}
+	gid, err := groupID(group)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lockFolder(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	l, err := bind(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.open(mode, gid); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// groupID finds the group; -1 stands for the process's own.
+func groupID(group string) (int, error) {
+	if group == "" {
+		return -1, nil
+	}
+	if gid, err := strconv.ParseUint(group, 10, 31); err == nil {
+		return int(gid), nil
+	}
+	g, err := user.LookupGroup(group)
+	if err != nil {
+		return 0, fmt.Errorf("group %q does not exist here: create it or correct api.socketGroup (a number works too): %w", group, err)
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// lockFolder keeps two agents that start at once from taking each other's new socket for
+// a stale one. The lock is on the folder itself, so that no file is left behind.
+func lockFolder(folder string) (unlock func(), err error) {
+	f, err := os.Open(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("folder %s does not exist: create it (mkdir -p %s) or change api.socket", folder, folder)
+	case err != nil:
+		return nil, err
+	}
+	for deadline := time.Now().Add(lockTimeout); ; <-time.After(lockInterval) {
+		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case err == nil:
+			return func() { _ = f.Close() }, nil
+		case errors.Is(err, syscall.EWOULDBLOCK) && time.Now().Before(deadline), errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			_ = f.Close()
+			return nil, fmt.Errorf("another process has held a lock on folder %s for %v: see which with `lslocks`", folder, lockTimeout)
+		default:
+			_ = f.Close()
+			return nil, fmt.Errorf("lock folder %s: %w", folder, err)
+		}
+	}
+}
+
+// removeStale makes room at path if all that is there is the socket of a dead process.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("there is something else than a socket (%v): move it away or change api.socket", info.Mode())
+	}
+	conn, err := net.DialTimeout("unix", path, probeTimeout)
+	if err == nil {
+		who := processOf(conn)
+		_ = conn.Close()
+		return fmt.Errorf("%v is serving it: stop that first or change api.socket", who)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		// For example EAGAIN: its backlog is full, but somebody owns it.
+		return fmt.Errorf("a socket is there already, and it cannot be told whether it is in use: %w", err)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove the socket of an earlier run: %w", err)
+	}
+	return nil
+}
+
+// listener removes its socket on Close if it is still its own.
+type listener struct {
+	*net.UnixListener
+	path  string
+	inode os.FileInfo
+	close func() error
+}
+
+// bind makes the socket accessible to the owner alone. Linux creates the inode with the
+// mode of the descriptor less the umask, so no other mode is there even for a moment
+// (the umask itself belongs to the whole process and is left alone).
+func bind(path string) (*listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var chmod error
+		if err := raw.Control(func(fd uintptr) { chmod = syscall.Fchmod(int(fd), privateMode) }); err != nil {
+			return err
+		}
+		return chmod
+	}}
+	ln, err := config.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{UnixListener: ln.(*net.UnixListener), path: path}
+	l.SetUnlinkOnClose(false)
+	l.close = sync.OnceValue(l.unlinkAndClose)
+	if l.inode, err = os.Lstat(path); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// open lets others in: the group first, because mode may be meant for it only.
+func (l *listener) open(mode os.FileMode, gid int) error {
+	if gid >= 0 {
+		if err := os.Lchown(l.path, -1, gid); err != nil {
+			return fmt.Errorf("give it to group %d (only a member of the group or a holder of CAP_CHOWN can): %w", gid, err)
+		}
+	}
+	return os.Chmod(l.path, mode)
+}
+
+// Close stops listening. A second call returns what the first did.
+func (l *listener) Close() error { return l.close() }
+
+// unlinkAndClose looks at the inode before the descriptor is closed: as long as that is
+// open, its inode number is not used again.
+func (l *listener) unlinkAndClose() error {
+	var unlink error
+	if now, err := os.Lstat(l.path); err == nil && l.inode != nil && os.SameFile(now, l.inode) {
+		unlink = os.Remove(l.path)
+	}
+	return errors.Join(unlink, l.UnixListener.Close())
+}

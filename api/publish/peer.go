@@ -1,0 +1,80 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"syscall"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// process is the other end of a Unix socket. A zero pid means that it is unknown, for
+// example because it lives in another PID namespace.
+type process struct {
+	credentials.CommonAuthInfo
+	pid int32
+	uid uint32
+}
+
+func (process) AuthType() string { return "SO_PEERCRED" }
+
+// String names the process in an error message.
+func (p process) String() string {
+	if p.pid == 0 {
+		return "another process"
+	}
+	return "process " + strconv.Itoa(int(p.pid))
+}
+
+// processOf asks the kernel who connected c, or whom c is connected to.
+func processOf(c net.Conn) process {
+	p := process{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	unixConn, ok := c.(*net.UnixConn)
+	if !ok {
+		return p
+	}
+	raw, err := unixConn.SyscallConn()
+	if err != nil {
+		return p
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			p.pid, p.uid = cred.Pid, cred.Uid
+		}
+	})
+	return p
+}
+
+// peerCredentials notes who connected, for the log. Nothing goes over the wire: clients
+// connect without credentials, and the socket's permissions decide who may.
+type peerCredentials struct{}
+
+func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return c, processOf(c), nil
+}
+
+func (peerCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("peer credentials are the server's only")
+}
+
+func (peerCredentials) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "unix"}
+}
+
+func (p peerCredentials) Clone() credentials.TransportCredentials { return p }
+
+func (peerCredentials) OverrideServerName(string) error { return nil }
+
+// peerOf is the client of a call as a log attribute.
+func peerOf(ctx context.Context) slog.Attr {
+	if p, ok := peer.FromContext(ctx); ok {
+		if who, ok := p.AuthInfo.(process); ok {
+			return slog.Group("client", "pid", who.pid, "uid", who.uid)
+		}
+	}
+	return slog.Group("client")
+}

@@ -1,0 +1,152 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+const (
+	// DefaultMaxWatchers bounds WatchStatus calls: each costs a whole status up to ten
+	// times a second, and they are for people and dashboards.
+	DefaultMaxWatchers = 32
+
+	maxStreamsPerConnection = 128
+	maxRequestBytes         = 64 << 10 // requests are empty but for reflection's
+	minClientPing           = 5 * time.Second
+
+	// A client that does not even answer pings, for example one that is stopped by a
+	// signal, is disconnected, so that it does not hold its connection for ever.
+	idleBeforePing = time.Minute
+	pingTimeout    = 20 * time.Second
+)
+
+// Config configures a [Server].
+type Config struct {
+	Hub *Hub
+	// Status takes the present status: a fresh message that the server may change and
+	// keep. It is called from many goroutines and must not wait for the deciding loop.
+	// Nil, or a nil message: there is no status yet.
+	Status      func() *fencingv1.Status
+	MaxWatchers int // of WatchStatus at once; 0: DefaultMaxWatchers
+	Log         *slog.Logger
+}
+
+// Server answers the services fencing.v1.Fencing and fencing.v1.FencingStatus, health
+// and reflection. The health of all of them is NOT_SERVING until SetReady(true).
+type Server struct {
+	fencingv1.UnimplementedFencingServer
+	fencingv1.UnimplementedFencingStatusServer
+
+	hub      *Hub
+	status   func() *fencingv1.Status
+	log      *slog.Logger
+	grpc     *grpc.Server
+	health   *health.Server
+	watchers *watchers
+	senders  sync.WaitGroup // goroutines inside Send; they outlive their handler briefly
+
+	stopping context.Context // done once Stop was called
+	stop     context.CancelFunc
+}
+
+// services are the names whose health follows SetReady; "" stands for the whole server.
+var services = [...]string{"", fencingv1.Fencing_ServiceDesc.ServiceName, fencingv1.FencingStatus_ServiceDesc.ServiceName}
+
+// New returns a server for cfg.Hub. It must be ended by Stop, which also closes the hub.
+func New(cfg Config) (*Server, error) {
+	if cfg.Hub == nil {
+		return nil, errors.New("api server: no hub given")
+	}
+	if cfg.MaxWatchers <= 0 {
+		cfg.MaxWatchers = DefaultMaxWatchers
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Status == nil {
+		cfg.Status = func() *fencingv1.Status { return nil }
+	}
+	s := &Server{
+		hub:      cfg.Hub,
+		status:   cfg.Status,
+		log:      cfg.Log,
+		health:   health.NewServer(),
+		watchers: newWatchers(cfg.MaxWatchers),
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.grpc = grpc.NewServer(
+		grpc.Creds(peerCredentials{}),
+		grpc.UnaryInterceptor(s.guardCall),
+		grpc.StreamInterceptor(s.guardStream),
+		grpc.MaxConcurrentStreams(maxStreamsPerConnection),
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		// A consumer that checks its connection often is welcome on a local socket; the
+		// default would hang up on it.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idleBeforePing, Timeout: pingTimeout}),
+	)
+	fencingv1.RegisterFencingServer(s.grpc, s)
+	fencingv1.RegisterFencingStatusServer(s.grpc, s)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	s.SetReady(false)
+	return s, nil
+}
+
+// Serve answers on l until Stop, and closes l. It returns nil after a Stop.
+func (s *Server) Serve(l net.Listener) error {
+	s.log.Info("serving the API", "address", l.Addr().String())
+	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// SetReady says by grpc.health.v1 whether the agent is in working order. What is served
+// does not depend on it.
+func (s *Server) SetReady(ready bool) {
+	state := healthpb.HealthCheckResponse_NOT_SERVING
+	if ready {
+		state = healthpb.HealthCheckResponse_SERVING
+	}
+	for _, name := range services {
+		s.health.SetServingStatus(name, state)
+	}
+}
+
+// Stop ends all calls and waits for them: subscribers still get what is queued for them.
+// When ctx ends first, connections are cut and its error is returned. Stop may be called
+// again.
+func (s *Server) Stop(ctx context.Context) error {
+	s.health.Shutdown()
+	s.hub.Close()
+	s.stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("stop API: clients were cut off: %w", ctx.Err())
+		s.grpc.Stop()
+		<-done
+	}
+	s.senders.Wait()
+	return err
+}

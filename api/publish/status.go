@@ -1,0 +1,125 @@
+package publish
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+const (
+	// statusMinInterval is the least time between two statuses of one watch.
+	statusMinInterval = 100 * time.Millisecond
+	// statusMaxInterval is the greatest: ages in a status grow although nothing changes.
+	statusMaxInterval = 5 * time.Second
+)
+
+// StatusChanged tells watchers that Config.Status would now return something new. It
+// never blocks.
+func (s *Server) StatusChanged() { s.watchers.notify() }
+
+// GetStatus implements fencing.v1.FencingStatus.
+func (s *Server) GetStatus(context.Context, *emptypb.Empty) (*fencingv1.Status, error) {
+	st, err := s.takeStatus()
+	return st, statusOf(err)
+}
+
+func (s *Server) takeStatus() (*fencingv1.Status, error) {
+	st := s.status()
+	if st == nil {
+		return nil, ErrNotReady
+	}
+	st.Revision = s.hub.Revision()
+	return st, nil
+}
+
+// WatchStatus implements fencing.v1.FencingStatus. A status is taken when it can be
+// sent, so a slow reader costs nothing and gets the latest.
+func (s *Server) WatchStatus(_ *emptypb.Empty, stream grpc.ServerStreamingServer[fencingv1.Status]) error {
+	changed, err := s.watchers.add()
+	if err != nil {
+		return statusOf(err)
+	}
+	defer s.watchers.remove(changed)
+	return statusOf(s.watch(stream.Context(), changed, stream.Send))
+}
+
+// watch sends statuses until ctx ends, the server stops or send fails.
+func (s *Server) watch(ctx context.Context, changed <-chan struct{}, send func(*fencingv1.Status) error) error {
+	for {
+		st, err := s.takeStatus()
+		if err != nil {
+			return err
+		}
+		if err := send(st); err != nil {
+			return err
+		}
+		sentAt := time.Now()
+		if err := s.wait(ctx, changed, statusMaxInterval); err != nil {
+			return err
+		}
+		if err := s.wait(ctx, nil, statusMinInterval-time.Since(sentAt)); err != nil {
+			return err
+		}
+	}
+}
+
+// wait returns after d or when wake is ready; an error means that the call is over.
+func (s *Server) wait(ctx context.Context, wake <-chan struct{}, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.stopping.Done():
+		return ErrStopped
+	case <-wake:
+	case <-t.C:
+	}
+	return nil
+}
+
+// watchers wakes the WatchStatus calls. Each has a channel of size one: a change while
+// one is pending is the same change.
+type watchers struct {
+	max int
+
+	mu  sync.Mutex // guards all
+	all map[chan struct{}]struct{}
+}
+
+func newWatchers(limit int) *watchers {
+	return &watchers{max: limit, all: map[chan struct{}]struct{}{}}
+}
+
+func (w *watchers) add() (chan struct{}, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.all) >= w.max {
+		return nil, ErrTooMany
+	}
+	c := make(chan struct{}, 1)
+	w.all[c] = struct{}{}
+	return c, nil
+}
+
+func (w *watchers) remove(c chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.all, c)
+}
+
+func (w *watchers) notify() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.all {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
