@@ -1,0 +1,277 @@
+package watchdogtest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// Errors of a Device.
+var (
+	ErrBusy     = errors.New("held by another process")
+	ErrNoWayOut = errors.New("nowayout is set")
+	ErrNotArmed = errors.New("watchdog is not armed")
+	ErrFired    = errors.New("the node has been reset")
+)
+
+// Config describes a driver. Clock is mandatory; the rest is a well-behaved softdog if zero.
+type Config struct {
+	Clock       boottime.Clock
+	Identity    string
+	Granularity time.Duration // the timeout is rounded up to a multiple; zero: whole seconds
+	MaxTimeout  time.Duration // a longer wish is cut to this; zero: none
+	NoWayOut    bool
+	NoMagic     bool // any close disarms, the magic one and that of a crash alike
+	BootFencing bool
+	OnFeed      func(at boottime.Instant) // before each attempt to feed, on the feeder's goroutine
+	OnFire      func(at boottime.Instant) // once, from a goroutine of its own
+}
+
+// Stats are the calls that a Device has seen.
+type Stats struct {
+	Arms, Feeds, FailedFeeds, Disarms int
+	// AfterFire is the number of calls after the reset, which a test of a node that is
+	// supposed to be dead by then expects to be zero.
+	AfterFire int
+	// Unarmed is the number of feeds while not armed.
+	Unarmed int
+}
+
+// Device is a simulated watchdog.
+type Device struct {
+	config Config
+
+	mu       sync.Mutex // guards everything below
+	open     bool
+	running  bool
+	timeout  time.Duration
+	last     boottime.Instant // when the countdown was last restarted
+	timer    *time.Timer
+	told     bool
+	busy     string
+	feedErr  error
+	delay    time.Duration
+	armError error
+	stats    Stats
+}
+
+var _ watchdog.Device = (*Device)(nil)
+
+// New makes a driver that nobody has opened yet.
+func New(c Config) *Device {
+	if c.Identity == "" {
+		c.Identity = "Simulated Watchdog"
+	}
+	if c.Granularity == 0 {
+		c.Granularity = time.Second
+	}
+	return &Device{config: c}
+}
+
+// SetBusy lets another process hold the device; the empty name lets it go.
+func (d *Device) SetBusy(holder string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.busy = holder
+}
+
+// FailFeeds makes feeds fail without restarting the countdown, until it is called with nil.
+func (d *Device) FailFeeds(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.feedErr = err
+}
+
+// DelayFeeds makes each feed take this long before it has its effect.
+func (d *Device) DelayFeeds(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.delay = by
+}
+
+// FailArm makes Arm fail after it opened the device, which starts the countdown. Without
+// nowayout it is stopped again; with it, the error has StillArmed() true.
+func (d *Device) FailArm(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.armError = err
+}
+
+// Stats returns the calls seen so far.
+func (d *Device) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stats
+}
+
+// Running tells whether the countdown runs; after the reset nothing does.
+func (d *Device) Running() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, fired := d.fired()
+	return d.running && !fired
+}
+
+// FiredAt tells when the watchdog reset the node.
+func (d *Device) FiredAt() (boottime.Instant, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fired()
+}
+
+func (d *Device) fired() (boottime.Instant, bool) {
+	at := d.last.Add(d.timeout)
+	if !d.running || d.config.Clock().Before(at) {
+		return 0, false
+	}
+	return at, true
+}
+
+// Kill is the death of the process that holds the device: the kernel closes it without the
+// magic character, which restarts the countdown once more and leaves it running, unless
+// the driver knows no magic close. The next process can then arm it again.
+func (d *Device) Kill() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.open || d.gone() {
+		return
+	}
+	d.open = false
+	if d.config.NoMagic && !d.config.NoWayOut {
+		d.stop()
+		return
+	}
+	d.restart()
+}
+
+// StillArmedError is returned by Arm when it failed and could not be undone.
+type StillArmedError struct{ Cause error }
+
+func (e *StillArmedError) Error() string    { return fmt.Sprintf("%v; still armed", e.Cause) }
+func (e *StillArmedError) Unwrap() error    { return e.Cause }
+func (e *StillArmedError) StillArmed() bool { return true }
+
+// Arm implements watchdog.Device.
+func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone() {
+		return watchdog.Info{}, fmt.Errorf("arm: %w", ErrFired)
+	}
+	if d.busy != "" {
+		return watchdog.Info{}, fmt.Errorf("arm: %w: %s", ErrBusy, d.busy)
+	}
+	if d.open {
+		return watchdog.Info{}, fmt.Errorf("arm: %w: already armed", ErrBusy)
+	}
+	d.stats.Arms++
+	d.timeout = (timeout + d.config.Granularity - 1) / d.config.Granularity * d.config.Granularity
+	if d.config.MaxTimeout > 0 {
+		d.timeout = min(d.timeout, d.config.MaxTimeout)
+	}
+	d.open, d.running = true, true
+	d.restart()
+	info := watchdog.Info{
+		Identity: d.config.Identity, Timeout: d.timeout, NoWayOut: d.config.NoWayOut,
+		MagicClose: !d.config.NoMagic, BootFencing: d.config.BootFencing,
+	}
+	if d.armError == nil {
+		return info, nil
+	}
+	if d.config.NoWayOut {
+		return info, &StillArmedError{Cause: d.armError}
+	}
+	d.open = false
+	d.stop()
+	return watchdog.Info{}, d.armError
+}
+
+// Feed implements watchdog.Device.
+func (d *Device) Feed() error {
+	d.mu.Lock()
+	delay := d.delay
+	d.mu.Unlock()
+	if d.config.OnFeed != nil {
+		d.config.OnFeed(d.config.Clock())
+	}
+	if delay > 0 {
+		time.Sleep(delay)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone() {
+		return ErrFired
+	}
+	if !d.open {
+		d.stats.Unarmed++
+		return ErrNotArmed
+	}
+	if d.feedErr != nil {
+		d.stats.FailedFeeds++
+		return d.feedErr
+	}
+	d.stats.Feeds++
+	d.restart()
+	return nil
+}
+
+// Disarm implements watchdog.Device.
+func (d *Device) Disarm() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone() {
+		return fmt.Errorf("disarm: %w", ErrFired)
+	}
+	if !d.open {
+		return nil
+	}
+	if d.config.NoWayOut {
+		return fmt.Errorf("disarm: %w", ErrNoWayOut)
+	}
+	d.stats.Disarms++
+	d.open = false
+	d.stop()
+	return nil
+}
+
+func (d *Device) gone() bool {
+	_, fired := d.fired()
+	if fired {
+		d.stats.AfterFire++
+	}
+	return fired
+}
+
+func (d *Device) restart() {
+	d.last = d.config.Clock()
+	if d.config.OnFire == nil {
+		return
+	}
+	if d.timer == nil {
+		d.timer = time.AfterFunc(d.timeout, d.fire)
+		return
+	}
+	d.timer.Reset(d.timeout)
+}
+
+func (d *Device) stop() {
+	d.running = false
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+func (d *Device) fire() {
+	d.mu.Lock()
+	at, fired := d.fired()
+	first := fired && !d.told
+	d.told = d.told || fired
+	d.mu.Unlock()
+	if first {
+		d.config.OnFire(at)
+	}
+}

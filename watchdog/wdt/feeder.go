@@ -1,0 +1,210 @@
+package wdt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// ReasonPlannedStop is the State.Reason of a watchdog disarmed by [Feeder.Stop].
+const ReasonPlannedStop = "planned_stop"
+
+// Config is what a [Feeder] needs. Device, Clock, Timeout and FeedInterval are mandatory.
+type Config struct {
+	Device       watchdog.Device
+	Timeout      time.Duration // wished for; the driver's answer counts
+	FeedInterval time.Duration // less than Timeout/2
+	Clock        boottime.Clock
+	Logger       *slog.Logger // nil: silent
+	Metrics      *Metrics     // nil: counted, not published
+	// OnState is told of changes, never on the feeder's thread. Changes in quick succession
+	// coalesce into the newest. It must return soon: Run waits for it.
+	OnState func(State)
+}
+
+// Feeder feeds one watchdog while it is permitted to.
+type Feeder struct {
+	device   watchdog.Device
+	dry      dryRun // nil: a real device
+	timeout  time.Duration
+	interval time.Duration
+	clock    boottime.Clock
+	log      *slog.Logger
+	metrics  *Metrics
+	onState  func(State)
+
+	// Written by callers, read by the feeder.
+	until   atomic.Int64            // the lease
+	request atomic.Pointer[request] // the newest wish
+	wake    chan struct{}           // capacity 1
+	stops   chan chan<- error       // unbuffered
+	started atomic.Bool
+	exited  chan struct{}
+
+	// Written by the feeder, read by anybody.
+	status   atomic.Uint32
+	detail   atomic.Pointer[detail]
+	lastFeed atomic.Int64
+	slack    atomic.Int64
+	overdue  atomic.Bool
+	failing  atomic.Bool
+
+	// From the feeder to the goroutine that reports.
+	changed   chan struct{} // capacity 1
+	errors    chan error    // capacity 1
+	feedError atomic.Pointer[error]
+
+	loop loop
+}
+
+// loop is the feeder's own memory; nobody else reads it.
+type loop struct {
+	open      bool // the device is armed
+	wantArm   bool // an Arm waits for a grant
+	unsound   bool // armed, but not as it should be: stays Faulty
+	missed    bool // dry run: this starvation has been noted
+	countdown time.Duration
+	cadence   time.Duration
+	next      boottime.Instant // of the next feed; zero: as soon as permitted
+	attempt   boottime.Instant // last moment the countdown may have been restarted
+}
+
+type request struct {
+	arm    bool
+	reason string
+}
+
+// NewFeeder checks the configuration. It does not touch the device.
+func NewFeeder(c Config) (*Feeder, error) {
+	if c.Device == nil || c.Clock == nil {
+		return nil, errors.New("watchdog feeder: device and clock are mandatory")
+	}
+	if c.FeedInterval <= 0 || c.Timeout <= 2*c.FeedInterval {
+		return nil, fmt.Errorf("watchdog feeder: feed interval %v with timeout %v: the interval must be positive and less than half of the timeout",
+			c.FeedInterval, c.Timeout)
+	}
+	f := &Feeder{
+		device: c.Device, timeout: c.Timeout, interval: c.FeedInterval, clock: c.Clock,
+		log: c.Logger, metrics: c.Metrics, onState: c.OnState,
+		wake: make(chan struct{}, 1), stops: make(chan chan<- error), exited: make(chan struct{}),
+		changed: make(chan struct{}, 1), errors: make(chan error, 1),
+	}
+	f.dry, _ = c.Device.(dryRun)
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.metrics == nil {
+		f.metrics = NewMetrics(nil)
+	}
+	f.status.Store(uint32(Unarmed))
+	f.detail.Store(&detail{})
+	return f, nil
+}
+
+// Grant permits feeding before until and not at or after it. It replaces the permission
+// given before, so that an earlier instant shortens it and zero withdraws it.
+func (f *Feeder) Grant(until boottime.Instant) {
+	f.until.Store(int64(until))
+	f.poke()
+}
+
+// Arm asks for the device to be armed. It waits for a live grant: a countdown that nobody
+// has permitted to be fed would reset the node for nothing. It does nothing while armed;
+// after a failed Arm it tries again. Of Arm and Disarm in quick succession the last counts.
+func (f *Feeder) Arm() {
+	f.request.Store(&request{arm: true})
+	f.poke()
+}
+
+// Disarm asks for a magic close, also while starved: whether that is right is for the
+// caller to decide. A device that is not armed is merely called Disarmed.
+func (f *Feeder) Disarm(reason string) {
+	f.request.Store(&request{reason: reason})
+	f.poke()
+}
+
+// Stop disarms for a planned stop and ends Run. It fails with [ErrStarved] when the
+// permission to feed has ended and with [ErrNoWayOut] when the driver cannot be stopped;
+// Run then goes on, and so should the process, until it is to be ended nevertheless.
+func (f *Feeder) Stop(ctx context.Context) error {
+	reply := make(chan error, 1)
+	select {
+	case f.stops <- reply:
+	case <-f.exited:
+		if f.State().Armed {
+			return ErrLeftArmed
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop watchdog feeder: %w", ctx.Err())
+	}
+	select {
+	case err := <-reply:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("stop watchdog feeder: %w", ctx.Err())
+	}
+}
+
+func (f *Feeder) poke() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // a wake-up is under way and will see what was stored before
+	}
+}
+
+// report is the goroutine that logs and calls OnState.
+func (f *Feeder) report(end <-chan struct{}) {
+	var told State
+	tell := func() {
+		select {
+		case err := <-f.errors:
+			f.feedError.Store(&err)
+		default:
+		}
+		s := f.State()
+		if s.Status == told.Status && s.Armed == told.Armed && s.Reason == told.Reason && text(s.Err) == text(told.Err) {
+			return // the same feed error again
+		}
+		told = s
+		f.logState(s)
+		if f.onState != nil {
+			f.onState(s)
+		}
+	}
+	for {
+		select {
+		case <-f.changed:
+			tell()
+		case <-end:
+			tell()
+			return
+		}
+	}
+}
+
+func (f *Feeder) logState(s State) {
+	level := slog.LevelInfo
+	switch {
+	case s.Status == Faulty:
+		level = slog.LevelError
+	case s.Status == Starved || s.Err != nil:
+		level = slog.LevelWarn
+	}
+	f.log.LogAttrs(context.Background(), level, "watchdog state", slog.String("status", s.Status.String()), slog.Bool("armed", s.Armed),
+		slog.Bool("dry_run", s.DryRun), slog.String("identity", s.Info.Identity), slog.Duration("timeout", s.Info.Timeout),
+		slog.Bool("nowayout", s.Info.NoWayOut), slog.String("reason", s.Reason), slog.String("err", text(s.Err)))
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

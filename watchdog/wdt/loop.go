@@ -1,0 +1,292 @@
+package wdt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+const (
+	// shortestPause keeps a clock that lags behind the timers from turning into a spin.
+	shortestPause = time.Millisecond
+	// blindCadence feeds a watchdog whose timeout is unknown. Timeouts are whole seconds,
+	// so twice a second is enough for every one of them.
+	blindCadence = 500 * time.Millisecond
+)
+
+// Run feeds until ctx ends or Stop succeeds. It must be called once, on a goroutine of
+// its own. When ctx ends, an armed device stays armed and open, and Run returns an error
+// that wraps [ErrLeftArmed].
+func (f *Feeder) Run(ctx context.Context) error {
+	if !f.started.CompareAndSwap(false, true) {
+		return errors.New("watchdog feeder: Run called twice")
+	}
+	defer close(f.exited)
+
+	// The thread of its own keeps the feeder from queueing behind other goroutines.
+	// Here is the place for mlockall and SCHED_RR. A thread whose scheduling was changed
+	// must not go back to the pool: drop the Unlock then, and the runtime ends the thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	end, reported := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(reported)
+		f.report(end)
+	}()
+	defer func() {
+		close(end)
+		<-reported
+	}()
+
+	done := ctx.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-done:
+			if f.loop.open && f.dry == nil {
+				return fmt.Errorf("watchdog feeder: %w: %w", ctx.Err(), ErrLeftArmed)
+			}
+			return nil
+		case reply := <-f.stops:
+			f.obey()
+			err := f.plannedStop()
+			reply <- err
+			if err == nil {
+				return nil
+			}
+		case <-f.wake:
+		case <-timer.C:
+		}
+		f.obey()
+		f.armIfPermitted()
+		timer.Reset(f.step())
+	}
+}
+
+// step feeds if that is due and permitted, and tells how long the loop may sleep. It is
+// the feed path: no allocation, no lock, no log, and nothing slow between reading the
+// clock and the feed.
+//
+// There is no extra feed shortly before a grant ends. It would let a node without a
+// verdict live longer by up to one feed interval, and it would aim the write at the
+// deadline, where a preempted thread does the most harm. A grant renewed in time makes it
+// useless, and one renewed late is served by the feed that follows starvation at once.
+func (f *Feeder) step() time.Duration {
+	l := &f.loop
+	if !l.open {
+		return f.interval
+	}
+	now := f.clock()
+	if l.countdown > 0 && !now.Before(l.attempt.Add(l.countdown)) && !f.ranOut() {
+		return f.interval
+	}
+	until := boottime.Instant(f.until.Load())
+	if !now.Before(until) {
+		f.setStatus(Starved)
+		l.next = 0
+		if l.countdown == 0 || l.missed {
+			return f.interval
+		}
+		return f.pause(now, l.attempt.Add(l.countdown))
+	}
+	if now.Before(l.next) {
+		return f.pause(now, min(l.next, until))
+	}
+	err := f.device.Feed()
+	end := f.clock()
+	if !end.Before(until) {
+		f.metrics.lateFeeds.Add(1)
+	}
+	f.account(now, err)
+	return f.pause(end, min(l.next, until))
+}
+
+// account books a feed that began at now.
+func (f *Feeder) account(now boottime.Instant, err error) {
+	l := &f.loop
+	// A feed that failed may have reached the hardware nevertheless.
+	l.attempt, l.missed = now, false
+	if err != nil {
+		f.metrics.feedErrors.Add(1)
+		select {
+		case f.errors <- err:
+		default: // the reporter has not taken the one before
+		}
+		f.failing.Store(true)
+		f.setStatus(Faulty)
+		l.next = now.Add(l.cadence / 4)
+		return
+	}
+	if l.countdown > 0 {
+		left := l.countdown - now.Sub(boottime.Instant(f.lastFeed.Load()))
+		f.slack.Store(int64(left))
+		f.metrics.observe(left)
+	}
+	f.lastFeed.Store(int64(now))
+	f.metrics.feeds.Add(1)
+	f.failing.Store(false)
+	l.next = now.Add(l.cadence)
+	if l.unsound {
+		f.setStatus(Faulty)
+	} else {
+		f.setStatus(Armed)
+	}
+}
+
+// ranOut handles a countdown that passed unfed and tells whether feeding may resume, which
+// it may only where nothing was armed. A real driver may still reset the node, late, and
+// the peers already count on it.
+func (f *Feeder) ranOut() bool {
+	l := &f.loop
+	if f.dry == nil {
+		f.overdue.Store(true)
+		f.setStatus(Faulty)
+		return false
+	}
+	if !l.missed {
+		l.missed = true
+		f.dry.wouldReset(l.attempt.Add(l.countdown))
+	}
+	l.next = 0
+	return true
+}
+
+// pause never exceeds the feed interval, so that nothing hangs on one lost wake-up.
+func (f *Feeder) pause(now, until boottime.Instant) time.Duration {
+	return max(shortestPause, min(until.Sub(now), f.interval))
+}
+
+func (f *Feeder) setStatus(s Status) {
+	if f.status.Swap(uint32(s)) != uint32(s) || s == Faulty {
+		f.signal()
+	}
+}
+
+func (f *Feeder) signal() {
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// obey carries out what was asked for since the last time. It precedes each step, so
+// that no feed follows a Disarm.
+func (f *Feeder) obey() {
+	r := f.request.Swap(nil)
+	if r == nil {
+		return
+	}
+	f.loop.wantArm = r.arm && !f.loop.open
+	if !r.arm {
+		_ = f.disarm(r.reason) // told through the state
+	}
+}
+
+func (f *Feeder) armIfPermitted() {
+	if f.loop.wantArm && f.permitted() {
+		f.loop.wantArm = false
+		f.arm()
+	}
+}
+
+func (f *Feeder) permitted() bool {
+	return f.clock().Before(boottime.Instant(f.until.Load()))
+}
+
+func (f *Feeder) plannedStop() error {
+	l := &f.loop
+	if l.open && f.dry == nil && (f.overdue.Load() || !f.permitted()) {
+		return ErrStarved
+	}
+	l.wantArm = false
+	if Status(f.status.Load()) == Disarmed {
+		return nil // and the reason given then stands
+	}
+	return f.disarm(ReasonPlannedStop)
+}
+
+func (f *Feeder) arm() {
+	info, err := f.device.Arm(f.timeout)
+	open := err == nil || stillArmed(err)
+	if err == nil {
+		if err = f.unfit(info); err != nil {
+			// Nobody relies on the countdown yet, so it may be taken back.
+			if undo := f.device.Disarm(); undo != nil {
+				err = &StillArmedError{Cause: err, Disarm: undo}
+			} else {
+				open = false
+			}
+		}
+	}
+	f.publish(&detail{open: open, info: info, err: err})
+	if !open {
+		f.setStatus(Faulty)
+		return
+	}
+	now := f.clock()
+	f.loop = loop{open: true, unsound: err != nil, countdown: info.Timeout, cadence: f.interval, attempt: now}
+	if err != nil {
+		f.loop.cadence = min(f.interval, info.Timeout/3)
+		if info.Timeout == 0 {
+			f.loop.cadence = min(f.interval, blindCadence)
+		}
+	}
+	f.lastFeed.Store(int64(now))
+	if err != nil {
+		f.setStatus(Faulty)
+	} else {
+		f.setStatus(Armed)
+	}
+}
+
+// unfit says why a watchdog that armed well cannot serve as a fence.
+func (f *Feeder) unfit(info watchdog.Info) error {
+	if info.Timeout < 2*f.interval {
+		return fmt.Errorf("%q took a timeout of %v instead of %v, less than two feed intervals of %v: lower watchdog.feedInterval or use another driver",
+			info.Identity, info.Timeout, f.timeout, f.interval)
+	}
+	if !info.MagicClose && !info.NoWayOut {
+		return fmt.Errorf("%q knows no magic close, so a crash of the agent would disarm it: load it with nowayout=1 or use another driver", info.Identity)
+	}
+	return nil
+}
+
+func (f *Feeder) disarm(reason string) error {
+	l := &f.loop
+	d := *f.detail.Load()
+	if l.open {
+		if err := f.device.Disarm(); err != nil {
+			d.err = err
+			d.info.NoWayOut = d.info.NoWayOut || errors.Is(err, ErrNoWayOut)
+			f.publish(&d)
+			return err
+		}
+	}
+	*l = loop{}
+	f.overdue.Store(false)
+	f.failing.Store(false)
+	d.open, d.reason, d.err = false, reason, nil
+	f.publish(&d)
+	f.setStatus(Disarmed)
+	return nil
+}
+
+// publish precedes the change of status, so that a status is never seen with the details
+// of the one before.
+func (f *Feeder) publish(d *detail) {
+	f.detail.Store(d)
+	live := d.open && f.dry == nil
+	f.metrics.armed.Store(live)
+	f.metrics.timeout.Store(0)
+	if live {
+		f.metrics.timeout.Store(int64(d.info.Timeout))
+	}
+	f.signal()
+}
