@@ -1,0 +1,153 @@
+package swim
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/netip"
+	"unicode/utf8"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
+)
+
+// Config describes one instance. The instance keeps the pointers; nothing they point to
+// may change afterwards, the keyring excepted.
+type Config struct {
+	Network int    // index of the SystemNetwork in all reports
+	Name    string // name of the SystemNetwork, key of Member.Addresses
+	Label   string // <cluster>/<group>/<network>: packets with another one are refused
+
+	Roster   *netgossip.Roster
+	BindAddr netip.Addr // own address, bound and advertised
+	Port     int        // own port, and that of every peer
+	Params   netgossip.Params
+
+	Keyring   *memberlist.Keyring // nil: no encryption
+	Transport Listener            // nil: Listen
+
+	Clock boottime.Clock
+	Sink  Sink
+	// Statement returns the latest own statement, nil before there is one. It is called
+	// from any goroutine and must not block.
+	Statement func() *netgossip.Statement
+
+	Logger  *slog.Logger
+	Metrics *Metrics // shared by the instances of the process; nil: none
+}
+
+// validate reports all problems at once.
+func (c *Config) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Name != "", "network name is empty")
+	check(len(c.Label) <= memberlist.LabelMaxSize, "label %q has %d bytes, at most %d are possible", c.Label, len(c.Label), memberlist.LabelMaxSize)
+	check(c.Roster != nil, "roster is missing")
+	check(c.Clock != nil && c.Sink != nil && c.Statement != nil && c.Logger != nil, "clock, sink, statement and logger are needed")
+	check(c.Port > 0 && c.Port <= 65535, "port %d: 1 to 65535 are possible", c.Port)
+	// A wildcard advertises a guessed address and a zone gets lost on the way to the
+	// socket, which then binds all interfaces.
+	check(c.BindAddr.IsValid() && !c.BindAddr.IsUnspecified() && c.BindAddr.Zone() == "",
+		"bind address %q: one address of the node without a zone is needed", c.BindAddr)
+	errs = append(errs, checkParams(c.Params)...)
+	return errors.Join(errs...)
+}
+
+func checkParams(p netgossip.Params) []error {
+	var errs []error
+	for _, f := range []struct {
+		name     string
+		positive bool
+	}{
+		{"gossipInterval", p.GossipInterval > 0},
+		{"gossipNodes", p.GossipNodes > 0},
+		{"probeInterval", p.ProbeInterval > 0},
+		{"probeTimeout", p.ProbeTimeout > 0},
+		{"indirectChecks", p.IndirectChecks > 0},
+		{"retransmitMult", p.RetransmitMult > 0},
+		{"pushPullInterval", p.PushPullInterval > 0},
+		{"tcpTimeout", p.TCPTimeout > 0},
+		{"suspicionMult", p.SuspicionMult > 0},
+		{"suspicionMaxTimeoutMult", p.SuspicionMaxTimeoutMult > 0},
+		{"awarenessMaxMultiplier", p.AwarenessMaxMultiplier > 0},
+		{"gossipToTheDeadTime", p.GossipToTheDeadTime > 0},
+		{"deadNodeReclaimTime", p.DeadNodeReclaimTime > 0},
+		{"rejoinInterval", p.RejoinInterval > 0},
+		{"evidenceInterval", p.EvidenceInterval > 0},
+		{"evidenceTimeout", p.EvidenceTimeout > 0},
+		{"evidenceMaxAge", p.EvidenceMaxAge > 0},
+	} {
+		if !f.positive {
+			errs = append(errs, fmt.Errorf("parameter %s must be positive", f.name))
+		}
+	}
+	if p.EvidenceTimeout >= p.EvidenceMaxAge || p.EvidenceInterval >= p.EvidenceMaxAge {
+		errs = append(errs, fmt.Errorf("evidenceMaxAge %v must exceed evidenceInterval %v and evidenceTimeout %v",
+			p.EvidenceMaxAge, p.EvidenceInterval, p.EvidenceTimeout))
+	}
+	return errs
+}
+
+// memberlist returns the configuration of the library. It starts from the library's
+// defaults because some of its fields must not be zero: QueueCheckInterval 0 is a busy
+// loop, for one.
+func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) *memberlist.Config {
+	m := memberlist.DefaultLANConfig()
+	m.Name = c.Roster.Name(c.Roster.Self)
+	m.Label = c.Label
+	m.Transport = transport
+	m.Logger = logger
+	// Both addresses explicitly: what the library guesses from a wildcard is wrong on
+	// nodes with several networks.
+	m.BindAddr, m.BindPort = c.BindAddr.String(), c.Port
+	m.AdvertiseAddr, m.AdvertisePort = c.BindAddr.String(), c.Port
+	m.Keyring = c.Keyring
+	// Probes and acks never shrink, and compressing costs 64 KiB of garbage a packet.
+	m.EnableCompression = false
+
+	p := c.Params
+	m.GossipInterval, m.GossipNodes = p.GossipInterval, p.GossipNodes
+	m.ProbeInterval, m.ProbeTimeout = p.ProbeInterval, p.ProbeTimeout
+	m.IndirectChecks = p.IndirectChecks
+	m.RetransmitMult = p.RetransmitMult
+	m.PushPullInterval = p.PushPullInterval
+	m.TCPTimeout = p.TCPTimeout
+	m.SuspicionMult = p.SuspicionMult
+	m.SuspicionMaxTimeoutMult = p.SuspicionMaxTimeoutMult
+	m.AwarenessMaxMultiplier = p.AwarenessMaxMultiplier
+	m.GossipToTheDeadTime = p.GossipToTheDeadTime
+	m.DeadNodeReclaimTime = p.DeadNodeReclaimTime
+	return m
+}
+
+// targets returns where the roster's other members are on this network. A member without
+// an address here is left out: it is on other networks only.
+func (c *Config) targets() ([]target, error) {
+	var targets []target
+	var errs []error
+	for i, m := range c.Roster.Members {
+		if len(m.Name) > wire.MaxName || !utf8.ValidString(m.Name) {
+			errs = append(errs, fmt.Errorf("member %q: name must be UTF-8 and have at most %d bytes", m.Name, wire.MaxName))
+		}
+		text, ok := m.Addresses[c.Name]
+		if i == c.Roster.Self || !ok {
+			continue
+		}
+		ip, err := netip.ParseAddr(text)
+		if err != nil || ip.Zone() != "" || ip.IsUnspecified() {
+			errs = append(errs, fmt.Errorf("member %q: address %q is no IP address of a node", m.Name, text))
+			continue
+		}
+		addr := netip.AddrPortFrom(ip.Unmap(), uint16(c.Port)).String()
+		targets = append(targets, target{index: i, addr: memberlist.Address{Addr: addr, Name: m.Name}})
+	}
+	return targets, errors.Join(errs...)
+}

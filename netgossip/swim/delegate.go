@@ -1,0 +1,76 @@
+package swim
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"strconv"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
+)
+
+// delegate is what memberlist calls. The events and conflicts come while memberlist
+// holds its node lock: they copy, post and return, and never call back.
+type delegate struct{ in *Instance }
+
+var (
+	_ memberlist.Delegate         = delegate{}
+	_ memberlist.EventDelegate    = delegate{}
+	_ memberlist.ConflictDelegate = delegate{}
+)
+
+// NotifyMsg takes a packet of the evidence protocol; the buffer is memberlist's.
+func (d delegate) NotifyMsg(b []byte) {
+	if len(b) == 0 || len(b) > wire.MaxSize {
+		d.in.count.refused[refusedMalformed].add(1)
+		return
+	}
+	d.in.evidence.post(arrival{packet: bytes.Clone(b), at: d.in.cfg.Clock()})
+}
+
+// NotifyJoin says that a member is alive, again or for the first time.
+func (d delegate) NotifyJoin(n *memberlist.Node) { d.memberChanged(n.Name, true) }
+
+// NotifyLeave says that a member is dead or has left. memberlist makes no event of
+// mere suspicion.
+func (d delegate) NotifyLeave(n *memberlist.Node) { d.memberChanged(n.Name, false) }
+
+// NotifyUpdate would say that a member's metadata changed; it has none.
+func (d delegate) NotifyUpdate(*memberlist.Node) {}
+
+func (d delegate) memberChanged(name string, alive bool) {
+	in := d.in
+	index, ok := in.cfg.Roster.Index(name)
+	if !ok {
+		in.count.refused[refusedStranger].add(1)
+		in.journal.warn("stranger member", "gossip lists a node that is not on the roster", slog.String("member", name))
+		return
+	}
+	if index == in.cfg.Roster.Self {
+		return
+	}
+	at := in.cfg.Clock()
+	in.gate.pass(func() { in.cfg.Sink.MemberChanged(in.cfg.Network, index, alive, at) })
+	in.rejoin.noteChange(index, alive)
+	in.evidence.post(arrival{peer: index})
+}
+
+// NotifyConflict says that a second node uses the name of a member, possibly ours.
+func (d delegate) NotifyConflict(existing, other *memberlist.Node) {
+	in := d.in
+	name := existing.Name
+	address := net.JoinHostPort(other.Addr.String(), strconv.Itoa(int(other.Port)))
+	in.journal.warn("conflict", "two nodes use one name: give each node a name of its own",
+		slog.String("member", name), slog.String("second_address", address))
+	in.gate.pass(func() { in.cfg.Sink.Conflict(in.cfg.Network, name, address) })
+}
+
+// The rest of memberlist.Delegate is not used: what a node says about itself travels in
+// the evidence protocol, where its age is known.
+
+func (d delegate) NodeMeta(int) []byte             { return nil }
+func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
+func (d delegate) LocalState(bool) []byte          { return nil }
+func (d delegate) MergeRemoteState([]byte, bool)   {}

@@ -1,0 +1,48 @@
+// Package swim runs one memberlist on one SystemNetwork and reports to a [Sink] who is
+// alive there.
+//
+// Two things are reported, because neither is enough. memberlist (SWIM) finds a dead peer
+// fast and cheaply, but a node that has lost its network learns that from its member table
+// only after minutes: Lifeguard slows the probing of exactly the sick node. So the instance
+// also runs an evidence protocol of its own: it probes every peer each EvidenceInterval,
+// asks again while no reply comes, and each answered probe is an [netgossip.Answer], dated
+// by the instant before the probe was sent. Evidence gets old by itself; nothing has to be
+// detected for a node to know that it is alone.
+//
+// # State and invariants
+//
+//   - Evidence is two-way and first-hand: a reply counts only for the peer that was asked,
+//     with the random id of a probe younger than EvidenceMaxAge.
+//   - A statement counts only in a reply. A probe with a statement that is news makes the
+//     receiver ask at once, so a [Instance.Nudge] reaches everybody in one round trip and
+//     a half.
+//   - A node without a statement does not answer: it cannot say whom it sees.
+//   - Peers are the roster's members with an address on this network. Others are refused,
+//     counted and logged once a minute; so are foreign labels and keys.
+//   - memberlist never heals a partition that outlasted GossipToTheDeadTime. The rejoin loop
+//     joins roster members that it does not list, at once when one answers a probe, and
+//     otherwise every RejoinInterval, growing to 15 s. It needs nothing but the roster.
+//   - An instance serves one roster and one address. When either changes, stop it without
+//     leaving and make another; peers do not notice if that takes less than a suspicion.
+//
+// # Concurrency
+//
+// The methods of [Instance] may be called from any goroutine. An instance has three
+// goroutines (evidence, rejoin, journal) and one that counts arrivals, all ended and waited
+// for by [Instance.Stop]; memberlist has its own. The Sink is called from the evidence
+// goroutine and from memberlist's, there under memberlist's node lock, one call at a time
+// and never after Stop has returned. Logging is done by the journal goroutine, for the same
+// reason that the Sink must not block: under that lock, a blocked stderr stops everything.
+//
+// # Blocking
+//
+// New binds and returns. Start and Nudge do not wait for anybody. Stop with leave waits
+// until the farewell has been sent (below a second for small clusters, 6 s for 1000 nodes),
+// then for goroutines, both within its context. Joining a peer that does not respond blocks
+// the rejoin goroutine, and only that, for TCPTimeout.
+//
+// # Errors
+//
+// New reports all problems of its Config at once and says who else may have the address.
+// Packets that cannot be sent are logged once a minute: the missing answer tells the rest.
+package swim

@@ -1,0 +1,229 @@
+package swim
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
+)
+
+// inboxBurst is how many arrivals are handled before one probe that is due gets its
+// turn: replies must be fast, but a flood must not stop the own probing.
+const inboxBurst = 16
+
+// arrival is what the delegates hand over.
+type arrival struct {
+	packet []byte // of the evidence protocol; nil: the peer's membership has changed
+	peer   int
+	at     boottime.Instant
+}
+
+// evidence runs the evidence protocol of one instance: it probes the peers, answers
+// their probes and reports what comes of it. One goroutine, run, owns everything but
+// the two channels.
+type evidence struct {
+	cfg     *Config
+	self    string
+	gate    *gate
+	count   *counters
+	journal *journal
+	rejoin  *rejoiner
+
+	inbox chan arrival
+	nudge chan struct{}
+
+	targets  []target
+	list     *memberlist.Memberlist
+	schedule *schedule
+	nudgedAt boottime.Instant // the latest nudge that was acted on
+	nudgeDue boottime.Instant // Never: none pending
+	buf      []byte           // scratch of transmit
+}
+
+// newEvidence makes room in the inbox for the replies to one round of probes and for
+// everybody's probes at once.
+func newEvidence(in *Instance, targets []target) *evidence {
+	return &evidence{
+		cfg:      &in.cfg,
+		self:     in.cfg.Roster.Name(in.cfg.Roster.Self),
+		gate:     in.gate,
+		count:    in.count,
+		journal:  in.journal,
+		rejoin:   in.rejoin,
+		inbox:    make(chan arrival, max(64, 4*len(targets))),
+		nudge:    make(chan struct{}, 1),
+		targets:  targets,
+		nudgeDue: boottime.Never,
+	}
+}
+
+// post hands over an arrival and never blocks.
+func (e *evidence) post(a arrival) {
+	select {
+	case e.inbox <- a:
+	default:
+		e.count.refused[refusedOverflow].add(1)
+	}
+}
+
+// requestNudge never blocks; requests that meet are one.
+func (e *evidence) requestNudge() {
+	select {
+	case e.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// run probes until ctx is done.
+func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
+	e.list = list
+	rnd := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	e.schedule = newSchedule(e.cfg.Params, e.targets, e.cfg.Clock(), rnd)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		e.drain()
+		if wait := e.step(e.cfg.Clock()); wait > 0 {
+			timer.Reset(wait)
+			select {
+			case <-ctx.Done():
+				return
+			case a := <-e.inbox:
+				e.handle(a)
+			case <-e.nudge:
+				e.nudgeDue = max(e.cfg.Clock(), e.nudgedAt.Add(urgeInterval))
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// drain handles what has arrived, up to a bound.
+func (e *evidence) drain() {
+	for range inboxBurst {
+		select {
+		case a := <-e.inbox:
+			e.handle(a)
+		default:
+			return
+		}
+	}
+}
+
+// step sends at most one probe that is due and returns how long nothing else will be.
+func (e *evidence) step(now boottime.Instant) time.Duration {
+	if e.nudgeDue <= now {
+		e.nudgedAt, e.nudgeDue = now, boottime.Never
+		e.schedule.urgeAll(now)
+	}
+	due := e.nudgeDue
+	if p := e.schedule.next(); p != nil {
+		if p.due <= now {
+			e.probe(p)
+			return 0
+		}
+		due = min(due, p.due)
+	}
+	if due == boottime.Never {
+		return time.Hour
+	}
+	return due.Sub(now)
+}
+
+// probe asks a peer. The instant is taken before the send: evidence may look older than
+// it is, never younger.
+func (e *evidence) probe(p *peer) {
+	e.count.health.Set(float64(e.list.GetHealthScore()))
+	id := rand.Uint64() | 1 // never 0
+	now := e.cfg.Clock()
+	e.schedule.probed(p, id, now)
+	e.count.probes.add(1)
+	e.transmit(p, wire.Message{Kind: wire.Probe, ID: id, Sender: e.self, Statement: e.cfg.Statement()})
+}
+
+func (e *evidence) transmit(p *peer, m wire.Message) {
+	var err error
+	if e.buf, err = wire.Append(e.buf[:0], m); err == nil {
+		err = e.list.SendToAddress(p.addr, e.buf)
+	}
+	if err != nil {
+		// What is not sent is not answered, which is how the rest of the agent learns of it.
+		e.journal.warn("send", "evidence packet not sent", slog.String("peer", p.addr.Name), slog.Any("error", err))
+	}
+}
+
+// handle takes one arrival.
+func (e *evidence) handle(a arrival) {
+	if a.packet == nil {
+		// memberlist has an opinion, right or wrong: ask the peer itself.
+		if p := e.schedule.byIndex[a.peer]; p != nil {
+			e.schedule.urge(p, e.cfg.Clock())
+		}
+		return
+	}
+	m, err := wire.Decode(a.packet, e.cfg.Roster)
+	if err != nil {
+		e.refuse(refusedMalformed, "evidence packet refused", slog.Any("error", err))
+		return
+	}
+	index, ok := e.cfg.Roster.Index(m.Sender)
+	if ok && index == e.cfg.Roster.Self {
+		e.refuse(refusedOwnName, "another node says it has the name of this one: give each node a name of its own")
+		return
+	}
+	p := e.schedule.byIndex[index]
+	if !ok || p == nil {
+		e.refuse(refusedStranger, "evidence from a node that is not expected on this network", slog.String("sender", m.Sender))
+		return
+	}
+	if m.Kind == wire.Probe {
+		e.answer(p, m) // first of all: the peer measures how fast we are
+	} else {
+		e.evaluate(p, m)
+	}
+	e.gate.pass(func() { e.cfg.Sink.Heard(e.cfg.Network, p.index, a.at) })
+}
+
+// answer replies to a probe. The probe shows that the peer lives, and perhaps that it
+// has something new to say; what it says counts only as the answer to a question of
+// ours, which bounds its age. So ask.
+func (e *evidence) answer(p *peer, m wire.Message) {
+	if s := e.cfg.Statement(); s != nil {
+		e.transmit(p, wire.Message{Kind: wire.Answer, ID: m.ID, Sender: e.self, Statement: s})
+	}
+	now := e.cfg.Clock()
+	news := m.Statement != nil && *m.Statement != p.known
+	if news || !p.answered || e.schedule.silent(p, now) {
+		e.schedule.urge(p, now)
+	}
+}
+
+// evaluate matches a reply with the probe that it answers.
+func (e *evidence) evaluate(p *peer, m wire.Message) {
+	sentAt, ok := e.schedule.replied(p, m.ID, e.cfg.Clock())
+	if !ok {
+		e.count.refused[refusedUnmatched].add(1)
+		return
+	}
+	e.count.answers.add(1)
+	if sentAt == p.proven { // not overtaken by a younger answer
+		p.known = *m.Statement
+	}
+	e.gate.pass(func() {
+		e.cfg.Sink.Answered(netgossip.Answer{
+			Network: e.cfg.Network, Peer: p.index, SentAt: sentAt, Statement: m.Statement,
+		})
+	})
+	e.rejoin.noteReached(p.index)
+}
+
+func (e *evidence) refuse(r refusal, msg string, attrs ...slog.Attr) {
+	e.count.refused[r].add(1)
+	e.journal.warn(string(r)+" packet", msg, attrs...)
+}

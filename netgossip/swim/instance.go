@@ -1,0 +1,190 @@
+package swim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// defaultLeaveTimeout bounds the farewell of a Stop whose context has no deadline. A
+// broadcast to 1000 nodes takes 6 s.
+const defaultLeaveTimeout = 10 * time.Second
+
+// Instance is one memberlist on one SystemNetwork. All methods may be called from any
+// goroutine, except from inside a Sink.
+type Instance struct {
+	cfg       Config
+	transport *meter
+	count     *counters
+	gate      *gate
+	journal   *journal
+	evidence  *evidence
+	rejoin    *rejoiner
+
+	list  atomic.Pointer[memberlist.Memberlist] // set by Start
+	loops sync.WaitGroup
+
+	mu      sync.Mutex // held by Start and Stop throughout
+	stopped bool
+	cancel  context.CancelFunc
+}
+
+// Stats are counts since the start of an instance.
+type Stats struct {
+	Members int // alive in memberlist's eyes, suspects and self included
+	Health  int // memberlist's awareness score: 0 is healthy
+
+	PacketsIn, PacketsOut uint64
+	BytesIn, BytesOut     uint64 // packets and streams, without the headers of IP, UDP and TCP
+
+	Probes, Answers uint64 // own evidence probes, and those that were answered
+	Refused         uint64 // arrivals that were not believed, for whatever reason
+}
+
+// New binds the sockets, so that an address in use is an error of the start of the agent.
+// Nothing is sent before Start. An instance that is not wanted any more needs a Stop.
+func New(cfg Config) (*Instance, error) {
+	fail := func(err error) (*Instance, error) {
+		return nil, fmt.Errorf("swim network %s: %w", cfg.Name, err)
+	}
+	if err := cfg.validate(); err != nil {
+		return fail(err)
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(nil)
+	}
+	cfg.Logger = cfg.Logger.With("network", cfg.Name)
+	targets, err := cfg.targets()
+	if err != nil {
+		return fail(err)
+	}
+	in := &Instance{cfg: cfg, count: cfg.Metrics.network(cfg.Name), gate: newGate()}
+	in.journal = newJournal(cfg.Logger, func(r refusal) { in.count.refused[r].add(1) })
+	at := netip.AddrPortFrom(cfg.BindAddr, uint16(cfg.Port))
+	open := cfg.Transport
+	if open == nil {
+		open = func(at netip.AddrPort) (memberlist.NodeAwareTransport, error) { return listen(at, in.logger()) }
+	}
+	inner, err := open(at)
+	if err != nil {
+		return fail(listenError(at, err))
+	}
+	in.transport = newMeter(inner, in.count)
+	in.rejoin = newRejoiner(&in.cfg, targets, in.journal)
+	in.evidence = newEvidence(in, targets)
+	return in, nil
+}
+
+// logger is a logger for memberlist that ends in the journal.
+func (in *Instance) logger() *log.Logger { return log.New(in.journal, "", 0) }
+
+// Start begins to gossip and to probe. It does not wait for any peer.
+func (in *Instance) Start() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stopped || in.cancel != nil {
+		return fmt.Errorf("swim network %s: start: started or stopped already", in.cfg.Name)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	in.cancel = cancel
+	in.loops.Go(func() { in.journal.run(ctx) })
+
+	conf := in.cfg.memberlist(in.transport, in.logger())
+	conf.Delegate, conf.Events, conf.Conflict = delegate{in}, delegate{in}, delegate{in}
+	list, err := memberlist.Create(conf)
+	if err != nil {
+		return fmt.Errorf("swim network %s: start: %w", in.cfg.Name, err)
+	}
+	in.list.Store(list)
+	in.loops.Go(func() { in.evidence.run(ctx, list) })
+	in.loops.Go(func() { in.rejoin.run(ctx, list) })
+	in.cfg.Logger.Info("gossip started", slog.Any("address", in.cfg.BindAddr), slog.Int("port", in.cfg.Port))
+	return nil
+}
+
+// Stop ends the instance for good. With leave it first tells the peers that this node
+// goes on purpose; without, they notice nothing if it is replaced before they suspect
+// it, which is what a restart of the agent wants. When it returns nil the sockets are
+// closed, the instance's goroutines have ended and the Sink is not called any more;
+// timers of memberlist's own may still run out for some seconds, without effect.
+//
+// It fails when ctx ends first; what is left then ends by itself later.
+func (in *Instance) Stop(ctx context.Context, leave bool) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stopped {
+		return nil
+	}
+	in.stopped = true
+	var errs []error
+	list := in.list.Load()
+	if list != nil && leave {
+		if err := list.Leave(leaveTimeout(ctx)); err != nil {
+			errs = append(errs, fmt.Errorf("leave: %w", err))
+		}
+	}
+	if err := in.gate.close(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("a report to the sink does not return: %w", err))
+	}
+	if in.cancel != nil {
+		in.cancel()
+	}
+	shut := in.transport.Shutdown
+	if list != nil {
+		shut = list.Shutdown
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := shut()
+		in.loops.Wait()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		errs = append(errs, err)
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("sockets and goroutines: %w", ctx.Err()))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("swim network %s: stop: %w", in.cfg.Name, err)
+	}
+	return nil
+}
+
+// leaveTimeout is never 0, which to memberlist means for ever.
+func leaveTimeout(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return defaultLeaveTimeout
+	}
+	return max(time.Millisecond, time.Until(deadline)*3/4)
+}
+
+// Nudge says that the own statement has changed: every peer is probed soon, which also
+// brings the statement to it. Nudges within 50 ms are one. It does not block.
+func (in *Instance) Nudge() { in.evidence.requestNudge() }
+
+// Stats returns the counts so far.
+func (in *Instance) Stats() Stats {
+	c := in.count
+	s := Stats{
+		PacketsIn: c.packetsIn.n.Load(), PacketsOut: c.packetsOut.n.Load(),
+		BytesIn: c.bytesIn.n.Load(), BytesOut: c.bytesOut.n.Load(),
+		Probes: c.probes.n.Load(), Answers: c.answers.n.Load(),
+	}
+	for _, t := range c.refused {
+		s.Refused += t.n.Load()
+	}
+	if list := in.list.Load(); list != nil {
+		s.Members, s.Health = list.NumMembers(), list.GetHealthScore()
+	}
+	return s
+}

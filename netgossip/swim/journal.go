@@ -1,0 +1,136 @@
+package swim
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// quietTime is the least time between two lines about the same trouble.
+const quietTime = time.Minute
+
+// journal takes log lines from under memberlist's locks, where nothing may block, and
+// writes them from a goroutine of its own. It also reads out of memberlist's log what
+// memberlist reports nowhere else: packets with a foreign label or key.
+type journal struct {
+	log     *slog.Logger
+	refused func(refusal)
+	entries chan entry
+}
+
+// entry is one line; a non-empty key limits lines with this key to one per quietTime.
+type entry struct {
+	level slog.Level
+	msg   string
+	key   string
+	attrs []slog.Attr
+}
+
+func newJournal(log *slog.Logger, refused func(refusal)) *journal {
+	return &journal{log: log, refused: refused, entries: make(chan entry, 256)}
+}
+
+// post never blocks; what does not fit is lost.
+func (j *journal) post(e entry) {
+	if !j.log.Enabled(context.Background(), e.level) {
+		return
+	}
+	select {
+	case j.entries <- e:
+	default:
+	}
+}
+
+// warn posts a warning that may recur with every packet.
+func (j *journal) warn(key, msg string, attrs ...slog.Attr) {
+	j.post(entry{level: slog.LevelWarn, msg: msg, key: key, attrs: attrs})
+}
+
+// run writes until ctx is done.
+func (j *journal) run(ctx context.Context) {
+	type silence struct {
+		until   time.Time
+		skipped int
+	}
+	silences := make(map[string]silence) // the keys are few and fixed in this package
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-j.entries:
+			if e.key != "" {
+				s := silences[e.key]
+				if time.Now().Before(s.until) {
+					s.skipped++
+					silences[e.key] = s
+					continue
+				}
+				silences[e.key] = silence{until: time.Now().Add(quietTime)}
+				if s.skipped > 0 {
+					e.attrs = append(e.attrs, slog.Int("skipped", s.skipped))
+				}
+			}
+			j.log.LogAttrs(ctx, e.level, e.msg, e.attrs...)
+		}
+	}
+}
+
+// complaints are the memberlist v0.7.0 log lines that mean a refused packet or stream,
+// pinned by tests that provoke them.
+var complaints = []struct {
+	text    string
+	refusal refusal
+	msg     string
+}{
+	{"with unacceptable label", refusedLabel, "gossip of another cluster, group or network refused: check addresses, ports and network names"},
+	{"Decrypt packet failed", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},
+	{"No installed keys could decrypt", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},
+	{"encryption is not configured", refusedKey, "encrypted gossip refused: give all nodes the same key file"},
+	{"remote state is not encrypted", refusedKey, "unencrypted gossip refused: give all nodes the same key file"},
+	{"Failed to decode", refusedMalformed, "undecodable gossip refused"},
+	{"not supported", refusedMalformed, "undecodable gossip refused"},
+	{"invalid checksum", refusedMalformed, "undecodable gossip refused"},
+	{"cannot decode label", refusedMalformed, "undecodable gossip refused"},
+	{"missing message type", refusedMalformed, "undecodable gossip refused"},
+}
+
+// Write takes one line of memberlist's logger. Nearly all of them tell in passing what
+// the delegates and the evidence report properly, so they are for debugging only.
+func (j *journal) Write(p []byte) (int, error) {
+	line := strings.TrimSpace(string(p))
+	level, text := splitLevel(line)
+	if level >= slog.LevelWarn {
+		for _, c := range complaints {
+			if strings.Contains(text, c.text) {
+				j.refused(c.refusal)
+				j.warn(string(c.refusal), c.msg, slog.String("detail", text))
+				return len(p), nil
+			}
+		}
+	}
+	if level >= slog.LevelError {
+		j.warn("memberlist", "memberlist reports an error", slog.String("detail", text))
+		return len(p), nil
+	}
+	j.post(entry{level: slog.LevelDebug, msg: text})
+	return len(p), nil
+}
+
+// splitLevel takes "[ERR] memberlist: text" apart.
+func splitLevel(line string) (slog.Level, string) {
+	level, text := slog.LevelDebug, line
+	if rest, ok := strings.CutPrefix(line, "["); ok {
+		if word, tail, ok := strings.Cut(rest, "]"); ok {
+			text = tail
+			switch word {
+			case "WARN":
+				level = slog.LevelWarn
+			case "ERR", "ERROR":
+				level = slog.LevelError
+			}
+		}
+	}
+	text = strings.TrimPrefix(strings.TrimSpace(text), "memberlist: ")
+	return level, text
+}

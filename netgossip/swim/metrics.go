@@ -1,0 +1,90 @@
+package swim
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// refusal says why something that arrived was not believed.
+type refusal string
+
+const (
+	refusedLabel     refusal = "label"     // of another cluster, group or network
+	refusedKey       refusal = "key"       // not encrypted with a key that we have
+	refusedMalformed refusal = "malformed" // not decodable, or contradicting the roster
+	refusedStranger  refusal = "stranger"  // names nobody on the roster with an address here
+	refusedOwnName   refusal = "own_name"  // another node that says it is us
+	refusedUnmatched refusal = "unmatched" // a reply to no probe of ours, or one too late
+	refusedOverflow  refusal = "overflow"  // came faster than it could be handled
+)
+
+var refusals = []refusal{
+	refusedLabel, refusedKey, refusedMalformed, refusedStranger,
+	refusedOwnName, refusedUnmatched, refusedOverflow,
+}
+
+// Metrics are the Prometheus metrics of all instances of a process. Make one with
+// [NewMetrics]; it is safe for concurrent use.
+type Metrics struct {
+	packets, bytes, refused, probes, answers *prometheus.CounterVec
+	health                                   *prometheus.GaugeVec
+}
+
+// NewMetrics makes the metrics and registers them; reg nil leaves them unregistered.
+// Like promauto it panics when a metric of the same name is registered already.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	f := promauto.With(reg)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Namespace: "fencing_agent", Name: name, Help: help},
+			append([]string{"network"}, labels...))
+	}
+	return &Metrics{
+		packets: counter("gossip_packets_total", "Gossip packets of a SystemNetwork, by direction (in, out).", "direction"),
+		bytes:   counter("gossip_bytes_total", "Gossip payload of a SystemNetwork in bytes, packets and streams, without IP, UDP and TCP headers, by direction (in, out).", "direction"),
+		refused: counter("gossip_refused_total", "Arrivals on a SystemNetwork that were not believed, by reason.", "reason"),
+		probes:  counter("gossip_probes_total", "Own evidence probes sent on a SystemNetwork."),
+		answers: counter("gossip_answers_total", "Own evidence probes that a peer answered on a SystemNetwork."),
+		health: f.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "fencing_agent",
+			Name:      "network_health_score",
+			Help:      "Local health of memberlist on a SystemNetwork: 0 is healthy, each point slows its probing by one probe interval.",
+		}, []string{"network"}),
+	}
+}
+
+// tally counts for Stats and for Prometheus at once; Stats are of one instance, the
+// metric outlives it.
+type tally struct {
+	n    atomic.Uint64
+	prom prometheus.Counter
+}
+
+func (t *tally) add(n int) {
+	t.n.Add(uint64(n))
+	t.prom.Add(float64(n))
+}
+
+// counters are the metrics of one instance.
+type counters struct {
+	packetsIn, packetsOut, bytesIn, bytesOut tally
+	probes, answers                          tally
+	refused                                  map[refusal]*tally // fixed after creation
+	health                                   prometheus.Gauge
+}
+
+// network resolves the metrics of one network, which also makes them exist with zero.
+func (m *Metrics) network(name string) *counters {
+	c := &counters{refused: make(map[refusal]*tally, len(refusals)), health: m.health.WithLabelValues(name)}
+	c.packetsIn.prom = m.packets.WithLabelValues(name, "in")
+	c.packetsOut.prom = m.packets.WithLabelValues(name, "out")
+	c.bytesIn.prom = m.bytes.WithLabelValues(name, "in")
+	c.bytesOut.prom = m.bytes.WithLabelValues(name, "out")
+	c.probes.prom = m.probes.WithLabelValues(name)
+	c.answers.prom = m.answers.WithLabelValues(name)
+	for _, r := range refusals {
+		c.refused[r] = &tally{prom: m.refused.WithLabelValues(name, string(r))}
+	}
+	return c
+}
