@@ -1,0 +1,88 @@
+package diskquorumtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ncw/directio"
+)
+
+// DirectDir returns a temporary directory whose file system takes O_DIRECT, or skips the
+// test. The candidates are the test's own directory (TMPDIR), /var/tmp and the package's.
+func DirectDir(t testing.TB) string {
+	t.Helper()
+	var tried []string
+	for _, parent := range []string{t.TempDir(), "/var/tmp", "."} {
+		dir, err := os.MkdirTemp(parent, "direct")
+		if err != nil {
+			tried = append(tried, err.Error())
+			continue
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		if err := tryDirect(filepath.Join(dir, "probe")); err != nil {
+			tried = append(tried, err.Error())
+			continue
+		}
+		if dir, err = filepath.Abs(dir); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	t.Skipf("no directory with direct I/O, set TMPDIR to one: %s", strings.Join(tried, "; "))
+	return ""
+}
+
+func tryDirect(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_DIRECT, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	_, err = f.WriteAt(directio.AlignedBlock(block), 0)
+	return err
+}
+
+// File returns the path of a new file of zeros that takes O_DIRECT, or skips the test.
+func File(t testing.TB, size int64) string {
+	t.Helper()
+	path := filepath.Join(DirectDir(t), "lun")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// LoopDevice returns a loop device over a file, with that logical sector size, or skips
+// the test. More calls over the same file are more nodes' views of the same LUN: each
+// loop device has a page cache of its own. It needs root.
+func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loop devices need root")
+	}
+	losetup, err := exec.LookPath("losetup")
+	if err != nil {
+		t.Skip("losetup is not installed")
+	}
+	args := append([]string{"--find", "--show", "--direct-io=on", "--sector-size", strconv.Itoa(sector)}, extra...)
+	out, err := exec.Command(losetup, append(args, file)...).CombinedOutput()
+	if err != nil {
+		t.Skipf("no loop device with sectors of %d bytes here: %v: %s", sector, err, strings.TrimSpace(string(out)))
+	}
+	dev := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command(losetup, "--detach", dev).CombinedOutput(); err != nil {
+			t.Error(fmt.Errorf("detach %s: %w: %s", dev, err, out))
+		}
+	})
+	return dev
+}

@@ -1,0 +1,158 @@
+package rawdev
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/ncw/directio"
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// Kind is what the path of a Device names.
+type Kind uint8
+
+const (
+	KindBlock Kind = iota + 1
+	KindLoop       // a loop device: a block device for labs
+	KindFile       // a regular file, for labs
+)
+
+func (k Kind) String() string {
+	switch k {
+	case KindBlock:
+		return "block device"
+	case KindLoop:
+		return "loop device"
+	case KindFile:
+		return "regular file"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// ErrBadRange says that an offset or length is not in whole blocks within the device.
+var ErrBadRange = errors.New("not in whole blocks within the device")
+
+// Device is an open LUN. It implements diskquorum.Device.
+type Device struct {
+	file   *os.File
+	path   string
+	kind   Kind
+	number uint64 // st_rdev of a block device
+	sector int
+	size   int64
+
+	mu    sync.Mutex
+	spare []byte // aligned buffer that no call uses
+}
+
+var _ diskquorum.Device = (*Device)(nil)
+
+// Path is the path the device was opened by.
+func (d *Device) Path() string { return d.path }
+
+// Kind says what was opened.
+func (d *Device) Kind() Kind { return d.kind }
+
+// Number is the device number (st_rdev) of a block device, 0 for a regular file.
+func (d *Device) Number() uint64 { return d.number }
+
+// SectorSize is the logical sector size in bytes; BlockSize for a regular file.
+func (d *Device) SectorSize() int { return d.sector }
+
+// Size is the size in bytes when the device was opened.
+func (d *Device) Size() int64 { return d.size }
+
+// Warning says why this device is for labs only, or is empty.
+func (d *Device) Warning() string {
+	if d.kind == KindBlock {
+		return ""
+	}
+	return fmt.Sprintf("%s is a %s: good for labs and demos, but in production only a LUN shared by all nodes can arbitrate", d.path, d.kind)
+}
+
+// ReadAt fills p from offset off, both in whole blocks.
+func (d *Device) ReadAt(p []byte, off int64) (int, error) {
+	if err := d.check("read", p, off); err != nil {
+		return 0, err
+	}
+	buf := d.take(len(p))
+	defer d.give(buf)
+	n, err := d.file.ReadAt(buf, off)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // the file has shrunk since it was opened
+	}
+	if err != nil {
+		return 0, d.ioError("read", len(p), off, err)
+	}
+	return copy(p, buf[:n]), nil
+}
+
+// WriteAt writes p at offset off, both in whole blocks, and returns when it is durable.
+func (d *Device) WriteAt(p []byte, off int64) (int, error) {
+	if err := d.check("write", p, off); err != nil {
+		return 0, err
+	}
+	buf := d.take(len(p))
+	defer d.give(buf)
+	copy(buf, p)
+	n, err := d.file.WriteAt(buf, off)
+	if err != nil {
+		return n, d.ioError("write", len(p), off, err)
+	}
+	return n, nil
+}
+
+// Close closes the device. A call that hangs in the kernel keeps the description, and
+// with it the slot lock, until it returns.
+func (d *Device) Close() error {
+	if err := d.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func (d *Device) check(op string, p []byte, off int64) error {
+	if len(p) == 0 || len(p)%diskquorum.BlockSize != 0 || off < 0 || off%diskquorum.BlockSize != 0 || off > d.size-int64(len(p)) {
+		return fmt.Errorf("%s %s: %d bytes at %d of %d: %w", op, d.path, len(p), off, d.size, ErrBadRange)
+	}
+	return nil
+}
+
+func (d *Device) ioError(op string, n int, off int64, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	if errors.Is(err, unix.EINVAL) {
+		err = fmt.Errorf("%w: direct I/O in blocks of %d bytes is refused here; use a block device with sectors of at most that size",
+			err, diskquorum.BlockSize)
+	}
+	return fmt.Errorf("%s %s: %d bytes at %d: %w", op, d.path, n, off, err)
+}
+
+// take returns an aligned buffer that no other call uses.
+func (d *Device) take(n int) []byte {
+	d.mu.Lock()
+	buf := d.spare
+	d.spare = nil
+	d.mu.Unlock()
+	if cap(buf) >= n {
+		return buf[:n]
+	}
+	return directio.AlignedBlock(n)
+}
+
+// give takes a buffer back once the kernel is done with it.
+func (d *Device) give(buf []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if cap(buf) > cap(d.spare) {
+		d.spare = buf
+	}
+}

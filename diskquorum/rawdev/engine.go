@@ -1,0 +1,192 @@
+package rawdev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+var (
+	// ErrBusy says that an I/O is in flight; there is never more than one.
+	ErrBusy = errors.New("an I/O is in flight")
+	// ErrClosed says that the engine takes no more I/O.
+	ErrClosed = errors.New("engine is closed")
+	// ErrStuck says that Close gave up waiting for an I/O that is still in the kernel.
+	ErrStuck = errors.New("an I/O is stuck in the kernel and may still land")
+)
+
+// Engine runs the I/Os of one device, one at a time.
+//
+//	idle --Submit--> in flight --the device returns--> idle, then onComplete is called
+//
+// So onComplete may submit the next operation.
+type Engine struct {
+	dev        diskquorum.Device
+	clock      boottime.Clock
+	onComplete func(diskquorum.Completion)
+
+	wake chan struct{} // size 1: there is something to do
+	done chan struct{} // closed when the goroutine has ended
+
+	mu        sync.Mutex
+	op        diskquorum.Op
+	inFlight  bool
+	since     boottime.Instant // of Submit, while inFlight
+	closed    bool
+	abandoned bool // Close gave up: deliver nothing any more
+
+	rbuf, wbuf []byte // belong to the goroutine while inFlight, to Submit else
+}
+
+// NewEngine starts an engine on dev, which stays the caller's to close, after Close.
+// onComplete is called on the engine's own goroutine, once per accepted operation.
+func NewEngine(dev diskquorum.Device, clock boottime.Clock, onComplete func(diskquorum.Completion)) *Engine {
+	e := &Engine{
+		dev: dev, clock: clock, onComplete: onComplete,
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	go e.run()
+	return e
+}
+
+// Submit hands an operation to the engine and returns at once. The data of a write has
+// been copied; the data of the previous read is no longer the receiver's. The error wraps
+// ErrBusy, ErrClosed or ErrBadRange, and the operation will not be done.
+func (e *Engine) Submit(op diskquorum.Op) error {
+	if err := checkOp(&op); err != nil {
+		return err
+	}
+	now := e.clock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return fmt.Errorf("submit I/O %d: %w", op.ID, ErrClosed)
+	case e.inFlight:
+		return fmt.Errorf("submit I/O %d: %w since %v: number %d", op.ID, ErrBusy, now.Sub(e.since), e.op.ID)
+	}
+	if op.Kind == diskquorum.OpWrite {
+		e.wbuf = append(e.wbuf[:0], op.Data...)
+		op.Data = e.wbuf
+	}
+	e.op, e.inFlight, e.since = op, true, now
+	e.signal()
+	return nil
+}
+
+func checkOp(op *diskquorum.Op) error {
+	length := op.Length
+	switch op.Kind {
+	case diskquorum.OpRead:
+	case diskquorum.OpWrite:
+		length = len(op.Data)
+	default:
+		return fmt.Errorf("submit I/O %d: kind %d is not known", op.ID, op.Kind)
+	}
+	if length <= 0 || length%diskquorum.BlockSize != 0 || op.Offset < 0 || op.Offset%diskquorum.BlockSize != 0 {
+		return fmt.Errorf("submit I/O %d: %d bytes at %d: %w", op.ID, length, op.Offset, ErrBadRange)
+	}
+	return nil
+}
+
+// InFlight returns when the operation that is in flight was submitted; ok is false
+// while there is none.
+func (e *Engine) InFlight() (since boottime.Instant, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.since, e.inFlight
+}
+
+// Close takes no more operations and waits for the one in flight, but only until ctx
+// ends. Then it returns an error that wraps ErrStuck and leaves goroutine, thread and
+// buffers to the kernel: nothing can take an I/O back. Nothing is delivered after Close
+// has returned.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	e.closed = true
+	e.signal()
+	e.mu.Unlock()
+	select {
+	case <-e.done:
+		return nil
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	stuck, since := e.inFlight, e.since
+	e.abandoned = true
+	e.mu.Unlock()
+	if !stuck { // the callback is running, or nothing is: this ends by itself
+		<-e.done
+		return nil
+	}
+	return fmt.Errorf("close engine: %w: in flight for %v: %w", ErrStuck, e.clock().Sub(since), ctx.Err())
+}
+
+// signal needs e.mu.
+func (e *Engine) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run owns an OS thread of its own: a hung I/O pins this one and no other.
+func (e *Engine) run() {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	defer close(e.done)
+	for range e.wake {
+		e.mu.Lock()
+		op, todo, closed := e.op, e.inFlight, e.closed
+		e.mu.Unlock()
+		if todo {
+			e.deliver(e.perform(&op))
+			e.mu.Lock()
+			closed = e.closed && !e.inFlight
+			e.mu.Unlock()
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// perform does the I/O. A short one is an error: half an answer says nothing (B9).
+func (e *Engine) perform(op *diskquorum.Op) diskquorum.Completion {
+	c := diskquorum.Completion{ID: op.ID, Kind: op.Kind, Started: e.clock()}
+	if op.Kind == diskquorum.OpWrite {
+		n, err := e.dev.WriteAt(op.Data, op.Offset)
+		c.Ended, c.Err = e.clock(), err
+		if err == nil && n != len(op.Data) {
+			c.Err = fmt.Errorf("write at %d: %d of %d bytes", op.Offset, n, len(op.Data))
+		}
+		return c
+	}
+	if cap(e.rbuf) < op.Length {
+		e.rbuf = make([]byte, op.Length)
+	}
+	buf := e.rbuf[:op.Length]
+	n, err := e.dev.ReadAt(buf, op.Offset)
+	c.Ended, c.Err = e.clock(), err
+	if err == nil && n != len(buf) {
+		c.Err = fmt.Errorf("read at %d: %d of %d bytes", op.Offset, n, len(buf))
+	}
+	if c.Err == nil {
+		c.Data = buf
+	}
+	return c
+}
+
+func (e *Engine) deliver(c diskquorum.Completion) {
+	e.mu.Lock()
+	e.inFlight = false
+	drop := e.abandoned
+	e.mu.Unlock()
+	if !drop {
+		e.onComplete(c)
+	}
+}
