@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -224,12 +225,14 @@ func checkQuorum(c *Config, r *report) {
 
 func checkLUN(c *Config, r *report) {
 	const list = "lun.devices"
-	switch n := len(c.LUN.Devices); n {
-	case 0, 1, 3:
-	default:
+	if n := len(c.LUN.Devices); n != 0 && n != 1 && n != 3 {
 		r.problem(list, "can form no useful majority", fmt.Sprintf("%d devices", n), "0, 1 or 3 devices")
 	}
-	repeated(c.LUN.Devices, func(i, _ int) {
+	cleaned := make([]string, len(c.LUN.Devices))
+	for i, path := range c.LUN.Devices {
+		cleaned[i] = filepath.Clean(path)
+	}
+	repeated(cleaned, func(i, _ int) {
 		r.problem(element(list, i), "is listed twice", c.LUN.Devices[i], "each device once")
 	})
 	if n := len(c.Members.Static); len(c.LUN.Devices) > 0 && n > diskquorum.MaxSlots {

@@ -54,13 +54,36 @@ func members(n int) string {
 // network writes systemNetworks with one entry in flow style, as the base's mgmt.
 func network(keys string) string { return "systemNetworks: [{" + keys + "}]" }
 
-func TestProblems(t *testing.T) {
-	const mgmt = "name: mgmt, address: 10.0.0.1"
-	tests := []struct {
-		name, file string
-		want       string // "PATH: TEXT", one a line; TEXT is a part of the problem
-	}{
-		// Form of the file.
+// mgmt is the base's network, as the argument of network.
+const mgmt = "name: mgmt, address: 10.0.0.1"
+
+type problemCase struct {
+	name, file string
+	want       string // "PATH: TEXT", one a line; TEXT may be the start of the problem's text
+}
+
+// expectProblems checks that each file has the problems it should have and no others.
+func expectProblems(t *testing.T, tests []problemCase) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			problems := refused(t, tt.file)
+			want := strings.Split(tt.want, "\n")
+			if len(problems) != len(want) {
+				t.Fatalf("got %d problems, want %d:\n%s", len(problems), len(want), strings.Join(Lines("f", problems), "\n"))
+			}
+			for i, p := range problems {
+				if !strings.HasPrefix(p.String(), want[i]) {
+					t.Errorf("problem %d:\n got %s\nwant %s", i, p, want[i])
+				}
+				checkLine(t, tt.file, p)
+			}
+		})
+	}
+}
+
+func TestRefusesFilesOfAnotherForm(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"not YAML", "a: b: c\n", "is not YAML: mapping values are not allowed"},
 		{"tab", "lun:\n\tmode: or\n", "is not YAML: found character that cannot start any token"},
 		{"two documents", with() + "---\nnodeName: n1\n", "has a second document"},
@@ -73,8 +96,11 @@ func TestProblems(t *testing.T) {
 		{"key is a list", with("http: {[a]: b}"), "http: has a key that is not a plain word, found a list"},
 		{"duplicate key", with("http:\n  address: \"\"\n  address: \"\""), "http.address: is given twice, first in line"},
 		{"duplicate section", with() + "nodeName: n2\n", "nodeName: is given twice, first in line 1; allowed: one of them"},
+	})
+}
 
-		// Keys.
+func TestRefusesUnknownKeys(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"unknown key", with("colour: red"), "colour: is not a known key; allowed: cluster, nodeName,"},
 		{"misspelt key", with("reachabilty: all"), "reachabilty: is not a known key, did you mean reachability?"},
 		{"swapped letters", with("lun: {mdoe: or}"), "lun.mdoe: is not a known key, did you mean mode?"},
@@ -82,8 +108,11 @@ func TestProblems(t *testing.T) {
 		{"odd key", with("\"a\\nb\": c"), `["a\nb"]: is not a known key`},
 		{"key in a list", with(network(mgmt + ", prot: 1")), "systemNetworks[0].prot: is not a known key, did you mean port?"},
 		{"misspelt needed key", with(network("name: mgmt, adress: 10.0.0.1")), "systemNetworks[0].adress: is not a known key, did you mean address?"},
+	})
+}
 
-		// Types.
+func TestRefusesWrongTypes(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"null scalar", with("http:\n  address:"), "http.address: has no value; allowed: a value; leave out the key"},
 		{"null list", with("lun:\n  devices:"), "lun.devices: has no value"},
 		{"section is a list", with("lun: [a]"), "lun: is not a mapping, found a list; allowed: a mapping with keys of devices, mode,"},
@@ -101,8 +130,13 @@ func TestProblems(t *testing.T) {
 		{"misspelt choice", with("onQuorumLoss: fenced"), "onQuorumLoss: is not a choice, found fenced; allowed: fence, exclude, wait (did you mean fence?)"},
 		{"choice is a mapping", with("onQuorumLoss: {a: b}"), "onQuorumLoss: is not a choice, found a mapping"},
 		{"null list entry", with("quorum: {tieBreakers: [~]}"), "quorum.tieBreakers[0]: has no value"},
+		{"no cascade from a network name", with(network("name: 7, address: 10.0.0.1")), "systemNetworks[0].name: is not a string, found 7"},
+		{"no cascade from a member name", with("members: {static: [{name: 7, addresses: {mgmt: 10.0.0.1}}]}", network("name: mgmt, interface: e")), "members.static[0].name: is not a string, found 7"},
+	})
+}
 
-		// Ranges and forms.
+func TestRefusesUnusableValues(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"port 0", with(network(mgmt + ", port: 0")), "systemNetworks[0].port: is out of range, found 0; allowed: 1..65535"},
 		{"port 65536", with(network(mgmt + ", port: 65536")), "systemNetworks[0].port: is out of range, found 65536"},
 		{"negative duration", with("lun: {ioTimeout: -2s}"), "lun.ioTimeout: is out of range, found -2s; allowed: 200ms..30s"},
@@ -134,22 +168,33 @@ func TestProblems(t *testing.T) {
 		{"http port name", with("http: {address: '127.0.0.1:http'}"), "http.address: is not usable"},
 		{"label key", with("kubernetes: {groupLabel: a b}"), "kubernetes.groupLabel: is not usable, found a b"},
 		{"annotation", with("kubernetes: {disableAnnotations: [a/b/c]}"), "kubernetes.disableAnnotations[0]: is not usable, found a/b/c"},
+		{"control characters are shown quoted", with("cluster: \"a\\eb\""), `cluster: is not usable, found "a\x1bb"; allowed: 1 to 63`},
+		{"long values are cut", with("onQuorumLoss: " + strings.Repeat("x", 1000)), "onQuorumLoss: is not a choice, found " + strings.Repeat("x", 80) + "...; allowed"},
+	})
+}
 
-		// Required.
+func TestRefusesMissingKeys(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"nothing at all", "", "nodeGroup: is empty; allowed: the node's group, here or in $NODE_GROUP\nsystemNetworks: is empty; allowed: at least one network\nmembers.static: is empty; allowed: every node of the group, this one included"},
 		{"network without name", with(network("address: 10.0.0.1")), "systemNetworks[0].name: is missing; allowed: 1 to 63 lower-case letters\nmembers.static[0].addresses.mgmt: is not a system network\nmembers.static[1].addresses.mgmt: is not a system network\nmembers.static[2].addresses.mgmt: is not a system network"},
 		{"network nowhere", with(network("name: mgmt")), "systemNetworks[0]: does not say where the network is; allowed: exactly one of interface, cidr and address"},
 		{"member without name", with("members: {static: [{addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}", network("name: mgmt, interface: eth0")), "members.static[0].name: is missing"},
+	})
+}
 
-		// Networks.
+func TestRefusesContradictoryNetworks(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"network three times", with(network(mgmt + ", interface: eth0, cidr: 10.0.0.0/24")), "systemNetworks[0]: says twice where the network is, found interface and cidr and address"},
 		{"network names", with("systemNetworks: [{name: mgmt, address: 10.0.0.1}, {name: mgmt, interface: eth0}]"), "systemNetworks[1].name: is the name of systemNetworks[0] as well, found mgmt"},
 		{"one interface and port", with("systemNetworks: [{name: mgmt, interface: e}, {name: b, interface: e}]",
 			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.2}}]}"), "systemNetworks[1]: would use the socket of systemNetworks[0] as well, found interface e, port 7946"},
 		{"one own address and port", with("systemNetworks: [{name: mgmt, interface: e}, {name: b, cidr: 10.0.0.0/24}]",
 			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.1}}]}"), "systemNetworks[1]: would use the socket of network mgmt as well, found 10.0.0.1:7946"},
+	})
+}
 
-		// Members.
+func TestRefusesContradictoryMembers(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"not listed", with("nodeName: n9"), "members.static: does not list this node, found n9; allowed: every node of the group; add {name: n9, addresses: ...}, or set nodeName or $NODE_NAME to a listed name (n1, n2, n3)"},
 		{"member names", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}"), "members.static[1].name: is the name of members.static[0] as well, found n1; allowed: each node once"},
 		{"no addresses", with("members: {static: [{name: n1}]}"), "members.static[0].addresses: lacks the system network mgmt; allowed: one address for each of mgmt"},
@@ -162,8 +207,11 @@ func TestProblems(t *testing.T) {
 		{"own address outside cidr", with(network("name: mgmt, cidr: 10.9.0.0/24")), "systemNetworks[0].cidr: does not contain the address that members.static gives n1, found 10.9.0.0/24; allowed: a network with 10.0.0.1"},
 		{"too many members", with(members(1025)), "members.static: is too long, found 1025; allowed: at most 1024 members"},
 		{"too many members for a LUN", with(members(256), "lun: {devices: [/dev/sda]}"), "lun.devices: cannot be used with that many members, found 256; allowed: at most 255 members with a LUN"},
+	})
+}
 
-		// Quorum.
+func TestRefusesImpossibleQuorums(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"quorum too small", with("quorum: {size: 1}"), "quorum.size: does not fit the number of members, found 1; allowed: auto, or 2..3: more than half of 3 members"},
 		{"quorum half", with(members(4), "quorum: {size: 2}", "systemNetworks: [{name: mgmt, interface: e}]"), "quorum.size: does not fit the number of members, found 2; allowed: auto, or 3..4"},
 		{"quorum too large", with("quorum: {size: 4}"), "quorum.size: does not fit the number of members, found 4"},
@@ -177,15 +225,22 @@ func TestProblems(t *testing.T) {
 		{"reachability other key", with("reachability: {atMost: 1}"), "reachability: is not possible, found a mapping"},
 		{"reachability too many", with("reachability: {atLeast: 2}"), "reachability: asks for more networks than there are, found {atLeast: 2}; allowed: any, all, or {atLeast: 1..1}"},
 		{"annotation twice", with("kubernetes: {disableAnnotations: [a, a]}"), "kubernetes.disableAnnotations[1]: is listed twice, found a"},
+	})
+}
 
-		// LUN and watchdog.
+func TestRefusesImpossibleTimes(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"two devices", with("lun: {devices: [/dev/sda, /dev/sdb]}"), "lun.devices: can form no useful majority, found 2 devices; allowed: 0, 1 or 3 devices"},
 		{"same device", with("lun: {devices: [/dev/sda, /dev/sda]}"), "lun.devices: can form no useful majority\nlun.devices[1]: is listed twice, found /dev/sda"},
 		{"no time to arbitrate", with("lun: {ioTimeout: 1s}"), "lun.ioTimeout: leaves no time to arbitrate: preference delay 2s, stagger 1s, two heartbeats and a ballot of 2.5s need 7.5s, the budget is 7s, found 1s; allowed: at least 2 heartbeatInterval = 2s"},
 		{"feeding late", with("watchdog: {feedInterval: 15s}"), "watchdog.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
 		{"half seconds", with("watchdog: {timeout: 10500ms, feedInterval: 1s}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes no other, found 10.5s; allowed: 2s..1h"},
+		{"same device spelt differently", with("lun: {devices: [/dev/sda, /dev/b, /dev/../dev/sda]}"), "lun.devices[2]: is listed twice, found /dev/../dev/sda\nlun.devices: is not supported by this version"},
+	})
+}
 
-		// Gossip.
+func TestRefusesUnsafeGossip(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"unknown override", with("gossip: {overrides: {probeIntervall: 1s}}"), "gossip.overrides.probeIntervall: is not a known key, did you mean probeInterval?"},
 		{"override out of range", with("gossip: {overrides: {gossipNodes: 0}}"), "gossip.overrides.gossipNodes: is out of range, found 0; allowed: 1..32"},
 		{"probe timeout", with("gossip: {overrides: {probeInterval: 1s, probeTimeout: 401ms}}"), "gossip.overrides.probeTimeout: is too long: the helpers' nacks would come too late, found 401ms; allowed: at most 0.4 probeInterval = 400ms"},
@@ -195,8 +250,11 @@ func TestProblems(t *testing.T) {
 		{"evidence age", with("gossip: {overrides: {evidenceMaxAge: 2999ms}}"), "gossip.overrides.evidenceMaxAge: is too short: two lost packets would make a healthy peer unreachable, found 2.999s; allowed: at least 3 evidenceInterval = 3s"},
 		{"no cascade from a refused interval", with("gossip: {overrides: {probeInterval: fast, probeTimeout: 1s, evidenceInterval: slow, evidenceMaxAge: 1s}}"), "gossip.overrides.probeInterval: is not a duration\ngossip.overrides.evidenceInterval: is not a duration"},
 		{"no cascade from a refused timeout", with("watchdog: {timeout: long, feedInterval: 20s}"), "watchdog.timeout: is not a duration"},
+	})
+}
 
-		// Not supported yet.
+func TestRefusesWhatIsNotSupported(t *testing.T) {
+	expectProblems(t, []problemCase{
 		{"source kubernetes", with("members: {source: kubernetes}"), "members.source: is not supported by this version, found kubernetes; allowed: static"},
 		{"source controller", with("members: {source: controller}"), "members.source: is not supported by this version, found controller"},
 		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: is not supported by this version\nmembers.static: is given although members.source is kubernetes"},
@@ -208,22 +266,7 @@ func TestProblems(t *testing.T) {
 		{"bind to device", with(network(mgmt + ", bindToDevice: true")), "systemNetworks[0].bindToDevice: is not supported by this version, found true; allowed: auto or false"},
 		{"on fence reboot", with("watchdog: {onFence: reboot}"), "watchdog.onFence: is not supported by this version, found reboot; allowed: expire"},
 		{"on fence crash", with("watchdog: {onFence: crash}"), "watchdog.onFence: is not supported by this version, found crash"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			problems := refused(t, tt.file)
-			want := strings.Split(tt.want, "\n")
-			if len(problems) != len(want) {
-				t.Fatalf("got %d problems, want %d:\n%s", len(problems), len(want), strings.Join(Lines("f", problems), "\n"))
-			}
-			for i, p := range problems {
-				if !strings.HasPrefix(p.String(), want[i]) {
-					t.Errorf("problem %d:\n got %s\nwant %s", i, p, want[i])
-				}
-				checkLine(t, tt.file, p)
-			}
-		})
-	}
+	})
 }
 
 // checkLine checks that a problem points at the key itself or at a section around it.
