@@ -1,0 +1,329 @@
+package diskquorum
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// ArbiterConfig is what an Arbiter needs to know for its whole life.
+type ArbiterConfig struct {
+	Superblock *Superblock
+	Roster     *netgossip.Roster
+	Evidence   Evidence // of the network; the same goroutine owns it
+	NodeUID    string
+	Boot       uint64 // nonce of this kernel boot
+	Process    uint64 // random per agent start
+	Timing     Timing
+	PreferAPI  bool // the kubernetes tie-breaker is configured: a half without API waits (L12)
+	Seed       uint64
+}
+
+// Input is what the decision knows at one step.
+type Input struct {
+	View     netgossip.Set       // counted members, self included
+	Tie      bool                // exactly half of an even roster
+	TieSince boottime.Instant    // start of the A clock: the last counted majority (L8)
+	Own      netgossip.Statement // the own statement; token and view are filled in here
+	WallTime int64               // Unix milliseconds, copied into the slot for people
+	Stop     bool                // planned stop: the slot says stopped
+}
+
+// SplitState is how arbitration of an equal split stands.
+type SplitState uint8
+
+const (
+	SplitNone        SplitState = iota // no tie
+	SplitPending                       // not decided yet
+	SplitWon                           // granted to the own half
+	SplitLost                          // granted to nodes that are not done with it
+	SplitUnavailable                   // the LUN cannot be used by this node now
+)
+
+func (s SplitState) String() string {
+	return [...]string{"none", "pending", "won", "lost", "unavailable"}[s]
+}
+
+// Output is what an Arbiter wants after a step. It is valid until the next call.
+type Output struct {
+	Split   SplitState
+	Until   boottime.Instant // SplitWon: feed no longer than this
+	Why     string           // what Pending waits for, or why Unavailable
+	Token   Token            // the own token; zero before the slot is claimed
+	Healthy bool             // slot active, I/O completing in time
+	Op      *Op              // next I/O, or nil
+	Lock    int              // slot whose host-wide lock is wanted; -1: none. Answer with Locked.
+	Ended   *Attempt         // a ballot of this node ended in this step
+	Wake    boottime.Instant // step again by then at the latest
+}
+
+// Attempt reports the end of an own ballot.
+type Attempt struct {
+	Decided  bool
+	Adopted  bool // the value was another node's
+	Reason   string
+	IOs      int // reads and writes it took
+	Duration time.Duration
+}
+
+// Arbiter is the LUN's part of the decision: slot, heartbeat, log of decisions, lease.
+// It is not safe for concurrent use.
+type Arbiter struct {
+	roster   *netgossip.Roster
+	evidence Evidence
+	table    *Table
+	timing   Timing
+	uid      string
+	boot     uint64
+	process  uint64
+	prefer   bool
+	rng      *rand.Rand
+
+	claim      claimState
+	claimSince boottime.Instant
+	watched    identity
+	rounds     int
+	wantLock   bool
+	failure    error
+
+	slot   int // own slot, -1 until chosen
+	seq    uint64
+	token  Token
+	ballot Ballot
+	view   netgossip.Set
+	double bool // ballot changes go to both copies (B3)
+	own    netgossip.Statement
+	wall   int64
+	stop   bool
+
+	prop    proposal
+	adopted bool
+	lastEnd proposalEnd
+	ended   bool
+	retryAt boottime.Instant
+
+	op         Op
+	inFlight   bool
+	submitted  boottime.Instant
+	nextID     uint64
+	dirty      bool // the slot's contents changed: write without waiting for the heartbeat
+	wantRead   bool
+	writeStart boottime.Instant // of the last write that landed
+	lastWrite  boottime.Instant // start of the last write, landed or not
+	lastRead   boottime.Instant
+	sinceRead  int // writes since the last read
+	lastGood   boottime.Instant
+
+	lastWriteOK bool
+	readBack    bool // the latest read showed the own slot as written
+	staleReads  uint64
+	ioErr       error
+
+	lease     logState         // as of the last read that allowed a conclusion (B7)
+	anchor    boottime.Instant // start of the own landed write before that read (L6)
+	granted   bool
+	grantedTo boottime.Instant // the deadline that was announced
+	lostTo    uint64           // instance whose grant excluded this node in this tie
+	lostUntil boottime.Instant // last time it did
+
+	buf []byte
+	out Output
+	att Attempt
+}
+
+// NewArbiter returns an arbiter that has not read the LUN yet.
+func NewArbiter(c ArbiterConfig) *Arbiter {
+	return &Arbiter{
+		roster:   c.Roster,
+		evidence: c.Evidence,
+		table:    NewTable(c.Superblock),
+		timing:   c.Timing,
+		uid:      c.NodeUID,
+		boot:     c.Boot,
+		process:  c.Process,
+		prefer:   c.PreferAPI,
+		rng:      rand.New(rand.NewPCG(c.Seed, c.Process)),
+		slot:     -1,
+		buf:      make([]byte, BlockSize),
+	}
+}
+
+// Step moves the arbiter to now: it notes a changed view, judges the lease and says what
+// to do next. It never blocks and, in steady state, does not allocate.
+func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
+	a.own, a.wall = in.Own, in.WallTime
+	if in.Stop && !a.stop {
+		a.stop, a.dirty = true, true
+	}
+	a.lapse(now)
+	if in.View != a.view {
+		a.view = in.View
+		a.moveToken() // L1: the counted view changed
+	}
+	a.out = Output{Lock: -1, Token: a.token, Healthy: a.healthy(now), Wake: boottime.Never}
+	a.judge(now, in)
+	a.out.Token = a.token
+	a.maybePropose(now, in)
+	a.schedule(now, in)
+	if a.ended {
+		a.ended = false
+		a.att = Attempt{Decided: a.lastEnd.decided, Adopted: a.lastEnd.adopted, Reason: a.lastEnd.reason, IOs: a.lastEnd.ios}
+		a.out.Ended = &a.att
+	}
+	return &a.out
+}
+
+// lapse moves the token on when the announced deadline of a grant has passed, also when
+// the process merely slept through it (L1).
+func (a *Arbiter) lapse(now boottime.Instant) {
+	if a.granted && now >= a.grantedTo {
+		a.moveToken()
+	}
+}
+
+func (a *Arbiter) moveToken() {
+	a.granted, a.grantedTo = false, 0
+	if a.token.IsZero() {
+		return
+	}
+	if a.token.Counter == ^uint32(0) {
+		a.fail(errCounter) // a wrapped counter would bring an old token back
+		return
+	}
+	a.token.Counter++
+	a.dirty = true
+}
+
+// judge says how the split stands.
+func (a *Arbiter) judge(now boottime.Instant, in *Input) {
+	if !in.Tie {
+		a.out.Split = SplitNone
+		a.lostTo = 0
+		if a.granted {
+			a.moveToken()
+		}
+		return
+	}
+	until := a.feedUntil(a.lease.grant, a.view)
+	switch {
+	case until > now:
+		a.granted, a.grantedTo = true, until
+		a.out.Split, a.out.Until, a.out.Wake = SplitWon, until, until
+		return
+	case a.granted:
+		a.moveToken() // evidence was withdrawn before the deadline: renounce at once
+	}
+	switch {
+	case a.claim == claimFailed:
+		a.out.Split, a.out.Why = SplitUnavailable, a.failure.Error()
+	case a.excluded():
+		a.out.Split = SplitLost
+		a.lostTo, a.lostUntil = a.lease.latest, now
+	case !a.out.Healthy || a.claim != claimActive:
+		a.out.Split, a.out.Why = SplitUnavailable, a.trouble(now)
+	default:
+		a.out.Split, a.out.Why = SplitPending, a.pendingWhy()
+	}
+}
+
+// excluded reports whether the latest decision names nodes that may still feed under it
+// and not the own present token: then this node neither feeds nor proposes (L8, B7).
+func (a *Arbiter) excluded() bool {
+	g := a.lease.grant
+	if g == nil {
+		return false
+	}
+	if named, ok := g.token(a.slot); ok && named == a.token {
+		return false
+	}
+	return !a.table.holdersDone(g, &a.timing, a.ownWatchdog())
+}
+
+func (a *Arbiter) pendingWhy() string {
+	h := a.assess(a.view)
+	switch {
+	case a.prop.phase != phaseIdle:
+		return "a ballot is under way"
+	case !h.settled:
+		return h.why
+	case a.lease.pending:
+		return "another ballot is not finished"
+	default:
+		return "the decision of the other proposers of this half"
+	}
+}
+
+// mayPropose says whether this node's I/O is in a state in which it may arbitrate (B2).
+func (a *Arbiter) mayPropose() bool {
+	return a.claim == claimActive && a.lastWriteOK && a.readBack && !a.stop
+}
+
+// maybePropose starts a ballot when the half is settled and it is this node's turn.
+func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
+	if !in.Tie || a.out.Split != SplitPending || a.prop.phase != phaseIdle || a.inFlight || !a.mayPropose() {
+		return
+	}
+	turn := in.TieSince.Add(a.delay(in))
+	if at := max(turn, a.retryAt); now < at {
+		a.out.Wake = min(a.out.Wake, at)
+		return
+	}
+	l := a.table.log(&a.ballot)
+	if at := a.lostUntil.Add(a.timing.Takeover); a.lostTo != 0 && a.lostTo == l.latest && now < at && a.holdersMove(l.grant) {
+		a.out.Wake = min(a.out.Wake, at)
+		a.out.Why = "the half that held the grant may take it again first"
+		return
+	}
+	if l.unknown || !a.table.holdersDone(l.grant, &a.timing, a.ownWatchdog()) {
+		return
+	}
+	h := a.assess(a.view)
+	if !h.settled || h.view.Len()*2 != a.roster.Size() {
+		return
+	}
+	if who := a.rivalUnaware(a.view); who != "" {
+		a.out.Why = who + " has not noticed the split yet"
+		return
+	}
+	a.retryAt = now.Add(a.timing.Stagger + time.Duration(a.rng.Int64N(int64(a.timing.Arbitrate/8)+1)))
+	a.beginProposal(now, l, h)
+}
+
+// delay is how long this node leaves the LUN to others after the tie began (L12): a half
+// without the API one fixed time, and inside a half the higher slots one step each.
+func (a *Arbiter) delay(in *Input) time.Duration {
+	var d time.Duration
+	if a.prefer && !a.halfReachesAPI(in) {
+		d = a.timing.PreferenceDelay
+	}
+	for slot := range a.slot {
+		e := &a.table.entries[slot]
+		if e.status != slotKnown || e.record().State != SlotActive {
+			continue
+		}
+		if idx, ok := a.roster.Index(e.record().NodeName); ok && a.view.Has(idx) {
+			if st, _ := a.evidence.Statement(idx); st != nil && st.LUNHealthy {
+				d += a.timing.Stagger
+			}
+		}
+	}
+	return d
+}
+
+func (a *Arbiter) halfReachesAPI(in *Input) bool {
+	if in.Own.APIReachable {
+		return true
+	}
+	for p := range a.view.All() {
+		if p != a.roster.Self {
+			if st, _ := a.evidence.Statement(p); st != nil && st.APIReachable {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (a *Arbiter) ownWatchdog() time.Duration { return a.own.Guard.Timeout }

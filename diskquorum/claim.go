@@ -1,0 +1,154 @@
+package diskquorum
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// claimState is how far the own slot is secured.
+//
+//	reading --own record--> locking -> watching -> claiming -> active
+//	        --no record --> locking -------------> claiming -> active
+//	any --rival or foreign writer--> failed
+type claimState uint8
+
+const (
+	claimReading  claimState = iota // the table has not been read yet
+	claimLocking                    // the host-wide lock of the slot is asked for
+	claimWatching                   // a record of this name exists: does somebody still write it?
+	claimWriting                    // written as claiming; watched for a rival
+	claimActive
+	claimFailed
+)
+
+// claimRounds is how often a fresh claim must be found undisturbed before it is relied on.
+const claimRounds = 3
+
+var (
+	// ErrRival says that another live agent uses this node's name or slot.
+	ErrRival = errors.New("another agent writes this node's slot")
+	// ErrTableFull says that no slot is free.
+	ErrTableFull = errors.New("no free slot on the LUN: format it with more --slots, or release the slot of a removed node")
+)
+
+// chooseSlot picks the own slot after the first read: the one that carries the own name,
+// else a blank one. The search begins at the own position in the roster, so nodes with
+// the same roster never want the same slot.
+func (a *Arbiter) chooseSlot(now boottime.Instant) {
+	if a.table.anyUnknown() {
+		return // an unreadable slot may be the own one; read again
+	}
+	if i, ok := a.table.find(a.roster.Name(a.roster.Self)); ok {
+		a.askLock(i, now)
+		return
+	}
+	n := a.table.Slots()
+	for k := range n {
+		i := (a.roster.Self + k) % n
+		if e := &a.table.entries[i]; e.status == slotBlank || (e.status == slotKnown && e.record().State == SlotFree) {
+			a.askLock(i, now)
+			return
+		}
+	}
+	a.fail(ErrTableFull)
+}
+
+func (a *Arbiter) askLock(slot int, now boottime.Instant) {
+	a.slot, a.claim, a.claimSince, a.wantLock = slot, claimLocking, now, true
+}
+
+// Locked tells the arbiter the outcome of the lock it asked for in Output.Lock. Holding
+// it proves that every write of an agent that ran on this host before has completed.
+func (a *Arbiter) Locked(now boottime.Instant, err error) {
+	if a.claim != claimLocking {
+		return
+	}
+	if err != nil {
+		a.fail(fmt.Errorf("%w: slot %d is locked on this host: %w", ErrRival, a.slot, err))
+		return
+	}
+	e := &a.table.entries[a.slot]
+	if e.status != slotKnown {
+		a.startClaim(nil)
+		return
+	}
+	rec := e.record()
+	if rec.Statement.Boot == a.boot {
+		a.startClaim(rec) // same host, same boot: the lock says its writer is gone
+		return
+	}
+	// Written by another boot. Until that node's I/O is known to be gone its last write
+	// may land late, so ballots go to both copies (B3); and if it is a second node with
+	// our name, its slot goes on changing.
+	a.double = a.double || rec.Sequence > 0
+	a.claim, a.claimSince, a.watched = claimWatching, now, e.last
+}
+
+// watch ends when the slot has not changed for as long as its writer could pause.
+func (a *Arbiter) watch() {
+	e := &a.table.entries[a.slot]
+	if e.status != slotKnown {
+		return
+	}
+	rec := e.record()
+	if e.last != a.watched {
+		a.fail(fmt.Errorf("%w: slot %d of %q is being written by boot %016x; two nodes use one name, change nodeName on one of them",
+			ErrRival, a.slot, rec.NodeName, rec.Statement.Boot))
+		return
+	}
+	if a.table.start.Sub(a.claimSince) >= a.watchTime(rec) {
+		a.startClaim(rec)
+	}
+}
+
+func (a *Arbiter) watchTime(rec *Slot) time.Duration {
+	return 2*max(a.timing.Heartbeat, rec.HeartbeatInterval) + a.timing.IOTimeout
+}
+
+// startClaim begins to write the own slot, continuing what it held (B1, B3): ballot,
+// decision, sequence and tie counter survive restart, reboot and re-assignment.
+func (a *Arbiter) startClaim(rec *Slot) {
+	a.claim, a.rounds = claimWriting, 0
+	a.token = Token{Nonce: a.boot, Counter: 1}
+	a.seq = 0
+	if rec != nil {
+		a.ballot = rec.Ballot
+		a.seq = rec.Sequence + 1 // the next write makes it +2, past any write we did not see
+		a.token.Counter = rec.Statement.Token.Counter + 1
+		a.double = a.double || a.table.entries[a.slot].torn
+	}
+	a.dirty = true
+}
+
+// verifyOwn checks after a read that the own slot holds what was last written.
+func (a *Arbiter) verifyOwn() {
+	e := &a.table.entries[a.slot]
+	a.readBack = false
+	if e.status != slotKnown || !a.lastWriteOK {
+		return
+	}
+	rec := e.record()
+	if rec.Process != a.process {
+		a.fail(fmt.Errorf("%w: slot %d now holds a record of %q, process %016x", ErrRival, a.slot, rec.NodeName, rec.Process))
+		return
+	}
+	if rec.Sequence != a.seq {
+		a.staleReads++ // a cache between us and the LUN, or a lost write: nothing may be concluded
+		return
+	}
+	a.readBack = true
+	if a.claim == claimWriting {
+		if a.rounds++; a.rounds >= claimRounds {
+			a.claim, a.dirty = claimActive, true
+		}
+	}
+}
+
+// fail takes the node out of arbitration for good; the network quorum goes on without it.
+func (a *Arbiter) fail(err error) {
+	a.claim, a.failure = claimFailed, err
+	a.prop = proposal{}
+}

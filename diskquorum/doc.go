@@ -1,0 +1,30 @@
+// Package diskquorum arbitrates equal splits on a shared LUN: a table of slots, one per
+// node, in which each node publishes its heartbeat, its view and its part of a numbered
+// log of decisions that is agreed on by Disk Paxos (Gafni & Lamport, 2002).
+//
+// # What it decides
+//
+// In an equal split, which half may go on: a decision of the log is a [Grant] that names
+// tokens (kernel boot and tie counter) of exactly one half. A node feeds under a grant
+// only while the latest decision names its present token, its view is exactly the granted
+// half, and its own slot writes keep landing.
+//
+// # State and invariants
+//
+// The rule numbers B1-B9 and L1-L13 in the comments are those of docs/lease.md.
+//
+//	I1  a slot's blocks have one writer for life; no block is ever written by two nodes
+//	I2  one value per instance of the log, whatever the delays (B1-B6)
+//	I3  a decision follows another only after every holder of the former is gone,
+//	    renounced or expired (L5), so nobody feeds under the former for longer than G
+//	I4  a token that has moved on never comes back (L1)
+//	I5  what cannot be read is unknown: never empty, never unchanged, never gone (B9)
+//
+// # Concurrency and blocking
+//
+// Everything here is pure: no I/O, no clock, no locks. One goroutine owns an [Arbiter];
+// it hands out at most one [Op] at a time and is told of its [Completion]. The adapter
+// that performs them is diskquorum/rawdev.
+//
+// Testing helpers are in diskquorum/diskquorumtest.
+package diskquorum

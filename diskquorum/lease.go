@@ -1,0 +1,261 @@
+package diskquorum
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Timing holds the time constants of the lease. How they follow from the configuration
+// is the caller's business; docs/lease.md says what each must be at least.
+type Timing struct {
+	Heartbeat time.Duration // between two writes of the own slot
+	IOTimeout time.Duration // an I/O that takes longer is unknown and takes the node out of arbitration
+	MaxAge    time.Duration // D_max of the network evidence
+	Grant     time.Duration // G: a grant is worth this long after the start of an own landed write
+	Arbitrate time.Duration // A: how long a tie may go on feeding undecided
+	Expire    time.Duration // T_expire without the holder's W: G + F + margin
+
+	PreferenceDelay time.Duration // head start of a half that reaches the Kubernetes API (L12)
+	Stagger         time.Duration // between the proposers of one half (L12)
+
+	// Takeover is how long a half that was excluded leaves the LUN to the holders after
+	// they renounced, while their slots still move: an agent restart in the living half
+	// renounces the grant, and must not hand it to the half that is about to die.
+	Takeover time.Duration
+}
+
+// fresh is T_fresh of L5: a member's slot must have changed this recently.
+func (t *Timing) fresh() time.Duration { return 2*t.Heartbeat + t.IOTimeout }
+
+// Equal reports whether two grants name the same tokens.
+func (g *Grant) Equal(o *Grant) bool {
+	if g == nil || o == nil {
+		return g == o
+	}
+	return g.RosterEpoch == o.RosterEpoch && g.RosterDigest == o.RosterDigest && slices.Equal(g.Holders, o.Holders)
+}
+
+// token returns the token a grant names for a slot.
+func (g *Grant) token(slot int) (Token, bool) {
+	if g == nil {
+		return Token{}, false
+	}
+	for _, h := range g.Holders {
+		if int(h.Slot) == slot {
+			return h.Token, true
+		}
+	}
+	return Token{}, false
+}
+
+// holderDone reports whether a holder of the latest grant can never feed under it again:
+// its node rebooted or renounced (the slot shows another token), or its record did not
+// change between two completed reads that lie the expiry time apart (L5). Both are
+// stable: a token never returns, and an expired holder has passed its own deadline.
+//
+// The read that ends the interval must be the latest one, and the interval runs from the
+// END of the first read to the START of the last: nothing else proves that the holder
+// had that long to notice (counterexample 6).
+func (t *Table) holderDone(h Holder, tm *Timing, ownWatchdog time.Duration) bool {
+	if int(h.Slot) >= len(t.entries) {
+		return false
+	}
+	e := &t.entries[h.Slot]
+	if e.status != slotKnown {
+		return false
+	}
+	rec := e.record()
+	if rec.Statement.Token != h.Token {
+		return true
+	}
+	w := max(ownWatchdog, rec.Statement.Guard.Timeout)
+	return t.start.Sub(e.since) >= tm.Expire+w
+}
+
+// holdersDone reports whether every holder of g is done. No grant yet excludes nobody.
+func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) bool {
+	if g == nil {
+		return true
+	}
+	for _, h := range g.Holders {
+		if !t.holderDone(h, tm, ownWatchdog) {
+			return false
+		}
+	}
+	return true
+}
+
+// half is the own half of a tie as the proposer needs it.
+type half struct {
+	view    netgossip.Set // roster indices, self included
+	slots   []int         // the members' slots, ascending; nil if some member has none
+	epoch   uint64
+	digest  uint64
+	tokens  []Token // by slots
+	settled bool    // every member shows its present token and the view, freshly, twice
+	why     string  // what is missing, for people
+}
+
+// Evidence gives a member's latest statement and the instant it is proven for.
+type Evidence interface {
+	Statement(peer int) (*netgossip.Statement, boottime.Instant)
+}
+
+// assess builds the half for view from the latest read and the network's evidence (L3, L5).
+func (a *Arbiter) assess(view netgossip.Set) half {
+	h := half{view: view, epoch: a.roster.Epoch, digest: a.roster.Digest, settled: true}
+	for slot := range a.table.entries {
+		e := &a.table.entries[slot]
+		if e.status != slotKnown || e.record().State == SlotFree {
+			continue
+		}
+		idx, ok := a.roster.Index(e.record().NodeName)
+		if !ok || !view.Has(idx) {
+			continue
+		}
+		h.slots = append(h.slots, slot)
+		h.tokens = append(h.tokens, e.record().Statement.Token)
+		if why := a.unsettled(slot, idx, view); why != "" {
+			h.settled, h.why = false, why
+		}
+	}
+	if len(h.slots) != view.Len() {
+		h.settled, h.why = false, "a member of this half has no slot"
+	}
+	return h
+}
+
+// unsettled says what keeps one member from being part of a grant, or "".
+func (a *Arbiter) unsettled(slot, idx int, view netgossip.Set) string {
+	e := &a.table.entries[slot]
+	rec := e.record()
+	st := &rec.Statement
+	present := a.token
+	if idx != a.roster.Self {
+		gossip, _ := a.evidence.Statement(idx)
+		if gossip == nil {
+			return rec.NodeName + ": nothing heard of it"
+		}
+		present = gossip.Token
+	}
+	switch {
+	case rec.State != SlotActive:
+		return rec.NodeName + ": its slot is not active"
+	case st.RosterEpoch != a.roster.Epoch || st.RosterDigest != a.roster.Digest:
+		return rec.NodeName + ": its roster differs" // L3
+	case present.IsZero() || st.Token != present:
+		return rec.NodeName + ": its slot does not show its present token yet"
+	case st.View != view:
+		return rec.NodeName + ": its slot shows another view"
+	case e.beats < 2:
+		return rec.NodeName + ": its slot showed this view only once"
+	}
+	if at, ok := e.arrived(); !ok || a.table.start.Sub(at) > a.timing.fresh() {
+		return rec.NodeName + ": its slot does not move"
+	}
+	return ""
+}
+
+// grant is the value the half would put forward.
+func (h *half) grant() *Grant {
+	g := &Grant{RosterEpoch: h.epoch, RosterDigest: h.digest, Holders: make([]Holder, len(h.slots))}
+	for i, s := range h.slots {
+		g.Holders[i] = Holder{Slot: uint8(s), Token: h.tokens[i]}
+	}
+	return g
+}
+
+// rivalUnaware names a node outside the view whose slot moves and still counts a member
+// of it. It has not noticed the split; deciding now would only lengthen the time in
+// which both halves feed. A node that is dead or has no LUN does not move and cannot
+// hold anybody up.
+func (a *Arbiter) rivalUnaware(view netgossip.Set) string {
+	for slot := range a.table.entries {
+		e := &a.table.entries[slot]
+		if e.status != slotKnown || e.record().State != SlotActive {
+			continue
+		}
+		idx, ok := a.roster.Index(e.record().NodeName)
+		if !ok || view.Has(idx) {
+			continue
+		}
+		at, moved := e.arrived()
+		if moved && a.table.start.Sub(at) <= a.timing.fresh() && e.record().Statement.View.Intersects(view) {
+			return e.record().NodeName
+		}
+	}
+	return ""
+}
+
+// holdersMove reports whether some holder of g, not rebooted since, still writes its slot.
+func (a *Arbiter) holdersMove(g *Grant) bool {
+	for _, h := range g.Holders {
+		if int(h.Slot) >= len(a.table.entries) {
+			continue
+		}
+		e := &a.table.entries[h.Slot]
+		at, moved := e.arrived()
+		if e.status == slotKnown && moved && e.record().Statement.Boot == h.Token.Nonce && a.table.start.Sub(at) <= a.timing.fresh() {
+			return true
+		}
+	}
+	return false
+}
+
+// feedUntil is the instant up to which the own node may feed under g, or zero (L6):
+// the latest decision names its present token, its view is exactly the granted set, and
+// both its own landed write and the others' evidence are younger than G.
+func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
+	if g == nil || a.slot < 0 || a.token.IsZero() || a.anchor.IsZero() {
+		return 0
+	}
+	if named, ok := g.token(a.slot); !ok || named != a.token {
+		return 0
+	}
+	if len(g.Holders) != view.Len() {
+		return 0
+	}
+	until := a.anchor.Add(a.timing.Grant)
+	for _, h := range g.Holders {
+		if int(h.Slot) == a.slot {
+			continue
+		}
+		at := a.memberEvidence(h, view)
+		if at.IsZero() {
+			return 0
+		}
+		until = min(until, at.Add(a.timing.Grant))
+	}
+	return until
+}
+
+// memberEvidence is the latest instant for which it is proven that a holder had the
+// named token and the granted view: by its own gossip first hand, else by its slot.
+// A slot's record is proven only for the START of the last read that still showed an
+// older one: it was written after that, nobody knows when.
+func (a *Arbiter) memberEvidence(h Holder, view netgossip.Set) boottime.Instant {
+	e := &a.table.entries[h.Slot]
+	if e.status != slotKnown {
+		return 0
+	}
+	idx, ok := a.roster.Index(e.record().NodeName)
+	if !ok || !view.Has(idx) {
+		return 0
+	}
+	var at boottime.Instant
+	if st, anchor := a.evidence.Statement(idx); st != nil {
+		if st.Token.Nonce == h.Token.Nonce && st.Token.Counter > h.Token.Counter {
+			return 0 // renounced: this grant never holds again, so there is nothing to wait for
+		}
+		if st.Token == h.Token && st.View == view {
+			at = anchor
+		}
+	}
+	if st := &e.record().Statement; st.Token == h.Token && st.View == view {
+		at = max(at, e.after)
+	}
+	return at
+}

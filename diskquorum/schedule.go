@@ -1,0 +1,311 @@
+package diskquorum
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// fullViewReadEvery is how many heartbeats pass between two table reads while the
+// network view is full: nothing is to be decided then, and the read only keeps the
+// knowledge of the decisions and of foreign writers from growing old.
+const fullViewReadEvery = 10
+
+var errCounter = errors.New("tie counter is used up: reboot this node")
+
+// schedule picks the next I/O. There is at most one, and it is never given up.
+func (a *Arbiter) schedule(now boottime.Instant, in *Input) {
+	switch {
+	case a.inFlight:
+		if overdue := a.submitted.Add(a.timing.IOTimeout + 1); overdue > now {
+			a.wakeAt(overdue)
+		}
+		return
+	case a.claim == claimFailed || a.claim == claimLocking && !a.wantLock:
+		return
+	case a.wantLock:
+		a.wantLock = false
+		a.out.Lock = a.slot
+		return
+	}
+	switch a.prop.phase {
+	case phaseWrite1, phaseWrite2:
+		a.submitWrite(now)
+		return
+	case phaseRead1, phaseRead2:
+		a.submitRead(now)
+		return
+	}
+	switch {
+	case now >= a.writeDue():
+		a.submitWrite(now)
+	case now >= a.readDue(in):
+		a.submitRead(now)
+	default:
+		a.wakeAt(min(a.writeDue(), a.readDue(in)))
+	}
+}
+
+func (a *Arbiter) wakeAt(t boottime.Instant) { a.out.Wake = min(a.out.Wake, t) }
+
+// writeDue is when the slot is to be written next: each heartbeat, and soon after a
+// change that others wait for.
+func (a *Arbiter) writeDue() boottime.Instant {
+	switch {
+	case a.claim < claimWriting:
+		return boottime.Never
+	case a.stop && !a.dirty:
+		return boottime.Never // the slot says stopped: leave it at that
+	case a.lastWrite.IsZero():
+		return 0
+	case a.dirty:
+		return a.lastWrite.Add(a.timing.Heartbeat / 10)
+	default:
+		return a.lastWrite.Add(a.timing.Heartbeat)
+	}
+}
+
+// readDue is when the table is to be read next: rarely while everybody is in view, after
+// every own write while somebody is missing (L6 needs the pair), twice per heartbeat in a
+// tie, and each heartbeat until the slot is claimed.
+func (a *Arbiter) readDue(in *Input) boottime.Instant {
+	afterWrite := boottime.Never
+	if a.sinceRead > 0 && a.lastWriteOK {
+		afterWrite = 0
+	}
+	switch {
+	case a.lastRead.IsZero():
+		return 0
+	case a.claim == claimWriting:
+		return afterWrite
+	case a.claim != claimActive:
+		return a.lastRead.Add(a.timing.Heartbeat)
+	case in.Tie:
+		return min(afterWrite, a.lastRead.Add(a.timing.Heartbeat/2))
+	case a.view.Len() < a.roster.Size():
+		return afterWrite
+	case a.sinceRead >= fullViewReadEvery:
+		return 0
+	default:
+		return boottime.Never
+	}
+}
+
+func (a *Arbiter) submitWrite(now boottime.Instant) {
+	a.seq++
+	a.dirty = false
+	rec := a.compose()
+	if err := EncodeSlot(a.buf, a.table.id, &rec, int(a.seq%copiesPerSlot)); err != nil {
+		a.fail(fmt.Errorf("encode own slot: %w", err))
+		return
+	}
+	a.lastWrite, a.lastWriteOK, a.readBack = now, false, false
+	a.submit(now, Op{Kind: OpWrite, Offset: SlotOffset(a.slot, int(a.seq%copiesPerSlot)), Data: a.buf})
+}
+
+// compose builds the record: all of it, every time (B1).
+func (a *Arbiter) compose() Slot {
+	st := a.own
+	st.Token, st.View = a.token, a.view
+	rec := Slot{
+		Index: a.slot, State: SlotClaiming, Sequence: a.seq,
+		NodeName: a.roster.Name(a.roster.Self), NodeUID: a.uid, Process: a.process,
+		RosterIndex: a.roster.Self, RosterSize: a.roster.Size(),
+		Statement: st, HeartbeatInterval: a.timing.Heartbeat, WallTime: a.wall, Ballot: a.ballot,
+	}
+	switch {
+	case a.stop:
+		rec.State = SlotStopped
+	case a.claim == claimActive:
+		rec.State = SlotActive
+	}
+	return rec
+}
+
+func (a *Arbiter) submitRead(now boottime.Instant) {
+	a.lastRead = now
+	a.submit(now, Op{Kind: OpRead, Length: TableSize(a.table.Slots())})
+}
+
+func (a *Arbiter) submit(now boottime.Instant, op Op) {
+	a.nextID++
+	op.ID = a.nextID
+	a.op, a.inFlight, a.submitted = op, true, now
+	if a.prop.phase != phaseIdle {
+		a.prop.ios++
+	}
+	a.out.Op = &a.op
+	a.wakeAt(now.Add(a.timing.IOTimeout + 1))
+}
+
+// Complete takes the end of the I/O that was handed out last. Whatever it says of the
+// lease is judged by the next Step.
+func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
+	if !a.inFlight || c.ID != a.op.ID {
+		return
+	}
+	a.inFlight = false
+	a.ioErr = c.Err
+	if c.Kind == OpWrite {
+		a.wrote(c)
+	} else {
+		a.read(now, c)
+	}
+}
+
+func (a *Arbiter) wrote(c *Completion) {
+	if c.Err != nil {
+		// A failed write may still land, over whatever we write to that copy next.
+		a.double, a.dirty = true, true
+		a.abort("write of the own slot: " + c.Err.Error())
+		return
+	}
+	a.lastWriteOK, a.writeStart, a.lastGood = true, c.Started, c.Ended
+	a.sinceRead++
+	if a.prop.phase != phaseIdle {
+		a.proposalWrote()
+	}
+}
+
+func (a *Arbiter) read(now boottime.Instant, c *Completion) {
+	if c.Err == nil {
+		c.Err = a.table.Update(c)
+		a.ioErr = c.Err
+	}
+	if c.Err != nil {
+		if errors.Is(c.Err, ErrIdentity) {
+			a.fail(c.Err)
+		}
+		a.abort("read of the slot table: " + c.Err.Error())
+		return
+	}
+	a.lastGood, a.sinceRead = c.Ended, 0
+	switch a.claim {
+	case claimReading:
+		a.chooseSlot(now)
+	case claimWatching:
+		a.watch()
+	case claimWriting, claimActive:
+		a.verifyOwn()
+	}
+	if a.prop.phase == phaseRead1 || a.prop.phase == phaseRead2 {
+		a.proposalRead()
+	}
+	a.updateLease()
+}
+
+func (a *Arbiter) abort(reason string) {
+	if a.prop.phase != phaseIdle {
+		a.endProposal(proposalEnd{reason: reason})
+	}
+}
+
+// updateLease concludes from a completed read what the latest decision is. A newer
+// decision ends an older grant in any case; it is renewed, or relied on, only if nothing
+// may be decided after it (B7) and the read followed an own landed write (L6).
+func (a *Arbiter) updateLease() {
+	l := a.table.log(&a.ballot)
+	a.learn(l)
+	newer := l.latest > a.lease.latest
+	if newer {
+		a.lease, a.anchor = l, 0
+	}
+	if l.unknown || l.pending {
+		a.lease.pending, a.lease.unknown = l.pending, l.unknown
+		return
+	}
+	a.lease = l
+	if a.lastWriteOK && a.readBack {
+		a.anchor = a.writeStart
+	}
+}
+
+// healthy reports whether this node's LUN access is good enough to arbitrate.
+func (a *Arbiter) healthy(now boottime.Instant) bool {
+	return a.claim == claimActive && a.trouble(now) == ""
+}
+
+// trouble says what is wrong with the LUN, or "".
+func (a *Arbiter) trouble(now boottime.Instant) string {
+	limit := 3*a.timing.Heartbeat + a.timing.IOTimeout
+	switch {
+	case a.failure != nil:
+		return a.failure.Error()
+	case a.inFlight && now.Sub(a.submitted) > a.timing.IOTimeout:
+		return fmt.Sprintf("an I/O has been under way for more than %v", a.timing.IOTimeout)
+	case a.ioErr != nil:
+		return a.ioErr.Error()
+	case a.claim != claimActive:
+		return "the slot is not claimed yet"
+	case !a.lastGood.IsZero() && now.Sub(a.lastGood) > limit:
+		return fmt.Sprintf("no I/O completed for %v", limit)
+	case a.staleRead():
+		return "reads do not show what was written: is there a cache between this node and the LUN?"
+	}
+	return ""
+}
+
+func (a *Arbiter) staleRead() bool {
+	return a.lastWriteOK && !a.readBack && a.staleReads > 0 && a.sinceRead == 0
+}
+
+// Status is a picture of the arbiter for people. It allocates.
+type Status struct {
+	Slot        int // -1: none yet
+	Sequence    uint64
+	Token       Token
+	Claimed     bool
+	Healthy     bool
+	Trouble     string
+	InFlight    time.Duration // age of the I/O under way; 0: none
+	LastWrite   time.Duration // age of the last landed write; negative: none
+	LastRead    time.Duration
+	Instance    uint64 // of the latest decision
+	Grant       *Grant
+	HolderNames []string
+	Held        bool
+	HeldFor     time.Duration // how long the own grant is still worth
+	Pending     bool
+	DoubleWrite bool
+}
+
+// Status describes the arbiter at now.
+func (a *Arbiter) Status(now boottime.Instant) Status {
+	s := Status{
+		Slot: a.slot, Sequence: a.seq, Token: a.token, Claimed: a.claim == claimActive,
+		Healthy: a.healthy(now), Trouble: a.trouble(now), LastWrite: -1, LastRead: -1,
+		Instance: a.lease.latest, Grant: a.lease.grant, Pending: a.lease.pending, DoubleWrite: a.double,
+	}
+	if a.inFlight {
+		s.InFlight = now.Sub(a.submitted)
+	}
+	if !a.writeStart.IsZero() {
+		s.LastWrite = now.Sub(a.writeStart)
+	}
+	if a.table.reads > 0 {
+		s.LastRead = now.Sub(a.table.end)
+	}
+	if a.granted && a.grantedTo > now {
+		s.Held, s.HeldFor = true, a.grantedTo.Sub(now)
+	}
+	if a.lease.grant != nil {
+		for _, h := range a.lease.grant.Holders {
+			name := fmt.Sprintf("slot %d", h.Slot)
+			if rec, _, ok := a.table.Slot(int(h.Slot), now); ok {
+				name = rec.NodeName
+			}
+			s.HolderNames = append(s.HolderNames, name)
+		}
+	}
+	return s
+}
+
+// Stopped reports whether the record that says so has landed.
+func (a *Arbiter) Stopped() bool {
+	return a.stop && (a.claim < claimWriting || a.claim == claimFailed || (!a.dirty && !a.inFlight && a.lastWriteOK))
+}
+
+// Decision returns the latest decision this node knows: the instance and its value.
+func (a *Arbiter) Decision() (uint64, *Grant) { return a.ballot.DecidedInstance, a.ballot.Decided }
