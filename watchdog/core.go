@@ -1,0 +1,294 @@
+package watchdog
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Config fixes what a Core decides by.
+type Config struct {
+	Roster   *netgossip.Roster
+	Networks int
+	Policy   netgossip.Policy
+	Quorum   int // 0: floor(N/2)+1
+	MaxAge   time.Duration
+
+	LUN            bool          // the lun tie-breaker is configured
+	API            bool          // the kubernetes tie-breaker is configured
+	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
+	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
+	Arbitrate      time.Duration // A
+	OnLoss         LossPolicy
+
+	Boot    uint64 // nonce of the kernel boot
+	Version string
+}
+
+// Effects is what a step wants done, in this order: the permission first, then the LUN,
+// then the statement, then the publication. It is valid until the next step.
+type Effects struct {
+	Decision Decision
+	Changed  bool // action, reason or quorum differ from the step before
+
+	Arm    bool // the watchdog should be armed: quorum was seen and nothing disarms
+	Disarm bool // the watchdog should be disarmed by magic close
+
+	Op      *diskquorum.Op // to be submitted to the LUN
+	Lock    int            // slot whose host-wide lock is wanted, or -1
+	Attempt *diskquorum.Attempt
+
+	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
+	Nudge     bool                 // tell them now
+
+	Available netgossip.Set // nodes to publish as available, self included while it may live
+	Joined    netgossip.Set // edges since the step before
+	Left      netgossip.Set
+
+	Wake boottime.Instant // step again by then at the latest
+}
+
+// Core owns the state of the decision. It is not safe for concurrent use.
+type Core struct {
+	cfg     Config
+	quorum  int
+	merger  *netgossip.Merger
+	arbiter *diskquorum.Arbiter // nil until the LUN was opened
+
+	view      netgossip.View
+	outcome   netgossip.Outcome
+	hadQuorum bool
+	holdUntil boottime.Instant
+	lastUntil boottime.Instant // QuorumUntil of the last step with a majority
+	tieSince  boottime.Instant
+
+	api      apiState
+	disarm   map[string]bool
+	stopping bool
+	guard    netgossip.Guard
+	wall     int64
+
+	split   diskquorum.Output
+	fx      Effects
+	changed boottime.Instant
+	input   diskquorum.Input
+}
+
+type apiState struct {
+	asked     bool
+	reachable bool
+	at        boottime.Instant
+}
+
+// NewCore returns a core that has seen nobody yet.
+func NewCore(cfg Config) *Core {
+	return &Core{
+		cfg:    cfg,
+		quorum: cfg.Roster.Quorum(cfg.Quorum),
+		merger: netgossip.NewMerger(netgossip.MergerConfig{
+			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge,
+		}),
+		disarm: make(map[string]bool),
+		fx:     Effects{Lock: -1},
+	}
+}
+
+// Merger gives the reachability state, for events and for display.
+func (c *Core) Merger() *netgossip.Merger { return c.merger }
+
+// Arbiter gives the LUN's state for display; nil while no LUN was opened.
+func (c *Core) Arbiter() *diskquorum.Arbiter { return c.arbiter }
+
+// LUNOpened hands over the arbiter once the LUN could be opened for the first time.
+func (c *Core) LUNOpened(a *diskquorum.Arbiter) { c.arbiter = a }
+
+// IOCompleted takes the end of a LUN operation.
+func (c *Core) IOCompleted(now boottime.Instant, done *diskquorum.Completion) {
+	if c.arbiter != nil {
+		c.arbiter.Complete(now, done)
+	}
+}
+
+// SlotLocked takes the outcome of the lock asked for in Effects.Lock.
+func (c *Core) SlotLocked(now boottime.Instant, err error) {
+	if c.arbiter != nil {
+		c.arbiter.Locked(now, err)
+	}
+}
+
+// APIChecked takes the result of a probe of the Kubernetes API that began at the instant.
+func (c *Core) APIChecked(reachable bool, at boottime.Instant) {
+	c.api = apiState{asked: true, reachable: reachable, at: at}
+}
+
+// SetDisarm raises or lowers one disarm signal; any raised one disarms.
+func (c *Core) SetDisarm(source string, on bool) {
+	if on {
+		c.disarm[source] = true
+	} else {
+		delete(c.disarm, source)
+	}
+}
+
+// Stop begins the planned stop: disarm, say so to the peers, stop arbitrating.
+func (c *Core) Stop() { c.stopping = true }
+
+// SetGuard notes what the watchdog will do, as read back from the driver.
+func (c *Core) SetGuard(armed bool, timeout time.Duration) {
+	c.guard = netgossip.Guard{Armed: armed, Fences: c.cfg.OnLoss == LossFence, Timeout: timeout}
+}
+
+// SetWallTime sets the wall clock for records that people read; nothing is decided by it.
+func (c *Core) SetWallTime(unixMilli int64) { c.wall = unixMilli }
+
+// View is the latest evaluation.
+func (c *Core) View() netgossip.View { return c.view }
+
+// Outcome is how the latest view stands against the roster.
+func (c *Core) Outcome() netgossip.Outcome { return c.outcome }
+
+// Quorum is the number of counted members that are needed.
+func (c *Core) Quorum() int { return c.quorum }
+
+// Since is when the present decision was first made.
+func (c *Core) Since() boottime.Instant { return c.changed }
+
+// Split is the arbiter's latest word.
+func (c *Core) Split() *diskquorum.Output { return &c.split }
+
+// Step evaluates everything at now. In steady state it does not allocate.
+func (c *Core) Step(now boottime.Instant) *Effects {
+	c.view = c.merger.Evaluate(now, c.quorum)
+	c.outcome = netgossip.TallyOf(c.view.Counted, c.cfg.Roster.Size(), c.quorum)
+	c.fx.Wake = c.view.NextExpiry
+	c.followMajority(now)
+	c.arbitrate(now)
+
+	in := c.inputs(now)
+	d := Decide(&in)
+	if d.Quorum && d.Action == Feed {
+		c.hadQuorum = true
+	}
+	prev := c.fx.Decision
+	c.fx.Changed = d.Action != prev.Action || d.Reason != prev.Reason || d.Quorum != prev.Quorum
+	if c.fx.Changed {
+		c.changed = now
+	}
+	c.fx.Decision = d
+	c.fx.Disarm = d.Action == Disarm
+	c.fx.Arm = c.hadQuorum && !c.fx.Disarm
+	if d.Until > now {
+		c.fx.Wake = min(c.fx.Wake, d.Until)
+	}
+	c.state(now)
+	c.publish()
+	return &c.fx
+}
+
+// followMajority keeps the clock of L8: it is restarted by a counted majority only.
+func (c *Core) followMajority(now boottime.Instant) {
+	if c.outcome == netgossip.Majority {
+		c.lastUntil = c.view.QuorumUntil
+		c.holdUntil, c.tieSince = 0, 0
+		return
+	}
+	if c.lastUntil != 0 {
+		// The evidence ran out at lastUntil, or was withdrawn now; a loop that was
+		// held up must not count from its own late awakening.
+		lost := min(c.lastUntil, now)
+		c.holdUntil, c.tieSince, c.lastUntil = lost.Add(c.cfg.Arbitrate), lost, 0
+	}
+	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {
+		c.tieSince = now
+	}
+}
+
+func (c *Core) arbitrate(now boottime.Instant) {
+	c.fx.Op, c.fx.Lock, c.fx.Attempt = nil, -1, nil
+	if c.arbiter == nil {
+		c.split = diskquorum.Output{Split: diskquorum.SplitUnavailable, Why: "the LUN is not open", Lock: -1}
+		return
+	}
+	c.input.View = c.view.Counted
+	c.input.Tie = c.outcome == netgossip.EqualSplit
+	c.input.TieSince = c.tieSince
+	c.input.Own = c.statement(now)
+	c.input.WallTime = c.wall
+	c.input.Stop = c.stopping
+	out := c.arbiter.Step(now, &c.input)
+	c.split = *out
+	c.fx.Op, c.fx.Lock, c.fx.Attempt = out.Op, out.Lock, out.Ended
+	c.fx.Wake = min(c.fx.Wake, out.Wake)
+}
+
+func (c *Core) inputs(now boottime.Instant) Inputs {
+	in := Inputs{
+		Now: now, Disarm: len(c.disarm) > 0, Stopping: c.stopping,
+		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
+		LUN: c.cfg.LUN, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
+		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
+		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,
+	}
+	if until := c.apiUntil(); until > now {
+		in.APIAsked = true
+		if c.api.reachable {
+			in.APIUntil = until
+		}
+	}
+	return in
+}
+
+func (c *Core) apiUntil() boottime.Instant {
+	if !c.api.asked {
+		return 0
+	}
+	return c.api.at.Add(c.cfg.APIMaxAge)
+}
+
+// statement is what this node says about itself now.
+func (c *Core) statement(now boottime.Instant) netgossip.Statement {
+	return netgossip.Statement{
+		Boot:         c.cfg.Boot,
+		RosterEpoch:  c.cfg.Roster.Epoch,
+		RosterDigest: c.cfg.Roster.Digest,
+		Token:        c.split.Token,
+		Seen:         c.view.Seen,
+		View:         c.view.Counted,
+		Guard:        c.guard,
+		Feeding:      c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold,
+		Stopping:     c.stopping,
+		LUNHealthy:   c.split.Healthy,
+		APIReachable: c.api.reachable && c.apiUntil() > now,
+		Version:      c.cfg.Version,
+	}
+}
+
+// state renews the statement for the peers when it changed. Peers wait for a new view or
+// token, so these are told at once.
+func (c *Core) state(now boottime.Instant) {
+	st := c.statement(now)
+	old := c.fx.Statement
+	c.fx.Nudge = false
+	if old != nil && *old == st {
+		return
+	}
+	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping
+	c.replace(st)
+}
+
+// replace is apart from state so that only a changed statement costs an allocation.
+func (c *Core) replace(st netgossip.Statement) { c.fx.Statement = &st }
+
+// publish computes the set of available nodes and its edges. A node that has no quorum
+// is not available on its own socket either, unless its policy is to wait (A22).
+func (c *Core) publish() {
+	avail := c.view.Seen
+	if d := &c.fx.Decision; d.Quorum || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
+		avail.Add(c.cfg.Roster.Self)
+	}
+	c.fx.Joined = avail.Minus(c.fx.Available)
+	c.fx.Left = c.fx.Available.Minus(avail)
+	c.fx.Available = avail
+}

@@ -1,0 +1,115 @@
+package watchdog
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Inputs is all that a decision rests on.
+type Inputs struct {
+	Now      boottime.Instant
+	Disarm   bool // a disarm signal is set
+	Stopping bool
+
+	Outcome     netgossip.Outcome
+	QuorumUntil boottime.Instant // evidence of the counted majority expires then
+	HadQuorum   bool             // quorum was seen since this agent started
+
+	LUN        bool // the lun tie-breaker is configured
+	Split      diskquorum.SplitState
+	SplitUntil boottime.Instant // SplitWon holds until then
+	HoldUntil  boottime.Instant // last counted majority + D_max + A (L8); zero: none was
+
+	API      bool             // the kubernetes tie-breaker is configured
+	APIUntil boottime.Instant // the API answered, and that may be believed until then
+	APIAsked bool             // a fresh result is there, whatever it says
+	// LUNLostAsksAPI is lun.unavailableAtTie: kubernetes.
+	LUNLostAsksAPI bool
+
+	OnLoss LossPolicy
+	// LossLease is how long a feeding decision holds that rests on OnLoss alone.
+	LossLease time.Duration
+}
+
+// Decision is the verdict: what to do, why, and until when it may be believed.
+type Decision struct {
+	Action Action
+	Reason Reason
+	Until  boottime.Instant // Feed and Hold: do not feed at or after it
+	Quorum bool             // this node is part of a side that may live
+}
+
+// Decide is the decision. The first row of the table that matches wins; every row has
+// its reason. What a node without quorum does is a last, separate mapping.
+func Decide(in *Inputs) Decision {
+	d := verdict(in)
+	if d.Quorum || d.Action != Starve || in.OnLoss == LossFence || !in.HadQuorum {
+		return d
+	}
+	d.Action, d.Until = Feed, in.Now.Add(in.LossLease)
+	return d
+}
+
+func verdict(in *Inputs) Decision {
+	switch {
+	case in.Stopping:
+		return Decision{Action: Disarm, Reason: ReasonStopping}
+	case in.Disarm:
+		return Decision{Action: Disarm, Reason: ReasonMaintenance, Quorum: in.Outcome == netgossip.Majority}
+	case in.Outcome == netgossip.Majority && in.QuorumUntil > in.Now:
+		return Decision{Action: Feed, Reason: ReasonNetworkQuorum, Until: in.QuorumUntil, Quorum: true}
+	case in.Outcome == netgossip.EqualSplit:
+		return split(in)
+	case !in.HadQuorum:
+		return Decision{Action: Starve, Reason: ReasonStarting}
+	default:
+		return Decision{Action: Starve, Reason: ReasonQuorumLost}
+	}
+}
+
+// split decides an equal split (design section 5, rule 3).
+func split(in *Inputs) Decision {
+	if in.LUN {
+		switch in.Split {
+		case diskquorum.SplitWon:
+			if in.SplitUntil > in.Now {
+				return Decision{Action: Feed, Reason: ReasonSplitWon, Until: in.SplitUntil, Quorum: true}
+			}
+			return hold(in, ReasonSplitPending, ReasonSplitUndecided)
+		case diskquorum.SplitLost:
+			return Decision{Action: Starve, Reason: ReasonSplitLost} // at once (L8)
+		case diskquorum.SplitUnavailable:
+			if !in.LUNLostAsksAPI || !in.API {
+				return hold(in, ReasonSplitLUN, ReasonSplitLUN)
+			}
+		default:
+			return hold(in, ReasonSplitPending, ReasonSplitUndecided)
+		}
+	}
+	switch {
+	case !in.API:
+		return Decision{Action: Starve, Reason: ReasonSplitNoTieBreaker}
+	case in.APIUntil > in.Now:
+		return Decision{Action: Feed, Reason: ReasonAPIReachable, Until: in.APIUntil, Quorum: true}
+	case in.APIAsked:
+		return Decision{Action: Starve, Reason: ReasonAPIUnreachable}
+	default:
+		return hold(in, ReasonSplitPending, ReasonSplitUndecided)
+	}
+}
+
+// hold goes on feeding until the arbitration budget that began with the last counted
+// majority is used up. A new view, a new tie or a lost grant does not extend it.
+func hold(in *Inputs, before, after Reason) Decision {
+	switch {
+	case in.HoldUntil > in.Now:
+		return Decision{Action: Hold, Reason: before, Until: in.HoldUntil, Quorum: true}
+	case !in.HadQuorum && after == ReasonSplitUndecided:
+		return Decision{Action: Starve, Reason: ReasonStarting}
+	default:
+		return Decision{Action: Starve, Reason: after}
+	}
+}

@@ -1,0 +1,85 @@
+package watchdog
+
+// Reason says why a decision is as it is. Its strings are the vocabulary of logs,
+// metrics, events and tests.
+type Reason uint8
+
+const (
+	ReasonStarting          Reason = iota + 1 // quorum was not seen yet: not armed, nothing to feed
+	ReasonNetworkQuorum                       // a majority of the roster is counted
+	ReasonSplitPending                        // equal split, arbitration is under way
+	ReasonSplitWon                            // equal split, the LUN's grant names this node
+	ReasonSplitLost                           // equal split, the grant names the other half
+	ReasonSplitUndecided                      // equal split, no decision within the arbitration budget
+	ReasonSplitLUN                            // equal split, this node cannot use the LUN
+	ReasonAPIReachable                        // equal split, decided by reaching the Kubernetes API
+	ReasonAPIUnreachable                      // equal split, decided by not reaching it
+	ReasonSplitNoTieBreaker                   // equal split, nothing is configured to decide it
+	ReasonQuorumLost                          // less than half of the roster is counted
+	ReasonMaintenance                         // a disarm signal is set
+	ReasonStopping                            // planned stop of the agent
+)
+
+var reasonNames = [...]string{
+	ReasonStarting:          "starting",
+	ReasonNetworkQuorum:     "network_quorum",
+	ReasonSplitPending:      "split_pending",
+	ReasonSplitWon:          "split_won",
+	ReasonSplitLost:         "split_lost",
+	ReasonSplitUndecided:    "split_undecided",
+	ReasonSplitLUN:          "split_lun_unavailable",
+	ReasonAPIReachable:      "api_reachable",
+	ReasonAPIUnreachable:    "api_unreachable",
+	ReasonSplitNoTieBreaker: "split_no_tiebreaker",
+	ReasonQuorumLost:        "quorum_lost",
+	ReasonMaintenance:       "maintenance",
+	ReasonStopping:          "stopping",
+}
+
+// String is the reason's name in logs, metrics and the API.
+func (r Reason) String() string {
+	if r == 0 || int(r) >= len(reasonNames) {
+		return "invalid"
+	}
+	return reasonNames[r]
+}
+
+// Reasons lists all reasons, for metrics that must exist from the start.
+func Reasons() []Reason {
+	out := make([]Reason, 0, len(reasonNames)-1)
+	for r := range reasonNames {
+		if r > 0 {
+			out = append(out, Reason(r))
+		}
+	}
+	return out
+}
+
+// Action is what happens to the watchdog.
+type Action uint8
+
+const (
+	Feed   Action = iota + 1 // feed until the decision's deadline
+	Hold                     // feed on while a tie is arbitrated, at most until the deadline
+	Starve                   // do not feed; an armed watchdog will fire
+	Disarm                   // magic close, if armed
+)
+
+// String is the action's name in logs and the API.
+func (a Action) String() string {
+	return [...]string{"invalid", "feed", "hold", "starve", "disarm"}[a]
+}
+
+// LossPolicy is onQuorumLoss: what a node does that has no quorum (R147-R149).
+type LossPolicy uint8
+
+const (
+	LossFence   LossPolicy = iota + 1 // stop feeding
+	LossExclude                       // go on feeding, but say LEFT of itself
+	LossWait                          // go on feeding
+)
+
+// String is the policy's name in the configuration.
+func (p LossPolicy) String() string {
+	return [...]string{"invalid", "fence", "exclude", "wait"}[p]
+}
