@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// slack is what a check allows for the simulator's own granularity.
+const slack = 10 * time.Millisecond
+
+type checker struct {
+	both       map[[2]int]boottime.Instant // since when two nodes with disjoint views may both feed
+	decided    map[uint64]*diskquorum.Grant
+	violations []string
+	Attempts   []diskquorum.Attempt
+}
+
+func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
+
+// Violations lists what broke safety, in words; empty is what it must be.
+//
+//   - Two nodes whose views have no common member both have permission to feed for longer
+//     than the tie's budget before the watchdog: max(D_max+A, G).
+//   - One instance of the log has two values.
+func (c *Cluster) Violations() []string { return c.check.violations }
+
+// Attempts lists the ballots that ended.
+func (c *Cluster) Attempts() []diskquorum.Attempt { return c.check.Attempts }
+
+func (c *Cluster) checkStep() {
+	k := &c.check
+	if k.both == nil {
+		k.both, k.decided = map[[2]int]boottime.Instant{}, map[uint64]*diskquorum.Grant{}
+	}
+	bound := max(c.cfg.Timing.MaxAge+c.cfg.Timing.Arbitrate, c.cfg.Timing.Grant) + slack
+	for i, a := range c.nodes {
+		c.checkLog(a)
+		for _, b := range c.nodes[i+1:] {
+			pair := [2]int{a.Index, b.Index}
+			if !c.feeding(a) || !c.feeding(b) || a.core.View().Counted.Intersects(b.core.View().Counted) {
+				delete(k.both, pair)
+				continue
+			}
+			since, ok := k.both[pair]
+			if !ok {
+				k.both[pair] = c.now
+			} else if c.now.Sub(since) > bound {
+				k.add("%v: %s (%v) and %s (%v) have both been feeding for %v with disjoint views",
+					c.Now(), a.Name, a.decision.Reason, b.Name, b.decision.Reason, c.now.Sub(since))
+				k.both[pair] = c.now
+			}
+		}
+	}
+}
+
+func (c *Cluster) checkLog(n *Node) {
+	if !n.up || n.core.Arbiter() == nil {
+		return
+	}
+	inst, grant := n.core.Arbiter().Decision()
+	if inst == 0 {
+		return
+	}
+	if known, ok := c.check.decided[inst]; !ok {
+		c.check.decided[inst] = grant
+	} else if !known.Equal(grant) {
+		c.check.add("%v: instance %d decided twice: %+v and, at %s, %+v", c.Now(), inst, *known, n.Name, *grant)
+		c.check.decided[inst] = grant
+	}
+}
+
+func (k *checker) add(format string, args ...any) {
+	if len(k.violations) < 20 {
+		k.violations = append(k.violations, fmt.Sprintf(format, args...))
+	}
+}
+
+// Feeding lists the nodes that have permission to feed now.
+func (c *Cluster) Feeding() []int {
+	var out []int
+	for _, n := range c.nodes {
+		if c.feeding(n) {
+			out = append(out, n.Index)
+		}
+	}
+	return out
+}
+
+// Resets counts how often watchdogs fired.
+func (c *Cluster) Resets() int {
+	total := 0
+	for _, n := range c.nodes {
+		total += n.Resets
+	}
+	return total
+}
+
+// Report prints one line a node, for scenario files and people.
+func (c *Cluster) Report() string {
+	var b strings.Builder
+	for _, n := range c.nodes {
+		if !n.up {
+			fmt.Fprintf(&b, "%s: down, resets %d\n", n.Name, n.Resets)
+			continue
+		}
+		d := n.decision
+		fmt.Fprintf(&b, "%s: %-6v %-22v view [%s] %v\n", n.Name, d.Action, d.Reason,
+			strings.Join(n.roster.Names(n.core.View().Counted), " "), n.core.Outcome())
+	}
+	return b.String()
+}
+
+// Events returns and forgets the LEFT and JOIN edges a node published.
+func (c *Cluster) Events(i int) []string {
+	e := c.nodes[i].events
+	c.nodes[i].events = nil
+	return e
+}

@@ -1,0 +1,329 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// Config describes a simulated group.
+type Config struct {
+	Nodes    int
+	Networks []string
+	Policy   netgossip.Policy
+	LUN      bool
+	OnLoss   watchdog.LossPolicy
+	Timing   diskquorum.Timing
+	Feed     time.Duration // F
+	Watchdog time.Duration // W
+	Margin   time.Duration
+	Evidence time.Duration // between two probes of one peer
+	Reboot   time.Duration // a reset node is back after this; 0: never
+	Seed     uint64
+}
+
+// DefaultConfig is the configuration an agent has by default, with n nodes on two networks and a LUN.
+func DefaultConfig(n int, seed uint64) Config {
+	t := diskquorum.Timing{
+		Heartbeat: time.Second, IOTimeout: 2 * time.Second, MaxAge: 4 * time.Second,
+		Grant: 5 * time.Second, Arbitrate: 10 * time.Second,
+		PreferenceDelay: 2 * time.Second, Stagger: time.Second, Takeover: 15 * time.Second,
+	}
+	c := Config{
+		Nodes: n, Networks: []string{"mgmt", "data"}, Policy: netgossip.Any(), LUN: true, OnLoss: watchdog.LossFence,
+		Timing: t, Feed: 5 * time.Second, Watchdog: 30 * time.Second, Margin: time.Second,
+		Evidence: time.Second, Seed: seed,
+	}
+	c.Timing.Expire = c.Timing.Grant + c.Feed + c.Margin
+	return c
+}
+
+// Budget is the time budget the configuration implies.
+func (c *Config) Budget() watchdog.Budget {
+	b := watchdog.Budget{MaxAge: c.Timing.MaxAge, Grant: c.Timing.Grant, Feed: c.Feed, Watchdog: c.Watchdog, Margin: c.Margin}
+	if c.LUN {
+		b.Arbitrate = c.Timing.Arbitrate
+	}
+	return b
+}
+
+// Cluster is a running simulation. It is not safe for concurrent use.
+type Cluster struct {
+	cfg   Config
+	rng   *rand.Rand
+	now   boottime.Instant
+	queue eventQueue
+	seq   uint64
+	nodes []*Node
+	lun   *lun
+	cut   map[edge]bool
+	check checker
+	trace func(format string, args ...any)
+}
+
+type edge struct{ network, from, to int }
+
+// Node is one simulated machine with its agent.
+type Node struct {
+	Index int
+	Name  string
+
+	core     *watchdog.Core
+	roster   *netgossip.Roster
+	up       bool // powered and its agent running
+	boot     uint64
+	process  uint64
+	decision watchdog.Decision
+	said     *netgossip.Statement
+	stepAt   boottime.Instant
+	life     uint64 // changes with each start: events of an earlier life are void
+
+	armed    bool
+	lastFeed boottime.Instant
+	Resets   int // how often the watchdog fired
+	io       *ioState
+	api      bool
+	events   []string
+}
+
+// New builds the group and starts every node.
+func New(cfg Config) *Cluster {
+	c := &Cluster{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0xfe)), now: boottime.Instant(time.Hour), cut: map[edge]bool{}}
+	c.trace = func(string, ...any) {}
+	if cfg.LUN {
+		c.lun = newLUN(c)
+	}
+	width := len(fmt.Sprint(cfg.Nodes)) // so that the roster's order is the index order
+	for i := range cfg.Nodes {
+		n := &Node{Index: i, Name: fmt.Sprintf("n%0*d", width, i+1), boot: c.rng.Uint64() | 1}
+		c.nodes = append(c.nodes, n)
+	}
+	for _, n := range c.nodes {
+		c.Start(n.Index)
+	}
+	return c
+}
+
+// Trace has every step that matters printed through f.
+func (c *Cluster) Trace(f func(format string, args ...any)) { c.trace = f }
+
+// Now is the virtual time since the simulation began.
+func (c *Cluster) Now() time.Duration { return c.now.Sub(boottime.Instant(time.Hour)) }
+
+// Start starts the agent of a node: after a kill, or anew after a reset.
+func (c *Cluster) Start(i int) {
+	n := c.nodes[i]
+	if n.up {
+		return
+	}
+	members := make([]netgossip.Member, c.cfg.Nodes)
+	for k := range members {
+		members[k].Name = c.nodes[k].Name
+	}
+	r, err := netgossip.NewRoster(1, members, n.Name)
+	if err != nil {
+		panic(err)
+	}
+	n.roster, n.up, n.process = r, true, c.rng.Uint64()|1
+	n.life++
+	n.core = watchdog.NewCore(watchdog.Config{
+		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: c.cfg.Timing.MaxAge,
+		LUN: c.cfg.LUN, Arbitrate: c.cfg.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Boot: n.boot, Version: "sim",
+	})
+	n.core.SetGuard(n.armed, c.cfg.Watchdog)
+	n.decision, n.said = watchdog.Decision{}, nil
+	if c.lun != nil {
+		n.io = &ioState{}
+		n.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
+			Superblock: c.lun.sb, Roster: r, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process,
+			Timing: c.cfg.Timing, Seed: c.cfg.Seed,
+		}))
+	}
+	for p := range c.nodes {
+		if p != i {
+			c.scheduleProbe(n, p, time.Duration(c.rng.Int64N(int64(c.cfg.Evidence))))
+		}
+	}
+	c.trace("%s starts", n.Name)
+	c.wakeNode(n, 0)
+	c.scheduleFeed(n)
+}
+
+// Kill ends the agent of a node without a goodbye; an armed watchdog goes on counting.
+func (c *Cluster) Kill(i int) {
+	if n := c.nodes[i]; n.up {
+		n.up = false
+		n.life++
+		c.trace("%s is killed", n.Name)
+	}
+}
+
+// RestartAgent ends and starts the agent at once: same kernel, new process.
+func (c *Cluster) RestartAgent(i int) {
+	c.Kill(i)
+	c.Start(i)
+}
+
+// reset is what a watchdog does: the node is gone, with all its I/O, and boots anew.
+func (c *Cluster) reset(n *Node) {
+	n.up, n.armed = false, false
+	n.life++
+	n.Resets++
+	n.boot = c.rng.Uint64() | 1
+	c.trace("%s is reset by its watchdog", n.Name)
+	if c.cfg.Reboot > 0 {
+		c.at(c.cfg.Reboot, func() { c.Start(n.Index) })
+	}
+}
+
+// Run lets d of virtual time pass.
+func (c *Cluster) Run(d time.Duration) {
+	end := c.now.Add(d)
+	for len(c.queue) > 0 && c.queue[0].at <= end {
+		e := heap.Pop(&c.queue).(event)
+		c.now = max(c.now, e.at)
+		e.do()
+		c.checkStep()
+	}
+	c.now = end
+	c.checkStep()
+}
+
+// RunUntil lets time pass until cond holds, at most limit; it reports whether it did.
+func (c *Cluster) RunUntil(limit time.Duration, cond func() bool) bool {
+	end := c.now.Add(limit)
+	for c.now < end {
+		if cond() {
+			return true
+		}
+		c.Run(min(100*time.Millisecond, end.Sub(c.now)))
+	}
+	return cond()
+}
+
+func (c *Cluster) at(d time.Duration, do func()) {
+	c.seq++
+	heap.Push(&c.queue, event{at: c.now.Add(d), seq: c.seq, do: do})
+}
+
+// during schedules do for this life of the node only.
+func (c *Cluster) during(n *Node, d time.Duration, do func()) {
+	life := n.life
+	c.at(d, func() {
+		if n.up && n.life == life {
+			do()
+		}
+	})
+}
+
+func (c *Cluster) wakeNode(n *Node, d time.Duration) {
+	at := c.now.Add(d)
+	n.stepAt = at
+	c.during(n, d, func() {
+		if n.stepAt == at {
+			c.step(n)
+		}
+	})
+}
+
+// step runs the core and carries out its effects.
+func (c *Cluster) step(n *Node) {
+	fx := n.core.Step(c.now)
+	n.decision = fx.Decision
+	if fx.Changed {
+		c.trace("%s: %v %v (view %v)", n.Name, fx.Decision.Action, fx.Decision.Reason, n.roster.Names(n.core.View().Counted))
+	}
+	if fx.Attempt != nil {
+		c.trace("%s: ballot ended: %+v", n.Name, *fx.Attempt)
+		c.check.attempt(fx.Attempt)
+	}
+	if fx.Arm && !n.armed && fx.Decision.Action == watchdog.Feed {
+		n.armed, n.lastFeed = true, c.now
+		n.core.SetGuard(true, c.cfg.Watchdog)
+		c.watchFire(n)
+	}
+	if fx.Disarm && n.armed {
+		n.armed = false
+		n.core.SetGuard(false, c.cfg.Watchdog)
+	}
+	for p := range fx.Left.All() {
+		n.events = append(n.events, "LEFT "+n.roster.Name(p))
+	}
+	for p := range fx.Joined.All() {
+		n.events = append(n.events, "JOIN "+n.roster.Name(p))
+	}
+	said := n.said
+	n.said = fx.Statement
+	if fx.Nudge && said != n.said {
+		for p := range c.nodes {
+			if p != n.Index {
+				c.probe(n, p)
+			}
+		}
+	}
+	if fx.Lock >= 0 {
+		n.core.SlotLocked(c.now, c.lun.lock(n))
+		c.wakeNode(n, 0)
+		return
+	}
+	if fx.Op != nil {
+		c.lun.submit(n, fx.Op)
+	}
+	c.wakeNode(n, max(0, min(fx.Wake.Sub(c.now), 250*time.Millisecond)))
+}
+
+func (c *Cluster) scheduleFeed(n *Node) {
+	c.during(n, c.cfg.Feed, func() {
+		if n.armed && c.feeding(n) {
+			n.lastFeed = c.now
+			c.watchFire(n)
+		}
+		c.scheduleFeed(n)
+	})
+}
+
+// watchFire lets the watchdog fire W after the last feed, whether the agent lives or not.
+func (c *Cluster) watchFire(n *Node) {
+	fed, boot := n.lastFeed, n.boot
+	c.at(c.cfg.Watchdog, func() {
+		if n.armed && n.lastFeed == fed && n.boot == boot {
+			c.reset(n)
+		}
+	})
+}
+
+// feeding reports whether the node has permission to feed at this moment.
+func (c *Cluster) feeding(n *Node) bool {
+	a := n.decision.Action
+	return n.up && (a == watchdog.Feed || a == watchdog.Hold) && c.now < n.decision.Until
+}
+
+type event struct {
+	at  boottime.Instant
+	seq uint64
+	do  func()
+}
+
+type eventQueue []event
+
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, j int) bool {
+	if q[i].at != q[j].at {
+		return q[i].at < q[j].at
+	}
+	return q[i].seq < q[j].seq
+}
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *eventQueue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return e
+}

@@ -1,0 +1,14 @@
+// Package sim runs whole groups of decision cores against each other on virtual time, in
+// one goroutine: simulated networks that can be cut one way, a simulated LUN whose I/O is
+// late, lost, torn or hung, and watchdogs that really stop a node. A seed and a commit
+// replay a run exactly.
+//
+// What runs is the real netgossip.Merger, diskquorum.Arbiter and watchdog.Core; what is
+// simulated is everything around them. The gossip adapter is reduced to its contract: a
+// probe that is answered carries the peer's statement.
+//
+// # Fault model
+//
+// The safety checks ([Cluster.Violations]) hold under every fault the simulator can make.
+// The checks of survival hold only where their comments say.
+package sim

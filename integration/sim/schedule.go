@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// RandomSchedule runs one random schedule of partitions, one-way cuts, crashes, agent
+// restarts and LUN faults on a random group and returns the violations, one a line. With
+// trace every step is printed through logf.
+func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...any)) string {
+	rng := rand.New(rand.NewPCG(seed, 0x5eed))
+	cfg := DefaultConfig([]int{2, 3, 4, 4, 4, 5, 6}[rng.IntN(7)], seed)
+	if rng.IntN(2) == 0 {
+		// A short watchdog lets resets and reboots happen within the schedule.
+		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
+		cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
+	}
+	c := New(cfg)
+	if trace {
+		logf("%d nodes, watchdog %v", cfg.Nodes, cfg.Watchdog)
+		c.Trace(func(format string, args ...any) { logf("%8v "+format, append([]any{c.Now()}, args...)...) })
+	}
+	c.Run(time.Duration(rng.IntN(15)) * time.Second)
+	for range 25 {
+		disturb(c, rng)
+		c.Run(time.Duration(rng.Int64N(int64(12 * time.Second))))
+	}
+	return strings.Join(c.Violations(), "\n")
+}
+
+// disturb makes one random change.
+func disturb(c *Cluster, rng *rand.Rand) {
+	n := len(c.nodes)
+	switch rng.IntN(12) {
+	case 0, 1, 2:
+		c.Heal()
+		c.Split(randomGroups(rng, n))
+	case 3:
+		c.Heal()
+	case 4:
+		c.Split(randomGroups(rng, n), rng.IntN(len(c.cfg.Networks)))
+	case 5:
+		if a, b := rng.IntN(n), rng.IntN(n); a != b {
+			c.CutOneWay(a, b)
+		}
+	case 6:
+		c.Kill(rng.IntN(n))
+	case 7:
+		for i := range n {
+			c.Start(i)
+		}
+	case 8:
+		c.RestartAgent(rng.IntN(n))
+	case 9:
+		c.LUNFaults(rng.IntN(n), &Faults{
+			Down: rng.IntN(3) == 0, Hung: rng.IntN(4) == 0, Slow: time.Duration(rng.Int64N(int64(20 * time.Second))),
+			Fail: rng.Float64() / 2, LateOf: rng.Float64(), LateBy: 20 * time.Second, TornOf: rng.Float64() / 2,
+		})
+	case 10:
+		for i := range n {
+			c.LUNFaults(i, nil)
+		}
+	case 11:
+		c.LinkDown(rng.IntN(n), rng.IntN(len(c.cfg.Networks)), rng.IntN(2) == 0)
+	}
+}
+
+// randomGroups cuts the nodes into two or three parts.
+func randomGroups(rng *rand.Rand, n int) [][]int {
+	groups := make([][]int, 2+rng.IntN(2))
+	for i := range n {
+		g := rng.IntN(len(groups))
+		groups[g] = append(groups[g], i)
+	}
+	return groups
+}
