@@ -214,10 +214,14 @@ func TestBusyNamesTheHolder(t *testing.T) {
 		{"sbd under the same name", 4711, "sbd", devicePath, true, `"sbd" (pid 4711)`},
 		{"without sysfs", 4711, "sbd", devicePath, false, `"sbd" (pid 4711)`},
 		{"out of sight", 4711, "sbd", "/dev/null", true, "not visible from here"},
+		{"under the legacy name, of watchdog0", 4711, "sbd", devicePath, true, `"sbd" (pid 4711)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := softdog()
 			d.openErr = unix.EBUSY
+			if strings.HasSuffix(c.name, "of watchdog0") {
+				d.rdev = unix.Mkdev(245, 0)
+			}
 			dev := d.device(t)
 			if c.sysfs {
 				d.sysfs(t, dev, nil)
@@ -230,6 +234,17 @@ func TestBusyNamesTheHolder(t *testing.T) {
 				t.Fatalf("Arm: %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Guard: the check of fd. The kernel would answer EBUSY, and the holder found be ourselves.
+func TestArmedAlready(t *testing.T) {
+	dev := softdog().device(t)
+	if _, err := dev.Arm(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dev.Arm(time.Minute); !errors.Is(err, errAlreadyArmed) {
+		t.Errorf("second Arm: %v", err)
 	}
 }
 

@@ -198,7 +198,20 @@ func TestWithdrawnGrantStopsFeeding(t *testing.T) {
 }
 
 // Guard: next is zeroed by starvation. Without it the node would wait for the old rhythm.
-func TestNewGrantIsFedAtOnce(t *testing.T) {
+func TestShortStarvationIsFedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := armed(t, watchdogtest.Config{}, 3*time.Second)
+		time.Sleep(3500 * time.Millisecond) // the next feed would have been at 4s
+		b.expect(Starved, true)
+		b.grant(time.Minute)
+		b.expect(Armed, true)
+		if b.last() != b.clock() {
+			t.Errorf("last fed at %v, want at once, %v", b.last(), b.clock())
+		}
+	})
+}
+
+func TestNewGrantIsFedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := armed(t, watchdogtest.Config{}, 3*time.Second)
 		time.Sleep(11900 * time.Millisecond) // fed at 0 and 2s, so 100ms are left
