@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -122,4 +123,20 @@ func (w *watchers) notify() {
 		default:
 		}
 	}
+}
+
+// ReasonOf finds the Reason with the name that logs and metrics use, for example
+// "network_quorum"; REASON_UNSPECIFIED stands for a name without one.
+func ReasonOf(name string) fencingv1.Reason {
+	return fencingv1.Reason(fencingv1.Reason_value["REASON_"+strings.ToUpper(name)])
+}
+
+// PermissionOf finds the Permission with that name, for example "feed".
+func PermissionOf(name string) fencingv1.Permission {
+	return fencingv1.Permission(fencingv1.Permission_value["PERMISSION_"+strings.ToUpper(name)])
+}
+
+// WatchdogStateOf finds the WatchdogState with that name, for example "armed".
+func WatchdogStateOf(name string) fencingv1.WatchdogState {
+	return fencingv1.WatchdogState(fencingv1.WatchdogState_value["WATCHDOG_STATE_"+strings.ToUpper(name)])
 }

@@ -197,3 +197,22 @@ func TestWatchEndsWithItsSend(t *testing.T) {
 		t.Errorf("watch ended with %v", err)
 	}
 }
+
+func TestNamesOfTheStatus(t *testing.T) {
+	for name, want := range map[string]fencingv1.Reason{
+		"network_quorum": fencingv1.Reason_REASON_NETWORK_QUORUM,
+		"split_won":      fencingv1.Reason_REASON_SPLIT_WON,
+		"":               fencingv1.Reason_REASON_UNSPECIFIED,
+		"no such":        fencingv1.Reason_REASON_UNSPECIFIED,
+	} {
+		if got := ReasonOf(name); got != want {
+			t.Errorf("ReasonOf(%q) is %v", name, got)
+		}
+	}
+	if got := PermissionOf("hold"); got != fencingv1.Permission_PERMISSION_HOLD {
+		t.Errorf("PermissionOf(hold) is %v", got)
+	}
+	if got := WatchdogStateOf("starved"); got != fencingv1.WatchdogState_WATCHDOG_STATE_STARVED {
+		t.Errorf("WatchdogStateOf(starved) is %v", got)
+	}
+}

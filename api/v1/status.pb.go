@@ -39,15 +39,13 @@ const (
 	Permission_PERMISSION_UNSPECIFIED Permission = 0
 	// Feed until Verdict.valid_for has passed.
 	Permission_PERMISSION_FEED Permission = 1
-	// Nothing new is granted while a tie-break is under way: what was granted runs out.
+	// A tie is being decided: feed on, at most until Verdict.valid_for has passed, which
+	// nothing but a decision extends.
 	Permission_PERMISSION_HOLD Permission = 2
-	// Do not feed: the node will be reset.
+	// Do not feed. A watchdog that is armed will reset the node.
 	Permission_PERMISSION_STARVE Permission = 3
-	// The watchdog was given up in an orderly way (magic close) or is to be.
+	// Give the watchdog up in an orderly way (magic close), if it is armed.
 	Permission_PERMISSION_DISARM Permission = 4
-	// The watchdog has not been armed yet: it never is before the roster was read and
-	// quorum was seen once, so that no boot ends in a reset loop.
-	Permission_PERMISSION_NOT_ARMED Permission = 5
 )
 
 // Enum value maps for Permission.
@@ -58,7 +56,6 @@ var (
 		2: "PERMISSION_HOLD",
 		3: "PERMISSION_STARVE",
 		4: "PERMISSION_DISARM",
-		5: "PERMISSION_NOT_ARMED",
 	}
 	Permission_value = map[string]int32{
 		"PERMISSION_UNSPECIFIED": 0,
@@ -66,7 +63,6 @@ var (
 		"PERMISSION_HOLD":        2,
 		"PERMISSION_STARVE":      3,
 		"PERMISSION_DISARM":      4,
-		"PERMISSION_NOT_ARMED":   5,
 	}
 )
 
@@ -98,49 +94,38 @@ func (Permission) EnumDescriptor() ([]byte, []int) {
 }
 
 // Reason is why the permission is what it is. The names, in lower case and without the
-// prefix, are also the values of the label "reason" in metrics and logs.
+// prefix, are also the reasons in metrics and logs.
 type Reason int32
 
 const (
 	Reason_REASON_UNSPECIFIED Reason = 0
-	// The agent has started and has no view of its group yet.
+	// Quorum was not seen since the agent started. The watchdog is not armed before, so
+	// that no boot ends in a loop of resets.
 	Reason_REASON_STARTING Reason = 1
-	// Enough nodes are reachable over the networks.
+	// A majority of the roster is counted.
 	Reason_REASON_NETWORK_QUORUM Reason = 2
-	// Too few nodes are reachable, and nothing else speaks for this part.
-	Reason_REASON_QUORUM_LOST Reason = 3
-	// Evidence of the peers is too old to be believed, or the deciding loop stood still.
-	Reason_REASON_STALE_VIEW Reason = 4
-	// Equal split: this half holds the lease on the LUN.
-	Reason_REASON_SPLIT_WON Reason = 5
-	// Equal split: not decided yet.
-	Reason_REASON_SPLIT_PENDING Reason = 6
-	// Equal split: the other half lives, or time to decide ran out.
-	Reason_REASON_SPLIT_LOST Reason = 7
-	// Equal split, decided by the reachability of the Kubernetes API.
-	Reason_REASON_API_TIEBREAK Reason = 8
-	// Below quorum by network, but a majority of slots on the LUN is fresh and counts
-	// this node.
-	Reason_REASON_DISK_QUORUM Reason = 9
-	// A majority on the LUN is fresh and does not count this node: it is the one cut off.
-	Reason_REASON_DISK_CUT_OFF Reason = 10
-	// The configuration asks for network and LUN, and this node alone has lost the LUN.
-	Reason_REASON_LUN_LOST Reason = 11
-	// An annotation on the own Node or the disable file asks for it.
+	// Equal split: the decision is under way.
+	Reason_REASON_SPLIT_PENDING Reason = 3
+	// Equal split: this half was granted the lease on the LUN.
+	Reason_REASON_SPLIT_WON Reason = 4
+	// Equal split: the other half was.
+	Reason_REASON_SPLIT_LOST Reason = 5
+	// Equal split: not decided within the time there is for it.
+	Reason_REASON_SPLIT_UNDECIDED Reason = 6
+	// Equal split: this node cannot use the LUN.
+	Reason_REASON_SPLIT_LUN_UNAVAILABLE Reason = 7
+	// Equal split, decided by the Kubernetes API: this node reaches it.
+	Reason_REASON_API_REACHABLE Reason = 8
+	// Equal split, decided by the Kubernetes API: this node does not reach it.
+	Reason_REASON_API_UNREACHABLE Reason = 9
+	// Equal split, and nothing is configured to decide it.
+	Reason_REASON_SPLIT_NO_TIEBREAKER Reason = 10
+	// Less than half of the roster is counted.
+	Reason_REASON_QUORUM_LOST Reason = 11
+	// An annotation of the own Node or the disable file asks for the disarmed watchdog.
 	Reason_REASON_MAINTENANCE Reason = 12
-	// The node is to be removed from the cluster.
-	Reason_REASON_PLANNED_REMOVAL Reason = 13
-	// The agent stops in an orderly way.
-	Reason_REASON_STOPPING Reason = 14
-	// A last man standing goes on after the rest is proven dead.
-	Reason_REASON_LAST_MAN_STANDING Reason = 15
-	// Quorum is lost and the policy of the group is to wait: the node goes on.
-	Reason_REASON_POLICY_WAIT Reason = 16
-	// Quorum is lost and the policy of the group is to exclude the node: it goes on, but
-	// is LEFT for its subscribers.
-	Reason_REASON_POLICY_EXCLUDE Reason = 17
-	// The watchdog could not be armed or fed.
-	Reason_REASON_WATCHDOG_FAULT Reason = 18
+	// Planned stop of the agent.
+	Reason_REASON_STOPPING Reason = 13
 )
 
 // Enum value maps for Reason.
@@ -149,43 +134,33 @@ var (
 		0:  "REASON_UNSPECIFIED",
 		1:  "REASON_STARTING",
 		2:  "REASON_NETWORK_QUORUM",
-		3:  "REASON_QUORUM_LOST",
-		4:  "REASON_STALE_VIEW",
-		5:  "REASON_SPLIT_WON",
-		6:  "REASON_SPLIT_PENDING",
-		7:  "REASON_SPLIT_LOST",
-		8:  "REASON_API_TIEBREAK",
-		9:  "REASON_DISK_QUORUM",
-		10: "REASON_DISK_CUT_OFF",
-		11: "REASON_LUN_LOST",
+		3:  "REASON_SPLIT_PENDING",
+		4:  "REASON_SPLIT_WON",
+		5:  "REASON_SPLIT_LOST",
+		6:  "REASON_SPLIT_UNDECIDED",
+		7:  "REASON_SPLIT_LUN_UNAVAILABLE",
+		8:  "REASON_API_REACHABLE",
+		9:  "REASON_API_UNREACHABLE",
+		10: "REASON_SPLIT_NO_TIEBREAKER",
+		11: "REASON_QUORUM_LOST",
 		12: "REASON_MAINTENANCE",
-		13: "REASON_PLANNED_REMOVAL",
-		14: "REASON_STOPPING",
-		15: "REASON_LAST_MAN_STANDING",
-		16: "REASON_POLICY_WAIT",
-		17: "REASON_POLICY_EXCLUDE",
-		18: "REASON_WATCHDOG_FAULT",
+		13: "REASON_STOPPING",
 	}
 	Reason_value = map[string]int32{
-		"REASON_UNSPECIFIED":       0,
-		"REASON_STARTING":          1,
-		"REASON_NETWORK_QUORUM":    2,
-		"REASON_QUORUM_LOST":       3,
-		"REASON_STALE_VIEW":        4,
-		"REASON_SPLIT_WON":         5,
-		"REASON_SPLIT_PENDING":     6,
-		"REASON_SPLIT_LOST":        7,
-		"REASON_API_TIEBREAK":      8,
-		"REASON_DISK_QUORUM":       9,
-		"REASON_DISK_CUT_OFF":      10,
-		"REASON_LUN_LOST":          11,
-		"REASON_MAINTENANCE":       12,
-		"REASON_PLANNED_REMOVAL":   13,
-		"REASON_STOPPING":          14,
-		"REASON_LAST_MAN_STANDING": 15,
-		"REASON_POLICY_WAIT":       16,
-		"REASON_POLICY_EXCLUDE":    17,
-		"REASON_WATCHDOG_FAULT":    18,
+		"REASON_UNSPECIFIED":           0,
+		"REASON_STARTING":              1,
+		"REASON_NETWORK_QUORUM":        2,
+		"REASON_SPLIT_PENDING":         3,
+		"REASON_SPLIT_WON":             4,
+		"REASON_SPLIT_LOST":            5,
+		"REASON_SPLIT_UNDECIDED":       6,
+		"REASON_SPLIT_LUN_UNAVAILABLE": 7,
+		"REASON_API_REACHABLE":         8,
+		"REASON_API_UNREACHABLE":       9,
+		"REASON_SPLIT_NO_TIEBREAKER":   10,
+		"REASON_QUORUM_LOST":           11,
+		"REASON_MAINTENANCE":           12,
+		"REASON_STOPPING":              13,
 	}
 )
 
@@ -281,40 +256,40 @@ func (NodeState) EnumDescriptor() ([]byte, []int) {
 	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
 }
 
-// WatchdogState is the state of the device.
+// WatchdogState is where the feeder stands.
 type WatchdogState int32
 
 const (
 	WatchdogState_WATCHDOG_STATE_UNSPECIFIED WatchdogState = 0
-	// Not opened, or given up by magic close.
-	WatchdogState_WATCHDOG_STATE_DISARMED WatchdogState = 1
+	// Nothing was opened yet.
+	WatchdogState_WATCHDOG_STATE_UNARMED WatchdogState = 1
 	// It counts down and is fed.
-	WatchdogState_WATCHDOG_STATE_FED WatchdogState = 2
-	// It counts down and is not fed.
-	WatchdogState_WATCHDOG_STATE_STARVING WatchdogState = 3
-	// It cannot be used; see WatchdogStatus.error.
-	WatchdogState_WATCHDOG_STATE_FAULTY WatchdogState = 4
-	// The configuration has none: decide and report only.
-	WatchdogState_WATCHDOG_STATE_NONE WatchdogState = 5
+	WatchdogState_WATCHDOG_STATE_ARMED WatchdogState = 2
+	// It counts down, and the permission to feed it has ended.
+	WatchdogState_WATCHDOG_STATE_STARVED WatchdogState = 3
+	// Stopped on purpose: see WatchdogStatus.disarm_reason.
+	WatchdogState_WATCHDOG_STATE_DISARMED WatchdogState = 4
+	// See WatchdogStatus.error; armed tells whether the countdown runs.
+	WatchdogState_WATCHDOG_STATE_FAULTY WatchdogState = 5
 )
 
 // Enum value maps for WatchdogState.
 var (
 	WatchdogState_name = map[int32]string{
 		0: "WATCHDOG_STATE_UNSPECIFIED",
-		1: "WATCHDOG_STATE_DISARMED",
-		2: "WATCHDOG_STATE_FED",
-		3: "WATCHDOG_STATE_STARVING",
-		4: "WATCHDOG_STATE_FAULTY",
-		5: "WATCHDOG_STATE_NONE",
+		1: "WATCHDOG_STATE_UNARMED",
+		2: "WATCHDOG_STATE_ARMED",
+		3: "WATCHDOG_STATE_STARVED",
+		4: "WATCHDOG_STATE_DISARMED",
+		5: "WATCHDOG_STATE_FAULTY",
 	}
 	WatchdogState_value = map[string]int32{
 		"WATCHDOG_STATE_UNSPECIFIED": 0,
-		"WATCHDOG_STATE_DISARMED":    1,
-		"WATCHDOG_STATE_FED":         2,
-		"WATCHDOG_STATE_STARVING":    3,
-		"WATCHDOG_STATE_FAULTY":      4,
-		"WATCHDOG_STATE_NONE":        5,
+		"WATCHDOG_STATE_UNARMED":     1,
+		"WATCHDOG_STATE_ARMED":       2,
+		"WATCHDOG_STATE_STARVED":     3,
+		"WATCHDOG_STATE_DISARMED":    4,
+		"WATCHDOG_STATE_FAULTY":      5,
 	}
 )
 
@@ -582,11 +557,16 @@ type Verdict struct {
 	Reason     Reason                 `protobuf:"varint,2,opt,name=reason,proto3,enum=fencing.v1.Reason" json:"reason,omitempty"`
 	// One sentence for people.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	// When permission or reason last changed.
+	// When permission, reason or quorum last changed.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// How long the permission lasts without being renewed. Absent: nothing is permitted.
-	ValidFor      *durationpb.Duration `protobuf:"bytes,5,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
-	Tally         *Tally               `protobuf:"bytes,6,opt,name=tally,proto3" json:"tally,omitempty"`
+	ValidFor *durationpb.Duration `protobuf:"bytes,5,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
+	Tally    *Tally               `protobuf:"bytes,6,opt,name=tally,proto3" json:"tally,omitempty"`
+	// This node is part of a side that may live. With PERMISSION_FEED it is false only
+	// where the policy is to go on without quorum.
+	Quorum bool `protobuf:"varint,7,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	// What the group does without quorum: "fence", "exclude" or "wait".
+	OnQuorumLoss  string `protobuf:"bytes,8,opt,name=on_quorum_loss,json=onQuorumLoss,proto3" json:"on_quorum_loss,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -661,6 +641,20 @@ func (x *Verdict) GetTally() *Tally {
 		return x.Tally
 	}
 	return nil
+}
+
+func (x *Verdict) GetQuorum() bool {
+	if x != nil {
+		return x.Quorum
+	}
+	return false
+}
+
+func (x *Verdict) GetOnQuorumLoss() string {
+	if x != nil {
+		return x.OnQuorumLoss
+	}
+	return ""
 }
 
 // Tally is the count the verdict rests on. Each number includes this node.
@@ -960,31 +954,42 @@ func (x *Token) GetCounter() uint32 {
 }
 
 // NodeStatus is a member of the roster, merged over all networks and the LUN. What a
-// peer says of itself is as old as evidence_age.
+// node says of itself is as old as evidence_age.
 type NodeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Network name -> IP.
 	Addresses map[string]string `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	State     NodeState         `protobuf:"varint,3,opt,name=state,proto3,enum=fencing.v1.NodeState" json:"state,omitempty"`
-	Reachable bool              `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"`
-	// Counted for the quorum: see Tally.counted.
+	// It answers on enough networks.
+	Reachable bool `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"`
+	// Counted for the quorum: reachable, sees_this_node and same_roster.
 	Counted bool `protobuf:"varint,5,opt,name=counted,proto3" json:"counted,omitempty"`
 	// Listed by GetAll.
 	Available bool `protobuf:"varint,6,opt,name=available,proto3" json:"available,omitempty"`
 	// See Node.prevDisconnectTime.
 	PrevDisconnect *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=prev_disconnect,json=prevDisconnect,proto3" json:"prev_disconnect,omitempty"`
-	// Age of the youngest evidence on any network.
+	// Since the start of the last own probe that it answered, on any network.
 	EvidenceAge *durationpb.Duration `protobuf:"bytes,8,opt,name=evidence_age,json=evidenceAge,proto3" json:"evidence_age,omitempty"`
-	// By its own account:
-	Token           *Token               `protobuf:"bytes,9,opt,name=token,proto3" json:"token,omitempty"`
-	WatchdogArmed   bool                 `protobuf:"varint,10,opt,name=watchdog_armed,json=watchdogArmed,proto3" json:"watchdog_armed,omitempty"`
-	WatchdogTimeout *durationpb.Duration `protobuf:"bytes,11,opt,name=watchdog_timeout,json=watchdogTimeout,proto3" json:"watchdog_timeout,omitempty"`
-	LunHealthy      bool                 `protobuf:"varint,12,opt,name=lun_healthy,json=lunHealthy,proto3" json:"lun_healthy,omitempty"`
-	ApiReachable    bool                 `protobuf:"varint,13,opt,name=api_reachable,json=apiReachable,proto3" json:"api_reachable,omitempty"`
-	Version         string               `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Since anything at all was received from it: it was alive then, if only one way.
+	HeardAge *durationpb.Duration `protobuf:"bytes,9,opt,name=heard_age,json=heardAge,proto3" json:"heard_age,omitempty"`
+	// From here on by its own account. It reaches this node.
+	SeesThisNode bool `protobuf:"varint,10,opt,name=sees_this_node,json=seesThisNode,proto3" json:"sees_this_node,omitempty"`
+	// It has the same list of expected nodes.
+	SameRoster bool   `protobuf:"varint,11,opt,name=same_roster,json=sameRoster,proto3" json:"same_roster,omitempty"`
+	Token      *Token `protobuf:"bytes,12,opt,name=token,proto3" json:"token,omitempty"`
+	// It has permission to feed its watchdog.
+	Feeding         bool                 `protobuf:"varint,13,opt,name=feeding,proto3" json:"feeding,omitempty"`
+	WatchdogArmed   bool                 `protobuf:"varint,14,opt,name=watchdog_armed,json=watchdogArmed,proto3" json:"watchdog_armed,omitempty"`
+	WatchdogTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=watchdog_timeout,json=watchdogTimeout,proto3" json:"watchdog_timeout,omitempty"`
+	LunHealthy      bool                 `protobuf:"varint,16,opt,name=lun_healthy,json=lunHealthy,proto3" json:"lun_healthy,omitempty"`
+	ApiReachable    bool                 `protobuf:"varint,17,opt,name=api_reachable,json=apiReachable,proto3" json:"api_reachable,omitempty"`
+	// It stops in an orderly way.
+	Stopping bool `protobuf:"varint,18,opt,name=stopping,proto3" json:"stopping,omitempty"`
+	// Of the agent's program.
+	Version       string `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -1073,11 +1078,39 @@ func (x *NodeStatus) GetEvidenceAge() *durationpb.Duration {
 	return nil
 }
 
+func (x *NodeStatus) GetHeardAge() *durationpb.Duration {
+	if x != nil {
+		return x.HeardAge
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetSeesThisNode() bool {
+	if x != nil {
+		return x.SeesThisNode
+	}
+	return false
+}
+
+func (x *NodeStatus) GetSameRoster() bool {
+	if x != nil {
+		return x.SameRoster
+	}
+	return false
+}
+
 func (x *NodeStatus) GetToken() *Token {
 	if x != nil {
 		return x.Token
 	}
 	return nil
+}
+
+func (x *NodeStatus) GetFeeding() bool {
+	if x != nil {
+		return x.Feeding
+	}
+	return false
 }
 
 func (x *NodeStatus) GetWatchdogArmed() bool {
@@ -1104,6 +1137,13 @@ func (x *NodeStatus) GetLunHealthy() bool {
 func (x *NodeStatus) GetApiReachable() bool {
 	if x != nil {
 		return x.ApiReachable
+	}
+	return false
+}
+
+func (x *NodeStatus) GetStopping() bool {
+	if x != nil {
+		return x.Stopping
 	}
 	return false
 }
@@ -1135,8 +1175,13 @@ type LunStatus struct {
 	// Since the I/O under way was handed to the kernel. Absent: none is.
 	InFlightAge *durationpb.Duration `protobuf:"bytes,9,opt,name=in_flight_age,json=inFlightAge,proto3" json:"in_flight_age,omitempty"`
 	// Duration of the last finished write and read.
-	WriteLatency  *durationpb.Duration `protobuf:"bytes,10,opt,name=write_latency,json=writeLatency,proto3" json:"write_latency,omitempty"`
-	ReadLatency   *durationpb.Duration `protobuf:"bytes,11,opt,name=read_latency,json=readLatency,proto3" json:"read_latency,omitempty"`
+	WriteLatency *durationpb.Duration `protobuf:"bytes,10,opt,name=write_latency,json=writeLatency,proto3" json:"write_latency,omitempty"`
+	ReadLatency  *durationpb.Duration `protobuf:"bytes,11,opt,name=read_latency,json=readLatency,proto3" json:"read_latency,omitempty"`
+	// The own slot was claimed long enough to be relied on.
+	Claimed bool `protobuf:"varint,12,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// Somebody else wrote the own slot: two agents run under one name, or worse. This node
+	// takes no part in arbitration any more.
+	ForeignWriter bool `protobuf:"varint,13,opt,name=foreign_writer,json=foreignWriter,proto3" json:"foreign_writer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1248,6 +1293,20 @@ func (x *LunStatus) GetReadLatency() *durationpb.Duration {
 	return nil
 }
 
+func (x *LunStatus) GetClaimed() bool {
+	if x != nil {
+		return x.Claimed
+	}
+	return false
+}
+
+func (x *LunStatus) GetForeignWriter() bool {
+	if x != nil {
+		return x.ForeignWriter
+	}
+	return false
+}
+
 // LunLease is the latest decision of the log on the LUN.
 type LunLease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1333,24 +1392,30 @@ func (x *LunLease) GetPending() bool {
 // WatchdogStatus is the own watchdog.
 type WatchdogStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "device" or "none".
+	// "device", or "none": decide and report, but never arm.
 	Driver string `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
 	// For example "/dev/watchdog".
 	Device string `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`
 	// The driver's name of itself, for example "Software Watchdog".
 	Identity string        `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
 	State    WatchdogState `protobuf:"varint,4,opt,name=state,proto3,enum=fencing.v1.WatchdogState" json:"state,omitempty"`
+	// A countdown really runs. Never with the driver "none".
+	Armed bool `protobuf:"varint,5,opt,name=armed,proto3" json:"armed,omitempty"`
 	// As read back from the driver.
-	Timeout *durationpb.Duration `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Magic close is ignored: the device cannot be disarmed any more.
-	Nowayout    bool                 `protobuf:"varint,6,opt,name=nowayout,proto3" json:"nowayout,omitempty"`
-	LastFeedAge *durationpb.Duration `protobuf:"bytes,7,opt,name=last_feed_age,json=lastFeedAge,proto3" json:"last_feed_age,omitempty"`
-	// Time that was left on the countdown at the last feed.
-	Slack *durationpb.Duration `protobuf:"bytes,8,opt,name=slack,proto3" json:"slack,omitempty"`
+	Timeout *durationpb.Duration `protobuf:"bytes,6,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// Magic close is ignored: the device cannot be disarmed once it was armed.
+	Nowayout    bool                 `protobuf:"varint,7,opt,name=nowayout,proto3" json:"nowayout,omitempty"`
+	LastFeedAge *durationpb.Duration `protobuf:"bytes,8,opt,name=last_feed_age,json=lastFeedAge,proto3" json:"last_feed_age,omitempty"`
+	// What was left of the countdown at the last feed; negative after failed feeds.
+	Slack *durationpb.Duration `protobuf:"bytes,9,opt,name=slack,proto3" json:"slack,omitempty"`
+	// Feeds since the agent started.
+	Feeds uint64 `protobuf:"varint,10,opt,name=feeds,proto3" json:"feeds,omitempty"`
 	// Last failure, while it lasts.
-	Error string `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
+	// Why it was disarmed.
+	DisarmReason string `protobuf:"bytes,12,opt,name=disarm_reason,json=disarmReason,proto3" json:"disarm_reason,omitempty"`
 	// This boot follows a reset by the watchdog.
-	LastBootReset bool `protobuf:"varint,10,opt,name=last_boot_reset,json=lastBootReset,proto3" json:"last_boot_reset,omitempty"`
+	LastBootReset bool `protobuf:"varint,13,opt,name=last_boot_reset,json=lastBootReset,proto3" json:"last_boot_reset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1413,6 +1478,13 @@ func (x *WatchdogStatus) GetState() WatchdogState {
 	return WatchdogState_WATCHDOG_STATE_UNSPECIFIED
 }
 
+func (x *WatchdogStatus) GetArmed() bool {
+	if x != nil {
+		return x.Armed
+	}
+	return false
+}
+
 func (x *WatchdogStatus) GetTimeout() *durationpb.Duration {
 	if x != nil {
 		return x.Timeout
@@ -1441,9 +1513,23 @@ func (x *WatchdogStatus) GetSlack() *durationpb.Duration {
 	return nil
 }
 
+func (x *WatchdogStatus) GetFeeds() uint64 {
+	if x != nil {
+		return x.Feeds
+	}
+	return 0
+}
+
 func (x *WatchdogStatus) GetError() string {
 	if x != nil {
 		return x.Error
+	}
+	return ""
+}
+
+func (x *WatchdogStatus) GetDisarmReason() string {
+	if x != nil {
+		return x.DisarmReason
 	}
 	return ""
 }
@@ -1736,7 +1822,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x05 \x01(\tR\tbootNonce\x121\n" +
-	"\x06uptime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06uptime\"\x94\x02\n" +
+	"\x06uptime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06uptime\"\xd2\x02\n" +
 	"\aVerdict\x126\n" +
 	"\n" +
 	"permission\x18\x01 \x01(\x0e2\x16.fencing.v1.PermissionR\n" +
@@ -1745,7 +1831,9 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x120\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x126\n" +
 	"\tvalid_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x12'\n" +
-	"\x05tally\x18\x06 \x01(\v2\x11.fencing.v1.TallyR\x05tally\"s\n" +
+	"\x05tally\x18\x06 \x01(\v2\x11.fencing.v1.TallyR\x05tally\x12\x16\n" +
+	"\x06quorum\x18\a \x01(\bR\x06quorum\x12$\n" +
+	"\x0eon_quorum_loss\x18\b \x01(\tR\fonQuorumLoss\"s\n" +
 	"\x05Tally\x12\x1c\n" +
 	"\treachable\x18\x01 \x01(\rR\treachable\x12\x18\n" +
 	"\acounted\x18\x02 \x01(\rR\acounted\x12\x1a\n" +
@@ -1767,7 +1855,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\rR\acounter\"\x9f\x05\n" +
+	"\acounter\x18\x02 \x01(\rR\acounter\"\xd4\x06\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
@@ -1777,18 +1865,24 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\acounted\x18\x05 \x01(\bR\acounted\x12\x1c\n" +
 	"\tavailable\x18\x06 \x01(\bR\tavailable\x12C\n" +
 	"\x0fprev_disconnect\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0eprevDisconnect\x12<\n" +
-	"\fevidence_age\x18\b \x01(\v2\x19.google.protobuf.DurationR\vevidenceAge\x12'\n" +
-	"\x05token\x18\t \x01(\v2\x11.fencing.v1.TokenR\x05token\x12%\n" +
-	"\x0ewatchdog_armed\x18\n" +
-	" \x01(\bR\rwatchdogArmed\x12D\n" +
-	"\x10watchdog_timeout\x18\v \x01(\v2\x19.google.protobuf.DurationR\x0fwatchdogTimeout\x12\x1f\n" +
-	"\vlun_healthy\x18\f \x01(\bR\n" +
+	"\fevidence_age\x18\b \x01(\v2\x19.google.protobuf.DurationR\vevidenceAge\x126\n" +
+	"\theard_age\x18\t \x01(\v2\x19.google.protobuf.DurationR\bheardAge\x12$\n" +
+	"\x0esees_this_node\x18\n" +
+	" \x01(\bR\fseesThisNode\x12\x1f\n" +
+	"\vsame_roster\x18\v \x01(\bR\n" +
+	"sameRoster\x12'\n" +
+	"\x05token\x18\f \x01(\v2\x11.fencing.v1.TokenR\x05token\x12\x18\n" +
+	"\afeeding\x18\r \x01(\bR\afeeding\x12%\n" +
+	"\x0ewatchdog_armed\x18\x0e \x01(\bR\rwatchdogArmed\x12D\n" +
+	"\x10watchdog_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x0fwatchdogTimeout\x12\x1f\n" +
+	"\vlun_healthy\x18\x10 \x01(\bR\n" +
 	"lunHealthy\x12#\n" +
-	"\rapi_reachable\x18\r \x01(\bR\fapiReachable\x12\x18\n" +
-	"\aversion\x18\x0e \x01(\tR\aversion\x1a<\n" +
+	"\rapi_reachable\x18\x11 \x01(\bR\fapiReachable\x12\x1a\n" +
+	"\bstopping\x18\x12 \x01(\bR\bstopping\x12\x18\n" +
+	"\aversion\x18\x13 \x01(\tR\aversion\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe2\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x04\n" +
 	"\tLunStatus\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x18\n" +
@@ -1801,7 +1895,9 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\rin_flight_age\x18\t \x01(\v2\x19.google.protobuf.DurationR\vinFlightAge\x12>\n" +
 	"\rwrite_latency\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\fwriteLatency\x12<\n" +
-	"\fread_latency\x18\v \x01(\v2\x19.google.protobuf.DurationR\vreadLatencyB\a\n" +
+	"\fread_latency\x18\v \x01(\v2\x19.google.protobuf.DurationR\vreadLatency\x12\x18\n" +
+	"\aclaimed\x18\f \x01(\bR\aclaimed\x12%\n" +
+	"\x0eforeign_writer\x18\r \x01(\bR\rforeignWriterB\a\n" +
 	"\x05_slot\"\xaa\x01\n" +
 	"\bLunLease\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\x04R\binstance\x12\x18\n" +
@@ -1809,19 +1905,22 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12:\n" +
 	"\vgranted_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"grantedFor\x12\x18\n" +
-	"\apending\x18\x05 \x01(\bR\apending\"\x8c\x03\n" +
+	"\apending\x18\x05 \x01(\bR\apending\"\xdd\x03\n" +
 	"\x0eWatchdogStatus\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1a\n" +
 	"\bidentity\x18\x03 \x01(\tR\bidentity\x12/\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x19.fencing.v1.WatchdogStateR\x05state\x123\n" +
-	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1a\n" +
-	"\bnowayout\x18\x06 \x01(\bR\bnowayout\x12=\n" +
-	"\rlast_feed_age\x18\a \x01(\v2\x19.google.protobuf.DurationR\vlastFeedAge\x12/\n" +
-	"\x05slack\x18\b \x01(\v2\x19.google.protobuf.DurationR\x05slack\x12\x14\n" +
-	"\x05error\x18\t \x01(\tR\x05error\x12&\n" +
-	"\x0flast_boot_reset\x18\n" +
-	" \x01(\bR\rlastBootReset\"\xe5\x03\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x19.fencing.v1.WatchdogStateR\x05state\x12\x14\n" +
+	"\x05armed\x18\x05 \x01(\bR\x05armed\x123\n" +
+	"\atimeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1a\n" +
+	"\bnowayout\x18\a \x01(\bR\bnowayout\x12=\n" +
+	"\rlast_feed_age\x18\b \x01(\v2\x19.google.protobuf.DurationR\vlastFeedAge\x12/\n" +
+	"\x05slack\x18\t \x01(\v2\x19.google.protobuf.DurationR\x05slack\x12\x14\n" +
+	"\x05feeds\x18\n" +
+	" \x01(\x04R\x05feeds\x12\x14\n" +
+	"\x05error\x18\v \x01(\tR\x05error\x12#\n" +
+	"\rdisarm_reason\x18\f \x01(\tR\fdisarmReason\x12&\n" +
+	"\x0flast_boot_reset\x18\r \x01(\bR\rlastBootReset\"\xe5\x03\n" +
 	"\n" +
 	"TimeBudget\x12.\n" +
 	"\x05d_max\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04dMax\x12;\n" +
@@ -1844,50 +1943,44 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"configured\x18\x01 \x01(\bR\n" +
 	"configured\x12\x1c\n" +
 	"\treachable\x18\x02 \x01(\bR\treachable\x12+\n" +
-	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age*\x9a\x01\n" +
+	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age*\x80\x01\n" +
 	"\n" +
 	"Permission\x12\x1a\n" +
 	"\x16PERMISSION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPERMISSION_FEED\x10\x01\x12\x13\n" +
 	"\x0fPERMISSION_HOLD\x10\x02\x12\x15\n" +
 	"\x11PERMISSION_STARVE\x10\x03\x12\x15\n" +
-	"\x11PERMISSION_DISARM\x10\x04\x12\x18\n" +
-	"\x14PERMISSION_NOT_ARMED\x10\x05*\xda\x03\n" +
+	"\x11PERMISSION_DISARM\x10\x04*\xf0\x02\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREASON_STARTING\x10\x01\x12\x19\n" +
-	"\x15REASON_NETWORK_QUORUM\x10\x02\x12\x16\n" +
-	"\x12REASON_QUORUM_LOST\x10\x03\x12\x15\n" +
-	"\x11REASON_STALE_VIEW\x10\x04\x12\x14\n" +
-	"\x10REASON_SPLIT_WON\x10\x05\x12\x18\n" +
-	"\x14REASON_SPLIT_PENDING\x10\x06\x12\x15\n" +
-	"\x11REASON_SPLIT_LOST\x10\a\x12\x17\n" +
-	"\x13REASON_API_TIEBREAK\x10\b\x12\x16\n" +
-	"\x12REASON_DISK_QUORUM\x10\t\x12\x17\n" +
-	"\x13REASON_DISK_CUT_OFF\x10\n" +
-	"\x12\x13\n" +
-	"\x0fREASON_LUN_LOST\x10\v\x12\x16\n" +
-	"\x12REASON_MAINTENANCE\x10\f\x12\x1a\n" +
-	"\x16REASON_PLANNED_REMOVAL\x10\r\x12\x13\n" +
-	"\x0fREASON_STOPPING\x10\x0e\x12\x1c\n" +
-	"\x18REASON_LAST_MAN_STANDING\x10\x0f\x12\x16\n" +
-	"\x12REASON_POLICY_WAIT\x10\x10\x12\x19\n" +
-	"\x15REASON_POLICY_EXCLUDE\x10\x11\x12\x19\n" +
-	"\x15REASON_WATCHDOG_FAULT\x10\x12*\xa4\x01\n" +
+	"\x15REASON_NETWORK_QUORUM\x10\x02\x12\x18\n" +
+	"\x14REASON_SPLIT_PENDING\x10\x03\x12\x14\n" +
+	"\x10REASON_SPLIT_WON\x10\x04\x12\x15\n" +
+	"\x11REASON_SPLIT_LOST\x10\x05\x12\x1a\n" +
+	"\x16REASON_SPLIT_UNDECIDED\x10\x06\x12 \n" +
+	"\x1cREASON_SPLIT_LUN_UNAVAILABLE\x10\a\x12\x18\n" +
+	"\x14REASON_API_REACHABLE\x10\b\x12\x1a\n" +
+	"\x16REASON_API_UNREACHABLE\x10\t\x12\x1e\n" +
+	"\x1aREASON_SPLIT_NO_TIEBREAKER\x10\n" +
+	"\x12\x16\n" +
+	"\x12REASON_QUORUM_LOST\x10\v\x12\x16\n" +
+	"\x12REASON_MAINTENANCE\x10\f\x12\x13\n" +
+	"\x0fREASON_STOPPING\x10\r*\xa4\x01\n" +
 	"\tNodeState\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12NODE_STATE_UNKNOWN\x10\x01\x12\x18\n" +
 	"\x14NODE_STATE_REACHABLE\x10\x02\x12\x1a\n" +
 	"\x16NODE_STATE_UNREACHABLE\x10\x03\x12\x15\n" +
 	"\x11NODE_STATE_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_STATE_STOPPED\x10\x05*\xb5\x01\n" +
+	"\x12NODE_STATE_STOPPED\x10\x05*\xb9\x01\n" +
 	"\rWatchdogState\x12\x1e\n" +
-	"\x1aWATCHDOG_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17WATCHDOG_STATE_DISARMED\x10\x01\x12\x16\n" +
-	"\x12WATCHDOG_STATE_FED\x10\x02\x12\x1b\n" +
-	"\x17WATCHDOG_STATE_STARVING\x10\x03\x12\x19\n" +
-	"\x15WATCHDOG_STATE_FAULTY\x10\x04\x12\x17\n" +
-	"\x13WATCHDOG_STATE_NONE\x10\x052\x85\x01\n" +
+	"\x1aWATCHDOG_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16WATCHDOG_STATE_UNARMED\x10\x01\x12\x18\n" +
+	"\x14WATCHDOG_STATE_ARMED\x10\x02\x12\x1a\n" +
+	"\x16WATCHDOG_STATE_STARVED\x10\x03\x12\x1b\n" +
+	"\x17WATCHDOG_STATE_DISARMED\x10\x04\x12\x19\n" +
+	"\x15WATCHDOG_STATE_FAULTY\x10\x052\x85\x01\n" +
 	"\rFencingStatus\x127\n" +
 	"\tGetStatus\x12\x16.google.protobuf.Empty\x1a\x12.fencing.v1.Status\x12;\n" +
 	"\vWatchStatus\x12\x16.google.protobuf.Empty\x1a\x12.fencing.v1.Status0\x01B9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"
@@ -1954,36 +2047,37 @@ var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
 	2,  // 20: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
 	19, // 21: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
 	20, // 22: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
-	10, // 23: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
-	20, // 24: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
-	20, // 25: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
-	20, // 26: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
-	20, // 27: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
-	20, // 28: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
-	20, // 29: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
-	20, // 30: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
-	3,  // 31: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
-	20, // 32: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
-	20, // 33: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
-	20, // 34: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	20, // 35: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	20, // 36: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	20, // 37: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	20, // 38: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	20, // 39: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	20, // 40: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	20, // 41: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	20, // 42: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	20, // 43: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	21, // 44: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	21, // 45: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	4,  // 46: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	4,  // 47: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	46, // [46:48] is the sub-list for method output_type
-	44, // [44:46] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	20, // 23: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
+	10, // 24: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
+	20, // 25: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
+	20, // 26: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
+	20, // 27: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
+	20, // 28: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
+	20, // 29: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
+	20, // 30: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
+	20, // 31: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
+	3,  // 32: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
+	20, // 33: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
+	20, // 34: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
+	20, // 35: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
+	20, // 36: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	20, // 37: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	20, // 38: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	20, // 39: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	20, // 40: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	20, // 41: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	20, // 42: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	20, // 43: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	20, // 44: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	21, // 45: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	21, // 46: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	4,  // 47: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	4,  // 48: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	47, // [47:49] is the sub-list for method output_type
+	45, // [45:47] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }
