@@ -30,7 +30,11 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case roleProbe:
-		os.Exit(ProbeMain())
+		if err := ProbeMain(os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case roleOwner:
 		os.Exit(ownerMain())
 	case roleSleep:

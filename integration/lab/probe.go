@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -69,14 +70,14 @@ func Supported(ctx context.Context, probeArgs ...string) (Mode, string) {
 	return UserNamespace, ""
 }
 
-// ProbeMain is the whole program of the probing child; its result is the exit code.
-func ProbeMain() int {
+// ProbeMain is the whole program of the probing child: on success it says so to out,
+// on failure the child has to print the error to stderr and exit with another status than 0.
+func ProbeMain(out io.Writer) error {
 	if err := Probe(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
-	fmt.Println(probeWord)
-	return 0
+	_, err := fmt.Fprintln(out, probeWord)
+	return err
 }
 
 // Probe builds a lab of two nodes, cuts it and takes it down.

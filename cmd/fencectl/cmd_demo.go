@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/fencing-agent/fencing-agent/integration/demo"
+	"github.com/fencing-agent/fencing-agent/integration/lab"
+)
+
+// probeFlag makes the verb nothing but the child that finds out whether user namespaces work.
+const probeFlag = "probe-namespaces"
+
+func newDemoCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show a whole cluster on this machine",
+		Long: `Run a cluster of real agents on this machine and walk it through its life: all up, one network lost,
+an equal split of both networks, the heal, the death and the return of a node. Each step says what was
+expected, whether it came true and how long it took; the exit code is 0 only if everything did.
+
+Each agent is a process in its own network namespace, with two networks over two bridges, and a file
+plays the LUN. Partitions are made by nftables. Nothing outside is touched: no interface, no rule, no
+watchdog of this machine; all is gone when the demo ends. It needs root or unprivileged user
+namespaces, and no other program.`,
+		Example: `  fencectl demo
+  fencectl demo --nodes 6 --scenario split
+  fencectl demo --scenario up --keep`,
+		Args: operands(),
+	}
+	o := demo.Options{Out: env.stdout}
+	flags := cmd.Flags()
+	flags.IntVar(&o.Nodes, "nodes", 4, fmt.Sprintf("number of agents, 2 to %d", demo.MaxNodes))
+	flags.StringVar(&o.Scenario, "scenario", "all", "what to show: "+strings.Join(demo.Scenarios(), ", "))
+	flags.BoolVar(&o.Keep, "keep", false, "leave the agents running until Ctrl-C and print how to look at them")
+	flags.StringVar(&o.Agent, "agent", "", "the agent's program (default: fencing-agent beside this program)")
+	probe := flags.Bool(probeFlag, false, "")
+	_ = flags.MarkHidden(probeFlag)                                                                                              // fails for unknown flags only
+	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(demo.Scenarios(), cobra.ShellCompDirectiveNoFileComp)) // likewise
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *probe {
+			return lab.ProbeMain(env.stdout)
+		}
+		return runDemo(cmd.Context(), env, o)
+	}
+	return cmd
+}
+
+// runDemo runs the demo here or, where only that is allowed, in a user namespace.
+func runDemo(ctx context.Context, env *environment, o demo.Options) error {
+	if err := o.Validate(); err != nil {
+		return usageError{err}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find own program: %w", err)
+	}
+	if o.Agent, err = findAgent(o.Agent, self); err != nil {
+		return err
+	}
+	switch mode, reason := lab.Supported(ctx, "demo", "--"+probeFlag); mode {
+	case lab.Root:
+		o.Color = colorful(env)
+		o.FormatLUN = formatLUN(self)
+		return demo.Run(ctx, o)
+	case lab.UserNamespace:
+		code, err := lab.Reexec(os.Args[1:])
+		if err == nil && code != exitOK {
+			err = errors.New("the demo failed, see above")
+		}
+		return err
+	default:
+		return fmt.Errorf("the demo needs network namespaces: run it as root, or allow user namespaces (%s)", reason)
+	}
+}
+
+// findAgent is the agent's program: the one given, or the one built together with this.
+func findAgent(given, self string) (string, error) {
+	path := given
+	if path == "" {
+		path = filepath.Join(filepath.Dir(self), "fencing-agent")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("agent's program %s: %w", path, err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("agent's program: %w: build it with make build, or say with --agent where it is", err)
+	}
+	return path, nil
+}
+
+// formatLUN calls "fencectl lun init", so the demo's LUN is made as a user makes one.
+func formatLUN(self string) func(ctx context.Context, path, cluster, group string, slots int) error {
+	return func(ctx context.Context, path, cluster, group string, slots int) error {
+		cmd := exec.CommandContext(ctx, self, "lun", "init", path, "--cluster", cluster, "--node-group", group, "--slots", strconv.Itoa(slots))
+		var complaint bytes.Buffer
+		cmd.Stdout, cmd.Stderr = io.Discard, &complaint
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(complaint.String()))
+		}
+		return nil
+	}
+}
+
+// colorful reports whether a person looks at the output and likes colors.
+func colorful(env *environment) bool {
+	f, ok := env.stdout.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && env.getenv("NO_COLOR") == ""
+}

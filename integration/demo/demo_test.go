@@ -1,0 +1,156 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func names(n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("n%d", i+1))
+	}
+	return out
+}
+
+// walk runs a scenario over the model. The limit is short: the model is never late.
+func walk(t *testing.T, m *model, scenario string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := Walk(t.Context(), m, "lun.img", Options{Scenario: scenario, Out: &out, limit: 2 * time.Second})
+	return out.String(), err
+}
+
+func TestScenariosHoldForIdealAgents(t *testing.T) {
+	for _, nodes := range []int{2, 3, 4, 5} {
+		for _, scenario := range Scenarios() {
+			t.Run(fmt.Sprintf("%s/%d", scenario, nodes), func(t *testing.T) {
+				t.Parallel()
+				out, err := walk(t, newModel(t, names(nodes), ""), scenario)
+				if err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+				if nodes == 4 && scenario == "all" {
+					t.Log("\n" + out)
+				}
+			})
+		}
+	}
+}
+
+// The demo must fail for every way in which agents can be wrong, and say why.
+func TestFaultsAreNoticed(t *testing.T) {
+	for fault, want := range map[string]string{
+		"both live":            "no half has won yet: n1 feed/split_won, n2 feed/split_won, n3 feed/split_won, n4 feed/split_won",
+		"none lives":           "no half has won yet: n1 starve/split_lost, n2 starve/split_lost, n3 starve/split_lost, n4 starve/split_lost",
+		"loser goes on":        "n3 hold/split_lost, n4 hold/split_lost",
+		"LEFT for one network": "sent LEFT",
+		"sick LUN":             "n1 has trouble with the LUN",
+		"no events":            "n1 has not sent LEFT n3",
+		"no heal":              "n1 is at feed/split_won",
+		"grant is kept":        "n1 still holds the lease",
+		"address missing":      "has no address on network data",
+		"cut does nothing":     "no packet was dropped",
+		"fenced too early":     "n1 calls it fenced",
+		"agent ends":           "agent on node n2 ended: exit status 1",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			out, err := walk(t, newModel(t, names(4), fault), "all")
+			var failed *failedError
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want one with %q\n%s", err, want, out)
+			}
+			if !strings.Contains(out, "✗") || strings.Contains(out, "expectations held") {
+				t.Errorf("output does not show the failure:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestKeepShowsHowToLookAndEndsWithTheContext(t *testing.T) {
+	m := newModel(t, names(2), "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Walk(ctx, m, "/some/lun.img", Options{Scenario: "up", Keep: true, Out: write, limit: 2 * time.Second})
+		write.Close()
+	}()
+	var out strings.Builder
+	buf := make([]byte, 4096)
+	for !strings.Contains(out.String(), "Ctrl-C") {
+		n, err := read.Read(buf)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out.String())
+		}
+		out.Write(buf[:n])
+	}
+	for _, want := range []string{
+		"fencectl status --socket " + m.SocketPath("n1"), "grpcurl -plaintext -unix", "fencectl lun inspect /some/lun.img", "a hint",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+	cancel()
+	_, _ = io.Copy(io.Discard, read)
+	if err := <-ended; err != nil {
+		t.Errorf("kept demo ended with %v, want the scenario's outcome", err)
+	}
+}
+
+func TestInterruptIsNoFailedExpectation(t *testing.T) {
+	m := newModel(t, names(4), "none lives")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	err := Walk(ctx, m, "lun.img", Options{Scenario: "all", Out: io.Discard})
+	var failed *failedError
+	if err == nil || errors.As(err, &failed) || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("error %v, want an interruption", err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	good := Options{Nodes: 4, Agent: "agent", Out: io.Discard, FormatLUN: func(context.Context, string, string, string, int) error { return nil }}
+	for name, spoil := range map[string]func(*Options){
+		"one node":    func(o *Options) { o.Nodes = 1 },
+		"many nodes":  func(o *Options) { o.Nodes = 99 },
+		"no scenario": func(o *Options) { o.Scenario = "storm" },
+		"no agent":    func(o *Options) { o.Agent = "" },
+	} {
+		o := good
+		spoil(&o)
+		if err := Run(t.Context(), o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// A demo that cannot even begin leaves no files behind.
+func TestRunCleansUp(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	err := Run(t.Context(), Options{
+		Nodes: 4, Agent: "agent", Out: io.Discard,
+		FormatLUN: func(context.Context, string, string, string, int) error { return errors.New("no format today") },
+	})
+	if err == nil || !strings.Contains(err.Error(), "no format today") {
+		t.Errorf("error %v", err)
+	}
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

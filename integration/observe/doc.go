@@ -1,0 +1,22 @@
+// Package observe watches the agents of a cluster from outside, through their gRPC
+// sockets and nothing else, and waits for what a scenario expects.
+//
+// # State and invariants
+//
+// An [Observer] holds, per node, the latest status, and for all nodes together one list
+// of membership events and one of verdict changes, in the order of arrival and dated
+// by the observer's clock. Nothing is ever taken out of the lists; a [View] is a
+// consistent picture of all at one moment. A status that has not been repeated for
+// [MaxAge] counts as no status: an agent whose loop stands still is not "up".
+//
+// # Concurrency
+//
+// Two goroutines per node read the streams WatchStatus and StreamEvents and open them
+// again when they end. Close stops them and waits. Conditions run on the caller's
+// goroutine, once per change, and must not keep the View's maps.
+//
+// # Errors
+//
+// A condition says in words what is still missing; when time runs out the last such
+// words are the error. An agent that has ended by itself ends every wait at once.
+package observe
