@@ -65,7 +65,7 @@ func (c *AgentConfig) file(node string) map[string]any {
 		"members":        map[string]any{"source": "static", "static": c.members(), "cacheFile": filepath.Join(c.Dir, node+".members.json")},
 		"systemNetworks": c.systemNetworks(node),
 		"reachability":   "any",
-		"quorum":         map[string]any{"tieBreakers": []string{"lun"}},
+		"quorum":         map[string]any{"tieBreakers": []string{}},
 		// No device is armed. The timeout still enters the time budget, which is what an
 		// observer measures the agents by.
 		"watchdog": map[string]any{
@@ -77,6 +77,7 @@ func (c *AgentConfig) file(node string) map[string]any {
 	}
 	if c.LUN != nil && c.LUN(node) != "" {
 		file["lun"] = map[string]any{"devices": []string{c.LUN(node)}}
+		file["quorum"] = map[string]any{"tieBreakers": []string{"lun"}}
 	}
 	for key, value := range c.Override {
 		file[key] = value
