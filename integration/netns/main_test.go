@@ -1,0 +1,225 @@
+package netns
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/lab"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+)
+
+// enableEnv asks for these tests: they need root and minutes.
+const enableEnv = "FENCING_TEST_NETNS"
+
+// binariesEnv names a folder with fencing-agent and fencectl; without it they are built.
+const binariesEnv = "FENCING_BIN"
+
+const roleProbe = "netns-probe"
+
+var (
+	rounds = flag.Int("rounds", 6, "how often the equal split is repeated in all")
+	labs   = flag.Int("labs", 3, "how many clusters share the rounds, at the same time")
+)
+
+var networks = []string{"mgmt", "data"}
+
+// startLimit bounds starts and returns; the clusters share two slow cores.
+const startLimit = 60 * time.Second
+
+var binaries string // folder of the binaries under test
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == roleProbe {
+		if err := lab.ProbeMain(os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	flag.Parse()
+	if os.Getenv(enableEnv) != "" {
+		remove, err := build()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+			remove()
+			os.Exit(code)
+		}))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func build() (remove func(), err error) {
+	if binaries = os.Getenv(binariesEnv); binaries != "" {
+		binaries, err = filepath.Abs(binaries)
+		return func() {}, err
+	}
+	if binaries, err = os.MkdirTemp("", "fencing-bin-"); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("go", "build", "-o", binaries, "../../cmd/fencing-agent", "../../cmd/fencectl")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("build the programs under test: %w", err)
+	}
+	return func() { os.RemoveAll(binaries) }, nil
+}
+
+// need skips where these tests cannot run or were not asked for.
+func need(t *testing.T) {
+	t.Helper()
+	if os.Getenv(enableEnv) == "" {
+		t.Skipf("set %s=1 to run the agents in network namespaces (make test-netns)", enableEnv)
+	}
+	if mode, reason := lab.Supported(t.Context(), roleProbe); mode != lab.Root {
+		t.Skipf("network namespaces need root here (%v) %s", mode, reason)
+	}
+}
+
+// cluster is a running cluster of real agents on loop devices.
+type cluster struct {
+	*lab.Agents
+	*observe.Observer
+	t     *testing.T
+	nodes []string
+	lun   string
+}
+
+// newCluster starts nothing yet. The folder with logs stays if the test fails.
+func newCluster(t *testing.T, size, sector int, override map[string]any) *cluster {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("logs and configurations are kept in %s", dir)
+			return
+		}
+		os.RemoveAll(dir)
+	})
+	lun, err := lab.NewLUNFile(dir, 16<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lun.Close() })
+	loops, err := lab.LoopDevices(lun.Path, size, sector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { loops.Close() })
+	initLUN(t, loops.Paths[0], size)
+
+	var nodes []string
+	for i := range size {
+		nodes = append(nodes, "n"+strconv.Itoa(i+1))
+	}
+	l, err := lab.New(lab.Config{Nodes: nodes, Networks: networks, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	device := map[string]string{}
+	for i, node := range nodes {
+		device[node] = loops.Paths[i]
+	}
+	agents, err := lab.NewAgents(l, filepath.Join(binaries, "fencing-agent"), lab.AgentConfig{
+		Dir: dir, LUN: func(node string) string { return device[node] }, HTTP: "127.0.0.1:9110", Override: override,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := observe.New(agents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Close)
+	return &cluster{Agents: agents, Observer: o, t: t, nodes: nodes, lun: loops.Paths[0]}
+}
+
+func initLUN(t *testing.T, device string, slots int) {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(binaries, "fencectl"), "lun", "init", device,
+		"--cluster", "demo", "--node-group", "demo", "--slots", strconv.Itoa(slots)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("fencectl lun init: %v\n%s", err, out)
+	}
+}
+
+// startAll starts all agents and waits until nothing is missing.
+func (c *cluster) startAll() {
+	c.t.Helper()
+	for _, node := range c.nodes {
+		if err := c.Start(node); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.await(startLimit, "all up", c.everybody(), observe.LUNReady(c.nodes...), observe.Subscribed(c.nodes...))
+}
+
+// everybody holds when all feed by majority and everything reaches everything.
+func (c *cluster) everybody() observe.Condition {
+	return observe.All(
+		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, c.nodes...),
+		observe.Counting(c.nodes...),
+		observe.Networks(true, networks, c.nodes),
+	)
+}
+
+// await ends the test unless all conditions hold in time, and returns how long it took.
+func (c *cluster) await(within time.Duration, what string, conditions ...observe.Condition) (*observe.View, time.Duration) {
+	c.t.Helper()
+	began := time.Now()
+	v, err := c.Await(c.t.Context(), within, observe.All(conditions...))
+	if err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+	return v, time.Since(began)
+}
+
+func (c *cluster) hold(during time.Duration, what string, conditions ...observe.Condition) {
+	c.t.Helper()
+	if _, err := c.Hold(c.t.Context(), during, observe.All(conditions...)); err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (c *cluster) do(_ lab.Change, err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// budget is the time budget that the agents publish.
+func (c *cluster) budget() *fencingv1.TimeBudget {
+	v, _ := c.View()
+	return v.Status[c.nodes[0]].GetTimeBudget()
+}
+
+// lastFeed is how long after an equal split the losing half may at most be fed.
+func lastFeed(b *fencingv1.TimeBudget) time.Duration {
+	return b.GetHorizonTie().AsDuration() - b.GetWatchdogTimeout().AsDuration()
+}
+
+func without(nodes []string, node string) (out []string) {
+	for _, n := range nodes {
+		if n != node {
+			out = append(out, n)
+		}
+	}
+	return out
+}
