@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // MarginAfterDeath is added to every time after which a node is held for dead. It
@@ -96,19 +97,14 @@ func (c *Config) BallotBudget() time.Duration {
 	return ballotAttempts * ballotIOs * c.LUN.IOTimeout / ballotIOFraction
 }
 
-// HorizonMajority is the time from the last moment at which a lost node was seen until
-// it can no longer run, for a node that lost to a majority: its evidence ages for
-// D_max, its feeder wakes once more within the feed interval, and the watchdog needs
-// its timeout w, as read back from the driver.
-func (c *Config) HorizonMajority(w time.Duration) time.Duration {
-	return c.EvidenceMaxAge() + c.Watchdog.FeedInterval + w + MarginAfterDeath
-}
-
-// HorizonTie is the same after an equal split (L9): there the node may go on for A
-// while the LUN decides, or for G on a grant that is being superseded.
-func (c *Config) HorizonTie(w time.Duration) time.Duration {
-	return max(c.EvidenceMaxAge()+c.ArbitrationBudget(), c.GrantLifetime()) +
-		c.Watchdog.FeedInterval + w + MarginAfterDeath
+// Budget is the time budget with the watchdog timeout w, as read back from the driver. A
+// counts even where no tie-breaker is configured: the budget is a promise to nodes that
+// may be configured otherwise.
+func (c *Config) Budget(w time.Duration) watchdog.Budget {
+	return watchdog.Budget{
+		MaxAge: c.EvidenceMaxAge(), Arbitrate: c.ArbitrationBudget(), Grant: c.GrantLifetime(),
+		Feed: c.Watchdog.FeedInterval, Watchdog: w, Margin: MarginAfterDeath,
+	}
 }
 
 // GrantExpiry is T_expire: a holder whose slot has not changed for so long between two

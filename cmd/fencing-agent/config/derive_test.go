@@ -20,7 +20,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // The timetable of a node that is lost, with the defaults and a driver that took the
 // watchdog timeout as it was asked for.
-func ExampleConfig_HorizonTie() {
+func ExampleConfig_Budget() {
 	c := Default()
 	w := c.Watchdog.Timeout
 	fmt.Println("D_max   evidence is too old         ", c.EvidenceMaxAge())
@@ -31,8 +31,8 @@ func ExampleConfig_HorizonTie() {
 	fmt.Println("G       grant lifetime              ", c.GrantLifetime())
 	fmt.Println("F + W   last feeding, watchdog      ", c.Watchdog.FeedInterval+w)
 	fmt.Println("T_expire                            ", c.GrantExpiry(w))
-	fmt.Println("T_dead  against a majority          ", c.HorizonMajority(w))
-	fmt.Println("T_dead  after an equal split        ", c.HorizonTie(w))
+	fmt.Println("T_dead  against a majority          ", c.Budget(w).Majority())
+	fmt.Println("T_dead  after an equal split        ", c.Budget(w).Tie())
 	// Output:
 	// D_max   evidence is too old          4s
 	// A       arbitration budget           10s
@@ -46,15 +46,15 @@ func ExampleConfig_HorizonTie() {
 	// T_dead  after an equal split         50s
 }
 
-func TestHorizonTieCountsTheLongerOfArbitrationAndGrant(t *testing.T) {
+func TestTieBudgetCountsTheLongerOfArbitrationAndGrant(t *testing.T) {
 	c := Default()
 	age := 2 * time.Minute
 	c.Gossip.Overrides.EvidenceMaxAge = &age
 	if got := c.GrantLifetime(); got != age {
 		t.Errorf("G = %v: shorter than the evidence it rests on", got)
 	}
-	if got, want := c.HorizonTie(30*time.Second), age+c.ArbitrationBudget()+36*time.Second; got != want {
-		t.Errorf("HorizonTie = %v, want %v", got, want)
+	if got, want := c.Budget(30*time.Second).Tie(), age+c.ArbitrationBudget()+36*time.Second; got != want {
+		t.Errorf("Budget.Tie = %v, want %v", got, want)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestDocumentation(t *testing.T) {
 	}
 	c := Default()
 	w := c.Watchdog.Timeout
-	for _, want := range []string{c.HorizonMajority(w).String(), c.HorizonTie(w).String(), c.GrantExpiry(w).String()} {
+	for _, want := range []string{c.Budget(w).Majority().String(), c.Budget(w).Tie().String(), c.GrantExpiry(w).String()} {
 		if !strings.Contains(string(text), "= "+want) {
 			t.Errorf("the timetable lacks %s", want)
 		}
