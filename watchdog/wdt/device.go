@@ -25,7 +25,8 @@ type Device struct {
 	sysfs  string
 	proc   string
 
-	fd        int // -1: not armed
+	fd        int    // -1: not armed
+	name      string // in sysfs; empty if it is not there
 	feedsByIO bool
 	nowayout  bool
 }
@@ -55,7 +56,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 		return watchdog.Info{}, d.explainOpen(err, before)
 	}
 	// From here on the countdown runs, with whatever timeout the driver had.
-	d.fd, d.nowayout, d.feedsByIO = fd, before.nowayout, false
+	d.fd, d.name, d.nowayout, d.feedsByIO = fd, before.name, before.nowayout, false
 	info, err := d.configure(timeout, before)
 	if err == nil {
 		return info, nil
@@ -63,8 +64,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	err = fmt.Errorf("arm %s: %w", d.path, err)
 	if errors.Is(err, errNotWatchdog) {
 		// Nothing says that 'V' is harmless to a device that is no watchdog.
-		fd, d.fd = d.fd, -1
-		return watchdog.Info{}, errors.Join(err, d.kernel.close(fd))
+		return watchdog.Info{}, errors.Join(err, d.close())
 	}
 	if undo := d.release(); undo != nil {
 		if seconds, gone := d.kernel.timeout(fd); gone == nil && seconds > 0 {
@@ -90,8 +90,13 @@ func (d *Device) configure(timeout time.Duration, before facts) (watchdog.Info, 
 	if before.identity != "" && before.identity != identity {
 		// A driver from before the watchdog core (ipmi_watchdog) took the legacy node, and
 		// sysfs described another watchdog: what was read there is worth nothing.
-		d.nowayout = false
+		d.name, d.nowayout = "", false
 		before = facts{}
+	}
+	// A magic character that an earlier holder left behind would let our crash disarm the
+	// watchdog. Any other byte takes it back; it is also a feed.
+	if err := d.kernel.write(d.fd, feedByte); err != nil {
+		return watchdog.Info{NoWayOut: d.nowayout}, fmt.Errorf("first feed of %q: %w", identity, err)
 	}
 	info := watchdog.Info{
 		Identity:   identity,
@@ -147,33 +152,56 @@ func (d *Device) Disarm() error {
 	return nil
 }
 
-// release asks the driver to stop before it closes anything. Closing cannot fail visibly:
-// a driver that does not stop merely logs, and the descriptor to feed it with is gone.
-// WDIOS_DISABLECARD, in contrast, has an answer, and the answer is EBUSY with nowayout,
-// also where there is no sysfs to ask. Drivers that lack it get the magic character alone.
+// release stops the countdown with the descriptor still at hand if the driver refuses, since
+// a close cannot fail visibly: a driver that does not stop merely logs.
+//
+// The magic character is written only where the close that follows consumes it. The
+// kernel keeps it across a close of a watchdog that is not running, and it would then turn
+// a crash of the next holder into a disarm; so it never follows WDIOS_DISABLECARD.
 func (d *Device) release() error {
 	if d.nowayout {
 		return ErrNoWayOut
 	}
-	stopped := true
-	switch err := d.kernel.disable(d.fd); {
-	case err == nil:
-	case errors.Is(err, unix.EBUSY):
-		d.nowayout = true
-		return ErrNoWayOut
-	case errors.Is(err, unix.ENOTTY), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
-		stopped = false
-	default:
-		return fmt.Errorf("WDIOS_DISABLECARD: %w", err)
+	if d.name == "" {
+		// Without sysfs the driver itself has to be asked about nowayout: it answers EBUSY.
+		switch err := d.kernel.disable(d.fd); {
+		case err == nil:
+			return d.close()
+		case errors.Is(err, unix.EBUSY):
+			d.nowayout = true
+			return ErrNoWayOut
+		case errors.Is(err, unix.ENOTTY), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
+			// An old driver that knows the magic character alone.
+		default:
+			return fmt.Errorf("WDIOS_DISABLECARD: %w", err)
+		}
 	}
-	if err := d.kernel.write(d.fd, magicByte); err != nil && !stopped {
+	if err := d.kernel.write(d.fd, magicByte); err != nil {
 		return fmt.Errorf("magic close: %w", err)
 	}
+	if err := d.close(); err != nil {
+		return err
+	}
+	if state, _ := d.attribute(d.name, "state"); d.name == "" || state != "active" {
+		return nil
+	}
+	fd, err := d.kernel.open(d.path)
+	if errors.Is(err, unix.EBUSY) {
+		return nil // running for another holder, who came at once
+	}
+	if err != nil {
+		return fmt.Errorf("magic close: the driver did not stop, and cannot be fed any more: %w", err)
+	}
+	d.fd = fd
+	return errors.New("magic close: the driver did not stop")
+}
+
+// close gives the descriptor up; Linux frees it whatever close returns.
+func (d *Device) close() error {
 	fd := d.fd
 	d.fd = -1
-	// Linux frees the descriptor whatever close returns.
-	if err := d.kernel.close(fd); err != nil && !stopped {
-		return fmt.Errorf("close after the magic character: %w", err)
+	if err := d.kernel.close(fd); err != nil {
+		return fmt.Errorf("close: %w", err)
 	}
 	return nil
 }

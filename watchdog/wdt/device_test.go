@@ -20,7 +20,7 @@ func TestDeviceConforms(t *testing.T) {
 		{"with sysfs", true, func(*driver) {}},
 		{"without sysfs", false, func(*driver) {}},
 		{"fed by writing", true, func(d *driver) { d.options &^= unix.WDIOF_KEEPALIVEPING }},
-		{"no WDIOS_DISABLECARD", true, func(d *driver) { d.disableErr = unix.ENOTTY }},
+		{"without sysfs and WDIOS_DISABLECARD", false, func(d *driver) { d.disableErr = unix.ENOTTY }},
 		{"fixed timeout", true, func(d *driver) { d.fixed = true }},
 		{"fixed timeout, flag missing", true, func(d *driver) { d.options &^= unix.WDIOF_SETTIMEOUT }},
 		{"rounding up", true, func(d *driver) { d.round = func(s int) int { return s + 7 } }},
@@ -86,7 +86,6 @@ func TestArmFailuresDisarm(t *testing.T) {
 		{"zero read back", func(d *driver) { d.round = func(int) int { return 0 } }, "timeout of 0 s"},
 		{"negative read back", func(d *driver) { d.round = func(int) int { return -5 } }, "timeout of -5 s"},
 		{"support fails", func(d *driver) { d.supportErr = unix.EIO }, "WDIOC_GETSUPPORT"},
-		{"support fails, no disable", func(d *driver) { d.supportErr, d.disableErr = unix.EIO, unix.ENOTTY }, "WDIOC_GETSUPPORT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := softdog()
@@ -97,7 +96,7 @@ func TestArmFailuresDisarm(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || stillArmed(err) {
 				t.Fatalf("Arm: %v, want %q", err, c.want)
 			}
-			if d.running || d.held || !d.called("V") {
+			if d.running || d.held || !d.called("V") || d.called("disable") {
 				t.Errorf("running %v, held %v after %v, want a magic close", d.running, d.held, d.calls)
 			}
 			if err := dev.Feed(); !errors.Is(err, errNotArmed) {
@@ -268,6 +267,11 @@ func TestSysfsOfAnotherDriverIsIgnored(t *testing.T) {
 	if err != nil || info.NoWayOut || info.BootFencing || info.Identity != "Software Watchdog" {
 		t.Fatalf("Arm: %+v, %v", info, err)
 	}
+	d.nowayout = true // which only the driver itself can tell
+	if err := dev.Disarm(); !errors.Is(err, ErrNoWayOut) || !d.held {
+		t.Errorf("Disarm: %v, held %v", err, d.held)
+	}
+	d.nowayout, dev.nowayout = false, false
 	if err := dev.Disarm(); err != nil || d.running {
 		t.Errorf("Disarm: %v, running %v", err, d.running)
 	}
@@ -294,22 +298,82 @@ func TestNoWayOutWithoutSysfs(t *testing.T) {
 }
 
 func TestDisarmErrorsKeepTheDevice(t *testing.T) {
-	for _, edit := range []func(*driver){
-		func(d *driver) { d.disableErr = unix.EIO },
-		func(d *driver) { d.disableErr, d.writeErr = unix.ENOTTY, unix.EIO },
+	for name, c := range map[string]struct {
+		sysfs bool
+		edit  func(*driver)
+	}{
+		"disable fails":            {false, func(d *driver) { d.disableErr = unix.EIO }},
+		"write fails":              {true, func(d *driver) { d.writeErr = unix.EIO }},
+		"write fails, old driver":  {false, func(d *driver) { d.disableErr, d.writeErr = unix.ENOTTY, unix.EIO }},
+		"hardware goes on":         {true, func(d *driver) { d.stopErr = unix.EIO }},
+		"hardware goes on, silent": {false, func(d *driver) { d.stopErr = unix.EIO }},
 	} {
+		t.Run(name, func(t *testing.T) {
+			d := softdog()
+			dev := d.device(t)
+			if c.sysfs {
+				d.sysfs(t, dev, nil)
+			}
+			if _, err := dev.Arm(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			c.edit(d)
+			if err := dev.Disarm(); err == nil || !d.held || !d.running {
+				t.Fatalf("Disarm: %v, held %v, running %v", err, d.held, d.running)
+			}
+			d.now = d.now.Add(time.Second)
+			if err := dev.Feed(); err != nil || d.left() != time.Minute {
+				t.Fatalf("Feed: %v, %v left", err, d.left())
+			}
+			d.disableErr, d.writeErr, d.stopErr = nil, nil, nil
+			if err := dev.Disarm(); err != nil || d.held || d.running {
+				t.Fatalf("second Disarm: %v, held %v, running %v after %v", err, d.held, d.running, d.calls)
+			}
+		})
+	}
+}
+
+// Between our close and our look at sysfs another process took the watchdog: it is its now.
+func TestDisarmYieldsToTheNextHolder(t *testing.T) {
+	d := softdog()
+	dev := d.device(t)
+	d.sysfs(t, dev, nil)
+	if _, err := dev.Arm(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	d.openErr = unix.EBUSY
+	d.stopErr = unix.EIO // leaves state at active, as the other holder would
+	if err := dev.Disarm(); err != nil {
+		t.Errorf("Disarm: %v", err)
+	}
+}
+
+// Guard: the first write of Arm, and that no 'V' follows WDIOS_DISABLECARD. Seen on a real
+// kernel: a 'V' left behind by one holder let the crash of the next one disarm the node.
+func TestCrashFences(t *testing.T) {
+	for _, sysfs := range []bool{true, false} {
 		d := softdog()
-		edit(d)
 		dev := d.device(t)
-		if _, err := dev.Arm(time.Minute); err != nil {
-			t.Fatal(err)
+		if sysfs {
+			d.sysfs(t, dev, nil)
 		}
-		if err := dev.Disarm(); !errors.Is(err, unix.EIO) || !d.held || !d.running {
-			t.Fatalf("Disarm: %v, held %v, running %v", err, d.held, d.running)
+		d.magic = true // some earlier program's
+		for round := range 2 {
+			if _, err := dev.Arm(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if d.magic {
+				t.Errorf("sysfs %v, round %d: armed with the permission to be released", sysfs, round)
+			}
+			if round == 0 {
+				if err := dev.Disarm(); err != nil || d.magic {
+					t.Errorf("sysfs %v: Disarm: %v, a magic character is left behind: %v", sysfs, err, d.magic)
+				}
+			}
 		}
-		d.disableErr, d.writeErr = nil, nil
-		if err := dev.Disarm(); err != nil || d.held || d.running || !d.called("V") {
-			t.Fatalf("second Disarm: %v, held %v, running %v after %v", err, d.held, d.running, d.calls)
+		_ = d.close(driverFD)
+		if !d.running {
+			t.Errorf("sysfs %v: the death of the process stopped the watchdog", sysfs)
 		}
 	}
 }

@@ -16,8 +16,9 @@ import (
 const devicePath = "/dev/watchdog"
 
 // driver is a kernel with one watchdog that behaves like drivers/watchdog/watchdog_dev.c:
-// opening arms, nowayout ignores every way to stop, and a close that does not stop the
-// watchdog restarts the countdown.
+// opening arms, nowayout ignores every way to stop, a close that does not stop the
+// watchdog restarts the countdown, and a magic character outlives the close of a watchdog
+// that is not running (seen with softdog on Linux 6.1).
 type driver struct {
 	now boottime.Instant
 
@@ -32,11 +33,12 @@ type driver struct {
 	round    func(int) int
 	status   int
 
-	statErr, openErr, supportErr, getErr, statusErr, disableErr, feedErr, writeErr error
+	statErr, openErr, supportErr, getErr, statusErr, disableErr, stopErr, feedErr, writeErr error
 
 	held, running, magic bool
 	last                 boottime.Instant
 	calls                []string
+	state                string            // path of the sysfs attribute
 	links                map[string]uint64 // what /proc/PID/fd/N may point to
 }
 
@@ -67,6 +69,7 @@ func (d *driver) sysfs(t *testing.T, dev *Device, extra map[string]string) {
 		attributes[k] = v
 	}
 	dir := filepath.Join(dev.sysfs, "class/watchdog/watchdog0")
+	d.state = filepath.Join(dir, "state")
 	for k, v := range attributes {
 		put(t, filepath.Join(dir, k), v+"\n")
 	}
@@ -134,7 +137,12 @@ func (d *driver) open(string) (int, error) {
 	if d.held {
 		return -1, unix.EBUSY
 	}
-	d.held, d.running, d.magic, d.last = true, true, false, d.now
+	d.held, d.running, d.last = true, true, d.now
+	if d.state != "" {
+		if err := os.WriteFile(d.state, []byte("active\n"), 0o644); err != nil {
+			return -1, err
+		}
+	}
 	return driverFD, nil
 }
 
@@ -142,7 +150,13 @@ func (d *driver) stop() error {
 	if d.nowayout {
 		return unix.EBUSY
 	}
+	if d.stopErr != nil {
+		return d.stopErr
+	}
 	d.running = false
+	if d.state != "" {
+		return os.WriteFile(d.state, []byte("inactive\n"), 0o644)
+	}
 	return nil
 }
 
@@ -159,7 +173,12 @@ func (d *driver) close(fd int) error {
 		return err
 	}
 	d.held = false
-	if d.running && (d.magic || d.options&unix.WDIOF_MAGICCLOSE == 0) && d.stop() == nil {
+	if !d.running {
+		return nil
+	}
+	magic := d.magic
+	d.magic = false
+	if (magic || d.options&unix.WDIOF_MAGICCLOSE == 0) && d.stop() == nil {
 		return nil
 	}
 	d.last = d.now

@@ -186,7 +186,7 @@ func (d *Device) holder(f facts) error {
 }
 
 func busy(pid int, program string) error {
-	if pid == 1 {
+	if pid == 1 && program == "systemd" {
 		return fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`", ErrBusy, program)
 	}
 	return fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", ErrBusy, program, pid)
