@@ -18,8 +18,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// RunAgent runs one agent until ctx ends. It opens each SystemNetwork with over(listen),
-// where listen is what it would use by itself, and logs to log.
+// RunAgent runs one agent until ctx ends; with ErrKilled as the cause it must end without
+// a word to anybody. It opens each SystemNetwork with over(listen), where listen is what
+// it would use by itself, and logs to log.
 type RunAgent func(ctx context.Context, configPath string, over func(netgossiptest.Listen) netgossiptest.Listen, log io.Writer) error
 
 // InProcess is the lab.Cluster for places without namespaces: agents in this process,
@@ -42,7 +43,8 @@ type inProcessAgent struct {
 	killed  bool
 }
 
-var errKilled = errors.New("killed")
+// ErrKilled is the cause by which the context of a killed agent ends.
+var ErrKilled = errors.New("killed")
 
 // NewInProcess writes the configurations; networks are 127.0.1.0/24, 127.0.2.0/24, and so on.
 func NewInProcess(cfg lab.AgentConfig, runAgent RunAgent) (*InProcess, error) {
@@ -111,7 +113,7 @@ func (c *InProcess) Kill(node string) error {
 	a.killed = true
 	a.dropper.Cut(c.peers(node)...)
 	c.mu.Unlock()
-	a.cancel(errKilled)
+	a.cancel(ErrKilled)
 	<-a.done
 	c.mu.Lock()
 	defer c.mu.Unlock()
