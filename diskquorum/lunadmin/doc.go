@@ -1,0 +1,25 @@
+// Package lunadmin is what `fencectl lun` does: it formats a LUN, shows what is on it and
+// measures it. Agents do not use it.
+//
+// # State and invariants
+//
+// [Init] destroys data if it is told the wrong device, so it decides before it writes:
+// nothing is written until every check has passed, and the checks run while the device is
+// opened exclusively and locked against agents and a second Init on this host. Other
+// hosts cannot be locked out; Init watches whether anybody writes, and readers refuse a
+// LUN whose two superblocks differ. What is mounted, held by the kernel or alive is
+// refused for good; [InitOptions].Force overrides signatures only.
+//
+// [Inspect] only reads. [Check] writes the scratch block and nothing else, so both are
+// safe on a LUN that a cluster uses.
+//
+// # Concurrency and blocking
+//
+// Each call runs on its caller's goroutine and keeps no state. I/O that hangs in the
+// kernel cannot be interrupted: when the context ends the call returns, and leaves the
+// goroutine of its last I/O behind. That suits a command that exits then.
+//
+// # Errors
+//
+// A [RefusedError] says why a device was not formatted. All errors say what to do.
+package lunadmin

@@ -1,0 +1,231 @@
+package lunadmin
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// Finding is something on a device that somebody may still need.
+type Finding struct {
+	Name    string  `json:"name"`
+	Offsets []int64 `json:"offsets,omitempty"` // bytes from the start, where its magic was found
+}
+
+func (f Finding) String() string {
+	if len(f.Offsets) == 0 {
+		return f.Name
+	}
+	return fmt.Sprintf("%s at byte %d", f.Name, f.Offsets[0])
+}
+
+func findingNames(fs []Finding) string {
+	names := make([]string, len(fs))
+	for i, f := range fs {
+		names[i] = f.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// signature is a magic at fixed offsets. Negative offsets count from the end.
+type signature struct {
+	name    string
+	magic   string
+	offsets []int64
+}
+
+const mib = 1 << 20
+
+// signatures are tried in this order. Where a format has magics in two byte orders, both
+// are listed: LUNs outlive the machines that formatted them.
+//
+// The offsets are those of the formats' own documentation and of the kernel's headers.
+var signatures = []signature{
+	{"GPT partition table", "EFI PART", []int64{512, 4096, -512, -4096}}, // logical sectors of 512 or 4096; backup at the end
+	{"ext2/3/4 file system", "\x53\xEF", []int64{1024 + 56}},
+	{"xfs file system", "XFSB", []int64{0}},
+	{"btrfs file system", "_BHRfS_M", []int64{64<<10 + 64, 64*mib + 64}},
+	{"gfs2 file system", "\x01\x16\x19\x70", []int64{64 << 10}},
+	{"ocfs2 file system", "OCFSV2", []int64{1024, 2048, 4096, 8192}}, // block 2, of 512 to 4096 bytes
+	{"f2fs file system", "\x10\x20\xF5\xF2", []int64{1024}},
+	{"jfs file system", "JFS1", []int64{32 << 10}},
+	{"reiserfs file system", "ReIsEr", []int64{64<<10 + 52, 8<<10 + 52}},
+	{"vxfs file system", "\xF5\xFC\x01\xA5", []int64{1024}},
+	{"ntfs file system", "NTFS    ", []int64{3}},
+	{"exfat file system", "EXFAT   ", []int64{3}},
+	{"vfat file system", "FAT32   ", []int64{82}},
+	{"vfat file system", "FAT16   ", []int64{54}},
+	{"vfat file system", "FAT12   ", []int64{54}},
+	{"vfat file system", "FAT     ", []int64{54}},
+	{"iso9660 file system", "CD001", []int64{32<<10 + 1}},
+	{"udf file system", "BEA01", []int64{32<<10 + 1}},
+	{"squashfs file system", "hsqs", []int64{0}},
+	{"swap area", "SWAPSPACE2", []int64{4<<10 - 10, 8<<10 - 10, 16<<10 - 10, 64<<10 - 10}}, // the end of the first page
+	{"swap area", "SWAP-SPACE", []int64{4<<10 - 10, 8<<10 - 10, 16<<10 - 10, 64<<10 - 10}},
+	{"swap area with a hibernation image", "S1SUSPEND", []int64{4<<10 - 10}},
+	{"swap area with a hibernation image", "LINHIB0001", []int64{4<<10 - 10}},
+	{"LVM2 physical volume", "LABELONE", []int64{0, 512, 1024, 1536}}, // any of the first four sectors
+	{"mdraid member", "\xFC\x4E\x2B\xA9", []int64{0, 4096}},           // metadata 1.1 and 1.2; 1.0 and 0.90 below
+	{"LUKS volume", "LUKS\xBA\xBE", []int64{0}},
+	{"LUKS volume", "SKUL\xBA\xBE", []int64{16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 * mib, 2 * mib, 4 * mib}},
+	{"bcache device", "\xC6\x85\x73\xF6\x4E\x1A\x45\xCA\x82\x65\xF5\x7F\x48\xBA\x6D\x81", []int64{4096 + 24}},
+	{"VDO volume", "dmvdo001", []int64{0}},
+	{"Ceph BlueStore device", "bluestore block device", []int64{0}},
+	{"Oracle ASM disk", "ORCLDISK", []int64{32}},
+	{"VMFS volume", "\x0D\xD0\x01\xC0", []int64{mib}},
+	{"VMFS file system", "\x5E\xF1\xAB\x2F", []int64{2 * mib}},
+	{"Intel RAID member", "Intel Raid ISM Cfg Sig. ", []int64{-1024}},
+	{"sbd device", "SBD_SBD_", []int64{0}},
+	{"sanlock lockspace", "\x10\x20\x21\x12", []int64{0, 1 * mib, 2 * mib}}, // 0x12212010
+	{"sanlock lockspace", "\x12\x21\x20\x10", []int64{0, 1 * mib, 2 * mib}},
+	{"sanlock resource lease", "\x10\x20\x15\x06", []int64{0, 1 * mib, 2 * mib}}, // 0x06152010
+	{"sanlock resource lease", "\x06\x15\x20\x10", []int64{0, 1 * mib, 2 * mib}},
+	{"sanlock resource index", "\x18\x20\x04\x01", []int64{0, 1 * mib, 2 * mib}}, // 0x01042018
+	{"qdiskd quorum disk", "\x00\xDE\xBB\x1E", []int64{0}},                       // big-endian by definition
+	{"qdiskd quorum disk", "\x1E\xBB\xDE\x00", []int64{0}},
+	{"fencing-agent LUN", "FENCELUN", []int64{0, diskquorum.BlockSize}},
+}
+
+// scan returns everything it recognises on the device. Only whole blocks can be read: a
+// signature in the last, incomplete block of an odd-sized device stays unseen.
+func scan(im *image) ([]Finding, error) {
+	var found []Finding
+	note := func(name string, off int64) {
+		if i := slices.IndexFunc(found, func(f Finding) bool { return f.Name == name }); i >= 0 {
+			found[i].Offsets = append(found[i].Offsets, off)
+			return
+		}
+		found = append(found, Finding{name, []int64{off}})
+	}
+	for _, s := range signatures {
+		for _, off := range s.offsets {
+			if off < 0 {
+				off += im.dev.Size()
+			}
+			if string(im.at(off, len(s.magic))) == s.magic {
+				note(s.name, off)
+			}
+		}
+	}
+	for _, special := range []func(*image, func(string, int64)){scanMBR, scanRAIDAtEnd, scanZFS, scanSlots} {
+		special(im, note)
+	}
+	return found, im.err
+}
+
+// scanMBR looks for a boot sector, with or without a partition table in it. FAT has one, too.
+func scanMBR(im *image, note func(string, int64)) {
+	s := im.at(0, 512)
+	if len(s) != 512 || s[510] != 0x55 || s[511] != 0xAA {
+		return
+	}
+	for i := range 4 {
+		entry := s[446+16*i : 446+16*(i+1)]
+		boot, kind, sectors := entry[0], entry[4], binary.LittleEndian.Uint32(entry[12:])
+		if boot&0x7F == 0 && kind != 0 && sectors != 0 {
+			note("MBR partition table", 510)
+			return
+		}
+	}
+	note("boot sector", 510)
+}
+
+// scanRAIDAtEnd looks for the md superblocks whose place depends on the size.
+func scanRAIDAtEnd(im *image, note func(string, int64)) {
+	size := im.dev.Size()
+	for _, off := range []int64{
+		size&^(64<<10-1) - 64<<10,  // metadata 0.90: the last but one 64 KiB boundary
+		(size/512 - 16) &^ 7 * 512, // metadata 1.0: at least 8 KiB from the end
+	} {
+		for _, magic := range []string{"\xFC\x4E\x2B\xA9", "\xA9\x2B\x4E\xFC"} { // 0.90 is in host order
+			if string(im.at(off, 4)) == magic {
+				note("mdraid member", off)
+			}
+		}
+	}
+}
+
+// scanZFS looks for an uberblock in the four labels: two at the start, two at the end,
+// each with a ring of uberblocks in its second half.
+func scanZFS(im *image, note func(string, int64)) {
+	const label = 256 << 10
+	end := im.dev.Size() &^ (label - 1)
+	for _, start := range []int64{0, label, end - 2*label, end - label} {
+		for off := start + label/2; off < start+label; off += 1024 {
+			if m := im.at(off, 8); string(m) == "\x0C\xB1\xBA\x00\x00\x00\x00\x00" || string(m) == "\x00\x00\x00\x00\x00\xBA\xB1\x0C" {
+				note("zfs pool member", off)
+				break
+			}
+		}
+	}
+}
+
+// scanSlots finds slots of a LUN that has lost both superblocks.
+func scanSlots(im *image, note func(string, int64)) {
+	for slot := range diskquorum.MaxSlots {
+		for which := range 2 {
+			off := diskquorum.SlotOffset(slot, which)
+			if string(im.at(off, 8)) == "FENCSLOT" {
+				note("fencing-agent slots", off)
+				return
+			}
+		}
+	}
+}
+
+// image reads small pieces of a device and keeps the blocks.
+type image struct {
+	dev    diskquorum.Device
+	blocks map[int64][]byte
+	err    error // the first one; nothing is read after it
+}
+
+// imageHead is read at once: nearly all signatures are there.
+const imageHead = 512 << 10
+
+func newImage(dev diskquorum.Device) *image {
+	im := &image{dev: dev, blocks: map[int64][]byte{}}
+	im.load(0, int(min(imageHead, dev.Size()&^(diskquorum.BlockSize-1))))
+	return im
+}
+
+func (im *image) load(off int64, n int) {
+	if im.err != nil || n == 0 {
+		return
+	}
+	buf := make([]byte, n)
+	if _, err := im.dev.ReadAt(buf, off); err != nil {
+		im.err = err
+		return
+	}
+	for i := 0; i < n; i += diskquorum.BlockSize {
+		im.blocks[off+int64(i)] = buf[i : i+diskquorum.BlockSize]
+	}
+}
+
+// at returns n bytes from offset off, or nil if they are not within whole blocks of the
+// device or cannot be read.
+func (im *image) at(off int64, n int) []byte {
+	end := im.dev.Size() &^ (diskquorum.BlockSize - 1)
+	if off < 0 || off+int64(n) > end {
+		return nil
+	}
+	var out []byte
+	for n > 0 {
+		start := off &^ (diskquorum.BlockSize - 1)
+		if im.blocks[start] == nil {
+			im.load(start, diskquorum.BlockSize)
+		}
+		if im.err != nil {
+			return nil
+		}
+		part := im.blocks[start][off-start:]
+		part = part[:min(n, len(part))]
+		out = append(out, part...)
+		off, n = off+int64(len(part)), n-len(part)
+	}
+	return out
+}
