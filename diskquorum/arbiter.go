@@ -87,6 +87,7 @@ type Arbiter struct {
 	rounds     int
 	wantLock   bool
 	failure    error
+	ever       bool // the slot was active once
 
 	slot   int // own slot, -1 until chosen
 	seq    uint64

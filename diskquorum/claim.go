@@ -142,7 +142,7 @@ func (a *Arbiter) verifyOwn() {
 	a.readBack = true
 	if a.claim == claimWriting {
 		if a.rounds++; a.rounds >= claimRounds {
-			a.claim, a.dirty = claimActive, true
+			a.claim, a.dirty, a.ever = claimActive, true, true
 		}
 	}
 }

@@ -309,3 +309,9 @@ func (a *Arbiter) Stopped() bool {
 
 // Decision returns the latest decision this node knows: the instance and its value.
 func (a *Arbiter) Decision() (uint64, *Grant) { return a.ballot.DecidedInstance, a.ballot.Decided }
+
+// Failure says why the arbiter has given up for good, or nil.
+func (a *Arbiter) Failure() error { return a.failure }
+
+// EverClaimed reports whether the slot was this node's at some time since the agent started.
+func (a *Arbiter) EverClaimed() bool { return a.ever }

@@ -146,6 +146,18 @@ func (c *Core) SetWallTime(unixMilli int64) { c.wall = unixMilli }
 // View is the latest evaluation.
 func (c *Core) View() netgossip.View { return c.view }
 
+// Decision is the latest decision.
+func (c *Core) Decision() Decision { return c.fx.Decision }
+
+// Available is the latest set of nodes to publish.
+func (c *Core) Available() netgossip.Set { return c.fx.Available }
+
+// Size is N, the number of expected nodes.
+func (c *Core) Size() int { return c.cfg.Roster.Size() }
+
+// API is the latest result of the probe of the Kubernetes API and when it began.
+func (c *Core) API() (reachable bool, at boottime.Instant) { return c.api.reachable, c.api.at }
+
 // Outcome is how the latest view stands against the roster.
 func (c *Core) Outcome() netgossip.Outcome { return c.outcome }
 

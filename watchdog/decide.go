@@ -44,19 +44,22 @@ type Decision struct {
 
 // Decide is the decision. The first row of the table that matches wins; every row has
 // its reason. What a node without quorum does is a last, separate mapping.
+//
+// A planned stop changes the reason only: the watchdog is fed until the stop disarms it,
+// and a node that has lost its permission is not rescued by being stopped.
 func Decide(in *Inputs) Decision {
 	d := verdict(in)
-	if d.Quorum || d.Action != Starve || in.OnLoss == LossFence || !in.HadQuorum {
-		return d
+	if !d.Quorum && d.Action == Starve && in.OnLoss != LossFence && in.HadQuorum {
+		d.Action, d.Until = Feed, in.Now.Add(in.LossLease)
 	}
-	d.Action, d.Until = Feed, in.Now.Add(in.LossLease)
+	if in.Stopping && (d.Action == Feed || d.Action == Hold) {
+		d.Reason = ReasonStopping
+	}
 	return d
 }
 
 func verdict(in *Inputs) Decision {
 	switch {
-	case in.Stopping:
-		return Decision{Action: Disarm, Reason: ReasonStopping}
 	case in.Disarm:
 		return Decision{Action: Disarm, Reason: ReasonMaintenance, Quorum: in.Outcome == netgossip.Majority}
 	case in.Outcome == netgossip.Majority && in.QuorumUntil > in.Now:

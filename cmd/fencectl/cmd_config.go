@@ -109,9 +109,9 @@ func configTable(t *table, name string, c *config.Config, warnings int) {
 		return
 	}
 	t.row("watchdog", fmt.Sprintf("%s, %v, fed every %v", c.Watchdog.Device, w, c.Watchdog.FeedInterval))
-	t.row("fenced after", fmt.Sprintf("%v when lost to a majority", c.HorizonMajority(w)))
+	t.row("fenced after", fmt.Sprintf("%v when lost to a majority", c.Budget(w).Majority()))
 	if len(breakers) > 0 && len(members)%2 == 0 {
-		t.row("", fmt.Sprintf("%v after an equal split, %v of it to decide", c.HorizonTie(w), c.ArbitrationBudget()))
+		t.row("", fmt.Sprintf("%v after an equal split, %v of it to decide", c.Budget(w).Tie(), c.ArbitrationBudget()))
 	}
 }
 
