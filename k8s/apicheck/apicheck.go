@@ -1,0 +1,186 @@
+package apicheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// longestBody is how much of an answer is read to keep its connection usable.
+const longestBody = 64 << 10
+
+// Config is what a [Checker] needs. Logger and Rand may be nil.
+type Config struct {
+	Kubeconfig string        // path; empty: the pod's service account
+	Interval   time.Duration // from the start of a check to the next, give or take a tenth
+	Timeout    time.Duration // of a check, at most Interval
+	Logger     *slog.Logger
+	Clock      boottime.Clock
+	// OnResult is told of every check. It runs on Run's goroutine and delays the next check.
+	OnResult func(reachable bool, at boottime.Instant)
+	// Rand spreads the checks of many nodes over time. It is used by Run's goroutine only.
+	Rand *rand.Rand
+}
+
+// Checker checks one API server.
+type Checker struct {
+	config Config
+	log    *slog.Logger
+	client http.Client
+	base   *url.URL
+}
+
+// New reads the kubeconfig, or the service account of the pod. It does not connect.
+func New(c Config) (*Checker, error) {
+	if c.Clock == nil || c.OnResult == nil {
+		return nil, errors.New("api check: clock and result function are mandatory")
+	}
+	if c.Timeout <= 0 || c.Timeout > c.Interval {
+		return nil, fmt.Errorf("api check: timeout %v with interval %v: the timeout must be positive and not exceed the interval", c.Timeout, c.Interval)
+	}
+	rc, err := restConfig(c.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return newChecker(c, rc)
+}
+
+func restConfig(path string) (*rest.Config, error) {
+	if path == "" {
+		rc, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("kubernetes: this is not a pod and no kubeconfig is given: set kubernetes.kubeconfig")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("kubernetes: service account of the pod: %w: set automountServiceAccountToken, or kubernetes.kubeconfig", err)
+		}
+		return rc, nil
+	}
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes.kubeconfig %s: %w", path, err)
+	}
+	return rc, nil
+}
+
+func newChecker(c Config, rc *rest.Config) (*Checker, error) {
+	k := &Checker{config: c, log: c.Logger}
+	if k.log == nil {
+		k.log = slog.New(slog.DiscardHandler)
+	}
+	if k.config.Rand == nil {
+		k.config.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	rc = rest.CopyConfig(rc)
+	rc.UserAgent = "fencing-agent"
+	rc.NextProtos = []string{"http/1.1"}
+	client, err := rest.HTTPClientFor(rc)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: client for %s: %w", rc.Host, err)
+	}
+	k.client = *client // it may be http.DefaultClient, which is not ours to change
+	k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if k.base, _, err = rest.DefaultServerUrlFor(rc); err != nil {
+		return nil, fmt.Errorf("kubernetes: server address %q: %w", rc.Host, err)
+	}
+	if k.base.Scheme != "https" || rc.Insecure {
+		k.log.Warn("api check cannot tell the API server from anybody else who answers: use https and certificate-authority in the kubeconfig",
+			"server", k.base.String())
+	}
+	return k, nil
+}
+
+// Run checks at once and then every Interval until ctx ends.
+func (k *Checker) Run(ctx context.Context) {
+	defer k.drop()
+	var reachable, known bool
+	for {
+		timer := time.NewTimer(k.jittered())
+		at := k.config.Clock()
+		err := k.check(ctx)
+		if ctx.Err() != nil {
+			timer.Stop()
+			return // an aborted check says nothing
+		}
+		if now := err == nil; !known || now != reachable {
+			reachable, known = now, true
+			k.logChange(err)
+		}
+		k.config.OnResult(reachable, at)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+func (k *Checker) jittered() time.Duration {
+	tenth := int64(k.config.Interval / 10)
+	return k.config.Interval + time.Duration(k.config.Rand.Int64N(2*tenth+1)-tenth)
+}
+
+func (k *Checker) logChange(err error) {
+	if err != nil {
+		k.log.Warn("API server is not reachable", "server", k.base.String(), "err", err)
+		return
+	}
+	k.log.Info("API server is reachable", "server", k.base.String())
+}
+
+// check returns nil if the API server is reachable.
+func (k *Checker) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, k.config.Timeout)
+	defer cancel()
+	path := "readyz"
+	status, err := k.get(ctx, path)
+	if err == nil && (status == http.StatusForbidden || status == http.StatusNotFound) {
+		path = "livez"
+		status, err = k.get(ctx, path)
+	}
+	if err == nil && !says(status) {
+		err = fmt.Errorf("GET %s: status %d %s", k.base.JoinPath(path), status, http.StatusText(status))
+	}
+	if err != nil {
+		k.drop()
+	}
+	return err
+}
+
+// says tells whether a status is that of a working API server, see the package doc.
+func says(status int) bool {
+	return status >= 200 && status < 300 || status >= 400 && status < 500
+}
+
+func (k *Checker) get(ctx context.Context, path string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.base.JoinPath(path).String(), nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := k.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	// The headers are the answer; the body is read for the sake of the connection.
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, longestBody))
+	return resp.StatusCode, nil
+}
+
+// drop closes the connection. http.Client's own method does not see through the round
+// trippers that client-go wraps around the transport.
+func (k *Checker) drop() { utilnet.CloseIdleConnectionsFor(k.client.Transport) }

@@ -1,0 +1,38 @@
+// Package apicheck asks the Kubernetes API server, again and again, whether it is there.
+// The core uses the answer at an equal split, as evidence of which half the rest of the
+// cluster still sees.
+//
+// # What counts as reachable
+//
+// A check is GET /readyz, and GET /livez when that is forbidden or unknown: the former
+// where anonymous or restricted access was taken away, the latter before Kubernetes 1.16.
+// The server has to prove itself by its certificate. Then
+//
+//   - 2xx and 4xx are reachable. Being unauthorized, forbidden or throttled says that the
+//     control plane works and can be reached, which is all that is asked; a mistake in RBAC
+//     or an expired token, which would hit all nodes alike, must not look like an isolation.
+//   - 5xx are not. It is what a proxy in front of dead servers answers, and a server that
+//     lost its etcd: neither can decide anything for a half of the cluster.
+//   - 3xx are not, and are not followed. An API server redirects neither path, so it was
+//     somebody else who answered.
+//   - No answer within the timeout is not.
+//
+// When in doubt the answer is "not reachable": one half too few lives to tell, two halves
+// damage the disks they share.
+//
+// # Behaviour
+//
+// [Checker.Run] owns the only goroutine, calls Config.OnResult from it and returns after its
+// context ended. Results are dated by the start of the check, so that the age of an answer
+// is never understated. A check ends with its timeout, save for credentials that have to be
+// fetched by an exec plugin of the kubeconfig, which cannot be interrupted; a result that
+// does not come leaves the last one to grow old.
+//
+// Connections are HTTP/1.1 and kept alive between checks. A check that times out takes its
+// connection with it and one that fails closes it, so that the next one dials afresh and
+// may meet another server behind a load balancer. HTTP/2 would hold on to a connection
+// whose peer is gone for most of a minute.
+//
+// Errors of configuration are returned by [New]. Errors of a check are logged when the
+// answer changes, and reported as unreachable.
+package apicheck

@@ -1,0 +1,21 @@
+// Package k8s is the root of everything that talks to Kubernetes. It holds no code of its
+// own; its sub-packages are
+//
+//   - apicheck: whether this node reaches the API server, asked on a timer (agent);
+//   - nodewatch: the roster from the Nodes of the group, and the annotations and the
+//     deletion of the own Node that disarm the watchdog (agent; to come);
+//   - the controllers that act on fenced nodes, with their API types (to come).
+//
+// # Arrows
+//
+// client-go and the other k8s.io modules are imported below this directory and nowhere
+// else. The pure packages (netgossip, diskquorum, watchdog) know nothing of Kubernetes:
+// what an agent-side package here learns reaches them as an event, through a func in its
+// Config that the agent provides. Packages below k8s import boottime and, for the types
+// of what they report, netgossip; they import no other adapter, and nothing imports them but
+// the programs in cmd.
+//
+// Nothing here is on the way of a feed. The API server may hang or be away for good: that
+// ages what was learnt, which is the core's to judge, and blocks only the goroutine that
+// asked.
+package k8s
