@@ -219,7 +219,7 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	switch {
 	case a.claim == claimFailed:
 		a.out.Split, a.out.Why = SplitUnavailable, a.failure.Error()
-	case a.excluded():
+	case a.excluded(in.TieSince):
 		a.out.Split = SplitLost
 		a.lostTo, a.lostUntil = a.lease.latest, now
 	case !a.out.Healthy || a.claim != claimActive:
@@ -230,10 +230,12 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 }
 
 // excluded reports whether the latest decision names nodes that may still feed under it
-// and not the own present token: then this node neither feeds nor proposes (L8, B7).
-func (a *Arbiter) excluded() bool {
+// and not the own present token: then this node neither feeds nor proposes (L8, B7). Only
+// a read of this tie can say so; what was read before it tells of holders that may have
+// renounced since.
+func (a *Arbiter) excluded(tieSince boottime.Instant) bool {
 	g := a.lease.grant
-	if g == nil {
+	if g == nil || a.table.start < tieSince {
 		return false
 	}
 	if named, ok := g.token(a.slot); ok && named == a.token {

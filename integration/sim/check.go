@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // slack is what a check allows for the simulator's own granularity.
@@ -24,7 +25,8 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 // Violations lists what broke safety, in words; empty is what it must be.
 //
 //   - Two nodes whose views have no common member both have permission to feed for longer
-//     than the tie's budget before the watchdog: max(D_max+A, G).
+//     than the tie's budget before the watchdog: max(D_max+A, G). Only the policy fence
+//     promises that.
 //   - One instance of the log has two values.
 func (c *Cluster) Violations() []string { return c.check.violations }
 
@@ -41,7 +43,7 @@ func (c *Cluster) checkStep() {
 		c.checkLog(a)
 		for _, b := range c.nodes[i+1:] {
 			pair := [2]int{a.Index, b.Index}
-			if !c.feeding(a) || !c.feeding(b) || a.core.View().Counted.Intersects(b.core.View().Counted) {
+			if c.cfg.OnLoss != watchdog.LossFence || !c.feeding(a) || !c.feeding(b) || a.core.View().Counted.Intersects(b.core.View().Counted) {
 				delete(k.both, pair)
 				continue
 			}
