@@ -1,0 +1,103 @@
+# fencing-agent. `make` lists the targets. All of them need Go and a POSIX shell; what a target needs
+# beyond that is said in its help line.
+
+GO       ?= go
+PREFIX   ?= /usr/local
+FUZZTIME ?= 10s
+COUNT    ?= 6
+ROUNDS   ?= 50
+IMAGE    ?= fencing-agent
+
+# git may be absent, or refuse a folder that belongs to another user; then the version is "dev" and Go must
+# not ask git either.
+GIT_OK   := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo yes)
+ifndef VERSION
+VERSION  := $(if $(GIT_OK),$(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null),dev)
+endif
+BUILDVCS := $(if $(GIT_OK),,-buildvcs=false)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+
+TESTRUN := bin/tools/testrun
+VERIFY  := bin/tools/verify
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help build install generate verify test race fuzz bench sim test-netns demo image nightly clean tools
+
+help: ## this list
+	@echo "fencing-agent $(VERSION): make TARGET"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
+
+build: ## bin/fencing-agent and bin/fencectl, static (about 1 min the first time)
+	@echo "build: version $(VERSION)"
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@ln -sf fencectl bin/kubectl-fence
+
+install: build ## into DESTDIR and PREFIX (/usr/local): programs, systemd unit
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 0755 bin/fencing-agent bin/fencectl $(DESTDIR)$(PREFIX)/bin/
+	ln -sf fencectl $(DESTDIR)$(PREFIX)/bin/kubectl-fence
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/fencing-agent.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/fencing-agent.service
+
+generate: ## Go code from the .proto files
+	$(GO) run -C tools ./protogen ..
+
+verify: tools ## format, vet, staticcheck, govulncheck, generated code, go.mod, repository tests (about 2 min)
+	@echo "verify: all checks, about 2 minutes"
+	@$(VERIFY) . $(CHECKS)
+
+test: tools ## the tests; no root, no network but loopback (about 3 min the first time)
+	@echo "test: go test -short ./..., about 3 minutes the first time"
+	@$(TESTRUN) -- -short ./...
+
+race: tools ## the tests under the race detector; needs gcc (about 8 min the first time)
+	@echo "race: go test -race ./..., about 8 minutes the first time; needs gcc, or CC=your C compiler"
+	@CGO_ENABLED=1 $(TESTRUN) -- -race ./...
+
+fuzz: tools ## every fuzz target for FUZZTIME=10s
+	@echo "fuzz: every fuzz target for $(FUZZTIME)"
+	@$(TESTRUN) -fuzz $(FUZZTIME) -- ./...
+
+bench: ## all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (about 10 min)
+	@echo "bench: every benchmark $(COUNT) times, about a second each"
+	@mkdir -p dist
+	@{ $(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...; echo $$? > dist/.bench-exit; } 2>&1 | \
+	   tee dist/bench.txt | grep -v -E 'no test files|^PASS|^ok|^goos|^goarch'; \
+	 read code < dist/.bench-exit; rm dist/.bench-exit; \
+	 echo "compare two files with: go tool -modfile=tools/go.mod benchstat OLD NEW"; \
+	 echo "$$(grep -c '^Benchmark' dist/bench.txt) results in dist/bench.txt"; exit $$code
+
+sim: tools ## RUNS=1000 random fault schedules over simulated groups; SEED=N replays from N on, one run with a trace
+	@echo "sim: random schedules, about 20 a second"
+	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/sim
+
+test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits; needs root (about 20 min)
+	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
+	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits; about 20 minutes"
+	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS)
+
+demo: build ## a whole cluster on this machine: splits, heals, dies, comes back (about 90 s); DEMO_FLAGS="--nodes 6 --keep"
+	@bin/fencectl demo $(DEMO_FLAGS)
+
+image: build ## a static container image IMAGE=fencing-agent; needs docker, podman or buildah
+	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
+	   { echo "image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
+	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
+	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
+
+nightly: ## the long versions: race, fuzz 5 min a target, 100000 schedules, namespaces (hours; needs gcc and root)
+	@passed=0; failed=0; \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "test-netns" "demo"; do \
+	   echo "nightly: make $$job"; \
+	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
+	 done; \
+	 echo "nightly: jobs"; echo "$$passed passed, $$failed failed"; test $$failed -eq 0
+
+clean: ## remove what was built
+	rm -rf bin dist
+
+tools:
+	@mkdir -p bin/tools
+	@$(GO) build -C tools $(BUILDVCS) -o ../bin/tools/ ./testrun ./verify

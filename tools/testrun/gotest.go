@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// command is go test in dir; interrupting the context interrupts it as Ctrl-C would, so
+// that tests can clean up.
+func command(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	return cmd
+}
+
+// test runs go test and feeds the report with its events.
+func test(ctx context.Context, r *report, dir string, args []string) error {
+	cmd := command(ctx, dir, append([]string{"-json"}, args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	readErr := r.read(out)
+	if readErr != nil {
+		_, _ = io.Copy(io.Discard, out) // let go test end by itself
+	}
+	return judge(r, cmd.Wait(), readErr)
+}
+
+// judge makes sure that a go test which failed is never reported as a success, whatever
+// its events said.
+func judge(r *report, waitErr, readErr error) error {
+	var exit *exec.ExitError
+	if waitErr != nil && !errors.As(waitErr, &exit) {
+		return waitErr
+	}
+	if readErr != nil {
+		return readErr
+	}
+	if waitErr != nil && r.failed == 0 {
+		r.fail("go test", "it ended with "+waitErr.Error()+", but no test of it failed")
+	}
+	return nil
+}
+
+// fuzzAll finds the fuzz targets of the packages and runs one after the other: go test
+// takes only one at a time.
+func fuzzAll(ctx context.Context, r *report, dir string, each time.Duration, packages []string) error {
+	list := command(ctx, dir, append([]string{"-list", "^Fuzz"}, packages...)...)
+	out, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("list fuzz targets: %w\n%s", err, out)
+	}
+	targets := fuzzTargets(out)
+	if len(targets) == 0 {
+		return errors.New("no fuzz target in these packages")
+	}
+	fmt.Fprintf(r.out, "%d fuzz targets, %v each\n", len(targets), each)
+	for _, t := range targets {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		began := time.Now()
+		cmd := command(ctx, dir, "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), t.pkg)
+		var output bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &output, &output
+		if err := cmd.Run(); err != nil {
+			r.fail(t.pkg+" "+t.name, output.String())
+			continue
+		}
+		r.passed++
+		fmt.Fprintf(r.out, "ok    %s %s  %s  %.1fs\n", shorten(t.pkg), t.name, lastProgress(output.String()), time.Since(began).Seconds())
+	}
+	return nil
+}
+
+type fuzzTarget struct{ pkg, name string }
+
+// fuzzTargets reads the output of go test -list: names, then the package they are in.
+func fuzzTargets(list []byte) []fuzzTarget {
+	var targets []fuzzTarget
+	var names []string
+	lines := bufio.NewScanner(bytes.NewReader(list))
+	for lines.Scan() {
+		line := lines.Text()
+		if strings.HasPrefix(line, "Fuzz") {
+			names = append(names, line)
+			continue
+		}
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "ok" {
+			for _, n := range names {
+				targets = append(targets, fuzzTarget{fields[1], n})
+			}
+			names = nil
+		}
+	}
+	return targets
+}
+
+// lastProgress is how many inputs the fuzzer tried, from its last line of progress.
+func lastProgress(output string) string {
+	last := "no progress printed"
+	for line := range strings.Lines(output) {
+		if _, rest, ok := strings.Cut(line, "execs: "); ok {
+			if n, _, ok := strings.Cut(rest, " "); ok {
+				last = n + " inputs"
+			}
+		}
+	}
+	return last
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// event is one line of go test -json (go doc test2json).
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of build output
+	Test        string
+	Elapsed     float64
+	Output      string
+	FailedBuild string
+}
+
+// report counts tests and prints what a person wants to see of them. A test that has
+// subtests is not counted itself unless it failed without any of them failing.
+type report struct {
+	out                     io.Writer
+	log                     bool // print what passing tests logged
+	passed, failed, skipped int
+
+	packages map[string]*packageRun
+	builds   map[string]*strings.Builder // output of compilers, by import path
+	reasons  map[string]int              // why tests were skipped -> how many
+}
+
+type packageRun struct {
+	output map[string]*strings.Builder // by test; "" is the package's own
+	parent map[string]bool             // tests that have subtests
+	broken map[string]bool             // tests of which a subtest failed
+	count  int
+	bad    int
+}
+
+func newReport(out io.Writer) *report {
+	return &report{
+		out: out, packages: map[string]*packageRun{},
+		builds: map[string]*strings.Builder{}, reasons: map[string]int{},
+	}
+}
+
+// read takes the events of one go test until its output ends.
+func (r *report) read(in io.Reader) error {
+	dec := json.NewDecoder(in)
+	for {
+		var e event
+		switch err := dec.Decode(&e); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the output of go test: %w", err)
+		}
+		r.take(&e)
+	}
+}
+
+func (r *report) take(e *event) {
+	if e.Action == "build-output" {
+		builder(r.builds, e.ImportPath).WriteString(e.Output)
+		return
+	}
+	if e.Package == "" {
+		return
+	}
+	p := r.packages[e.Package]
+	if p == nil {
+		p = &packageRun{output: map[string]*strings.Builder{}, parent: map[string]bool{}, broken: map[string]bool{}}
+		r.packages[e.Package] = p
+	}
+	switch e.Action {
+	case "run":
+		if parent, ok := parentOf(e.Test); ok {
+			p.parent[parent] = true
+		}
+	case "output":
+		builder(p.output, e.Test).WriteString(e.Output)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.packageEnded(p, e)
+		} else {
+			r.testEnded(p, e)
+		}
+	}
+}
+
+func (r *report) testEnded(p *packageRun, e *event) {
+	output := p.text(e.Test)
+	delete(p.output, e.Test)
+	switch e.Action {
+	case "fail":
+		if parent, ok := parentOf(e.Test); ok {
+			p.broken[parent] = true
+		}
+		p.bad++
+		if p.broken[e.Test] {
+			p.bad--
+			fmt.Fprint(r.out, indent(output)) // what the parent itself said
+			return
+		}
+		r.fail(shorten(e.Package)+" "+e.Test, output)
+	case "skip":
+		r.skipped++
+		r.reasons[skipReason(output)]++
+	case "pass":
+		if r.log {
+			fmt.Fprint(r.out, indent(logged(output)))
+		}
+		if !p.parent[e.Test] {
+			r.passed++
+			p.count++
+		}
+	}
+}
+
+func (r *report) packageEnded(p *packageRun, e *event) {
+	switch {
+	case e.Action == "fail" && e.FailedBuild != "":
+		r.fail(shorten(e.Package), builder(r.builds, e.FailedBuild).String())
+	case e.Action == "fail" && p.bad == 0:
+		// A panic outside of tests, a timeout, a leak found by TestMain. Tests that had
+		// not ended are in the output, too.
+		var all strings.Builder
+		for _, test := range sortedKeys(p.output) {
+			all.WriteString(p.text(test))
+		}
+		r.fail(shorten(e.Package), all.String())
+	case e.Action == "fail":
+		fmt.Fprintf(r.out, "FAIL  %s  %.1fs\n", shorten(e.Package), e.Elapsed)
+	case p.count > 0:
+		fmt.Fprintf(r.out, "ok    %s  %d tests  %.1fs\n", shorten(e.Package), p.count, e.Elapsed)
+	}
+	delete(r.packages, e.Package)
+}
+
+func (r *report) fail(what, output string) {
+	r.failed++
+	fmt.Fprintf(r.out, "FAIL  %s\n%s", what, indent(output))
+}
+
+// summary prints why tests were skipped and, as the last line, the counts.
+func (r *report) summary(took time.Duration) {
+	for _, why := range sortedKeys(r.reasons) {
+		fmt.Fprintf(r.out, "skip  %d: %s\n", r.reasons[why], why)
+	}
+	fmt.Fprintf(r.out, "took %v, %d skipped\n%d passed, %d failed\n", took.Round(time.Second/10), r.skipped, r.passed, r.failed)
+}
+
+func (p *packageRun) text(test string) string {
+	if b := p.output[test]; b != nil {
+		return b.String()
+	}
+	return ""
+}
+
+func builder(m map[string]*strings.Builder, key string) *strings.Builder {
+	if m[key] == nil {
+		m[key] = new(strings.Builder)
+	}
+	return m[key]
+}
+
+func parentOf(test string) (string, bool) {
+	i := strings.LastIndexByte(test, '/')
+	if i < 0 {
+		return "", false
+	}
+	return test[:i], true
+}
+
+// skipReason is what a test said when it skipped itself, without file and line.
+func skipReason(output string) string {
+	for line := range strings.Lines(logged(output)) {
+		line = strings.TrimSpace(line)
+		if file, rest, ok := strings.Cut(line, ": "); ok && strings.Contains(file, ".go:") {
+			return rest
+		}
+		return line
+	}
+	return "no reason given"
+}
+
+// logged is the part of a test's output that the test wrote itself.
+func logged(output string) string {
+	var b strings.Builder
+	for line := range strings.Lines(output) {
+		if t := strings.TrimSpace(line); !strings.HasPrefix(t, "=== ") && !strings.HasPrefix(t, "--- ") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// shorten drops the part of an import path that all packages of the repository share.
+func shorten(pkg string) string {
+	if _, rest, ok := strings.Cut(pkg, "/fencing-agent/fencing-agent/"); ok {
+		return rest
+	}
+	return pkg
+}
+
+func indent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("      " + line)
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

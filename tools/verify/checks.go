@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// checks are run in this order, the quick ones first.
+var checks = []check{
+	{"format", "gofmt has nothing to change", checkFormat},
+	{"generated", "generated code is what its sources say", checkGenerated},
+	{"tidy", "go.mod and go.sum are complete and hold nothing else", checkTidy},
+	{"repository", "imports, sizes, words, links: the tests of integration/arch", checkRepository},
+	{"vet", "go vet", checkVet},
+	{"staticcheck", "staticcheck, pinned in tools/go.mod", checkStaticcheck},
+	{"govulncheck", "no known vulnerability is reached", checkVulnerabilities},
+	{"tools", "tests of the tools", checkTools},
+}
+
+// toolsModule is the module that pins the tools, below the repository's root.
+const toolsModule = "tools"
+
+func checkFormat(ctx context.Context, root string) error {
+	out, err := output(ctx, root, "gofmt", "-l", ".")
+	if err != nil {
+		return err
+	}
+	if len(out) > 0 {
+		return fmt.Errorf("run gofmt -w on:\n%s", out)
+	}
+	return nil
+}
+
+func checkGenerated(ctx context.Context, root string) error {
+	_, err := output(ctx, filepath.Join(root, toolsModule), "go", "run", "./protogen", "-check", "..")
+	return err
+}
+
+func checkTidy(ctx context.Context, root string) error {
+	for _, dir := range []string{root, filepath.Join(root, toolsModule)} {
+		if _, err := output(ctx, dir, "go", "mod", "tidy", "-diff"); err != nil {
+			return fmt.Errorf("run go mod tidy in %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+func checkRepository(ctx context.Context, root string) error {
+	_, err := output(ctx, root, "go", "test", "-count=1", "./integration/arch/...")
+	return err
+}
+
+func checkVet(ctx context.Context, root string) error {
+	for _, dir := range []string{root, filepath.Join(root, toolsModule)} {
+		if _, err := output(ctx, dir, "go", "vet", "./..."); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkStaticcheck(ctx context.Context, root string) error {
+	if _, err := output(ctx, root, "go", "tool", "-modfile="+toolsModule+"/go.mod", "staticcheck", "./..."); err != nil {
+		return err
+	}
+	_, err := output(ctx, filepath.Join(root, toolsModule), "go", "tool", "staticcheck", "./...")
+	return err
+}
+
+// checkVulnerabilities fails on findings only: a build without network must be possible.
+func checkVulnerabilities(ctx context.Context, root string) error {
+	_, err := output(ctx, root, "go", "tool", "-modfile="+toolsModule+"/go.mod", "govulncheck", "./...")
+	if err != nil && strings.Contains(err.Error(), "fetching vulnerabilities") {
+		return skipped{"the vulnerability database is out of reach: " + lastLine(err.Error())}
+	}
+	return err
+}
+
+func checkTools(ctx context.Context, root string) error {
+	_, err := output(ctx, filepath.Join(root, toolsModule), "go", "test", "./...")
+	return err
+}
+
+// output runs a command and returns what it printed; if it fails, in the error, too.
+func output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.CombinedOutput()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return out, err
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
