@@ -126,7 +126,7 @@ func (in *Instance) Stop(ctx context.Context, leave bool) error {
 	in.stopped = true
 	var errs []error
 	list := in.list.Load()
-	if list != nil && leave {
+	if list != nil && leave && ctx.Err() == nil {
 		if err := list.Leave(leaveTimeout(ctx)); err != nil {
 			errs = append(errs, fmt.Errorf("leave: %w", err))
 		}

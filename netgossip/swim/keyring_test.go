@@ -1,0 +1,97 @@
+package swim
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func key(size int, fill byte) string {
+	return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{fill}, size))
+}
+
+func load(t *testing.T, text string, mode os.FileMode) (keys [][]byte, logged string, err error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	ring, err := LoadKeyring(path, slog.New(slog.NewTextHandler(&out, nil)))
+	if err == nil {
+		keys = ring.GetKeys()
+	}
+	return keys, out.String(), err
+}
+
+func TestLoadKeyring(t *testing.T) {
+	text := "# the new key\r\n\r\n  " + key(32, 1) + "  \r\n" + key(16, 2) + " # the old one\n" + key(24, 3)
+	keys, logged, err := load(t, text, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]byte{bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 16), bytes.Repeat([]byte{3}, 24)}
+	if len(keys) != 3 || !bytes.Equal(keys[0], want[0]) || !bytes.Equal(keys[1], want[1]) || !bytes.Equal(keys[2], want[2]) {
+		t.Errorf("keys %v", keys)
+	}
+	if logged != "" {
+		t.Errorf("logged %q", logged)
+	}
+}
+
+func TestLoadKeyringWarnsOfOpenFiles(t *testing.T) {
+	for mode, warn := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true} {
+		_, logged, err := load(t, key(32, 1), mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(logged, "accessible to other users"); got != warn {
+			t.Errorf("mode %o: warning %v, want %v", mode, got, warn)
+		}
+	}
+}
+
+func TestLoadKeyringErrors(t *testing.T) {
+	secret := key(32, 0xab)
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":       {"", "no key in it"},
+		"comments":    {"# nothing\n\n", "no key in it"},
+		"not base64":  {"# x\n" + secret + "\n" + secret[:20] + "!" + secret[20:], "line 3: not base64"},
+		"cut short":   {"\n" + secret[:43], "line 2: not base64"},
+		"wrong size":  {key(31, 1), "line 1: key of 31 bytes, 16, 24 or 32"},
+		"two in line": {secret + " " + secret, "line 1: not base64"},
+		"huge":        {strings.Repeat("#\n", maxKeyFile), "larger than"},
+	} {
+		_, logged, err := load(t, c.text, 0o600)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+			continue
+		}
+		if strings.Contains(err.Error()+logged, secret[:8]) {
+			t.Errorf("%s: the error shows key material: %v", name, err)
+		}
+	}
+	if _, err := LoadKeyring(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+func FuzzParseKeys(f *testing.F) {
+	f.Add([]byte(key(32, 1) + "\n# c\n" + key(16, 2)))
+	f.Add([]byte("x"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		keys, err := parseKeys(text)
+		if err == nil && len(keys) == 0 {
+			t.Error("neither keys nor error")
+		}
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package swim_test
+
+const raceDetector = false

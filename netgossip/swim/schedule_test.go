@@ -1,0 +1,172 @@
+package swim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+const start = boottime.Instant(time.Hour)
+
+func testSchedule(n int) (*schedule, netgossip.Params) {
+	p := netgossip.Tune(n + 1)
+	targets := make([]target, n)
+	for i := range targets {
+		targets[i] = target{index: i + 1, addr: memberlist.Address{Name: fmt.Sprint(i + 1)}}
+	}
+	return newSchedule(p, targets, start, rand.New(rand.NewPCG(1, 2))), p
+}
+
+// play sends what is due until the end; answer says how long a probe takes, 0 for ever.
+// It returns when each peer was probed.
+func play(s *schedule, until boottime.Instant, answer func(p *peer, at boottime.Instant) time.Duration) map[int][]boottime.Instant {
+	type reply struct {
+		p  *peer
+		id uint64
+		at boottime.Instant
+	}
+	var replies []reply
+	probes := map[int][]boottime.Instant{}
+	id := uint64(0)
+	for {
+		now, first := s.next().due, -1
+		for i, r := range replies {
+			if r.at <= now {
+				now, first = r.at, i
+			}
+		}
+		if now > until {
+			return probes
+		}
+		if first >= 0 {
+			s.replied(replies[first].p, replies[first].id, now)
+			replies = append(replies[:first], replies[first+1:]...)
+			continue
+		}
+		p := s.next()
+		id++
+		probes[p.index] = append(probes[p.index], now)
+		s.probed(p, id, now)
+		if rtt := answer(p, now); rtt > 0 {
+			replies = append(replies, reply{p, id, now.Add(rtt)})
+		}
+	}
+}
+
+func TestScheduleSpreadsPhases(t *testing.T) {
+	s, p := testSchedule(100)
+	tenths := map[int]int{}
+	for _, ps := range play(s, start.Add(p.EvidenceInterval-1), func(*peer, boottime.Instant) time.Duration { return time.Millisecond }) {
+		tenths[int(ps[0].Sub(start)*10/p.EvidenceInterval)]++
+	}
+	for i := range 10 {
+		if n := tenths[i]; n < 9 || n > 11 {
+			t.Errorf("%d of 100 first probes in tenth %d of the interval", n, i)
+		}
+	}
+}
+
+func TestScheduleKeepsEvidenceFresh(t *testing.T) {
+	s, p := testSchedule(3)
+	const rtt = 3 * time.Millisecond
+	for index, at := range play(s, start.Add(100*p.EvidenceInterval), func(*peer, boottime.Instant) time.Duration { return rtt }) {
+		if n := len(at); n < 97 || n > 103 {
+			t.Errorf("peer %d was probed %d times in 100 intervals", index, n)
+		}
+		steady := true
+		for i := 1; i < len(at); i++ {
+			gap := at[i].Sub(at[i-1])
+			if gap > p.EvidenceInterval*17/16 || gap < p.EvidenceInterval*15/16 {
+				t.Errorf("peer %d was probed after %v", index, gap)
+			}
+			steady = steady && gap == at[1].Sub(at[0])
+		}
+		if steady {
+			t.Errorf("peer %d is probed without jitter", index)
+		}
+	}
+}
+
+func TestScheduleAsksAgainAndBacksOff(t *testing.T) {
+	s, p := testSchedule(1)
+	at := play(s, start.Add(10*time.Minute), func(*peer, boottime.Instant) time.Duration { return 0 })[1]
+	silentSince := start.Add(p.EvidenceMaxAge)
+	for i := 1; i < len(at); i++ {
+		gap, least, most := at[i].Sub(at[i-1]), p.EvidenceTimeout*6/5, p.EvidenceTimeout*13/10
+		if at[i-1] > silentSince {
+			least, most = p.EvidenceInterval*15/16, p.EvidenceInterval*17/16
+		}
+		if gap < least || gap > most {
+			t.Fatalf("asked again after %v, %v into the silence", gap, at[i-1].Sub(start))
+		}
+	}
+}
+
+func TestScheduleBoundsWhatItRemembers(t *testing.T) {
+	s, p := testSchedule(1)
+	q := s.next()
+	for i := range uint64(1000) {
+		s.probed(q, i+1, start.Add(time.Duration(i)*time.Millisecond))
+	}
+	if len(q.sent) != maxOutstanding || cap(q.sent) > 2*maxOutstanding {
+		t.Errorf("%d probes remembered in room for %d", len(q.sent), cap(q.sent))
+	}
+	if _, ok := s.replied(q, 1, start.Add(time.Second)); ok {
+		t.Error("a probe that was pushed out is answered")
+	}
+	late := start.Add(999*time.Millisecond + p.EvidenceMaxAge)
+	if _, ok := s.replied(q, 1000, late); ok {
+		t.Error("an answer as old as EvidenceMaxAge counts")
+	}
+}
+
+func TestScheduleMatchesReplies(t *testing.T) {
+	s, _ := testSchedule(2)
+	a, b := s.byIndex[1], s.byIndex[2]
+	s.probed(a, 10, start+1)
+	s.probed(a, 11, start+2)
+	s.probed(a, 12, start+3)
+	if _, ok := s.replied(b, 10, start+5); ok {
+		t.Error("a probe of one peer is answered by another")
+	}
+	if at, ok := s.replied(a, 11, start+5); !ok || at != start+2 {
+		t.Errorf("reply is dated %v, %v", at, ok)
+	}
+	if _, ok := s.replied(a, 11, start+5); ok {
+		t.Error("a reply counts twice")
+	}
+	if _, ok := s.replied(a, 10, start+5); ok {
+		t.Error("a reply older than one that has come counts")
+	}
+	if at, ok := s.replied(a, 12, start+6); !ok || at != start+3 {
+		t.Errorf("the youngest probe is not answered: %v, %v", at, ok)
+	}
+}
+
+func TestUrgeIsBounded(t *testing.T) {
+	s, _ := testSchedule(1)
+	q := s.next()
+	s.probed(q, 1, start)
+	s.urge(q, start.Add(time.Millisecond))
+	if got := q.due.Sub(start); got != urgeInterval {
+		t.Errorf("urged to %v after the last probe", got)
+	}
+	s.urge(q, start.Add(time.Hour))
+	if got := q.due.Sub(start); got != urgeInterval {
+		t.Errorf("an urge put the probe off to %v", got)
+	}
+}
+
+func TestScheduleWithoutPeers(t *testing.T) {
+	s, _ := testSchedule(0)
+	s.urgeAll(start)
+	if s.next() != nil {
+		t.Error("somebody is due")
+	}
+}

@@ -1,0 +1,120 @@
+package swim_test
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+)
+
+// These tests use real sockets on 127.0.0.0/8 and real time.
+
+func loopback(i int) netip.Addr { return netgossiptest.Loopback(i + 1) }
+
+func TestListenConforms(t *testing.T) {
+	var d netgossiptest.Dropper
+	for name, listen := range map[string]netgossiptest.Listen{"sockets": swim.Listen, "dropper": d.Over(swim.Listen)} {
+		for i, c := range netgossiptest.TransportCases() {
+			t.Run(name+"/"+c.Name, func(t *testing.T) {
+				t.Cleanup(func() { goleak.VerifyNone(t) })
+				port := uint16(testPort + 10 + i)
+				c.Run(t, listen, netip.AddrPortFrom(loopback(100), port), netip.AddrPortFrom(loopback(101), port))
+			})
+		}
+	}
+}
+
+// brisk makes an instance fast enough for a test in real time.
+func brisk(c *swim.Config) {
+	p := &c.Params
+	p.GossipInterval, p.ProbeInterval, p.ProbeTimeout = 20*time.Millisecond, 100*time.Millisecond, 40*time.Millisecond
+	p.SuspicionMaxTimeoutMult, p.AwarenessMaxMultiplier = 2, 2
+	p.TCPTimeout, p.RejoinInterval = time.Second, 200*time.Millisecond
+	p.EvidenceInterval, p.EvidenceTimeout, p.EvidenceMaxAge = 100*time.Millisecond, 40*time.Millisecond, time.Second
+	p.GossipToTheDeadTime = time.Second
+}
+
+func TestOnRealSockets(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	var dropper netgossiptest.Dropper
+	c := &cluster{t: t}
+	for i := range 3 {
+		nd := configure(t, 3, i, loopback, swim.Listen, brisk)
+		nd.cfg.Keyring = keyring(t, "k")
+		nd.sink.hook = runtime.Gosched // gives a second call the chance to come in
+		if i == 0 {
+			nd.cfg.Transport = dropper.Over(swim.Listen)
+		} else if i == 1 {
+			nd.cfg.Transport = nil
+		}
+		nd.start(t)
+		defer func() { nd.stop(t, i == 2) }()
+		c.nodes = append(c.nodes, nd)
+	}
+	c.awaitComplete(10 * time.Second)
+	n1 := c.nodes[0]
+
+	dropper.Cut(loopback(1), loopback(2))
+	cut := clock().Add(200 * time.Millisecond) // what is under way may still arrive
+	c.await(20*time.Second, "the cut is noticed on both sides", func() bool {
+		return !n1.sink.isAlive(1) && !n1.sink.isAlive(2) && !c.nodes[1].sink.isAlive(0) && !c.nodes[2].sink.isAlive(0)
+	})
+	if n1.sink.anchor(1) > cut || c.nodes[1].sink.anchor(0) > cut {
+		t.Error("evidence crossed the cut")
+	}
+	if dropper.Dropped() == 0 {
+		t.Error("nothing was dropped")
+	}
+	dropper.HealAll()
+	c.awaitComplete(20 * time.Second)
+	c.nodes[1].say(7)
+	c.nodes[1].Nudge()
+	c.await(5*time.Second, "the nudge is heard", func() bool { return n1.sink.latest(1).Token.Counter == 7 })
+	for _, nd := range c.nodes {
+		s := nd.Stats()
+		if s.PacketsIn == 0 || s.PacketsOut == 0 || s.BytesIn < s.PacketsIn || s.BytesOut < s.PacketsOut || s.Answers > s.Probes {
+			t.Errorf("stats %+v", s)
+		}
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	a := configure(t, 1, 0, loopback, nil, nil)
+	a.start(t)
+	b := configure(t, 1, 0, loopback, nil, nil)
+	_, err := swim.New(b.cfg)
+	want := fmt.Sprintf("swim network mgmt: listen %s:%d: address already in use: another agent", a.addr, testPort)
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	a.stop(t, false)
+	b.start(t) // right after: an instance is replaced like this
+	b.stop(t, false)
+
+	elsewhere := configure(t, 1, 0, func(int) netip.Addr { return netip.MustParseAddr("198.51.100.1") }, nil, nil)
+	if _, err := swim.New(elsewhere.cfg); err == nil || !strings.Contains(err.Error(), "the node does not have this address") {
+		t.Errorf("error %v for a foreign address", err)
+	}
+}
+
+func TestNewWithoutStartHoldsTheAddress(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	a := configure(t, 1, 0, loopback, nil, nil)
+	in, err := swim.New(a.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Instance = in
+	if _, err := swim.New(a.cfg); err == nil {
+		t.Error("New did not bind")
+	}
+	a.stop(t, false)
+}
