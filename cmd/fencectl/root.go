@@ -77,6 +77,7 @@ func newRootCommand(env *environment) *cobra.Command {
 Results go to stdout, errors to stderr, one line each.
 Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 		newConfigCommand(env),
+		newLunCommand(env),
 		newDemoCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),

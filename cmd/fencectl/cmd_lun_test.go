@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// TestLunScripts runs the scripts that need direct I/O, in a directory that has it.
+func TestLunScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/lun",
+		WorkdirRoot:         diskquorumtest.DirectDir(t),
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exit": expectExit, "zeros": makeZeros, "put": putBytes, "slot": putSlot, "same": sameFiles,
+		},
+	})
+}
+
+// makeZeros is "zeros FILE SIZE".
+func makeZeros(ts *testscript.TestScript, _ bool, args []string) {
+	size, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), make([]byte, size), 0o600))
+}
+
+// putBytes is "put FILE OFFSET TEXT": it writes TEXT, which may have escapes such as \x00.
+func putBytes(ts *testscript.TestScript, _ bool, args []string) {
+	offset, err := strconv.ParseInt(args[1], 0, 64)
+	ts.Check(err)
+	text, err := strconv.Unquote(`"` + args[2] + `"`)
+	ts.Check(err)
+	modify(ts, args[0], func(b []byte) { copy(b[offset:], text) })
+}
+
+func modify(ts *testscript.TestScript, name string, f func([]byte)) {
+	path := ts.MkAbs(name)
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	f(b)
+	ts.Check(os.WriteFile(path, b, 0o600))
+}
+
+// sameFiles is "same FILE1 FILE2", without printing megabytes if they differ.
+func sameFiles(ts *testscript.TestScript, neg bool, args []string) {
+	a, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	b, err := os.ReadFile(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if bytes.Equal(a, b) == neg {
+		ts.Fatalf("%s and %s: same is %v", args[0], args[1], !neg)
+	}
+}
+
+// putSlot is "slot FILE INDEX SEQUENCE [decided=INSTANCE] [pending=INSTANCE]": the slot
+// of node-INDEX, in a roster of four of which it counts the first two.
+func putSlot(ts *testscript.TestScript, _ bool, args []string) {
+	index, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	sequence, err := strconv.ParseUint(args[2], 0, 64)
+	ts.Check(err)
+	token := diskquorum.Token{Nonce: 0xB0 + uint64(index), Counter: 2}
+	s := diskquorum.Slot{
+		Index: index, State: diskquorum.SlotActive, Sequence: sequence, NodeName: "node-" + args[1], Process: 1,
+		RosterIndex: index, RosterSize: 4, HeartbeatInterval: 100 * time.Millisecond, WallTime: 1_700_000_000_000,
+		Statement: netgossip.Statement{
+			Boot: token.Nonce, Token: token, RosterDigest: 7, View: netgossip.SetOf(0, 1), Feeding: true, LUNHealthy: true,
+			Guard: netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second},
+		},
+	}
+	g := &diskquorum.Grant{Holders: []diskquorum.Holder{{Slot: 0, Token: diskquorum.Token{Nonce: 0xB0, Counter: 2}}, {Slot: 1, Token: diskquorum.Token{Nonce: 0xB1, Counter: 1}}}}
+	for _, arg := range args[3:] {
+		name, value, _ := strings.Cut(arg, "=")
+		instance, err := strconv.ParseUint(value, 0, 64)
+		ts.Check(err)
+		switch name {
+		case "decided":
+			s.Ballot.DecidedInstance, s.Ballot.Decided = instance, g
+		case "pending":
+			s.Ballot.Instance, s.Ballot.MBal, s.Ballot.Bal, s.Ballot.Value = instance, 3, 3, g
+		default:
+			ts.Fatalf("slot: unknown %s", arg)
+		}
+	}
+	modify(ts, args[0], func(b []byte) {
+		sb, err := diskquorum.ReadSuperblock(b)
+		ts.Check(err)
+		off := diskquorum.SlotOffset(index, int(sequence%2))
+		ts.Check(diskquorum.EncodeSlot(b[off:off+diskquorum.BlockSize], sb.ID, &s, int(sequence%2)))
+	})
+}
+
+// TestLunLoopDevice runs the three verbs on a block device.
+func TestLunLoopDevice(t *testing.T) {
+	for _, sector := range []int{512, 4096} {
+		dev := diskquorumtest.LoopDevice(t, diskquorumtest.File(t, 1<<20), sector)
+		for _, args := range [][]string{
+			{"lun", "init", dev, "--cluster", "main", "--node-group", "worker", "--slots", "8"},
+			{"lun", "inspect", dev},
+			{"lun", "check", dev, "-n", "5"},
+		} {
+			code, stdout, stderr := runIn(t, "", nil, args...)
+			if code != exitOK || !strings.Contains(stdout, dev) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "is a loop device") {
+				t.Errorf("%v: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
+			}
+		}
+	}
+}
