@@ -112,7 +112,7 @@ func TestErrors(t *testing.T) {
 			t.Error("the late write came early")
 		}
 		time.Sleep(1)
-		if l.Bytes()[0] != 2 || mustRead(t, a, 1, 0)[0] != 2 {
+		if mustRead(t, a, 1, 0)[0] != 2 || l.Bytes()[0] != 2 {
 			t.Error("the late write did not land over the newer one")
 		}
 		a.SetFaults(Dead())
