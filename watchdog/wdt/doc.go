@@ -6,27 +6,31 @@
 // A [Device] is /dev/watchdog, a [None] is the dry run that arms nothing. A [Feeder]
 // owns one of them and is always in one state:
 //
-//		            Arm + live grant           grant ended
-//		Unarmed ----------------------> Armed ------------> Starved
-//		   |                            |  ^ ^                |  |
-//		   | Disarm      Disarm, Stop   |  | +----------------+  | timeout passed unfed
-//		   v                            v  |   new grant in time v
-//		Disarmed <----------------------+  +--- fed again --- Faulty
+//	          Arm + live grant          grant ended
+//	Unarmed ---------------------> Armed ----------> Starved
+//	   |                           | ^ ^ new grant in  | |
+//	   | Disarm      Disarm, Stop  | | |     time      | | timeout
+//	   v                           | | +---------------+ | passed
+//	Disarmed <---------------------+ |                   v unfed
+//	                                 +-- feed works -- Faulty
 //
-//	  - Permission to feed is a lease. [Feeder.Grant] stores the instant at which it ends,
-//	    nothing but a further Grant extends it, and the clock is read immediately before
-//	    each feed. A decision loop that hangs therefore starves the watchdog by itself.
-//	  - No feed follows a Disarm, and none follows a countdown that ran out: a driver that
-//	    should have reset the node and did not may still do so late, and the peers already
-//	    count on it. Such a node is Faulty until it resets or is disarmed on purpose.
-//	  - Nothing is disarmed by an error, by the end of Run's context or by a garbage
-//	    collected file: a crash must fence. Only [Feeder.Disarm] and [Feeder.Stop] write the
-//	    magic character, and Stop refuses while starved, since a restart of the agent must
-//	    not rescue a node that its peers are about to call fenced.
-//	  - A feed that fails is counted and repeated until the grant ends.
-//	  - With nowayout, disarming is impossible: it fails with [ErrNoWayOut], the descriptor
-//	    stays open and the feeder goes on feeding while it is granted. Whoever wants the node
-//	    to live through a maintenance must then keep on granting.
+// Faulty is also a device that could not be armed, and one whose feeds fail. The dry run
+// returns from a timeout that passed to Armed.
+//
+//   - Permission to feed is a lease. [Feeder.Grant] stores the instant at which it ends,
+//     nothing but a further Grant extends it, and the clock is read immediately before
+//     each feed. A decision loop that hangs therefore starves the watchdog by itself.
+//   - No feed follows a Disarm, and none follows a countdown that ran out: a driver that
+//     should have reset the node and did not may still do so late, and the peers already
+//     count on it. Such a node is Faulty until it resets or is disarmed on purpose.
+//   - Nothing is disarmed by an error, by the end of Run's context or by a garbage
+//     collected file: a crash must fence. Only [Feeder.Disarm] and [Feeder.Stop] write the
+//     magic character, and Stop refuses while starved, since a restart of the agent must
+//     not rescue a node that its peers are about to call fenced.
+//   - A feed that fails is counted and repeated until the grant ends.
+//   - With nowayout, disarming is impossible: it fails with [ErrNoWayOut], the descriptor
+//     stays open and the feeder goes on feeding while it is granted. Whoever wants the node
+//     to live through a maintenance must then keep on granting.
 //
 // The kernel restarts the countdown once more when the last descriptor of an armed
 // watchdog is closed without the magic character, which includes the death of the

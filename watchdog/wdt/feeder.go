@@ -48,8 +48,7 @@ type Feeder struct {
 	exited  chan struct{}
 
 	// Written by the feeder, read by anybody.
-	status   atomic.Uint32
-	detail   atomic.Pointer[detail]
+	view     atomic.Pointer[view]
 	lastFeed atomic.Int64
 	slack    atomic.Int64
 	overdue  atomic.Bool
@@ -60,10 +59,12 @@ type Feeder struct {
 	errors    chan error    // capacity 1
 	feedError atomic.Pointer[error]
 
-	loop loop
+	// The feeder's own memory.
+	loop  loop
+	views *views // view points into it
 }
 
-// loop is the feeder's own memory; nobody else reads it.
+// loop is what the feeder knows about the countdown; nobody else reads it.
 type loop struct {
 	open      bool // the device is armed
 	wantArm   bool // an Arm waits for a grant
@@ -102,8 +103,7 @@ func NewFeeder(c Config) (*Feeder, error) {
 	if f.metrics == nil {
 		f.metrics = NewMetrics(nil)
 	}
-	f.status.Store(uint32(Unarmed))
-	f.detail.Store(&detail{})
+	f.publish(view{}, Unarmed)
 	return f, nil
 }
 
@@ -161,7 +161,7 @@ func (f *Feeder) poke() {
 
 // report is the goroutine that logs and calls OnState.
 func (f *Feeder) report(end <-chan struct{}) {
-	var told State
+	told := State{Status: Unarmed} // is where it begins, which is no news
 	tell := func() {
 		select {
 		case err := <-f.errors:

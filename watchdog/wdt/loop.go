@@ -131,13 +131,13 @@ func (f *Feeder) account(now boottime.Instant, err error) {
 	}
 	f.lastFeed.Store(int64(now))
 	f.metrics.feeds.Add(1)
-	f.failing.Store(false)
 	l.next = now.Add(l.cadence)
 	if l.unsound {
 		f.setStatus(Faulty)
 	} else {
 		f.setStatus(Armed)
 	}
+	f.failing.Store(false)
 }
 
 // ranOut handles a countdown that passed unfed and tells whether feeding may resume, which
@@ -161,19 +161,6 @@ func (f *Feeder) ranOut() bool {
 // pause never exceeds the feed interval, so that nothing hangs on one lost wake-up.
 func (f *Feeder) pause(now, until boottime.Instant) time.Duration {
 	return max(shortestPause, min(until.Sub(now), f.interval))
-}
-
-func (f *Feeder) setStatus(s Status) {
-	if f.status.Swap(uint32(s)) != uint32(s) || s == Faulty {
-		f.signal()
-	}
-}
-
-func (f *Feeder) signal() {
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
 }
 
 // obey carries out what was asked for since the last time. It precedes each step, so
@@ -206,7 +193,7 @@ func (f *Feeder) plannedStop() error {
 		return ErrStarved
 	}
 	l.wantArm = false
-	if Status(f.status.Load()) == Disarmed {
+	if f.view.Load().status == Disarmed {
 		return nil // and the reason given then stands
 	}
 	return f.disarm(ReasonPlannedStop)
@@ -225,25 +212,23 @@ func (f *Feeder) arm() {
 			}
 		}
 	}
-	f.publish(&detail{open: open, info: info, err: err})
+	v := view{open: open, info: info, err: err}
 	if !open {
-		f.setStatus(Faulty)
+		f.publish(v, Faulty)
 		return
 	}
 	now := f.clock()
 	f.loop = loop{open: true, unsound: err != nil, countdown: info.Timeout, cadence: f.interval, attempt: now}
-	if err != nil {
-		f.loop.cadence = min(f.interval, info.Timeout/3)
-		if info.Timeout == 0 {
-			f.loop.cadence = min(f.interval, blindCadence)
-		}
-	}
 	f.lastFeed.Store(int64(now))
-	if err != nil {
-		f.setStatus(Faulty)
-	} else {
-		f.setStatus(Armed)
+	if err == nil {
+		f.publish(v, Armed)
+		return
 	}
+	f.loop.cadence = min(f.interval, info.Timeout/3)
+	if info.Timeout == 0 {
+		f.loop.cadence = min(f.interval, blindCadence)
+	}
+	f.publish(v, Faulty)
 }
 
 // unfit says why a watchdog that armed well cannot serve as a fence.
@@ -259,34 +244,19 @@ func (f *Feeder) unfit(info watchdog.Info) error {
 }
 
 func (f *Feeder) disarm(reason string) error {
-	l := &f.loop
-	d := *f.detail.Load()
-	if l.open {
+	v := *f.view.Load()
+	if f.loop.open {
 		if err := f.device.Disarm(); err != nil {
-			d.err = err
-			d.info.NoWayOut = d.info.NoWayOut || errors.Is(err, ErrNoWayOut)
-			f.publish(&d)
+			v.err = err
+			v.info.NoWayOut = v.info.NoWayOut || errors.Is(err, ErrNoWayOut)
+			f.publish(v, v.status)
 			return err
 		}
 	}
-	*l = loop{}
+	f.loop = loop{}
+	v.open, v.reason, v.err = false, reason, nil
+	f.publish(v, Disarmed)
 	f.overdue.Store(false)
 	f.failing.Store(false)
-	d.open, d.reason, d.err = false, reason, nil
-	f.publish(&d)
-	f.setStatus(Disarmed)
 	return nil
-}
-
-// publish precedes the change of status, so that a status is never seen with the details
-// of the one before.
-func (f *Feeder) publish(d *detail) {
-	f.detail.Store(d)
-	live := d.open && f.dry == nil
-	f.metrics.armed.Store(live)
-	f.metrics.timeout.Store(0)
-	if live {
-		f.metrics.timeout.Store(int64(d.info.Timeout))
-	}
-	f.signal()
 }

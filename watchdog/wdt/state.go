@@ -29,8 +29,8 @@ func (s Status) String() string {
 	return "status(" + strconv.Itoa(int(s)) + ")"
 }
 
-// State is a snapshot of a [Feeder]. Its fields are read one after the other while the
-// feeder runs on: each is right, two of them may be one feed apart.
+// State is a snapshot of a [Feeder]. Status, Armed, Info and Reason belong together; the
+// rest is read while the feeder runs on and may be one feed newer.
 type State struct {
 	Status Status
 	// Armed says that a countdown really runs. Peers may rely on it if Info.Timeout is
@@ -53,25 +53,29 @@ type State struct {
 	LateFeeds uint64
 }
 
-// detail is the part of the state that changes with requests only. A new one is made for
-// each change; a published one is immutable.
-type detail struct {
+// view is what changes together, so that it is published with one store.
+type view struct {
+	status Status
 	open   bool // armed as far as the feeder is concerned, dry run included
 	info   watchdog.Info
 	reason string
 	err    error
 }
 
+// views holds the view for every status that the feed path may have to switch to, made
+// beforehand, where allocating does no harm. Once published it is immutable.
+type views [Faulty + 1]view
+
 // State may be called from any goroutine.
 func (f *Feeder) State() State {
-	d := f.detail.Load()
+	v := f.view.Load()
 	s := State{
-		Status:     Status(f.status.Load()),
-		Armed:      d.open && f.dry == nil,
+		Status:     v.status,
+		Armed:      v.open && f.dry == nil,
 		DryRun:     f.dry != nil,
-		Info:       d.info,
-		Reason:     d.reason,
-		Err:        d.err,
+		Info:       v.info,
+		Reason:     v.reason,
+		Err:        v.err,
 		Until:      boottime.Instant(f.until.Load()),
 		LastFeed:   boottime.Instant(f.lastFeed.Load()),
 		Slack:      time.Duration(f.slack.Load()),
@@ -79,10 +83,47 @@ func (f *Feeder) State() State {
 		FeedErrors: f.metrics.feedErrors.Load(),
 		LateFeeds:  f.metrics.lateFeeds.Load(),
 	}
-	if f.overdue.Load() {
+	// The feeder sets these two before the status that they explain, and clears them after.
+	switch {
+	case v.status == Faulty && f.overdue.Load():
 		s.Err = errOverdue
-	} else if p := f.feedError.Load(); p != nil && f.failing.Load() {
-		s.Err = *p
+	case (v.status == Faulty || v.status == Starved) && f.failing.Load():
+		if p := f.feedError.Load(); p != nil {
+			s.Err = *p
+		}
 	}
 	return s
+}
+
+// publish makes v the view, at status s. It allocates, so it is not for the feed path.
+func (f *Feeder) publish(v view, s Status) {
+	live := v.open && f.dry == nil
+	f.metrics.armed.Store(live)
+	f.metrics.timeout.Store(0)
+	if live {
+		f.metrics.timeout.Store(int64(v.info.Timeout))
+	}
+	f.views = new(views)
+	for i := range f.views {
+		f.views[i] = v
+		f.views[i].status = Status(i)
+	}
+	f.view.Store(&f.views[s])
+	f.signal()
+}
+
+// setStatus is publish for the feed path: all but the status stays. Faulty is told again
+// each time, since its error may be another one.
+func (f *Feeder) setStatus(s Status) {
+	next := &f.views[s]
+	if f.view.Swap(next) != next || s == Faulty {
+		f.signal()
+	}
+}
+
+func (f *Feeder) signal() {
+	select {
+	case f.changed <- struct{}{}:
+	default: // the reporter will see what was stored before
+	}
 }
