@@ -194,36 +194,38 @@ func TestUncontendedVerdictTakesFiveIOs(t *testing.T) {
 }
 
 // TestRandomSchedules throws everything at the cores and checks safety only. The seed of
-// a failing schedule is printed; SIM_SEED replays it with a trace.
+// a failing schedule is printed; SIM_SEED replays it with a trace, and with SIM_RUNS as many
+// from there on.
 func TestRandomSchedules(t *testing.T) {
-	runs := 150
+	runs, base := 150, rand.Uint64()
 	if testing.Short() {
 		runs = 40
 	}
-	base := seedFromEnv(t)
-	if base != 0 {
-		runs = 1
-	} else {
-		base = rand.Uint64()
+	if seed := envNumber(t, "SIM_SEED"); seed != 0 {
+		runs, base = 1, seed
+	}
+	if n := envNumber(t, "SIM_RUNS"); n != 0 {
+		runs = int(n)
 	}
 	for i := range runs {
 		seed := base + uint64(i)
 		if v := RandomSchedule(seed, runs == 1, t.Logf); len(v) > 0 {
-			t.Fatalf("seed %d (replay: SIM_SEED=%d go test -v -run TestRandomSchedules ./integration/sim):\n%s", seed, seed, v)
+			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, v)
 		}
 	}
 	t.Logf("%d schedules from seed %d, 0 violations", runs, base)
 }
 
-func seedFromEnv(t *testing.T) uint64 {
+// envNumber is the number in an environment variable, 0 if it is empty.
+func envNumber(t *testing.T, name string) uint64 {
 	t.Helper()
-	s := os.Getenv("SIM_SEED")
+	s := os.Getenv(name)
 	if s == "" {
 		return 0
 	}
-	seed, err := strconv.ParseUint(s, 10, 64)
+	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
-		t.Fatalf("SIM_SEED: %v", err)
+		t.Fatalf("%s: %v", name, err)
 	}
-	return seed
+	return n
 }
