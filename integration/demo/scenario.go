@@ -199,7 +199,7 @@ func (r *run) split(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.expect(ctx, fmt.Sprintf("LEFT %s sent by %s", list(r.losers), list(r.winners)), r.lastFeed(), "", observe.Reported(began, fencingv1.EventType_LEFT, r.losers, r.winners)); err != nil {
+	if err := r.expectReports(ctx, began, fencingv1.EventType_LEFT, r.losers, r.winners, r.lastFeed(), ""); err != nil {
 		return err
 	}
 	if err := r.expectGetAll(ctx, r.winners, r.winners); err != nil {
@@ -213,6 +213,26 @@ func (r *run) split(ctx context.Context) error {
 		return err
 	}
 	r.p.line("     survivors: %s", r.p.paint("1", list(r.winners)))
+	return nil
+}
+
+// expectReports waits until every observer has sent the event about every node since the
+// step began, and prints when the last of them came. The limit counts from the cause.
+func (r *run) expectReports(ctx context.Context, began time.Time, kind fencingv1.EventType, nodes, observers []string, limit time.Duration, remark string) error {
+	what := fmt.Sprintf("%v %s sent by %s", kind, list(nodes), list(observers))
+	v, err := r.o.Await(ctx, time.Until(r.cause.Add(limit)), observe.Reported(began, kind, nodes, observers))
+	if err != nil {
+		return r.outcome(what, remark, err)
+	}
+	last := r.cause
+	for _, observer := range observers {
+		for _, node := range nodes {
+			if at := observe.FirstReport(v, began, kind, node, observer).At; at.After(last) {
+				last = at
+			}
+		}
+	}
+	r.p.kept(what, last.Sub(r.cause), remark)
 	return nil
 }
 
@@ -278,8 +298,7 @@ func (r *run) heal(ctx context.Context) error {
 	if _, err := r.expect(ctx, "everyone is back: all count all and feed by majority", r.limit, "", r.everybody()); err != nil {
 		return err
 	}
-	if _, err := r.expect(ctx, fmt.Sprintf("JOIN %s sent by %s", list(r.losers), list(r.winners)), r.limit, "",
-		observe.Reported(began, fencingv1.EventType_JOIN, r.losers, r.winners)); err != nil {
+	if err := r.expectReports(ctx, began, fencingv1.EventType_JOIN, r.losers, r.winners, r.limit, ""); err != nil {
 		return err
 	}
 	if r.granted != nil {
@@ -305,8 +324,7 @@ func (r *run) kill(ctx context.Context) error {
 	if len(nodes) == 2 { // one of two is a tie, which the LUN decides
 		reason, horizon = fencingv1.Reason_REASON_SPLIT_WON, r.budget.GetHorizonTie().AsDuration()
 	}
-	if _, err := r.expect(ctx, fmt.Sprintf("LEFT %s sent by %s", victim, list(rest)), horizon, "horizon "+seconds(horizon),
-		observe.Reported(began, fencingv1.EventType_LEFT, []string{victim}, rest)); err != nil {
+	if err := r.expectReports(ctx, began, fencingv1.EventType_LEFT, []string{victim}, rest, horizon, "horizon "+seconds(horizon)); err != nil {
 		return err
 	}
 	if _, err := r.expect(ctx, "the others go on", horizon, "", observe.All(observe.Feeding(reason, rest...), observe.Counting(rest...))); err != nil {
@@ -343,8 +361,7 @@ func (r *run) comeBack(ctx context.Context) error {
 	if _, err := r.expect(ctx, "everyone is back: all count all and feed by majority", r.limit, "", r.everybody()); err != nil {
 		return err
 	}
-	if _, err := r.expect(ctx, fmt.Sprintf("JOIN %s sent by %s", victim, list(rest)), r.limit, "",
-		observe.Reported(began, fencingv1.EventType_JOIN, []string{victim}, rest)); err != nil {
+	if err := r.expectReports(ctx, began, fencingv1.EventType_JOIN, []string{victim}, rest, r.limit, ""); err != nil {
 		return err
 	}
 	_, err := r.expect(ctx, "every agent has a slot of its own on the LUN", r.limit, "", observe.LUNReady(nodes...))

@@ -26,8 +26,8 @@ const binariesEnv = "FENCING_BIN"
 const roleProbe = "netns-probe"
 
 var (
-	rounds = flag.Int("rounds", 6, "how often the equal split is repeated in all")
-	labs   = flag.Int("labs", 3, "how many clusters share the rounds, at the same time")
+	rounds = flag.Int("rounds", 10, "how often the equal split is repeated in all")
+	labs   = flag.Int("labs", 5, "how many clusters share the rounds, at the same time")
 )
 
 var networks = []string{"mgmt", "data"}
@@ -46,6 +46,10 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	flag.Parse()
+	// The agents mostly wait: more clusters than processors may run at once.
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(*labs)) // fails for no number only
+	}
 	if os.Getenv(enableEnv) != "" {
 		remove, err := build()
 		if err != nil {

@@ -55,7 +55,7 @@ func TestSplitAgainAndAgain(t *testing.T) {
 			})
 		}
 	})
-	printTable(rows)
+	printTable(rows, *rounds)
 	if len(rows) != *rounds {
 		t.Errorf("%d of %d splits were decided rightly", len(rows), *rounds)
 	}
@@ -109,7 +109,7 @@ func (c *cluster) splitOnce(random *rand.Rand) outcome {
 	return row
 }
 
-func printTable(rows []outcome) {
+func printTable(rows []outcome, wanted int) {
 	slices.SortFunc(rows, func(a, b outcome) int { return a.round - b.round })
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "split\tlab\tsector\thalves\tgap\tlives\tgranted after\tother half starved after\tallowed\thealed after\t")
@@ -120,5 +120,5 @@ func printTable(rows []outcome) {
 			list(r.winner), s(r.decided), s(r.starved), s(r.allowed), s(r.healed))
 	}
 	w.Flush()
-	fmt.Printf("%d splits: one half lived each time\n", len(rows))
+	fmt.Printf("in %d of %d splits exactly one half lived\n", len(rows), wanted)
 }
