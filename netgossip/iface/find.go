@@ -1,0 +1,220 @@
+package iface
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Query says how the local address of a SystemNetwork is found: exactly one of
+// Interface, CIDR and Address is set.
+type Query struct {
+	Network   string // name of the SystemNetwork, for errors
+	Interface string
+	CIDR      netip.Prefix
+	Address   netip.Addr
+}
+
+// Local is the own side of a SystemNetwork.
+type Local struct {
+	Network   string
+	Address   netip.Addr
+	Interface string // that has the address now
+	// Pinned says that the address counts only on Interface, because the network was
+	// asked for by its name.
+	Pinned bool
+}
+
+// Find resolves a query. An interface with several addresses yields its first primary
+// IPv4 address, else its first global IPv6 address.
+func Find(q Query) (Local, error) {
+	s, err := readKernel()
+	if err != nil {
+		return Local{}, fmt.Errorf("network %s: %w", q.Network, err)
+	}
+	l, err := s.find(q)
+	if err != nil {
+		return Local{}, fmt.Errorf("network %s: %w", q.Network, err)
+	}
+	l.Network = q.Network
+	return l, nil
+}
+
+// snapshot is what the kernel has at one moment.
+type snapshot struct {
+	links     map[int]link // by index
+	addresses []address    // in the kernel's order
+}
+
+type link struct {
+	name     string
+	loopback bool
+	up       bool // administratively up, with carrier and operational
+}
+
+type address struct {
+	ip        netip.Addr
+	link      int
+	tentative bool // not usable yet, or never for a duplicate
+	secondary bool // IPv4: not the first of its subnet; IPv6: temporary or deprecated
+}
+
+var loopbackNet = netip.MustParsePrefix("127.0.0.0/8")
+
+func (s *snapshot) find(q Query) (Local, error) {
+	set := 0
+	for _, isSet := range []bool{q.Interface != "", q.CIDR.IsValid(), q.Address.IsValid()} {
+		if isSet {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return Local{}, errors.New("exactly one of interface, cidr and address is needed")
+	case q.Interface != "":
+		return s.byInterface(q.Interface)
+	case q.CIDR.IsValid():
+		return s.byCIDR(q.CIDR)
+	default:
+		return s.byAddress(q.Address)
+	}
+}
+
+func (s *snapshot) byInterface(name string) (Local, error) {
+	index := s.index(name)
+	if index == 0 {
+		return Local{}, fmt.Errorf("interface %q does not exist; there are: %s", name, s.listLinks())
+	}
+	var best *address
+	bestRank := 0
+	for i, a := range s.addresses {
+		if a.link != index || a.tentative || a.ip.IsLinkLocalUnicast() {
+			continue
+		}
+		rank := 1
+		if a.ip.Is4() {
+			rank += 2
+		}
+		if !a.secondary {
+			rank++
+		}
+		if rank > bestRank {
+			best, bestRank = &s.addresses[i], rank
+		}
+	}
+	if best == nil {
+		return Local{}, fmt.Errorf("interface %q has no usable address: give it an IPv4 or a global IPv6 address; local addresses are: %s", name, s.listAddresses())
+	}
+	return Local{Address: best.ip, Interface: name, Pinned: true}, nil
+}
+
+func (s *snapshot) byCIDR(p netip.Prefix) (Local, error) {
+	var inside []address
+	for _, a := range s.addresses {
+		if p.Contains(a.ip) && !a.tentative {
+			inside = append(inside, a)
+		}
+	}
+	switch len(inside) {
+	case 0:
+		return Local{}, fmt.Errorf("no local address is inside %s; local addresses are: %s", p, s.listAddresses())
+	case 1:
+		return Local{Address: inside[0].ip, Interface: s.links[inside[0].link].name}, nil
+	default:
+		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; choose one with a narrower cidr, an interface or an address", p, s.list(inside))
+	}
+}
+
+func (s *snapshot) byAddress(ip netip.Addr) (Local, error) {
+	if ip.Zone() != "" || ip.IsUnspecified() {
+		return Local{}, fmt.Errorf("address %s: one address of this node without a zone is needed", ip)
+	}
+	ip = ip.Unmap()
+	if a, ok := s.holder(ip, ""); ok {
+		return Local{Address: ip, Interface: s.links[a.link].name}, nil
+	}
+	if loopbackNet.Contains(ip) {
+		return Local{Address: ip, Interface: s.loopback().name}, nil
+	}
+	return Local{}, fmt.Errorf("address %s is not local; local addresses are: %s", ip, s.listAddresses())
+}
+
+// carries reports whether the own side of a network works.
+func (s *snapshot) carries(l Local) bool {
+	name := ""
+	if l.Pinned {
+		name = l.Interface
+	}
+	if a, ok := s.holder(l.Address, name); ok {
+		return s.links[a.link].up
+	}
+	return !l.Pinned && loopbackNet.Contains(l.Address) && s.loopback().up
+}
+
+// holder finds the usable entry of an address, on the named interface or on any.
+func (s *snapshot) holder(ip netip.Addr, name string) (address, bool) {
+	var found address
+	ok := false
+	for _, a := range s.addresses {
+		if a.ip != ip || a.tentative || (name != "" && s.links[a.link].name != name) {
+			continue
+		}
+		if s.links[a.link].up {
+			return a, true
+		}
+		found, ok = a, true
+	}
+	return found, ok
+}
+
+func (s *snapshot) index(name string) int {
+	for i, l := range s.links {
+		if l.name == name {
+			return i
+		}
+	}
+	return 0
+}
+
+func (s *snapshot) loopback() link {
+	for _, l := range s.links {
+		if l.loopback {
+			return l
+		}
+	}
+	return link{}
+}
+
+// maxListed bounds the addresses in an error: a node of a cluster may have thousands.
+const maxListed = 16
+
+func (s *snapshot) listAddresses() string { return s.list(s.addresses) }
+
+func (s *snapshot) list(as []address) string {
+	var out []string
+	for i, a := range as {
+		if i == maxListed {
+			out = append(out, fmt.Sprintf("and %d more", len(as)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", a.ip, s.links[a.link].name))
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}
+
+func (s *snapshot) listLinks() string {
+	var names []string
+	for _, l := range s.links {
+		names = append(names, l.name)
+	}
+	slices.Sort(names)
+	if len(names) > maxListed {
+		names = append(names[:maxListed], fmt.Sprintf("and %d more", len(names)-maxListed))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,155 @@
+package iface
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// host is a node with two cards, one of them without a usable address.
+func host() *snapshot {
+	return &snapshot{
+		links: map[int]link{
+			1: {name: "lo", loopback: true, up: true},
+			2: {name: "eth0", up: true},
+			3: {name: "eth1", up: true},
+			4: {name: "eth2", up: true},
+			5: {name: "eth3", up: true},
+		},
+		addresses: []address{
+			{ip: ip("127.0.0.1"), link: 1},
+			{ip: ip("::1"), link: 1},
+			{ip: ip("10.0.0.9"), link: 2, secondary: true},
+			{ip: ip("fd00::1"), link: 2},
+			{ip: ip("10.0.0.1"), link: 2},
+			{ip: ip("10.0.0.2"), link: 2},
+			{ip: ip("fe80::1"), link: 3},
+			{ip: ip("169.254.1.1"), link: 3},
+			{ip: ip("fd01::f"), link: 4, secondary: true},
+			{ip: ip("fe80::2"), link: 4},
+			{ip: ip("fd01::dad"), link: 4, tentative: true},
+			{ip: ip("fd01::2"), link: 4},
+			{ip: ip("10.1.0.1"), link: 5},
+		},
+	}
+}
+
+func TestFind(t *testing.T) {
+	for _, c := range []struct {
+		q    Query
+		want string
+	}{
+		{Query{Interface: "eth0"}, "10.0.0.1 eth0 pinned"},
+		{Query{Interface: "eth2"}, "fd01::2 eth2 pinned"},
+		{Query{Interface: "lo"}, "127.0.0.1 lo pinned"},
+		{Query{CIDR: netip.MustParsePrefix("10.1.0.0/16")}, "10.1.0.1 eth3"},
+		{Query{CIDR: netip.MustParsePrefix("fd01::/124")}, "several local addresses are inside fd01::/124: fd01::f (eth2), fd01::2 (eth2)"},
+		{Query{CIDR: netip.MustParsePrefix("fd01::2/128")}, "fd01::2 eth2"},
+		{Query{Address: ip("10.0.0.2")}, "10.0.0.2 eth0"},
+		{Query{Address: ip("::ffff:10.0.0.2")}, "10.0.0.2 eth0"},
+		{Query{Address: ip("127.0.0.11")}, "127.0.0.11 lo"},
+		{Query{Address: ip("fe80::1")}, "fe80::1 eth1"},
+
+		{Query{}, "exactly one of"},
+		{Query{Interface: "eth0", Address: ip("10.0.0.1")}, "exactly one of"},
+		{Query{Interface: "eth9"}, `interface "eth9" does not exist; there are: eth0, eth1, eth2, eth3, lo`},
+		{Query{Interface: "eth1"}, `interface "eth1" has no usable address`},
+		{Query{CIDR: netip.MustParsePrefix("10.9.0.0/16")}, "no local address is inside 10.9.0.0/16; local addresses are: 127.0.0.1 (lo)"},
+		{Query{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, "several local addresses are inside 10.0.0.0/8: 10.0.0.9 (eth0), 10.0.0.1 (eth0), 10.0.0.2 (eth0), 10.1.0.1 (eth3)"},
+		{Query{Address: ip("10.0.0.3")}, "address 10.0.0.3 is not local; local addresses are: "},
+		{Query{Address: ip("fd01::dad")}, "address fd01::dad is not local"},
+		{Query{Address: ip("fe80::1%eth1")}, "without a zone"},
+		{Query{Address: ip("0.0.0.0")}, "one address of this node"},
+	} {
+		l, err := host().find(c.q)
+		got := fmt.Sprint(l.Address, " ", l.Interface)
+		if l.Pinned {
+			got += " pinned"
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want && (err == nil || !strings.HasPrefix(got, c.want) && !strings.Contains(got, c.want)) {
+			t.Errorf("%+v:\n got %s\nwant %s", c.q, got, c.want)
+		}
+	}
+}
+
+func TestFindOnAnEmptyHost(t *testing.T) {
+	s := &snapshot{}
+	for _, q := range []Query{{Interface: "lo"}, {CIDR: loopbackNet}, {Address: ip("10.0.0.1")}} {
+		if _, err := s.find(q); err == nil {
+			t.Errorf("%+v was found", q)
+		}
+	}
+}
+
+func TestErrorsStayReadable(t *testing.T) {
+	s := &snapshot{links: map[int]link{1: {name: "kube-ipvs0", up: true}}}
+	for i := range 2000 {
+		s.addresses = append(s.addresses, address{ip: netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), link: 1})
+	}
+	_, err := s.find(Query{Address: ip("10.0.0.1")})
+	if err == nil || len(err.Error()) > 1000 || !strings.HasSuffix(err.Error(), "and 1984 more") {
+		t.Errorf("error of %d bytes", len(err.Error()))
+	}
+}
+
+func TestCarries(t *testing.T) {
+	pinned := Local{Address: ip("10.0.0.1"), Interface: "eth0", Pinned: true}
+	free := Local{Address: ip("10.0.0.1"), Interface: "eth0"}
+	set := func(s *snapshot, index int, up bool) {
+		l := s.links[index]
+		l.up = up
+		s.links[index] = l
+	}
+	for _, c := range []struct {
+		name   string
+		local  Local
+		change func(*snapshot)
+		want   bool
+	}{
+		{"untouched", pinned, func(*snapshot) {}, true},
+		{"link down", pinned, func(s *snapshot) { set(s, 2, false) }, false},
+		{"another link down", pinned, func(s *snapshot) { set(s, 5, false) }, true},
+		{"link gone", pinned, func(s *snapshot) { delete(s.links, 2) }, false},
+		{"address gone", pinned, func(s *snapshot) { s.addresses[4].ip = ip("10.0.0.77") }, false},
+		{"address tentative", pinned, func(s *snapshot) { s.addresses[4].tentative = true }, false},
+		{"address moved", pinned, func(s *snapshot) { s.addresses[4].link = 5 }, false},
+		{"address moved, not pinned", free, func(s *snapshot) { s.addresses[4].link = 5 }, true},
+		{"also on a link that is down", free, func(s *snapshot) { s.addresses[0].ip = ip("10.0.0.1"); set(s, 1, false) }, true},
+		{"127.0.0.11", Local{Address: ip("127.0.0.11")}, func(*snapshot) {}, true},
+		{"127.0.0.11 without lo", Local{Address: ip("127.0.0.11")}, func(s *snapshot) { set(s, 1, false) }, false},
+	} {
+		s := host()
+		c.change(s)
+		if got := s.carries(c.local); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// On the real kernel, with what every machine has.
+func TestFindLoopback(t *testing.T) {
+	for _, q := range []Query{
+		{Network: "mgmt", Interface: "lo"},
+		{Network: "mgmt", CIDR: netip.MustParsePrefix("127.0.0.1/32")},
+		{Network: "mgmt", Address: ip("127.0.0.1")},
+	} {
+		l, err := Find(q)
+		want := Local{Network: "mgmt", Address: ip("127.0.0.1"), Interface: "lo", Pinned: q.Interface != ""}
+		if err != nil || l != want {
+			t.Errorf("%+v: %+v, %v", q, l, err)
+		}
+	}
+	if l, err := Find(Query{Network: "mgmt", Address: ip("127.9.8.7")}); err != nil || l.Interface != "lo" {
+		t.Errorf("127.9.8.7: %+v, %v", l, err)
+	}
+	_, err := Find(Query{Network: "mgmt", Interface: "no-such-card"})
+	if err == nil || !strings.HasPrefix(err.Error(), "network mgmt: interface \"no-such-card\" does not exist; there are: ") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,161 @@
+package iface
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"go.uber.org/goleak"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Without root: Watch runs on the real kernel, finds nothing to report and ends.
+func TestWatchLoopback(t *testing.T) {
+	l, err := Find(Query{Network: "mgmt", Address: ip("127.0.0.5")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = Watch(ctx, WatchConfig{
+		Networks: []Local{l}, Clock: boottime.Now, Logger: slog.New(slog.DiscardHandler),
+		Changed: func(int, bool, boottime.Instant) { t.Error("loopback changed") },
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Watch returned %v", err)
+	}
+}
+
+// inNamespace runs f on a thread of its own in a new network namespace. The thread is
+// thrown away afterwards: it is never unlocked.
+func inNamespace(t *testing.T, f func() error) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: it makes a network namespace")
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- func() error {
+			ns, err := netns.New()
+			if err != nil {
+				return fmt.Errorf("%w: %w", errSkip, err)
+			}
+			defer ns.Close()
+			return f()
+		}()
+	}()
+	if err := <-done; errors.Is(err, errSkip) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Error(err)
+	}
+}
+
+var errSkip = errors.New("the kernel does not let us")
+
+// cable makes a pair of connected interfaces, a with 10.7.0.1.
+func cable() (a, b netlink.Link, err error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "a"
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "b"}); err != nil {
+		return nil, nil, fmt.Errorf("%w: veth: %w", errSkip, err)
+	}
+	if a, err = netlink.LinkByName("a"); err != nil {
+		return nil, nil, err
+	}
+	if b, err = netlink.LinkByName("b"); err != nil {
+		return nil, nil, err
+	}
+	addr, err := netlink.ParseAddr("10.7.0.1/24")
+	if err != nil {
+		return nil, nil, err
+	}
+	return a, b, errors.Join(netlink.AddrAdd(a, addr), netlink.LinkSetUp(a), netlink.LinkSetUp(b))
+}
+
+func TestWatchRealInterfaces(t *testing.T) {
+	inNamespace(t, func() error {
+		a, b, err := cable()
+		if err != nil {
+			return err
+		}
+		local, err := Find(Query{Network: "data", Interface: "a"})
+		if err != nil {
+			return err
+		}
+		if local.Address != ip("10.7.0.1") {
+			return fmt.Errorf("found %+v", local)
+		}
+		addr, err := netlink.ParseAddr("10.7.0.1/24")
+		if err != nil {
+			return err
+		}
+		ns, err := netns.Get()
+		if err != nil {
+			return err
+		}
+		defer ns.Close()
+
+		type report struct {
+			up bool
+			at boottime.Instant
+		}
+		reports := make(chan report, 16)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			runtime.LockOSThread() // thrown away, too
+			if err := netns.Set(ns); err != nil {
+				t.Error(err)
+				return
+			}
+			Watch(ctx, WatchConfig{
+				Networks: []Local{local}, Clock: boottime.Now, Logger: slog.New(slog.DiscardHandler),
+				Changed: func(_ int, up bool, at boottime.Instant) { reports <- report{up, at} },
+			})
+		}()
+		defer func() { cancel(); <-ended }()
+
+		for _, step := range []struct {
+			name string
+			do   func() error
+			up   bool
+		}{
+			{"cable pulled", func() error { return netlink.LinkSetDown(b) }, false},
+			{"cable back", func() error { return netlink.LinkSetUp(b) }, true},
+			{"set down", func() error { return netlink.LinkSetDown(a) }, false},
+			{"set up", func() error { return netlink.LinkSetUp(a) }, true},
+			{"address removed", func() error { return netlink.AddrDel(a, addr) }, false},
+			{"address back", func() error { return netlink.AddrAdd(a, addr) }, true},
+			{"device removed", func() error { return netlink.LinkDel(a) }, false},
+			{"device made anew", func() error { _, _, err := cable(); return err }, true},
+		} {
+			began := boottime.Now()
+			if err := step.do(); err != nil {
+				return fmt.Errorf("%s: %w", step.name, err)
+			}
+			select {
+			case r := <-reports:
+				if r.up != step.up {
+					return fmt.Errorf("%s: reported up=%v", step.name, r.up)
+				}
+				t.Logf("%s: reported after %v", step.name, r.at.Sub(began))
+			case <-time.After(8 * time.Second): // less than pollInterval: netlink must tell
+				return fmt.Errorf("%s: not reported", step.name)
+			}
+		}
+		return nil
+	})
+}
