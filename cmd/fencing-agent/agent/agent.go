@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// ErrAbandon, as the cause of the context's end, makes Run return as if the process had
+// been killed: nothing is disarmed and nobody is told. It is for simulations.
+var ErrAbandon = errors.New("abandoned like a killed process")
+
+// Options is what Run needs beside the configuration. Zero values mean the real thing.
+type Options struct {
+	Config  *config.Config
+	Logger  *slog.Logger
+	Version string
+
+	Clock    boottime.Clock                 // boottime.Now
+	Listen   swim.Listener                  // real sockets
+	Watchdog watchdog.Device                // as configured
+	OpenLUN  func(path string) (LUN, error) // O_DIRECT
+	Boot     uint64                         // nonce of the kernel boot; 0: boot_id
+	Ready    func(socket string)            // called once the socket answers
+	Registry *prometheus.Registry           // an own one
+}
+
+// Agent is one running agent. The fields below the mailbox belong to the loop.
+type Agent struct {
+	opts    Options
+	cfg     *config.Config
+	log     *slog.Logger
+	clock   boottime.Clock
+	started boottime.Instant
+	boot    uint64
+	process uint64
+	roster  *netgossip.Roster
+	nets    []*network
+	reg     *prometheus.Registry
+	metrics *metrics
+
+	box     *mailbox
+	feeder  *wdt.Feeder
+	hub     *publish.Hub
+	server  *publish.Server
+	lun     *lunKeeper
+	said    atomic.Pointer[netgossip.Statement]
+	picture atomic.Pointer[fencingv1.Status]
+	alive   atomic.Int64 // last step, on the clock; for /healthz
+	ready   atomic.Bool
+
+	core        *watchdog.Core
+	granted     boottime.Instant
+	disarmed    bool
+	feederState wdt.State
+	lunFailed   bool
+	opened      bool // the hub serves
+	pictured    boottime.Instant
+	stopBy      boottime.Instant
+	prevLeft    []time.Time // by roster index
+	faulty      string      // last error of the feeder that was logged
+}
+
+// Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
+// watchdog is disarmed. It returns an error that says what to do when the agent cannot
+// start, or cannot go on.
+func Run(ctx context.Context, o Options) error {
+	a, err := prepare(o)
+	if err != nil {
+		return err
+	}
+	return a.run(ctx)
+}
+
+// prepare builds everything that needs no socket and no device.
+func prepare(o Options) (*Agent, error) {
+	c := o.Config
+	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, boot: o.Boot}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	a.log = a.log.With("node", c.NodeName, "group", c.NodeGroup)
+	if a.clock == nil {
+		a.clock = boottime.Now
+	}
+	if a.reg == nil {
+		a.reg = prometheus.NewRegistry()
+	}
+	var err error
+	if a.boot == 0 {
+		if a.boot, err = bootNonce(); err != nil {
+			return nil, err
+		}
+	}
+	var p [8]byte
+	_, _ = rand.Read(p[:]) // never fails (crypto/rand)
+	a.process = binary.LittleEndian.Uint64(p[:]) | 1
+	if a.roster, err = netgossip.NewRoster(0, c.StaticMembers(), c.NodeName); err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	a.prevLeft = make([]time.Time, a.roster.Size())
+	a.started = a.clock()
+	a.box = newMailbox(len(c.SystemNetworks), a.roster.Size())
+	a.metrics = newMetrics(a.reg, c, o.Version)
+	a.core = watchdog.NewCore(coreConfig(c, a.roster, a.boot, o.Version))
+	return a, nil
+}
+
+// bootNonce is the first half of the kernel's boot_id, which is random for each boot.
+func bootNonce() (uint64, error) {
+	const path = "/proc/sys/kernel/random/boot_id"
+	id, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("read the kernel's boot id: %w", err)
+	}
+	raw, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(string(id)), "-", ""))
+	if err != nil || len(raw) < 8 {
+		return 0, fmt.Errorf("%s does not hold a boot id", path)
+	}
+	return binary.BigEndian.Uint64(raw) | 1, nil
+}
+
+func coreConfig(c *config.Config, r *netgossip.Roster, boot uint64, version string) watchdog.Config {
+	w := watchdog.Config{
+		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
+		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(),
+		LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
+	}
+	for _, b := range c.TieBreakers() {
+		switch b {
+		case config.BreakerLUN:
+			w.LUN = true
+		case config.BreakerKubernetes:
+			w.API = true
+		}
+	}
+	switch c.OnQuorumLoss {
+	case config.LossExclude:
+		w.OnLoss = watchdog.LossExclude
+	case config.LossWait:
+		w.OnLoss = watchdog.LossWait
+	default:
+		w.OnLoss = watchdog.LossFence
+	}
+	return w
+}
+
+// run starts the parts in order, runs the loop, and stops them in reverse.
+func (a *Agent) run(ctx context.Context) (err error) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	background := func(f func(context.Context)) { wg.Go(func() { f(work) }) }
+
+	stopServing, err := a.startServing(background)
+	if err != nil {
+		return err
+	}
+	defer stopServing()
+	if err := a.startLUN(background); err != nil {
+		return err
+	}
+	stopFeeder, err := a.startFeeder()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) }()
+	stopGossip, err := a.startGossip(background)
+	if err != nil {
+		return err
+	}
+	defer stopGossip()
+	if err := a.startSignals(background); err != nil {
+		return err
+	}
+	a.log.Info("agent started", "version", a.opts.Version, "members", a.roster.Size(), "quorum", a.core.Quorum(),
+		"networks", len(a.nets), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.boot))
+	if a.opts.Ready != nil {
+		a.opts.Ready(a.cfg.API.Socket)
+	}
+	return a.loop(ctx)
+}
+
+func abandoned(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrAbandon) }
+
+// timing is the lease's time constants as the configuration gives them.
+func (a *Agent) timing() diskquorum.Timing {
+	c := a.cfg
+	return diskquorum.Timing{
+		Heartbeat: c.LUN.HeartbeatInterval, IOTimeout: c.LUN.IOTimeout, MaxAge: c.EvidenceMaxAge(),
+		Grant: c.GrantLifetime(), Arbitrate: c.ArbitrationBudget(), Expire: c.GrantExpiry(0),
+		PreferenceDelay: c.PreferenceDelay(), Stagger: c.RankStagger(),
+		Takeover: c.GrantLifetime() + 10*c.LUN.HeartbeatInterval,
+	}
+}
+
+// lunOpened makes the arbiter when the LUN was opened for the first time.
+func (a *Agent) lunOpened(o lunOpened) {
+	if o.warning != "" {
+		a.log.Warn("lun", "device", a.lun.path, "warning", o.warning)
+	}
+	if a.core.Arbiter() != nil {
+		a.log.Info("LUN is back", "device", a.lun.path)
+		return
+	}
+	a.log.Info("LUN opened", "device", a.lun.path, "slots", o.sb.Slots, "id", hex.EncodeToString(o.sb.ID[:]))
+	a.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
+		Superblock: o.sb, Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, Process: a.process,
+		Timing: a.timing(), PreferAPI: a.prefersAPI(), Seed: a.process,
+	}))
+}
+
+func (a *Agent) prefersAPI() bool {
+	for _, b := range a.cfg.TieBreakers() {
+		if b == config.BreakerKubernetes {
+			return true
+		}
+	}
+	return false
+}

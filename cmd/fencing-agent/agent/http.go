@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// loopDead is how long the loop may be silent before /healthz says so: several times what
+// it ever waits, and short of what a kubelet would call slow.
+const loopDead = 5 * time.Second
+
+// startHTTP serves metrics, health and the debug state, unless switched off.
+func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
+	if a.cfg.HTTP.Address == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", a.cfg.HTTP.Address)
+	if err != nil {
+		return nil, fmt.Errorf("http.address: listen %s: %w; another agent on this host? choose a free address or switch it off with an empty one", a.cfg.HTTP.Address, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.HandleFunc("GET /debug/state", a.debugState)
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	background(func(context.Context) {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error("http listener", "error", err)
+		}
+	})
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != nil {
+			_ = srv.Close()
+		}
+	}, nil
+}
+
+// healthz fails when the deciding loop stands still; a node without quorum is healthy.
+func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
+	if at := boottime.Instant(a.alive.Load()); a.clock().Sub(at) > loopDead {
+		http.Error(w, fmt.Sprintf("the deciding loop has not run for %v", a.clock().Sub(at).Round(time.Second)), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// readyz succeeds while the node is part of a side that may live, so that a rolling
+// update stops at the first node that does not come back into its group.
+func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
+	if !a.ready.Load() {
+		http.Error(w, "no quorum", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// debugState prints the status as JSON, and the effective configuration.
+func (a *Agent) debugState(w http.ResponseWriter, _ *http.Request) {
+	type state struct {
+		Status json.RawMessage `json:"status"`
+		Config any             `json:"config"`
+	}
+	s := state{Status: json.RawMessage("null"), Config: a.cfg}
+	if st := a.status(); st != nil {
+		b, err := protojson.Marshal(st)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		s.Status = b
+	}
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(s) // the client went away
+}

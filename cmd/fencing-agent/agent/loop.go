@@ -1,0 +1,206 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// maxIdle bounds the time between two steps, so that silence is an event, too.
+const maxIdle = 500 * time.Millisecond
+
+// loop is the one goroutine that owns the core. It returns nil after a planned stop, or
+// the error that makes it impossible to go on.
+func (a *Agent) loop(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	work := newBatch(len(a.nets), a.roster.Size())
+	stopping := ctx.Done()
+	for {
+		select {
+		case <-a.box.wake:
+		case <-timer.C:
+		case <-stopping:
+			stopping = nil
+			a.log.Info("planned stop: telling peers and LUN, then disarming the watchdog")
+			a.core.Stop()
+			a.stopBy = a.clock().Add(a.stopPatience())
+		}
+		a.box.take(&work)
+		err := a.handle(&work)
+		work.reset()
+		if err != nil {
+			return err
+		}
+		now := a.clock()
+		a.alive.Store(int64(now))
+		wake := a.step(now)
+		if stopping == nil && (a.told(now) || now >= a.stopBy) {
+			return nil
+		}
+		timer.Reset(min(maxIdle, max(0, wake.Sub(now))))
+	}
+}
+
+// handle feeds the core with everything that was reported.
+func (a *Agent) handle(b *batch) error {
+	if b.fatal != nil {
+		return b.fatal
+	}
+	now, m := a.clock(), a.core.Merger()
+	for _, i := range b.dirty {
+		r, network, peer := &b.peers[i], i/a.roster.Size(), i%a.roster.Size()
+		if r.heard > 0 {
+			m.Heard(network, peer, r.heard)
+		}
+		if r.changed > 0 {
+			m.MemberChanged(network, peer, r.alive, r.changed)
+		}
+		if r.answer.SentAt > 0 {
+			m.Answered(r.answer)
+		}
+	}
+	if b.linkDirty {
+		for n, l := range b.links {
+			if l.changed {
+				m.LinkChanged(n, l.up)
+				a.log.Warn("network changed", "network", a.nets[n].name, "up", l.up)
+			}
+		}
+	}
+	for source, on := range b.disarm {
+		a.core.SetDisarm(source, on)
+	}
+	if b.api != nil {
+		a.core.APIChecked(b.api.reachable, b.api.at)
+	}
+	if b.feeder != nil {
+		a.feederState = *b.feeder
+		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
+		a.logFeeder(b.feeder)
+	}
+	for _, o := range b.lun {
+		a.lunOpened(o)
+	}
+	for _, err := range b.locked {
+		a.core.SlotLocked(now, err)
+	}
+	for i := range b.completions {
+		a.lun.observe(&b.completions[i])
+		a.core.IOCompleted(now, &b.completions[i])
+	}
+	return a.identityLost(now)
+}
+
+// identityLost ends the agent when another one turns out to own this node's slot before
+// this one ever did: two agents of one name, and the other was first.
+func (a *Agent) identityLost(now boottime.Instant) error {
+	arb := a.core.Arbiter()
+	if arb == nil {
+		return nil
+	}
+	err := arb.Failure()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, diskquorum.ErrRival) && !arb.EverClaimed():
+		return err
+	case !a.lunFailed:
+		a.lunFailed = true
+		a.log.Error("LUN given up until the agent is restarted", "error", err)
+	}
+	return nil
+}
+
+// step evaluates the core and carries out what it wants, permission first.
+func (a *Agent) step(now boottime.Instant) boottime.Instant {
+	began := time.Now()
+	a.core.SetWallTime(began.UnixMilli())
+	fx := a.core.Step(now)
+	a.metrics.decision.Observe(time.Since(began).Seconds())
+	a.permit(fx)
+	a.disk(now, fx)
+	if fx.Statement != a.said.Load() {
+		a.said.Store(fx.Statement)
+		if fx.Nudge {
+			for _, n := range a.nets {
+				n.swim.Nudge()
+			}
+		}
+	}
+	a.publish(now, fx)
+	a.report(now, fx)
+	return fx.Wake
+}
+
+// permit tells the feeder how long it may feed, and arms or disarms.
+func (a *Agent) permit(fx *watchdog.Effects) {
+	d := fx.Decision
+	until := boottime.Instant(0)
+	if d.Action == watchdog.Feed || d.Action == watchdog.Hold {
+		until = d.Until
+	}
+	if until != a.granted {
+		a.granted = until
+		a.feeder.Grant(until)
+	}
+	switch {
+	case fx.Disarm && !a.disarmed:
+		a.disarmed = true
+		a.feeder.Disarm(d.Reason.String())
+	case fx.Arm && until > 0:
+		a.disarmed = false
+		a.feeder.Arm()
+	}
+}
+
+func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
+	if fx.Lock >= 0 {
+		a.lun.lock(fx.Lock)
+	}
+	if fx.Op != nil {
+		a.lun.submit(now, *fx.Op)
+	}
+	if fx.Attempt != nil {
+		a.log.Info("ballot ended", "decided", fx.Attempt.Decided, "adopted", fx.Attempt.Adopted,
+			"ios", fx.Attempt.IOs, "reason", fx.Attempt.Reason)
+	}
+}
+
+// told reports whether a planned stop is known to the LUN and, by an answered or sent
+// statement, to the peers.
+func (a *Agent) told(now boottime.Instant) bool {
+	arb := a.core.Arbiter()
+	return (arb == nil || arb.Stopped()) && now >= a.stopBy.Add(-a.stopPatience()+stopNudge)
+}
+
+// stopNudge is the time in which a nudge reaches every peer that can be reached.
+const stopNudge = 300 * time.Millisecond
+
+func (a *Agent) stopPatience() time.Duration { return 2*a.cfg.LUN.HeartbeatInterval + stopNudge }
+
+// report logs a changed decision, once, with everything needed to understand it.
+func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
+	d := fx.Decision
+	if fx.Changed {
+		level := slog.LevelInfo
+		if d.Action == watchdog.Starve && d.Reason != watchdog.ReasonStarting || d.Action == watchdog.Hold {
+			level = slog.LevelWarn
+		}
+		a.log.Log(context.Background(), level, "decision",
+			"action", d.Action.String(), "reason", d.Reason.String(), "quorum", d.Quorum,
+			"tally", tallyText(a.core), "until_s", max(0, d.Until.Sub(now)).Seconds(),
+			"view", a.roster.Names(a.core.View().Counted), "split", a.core.Split().Split.String(), "why", a.core.Split().Why)
+	}
+	a.metrics.observe(a, fx)
+	if fx.Changed || now.Sub(a.pictured) >= time.Second {
+		a.pictured = now
+		a.picture.Store(a.takePicture(now))
+		a.server.StatusChanged()
+	}
+}

@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"sync"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// mailbox collects what the adapters report until the loop takes it. It is bounded by
+// networks x members: of each kind of report about a member on a network the newest
+// counts. Putting something in takes a mutex for a few instructions and never blocks, so
+// adapters may call it under their own locks.
+type mailbox struct {
+	wake chan struct{} // capacity 1: something is in the box
+
+	mu sync.Mutex
+	b  batch
+}
+
+// batch is the content of a mailbox.
+type batch struct {
+	peers []peerReport // [network*members+peer]
+	dirty []int        // indices into peers that hold something
+
+	links     []linkReport
+	linkDirty bool
+
+	completions []diskquorum.Completion
+	locked      []error // outcomes of slot locks asked for
+	lun         []lunOpened
+	api         *apiReport
+	disarm      map[string]bool
+	feeder      *wdt.State
+	fatal       error
+}
+
+type peerReport struct {
+	queued  bool
+	answer  netgossip.Answer // SentAt zero: none
+	heard   boottime.Instant
+	changed boottime.Instant // of alive; zero: no change
+	alive   bool
+}
+
+type linkReport struct{ changed, up bool }
+
+type apiReport struct {
+	reachable bool
+	at        boottime.Instant
+}
+
+func newMailbox(networks, members int) *mailbox {
+	return &mailbox{wake: make(chan struct{}, 1), b: newBatch(networks, members)}
+}
+
+func newBatch(networks, members int) batch {
+	return batch{
+		peers: make([]peerReport, networks*members), dirty: make([]int, 0, networks*members),
+		links: make([]linkReport, networks), disarm: map[string]bool{},
+	}
+}
+
+// put runs f on the content and wakes the loop.
+func (m *mailbox) put(f func(*batch)) {
+	m.mu.Lock()
+	f(&m.b)
+	m.mu.Unlock()
+	m.signal()
+}
+
+func (m *mailbox) signal() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take swaps the content for the empty batch into.
+func (m *mailbox) take(into *batch) {
+	m.mu.Lock()
+	m.b, *into = *into, m.b
+	m.mu.Unlock()
+}
+
+// reset empties a batch that has been handled, keeping its memory.
+func (b *batch) reset() {
+	for _, i := range b.dirty {
+		b.peers[i] = peerReport{}
+	}
+	b.dirty = b.dirty[:0]
+	clear(b.links)
+	b.linkDirty = false
+	clear(b.completions)
+	b.completions = b.completions[:0]
+	b.locked = b.locked[:0]
+	b.lun = b.lun[:0]
+	b.api, b.feeder, b.fatal = nil, nil, nil
+	clear(b.disarm)
+}
+
+// sink is the gossip instances' way into the mailbox (swim.Sink).
+type sink struct {
+	box      *mailbox
+	members  int
+	conflict func(network int, name, address string)
+}
+
+func (s sink) peer(network, peer int, f func(*peerReport)) {
+	s.box.mu.Lock()
+	i := network*s.members + peer
+	r := &s.box.b.peers[i]
+	if !r.queued {
+		r.queued = true
+		s.box.b.dirty = append(s.box.b.dirty, i)
+	}
+	f(r)
+	s.box.mu.Unlock()
+	s.box.signal()
+}
+
+// MemberChanged implements swim.Sink.
+func (s sink) MemberChanged(network, peer int, alive bool, at boottime.Instant) {
+	s.peer(network, peer, func(r *peerReport) { r.alive, r.changed = alive, at })
+}
+
+// Answered implements swim.Sink.
+func (s sink) Answered(a netgossip.Answer) {
+	s.peer(a.Network, a.Peer, func(r *peerReport) {
+		if a.SentAt > r.answer.SentAt {
+			r.answer = a
+		}
+	})
+}
+
+// Heard implements swim.Sink. It does not wake the loop: one-way life decides nothing.
+func (s sink) Heard(network, peer int, at boottime.Instant) {
+	s.box.mu.Lock()
+	defer s.box.mu.Unlock()
+	i := network*s.members + peer
+	r := &s.box.b.peers[i]
+	if !r.queued {
+		r.queued = true
+		s.box.b.dirty = append(s.box.b.dirty, i)
+	}
+	r.heard = max(r.heard, at)
+}
+
+// Conflict implements swim.Sink.
+func (s sink) Conflict(network int, name, address string) { s.conflict(network, name, address) }

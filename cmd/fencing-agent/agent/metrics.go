@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+const namespace = "fencing_agent"
+
+// metrics are those of the decision; the adapters have their own.
+type metrics struct {
+	members    *prometheus.GaugeVec
+	reachable  prometheus.Gauge
+	quorumSize prometheus.Gauge
+	hasQuorum  prometheus.Gauge
+	verdict    *prometheus.GaugeVec
+	network    *prometheus.GaugeVec
+	lunHealthy *prometheus.GaugeVec
+	leaseHeld  prometheus.Gauge
+	tieBreaks  *prometheus.CounterVec
+	tieSeconds prometheus.Histogram
+	decision   prometheus.Histogram
+	conflicts  prometheus.Counter
+
+	reason   watchdog.Reason // whose gauge is 1
+	split    diskquorum.SplitState
+	tieBegan boottime.Instant
+	device   string
+}
+
+func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *metrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
+		reg.MustRegister(g)
+		return g
+	}
+	vec := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+		reg.MustRegister(g)
+		return g
+	}
+	m := &metrics{
+		members:    vec("members", "Members of the roster by state: reachable, unreachable.", "state"),
+		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
+		quorumSize: gauge("quorum_size", "Nodes that have to be counted for a quorum."),
+		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
+		verdict:    vec("verdict", "1 for the reason of the present verdict, 0 for all others.", "reason"),
+		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
+		lunHealthy: vec("lun_healthy", "1 while the LUN answers in time and the own slot is held.", "device"),
+		leaseHeld:  gauge("lun_lease_held", "1 while this node feeds under a grant of the tie-break lease."),
+		tieBreaks: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "tiebreak_total",
+			Help: "Equal splits by tie-breaker and outcome: won, lost, undecided."}, []string{"breaker", "outcome"}),
+		tieSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "tiebreak_seconds",
+			Help: "Time from an equal split to its decision, as this node saw both.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 10)}),
+		decision: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "decision_seconds",
+			Help: "Time one evaluation of the decision took.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10)}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "name_conflicts_total",
+			Help: "Alarms for a second node that uses the name of a member."}),
+	}
+	reg.MustRegister(m.tieBreaks, m.tieSeconds, m.decision, m.conflicts)
+	build := vec("build_info", "1, with the version of the agent.", "version")
+	build.WithLabelValues(version).Set(1)
+	m.init(c)
+	return m
+}
+
+// init makes every series exist from the start, so that an alert can tell 0 from nothing.
+func (m *metrics) init(c *config.Config) {
+	for _, r := range watchdog.Reasons() {
+		m.verdict.WithLabelValues(r.String())
+	}
+	for _, s := range []string{"reachable", "unreachable"} {
+		m.members.WithLabelValues(s)
+	}
+	for _, n := range c.SystemNetworks {
+		m.network.WithLabelValues(n.Name)
+	}
+	for _, d := range c.LUN.Devices {
+		m.device = d
+		m.lunHealthy.WithLabelValues(d)
+	}
+	for _, b := range []string{"lun", "kubernetes"} {
+		for _, o := range []string{"won", "lost", "undecided"} {
+			m.tieBreaks.WithLabelValues(b, o)
+		}
+	}
+}
+
+// observe takes the outcome of one step. Most steps change nothing; what costs is done
+// on changes or at the pace of the status picture.
+func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
+	if r := fx.Decision.Reason; r != m.reason {
+		if m.reason != 0 {
+			m.verdict.WithLabelValues(m.reason.String()).Set(0)
+		}
+		m.verdict.WithLabelValues(r.String()).Set(1)
+		m.reason = r
+	}
+	if fx.Changed {
+		m.hasQuorum.Set(boolGauge(fx.Decision.Quorum))
+		m.quorumSize.Set(float64(a.core.Quorum()))
+		a.ready.Store(fx.Decision.Quorum)
+		a.server.SetReady(fx.Decision.Quorum)
+		m.tie(a, fx)
+	}
+	v := a.core.View()
+	counted := v.Counted.Len()
+	m.reachable.Set(float64(counted))
+	m.members.WithLabelValues("reachable").Set(float64(v.Seen.Len() + 1))
+	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1))
+	s := a.core.Split()
+	m.leaseHeld.Set(boolGauge(s.Split == diskquorum.SplitWon))
+	if m.device != "" {
+		m.lunHealthy.WithLabelValues(m.device).Set(boolGauge(s.Healthy))
+	}
+}
+
+// tie follows one equal split from its beginning to its decision.
+func (m *metrics) tie(a *Agent, fx *watchdog.Effects) {
+	breaker, outcome := "lun", ""
+	switch fx.Decision.Reason {
+	case watchdog.ReasonSplitPending, watchdog.ReasonSplitLUN:
+		if m.tieBegan == 0 {
+			m.tieBegan = a.clock()
+		}
+		return
+	case watchdog.ReasonSplitWon:
+		outcome = "won"
+	case watchdog.ReasonSplitLost:
+		outcome = "lost"
+	case watchdog.ReasonSplitUndecided:
+		outcome = "undecided"
+	case watchdog.ReasonAPIReachable:
+		breaker, outcome = "kubernetes", "won"
+	case watchdog.ReasonAPIUnreachable:
+		breaker, outcome = "kubernetes", "lost"
+	default:
+		m.tieBegan = 0
+		return
+	}
+	m.tieBreaks.WithLabelValues(breaker, outcome).Inc()
+	if m.tieBegan != 0 {
+		m.tieSeconds.Observe(a.clock().Sub(m.tieBegan).Seconds())
+		m.tieBegan = 0
+	}
+}
+
+func boolGauge(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,345 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
+	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
+	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+const (
+	apiInterval     = 2 * time.Second
+	apiTimeout      = time.Second
+	apiMaxAge       = 2*apiInterval + apiTimeout // one lost answer does not make the API unreachable
+	disableInterval = time.Second
+	lunRetry        = 5 * time.Second
+	stopLimit       = 5 * time.Second // for each part that has to be waited for
+)
+
+// network is one SystemNetwork at run time.
+type network struct {
+	name  string
+	local iface.Local
+	swim  *swim.Instance
+}
+
+type spawn func(func(context.Context))
+
+// startServing opens the gRPC socket and the HTTP listener: first, so that a second
+// agent on the same host stops before it touches anything that is shared.
+func (a *Agent) startServing(background spawn) (stop func(), err error) {
+	a.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.reg)})
+	a.server, err = publish.New(publish.Config{Hub: a.hub, Status: a.status, Log: a.log})
+	if err != nil {
+		return nil, err
+	}
+	socket, err := publish.Listen(a.cfg.API.Socket, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup)
+	if err != nil {
+		return nil, err
+	}
+	stopHTTP, err := a.startHTTP(background)
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
+	background(func(context.Context) {
+		if err := a.server.Serve(socket); err != nil {
+			a.log.Error("gRPC socket", "error", err)
+		}
+	})
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+		defer cancel()
+		if err := a.server.Stop(ctx); err != nil {
+			a.log.Warn("gRPC clients had to be cut off", "error", err)
+		}
+		stopHTTP()
+	}, nil
+}
+
+// startLUN opens the LUN. A device that is away is tried again for ever, since network
+// quorum does not need it; one that can be read and is the wrong one is an error.
+func (a *Agent) startLUN(background spawn) error {
+	if len(a.cfg.LUN.Devices) == 0 {
+		return nil
+	}
+	open := a.opts.OpenLUN
+	if open == nil {
+		open = OpenLUN
+	}
+	first := make(chan error, 1)
+	a.lun = &lunKeeper{
+		path: a.cfg.LUN.Devices[0], cluster: a.cfg.Cluster, group: a.cfg.NodeGroup, members: a.roster.Size(),
+		retry: lunRetry, clock: a.clock, log: a.log, box: a.box, metrics: rawdev.NewMetrics(a.reg), open: open,
+		reopen: make(chan struct{}, 1), onOpening: func(err error) { first <- err }, slot: -1,
+	}
+	background(a.lun.run)
+	limit := time.NewTimer(a.cfg.LUN.IOTimeout)
+	defer limit.Stop()
+	select {
+	case err := <-first:
+		if err != nil && !away(err) {
+			return err
+		}
+	case <-limit.C:
+		a.log.Error("LUN does not answer; going on without it until it does", "device", a.lun.path, "after", a.cfg.LUN.IOTimeout)
+	}
+	return nil
+}
+
+// startFeeder starts the watchdog's feeder, unarmed.
+func (a *Agent) startFeeder() (stop func(cause error, abandon bool) error, err error) {
+	dev := a.opts.Watchdog
+	if dev == nil {
+		if a.cfg.Watchdog.Driver == config.DriverNone {
+			dev = &wdt.None{}
+		} else {
+			dev = wdt.NewDevice(a.cfg.Watchdog.Device)
+		}
+	}
+	a.feeder, err = wdt.NewFeeder(wdt.Config{
+		Device: dev, Timeout: a.cfg.Watchdog.Timeout, FeedInterval: a.cfg.Watchdog.FeedInterval,
+		Clock: a.clock, Logger: a.log, Metrics: wdt.NewMetrics(a.reg),
+		OnState: func(s wdt.State) { a.box.put(func(b *batch) { b.feeder = &s }) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var ended error
+	wg.Go(func() { ended = a.feeder.Run(ctx) })
+	return func(cause error, abandon bool) error {
+		defer wg.Wait()
+		defer cancel()
+		if abandon || cause != nil {
+			cancel()
+			wg.Wait()
+			return ended // an error must not disarm: the device stays armed and the peers may count on it
+		}
+		return a.disarmForStop()
+	}, nil
+}
+
+// disarmForStop ends the feeder by magic close. A watchdog that may not be disarmed, or
+// must not because the permission to feed had ended, is left to fire.
+func (a *Agent) disarmForStop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	err := a.feeder.Stop(ctx)
+	if errors.Is(err, wdt.ErrStarved) {
+		return fmt.Errorf("planned stop of a node without permission to feed: %w", err)
+	}
+	return err
+}
+
+// startGossip finds the own address on every SystemNetwork and starts an instance on each.
+func (a *Agent) startGossip(background spawn) (stop func(), err error) {
+	var keys = (*memberlist.Keyring)(nil)
+	if a.cfg.Gossip.KeyFile != "" {
+		if keys, err = swim.LoadKeyring(a.cfg.Gossip.KeyFile, a.log); err != nil {
+			return nil, err
+		}
+	}
+	metrics := swim.NewMetrics(a.reg)
+	stop = func() {
+		var wg sync.WaitGroup
+		for _, n := range a.nets {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+				defer cancel()
+				if err := n.swim.Stop(ctx, false); err != nil {
+					a.log.Warn("gossip did not stop in time", "network", n.name, "error", err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	for i, sn := range a.cfg.SystemNetworks {
+		n, err := a.newNetwork(i, sn, keys, metrics)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		a.nets = append(a.nets, n)
+	}
+	for _, n := range a.nets {
+		if err := n.swim.Start(); err != nil {
+			stop()
+			return nil, fmt.Errorf("network %s: %w", n.name, err)
+		}
+	}
+	a.watchNetworks(background)
+	return stop, nil
+}
+
+func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyring, metrics *swim.Metrics) (*network, error) {
+	found, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
+	if err != nil {
+		return nil, err
+	}
+	if want := a.roster.Members[a.roster.Self].Addresses[sn.Name]; want != found.Address.String() {
+		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but members.static lists %s for %q; correct the list, nodeName or the network, lest two nodes run under one name",
+			sn.Name, found.Address, found.Interface, want, a.cfg.NodeName)
+	}
+	var lastConflict sync.Map
+	in, err := swim.New(swim.Config{
+		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: a.roster,
+		BindAddr: found.Address, Port: sn.Port, Params: a.cfg.Params(), Keyring: keys, Transport: a.opts.Listen,
+		Clock: a.clock, Statement: a.said.Load, Logger: a.log, Metrics: metrics,
+		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(network int, name, address string) {
+			a.conflict(&lastConflict, sn.Name, name, address)
+		}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &network{name: sn.Name, local: found, swim: in}, nil
+}
+
+// conflict raises the alarm for a name that two nodes use, at most once a minute each.
+// It runs under memberlist's lock: the log line goes out on a goroutine of its own.
+func (a *Agent) conflict(last *sync.Map, network, name, address string) {
+	now := a.clock()
+	if at, ok := last.Load(name); ok && now.Sub(at.(boottime.Instant)) < time.Minute {
+		return
+	}
+	last.Store(name, now)
+	a.metrics.conflicts.Inc()
+	go a.log.Error("two nodes use one name: stop one of them", "network", network, "name", name, "address", address)
+}
+
+// watchNetworks follows carrier and addresses of the networks.
+func (a *Agent) watchNetworks(background spawn) {
+	c := iface.WatchConfig{Clock: a.clock, Logger: a.log, Changed: func(network int, up bool, _ boottime.Instant) {
+		a.box.put(func(b *batch) {
+			b.links[network] = linkReport{changed: true, up: up}
+			b.linkDirty = true
+		})
+	}}
+	for _, n := range a.nets {
+		c.Networks = append(c.Networks, n.local)
+	}
+	background(func(ctx context.Context) {
+		if err := iface.Watch(ctx, c); ctx.Err() == nil {
+			a.log.Error("watching network interfaces ended", "error", err)
+		}
+	})
+}
+
+// startSignals starts what may ask to disarm, and the probe of the Kubernetes API.
+func (a *Agent) startSignals(background spawn) error {
+	background(a.watchDisableFile)
+	if !a.prefersAPI() {
+		return nil
+	}
+	check, err := apicheck.New(apicheck.Config{
+		Kubeconfig: a.cfg.Kubernetes.Kubeconfig, Interval: apiInterval, Timeout: apiTimeout, Logger: a.log, Clock: a.clock,
+		OnResult: func(reachable bool, at boottime.Instant) {
+			a.box.put(func(b *batch) { b.api = &apiReport{reachable, at} })
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("kubernetes tie-breaker: %w", err)
+	}
+	background(check.Run)
+	return nil
+}
+
+// watchDisableFile polls the disable file (R122). If it cannot be told whether the file
+// is there, the last answer stands.
+func (a *Agent) watchDisableFile(ctx context.Context) {
+	t := time.NewTicker(disableInterval)
+	defer t.Stop()
+	last, path := false, a.cfg.Watchdog.DisableFile
+	for {
+		_, err := os.Stat(path)
+		switch on := err == nil; {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			a.log.Warn("disable file", "path", path, "error", err)
+		case on != last:
+			last = on
+			a.log.Info("disable file", "path", path, "present", on)
+			a.box.put(func(b *batch) { b.disarm["file"] = on })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// publish hands the edges to the subscribers.
+func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
+	if !a.opened {
+		// An empty or partial set would read as "all have left": nothing is served before
+		// quorum, or before whoever can answer has had the time to.
+		if !fx.Decision.Quorum && now.Sub(a.started) < a.cfg.EvidenceMaxAge() {
+			return
+		}
+		a.opened = true
+		a.hub.Update(a.available(fx), nil)
+		return
+	}
+	if fx.Joined.IsEmpty() && fx.Left.IsEmpty() {
+		return
+	}
+	wall := time.Now()
+	edges := make([]publish.Edge, 0, fx.Joined.Len()+fx.Left.Len())
+	for p := range fx.Left.All() {
+		a.prevLeft[p] = wall
+		edges = append(edges, publish.Edge{Type: fencingv1.EventType_LEFT, Node: a.node(p), Time: wall})
+	}
+	for p := range fx.Joined.All() {
+		edges = append(edges, publish.Edge{Type: fencingv1.EventType_JOIN, Node: a.node(p), Time: wall})
+	}
+	a.hub.Update(a.available(fx), edges)
+	a.log.Info("membership", "left", a.roster.Names(fx.Left), "joined", a.roster.Names(fx.Joined))
+}
+
+func (a *Agent) available(fx *watchdog.Effects) []publish.Node {
+	nodes := make([]publish.Node, 0, fx.Available.Len())
+	for p := range fx.Available.All() {
+		nodes = append(nodes, a.node(p))
+	}
+	return nodes
+}
+
+func (a *Agent) node(p int) publish.Node {
+	m := &a.roster.Members[p]
+	return publish.Node{Name: m.Name, Addresses: m.Addresses, PrevDisconnect: a.prevLeft[p]}
+}
+
+// logFeeder logs the feeder's troubles, each once.
+func (a *Agent) logFeeder(s *wdt.State) {
+	text := ""
+	if s.Err != nil {
+		text = s.Err.Error()
+	}
+	if text != a.faulty {
+		a.faulty = text
+		if text != "" {
+			a.log.Error("watchdog", "state", s.Status.String(), "error", text)
+		}
+	}
+	if s.Armed && s.Info.Timeout > 0 && s.Info.Timeout < 2*a.cfg.Watchdog.FeedInterval {
+		a.log.Error("the watchdog's timeout is shorter than two feed intervals", "timeout", s.Info.Timeout,
+			"feed_interval", a.cfg.Watchdog.FeedInterval, "do", "lower watchdog.feedInterval")
+	}
+}

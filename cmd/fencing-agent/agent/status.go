@@ -1,0 +1,297 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// status is the picture the loop took last, as a copy the caller may keep. It never
+// waits for the loop: a picture that is old says that the loop stands still.
+func (a *Agent) status() *fencingv1.Status {
+	p := a.picture.Load()
+	if p == nil {
+		return nil
+	}
+	return proto.Clone(p).(*fencingv1.Status)
+}
+
+// takePicture describes everything at now. It runs on the loop.
+func (a *Agent) takePicture(now boottime.Instant) *fencingv1.Status {
+	return &fencingv1.Status{
+		Time: timestamppb.Now(),
+		Self: &fencingv1.NodeIdentity{
+			Name: a.cfg.NodeName, Group: a.cfg.NodeGroup, Cluster: a.cfg.Cluster, Version: a.opts.Version,
+			BootNonce: hex64(a.boot), Uptime: durationpb.New(now.Sub(a.started)),
+		},
+		Verdict:    a.verdictStatus(now),
+		Networks:   a.networkStatus(now),
+		Nodes:      a.nodeStatus(now),
+		Luns:       a.lunStatus(now),
+		LunLease:   a.leaseStatus(now),
+		Watchdog:   a.watchdogStatus(now),
+		TimeBudget: a.budgetStatus(),
+		Roster: &fencingv1.RosterStatus{
+			Epoch: a.roster.Epoch, Digest: hex64(a.roster.Digest), Size: uint32(a.roster.Size()),
+			Quorum: uint32(a.core.Quorum()), Source: string(a.cfg.Members.Source),
+		},
+		Api: a.apiStatus(now),
+	}
+}
+
+func hex64(v uint64) string { return fmt.Sprintf("%016x", v) }
+
+// age is the time since at, or nil if at never was.
+func age(now, at boottime.Instant) *durationpb.Duration {
+	if at <= 0 {
+		return nil
+	}
+	return durationpb.New(max(0, now.Sub(at)))
+}
+
+// wall is the wall-clock time of an instant, for people.
+func wall(now, at boottime.Instant) *timestamppb.Timestamp {
+	return timestamppb.New(time.Now().Add(-now.Sub(at)))
+}
+
+func (a *Agent) verdictStatus(now boottime.Instant) *fencingv1.Verdict {
+	d, v := a.core.Decision(), a.core.View()
+	out := &fencingv1.Verdict{
+		Permission: publish.PermissionOf(d.Action.String()), Reason: publish.ReasonOf(d.Reason.String()),
+		Text: verdictText(a.core, d), Since: wall(now, a.core.Since()), Quorum: d.Quorum,
+		OnQuorumLoss: string(a.cfg.OnQuorumLoss),
+		Tally: &fencingv1.Tally{
+			Reachable: uint32(v.Seen.Len() + 1), Counted: uint32(v.Counted.Len()),
+			Expected: uint32(a.roster.Size()), Quorum: uint32(a.core.Quorum()),
+		},
+	}
+	if d.Action == watchdog.Feed || d.Action == watchdog.Hold {
+		out.ValidFor = durationpb.New(max(0, d.Until.Sub(now)))
+	}
+	return out
+}
+
+func tallyText(c *watchdog.Core) string {
+	return fmt.Sprintf("%d/%d need %d", c.View().Counted.Len(), c.Size(), c.Quorum())
+}
+
+// verdictText says a verdict in one sentence.
+func verdictText(c *watchdog.Core, d watchdog.Decision) string {
+	n := fmt.Sprintf("%d of %d nodes counted, %d needed", c.View().Counted.Len(), c.Size(), c.Quorum())
+	why := c.Split().Why
+	switch d.Reason {
+	case watchdog.ReasonStarting:
+		return "no quorum seen since the agent started, so the watchdog is not armed yet: " + n
+	case watchdog.ReasonNetworkQuorum:
+		return "a majority is in contact: " + n
+	case watchdog.ReasonSplitPending:
+		return "equal split, being decided: " + n + "; waiting for: " + why
+	case watchdog.ReasonSplitWon:
+		return "equal split, won: the grant on the LUN names this half"
+	case watchdog.ReasonSplitLost:
+		return "equal split, lost: the grant on the LUN names the other half"
+	case watchdog.ReasonSplitUndecided:
+		return "equal split, not decided in time; waiting for: " + why
+	case watchdog.ReasonSplitLUN:
+		return "equal split, and this node cannot use the LUN: " + why
+	case watchdog.ReasonAPIReachable:
+		return "equal split, and this half reaches the Kubernetes API"
+	case watchdog.ReasonAPIUnreachable:
+		return "equal split, and this half does not reach the Kubernetes API"
+	case watchdog.ReasonSplitNoTieBreaker:
+		return "equal split, and no tie-breaker is configured"
+	case watchdog.ReasonQuorumLost:
+		return "less than half of the group is in contact: " + n
+	case watchdog.ReasonMaintenance:
+		return "disarmed for maintenance"
+	case watchdog.ReasonStopping:
+		return "the agent is being stopped"
+	default:
+		return d.Reason.String()
+	}
+}
+
+func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
+	m := a.core.Merger()
+	out := make([]*fencingv1.NetworkStatus, 0, len(a.nets))
+	for i, n := range a.nets {
+		s := &fencingv1.NetworkStatus{
+			Name: n.name, Address: n.local.Address.String(), Interface: n.local.Interface, Up: m.NetworkUp(i), HealthScore: uint32(n.swim.Stats().Health),
+		}
+		reachable := 0
+		for p := range a.roster.Members {
+			if p == a.roster.Self {
+				continue
+			}
+			alive, anchor, ok := m.LinkState(i, p, now)
+			s.Members = append(s.Members, &fencingv1.NetworkMember{
+				Name: a.roster.Name(p), Address: a.roster.Members[p].Addresses[n.name],
+				Alive: alive, EvidenceAge: age(now, anchor), Reachable: ok,
+			})
+			if ok {
+				reachable++
+			}
+		}
+		a.metrics.network.WithLabelValues(n.name).Set(float64(reachable))
+		out = append(out, s)
+	}
+	return out
+}
+
+func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
+	view, available := a.core.View(), a.core.Available()
+	out := make([]*fencingv1.NodeStatus, 0, a.roster.Size())
+	for p := range a.roster.Members {
+		s := &fencingv1.NodeStatus{
+			Name: a.roster.Name(p), Addresses: a.roster.Members[p].Addresses,
+			Reachable: view.Seen.Has(p), Counted: view.Counted.Has(p), Available: available.Has(p),
+		}
+		if !a.prevLeft[p].IsZero() {
+			s.PrevDisconnect = timestamppb.New(a.prevLeft[p])
+		}
+		st, anchor := a.core.Merger().Statement(p)
+		if p == a.roster.Self {
+			st, anchor = a.said.Load(), now
+			s.Reachable, s.SeesThisNode, s.SameRoster = true, true, true
+		} else {
+			s.HeardAge = age(now, a.core.Merger().Sighted(p))
+		}
+		s.EvidenceAge = age(now, anchor)
+		s.State = stateOf(s, st, anchor)
+		a.describe(s, st)
+		out = append(out, s)
+	}
+	return out
+}
+
+func stateOf(s *fencingv1.NodeStatus, st *netgossip.Statement, anchor boottime.Instant) fencingv1.NodeState {
+	switch {
+	case s.Reachable:
+		return fencingv1.NodeState_NODE_STATE_REACHABLE
+	case anchor <= 0:
+		return fencingv1.NodeState_NODE_STATE_UNKNOWN
+	case st != nil && st.Stopping:
+		return fencingv1.NodeState_NODE_STATE_STOPPED
+	default:
+		return fencingv1.NodeState_NODE_STATE_UNREACHABLE
+	}
+}
+
+// describe adds what a node said of itself.
+func (a *Agent) describe(s *fencingv1.NodeStatus, st *netgossip.Statement) {
+	if st == nil {
+		return
+	}
+	if s.Name != a.cfg.NodeName {
+		s.SeesThisNode = st.Seen.Has(a.roster.Self)
+		s.SameRoster = st.RosterDigest == a.roster.Digest && st.RosterEpoch == a.roster.Epoch
+	}
+	s.Token = &fencingv1.Token{BootNonce: hex64(st.Token.Nonce), Counter: st.Token.Counter}
+	s.Feeding, s.Stopping = st.Feeding, st.Stopping
+	s.WatchdogArmed, s.WatchdogTimeout = st.Guard.Armed, durationpb.New(st.Guard.Timeout)
+	s.LunHealthy, s.ApiReachable, s.Version = st.LUNHealthy, st.APIReachable, st.Version
+}
+
+func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
+	if a.lun == nil {
+		return nil
+	}
+	s := &fencingv1.LunStatus{Path: a.lun.path, Error: a.lun.trouble()}
+	if real, err := filepath.EvalSymlinks(a.lun.path); err == nil {
+		s.Device = filepath.Base(real)
+	}
+	arb := a.core.Arbiter()
+	if arb == nil {
+		if s.Error == "" {
+			s.Error = "not opened yet"
+		}
+		return []*fencingv1.LunStatus{s}
+	}
+	st := arb.Status(now)
+	s.Healthy, s.Claimed, s.Sequence = st.Healthy && s.Error == "", st.Claimed, st.Sequence
+	if s.Error == "" {
+		s.Error = st.Trouble
+	}
+	if st.Slot >= 0 {
+		slot := uint32(st.Slot)
+		s.Slot = &slot
+	}
+	if st.LastWrite >= 0 {
+		s.LastWriteAge = durationpb.New(st.LastWrite)
+	}
+	if st.LastRead >= 0 {
+		s.LastReadAge = durationpb.New(st.LastRead)
+	}
+	if st.InFlight > 0 {
+		s.InFlightAge = durationpb.New(st.InFlight)
+	}
+	s.WriteLatency, s.ReadLatency = durationpb.New(a.lun.writeLatency), durationpb.New(a.lun.readLatency)
+	s.ForeignWriter = errors.Is(arb.Failure(), diskquorum.ErrRival)
+	return []*fencingv1.LunStatus{s}
+}
+
+func (a *Agent) leaseStatus(now boottime.Instant) *fencingv1.LunLease {
+	if a.lun == nil {
+		return nil
+	}
+	l := &fencingv1.LunLease{}
+	if arb := a.core.Arbiter(); arb != nil {
+		st := arb.Status(now)
+		l.Instance, l.Holders, l.Held, l.Pending = st.Instance, st.HolderNames, st.Held, st.Pending
+		slices.Sort(l.Holders)
+		if st.Held {
+			l.GrantedFor = durationpb.New(st.HeldFor)
+		}
+	}
+	return l
+}
+
+func (a *Agent) watchdogStatus(now boottime.Instant) *fencingv1.WatchdogStatus {
+	f := a.feeder.State()
+	s := &fencingv1.WatchdogStatus{
+		Driver: string(a.cfg.Watchdog.Driver), State: publish.WatchdogStateOf(f.Status.String()), Armed: f.Armed,
+		Identity: f.Info.Identity, Timeout: durationpb.New(f.Info.Timeout), Nowayout: f.Info.NoWayOut,
+		LastFeedAge: age(now, f.LastFeed), Slack: durationpb.New(f.Slack), Feeds: f.Feeds,
+		DisarmReason: f.Reason, LastBootReset: f.Info.BootFencing,
+	}
+	if a.cfg.Watchdog.Driver == config.DriverDevice {
+		s.Device = a.cfg.Watchdog.Device
+	}
+	if f.Err != nil {
+		s.Error = f.Err.Error()
+	}
+	return s
+}
+
+// budgetStatus is the time budget with the driver's own timeout, once it is known.
+func (a *Agent) budgetStatus() *fencingv1.TimeBudget {
+	w := a.cfg.Watchdog.Timeout
+	if got := a.feeder.State().Info.Timeout; got > 0 {
+		w = got
+	}
+	b := a.cfg.Budget(w)
+	return &fencingv1.TimeBudget{
+		DMax: durationpb.New(b.MaxAge), Arbitration: durationpb.New(b.Arbitrate), Grant: durationpb.New(b.Grant),
+		FeedInterval: durationpb.New(b.Feed), WatchdogTimeout: durationpb.New(b.Watchdog), Margin: durationpb.New(b.Margin),
+		HorizonMajority: durationpb.New(b.Majority()), HorizonTie: durationpb.New(b.Tie()),
+	}
+}
+
+func (a *Agent) apiStatus(now boottime.Instant) *fencingv1.ApiStatus {
+	reachable, at := a.core.API()
+	return &fencingv1.ApiStatus{Configured: a.prefersAPI(), Reachable: reachable, Age: age(now, at)}
+}

@@ -1,0 +1,147 @@
+// Command fencing-agent runs on every node of a node group: it gossips on every
+// SystemNetwork, arbitrates equal splits on a shared LUN, feeds or starves the node's
+// watchdog and publishes who is available on a Unix socket.
+//
+// Exit codes: 0 after a planned stop, 1 when it cannot start or go on, 2 for bad usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+)
+
+// version is set by the linker: -ldflags "-X main.version=v1.2.3".
+var version = ""
+
+const usage = `fencing-agent decides with its peers which nodes of a group may run, and feeds this node's watchdog accordingly.
+
+Usage:
+  fencing-agent --config FILE [--log-format text|json] [--log-level LEVEL]
+  fencing-agent --version
+
+Flags:
+  --config FILE         configuration (YAML); check it with: fencectl config check FILE
+  --log-format FORMAT   text or json (default: text on a terminal, else json)
+  --log-level LEVEL     debug, info, warn or error (default info)
+  --version             print the version and exit
+
+Examples:
+  fencing-agent --config /etc/fencing-agent/config.yaml
+  NODE_NAME=n1 NODE_GROUP=worker fencing-agent --config config.yaml --log-format json
+
+Signals: SIGTERM and SIGINT stop as planned (peers are told, the watchdog is disarmed).
+Exit codes: 0 planned stop, 1 cannot start or go on, 2 bad usage.
+Configuration keys: docs/configuration.md
+`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+type flags struct {
+	config, format, level string
+	version               bool
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	f, err := parse(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "fencing-agent: %v; see fencing-agent --help\n", err)
+		return 2
+	case f.version:
+		fmt.Fprintln(stdout, "fencing-agent", versionText())
+		return 0
+	}
+	if err := serve(f, stderr); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			fmt.Fprintf(stderr, "fencing-agent: %s\n", line)
+		}
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, stdout io.Writer) (flags, error) {
+	var f flags
+	fs := flag.NewFlagSet("fencing-agent", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&f.config, "config", "", "")
+	fs.StringVar(&f.format, "log-format", "", "")
+	fs.StringVar(&f.level, "log-level", "info", "")
+	fs.BoolVar(&f.version, "version", false, "")
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return f, err
+	case err != nil:
+		return f, err
+	case fs.NArg() > 0:
+		return f, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	case f.version:
+		return f, nil
+	case f.config == "":
+		return f, errors.New("--config FILE is missing")
+	case f.format != "" && f.format != "text" && f.format != "json":
+		return f, fmt.Errorf("--log-format %q: text or json is allowed", f.format)
+	}
+	return f, nil
+}
+
+func serve(f flags, stderr io.Writer) error {
+	log, err := logger(f, stderr)
+	if err != nil {
+		return err
+	}
+	cfg, warnings, err := config.Load(f.config, os.Getenv)
+	for _, w := range config.Lines(f.config, warnings) {
+		log.Warn("configuration", "warning", w)
+	}
+	if err != nil {
+		return err
+	}
+	if effective, err := cfg.YAML(); err == nil {
+		log.Debug("effective configuration", "yaml", string(effective))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return agent.Run(ctx, agent.Options{Config: cfg, Logger: log, Version: versionText()})
+}
+
+func logger(f flags, stderr io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.level)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: debug, info, warn or error is allowed", f.level)
+	}
+	o := &slog.HandlerOptions{Level: level}
+	file, isFile := stderr.(*os.File)
+	if f.format == "text" || f.format == "" && isFile && term.IsTerminal(int(file.Fd())) {
+		return slog.New(slog.NewTextHandler(stderr, o)), nil
+	}
+	return slog.New(slog.NewJSONHandler(stderr, o)), nil
+}
+
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "dev"
+}
