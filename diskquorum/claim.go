@@ -116,7 +116,9 @@ func (a *Arbiter) startClaim(rec *Slot) {
 	a.seq = 0
 	if rec != nil {
 		a.ballot = rec.Ballot
-		a.seq = rec.Sequence + 1 // the next write makes it +2, past any write we did not see
+		// The next write makes it +3: past a write that was begun and not seen, and over
+		// the older copy. A power failure in it must not cost the newest record.
+		a.seq = rec.Sequence + 2
 		a.token.Counter = rec.Statement.Token.Counter + 1
 		a.double = a.double || a.table.entries[a.slot].torn
 	}

@@ -135,7 +135,7 @@ func identityOf(s *Slot) identity {
 // regular register may do. A copy that fails its checksum may hide a completed write,
 // so the whole slot is unknown (B9).
 func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot) (status slotStatus, current int, torn bool) {
-	valid, blank := 0, 0
+	valid, blank, partly := 0, 0, 0
 	for i, err := range errs {
 		switch {
 		case err == nil:
@@ -147,6 +147,7 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot) (status slotS
 			blank++
 		case errors.Is(err, ErrTorn):
 			torn = true
+			partly++
 		default:
 			return slotUnknown, 0, false
 		}
@@ -154,8 +155,10 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot) (status slotS
 	switch {
 	case valid > 0:
 		return slotKnown, current, torn
-	case blank == copiesPerSlot:
-		return slotBlank, 0, false
+	case blank == copiesPerSlot, blank == 1 && partly == 1:
+		// The copies are written in turn, so with one of them blank the torn one is the
+		// slot's very first write, and no write of the slot was ever completed.
+		return slotBlank, 0, torn
 	default:
 		return slotUnknown, 0, torn
 	}
