@@ -158,6 +158,47 @@ func TestFailedArmThatCannotBeUndoneIsFed(t *testing.T) {
 	})
 }
 
+// What the driver reveals only when it is asked to stop, the core has to learn.
+func TestNoWayOutIsLearnt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := softdog()
+		d.nowayout = true
+		b := run(t, watchdogtest.Config{}, d.device(t)) // no sysfs
+		b.grant(time.Hour)
+		b.Arm()
+		if b.expect(Armed, true).Info.NoWayOut {
+			t.Error("nowayout known beforehand: the test shows nothing")
+		}
+		b.Disarm("maintenance")
+		if s := b.expect(Armed, true); !s.Info.NoWayOut || !errors.Is(s.Err, ErrNoWayOut) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A watchdog that did not fire is given up, but an operator may replace its driver.
+func TestArmAgainAfterOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := softdog() // its clock stands still, so it never fires
+		b := run(t, watchdogtest.Config{}, d.device(t))
+		b.grant(time.Second)
+		b.Arm()
+		time.Sleep(time.Minute)
+		b.expect(Faulty, true)
+		b.Disarm("replaced")
+		if s := b.expect(Disarmed, false); s.Err != nil {
+			t.Errorf("error %v", s.Err)
+		}
+		b.grant(time.Hour)
+		b.Arm()
+		time.Sleep(time.Minute)
+		b.expect(Armed, true)
+		if err := b.Stop(t.Context()); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+	})
+}
+
 // The dry run arms nothing, says when a watchdog would have reset the node, and goes on.
 func TestDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -168,6 +209,9 @@ func TestDryRun(t *testing.T) {
 		b.Arm()
 		if s := b.expect(Armed, false); !s.DryRun || s.Info.Timeout != testTimeout {
 			t.Errorf("%+v", s)
+		}
+		if b.metrics.armed.Load() || b.metrics.timeout.Load() != 0 {
+			t.Error("the metrics call a dry run armed")
 		}
 		time.Sleep(12*time.Second - 1)
 		b.expect(Starved, false)

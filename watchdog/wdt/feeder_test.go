@@ -454,6 +454,21 @@ func TestFailingFeedsAreRetriedUntilTheGrantEnds(t *testing.T) {
 	})
 }
 
+func TestRecoveredFeedErrorIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := armed(t, watchdogtest.Config{}, time.Hour)
+		b.device.FailFeeds(unix.EIO)
+		time.Sleep(3 * time.Second)
+		b.expect(Faulty, true)
+		b.device.FailFeeds(nil)
+		time.Sleep(3 * time.Second)
+		b.Grant(0)
+		if s := b.expect(Starved, true); s.Err != nil {
+			t.Errorf("error %v of a feed before others that worked", s.Err)
+		}
+	})
+}
+
 func TestLateFeedsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := armed(t, watchdogtest.Config{}, 5*time.Second)
