@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -18,6 +19,25 @@ type environment struct {
 	stdout io.Writer
 	stderr io.Writer
 	getenv func(string) string
+	now    func() time.Time // nil: the wall clock
+}
+
+// clock is the wall-clock time, for people only.
+func (e *environment) clock() time.Time {
+	if e.now == nil {
+		return time.Now()
+	}
+	return e.now()
+}
+
+// zone is the time zone in which times are shown.
+func (e *environment) zone() *time.Location {
+	if name := e.getenv("TZ"); name != "" {
+		if zone, err := time.LoadLocation(name); err == nil {
+			return zone
+		}
+	}
+	return time.Local
 }
 
 // pluginName is the file name under which kubectl finds a plugin called fence.
@@ -79,6 +99,8 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 		newConfigCommand(env),
 		newLunCommand(env),
 		newDemoCommand(env),
+		newStatusCommand(env),
+		newWatchCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),
 	)

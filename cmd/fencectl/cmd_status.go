@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+func newStatusCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what this node's agent sees, decides and why",
+		Long: `Ask the agent of this node over its socket and show the verdict and its reason, every node on every
+network, the LUN, the watchdog and the time budget.
+
+Of more than 20 nodes, those in order are only counted. On each network a node is ok, STALE (heard of,
+but its last answer is too old) or LOST, with the time since its last answer. In brackets is what a node
+said before it ceased to answer.
+
+-o json prints fencing.v1.Status as docs/fencectl.md describes it. The exit code is 0 when the agent
+answered, whatever it says; with --check only if the node also has quorum and the permission to feed.`,
+		Example: `  fencectl status
+  fencectl status --all --socket /var/run/fencing-agent/api.sock
+  fencectl status --check > /dev/null || echo "this node is in trouble"
+  fencectl status -o json | jq -r .verdict.reason`,
+		Args: operands(),
+	}
+	agent := newAgentFlags(cmd)
+	all := cmd.Flags().Bool("all", false, "show every node, however many there are")
+	check := cmd.Flags().Bool("check", false, "exit with 1 unless this node has quorum and the permission to feed")
+	out := newPrinter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		st, err := getStatus(cmd.Context(), env, agent)
+		if err != nil {
+			return err
+		}
+		if err := printStatus(env, out, st, *all); err != nil {
+			return err
+		}
+		if *check {
+			return checkStatus(st, env.clock())
+		}
+		return nil
+	}
+	return cmd
+}
+
+func getStatus(ctx context.Context, env *environment, flags *agentFlags) (*fencingv1.Status, error) {
+	conn, err := flags.dial(env)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, _, cancel := conn.impatient(ctx)
+	defer cancel()
+	st, err := fencingv1.NewFencingStatusClient(conn).GetStatus(ctx, &emptypb.Empty{})
+	return st, conn.explain(ctx, err)
+}
+
+func printStatus(env *environment, out *printer, st *fencingv1.Status, all bool) error {
+	if out.format != formatTable {
+		data, err := marshal(st)
+		if err != nil {
+			return err
+		}
+		return out.print(env.stdout, data, nil)
+	}
+	v := statusView{now: env.clock(), zone: env.zone(), color: colorful(env), all: all}
+	if _, err := env.stdout.Write(v.render(st)); err != nil {
+		return fmt.Errorf("print status: %w", err)
+	}
+	return nil
+}
+
+// marshal is the JSON of a message on one line. Fields without presence are there even
+// if they are zero, so that a script finds false and 0; absent messages are left out.
+func marshal(m proto.Message) (json.RawMessage, error) {
+	data, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("print as JSON: %w", err)
+	}
+	return data, nil
+}
+
+// checkStatus is an error unless the node is part of a side that may live and is fed.
+func checkStatus(st *fencingv1.Status, now time.Time) error {
+	v := st.GetVerdict()
+	var why error
+	if age, old := stale(st, now); old {
+		why = fmt.Errorf("the agent stands still, its status is %s old", brief(age))
+	} else if p := v.GetPermission(); p != fencingv1.Permission_PERMISSION_FEED && p != fencingv1.Permission_PERMISSION_HOLD {
+		why = errors.New("no permission to feed: " + reasonWords(v))
+	} else if !v.GetQuorum() {
+		why = errors.New("no quorum: " + reasonWords(v))
+	} else {
+		return nil
+	}
+	return fmt.Errorf("check of %s: %w", clean(st.GetSelf().GetName()), why)
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+var updateGolden = flag.Bool("update", false, "rewrite testdata/status/*.golden")
+
+// ask runs fencectl against an agent, so long after noon.
+func ask(t *testing.T, a *testAgent, late time.Duration, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	code = run(t.Context(), &environment{
+		name: "fencectl", stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
+		getenv: func(key string) string { return map[string]string{"TZ": "UTC", envSocket: a.path}[key] },
+		now:    func() time.Time { return noon.Add(late) },
+	}, args)
+	return code, out.String(), errs.String()
+}
+
+func TestStatusTable(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	for _, s := range scenes {
+		t.Run(s.name, func(t *testing.T) {
+			a.set(scene(t, s.name))
+			code, stdout, stderr := ask(t, a, s.late, "status")
+			if code != exitOK || stderr != "" {
+				t.Fatalf("exit %d, stderr %q", code, stderr)
+			}
+			for line := range strings.Lines(stdout) {
+				line = strings.TrimSuffix(line, "\n")
+				if len(line) > pageWidth || strings.TrimRight(line, " ") != line {
+					t.Errorf("a line of %d bytes, or one with spaces at its end: %q", len(line), line)
+				}
+				if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+					t.Errorf("not plain text: %q", line)
+				}
+			}
+			compareGolden(t, filepath.Join("testdata", "status", s.name+".golden"), stdout)
+		})
+	}
+}
+
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *updateGolden {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("differs from %s (go test -update rewrites it); got:\n%s", file, got)
+	}
+}
+
+func TestStatusShowsAllOnDemand(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	a.set(scene(t, "nodes-300"))
+	_, some, _ := ask(t, a, 0, "status")
+	_, all, _ := ask(t, a, 0, "status", "--all")
+	rows := func(text string) (n int) {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "n") && strings.Contains(line, "v0.1.0") {
+				n++
+			}
+		}
+		return n
+	}
+	if got := rows(some); got != 7 { // six with trouble and this node
+		t.Errorf("%d rows are shown of 300, want 7", got)
+	}
+	if got := rows(all); got != 300 {
+		t.Errorf("%d rows are shown with --all", got)
+	}
+}
+
+// TestStatusJSON reads back what is printed, and pins what scripts rely on.
+func TestStatusJSON(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	st := scene(t, "split-lost")
+	a.set(st)
+	code, stdout, stderr := ask(t, a, 0, "status", "-o", "json")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit %d, stderr %q", code, stderr)
+	}
+	back := new(fencingv1.Status)
+	if err := protojson.Unmarshal([]byte(stdout), back); err != nil {
+		t.Fatal(err)
+	}
+	back.Revision = st.Revision // the hub's own
+	if !proto.Equal(st, back) {
+		t.Errorf("came back as %v", back)
+	}
+	// The file also holds what protojson varies from build to build, its spaces.
+	compareGolden(t, filepath.Join("testdata", "status", "split-lost.json.golden"), stdout)
+}
+
+func TestStatusCheck(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	for _, tt := range []struct {
+		scene string
+		late  time.Duration
+		want  string // of the error; empty: none
+	}{
+		{"healthy", 0, ""},
+		{"healthy", -time.Hour, ""}, // the wall clock was set back
+		{"network-lost", 0, ""},
+		{"lun-failed", 0, ""},
+		{"split-pending", 0, ""},
+		{"split-won", 0, ""},
+		{"split-lost", 0, "no permission to feed: equal split (2 of 4), the LUN's grant names the other half"},
+		{"maintenance", 0, "no permission to feed: maintenance"},
+		{"starting", 0, "no permission to feed: starting"},
+		{"exclude", 0, "no quorum: less than half"},
+		{"healthy", 12 * time.Second, "the agent stands still, its status is 12s old"},
+	} {
+		a.set(scene(t, tt.scene))
+		for _, format := range []string{formatTable, formatJSON} {
+			code, stdout, stderr := ask(t, a, tt.late, "status", "--check", "-o", format)
+			wantCode := exitOK
+			if tt.want != "" {
+				wantCode = exitFailed
+			}
+			if code != wantCode || (tt.want == "") != (stderr == "") || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "\n") > 1 {
+				t.Errorf("%s after %v: exit %d, stderr %q; want %q", tt.scene, tt.late, code, stderr, tt.want)
+			}
+			if _, without, _ := ask(t, a, tt.late, "status", "-o", format); stdout != without || stdout == "" {
+				t.Errorf("%s: --check changes the output", tt.scene)
+			}
+		}
+	}
+}
+
+func TestStatusColors(t *testing.T) {
+	st := scene(t, "split-lost")
+	painted := string(statusView{now: noon, zone: time.UTC, color: true}.render(st))
+	if !strings.Contains(painted, "\x1b[1;31mFEEDING\x1b[0m") {
+		t.Errorf("the alarm has no color: %q", painted[:200])
+	}
+	for _, escape := range append(escapes[good:], "\x1b[0m") {
+		painted = strings.ReplaceAll(painted, escape, "")
+	}
+	// Color changes neither words nor columns.
+	if want := string(statusView{now: noon, zone: time.UTC}.render(st)); painted != want {
+		t.Errorf("without its colors it reads\n%s", painted)
+	}
+}
+
+// TestStatusOfAnEmptyMessage: an agent of another version may leave out anything.
+func TestStatusOfAnEmptyMessage(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	for _, st := range []*fencingv1.Status{
+		{}, {Nodes: []*fencingv1.NodeStatus{nil, {}}, Networks: []*fencingv1.NetworkStatus{{Members: []*fencingv1.NetworkMember{{}}}}},
+		{Verdict: &fencingv1.Verdict{Permission: 99, Reason: 99}, Watchdog: &fencingv1.WatchdogStatus{State: 99}, Nodes: []*fencingv1.NodeStatus{{Name: "x", State: 99}}},
+		{Luns: []*fencingv1.LunStatus{{}}, LunLease: &fencingv1.LunLease{Instance: 1}, Api: &fencingv1.ApiStatus{Configured: true}},
+	} {
+		a.set(st)
+		if code, stdout, stderr := ask(t, a, 0, "status"); code != exitOK || !strings.Contains(stdout, "NO VERDICT") {
+			t.Errorf("exit %d, stderr %q, stdout\n%s", code, stderr, stdout)
+		}
+	}
+}
+
+func TestUnknownReasonIsExplainedByTheAgent(t *testing.T) {
+	if got := reasonWords(&fencingv1.Verdict{Reason: 99, Text: "a new rule"}); got != "a new rule" {
+		t.Errorf("got %q", got)
+	}
+	for number, name := range fencingv1.Reason_name {
+		words := reasonWords(&fencingv1.Verdict{Reason: fencingv1.Reason(number), Text: "the agent's words"})
+		if known := words != "the agent's words"; known != (number != 0) {
+			t.Errorf("%s is explained as %q", name, words)
+		}
+	}
+}
+
+func TestStatusBeforeTheFirstView(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	code, stdout, stderr := ask(t, a, 0, "status")
+	want := fmt.Sprintf("fencectl: agent at %s: the agent has no view of its group yet", a.path)
+	if code != exitFailed || stdout != "" || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0.0s", 99 * time.Millisecond: "0.0s", 3210 * time.Millisecond: "3.2s", 9990 * time.Millisecond: "9.9s",
+		59900 * time.Millisecond: "59s", 185 * time.Second: "3m05s", 7800 * time.Second: "2h10m",
+		103 * time.Hour: "4d07h", -1500 * time.Millisecond: "-1.5s",
+	} {
+		if got := brief(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		time.Minute: "1m", 90 * time.Second: "1m30s", 2 * time.Hour: "2h", 1500 * time.Millisecond: "1.5s", 40 * time.Second: "40s",
+	} {
+		if got := exact(secs(d.Seconds())); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// The pauses between attempts double from the first to the longest. They are short: the
+// socket is local, and what is missed meanwhile is shown late.
+const (
+	firstPause   = 500 * time.Millisecond
+	longestPause = 10 * time.Second
+)
+
+func newWatchCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Follow what this node's agent publishes",
+		Long: `Follow the agent of this node over its socket until Ctrl-C.
+
+By default, print the nodes that are available now, then each change as consumers of the agent get it:
+LEFT and JOIN with the addresses. With --status, print one line whenever the verdict changes; on a
+terminal, keep the whole status on the screen instead.
+
+When the agent stops, is replaced or ends the stream because its reader was too slow, watch says so on
+stderr, connects again and prints what has changed meanwhile.
+
+-o json prints one object a line: the set of nodes (fencing.v1.AllNodes) whenever it connects and each
+fencing.v1.Event; with --status, each fencing.v1.Status.`,
+		Example: `  fencectl watch
+  fencectl watch --status
+  fencectl watch -o json | jq -c 'select(.type == "LEFT") | .node.name'`,
+		Args: operands(),
+	}
+	w := &watcher{env: env, agent: newAgentFlags(cmd), pause: sleep}
+	flags := cmd.Flags()
+	flags.Bool("events", false, "follow the available nodes (the default)")
+	verdicts := flags.Bool("status", false, "follow the verdict and all it rests on")
+	all := flags.Bool("all", false, "with --status on a terminal: show every node, however many there are")
+	cmd.MarkFlagsMutuallyExclusive("events", "status")
+	out := newPrinter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *verdicts {
+			return w.run(cmd.Context(), newStatusLog(env, out.format, *all).follow)
+		}
+		return w.run(cmd.Context(), newEventLog(env, out.format).follow)
+	}
+	return cmd
+}
+
+// sleep waits for d and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// watcher keeps following an agent that comes and goes.
+type watcher struct {
+	env   *environment
+	agent *agentFlags
+	pause func(context.Context, time.Duration) bool
+}
+
+// run calls follow with a new connection each time it ends, until ctx does or there is no
+// point in trying again. An agent that cannot be reached at all is an error only at
+// first: afterwards it is being replaced. follow calls connected when it has an answer.
+func (w *watcher) run(ctx context.Context, follow func(_ context.Context, _ *agentConn, connected func()) error) error {
+	reached, tries, told := false, 0, ""
+	for {
+		conn, err := w.agent.dial(w.env)
+		if err != nil {
+			return err
+		}
+		err = follow(ctx, conn, func() {
+			if told != "" {
+				w.env.warn("connected again")
+			}
+			reached, tries, told = true, 0, ""
+		})
+		_ = conn.Close() // every call on it has ended
+		if ctx.Err() != nil {
+			return nil
+		}
+		failed := new(agentError)
+		if !errors.As(err, &failed) || !failed.passing || (failed.unreachable && !reached) {
+			return err
+		}
+		if why := err.Error(); why != told {
+			told = why
+			w.env.warn(why + "; trying again")
+		}
+		if !w.pause(ctx, backoff(tries)) {
+			return nil
+		}
+		tries++
+	}
+}
+
+// backoff is the pause after so many attempts in vain. It is random, so that the watchers
+// of one agent do not come back all at once.
+func backoff(tries int) time.Duration {
+	d := longestPause
+	if tries < 5 {
+		d = min(d, firstPause<<tries)
+	}
+	return d/2 + rand.N(d/2)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+)
+
+// envSocket replaces the default path of the agent's socket.
+const envSocket = "FENCING_AGENT_SOCKET"
+
+const (
+	// maxSocketBytes is the room in sockaddr_un without the final zero.
+	maxSocketBytes = 107
+	// pingInterval and pingTimeout find an agent that was frozen or stopped by a signal,
+	// whose socket stays open. The agent allows a ping every five seconds.
+	pingInterval = 10 * time.Second
+	pingTimeout  = 5 * time.Second
+)
+
+// agentFlags are the flags of the verbs that ask the agent.
+type agentFlags struct {
+	socket  string
+	timeout time.Duration
+}
+
+func newAgentFlags(cmd *cobra.Command) *agentFlags {
+	f := new(agentFlags)
+	flags := cmd.Flags()
+	flags.StringVar(&f.socket, "socket", "", "`path` of the agent's socket (default $"+envSocket+", else "+config.Default().API.Socket+")")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the agent's answer")
+	_ = cmd.MarkFlagFilename("socket") // fails for unknown flags only
+	return f
+}
+
+// dial prepares a connection to the agent; nothing is sent yet. The caller closes it.
+func (f *agentFlags) dial(env *environment) (*agentConn, error) {
+	path := f.socket
+	if path == "" {
+		path = env.getenv(envSocket)
+	}
+	if path == "" {
+		path = config.Default().API.Socket
+	}
+	switch {
+	case len(path) > maxSocketBytes:
+		return nil, usagef("the socket's path has %d bytes, %d are possible: %s", len(path), maxSocketBytes, path)
+	case f.timeout <= 0:
+		return nil, usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", f.timeout)
+	}
+	a := &agentConn{path: path, patience: f.timeout}
+	conn, err := grpc.NewClient("passthrough:///agent",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(a.connect),
+		grpc.WithAuthority("localhost"),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("agent socket %s: %w", path, err)
+	}
+	a.ClientConn = conn
+	return a, nil
+}
+
+// agentConn is a connection to one agent.
+type agentConn struct {
+	*grpc.ClientConn
+	path     string
+	patience time.Duration
+	refused  atomic.Pointer[error] // why the last attempt to connect failed
+}
+
+// connect is called by grpc, which would blur the error.
+func (a *agentConn) connect(ctx context.Context, _ string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", a.path)
+	if err != nil {
+		a.refused.Store(&err)
+		return nil, err
+	}
+	a.refused.Store(nil)
+	return conn, nil
+}
+
+// errNoAnswer is the cause of a call that was given up.
+var errNoAnswer = errors.New("no answer in time")
+
+// impatient returns a context that ends with errNoAnswer unless answered is called within
+// the connection's patience. Both functions may be called more than once.
+func (a *agentConn) impatient(ctx context.Context) (_ context.Context, answered func(), cancel func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(a.patience, func() { end(errNoAnswer) })
+	return ctx, func() { timer.Stop() }, func() {
+		timer.Stop()
+		end(nil)
+	}
+}
+
+// agentError is a failed call, explained.
+type agentError struct {
+	error
+	// unreachable: nobody could be asked. passing: it may work when tried again.
+	unreachable, passing bool
+}
+
+func (e *agentError) Unwrap() error { return e.error }
+
+// explain says in one line what is wrong and what to do. ctx is that of the call.
+func (a *agentConn) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if refused := a.refused.Load(); refused != nil && status.Code(err) == codes.Unavailable {
+		return &agentError{fmt.Errorf("agent socket %s: %w", a.path, explainConnect(a.path, *refused)), true, true}
+	}
+	failed := func(format string, args ...any) error {
+		return fmt.Errorf("agent at %s: "+format, append([]any{a.path}, args...)...)
+	}
+	text := clean(status.Convert(err).Message())
+	switch {
+	case errors.Is(err, io.EOF):
+		return &agentError{failed("it ended the stream"), false, true}
+	case errors.Is(context.Cause(ctx), errNoAnswer):
+		return &agentError{failed("no answer within %v: its process may be stopped or overloaded, see its log and state", a.patience), true, true}
+	case status.Code(err) == codes.Unavailable && strings.Contains(text, "server preface"):
+		return &agentError{failed("what answers there does not speak gRPC (%s): is that another program's socket?", text), true, true}
+	case status.Code(err) == codes.Unimplemented:
+		return &agentError{failed("it does not serve this (%s): is that another program's socket, or an older agent?", text), false, false}
+	case status.Code(err) == codes.Unavailable, status.Code(err) == codes.ResourceExhausted, status.Code(err) == codes.Internal:
+		return &agentError{failed("%s", text), false, true}
+	case ctx.Err() != nil:
+		return &agentError{failed("interrupted: %w", context.Cause(ctx)), false, false}
+	default:
+		return &agentError{failed("%v: %s", status.Code(err), text), false, false}
+	}
+}
+
+// explainConnect says what to do about an error of connect(2).
+func explainConnect(path string, err error) error {
+	info, statErr := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("it does not exist: is the agent running on this node? " +
+			"If its api.socket is another path, say so with --socket or $" + envSocket)
+	case errors.Is(err, fs.ErrPermission) && statErr != nil:
+		return errors.New("permission denied: run this as root, or as a user who may enter the socket's folder")
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("permission denied: run this as root, or as a member of %s (the socket's mode is %04o; see api.socketGroup and api.socketMode)",
+			groupOf(info), info.Mode().Perm())
+	case statErr == nil && info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("it is not a socket (%v): correct --socket or $%s", info.Mode(), envSocket)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("nobody listens there: the agent has stopped or died; start it and see its log")
+	default:
+		return err
+	}
+}
+
+// groupOf names the group of a file.
+func groupOf(info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "its group"
+	}
+	gid := strconv.FormatUint(uint64(st.Gid), 10)
+	if g, err := user.LookupGroupId(gid); err == nil {
+		return "group " + g.Name
+	}
+	return "group " + gid
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// staleAfter is the age of a status at which the agent's loop is taken to stand still: it
+// takes one every second.
+const staleAfter = 5 * time.Second
+
+// driverNone is WatchdogStatus.driver of a dry run.
+const driverNone = "none"
+
+// stale returns the age of the status if it is too old to be true. A clock that was set
+// back makes no status older.
+func stale(st *fencingv1.Status, now time.Time) (time.Duration, bool) {
+	if st.GetTime() == nil {
+		return 0, false
+	}
+	age := now.Sub(st.GetTime().AsTime())
+	return age, age > staleAfter
+}
+
+// verdictWords is what the agent does, as loudly as it deserves.
+func verdictWords(st *fencingv1.Status) span {
+	v := st.GetVerdict()
+	switch v.GetPermission() {
+	case fencingv1.Permission_PERMISSION_FEED:
+		if !v.GetQuorum() {
+			return span{"FEEDING WITHOUT QUORUM", warn}
+		}
+		return span{"FEEDING", good}
+	case fencingv1.Permission_PERMISSION_HOLD:
+		return span{"FEEDING ON, UNDECIDED", warn}
+	case fencingv1.Permission_PERMISSION_STARVE:
+		if v.GetReason() == fencingv1.Reason_REASON_STARTING {
+			return span{"NOT FEEDING", warn}
+		}
+		return span{"NOT FEEDING", bad}
+	case fencingv1.Permission_PERMISSION_DISARM:
+		if st.GetWatchdog().GetArmed() {
+			return span{"TO BE DISARMED", warn}
+		}
+		return span{"DISARMED", warn}
+	default:
+		return span{"NO VERDICT", warn}
+	}
+}
+
+// reasonWords says why. A reason that this program does not know yet is explained by the
+// agent that does.
+func reasonWords(v *fencingv1.Verdict) string {
+	t := v.GetTally()
+	tally := fmt.Sprintf("(%d of %d, %d needed)", t.GetCounted(), t.GetExpected(), t.GetQuorum())
+	split := fmt.Sprintf("equal split (%d of %d)", t.GetCounted(), t.GetExpected())
+	switch v.GetReason() {
+	case fencingv1.Reason_REASON_STARTING:
+		return "starting, quorum was not seen yet " + tally
+	case fencingv1.Reason_REASON_NETWORK_QUORUM:
+		return "majority of the group is reachable " + tally
+	case fencingv1.Reason_REASON_SPLIT_PENDING:
+		return split + ", being decided"
+	case fencingv1.Reason_REASON_SPLIT_WON:
+		return split + ", the LUN's grant names this half"
+	case fencingv1.Reason_REASON_SPLIT_LOST:
+		return split + ", the LUN's grant names the other half"
+	case fencingv1.Reason_REASON_SPLIT_UNDECIDED:
+		return split + ", not decided in time"
+	case fencingv1.Reason_REASON_SPLIT_LUN_UNAVAILABLE:
+		return split + ", and this node cannot use the LUN"
+	case fencingv1.Reason_REASON_API_REACHABLE:
+		return split + ", this node reaches the Kubernetes API"
+	case fencingv1.Reason_REASON_API_UNREACHABLE:
+		return split + ", this node does not reach the Kubernetes API"
+	case fencingv1.Reason_REASON_SPLIT_NO_TIEBREAKER:
+		return split + ", and no tie-breaker is configured"
+	case fencingv1.Reason_REASON_QUORUM_LOST:
+		return "less than half of the group is reachable " + tally
+	case fencingv1.Reason_REASON_MAINTENANCE:
+		return "maintenance, asked for by an annotation or the disable file"
+	case fencingv1.Reason_REASON_STOPPING:
+		return "planned stop of the agent"
+	}
+	if v.GetText() != "" {
+		return v.GetText()
+	}
+	return fmt.Sprintf("unknown reason %d", v.GetReason())
+}
+
+// lasting says how long the permission is good for.
+func lasting(v *fencingv1.Verdict) string {
+	switch {
+	case v.GetValidFor() == nil:
+		return ""
+	case v.GetPermission() == fencingv1.Permission_PERMISSION_HOLD:
+		return ", stops in " + ago(v.GetValidFor())
+	default:
+		return ", valid for " + ago(v.GetValidFor())
+	}
+}
+
+// consequence says what the verdict means for this node, if that is worth a line.
+func consequence(st *fencingv1.Status) span {
+	v, w := st.GetVerdict(), st.GetWatchdog()
+	dry := w.GetDriver() == driverNone
+	switch v.GetPermission() {
+	case fencingv1.Permission_PERMISSION_STARVE:
+		return starving(w)
+	case fencingv1.Permission_PERMISSION_DISARM:
+		switch {
+		case w.GetArmed() && w.GetNowayout():
+			return span{"the watchdog cannot be disarmed (nowayout): it stays armed", warn}
+		case w.GetArmed():
+			return span{"the watchdog is still armed", warn}
+		}
+		return span{"the watchdog is off: nothing resets this node meanwhile", plain}
+	case fencingv1.Permission_PERMISSION_FEED, fencingv1.Permission_PERMISSION_HOLD:
+		switch {
+		case w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY:
+			return span{"but the watchdog is faulty: " + orUnknown(w.GetError()), bad}
+		case dry:
+			return span{"driver none: a dry run, nothing would reset this node", plain}
+		case !w.GetArmed():
+			return span{"but the watchdog is not armed: nothing would reset this node", warn}
+		case !v.GetQuorum() && v.GetOnQuorumLoss() == "exclude":
+			return span{"policy exclude: it is not reset, consumers are told that it has left", warn}
+		case !v.GetQuorum():
+			return span{"policy " + orUnknown(v.GetOnQuorumLoss()) + ": it is not reset and goes on", warn}
+		}
+	}
+	return span{}
+}
+
+// counting reports whether the watchdog counts down, or would in earnest.
+func counting(w *fencingv1.WatchdogStatus) bool {
+	return w.GetArmed() || (w.GetDriver() == driverNone && (w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_ARMED ||
+		w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_STARVED))
+}
+
+// starving says what happens to a node that is not fed, and when.
+func starving(w *fencingv1.WatchdogStatus) span {
+	would, level := "the watchdog resets this node", bad
+	over := "the watchdog should have reset this node"
+	if w.GetDriver() == driverNone {
+		would, level = "driver none: a watchdog would reset this node", warn
+		over = "driver none: a watchdog would have reset this node"
+	}
+	timeout := w.GetTimeout().AsDuration()
+	left := timeout - w.GetLastFeedAge().AsDuration()
+	switch {
+	case !counting(w):
+		return span{"the watchdog is not armed: nothing resets this node", warn}
+	case timeout <= 0 || w.GetLastFeedAge() == nil:
+		return span{would + " when its timeout has passed", level}
+	case left <= 0:
+		return span{over + " " + brief(-left) + " ago", level}
+	default:
+		return span{would + " in about " + brief(left) + ", unless it may feed again before", level}
+	}
+}
+
+// ago is a duration of the API in words, "never" if it is absent.
+func ago(d *durationpb.Duration) string {
+	if d == nil {
+		return "never"
+	}
+	return brief(d.AsDuration())
+}
+
+// brief cuts a duration to what a person needs of it: 0.3s, 12s, 3m05s, 2h10m, 4d07h.
+func brief(d time.Duration) string {
+	sign := ""
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	day := 24 * time.Hour
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%s%.1fs", sign, d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%s%ds", sign, d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%s%dm%02ds", sign, d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%s%dh%02dm", sign, d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%s%dd%02dh", sign, d/day, d%day/time.Hour)
+	}
+}
+
+// exact is a configured duration, without the zeros of 1m0s.
+func exact(d *durationpb.Duration) string {
+	text := d.AsDuration().String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// latency is the duration of an I/O.
+func latency(d *durationpb.Duration) string {
+	return fmt.Sprintf("%.1fms", float64(d.AsDuration().Microseconds())/1000)
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}

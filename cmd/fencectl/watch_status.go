@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// The terminal's sequences for a screen that is written over itself without flicker.
+const (
+	screenHome  = "\x1b[?7l\x1b[H" // no wrapping: a line too long must not push the others down
+	screenLine  = "\x1b[K\r\n"
+	screenEnd   = "\x1b[J\x1b[?7h"
+	screenClear = "\x1b[2J"
+)
+
+// statusLog prints what WatchStatus sends. It outlives connections.
+type statusLog struct {
+	env    *environment
+	json   bool
+	all    bool
+	height func() int // lines of the terminal; nil: the output is none
+
+	began bool
+	last  verdictKey
+}
+
+// verdictKey is what makes a verdict another one.
+type verdictKey struct {
+	permission fencingv1.Permission
+	reason     fencingv1.Reason
+	quorum     bool
+	stale      bool
+}
+
+func newStatusLog(env *environment, format string, all bool) *statusLog {
+	return &statusLog{env: env, json: format == formatJSON, all: all, height: terminalHeight(env)}
+}
+
+// terminalHeight returns nil if the output is no terminal on which one can move about.
+func terminalHeight(env *environment) func() int {
+	f, ok := env.stdout.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || env.getenv("TERM") == "dumb" {
+		return nil
+	}
+	return func() int {
+		_, height, err := term.GetSize(int(f.Fd()))
+		if err != nil || height < 3 {
+			return 24
+		}
+		return height
+	}
+}
+
+// follow prints until the stream ends, and returns why it did.
+func (l *statusLog) follow(ctx context.Context, conn *agentConn, connected func()) error {
+	ctx, answered, cancel := conn.impatient(ctx)
+	defer cancel()
+	stream, err := fencingv1.NewFencingStatusClient(conn).WatchStatus(ctx, &emptypb.Empty{})
+	for first := true; err == nil; first = false {
+		var st *fencingv1.Status
+		if st, err = stream.Recv(); err != nil {
+			break
+		}
+		if first {
+			answered()
+			connected()
+		}
+		if err := l.print(st); err != nil {
+			return err
+		}
+	}
+	return conn.explain(ctx, err)
+}
+
+func (l *statusLog) print(st *fencingv1.Status) error {
+	switch {
+	case l.json:
+		return writeLine(l.env, st)
+	case l.height != nil:
+		return writeText(l.env, l.frame(st))
+	default:
+		return l.line(st)
+	}
+}
+
+// line prints the verdict if it is another one than before.
+func (l *statusLog) line(st *fencingv1.Status) error {
+	v, now := st.GetVerdict(), l.env.clock()
+	age, old := stale(st, now)
+	key := verdictKey{v.GetPermission(), v.GetReason(), v.GetQuorum(), old}
+	if l.began && key == l.last {
+		return nil
+	}
+	l.began, l.last = true, key
+	p := &page{color: colorful(l.env)}
+	at := v.GetSince().AsTime()
+	if old || v.GetSince() == nil {
+		at = now
+	}
+	p.paint(span{fmt.Sprintf("%s  %s: ", at.In(l.env.zone()).Format(timeLayout), st.GetSelf().GetName()), plain})
+	if old {
+		p.paint(span{"THE AGENT STANDS STILL", bad})
+		p.paint(span{fmt.Sprintf(" for %s; its last verdict: ", brief(age)), plain})
+	}
+	p.paint(verdictWords(st))
+	p.paint(span{" - " + reasonWords(v), plain})
+	if c := consequence(st); c.text != "" {
+		p.paint(span{"; " + c.text, plain})
+	}
+	p.buf.WriteByte('\n')
+	return writeText(l.env, p.buf.Bytes())
+}
+
+// frame is the whole status as a screen, cut to the terminal's height.
+func (l *statusLog) frame(st *fencingv1.Status) []byte {
+	v := statusView{now: l.env.clock(), zone: l.env.zone(), color: colorful(l.env), all: l.all}
+	lines := bytes.Split(bytes.TrimSuffix(v.render(st), []byte("\n")), []byte("\n"))
+	// The cursor rests on a line of its own, and one is for the notice below.
+	if room := l.height() - 2; len(lines) > room {
+		lines = append(lines[:room-1:room-1], fmt.Appendf(nil, "... %d more lines: enlarge the window or see fencectl status", len(lines)-room+1))
+	}
+	var b bytes.Buffer
+	if !l.began {
+		b.WriteString(screenClear)
+		l.began = true
+	}
+	b.WriteString(screenHome)
+	for _, line := range lines {
+		b.Write(line)
+		b.WriteString(screenLine)
+	}
+	fmt.Fprintf(&b, "-- %s, Ctrl-C ends%s", st.GetTime().AsTime().In(l.env.zone()).Format(timeLayout), screenLine)
+	b.WriteString(screenEnd)
+	return b.Bytes()
+}
