@@ -70,16 +70,16 @@ type Agent struct {
 	alive   atomic.Int64 // last step, on the clock; for /healthz
 	ready   atomic.Bool
 
-	core        *watchdog.Core
-	granted     boottime.Instant
-	disarmed    bool
-	feederState wdt.State
-	lunFailed   bool
-	opened      bool // the hub serves
-	pictured    boottime.Instant
-	stopBy      boottime.Instant
-	prevLeft    []time.Time // by roster index
-	faulty      string      // last error of the feeder that was logged
+	core      *watchdog.Core
+	granted   boottime.Instant
+	disarmed  bool
+	armAgain  boottime.Instant // the watchdog is asked for again then, at the earliest
+	lunFailed bool
+	opened    bool // the hub serves
+	pictured  boottime.Instant
+	stopBy    boottime.Instant
+	prevLeft  []time.Time // by roster index
+	lingers   bool        // a planned stop waits for the watchdog to fire
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the

@@ -9,6 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
 // maxIdle bounds the time between two steps, so that silence is an event, too.
@@ -40,11 +41,27 @@ func (a *Agent) loop(ctx context.Context) error {
 		now := a.clock()
 		a.alive.Store(int64(now))
 		wake := a.step(now)
-		if stopping == nil && (a.told(now) || now >= a.stopBy) {
+		if stopping == nil && (a.told(now) || now >= a.stopBy) && a.mayLeave() {
 			return nil
 		}
 		timer.Reset(min(maxIdle, max(0, wake.Sub(now))))
 	}
+}
+
+// mayLeave reports whether the process may end as planned. While the watchdog counts down
+// unfed it may not: the kernel restarts the countdown when the descriptor is closed, so
+// leaving would give a node that its peers count as dead one more timeout to live.
+func (a *Agent) mayLeave() bool {
+	s := a.feeder.State()
+	if !s.Armed || s.Status != wdt.Starved {
+		return true
+	}
+	if !a.lingers {
+		a.lingers = true
+		a.log.Error("not leaving: permission to feed has ended and the watchdog is about to reset this node; leaving would only delay it",
+			"timeout", s.Info.Timeout, "last_feed_age", a.clock().Sub(s.LastFeed))
+	}
+	return false
 }
 
 // handle feeds the core with everything that was reported.
@@ -80,9 +97,7 @@ func (a *Agent) handle(b *batch) error {
 		a.core.APIChecked(b.api.reachable, b.api.at)
 	}
 	if b.feeder != nil {
-		a.feederState = *b.feeder
 		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
-		a.logFeeder(b.feeder)
 	}
 	for _, o := range b.lun {
 		a.lunOpened(o)
@@ -123,7 +138,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.core.SetWallTime(began.UnixMilli())
 	fx := a.core.Step(now)
 	a.metrics.decision.Observe(time.Since(began).Seconds())
-	a.permit(fx)
+	a.permit(now, fx)
 	a.disk(now, fx)
 	if fx.Statement != a.said.Load() {
 		a.said.Store(fx.Statement)
@@ -138,8 +153,11 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	return fx.Wake
 }
 
+// armRetry is the time between two attempts to arm a watchdog that could not be armed.
+const armRetry = 5 * time.Second
+
 // permit tells the feeder how long it may feed, and arms or disarms.
-func (a *Agent) permit(fx *watchdog.Effects) {
+func (a *Agent) permit(now boottime.Instant, fx *watchdog.Effects) {
 	d := fx.Decision
 	until := boottime.Instant(0)
 	if d.Action == watchdog.Feed || d.Action == watchdog.Hold {
@@ -153,9 +171,12 @@ func (a *Agent) permit(fx *watchdog.Effects) {
 	case fx.Disarm && !a.disarmed:
 		a.disarmed = true
 		a.feeder.Disarm(d.Reason.String())
-	case fx.Arm && until > 0:
-		a.disarmed = false
-		a.feeder.Arm()
+	case fx.Arm && until > 0 && now >= a.armAgain:
+		a.disarmed, a.armAgain = false, now.Add(armRetry)
+		a.feeder.Arm() // does nothing while armed
+	}
+	if fx.Disarm {
+		a.armAgain = 0
 	}
 }
 

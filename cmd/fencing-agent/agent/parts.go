@@ -325,21 +325,3 @@ func (a *Agent) node(p int) publish.Node {
 	m := &a.roster.Members[p]
 	return publish.Node{Name: m.Name, Addresses: m.Addresses, PrevDisconnect: a.prevLeft[p]}
 }
-
-// logFeeder logs the feeder's troubles, each once.
-func (a *Agent) logFeeder(s *wdt.State) {
-	text := ""
-	if s.Err != nil {
-		text = s.Err.Error()
-	}
-	if text != a.faulty {
-		a.faulty = text
-		if text != "" {
-			a.log.Error("watchdog", "state", s.Status.String(), "error", text)
-		}
-	}
-	if s.Armed && s.Info.Timeout > 0 && s.Info.Timeout < 2*a.cfg.Watchdog.FeedInterval {
-		a.log.Error("the watchdog's timeout is shorter than two feed intervals", "timeout", s.Info.Timeout,
-			"feed_interval", a.cfg.Watchdog.FeedInterval, "do", "lower watchdog.feedInterval")
-	}
-}
