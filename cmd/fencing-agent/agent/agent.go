@@ -121,6 +121,7 @@ func prepare(o Options) (*Agent, error) {
 	}
 	a.prevLeft = make([]time.Time, a.roster.Size())
 	a.started = a.clock()
+	a.alive.Store(int64(a.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster.Size())
 	a.metrics = newMetrics(a.reg, c, o.Version)
 	a.core = watchdog.NewCore(coreConfig(c, a.roster, a.boot, o.Version))

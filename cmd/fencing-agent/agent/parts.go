@@ -244,7 +244,11 @@ func (a *Agent) watchNetworks(background spawn) {
 
 // startSignals starts what may ask to disarm, and the probe of the Kubernetes API.
 func (a *Agent) startSignals(background spawn) error {
-	background(a.watchDisableFile)
+	// Asked once before the loop runs: a node under maintenance is never armed, not even
+	// for a moment.
+	present := a.disableFile(false)
+	a.core.SetDisarm("file", present)
+	background(func(ctx context.Context) { a.watchDisableFile(ctx, present) })
 	if !a.prefersAPI() {
 		return nil
 	}
@@ -261,28 +265,37 @@ func (a *Agent) startSignals(background spawn) error {
 	return nil
 }
 
-// watchDisableFile polls the disable file (R122). If it cannot be told whether the file
-// is there, the last answer stands.
-func (a *Agent) watchDisableFile(ctx context.Context) {
+// watchDisableFile polls the disable file (R122), which began as present. If it cannot be
+// told whether the file is there, the last answer stands.
+func (a *Agent) watchDisableFile(ctx context.Context, present bool) {
 	t := time.NewTicker(disableInterval)
 	defer t.Stop()
-	last, path := false, a.cfg.Watchdog.DisableFile
 	for {
-		_, err := os.Stat(path)
-		switch on := err == nil; {
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			a.log.Warn("disable file", "path", path, "error", err)
-		case on != last:
-			last = on
-			a.log.Info("disable file", "path", path, "present", on)
-			a.box.put(func(b *batch) { b.disarm["file"] = on })
-		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
+		if on := a.disableFile(present); on != present {
+			present = on
+			a.box.put(func(b *batch) { b.disarm["file"] = on })
+		}
 	}
+}
+
+// disableFile reports whether the disable file is there.
+func (a *Agent) disableFile(last bool) bool {
+	path := a.cfg.Watchdog.DisableFile
+	_, err := os.Stat(path)
+	on := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		a.log.Warn("disable file", "path", path, "error", err)
+		return last
+	case on != last:
+		a.log.Info("disable file", "path", path, "present", on)
+	}
+	return on
 }
 
 // publish hands the edges to the subscribers.
