@@ -51,8 +51,9 @@ Configuration keys: docs/configuration.md
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 type flags struct {
-	config, format, level string
-	version               bool
+	config, format string
+	level          slog.Level
+	version        bool
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -82,7 +83,7 @@ func parse(args []string, stdout io.Writer) (flags, error) {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&f.config, "config", "", "")
 	fs.StringVar(&f.format, "log-format", "", "")
-	fs.StringVar(&f.level, "log-level", "info", "")
+	level := fs.String("log-level", "info", "")
 	fs.BoolVar(&f.version, "version", false, "")
 	err := fs.Parse(args)
 	switch {
@@ -99,15 +100,14 @@ func parse(args []string, stdout io.Writer) (flags, error) {
 		return f, errors.New("--config FILE is missing")
 	case f.format != "" && f.format != "text" && f.format != "json":
 		return f, fmt.Errorf("--log-format %q: text or json is allowed", f.format)
+	case f.level.UnmarshalText([]byte(*level)) != nil:
+		return f, fmt.Errorf("--log-level %q: debug, info, warn or error is allowed", *level)
 	}
 	return f, nil
 }
 
 func serve(f flags, stderr io.Writer) error {
-	log, err := logger(f, stderr)
-	if err != nil {
-		return err
-	}
+	log := logger(f, stderr)
 	cfg, warnings, err := config.Load(f.config, os.Getenv)
 	for _, w := range config.Lines(f.config, warnings) {
 		log.Warn("configuration", "warning", w)
@@ -123,17 +123,13 @@ func serve(f flags, stderr io.Writer) error {
 	return agent.Run(ctx, agent.Options{Config: cfg, Logger: log, Version: versionText()})
 }
 
-func logger(f flags, stderr io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.level)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: debug, info, warn or error is allowed", f.level)
-	}
-	o := &slog.HandlerOptions{Level: level}
+func logger(f flags, stderr io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: f.level}
 	file, isFile := stderr.(*os.File)
 	if f.format == "text" || f.format == "" && isFile && term.IsTerminal(int(file.Fd())) {
-		return slog.New(slog.NewTextHandler(stderr, o)), nil
+		return slog.New(slog.NewTextHandler(stderr, o))
 	}
-	return slog.New(slog.NewJSONHandler(stderr, o)), nil
+	return slog.New(slog.NewJSONHandler(stderr, o))
 }
 
 func versionText() string {
