@@ -84,6 +84,36 @@ func cable() (a, b netlink.Link, err error) {
 	return a, b, errors.Join(netlink.AddrAdd(a, addr), netlink.LinkSetUp(a), netlink.LinkSetUp(b))
 }
 
+// The library's receivers block on their channels; ending a subscription must free them
+// even when nobody has read for a while. TestMain sees what is left.
+func TestSubscriptionEndsUnread(t *testing.T) {
+	inNamespace(t, func() error {
+		a, _, err := cable()
+		if err != nil {
+			return err
+		}
+		stop := make(chan struct{})
+		events, err := subscribeKernel(stop, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return err
+		}
+		for i := range 100 {
+			addr, err := netlink.ParseAddr(fmt.Sprintf("10.8.0.%d/24", i+1))
+			if err != nil {
+				return err
+			}
+			if err := netlink.AddrAdd(a, addr); err != nil {
+				return err
+			}
+		}
+		<-events
+		close(stop)
+		for range events {
+		}
+		return nil
+	})
+}
+
 func TestWatchRealInterfaces(t *testing.T) {
 	inNamespace(t, func() error {
 		a, b, err := cable()

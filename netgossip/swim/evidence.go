@@ -41,25 +41,22 @@ type evidence struct {
 	targets  []target
 	list     *memberlist.Memberlist
 	schedule *schedule
-	nudgedAt boottime.Instant // the latest nudge that was acted on
-	nudgeDue boottime.Instant // Never: none pending
-	buf      []byte           // scratch of transmit
+	buf      []byte // scratch of transmit
 }
 
 // newEvidence makes room in the inbox for the replies to one round of probes and for
 // everybody's probes at once.
 func newEvidence(in *Instance, targets []target) *evidence {
 	return &evidence{
-		cfg:      &in.cfg,
-		self:     in.cfg.Roster.Name(in.cfg.Roster.Self),
-		gate:     in.gate,
-		count:    in.count,
-		journal:  in.journal,
-		rejoin:   in.rejoin,
-		inbox:    make(chan arrival, max(64, 4*len(targets))),
-		nudge:    make(chan struct{}, 1),
-		targets:  targets,
-		nudgeDue: boottime.Never,
+		cfg:     &in.cfg,
+		self:    in.cfg.Roster.Name(in.cfg.Roster.Self),
+		gate:    in.gate,
+		count:   in.count,
+		journal: in.journal,
+		rejoin:  in.rejoin,
+		inbox:   make(chan arrival, max(64, 4*len(targets))),
+		nudge:   make(chan struct{}, 1),
+		targets: targets,
 	}
 }
 
@@ -97,7 +94,7 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 			case a := <-e.inbox:
 				e.handle(a)
 			case <-e.nudge:
-				e.nudgeDue = max(e.cfg.Clock(), e.nudgedAt.Add(urgeInterval))
+				e.schedule.urgeAll(e.cfg.Clock())
 			case <-timer.C:
 			}
 		}
@@ -118,22 +115,15 @@ func (e *evidence) drain() {
 
 // step sends at most one probe that is due and returns how long nothing else will be.
 func (e *evidence) step(now boottime.Instant) time.Duration {
-	if e.nudgeDue <= now {
-		e.nudgedAt, e.nudgeDue = now, boottime.Never
-		e.schedule.urgeAll(now)
-	}
-	due := e.nudgeDue
-	if p := e.schedule.next(); p != nil {
-		if p.due <= now {
-			e.probe(p)
-			return 0
-		}
-		due = min(due, p.due)
-	}
-	if due == boottime.Never {
+	p := e.schedule.next()
+	if p == nil {
 		return time.Hour
 	}
-	return due.Sub(now)
+	if p.due <= now {
+		e.probe(p)
+		return 0
+	}
+	return p.due.Sub(now)
 }
 
 // probe asks a peer. The instant is taken before the send: evidence may look older than
@@ -199,7 +189,7 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 	}
 	now := e.cfg.Clock()
 	news := m.Statement != nil && *m.Statement != p.known
-	if news || !p.answered || e.schedule.silent(p, now) {
+	if news || e.schedule.silent(p, now) {
 		e.schedule.urge(p, now)
 	}
 }

@@ -16,6 +16,9 @@ const (
 	// rejoinFanout bounds the attempts of one round. One success is enough to merge two
 	// partitions, and each failure may take a TCPTimeout.
 	rejoinFanout = 3
+	// reachedInterval is the least time between two attempts to join a peer because it
+	// has answered a probe.
+	reachedInterval = time.Second
 )
 
 // rejoiner joins roster members that memberlist does not list: at the start, and after
@@ -121,9 +124,10 @@ func (r *rejoiner) round(ctx context.Context) {
 	}
 }
 
-// joinReached joins a peer that is certainly there, unless that was tried just now.
+// joinReached joins a peer that is certainly there. It may still not be joinable: its
+// streams may be blocked, or its name taken.
 func (r *rejoiner) joinReached(ctx context.Context, peer int) {
-	if time.Since(r.last[peer]) < r.cfg.Params.RejoinInterval {
+	if time.Since(r.last[peer]) < reachedInterval {
 		return
 	}
 	r.refresh()

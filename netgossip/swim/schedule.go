@@ -17,7 +17,7 @@ const (
 	// no evidence at all.
 	maxOutstanding = 32
 	// urgeInterval is the least time between two probes of a peer that are sent for
-	// another reason than the passing of time.
+	// another reason than the passing of time. Nudges in between become one.
 	urgeInterval = 50 * time.Millisecond
 )
 
@@ -31,14 +31,12 @@ type target struct {
 type peer struct {
 	target
 
-	due      boottime.Instant // of the next probe
-	position int              // in the heap
-	sentAt   boottime.Instant // latest probe
-	sent     []outstanding    // unanswered, oldest first
-	proven   boottime.Instant // sentAt of the latest answered probe, or the start
-	answered bool             // at least once
-	// known is the statement of the latest answer.
-	known netgossip.Statement
+	due      boottime.Instant    // of the next probe
+	position int                 // in the heap
+	sentAt   boottime.Instant    // latest probe
+	sent     []outstanding       // unanswered, oldest first
+	proven   boottime.Instant    // sentAt of the latest answered probe, or the start
+	known    netgossip.Statement // of the latest answer
 }
 
 type outstanding struct {
@@ -123,7 +121,6 @@ func (s *schedule) replied(p *peer, id uint64, now boottime.Instant) (boottime.I
 			return 0, false
 		}
 		p.proven = max(p.proven, o.at)
-		p.answered = true
 		due := max(now, o.at.Add(s.jitter(s.interval)))
 		if len(p.sent) > 0 { // on a slow network the younger probes still deserve their time
 			due = max(due, p.sentAt.Add(s.timeout+s.timeout/4))

@@ -1,8 +1,11 @@
 package swim_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -102,6 +105,26 @@ func TestAddressInUse(t *testing.T) {
 	elsewhere := configure(t, 1, 0, func(int) netip.Addr { return netip.MustParseAddr("198.51.100.1") }, nil, nil)
 	if _, err := swim.New(elsewhere.cfg); err == nil || !strings.Contains(err.Error(), "the node does not have this address") {
 		t.Errorf("error %v for a foreign address", err)
+	}
+}
+
+func TestStopBreaksStreams(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	a := configure(t, 1, 0, loopback, nil, func(c *swim.Config) { c.Params.TCPTimeout = time.Hour })
+	a.start(t)
+	c, err := net.Dial("tcp", netip.AddrPortFrom(a.addr, testPort).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte{244}); err != nil { // the beginning of a label, and no more
+		t.Fatal(err)
+	}
+	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	awaitStep(t, 10*time.Second, time.Millisecond, "the stream is accepted", func() bool { return a.Stats().BytesIn > 0 })
+	a.stop(t, false)
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the stream outlived the instance: %v", err)
 	}
 }
 

@@ -216,6 +216,29 @@ func TestSilentPeerIsProbedSlowly(t *testing.T) {
 	})
 }
 
+// A peer that was silent is asked as soon as it is heard again, not when its turn comes.
+func TestReturnOfASilentPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 2, func(cfg *swim.Config) {
+			cfg.Params.EvidenceInterval, cfg.Params.EvidenceMaxAge = 100*time.Second, 200*time.Second
+		})
+		c.awaitComplete(200 * time.Second)
+		c.net.CutBoth(memory(0), memory(1))
+		<-time.After(500 * time.Second)
+		for _, nd := range c.nodes {
+			nd.sink.view(func() { nd.sink.heard = map[int]int{} })
+		}
+		c.net.Heal()
+		healed := clock()
+		c.await(110*time.Second, "one hears the other", func() bool {
+			return c.nodes[0].sink.countHeard(1)+c.nodes[1].sink.countHeard(0) > 0
+		})
+		c.await(60*time.Millisecond, "both have evidence", func() bool {
+			return c.nodes[0].sink.anchor(1) > healed && c.nodes[1].sink.anchor(0) > healed
+		})
+	})
+}
+
 func TestNoStatementNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, nil)
@@ -229,6 +252,9 @@ func TestNoStatementNoAnswer(t *testing.T) {
 		}
 		if n2.sink.anchor(0) == 0 || n1.sink.countHeard(1) == 0 {
 			t.Error("a node without a statement cannot probe")
+		}
+		if got := n1.refused(t, "malformed"); got != 0 {
+			t.Errorf("%v answers without a statement were sent", got)
 		}
 		n2.say(1)
 		c.awaitComplete(2 * time.Second)
@@ -290,7 +316,11 @@ func TestLongPartitionHeals(t *testing.T) {
 	for name, mute := range map[string]bool{"answers lead the way": false, "rounds alone": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := startCluster(t, 5, nil)
+				c := startCluster(t, 5, func(cfg *swim.Config) {
+					if !mute {
+						cfg.Params.RejoinInterval = 10 * time.Minute // rounds would come too late
+					}
+				})
 				c.awaitComplete(5 * time.Second)
 				left := []netip.Addr{memory(0), memory(1)}
 				right := []netip.Addr{memory(2), memory(3), memory(4)}
@@ -299,7 +329,7 @@ func TestLongPartitionHeals(t *testing.T) {
 				if a, b := c.nodes[0].Stats().Members, c.nodes[2].Stats().Members; a != 2 || b != 3 {
 					t.Fatalf("the parts have %d and %d members", a, b)
 				}
-				within := 4 * time.Second
+				within := 3 * time.Second
 				if mute { // nobody answers probes, so nobody knows that the partition is over
 					for _, nd := range c.nodes {
 						nd.statement.Store(nil)
