@@ -114,6 +114,37 @@ func TestSubscriptionEndsUnread(t *testing.T) {
 	})
 }
 
+// report is one call of the callback of a Watch.
+type report struct {
+	up bool
+	at boottime.Instant
+}
+
+// watchHere runs Watch in the calling thread's namespace until stop.
+func watchHere(t *testing.T, l Local) (reports chan report, stop func(), err error) {
+	ns, err := netns.Get()
+	if err != nil {
+		return nil, nil, err
+	}
+	reports = make(chan report, 16)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer ns.Close()
+		runtime.LockOSThread() // thrown away, too
+		if err := netns.Set(ns); err != nil {
+			t.Error(err)
+			return
+		}
+		Watch(ctx, WatchConfig{
+			Networks: []Local{l}, Clock: boottime.Now, Logger: slog.New(slog.DiscardHandler),
+			Changed: func(_ int, up bool, at boottime.Instant) { reports <- report{up, at} },
+		})
+	}()
+	return reports, func() { cancel(); <-ended }, nil
+}
+
 func TestWatchRealInterfaces(t *testing.T) {
 	inNamespace(t, func() error {
 		a, b, err := cable()
@@ -131,33 +162,11 @@ func TestWatchRealInterfaces(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		ns, err := netns.Get()
+		reports, stop, err := watchHere(t, local)
 		if err != nil {
 			return err
 		}
-		defer ns.Close()
-
-		type report struct {
-			up bool
-			at boottime.Instant
-		}
-		reports := make(chan report, 16)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			runtime.LockOSThread() // thrown away, too
-			if err := netns.Set(ns); err != nil {
-				t.Error(err)
-				return
-			}
-			Watch(ctx, WatchConfig{
-				Networks: []Local{local}, Clock: boottime.Now, Logger: slog.New(slog.DiscardHandler),
-				Changed: func(_ int, up bool, at boottime.Instant) { reports <- report{up, at} },
-			})
-		}()
-		defer func() { cancel(); <-ended }()
-
+		defer stop()
 		for _, step := range []struct {
 			name string
 			do   func() error

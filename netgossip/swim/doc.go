@@ -5,7 +5,7 @@
 // fast and cheaply, but a node that has lost its network learns that from its member table
 // only after minutes: Lifeguard slows the probing of exactly the sick node. So the instance
 // also runs an evidence protocol of its own: it probes every peer each EvidenceInterval,
-// asks again while no reply comes, and each answered probe is an [netgossip.Answer], dated
+// asks again while no reply comes, and each answered probe is a [netgossip.Answer], dated
 // by the instant before the probe was sent. Evidence gets old by itself; nothing has to be
 // detected for a node to know that it is alone.
 //
@@ -14,7 +14,7 @@
 //   - Evidence is two-way and first-hand: a reply counts only for the peer that was asked,
 //     with the random id of a probe younger than EvidenceMaxAge.
 //   - A statement counts only in a reply. A probe with a statement that is news makes the
-//     receiver ask at once, so a [Instance.Nudge] reaches everybody in one round trip and
+//     receiver ask at once, so an [Instance.Nudge] reaches everybody in one round trip and
 //     a half.
 //   - A node without a statement does not answer: it cannot say whom it sees.
 //   - Peers are the roster's members with an address on this network. Others are refused,

@@ -169,7 +169,8 @@ func leaveTimeout(ctx context.Context) time.Duration {
 }
 
 // Nudge says that the own statement has changed: every peer is probed soon, which also
-// brings the statement to it. Nudges within 50 ms are one. It does not block.
+// brings the statement to it. A peer gets at most one such probe in 50 ms, and the last
+// nudge is never lost. It does not block.
 func (in *Instance) Nudge() { in.evidence.requestNudge() }
 
 // Stats returns the counts so far.

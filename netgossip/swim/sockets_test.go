@@ -34,6 +34,23 @@ func TestListenConforms(t *testing.T) {
 	}
 }
 
+func TestListenConformsOnIPv6(t *testing.T) {
+	for i, c := range netgossiptest.TransportCases() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Cleanup(func() { goleak.VerifyNone(t) })
+			// There is one IPv6 loopback address only, so the ports differ.
+			port := uint16(20000 + os.Getpid()%1000*10)
+			a, b := netip.AddrPortFrom(netip.IPv6Loopback(), port+uint16(i)), netip.AddrPortFrom(netip.IPv6Loopback(), port+uint16(i)+1)
+			probe, err := swim.Listen(a)
+			if err != nil {
+				t.Skipf("needs IPv6 and free ports: %v", err)
+			}
+			probe.Shutdown()
+			c.Run(t, swim.Listen, a, b)
+		})
+	}
+}
+
 // brisk makes an instance fast enough for a test in real time.
 func brisk(c *swim.Config) {
 	p := &c.Params
