@@ -50,7 +50,8 @@
 //
 // Feeding is one ioctl or one-byte write, microseconds on every driver but those behind a
 // service processor (IPMI), where it may take tens of milliseconds. Arm may block as
-// long as open(2) of the driver does; it happens before there is anything to feed.
+// long as open(2) of the driver does; it happens before there is anything to feed. [Device.Probe]
+// finds at the start of an agent most of what would make Arm fail, without opening.
 //
 // # Errors
 //

@@ -9,6 +9,8 @@ import (
 type kernel interface {
 	// stat follows links, so that it also identifies what /proc/PID/fd/N refers to.
 	stat(path string) (mode uint32, rdev uint64, err error)
+	// access tells, by EACCES and the like, that opening for writing would be refused.
+	access(path string) error
 	open(path string) (fd int, err error)
 	close(fd int) error
 	write(fd int, p []byte) error
@@ -30,6 +32,10 @@ func (linux) stat(path string) (uint32, uint64, error) {
 		return 0, 0, err
 	}
 	return st.Mode, uint64(st.Rdev), nil // Rdev is narrower on some architectures.
+}
+
+func (linux) access(path string) error {
+	return unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS)
 }
 
 // open returns a bare descriptor. An os.File would be closed by its finalizer once it

@@ -33,7 +33,7 @@ type driver struct {
 	round    func(int) int
 	status   int
 
-	statErr, openErr, supportErr, getErr, statusErr, disableErr, stopErr, feedErr, writeErr error
+	statErr, accessErr, openErr, supportErr, getErr, statusErr, disableErr, stopErr, feedErr, writeErr error
 
 	held, running, magic bool
 	last                 boottime.Instant
@@ -126,6 +126,8 @@ func (d *driver) stat(path string) (uint32, uint64, error) {
 	}
 	return unix.S_IFCHR, rdev, nil
 }
+
+func (d *driver) access(string) error { return d.accessErr }
 
 const driverFD = 7
 

@@ -155,13 +155,18 @@ func (d *Device) explainOpen(err error, f facts) error {
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
 		return fmt.Errorf("open %s: %w: run as root, in a container privileged or with access to character devices of this number", d.path, err)
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("open %s: %w: %w", d.path, err, d.holder(f))
+		holder := d.findHolder(f)
+		if holder == nil {
+			holder = fmt.Errorf("%w, which is not visible from here (no hostPID, or not root): find it with `fuser -v %s` on the node and stop it", ErrBusy, d.path)
+		}
+		return fmt.Errorf("open %s: %w: %w", d.path, err, holder)
 	}
 	return fmt.Errorf("open %s: %w", d.path, err)
 }
 
-// holder finds who has the watchdog open, under any of its device numbers.
-func (d *Device) holder(f facts) error {
+// findHolder says, as an error, who has the watchdog open, under any of its device numbers.
+// It is nil if no visible process has.
+func (d *Device) findHolder(f facts) error {
 	processes, _ := os.ReadDir(d.proc)
 	for _, p := range processes {
 		pid, err := strconv.Atoi(p.Name())
@@ -182,7 +187,7 @@ func (d *Device) holder(f facts) error {
 			return busy(pid, strings.TrimSpace(string(comm)))
 		}
 	}
-	return fmt.Errorf("%w, which is not visible from here (no hostPID, or not root): find it with `fuser -v %s` on the node and stop it", ErrBusy, d.path)
+	return nil
 }
 
 func busy(pid int, program string) error {
