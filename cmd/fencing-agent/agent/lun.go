@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -23,6 +24,9 @@ const superblockSize = 2 * diskquorum.BlockSize
 // errNotOpen completes operations while there is no device.
 var errNotOpen = errors.New("the LUN is not open")
 
+// closePatience is how long the end of the agent waits for an I/O in flight.
+const closePatience = time.Second
+
 // reopenAfter is how many operations must fail in a row before the device is opened anew.
 const reopenAfter = 3
 
@@ -35,26 +39,29 @@ type lunOpened struct {
 // lunKeeper opens the LUN, and opens it again when it was away. It never closes a device
 // with an I/O in flight: that I/O may still land.
 type lunKeeper struct {
-	path      string
-	cluster   string
-	group     string
-	members   int
-	retry     time.Duration
-	clock     boottime.Clock
-	log       *slog.Logger
-	box       *mailbox
-	metrics   *rawdev.Metrics
-	open      func(path string) (LUN, error)
-	reopen    chan struct{} // capacity 1
-	onOpening func(error)   // first result, for the start of the agent
+	path    string
+	cluster string
+	group   string
+	members int
+	retry   time.Duration
+	clock   boottime.Clock
+	log     *slog.Logger
+	box     *mailbox
+	metrics *rawdev.Metrics
+	open    func(path string) (LUN, error)
+	reopen  chan struct{} // capacity 1
 
-	mu     sync.Mutex // guards what follows
-	dev    LUN
-	engine *rawdev.Engine
-	locked bool // the own slot is locked on the present device
-	fault  error
+	first    chan error    // takes the first result, for the start of the agent
+	notFirst chan struct{} // closed when the start does not wait for it any more
 
-	slot   int      // own slot, -1 before it is known; the loop's
+	mu       sync.Mutex // guards what follows
+	dev      LUN
+	engine   *rawdev.Engine
+	slot     int  // own slot, -1 before it is known
+	wantLock bool // the lock of the slot was asked for while there was no device
+	locked   bool // the own slot is locked on the present device
+	fault    error
+
 	lastID [16]byte // of the LUN this agent began with; the keeper's
 	known  bool
 
@@ -75,29 +82,27 @@ func OpenLUN(path string) (LUN, error) { return rawdev.Open(path, rawdev.Options
 
 // run keeps the LUN open until ctx ends.
 func (k *lunKeeper) run(ctx context.Context) {
-	first := true
+	err := k.openOnce()
+	select {
+	case k.first <- err:
+		if err != nil && !away(err) {
+			return // the start of the agent ends with it
+		}
+	case <-k.notFirst:
+	}
 	for {
-		err := k.openOnce()
-		if first {
-			k.onOpening(err)
-			first = false
-		}
 		k.noteFault(err)
-		wait := k.retry
-		if err == nil {
-			wait = 0
-		}
-		if !k.waitForWork(ctx, err == nil, wait) {
-			k.close()
+		if !k.waitForWork(ctx, err == nil) {
 			return
 		}
+		err = k.openOnce()
 	}
 }
 
 // waitForWork waits until the device has to be opened again; false when ctx ended.
-func (k *lunKeeper) waitForWork(ctx context.Context, open bool, retry time.Duration) bool {
+func (k *lunKeeper) waitForWork(ctx context.Context, open bool) bool {
 	if !open {
-		t := time.NewTimer(retry)
+		t := time.NewTimer(k.retry)
 		defer t.Stop()
 		select {
 		case <-ctx.Done():
@@ -108,12 +113,11 @@ func (k *lunKeeper) waitForWork(ctx context.Context, open bool, retry time.Durat
 	}
 	select {
 	case <-ctx.Done():
-		return false
 	case <-k.reopen:
 		k.log.Warn("opening the LUN again after repeated failures", "device", k.path)
-		k.close()
-		return true
 	}
+	k.close(ctx)
+	return ctx.Err() == nil
 }
 
 func (k *lunKeeper) noteFault(err error) {
@@ -137,14 +141,18 @@ func (k *lunKeeper) openOnce() error {
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
+	k.lastID, k.known = sb.ID, true
 	k.mu.Lock()
 	k.dev, k.locked, k.fault = dev, false, nil
 	k.engine = rawdev.NewEngine(dev, k.clock, k.metrics.Instrument(k.path, func(c diskquorum.Completion) {
 		k.box.put(func(b *batch) { b.completions = append(b.completions, c) })
 	}))
+	wantLock, slot := k.wantLock, k.slot
 	k.mu.Unlock()
-	k.lastID, k.known = sb.ID, true
 	k.box.put(func(b *batch) { b.lun = append(b.lun, lunOpened{sb: sb, warning: dev.Warning()}) })
+	if wantLock {
+		k.lock(slot)
+	}
 	return nil
 }
 
@@ -177,20 +185,23 @@ func (k *lunKeeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 	return &sb, nil
 }
 
-// close gives the device up, unless an I/O is stuck in it: then device, engine and lock
-// stay until it has ended.
-func (k *lunKeeper) close() {
+// close gives the device up as soon as no I/O is in flight: one that hangs may still
+// land, and the arbiter waits for its end. Only when ctx has ended it does not wait for
+// long, and leaves device, engine and lock to an I/O that hangs.
+func (k *lunKeeper) close(ctx context.Context) {
 	k.mu.Lock()
 	dev, engine := k.dev, k.engine
 	k.dev, k.engine = nil, nil
 	k.mu.Unlock()
-	if engine == nil {
-		return
+	err := engine.Close(ctx)
+	if err != nil {
+		last, cancel := context.WithTimeout(context.Background(), closePatience)
+		defer cancel()
+		err = engine.Close(last)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := engine.Close(ctx); err != nil {
+	if err != nil {
 		k.log.Warn("leaving the LUN with an I/O under way", "device", k.path, "error", err)
+		return
 	}
 	if err := dev.Close(); err != nil {
 		k.log.Warn("closing the LUN", "device", k.path, "error", err)
@@ -222,27 +233,29 @@ func (k *lunKeeper) trySubmit(op diskquorum.Op) error {
 	return k.engine.Submit(op)
 }
 
-// lock locks a slot against other agents of this host and reports the outcome. The call
-// does not wait.
+// lock locks a slot against other agents of this host and reports the outcome, as soon as
+// there is a device. The call does not wait.
 func (k *lunKeeper) lock(slot int) {
-	k.slot = slot
 	k.mu.Lock()
-	err := errNotOpen
-	if k.dev != nil {
-		if err = k.dev.LockSlot(slot); err == nil {
-			k.locked = true
-		}
+	defer k.mu.Unlock()
+	k.slot, k.wantLock = slot, k.dev == nil
+	if k.wantLock {
+		return // no answer is better than one that reads as if another agent had the slot
 	}
-	k.mu.Unlock()
+	err := k.dev.LockSlot(slot)
+	k.locked = err == nil
 	k.box.put(func(b *batch) { b.locked = append(b.locked, err) })
 }
 
 // observe follows completions for latency and for the decision to open the device anew.
 // It belongs to the loop.
 func (k *lunKeeper) observe(c *diskquorum.Completion) {
+	if errors.Is(c.Err, errNotOpen) {
+		return
+	}
 	if c.Err != nil {
 		k.failures++
-		if k.failures >= reopenAfter && !errors.Is(c.Err, errNotOpen) {
+		if k.failures >= reopenAfter {
 			k.failures = 0
 			select {
 			case k.reopen <- struct{}{}:
@@ -269,8 +282,9 @@ func (k *lunKeeper) trouble() string {
 	return ""
 }
 
-// away reports whether an error means that the device is missing or does not answer, in
-// contrast to being the wrong one.
+// away reports whether an error means that the device is missing or does not answer, which
+// passes, in contrast to being something else than the LUN, which somebody has to correct.
 func away(err error) bool {
-	return err != nil && !errors.Is(err, errContent) && !errors.Is(err, fs.ErrPermission)
+	var errno syscall.Errno
+	return errors.As(err, &errno) && errno != syscall.EINVAL && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errContent)
 }

@@ -82,24 +82,45 @@ func (a *Agent) startLUN(background spawn) error {
 	if open == nil {
 		open = OpenLUN
 	}
-	first := make(chan error, 1)
 	a.lun = &lunKeeper{
 		path: a.cfg.LUN.Devices[0], cluster: a.cfg.Cluster, group: a.cfg.NodeGroup, members: a.roster.Size(),
 		retry: lunRetry, clock: a.clock, log: a.log, box: a.box, metrics: rawdev.NewMetrics(a.reg), open: open,
-		reopen: make(chan struct{}, 1), onOpening: func(err error) { first <- err }, slot: -1,
+		reopen: make(chan struct{}, 1), first: make(chan error), notFirst: make(chan struct{}), slot: -1,
 	}
-	background(a.lun.run)
+	background(func(ctx context.Context) { patiently(ctx, a.lun.run) })
 	limit := time.NewTimer(a.cfg.LUN.IOTimeout)
 	defer limit.Stop()
 	select {
-	case err := <-first:
+	case err := <-a.lun.first:
 		if err != nil && !away(err) {
 			return err
 		}
 	case <-limit.C:
+		close(a.lun.notFirst)
 		a.log.Error("LUN does not answer; going on without it until it does", "device", a.lun.path, "after", a.cfg.LUN.IOTimeout)
 	}
 	return nil
+}
+
+// patiently runs f, and waits for it after the end of ctx, but not for ever: it may hang
+// in the kernel.
+func patiently(ctx context.Context, f func(context.Context)) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	select {
+	case <-done:
+	case <-limit.C:
+	}
 }
 
 // startFeeder starts the watchdog's feeder, unarmed.
@@ -109,7 +130,12 @@ func (a *Agent) startFeeder() (stop func(cause error, abandon bool) error, err e
 		if a.cfg.Watchdog.Driver == config.DriverNone {
 			dev = &wdt.None{}
 		} else {
-			dev = wdt.NewDevice(a.cfg.Watchdog.Device)
+			real := wdt.NewDevice(a.cfg.Watchdog.Device)
+			// It is armed with the first quorum. That it cannot be must not wait until then.
+			if err := real.Probe(a.cfg.Watchdog.Timeout); err != nil {
+				return nil, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", err)
+			}
+			dev = real
 		}
 	}
 	a.feeder, err = wdt.NewFeeder(wdt.Config{
