@@ -1,0 +1,65 @@
+package script
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+type stateKey struct{}
+
+// state is what a script has made so far.
+type state struct {
+	work string
+	net  [2]byte // the script's network is 127.net[0].net[1].0/24
+	port int     // of gossip
+
+	mu     sync.Mutex
+	agents map[string]*process
+	order  []string
+	closed []func()
+	sums   map[string][32]byte
+	stderr string // of the program that ended last
+}
+
+func stateOf(ts *testscript.TestScript) *state { return ts.Value(stateKey{}).(*state) }
+
+// networks are the names of the SystemNetworks of a cluster, in order.
+var networks = []string{"mgmt", "data"}
+
+// address is that of node 1, 2, 3... on a network.
+func (s *state) address(network, node int) netip.Addr {
+	return netip.AddrFrom4([4]byte{127, s.net[0], s.net[1], byte(100*network + node)})
+}
+
+// end kills what still runs.
+func (s *state) end() {
+	for _, name := range s.order {
+		s.agents[name].kill()
+	}
+	for _, f := range s.closed {
+		f()
+	}
+}
+
+// maxLog bounds what is shown of a log after a failure, in bytes from the end.
+const maxLog = 8 << 10
+
+func (s *state) printLogs(log func(...any)) {
+	files, _ := filepath.Glob(filepath.Join(s.work, "*.log"))
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		if len(text) > maxLog {
+			text = text[len(text)-maxLog:]
+		}
+		log(fmt.Sprintf("--- %s\n%s", filepath.Base(f), strings.TrimSpace(string(text))))
+	}
+}
