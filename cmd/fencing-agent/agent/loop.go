@@ -87,6 +87,9 @@ func (a *Agent) handle(b *batch) error {
 			if l.changed {
 				m.LinkChanged(n, l.up)
 				a.log.Warn("network changed", "network", a.nets[n].name, "up", l.up)
+				if l.up {
+					a.nets[n].swim.Nudge() // its old evidence is void
+				}
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
+	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -227,7 +228,7 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyr
 	in, err := swim.New(swim.Config{
 		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: a.roster,
 		BindAddr: found.Address, Port: sn.Port, Params: a.cfg.Params(), Keyring: keys, Transport: a.opts.Listen,
-		Clock: a.clock, Statement: a.said.Load, Logger: a.log, Metrics: metrics,
+		Clock: a.clock, Statement: a.statement, Logger: a.log, Metrics: metrics,
 		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(network int, name, address string) {
 			a.conflict(&lastConflict, sn.Name, name, address)
 		}},
@@ -236,6 +237,16 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyr
 		return nil, err
 	}
 	return &network{name: sn.Name, local: found, swim: in}, nil
+}
+
+// statement is what this node says to its peers, or nil while the loop does not run: an
+// answer with an old statement would be fresh evidence of a view and a token that nobody
+// stands behind any more (lease L1, L6). Without a statement no probe is answered.
+func (a *Agent) statement() *netgossip.Statement {
+	if at := boottime.Instant(a.alive.Load()); a.clock().Sub(at) > 3*maxIdle {
+		return nil
+	}
+	return a.said.Load()
 }
 
 // conflict raises the alarm for a name that two nodes use, at most once a minute each.
