@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +16,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/integration/demo"
 	"github.com/fencing-agent/fencing-agent/integration/lab"
+	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
 // probeFlag makes the verb nothing but the child that finds out whether user namespaces work.
@@ -31,9 +36,12 @@ an equal split of both networks, the heal, the death and the return of a node. E
 expected, whether it came true and how long it took; the exit code is 0 only if everything did.
 
 Each agent is a process in its own network namespace, with two networks over two bridges, and a file
-plays the LUN. Partitions are made by nftables. Nothing outside is touched: no interface, no rule, no
-watchdog of this machine; all is gone when the demo ends. It needs root or unprivileged user
-namespaces, and no other program.`,
+plays the LUN. Partitions are made by nftables. That takes root or unprivileged user namespaces, and no
+other program. Where neither is allowed, and with --in-process, the agents run inside this process on
+loopback addresses, and what a partition swallows is dropped above the sockets.
+
+Nothing outside is touched: no interface, no rule, no watchdog of this machine; all is gone when the
+demo ends.`,
 		Example: `  fencectl demo
   fencectl demo --nodes 6 --scenario split
   fencectl demo --scenario up --keep`,
@@ -45,6 +53,7 @@ namespaces, and no other program.`,
 	flags.StringVar(&o.Scenario, "scenario", "all", "what to show: "+strings.Join(demo.Scenarios(), ", "))
 	flags.BoolVar(&o.Keep, "keep", false, "leave the agents running until Ctrl-C and print how to look at them")
 	flags.StringVar(&o.Agent, "agent", "", "the agent's program (default: fencing-agent beside this program)")
+	inProcess := flags.Bool("in-process", false, "use no namespaces: run the agents inside this process")
 	probe := flags.Bool(probeFlag, false, "")
 	_ = flags.MarkHidden(probeFlag)                                                                                              // fails for unknown flags only
 	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(demo.Scenarios(), cobra.ShellCompDirectiveNoFileComp)) // likewise
@@ -52,13 +61,14 @@ namespaces, and no other program.`,
 		if *probe {
 			return lab.ProbeMain(env.stdout)
 		}
-		return runDemo(cmd.Context(), env, o)
+		return runDemo(cmd.Context(), env, o, *inProcess)
 	}
 	return cmd
 }
 
-// runDemo runs the demo here or, where only that is allowed, in a user namespace.
-func runDemo(ctx context.Context, env *environment, o demo.Options) error {
+// runDemo runs the demo in the most real way that is allowed: as root, as root of a new
+// user namespace, or with the agents in this process.
+func runDemo(ctx context.Context, env *environment, o demo.Options, inProcess bool) error {
 	if err := o.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -66,13 +76,17 @@ func runDemo(ctx context.Context, env *environment, o demo.Options) error {
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	if o.Agent, err = findAgent(o.Agent, self); err != nil {
-		return err
+	o.Color = colorful(env)
+	o.FormatLUN = formatLUN(self)
+	mode, reason := lab.None, ""
+	if !inProcess {
+		if o.Agent, err = findAgent(o.Agent, self); err != nil {
+			return err
+		}
+		mode, reason = lab.Supported(ctx, "demo", "--"+probeFlag)
 	}
-	switch mode, reason := lab.Supported(ctx, "demo", "--"+probeFlag); mode {
+	switch mode {
 	case lab.Root:
-		o.Color = colorful(env)
-		o.FormatLUN = formatLUN(self)
 		return demo.Run(ctx, o)
 	case lab.UserNamespace:
 		code, err := lab.Reexec(os.Args[1:])
@@ -81,8 +95,38 @@ func runDemo(ctx context.Context, env *environment, o demo.Options) error {
 		}
 		return err
 	default:
-		return fmt.Errorf("the demo needs network namespaces: run it as root, or allow user namespaces (%s)", reason)
+		if reason != "" {
+			o.Reason = "network namespaces are not allowed here: " + reason
+		}
+		o.InProcess = func(ctx context.Context, path string, over func(netgossiptest.Listen) netgossiptest.Listen, log io.Writer) error {
+			return agentInProcess(ctx, env, path, over, log)
+		}
+		return demo.Run(ctx, o)
 	}
+}
+
+// agentInProcess does what the program fencing-agent does, but for its sockets.
+func agentInProcess(ctx context.Context, env *environment, path string, over func(netgossiptest.Listen) netgossiptest.Listen, log io.Writer) error {
+	logger := slog.New(slog.NewJSONHandler(log, nil))
+	cfg, warnings, err := config.Load(path, env.getenv)
+	for _, line := range config.Lines(path, warnings) {
+		logger.Warn("configuration", "warning", line)
+	}
+	if err != nil {
+		return err
+	}
+	agentCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		cause := context.Cause(ctx)
+		if errors.Is(cause, demo.ErrKilled) {
+			cause = agent.ErrAbandon
+		}
+		cancel(cause)
+	})()
+	return agent.Run(agentCtx, agent.Options{
+		Config: cfg, Logger: logger, Version: version, Listen: swim.Listener(over(swim.Listen)),
+	})
 }
 
 // findAgent is the agent's program: the one given, or the one built together with this.
