@@ -32,7 +32,7 @@ help: ## this list
 build: ## bin/fencing-agent and bin/fencectl, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	@ln -sf fencectl bin/kubectl-fence
 
 install: build ## into DESTDIR and PREFIX (/usr/local): programs, systemd unit
@@ -60,7 +60,7 @@ fuzz: tools ## every fuzz target for FUZZTIME=10s
 	@echo "fuzz: every fuzz target for $(FUZZTIME)"
 	@$(TESTRUN) -fuzz $(FUZZTIME) -- ./...
 
-bench: ## all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (about 10 min)
+bench: ## all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (about 4 min)
 	@echo "bench: every benchmark $(COUNT) times, about a second each"
 	@mkdir -p dist
 	@{ $(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...; echo $$? > dist/.bench-exit; } 2>&1 | \
@@ -70,7 +70,7 @@ bench: ## all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (abou
 	 echo "$$(grep -c '^Benchmark' dist/bench.txt) results in dist/bench.txt"; exit $$code
 
 sim: tools ## RUNS=1000 random fault schedules over simulated groups; SEED=N replays from N on, one run with a trace
-	@echo "sim: random schedules, about 20 a second"
+	@echo "sim: random schedules, about 40 a second"
 	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/sim
 
 test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits; needs root (about 20 min)
@@ -78,7 +78,7 @@ test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 eq
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits; about 20 minutes"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS)
 
-demo: build ## a whole cluster on this machine: splits, heals, dies, comes back (about 90 s); DEMO_FLAGS="--nodes 6 --keep"
+demo: build ## a whole cluster on this machine: splits, heals, dies, comes back (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
 	@bin/fencectl demo $(DEMO_FLAGS)
 
 image: build ## a static container image IMAGE=fencing-agent; needs docker, podman or buildah

@@ -1,0 +1,183 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// room is a package of the agent and what it may import of the others. The folders that
+// are not listed (programs, integration, tools) may import what they like of these.
+type room struct {
+	pkg  string
+	may  []string
+	pure bool
+}
+
+// rooms is the picture of docs/architecture.md in the form a test can read. A new package
+// below these folders needs a line here.
+var rooms = []room{
+	{pkg: "boottime"},
+	{pkg: "netgossip", may: []string{"boottime"}, pure: true},
+	{pkg: "diskquorum", may: []string{"boottime", "netgossip"}, pure: true},
+	{pkg: "watchdog", may: []string{"boottime", "netgossip", "diskquorum"}, pure: true},
+
+	{pkg: "netgossip/swim", may: []string{"boottime", "netgossip", "netgossip/swim/wire"}},
+	{pkg: "netgossip/swim/wire", may: []string{"netgossip"}},
+	{pkg: "netgossip/iface", may: []string{"boottime", "netgossip"}},
+	{pkg: "netgossip/netgossiptest", may: []string{"boottime", "netgossip"}},
+	{pkg: "diskquorum/rawdev", may: []string{"boottime", "diskquorum"}},
+	{pkg: "diskquorum/lunadmin", may: []string{"boottime", "netgossip", "diskquorum", "diskquorum/rawdev"}},
+	{pkg: "diskquorum/diskquorumtest", may: []string{"boottime", "netgossip", "diskquorum"}},
+	{pkg: "watchdog/wdt", may: []string{"boottime", "watchdog"}},
+	{pkg: "watchdog/watchdogtest", may: []string{"boottime", "watchdog"}},
+	{pkg: "api/v1"},
+	{pkg: "api/publish", may: []string{"boottime", "api/v1"}},
+	{pkg: "k8s"},
+	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip"}},
+	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "diskquorum", "watchdog"}},
+	{pkg: "cmd/fencing-agent/agent", may: []string{
+		"boottime", "netgossip", "netgossip/swim", "netgossip/iface", "diskquorum", "diskquorum/rawdev",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "cmd/fencing-agent/config",
+	}},
+	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
+}
+
+const whyArrows = "the arrows of docs/architecture.md: pure packages know no adapter, adapters do not know each other, " +
+	"and nothing of a test reaches the agent's program"
+
+// confined are foreign modules and the only folders that may import them.
+var confined = []struct {
+	module string
+	where  []string
+	why    string
+}{
+	{"github.com/hashicorp/memberlist", []string{"netgossip/swim", "netgossip/netgossiptest", "cmd/fencing-agent/agent"}, "what memberlist does and when it calls back is known in one place"},
+	{"github.com/vishvananda/netlink", []string{"netgossip/iface", "integration"}, "interfaces are looked at in one place"},
+	{"github.com/vishvananda/netns", []string{"integration"}, "the agent stays in the namespace it is started in"},
+	{"github.com/google/nftables", []string{"integration"}, "partitions are made by tests and the demo only"},
+	{"github.com/ncw/directio", []string{"diskquorum/rawdev", "diskquorum/diskquorumtest", "integration"}, "all I/O on a LUN goes through one engine"},
+	{"google.golang.org/grpc", []string{"api", "cmd", "integration"}, "the API's transport is no business of the cores"},
+	{"google.golang.org/protobuf", []string{"api", "cmd", "integration", "netgossip/swim/wire", "tools"}, "encodings belong to the edge"},
+	{"k8s.io/", []string{"k8s"}, "the agent decides without Kubernetes"},
+	{"go.yaml.in/", []string{"cmd/fencing-agent/config", "cmd/fencectl", "integration"}, "the configuration is read in one place"},
+	{"github.com/spf13/cobra", []string{"cmd/fencectl"}, "the agent's program has three flags"},
+	{"golang.org/x/sys", []string{"boottime", "netgossip/iface", "netgossip/swim", "diskquorum/rawdev", "diskquorum/lunadmin", "watchdog/wdt", "api/publish", "cmd", "integration"}, "system calls belong to the adapters"},
+	{"github.com/prometheus/client_golang", []string{"netgossip/swim", "netgossip/iface", "diskquorum/rawdev", "watchdog/wdt", "api/publish", "k8s", "cmd/fencing-agent", "integration"}, "mechanisms count themselves, cores do not"},
+}
+
+// pureImports is all of the standard library that a pure package may use.
+var pureImports = []string{
+	"bytes", "cmp", "encoding/binary", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
+	"math/rand/v2", "slices", "sort", "strconv", "strings", "time",
+}
+
+// pureForbidden are functions of those packages that read a clock, wait or share state.
+var pureForbidden = map[string][]string{
+	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
+	"math/rand/v2": {
+		"ExpFloat64", "Float32", "Float64", "Int", "Int32", "Int32N", "Int64", "Int64N", "IntN", "N", "NormFloat64", "Perm",
+		"Shuffle", "Uint", "Uint32", "Uint32N", "Uint64", "Uint64N", "UintN",
+	},
+	modulePath + "/boottime": {"Now"},
+}
+
+const whyPure = "pure packages get the time and all facts as arguments, so that every rule is a table test and the simulator replays a run exactly"
+
+// within reports whether pkg is folder or lies below it.
+func within(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
+
+func arrowProblems(s *source) []string {
+	if s.test {
+		return nil // tests wire doubles and the real thing together
+	}
+	var problems []string
+	i := slices.IndexFunc(rooms, func(r room) bool { return r.pkg == s.pkg })
+	top, _, _ := strings.Cut(s.pkg, "/")
+	if i < 0 && slices.ContainsFunc(rooms, func(r room) bool { return within(r.pkg, top) }) && !within(s.pkg, "cmd/fencectl") {
+		problems = append(problems, fmt.Sprintf("%s: package %s has no line in rooms (integration/arch/arrows_test.go): say what it may import", s.path, s.pkg))
+	}
+	for imported := range s.imports() {
+		if own, ok := strings.CutPrefix(imported, modulePath+"/"); ok && i >= 0 && !slices.Contains(rooms[i].may, own) {
+			problems = append(problems, fmt.Sprintf("%s imports %s: %s", s.path, own, whyArrows))
+		}
+		for _, c := range confined {
+			if strings.HasPrefix(imported, c.module) && !slices.ContainsFunc(c.where, func(w string) bool { return within(s.pkg, w) }) {
+				problems = append(problems, fmt.Sprintf("%s imports %s, which is for %s: %s", s.path, imported, strings.Join(c.where, ", "), c.why))
+			}
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+func pureProblems(s *source) []string {
+	if s.test || !slices.ContainsFunc(rooms, func(r room) bool { return r.pure && r.pkg == s.pkg }) {
+		return nil
+	}
+	var problems []string
+	names := map[string][]string{}
+	for imported, name := range s.imports() {
+		names[name] = pureForbidden[imported]
+		if !slices.Contains(pureImports, imported) && !strings.HasPrefix(imported, modulePath+"/") {
+			problems = append(problems, fmt.Sprintf("%s imports %s: %s", s.path, imported, whyPure))
+		}
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			problems = append(problems, fmt.Sprintf("%s: go statement: %s", s.at(n), whyPure))
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && slices.Contains(names[x.Name], n.Sel.Name) {
+				problems = append(problems, fmt.Sprintf("%s: %s.%s: %s", s.at(n), x.Name, n.Sel.Name, whyPure))
+			}
+		case *ast.FuncDecl:
+			if n.Recv == nil && n.Name.Name == "init" {
+				problems = append(problems, fmt.Sprintf("%s: init function: %s", s.at(n), whyPure))
+			}
+		}
+		return true
+	})
+	return problems
+}
+
+func TestArrows(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range all(t) {
+		report(t, arrowProblems(s))
+		report(t, pureProblems(s))
+		seen[s.pkg] = true
+	}
+	for _, r := range rooms {
+		if !seen[r.pkg] {
+			t.Errorf("rooms lists %s, which does not exist", r.pkg)
+		}
+	}
+}
+
+func TestArrowRulesCanFail(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"watchdog/a.go", `import "github.com/fencing-agent/fencing-agent/watchdog/wdt"`, "the arrows of"},
+		{"netgossip/swim/a.go", `import "github.com/fencing-agent/fencing-agent/diskquorum"`, "the arrows of"},
+		{"cmd/fencing-agent/agent/a.go", `import "github.com/fencing-agent/fencing-agent/integration/lab"`, "the arrows of"},
+		{"netgossip/new/a.go", ``, "has no line in rooms"},
+		{"k8s/apicheck/a.go", `import "github.com/hashicorp/memberlist"`, "known in one place"},
+		{"diskquorum/a.go", `import "sync"`, "get the time and all facts"},
+		{"diskquorum/a.go", `import "golang.org/x/sys/unix"`, "get the time and all facts"},
+		{"diskquorum/a.go", `import "time"; var t = time.Now()`, "time.Now"},
+		{"diskquorum/a.go", `import clock "time"; func f() { clock.Sleep(1) }`, "clock.Sleep"},
+		{"diskquorum/a.go", `import "math/rand/v2"; var x = rand.IntN(3)`, "rand.IntN"},
+		{"watchdog/a.go", `import "github.com/fencing-agent/fencing-agent/boottime"; var x = boottime.Now()`, "boottime.Now"},
+		{"watchdog/a.go", `func f() { go f() }`, "go statement"},
+		{"watchdog/a.go", `func init() {}`, "init function"},
+		{"diskquorum/a.go", `import "math/rand/v2"; import "time"; var x = rand.New(rand.NewPCG(1, 2)); const d = time.Second`, ""},
+		{"diskquorum/a_test.go", `import "sync"`, ""},
+		{"integration/sim/a.go", `import "github.com/fencing-agent/fencing-agent/watchdog"`, ""},
+	} {
+		s := mustParse(t, c.name, "package p\n"+c.text+"\n")
+		wantProblem(t, append(arrowProblems(s), pureProblems(s)...), c.want)
+	}
+}

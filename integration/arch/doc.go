@@ -1,0 +1,13 @@
+// Package arch has tests only: what the repository promises about itself and no compiler
+// checks. They read the source of all packages and the documents, run in seconds, and fail
+// with the reason for the rule.
+//
+//   - arrows_test.go: who may import whom, which foreign modules are used where, and that
+//     the pure packages have no I/O, clock, lock or goroutine.
+//   - shape_test.go: package comments, sizes of files and functions, no sleeping tests.
+//   - words_test.go: one concept, one word (docs/glossary.md).
+//   - docs_test.go: links, make targets, commands, metrics and reasons named in the
+//     documents exist, and docs/decision-table.md shows the table that is tested.
+//
+// Each rule is a function over parsed files, and is itself tested with a file that breaks it.
+package arch

@@ -1,0 +1,99 @@
+package arch
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const glossary = "docs/glossary.md"
+
+// bannedWords reads the last column of the glossary's tables: what stands there in
+// backticks is never said.
+func bannedWords(markdown string) []string {
+	var words []string
+	for line := range strings.Lines(markdown) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for _, m := range codeSpan.FindAllStringSubmatch(cells[len(cells)-1], -1) {
+			words = append(words, m[1])
+		}
+	}
+	return words
+}
+
+func wordPattern(words []string) *regexp.Regexp {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = regexp.QuoteMeta(w)
+	}
+	return regexp.MustCompile(`\b(` + strings.Join(quoted, "|") + `)\b`)
+}
+
+func wordProblems(name, text string, banned *regexp.Regexp) []string {
+	var problems []string
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		for _, w := range banned.FindAllString(line, -1) {
+			problems = append(problems, fmt.Sprintf("%s:%d: %q is not our word for it, see %s", name, number, w, glossary))
+		}
+		if todo := openTodo.FindString(line); todo != "" {
+			problems = append(problems, fmt.Sprintf("%s:%d: a TODO without the number of its issue: write TODO(#n)", name, number))
+		}
+	}
+	return problems
+}
+
+// openTodo is a marker for later work that names no issue.
+var openTodo = regexp.MustCompile(`\bTODO\b([^(]|$)`)
+
+func TestWords(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, glossary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := bannedWords(string(text))
+	if len(words) < 10 {
+		t.Fatalf("%s bans only %q", glossary, words)
+	}
+	banned := wordPattern(words)
+	generated := map[string]bool{}
+	for _, s := range all(t) {
+		generated[s.path] = s.generated
+	}
+	err = walk(func(name string) error {
+		if !slices.Contains([]string{".go", ".md", ".yaml", ".proto"}, path.Ext(name)) || name == glossary ||
+			generated[name] || path.Dir(name) == "integration/arch" {
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil {
+			report(t, wordProblems(name, string(text), banned))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWordRulesCanFail(t *testing.T) {
+	words := bannedWords("| word | meaning | never |\n|---|---|---|\n| feed | `restart` it | `nudge`, `fifty-fifty` |\n")
+	if !slices.Equal(words, []string{"nudge", "fifty-fifty"}) {
+		t.Fatalf("banned words %q", words)
+	}
+	banned := wordPattern(words)
+	wantProblem(t, wordProblems("p/p.go", "package p\n// to nudge it\n", banned), `p/p.go:2: "nudge"`)
+	wantProblem(t, wordProblems("p/p.go", "package p\n// nudged, restart\n", banned), "")
+	wantProblem(t, wordProblems("p/p.go", "// TODO: later\n", banned), "TODO without")
+	wantProblem(t, wordProblems("p/p.go", "// TODO(#12): later\n", banned), "")
+}
