@@ -113,6 +113,9 @@ func lastLines(path string, n int) string {
 	if err != nil {
 		return err.Error()
 	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return "    (it logged nothing)"
+	}
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 	var out strings.Builder
 	for _, line := range lines[max(0, len(lines)-n):] {
