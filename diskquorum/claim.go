@@ -10,16 +10,17 @@ import (
 
 // claimState is how far the own slot is secured.
 //
-//	reading --own record--> locking -> watching -> claiming -> active
-//	        --no record --> locking -------------> claiming -> active
+//	reading -> locking -> rereading --own record, other boot--> watching -> writing -> active
+//	                                --own record, or none-----------------> writing -> active
 //	any --rival or foreign writer--> failed
 type claimState uint8
 
 const (
-	claimReading  claimState = iota // the table has not been read yet
-	claimLocking                    // the host-wide lock of the slot is asked for
-	claimWatching                   // a record of this name exists: does somebody still write it?
-	claimWriting                    // written as claiming; watched for a rival
+	claimReading   claimState = iota // the table has not been read yet
+	claimLocking                     // the host-wide lock of the slot is asked for
+	claimRereading                   // it is held: what the slot holds now is all there is
+	claimWatching                    // a record of this name exists: does somebody still write it?
+	claimWriting                     // written as claiming; watched for a rival
 	claimActive
 	claimFailed
 )
@@ -70,9 +71,22 @@ func (a *Arbiter) Locked(now boottime.Instant, err error) {
 		a.fail(fmt.Errorf("%w: slot %d is locked on this host: %w", ErrRival, a.slot, err))
 		return
 	}
+	a.claim = claimRereading
+}
+
+// reread takes up the own slot from a read that began when the lock was held. An earlier
+// agent of this host may have written, and even decided, after the read that chose the
+// slot and before it died (B3).
+func (a *Arbiter) reread(now boottime.Instant) {
 	e := &a.table.entries[a.slot]
-	if e.status != slotKnown {
+	switch {
+	case e.status == slotUnknown:
+		return // read again
+	case e.status == slotBlank:
 		a.startClaim(nil)
+		return
+	case e.record().State != SlotFree && e.record().NodeName != a.roster.Name(a.roster.Self):
+		a.chooseSlot(now) // somebody else took it meanwhile
 		return
 	}
 	rec := e.record()
@@ -115,12 +129,14 @@ func (a *Arbiter) startClaim(rec *Slot) {
 	a.token = Token{Nonce: a.boot, Counter: 1}
 	a.seq = 0
 	if rec != nil {
+		known := a.ballot // what reads have taught so far
 		a.ballot = rec.Ballot
+		a.learn(logState{latest: known.DecidedInstance, grant: known.Decided})
 		// The next write makes it +3: past a write that was begun and not seen, and over
 		// the older copy. A power failure in it must not cost the newest record.
 		a.seq = rec.Sequence + 2
 		a.token.Counter = rec.Statement.Token.Counter + 1
-		a.double = a.double || a.table.entries[a.slot].torn
+		a.double = a.double || a.table.entries[a.slot].tearing != 0
 	}
 	a.dirty = true
 }
@@ -133,12 +149,14 @@ func (a *Arbiter) verifyOwn() {
 		return
 	}
 	rec := e.record()
-	if rec.Process != a.process {
+	if rec.Process != a.process && rec.Sequence >= a.seq {
 		a.fail(fmt.Errorf("%w: slot %d now holds a record of %q, process %016x", ErrRival, a.slot, rec.NodeName, rec.Process))
 		return
 	}
-	if rec.Sequence != a.seq {
-		a.staleReads++ // a cache between us and the LUN, or a lost write: nothing may be concluded
+	if rec.Process != a.process || rec.Sequence != a.seq {
+		// A cache between us and the LUN, a lost write, or one of an earlier agent that
+		// landed late: nothing may be concluded.
+		a.staleReads++
 		return
 	}
 	a.readBack = true

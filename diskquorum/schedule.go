@@ -76,7 +76,7 @@ func (a *Arbiter) readDue(in *Input) boottime.Instant {
 		afterWrite = 0
 	}
 	switch {
-	case a.lastRead.IsZero():
+	case a.lastRead.IsZero(), a.claim == claimRereading:
 		return 0
 	case a.claim == claimWriting:
 		return afterWrite
@@ -149,16 +149,21 @@ func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 	a.inFlight = false
 	a.ioErr = c.Err
 	if c.Kind == OpWrite {
-		a.wrote(c)
+		a.wrote(now, c)
 	} else {
 		a.read(now, c)
 	}
 }
 
-func (a *Arbiter) wrote(c *Completion) {
+func (a *Arbiter) wrote(now boottime.Instant, c *Completion) {
+	a.lapse(now) // before a write that took too long makes up for the silence
 	if c.Err != nil {
 		// A failed write may still land, over whatever we write to that copy next.
 		a.double, a.dirty = true, true
+		// The record to keep is in the other copy, so the next write tries the same one
+		// again. Were the good copy torn meanwhile, readers would fall back to a record
+		// from before both.
+		a.seq++
 		a.abort("write of the own slot: " + c.Err.Error())
 		return
 	}
@@ -185,6 +190,8 @@ func (a *Arbiter) read(now boottime.Instant, c *Completion) {
 	switch a.claim {
 	case claimReading:
 		a.chooseSlot(now)
+	case claimRereading:
+		a.reread(now)
 	case claimWatching:
 		a.watch()
 	case claimWriting, claimActive:

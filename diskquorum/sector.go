@@ -84,7 +84,8 @@ func seal(block []byte, kind blockKind, id [16]byte, number uint64, sequence uin
 	}
 }
 
-// unseal verifies all sectors of a block and returns its sequence.
+// unseal verifies all sectors of a block and returns its sequence; of a torn block that of
+// the newer write.
 func unseal(block []byte, kind blockKind, id [16]byte, number uint64) (sequence uint64, err error) {
 	if len(block) != BlockSize {
 		return 0, fmt.Errorf("%w: %d of %d bytes", ErrCorrupt, len(block), BlockSize)
@@ -110,7 +111,7 @@ func unseal(block []byte, kind blockKind, id [16]byte, number uint64) (sequence 
 	case zero > 0 && sequence > maxTornFirst:
 		return 0, ErrCorrupt
 	case zero > 0 || mixed:
-		return 0, ErrTorn
+		return sequence, ErrTorn
 	}
 	return sequence, nil
 }

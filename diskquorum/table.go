@@ -23,8 +23,8 @@ const (
 type entry struct {
 	status  slotStatus
 	copies  [copiesPerSlot]Slot
-	current int  // index of the newest valid copy
-	torn    bool // the other copy is a write that did not complete
+	current int    // index of the newest valid copy
+	tearing uint64 // sequence of a write that has landed in one copy only in part, or 0
 
 	last  identity         // of the newest record read so far
 	shown boottime.Instant // START of the latest read that showed it, or showed the slot blank
@@ -91,11 +91,16 @@ func (t *Table) checkIdentity(data []byte) error {
 func (t *Table) updateEntry(i int, c *Completion) {
 	e := &t.entries[i]
 	var errs [copiesPerSlot]error
+	tearing := uint64(0)
 	for copy := range copiesPerSlot {
 		off := SlotOffset(i, copy)
-		errs[copy] = DecodeSlot(c.Data[off:off+BlockSize], t.id, i, copy, &e.copies[copy])
+		block := c.Data[off : off+BlockSize]
+		if errs[copy] = DecodeSlot(block, t.id, i, copy, &e.copies[copy]); errors.Is(errs[copy], ErrTorn) {
+			tearing, _ = unseal(block, kindSlot, t.id, slotBlock(i, copy))
+		}
 	}
-	e.status, e.current, e.torn = judge(errs, &e.copies)
+	e.status, e.current = judge(errs, &e.copies, tearing, e.tearing)
+	e.tearing = tearing
 	switch e.status {
 	case slotUnknown:
 		return
@@ -132,35 +137,33 @@ func identityOf(s *Slot) identity {
 
 // judge picks the newest copy. A torn copy, all of whose sectors verify but belong to
 // two writes, is a write that has not completed: returning the other copy is what a
-// regular register may do. A copy that fails its checksum may hide a completed write,
-// so the whole slot is unknown (B9).
-func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot) (status slotStatus, current int, torn bool) {
-	valid, blank, partly := 0, 0, 0
+// regular register may do, if that one is the record right before the write that tears.
+// Else it was looked at before the torn one, and a record may have come and gone between
+// the two looks; only if the read before showed the same torn copy (seen) there was none.
+// A copy that fails its checksum may hide a completed write, so the whole slot is unknown (B9).
+func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen uint64) (status slotStatus, current int) {
+	valid, blank := 0, 0
+	newest := uint64(0) // a blank copy is older than any record
 	for i, err := range errs {
 		switch {
 		case err == nil:
-			if valid == 0 || copies[i].Sequence > copies[current].Sequence {
-				current = i
+			if valid++; copies[i].Sequence > newest {
+				newest, current = copies[i].Sequence, i
 			}
-			valid++
 		case errors.Is(err, ErrBlank):
 			blank++
 		case errors.Is(err, ErrTorn):
-			torn = true
-			partly++
 		default:
-			return slotUnknown, 0, false
+			return slotUnknown, 0
 		}
 	}
 	switch {
+	case valid+blank == 0, tearing > newest+1 && tearing != seen:
+		return slotUnknown, 0
 	case valid > 0:
-		return slotKnown, current, torn
-	case blank == copiesPerSlot, blank == 1 && partly == 1:
-		// The copies are written in turn, so with one of them blank the torn one is the
-		// slot's very first write, and no write of the slot was ever completed.
-		return slotBlank, 0, torn
+		return slotKnown, current
 	default:
-		return slotUnknown, 0, torn
+		return slotBlank, 0
 	}
 }
 
