@@ -112,6 +112,7 @@ type Arbiter struct {
 	dirty      bool // the slot's contents changed: write without waiting for the heartbeat
 	wantRead   bool
 	writeStart boottime.Instant // of the last write that landed
+	silent     bool             // the token has moved on because that is longer ago than G
 	lastWrite  boottime.Instant // start of the last write, landed or not
 	lastRead   boottime.Instant
 	sinceRead  int // writes since the last read
@@ -177,11 +178,16 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 }
 
 // lapse moves the token on when the announced deadline of a grant has passed, also when
-// the process merely slept through it (L1).
+// the process merely slept through it (L1), and once whenever no own write has landed for
+// G: then the others may soon call this node expired, and it may be named by a grant that
+// it has not read yet. Had it not renounced, it would begin to feed under that grant with
+// its next landed write, while they have begun the next.
 func (a *Arbiter) lapse(now boottime.Instant) {
-	if a.granted && now >= a.grantedTo {
+	silent := !a.writeStart.IsZero() && now >= a.writeStart.Add(a.timing.Grant)
+	if a.granted && now >= a.grantedTo || silent && !a.silent {
 		a.moveToken()
 	}
+	a.silent = silent
 }
 
 func (a *Arbiter) moveToken() {

@@ -68,8 +68,8 @@ func (t *Table) holderDone(h Holder, tm *Timing, ownWatchdog time.Duration) bool
 		return false
 	}
 	rec := e.record()
-	if rec.Statement.Token != h.Token {
-		return true
+	if shown := rec.Statement.Token; shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter {
+		return true // a lesser counter is an old record that landed late
 	}
 	w := max(ownWatchdog, rec.Statement.Guard.Timeout)
 	return t.start.Sub(e.since) >= tm.Expire+w
@@ -232,10 +232,9 @@ func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
 	return until
 }
 
-// memberEvidence is the latest instant for which it is proven that a holder had the
-// named token and the granted view: by its own gossip first hand, else by its slot.
-// A slot's record is proven only for the START of the last read that still showed an
-// older one: it was written after that, nobody knows when.
+// memberEvidence is the latest instant for which it is proven, by its own gossip first
+// hand, that a holder had the named token and the granted view; zero: it never was, or is
+// over. Its slot proves no such instant: a write may land long after it was composed.
 func (a *Arbiter) memberEvidence(h Holder, view netgossip.Set) boottime.Instant {
 	e := &a.table.entries[h.Slot]
 	if e.status != slotKnown {
@@ -245,17 +244,9 @@ func (a *Arbiter) memberEvidence(h Holder, view netgossip.Set) boottime.Instant 
 	if !ok || !view.Has(idx) {
 		return 0
 	}
-	var at boottime.Instant
-	if st, anchor := a.evidence.Statement(idx); st != nil {
-		if st.Token.Nonce == h.Token.Nonce && st.Token.Counter > h.Token.Counter {
-			return 0 // renounced: this grant never holds again, so there is nothing to wait for
-		}
-		if st.Token == h.Token && st.View == view {
-			at = anchor
-		}
+	st, anchor := a.evidence.Statement(idx)
+	if st == nil || st.Token != h.Token || st.View != view {
+		return 0
 	}
-	if st := &e.record().Statement; st.Token == h.Token && st.View == view {
-		at = max(at, e.after)
-	}
-	return at
+	return anchor
 }
