@@ -2,11 +2,14 @@ package swim
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -20,6 +23,88 @@ const maxKeyFile = 64 << 10
 // old one. A file that others than its owner can read is used, with a warning.
 // Errors name the line and never quote it.
 func LoadKeyring(path string, log *slog.Logger) (*memberlist.Keyring, error) {
+	keys, err := readKeys(path, log)
+	if err != nil {
+		return nil, err
+	}
+	ring, err := memberlist.NewKeyring(keys, keys[0])
+	if err != nil {
+		return nil, fmt.Errorf("key file %s: %w", path, err)
+	}
+	return ring, nil
+}
+
+// FollowKeyring reads the key file every interval and brings the ring in line with it, so
+// that keys are rotated without a restart, until ctx ends. It polls, because a mounted
+// secret is exchanged by moving links that no watch of the file sees. A file that cannot
+// be used changes nothing: the keys in use stay, and the error is logged once.
+func FollowKeyring(ctx context.Context, path string, ring *memberlist.Keyring, interval time.Duration, log *slog.Logger) {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	quiet := slog.New(slog.DiscardHandler) // the mode was complained about at the start
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		keys, err := readKeys(path, quiet)
+		changed := false
+		if err == nil {
+			changed, err = replaceKeys(ring, keys)
+		}
+		switch {
+		case err != nil && err.Error() != last:
+			last = err.Error()
+			log.Error("gossip keys stay as they were", "error", err)
+		case err == nil:
+			last = ""
+		}
+		if changed {
+			log.Info("gossip keys changed", "path", path, "keys", len(keys))
+		}
+	}
+}
+
+// replaceKeys makes the ring hold exactly keys, the first one primary. Every key that is
+// in the file before and after stays valid throughout.
+func replaceKeys(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) {
+	old := ring.GetKeys() // primary first
+	if slices.EqualFunc(old, keys, bytes.Equal) {
+		return false, nil
+	}
+	// The order of the others does not matter: only a change of the set or of the primary counts.
+	for _, k := range keys {
+		if !contains(old, k) {
+			changed = true
+			if err := ring.AddKey(k); err != nil {
+				return changed, fmt.Errorf("add a gossip key: %w", err)
+			}
+		}
+	}
+	if !bytes.Equal(old[0], keys[0]) {
+		changed = true
+		if err := ring.UseKey(keys[0]); err != nil {
+			return changed, fmt.Errorf("use the first gossip key: %w", err)
+		}
+	}
+	for _, k := range old {
+		if !contains(keys, k) {
+			changed = true
+			if err := ring.RemoveKey(k); err != nil {
+				return changed, fmt.Errorf("remove a gossip key: %w", err)
+			}
+		}
+	}
+	return changed, nil
+}
+
+func contains(keys [][]byte, k []byte) bool {
+	return slices.ContainsFunc(keys, func(o []byte) bool { return bytes.Equal(o, k) })
+}
+
+func readKeys(path string, log *slog.Logger) ([][]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
@@ -41,11 +126,7 @@ func LoadKeyring(path string, log *slog.Logger) (*memberlist.Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key file %s: %w", path, err)
 	}
-	ring, err := memberlist.NewKeyring(keys, keys[0])
-	if err != nil {
-		return nil, fmt.Errorf("key file %s: %w", path, err)
-	}
-	return ring, nil
+	return keys, nil
 }
 
 // parseKeys returns at least one key or an error.

@@ -2,14 +2,18 @@ package swim
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func key(size int, fill byte) string {
@@ -94,4 +98,64 @@ func FuzzParseKeys(f *testing.F) {
 			t.Error("neither keys nor error")
 		}
 	})
+}
+
+func TestFollowKeyringRotatesWithoutARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	write := func(lines ...string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := key(32, 1), key(16, 2)
+	write(a)
+	ring, err := LoadKeyring(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			FollowKeyring(ctx, path, ring, time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+		}()
+		holds := func(step string, want ...string) {
+			t.Helper()
+			time.Sleep(1100 * time.Millisecond) // virtual
+			synctest.Wait()
+			var got []string
+			for _, k := range ring.GetKeys() {
+				got = append(got, base64.StdEncoding.EncodeToString(k))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: keys %v, want %v", step, got, want)
+			}
+		}
+		write(a, b)
+		holds("added", a, b)
+		write(b, a)
+		holds("moved first", b, a)
+		write("not a key")
+		holds("broken file", b, a)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		holds("no file", b, a)
+		write(b)
+		holds("old one removed", b)
+		stop()
+		<-done
+	})
+	if n := strings.Count(log.String(), "gossip keys changed"); n != 3 {
+		t.Errorf("%d changes logged, want 3:\n%s", n, &log)
+	}
+	if n := strings.Count(log.String(), "gossip keys stay"); n != 2 {
+		t.Errorf("%d errors logged, want one for each kind:\n%s", n, &log)
+	}
+	if strings.Contains(log.String(), a) || strings.Contains(log.String(), b) {
+		t.Error("a key was logged")
+	}
 }

@@ -15,6 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -29,6 +30,7 @@ const (
 	apiTimeout      = time.Second
 	apiMaxAge       = 2*apiInterval + apiTimeout // one lost answer does not make the API unreachable
 	disableInterval = time.Second
+	keyInterval     = 10 * time.Second
 	lunRetry        = 5 * time.Second
 	stopLimit       = 5 * time.Second // for each part that has to be waited for
 )
@@ -83,9 +85,13 @@ func (a *Agent) startLUN(background spawn) error {
 	if open == nil {
 		open = OpenLUN
 	}
+	path := a.cfg.LUN.Devices[0]
 	a.lun = &lunKeeper{
-		path: a.cfg.LUN.Devices[0], cluster: a.cfg.Cluster, group: a.cfg.NodeGroup, members: a.roster.Size(),
-		retry: lunRetry, clock: a.clock, log: a.log, box: a.box, metrics: rawdev.NewMetrics(a.reg), open: open,
+		path: path, cluster: a.cfg.Cluster, group: a.cfg.NodeGroup, members: a.roster.Size(),
+		retry: lunRetry, clock: a.clock, log: a.log, box: a.box, open: open,
+		ended: rawdev.NewMetrics(a.reg).Instrument(path, func(c diskquorum.Completion) {
+			a.box.put(func(b *batch) { b.completions = append(b.completions, c) })
+		}),
 		reopen: make(chan struct{}, 1), first: make(chan error), notFirst: make(chan struct{}), slot: -1,
 	}
 	background(func(ctx context.Context) { patiently(ctx, a.lun.run) })
@@ -182,6 +188,9 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 		if keys, err = swim.LoadKeyring(a.cfg.Gossip.KeyFile, a.log); err != nil {
 			return nil, err
 		}
+		background(func(ctx context.Context) {
+			swim.FollowKeyring(ctx, a.cfg.Gossip.KeyFile, keys, keyInterval, a.log)
+		})
 	}
 	metrics := swim.NewMetrics(a.reg)
 	stop = func() {
