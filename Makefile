@@ -54,7 +54,7 @@ test: tools ## the tests; no root, no network but loopback (about 3 min the firs
 
 race: tools ## the tests under the race detector; needs gcc (about 8 min the first time)
 	@echo "race: go test -race ./..., about 8 minutes the first time; needs gcc, or CC=your C compiler"
-	@CGO_ENABLED=1 $(TESTRUN) -- -race ./...
+	@CGO_ENABLED=1 $(TESTRUN) -- -race $(RACEFLAGS) ./...
 
 fuzz: tools ## every fuzz target for FUZZTIME=10s
 	@echo "fuzz: every fuzz target for $(FUZZTIME)"

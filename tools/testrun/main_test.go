@@ -50,7 +50,8 @@ func TestTable(t *testing.T) {
 	t.Run("one", func(t *testing.T) {})
 	t.Run("two", func(t *testing.T) {})
 }
-func TestSkipped(t *testing.T) { t.Skip("no root here") }`,
+func TestSkipped(t *testing.T) { t.Skip("no root here") }
+func TestSkippedLater(t *testing.T) { t.Skip("\nno disk here") }`,
 		"bad/bad_test.go": header + `
 func TestFails(t *testing.T) { t.Fatal("the reason") }
 func TestTable(t *testing.T) {
@@ -81,7 +82,7 @@ func TestFine(t *testing.T) {}`,
 	if got := lastLine(text); got != "5 passed, 5 failed" {
 		t.Errorf("last line %q\n%s", got, text)
 	}
-	mustContain(t, text, "the reason", "the second reason", "boom", "undefinedName", "a goroutine leaked", "skip  1: no root here", "1 skipped")
+	mustContain(t, text, "the reason", "the second reason", "boom", "undefinedName", "a goroutine leaked", "skip  1: no root here", "skip  1: no disk here", "2 skipped")
 	if strings.Contains(text, "quiet word") {
 		t.Errorf("a passing test's log was printed:\n%s", text)
 	}

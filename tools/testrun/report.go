@@ -180,10 +180,12 @@ func parentOf(test string) (string, bool) {
 func skipReason(output string) string {
 	for line := range strings.Lines(logged(output)) {
 		line = strings.TrimSpace(line)
-		if file, rest, ok := strings.Cut(line, ": "); ok && strings.Contains(file, ".go:") {
-			return rest
+		if file, rest, ok := strings.Cut(line+" ", ": "); ok && strings.Contains(file, ".go:") {
+			line = strings.TrimSpace(rest)
 		}
-		return line
+		if line != "" {
+			return line
+		}
 	}
 	return "no reason given"
 }
