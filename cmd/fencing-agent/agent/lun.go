@@ -47,9 +47,9 @@ type lunKeeper struct {
 	clock   boottime.Clock
 	log     *slog.Logger
 	box     *mailbox
-	metrics *rawdev.Metrics
 	open    func(path string) (LUN, error)
-	reopen  chan struct{} // capacity 1
+	ended   func(diskquorum.Completion) // takes the end of each I/O
+	reopen  chan struct{}               // capacity 1
 
 	first    chan error    // takes the first result, for the start of the agent
 	notFirst chan struct{} // closed when the start does not wait for it any more
@@ -144,9 +144,7 @@ func (k *lunKeeper) openOnce() error {
 	k.lastID, k.known = sb.ID, true
 	k.mu.Lock()
 	k.dev, k.locked, k.fault = dev, false, nil
-	k.engine = rawdev.NewEngine(dev, k.clock, k.metrics.Instrument(k.path, func(c diskquorum.Completion) {
-		k.box.put(func(b *batch) { b.completions = append(b.completions, c) })
-	}))
+	k.engine = rawdev.NewEngine(dev, k.clock, k.ended)
 	wantLock, slot := k.wantLock, k.slot
 	k.mu.Unlock()
 	k.box.put(func(b *batch) { b.lun = append(b.lun, lunOpened{sb: sb, warning: dev.Warning()}) })

@@ -1,0 +1,503 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+func roster(t *testing.T, names ...string) *netgossip.Roster {
+	t.Helper()
+	var members []netgossip.Member
+	for i, n := range names {
+		members = append(members, netgossip.Member{Name: n, Addresses: map[string]string{"mgmt": fmt.Sprintf("10.0.0.%d", i+1)}})
+	}
+	r, err := netgossip.NewRoster(0, members, names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func superblock() *diskquorum.Superblock {
+	return &diskquorum.Superblock{Version: diskquorum.FormatVersion, ID: [16]byte{1}, Cluster: "main", NodeGroup: "worker", Slots: 4, Created: 1}
+}
+
+// openLUN is one open of the LUN in memory, with locks as those of this host.
+type openLUN struct {
+	*diskquorumtest.MemDevice
+	rig         *lunRig
+	locked      []int
+	closed      bool
+	heldAtClose int
+}
+
+func (o *openLUN) LockSlot(slot int) error {
+	o.rig.mu.Lock()
+	defer o.rig.mu.Unlock()
+	if o.rig.lockErr != nil {
+		return o.rig.lockErr
+	}
+	o.locked = append(o.locked, slot)
+	return nil
+}
+
+func (o *openLUN) Warning() string { return "" }
+
+func (o *openLUN) Close() error {
+	o.rig.mu.Lock()
+	o.closed, o.heldAtClose = true, o.Held()
+	o.rig.mu.Unlock()
+	return o.MemDevice.Close()
+}
+
+// lunRig is a keeper over a LUN in memory, in a bubble.
+type lunRig struct {
+	t      *testing.T
+	lun    *diskquorumtest.LUN
+	keeper *lunKeeper
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex // guards what the keeper's goroutine uses
+	log     bytes.Buffer
+	openErr error
+	lockErr error
+	opens   []*openLUN
+}
+
+// Write takes the log.
+func (r *lunRig) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(p)
+}
+
+func (r *lunRig) errors() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Count(r.log.String(), "level=ERROR")
+}
+
+func (r *lunRig) set(f func(*lunRig)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(r)
+}
+
+// last is the newest open, after all goroutines came to rest.
+func (r *lunRig) last(count int) *openLUN {
+	r.t.Helper()
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.opens) != count {
+		r.t.Fatalf("opened %d times, want %d; log:\n%s", len(r.opens), count, r.log.String())
+	}
+	return r.opens[count-1]
+}
+
+// taken is what the loop would find in the mailbox now.
+func (r *lunRig) taken() *batch {
+	synctest.Wait()
+	b := newBatch(1, 2)
+	r.keeper.box.take(&b)
+	return &b
+}
+
+func (r *lunRig) end() {
+	r.cancel()
+	<-r.done
+}
+
+func startKeeper(t *testing.T, edit func(*lunRig)) *lunRig {
+	t.Helper()
+	lun, err := diskquorumtest.NewFormattedLUN(superblock(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &lunRig{t: t, lun: lun, done: make(chan struct{})}
+	began := time.Now()
+	box := newMailbox(1, 2)
+	r.keeper = &lunKeeper{
+		path: "/dev/lun", cluster: "main", group: "worker", members: 2, retry: lunRetry,
+		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) },
+		log:   slog.New(slog.NewTextHandler(r, nil)), box: box,
+		ended:  func(c diskquorum.Completion) { box.put(func(b *batch) { b.completions = append(b.completions, c) }) },
+		reopen: make(chan struct{}, 1), first: make(chan error), notFirst: make(chan struct{}), slot: -1,
+	}
+	r.keeper.open = func(string) (LUN, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.openErr != nil {
+			return nil, r.openErr
+		}
+		o := &openLUN{MemDevice: r.lun.Client(), rig: r}
+		r.opens = append(r.opens, o)
+		return o, nil
+	}
+	if edit != nil {
+		edit(r)
+	}
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(r.done)
+		r.keeper.run(ctx)
+	}()
+	return r
+}
+
+// fail makes the loop see as many failed operations as it takes to open the LUN anew.
+func (r *lunRig) fail() {
+	for range reopenAfter {
+		r.keeper.observe(&diskquorum.Completion{Err: unix.EIO})
+	}
+}
+
+func write(id uint64) diskquorum.Op {
+	return diskquorum.Op{ID: id, Kind: diskquorum.OpWrite, Offset: diskquorum.SlotOffset(1, 0), Data: make([]byte, diskquorum.BlockSize)}
+}
+
+func TestMissingLUNIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		missing := fmt.Errorf("open /dev/lun: %w", unix.ENOENT)
+		r := startKeeper(t, func(r *lunRig) { r.openErr = missing })
+		defer r.end()
+		if err := <-r.keeper.first; !errors.Is(err, unix.ENOENT) || !away(err) {
+			t.Fatalf("first result %v: the start of the agent must not end with it", err)
+		}
+		time.Sleep(10*lunRetry + time.Millisecond)
+		if n := r.errors(); n != 1 {
+			t.Errorf("%d errors logged for one trouble", n)
+		}
+		if got := r.keeper.trouble(); got != missing.Error() {
+			t.Errorf("trouble %q", got)
+		}
+		r.set(func(r *lunRig) { r.openErr = nil })
+		time.Sleep(lunRetry)
+		r.last(1)
+		if b := r.taken(); len(b.lun) != 1 || b.lun[0].sb.Slots != 4 {
+			t.Errorf("reported %+v", b.lun)
+		}
+		if got := r.keeper.trouble(); got != "" {
+			t.Errorf("trouble %q", got)
+		}
+	})
+}
+
+// What can be read and is not the group's LUN ends the start, in one line, without a trace
+// on the device.
+func TestWrongLUNIsFatalAtStart(t *testing.T) {
+	format := func(edit func(*diskquorum.Superblock)) func(*lunRig) {
+		return func(r *lunRig) {
+			sb := superblock()
+			edit(sb)
+			lun, err := diskquorumtest.NewFormattedLUN(sb, 1)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			r.lun = lun
+		}
+	}
+	sized := func(size int64) func(*lunRig) {
+		return func(r *lunRig) {
+			image := r.lun.Bytes()
+			r.lun = diskquorumtest.NewLUN(size, 1)
+			r.lun.Modify(func(b []byte) { copy(b, image) })
+		}
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*lunRig)
+		want string
+	}{
+		{"other cluster", format(func(sb *diskquorum.Superblock) { sb.Cluster = "test" }), `it is formatted for cluster "test"`},
+		{"other group", format(func(sb *diskquorum.Superblock) { sb.NodeGroup = "test" }), `node group "test", and this agent belongs to`},
+		{"too few slots", func(r *lunRig) { r.keeper.members = 5 }, "it has 4 slots for 5 members"},
+		{"blank", func(r *lunRig) { r.lun.Modify(func(b []byte) { clear(b) }) }, "fencectl lun init /dev/lun --cluster main --node-group worker"},
+		{"garbage", func(r *lunRig) { r.lun.Modify(func(b []byte) { copy(b, bytes.Repeat([]byte("garbage"), 2000)) }) }, "not the LUN of this group"},
+		{"cut within the slots", sized(5 * diskquorum.BlockSize), "which need 45056 bytes, but has only 20480; was it truncated?"},
+		{"cut within the superblock", sized(diskquorum.BlockSize), "it has only 4096 bytes; was it truncated?"},
+		{"permission", func(r *lunRig) { r.openErr = fmt.Errorf("open: %w", unix.EACCES) }, "permission denied"},
+		{"no device", func(r *lunRig) { r.openErr = errors.New("is neither a block device nor a regular file") }, "neither a block device"},
+		{"no direct I/O", func(r *lunRig) { r.openErr = unix.EINVAL }, "invalid argument"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startKeeper(t, c.edit)
+				before := r.lun.Bytes()
+				err := <-r.keeper.first
+				if err == nil || !strings.Contains(err.Error(), c.want) || away(err) {
+					t.Errorf("%v, want a fatal error with %q", err, c.want)
+				}
+				<-r.done // by itself
+				if r.errors() != 0 || len(r.taken().lun) != 0 {
+					t.Errorf("logged or reported as well:\n%s", r.log.String())
+				}
+				for _, o := range r.opens {
+					if !o.closed || len(o.locked) > 0 {
+						t.Errorf("left open or locked: %+v", o)
+					}
+				}
+				if !bytes.Equal(before, r.lun.Bytes()) {
+					t.Error("the device was written")
+				}
+			})
+		})
+	}
+}
+
+// A device whose first answer comes too late for the start is not fatal any more.
+func TestWrongLUNAfterTheStartIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, func(r *lunRig) { close(r.keeper.notFirst); r.keeper.group = "other" })
+		defer r.end()
+		time.Sleep(3 * lunRetry)
+		synctest.Wait()
+		if r.errors() != 1 || !strings.Contains(r.keeper.trouble(), "not the LUN of this group") {
+			t.Errorf("trouble %q, log:\n%s", r.keeper.trouble(), r.log.String())
+		}
+	})
+}
+
+func TestReopensAfterFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, nil)
+		defer r.end()
+		if err := <-r.keeper.first; err != nil {
+			t.Fatal(err)
+		}
+		old := r.last(1)
+		// Failures that are not in a row, or of a device that is not there, do not count.
+		for range 10 {
+			r.keeper.observe(&diskquorum.Completion{Err: unix.EIO})
+			r.keeper.observe(&diskquorum.Completion{Err: errNotOpen})
+			r.keeper.observe(&diskquorum.Completion{Err: unix.EIO})
+			r.keeper.observe(&diskquorum.Completion{})
+		}
+		if r.last(1).closed {
+			t.Error("closed without need")
+		}
+		r.set(func(r *lunRig) { r.openErr = unix.ENXIO })
+		r.fail()
+		time.Sleep(lunRetry / 2)
+		if !r.last(1).closed || !strings.Contains(r.keeper.trouble(), unix.ENXIO.Error()) {
+			t.Errorf("closed %v, trouble %q", old.closed, r.keeper.trouble())
+		}
+		r.set(func(r *lunRig) { r.openErr = nil })
+		time.Sleep(lunRetry)
+		r.last(2)
+		if b := r.taken(); len(b.lun) != 2 {
+			t.Errorf("reported %d opens", len(b.lun))
+		}
+	})
+}
+
+// A LUN that was formatted anew holds other slots: what the arbiter knows is of the old one.
+func TestReformattedLUNIsRefusedUntilRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, nil)
+		defer r.end()
+		if err := <-r.keeper.first; err != nil {
+			t.Fatal(err)
+		}
+		r.taken()
+		original := r.lun
+		sb := superblock()
+		sb.ID = [16]byte{2}
+		anew, err := diskquorumtest.NewFormattedLUN(sb, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.set(func(r *lunRig) { r.lun = anew })
+		r.fail()
+		if o := r.last(2); !o.closed || !strings.Contains(r.keeper.trouble(), "formatted anew") || len(r.taken().lun) != 0 {
+			t.Errorf("closed %v, trouble %q", o.closed, r.keeper.trouble())
+		}
+		r.set(func(r *lunRig) { r.lun = original })
+		time.Sleep(lunRetry)
+		if r.last(3).closed || len(r.taken().lun) != 1 || r.keeper.trouble() != "" {
+			t.Errorf("the original was not taken back: trouble %q", r.keeper.trouble())
+		}
+	})
+}
+
+// An I/O in flight may still land: nothing is closed and nothing opened until it has
+// ended, its end is reported, and no other begins meanwhile.
+func TestReopenWaitsForIOInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, nil)
+		defer r.end()
+		if err := <-r.keeper.first; err != nil {
+			t.Fatal(err)
+		}
+		dev := r.last(1)
+		r.keeper.lock(1)
+		dev.Hang(diskquorumtest.HangBefore)
+		r.keeper.submit(1, write(7))
+		r.fail()
+		time.Sleep(time.Hour)
+		if r.last(1).closed || dev.Held() != 1 {
+			t.Fatalf("closed %v with %d operations in flight", dev.closed, dev.Held())
+		}
+		r.taken()
+		r.keeper.submit(1, write(8))
+		if b := r.taken(); len(b.completions) != 1 || b.completions[0].ID != 8 || !errors.Is(b.completions[0].Err, errNotOpen) {
+			t.Errorf("a second write was not refused: %+v", b.completions)
+		}
+		dev.Release(diskquorumtest.Land)
+		r.last(2)
+		if !dev.closed || dev.heldAtClose != 0 {
+			t.Errorf("closed %v, with %d in flight", dev.closed, dev.heldAtClose)
+		}
+		if b := r.taken(); len(b.completions) != 1 || b.completions[0].ID != 7 || b.completions[0].Err != nil {
+			t.Errorf("the end of the hanging write: %+v", b.completions)
+		}
+	})
+}
+
+// The agent's end waits for a hanging I/O, but not for ever, and leaves it the device.
+func TestEndLeavesDeviceToHangingIO(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, nil)
+		if err := <-r.keeper.first; err != nil {
+			t.Fatal(err)
+		}
+		dev := r.last(1)
+		r.keeper.lock(1)
+		dev.Hang(diskquorumtest.HangBefore)
+		r.keeper.submit(1, write(7))
+		synctest.Wait()
+		began := time.Now()
+		r.end()
+		if waited := time.Since(began); waited != closePatience {
+			t.Errorf("waited %v, want %v", waited, closePatience)
+		}
+		if dev.closed || dev.Held() != 1 {
+			t.Errorf("closed %v with %d in flight", dev.closed, dev.Held())
+		}
+		dev.Release(diskquorumtest.Lose) // lets the bubble end
+	})
+}
+
+func TestEndCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, nil)
+		if err := <-r.keeper.first; err != nil {
+			t.Fatal(err)
+		}
+		dev := r.last(1)
+		r.end()
+		if !dev.closed {
+			t.Error("left open")
+		}
+	})
+}
+
+// Without a device the answer to a lock waits for one: a failure would read as if another
+// agent had the slot, and end this one.
+func TestLockWaitsForDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, func(r *lunRig) { r.openErr = unix.ENXIO })
+		defer r.end()
+		<-r.keeper.first
+		r.keeper.lock(2)
+		time.Sleep(3 * lunRetry)
+		if b := r.taken(); len(b.locked) != 0 {
+			t.Fatalf("answered without a device: %v", b.locked)
+		}
+		r.set(func(r *lunRig) { r.openErr = nil })
+		time.Sleep(lunRetry)
+		dev := r.last(1)
+		if b := r.taken(); len(b.locked) != 1 || b.locked[0] != nil || !slices.Equal(dev.locked, []int{2}) {
+			t.Errorf("locked %v, answers %v", dev.locked, b.locked)
+		}
+	})
+}
+
+// A device that was opened anew is not written before the slot is locked on it.
+func TestWriteLocksNewDeviceFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, nil)
+		defer r.end()
+		<-r.keeper.first
+		r.keeper.lock(1)
+		r.keeper.submit(1, write(1))
+		if first := r.last(1); !slices.Equal(first.locked, []int{1}) || first.Stats().Writes != 1 {
+			t.Fatalf("locked %v, %d writes", first.locked, first.Stats().Writes)
+		}
+		r.fail()
+		dev := r.last(2)
+		taken := errors.New("another agent on this host uses it")
+		r.set(func(r *lunRig) { r.lockErr = taken })
+		r.taken()
+		r.keeper.submit(1, write(2))
+		if b := r.taken(); len(b.completions) != 1 || !errors.Is(b.completions[0].Err, taken) || dev.Stats().Writes != 0 {
+			t.Errorf("written without the lock: %+v, %d writes", b.completions, dev.Stats().Writes)
+		}
+		r.set(func(r *lunRig) { r.lockErr = nil })
+		r.keeper.submit(1, write(3))
+		r.taken()
+		r.keeper.submit(1, write(4))
+		r.taken()
+		if !slices.Equal(dev.locked, []int{1}) || dev.Stats().Writes != 2 {
+			t.Errorf("locked %v, %d writes", dev.locked, dev.Stats().Writes)
+		}
+	})
+}
+
+func TestAway(t *testing.T) {
+	for err, want := range map[error]bool{
+		nil:                                false,
+		unix.ENOENT:                        true,
+		unix.EIO:                           true,
+		unix.ENXIO:                         true,
+		fmt.Errorf("open: %w", unix.EBUSY): true,
+		unix.EINVAL:                        false,
+		fs.ErrPermission:                   false,
+		unix.EPERM:                         false,
+		errContent:                         false,
+		errors.New("is a folder"):          false,
+		errors.Join(errContent, unix.EIO):  false,
+	} {
+		if got := away(err); got != want {
+			t.Errorf("away(%v) = %v", err, got)
+		}
+	}
+}
+
+func TestPatiently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		release := make(chan struct{})
+		time.AfterFunc(time.Minute, cancel)
+		began := time.Now()
+		patiently(ctx, func(context.Context) { <-release }) // hangs in the kernel
+		if waited := time.Since(began); waited != time.Minute+stopLimit {
+			t.Errorf("waited %v", waited)
+		}
+		close(release)
+		began = time.Now()
+		patiently(ctx, func(context.Context) { time.Sleep(time.Second) })
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("waited %v for what ends by itself", waited)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// The API's enums are filled by name, so a renamed reason would silently become
+// UNSPECIFIED. Both directions: nothing is missing, and the API promises nothing more.
+func TestReasonsHaveTheirEnum(t *testing.T) {
+	seen := map[fencingv1.Reason]watchdog.Reason{}
+	for _, r := range watchdog.Reasons() {
+		e := publish.ReasonOf(r.String())
+		if other, twice := seen[e]; twice {
+			t.Errorf("%v and %v are both %v", other, r, e)
+		}
+		if e == fencingv1.Reason_REASON_UNSPECIFIED {
+			t.Errorf("reason %v has no enum", r)
+		}
+		seen[e] = r
+	}
+	for v, name := range fencingv1.Reason_name {
+		if e := fencingv1.Reason(v); v != 0 && seen[e] == 0 {
+			t.Errorf("no decision has the reason %s", name)
+		}
+	}
+}
+
+func TestActionsHaveTheirEnum(t *testing.T) {
+	want := map[watchdog.Action]fencingv1.Permission{
+		watchdog.Feed:   fencingv1.Permission_PERMISSION_FEED,
+		watchdog.Hold:   fencingv1.Permission_PERMISSION_HOLD,
+		watchdog.Starve: fencingv1.Permission_PERMISSION_STARVE,
+		watchdog.Disarm: fencingv1.Permission_PERMISSION_DISARM,
+	}
+	for a, e := range want {
+		if got := publish.PermissionOf(a.String()); got != e {
+			t.Errorf("%v is %v, want %v", a, got, e)
+		}
+	}
+	if len(want) != len(fencingv1.Permission_name)-1 {
+		t.Errorf("the API has %d permissions, %d were tried", len(fencingv1.Permission_name)-1, len(want))
+	}
+}
+
+func TestWatchdogStatesHaveTheirEnum(t *testing.T) {
+	want := map[wdt.Status]fencingv1.WatchdogState{
+		wdt.Unarmed:  fencingv1.WatchdogState_WATCHDOG_STATE_UNARMED,
+		wdt.Armed:    fencingv1.WatchdogState_WATCHDOG_STATE_ARMED,
+		wdt.Starved:  fencingv1.WatchdogState_WATCHDOG_STATE_STARVED,
+		wdt.Disarmed: fencingv1.WatchdogState_WATCHDOG_STATE_DISARMED,
+		wdt.Faulty:   fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY,
+	}
+	for s, e := range want {
+		if got := publish.WatchdogStateOf(s.String()); got != e {
+			t.Errorf("%v is %v, want %v", s, got, e)
+		}
+	}
+	if len(want) != len(fencingv1.WatchdogState_name)-1 {
+		t.Errorf("the API has %d states, %d were tried", len(fencingv1.WatchdogState_name)-1, len(want))
+	}
+}
+
+// Every verdict is explained in a sentence of its own, not by the name of its reason.
+func TestReasonsHaveTheirText(t *testing.T) {
+	core := watchdog.NewCore(watchdog.Config{Roster: roster(t, "n1", "n2"), Networks: 1})
+	seen := map[string]watchdog.Reason{}
+	for _, r := range watchdog.Reasons() {
+		text := verdictText(core, watchdog.Decision{Reason: r})
+		if text == r.String() {
+			t.Errorf("reason %v is not explained", r)
+		}
+		if other, twice := seen[text]; twice {
+			t.Errorf("%v and %v read the same: %s", other, r, text)
+		}
+		seen[text] = r
+	}
+}
