@@ -22,9 +22,17 @@ type Local struct {
 	Network   string
 	Address   netip.Addr
 	Interface string // that has the address now
+	// Index is the kernel's number of Interface. An interface that was removed and made
+	// anew has the same name and another index.
+	Index int
+	// Internal says that packets of other nodes never come in by Interface: it is the
+	// loopback or a dummy, and whoever wants its addresses takes another way in.
+	Internal bool
 	// Pinned says that the address counts only on Interface, because the network was
 	// asked for by its name.
 	Pinned bool
+
+	query Query // that found it; tells Watch what another address would be
 }
 
 // Find resolves a query. An interface with several addresses yields its first primary
@@ -38,7 +46,7 @@ func Find(q Query) (Local, error) {
 	if err != nil {
 		return Local{}, fmt.Errorf("network %s: %w", q.Network, err)
 	}
-	l.Network = q.Network
+	l.Network, l.query = q.Network, q
 	return l, nil
 }
 
@@ -51,6 +59,7 @@ type snapshot struct {
 type link struct {
 	name     string
 	loopback bool
+	internal bool // loopback or dummy
 	up       bool // administratively up, with carrier and operational
 }
 
@@ -107,7 +116,9 @@ func (s *snapshot) byInterface(name string) (Local, error) {
 	if best == nil {
 		return Local{}, fmt.Errorf("interface %q has no usable address: give it an IPv4 or a global IPv6 address; local addresses are: %s", name, s.listAddresses())
 	}
-	return Local{Address: best.ip, Interface: name, Pinned: true}, nil
+	l := s.local(best.ip, index)
+	l.Pinned = true
+	return l, nil
 }
 
 func (s *snapshot) byCIDR(p netip.Prefix) (Local, error) {
@@ -121,7 +132,7 @@ func (s *snapshot) byCIDR(p netip.Prefix) (Local, error) {
 	case 0:
 		return Local{}, fmt.Errorf("no local address is inside %s; local addresses are: %s", p, s.listAddresses())
 	case 1:
-		return Local{Address: inside[0].ip, Interface: s.links[inside[0].link].name}, nil
+		return s.local(inside[0].ip, inside[0].link), nil
 	default:
 		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; choose one with a narrower cidr, an interface or an address", p, s.list(inside))
 	}
@@ -132,33 +143,47 @@ func (s *snapshot) byAddress(ip netip.Addr) (Local, error) {
 		return Local{}, fmt.Errorf("address %s: one address of this node without a zone is needed", ip)
 	}
 	ip = ip.Unmap()
-	if a, ok := s.holder(ip, ""); ok {
-		return Local{Address: ip, Interface: s.links[a.link].name}, nil
+	if a, ok := s.holder(ip); ok {
+		return s.local(ip, a.link), nil
 	}
 	if loopbackNet.Contains(ip) {
-		return Local{Address: ip, Interface: s.loopback().name}, nil
+		return s.local(ip, s.loopback()), nil
 	}
 	return Local{}, fmt.Errorf("address %s is not local; local addresses are: %s", ip, s.listAddresses())
 }
 
-// carries reports whether the own side of a network works.
-func (s *snapshot) carries(l Local) bool {
-	name := ""
-	if l.Pinned {
-		name = l.Interface
-	}
-	if a, ok := s.holder(l.Address, name); ok {
-		return s.links[a.link].up
-	}
-	return !l.Pinned && loopbackNet.Contains(l.Address) && s.loopback().up
+// local describes an address on the link with an index.
+func (s *snapshot) local(ip netip.Addr, index int) Local {
+	l := s.links[index]
+	return Local{Address: ip, Interface: l.name, Index: index, Internal: l.internal}
 }
 
-// holder finds the usable entry of an address, on the named interface or on any.
-func (s *snapshot) holder(ip netip.Addr, name string) (address, bool) {
+// carrier returns the index of the interface by which the own side of a network works,
+// or 0 if it does not.
+func (s *snapshot) carrier(l Local) int {
+	best := 0
+	for _, a := range s.addresses {
+		if s.holds(a, l) && s.links[a.link].up && (best == 0 || a.link == l.Index) {
+			best = a.link // where it was before, if that works as well
+		}
+	}
+	if best == 0 && !l.Pinned && loopbackNet.Contains(l.Address) && s.links[s.loopback()].up {
+		return s.loopback()
+	}
+	return best
+}
+
+// holds reports whether an entry is the address of a network, where it counts.
+func (s *snapshot) holds(a address, l Local) bool {
+	return a.ip == l.Address && !a.tentative && (!l.Pinned || s.links[a.link].name == l.Interface)
+}
+
+// holder finds the usable entry of an address, on an interface that is up if there is one.
+func (s *snapshot) holder(ip netip.Addr) (address, bool) {
 	var found address
 	ok := false
 	for _, a := range s.addresses {
-		if a.ip != ip || a.tentative || (name != "" && s.links[a.link].name != name) {
+		if a.ip != ip || a.tentative {
 			continue
 		}
 		if s.links[a.link].up {
@@ -167,6 +192,18 @@ func (s *snapshot) holder(ip netip.Addr, name string) (address, bool) {
 		found, ok = a, true
 	}
 	return found, ok
+}
+
+// replaced returns the address that the network's query finds now, if it is another one
+// of the same family and the old one is gone.
+func (s *snapshot) replaced(l Local) (Local, bool) {
+	for _, a := range s.addresses {
+		if s.holds(a, l) {
+			return Local{}, false
+		}
+	}
+	now, err := s.find(l.query)
+	return now, err == nil && now.Address != l.Address && now.Address.Is4() == l.Address.Is4()
 }
 
 func (s *snapshot) index(name string) int {
@@ -178,13 +215,14 @@ func (s *snapshot) index(name string) int {
 	return 0
 }
 
-func (s *snapshot) loopback() link {
-	for _, l := range s.links {
+// loopback returns the index of the loopback interface, 0 if there is none.
+func (s *snapshot) loopback() int {
+	for i, l := range s.links {
 		if l.loopback {
-			return l
+			return i
 		}
 	}
-	return link{}
+	return 0
 }
 
 // maxListed bounds the addresses in an error: a node of a cluster may have thousands.

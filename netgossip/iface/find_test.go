@@ -13,11 +13,12 @@ func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
 func host() *snapshot {
 	return &snapshot{
 		links: map[int]link{
-			1: {name: "lo", loopback: true, up: true},
+			1: {name: "lo", loopback: true, internal: true, up: true},
 			2: {name: "eth0", up: true},
 			3: {name: "eth1", up: true},
 			4: {name: "eth2", up: true},
 			5: {name: "eth3", up: true},
+			6: {name: "dummy0", internal: true, up: true},
 		},
 		addresses: []address{
 			{ip: ip("127.0.0.1"), link: 1},
@@ -33,6 +34,7 @@ func host() *snapshot {
 			{ip: ip("fd01::dad"), link: 4, tentative: true},
 			{ip: ip("fd01::2"), link: 4},
 			{ip: ip("10.1.0.1"), link: 5},
+			{ip: ip("10.2.0.1"), link: 6},
 		},
 	}
 }
@@ -42,30 +44,34 @@ func TestFind(t *testing.T) {
 		q    Query
 		want string
 	}{
-		{Query{Interface: "eth0"}, "10.0.0.1 eth0 pinned"},
-		{Query{Interface: "eth2"}, "fd01::2 eth2 pinned"},
-		{Query{Interface: "lo"}, "127.0.0.1 lo pinned"},
-		{Query{CIDR: netip.MustParsePrefix("10.1.0.0/16")}, "10.1.0.1 eth3"},
+		{Query{Interface: "eth0"}, "10.0.0.1 eth0 2 pinned"},
+		{Query{Interface: "eth2"}, "fd01::2 eth2 4 pinned"},
+		{Query{Interface: "lo"}, "127.0.0.1 lo 1 internal pinned"},
+		{Query{CIDR: netip.MustParsePrefix("10.1.0.0/16")}, "10.1.0.1 eth3 5"},
 		{Query{CIDR: netip.MustParsePrefix("fd01::/124")}, "several local addresses are inside fd01::/124: fd01::f (eth2), fd01::2 (eth2)"},
-		{Query{CIDR: netip.MustParsePrefix("fd01::2/128")}, "fd01::2 eth2"},
-		{Query{Address: ip("10.0.0.2")}, "10.0.0.2 eth0"},
-		{Query{Address: ip("::ffff:10.0.0.2")}, "10.0.0.2 eth0"},
-		{Query{Address: ip("127.0.0.11")}, "127.0.0.11 lo"},
-		{Query{Address: ip("fe80::1")}, "fe80::1 eth1"},
+		{Query{CIDR: netip.MustParsePrefix("fd01::2/128")}, "fd01::2 eth2 4"},
+		{Query{Address: ip("10.0.0.2")}, "10.0.0.2 eth0 2"},
+		{Query{Address: ip("::ffff:10.0.0.2")}, "10.0.0.2 eth0 2"},
+		{Query{Address: ip("127.0.0.11")}, "127.0.0.11 lo 1 internal"},
+		{Query{CIDR: netip.MustParsePrefix("10.2.0.0/16")}, "10.2.0.1 dummy0 6 internal"},
+		{Query{Address: ip("fe80::1")}, "fe80::1 eth1 3"},
 
 		{Query{}, "exactly one of"},
 		{Query{Interface: "eth0", Address: ip("10.0.0.1")}, "exactly one of"},
-		{Query{Interface: "eth9"}, `interface "eth9" does not exist; there are: eth0, eth1, eth2, eth3, lo`},
+		{Query{Interface: "eth9"}, `interface "eth9" does not exist; there are: dummy0, eth0, eth1, eth2, eth3, lo`},
 		{Query{Interface: "eth1"}, `interface "eth1" has no usable address`},
 		{Query{CIDR: netip.MustParsePrefix("10.9.0.0/16")}, "no local address is inside 10.9.0.0/16; local addresses are: 127.0.0.1 (lo)"},
-		{Query{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, "several local addresses are inside 10.0.0.0/8: 10.0.0.9 (eth0), 10.0.0.1 (eth0), 10.0.0.2 (eth0), 10.1.0.1 (eth3)"},
+		{Query{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, "several local addresses are inside 10.0.0.0/8: 10.0.0.9 (eth0), 10.0.0.1 (eth0), 10.0.0.2 (eth0), 10.1.0.1 (eth3), 10.2.0.1 (dummy0)"},
 		{Query{Address: ip("10.0.0.3")}, "address 10.0.0.3 is not local; local addresses are: "},
 		{Query{Address: ip("fd01::dad")}, "address fd01::dad is not local"},
 		{Query{Address: ip("fe80::1%eth1")}, "without a zone"},
 		{Query{Address: ip("0.0.0.0")}, "one address of this node"},
 	} {
 		l, err := host().find(c.q)
-		got := fmt.Sprint(l.Address, " ", l.Interface)
+		got := fmt.Sprint(l.Address, " ", l.Interface, " ", l.Index)
+		if l.Internal {
+			got += " internal"
+		}
 		if l.Pinned {
 			got += " pinned"
 		}
@@ -98,35 +104,45 @@ func TestErrorsStayReadable(t *testing.T) {
 	}
 }
 
-func TestCarries(t *testing.T) {
-	pinned := Local{Address: ip("10.0.0.1"), Interface: "eth0", Pinned: true}
-	free := Local{Address: ip("10.0.0.1"), Interface: "eth0"}
+func TestCarrier(t *testing.T) {
+	pinned := Local{Address: ip("10.0.0.1"), Interface: "eth0", Index: 2, Pinned: true}
+	free := Local{Address: ip("10.0.0.1"), Interface: "eth0", Index: 2}
 	set := func(s *snapshot, index int, up bool) {
 		l := s.links[index]
 		l.up = up
 		s.links[index] = l
 	}
+	also := func(s *snapshot, index int) {
+		s.addresses = append(s.addresses, address{ip: ip("10.0.0.1"), link: index})
+	}
 	for _, c := range []struct {
 		name   string
 		local  Local
 		change func(*snapshot)
-		want   bool
+		want   int
 	}{
-		{"untouched", pinned, func(*snapshot) {}, true},
-		{"link down", pinned, func(s *snapshot) { set(s, 2, false) }, false},
-		{"another link down", pinned, func(s *snapshot) { set(s, 5, false) }, true},
-		{"link gone", pinned, func(s *snapshot) { delete(s.links, 2) }, false},
-		{"address gone", pinned, func(s *snapshot) { s.addresses[4].ip = ip("10.0.0.77") }, false},
-		{"address tentative", pinned, func(s *snapshot) { s.addresses[4].tentative = true }, false},
-		{"address moved", pinned, func(s *snapshot) { s.addresses[4].link = 5 }, false},
-		{"address moved, not pinned", free, func(s *snapshot) { s.addresses[4].link = 5 }, true},
-		{"also on a link that is down", free, func(s *snapshot) { s.addresses[0].ip = ip("10.0.0.1"); set(s, 1, false) }, true},
-		{"127.0.0.11", Local{Address: ip("127.0.0.11")}, func(*snapshot) {}, true},
-		{"127.0.0.11 without lo", Local{Address: ip("127.0.0.11")}, func(s *snapshot) { set(s, 1, false) }, false},
+		{"untouched", pinned, func(*snapshot) {}, 2},
+		{"link down", pinned, func(s *snapshot) { set(s, 2, false) }, 0},
+		{"another link down", pinned, func(s *snapshot) { set(s, 5, false) }, 2},
+		{"link gone", pinned, func(s *snapshot) { delete(s.links, 2) }, 0},
+		{"link made anew", pinned, func(s *snapshot) {
+			s.links[9] = s.links[2]
+			delete(s.links, 2)
+			s.addresses[4].link = 9
+		}, 9},
+		{"address gone", pinned, func(s *snapshot) { s.addresses[4].ip = ip("10.0.0.77") }, 0},
+		{"address tentative", pinned, func(s *snapshot) { s.addresses[4].tentative = true }, 0},
+		{"address moved", pinned, func(s *snapshot) { s.addresses[4].link = 5 }, 0},
+		{"address moved, not pinned", free, func(s *snapshot) { s.addresses[4].link = 5 }, 5},
+		{"also on another link", free, func(s *snapshot) { also(s, 3) }, 2},
+		{"also on another link, and down", free, func(s *snapshot) { also(s, 3); set(s, 2, false) }, 3},
+		{"also on a link that is down", free, func(s *snapshot) { s.addresses[0].ip = ip("10.0.0.1"); set(s, 1, false) }, 2},
+		{"127.0.0.11", Local{Address: ip("127.0.0.11")}, func(*snapshot) {}, 1},
+		{"127.0.0.11 without lo", Local{Address: ip("127.0.0.11")}, func(s *snapshot) { set(s, 1, false) }, 0},
 	} {
 		s := host()
 		c.change(s)
-		if got := s.carries(c.local); got != c.want {
+		if got := s.carrier(c.local); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -140,7 +156,9 @@ func TestFindLoopback(t *testing.T) {
 		{Network: "mgmt", Address: ip("127.0.0.1")},
 	} {
 		l, err := Find(q)
-		want := Local{Network: "mgmt", Address: ip("127.0.0.1"), Interface: "lo", Pinned: q.Interface != ""}
+		want := Local{
+			Network: "mgmt", Address: ip("127.0.0.1"), Interface: "lo", Index: 1, Internal: true, Pinned: q.Interface != "", query: q,
+		}
 		if err != nil || l != want {
 			t.Errorf("%+v: %+v, %v", q, l, err)
 		}

@@ -29,6 +29,7 @@ func readKernel() (*snapshot, error) {
 		s.links[a.Index] = link{
 			name:     a.Name,
 			loopback: a.RawFlags&unix.IFF_LOOPBACK != 0,
+			internal: a.RawFlags&unix.IFF_LOOPBACK != 0 || l.Type() == "dummy",
 			up:       carries(a),
 		}
 	}

@@ -29,7 +29,7 @@ func TestWatchLoopback(t *testing.T) {
 	defer cancel()
 	err = Watch(ctx, WatchConfig{
 		Networks: []Local{l}, Clock: boottime.Now, Logger: slog.New(slog.DiscardHandler),
-		Changed: func(int, bool, boottime.Instant) { t.Error("loopback changed") },
+		Changed: func(Change) { t.Error("loopback changed") },
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Watch returned %v", err)
@@ -114,19 +114,13 @@ func TestSubscriptionEndsUnread(t *testing.T) {
 	})
 }
 
-// report is one call of the callback of a Watch.
-type report struct {
-	up bool
-	at boottime.Instant
-}
-
 // watchHere runs Watch in the calling thread's namespace until stop.
-func watchHere(t *testing.T, l Local) (reports chan report, stop func(), err error) {
+func watchHere(t *testing.T, l Local) (reports chan Change, stop func(), err error) {
 	ns, err := netns.Get()
 	if err != nil {
 		return nil, nil, err
 	}
-	reports = make(chan report, 16)
+	reports = make(chan Change, 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -139,7 +133,7 @@ func watchHere(t *testing.T, l Local) (reports chan report, stop func(), err err
 		}
 		Watch(ctx, WatchConfig{
 			Networks: []Local{l}, Clock: boottime.Now, Logger: slog.New(slog.DiscardHandler),
-			Changed: func(_ int, up bool, at boottime.Instant) { reports <- report{up, at} },
+			Changed: func(c Change) { reports <- c },
 		})
 	}()
 	return reports, func() { cancel(); <-ended }, nil
@@ -187,10 +181,13 @@ func TestWatchRealInterfaces(t *testing.T) {
 			}
 			select {
 			case r := <-reports:
-				if r.up != step.up {
-					return fmt.Errorf("%s: reported up=%v", step.name, r.up)
+				if r.Up != step.up {
+					return fmt.Errorf("%s: reported up=%v", step.name, r.Up)
 				}
-				t.Logf("%s: reported after %v", step.name, r.at.Sub(began))
+				if anew := r.Local.Index != local.Index; anew != (step.name == "device made anew") {
+					return fmt.Errorf("%s: index %d, was %d", step.name, r.Local.Index, local.Index)
+				}
+				t.Logf("%s: reported after %v", step.name, r.At.Sub(began))
 			case <-time.After(8 * time.Second): // less than pollInterval: netlink must tell
 				return fmt.Errorf("%s: not reported", step.name)
 			}

@@ -21,10 +21,20 @@ type WatchConfig struct {
 	Networks []Local // as Find returned them; the position is the network's index
 	Clock    boottime.Clock
 	Logger   *slog.Logger
-	// Changed is called when the own side of a network is lost and when it is back. At
-	// the start every network counts as there. at is not later than the moment at which
-	// the kernel was asked.
-	Changed func(network int, up bool, at boottime.Instant)
+	// Changed is called when the own side of a network is lost, when it is back, and when
+	// it works on by another interface than before, a new one of the same name included.
+	// At the start every network counts as there.
+	Changed func(Change)
+}
+
+// Change is a report about the own side of a network.
+type Change struct {
+	Network int // its position in WatchConfig.Networks
+	Up      bool
+	// Local is the network's own side as it is now, if up, and as it was before the loss
+	// if not.
+	Local Local
+	At    boottime.Instant // not later than the moment at which the kernel was asked
 }
 
 // Watch reports changes until ctx ends and then returns its error.
@@ -39,13 +49,23 @@ type watcher struct {
 	read      func() (*snapshot, error)
 	subscribe func(stop <-chan struct{}, log *slog.Logger) (<-chan event, error)
 
-	down    []bool
-	indexes map[int]bool // of the interfaces that had the addresses last
+	states  []state
+	indexes map[int]bool // of the interfaces that matter, as of the last look
 	trouble string       // that was logged last, so that it is logged once
 }
 
+// state is what was last seen of a network.
+type state struct {
+	Local
+	down     bool
+	replaced netip.Addr // logged as the address that the network has instead
+}
+
 func (w *watcher) run(ctx context.Context) error {
-	w.down = make([]bool, len(w.Networks))
+	w.states = make([]state, len(w.Networks))
+	for i, l := range w.Networks {
+		w.states[i].Local = l
+	}
 	for {
 		w.session(ctx)
 		select {
@@ -106,8 +126,12 @@ func (w *watcher) concerns(e event) bool {
 	if w.indexes[e.index] {
 		return true
 	}
-	for _, l := range w.Networks {
-		if (e.name != "" && e.name == l.Interface) || (e.ip != netip.Addr{} && e.ip == l.Address) {
+	for i := range w.states {
+		l := &w.states[i]
+		if e.name != "" && e.name == l.Interface {
+			return true
+		}
+		if e.ip.IsValid() && (e.ip == l.Address || l.query.CIDR.Contains(e.ip)) {
 			return true
 		}
 	}
@@ -122,18 +146,51 @@ func (w *watcher) look() bool {
 		w.complain("interfaces cannot be read; their last state is kept", err)
 		return false
 	}
-	w.indexes = make(map[int]bool, len(w.Networks))
-	for i, l := range w.Networks {
-		if a, ok := s.holder(l.Address, ""); ok {
+	w.indexes = make(map[int]bool, len(w.states))
+	for i := range w.states {
+		st := &w.states[i]
+		if a, ok := s.holder(st.Address); ok {
 			w.indexes[a.link] = true
 		}
-		if down := !s.carries(l); down != w.down[i] {
-			w.down[i] = down
-			w.Logger.Warn("own side of a network changed", "network", l.Network, "interface", l.Interface, "address", l.Address, "up", !down)
-			w.Changed(i, !down, at)
+		if index := s.index(st.Interface); st.Pinned && index != 0 {
+			w.indexes[index] = true // its address may come
 		}
+		w.compare(i, st, s, at)
 	}
 	return true
+}
+
+// compare reports what has become of one network.
+func (w *watcher) compare(i int, st *state, s *snapshot, at boottime.Instant) {
+	index := s.carrier(st.Local)
+	if index == 0 {
+		w.tellReplaced(st, s)
+	} else {
+		st.replaced = netip.Addr{}
+	}
+	if index == 0 && st.down || index != 0 && !st.down && index == st.Index {
+		return
+	}
+	st.down = index == 0
+	if !st.down {
+		st.Index, st.Interface, st.Internal = index, s.links[index].name, s.links[index].internal
+	}
+	w.Logger.Warn("own side of a network changed", "network", st.Network, "interface", st.Interface, "index", st.Index,
+		"address", st.Address, "up", !st.down)
+	w.Changed(Change{Network: i, Up: !st.down, Local: st.Local, At: at})
+}
+
+// tellReplaced says once why a network will not come back by itself. The members' lists
+// of all nodes have the old address, so that the new one cannot simply be taken.
+func (w *watcher) tellReplaced(st *state, s *snapshot) {
+	now, ok := s.replaced(st.Local)
+	if !ok || now.Address == st.replaced {
+		return
+	}
+	st.replaced = now.Address
+	w.Logger.Error("address of this node on a network has changed: the network counts as down; give the interface its old address, "+
+		"or put the new one on the members' list and restart the agent",
+		"network", st.Network, "interface", now.Interface, "old", st.Address, "new", now.Address)
 }
 
 func (w *watcher) complain(msg string, err error) {

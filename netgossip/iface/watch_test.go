@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -84,27 +86,50 @@ func (k *fakeKernel) set(index int, up, tell bool) {
 type watchTest struct {
 	*fakeKernel
 	reports []string
+	logs    *logs
 }
 
-// watch runs a watcher of eth0 (network 0, pinned) and 10.1.0.1 (network 1) in a bubble.
+// logs is a log output that tests can read.
+type logs struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), text)
+}
+
+// watch runs a watcher of eth0 (network 0) and 10.1.0.0/16 (network 1) in a bubble.
 func watch(t *testing.T, k *fakeKernel, scenario func(*watchTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		k.state = host()
-		w := &watchTest{fakeKernel: k}
+		w := &watchTest{fakeKernel: k, logs: &logs{}}
 		began := time.Now()
 		r := &watcher{
 			WatchConfig: WatchConfig{
 				Networks: []Local{
-					{Network: "mgmt", Address: ip("10.0.0.1"), Interface: "eth0", Pinned: true},
-					{Network: "data", Address: ip("10.1.0.1"), Interface: "eth3"},
+					find(t, k.state, Query{Network: "mgmt", Interface: "eth0"}),
+					find(t, k.state, Query{Network: "data", CIDR: netip.MustParsePrefix("10.1.0.0/16")}),
 				},
 				Clock:  func() boottime.Instant { return boottime.Instant(time.Since(began)) },
-				Logger: slog.New(slog.DiscardHandler),
-				Changed: func(network int, up bool, at boottime.Instant) {
+				Logger: slog.New(slog.NewTextHandler(w.logs, nil)),
+				Changed: func(c Change) {
 					w.mu.Lock()
 					defer w.mu.Unlock()
-					w.reports = append(w.reports, fmt.Sprintf("%d %v %v", network, up, time.Duration(at)))
+					text := fmt.Sprintf("%d %v %v", c.Network, c.Up, time.Duration(c.At))
+					if c.Up {
+						text += fmt.Sprintf(" %s %d", c.Local.Interface, c.Local.Index)
+					}
+					w.reports = append(w.reports, text)
 				},
 			},
 			read: k.read, subscribe: k.subscribe,
@@ -120,6 +145,16 @@ func watch(t *testing.T, k *fakeKernel, scenario func(*watchTest)) {
 			t.Errorf("Watch returned %v", err)
 		}
 	})
+}
+
+func find(t *testing.T, s *snapshot, q Query) Local {
+	t.Helper()
+	l, err := s.find(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Network, l.query = q.Network, q
+	return l
 }
 
 func (w *watchTest) expect(t *testing.T, want ...string) {
@@ -142,25 +177,85 @@ func TestWatchReportsLossAndReturnAtOnce(t *testing.T) {
 		w.expect(t, "0 false 1s", "1 false 1s")
 		time.Sleep(time.Second)
 		w.set(2, true, true)
-		w.expect(t, "0 false 1s", "1 false 1s", "0 true 2s")
+		w.expect(t, "0 false 1s", "1 false 1s", "0 true 2s eth0 2")
 	})
 }
 
 func TestWatchFollowsAddresses(t *testing.T) {
 	watch(t, &fakeKernel{}, func(w *watchTest) {
 		others := host().addresses[:12:12] // all but 10.1.0.1
-		replace := func(as []address) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.state.addresses = as
-			w.events <- event{index: 99, ip: ip("10.1.0.1")}
-		}
-		replace(others)
+		w.replace(others, ip("10.1.0.1"))
 		w.expect(t, "1 false 0s")
-		replace(append(others, address{ip: ip("10.1.0.1"), link: 3}))
-		w.expect(t, "1 false 0s", "1 true 0s")
+		w.replace(append(others, address{ip: ip("10.1.0.1"), link: 3}), ip("10.1.0.1"))
+		w.expect(t, "1 false 0s", "1 true 0s eth1 3")
 		w.set(3, false, true) // it lives on eth1 now
-		w.expect(t, "1 false 0s", "1 true 0s", "1 false 0s")
+		w.expect(t, "1 false 0s", "1 true 0s eth1 3", "1 false 0s")
+	})
+}
+
+// replace sets the addresses and tells of one of them.
+func (w *watchTest) replace(as []address, told netip.Addr) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state.addresses = as
+	w.events <- event{index: 99, ip: told}
+}
+
+// A new device under an old name is reported, even if the time without it was too short
+// to be seen.
+func TestWatchReportsAnotherDevice(t *testing.T) {
+	watch(t, &fakeKernel{}, func(w *watchTest) {
+		w.mu.Lock()
+		w.state.links[9] = w.state.links[2]
+		delete(w.state.links, 2)
+		for i := range w.state.addresses {
+			if w.state.addresses[i].link == 2 {
+				w.state.addresses[i].link = 9
+			}
+		}
+		w.events <- event{index: 9, name: "eth0"}
+		w.mu.Unlock()
+		w.expect(t, "0 true 0s eth0 9")
+		w.set(9, false, true)
+		w.expect(t, "0 true 0s eth0 9", "0 false 0s")
+		w.set(9, true, true)
+		w.expect(t, "0 true 0s eth0 9", "0 false 0s", "0 true 0s eth0 9")
+	})
+}
+
+// The network is down, and one line says why it stays so.
+func TestWatchTellsAnotherAddress(t *testing.T) {
+	watch(t, &fakeKernel{}, func(w *watchTest) {
+		const line = "address of this node on a network has changed"
+		old := host().addresses
+		changed := func(from, to string) []address {
+			as := slices.Clone(old)
+			i := slices.IndexFunc(as, func(a address) bool { return a.ip == ip(from) })
+			as[i].ip = ip(to)
+			link := as[i].link
+			return slices.DeleteFunc(as, func(a address) bool { return a.link == link && a.ip != ip(to) })
+		}
+		w.replace(changed("10.0.0.1", "fd00::1"), ip("10.0.0.1"))
+		w.expect(t, "0 false 0s")
+		if n := w.logs.count(line); n != 0 {
+			t.Errorf("%d lines about an address of another family", n)
+		}
+		w.mu.Lock()
+		w.state.addresses = changed("10.0.0.1", "10.0.0.7")
+		w.events <- event{index: 2, ip: ip("10.0.0.7")} // nobody's address, but on eth0
+		w.mu.Unlock()
+		w.expect(t, "0 false 0s")
+		time.Sleep(10 * pollInterval)
+		if n := w.logs.count(line); n != 1 || w.logs.count("old=10.0.0.1 new=10.0.0.7") != 1 {
+			t.Errorf("%d lines about the new address", n)
+		}
+		w.replace(old, ip("10.0.0.1"))
+		w.expect(t, "0 false 0s", "0 true 1m40s eth0 2")
+		w.replace(changed("10.1.0.1", "10.1.0.2"), ip("10.1.0.1"))
+		synctest.Wait()
+		if n := w.logs.count("network=data interface=eth3 old=10.1.0.1 new=10.1.0.2"); n != 1 {
+			t.Errorf("%d lines about the new address inside the CIDR", n)
+		}
 	})
 }
 
@@ -202,7 +297,7 @@ func TestWatchLooksAfterResubscribing(t *testing.T) {
 		time.Sleep(retryInterval)
 		w.expect(t, fmt.Sprintf("0 false %v", retryInterval))
 		w.set(2, true, true)
-		w.expect(t, fmt.Sprintf("0 false %v", retryInterval), fmt.Sprintf("0 true %v", retryInterval))
+		w.expect(t, fmt.Sprintf("0 false %v", retryInterval), fmt.Sprintf("0 true %v eth0 2", retryInterval))
 	})
 }
 
@@ -236,11 +331,11 @@ func TestWatchReportsWhatIsDownAtTheStart(t *testing.T) {
 		k.set(2, false, false)
 		var down []int
 		w := &watcher{WatchConfig: WatchConfig{
-			Networks: []Local{{Address: ip("10.0.0.1")}, {Address: ip("10.1.0.1")}},
+			Networks: []Local{{Address: ip("10.0.0.1"), Index: 2}, {Address: ip("10.1.0.1"), Index: 5}},
 			Clock:    func() boottime.Instant { return 1 }, Logger: slog.New(slog.DiscardHandler),
-			Changed: func(network int, up bool, _ boottime.Instant) {
-				if !up {
-					down = append(down, network)
+			Changed: func(c Change) {
+				if !c.Up {
+					down = append(down, c.Network)
 				}
 			},
 		}, read: k.read, subscribe: k.subscribe}

@@ -272,9 +272,9 @@ func (a *Agent) conflict(last *sync.Map, network, name, address string) {
 
 // watchNetworks follows carrier and addresses of the networks.
 func (a *Agent) watchNetworks(background spawn) {
-	c := iface.WatchConfig{Clock: a.clock, Logger: a.log, Changed: func(network int, up bool, _ boottime.Instant) {
+	c := iface.WatchConfig{Clock: a.clock, Logger: a.log, Changed: func(change iface.Change) {
 		a.box.put(func(b *batch) {
-			b.links[network] = linkReport{changed: true, up: up}
+			b.links[change.Network] = linkReport{changed: true, up: change.Up}
 			b.linkDirty = true
 		})
 	}}
