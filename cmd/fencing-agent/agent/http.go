@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -26,7 +27,7 @@ func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
 	}
 	l, err := net.Listen("tcp", a.cfg.HTTP.Address)
 	if err != nil {
-		return nil, fmt.Errorf("http.address: listen %s: %w; another agent on this host? choose a free address or switch it off with an empty one", a.cfg.HTTP.Address, err)
+		return nil, fmt.Errorf("http.address: listen %s: %w", a.cfg.HTTP.Address, explainListen(err))
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.reg, promhttp.HandlerOpts{}))
@@ -46,6 +47,24 @@ func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
 			_ = srv.Close()
 		}
 	}, nil
+}
+
+// explainListen adds what to do.
+func explainListen(err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return err // the name of a host that cannot be resolved, for one
+	}
+	switch errno {
+	case syscall.EADDRINUSE:
+		return fmt.Errorf("%w: another agent on this host? choose a free address, or \"\" for none", errno)
+	case syscall.EADDRNOTAVAIL:
+		return fmt.Errorf("%w: this node does not have it; choose one of its own, or \"\" for none", errno)
+	case syscall.EACCES:
+		return fmt.Errorf("%w: ports below 1024 are for root; choose a higher one, or \"\" for none", errno)
+	default:
+		return errno
+	}
 }
 
 // healthz fails when the deciding loop stands still; a node without quorum is healthy.

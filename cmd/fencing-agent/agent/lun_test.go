@@ -247,7 +247,12 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.want) || away(err) {
 					t.Errorf("%v, want a fatal error with %q", err, c.want)
 				}
-				<-r.done // by itself
+				select {
+				case <-r.done: // by itself
+				case <-time.After(time.Hour):
+					r.end()
+					t.Fatal("tries on")
+				}
 				if r.errors() != 0 || len(r.taken().lun) != 0 {
 					t.Errorf("logged or reported as well:\n%s", r.log.String())
 				}
