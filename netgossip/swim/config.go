@@ -28,7 +28,10 @@ type Config struct {
 	Params   netgossip.Params
 
 	Keyring   *memberlist.Keyring // nil: no encryption
-	Transport Listener            // nil: Listen
+	Transport Listener            // nil: own sockets, pinned to Device
+	// Device is the network interface that the sockets are pinned to, so that nothing is
+	// sent or received by another one; "": routing decides. Without Transport only.
+	Device string
 
 	Clock boottime.Clock
 	Sink  Sink
@@ -57,6 +60,7 @@ func (c *Config) validate() error {
 	// socket, which then binds all interfaces.
 	check(c.BindAddr.IsValid() && !c.BindAddr.IsUnspecified() && c.BindAddr.Zone() == "",
 		"bind address %q: one address of the node without a zone is needed", c.BindAddr)
+	check(c.Transport == nil || c.Device == "", "device %q is for sockets of our own, not for a transport that was given", c.Device)
 	errs = append(errs, checkParams(c.Params)...)
 	return errors.Join(errs...)
 }

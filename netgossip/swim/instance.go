@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 // defaultLeaveTimeout bounds the farewell of a Stop whose context has no deadline. A
@@ -22,8 +23,11 @@ const defaultLeaveTimeout = 10 * time.Second
 // goroutine, except from inside a Sink.
 type Instance struct {
 	cfg       Config
-	transport *meter
-	count     *counters
+	transport memberlist.NodeAwareTransport
+	sockets   *sockets // the transport, unless it is a foreign one
+	place     place
+	ledger    *ledger
+	count     *counters // of the ledger
 	gate      *gate
 	journal   *journal
 	evidence  *evidence
@@ -44,6 +48,12 @@ type Stats struct {
 
 	PacketsIn, PacketsOut uint64
 	BytesIn, BytesOut     uint64 // packets and streams, without the headers of IP, UDP and TCP
+	// Packets that the kernel had no room for: came faster than they were read, or were to
+	// be sent faster than the device took them. Own sockets only.
+	DroppedIn, DroppedOut uint64
+	// LastPacket is when the last packet came from the address of a roster member, with
+	// whatever in it; zero: none has. The age of it is the silence of the network.
+	LastPacket boottime.Instant
 
 	Probes, Answers uint64 // own evidence probes, and those that were answered
 	Refused         uint64 // arrivals that were not believed, for whatever reason
@@ -68,16 +78,11 @@ func New(cfg Config) (*Instance, error) {
 	}
 	in := &Instance{cfg: cfg, count: cfg.Metrics.network(cfg.Name), gate: newGate()}
 	in.journal = newJournal(cfg.Logger, func(r refusal) { in.count.refused[r].add(1) })
-	at := netip.AddrPortFrom(cfg.BindAddr, uint16(cfg.Port))
-	open := cfg.Transport
-	if open == nil {
-		open = func(at netip.AddrPort) (memberlist.NodeAwareTransport, error) { return listen(at, in.logger()) }
+	in.ledger = newLedger(in.count, cfg.Clock, targets)
+	in.place.wake = make(chan struct{}, 1)
+	if err := in.listen(); err != nil {
+		return fail(err)
 	}
-	inner, err := open(at)
-	if err != nil {
-		return fail(listenError(at, err))
-	}
-	in.transport = newMeter(inner, in.count)
 	in.rejoin = newRejoiner(&in.cfg, targets, in.journal)
 	in.evidence = newEvidence(in, targets)
 	return in, nil
@@ -106,7 +111,9 @@ func (in *Instance) Start() error {
 	in.list.Store(list)
 	in.loops.Go(func() { in.evidence.run(ctx, list) })
 	in.loops.Go(func() { in.rejoin.run(ctx, list) })
-	in.cfg.Logger.Info("gossip started", slog.Any("address", in.cfg.BindAddr), slog.Int("port", in.cfg.Port))
+	in.loops.Go(func() { in.follow(ctx) })
+	in.cfg.Logger.Info("gossip started", slog.Any("address", in.cfg.BindAddr), slog.Int("port", in.cfg.Port),
+		slog.String("pinned_to", in.cfg.Device))
 	return nil
 }
 
@@ -179,7 +186,9 @@ func (in *Instance) Stats() Stats {
 	s := Stats{
 		PacketsIn: c.packetsIn.n.Load(), PacketsOut: c.packetsOut.n.Load(),
 		BytesIn: c.bytesIn.n.Load(), BytesOut: c.bytesOut.n.Load(),
-		Probes: c.probes.n.Load(), Answers: c.answers.n.Load(),
+		DroppedIn: c.droppedIn.n.Load(), DroppedOut: c.droppedOut.n.Load(),
+		LastPacket: boottime.Instant(in.ledger.heard.Load()),
+		Probes:     c.probes.n.Load(), Answers: c.answers.n.Load(),
 	}
 	for _, t := range c.refused {
 		s.Refused += t.n.Load()

@@ -28,8 +28,8 @@ var refusals = []refusal{
 // Metrics are the Prometheus metrics of all instances of a process. Make one with
 // [NewMetrics]; it is safe for concurrent use.
 type Metrics struct {
-	packets, bytes, refused, probes, answers *prometheus.CounterVec
-	health                                   *prometheus.GaugeVec
+	packets, bytes, dropped, refused, probes, answers *prometheus.CounterVec
+	health                                            *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them; reg nil leaves them unregistered.
@@ -43,6 +43,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
 		packets: counter("gossip_packets_total", "Gossip packets of a SystemNetwork, by direction (in, out).", "direction"),
 		bytes:   counter("gossip_bytes_total", "Gossip payload of a SystemNetwork in bytes, packets and streams, without IP, UDP and TCP headers, by direction (in, out).", "direction"),
+		dropped: counter("gossip_dropped_total", "Gossip packets of a SystemNetwork that the kernel's socket buffers had no room for, by direction (in, out).", "direction"),
 		refused: counter("gossip_refused_total", "Arrivals on a SystemNetwork that were not believed, by reason.", "reason"),
 		probes:  counter("gossip_probes_total", "Own evidence probes sent on a SystemNetwork."),
 		answers: counter("gossip_answers_total", "Own evidence probes that a peer answered on a SystemNetwork."),
@@ -69,6 +70,7 @@ func (t *tally) add(n int) {
 // counters are the metrics of one instance.
 type counters struct {
 	packetsIn, packetsOut, bytesIn, bytesOut tally
+	droppedIn, droppedOut                    tally
 	probes, answers                          tally
 	refused                                  map[refusal]*tally // fixed after creation
 	health                                   prometheus.Gauge
@@ -81,6 +83,8 @@ func (m *Metrics) network(name string) *counters {
 	c.packetsOut.prom = m.packets.WithLabelValues(name, "out")
 	c.bytesIn.prom = m.bytes.WithLabelValues(name, "in")
 	c.bytesOut.prom = m.bytes.WithLabelValues(name, "out")
+	c.droppedIn.prom = m.dropped.WithLabelValues(name, "in")
+	c.droppedOut.prom = m.dropped.WithLabelValues(name, "out")
 	c.probes.prom = m.probes.WithLabelValues(name)
 	c.answers.prom = m.answers.WithLabelValues(name)
 	for _, r := range refusals {

@@ -318,7 +318,7 @@ func TestMetricsAreShared(t *testing.T) {
 		}
 		want := map[string]int{
 			"fencing_agent_gossip_packets_total": 4, "fencing_agent_gossip_bytes_total": 4,
-			"fencing_agent_gossip_refused_total": 14, "fencing_agent_gossip_probes_total": 2,
+			"fencing_agent_gossip_dropped_total": 4, "fencing_agent_gossip_refused_total": 14, "fencing_agent_gossip_probes_total": 2,
 			"fencing_agent_gossip_answers_total": 2, "fencing_agent_network_health_score": 2,
 		}
 		if fmt.Sprint(series) != fmt.Sprint(want) {

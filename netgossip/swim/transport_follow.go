@@ -1,0 +1,96 @@
+package swim
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// moveRetry is the pause before sockets that could not be reopened are tried again.
+const moveRetry = 500 * time.Millisecond
+
+// device is an interface by the name it had and the kernel's number for it.
+type device struct {
+	name  string
+	index int
+}
+
+// place is where the sockets should be pinned to.
+type place struct {
+	wanted atomic.Pointer[device] // nil: where they are
+	wake   chan struct{}          // capacity 1
+}
+
+// listen opens the transport that the configuration asks for.
+func (in *Instance) listen() error {
+	at := netip.AddrPortFrom(in.cfg.BindAddr, uint16(in.cfg.Port))
+	if in.cfg.Transport != nil {
+		inner, err := in.cfg.Transport(at)
+		if err != nil {
+			return listenError(at, err)
+		}
+		in.transport = newMeter(inner, in.ledger)
+		return nil
+	}
+	s, err := openSockets(at, in.cfg.Device, in.ledger, in.logger())
+	if err != nil {
+		return listenError(at, err)
+	}
+	in.transport, in.sockets = s, s
+	if need, got := in.cfg.Roster.Size()*receiveShare, s.pair.Load().buffer; got < need {
+		in.cfg.Logger.Warn("socket's receive buffer is small for this roster: raise net.core.rmem_max, or give the process CAP_NET_ADMIN",
+			slog.Int("bytes", got), slog.Int("wanted", min(need, 2*receiveBuffer)))
+	}
+	return nil
+}
+
+// Rebind pins the sockets to the device with this name and index. Call it when the
+// network's address has come back on an interface: one that was removed and made anew has
+// another index, and sockets stay with the old one. Sockets that are pinned to this index
+// already, or to nothing, stay as they are, and so does a foreign transport. The instance
+// above notices nothing, nor do the peers, if it takes less than a suspicion.
+//
+// It does not block. What cannot be done is logged and tried again, until the next call.
+func (in *Instance) Rebind(name string, index int) {
+	in.place.wanted.Store(&device{name, index})
+	select {
+	case in.place.wake <- struct{}{}:
+	default:
+	}
+}
+
+// follow does what Rebind asks for until ctx is done.
+func (in *Instance) follow(ctx context.Context) {
+	if in.sockets == nil || in.cfg.Device == "" {
+		return
+	}
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-in.place.wake:
+		case <-retry.C:
+		}
+		d := in.place.wanted.Load()
+		if d == nil {
+			continue
+		}
+		moved, err := in.sockets.move(d.name, d.index)
+		if err != nil {
+			in.journal.warn("rebind", "sockets cannot be moved to the device; trying again", slog.String("device", d.name),
+				slog.Int("index", d.index), slog.Any("error", listenError(in.sockets.at, err)))
+			retry.Reset(moveRetry)
+			continue
+		}
+		in.place.wanted.CompareAndSwap(d, nil)
+		if moved {
+			in.journal.post(entry{level: slog.LevelWarn, msg: "sockets moved to another device",
+				attrs: []slog.Attr{slog.String("device", d.name), slog.Int("index", d.index)}})
+			in.evidence.requestNudge()
+		}
+	}
+}

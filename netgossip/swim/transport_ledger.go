@@ -1,0 +1,106 @@
+package swim
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// ledger counts what passes the transport of an instance.
+type ledger struct {
+	*counters
+	clock boottime.Clock
+	peers map[netip.Addr]struct{} // fixed after creation
+	heard atomic.Int64            // boottime.Instant of the last packet of a peer
+}
+
+func newLedger(count *counters, clock boottime.Clock, targets []target) *ledger {
+	l := &ledger{counters: count, clock: clock, peers: make(map[netip.Addr]struct{}, len(targets))}
+	for _, t := range targets {
+		if at, err := netip.ParseAddrPort(t.addr.Addr); err == nil { // always: targets made it
+			l.peers[at.Addr()] = struct{}{}
+		}
+	}
+	return l
+}
+
+// received notes a packet. Only the roster's addresses break the silence: a stray scanner
+// must not pass for company.
+func (l *ledger) received(n int, from netip.Addr) {
+	l.packetsIn.add(1)
+	l.bytesIn.add(n)
+	if _, ok := l.peers[from]; ok {
+		l.heard.Store(int64(l.clock()))
+	}
+}
+
+func (l *ledger) sent(n int) {
+	l.packetsOut.add(1)
+	l.bytesOut.add(n)
+}
+
+// streams are the open streams of a transport. They are counted, and broken when the
+// transport ends, so that nobody waits for their deadlines.
+type streams struct {
+	ledger *ledger
+
+	mu   sync.Mutex
+	open map[*stream]struct{} // nil after the end
+}
+
+func newStreams(l *ledger) *streams {
+	return &streams{ledger: l, open: make(map[*stream]struct{})}
+}
+
+// add takes a stream over, or closes it if the transport has ended.
+func (s *streams) add(c net.Conn) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		c.Close()
+		return nil, net.ErrClosed
+	}
+	st := &stream{Conn: c, streams: s}
+	s.open[st] = struct{}{}
+	return st, nil
+}
+
+// cut breaks all open streams, and with end those to come as well.
+func (s *streams) cut(end bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for st := range s.open {
+		st.Conn.Close()
+	}
+	clear(s.open)
+	if end {
+		s.open = nil
+	}
+}
+
+type stream struct {
+	net.Conn
+	streams *streams
+}
+
+func (s *stream) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	s.streams.ledger.bytesIn.add(n)
+	return n, err
+}
+
+func (s *stream) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	s.streams.ledger.bytesOut.add(n)
+	return n, err
+}
+
+func (s *stream) Close() error {
+	s.streams.mu.Lock()
+	delete(s.streams.open, s)
+	s.streams.mu.Unlock()
+	return s.Conn.Close()
+}

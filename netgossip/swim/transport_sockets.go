@@ -1,0 +1,249 @@
+package swim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	// packetQueue is how many packets may wait for memberlist outside of the kernel.
+	packetQueue = 64
+	// firstPause and lastPause bound the pause after an error of a socket, which doubles.
+	// Without one an error that lasts, such as too many open files, would be a busy loop.
+	firstPause, lastPause = 5 * time.Millisecond, time.Second
+)
+
+// sockets is the transport of an instance over UDP and TCP. Where it is pinned to a
+// device, nothing is sent or received by another one: with its device down, a network is
+// silent, whatever routes there are through the others.
+//
+// It reopens its sockets when the device is another one of the same name, which memberlist
+// above does not notice.
+type sockets struct {
+	at      netip.AddrPort
+	ledger  *ledger
+	log     *log.Logger
+	streams *streams
+	packets chan *memberlist.Packet
+	accepts chan net.Conn
+
+	ctx    context.Context // ends dials and readers; the interface has no place for one
+	cancel context.CancelFunc
+	pair   atomic.Pointer[pair] // never nil, but closed after Shutdown
+	mu     sync.Mutex           // held by move and Shutdown throughout
+	ended  bool                 // guarded by mu
+	group  sync.WaitGroup       // the readers of all pairs
+}
+
+var _ memberlist.NodeAwareTransport = (*sockets)(nil)
+
+func openSockets(at netip.AddrPort, device string, l *ledger, logger *log.Logger) (*sockets, error) {
+	t := &sockets{
+		at: netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), ledger: l, log: logger, streams: newStreams(l),
+		packets: make(chan *memberlist.Packet, packetQueue), accepts: make(chan net.Conn),
+	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	p, err := openPair(t.ctx, t.at, device)
+	if err != nil {
+		t.cancel()
+		return nil, err
+	}
+	t.install(p)
+	return t, nil
+}
+
+func (t *sockets) install(p *pair) {
+	t.pair.Store(p)
+	t.group.Go(func() { t.receive(p) })
+	t.group.Go(func() { t.accept(p) })
+}
+
+// move pins the transport to a device by opening new sockets there, unless it is the
+// interface with the index that they are pinned to already. If it fails, the old sockets
+// stay. Those that were never pinned stay as well.
+func (t *sockets) move(device string, index int) (moved bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.pair.Load()
+	if t.ended || old.device == "" || old.index == index {
+		return false, nil
+	}
+	// Sockets on different devices may have the same address and port, so that nothing is
+	// lost but what the old ones would have lost anyway.
+	p, err := openPair(t.ctx, t.at, device)
+	if err != nil {
+		return false, err
+	}
+	t.install(p)
+	_ = old.close() // nothing of it is wanted any more
+	t.streams.cut(false)
+	return true, nil
+}
+
+// device is the one that the transport is pinned to, "" if it is not.
+func (t *sockets) device() string { return t.pair.Load().device }
+
+// receive hands on what comes by a UDP socket until the socket is closed.
+func (t *sockets) receive(p *pair) {
+	in := newInbox(p.udp)
+	var pause pause
+	for {
+		n, from, dropped, err := in.read()
+		at := time.Now()
+		if dropped > 0 {
+			t.ledger.droppedIn.add(dropped)
+		}
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || !pause.wait(t.ctx) {
+				return
+			}
+			t.log.Printf("[ERR] memberlist: receive on %s: %v", t.at, err)
+			continue
+		}
+		pause = 0
+		if n == 0 {
+			t.ledger.refused[refusedMalformed].add(1) // memberlist wants a byte at least
+			continue
+		}
+		t.ledger.received(n, from.Addr())
+		select {
+		case t.packets <- in.packet(n, from, at):
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+// accept hands on the streams that come by a TCP socket until the socket is closed.
+func (t *sockets) accept(p *pair) {
+	var pause pause
+	for {
+		c, err := p.tcp.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || !pause.wait(t.ctx) {
+				return
+			}
+			t.log.Printf("[ERR] memberlist: accept on %s: %v", t.at, err)
+			continue
+		}
+		pause = 0
+		s, err := t.streams.add(c)
+		if err != nil {
+			return
+		}
+		select {
+		case t.accepts <- s:
+		case <-t.ctx.Done():
+			s.Close()
+			return
+		}
+	}
+}
+
+// pause is the time to wait after the next error.
+type pause time.Duration
+
+// wait reports false when ctx ended first.
+func (p *pause) wait(ctx context.Context) bool {
+	*p = min(max(2*(*p), pause(firstPause)), pause(lastPause))
+	timer := time.NewTimer(time.Duration(*p))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// FinalAdvertiseAddr returns the own address, whatever is asked for: no other is bound.
+func (t *sockets) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return t.at.Addr().AsSlice(), int(t.at.Port()), nil
+}
+
+func (t *sockets) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+func (t *sockets) StreamCh() <-chan net.Conn { return t.accepts }
+
+func (t *sockets) WriteTo(b []byte, addr string) (time.Time, error) {
+	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress sends a packet and never blocks. One that the kernel has no room for is
+// dropped and counted, as if the network had lost it.
+//
+// Errors are of type *net.OpError itself: memberlist v0.7.0 looks at the type, without
+// unwrapping, to tell a peer that cannot be reached from a mistake of its own, after which
+// it would not suspect the peer.
+func (t *sockets) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	to, err := netip.ParseAddrPort(a.Addr)
+	if err != nil {
+		return time.Time{}, &net.OpError{Op: "write", Net: "udp", Err: err}
+	}
+	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	for {
+		p := t.pair.Load()
+		err = p.send(b, to)
+		if !errors.Is(err, net.ErrClosed) || p == t.pair.Load() {
+			break
+		} // else the sockets were just replaced
+	}
+	switch {
+	case err == nil:
+		t.ledger.sent(len(b))
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOBUFS):
+		t.ledger.droppedOut.add(1)
+	default:
+		return time.Time{}, &net.OpError{Op: "write", Net: "udp", Source: udpAddr(t.at), Addr: udpAddr(to), Err: err}
+	}
+	return time.Now(), nil
+}
+
+func udpAddr(at netip.AddrPort) net.Addr { return net.UDPAddrFromAddrPort(at) }
+
+func (t *sockets) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+// DialAddressTimeout opens a stream from the own address, by the device if pinned. The
+// source matters even then: without it the kernel would take the device's first address.
+func (t *sockets) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	d := net.Dialer{
+		Timeout: timeout, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.at.Addr(), 0)), Control: pinning(t.device()),
+	}
+	d.SetMultipathTCP(false)
+	c, err := d.DialContext(t.ctx, "tcp", a.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return t.streams.add(c)
+}
+
+// Shutdown closes the sockets, breaks the streams and waits for the readers, not for
+// memberlist.
+func (t *sockets) Shutdown() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return nil
+	}
+	t.ended = true
+	t.cancel()
+	t.streams.cut(true)
+	err := t.pair.Load().close()
+	t.group.Wait()
+	if err != nil {
+		return fmt.Errorf("close sockets at %s: %w", t.at, err)
+	}
+	return nil
+}
