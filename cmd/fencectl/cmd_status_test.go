@@ -157,6 +157,9 @@ func TestStatusColors(t *testing.T) {
 	for _, escape := range append(escapes[good:], "\x1b[0m") {
 		painted = strings.ReplaceAll(painted, escape, "")
 	}
+	if old := string(statusView{now: noon.Add(time.Minute), zone: time.UTC, color: true}.render(scene(t, "healthy"))); strings.Contains(old, escapes[good]) {
+		t.Errorf("what an agent said that stands still looks good: %q", old)
+	}
 	// Color changes neither words nor columns.
 	if want := string(statusView{now: noon, zone: time.UTC}.render(st)); painted != want {
 		t.Errorf("without its colors it reads\n%s", painted)
@@ -186,6 +189,60 @@ func TestUnknownReasonIsExplainedByTheAgent(t *testing.T) {
 		words := reasonWords(&fencingv1.Verdict{Reason: fencingv1.Reason(number), Text: "the agent's words"})
 		if known := words != "the agent's words"; known != (number != 0) {
 			t.Errorf("%s is explained as %q", name, words)
+		}
+	}
+}
+
+// TestConsequences walks through what a verdict can mean for a node.
+func TestConsequences(t *testing.T) {
+	const (
+		feed, hold     = fencingv1.Permission_PERMISSION_FEED, fencingv1.Permission_PERMISSION_HOLD
+		starve, disarm = fencingv1.Permission_PERMISSION_STARVE, fencingv1.Permission_PERMISSION_DISARM
+		armed, starved = fencingv1.WatchdogState_WATCHDOG_STATE_ARMED, fencingv1.WatchdogState_WATCHDOG_STATE_STARVED
+		off, faulty    = fencingv1.WatchdogState_WATCHDOG_STATE_UNARMED, fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY
+	)
+	device := func(state fencingv1.WatchdogState, running bool, fed float64) *fencingv1.WatchdogStatus {
+		return &fencingv1.WatchdogStatus{Driver: "device", State: state, Armed: running, Timeout: secs(30), LastFeedAge: secs(fed)}
+	}
+	dry := func(state fencingv1.WatchdogState, fed float64) *fencingv1.WatchdogStatus {
+		return &fencingv1.WatchdogStatus{Driver: "none", State: state, Timeout: secs(30), LastFeedAge: secs(fed)}
+	}
+	stuck := device(armed, true, 1)
+	stuck.Nowayout = true
+	unknown := device(starved, true, 0)
+	unknown.Timeout, unknown.LastFeedAge = nil, nil
+	for _, tt := range []struct {
+		permission fencingv1.Permission
+		quorum     bool
+		policy     string
+		watchdog   *fencingv1.WatchdogStatus
+		want       string
+	}{
+		{feed, true, "fence", device(armed, true, 1), ""},
+		{hold, true, "fence", device(armed, true, 1), ""},
+		{feed, true, "fence", device(off, false, 0), "but the watchdog is not armed: nothing would reset this node"},
+		{feed, true, "fence", device(faulty, true, 0), "but the watchdog is faulty: unknown"},
+		{feed, true, "fence", dry(armed, 1), "driver none: a dry run, nothing would reset this node"},
+		{feed, false, "exclude", device(armed, true, 1), "policy exclude: it is not reset, consumers are told that it has left"},
+		{feed, false, "wait", device(armed, true, 1), "policy wait: it is not reset and goes on"},
+		{starve, false, "fence", device(armed, true, 1), "the watchdog resets this node in about 29s, unless it may feed again before"},
+		{starve, false, "fence", device(starved, true, 30), "the watchdog should have reset this node 0.0s ago"},
+		{starve, false, "fence", device(off, false, 0), "the watchdog is not armed: nothing resets this node"},
+		{starve, false, "fence", device(faulty, false, 0), "the watchdog is not armed: nothing resets this node"},
+		{starve, false, "fence", unknown, "the watchdog resets this node when its timeout has passed"},
+		{starve, false, "fence", dry(starved, 31.5), "driver none: a watchdog would have reset this node 1.5s ago"},
+		{starve, false, "fence", dry(armed, 10), "driver none: a watchdog would reset this node in about 20s, unless it may feed again before"},
+		{starve, false, "fence", dry(off, 0), "the watchdog is not armed: nothing resets this node"},
+		{disarm, true, "fence", device(armed, true, 1), "the watchdog is still armed"},
+		{disarm, true, "fence", stuck, "the watchdog cannot be disarmed (nowayout): it stays armed"},
+		{disarm, true, "fence", device(off, false, 0), "the watchdog is off: nothing resets this node meanwhile"},
+	} {
+		st := &fencingv1.Status{
+			Verdict:  &fencingv1.Verdict{Permission: tt.permission, Quorum: tt.quorum, OnQuorumLoss: tt.policy},
+			Watchdog: tt.watchdog,
+		}
+		if got := consequence(st).text; got != tt.want {
+			t.Errorf("%v with %v: %q, want %q", tt.permission, tt.watchdog, got, tt.want)
 		}
 	}
 }

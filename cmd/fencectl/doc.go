@@ -9,8 +9,12 @@
 // so that tests run it in-process, and prints through a [printer], which gives every
 // verb the same -o flag.
 //
+// The verbs that ask the agent reach it through an agentConn (socket.go), which also says
+// what to do when it cannot be reached. What they show is laid out on a page, which lets
+// no byte from a peer steer the terminal.
+//
 // Verbs run on the main goroutine. Those that wait watch the command's context, which
-// SIGINT and SIGTERM cancel.
+// SIGINT and SIGTERM cancel. To follow the agent until then is a success.
 //
 // # Errors
 //

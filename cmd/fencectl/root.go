@@ -104,7 +104,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 		newCompletionCommand(env),
 		newVersionCommand(env),
 	)
-	root.Example = "  fencectl config check /etc/fencing-agent/agent.yaml"
+	root.Example = "  fencectl status\n  fencectl config check /etc/fencing-agent/agent.yaml"
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(env.stdin)

@@ -29,8 +29,10 @@ var scenes = []struct {
 	{name: "dry-run-starved", size: 4, make: dryRun},
 	{name: "kubernetes", size: 4, make: kubernetes},
 	{name: "standing-still", size: 4, late: 12 * time.Second},
+	{name: "alarms", size: 4, make: alarms},
 	{name: "hostile-names", size: 4, make: hostile},
 	{name: "nodes-300", size: 300, make: largeGroup},
+	{name: "nodes-300-network-down", size: 300, make: largeDown},
 	{name: "nodes-300-cut-off", size: 300, make: largeCut},
 }
 
@@ -144,6 +146,19 @@ func kubernetes(st *fencingv1.Status) {
 	decide(st, fencingv1.Permission_PERMISSION_FEED, fencingv1.Reason_REASON_API_REACHABLE, true, 2.8, 5, "")
 }
 
+// alarms is everything at once that a person should see while the node is fed.
+func alarms(st *fencingv1.Status) {
+	st.Watchdog.State, st.Watchdog.Nowayout = fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY, true
+	st.Watchdog.Error = "feed /dev/watchdog: input/output error"
+	st.Watchdog.Slack = secs(-1.5)
+	st.Luns[0].ForeignWriter, st.Luns[0].Healthy, st.Luns[0].Claimed = true, false, false
+	st.Api = &fencingv1.ApiStatus{Configured: true, Age: secs(7)}
+	st.TimeBudget.HorizonMajority = secs(90)
+	loseAll(st, 20, "n4")
+	nodeOf(st, "n4").State = fencingv1.NodeState_NODE_STATE_STOPPED
+	st.Networks[1].Members = st.Networks[1].Members[1:] // of another roster for a moment
+}
+
 // hostile is what could be done to a terminal by a peer that controls its own words.
 func hostile(st *fencingv1.Status) {
 	nodeOf(st, "n2").Version = "v\x1b[2J\x07\u202e"
@@ -159,6 +174,14 @@ func largeGroup(st *fencingv1.Status) {
 	nodeOf(st, "n150").LunHealthy = false
 	nodeOf(st, "n151").WatchdogArmed = false
 	nodeOf(st, "n152").Stopping = true
+}
+
+// largeDown: the network that is down here is no trouble of 299 others.
+func largeDown(st *fencingv1.Status) {
+	st.Networks[1].Up = false
+	for _, n := range st.Nodes[1:] {
+		lose(st, "data", n.Name, 30)
+	}
 }
 
 func largeCut(st *fencingv1.Status) {

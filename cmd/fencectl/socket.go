@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/user"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -87,6 +86,7 @@ type agentConn struct {
 	path     string
 	patience time.Duration
 	refused  atomic.Pointer[error] // why the last attempt to connect failed
+	spoke    atomic.Bool           // what answered began as a gRPC server does
 }
 
 // connect is called by grpc, which would blur the error.
@@ -97,7 +97,27 @@ func (a *agentConn) connect(ctx context.Context, _ string) (net.Conn, error) {
 		return nil, err
 	}
 	a.refused.Store(nil)
-	return conn, nil
+	return &attentive{Conn: conn, spoke: &a.spoke}, nil
+}
+
+// attentive looks at the first bytes of an answer: a gRPC server begins with a SETTINGS
+// frame of HTTP/2. The errors of grpc do not tell what else it was.
+type attentive struct {
+	net.Conn
+	spoke *atomic.Bool
+	began bool // belongs to the one goroutine that reads
+}
+
+func (l *attentive) Read(p []byte) (int, error) {
+	const frameType, settings = 3, 4
+	n, err := l.Conn.Read(p)
+	if !l.began && n > frameType {
+		l.began = true
+		if p[frameType] == settings {
+			l.spoke.Store(true)
+		}
+	}
+	return n, err
 }
 
 // errNoAnswer is the cause of a call that was given up.
@@ -140,8 +160,8 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 		return &agentError{failed("it ended the stream"), false, true}
 	case errors.Is(context.Cause(ctx), errNoAnswer):
 		return &agentError{failed("no answer within %v: its process may be stopped or overloaded, see its log and state", a.patience), true, true}
-	case status.Code(err) == codes.Unavailable && strings.Contains(text, "server preface"):
-		return &agentError{failed("what answers there does not speak gRPC (%s): is that another program's socket?", text), true, true}
+	case status.Code(err) == codes.Unavailable && !a.spoke.Load():
+		return &agentError{failed("it broke off before it spoke gRPC (%s): is that another program's socket, or does the agent just stop?", text), true, true}
 	case status.Code(err) == codes.Unimplemented:
 		return &agentError{failed("it does not serve this (%s): is that another program's socket, or an older agent?", text), false, false}
 	case status.Code(err) == codes.Unavailable, status.Code(err) == codes.ResourceExhausted, status.Code(err) == codes.Internal:

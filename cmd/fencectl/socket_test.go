@@ -69,7 +69,7 @@ func TestWhatIsNoAgent(t *testing.T) {
 	for _, tt := range []struct{ name, path, want string }{
 		{"stale", stale, "agent socket " + stale + ": nobody listens there: the agent has stopped or died; start it"},
 		{"mute", mute, "no answer within 100ms: its process may be stopped"},
-		{"web", web, "does not speak gRPC"},
+		{"web", web, "it broke off before it spoke gRPC ("},
 		{"bare", other, "does not serve this (unknown service fencing.v1.Fencing"},
 	} {
 		for _, verb := range [][]string{{"status"}, {"watch"}, {"watch", "--status"}} {

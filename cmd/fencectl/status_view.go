@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (v statusView) verdict(p *page, st *fencingv1.Status) {
 	var facts []string
 	if since := verdict.GetSince(); since != nil {
 		facts = append(facts, fmt.Sprintf("since %s (%s)", since.AsTime().In(v.zone).Format(time.DateTime),
-			brief(st.GetTime().AsTime().Sub(since.AsTime()))))
+			brief(max(0, st.GetTime().AsTime().Sub(since.AsTime())))))
 	}
 	facts = append(facts, fmt.Sprintf("group %s of cluster %s", orUnknown(self.GetGroup()), orUnknown(self.GetCluster())),
 		fmt.Sprintf("agent %s, up %s", orUnknown(self.GetVersion()), ago(self.GetUptime())))
@@ -102,7 +103,7 @@ func lunItems(p *page, st *fencingv1.Status) {
 
 func lunSpans(l *fencingv1.LunStatus) []span {
 	name := l.GetPath()
-	if l.GetDevice() != "" {
+	if l.GetDevice() != "" && l.GetDevice() != filepath.Base(name) {
 		name += " (" + l.GetDevice() + ")"
 	}
 	spans := []span{{name + ":", plain}}

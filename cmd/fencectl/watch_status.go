@@ -111,7 +111,7 @@ func (l *statusLog) line(st *fencingv1.Status) error {
 	}
 	p.paint(verdictWords(st))
 	p.paint(span{" - " + reasonWords(v), plain})
-	if c := consequence(st); c.text != "" {
+	if c := consequence(st); c.style != plain { // the others go without saying
 		p.paint(span{"; " + c.text, plain})
 	}
 	p.buf.WriteByte('\n')

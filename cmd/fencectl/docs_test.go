@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// guide is the page about fencectl.
+func guide(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "fencectl.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestGuideShowsWhatIsPrinted: the examples are the golden files.
+func TestGuideShowsWhatIsPrinted(t *testing.T) {
+	for _, scene := range []string{"healthy", "split-lost"} {
+		printed, err := os.ReadFile(filepath.Join("testdata", "status", scene+".golden"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(guide(t), "```\n"+string(printed)+"```\n") {
+			t.Errorf("docs/fencectl.md does not show %s as it is printed: copy the golden file there", scene)
+		}
+	}
+	if !strings.Contains(guide(t), "```\n"+strings.TrimPrefix(eventLines, "\n")+"```\n") {
+		t.Error("docs/fencectl.md does not show the events as they are printed: copy eventLines there")
+	}
+}
+
+// TestGuideNamesFieldsThatExist follows every path of the page through printed JSON.
+func TestGuideNamesFieldsThatExist(t *testing.T) {
+	printed, err := os.ReadFile(filepath.Join("testdata", "status", "split-lost.json.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status any
+	if err := json.Unmarshal(printed, &status); err != nil {
+		t.Fatal(err)
+	}
+	paths := regexp.MustCompile("`((?:\\.[a-zA-Z]+(?:\\[\\])?)+)`").FindAllStringSubmatch(guide(t), -1)
+	if len(paths) < 20 {
+		t.Fatalf("only %d paths found on the page", len(paths))
+	}
+	for _, path := range paths {
+		at := status
+		for _, step := range strings.Split(strings.TrimPrefix(path[1], "."), ".") {
+			name, list := strings.CutSuffix(step, "[]")
+			fields, ok := at.(map[string]any)
+			if at, ok = fields[name], ok && fields[name] != nil; !ok {
+				t.Errorf("%s: there is no %s", path[1], name)
+				break
+			}
+			if list {
+				at = at.([]any)[0]
+			}
+		}
+	}
+}
+
+// TestGuideNamesEveryCommand so that a verb is not forgotten there.
+func TestGuideNamesEveryCommand(t *testing.T) {
+	for _, c := range newRootCommand(&environment{name: "fencectl"}).Commands() {
+		if !strings.Contains(guide(t), "`"+c.Name()+"`") && !strings.Contains(guide(t), "`"+c.Name()+" ") {
+			t.Errorf("docs/fencectl.md does not mention %s", c.Name())
+		}
+	}
+}

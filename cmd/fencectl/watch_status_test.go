@@ -1,0 +1,190 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+func statuses(format string) func(*environment) follower {
+	return func(env *environment) follower { return newStatusLog(env, format, false).follow }
+}
+
+func TestWatchStatusPrintsVerdicts(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	a.set(scene(t, "healthy"))
+	w := watch(t, a.path, newOutput(), statuses(formatTable))
+	w.stdout.until(t, "the first verdict", lines(1))
+	a.set(scene(t, "split-pending"))
+	w.stdout.until(t, "the second", lines(2))
+	a.set(scene(t, "lun-failed"))
+	w.stdout.until(t, "the third", lines(3))
+	a.set(scene(t, "split-lost"))
+	w.stdout.until(t, "the fourth", lines(4))
+	old := scene(t, "split-lost")
+	old.Time = timestamppb.New(noon.Add(-time.Minute))
+	a.set(old)
+	w.stdout.until(t, "the fifth", lines(5))
+
+	a.stop(t.Context())
+	w.pausing(t)
+	b := startAgentAt(t, a.path, publish.HubConfig{})
+	b.set(scene(t, "starting"))
+	w.resume <- struct{}{}
+	w.stdout.until(t, "the verdict of the next agent", lines(6))
+	w.cancel()
+	if err := w.waitEnd(t); err != nil {
+		t.Error(err)
+	}
+	wantText(t, "stdout", w.stdout.String(), `
+2026-03-01 09:00:00.000  n1: FEEDING - majority of the group is reachable (4 of 4, 3 needed)
+2026-03-01 11:59:57.150  n1: FEEDING ON, UNDECIDED - equal split (2 of 4), being decided
+2026-03-01 09:00:00.000  n1: FEEDING - majority of the group is reachable (4 of 4, 3 needed)
+2026-03-01 11:59:51.300  n1: NOT FEEDING - equal split (2 of 4), the LUN's grant names the other half; the watchdog resets this node in about 21s, unless it may feed again before
+2026-03-01 12:00:00.000  n1: THE AGENT STANDS STILL for 1m00s; its last verdict: NOT FEEDING - equal split (2 of 4), the LUN's grant names the other half; the watchdog resets this node in about 21s, unless it may feed again before
+2026-03-01 11:59:58.500  n1: NOT FEEDING - starting, quorum was not seen yet (1 of 4, 3 needed); the watchdog is not armed: nothing resets this node
+`)
+	if got := w.stderr.String(); !strings.Contains(got, "the agent is stopping") || !strings.Contains(got, "connected again") {
+		t.Errorf("stderr %q", got)
+	}
+}
+
+// TestSameVerdictIsNoLine whatever else has changed.
+func TestSameVerdictIsNoLine(t *testing.T) {
+	out := newOutput()
+	log := newStatusLog(&environment{stdout: out, getenv: func(string) string { return "" }, now: func() time.Time { return noon }}, formatTable, false)
+	for _, name := range []string{"healthy", "network-lost", "lun-failed"} {
+		if err := log.print(scene(t, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := out.String(); strings.Count(got, "\n") != 1 {
+		t.Errorf("three statuses with one verdict are\n%s", got)
+	}
+}
+
+func TestWatchStatusJSON(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	a.set(scene(t, "healthy"))
+	w := watch(t, a.path, newOutput(), statuses(formatJSON))
+	w.stdout.until(t, "a status", lines(1))
+	a.set(scene(t, "lun-failed")) // the same verdict, another status
+	w.stdout.until(t, "the next", func(text string) bool { return strings.Contains(text, "hangs") && strings.HasSuffix(text, "\n") })
+	all := strings.Split(strings.TrimSpace(w.stdout.String()), "\n")
+	var last fencingv1.Status
+	if err := protojson.Unmarshal([]byte(all[len(all)-1]), &last); err != nil {
+		t.Fatal(err)
+	}
+	if want := scene(t, "lun-failed"); !proto.Equal(last.Luns[0], want.Luns[0]) {
+		t.Errorf("got %v", last.Luns[0])
+	}
+}
+
+func TestScreenFitsTheTerminal(t *testing.T) {
+	height := 12
+	log := &statusLog{
+		env: &environment{getenv: func(string) string { return "UTC" }, now: func() time.Time { return noon }}, height: func() int { return height },
+	}
+	first := string(log.frame(scene(t, "split-lost")))
+	if !strings.HasPrefix(first, screenClear+screenHome+"n1: NOT FEEDING") || !strings.HasSuffix(first, screenEnd) {
+		t.Errorf("the first frame is %q", first)
+	}
+	if n := strings.Count(first, screenLine); n != height-1 {
+		t.Errorf("%d lines on a terminal of %d", n, height)
+	}
+	if !strings.Contains(first, "... 11 more lines") {
+		t.Errorf("nothing says that lines are missing: %q", first)
+	}
+	height = 100
+	second := string(log.frame(scene(t, "split-lost")))
+	if strings.Contains(second, screenClear) || strings.Contains(second, "more lines") || !strings.Contains(second, "-- 2026-03-01 12:00:00.000, Ctrl-C ends") {
+		t.Errorf("the second frame is %q", second)
+	}
+}
+
+// terminal runs fencectl on a pseudo-terminal until what it prints fulfills the condition
+// or it ends by itself, and returns all that it printed there.
+func terminal(t *testing.T, env []string, ok func(string) bool, args ...string) string {
+	t.Helper()
+	emulator, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	defer emulator.Close()
+	number, err := unix.IoctlGetInt(int(emulator.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(emulator.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "fencectl", args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = tty, tty
+	err = errors.Join(cmd.Start(), tty.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, read := newOutput(), make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(out, emulator) // ends with EIO when the program has gone
+	}()
+	if ok != nil {
+		out.until(t, "the screen", ok)
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %v", args, err)
+	}
+	<-read
+	return out.String()
+}
+
+// TestTerminal: colors and a screen written over only where a person looks at it.
+func TestTerminal(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	st := scene(t, "split-lost")
+	st.Time = timestamppb.New(time.Now().Add(time.Hour)) // in no case stale
+	a.set(st)
+	plain := []string{envSocket + "=" + a.path, "NO_COLOR=", "TERM=xterm"}
+
+	if got := terminal(t, plain, nil, "status"); !strings.Contains(got, escapes[bad]+"FEEDING\x1b[0m") {
+		t.Errorf("a terminal shows %q", got)
+	}
+	if got := terminal(t, append(plain, "NO_COLOR=1"), nil, "status"); strings.Contains(got, "\x1b") || !strings.Contains(got, "NOT FEEDING") {
+		t.Errorf("with NO_COLOR a terminal shows %q", got)
+	}
+	whole := func(text string) bool { return strings.Count(text, screenEnd) >= 2 }
+	got := terminal(t, plain, func(text string) bool {
+		a.server.StatusChanged()
+		return whole(text)
+	}, "watch", "--status")
+	if strings.Count(got, screenClear) != 1 || !strings.Contains(got, escapes[bad]+"FEEDING\x1b[0m") {
+		t.Errorf("the screen is %q", got)
+	}
+	got = terminal(t, append(plain, "TERM=dumb"), func(text string) bool { return strings.Contains(text, "\n") }, "watch", "--status")
+	if strings.Contains(got, screenHome) || strings.Count(got, "\n") != 1 {
+		t.Errorf("a dumb terminal shows %q", got)
+	}
+}
