@@ -51,7 +51,7 @@ func TestTable(t *testing.T) {
 	t.Run("two", func(t *testing.T) {})
 }
 func TestSkipped(t *testing.T) { t.Skip("no root here") }
-func TestSkippedLater(t *testing.T) { t.Skip("\nno disk here") }`,
+func TestSkippedLater(t *testing.T) { t.Log("looking"); t.Skip("\nno disk here") }`,
 		"bad/bad_test.go": header + `
 func TestFails(t *testing.T) { t.Fatal("the reason") }
 func TestTable(t *testing.T) {

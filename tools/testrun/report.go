@@ -176,18 +176,19 @@ func parentOf(test string) (string, bool) {
 	return test[:i], true
 }
 
-// skipReason is what a test said when it skipped itself, without file and line.
+// skipReason is the last thing that a test said when it skipped itself, without file and line.
 func skipReason(output string) string {
+	reason := "no reason given"
 	for line := range strings.Lines(logged(output)) {
 		line = strings.TrimSpace(line)
 		if file, rest, ok := strings.Cut(line+" ", ": "); ok && strings.Contains(file, ".go:") {
 			line = strings.TrimSpace(rest)
 		}
 		if line != "" {
-			return line
+			reason = line
 		}
 	}
-	return "no reason given"
+	return reason
 }
 
 // logged is the part of a test's output that the test wrote itself.
