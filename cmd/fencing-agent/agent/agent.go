@@ -27,7 +27,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// ErrAbandon, as the cause of the context's end, makes Run return as if the process had
+// ErrAbandon is the cause of a context's end that makes Run return as if the process had
 // been killed: nothing is disarmed and nobody is told. It is for simulations.
 var ErrAbandon = errors.New("abandoned like a killed process")
 

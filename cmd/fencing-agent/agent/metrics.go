@@ -27,7 +27,6 @@ type metrics struct {
 	conflicts  prometheus.Counter
 
 	reason   watchdog.Reason // whose gauge is 1
-	split    diskquorum.SplitState
 	tieBegan boottime.Instant
 	device   string
 }
