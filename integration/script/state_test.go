@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -19,7 +18,6 @@ type state struct {
 	net  [2]byte // the script's network is 127.net[0].net[1].0/24
 	port int     // of gossip
 
-	mu     sync.Mutex
 	agents map[string]*process
 	order  []string
 	closed []func()
