@@ -61,6 +61,7 @@ func TestEachMistakeIsALine(t *testing.T) {
 nodeName: n1
 nodeGroup: [worker]
 systemNetworks: [{name: mgmt, interface: eth0}]
+watchdog: {driver: none, onFence: reboot}
 members: {static: [{name: n2, addresses: {mgmt: 10.0.0.2}}]}
 colour: blue
 `
@@ -92,7 +93,7 @@ colour: blue
 			t.Errorf("mistake %q, want %q", mistakes[i], w)
 		}
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "systemNetworks[0].bindToDevice") {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "watchdog.onFence: has no effect") {
 		t.Errorf("warnings %q", warnings)
 	}
 }

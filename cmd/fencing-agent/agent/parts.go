@@ -40,6 +40,8 @@ type network struct {
 	name  string
 	local iface.Local
 	swim  *swim.Instance
+	// unpinned says that the sockets are not bound to the device although they should be.
+	unpinned bool
 }
 
 type spawn func(func(context.Context))
@@ -214,6 +216,7 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 		}
 		a.nets = append(a.nets, n)
 	}
+	a.warnUnpinned()
 	for _, n := range a.nets {
 		if err := n.swim.Start(); err != nil {
 			stop()
@@ -234,9 +237,9 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyr
 			sn.Name, found.Address, found.Interface, want, a.cfg.NodeName)
 	}
 	var lastConflict sync.Map
-	in, err := swim.New(swim.Config{
+	in, unpinned, err := openInstance(sn, swim.Config{
 		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: a.roster,
-		BindAddr: found.Address, Port: sn.Port, Params: a.cfg.Params(), Keyring: keys, Transport: a.opts.Listen,
+		BindAddr: found.Address, Port: sn.Port, Params: a.cfg.Params(), Keyring: keys, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
 		Clock: a.clock, Statement: a.statement, Logger: a.log, Metrics: metrics,
 		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(network int, name, address string) {
 			a.conflict(&lastConflict, sn.Name, name, address)
@@ -245,7 +248,7 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyr
 	if err != nil {
 		return nil, err
 	}
-	return &network{name: sn.Name, local: found, swim: in}, nil
+	return &network{name: sn.Name, local: found, swim: in, unpinned: unpinned}, nil
 }
 
 // statement is what this node says to its peers, or nil while the loop does not run: an
@@ -273,6 +276,9 @@ func (a *Agent) conflict(last *sync.Map, network, name, address string) {
 // watchNetworks follows carrier and addresses of the networks.
 func (a *Agent) watchNetworks(background spawn) {
 	c := iface.WatchConfig{Clock: a.clock, Logger: a.log, Changed: func(change iface.Change) {
+		if change.Up {
+			a.nets[change.Network].swim.Rebind(change.Local.Interface, change.Local.Index)
+		}
 		a.box.put(func(b *batch) {
 			b.links[change.Network] = linkReport{changed: true, up: change.Up}
 			b.linkDirty = true

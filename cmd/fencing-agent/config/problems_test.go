@@ -263,7 +263,6 @@ func TestRefusesWhatIsNotSupported(t *testing.T) {
 		{"mode and", with("lun: {devices: [/dev/sda], mode: and}"), "lun.mode: is not supported by this version, found and"},
 		{"three devices", with("lun: {devices: [/dev/sda, /dev/sdb, /dev/sdc]}"), "lun.devices: is not supported by this version, found 3 devices; allowed: 0 or 1 device"},
 		{"last man standing", with("quorum: {lastManStanding: true}"), "quorum.lastManStanding: is not supported by this version, found true; allowed: false"},
-		{"bind to device", with(network(mgmt + ", bindToDevice: true")), "systemNetworks[0].bindToDevice: is not supported by this version, found true; allowed: auto or false"},
 		{"on fence reboot", with("watchdog: {onFence: reboot}"), "watchdog.onFence: is not supported by this version, found reboot; allowed: expire"},
 		{"on fence crash", with("watchdog: {onFence: crash}"), "watchdog.onFence: is not supported by this version, found crash"},
 	})
@@ -295,10 +294,8 @@ func TestWarnings(t *testing.T) {
 		env        []string
 		want       []string
 	}{
-		{"one for all interface networks", with("systemNetworks: [{name: mgmt, interface: eth0}, {name: b, cidr: 10.1.0.0/16}]",
-			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.1.0.1}}]}"), nil,
-			[]string{"systemNetworks[0].bindToDevice: auto does not bind to the device"}},
-		{"none once bindToDevice is off", with(network("name: mgmt, interface: eth0, bindToDevice: false")), nil, nil},
+		{"none about binding to devices", with("systemNetworks: [{name: mgmt, interface: eth0, bindToDevice: true}, {name: b, cidr: 10.1.0.0/16}]",
+			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.1.0.1}}]}"), nil, nil},
 		{"even and nothing decides", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}]}"), nil,
 			[]string{"quorum.tieBreakers: has nothing that could decide"}},
 		{"even and the API decides", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}]}"),
@@ -329,7 +326,7 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestWarningsComeWithProblems(t *testing.T) {
-	_, warnings, err := parse("f", []byte(with(network("name: mgmt, interface: eth0"), "cluster: 7")), noEnv, hostname)
+	_, warnings, err := parse("f", []byte(with("watchdog: {driver: none, onFence: crash}", "cluster: 7")), noEnv, hostname)
 	if err == nil || len(warnings) != 1 {
 		t.Errorf("got %v, %v", warnings, err)
 	}

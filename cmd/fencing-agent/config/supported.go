@@ -23,7 +23,6 @@ func checkSupported(c *Config, r *report) {
 	unsupported(r, "lun.mode", c.LUN.Mode, LUNTieBreaker, len(c.LUN.Devices) > 0, "there is no LUN")
 	unsupported(r, "watchdog.onFence", c.Watchdog.OnFence, OnFenceExpire,
 		c.Watchdog.Driver != DriverNone, "watchdog.driver is none")
-	checkBindToDevice(c, r)
 }
 
 // unsupported refuses every value but one, if the key has an effect at all.
@@ -34,21 +33,5 @@ func unsupported[T ~string](r *report, path string, value, only T, matters bool,
 		r.problem(path, notYet, value, "%s", only)
 	default:
 		r.warn(path, "has no effect: "+whyNot, value)
-	}
-}
-
-// checkBindToDevice warns once, however many networks there are.
-func checkBindToDevice(c *Config, r *report) {
-	warned := false
-	for i, n := range c.SystemNetworks {
-		at := element("systemNetworks", i) + ".bindToDevice"
-		switch {
-		case n.BindToDevice == BindOn:
-			r.problem(at, notYet, "true", "auto or false")
-		case n.BindToDevice == BindAuto && !n.Address.IsValid() && n.Where() != "" && !warned:
-			warned = true
-			r.warn(at, "auto does not bind to the device in this version: routing may let one network answer for another; "+
-				"keep the networks apart by source-based routing or a firewall and set false", nil)
-		}
 	}
 }

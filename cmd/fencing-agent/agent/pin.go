@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+)
+
+// pinTo is the device that the sockets of a network are to be pinned to, "" for none.
+//
+// Nothing can come in by a loopback or a dummy interface but what is on the host. Its
+// address is for a laboratory, or announced to routers and reached by whatever interface.
+func (a *Agent) pinTo(sn config.SystemNetwork, found iface.Local) string {
+	switch {
+	case a.opts.Listen != nil || sn.BindToDevice == config.BindOff:
+		return ""
+	case sn.BindToDevice == config.BindOn:
+		return found.Interface
+	case !found.Internal:
+		return found.Interface
+	case !found.Address.IsLoopback():
+		a.log.Warn("the address is on an interface that no packet comes in by: not pinned to it, routing decides what this network is",
+			"network", sn.Name, "interface", found.Interface, "address", found.Address)
+	}
+	return ""
+}
+
+// openInstance makes the instance of a network, pinned to c.Device if there is one. That
+// it is not, although bindToDevice auto would have it so, is no error.
+func openInstance(sn config.SystemNetwork, c swim.Config) (in *swim.Instance, unpinned bool, err error) {
+	in, err = swim.New(c)
+	var pin *swim.PinError
+	switch {
+	case !errors.As(err, &pin):
+		return in, false, err
+	case !pin.Denied():
+		return nil, false, fmt.Errorf("network %s: %w", sn.Name, pin)
+	case sn.BindToDevice == config.BindOn:
+		return nil, false, fmt.Errorf("network %s: %w: give the process CAP_NET_RAW or set bindToDevice: auto", sn.Name, pin)
+	}
+	c.Device = ""
+	in, err = swim.New(c)
+	return in, true, err
+}
+
+// warnUnpinned says once for all networks what it means that they are not pinned.
+func (a *Agent) warnUnpinned() {
+	var names []string
+	for _, n := range a.nets {
+		if n.unpinned {
+			names = append(names, n.name)
+		}
+	}
+	if len(names) > 0 {
+		a.log.Warn("sockets cannot be bound to the devices of the networks: routing may let one network answer for another; "+
+			"give the process CAP_NET_RAW, or keep the networks apart by source-based routing or a firewall and set bindToDevice: false",
+			"networks", names)
+	}
+}
