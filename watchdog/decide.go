@@ -93,6 +93,8 @@ func split(in *Inputs) Decision {
 		}
 	}
 	switch {
+	case !in.API && !in.HadQuorum:
+		return Decision{Action: Starve, Reason: ReasonStarting}
 	case !in.API:
 		return Decision{Action: Starve, Reason: ReasonSplitNoTieBreaker}
 	case in.APIUntil > in.Now:
@@ -110,7 +112,7 @@ func hold(in *Inputs, before, after Reason) Decision {
 	switch {
 	case in.HoldUntil > in.Now:
 		return Decision{Action: Hold, Reason: before, Until: in.HoldUntil, Quorum: true}
-	case !in.HadQuorum && after == ReasonSplitUndecided:
+	case !in.HadQuorum:
 		return Decision{Action: Starve, Reason: ReasonStarting}
 	default:
 		return Decision{Action: Starve, Reason: after}
