@@ -124,12 +124,20 @@ func serve(f flags, stderr io.Writer) error {
 }
 
 func logger(f flags, stderr io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: f.level}
+	o := &slog.HandlerOptions{Level: f.level, ReplaceAttr: readable}
 	file, isFile := stderr.(*os.File)
 	if f.format == "text" || f.format == "" && isFile && term.IsTerminal(int(file.Fd())) {
 		return slog.New(slog.NewTextHandler(stderr, o))
 	}
 	return slog.New(slog.NewJSONHandler(stderr, o))
+}
+
+// readable prints durations as "5s" in JSON, too, where they would be nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 func versionText() string {

@@ -85,7 +85,7 @@ var complaints = []struct {
 }{
 	{"with unacceptable label", refusedLabel, "gossip of another cluster, group or network refused: check addresses, ports and network names"},
 	{"Decrypt packet failed", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},
-	{"No installed keys could decrypt", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},
+	{"no installed keys could decrypt", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},
 	{"encryption is not configured", refusedKey, "encrypted gossip refused: give all nodes the same key file"},
 	{"remote state is not encrypted", refusedKey, "unencrypted gossip refused: give all nodes the same key file"},
 	{"Failed to decode", refusedMalformed, "undecodable gossip refused"},

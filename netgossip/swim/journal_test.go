@@ -21,7 +21,7 @@ func TestJournal(t *testing.T) {
 		for range 10 {
 			for _, line := range []string{
 				"[ERR] memberlist: discarding packet with unacceptable label \"x\": from=1.2.3.4:5\n",
-				"[ERR] memberlist: Decrypt packet failed: No installed keys could decrypt the message from=1.2.3.4:5\n",
+				"[ERR] memberlist: Stream: no installed keys could decrypt the message from=1.2.3.4:5\n",
 				"[ERR] memberlist: Failed to decode ping request: EOF from=1.2.3.4:5\n",
 				"[ERR] memberlist: Push/Pull with n3 failed: timeout\n",
 				"[WARN] memberlist: Refuting a suspect message (from: n2)\n",
