@@ -267,6 +267,58 @@ func TestReasonsAreExplained(t *testing.T) {
 	}
 }
 
+// quotedMessages are the code spans in the first column of tables that begin with
+// "it says".
+func quotedMessages(markdown string) []string {
+	var messages []string
+	says := false
+	for line := range strings.Lines(markdown) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		switch first := strings.TrimSpace(cells[0]); {
+		case len(cells) < 2:
+			says = false
+		case first == "it says":
+			says = true
+		case says:
+			for _, m := range codeSpan.FindAllStringSubmatch(first, -1) {
+				messages = append(messages, m[1])
+			}
+		}
+	}
+	return messages
+}
+
+// An operator searches for the words on the screen.
+func TestQuotedMessagesExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/troubleshooting.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for _, s := range all(t) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok {
+				if text, err := strconv.Unquote(lit.Value); err == nil {
+					said.WriteString(text + "\n")
+				}
+			}
+			return true
+		})
+	}
+	messages := quotedMessages(string(text))
+	if len(messages) < 15 {
+		t.Errorf("found only %d quoted messages", len(messages))
+	}
+	for _, m := range messages {
+		if !strings.Contains(said.String(), m) {
+			t.Errorf("docs/troubleshooting.md quotes %q, which no program says", m)
+		}
+	}
+}
+
 const (
 	tableBegin = "<!-- table: made from watchdog/testdata/decision_table.txt by go test ./integration/arch -update -->\n"
 	tableEnd   = "<!-- end of table -->\n"
@@ -342,6 +394,9 @@ func TestDocumentRulesCanFail(t *testing.T) {
 	}
 	if got := metricProblems(d, map[string]bool{"feeds_total": true}); len(got) != 1 || !strings.Contains(got[0], "made_up") {
 		t.Errorf("metric problems %q", got)
+	}
+	if got := quotedMessages("| it says | do |\n|---|---|\n| `a b`, or `c` | `no` |\n\n| x | y |\n| `no` | |\n"); !slices.Equal(got, []string{"a b", "c"}) {
+		t.Errorf("quoted messages %q", got)
 	}
 	if !metricExists("a_b_c", map[string]bool{"a": true, "b_c": true}) || metricExists("a_b_d", map[string]bool{"a": true, "b_c": true}) {
 		t.Error("subsystems of metrics are not recognized")
