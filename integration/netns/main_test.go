@@ -45,6 +45,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) > 2 && os.Args[1] == roleMember {
+		if err := memberMain(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	flag.Parse()
 	// The agents mostly wait: more clusters than processors may run at once.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
