@@ -66,8 +66,8 @@ func (a *Arbiter) nextNumber(inst uint64) uint64 {
 	return (greatest/slots+1)*slots + uint64(a.slot)
 }
 
-// copiesPerPhase is 2 while a write of a predecessor, or a failed one of our own, may
-// still land over the copy that is written now (B3).
+// copiesPerPhase is 2 when a write of a predecessor, or a failed one of our own, may
+// still land over the copy that is written now (B3): nothing ever proves that it cannot.
 func (a *Arbiter) copiesPerPhase() int {
 	if a.double {
 		return copiesPerSlot

@@ -81,7 +81,8 @@ func (a *Arbiter) reread(now boottime.Instant) {
 	e := &a.table.entries[a.slot]
 	switch {
 	case e.status == slotUnknown:
-		return // read again
+		a.claim = claimReading // from the beginning, at the pace of the heartbeat
+		return
 	case e.status == slotBlank:
 		a.startClaim(nil)
 		return
@@ -94,10 +95,7 @@ func (a *Arbiter) reread(now boottime.Instant) {
 		a.startClaim(rec) // same host, same boot: the lock says its writer is gone
 		return
 	}
-	// Written by another boot. Until that node's I/O is known to be gone its last write
-	// may land late, so ballots go to both copies (B3); and if it is a second node with
-	// our name, its slot goes on changing.
-	a.double = a.double || rec.Sequence > 0
+	// Written by another boot: if it is a second node with our name, its slot goes on changing.
 	a.claim, a.claimSince, a.watched = claimWatching, now, e.last
 }
 
@@ -127,18 +125,38 @@ func (a *Arbiter) watchTime(rec *Slot) time.Duration {
 func (a *Arbiter) startClaim(rec *Slot) {
 	a.claim, a.rounds = claimWriting, 0
 	a.token = Token{Nonce: a.boot, Counter: 1}
-	a.seq = 0
+	a.seq = a.table.entries[a.slot].tearing
+	// A write of an earlier boot, or one that failed, may still land late. The lock proves
+	// only that every write of this boot has returned. So ballots go to both copies (B3).
+	a.double = rec != nil || a.seq != 0
 	if rec != nil {
 		known := a.ballot // what reads have taught so far
 		a.ballot = rec.Ballot
 		a.learn(logState{latest: known.DecidedInstance, grant: known.Decided})
-		// The next write makes it +3: past a write that was begun and not seen, and over
-		// the older copy. A power failure in it must not cost the newest record.
-		a.seq = rec.Sequence + 2
-		a.token.Counter = rec.Statement.Token.Counter + 1
-		a.double = a.double || a.table.entries[a.slot].tearing != 0
+		a.seq = a.firstSequence(rec.Sequence) - 1
+		if last := rec.Statement.Token; last.Nonce == a.boot {
+			a.token = last
+			a.moveToken() // L1: the agent has restarted
+		}
 	}
 	a.dirty = true
+}
+
+// firstSequence is the sequence to go on with after the newest record. It goes to the
+// other copy: a power failure in it must not cost the newest record. It is past every
+// write that an earlier agent may have begun, as far as that can be seen; what cannot be
+// seen is left behind by a random distance, lest sectors of two writes with one sequence
+// pass for one record. Only a slot's first writes do without: a torn one among them must
+// remain recognizable (maxTornFirst).
+func (a *Arbiter) firstSequence(newest uint64) uint64 {
+	first := newest + 3
+	if torn := a.table.entries[a.slot].tearing; torn >= first {
+		first += ((torn-first)/copiesPerSlot + 1) * copiesPerSlot
+	}
+	if newest > maxTornFirst {
+		first += copiesPerSlot * (1 + a.rng.Uint64N(1<<32))
+	}
+	return first
 }
 
 // verifyOwn checks after a read that the own slot holds what was last written.
