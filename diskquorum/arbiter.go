@@ -109,8 +109,7 @@ type Arbiter struct {
 	inFlight   bool
 	submitted  boottime.Instant
 	nextID     uint64
-	dirty      bool // the slot's contents changed: write without waiting for the heartbeat
-	wantRead   bool
+	dirty      bool             // the slot's contents changed: write without waiting for the heartbeat
 	writeStart boottime.Instant // of the last write that landed
 	silent     bool             // the token has moved on because that is longer ago than G
 	lastWrite  boottime.Instant // start of the last write, landed or not

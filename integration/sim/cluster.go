@@ -87,8 +87,6 @@ type Node struct {
 	armed    bool
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
-	io       *ioState
-	api      bool
 	events   []string
 }
 
@@ -139,7 +137,6 @@ func (c *Cluster) Start(i int) {
 	n.core.SetGuard(n.armed, c.cfg.Watchdog)
 	n.decision, n.said = watchdog.Decision{}, nil
 	if c.lun != nil {
-		n.io = &ioState{}
 		n.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
 			Superblock: c.lun.sb, Roster: r, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process,
 			Timing: c.cfg.Timing, Seed: c.cfg.Seed,

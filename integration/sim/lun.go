@@ -30,9 +30,6 @@ type Faults struct {
 	waiting []func()
 }
 
-// ioState is the I/O of one agent life.
-type ioState struct{ hung bool }
-
 var errIO = errors.New("input/output error")
 
 func newLUN(c *Cluster) *lun {

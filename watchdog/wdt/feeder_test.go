@@ -432,7 +432,7 @@ func TestFailingFeedsAreRetriedUntilTheGrantEnds(t *testing.T) {
 		b := armed(t, watchdogtest.Config{}, 12*time.Second)
 		b.device.FailFeeds(unix.EIO)
 		time.Sleep(4 * time.Second)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		s := b.expect(Faulty, true)
 		if !errors.Is(s.Err, unix.EIO) || s.FeedErrors != 5 { // at 2.0, 2.5 .. 4.0s
 			t.Errorf("%d feed errors, %v, want 5 of EIO", s.FeedErrors, s.Err)

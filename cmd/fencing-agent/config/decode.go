@@ -310,10 +310,10 @@ func (m *FileMode) parse(n *yaml.Node) (string, bool) {
 }
 
 // parse reads any, all or {atLeast: k}; how large k may be depends on the networks.
-func (p *Reachability) parse(n *yaml.Node) (string, bool) {
+func (r *Reachability) parse(n *yaml.Node) (string, bool) {
 	const allowed = "any, all, or {atLeast: NUMBER OF NETWORKS}"
 	if n.Kind == yaml.ScalarNode && (n.Value == ReachableAny || n.Value == ReachableAll) {
-		*p = Reachability{Networks: n.Value}
+		*r = Reachability{Networks: n.Value}
 		return "", true
 	}
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 || n.Content[0].Value != "atLeast" {
@@ -323,6 +323,6 @@ func (p *Reachability) parse(n *yaml.Node) (string, bool) {
 	if !ok || k < 1 {
 		return allowed, false
 	}
-	*p = Reachability{AtLeast: k}
+	*r = Reachability{AtLeast: k}
 	return "", true
 }
