@@ -3,8 +3,9 @@
 // address on it.
 //
 // [Find] resolves an interface name, a CIDR or a literal address to a [Local]. [Watch]
-// follows Locals and reports each loss and return. Loss of a cable is known in
-// milliseconds by this, while SWIM would need seconds.
+// follows Locals and reports each loss and return, and by which interface a network works:
+// one that was made anew has another index, which sockets that are bound to it must follow.
+// Loss of a cable is known in milliseconds by this, while SWIM would need seconds.
 //
 // # State and invariants
 //
@@ -17,7 +18,10 @@
 // An address that is still tentative (duplicate address detection) is not there yet. The
 // loopback addresses 127.0.0.0/8 are all local on Linux, whether listed or not. A
 // network found by interface needs its address on that interface; others may find
-// theirs on any.
+// theirs on any, and stay where they are as long as that works.
+//
+// A network whose address was replaced by another one is down. Watch logs what happened,
+// once for each new address, and does not follow: the peers' lists have the old one.
 //
 // # Concurrency and blocking
 //

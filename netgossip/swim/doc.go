@@ -24,19 +24,27 @@
 //     otherwise every RejoinInterval, growing to 15 s. It needs nothing but the roster.
 //   - An instance serves one roster and one address. When either changes, stop it without
 //     leaving and make another; peers do not notice if that takes less than a suspicion.
+//   - With a Device, nothing is sent or received by another one, whatever routes there are:
+//     a network whose device is down is silent. The sockets belong to an interface by its
+//     number; [Instance.Rebind] opens new ones when the device is made anew, and neither
+//     memberlist nor the peers notice (docs/adr/0007-network-is-a-device.md).
+//   - Sending never waits. What the kernel's buffers have no room for is dropped and counted.
+//   - Received packets are copies in their own size, since memberlist keeps what it queues.
 //
 // # Concurrency
 //
-// The methods of [Instance] may be called from any goroutine. An instance has three
-// goroutines (evidence, rejoin, journal) and one that counts arrivals, all ended and waited
-// for by [Instance.Stop]; memberlist has its own. The Sink is called from the evidence
-// goroutine and from memberlist's, there under memberlist's node lock, one call at a time
-// and never after Stop has returned. Logging is done by the journal goroutine, for the same
-// reason that the Sink must not block: under that lock, a blocked stderr stops everything.
+// The methods of [Instance] may be called from any goroutine. An instance has four
+// goroutines (evidence, rejoin, journal, and one that follows a device it is pinned to) and
+// two that read its sockets, or one that counts what a foreign [Listener] receives, all
+// ended and waited for by [Instance.Stop]; memberlist has its own. The Sink is called from
+// the evidence goroutine and from memberlist's, there under memberlist's node lock, one call
+// at a time and never after Stop has returned. Logging is done by the journal goroutine, for
+// the same reason that the Sink must not block: under that lock, a blocked stderr stops
+// everything.
 //
 // # Blocking
 //
-// New binds and returns. Start and Nudge do not wait for anybody. Stop with leave waits
+// New binds and returns. Start, Nudge and Rebind do not wait for anybody. Stop with leave waits
 // until the farewell has been sent (below a second for small clusters, 6 s for 1000 nodes),
 // then for goroutines, both within its context. Joining a peer that does not respond blocks
 // the rejoin goroutine, and only that, for TCPTimeout.
@@ -44,5 +52,6 @@
 // # Errors
 //
 // New reports all problems of its Config at once and says who else may have the address.
+// Sockets that cannot be pinned are a [*PinError], which tells a denial from a missing device.
 // Packets that cannot be sent are logged once a minute: the missing answer tells the rest.
 package swim

@@ -39,9 +39,10 @@ func (in *Instance) listen() error {
 		return listenError(at, err)
 	}
 	in.transport, in.sockets = s, s
-	if need, got := in.cfg.Roster.Size()*receiveShare, s.pair.Load().buffer; got < need {
+	// The kernel grants twice what is asked for and counts with it.
+	if need, got := min(in.cfg.Roster.Size()*receiveShare, 2*receiveBuffer), s.pair.Load().buffer; got < need {
 		in.cfg.Logger.Warn("socket's receive buffer is small for this roster: raise net.core.rmem_max, or give the process CAP_NET_ADMIN",
-			slog.Int("bytes", got), slog.Int("wanted", min(need, 2*receiveBuffer)))
+			slog.Int("bytes", got), slog.Int("wanted", need))
 	}
 	return nil
 }
