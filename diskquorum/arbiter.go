@@ -226,7 +226,9 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 		a.out.Split, a.out.Why = SplitUnavailable, a.failure.Error()
 	case a.excluded(in.TieSince):
 		a.out.Split = SplitLost
-		a.lostTo, a.lostUntil = a.lease.latest, now
+		if _, named := a.lease.grant.token(a.slot); !named {
+			a.lostTo, a.lostUntil = a.lease.latest, now // whom the grant names belongs to the living half
+		}
 	case !a.out.Healthy || a.claim != claimActive:
 		a.out.Split, a.out.Why = SplitUnavailable, a.trouble(now)
 	default:

@@ -40,8 +40,8 @@ Flags:
   --version             print the version and exit
 
 Examples:
-  fencing-agent --config /etc/fencing-agent/config.yaml
-  NODE_NAME=n1 NODE_GROUP=worker fencing-agent --config config.yaml --log-format json
+  fencing-agent --config /etc/fencing-agent/agent.yaml
+  NODE_NAME=n1 NODE_GROUP=worker fencing-agent --config agent.yaml --log-format json
 
 Signals: SIGTERM and SIGINT stop as planned (peers are told, the watchdog is disarmed).
 Exit codes: 0 planned stop, 1 cannot start or go on, 2 bad usage.

@@ -13,14 +13,15 @@ import (
 // driver and the difference in speed of two clocks.
 const MarginAfterDeath = time.Second
 
-// A ballot of the tie-break log takes five I/Os (one write and one read for each of
-// two phases, and the write that publishes the outcome). The budget allows for one
-// ballot that fails against a rival and one that succeeds, with each I/O at a quarter
-// of ioTimeout on average. Slower storage costs the half its chance, never safety.
+// A ballot of the tie-break log takes up to seven I/Os: in each of two phases a write to
+// both copies of the slot (to one, if no earlier agent's write can still land) and a read,
+// and the write that publishes the outcome. The budget allows for one ballot that fails
+// against a rival and one that succeeds, with each I/O at a sixth of ioTimeout on average.
+// Slower storage costs the half its chance, never safety.
 const (
-	ballotIOs        = 5
+	ballotIOs        = 7
 	ballotAttempts   = 2
-	ballotIOFraction = 4
+	ballotIOFraction = 6
 )
 
 // Params returns the effective gossip parameters for the configured members: those of
@@ -94,7 +95,7 @@ func (c *Config) RankStagger() time.Duration { return c.LUN.HeartbeatInterval }
 
 // BallotBudget is the time set aside for a ballot and one retry.
 func (c *Config) BallotBudget() time.Duration {
-	return ballotAttempts * ballotIOs * c.LUN.IOTimeout / ballotIOFraction
+	return (ballotAttempts * ballotIOs * c.LUN.IOTimeout / ballotIOFraction).Round(100 * time.Millisecond)
 }
 
 // Budget is the time budget with the watchdog timeout w, as read back from the driver. A

@@ -38,7 +38,7 @@ func ExampleConfig_Budget() {
 	// A       arbitration budget           10s
 	//         of it: preference delay      2s
 	//                rank stagger          1s
-	//                ballot and one retry  5s
+	//                ballot and one retry  4.7s
 	// G       grant lifetime               5s
 	// F + W   last feeding, watchdog       35s
 	// T_expire                             41s

@@ -232,7 +232,7 @@ func TestRefusesImpossibleTimes(t *testing.T) {
 	expectProblems(t, []problemCase{
 		{"two devices", with("lun: {devices: [/dev/sda, /dev/sdb]}"), "lun.devices: can form no useful majority, found 2 devices; allowed: 0, 1 or 3 devices"},
 		{"same device", with("lun: {devices: [/dev/sda, /dev/sda]}"), "lun.devices: can form no useful majority\nlun.devices[1]: is listed twice, found /dev/sda"},
-		{"no time to arbitrate", with("lun: {ioTimeout: 1s}"), "lun.ioTimeout: leaves no time to arbitrate: preference delay 2s, stagger 1s, two heartbeats and a ballot of 2.5s need 7.5s, the budget is 7s, found 1s; allowed: at least 2 heartbeatInterval = 2s"},
+		{"no time to arbitrate", with("lun: {ioTimeout: 1s}"), "lun.ioTimeout: leaves no time to arbitrate: preference delay 2s, stagger 1s, two heartbeats and a ballot of 2.3s need 7.3s, the budget is 7s, found 1s; allowed: at least 2 heartbeatInterval = 2s"},
 		{"feeding late", with("watchdog: {feedInterval: 15s}"), "watchdog.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
 		{"half seconds", with("watchdog: {timeout: 10500ms, feedInterval: 1s}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes no other, found 10.5s; allowed: 2s..1h"},
 		{"same device spelt differently", with("lun: {devices: [/dev/sda, /dev/b, /dev/../dev/sda]}"), "lun.devices[2]: is listed twice, found /dev/../dev/sda\nlun.devices: is not supported by this version"},
