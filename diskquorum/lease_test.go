@@ -1,0 +1,307 @@
+package diskquorum
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// quad is four nodes in two halves, n0 and n1 against n2 and n3, each ready to put a grant
+// forward.
+func quad(t *testing.T) *rig {
+	t.Helper()
+	r := startedRig(t, 4)
+	r.settle([]int{0, 1}, []int{2, 3})
+	return r
+}
+
+// won is a quad that n0 and n1 have won.
+func won(t *testing.T) *rig {
+	t.Helper()
+	r := quad(t)
+	r.decide(t, 0)
+	r.run(2 * time.Second)
+	r.want(t, SplitWon, 0, 1)
+	r.want(t, SplitLost, 2, 3)
+	return r
+}
+
+func (r *rig) want(t *testing.T, s SplitState, nodes ...int) {
+	t.Helper()
+	for _, i := range nodes {
+		if got := r.nodes[i].out; got.Split != s {
+			t.Fatalf("n%d: %v (%s), want %v", i, got.Split, got.Why, s)
+		}
+	}
+}
+
+// Guard: L5, L3. What keeps a half from putting a grant forward, one thing at a time.
+func TestHalfIsNotSettled(t *testing.T) {
+	r := quad(t)
+	n := r.nodes[0]
+	a := n.arb
+	peer := &a.table.entries[1]
+	st := &peer.record().Statement
+	said := *n.heard[1].statement
+	for _, c := range []struct {
+		name  string
+		spoil func()
+		why   string
+	}{
+		{"nothing", func() {}, ""},
+		{"the peer's slot is claimed only", func() { peer.record().State = SlotClaiming }, "not active"},
+		{"the peer has stopped", func() { peer.record().State = SlotStopped }, "not active"},
+		{"the peer has given its slot back", func() { peer.record().State = SlotFree }, "has no slot"},
+		{"the peer's slot cannot be read", func() { peer.status = slotUnknown }, "has no slot"},
+		{"the peer has no slot", func() { peer.status = slotBlank }, "has no slot"},
+		{"the peer is not of the roster", func() { peer.record().NodeName = "n9" }, "has no slot"},
+		{"the peer has another roster epoch", func() { st.RosterEpoch++ }, "roster differs"},
+		{"the peer has other names in its roster", func() { st.RosterDigest++ }, "roster differs"},
+		{"nothing was heard of the peer", func() { n.heard[1].statement = nil }, "nothing heard"},
+		{"the peer says that it has no token", func() { said.Token = Token{}; st.Token = Token{} }, "present token"},
+		{"the peer's token has moved on", func() { said.Token.Counter++ }, "present token"},
+		{"the peer's slot is ahead of what it said", func() { st.Token.Counter++ }, "present token"},
+		{"the own token has moved on", func() { a.token.Counter++ }, "present token"},
+		{"the peer sees more", func() { st.View = netgossip.SetOf(0, 1, 2) }, "another view"},
+		{"the peer sees less", func() { st.View = netgossip.SetOf(1) }, "another view"},
+		{"the peer has shown it once", func() { peer.beats = 1 }, "only once"},
+		{"the own slot has shown it once", func() { a.table.entries[0].beats = 1 }, "only once"},
+		{"the peer's slot has not moved lately", func() { peer.since = a.table.start - boottime.Instant(r.timing.fresh()) - 1 }, "does not move"},
+		{"the peer's slot has never moved", func() { peer.after = 0 }, "does not move"},
+	} {
+		wasPeer, wasOwn, wasSaid, token := *peer, a.table.entries[0], said, a.token
+		n.heard[1].statement = &said
+		c.spoil()
+		h := a.assess(n.view)
+		if h.settled != (c.why == "") || !strings.Contains(h.why, c.why) {
+			t.Errorf("%s: settled %v %q, want %q", c.name, h.settled, h.why, c.why)
+		}
+		*peer, a.table.entries[0], said, a.token = wasPeer, wasOwn, wasSaid, token
+	}
+	g := a.assess(n.view)
+	want := &Grant{RosterEpoch: 1, RosterDigest: n.roster.Digest, Holders: []Holder{{0, n.out.Token}, {1, r.nodes[1].out.Token}}}
+	if got := g.grant(); !same(got, want) {
+		t.Errorf("grant %+v, want %+v", got, want)
+	}
+}
+
+// Guard: L3. Members with different rosters never make a grant, and without a tie there
+// is no ballot.
+func TestMixedRostersAreNeverGranted(t *testing.T) {
+	r := startedRig(t, 4)
+	r.nodes[1].roster.Epoch = 2
+	r.kill(2)
+	r.kill(3)
+	r.settle([]int{0, 1})
+	r.run(20 * time.Second)
+	if len(r.oracle.decided) != 0 {
+		t.Fatalf("decided: %+v", r.oracle.decided)
+	}
+	r.want(t, SplitPending, 0, 1)
+}
+
+func TestNoBallotWithoutATie(t *testing.T) {
+	r := startedRig(t, 4)
+	for _, view := range [][]int{{0, 1, 2}, {0}} {
+		r.settle(view)
+		a := r.nodes[0].arb
+		a.out.Split = SplitPending
+		a.maybePropose(r.now, &Input{View: a.view, TieSince: 1})
+		a.maybePropose(r.now, &Input{View: a.view, Tie: true, TieSince: 1}) // a caller that counts differently
+		if a.prop.phase != phaseIdle {
+			t.Errorf("view %v: a ballot begins", view)
+		}
+	}
+}
+
+// Guard: L5. Gone, renounced and expired, and nothing else, makes a holder done.
+func TestHolderDone(t *testing.T) {
+	const second = boottime.Instant(time.Second)
+	tm := &Timing{Expire: 7 * time.Second}
+	holder := Holder{Slot: 1, Token: Token{Nonce: 9, Counter: 5}}
+	for _, c := range []struct {
+		name  string
+		shown Token
+		since boottime.Instant // end of the first read that showed it
+		own   time.Duration    // watchdog timeouts
+		its   time.Duration
+		spoil func(*entry)
+		want  bool
+	}{
+		{"present", Token{Nonce: 9, Counter: 5}, 100, 3, 3, nil, false},
+		{"gone", Token{Nonce: 8, Counter: 5}, 100, 3, 3, nil, true},
+		{"renounced", Token{Nonce: 9, Counter: 6}, 100, 3, 3, nil, true},
+		{"an old record that came back", Token{Nonce: 9, Counter: 4}, 100, 3, 3, nil, false},
+		{"expired", Token{Nonce: 9, Counter: 5}, 90, 3, 3, nil, true},
+		{"not quite expired", Token{Nonce: 9, Counter: 5}, 91, 3, 3, nil, false},
+		{"its watchdog is slower", Token{Nonce: 9, Counter: 5}, 90, 3, 4, nil, false},
+		{"the own watchdog is slower", Token{Nonce: 9, Counter: 5}, 90, 4, 3, nil, false},
+		{"unreadable", Token{Nonce: 8, Counter: 5}, 50, 3, 3, func(e *entry) { e.status = slotUnknown }, false},
+		{"blank", Token{Nonce: 8, Counter: 5}, 50, 3, 3, func(e *entry) { e.status = slotBlank }, false},
+	} {
+		p := newPhoto(t)
+		p.write(41, func(s *Slot) {
+			s.Statement.Token, s.Statement.Guard.Timeout = c.shown, c.its*time.Second
+		})
+		e := p.read(1, 2)
+		e.since, p.table.start, p.table.end = c.since*second, 100*second, 105*second
+		if c.spoil != nil {
+			c.spoil(e)
+		}
+		if got := p.table.holderDone(holder, tm, c.own*time.Second); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		other := Holder{Slot: 0, Token: Token{Nonce: 1, Counter: 1}}
+		p.table.entries[0].status = slotKnown // shows no token: gone
+		g := &Grant{Holders: []Holder{other, holder}}
+		if got := p.table.holdersDone(g, tm, c.own*time.Second); got != c.want {
+			t.Errorf("%s, with another that is gone: %v, want %v", c.name, got, c.want)
+		}
+	}
+	p := newPhoto(t)
+	p.read(1, 2)
+	if p.table.holderDone(Holder{Slot: 3, Token: holder.Token}, tm, 0) {
+		t.Error("a holder outside the table is done")
+	}
+	if !p.table.holdersDone(nil, tm, 0) {
+		t.Error("no grant excludes somebody")
+	}
+}
+
+// Guard: L6, each on its own: they overlap in what can happen.
+func TestFeedUntil(t *testing.T) {
+	r := won(t)
+	n := r.nodes[0]
+	a, heard := n.arb, &n.heard[1]
+	grant, view := a.lease.grant, n.view
+	g := boottime.Instant(r.timing.Grant)
+	now := heard.at
+	a.anchor = now - 10
+	for _, c := range []struct {
+		name  string
+		spoil func(said *netgossip.Statement)
+		want  boottime.Instant
+	}{
+		{"nothing", func(*netgossip.Statement) {}, now - 10 + g},
+		{"the peer's evidence is older than the own write", func(*netgossip.Statement) { heard.at = now - 20 }, now - 20 + g},
+		{"no own write has landed", func(*netgossip.Statement) { a.anchor = 0 }, 0},
+		{"the own token has moved on", func(*netgossip.Statement) { a.token.Counter++ }, 0},
+		{"no token yet", func(*netgossip.Statement) { a.token = Token{} }, 0},
+		{"no slot yet", func(*netgossip.Statement) { a.slot = -1 }, 0},
+		{"no grant", func(*netgossip.Statement) { grant = nil }, 0},
+		{"a grant to others", func(*netgossip.Statement) {
+			grant = &Grant{Holders: []Holder{grant.Holders[1], {2, r.nodes[2].out.Token}}}
+		}, 0},
+		{"the view is greater", func(*netgossip.Statement) { view = netgossip.SetOf(0, 1, 2) }, 0},
+		{"the view is less", func(*netgossip.Statement) { view = netgossip.SetOf(0) }, 0},
+		{"the view is another", func(said *netgossip.Statement) { view = netgossip.SetOf(0, 2); said.View = view }, 0},
+		{"the peer's token has moved on", func(said *netgossip.Statement) { said.Token.Counter++ }, 0},
+		{"the peer's token is an older one", func(said *netgossip.Statement) { said.Token.Counter-- }, 0},
+		{"the peer has rebooted", func(said *netgossip.Statement) { said.Token.Nonce++ }, 0},
+		{"the peer sees another half", func(said *netgossip.Statement) { said.View = netgossip.SetOf(1, 2) }, 0},
+		{"nothing was heard of the peer", func(*netgossip.Statement) { heard.statement = nil }, 0},
+		{"the peer's slot cannot be read", func(*netgossip.Statement) { a.table.entries[1].status = slotUnknown }, 0},
+		{"the peer's slot is of somebody else", func(*netgossip.Statement) { a.table.entries[1].record().NodeName = "n2" }, 0},
+	} {
+		was, wasHeard, wasGrant, wasView, wasPeer := *a, *heard, grant, view, a.table.entries[1]
+		said := *heard.statement
+		heard.statement = &said
+		c.spoil(&said)
+		if got := a.feedUntil(grant, view); got != c.want {
+			t.Errorf("%s: until %v, want %v", c.name, got, c.want)
+		}
+		*a, *heard, grant, view, a.table.entries[1] = was, wasHeard, wasGrant, wasView, wasPeer
+	}
+}
+
+// Guard: L6. Writes that do not land end the grant within G, however well reads work, and
+// the others take it over (counterexample 7).
+func TestReadsAloneDoNotRenewAGrant(t *testing.T) {
+	for name, fail := range map[string]func(r *rig){
+		"fail":           func(r *rig) { r.lose(0, false) },
+		"get lost":       func(r *rig) { r.nodes[0].io.todo = 0; r.complete(0) },
+		"land but fail":  func(r *rig) { r.progress(r.nodes[0].io, wholeIO); r.lose(0, false) },
+		"never complete": nil,
+	} {
+		r := won(t)
+		n := r.nodes[0]
+		start := n.arb.anchor
+		for r.now < start.Add(r.timing.Grant)+1000 {
+			r.now = r.now.Add(50 * time.Millisecond)
+			r.gossip(0, 1)
+			for r.step(0); n.io != nil; r.step(0) {
+				if n.io.op.Kind == OpRead {
+					r.complete(0)
+				} else if fail == nil {
+					break
+				} else {
+					fail(r)
+				}
+			}
+			if n.out.Split == SplitWon && n.out.Until > start.Add(r.timing.Grant) {
+				t.Fatalf("writes %s: feeds until %v, the last landed write began at %v", name, n.out.Until, start)
+			}
+		}
+		if n.out.Split == SplitWon {
+			t.Errorf("writes %s: still %v", name, n.out.Split)
+		}
+	}
+}
+
+// Guard: L5 (counterexample 6). A node that was paused judges by a new read, not by what it
+// read before: the holder may have come back meanwhile.
+func TestPausedNodeReadsAgainBeforeItTakesOver(t *testing.T) {
+	r := duel(t)
+	r.decide(t, 0)
+	r.idle(0, time.Second)
+	r.idle(1, 12*time.Second) // n0 is paused and expires
+	a := r.nodes[1].arb
+	if !a.table.holdersDone(a.lease.grant, &r.timing, rigWatchdog) {
+		t.Fatal("n0 has not expired")
+	}
+	token := r.nodes[0].out.Token
+	r.forge(t, 0, func(*Slot) {}) // n0 writes again
+	r.drive(t, 1, phaseRead1)     // n1 wakes up, and begins a ballot by what it knows
+	r.complete(1)
+	if a.prop.phase != phaseIdle || !strings.Contains(a.lastEnd.reason, "may still feed") {
+		t.Fatalf("phase %d, %+v, n0 %v", a.prop.phase, a.lastEnd, token)
+	}
+}
+
+// Guard: L5. The other half takes over when the holders are gone, renounced or expired, and
+// not before.
+func TestTakingOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave func(r *rig)
+		least time.Duration
+		most  time.Duration
+	}{
+		"gone": {func(r *rig) {
+			for i := range 2 {
+				r.reboot(i, false)
+				r.start(i)
+				r.setView(i, i)
+			}
+		}, 0, 9 * time.Second},
+		"renounced": {func(r *rig) { r.setView(0, 0); r.setView(1, 1) }, 0, 4 * time.Second},
+		"expired":   {func(r *rig) { r.kill(0); r.kill(1) }, 9 * time.Second, 14 * time.Second},
+		"one of them still there": {func(r *rig) {
+			r.kill(0)
+			r.setView(1, 1)
+			r.nodes[1].arb.lease.grant = nil // cannot matter
+		}, 9 * time.Second, 14 * time.Second},
+	} {
+		r := won(t)
+		from := r.now
+		c.leave(r)
+		for r.now < from.Add(20*time.Second) && r.nodes[2].out.Split != SplitWon {
+			r.run(100 * time.Millisecond)
+		}
+		if took := r.now.Sub(from); r.nodes[2].out.Split != SplitWon || took < c.least || took > c.most {
+			t.Errorf("%s: n2 is %v (%s) after %v, want from %v to %v", name, r.nodes[2].out.Split, r.nodes[2].out.Why, took, c.least, c.most)
+		}
+	}
+}

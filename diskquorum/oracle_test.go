@@ -1,0 +1,247 @@
+package diskquorum
+
+import (
+	"fmt"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// oracle knows what really happened on a rig and judges what the arbiters believe by it.
+// It shares no code with them.
+type oracle struct {
+	fatal     func(format string, args ...any) // nil: keep the first violation
+	violation string
+
+	decided map[uint64]decision // by instance: what somebody took for decided
+	ballots map[[2]uint64]int   // {instance, number} -> node
+	tokens  map[Token]life      // who had it last, with which view
+	named   map[Token]life      // the same, of tokens that a decision names
+	nodes   []nodeTruth
+
+	adoptions, lost, won int
+}
+
+type decision struct {
+	grant *Grant
+	since boottime.Instant // when it was first believed
+}
+
+// life is what a token may belong to: one process with one view.
+type life struct {
+	node    int
+	process uint64
+	view    netgossip.Set
+}
+
+// nodeTruth is the history of one node.
+type nodeTruth struct {
+	states    []state
+	landed    boottime.Instant // START of the last write of this process that was completed, nothing having failed since
+	shown     boottime.Instant // the same as of the last completed read
+	readStart boottime.Instant
+	latest    uint64 // greatest instance this process took for decided
+	lapsed    Token  // this process let a grant to it run out
+}
+
+// state is what a node's token and view were from an instant on. No token: it did not run.
+type state struct {
+	from  boottime.Instant
+	token Token
+	view  netgossip.Set
+}
+
+func newOracle(n int) oracle {
+	return oracle{decided: map[uint64]decision{}, ballots: map[[2]uint64]int{}, tokens: map[Token]life{}, named: map[Token]life{}, nodes: make([]nodeTruth, n)}
+}
+
+func (o *oracle) add(format string, args ...any) {
+	if o.violation == "" {
+		o.violation = fmt.Sprintf(format, args...)
+		if o.fatal != nil {
+			o.fatal("%s", o.violation)
+		}
+	}
+}
+
+func (o *oracle) started(n *rigNode) {
+	t := &o.nodes[n.index]
+	*t = nodeTruth{states: t.states}
+}
+
+func (o *oracle) killed(n *rigNode) {
+	t := &o.nodes[n.index]
+	t.states = append(t.states, state{from: n.r.now})
+}
+
+// submitted judges an I/O: one at a time, and writes in the own slot only.
+func (o *oracle) submitted(n *rigNode, op *Op) {
+	if n.io != nil {
+		o.add("n%d: a second I/O while one is in flight", n.index)
+	}
+	t := &o.nodes[n.index]
+	if op.Kind == OpRead {
+		t.readStart = n.r.now
+		return
+	}
+	if len(op.Data) != BlockSize || op.Offset != SlotOffset(n.index, 0) && op.Offset != SlotOffset(n.index, 1) {
+		o.add("n%d: writes %d bytes at %d, outside its slot", n.index, len(op.Data), op.Offset)
+		return
+	}
+	t.landed = 0
+	if p := &n.arb.prop; p.phase == phaseWrite1 {
+		key := [2]uint64{p.instance, p.number}
+		if owner, ok := o.ballots[key]; ok && owner != n.index {
+			o.add("n%d and n%d both use ballot %d of instance %d", owner, n.index, p.number, p.instance)
+		}
+		o.ballots[key] = n.index
+	}
+}
+
+// completed notes what a completed I/O proves. A node that renews its anchor has concluded
+// from a read what the latest decision is.
+func (o *oracle) completed(n *rigNode, c *Completion, renewed bool) {
+	t := &o.nodes[n.index]
+	if c.Kind == OpWrite {
+		t.landed = c.Started
+		return
+	}
+	if t.landed != 0 {
+		t.shown = t.landed
+	}
+	a := n.arb
+	if renewed && a.anchor != 0 {
+		for inst, d := range o.decided {
+			if inst > a.lease.latest && d.since < t.readStart {
+				o.add("n%d concludes from a read that instance %d is the latest decision, and %d was decided before that", n.index, a.lease.latest, inst)
+			}
+		}
+	}
+	o.believes(n, a.lease.latest, a.lease.grant)
+}
+
+func (o *oracle) believes(n *rigNode, inst uint64, g *Grant) {
+	if inst == 0 {
+		return
+	}
+	switch known, ok := o.decided[inst]; {
+	case !ok:
+		o.decided[inst] = decision{g, n.r.now}
+		for _, h := range g.Holders {
+			o.named[h.Token] = o.tokens[h.Token]
+		}
+		n.r.trace("n%d: instance %d is decided: %v", n.index, inst, g.Holders)
+	case !same(known.grant, g):
+		o.add("instance %d has two values: %v and, at n%d, %v", inst, known.grant, n.index, g)
+	}
+}
+
+// stepped judges the state of an arbiter after a step.
+func (o *oracle) stepped(n *rigNode, before *Output) {
+	t, a, now := &o.nodes[n.index], n.arb, n.r.now
+	inst, g := a.Decision()
+	o.believes(n, inst, g)
+	if inst < t.latest {
+		o.add("n%d knew the decision of instance %d and now that of %d", n.index, t.latest, inst)
+	}
+	t.latest = inst
+	if e := n.out.Ended; e != nil && e.Decided && e.Adopted {
+		o.adoptions++
+	}
+	token := n.out.Token
+	o.checkToken(n, token)
+	if before.Split == SplitWon && before.Until <= now {
+		t.lapsed = before.Token
+	}
+	if s := len(t.states); s == 0 || t.states[s-1].token != token || t.states[s-1].view != n.view {
+		t.states = append(t.states, state{now, token, n.view})
+	}
+	switch n.out.Split {
+	case SplitLost:
+		o.lost++
+	case SplitWon:
+		o.won++
+		o.checkWon(n)
+	}
+}
+
+// checkToken: a token belongs to one view of one process, for good (L1). A token that no
+// slot ever showed may be taken again by the next process: no grant can name it.
+func (o *oracle) checkToken(n *rigNode, token Token) {
+	if token == (Token{}) {
+		return
+	}
+	is := life{n.index, n.process, n.view}
+	if was, ok := o.tokens[token]; ok && was != is && (was.process == is.process || was.node != is.node) {
+		o.add("n%d: token %v meant %+v and now means %+v", n.index, token, was, is)
+	}
+	if was, ok := o.named[token]; ok && was != is {
+		o.add("n%d: token %v, which was granted to %+v, now means %+v", n.index, token, was, is)
+	}
+	o.tokens[token] = is
+	if token.Nonce != n.boot {
+		o.add("n%d: token %v of another boot than %x", n.index, token, n.boot)
+	}
+}
+
+// checkWon: what must be true when a node feeds under a grant (L6, I3, I4).
+func (o *oracle) checkWon(n *rigNode) {
+	t, until, grant := &o.nodes[n.index], n.out.Until, n.r.timing.Grant
+	inst, g := n.arb.lease.latest, n.arb.lease.grant
+	if d, ok := o.decided[inst]; !ok || !same(d.grant, g) {
+		o.add("n%d feeds under %v, which is not the decision of instance %d", n.index, g, inst)
+		return
+	}
+	if _, ok := o.decided[inst+1]; ok {
+		o.add("n%d feeds under instance %d although %d is decided", n.index, inst, inst+1)
+	}
+	if t.shown == 0 || until > t.shown.Add(grant) {
+		o.add("n%d feeds until %v although its last landed write began at %v", n.index, until, t.shown)
+	}
+	if t.lapsed == n.out.Token {
+		o.add("n%d feeds again with token %v, whose grant ran out", n.index, t.lapsed)
+	}
+	var holders netgossip.Set
+	for _, h := range g.Holders {
+		holders.Add(int(h.Slot))
+		if int(h.Slot) == n.index && h.Token != n.out.Token {
+			o.add("n%d feeds with token %v under a grant to %v", n.index, n.out.Token, h.Token)
+		}
+	}
+	if holders != n.view {
+		o.add("n%d feeds with view %v under a grant to %v", n.index, members(n.view), members(holders))
+	}
+	for _, h := range g.Holders {
+		if int(h.Slot) != n.index && !o.was(int(h.Slot), h.Token, n.view, until-boottime.Instant(grant)) {
+			o.add("n%d feeds until %v with n%d, which since %v had never both token %v and view %v",
+				n.index, until, h.Slot, until-boottime.Instant(grant), h.Token, members(n.view))
+		}
+	}
+}
+
+// was reports whether a node had the token and the view at some moment since the instant.
+func (o *oracle) was(node int, token Token, view netgossip.Set, since boottime.Instant) bool {
+	states := o.nodes[node].states
+	for i := len(states) - 1; i >= 0; i-- {
+		if states[i].token == token && states[i].view == view {
+			return true
+		}
+		if states[i].from < since {
+			return false
+		}
+	}
+	return false
+}
+
+// same compares two grants field by field.
+func same(g, h *Grant) bool {
+	if g == nil || h == nil || g.RosterEpoch != h.RosterEpoch || g.RosterDigest != h.RosterDigest || len(g.Holders) != len(h.Holders) {
+		return g == h
+	}
+	for i := range g.Holders {
+		if g.Holders[i] != h.Holders[i] {
+			return false
+		}
+	}
+	return true
+}

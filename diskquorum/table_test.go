@@ -1,0 +1,261 @@
+package diskquorum
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// photo is a LUN of three slots as a read finds it, made by hand.
+type photo struct {
+	t     *testing.T
+	image []byte
+	table *Table
+}
+
+func newPhoto(t *testing.T) *photo {
+	t.Helper()
+	sb := &Superblock{Version: FormatVersion, ID: sampleID, Cluster: "c", NodeGroup: "g", Slots: 3}
+	p := &photo{t: t, image: make([]byte, TableSize(sb.Slots)), table: NewTable(sb)}
+	for which := range superblockBlocks {
+		if err := EncodeSuperblock(p.block(which), sb, which); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func (p *photo) block(n int) []byte { return p.image[n*BlockSize : (n+1)*BlockSize] }
+
+// copy is copy 0 or 1 of slot 1, the one the tests look at.
+func (p *photo) copy(which int) []byte { return p.block(superblockBlocks + copiesPerSlot + which) }
+
+// write puts a record with that sequence where it belongs.
+func (p *photo) write(sequence uint64, change func(*Slot)) {
+	p.t.Helper()
+	s := Slot{Index: 1, State: SlotActive, Sequence: sequence, NodeName: "n1", Process: 7, RosterSize: 3}
+	s.Statement.Token = Token{Nonce: 9, Counter: 1}
+	if change != nil {
+		change(&s)
+	}
+	if err := EncodeSlot(p.copy(int(sequence%2)), sampleID, &s, int(sequence%2)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// tear puts half of a record with that sequence over what is there.
+func (p *photo) tear(sequence uint64) {
+	p.t.Helper()
+	which := int(sequence % 2)
+	was := bytes.Clone(p.copy(which))
+	p.write(sequence, nil)
+	copy(p.copy(which)[BlockSize/2:], was[BlockSize/2:])
+}
+
+// read has the table read the photo from start to end, in seconds.
+func (p *photo) read(start, end float64) *entry {
+	p.t.Helper()
+	if err := p.table.Update(p.completion(start, end)); err != nil {
+		p.t.Fatal(err)
+	}
+	return &p.table.entries[1]
+}
+
+func (p *photo) completion(start, end float64) *Completion {
+	at := func(s float64) boottime.Instant { return boottime.Instant(s * float64(time.Second)) }
+	return &Completion{Kind: OpRead, Started: at(start), Ended: at(end), Data: p.image}
+}
+
+// Guard: B9. What the two copies of a slot say together.
+func TestCopiesOfASlot(t *testing.T) {
+	spoil := func(p *photo, which int) { p.copy(which)[700] ^= 1 }
+	for _, c := range []struct {
+		name  string
+		make  func(p *photo)
+		want  slotStatus
+		seq   uint64
+		again slotStatus // in a second read of the same
+	}{
+		{"never written", func(*photo) {}, slotBlank, 0, slotBlank},
+		{"written once", func(p *photo) { p.write(1, nil) }, slotKnown, 1, slotKnown},
+		{"the newer copy counts", func(p *photo) { p.write(41, nil); p.write(42, nil) }, slotKnown, 42, slotKnown},
+		{"whichever it is", func(p *photo) { p.write(43, nil); p.write(42, nil) }, slotKnown, 43, slotKnown},
+		{"the newer fails its checksum", func(p *photo) { p.write(41, nil); p.write(42, nil); spoil(p, 0) }, slotUnknown, 0, slotUnknown},
+		{"the older fails its checksum", func(p *photo) { p.write(41, nil); p.write(42, nil); spoil(p, 1) }, slotUnknown, 0, slotUnknown},
+		{"one fails, the other is blank", func(p *photo) { p.write(41, nil); spoil(p, 1) }, slotUnknown, 0, slotUnknown},
+		{"the next write is torn", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(42) }, slotKnown, 41, slotKnown},
+		{"an earlier one is torn", func(p *photo) { p.write(40, nil); p.write(45, nil); p.tear(42) }, slotKnown, 45, slotKnown},
+		{"a write came and went between the looks at the copies", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(44) }, slotUnknown, 0, slotKnown},
+		{"the very first write is torn", func(p *photo) { p.tear(1) }, slotBlank, 0, slotBlank},
+		{"a torn write beside a copy that was blank when it was looked at", func(p *photo) { p.write(1, nil); p.tear(3) }, slotUnknown, 0, slotBlank},
+		{"both are torn", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(42); p.tear(43) }, slotUnknown, 0, slotUnknown},
+		{"one torn, one fails", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(42); spoil(p, 1) }, slotUnknown, 0, slotUnknown},
+	} {
+		p := newPhoto(t)
+		c.make(p)
+		e := p.read(1, 2)
+		if e.status != c.want || c.want == slotKnown && e.record().Sequence != c.seq {
+			t.Errorf("%s: status %d sequence %d, want %d and %d", c.name, e.status, e.record().Sequence, c.want, c.seq)
+		}
+		if e = p.read(3, 4); e.status != c.again {
+			t.Errorf("%s: status %d in the second read, want %d", c.name, e.status, c.again)
+		}
+	}
+}
+
+// A torn copy counts in the second read only if it is torn by the same write.
+func TestAnotherTornWriteIsLookedAtAgain(t *testing.T) {
+	p := newPhoto(t)
+	p.write(40, nil)
+	p.write(41, nil)
+	for i, sequence := range []uint64{44, 48, 52} {
+		p.tear(sequence)
+		if e := p.read(float64(2*i+1), float64(2*i+2)); e.status != slotUnknown {
+			t.Fatalf("torn by %d: status %d", sequence, e.status)
+		}
+	}
+}
+
+// Guard: L5. A record is as old as the time from the END of the first read that showed it
+// to the START of the latest; reads that say nothing neither end nor prolong it.
+func TestAgeOfARecord(t *testing.T) {
+	p := newPhoto(t)
+	p.write(41, nil)
+	e := p.read(1, 2)
+	if _, moved := e.arrived(); moved {
+		t.Error("the first read of all shows no change")
+	}
+	p.read(8, 9)
+	want := func(since, start, after float64, moved bool) {
+		t.Helper()
+		at := func(s float64) boottime.Instant { return boottime.Instant(s * float64(time.Second)) }
+		if _, m := e.arrived(); e.since != at(since) || p.table.start != at(start) || e.after != at(after) || m != moved {
+			t.Errorf("since %v, start %v, after %v, moved %v; want %v, %v, %v, %v", e.since, p.table.start, e.after, m, since, start, after, moved)
+		}
+	}
+	want(2, 8, 0, false)
+	p.copy(1)[700] ^= 1 // unreadable for a while
+	p.read(10, 11)
+	p.copy(1)[700] ^= 1
+	p.read(12, 13)
+	want(2, 12, 0, false)
+	p.write(42, nil)
+	p.read(14, 15)
+	want(15, 14, 12, true)
+}
+
+// Guard: L5. Beats are records in a row of one process with one token and view.
+func TestBeatsOfARecord(t *testing.T) {
+	p := newPhoto(t)
+	for i, c := range []struct {
+		sequence uint64
+		process  uint64
+		counter  uint32
+		view     netgossip.Set
+		want     int
+	}{
+		{41, 7, 1, netgossip.SetOf(1), 1}, {42, 7, 1, netgossip.SetOf(1), 2}, {42, 7, 1, netgossip.SetOf(1), 2}, {45, 7, 1, netgossip.SetOf(1), 3},
+		{46, 7, 2, netgossip.SetOf(1), 1}, {47, 7, 2, netgossip.SetOf(1), 2},
+		{48, 7, 2, netgossip.SetOf(1, 2), 1}, {49, 7, 2, netgossip.SetOf(1, 2), 2},
+		{50, 8, 2, netgossip.SetOf(1, 2), 1}, {51, 8, 2, netgossip.SetOf(1, 2), 2},
+	} {
+		p.write(c.sequence, func(s *Slot) {
+			s.Process, s.Statement.Token.Counter, s.Statement.View = c.process, c.counter, c.view
+		})
+		if e := p.read(float64(2*i+1), float64(2*i+2)); e.beats != c.want {
+			t.Errorf("sequence %d: %d beats, want %d", c.sequence, e.beats, c.want)
+		}
+	}
+}
+
+// Guard: B9. What is not a whole read of this LUN changes nothing.
+func TestUpdateRefuses(t *testing.T) {
+	p := newPhoto(t)
+	p.write(41, nil)
+	p.read(1, 2)
+	before := *p.table
+	before.entries = []entry{p.table.entries[0], p.table.entries[1], p.table.entries[2]}
+	p.write(42, nil)
+
+	short := p.completion(3, 4)
+	short.Data = short.Data[:len(short.Data)-BlockSize]
+	other := newPhoto(t)
+	other.write(42, nil)
+	sb := &Superblock{Version: FormatVersion, ID: [16]byte{1}, Cluster: "c", NodeGroup: "g", Slots: 3}
+	for which := range superblockBlocks {
+		if err := EncodeSuperblock(other.block(which), sb, which); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blank := p.completion(3, 4)
+	blank.Data = append(make([]byte, superblockBlocks*BlockSize), p.image[superblockBlocks*BlockSize:]...)
+	for _, c := range []struct {
+		name     string
+		done     *Completion
+		identity bool
+		text     string
+	}{
+		{"short", short, false, "of"},
+		{"of another LUN", other.completion(3, 4), true, "identity"},
+		{"without superblock", blank, false, "superblock"},
+	} {
+		err := p.table.Update(c.done)
+		if err == nil || errors.Is(err, ErrIdentity) != c.identity || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if fmt.Sprintf("%+v", before) != fmt.Sprintf("%+v", *p.table) {
+			t.Errorf("%s: the table has changed", c.name)
+		}
+	}
+	if p.block(0)[700] ^= 1; p.read(5, 6).record().Sequence != 42 {
+		t.Error("one good superblock is enough")
+	}
+}
+
+// Guard: B7. What the slots and the own ballot together say of the log.
+func TestLog(t *testing.T) {
+	g1, g2 := sampleGrant(1, 0), sampleGrant(1, 1)
+	type slots = []Ballot
+	for _, c := range []struct {
+		name   string
+		own    Ballot
+		slots  slots
+		latest uint64
+		grant  *Grant
+		pends  bool
+	}{
+		{"nothing", Ballot{}, slots{{}, {}}, 0, nil, false},
+		{"the greatest decision", Ballot{}, slots{{DecidedInstance: 1, Decided: g1}, {DecidedInstance: 2, Decided: g2}}, 2, g2, false},
+		{"in whatever slot", Ballot{}, slots{{DecidedInstance: 2, Decided: g2}, {DecidedInstance: 1, Decided: g1}}, 2, g2, false},
+		{"the own may be the greatest", Ballot{DecidedInstance: 2, Decided: g2}, slots{{DecidedInstance: 1, Decided: g1}, {}}, 2, g2, false},
+		{"or not", Ballot{DecidedInstance: 1, Decided: g1}, slots{{DecidedInstance: 2, Decided: g2}, {}}, 2, g2, false},
+		{"a value accepted after it", Ballot{}, slots{{DecidedInstance: 1, Decided: g1}, {Instance: 2, MBal: 4, Bal: 4, Value: g2}}, 1, g1, true},
+		{"by this node", Ballot{Instance: 2, MBal: 4, Bal: 4, Value: g2, DecidedInstance: 1, Decided: g1}, slots{{}, {}}, 1, g1, true},
+		{"before anything was decided", Ballot{}, slots{{Instance: 1, MBal: 4, Bal: 4, Value: g2}, {}}, 0, nil, true},
+		{"entered, nothing accepted", Ballot{Instance: 2, MBal: 5}, slots{{DecidedInstance: 1, Decided: g1}, {Instance: 2, MBal: 4}}, 1, g1, false},
+		{"accepted in the decided instance", Ballot{}, slots{{Instance: 1, MBal: 4, Bal: 4, Value: g1, DecidedInstance: 1, Decided: g1}, {Instance: 1, MBal: 3, Bal: 3, Value: g1}}, 1, g1, false},
+	} {
+		p := newPhoto(t)
+		p.read(1, 2)
+		for i := range c.slots {
+			e := &p.table.entries[i]
+			e.status, e.record().Ballot = slotKnown, c.slots[i]
+		}
+		if l := p.table.log(&c.own); l.latest != c.latest || l.grant != c.grant || l.pending != c.pends || l.unknown {
+			t.Errorf("%s: %+v", c.name, l)
+		}
+		p.table.entries[2].status = slotUnknown
+		if l := p.table.log(&c.own); !l.unknown {
+			t.Errorf("%s: a slot cannot be read: %+v", c.name, l)
+		}
+	}
+	if l := newPhoto(t).table.log(&Ballot{}); !l.unknown {
+		t.Errorf("nothing was read yet: %+v", l)
+	}
+}
