@@ -43,12 +43,22 @@ Examples:
   fencing-agent --config /etc/fencing-agent/agent.yaml
   NODE_NAME=n1 NODE_GROUP=worker fencing-agent --config agent.yaml --log-format json
 
-Signals: SIGTERM and SIGINT stop as planned (peers are told, the watchdog is disarmed).
+Signals: SIGTERM and SIGINT stop as planned (peers are told, the watchdog is disarmed). SIGHUP is
+ignored: restart the agent to apply another configuration.
 Exit codes: 0 planned stop, 1 cannot start or go on, 2 bad usage.
 Configuration keys: docs/configuration.md
 `
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	outliveOnlookers()
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// outliveOnlookers lets the agent go on when the terminal is closed or nobody reads its log
+// any more. Dying of that would leave the watchdog armed, and systemd, to which both signals
+// are a clean exit, would not start the agent again. Go ends a program by SIGPIPE that
+// writes to a broken stderr, even if the signal was ignored when it started.
+func outliveOnlookers() { signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) }
 
 type flags struct {
 	config, format string

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -127,5 +129,40 @@ func TestLogFormatAndLevel(t *testing.T) {
 		if got := json.Valid([]byte(first)); got != tt.json {
 			t.Errorf("%v: JSON: %v: %s", tt.args, got, first)
 		}
+	}
+}
+
+// TestOutlivesItsOnlookers starts the program with a stderr that nobody reads and hangs up
+// its terminal while it waits for its configuration: it must still end by itself.
+func TestOutlivesItsOnlookers(t *testing.T) {
+	const fifoEnv = "FENCING_AGENT_TEST_CONFIG"
+	if path := os.Getenv(fifoEnv); path != "" {
+		os.Args = []string{"fencing-agent", "--config", path}
+		main()
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skipf("no named pipes here: %v", err)
+	}
+	r, stderr, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env, cmd.Stderr = append(os.Environ(), fifoEnv+"="+fifo), stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = r.Close(), stderr.Close()
+	w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // returns when the program reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close() // an empty configuration, about which it complains to stderr
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v, want exit status 1", cmd.ProcessState)
 	}
 }
