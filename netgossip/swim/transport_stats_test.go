@@ -1,6 +1,7 @@
 package swim_test
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"go.uber.org/goleak"
 
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
@@ -67,5 +69,39 @@ func TestRebindIsIgnoredWhereNothingIsPinned(t *testing.T) {
 	nd.Rebind("lo", 1)
 	if after := nd.Stats(); after.Refused != before.Refused || nd.logs.count("device") != 0 {
 		t.Errorf("stats %+v, logs about a device", after)
+	}
+}
+
+// The old sockets serve on while the device that was asked for is not there.
+func TestRebindKeepsWhatItHasUntilItCan(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	c := &cluster{t: t}
+	for i := range 2 {
+		nd := configure(t, 2, i, loopback, nil, brisk)
+		nd.cfg.Device = "lo"
+		in, err := swim.New(nd.cfg)
+		var pin *swim.PinError
+		if errors.As(err, &pin) && pin.Denied() {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		nd.Instance = in
+		if err := in.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer nd.stop(t, false)
+		c.nodes = append(c.nodes, nd)
+	}
+	c.awaitComplete(10 * time.Second)
+	n1 := c.nodes[0]
+	const line = "sockets cannot be moved to the device"
+	n1.Rebind("no-such-card", 99)
+	c.await(5*time.Second, "the log tells", func() bool { return n1.logs.count(line) == 1 && n1.logs.count("no such device") == 1 })
+	c.awaitComplete(10 * time.Second)
+	n1.Rebind("lo", 1)
+	c.awaitComplete(10 * time.Second)
+	if n := n1.logs.count(line); n != 1 {
+		t.Errorf("%d lines about one trouble", n)
 	}
 }
