@@ -83,6 +83,8 @@ type Node struct {
 	said     *netgossip.Statement
 	stepAt   boottime.Instant
 	life     uint64 // changes with each start: events of an earlier life are void
+	paused   bool
+	backlog  []func() // what a paused agent will do first
 
 	armed    bool
 	lastFeed boottime.Instant
@@ -155,9 +157,31 @@ func (c *Cluster) Start(i int) {
 // Kill ends the agent of a node without a goodbye; an armed watchdog goes on counting.
 func (c *Cluster) Kill(i int) {
 	if n := c.nodes[i]; n.up {
-		n.up = false
-		n.life++
+		n.end()
 		c.trace("%s is killed", n.Name)
+	}
+}
+
+// Pause stops the agent of a node as a frozen cgroup does: it neither runs nor feeds, and
+// the machine goes on, with the I/O that is under way and the watchdog.
+func (c *Cluster) Pause(i int) {
+	if n := c.nodes[i]; n.up && !n.paused {
+		n.paused = true
+		c.trace("%s is paused", n.Name)
+	}
+}
+
+// Resume lets a paused agent go on, with all that waited for it.
+func (c *Cluster) Resume(i int) {
+	n := c.nodes[i]
+	if !n.paused {
+		return
+	}
+	c.trace("%s goes on", n.Name)
+	waiting := n.backlog
+	n.paused, n.backlog = false, nil
+	for _, do := range waiting {
+		c.during(n, 0, do)
 	}
 }
 
@@ -167,10 +191,15 @@ func (c *Cluster) RestartAgent(i int) {
 	c.Start(i)
 }
 
+func (n *Node) end() {
+	n.up, n.paused, n.backlog = false, false, nil
+	n.life++
+}
+
 // reset is what a watchdog does: the node is gone, with all its I/O, and boots anew.
 func (c *Cluster) reset(n *Node) {
-	n.up, n.armed = false, false
-	n.life++
+	n.end()
+	n.armed = false
 	n.Resets++
 	n.boot = c.rng.Uint64() | 1
 	c.trace("%s is reset by its watchdog", n.Name)
@@ -213,7 +242,11 @@ func (c *Cluster) at(d time.Duration, do func()) {
 func (c *Cluster) during(n *Node, d time.Duration, do func()) {
 	life := n.life
 	c.at(d, func() {
-		if n.up && n.life == life {
+		switch {
+		case !n.up || n.life != life:
+		case n.paused:
+			n.backlog = append(n.backlog, do)
+		default:
 			do()
 		}
 	})

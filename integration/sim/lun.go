@@ -20,6 +20,7 @@ type lun struct {
 
 // Faults is what one node's path to the LUN suffers.
 type Faults struct {
+	Writes  bool          // Down, Hung and Fail concern writes only: reads work
 	Down    bool          // every I/O fails, after a while
 	Hung    bool          // I/O does not complete until the fault is lifted
 	Slow    time.Duration // added to each I/O at random, up to this
@@ -75,12 +76,14 @@ func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	}
 	started := l.c.now
 	run := func() { l.run(n, &o, f, started) }
-	if f.Hung {
+	if f.Hung && f.concerns(&o) {
 		f.waiting = append(f.waiting, run)
 		return
 	}
 	run()
 }
+
+func (f *Faults) concerns(o *diskquorum.Op) bool { return !f.Writes || o.Kind == diskquorum.OpWrite }
 
 func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant) {
 	c := l.c
@@ -90,7 +93,7 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 	}
 	mid := time.Duration(c.rng.Int64N(int64(total)))
 	done := diskquorum.Completion{ID: o.ID, Kind: o.Kind, Started: started}
-	if f.Down || c.rng.Float64() < f.Fail {
+	if f.concerns(o) && (f.Down || c.rng.Float64() < f.Fail) {
 		done.Err = errIO
 		if o.Kind == diskquorum.OpWrite && c.rng.Float64() < f.LateOf {
 			c.at(total+time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() { l.land(o, 0, len(o.Data)) })
@@ -100,13 +103,10 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 	} else {
 		c.at(mid, func() { done.Data = append([]byte(nil), l.image[o.Offset:o.Offset+int64(o.Length)]...) })
 	}
-	life := n.life
-	c.at(total, func() {
-		if n.up && n.life == life {
-			done.Ended = c.now
-			n.core.IOCompleted(c.now, &done)
-			c.wakeNode(n, 0)
-		}
+	c.during(n, total, func() {
+		done.Ended = c.now
+		n.core.IOCompleted(c.now, &done)
+		c.wakeNode(n, 0)
 	})
 }
 

@@ -24,8 +24,8 @@ import (
 //	oneway from=n1 to=n2 [network=a]
 //	heal
 //	linkdown node=n1 network=a | linkup node=n1 network=a
-//	kill node=n1 | start node=n1 | restart node=n1
-//	lun node=n1 is=(down|hung|ok)
+//	kill node=n1 | start node=n1 | restart node=n1 | pause node=n1 | resume node=n1
+//	lun node=n1 is=(down|hung|readonly|ok)
 //	events                 what each node published since the last time
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -113,10 +113,14 @@ func runCommand(t *testing.T, c *Cluster, d *datadriven.TestData) string {
 		c.Start(node("node"))
 	case "restart":
 		c.RestartAgent(node("node"))
+	case "pause":
+		c.Pause(node("node"))
+	case "resume":
+		c.Resume(node("node"))
 	case "lun":
 		var is string
 		d.ScanArgs(t, "is", &is)
-		f := map[string]*Faults{"down": {Down: true}, "hung": {Hung: true}, "ok": nil}[is]
+		f := map[string]*Faults{"down": {Down: true}, "hung": {Hung: true}, "readonly": {Down: true, Writes: true}, "ok": nil}[is]
 		c.LUNFaults(node("node"), f)
 	case "events":
 		var b strings.Builder

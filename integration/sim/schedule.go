@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// RandomSchedule runs one random schedule of partitions, one-way cuts, crashes, agent
+// RandomSchedule runs one random schedule of partitions, one-way cuts, crashes, pauses, agent
 // restarts and LUN faults on a random group and returns the violations, one a line. With
 // trace every step is printed through logf.
 func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...any)) string {
@@ -33,7 +33,7 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 // disturb makes one random change.
 func disturb(c *Cluster, rng *rand.Rand) {
 	n := len(c.nodes)
-	switch rng.IntN(12) {
+	switch rng.IntN(15) {
 	case 0, 1, 2:
 		c.Heal()
 		c.Split(randomGroups(rng, n))
@@ -56,7 +56,7 @@ func disturb(c *Cluster, rng *rand.Rand) {
 	case 9:
 		c.LUNFaults(rng.IntN(n), &Faults{
 			Down: rng.IntN(3) == 0, Hung: rng.IntN(4) == 0, Slow: time.Duration(rng.Int64N(int64(20 * time.Second))),
-			Fail: rng.Float64() / 2, LateOf: rng.Float64(), LateBy: 20 * time.Second, TornOf: rng.Float64() / 2,
+			Fail: rng.Float64() / 2, LateOf: rng.Float64(), LateBy: 20 * time.Second, TornOf: rng.Float64() / 2, Writes: rng.IntN(3) == 0,
 		})
 	case 10:
 		for i := range n {
@@ -64,6 +64,21 @@ func disturb(c *Cluster, rng *rand.Rand) {
 		}
 	case 11:
 		c.LinkDown(rng.IntN(n), rng.IntN(len(c.cfg.Networks)), rng.IntN(2) == 0)
+	case 12:
+		c.Pause(rng.IntN(n))
+	case 13:
+		for i := range n {
+			c.Resume(i)
+		}
+	case 14:
+		// A half of the nodes loses the LUN, or half of it, while the halves are dealt anew.
+		p := rng.Perm(n)
+		for _, i := range p[:n/2] {
+			c.LUNFaults(i, &Faults{Down: true, Writes: rng.IntN(2) == 0})
+		}
+		c.Heal()
+		p = rng.Perm(n)
+		c.Split([][]int{p[:n/2], p[n/2:]})
 	}
 }
 
