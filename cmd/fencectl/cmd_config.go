@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -42,7 +43,7 @@ FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as
 	nodeName := cmd.Flags().String("node-name", "", "check as this node, as if $NODE_NAME said so")
 	nodeGroup := cmd.Flags().String("node-group", "", "check as a node of this group, as if $NODE_GROUP said so")
 	out := newPrinter(cmd, formatYAML)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		getenv := func(key string) string {
 			switch {
 			case key == config.EnvNodeName && *nodeName != "":
@@ -53,7 +54,7 @@ FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as
 				return env.getenv(key)
 			}
 		}
-		name, c, warnings, err := readConfig(env.stdin, args[0], getenv)
+		name, c, warnings, err := readConfig(cmd.Context(), env.stdin, args[0], getenv)
 		for _, line := range config.Lines(name, warnings) {
 			env.warn("warning: " + line)
 		}
@@ -66,7 +67,26 @@ FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as
 }
 
 // readConfig loads the file, or standard input for "-"; name is what messages call it.
-func readConfig(stdin io.Reader, file string, getenv func(string) string) (name string, c *config.Config, warnings []config.Problem, err error) {
+// A terminal or pipe may keep the reader waiting: it is left behind when ctx ends.
+func readConfig(ctx context.Context, stdin io.Reader, file string, getenv func(string) string) (string, *config.Config, []config.Problem, error) {
+	var name string
+	var c *config.Config
+	var warnings []config.Problem
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		name, c, warnings, err = loadConfig(stdin, file, getenv)
+	}()
+	select {
+	case <-read:
+		return name, c, warnings, err
+	case <-ctx.Done():
+		return file, nil, nil, fmt.Errorf("read configuration %s: interrupted: %w", file, context.Cause(ctx))
+	}
+}
+
+func loadConfig(stdin io.Reader, file string, getenv func(string) string) (name string, c *config.Config, warnings []config.Problem, err error) {
 	if file != "-" {
 		c, warnings, err = config.Load(file, getenv)
 		return file, c, warnings, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
 )
@@ -39,8 +40,8 @@ Everything is read back before the command succeeds.`,
 		Args: operands("DEVICE"),
 	}
 	o := lunadmin.InitOptions{}
-	cmd.Flags().StringVar(&o.Cluster, "cluster", "", "name of the cluster, at most 64 bytes")
-	cmd.Flags().StringVar(&o.NodeGroup, "node-group", "", "name of the node group, at most 64 bytes")
+	cmd.Flags().StringVar(&o.Cluster, "cluster", "", "name of the cluster, as in the configuration")
+	cmd.Flags().StringVar(&o.NodeGroup, "node-group", "", "name of the node group, as in the configuration")
 	cmd.Flags().IntVar(&o.Slots, "slots", 0, "number of slots, 2 to 255")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "overwrite what the device carries, if nobody uses it")
 	cmd.Flags().BoolVar(&o.Create, "create", false, "make DEVICE a new file of the size that is needed, for labs")
@@ -49,6 +50,11 @@ Everything is read back before the command succeeds.`,
 	}
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for flag, name := range map[string]string{"cluster": o.Cluster, "node-group": o.NodeGroup} {
+			if err := config.CheckName(name); err != nil {
+				return usageError{fmt.Errorf("--%s: %w", flag, err)}
+			}
+		}
 		wanted := diskquorum.Superblock{ID: [16]byte{1}, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots}
 		if err := wanted.Validate(); err != nil {
 			return usageError{err}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
+	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -102,6 +105,35 @@ members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}]}
 	}
 	if code, _, stderr := runIn(t, "nodeGroup: [", nil, "config", "check", "-"); code != exitFailed || !strings.HasPrefix(stderr, "fencectl: stdin:") {
 		t.Errorf("exit %d, stderr %q", code, stderr)
+	}
+}
+
+// TestConfigCheckOfAnEndlessInputEndsWithCtrlC reads a terminal on which nobody types.
+func TestConfigCheckOfAnEndlessInputEndsWithCtrlC(t *testing.T) {
+	stdin, typed := io.Pipe()
+	defer typed.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal received"))
+	var out, errs bytes.Buffer
+	env := &environment{name: "fencectl", stdin: stdin, stdout: &out, stderr: &errs, getenv: func(string) string { return "" }}
+	if code := run(ctx, env, []string{"config", "check", "-"}); code != exitFailed || !strings.Contains(errs.String(), "interrupt signal received") {
+		t.Errorf("exit %d, stderr %q", code, errs.String())
+	}
+}
+
+// TestLUNNamesAreThoseOfTheConfiguration: no agent could ever use a LUN with another name.
+func TestLUNNamesAreThoseOfTheConfiguration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lun.img")
+	for _, name := range []string{"", "a b", "-x", "\x1b[31m", strings.Repeat("a", 64)} {
+		for _, args := range [][]string{{"--cluster", name, "--node-group", "g"}, {"--cluster", "c", "--node-group", name}} {
+			code, _, stderr := runIn(t, "", nil, append([]string{"lun", "init", path, "--create", "--slots", "4"}, args...)...)
+			if code != exitUsage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "is not usable") {
+				t.Errorf("%q: exit %d, stderr %q", args, code, stderr)
+			}
+		}
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file was made: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -67,6 +68,15 @@ var forms = map[string]form{
 		"HOST:PORT with a port of 1..65535, or empty",
 		orEmpty(isHostPort),
 	},
+}
+
+// CheckName checks the name of a cluster or a node group as the configuration does, for
+// programs that take one without a configuration.
+func CheckName(name string) error {
+	if f := forms["label value"]; !f.valid(name) {
+		return fmt.Errorf("is not usable, found %q; allowed: %s", name, f.allowed)
+	}
+	return nil
 }
 
 func matches(most int, pattern string) func(string) bool {
