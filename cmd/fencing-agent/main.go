@@ -117,7 +117,9 @@ func parse(args []string, stdout io.Writer) (flags, error) {
 }
 
 func serve(f flags, stderr io.Writer) error {
-	log := logger(f, stderr)
+	pipe := newLogPipe(stderr)
+	defer pipe.close()
+	log := logger(f, stderr, pipe)
 	cfg, warnings, err := config.Load(f.config, os.Getenv)
 	for _, w := range config.Lines(f.config, warnings) {
 		log.Warn("configuration", "warning", w)
@@ -133,13 +135,14 @@ func serve(f flags, stderr io.Writer) error {
 	return agent.Run(ctx, agent.Options{Config: cfg, Logger: log, Version: versionText()})
 }
 
-func logger(f flags, stderr io.Writer) *slog.Logger {
+// logger writes to out in the format that fits stderr, unless a format was asked for.
+func logger(f flags, stderr, out io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: f.level, ReplaceAttr: readable}
 	file, isFile := stderr.(*os.File)
 	if f.format == "text" || f.format == "" && isFile && term.IsTerminal(int(file.Fd())) {
-		return slog.New(slog.NewTextHandler(stderr, o))
+		return slog.New(slog.NewTextHandler(out, o))
 	}
-	return slog.New(slog.NewJSONHandler(stderr, o))
+	return slog.New(slog.NewJSONHandler(out, o))
 }
 
 // readable prints durations as "5s" in JSON, too, where they would be nanoseconds.

@@ -119,7 +119,7 @@ func TestLogFormatAndLevel(t *testing.T) {
 		{[]string{"--log-level", "DEBUG"}, true, true},
 	} {
 		var out bytes.Buffer
-		log := logger(parsed(tt.args...), &out)
+		log := logger(parsed(tt.args...), &out, &out)
 		log.Info("info")
 		log.Error("error")
 		if got := strings.Contains(out.String(), "info"); got != tt.info {
