@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/gossipsim"
+)
+
+// bubbleFlag makes the verb nothing but the child that runs one simulation.
+const bubbleFlag = "bubble"
+
+// formatMarkdown prints the table for a document.
+const formatMarkdown = "markdown"
+
+// simulateOptions are the flags of the verb. The first three may hold several values;
+// every combination is simulated.
+type simulateOptions struct {
+	nodes     []int
+	scenarios []string
+	params    []string
+
+	base     gossipsim.Config
+	duration time.Duration
+	warmup   time.Duration
+	delay    time.Duration
+	jitter   time.Duration
+	policy   string
+	trials   int
+	jobs     int
+	compare  bool
+	plot     string
+}
+
+func newSimulateCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Measure the gossip of up to 1000 nodes in virtual time",
+		Long: `Run the gossip of a whole group on virtual time and measure how long the nodes take to see a fault, how
+often they are wrong, and what they send. The real memberlist and the agent's own evidence protocol run;
+only the networks between them are simulated.
+
+  auto                  what the agent does: memberlist, evidence, and the merge over the networks
+  lan, adr, deckhouse-* memberlist alone, its members counted, with the parameters of that name
+  auto-counting         the agent's memberlist parameters, but its members are counted
+
+Scenarios:
+` + scenarioHelp() + `
+The same seed gives the same faults at the same times to the same nodes; packets get lost by chance. Each
+trial adds one to the seed. --nodes, --scenario and --params take lists. All times are virtual, but for
+the column WALL.`,
+		Example: `  fencectl simulate --nodes 50 --scenario isolate --compare
+  fencectl simulate --nodes 300 --networks 2 --scenario split --seed 7 --params adr --plot split.svg
+  fencectl simulate --nodes 3,10,50 --scenario loss --loss 0.2 --duration 10m -o json`,
+		Args: operands(),
+	}
+	o := simulateOptions{base: gossipsim.DefaultConfig(10)}
+	o.flags(cmd)
+	bubble := cmd.Flags().Bool(bubbleFlag, false, "")
+	_ = cmd.Flags().MarkHidden(bubbleFlag) // fails for unknown flags only
+	out := newPrinter(cmd, formatMarkdown)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *bubble {
+			gossipsim.ChildMain(env.stdin, env.stdout)
+		}
+		configs, err := o.configs()
+		if err != nil {
+			return err
+		}
+		return runSimulate(cmd.Context(), env, &o, configs, out)
+	}
+	return cmd
+}
+
+func scenarioHelp() string {
+	var b strings.Builder
+	for _, s := range gossipsim.Scenarios() {
+		fmt.Fprintf(&b, "  %-12s %s\n", s.Name, s.What)
+	}
+	return b.String()
+}
+
+func (o *simulateOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntSliceVar(&o.nodes, "nodes", []int{10}, fmt.Sprintf("number of nodes, 2 to %d", gossipsim.MaxNodes))
+	f.IntVar(&o.base.Networks, "networks", o.base.Networks, fmt.Sprintf("number of system networks, 1 to %d", gossipsim.MaxNetworks))
+	f.StringVar(&o.policy, "reachability", "any", "on how many networks a peer must be reachable: any, all")
+	f.StringSliceVar(&o.scenarios, "scenario", []string{"idle"}, "what happens, see above")
+	f.StringSliceVar(&o.params, "params", []string{"auto"}, "parameters: "+strings.Join(gossipsim.SetNames(), ", "))
+	f.BoolVar(&o.compare, "compare", false, "simulate with "+strings.Join(gossipsim.SetNames()[:gossipsim.Compared], ", "))
+	f.StringArrayVar(&o.base.Overrides, "override", nil, "change a parameter of all sets, such as evidenceInterval=500ms; repeatable")
+	f.Uint64Var(&o.base.Seed, "seed", o.base.Seed, "decides who is hit when")
+	f.IntVar(&o.trials, "trials", 1, "how often to simulate each case, with one seed after the other")
+	f.DurationVar(&o.duration, "duration", time.Duration(o.base.Duration), "virtual time after the warm-up")
+	f.DurationVar(&o.warmup, "warmup", time.Duration(o.base.Warmup), "virtual time before anything happens")
+	f.IntVar(&o.base.Parts, "parts", o.base.Parts, "into how many parts a split cuts")
+	f.Float64Var(&o.base.Link.Loss, "loss", 0, "share of packets that get lost, in every scenario")
+	f.Float64Var(&o.base.Link.Duplicate, "duplicate", 0, "share of packets that arrive twice")
+	f.DurationVar(&o.delay, "delay", time.Duration(o.base.Link.Delay), "time that a packet takes, one way")
+	f.DurationVar(&o.jitter, "jitter", time.Duration(o.base.Link.Jitter), "random addition to it, up to this")
+	f.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "how many simulations run at once")
+	f.StringVar(&o.plot, "plot", "", "write a picture of how many nodes have found out when, as SVG, to this file")
+	for flag, values := range map[string][]string{"scenario": gossipsim.ScenarioNames(), "params": gossipsim.SetNames(), "reachability": {"any", "all"}} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
+	}
+}
+
+// configs lists the simulations to run, the trials of a case one after the other.
+func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
+	if o.policy != "any" && o.policy != "all" {
+		return nil, usagef("--reachability: any and all are possible, not %q", o.policy)
+	}
+	if o.trials < 1 || o.trials > 10_000 {
+		return nil, usagef("--trials: 1 to 10000 are possible, not %d", o.trials)
+	}
+	if o.jobs < 1 {
+		return nil, usagef("--jobs: at least 1 is needed, not %d", o.jobs)
+	}
+	if o.compare {
+		o.params = gossipsim.SetNames()[:gossipsim.Compared]
+	}
+	var configs []gossipsim.Config
+	for _, scenario := range o.scenarios {
+		for _, nodes := range o.nodes {
+			for _, set := range o.params {
+				c := o.base
+				c.Nodes, c.Scenario, c.Set, c.All = nodes, scenario, set, o.policy == "all"
+				c.Duration, c.Warmup = gossipsim.Duration(o.duration), gossipsim.Duration(o.warmup)
+				c.Link.Delay, c.Link.Jitter = gossipsim.Duration(o.delay), gossipsim.Duration(o.jitter)
+				if err := c.Validate(); err != nil {
+					return nil, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+				}
+				for range o.trials {
+					configs = append(configs, c)
+					c.Seed++
+				}
+			}
+		}
+	}
+	return configs, nil
+}
+
+// runSimulate runs all simulations, prints one result for each case and draws the plot.
+func runSimulate(ctx context.Context, env *environment, o *simulateOptions, configs []gossipsim.Config, out *printer) error {
+	p := newSimulateProgress(env, configs)
+	reports, err := gossipsim.RunAll(ctx, gossipsim.Self("simulate", "--"+bubbleFlag), configs, o.jobs, p.note)
+	p.done()
+	if err != nil {
+		return err
+	}
+	var cases []*gossipsim.Report
+	for trials := range slices.Chunk(reports, o.trials) {
+		for _, r := range trials[1:] {
+			trials[0].Merge(r)
+		}
+		cases = append(cases, trials[0])
+	}
+	for _, r := range cases {
+		if r.Complete < r.Config.Nodes {
+			env.warn(fmt.Sprintf("warning: %s, %d nodes, %s: at the beginning only %d nodes reached all others",
+				r.Config.Scenario, r.Config.Nodes, r.Config.Set, r.Complete))
+		}
+		if r.Overflows > 0 {
+			env.warn(fmt.Sprintf("warning: %s, %d nodes, %s: %d packets were lost because a receiver's queue was full",
+				r.Config.Scenario, r.Config.Nodes, r.Config.Set, r.Overflows))
+		}
+	}
+	if o.plot != "" {
+		if err := writePlot(o.plot, cases); err != nil {
+			return err
+		}
+	}
+	if out.format == formatMarkdown {
+		return printMarkdown(env.stdout, cases)
+	}
+	return out.print(env.stdout, simulateResults(cases), func(t *table) { simulateTable(t, cases) })
+}
+
+// writePlot draws all cases into one picture.
+func writePlot(path string, cases []*gossipsim.Report) error {
+	var curves []gossipsim.Curve
+	for i, r := range cases {
+		curves = append(curves, r.Curves(i)...)
+	}
+	if len(curves) == 0 {
+		return errors.New("nothing to plot: in this scenario no node has anything to find out; choose crash, isolate or split")
+	}
+	first := &cases[0].Config
+	title := fmt.Sprintf("%s, %d networks, seed %d", first.Scenario, first.Networks, first.Seed)
+	var b bytes.Buffer
+	if err := gossipsim.WritePlot(&b, title, curves, time.Duration(first.Duration)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the plot: %w", err)
+	}
+	return nil
+}
+
+// simulateProgress tells on stderr how far simulations are, once they take more than a
+// second: on a terminal in one line, elsewhere in a line every few seconds.
+type simulateProgress struct {
+	env      *environment
+	w        io.Writer
+	terminal bool
+	interval time.Duration
+
+	mu      sync.Mutex
+	configs []gossipsim.Config
+	shares  []float64 // of each simulation
+	begun   time.Time
+	told    time.Time
+	shown   bool
+}
+
+func newSimulateProgress(env *environment, configs []gossipsim.Config) *simulateProgress {
+	p := &simulateProgress{env: env, w: env.stderr, configs: configs, shares: make([]float64, len(configs)), interval: 5 * time.Second}
+	if f, ok := env.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.terminal, p.interval = true, time.Second
+	}
+	p.begun = env.clock()
+	p.told = p.begun
+	return p
+}
+
+// note takes the progress of one simulation, from any goroutine.
+func (p *simulateProgress) note(i int, g gossipsim.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shares[i] = float64(g.Done) / float64(g.Total)
+	now := p.env.clock()
+	if now.Sub(p.told) < p.interval {
+		return
+	}
+	p.told = now
+	var complete, sum float64
+	for _, s := range p.shares {
+		sum += s
+		if s >= 1 {
+			complete++
+		}
+	}
+	c := &p.configs[i]
+	text := fmt.Sprintf("%.0f%% after %.0fs; %.0f of %d done; %s, %d nodes, %s: %.1fs of %.1fs",
+		100*sum/float64(len(p.shares)), now.Sub(p.begun).Seconds(), complete, len(p.shares),
+		c.Scenario, c.Nodes, c.Set, time.Duration(g.Done).Seconds(), time.Duration(g.Total).Seconds())
+	p.shown = true
+	if p.terminal {
+		fmt.Fprint(p.w, clearLine, text)
+		return
+	}
+	fmt.Fprintf(p.w, "%s: %s\n", p.env.command(), text)
+}
+
+// done removes the line.
+func (p *simulateProgress) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown && p.terminal {
+		fmt.Fprint(p.w, clearLine)
+	}
+}

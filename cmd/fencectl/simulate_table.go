@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/gossipsim"
+)
+
+// simulateResult is one case as JSON shows it: the report and what follows from it.
+type simulateResult struct {
+	*gossipsim.Report
+	Detection map[string]quantiles `json:"detectionSeconds"`
+	Mean      gossipsim.Rates      `json:"meanPerNodeAndSecond"`
+	Peak      gossipsim.Rates      `json:"peakPerNodeAndSecond"`
+}
+
+// quantiles are seconds; null: not that many nodes found out before the end.
+type quantiles struct {
+	Nodes   int      `json:"nodes"`
+	Missing int      `json:"missing"`
+	Min     *float64 `json:"min"`
+	P50     *float64 `json:"p50"`
+	P90     *float64 `json:"p90"`
+	P99     *float64 `json:"p99"`
+	Max     *float64 `json:"max"`
+}
+
+func simulateResults(cases []*gossipsim.Report) []simulateResult {
+	var results []simulateResult
+	for _, r := range cases {
+		x := simulateResult{Report: r, Detection: map[string]quantiles{}, Mean: r.Mean(), Peak: r.Peak()}
+		for _, d := range detections(r) {
+			if d.Len() == 0 {
+				continue
+			}
+			at := func(q float64) *float64 {
+				t, ok := d.Quantile(q)
+				if !ok {
+					return nil
+				}
+				s := t.Seconds()
+				return &s
+			}
+			x.Detection[d.key] = quantiles{d.Len(), d.Missing, at(0), at(0.5), at(0.9), at(0.99), at(1)}
+		}
+		results = append(results, x)
+	}
+	return results
+}
+
+// detection is one distribution and its names.
+type detection struct {
+	key, text string
+	*gossipsim.Distribution
+}
+
+func detections(r *gossipsim.Report) []detection {
+	return []detection{
+		{"belowQuorum", "view below quorum", &r.BelowQuorum},
+		{"exactView", "view is exact", &r.ExactView},
+		{"left", "lost nodes reported LEFT", &r.Left},
+	}
+}
+
+// simulateTable prints one case in full, several in one row each.
+func simulateTable(t *table, cases []*gossipsim.Report) {
+	if len(cases) == 1 {
+		simulateCase(t, cases[0])
+		return
+	}
+	for _, row := range simulateRows(cases) {
+		cells := make([]any, len(row))
+		for i, c := range row {
+			cells[i] = c
+		}
+		t.row(cells...)
+	}
+}
+
+func simulateCase(t *table, r *gossipsim.Report) {
+	c := &r.Config
+	t.row("scenario", fmt.Sprintf("%s: %d nodes on %d networks, %s, seed %d, %v", c.Scenario, c.Nodes, c.Networks, c.Set, c.Seed, c.Duration))
+	for i, f := range r.Schedule {
+		if i == 20 {
+			t.row("", fmt.Sprintf("and %d more, see -o json", len(r.Schedule)-i))
+			break
+		}
+		t.row("", f)
+	}
+	if r.Trials > 1 {
+		t.row("", fmt.Sprintf("and %d more trials with the next seeds", r.Trials-1))
+	}
+	t.row()
+	t.row("SECONDS UNTIL", "NODES", "MIN", "P50", "P90", "P99", "MAX")
+	for _, d := range detections(r) {
+		if d.Len() > 0 {
+			t.row(d.text, d.Len(), within(r, d, 0), within(r, d, 0.5), within(r, d, 0.9), within(r, d, 0.99), within(r, d, 1))
+		}
+	}
+	t.row()
+	t.row("FALSE", "COUNT", "PER NODE-HOUR")
+	for _, f := range []struct {
+		text  string
+		count int
+	}{
+		{"LEFT of a healthy node", r.False.Reports},
+		{"likewise, at a slow node", r.False.AtSlow},
+		{"LEFT of a slow node", r.False.OfSlow},
+		{"healthy nodes reported by anybody", r.False.Incidents},
+		{"quorum lost without cause", r.False.QuorumLost},
+	} {
+		t.row(f.text, f.count, perHour(f.count, r))
+	}
+	t.row()
+	t.row("SENT PER NODE AND SECOND", "PACKETS", "B IN PACKETS", "OF THEM EVIDENCE", "B IN STREAMS")
+	for _, x := range []struct {
+		text string
+		gossipsim.Rates
+	}{{"mean", r.Mean()}, {"second with the most", r.Peak()}} {
+		t.row(x.text, fmt.Sprintf("%.1f", x.Packets), fmt.Sprintf("%.0f", x.Bytes), fmt.Sprintf("%.0f", x.EvidenceBytes), fmt.Sprintf("%.0f", x.StreamBytes))
+	}
+	t.row()
+	t.row("cost", fmt.Sprintf("%.1f virtual s in %.1f s, %d MB", time.Duration(r.Virtual).Seconds(), time.Duration(r.Wall).Seconds(), r.PeakRSS>>20))
+}
+
+// within is a quantile in seconds, or that it lies beyond the end.
+func within(r *gossipsim.Report, d detection, q float64) string {
+	switch t, ok := d.Quantile(q); {
+	case d.Len() == 0:
+		return "-"
+	case ok:
+		return fmt.Sprintf("%.2f", t.Seconds())
+	default:
+		return fmt.Sprintf(">%.0f", (time.Duration(r.Config.Duration) - time.Second).Seconds())
+	}
+}
+
+func perHour(count int, r *gossipsim.Report) string {
+	if count == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.3g", float64(count)/r.NodeHours)
+}
+
+// simulateRows is the table of several cases, its head first.
+func simulateRows(cases []*gossipsim.Report) [][]string {
+	rows := [][]string{{
+		"SCENARIO", "N", "PARAMS", "BELOW QUORUM p50/max", "EXACT p50/max", "LEFT p50/p99/max",
+		"FALSE LEFT/h", "INCIDENTS/h", "QUORUM LOST", "PACKETS/s", "B/s", "EVIDENCE", "STREAMS", "PEAK B/s", "WALL",
+	}}
+	for _, r := range cases {
+		ds := detections(r)
+		join := func(d detection, qs ...float64) string {
+			if d.Len() == 0 {
+				return "-"
+			}
+			var parts []string
+			for _, q := range qs {
+				parts = append(parts, within(r, d, q))
+			}
+			return strings.Join(parts, " / ")
+		}
+		mean, peak := r.Mean(), r.Peak()
+		rows = append(rows, []string{
+			scenarioName(&r.Config), fmt.Sprint(r.Config.Nodes), r.Config.Set, join(ds[0], 0.5, 1), join(ds[1], 0.5, 1), join(ds[2], 0.5, 0.99, 1),
+			perHour(r.False.Reports+r.False.AtSlow, r), perHour(r.False.Incidents, r), fmt.Sprint(r.False.QuorumLost),
+			fmt.Sprintf("%.1f", mean.Packets), fmt.Sprintf("%.0f", mean.Bytes+mean.StreamBytes), fmt.Sprintf("%.0f", mean.EvidenceBytes),
+			fmt.Sprintf("%.0f", mean.StreamBytes), fmt.Sprintf("%.0f", peak.Bytes+peak.StreamBytes), fmt.Sprintf("%.0fs", time.Duration(r.Wall).Seconds()),
+		})
+	}
+	return rows
+}
+
+// scenarioName says with how much loss, if that was chosen.
+func scenarioName(c *gossipsim.Config) string {
+	if c.Link.Loss > 0 {
+		return fmt.Sprintf("%s %.3g%%", c.Scenario, 100*c.Link.Loss)
+	}
+	return c.Scenario
+}
+
+// printMarkdown prints the rows as a table for a document.
+func printMarkdown(w io.Writer, cases []*gossipsim.Report) error {
+	var b strings.Builder
+	for i, row := range simulateRows(cases) {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if i == 0 {
+			b.WriteString(strings.Repeat("|---", len(row)) + "|\n")
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("print result: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package gossipsim
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+)
+
+// clock is the virtual time of the bubble.
+func clock() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) }
+
+// agent is one life of a node by the method [Evidence]: the gossip half of the real agent.
+// Its loop is the only goroutine that touches merger and last.
+type agent struct {
+	w      *world
+	node   int
+	roster *netgossip.Roster
+	boot   uint64
+	nets   []*swim.Instance
+	said   atomic.Pointer[netgossip.Statement]
+	leaves atomic.Bool
+
+	mu      sync.Mutex
+	reports []report
+	wake    chan struct{}
+	quit    chan struct{}
+	loop    sync.WaitGroup
+
+	merger *netgossip.Merger
+	last   netgossip.View
+}
+
+// report is what an instance, or the node's kernel, tells the loop.
+type report struct {
+	network, peer int
+	answer        netgossip.Answer // without a Statement: none
+	at            boottime.Instant // of a change of membership; zero: none
+	up            bool             // alive, or with peer -1: the network
+}
+
+// newAgent makes a life of a node; with warm it starts as a node that has been in touch
+// with everybody up to this moment.
+func newAgent(w *world, node int, boot uint64, warm bool) *agent {
+	r := *w.roster
+	r.Self = node
+	a := &agent{
+		w: w, node: node, roster: &r, boot: boot,
+		wake: make(chan struct{}, 1), quit: make(chan struct{}),
+		merger: netgossip.NewMerger(netgossip.MergerConfig{
+			Roster: &r, Networks: w.cfg.Networks, Policy: w.cfg.policy(), MaxAge: w.params.EvidenceMaxAge,
+		}),
+	}
+	if warm {
+		for k := range w.cfg.Networks {
+			for p := range w.roster.Size() {
+				a.merger.Answered(netgossip.Answer{Network: k, Peer: p, SentAt: clock(), Statement: w.everybody})
+			}
+		}
+	}
+	a.evaluate(clock())
+	return a
+}
+
+// start opens and starts an instance on each network and then the loop.
+func (a *agent) start() error {
+	for k := range a.w.cfg.Networks {
+		in, err := swim.New(swim.Config{
+			Network: k, Name: networkName(k), Label: labelOf(k), Roster: a.roster,
+			BindAddr: addrOf(k, a.node), Port: port, Params: a.w.params, Transport: a.w.fab.listen,
+			Clock: clock, Sink: a, Statement: a.said.Load, Logger: slog.New(slog.DiscardHandler), Metrics: a.w.metrics,
+		})
+		if err != nil {
+			return errors.Join(err, a.stop(false))
+		}
+		a.nets = append(a.nets, in)
+		if err := in.Start(); err != nil {
+			return errors.Join(err, a.stop(false))
+		}
+	}
+	a.loop.Go(a.run)
+	return nil
+}
+
+// stop ends the life. With leave the peers are told.
+func (a *agent) stop(leave bool) error {
+	if leave {
+		a.leaves.Store(true)
+		a.post(report{peer: -1, network: -1})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	errs := make([]error, len(a.nets))
+	for k, in := range a.nets {
+		wg.Go(func() { errs[k] = in.Stop(ctx, leave) })
+	}
+	wg.Wait()
+	close(a.quit)
+	a.loop.Wait()
+	return errors.Join(errs...)
+}
+
+func (a *agent) list(network int) (*memberlist.Memberlist, error) { return listOf(a.nets[network]) }
+
+// linkChanged tells what the node's kernel says about its own side of a network.
+func (a *agent) linkChanged(network int, up bool) {
+	a.post(report{network: network, peer: -1, up: up})
+}
+
+// post hands a report to the loop. It never blocks.
+func (a *agent) post(r report) {
+	a.mu.Lock()
+	a.reports = append(a.reports, r)
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// MemberChanged implements swim.Sink.
+func (a *agent) MemberChanged(network, peer int, alive bool, at boottime.Instant) {
+	a.post(report{network: network, peer: peer, up: alive, at: at})
+}
+
+// Answered implements swim.Sink.
+func (a *agent) Answered(x netgossip.Answer) {
+	a.post(report{network: x.Network, peer: x.Peer, answer: x})
+}
+
+// Heard and Conflict implement swim.Sink: neither changes a view.
+func (a *agent) Heard(int, int, boottime.Instant) {}
+func (a *agent) Conflict(int, string, string)     {}
+
+// run is the loop: it evaluates the merger when a report can have changed the view and
+// when evidence runs out. The real agent evaluates at every report, with the same
+// outcome; a thousand nodes in one process cannot afford that.
+func (a *agent) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var batch []report
+	for {
+		select {
+		case <-a.quit:
+			return
+		case <-a.wake:
+		case <-timer.C:
+		}
+		a.mu.Lock()
+		batch, a.reports = a.reports, batch[:0]
+		a.mu.Unlock()
+		matters := false
+		for i := range batch {
+			matters = a.take(&batch[i]) || matters
+			batch[i] = report{}
+		}
+		now := clock()
+		if matters || now >= a.last.NextExpiry {
+			a.evaluate(now)
+		}
+		timer.Reset(min(time.Hour, max(0, a.last.NextExpiry.Sub(now))))
+	}
+}
+
+// take feeds the merger and reports whether the view may be another one now. An answer of
+// a counted peer that still sees us only puts off the expiry.
+func (a *agent) take(r *report) bool {
+	switch {
+	case r.peer < 0 && r.network < 0:
+		a.say()
+		return false
+	case r.peer < 0:
+		a.merger.LinkChanged(r.network, r.up)
+		if r.up {
+			a.nets[r.network].Nudge() // its old evidence is void
+		}
+		return true
+	case r.at > 0:
+		a.merger.MemberChanged(r.network, r.peer, r.up, r.at)
+		return !r.up
+	}
+	a.merger.Answered(r.answer)
+	s := r.answer.Statement
+	return !a.last.Counted.Has(r.peer) || !s.Seen.Has(a.node) || s.RosterDigest != a.roster.Digest || s.RosterEpoch != a.roster.Epoch
+}
+
+// evaluate renews the view, the statement and what the simulation knows of both.
+func (a *agent) evaluate(now boottime.Instant) {
+	v := a.merger.Evaluate(now, a.w.quorum)
+	changed := v.Seen != a.last.Seen || v.Counted != a.last.Counted
+	a.last = v
+	if !changed {
+		return
+	}
+	a.say()
+	available := v.Seen
+	available.Add(a.node)
+	a.w.obs.changed(a.node, v.Counted, available)
+}
+
+// say replaces the statement and has it carried to everybody at once, as the agent does
+// when a view changed.
+func (a *agent) say() {
+	a.said.Store(&netgossip.Statement{
+		Boot: a.boot, RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, Token: netgossip.Token{Nonce: a.boot},
+		Seen: a.last.Seen, View: a.last.Counted, Feeding: a.last.QuorumUntil > 0, Stopping: a.leaves.Load(), Version: "sim",
+	})
+	for _, in := range a.nets {
+		in.Nudge()
+	}
+}

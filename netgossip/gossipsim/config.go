@@ -1,0 +1,90 @@
+package gossipsim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Config describes one simulation. It is a value of its own: two simulations of one
+// Config differ in nothing but chance.
+type Config struct {
+	Nodes     int      `json:"nodes"`
+	Networks  int      `json:"networks"`
+	All       bool     `json:"all,omitempty"` // a peer must be reachable on all networks, not on any
+	Set       string   `json:"params"`        // name of a parameter set
+	Overrides []string `json:"overrides,omitempty"`
+	Scenario  string   `json:"scenario"`
+	Parts     int      `json:"parts,omitempty"` // of a split
+	Seed      uint64   `json:"seed"`
+	Warmup    Duration `json:"warmup"`   // between the boot and the schedule
+	Duration  Duration `json:"duration"` // of the schedule
+	Link      Link     `json:"link"`     // of all networks, before anything goes wrong
+}
+
+// DefaultConfig is a local network of n nodes on two networks in which nothing happens.
+func DefaultConfig(n int) Config {
+	return Config{
+		Nodes: n, Networks: 2, Set: "auto", Scenario: "idle", Parts: 2, Seed: 1,
+		Warmup: Duration(5 * time.Second), Duration: Duration(60 * time.Second),
+		Link: Link{Delay: Duration(100 * time.Microsecond), Jitter: Duration(400 * time.Microsecond)},
+	}
+}
+
+// MaxNodes and MaxNetworks bound a simulation.
+const (
+	MaxNodes    = 1000
+	MaxNetworks = 8
+)
+
+// Validate reports all problems at once.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Nodes >= 2 && c.Nodes <= MaxNodes, "nodes: 2 to %d are possible, not %d", MaxNodes, c.Nodes)
+	check(c.Networks >= 1 && c.Networks <= MaxNetworks, "networks: 1 to %d are possible, not %d", MaxNetworks, c.Networks)
+	check(c.Parts >= 2 && c.Parts <= max(2, c.Nodes), "parts: 2 up to the number of nodes are possible, not %d", c.Parts)
+	check(c.Duration > 0 && c.Duration <= Duration(24*time.Hour), "duration: up to 24h is possible, not %v", c.Duration)
+	check(c.Warmup > 0, "warmup must be positive, not %v", c.Warmup)
+	check(c.Link.Loss >= 0 && c.Link.Loss < 1, "loss: 0 to below 1 is possible, not %v", c.Link.Loss)
+	check(c.Link.Duplicate >= 0 && c.Link.Duplicate <= 1, "duplicate: 0 to 1 is possible, not %v", c.Link.Duplicate)
+	check(c.Link.Delay >= 0 && c.Link.Jitter >= 0, "delay and jitter must not be negative")
+	if _, err := FindScenario(c.Scenario); err != nil {
+		errs = append(errs, err)
+	}
+	if _, _, err := c.params(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// params resolves the parameter set and the overrides.
+func (c *Config) params() (Set, netgossip.Params, error) {
+	s, err := FindSet(c.Set)
+	if err != nil {
+		return s, netgossip.Params{}, err
+	}
+	p := s.Params(c.Nodes)
+	for _, o := range c.Overrides {
+		if err := Override(&p, o); err != nil {
+			return s, p, err
+		}
+	}
+	return s, p, nil
+}
+
+// needed is on how many networks a peer must be reachable.
+func (c *Config) needed() int { return c.policy().Needed(c.Networks) }
+
+func (c *Config) policy() netgossip.Policy {
+	if c.All {
+		return netgossip.All()
+	}
+	return netgossip.Any()
+}

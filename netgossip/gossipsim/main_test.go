@@ -1,0 +1,30 @@
+package gossipsim
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// Roles of the test binary when it is started as a child, by its first argument.
+const (
+	roleChild  = "gossipsim-child"  // ChildMain
+	roleBroken = "gossipsim-broken" // a child that panics
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case roleChild:
+			ChildMain(os.Stdin, os.Stdout)
+		case roleBroken:
+			panic("the child breaks")
+		}
+	}
+	if !raceDetector {
+		runtime.GOMAXPROCS(1) // a bubble is mostly serial: a second processor only slows it down
+		debug.SetGCPercent(400)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,211 @@
+package gossipsim
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// excuseTime is how long after a fault a LEFT is still its consequence.
+const excuseTime = 10 * time.Second
+
+// observer notes what every node sees and compares it with what is true. It is called
+// from the nodes' goroutines, in memberlist's case under its node lock.
+type observer struct {
+	w *world
+
+	mu        sync.Mutex
+	up        []bool
+	views     []netgossip.Set // by node: whom it counts
+	available []netgossip.Set // whom it publishes
+	began     time.Time       // of the schedule; zero before
+	act       act
+	lefts     []left
+	lost      []time.Duration // false losses of quorum
+	disturbed int             // LEFTs that a fault explains
+}
+
+// act is the event from which detection is measured, and when each node came to see its
+// consequences for good; zero: not yet.
+type act struct {
+	at                 time.Time
+	before             []netgossip.Set
+	expected           []netgossip.Set
+	gone               []netgossip.Set // whom the node must report LEFT
+	exact, below, left []time.Time
+}
+
+// left is one LEFT that no fault explains.
+type left struct {
+	at                time.Duration
+	observer, subject int
+	atSlow, ofSlow    bool // of a node that stands still again and again
+}
+
+func newObserver(w *world) *observer {
+	n := w.cfg.Nodes
+	return &observer{w: w, up: make([]bool, n), views: make([]netgossip.Set, n), available: make([]netgossip.Set, n)}
+}
+
+// setUp says that a node's program runs from now on, or does not any more.
+func (o *observer) setUp(node int, up bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.up[node] = up
+	if !up {
+		o.views[node], o.available[node] = netgossip.Set{}, netgossip.Set{}
+	}
+}
+
+// begin starts the counting of what is false.
+func (o *observer) begin() (complete int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.began = time.Now()
+	all := netgossip.FullSet(o.w.cfg.Nodes)
+	for _, v := range o.views {
+		if v == all {
+			complete++
+		}
+	}
+	return complete
+}
+
+// changed takes the new view of a node.
+func (o *observer) changed(node int, view, available netgossip.Set) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.up[node] {
+		return
+	}
+	oldView, oldAvailable := o.views[node], o.available[node]
+	o.views[node], o.available[node] = view, available
+	if o.began.IsZero() {
+		return
+	}
+	at := time.Since(o.began)
+	for p := range oldAvailable.Minus(available).All() {
+		o.leaves(node, p, at)
+	}
+	if oldView.Len() >= o.w.quorum && view.Len() < o.w.quorum && o.shouldHaveQuorum(node, at) {
+		o.lost = append(o.lost, at)
+	}
+	o.follow(node)
+}
+
+// leaves judges a LEFT.
+func (o *observer) leaves(node, peer int, at time.Duration) {
+	if o.explained(node, peer, at) {
+		o.disturbed++
+		return
+	}
+	o.lefts = append(o.lefts, left{
+		at: at, observer: node, subject: peer, atSlow: o.slow(node, at), ofSlow: o.slow(peer, at),
+	})
+}
+
+// active reports whether the fault is on, or its consequences may last.
+func (f *Fault) active(at time.Duration) bool {
+	return at >= time.Duration(f.At) && (f.For == 0 || at <= time.Duration(f.At+f.For)+excuseTime)
+}
+
+// explained reports whether faults disturb so many networks between two nodes that they
+// may lose each other.
+func (o *observer) explained(a, b int, at time.Duration) bool {
+	var mask uint64
+	for i := range o.w.faults {
+		if f := &o.w.faults[i]; f.active(at) {
+			mask |= f.touches(a, b, o.w.cfg.Networks)
+		}
+	}
+	return o.w.cfg.Networks-bits.OnesCount64(mask) < o.w.cfg.needed()
+}
+
+func (o *observer) slow(node int, at time.Duration) bool {
+	return slices.ContainsFunc(o.w.faults, func(f Fault) bool {
+		return f.Kind == Slow && f.active(at) && slices.Contains(f.Nodes, node)
+	})
+}
+
+func (o *observer) shouldHaveQuorum(node int, at time.Duration) bool {
+	reached := 1
+	for p := range o.w.cfg.Nodes {
+		if p != node && !o.explained(node, p, at) {
+			reached++
+		}
+	}
+	return reached >= o.w.quorum && !o.slow(node, at)
+}
+
+// measure makes this moment the act: what is expected of each node follows from the
+// state of the networks.
+func (o *observer) measure() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.w.fab
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := o.w.cfg.Nodes
+	o.act = act{
+		at: time.Now(), before: slices.Clone(o.views), expected: make([]netgossip.Set, n), gone: make([]netgossip.Set, n),
+		exact: make([]time.Time, n), below: make([]time.Time, n), left: make([]time.Time, n),
+	}
+	for i := range n {
+		e := &o.act.expected[i]
+		e.Add(i)
+		for p := range n {
+			if p != i && o.up[p] && f.reaches(i, p, o.w.cfg.needed()) {
+				e.Add(p)
+			}
+		}
+		o.act.gone[i] = o.available[i].Minus(*e)
+		o.follow(i)
+	}
+}
+
+// follow keeps the instants since which a node sees what it should.
+func (o *observer) follow(node int) {
+	a := &o.act
+	if a.at.IsZero() {
+		return
+	}
+	hold := func(since *time.Time, condition bool) {
+		switch {
+		case !condition:
+			*since = time.Time{}
+		case since.IsZero():
+			*since = time.Now()
+		}
+	}
+	hold(&a.exact[node], o.views[node] == a.expected[node])
+	hold(&a.below[node], o.views[node].Len() < o.w.quorum)
+	hold(&a.left[node], !o.available[node].Intersects(a.gone[node]))
+}
+
+// detections collects how long each node took.
+func (o *observer) detections() (exact, below, left Distribution) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a := &o.act
+	if a.at.IsZero() {
+		return
+	}
+	for i, e := range a.expected {
+		if !o.up[i] {
+			continue
+		}
+		if e != a.before[i] {
+			exact.add(a.exact[i], a.at)
+		}
+		switch {
+		case e.Len() < o.w.quorum:
+			below.add(a.below[i], a.at)
+		case !a.gone[i].IsEmpty():
+			left.add(a.left[i], a.at)
+		}
+	}
+	return exact, below, left
+}

@@ -1,0 +1,212 @@
+package gossipsim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Method is how a simulated node knows whom it reaches.
+type Method string
+
+const (
+	// Evidence runs this project's swim.Instance and netgossip.Merger.
+	Evidence Method = "evidence"
+	// Counting runs memberlist alone and counts its members, as NumMembers does.
+	Counting Method = "counting"
+)
+
+// Set is a named set of parameters.
+type Set struct {
+	Name   string
+	Method Method
+	What   string // in a few words, for people
+	Params func(nodes int) netgossip.Params
+}
+
+// Sets lists all parameter sets; those that a comparison shows come first.
+func Sets() []Set {
+	return []Set{
+		{"auto", Evidence, "the agent's defaults", netgossip.Tune},
+		{"lan", Counting, "memberlist.DefaultLANConfig", func(int) netgossip.Params { return lanParams() }},
+		{"adr", Counting, "the ADR's table, the rest as lan", adrParams},
+		{"deckhouse-critical", Counting, "Deckhouse's SLA profile critical", deckhouse(
+			100*time.Millisecond, 35*time.Millisecond, 100*time.Millisecond, 2, 4, 2*time.Second, time.Second)},
+		{"deckhouse-medium", Counting, "Deckhouse's SLA profile medium", deckhouse(
+			300*time.Millisecond, 120*time.Millisecond, 200*time.Millisecond, 3, 3, 5*time.Second, 2*time.Second)},
+		{"auto-counting", Counting, "auto's memberlist parameters without its evidence", netgossip.Tune},
+	}
+}
+
+// Compared is how many of the Sets a comparison shows.
+const Compared = 5
+
+// SetNames lists the names of all sets.
+func SetNames() []string {
+	var names []string
+	for _, s := range Sets() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// FindSet returns the set with the name.
+func FindSet(name string) (Set, error) {
+	sets := Sets()
+	if i := slices.IndexFunc(sets, func(s Set) bool { return s.Name == name }); i >= 0 {
+		return sets[i], nil
+	}
+	return Set{}, fmt.Errorf("parameter set %q: one of %s is possible", name, strings.Join(SetNames(), ", "))
+}
+
+// lanParams are memberlist's own defaults. What the agent adds to a memberlist has no
+// meaning for a set that only counts, but must be valid.
+func lanParams() netgossip.Params {
+	m := memberlist.DefaultLANConfig()
+	p := netgossip.Tune(3)
+	p.GossipInterval, p.GossipNodes = m.GossipInterval, m.GossipNodes
+	p.ProbeInterval, p.ProbeTimeout = m.ProbeInterval, m.ProbeTimeout
+	p.IndirectChecks, p.RetransmitMult = m.IndirectChecks, m.RetransmitMult
+	p.PushPullInterval, p.TCPTimeout = m.PushPullInterval, m.TCPTimeout
+	p.SuspicionMult, p.SuspicionMaxTimeoutMult = m.SuspicionMult, m.SuspicionMaxTimeoutMult
+	p.AwarenessMaxMultiplier = m.AwarenessMaxMultiplier
+	p.GossipToTheDeadTime, p.DeadNodeReclaimTime = m.GossipToTheDeadTime, m.DeadNodeReclaimTime
+	return p
+}
+
+// adrTable is the ADR's table of intervals by the number of nodes.
+var adrTable = []struct {
+	nodes         int
+	gossip, probe time.Duration
+}{
+	{3, 200 * time.Millisecond, 500 * time.Millisecond},
+	{10, 250 * time.Millisecond, 750 * time.Millisecond},
+	{50, 400 * time.Millisecond, time.Second},
+	{100, 500 * time.Millisecond, 1500 * time.Millisecond},
+	{300, 700 * time.Millisecond, 2 * time.Second},
+	{500, time.Second, 2500 * time.Millisecond},
+	{1000, 1500 * time.Millisecond, 3 * time.Second},
+}
+
+// adrParams takes the first row that is for as many nodes or more. The table names no
+// probe timeout: memberlist's 500 ms would leave none of a 500 ms interval to the
+// helpers, so half of the interval is the bound.
+func adrParams(nodes int) netgossip.Params {
+	row := adrTable[len(adrTable)-1]
+	for _, r := range slices.Backward(adrTable) {
+		if nodes <= r.nodes {
+			row = r
+		}
+	}
+	p := lanParams()
+	p.GossipInterval, p.ProbeInterval = row.gossip, row.probe
+	p.ProbeTimeout = min(p.ProbeTimeout, row.probe/2)
+	return p
+}
+
+// deckhouse returns an SLA profile of Deckhouse's fencing-agent, with what it derives.
+func deckhouse(probe, timeout, gossip time.Duration, suspicion, helpers int, dead, tcp time.Duration) func(int) netgossip.Params {
+	return func(int) netgossip.Params {
+		p := lanParams()
+		p.ProbeInterval, p.ProbeTimeout, p.GossipInterval = probe, timeout, gossip
+		p.SuspicionMult, p.IndirectChecks = suspicion, helpers
+		p.GossipToTheDeadTime, p.DeadNodeReclaimTime = dead, dead
+		p.TCPTimeout, p.PushPullInterval = tcp, max(dead, 2*tcp)
+		return p
+	}
+}
+
+// Override changes one parameter. The key is the field's name in lower camel case, as in
+// the agent's configuration; the value is a number or a duration.
+func Override(p *netgossip.Params, assignment string) error {
+	key, value, ok := strings.Cut(assignment, "=")
+	if !ok {
+		return fmt.Errorf("override %q: want KEY=VALUE", assignment)
+	}
+	v := reflect.ValueOf(p).Elem()
+	var names []string
+	for i := range v.NumField() {
+		name := strings.ToLower(v.Type().Field(i).Name[:1]) + v.Type().Field(i).Name[1:]
+		if strings.HasPrefix(name, "tCP") {
+			name = "tcp" + name[3:]
+		}
+		names = append(names, name)
+		if name != key {
+			continue
+		}
+		return assign(v.Field(i), assignment, value)
+	}
+	return fmt.Errorf("override %q: no parameter has this name, only %s", assignment, strings.Join(names, ", "))
+}
+
+func assign(f reflect.Value, assignment, value string) error {
+	switch f.Interface().(type) {
+	case time.Duration:
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("override %q: want a positive duration such as 500ms", assignment)
+		}
+		f.SetInt(int64(d))
+	case int:
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 {
+			return fmt.Errorf("override %q: want a number", assignment)
+		}
+		f.SetInt(int64(n))
+	default:
+		return fmt.Errorf("override %q: parameters of the type %s cannot be overridden", assignment, f.Type())
+	}
+	return nil
+}
+
+// memberlistConfig is the configuration of a memberlist that is counted.
+func memberlistConfig(p netgossip.Params, name string, transport *endpoint) *memberlist.Config {
+	m := memberlist.DefaultLANConfig()
+	at := addrOf(transport.network, transport.node).String()
+	m.Name, m.Label, m.Transport = name, labelOf(transport.network), transport
+	m.Logger = log.New(io.Discard, "", 0)
+	m.BindAddr, m.BindPort, m.AdvertiseAddr, m.AdvertisePort = at, port, at, port
+	// As in the agent. Probes and acknowledgements do not shrink anyway.
+	m.EnableCompression = false
+	m.GossipInterval, m.GossipNodes = p.GossipInterval, p.GossipNodes
+	m.ProbeInterval, m.ProbeTimeout = p.ProbeInterval, p.ProbeTimeout
+	m.IndirectChecks, m.RetransmitMult = p.IndirectChecks, p.RetransmitMult
+	m.PushPullInterval, m.TCPTimeout = p.PushPullInterval, p.TCPTimeout
+	m.SuspicionMult, m.SuspicionMaxTimeoutMult = p.SuspicionMult, p.SuspicionMaxTimeoutMult
+	m.AwarenessMaxMultiplier = p.AwarenessMaxMultiplier
+	m.GossipToTheDeadTime, m.DeadNodeReclaimTime = p.GossipToTheDeadTime, p.DeadNodeReclaimTime
+	return m
+}
+
+// labelOf keeps the networks apart, as the agent's labels do.
+func labelOf(network int) string { return "sim/group/" + networkName(network) }
+
+func networkName(network int) string { return "net" + strconv.Itoa(network) }
+
+// Duration is a time.Duration that JSON shows as "1.5s".
+type Duration time.Duration
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText makes the text.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads it.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return errors.New("want a duration such as 1.5s")
+	}
+	*d = Duration(v)
+	return nil
+}

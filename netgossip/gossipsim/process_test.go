@@ -1,0 +1,90 @@
+package gossipsim
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestRunProcess(t *testing.T) {
+	var told atomic.Int64
+	r, err := RunProcess(t.Context(), Self(roleChild), config(5, "auto", "isolate", lasting(6*time.Second)), func(Progress) { told.Add(1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectAll(t, "isolated node below quorum", r.BelowQuorum, 1, dMax(5)+time.Second)
+	if r.Wall <= 0 || r.PeakRSS < 1<<20 || r.Virtual != Duration(11500*time.Millisecond) || told.Load() < 50 || r.Method != Evidence {
+		t.Errorf("report %+v after %d reports of progress", r, told.Load())
+	}
+}
+
+func TestRunAllKeepsTheOrder(t *testing.T) {
+	var configs []Config
+	for _, set := range []string{"lan", "adr", "auto"} {
+		configs = append(configs, config(3, set, "idle", lasting(time.Second)))
+	}
+	reports, err := RunAll(t.Context(), Self(roleChild), configs, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range reports {
+		if r.Config.Set != configs[i].Set {
+			t.Errorf("report %d is about %s", i, r.Config.Set)
+		}
+	}
+}
+
+func TestProcessesFail(t *testing.T) {
+	good := config(3, "auto", "idle", lasting(time.Second))
+	for _, c := range []struct {
+		name    string
+		command Command
+		cfg     Config
+		want    string
+	}{
+		{"a bad configuration", Self(roleChild), config(1, "auto", "idle"), "nodes: 2 to 1000 are possible, not 1"},
+		{"a child that panics", Self(roleBroken), good, "the process ended early: exit status 2: panic: the child breaks"},
+		{"no program", Command{"/nonexistent", []string{"x"}}, good, "no such file"},
+	} {
+		if _, err := RunProcess(t.Context(), c.command, c.cfg, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+		if _, err := RunAll(t.Context(), c.command, []Config{c.cfg, c.cfg, c.cfg}, 2, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestCancelEndsTheChild(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := RunProcess(ctx, Self(roleChild), config(10, "auto", "idle", lasting(24*time.Hour)), func(Progress) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A child must not outlive its parent, however that ended.
+func TestChildEndsWithItsParent(t *testing.T) {
+	self := Self(roleChild)
+	cmd := exec.CommandContext(t.Context(), self.Path, self.Args[1:]...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte(`{"nodes":10,"networks":2,"params":"auto","scenario":"idle","parts":2,"warmup":"1s","duration":"24h0m0s"}`)); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("the child ended with %v", err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package gossipsim
+
+const raceDetector = false

@@ -1,0 +1,187 @@
+package gossipsim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Report is the outcome of one simulation, or of several that were merged.
+type Report struct {
+	Config    Config   `json:"config"`
+	Method    Method   `json:"method"`
+	Trials    int      `json:"trials"`
+	Schedule  []string `json:"schedule"`      // of the first trial
+	Complete  int      `json:"completeNodes"` // nodes that reached everybody when the schedule began
+	NodeHours float64  `json:"nodeHours"`
+
+	// How long the nodes took to see the consequences of the measured event, for good.
+	BelowQuorum Distribution `json:"belowQuorum"` // those that must see less than a quorum
+	ExactView   Distribution `json:"exactView"`   // all whose view must change: it is exactly what they can reach
+	Left        Distribution `json:"left"`        // those that keep quorum: they have reported every lost node
+
+	False False `json:"false"`
+	// Disturbed counts LEFTs that a fault explains, of restarted nodes too.
+	Disturbed int `json:"disturbedLefts"`
+
+	// Seconds is what all nodes sent in each second of the schedule.
+	Seconds   []Traffic `json:"seconds"`
+	Overflows uint64    `json:"overflows"` // packets that found a receiver's queue full
+
+	Wall    Duration `json:"wall"`         // real time that it took
+	PeakRSS uint64   `json:"peakRSSBytes"` // memory of the process; of the largest, when merged
+	Virtual Duration `json:"virtual"`      // simulated time, boot and warm-up included
+}
+
+// False counts what nodes said although nothing was the matter.
+type False struct {
+	Reports    int `json:"reports"`    // LEFTs of a healthy node at a healthy node
+	AtSlow     int `json:"atSlow"`     // LEFTs of a healthy node at a slow one
+	OfSlow     int `json:"ofSlow"`     // LEFTs of a slow node
+	Incidents  int `json:"incidents"`  // healthy nodes reported by anybody; reports within 10 s are one incident
+	QuorumLost int `json:"quorumLost"` // nodes that lost sight of a quorum
+}
+
+// Distribution holds one time for each node that had something to find out.
+type Distribution struct {
+	Samples []Duration `json:"samples,omitempty"` // sorted
+	Missing int        `json:"missing"`           // nodes that had not found out at the end
+}
+
+func (d *Distribution) add(at, since time.Time) {
+	if at.IsZero() {
+		d.Missing++
+		return
+	}
+	d.Samples = append(d.Samples, Duration(at.Sub(since)))
+}
+
+// Len is the number of nodes, those that did not find out included.
+func (d *Distribution) Len() int { return len(d.Samples) + d.Missing }
+
+// Quantile returns the time within which a share q of the nodes found out: the nearest
+// rank, so that 1 is the maximum and 0 the minimum. It reports false if that share was
+// not reached.
+func (d *Distribution) Quantile(q float64) (time.Duration, bool) {
+	rank := max(1, int(math.Ceil(q*float64(d.Len()))))
+	if rank > len(d.Samples) {
+		return 0, false
+	}
+	return time.Duration(d.Samples[rank-1]), true
+}
+
+func (d *Distribution) merge(o Distribution) {
+	d.Samples = append(d.Samples, o.Samples...)
+	d.Missing += o.Missing
+	slices.Sort(d.Samples)
+}
+
+func newReport(w *world) *Report {
+	r := &Report{Config: w.cfg, Method: w.method, Trials: 1, Schedule: []string{}}
+	for _, f := range w.faults {
+		r.Schedule = append(r.Schedule, f.String())
+	}
+	return r
+}
+
+// finish fills in what is known at the end.
+func (r *Report) finish(w *world) {
+	r.ExactView, r.BelowQuorum, r.Left = w.obs.detections()
+	for _, d := range []*Distribution{&r.ExactView, &r.BelowQuorum, &r.Left} {
+		slices.Sort(d.Samples)
+	}
+	w.obs.mu.Lock()
+	defer w.obs.mu.Unlock()
+	r.Disturbed = w.obs.disturbed
+	r.False = judge(w.obs.lefts)
+	r.False.QuorumLost = len(w.obs.lost)
+	r.NodeHours = float64(w.cfg.Nodes) * time.Duration(w.cfg.Duration).Hours()
+	r.Virtual = Duration(bootSpread) + w.cfg.Warmup + w.cfg.Duration
+	w.fab.mu.Lock()
+	r.Overflows = w.fab.overflows
+	w.fab.mu.Unlock()
+}
+
+// judge sorts the unexplained LEFTs.
+func judge(lefts []left) False {
+	var f False
+	slices.SortStableFunc(lefts, func(a, b left) int {
+		return cmp.Or(cmp.Compare(a.subject, b.subject), cmp.Compare(a.at, b.at))
+	})
+	subject, last := -1, time.Duration(0)
+	for _, l := range lefts {
+		switch {
+		case l.ofSlow:
+			f.OfSlow++
+			continue
+		case l.atSlow:
+			f.AtSlow++
+		default:
+			f.Reports++
+		}
+		if l.subject != subject || l.at-last > excuseTime {
+			f.Incidents++
+		}
+		subject, last = l.subject, l.at
+	}
+	return f
+}
+
+// Merge adds another trial of the same configuration but for the seed.
+func (r *Report) Merge(o *Report) {
+	r.Trials += o.Trials
+	r.Complete = min(r.Complete, o.Complete)
+	r.NodeHours += o.NodeHours
+	r.BelowQuorum.merge(o.BelowQuorum)
+	r.ExactView.merge(o.ExactView)
+	r.Left.merge(o.Left)
+	r.False.Reports += o.False.Reports
+	r.False.AtSlow += o.False.AtSlow
+	r.False.OfSlow += o.False.OfSlow
+	r.False.Incidents += o.False.Incidents
+	r.False.QuorumLost += o.False.QuorumLost
+	r.Disturbed += o.Disturbed
+	for i := range r.Seconds {
+		r.Seconds[i].add(o.Seconds[i])
+	}
+	r.Overflows += o.Overflows
+	r.Wall += o.Wall
+	r.PeakRSS = max(r.PeakRSS, o.PeakRSS)
+	r.Virtual += o.Virtual
+}
+
+// Rates are what a node sends in a second, on all networks together.
+type Rates struct {
+	Packets         float64 `json:"packets"`
+	EvidencePackets float64 `json:"evidencePackets"`
+	Bytes           float64 `json:"bytes"`         // of packets, with the headers of IP and UDP
+	EvidenceBytes   float64 `json:"evidenceBytes"` // of those, of the evidence protocol
+	StreamBytes     float64 `json:"streamBytes"`   // estimated
+}
+
+// Mean returns the mean over the schedule.
+func (r *Report) Mean() Rates {
+	var sum Traffic
+	for _, s := range r.Seconds {
+		sum.add(s)
+	}
+	return r.rates(sum, time.Duration(r.Config.Duration).Seconds())
+}
+
+// Peak returns the second in which most was sent.
+func (r *Report) Peak() Rates {
+	if len(r.Seconds) == 0 {
+		return Rates{}
+	}
+	total := func(t Traffic) uint64 { return t.Bytes + t.StreamBytes }
+	return r.rates(slices.MaxFunc(r.Seconds, func(a, b Traffic) int { return cmp.Compare(total(a), total(b)) }), 1)
+}
+
+func (r *Report) rates(t Traffic, seconds float64) Rates {
+	per := seconds * float64(r.Config.Nodes*r.Trials)
+	return Rates{
+		Packets: float64(t.Packets) / per, EvidencePackets: float64(t.Evidence) / per,
+		Bytes: float64(t.Bytes) / per, EvidenceBytes: float64(t.EvidenceBytes) / per, StreamBytes: float64(t.StreamBytes) / per,
+	}
+}

@@ -1,0 +1,248 @@
+package gossipsim
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+func seconds(values ...float64) (d []Duration) {
+	for _, v := range values {
+		d = append(d, Duration(v*float64(time.Second)))
+	}
+	return d
+}
+
+func TestQuantiles(t *testing.T) {
+	d := Distribution{Samples: seconds(1, 2, 3, 4), Missing: 1}
+	for q, want := range map[float64]time.Duration{0: time.Second, 0.2: time.Second, 0.5: 3 * time.Second, 0.8: 4 * time.Second} {
+		if got, ok := d.Quantile(q); !ok || got != want {
+			t.Errorf("quantile %v is %v, %v; want %v", q, got, ok, want)
+		}
+	}
+	for _, q := range []float64{0.81, 0.99, 1} {
+		if got, ok := d.Quantile(q); ok {
+			t.Errorf("quantile %v is %v although one of five is missing", q, got)
+		}
+	}
+	if _, ok := (&Distribution{}).Quantile(0.5); ok {
+		t.Error("nothing has a median")
+	}
+}
+
+func TestMerge(t *testing.T) {
+	a := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 10, NodeHours: 1, Left: Distribution{Samples: seconds(1, 3)}, Seconds: []Traffic{{Packets: 10, Bytes: 1000}}, False: False{Reports: 1}, PeakRSS: 5}
+	b := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 9, NodeHours: 1, Left: Distribution{Samples: seconds(2), Missing: 2}, Seconds: []Traffic{{Packets: 30, Bytes: 3000}}, False: False{Reports: 2}, PeakRSS: 3}
+	a.Merge(b)
+	if p50, ok := a.Left.Quantile(0.5); !ok || p50 != 3*time.Second || a.Left.Len() != 5 {
+		t.Errorf("merged %+v", a.Left)
+	}
+	if a.Trials != 2 || a.Complete != 9 || a.NodeHours != 2 || a.False.Reports != 3 || a.PeakRSS != 5 {
+		t.Errorf("merged %+v", a)
+	}
+	if peak := a.Peak(); peak.Packets != 2 || peak.Bytes != 200 {
+		t.Errorf("two trials of ten nodes: %+v", peak)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	second := time.Second
+	f := judge([]left{
+		{at: 100 * second, observer: 1, subject: 5},
+		{at: 1 * second, observer: 1, subject: 5},
+		{at: 2 * second, observer: 2, subject: 5}, // the same incident
+		{at: 3 * second, observer: 3, subject: 6, atSlow: true},
+		{at: 3 * second, observer: 2, subject: 7, ofSlow: true},
+		{at: 109 * second, observer: 2, subject: 5},
+	})
+	if want := (False{Reports: 4, AtSlow: 1, OfSlow: 1, Incidents: 3}); f != want {
+		t.Errorf("judged %+v, want %+v", f, want)
+	}
+}
+
+// observed is an observer whose schedule has the given faults and has just begun.
+func observed(t *testing.T, cfg Config, faults ...Fault) *observer {
+	t.Helper()
+	w, err := newWorld(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.fab.close)
+	w.faults = faults
+	w.fab.open = true
+	all := netgossip.FullSet(cfg.Nodes)
+	for i := range cfg.Nodes {
+		w.obs.setUp(i, true)
+		w.obs.changed(i, all, all)
+	}
+	if got := w.obs.begin(); got != cfg.Nodes {
+		t.Fatalf("%d nodes are complete", got)
+	}
+	return w.obs
+}
+
+func TestObserverTellsFalseFromTrue(t *testing.T) {
+	without := func(o *observer, node int, peers ...int) {
+		v := o.views[node]
+		for _, p := range peers {
+			v.Remove(p)
+		}
+		o.changed(node, v, v)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		o := observed(t, config(5, "auto", "idle"),
+			Fault{Kind: Isolate, At: Duration(10 * time.Second), For: Duration(5 * time.Second), Nodes: []int{1}},
+			Fault{Kind: Isolate, At: Duration(10 * time.Second), For: Duration(5 * time.Second), Nodes: []int{2}, Networks: []int{0}},
+			Fault{Kind: Slow, Nodes: []int{4}})
+		<-time.After(5 * time.Second)
+		without(o, 0, 1) // before the fault: false
+		<-time.After(10 * time.Second)
+		without(o, 3, 1) // during it: true
+		without(o, 0, 2) // one network of two: false
+		<-time.After(time.Hour)
+		without(o, 2, 1)       // long after it: false
+		without(o, 0, 4)       // a slow node
+		without(o, 4, 0, 1, 2) // at a slow node, which loses its quorum, too
+		if got, want := judge(o.lefts), (False{Reports: 3, AtSlow: 3, OfSlow: 1, Incidents: 5}); got != want {
+			t.Errorf("judged %+v, want %+v", got, want)
+		}
+		// Node 0 has lost 1, 2 and 4 and so its quorum, without a good reason.
+		if o.disturbed != 1 || len(o.lost) != 1 {
+			t.Errorf("%d true LEFTs and %d lost quorums, want 1 and 1", o.disturbed, len(o.lost))
+		}
+		o.setUp(3, false)
+		without(o, 3, 0, 1, 2)
+		if o.disturbed != 1 || len(o.lefts) != 7 {
+			t.Error("what does not run was heard")
+		}
+	})
+}
+
+// What a node sees only for a while is no detection.
+func TestDetectionIsForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := observed(t, config(4, "auto", "idle"), Fault{Kind: Isolate, Nodes: []int{3}})
+		f := Fault{Kind: Isolate, Nodes: []int{3}}
+		o.w.fab.change(func() { o.w.fab.apply(&f, true, Link{}) })
+		o.measure()
+		see := func(node int, peers ...int) { o.changed(node, netgossip.SetOf(peers...), netgossip.SetOf(peers...)) }
+		for range 3 {
+			<-time.After(time.Second)
+			see(0, 0, 1, 2)
+			see(0, 0, 1, 2, 3)
+		}
+		<-time.After(time.Second)
+		see(0, 0, 1, 2)
+		see(1, 0, 1) // too little: not exact, but LEFT is reported
+		see(3, 3)
+		exact, below, left := o.detections()
+		if at, ok := exact.Quantile(0); !ok || at != 4*time.Second || exact.Len() != 4 || exact.Missing != 2 {
+			t.Errorf("exact: %s", show(exact))
+		}
+		if below.Len() != 1 || below.Missing != 0 || left.Len() != 3 || left.Missing != 1 {
+			t.Errorf("below quorum: %s; LEFT: %s", show(below), show(left))
+		}
+	})
+}
+
+func TestPlot(t *testing.T) {
+	curves := []Curve{
+		{Label: "a <b> & c", Distribution: Distribution{Samples: seconds(3, 1, 2, 2.5)}},
+		{Label: "late", Color: 8, Dashed: true, Distribution: Distribution{Samples: seconds(0.5), Missing: 1}},
+		{Label: "never", Color: 2, Distribution: Distribution{Missing: 3}},
+	}
+	var b bytes.Buffer
+	if err := WritePlot(&b, "x < y", curves, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	text, elements := "", map[string]int{}
+	for d := xml.NewDecoder(&b); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("no XML: %v", err)
+		}
+		switch x := token.(type) {
+		case xml.StartElement:
+			elements[x.Name.Local]++
+			for _, a := range x.Attr {
+				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
+					t.Errorf("<%s %s=%q>", x.Name.Local, a.Name.Local, a.Value)
+				}
+			}
+		case xml.CharData:
+			text += string(x)
+		}
+	}
+	if elements["path"] != 2 || elements["circle"] != 2 {
+		t.Errorf("elements %v", elements)
+	}
+	for _, part := range []string{"x < y", "a <b> & c, median 2.00 s", "late, median 0.50 s, 1 of 2 not before the end", "never, 3 of 3 not", "50%", "10 s"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the picture does not say %q: %s", part, text)
+		}
+	}
+	if err := WritePlot(brokenWriter{}, "", nil, time.Second); err == nil {
+		t.Error("a write error got lost")
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestAxis(t *testing.T) {
+	for _, c := range []struct {
+		samples   []Duration
+		missing   int
+		low, high float64
+	}{
+		{seconds(2, 4), 0, 1, 4.4},
+		{seconds(3), 0, 2, 4},
+		{seconds(0), 0, 0.0005, 0.0011},
+		{seconds(3), 2, 2, 66},
+		{nil, 2, 0.5, 66},
+		{nil, 0, 0.5, 66},
+	} {
+		a := newAxis([]Curve{{Distribution: Distribution{Samples: c.samples, Missing: c.missing}}}, time.Minute)
+		if math.Abs(a.low-c.low) > c.low/100 || math.Abs(a.high-c.high) > c.high/100 {
+			t.Errorf("%v and %d missing: axis %v to %v, want %v to %v", c.samples, c.missing, a.low, a.high, c.low, c.high)
+		}
+	}
+}
+
+func TestReportsPickTheirCurves(t *testing.T) {
+	one, many := Distribution{Samples: seconds(1)}, Distribution{Samples: seconds(1, 2)}
+	for _, c := range []struct {
+		report Report
+		want   string
+	}{
+		{Report{BelowQuorum: one, Left: many, ExactView: many}, "view below quorum;survivors have reported LEFT"},
+		{Report{Left: many, ExactView: many}, "survivors have reported LEFT"},
+		{Report{BelowQuorum: many, ExactView: many}, "view is exact"},
+		{Report{ExactView: many}, "view is exact"},
+		{Report{}, ""},
+	} {
+		c.report.Config = config(10, "lan", "idle")
+		var labels []string
+		for _, x := range c.report.Curves(3) {
+			labels = append(labels, strings.TrimPrefix(x.Label, "lan, N=10: "))
+			if x.Color != 3 {
+				t.Errorf("color %d", x.Color)
+			}
+		}
+		if got := strings.Join(labels, ";"); got != c.want {
+			t.Errorf("curves %q, want %q", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,353 @@
+package gossipsim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// config is a simulation; change adapts it.
+func config(nodes int, set, scenario string, change ...func(*Config)) Config {
+	c := DefaultConfig(nodes)
+	c.Set, c.Scenario = set, scenario
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+func lasting(d time.Duration) func(*Config) { return func(c *Config) { c.Duration = Duration(d) } }
+func seeded(seed uint64) func(*Config)      { return func(c *Config) { c.Seed = seed } }
+
+// raceBudget is the most node-time that a test simulates under the race detector, which is
+// slow and, with very many events in one bubble, breaks (golang/go#78156).
+const raceBudget = 5 * time.Minute
+
+// run runs a simulation in a bubble of its own and checks what must hold in all of them.
+func run(t *testing.T, cfg Config) *Report {
+	t.Helper()
+	if raceDetector && time.Duration(cfg.Nodes)*time.Duration(cfg.Duration) > raceBudget {
+		t.Skip("too long for the race detector")
+	}
+	var r *Report
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		if r, err = Run(cfg, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	if r.Complete != cfg.Nodes {
+		t.Errorf("at the beginning only %d of %d nodes reached all others", r.Complete, cfg.Nodes)
+	}
+	if r.Overflows > 0 {
+		t.Errorf("%d packets were lost to full queues", r.Overflows)
+	}
+	return r
+}
+
+// show is a distribution in a line.
+func show(d Distribution) string {
+	text := fmt.Sprintf("%d nodes, %d missing", d.Len(), d.Missing)
+	for _, q := range []float64{0, 0.5, 1} {
+		if v, ok := d.Quantile(q); ok {
+			text += fmt.Sprintf(" %.2fs", v.Seconds())
+		}
+	}
+	return text
+}
+
+// expectAll checks that nodes had something to find out and did within a bound.
+func expectAll(t *testing.T, what string, d Distribution, nodes int, bound time.Duration) {
+	t.Helper()
+	last, ok := d.Quantile(1)
+	if d.Len() != nodes || !ok || last > bound {
+		t.Errorf("%s: %s; want %d nodes within %v", what, show(d), nodes, bound)
+	}
+}
+
+func expectNoneFalse(t *testing.T, r *Report) {
+	t.Helper()
+	if r.False != (False{}) {
+		t.Errorf("false in %.3f node-hours: %+v", r.NodeHours, r.False)
+	}
+}
+
+// dMax is the age at which the agent's evidence counts for nothing. A second on top
+// covers the probe that was under way.
+func dMax(nodes int) time.Duration { return netgossip.Tune(nodes).EvidenceMaxAge }
+
+func TestCrash(t *testing.T) {
+	for seed := range uint64(5) {
+		r := run(t, config(10, "auto", "crash", seeded(seed), lasting(15*time.Second)))
+		expectAll(t, "LEFT", r.Left, 9, dMax(10)+time.Second)
+		expectAll(t, "exact view", r.ExactView, 9, dMax(10)+time.Second)
+		expectNoneFalse(t, r)
+		if r.Disturbed != 9 || r.BelowQuorum.Len() != 0 {
+			t.Errorf("%d LEFTs of the crashed node, %s below quorum", r.Disturbed, show(r.BelowQuorum))
+		}
+	}
+}
+
+// The isolated node's time must not grow with N; that of counting does.
+func TestIsolated(t *testing.T) {
+	for _, n := range []int{10, 50} {
+		t.Run(fmt.Sprintf("N=%d", n), func(t *testing.T) {
+			r := run(t, config(n, "auto", "isolate", lasting(12*time.Second)))
+			expectAll(t, "isolated node below quorum", r.BelowQuorum, 1, dMax(n)+time.Second)
+			expectAll(t, "LEFT at the others", r.Left, n-1, dMax(n)+time.Second)
+			expectNoneFalse(t, r)
+			counting := run(t, config(n, "adr", "isolate", lasting(4*time.Minute)))
+			t.Logf("isolated node below quorum: evidence %s; counting %s", show(r.BelowQuorum), show(counting.BelowQuorum))
+			if least, ok := counting.BelowQuorum.Quantile(0); counting.BelowQuorum.Len() != 1 || ok && least < 20*time.Second {
+				t.Errorf("a node that only counts knew after %v: memberlist does not do that", least)
+			}
+		})
+	}
+}
+
+func TestEqualSplit(t *testing.T) {
+	for _, n := range []int{4, 20, 100} {
+		t.Run(fmt.Sprintf("N=%d", n), func(t *testing.T) {
+			if n > 20 && testing.Short() {
+				t.Skip("100 nodes take seconds")
+			}
+			r := run(t, config(n, "auto", "split", seeded(7), lasting(6*time.Second), func(c *Config) {
+				if n > 20 { // every packet of them costs real time
+					c.Networks, c.Warmup = 1, Duration(time.Second)
+				}
+			}))
+			expectAll(t, "view is exactly the own half", r.ExactView, n, 5*time.Second)
+			expectAll(t, "below quorum", r.BelowQuorum, n, dMax(n)+time.Second)
+			expectNoneFalse(t, r)
+		})
+	}
+}
+
+func TestSplitIntoThree(t *testing.T) {
+	r := run(t, config(9, "auto", "split", func(c *Config) { c.Parts = 3 }, lasting(10*time.Second)))
+	expectAll(t, "view is exactly the own part", r.ExactView, 9, dMax(9)+time.Second)
+	expectAll(t, "below quorum", r.BelowQuorum, 9, dMax(9)+time.Second)
+}
+
+// After a split of 40 s memberlist has given its dead up; the agents find each other again.
+func TestHeal(t *testing.T) {
+	r := run(t, config(10, "auto", "heal", lasting(70*time.Second)))
+	expectAll(t, "view is complete again", r.ExactView, 10, 5*time.Second)
+	expectNoneFalse(t, r)
+}
+
+func TestOneNetworkOfTwo(t *testing.T) {
+	r := run(t, config(6, "auto", "one-network", lasting(30*time.Second)))
+	expectNoneFalse(t, r)
+	if r.Disturbed > 0 {
+		t.Errorf("%d LEFTs although the other network works", r.Disturbed)
+	}
+	all := run(t, config(6, "auto", "one-network", lasting(30*time.Second), func(c *Config) { c.All = true }))
+	if all.Disturbed != 6*3 {
+		t.Errorf("%d LEFTs where all networks are needed, want each of 6 to lose 3", all.Disturbed)
+	}
+}
+
+func TestOneWayFaultsAreNoticedByBothSides(t *testing.T) {
+	for _, scenario := range []string{"mute", "deaf", "unplug"} {
+		r := run(t, config(7, "auto", scenario, lasting(15*time.Second)))
+		expectAll(t, scenario+": the node itself", r.BelowQuorum, 1, dMax(7)+time.Second)
+		expectAll(t, scenario+": the others", r.Left, 6, dMax(7)+time.Second)
+		if at, _ := r.BelowQuorum.Quantile(1); scenario == "unplug" && at > time.Millisecond {
+			t.Errorf("an unplugged node waited %v for what its kernel knew at once", at)
+		}
+	}
+}
+
+func TestLeave(t *testing.T) {
+	r := run(t, config(10, "auto", "leave", lasting(15*time.Second)))
+	// The evidence of a node that has said goodbye stands until it gets old: it goes on
+	// answering while its goodbye spreads.
+	expectAll(t, "LEFT after a goodbye", r.Left, 9, dMax(10)+time.Second)
+	expectNoneFalse(t, r)
+}
+
+// An agent that is back after a second was never missed.
+func TestRestart(t *testing.T) {
+	r := run(t, config(10, "auto", "restart", lasting(20*time.Second)))
+	expectNoneFalse(t, r)
+	if r.Disturbed > 0 {
+		t.Errorf("%d LEFTs of, or at, a node whose agent restarted", r.Disturbed)
+	}
+}
+
+func TestLossMakesNoFalseLeft(t *testing.T) {
+	r := run(t, config(10, "auto", "loss", lasting(5*time.Minute)))
+	expectNoneFalse(t, r)
+	if r.Disturbed > 0 || r.NodeHours < 0.83 {
+		t.Errorf("%d LEFTs in %.2f node-hours", r.Disturbed, r.NodeHours)
+	}
+}
+
+func TestDuplicatesAreHarmless(t *testing.T) {
+	r := run(t, config(5, "auto", "idle", lasting(time.Minute), func(c *Config) { c.Link.Duplicate = 0.3 }))
+	expectNoneFalse(t, r)
+}
+
+// A simulator that finds no false LEFT must be shown to be able to: with Deckhouse's
+// critical profile and a fifth of the packets lost there are dozens in a node-hour.
+func TestFalseLeftsAreFound(t *testing.T) {
+	r := run(t, config(10, "deckhouse-critical", "loss", lasting(3*time.Minute), func(c *Config) { c.Link.Loss = 0.2; c.Networks = 1 }))
+	if r.False.Reports == 0 || r.False.Incidents == 0 || r.False.Incidents > r.False.Reports {
+		t.Errorf("false in %.2f node-hours: %+v", r.NodeHours, r.False)
+	}
+	perHour := float64(r.False.Incidents) / r.NodeHours
+	t.Logf("%.0f incidents per node-hour", perHour)
+	if perHour < 10 || perHour > 200 {
+		t.Errorf("%.1f incidents per node-hour; 54 is usual", perHour)
+	}
+}
+
+// What memberlist's defaults send is known: one probe and one acknowledgement per second
+// and network. The numbers of packets and bytes are the simulator's yardstick.
+func TestIdleTrafficOfMemberlist(t *testing.T) {
+	r := run(t, config(10, "lan", "idle", lasting(5*time.Minute)))
+	m := r.Mean()
+	if perNetwork := m.Packets / 2; perNetwork < 1.9 || perNetwork > 2.1 {
+		t.Errorf("%.2f packets per second and network, want 2", perNetwork)
+	}
+	if size := m.Bytes / m.Packets; size < 60 || size > 100 {
+		t.Errorf("packets have %.0f bytes", size)
+	}
+	if m.EvidencePackets != 0 || m.StreamBytes < 60 || m.StreamBytes > 250 {
+		t.Errorf("sent %+v", m)
+	}
+	if got := len(r.Seconds); got != 300 {
+		t.Errorf("%d seconds were counted", got)
+	}
+}
+
+func TestIdleTrafficOfAgents(t *testing.T) {
+	r := run(t, config(4, "auto", "idle", lasting(time.Minute)))
+	// Three peers and two networks: as many probes and as many answers a second.
+	if m := r.Mean(); m.EvidencePackets < 11 || m.EvidencePackets > 14 || m.EvidenceBytes >= m.Bytes {
+		t.Errorf("sent %+v", m)
+	}
+	expectNoneFalse(t, r)
+}
+
+// Whatever happens at random, the simulation comes to its end and healthy agents are right,
+// but for one thing: when a partition ends, the other side's gossip of deaths voids the
+// evidence of nodes that are fine, until their next answer some milliseconds later.
+func TestChaos(t *testing.T) {
+	last := 2 * time.Minute
+	if raceDetector {
+		last = 40 * time.Second
+	}
+	disturbed := 0
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			w, r, err := simulate(config(7, "auto", "chaos", seeded(seed), lasting(last)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range w.obs.lefts {
+				if !l.ofSlow && !l.atSlow && !w.justHealed(l.at) {
+					t.Errorf("seed %d: false LEFT %+v after %q", seed, l, r.Schedule)
+				}
+			}
+			for _, at := range w.obs.lost {
+				if !w.justHealed(at) {
+					t.Errorf("seed %d: quorum lost without cause at %v after %q", seed, at, r.Schedule)
+				}
+			}
+			disturbed += r.Disturbed
+			if err := w.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if disturbed == 0 {
+		t.Error("nobody was ever LEFT")
+	}
+}
+
+// justHealed reports whether a fault has ended within the last second.
+func (w *world) justHealed(at time.Duration) bool {
+	return slices.ContainsFunc(w.faults, func(f Fault) bool {
+		ended := time.Duration(f.At + f.For)
+		return f.For > 0 && at >= ended && at < ended+time.Second
+	})
+}
+
+func TestCountingSurvivesChaos(t *testing.T) {
+	for _, set := range []string{"lan", "deckhouse-medium"} {
+		if r := run(t, config(7, set, "chaos", lasting(40*time.Second), seeded(1))); r.Disturbed == 0 {
+			t.Errorf("%s: nobody was ever LEFT", set)
+		}
+	}
+}
+
+func TestSlowAndFlappingNodes(t *testing.T) {
+	r := run(t, config(10, "auto", "slow", lasting(time.Minute)))
+	if r.False.Reports > 0 || r.False.QuorumLost > 0 {
+		t.Errorf("one slow node of ten: %+v", r.False)
+	}
+	r = run(t, config(6, "auto", "flap", lasting(time.Minute)))
+	expectNoneFalse(t, r)
+	if len(r.Schedule) != 12 {
+		t.Errorf("%d cuts in a minute", len(r.Schedule))
+	}
+}
+
+// The boot leaves nothing to gossip about: from the first moment memberlist is idle.
+func TestBootIsQuiet(t *testing.T) {
+	for _, set := range []string{"auto", "lan"} {
+		synctest.Test(t, func(t *testing.T) {
+			w, err := newWorld(config(20, set, "idle"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.close()
+			if err := w.boot(); err != nil {
+				t.Fatal(err)
+			}
+			before := w.fab.sent()
+			<-time.After(2 * time.Second)
+			s := w.fab.sent().minus(before)
+			swim := float64(s.Packets-s.Evidence) / 20 / 2 / 2
+			if swim > 5 {
+				t.Errorf("%s: %.1f packets of memberlist per node, network and second", set, swim)
+			}
+			for _, n := range w.nodes {
+				list, err := n.engine.list(1)
+				if err != nil || list.NumMembers() != 20 {
+					t.Fatalf("%s: node %d lists %d, %v", set, n.index, list.NumMembers(), err)
+				}
+			}
+		})
+	}
+}
+
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []Progress
+		if _, err := Run(config(3, "lan", "idle", lasting(2*time.Second)), func(p Progress) { told = append(told, p) }); err != nil {
+			t.Fatal(err)
+		}
+		last := told[len(told)-1]
+		if len(told) < 60 || last.Done != last.Total || last.Total != Duration(7500*time.Millisecond) {
+			t.Errorf("%d reports, the last %+v", len(told), last)
+		}
+	})
+}
+
+func TestRunRefusesNonsense(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if r, err := Run(config(1, "auto", "idle"), nil); err == nil {
+			t.Errorf("a group of one gives %+v", r)
+		}
+	})
+}

@@ -1,0 +1,259 @@
+package gossipsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is what a fault does.
+type Kind string
+
+const (
+	Crash     Kind = "crash"     // the machine is gone at once; at the end it boots anew
+	Restart   Kind = "restart"   // the agent ends without a goodbye; at the end a new one starts
+	Leave     Kind = "leave"     // the agent says goodbye and ends; at the end a new one starts
+	Isolate   Kind = "isolate"   // nothing gets to or from the node
+	Unplug    Kind = "unplug"    // likewise, and the node's own kernel says so
+	Mute      Kind = "mute"      // nothing gets out of the node
+	Deaf      Kind = "deaf"      // nothing gets into the node
+	Partition Kind = "partition" // nothing gets from one side to another
+	CutOneWay Kind = "one-way"   // nothing gets from the first node to the second
+	Impair    Kind = "impair"    // all links lose, delay or duplicate packets
+	Slow      Kind = "slow"      // the node's packets wait, in and out, again and again
+)
+
+// Fault is one thing that goes wrong, or is healed again, at a certain time.
+type Fault struct {
+	Kind     Kind     `json:"kind"`
+	At       Duration `json:"at"`                 // after the warm-up
+	For      Duration `json:"for,omitempty"`      // 0: for good
+	Nodes    []int    `json:"nodes,omitempty"`    // those it happens to
+	Networks []int    `json:"networks,omitempty"` // empty: all
+	Sides    []int    `json:"sides,omitempty"`    // of a partition, by node
+	Link     *Link    `json:"link,omitempty"`     // of Impair
+	Blocked  Duration `json:"blocked,omitempty"`  // of Slow
+	Open     Duration `json:"open,omitempty"`
+}
+
+// String describes the fault in a line.
+func (f Fault) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %s", f.At, f.Kind)
+	if f.For > 0 {
+		fmt.Fprintf(&b, " for %v", f.For)
+	}
+	if len(f.Nodes) > 0 {
+		fmt.Fprintf(&b, " of %v", f.Nodes)
+	}
+	if len(f.Sides) > 0 {
+		sizes := make([]int, slices.Max(f.Sides)+1)
+		for _, s := range f.Sides {
+			sizes[s]++
+		}
+		fmt.Fprintf(&b, " into %v", sizes)
+	}
+	if len(f.Networks) > 0 {
+		fmt.Fprintf(&b, " on networks %v", f.Networks)
+	}
+	if f.Link != nil {
+		fmt.Fprintf(&b, " %+v", *f.Link)
+	}
+	if f.Blocked > 0 {
+		fmt.Fprintf(&b, " (%v blocked, %v open)", f.Blocked, f.Open)
+	}
+	return b.String()
+}
+
+// touches reports on which networks of k the fault disturbs what passes between two
+// nodes, as a bit mask. Loss and slowness disturb nothing: they are to be survived.
+func (f Fault) touches(a, b, k int) uint64 {
+	hit := slices.Contains(f.Nodes, a) || slices.Contains(f.Nodes, b)
+	switch f.Kind {
+	case Partition:
+		hit = f.Sides[a] != f.Sides[b]
+	case CutOneWay:
+		hit = slices.Contains(f.Nodes, a) && slices.Contains(f.Nodes, b)
+	case Impair, Slow:
+		hit = false
+	}
+	if !hit {
+		return 0
+	}
+	var mask uint64
+	for n := range k {
+		if len(f.Networks) == 0 || slices.Contains(f.Networks, n) {
+			mask |= 1 << n
+		}
+	}
+	return mask
+}
+
+// Scenario is a named way to make a schedule.
+type Scenario struct {
+	Name string
+	What string
+	// Measured says that detection is measured from the schedule's first event, or, with
+	// AtEnd, from that event's end.
+	Measured, AtEnd bool
+	faults          func(c *Config, r *rand.Rand) []Fault
+}
+
+// Scenarios lists all scenarios.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{Name: "idle", What: "nothing happens: traffic", faults: func(*Config, *rand.Rand) []Fault { return nil }},
+		{Name: "crash", What: "a machine is gone", Measured: true, faults: one(Crash)},
+		{Name: "isolate", What: "a node is cut off on all networks", Measured: true, faults: one(Isolate)},
+		{Name: "unplug", What: "likewise, and its kernel says so at once", Measured: true, faults: one(Unplug)},
+		{Name: "mute", What: "nothing gets out of a node any more", Measured: true, faults: one(Mute)},
+		{Name: "deaf", What: "nothing gets into a node any more", Measured: true, faults: one(Deaf)},
+		{Name: "split", What: "all networks are cut into equal parts", Measured: true, faults: split()},
+		{Name: "heal", What: "a split of 40 s ends", Measured: true, AtEnd: true, faults: heal(40 * time.Second)},
+		{Name: "short-split", What: "a split of 8 s ends: late rumours of deaths", Measured: true, AtEnd: true, faults: heal(8 * time.Second)},
+		{Name: "one-network", What: "the first network is cut into halves, the others are not", faults: split(0)},
+		{Name: "leave", What: "an agent says goodbye and ends", Measured: true, faults: one(Leave)},
+		{Name: "restart", What: "an agent is back after a second", faults: restart},
+		{Name: "loss", What: "packets get lost on all links, a tenth unless told otherwise", faults: loss},
+		{Name: "slow", What: "a tenth of the nodes stands still for 2 s again and again", faults: slow},
+		{Name: "flap", What: "a node is cut off for 2 s of every 5 s", faults: flap},
+		{Name: "chaos", What: "random faults, one after the other", faults: chaos},
+	}
+}
+
+// FindScenario returns the scenario with the name.
+func FindScenario(name string) (Scenario, error) {
+	all := Scenarios()
+	if i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	return Scenario{}, fmt.Errorf("scenario %q: one of %s is possible", name, strings.Join(ScenarioNames(), ", "))
+}
+
+// ScenarioNames lists the names of all scenarios.
+func ScenarioNames() []string {
+	var names []string
+	for _, s := range Scenarios() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Schedule is what happens in a simulation. The same configuration gives the same
+// schedule.
+func (c *Config) Schedule() ([]Fault, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s, err := FindScenario(c.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	return s.faults(c, rand.New(rand.NewPCG(c.Seed, 0x5eed))), nil
+}
+
+// phase spreads the first event over a second, so that it does not always hit the same
+// phase of all the tickers that the boot has started.
+func phase(r *rand.Rand) Duration { return Duration(r.Int64N(int64(time.Second))) }
+
+// one makes a fault of one random node.
+func one(k Kind) func(*Config, *rand.Rand) []Fault {
+	return func(c *Config, r *rand.Rand) []Fault {
+		return []Fault{{Kind: k, At: phase(r), Nodes: []int{r.IntN(c.Nodes)}}}
+	}
+}
+
+// split cuts the networks, all if none is named, into equal parts.
+func split(networks ...int) func(*Config, *rand.Rand) []Fault {
+	return func(c *Config, r *rand.Rand) []Fault {
+		return []Fault{{Kind: Partition, At: phase(r), Sides: sides(c.Nodes, c.Parts, r), Networks: networks}}
+	}
+}
+
+// sides assigns nodes to parts at random, the parts as equal as they can be.
+func sides(nodes, parts int, r *rand.Rand) []int {
+	s := make([]int, nodes)
+	for place, node := range r.Perm(nodes) {
+		s[node] = place * parts / nodes
+	}
+	return s
+}
+
+func heal(after time.Duration) func(*Config, *rand.Rand) []Fault {
+	return func(c *Config, r *rand.Rand) []Fault {
+		f := split()(c, r)
+		f[0].For = Duration(after)
+		return f
+	}
+}
+
+func restart(c *Config, r *rand.Rand) []Fault {
+	f := one(Restart)(c, r)
+	f[0].For = Duration(time.Second)
+	return f
+}
+
+func loss(c *Config, _ *rand.Rand) []Fault {
+	l := c.Link
+	if l.Loss == 0 {
+		l.Loss = 0.1
+	}
+	return []Fault{{Kind: Impair, Link: &l}}
+}
+
+func slow(c *Config, r *rand.Rand) []Fault {
+	var faults []Fault
+	for _, n := range r.Perm(c.Nodes)[:max(1, c.Nodes/10)] {
+		faults = append(faults, Fault{
+			Kind: Slow, At: phase(r), Nodes: []int{n}, Blocked: Duration(2 * time.Second), Open: Duration(250 * time.Millisecond),
+		})
+	}
+	return faults
+}
+
+func flap(c *Config, r *rand.Rand) []Fault {
+	node := r.IntN(c.Nodes)
+	var faults []Fault
+	for at := phase(r); at < c.Duration; at += Duration(5 * time.Second) {
+		faults = append(faults, Fault{Kind: Isolate, At: at, For: Duration(2 * time.Second), Nodes: []int{node}})
+	}
+	return faults
+}
+
+// chaos makes faults of up to 12 s with up to 8 s of rest between them.
+func chaos(c *Config, r *rand.Rand) []Fault {
+	kinds := []Kind{Crash, Restart, Leave, Isolate, Unplug, Mute, Deaf, Partition, Partition, CutOneWay, Impair, Slow}
+	var faults []Fault
+	for at := phase(r); ; {
+		f := Fault{Kind: kinds[r.IntN(len(kinds))], At: at, For: Duration(500*time.Millisecond) + Duration(r.Int64N(int64(12*time.Second)))}
+		if r.IntN(3) == 0 {
+			f.Networks = []int{r.IntN(c.Networks)}
+		}
+		nodes := r.Perm(c.Nodes)
+		switch f.Kind {
+		case Partition:
+			f.Sides = sides(c.Nodes, 2+r.IntN(2), r)
+		case Impair:
+			l := c.Link
+			l.Loss, l.Duplicate, l.Jitter = r.Float64()/5, r.Float64()/10, Duration(r.Int64N(int64(20*time.Millisecond)))
+			f.Link = &l
+		case CutOneWay:
+			f.Nodes = nodes[:2]
+		case Crash, Restart, Leave, Slow:
+			f.Networks = nil
+			f.Nodes = nodes[:1]
+		default:
+			f.Nodes = nodes[:1+r.IntN(max(1, c.Nodes/4))]
+		}
+		if f.Kind == Slow {
+			f.Blocked, f.Open = Duration(time.Second), Duration(250*time.Millisecond)
+		}
+		if f.At+f.For > c.Duration {
+			return faults
+		}
+		faults = append(faults, f)
+		at += f.For + Duration(r.Int64N(int64(8*time.Second)))
+	}
+}
