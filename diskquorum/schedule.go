@@ -250,6 +250,8 @@ func (a *Arbiter) trouble(now boottime.Instant) string {
 		return fmt.Sprintf("no I/O completed for %v", limit)
 	case a.staleRead():
 		return "reads do not show what was written: is there a cache between this node and the LUN?"
+	case a.table.unreadable() >= 0:
+		return fmt.Sprintf("slot %d is damaged, and nothing can be decided while it is; see fencectl lun inspect, and \"a damaged slot\" in docs/troubleshooting.md", a.table.unreadable())
 	}
 	return ""
 }

@@ -31,6 +31,8 @@ type entry struct {
 	since boottime.Instant // END of the first read that showed it
 	after boottime.Instant // START of the last read that showed an older one; zero: none did
 	beats int              // records seen in a row with the same token and view
+
+	unread int // reads in a row that could make nothing of the slot
 }
 
 func (e *entry) record() *Slot { return &e.copies[e.current] }
@@ -103,6 +105,7 @@ func (t *Table) updateEntry(i int, c *Completion) {
 	e.tearing = tearing
 	switch e.status {
 	case slotUnknown:
+		e.unread++
 		return
 	case slotBlank:
 		e.last, e.beats = identity{}, 0
@@ -111,7 +114,7 @@ func (t *Table) updateEntry(i int, c *Completion) {
 			e.changed(now, c.Ended)
 		}
 	}
-	e.shown = c.Started
+	e.shown, e.unread = c.Started, 0
 }
 
 // changed notes that a read which ended at end was the first to show the record now.
@@ -188,6 +191,21 @@ func (t *Table) find(name string) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// unreadableAfter is the number of reads in a row after which a slot that cannot be read
+// is damage and not a write under way.
+const unreadableAfter = 3
+
+// unreadable returns a slot that stays unreadable, or -1. It blocks every decision (B9),
+// whoever owns it, so it must be an alarm before the next split.
+func (t *Table) unreadable() int {
+	for i := range t.entries {
+		if t.entries[i].unread >= unreadableAfter {
+			return i
+		}
+	}
+	return -1
 }
 
 // anyUnknown reports whether some slot could not be read.

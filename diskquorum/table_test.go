@@ -259,3 +259,26 @@ func TestLog(t *testing.T) {
 		t.Errorf("nothing was read yet: %+v", l)
 	}
 }
+
+// Guard: damage that nobody repairs must be an alarm before the split that it would decide.
+func TestDamagedSlotIsToldFromAWriteUnderWay(t *testing.T) {
+	p := newPhoto(t)
+	p.write(20, nil)
+	p.write(21, nil)
+	p.read(1, 2)
+	copy(p.copy(1), bytes.Repeat([]byte{0xA5}, BlockSize))
+	for n := range unreadableAfter {
+		if got := p.table.unreadable(); got != -1 {
+			t.Fatalf("after %d unreadable reads: slot %d is called damaged", n, got)
+		}
+		p.read(float64(3+2*n), float64(4+2*n))
+	}
+	if got := p.table.unreadable(); got != 1 {
+		t.Fatalf("slot %d is called damaged, want 1", got)
+	}
+	p.write(23, nil)
+	p.read(20, 21)
+	if got := p.table.unreadable(); got != -1 {
+		t.Fatalf("slot %d is called damaged after it was written anew", got)
+	}
+}
