@@ -56,6 +56,14 @@ func (s Set) Minus(t Set) Set {
 	return s
 }
 
+// Union returns the members of s or t.
+func (s Set) Union(t Set) Set {
+	for i := range s {
+		s[i] |= t[i]
+	}
+	return s
+}
+
 // Intersects reports whether s and t have a common member.
 func (s Set) Intersects(t Set) bool {
 	for i := range s {

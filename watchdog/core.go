@@ -70,6 +70,9 @@ type Core struct {
 	guard    netgossip.Guard
 	wall     int64
 
+	stepped  boottime.Instant // the step before
+	holdLeft boottime.Instant // no LEFT is published before
+
 	split   diskquorum.Output
 	fx      Effects
 	changed boottime.Instant
@@ -195,7 +198,8 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 		c.fx.Wake = min(c.fx.Wake, d.Until)
 	}
 	c.state(now)
-	c.publish()
+	c.noteStall(now)
+	c.publish(now)
 	return &c.fx
 }
 
@@ -293,10 +297,32 @@ func (c *Core) state(now boottime.Instant) {
 // replace is apart from state so that only a changed statement costs an allocation.
 func (c *Core) replace(st netgossip.Statement) { c.fx.Statement = &st }
 
+// A step that comes stallAfter later than the one before follows a stall of this node: a
+// stopped process, a frozen VM. All evidence is old then, and says nothing of the peers.
+// Permission ends with it at once; but before every peer is called LEFT they get stallGrace
+// to answer the probes that go out now.
+const (
+	stallAfter = 2 * time.Second
+	stallGrace = time.Second
+)
+
+func (c *Core) noteStall(now boottime.Instant) {
+	if c.stepped != 0 && now.Sub(c.stepped) >= stallAfter {
+		c.holdLeft = now.Add(stallGrace)
+	}
+	c.stepped = now
+	if now < c.holdLeft {
+		c.fx.Wake = min(c.fx.Wake, c.holdLeft)
+	}
+}
+
 // publish computes the set of available nodes and its edges. A node that has no quorum
 // is not available on its own socket either, unless its policy is to wait (A22).
-func (c *Core) publish() {
+func (c *Core) publish(now boottime.Instant) {
 	avail := c.view.Seen
+	if now < c.holdLeft {
+		avail = avail.Union(c.fx.Available)
+	}
 	if d := &c.fx.Decision; d.Quorum || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
 		avail.Add(c.cfg.Roster.Self)
 	}

@@ -119,9 +119,13 @@ func TestEdgesArePublishedOnce(t *testing.T) {
 	if fx := c.Step(12 * sec); !fx.Joined.IsEmpty() || !fx.Left.IsEmpty() {
 		t.Fatal("edges without a change")
 	}
+	for at := 13 * sec; at < 14*sec; at += sec / 4 {
+		c.Step(at)
+	}
 	if fx := c.Step(14 * sec); fx.Left != netgossip.SetOf(2) {
 		t.Fatalf("left %v", c.cfg.Roster.Names(fx.Left))
 	}
+	c.Step(15 * sec)
 	if fx := c.Step(16 * sec); fx.Left != netgossip.SetOf(0, 1) {
 		t.Fatalf("a node without quorum is still available on its own socket: left %v", c.cfg.Roster.Names(fx.Left))
 	}
@@ -195,5 +199,24 @@ func TestStepDoesNotAllocate(t *testing.T) {
 	c.Step(11 * sec)
 	if n := testing.AllocsPerRun(100, func() { c.Step(12 * sec) }); n != 0 {
 		t.Errorf("%v allocations per step", n)
+	}
+}
+
+// Guard: a node that was stopped for a while withdraws its permission at once, but does not
+// call everybody LEFT before they could answer.
+func TestStallIsNoReasonToCallEverybodyLeft(t *testing.T) {
+	c := testCore(t, 3, nil)
+	hear(c, 10*sec, 1, 2)
+	c.Step(10 * sec)
+	fx := c.Step(20 * sec) // stopped for 10 s
+	if fx.Decision.Action != Starve || !fx.Left.IsEmpty() || fx.Wake > 21*sec {
+		t.Fatalf("awake: %+v, left %v, wake at %v s", fx.Decision, c.cfg.Roster.Names(fx.Left), fx.Wake/sec)
+	}
+	hear(c, 20*sec+1, 1)
+	if fx := c.Step(20*sec + 2); !fx.Left.IsEmpty() || !fx.Joined.IsEmpty() {
+		t.Fatalf("one has answered: left %v", c.cfg.Roster.Names(fx.Left))
+	}
+	if fx := c.Step(21 * sec); fx.Left != netgossip.SetOf(2) {
+		t.Fatalf("grace is over: left %v, want the one that did not answer", c.cfg.Roster.Names(fx.Left))
 	}
 }
