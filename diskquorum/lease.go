@@ -236,11 +236,12 @@ func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
 // hand, that a holder had the named token and the granted view; zero: it never was, or is
 // over. Its slot proves no such instant: a write may land long after it was composed.
 func (a *Arbiter) memberEvidence(h Holder, view netgossip.Set) boottime.Instant {
-	e := &a.table.entries[h.Slot]
-	if e.status != slotKnown {
+	if int(h.Slot) >= len(a.table.entries) {
 		return 0
 	}
-	idx, ok := a.roster.Index(e.record().NodeName)
+	// Whose slot it is, is known from the last read that could tell: one that cannot does
+	// not renew the grant, and need not end it.
+	idx, ok := a.roster.Index(a.table.entries[h.Slot].record().NodeName)
 	if !ok || !view.Has(idx) {
 		return 0
 	}

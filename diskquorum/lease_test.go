@@ -103,16 +103,41 @@ func TestMixedRostersAreNeverGranted(t *testing.T) {
 	r.want(t, SplitPending, 0, 1)
 }
 
-func TestNoBallotWithoutATie(t *testing.T) {
-	r := startedRig(t, 4)
-	for _, view := range [][]int{{0, 1, 2}, {0}} {
-		r.settle(view)
-		a := r.nodes[0].arb
-		a.out.Split = SplitPending
-		a.maybePropose(r.now, &Input{View: a.view, TieSince: 1})
-		a.maybePropose(r.now, &Input{View: a.view, Tie: true, TieSince: 1}) // a caller that counts differently
-		if a.prop.phase != phaseIdle {
-			t.Errorf("view %v: a ballot begins", view)
+// Guard: L3, L5, B7. What keeps a ballot from beginning, each on its own.
+func TestBallotDoesNotBegin(t *testing.T) {
+	three := func(t *testing.T) *rig {
+		r := startedRig(t, 4)
+		r.kill(3)
+		r.settle([]int{0, 1, 2})
+		r.hold(boottime.Never)
+		r.run(5 * time.Second)
+		r.hold(0)
+		return r
+	}
+	for _, c := range []struct {
+		name   string
+		rig    func(*testing.T) *rig
+		node   int
+		change func(a *Arbiter, in *Input)
+		begins bool
+	}{
+		{"nothing", quad, 0, func(*Arbiter, *Input) {}, true},
+		{"there is no tie", quad, 0, func(_ *Arbiter, in *Input) { in.Tie = false }, false},
+		{"the tie is lost", quad, 0, func(a *Arbiter, _ *Input) { a.out.Split = SplitLost }, false},
+		{"three of four are no half", three, 0, func(*Arbiter, *Input) {}, false},
+		{"the view is not settled", quad, 0, func(a *Arbiter, _ *Input) { a.view = netgossip.SetOf(0, 2) }, false},
+		{"a slot cannot be read", quad, 0, func(a *Arbiter, _ *Input) { a.table.entries[3].status = slotUnknown }, false},
+		{"holders may feed", won, 2, func(*Arbiter, *Input) {}, false},
+		{"it is not this node's turn yet", quad, 0, func(_ *Arbiter, in *Input) { in.TieSince = 1 << 60 }, false},
+	} {
+		r := c.rig(t)
+		n := r.nodes[c.node]
+		a, in := n.arb, &Input{View: n.view, Tie: true, TieSince: 1, Own: n.statement()}
+		a.lostTo, a.out = 0, Output{Split: SplitPending}
+		c.change(a, in)
+		a.maybePropose(r.now, in)
+		if (a.prop.phase != phaseIdle) != c.begins {
+			t.Errorf("%s: phase %d", c.name, a.prop.phase)
 		}
 	}
 }
@@ -195,7 +220,7 @@ func TestFeedUntil(t *testing.T) {
 		{"a grant to others", func(*netgossip.Statement) {
 			grant = &Grant{Holders: []Holder{grant.Holders[1], {2, r.nodes[2].out.Token}}}
 		}, 0},
-		{"the view is greater", func(*netgossip.Statement) { view = netgossip.SetOf(0, 1, 2) }, 0},
+		{"the view is greater", func(said *netgossip.Statement) { view = netgossip.SetOf(0, 1, 2); said.View = view }, 0},
 		{"the view is less", func(*netgossip.Statement) { view = netgossip.SetOf(0) }, 0},
 		{"the view is another", func(said *netgossip.Statement) { view = netgossip.SetOf(0, 2); said.View = view }, 0},
 		{"the peer's token has moved on", func(said *netgossip.Statement) { said.Token.Counter++ }, 0},
@@ -203,7 +228,10 @@ func TestFeedUntil(t *testing.T) {
 		{"the peer has rebooted", func(said *netgossip.Statement) { said.Token.Nonce++ }, 0},
 		{"the peer sees another half", func(said *netgossip.Statement) { said.View = netgossip.SetOf(1, 2) }, 0},
 		{"nothing was heard of the peer", func(*netgossip.Statement) { heard.statement = nil }, 0},
-		{"the peer's slot cannot be read", func(*netgossip.Statement) { a.table.entries[1].status = slotUnknown }, 0},
+		{"the peer's slot cannot be read just now", func(*netgossip.Statement) { a.table.entries[1].status = slotUnknown }, now - 10 + g},
+		{"a holder has no slot in the table", func(*netgossip.Statement) {
+			grant = &Grant{Holders: []Holder{grant.Holders[0], {200, grant.Holders[1].Token}}}
+		}, 0},
 		{"the peer's slot is of somebody else", func(*netgossip.Statement) { a.table.entries[1].record().NodeName = "n2" }, 0},
 	} {
 		was, wasHeard, wasGrant, wasView, wasPeer := *a, *heard, grant, view, a.table.entries[1]
@@ -214,6 +242,21 @@ func TestFeedUntil(t *testing.T) {
 			t.Errorf("%s: until %v, want %v", c.name, got, c.want)
 		}
 		*a, *heard, grant, view, a.table.entries[1] = was, wasHeard, wasGrant, wasView, wasPeer
+	}
+}
+
+// A grant that had run out before this node learnt of it is not held for a moment.
+func TestGrantThatHasRunOutIsNotWon(t *testing.T) {
+	r := won(t)
+	n := r.nodes[0]
+	a := n.arb
+	in := &Input{View: n.view, Tie: true, TieSince: n.tieSince, Own: n.statement()}
+	until := a.feedUntil(a.lease.grant, n.view)
+	for now, want := range map[boottime.Instant]bool{until - 1: true, until: false, until + 1: false} {
+		a.granted, a.out = false, Output{}
+		if a.judge(now, in); (a.out.Split == SplitWon) != want {
+			t.Errorf("%v before the deadline: %v", until.Sub(now), a.out.Split)
+		}
 	}
 }
 

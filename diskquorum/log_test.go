@@ -132,6 +132,22 @@ func TestNobodyRenewsFromAnUncertainRead(t *testing.T) {
 	}
 }
 
+// calm: one read in which a member's slot is torn or damaged does not end a grant at once.
+func TestUnreadableSlotDoesNotEndAGrantAtOnce(t *testing.T) {
+	r := won(t)
+	token := r.nodes[0].out.Token
+	r.spoil(1)
+	r.idle(0, 600*time.Millisecond)
+	if a := r.nodes[0].arb; !a.lease.unknown {
+		t.Fatal("the damage was not read")
+	}
+	r.spoil(1)
+	r.run(r.timing.Grant)
+	if out := r.nodes[0].out; out.Split != SplitWon || out.Token != token {
+		t.Errorf("%v with token %v, was %v", out.Split, out.Token, token)
+	}
+}
+
 // Guard: B7. A decision that follows the own one ends it with the read that shows it,
 // whatever else that read leaves open.
 func TestLaterDecisionEndsAGrantAtOnce(t *testing.T) {
@@ -184,6 +200,27 @@ func TestUnreadableSlotEndsTheBallot(t *testing.T) {
 		r.spoil(0)
 		r.complete(1)
 		endsWith(t, r, 1, false, "slot 0 cannot be read")
+	}
+}
+
+// Guard: B9. A failed read says nothing, whatever is in its buffer.
+func TestFailedReadSaysNothing(t *testing.T) {
+	r := duel(t)
+	r.decide(t, 0)
+	r.idle(0, 2*time.Second)
+	n := r.nodes[1]
+	for n.io == nil || n.io.op.Kind != OpRead {
+		if n.io != nil {
+			r.complete(1)
+		}
+		r.now = r.now.Add(100 * time.Millisecond)
+		r.step(1)
+	}
+	r.progress(n.io, wholeIO)
+	reads := n.arb.table.reads
+	n.arb.Complete(r.now, &Completion{ID: n.io.op.ID, Kind: OpRead, Started: n.io.started, Ended: r.now, Data: n.io.data, Err: errRigIO})
+	if a := n.arb; a.table.reads != reads || a.ballot.DecidedInstance != 0 || a.healthy(r.now) {
+		t.Errorf("after a failed read: %d reads, %d before, decision %d, healthy %v", a.table.reads, reads, a.ballot.DecidedInstance, a.healthy(r.now))
 	}
 }
 

@@ -101,9 +101,12 @@ func (t *Table) updateEntry(i int, c *Completion) {
 			tearing, _ = unseal(block, kindSlot, t.id, slotBlock(i, copy))
 		}
 	}
-	e.status, e.current = judge(errs, &e.copies, tearing, e.tearing)
-	e.tearing = tearing
-	switch e.status {
+	status, current := judge(errs, &e.copies, tearing, e.tearing)
+	e.status, e.tearing = status, tearing
+	if status == slotKnown {
+		e.current = current
+	}
+	switch status {
 	case slotUnknown:
 		e.unread++
 		return
