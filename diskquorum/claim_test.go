@@ -324,10 +324,9 @@ func TestLateWriteOfAPredecessorIsNoRival(t *testing.T) {
 	r.beginWrite(t, 0)
 	r.reboot(0, true)
 	r.start(0)
-	for a := r.nodes[0].arb; a.claim != claimWriting || !a.lastWriteOK; {
-		r.idle(0, 100*time.Millisecond)
-	}
-	r.landLate(0, wholeIO)
+	r.beginWrite(t, 0)
+	r.complete(0)
+	r.landLate(0, wholeIO) // before the new agent reads back what it wrote
 	if s := r.onLUN(t, 0); s.Process == r.nodes[0].process {
 		t.Fatal("the late write does not hit the new agent's only record")
 	}

@@ -389,17 +389,11 @@ func (r *rig) setView(i int, view ...int) {
 
 // run lets d pass without faults: whoever runs is stepped ten times per heartbeat, I/O is
 // prompt, and nodes that count each other talk.
-func (r *rig) run(d time.Duration) { r.runOnly(d, -1) }
-
-// restless is more I/O than any node does in a row.
-const restless = 100
-
-// runOnly is run with one node paused, and its I/O with it.
-func (r *rig) runOnly(d time.Duration, paused int) {
+func (r *rig) run(d time.Duration) {
 	for end := r.now.Add(d); r.now < end; {
 		r.now = min(end, r.now.Add(r.timing.Heartbeat/10))
 		for i, n := range r.nodes {
-			if n.arb == nil || i == paused {
+			if n.arb == nil {
 				continue
 			}
 			for j, m := range r.nodes {
@@ -419,6 +413,9 @@ func (r *rig) runOnly(d time.Duration, paused int) {
 		}
 	}
 }
+
+// restless is more I/O than any node does in a row.
+const restless = 100
 
 // settle lets every node see its group and waits until each half is ready to put a grant
 // forward, with all ballots held back. Then they are let go, and nobody has moved yet.

@@ -90,6 +90,42 @@ func TestSilenceRenounces(t *testing.T) {
 	}
 }
 
+// Guard: L1. A deadline that has passed has passed, even if what it waited for comes in
+// before the next step.
+func TestEvidenceThatComesTooLateRenewsNothing(t *testing.T) {
+	r := won(t)
+	n := r.nodes[0]
+	r.idle(0, r.timing.Grant-500*time.Millisecond) // nothing is heard of n1
+	until, token := n.out.Until, n.out.Token
+	r.want(t, SplitWon, 0)
+	r.now = until
+	r.gossip(0, 1)
+	if r.step(0); n.out.Token.Counter != token.Counter+1 || n.out.Split == SplitWon {
+		t.Errorf("n0 is %v with token %v, was %v", n.out.Split, n.out.Token, token)
+	}
+}
+
+// Guard: L1. A write that began in time and ended too late does not make up for the silence:
+// the others may have called this node expired before it landed.
+func TestSlowWriteDoesNotMakeUpForSilence(t *testing.T) {
+	r := duel(t) // it may be granted before it knows
+	n := r.nodes[0]
+	for n.io == nil || n.io.op.Kind != OpWrite {
+		if n.io != nil {
+			r.complete(0)
+		}
+		r.now = n.arb.writeStart.Add(r.timing.Grant - time.Second)
+		n.arb.retryAt = boottime.Never
+		r.step(0)
+	}
+	token := n.out.Token
+	r.now = r.now.Add(2 * time.Second)
+	r.complete(0)
+	if r.step(0); n.out.Token.Counter != token.Counter+1 {
+		t.Errorf("token %v, was %v", n.out.Token, token)
+	}
+}
+
 // Silence moves the token once, not with every step: the counter is finite.
 func TestSilenceMovesTheTokenOnce(t *testing.T) {
 	r := won(t)
@@ -256,6 +292,22 @@ func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 		if took := r.now.Sub(from); took < c.least || took > c.most {
 			t.Errorf("%s: n1 is %v (%s) after %v, want from %v to %v", name, r.nodes[1].out.Split, r.nodes[1].out.Why, took, c.least, c.most)
 		}
+	}
+}
+
+// calm: a holder that renounced grants its half anew without waiting for itself.
+func TestHolderDoesNotWaitForItself(t *testing.T) {
+	r := duel(t)
+	for _, n := range r.nodes {
+		n.arb.timing.Takeover = time.Minute
+	}
+	r.decide(t, 0)
+	r.run(2 * time.Second)
+	r.nodes[0].arb.moveToken()
+	r.run(5 * time.Second)
+	r.want(t, SplitWon, 0)
+	if len(r.oracle.decided) != 2 {
+		t.Errorf("%d decisions", len(r.oracle.decided))
 	}
 }
 
