@@ -1,0 +1,122 @@
+package main
+
+// leaseMutants are the guards of putting a grant forward.
+func leaseMutants() []mutant {
+	return []mutant{
+		one("L1", "the token does not move on with the counted view", arbiterGo, "		a.moveToken() // L1: the counted view changed\n", ""),
+		one("L1", "the token stays when a grant's deadline passes", arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if silent && !a.silent {"),
+		one("L1", "the token stays when no own write has landed for G", arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if a.granted && now >= a.grantedTo {"),
+		one("L1", "a write that took longer than G makes up for the silence", scheduleGo, "	a.lapse(now) // before a write that took too long makes up for the silence\n", ""),
+		one("L1", "the token moves on with every step of a silence", arbiterGo, "silent && !a.silent {", "silent {"),
+		one("L1", "the token counter wraps", arbiterGo, "	if a.token.Counter == ^uint32(0) {", "	if false {"),
+		one("L1", "a grant survives the end of its tie", arbiterGo, "		if a.granted {\n			a.moveToken()\n		}\n", ""),
+		one("L1", "a grant survives the withdrawal of its evidence", arbiterGo, "		a.moveToken() // evidence was withdrawn before the deadline: renounce at once\n", ""),
+		one("L1", "a moved token is not published soon", arbiterGo, "	a.token.Counter++\n	a.dirty = true\n", "	a.token.Counter++\n"),
+		one("L3", "a member's other roster is overlooked", leaseGo, "	case st.RosterEpoch != a.roster.Epoch || st.RosterDigest != a.roster.Digest:", "	case false:"),
+		one("L3", "a member's other roster epoch is overlooked", leaseGo, "st.RosterEpoch != a.roster.Epoch || st.RosterDigest", "st.RosterDigest"),
+		one("L3", "a member's other list of names is overlooked", leaseGo, "st.RosterEpoch != a.roster.Epoch || st.RosterDigest != a.roster.Digest", "st.RosterEpoch != a.roster.Epoch"),
+		one("L3", "a ballot begins without a tie", arbiterGo, "	if !in.Tie || a.out.Split != SplitPending ||", "	if"),
+		one("L3", "a set that is not half the roster is granted", arbiterGo, "!h.settled || h.view.Len()*2 != a.roster.Size()", "!h.settled"),
+		one("L5", "a ballot begins while holders may feed", arbiterGo, "	if l.unknown || !a.table.holdersDone(l.grant, &a.timing, a.ownWatchdog()) {", "	if l.unknown {"),
+		{rule: "L5", what: "a grant is put forward while holders of the latest may feed", edits: []edit{
+			{arbiterGo, "	if l.unknown || !a.table.holdersDone(l.grant, &a.timing, a.ownWatchdog()) {", "	if l.unknown {"},
+			{ballotGo, "	if !a.table.holdersDone(a.ballot.Decided, &a.timing, a.ownWatchdog()) {\n		a.prop", "	if false {\n		a.prop"},
+		}},
+		{rule: "L5", what: "a grant is put forward by a half that is not settled", edits: []edit{
+			{arbiterGo, "	if !h.settled || h.view.Len()*2", "	if h.view.Len()*2"},
+			{ballotGo, "a.view != h.view || !h.settled || !a.mayPropose()", "a.view != h.view || !a.mayPropose()"},
+		}},
+		one("L5", "a member's slot need not be active", leaseGo, "	case rec.State != SlotActive:", "	case false:"),
+		one("L5", "a member's slot may show a token that has moved on", leaseGo, "present.IsZero() || st.Token != present:", "present.IsZero():"),
+		one("L5", "a member that says no token counts", leaseGo, "present.IsZero() || st.Token != present:", "st.Token != present:"),
+		one("L5", "a member nothing was heard of counts", leaseGo, "		if gossip == nil {\n			return rec.NodeName + \": nothing heard of it\"\n		}\n		present = gossip.Token", "		present = st.Token\n		if gossip != nil {\n			present = gossip.Token\n		}"),
+		one("L5", "a member's slot may show another view", leaseGo, "	case st.View != view:", "	case false:"),
+		one("L5", "one heartbeat is enough", leaseGo, "	case e.beats < 2:", "	case false:"),
+		one("L5", "a member's slot need not move", leaseGo, "!ok || a.table.start.Sub(at) > a.timing.fresh() {\n		return rec.NodeName + \": its slot does not move\"", "false && ok && at == 0 {\n		return rec.NodeName + \": its slot does not move\""),
+		one("L5", "a member without slot is left out of the grant", leaseGo, "	if len(h.slots) != view.Len() {", "	if false {"),
+		one("L5", "a given-back slot counts", leaseGo, "		if e.status != slotKnown || e.record().State == SlotFree {\n			continue\n		}\n		idx, ok", "		if e.status != slotKnown {\n			continue\n		}\n		idx, ok"),
+		one("L5", "a holder that rebooted is not gone", leaseGo, "shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter", "shown.Nonce == h.Token.Nonce && shown.Counter > h.Token.Counter"),
+		one("L5", "a holder that renounced is not done", leaseGo, "shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter", "shown.Nonce != h.Token.Nonce"),
+		one("L5", "an old record that comes back is a renouncement", leaseGo, "shown.Counter > h.Token.Counter", "shown.Counter != h.Token.Counter"),
+		one("L5", "a holder whose slot cannot be read is done", leaseGo, "	e := &t.entries[h.Slot]\n	if e.status != slotKnown {\n		return false\n	}\n	rec := e.record()\n", "	e := &t.entries[h.Slot]\n	if e.status != slotKnown {\n		return true\n	}\n	rec := e.record()\n"),
+		one("L5", "a holder outside the table is done", leaseGo, "	if int(h.Slot) >= len(t.entries) {\n		return false\n	}", "	if int(h.Slot) >= len(t.entries) {\n		return true\n	}"),
+		one("L5", "a holder never expires", leaseGo, "	return t.start.Sub(e.since) >= tm.Expire+w", "	return false && w > 0"),
+		one("L5", "a holder expires by the end of a read", leaseGo, "	return t.start.Sub(e.since) >= tm.Expire+w", "	return t.end.Sub(e.since) >= tm.Expire+w"),
+		one("L5", "a holder expires at once", leaseGo, "	return t.start.Sub(e.since) >= tm.Expire+w", "	return t.start.Sub(e.since) >= 2*tm.Heartbeat+0*w"),
+		one("L5", "a holder's own watchdog timeout is not waited for", leaseGo, "	w := max(ownWatchdog, rec.Statement.Guard.Timeout)", "	w := ownWatchdog"),
+		one("L5", "the own watchdog timeout is not waited for", leaseGo, "	w := max(ownWatchdog, rec.Statement.Guard.Timeout)", "	w := rec.Statement.Guard.Timeout"),
+		one("L5", "one holder that is done is enough", leaseGo, "		if !t.holderDone(h, tm, ownWatchdog) {\n			return false\n		}\n	}\n	return true\n", "		if t.holderDone(h, tm, ownWatchdog) {\n			return true\n		}\n	}\n	return false\n"),
+		one("L12", "a half without API does not wait", arbiterGo, "	if a.prefer && !a.halfReachesAPI(in) {", "	if false {"),
+		one("L12", "a half waits although it is not asked to", arbiterGo, "	if a.prefer && !a.halfReachesAPI(in) {", "	if !a.halfReachesAPI(in) {"),
+		one("L12", "the API of the other members does not count", arbiterGo, "			if st, _ := a.evidence.Statement(p); st != nil && st.APIReachable {\n				return true\n			}\n", ""),
+		one("L12", "the delay begins anew with each step without API", arbiterGo, "	turn := in.TieSince.Add(a.delay(in))", "	turn := in.TieSince.Add(a.delay(in))\n	if a.prefer && !a.halfReachesAPI(in) {\n		turn = now.Add(a.delay(in))\n	}"),
+		one("L12", "all members of a half propose at once", arbiterGo, "				d += a.timing.Stagger\n", ""),
+		one("L12", "a member without LUN is waited for", arbiterGo, "st != nil && st.LUNHealthy {", "st != nil {"),
+		one("L12", "members of the other half are waited for", arbiterGo, "ok && a.view.Has(idx) {\n			if st", "ok {\n			if st"),
+		one("L12", "a failed ballot is repeated at once", arbiterGo, "	if at := max(turn, a.retryAt); now < at {", "	if at := turn; now < at {"),
+		one("calm", "decides before the other half has noticed the split", arbiterGo, "	if who := a.rivalUnaware(a.view); who != \"\" {", "	if who := \"\"; who != \"\" {"),
+		one("calm", "waits for a node of the other half that is dead", leaseGo, "		if moved && a.table.start.Sub(at) <= a.timing.fresh() && e.record()", "		if (moved || at >= 0) && e.record()"),
+		one("calm", "the excluded half takes the grant as soon as it is renounced", arbiterGo, "a.lostTo != 0 && a.lostTo == l.latest && now < at && a.holdersMove(l.grant)", "a.lostTo != 0 && false && now < at"),
+		one("calm", "a holder that renounced waits for itself", arbiterGo, "a.lease.grant.token(a.slot); !named {", "a.lease.grant.token(a.slot); !named || a.slot >= 0 {"),
+		one("calm", "the excluded half waits for dead holders", arbiterGo, " && now < at && a.holdersMove(l.grant) {", " && now < at {"),
+		one("calm", "what was read before this tie excludes", arbiterGo, "	if g == nil || a.table.start < tieSince {", "	if g == nil {"),
+	}
+}
+
+// feedMutants are the guards of feeding under a grant.
+func feedMutants() []mutant {
+	const member = "		at := a.memberEvidence(h, view)\n		if at.IsZero() {\n			return 0\n		}\n		until = min(until, at.Add(a.timing.Grant))"
+	return []mutant{
+		one("L6", "the grant counts by slot, not by token", leaseGo, "	if named, ok := g.token(a.slot); !ok || named != a.token {\n		return 0\n	}\n	if len", "	if _, ok := g.token(a.slot); !ok {\n		return 0\n	}\n	if len"),
+		one("L6", "the view may be greater than the grant", leaseGo, "	if len(g.Holders) != view.Len() {\n		return 0\n	}\n", ""),
+		one("L6", "the other members are not asked for", leaseGo, member, "		_ = h"),
+		one("L6", "a member's evidence does not age", leaseGo, "		until = min(until, at.Add(a.timing.Grant))\n", ""),
+		one("L6", "a member's token is not compared", leaseGo, "st == nil || st.Token != h.Token || st.View != view", "st == nil || st.View != view"),
+		one("L6", "a member's view is not compared", leaseGo, "st == nil || st.Token != h.Token || st.View != view", "st == nil || st.Token != h.Token"),
+		one("L6", "a member outside the view counts", leaseGo, "	if !ok || !view.Has(idx) {\n		return 0\n	}\n	st, anchor", "	if !ok {\n		return 0\n	}\n	st, anchor"),
+		one("L6", "a holder outside the table is looked up", leaseGo, "	if int(h.Slot) >= len(a.table.entries) {\n		return 0\n	}\n", ""),
+		one("calm", "a read that cannot tell whose slot it is ends a grant", leaseGo, "	if int(h.Slot) >= len(a.table.entries) {\n		return 0\n	}\n", "	if int(h.Slot) >= len(a.table.entries) || a.table.entries[h.Slot].status != slotKnown {\n		return 0\n	}\n"),
+		one("L6", "feeds from the read, not from the start of the own write", scheduleGo, "		a.anchor = a.writeStart", "		a.anchor = a.table.end"),
+		one("L6", "feeds from the end of the own write", scheduleGo, "a.lastWriteOK, a.writeStart, a.lastGood = true, c.Started, c.Ended", "a.lastWriteOK, a.writeStart, a.lastGood = true, c.Ended, c.Ended"),
+		one("L6", "reads renew the grant while writes fail", scheduleGo, "	if a.lastWriteOK && a.readBack {\n		a.anchor = a.writeStart", "	if true {\n		a.anchor = a.table.start"),
+		one("L6", "a write that does not read back renews the grant", scheduleGo, "	if a.lastWriteOK && a.readBack {\n		a.anchor", "	if a.lastWriteOK {\n		a.anchor"),
+		one("L6", "the deadline is not looked at", arbiterGo, "	case until > now:\n", "	case until > 0:\n"),
+		one("L6", "the deadline is later than G", leaseGo, "	until := a.anchor.Add(a.timing.Grant)", "	until := a.anchor.Add(2 * a.timing.Grant)"),
+		one("L6", "the read that ends a ballot anchors the grant before the read", scheduleGo, "	a.lease = l\n	if a.lastWriteOK", "	a.lease = l\n	if a.anchor == 0 {\n		a.anchor = a.table.end\n	}\n	if a.lastWriteOK"),
+	}
+}
+
+// clusterMutants need whole groups of cores to be noticed: guards that overlap are taken
+// away together, and those that lie outside diskquorum.
+func clusterMutants() []mutant {
+	const (
+		coreGo   = "watchdog/core.go"
+		decideGo = "watchdog/decide.go"
+		mergeGo  = "netgossip/merge.go"
+	)
+	in := func(m mutant, packages ...string) mutant {
+		m.in = packages
+		return m
+	}
+	const sim, core, net = "./integration/sim", "./watchdog", "./netgossip"
+	return []mutant{
+		in(mutant{rule: "L6", what: "token, view and the members' evidence together", edits: []edit{
+			{leaseGo, "	if named, ok := g.token(a.slot); !ok || named != a.token {\n		return 0\n	}\n	if len(g.Holders) != view.Len() {\n		return 0\n	}\n",
+				"	if _, ok := g.token(a.slot); !ok {\n		return 0\n	}\n"},
+			{leaseGo, "		at := a.memberEvidence(h, view)\n		if at.IsZero() {\n			return 0\n		}\n		until = min(until, at.Add(a.timing.Grant))", "		_ = h"},
+		}}, sim),
+		in(mutant{rule: "L6", what: "reads renew the grant while writes fail, and silence does not renounce", edits: []edit{
+			{scheduleGo, "	if a.lastWriteOK && a.readBack {\n		a.anchor = a.writeStart", "	if true {\n		a.anchor = a.table.start"},
+			{arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if a.granted && now >= a.grantedTo {"},
+		}}, sim),
+		in(one("L8", "an excluded node goes on with its arbitration", arbiterGo, "	case a.excluded(in.TieSince):", "	case false:"), sim),
+		in(one("L8", "a lost grant holds on like an open tie", decideGo, "			return Decision{Action: Starve, Reason: ReasonSplitLost} // at once (L8)", "			return hold(in, ReasonSplitLost, ReasonSplitLost)"), core),
+		in(one("L8", "the clock starts when the loop notices, not when the evidence ran out", coreGo, "		lost := min(c.lastUntil, now)", "		lost := now"), core),
+		in(one("L8", "each new view starts the clock of the arbitration", coreGo, "	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {\n", "	if c.outcome == netgossip.EqualSplit && c.view.Counted != c.input.View {\n		c.holdUntil = now.Add(c.cfg.Arbitrate)\n	}\n	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {\n"), sim),
+		in(one("L8", "the arbitration has no end", decideGo, "	case in.HoldUntil > in.Now:", "	case in.HoldUntil > 0:"), core),
+		in(one("L2", "one-way counting", mergeGo, "st.mutual && ", ""), net),
+		in(one("L2", "a peer with another roster counts", mergeGo, "a.Statement.Seen.Has(m.roster.Self) && m.sameRoster(a.Statement)", "a.Statement.Seen.Has(m.roster.Self)"), net),
+		in(one("D_max", "evidence of any age counts", mergeGo, "	return l.anchor.Add(m.maxAge)\n", "	return l.anchor.Add(10 * m.maxAge)\n"), net),
+		in(one("D_max", "a majority is believed after its evidence ran out", decideGo, "	case in.Outcome == netgossip.Majority && in.QuorumUntil > in.Now:", "	case in.Outcome == netgossip.Majority:"), core),
+	}
+}
