@@ -11,4 +11,7 @@
 //
 // The safety checks ([Cluster.Violations]) hold under every fault the simulator can make.
 // The checks of survival hold only where their comments say.
+//
+// The limit is that of two copies: while a failed write to one copy of a slot may still land,
+// no write to the other one is torn or lands late.
 package sim

@@ -16,6 +16,7 @@ type lun struct {
 	locks map[int]*Node // own-slot locks: one host each here, so only an agent's own earlier life competes
 
 	faults map[int]*Faults // per node
+	late   map[int64]int   // writes that failed and will land, by offset
 }
 
 // Faults is what one node's path to the LUN suffers.
@@ -39,6 +40,7 @@ func newLUN(c *Cluster) *lun {
 		sb:     &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes)},
 		locks:  map[int]*Node{},
 		faults: map[int]*Faults{},
+		late:   map[int64]int{},
 	}
 	l.sb.ID[0] = 1
 	l.image = make([]byte, diskquorum.DeviceSize(l.sb.Slots))
@@ -95,8 +97,12 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 	done := diskquorum.Completion{ID: o.ID, Kind: o.Kind, Started: started}
 	if f.concerns(o) && (f.Down || c.rng.Float64() < f.Fail) {
 		done.Err = errIO
-		if o.Kind == diskquorum.OpWrite && c.rng.Float64() < f.LateOf {
-			c.at(total+time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() { l.land(o, 0, len(o.Data)) })
+		if o.Kind == diskquorum.OpWrite && c.rng.Float64() < f.LateOf && !l.otherIsLate(o) {
+			l.late[o.Offset]++
+			c.at(total+time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() {
+				l.late[o.Offset]--
+				l.land(o, 0, len(o.Data))
+			})
 		}
 	} else if o.Kind == diskquorum.OpWrite {
 		l.scheduleLanding(o, f, mid, total)
@@ -110,10 +116,15 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 	})
 }
 
+// otherIsLate reports whether a write to the other copy of the slot will land late.
+func (l *lun) otherIsLate(o *diskquorum.Op) bool {
+	return l.late[o.Offset^diskquorum.BlockSize] > 0 // slots begin at even blocks
+}
+
 // scheduleLanding makes a write visible at mid, or, torn, in two parts with a read
 // possible in between.
 func (l *lun) scheduleLanding(o *diskquorum.Op, f *Faults, mid, total time.Duration) {
-	if l.c.rng.Float64() >= f.TornOf {
+	if l.c.rng.Float64() >= f.TornOf || l.otherIsLate(o) {
 		l.c.at(mid, func() { l.land(o, 0, len(o.Data)) })
 		return
 	}
