@@ -18,7 +18,10 @@ import (
 // DISKQUORUM_SEED replays it with a trace, DISKQUORUM_RUNS asks for more of them.
 func TestRandomSchedules(t *testing.T) {
 	runs := uint64(5000)
-	if testing.Short() {
+	switch {
+	case raceEnabled:
+		runs = 300
+	case testing.Short():
 		runs = 2500
 	}
 	runs = fromEnv(t, "DISKQUORUM_RUNS", runs)

@@ -34,7 +34,7 @@ const (
 type Slot struct {
 	Index    int
 	State    SlotState
-	Sequence uint64 // +1 with each write; which copy it goes to is Sequence%2
+	Sequence uint64 // greater with each write; which copy it goes to is Sequence%2
 	NodeName string // at most 253 bytes
 	NodeUID  string // at most 64 bytes
 	Process  uint64 // random per agent start: tells two agents of one name and boot apart

@@ -1,0 +1,5 @@
+//go:build !race
+
+package diskquorum
+
+const raceEnabled = false
