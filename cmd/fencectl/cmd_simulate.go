@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"runtime"
 	"slices"
@@ -25,16 +26,18 @@ const bubbleFlag = "bubble"
 // formatMarkdown prints the table for a document.
 const formatMarkdown = "markdown"
 
-// simulateOptions are the flags of the verb. The first three may hold several values;
+// simulateOptions are the flags of the verb. The first four may hold several values;
 // every combination is simulated.
 type simulateOptions struct {
 	nodes     []int
 	scenarios []string
 	params    []string
+	losses    []float64
 
 	base     gossipsim.Config
 	duration time.Duration
 	warmup   time.Duration
+	settle   time.Duration
 	delay    time.Duration
 	jitter   time.Duration
 	policy   string
@@ -59,7 +62,7 @@ only the networks between them are simulated.
 Scenarios:
 ` + scenarioHelp() + `
 The same seed gives the same faults at the same times to the same nodes; packets get lost by chance. Each
-trial adds one to the seed. --nodes, --scenario and --params take lists. All times are virtual, but for
+trial adds one to the seed. --nodes, --scenario, --params and --loss take lists. All times are virtual, but for
 the column WALL.`,
 		Example: `  fencectl simulate --nodes 50 --scenario isolate --compare
   fencectl simulate --nodes 300 --networks 2 --scenario split --seed 7 --params adr --plot split.svg
@@ -105,8 +108,9 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&o.trials, "trials", 1, "how often to simulate each case, with one seed after the other")
 	f.DurationVar(&o.duration, "duration", time.Duration(o.base.Duration), "virtual time after the warm-up")
 	f.DurationVar(&o.warmup, "warmup", time.Duration(o.base.Warmup), "virtual time before anything happens")
+	f.DurationVar(&o.settle, "settle", 0, "end this long after every node has found out, if that is earlier")
 	f.IntVar(&o.base.Parts, "parts", o.base.Parts, "into how many parts a split cuts")
-	f.Float64Var(&o.base.Link.Loss, "loss", 0, "share of packets that get lost, in every scenario")
+	f.Float64SliceVar(&o.losses, "loss", []float64{0}, "share of packets that get lost, in every scenario")
 	f.Float64Var(&o.base.Link.Duplicate, "duplicate", 0, "share of packets that arrive twice")
 	f.DurationVar(&o.delay, "delay", time.Duration(o.base.Link.Delay), "time that a packet takes, one way")
 	f.DurationVar(&o.jitter, "jitter", time.Duration(o.base.Link.Jitter), "random addition to it, up to this")
@@ -132,24 +136,37 @@ func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
 		o.params = gossipsim.SetNames()[:gossipsim.Compared]
 	}
 	var configs []gossipsim.Config
-	for _, scenario := range o.scenarios {
-		for _, nodes := range o.nodes {
-			for _, set := range o.params {
-				c := o.base
-				c.Nodes, c.Scenario, c.Set, c.All = nodes, scenario, set, o.policy == "all"
-				c.Duration, c.Warmup = gossipsim.Duration(o.duration), gossipsim.Duration(o.warmup)
-				c.Link.Delay, c.Link.Jitter = gossipsim.Duration(o.delay), gossipsim.Duration(o.jitter)
-				if err := c.Validate(); err != nil {
-					return nil, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
-				}
-				for range o.trials {
-					configs = append(configs, c)
-					c.Seed++
+	for c := range o.cases() {
+		if err := c.Validate(); err != nil {
+			return nil, usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+		for range o.trials {
+			configs = append(configs, c)
+			c.Seed++
+		}
+	}
+	return configs, nil
+}
+
+// cases yields every combination of what the flags list, those to be compared together.
+func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
+	c := o.base
+	c.All = o.policy == "all"
+	c.Duration, c.Warmup, c.Settle = gossipsim.Duration(o.duration), gossipsim.Duration(o.warmup), gossipsim.Duration(o.settle)
+	c.Link.Delay, c.Link.Jitter = gossipsim.Duration(o.delay), gossipsim.Duration(o.jitter)
+	return func(yield func(gossipsim.Config) bool) {
+		for _, c.Scenario = range o.scenarios {
+			for _, c.Link.Loss = range o.losses {
+				for _, c.Nodes = range o.nodes {
+					for _, c.Set = range o.params {
+						if !yield(c) {
+							return
+						}
+					}
 				}
 			}
 		}
 	}
-	return configs, nil
 }
 
 // runSimulate runs all simulations, prints one result for each case and draws the plot.

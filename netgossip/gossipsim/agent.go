@@ -148,6 +148,7 @@ func (a *agent) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var batch []report
+	var armed boottime.Instant // what the timer stands at; resetting it for nothing is dear, see fabric.schedule
 	for {
 		select {
 		case <-a.quit:
@@ -167,7 +168,10 @@ func (a *agent) run() {
 		if matters || now >= a.last.NextExpiry {
 			a.evaluate(now)
 		}
-		timer.Reset(min(time.Hour, max(0, a.last.NextExpiry.Sub(now))))
+		if next := a.last.NextExpiry; next != armed {
+			armed = next
+			timer.Reset(min(time.Hour, max(0, next.Sub(now))))
+		}
 	}
 }
 

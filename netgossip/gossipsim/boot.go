@@ -87,7 +87,7 @@ func (f *fabric) inject(network, node int, message []byte) {
 	f.mu.Unlock()
 	here, far := net.Pipe()
 	e.accepts <- &stream{Conn: far, fabric: f, network: network, local: node, remote: node}
-	f.pump.Go(func() {
+	f.running.Go(func() {
 		defer here.Close()
 		_ = here.SetDeadline(time.Now().Add(10 * time.Second))
 		if _, err := here.Write(message); err != nil {

@@ -21,7 +21,10 @@ type Config struct {
 	Seed      uint64   `json:"seed"`
 	Warmup    Duration `json:"warmup"`   // between the boot and the schedule
 	Duration  Duration `json:"duration"` // of the schedule
-	Link      Link     `json:"link"`     // of all networks, before anything goes wrong
+	// Settle ends the simulation this long after every node has found out; 0: it goes on
+	// for Duration.
+	Settle Duration `json:"settle,omitempty"`
+	Link   Link     `json:"link"` // of all networks, before anything goes wrong
 }
 
 // DefaultConfig is a local network of n nodes on two networks in which nothing happens.
@@ -51,6 +54,7 @@ func (c *Config) Validate() error {
 	check(c.Networks >= 1 && c.Networks <= MaxNetworks, "networks: 1 to %d are possible, not %d", MaxNetworks, c.Networks)
 	check(c.Parts >= 2 && c.Parts <= max(2, c.Nodes), "parts: 2 up to the number of nodes are possible, not %d", c.Parts)
 	check(c.Duration > 0 && c.Duration <= Duration(24*time.Hour), "duration: up to 24h is possible, not %v", c.Duration)
+	check(c.Settle >= 0, "settle must not be negative, as %v is", c.Settle)
 	check(c.Warmup > 0, "warmup must be positive, not %v", c.Warmup)
 	check(c.Link.Loss >= 0 && c.Link.Loss < 1, "loss: 0 to below 1 is possible, not %v", c.Link.Loss)
 	check(c.Link.Duplicate >= 0 && c.Link.Duplicate <= 1, "duplicate: 0 to 1 is possible, not %v", c.Link.Duplicate)

@@ -45,12 +45,11 @@ type fabric struct {
 	hosts     []host
 	queue     deliveries
 	seq       uint64
-	planned   time.Duration // when the pump wakes next
+	armed     map[time.Duration]struct{} // ticks that have a timer
+	closed    bool
 	overflows uint64
 
-	wake chan struct{}
-	quit chan struct{}
-	pump sync.WaitGroup
+	running sync.WaitGroup
 }
 
 // lan is one system network.
@@ -97,8 +96,7 @@ func newFabric(networks, nodes int, seed uint64, base Link) *fabric {
 		epoch: time.Now(),
 		lans:  make([]lan, networks),
 		hosts: make([]host, nodes),
-		wake:  make(chan struct{}, 1),
-		quit:  make(chan struct{}),
+		armed: make(map[time.Duration]struct{}),
 	}
 	for k := range f.lans {
 		l := &f.lans[k]
@@ -112,14 +110,15 @@ func newFabric(networks, nodes int, seed uint64, base Link) *fabric {
 			l.addrs[i] = net.UDPAddrFromAddrPort(netip.AddrPortFrom(addrOf(k, i), port))
 		}
 	}
-	f.pump.Go(f.deliverAll)
 	return f
 }
 
 // close ends the deliveries; what is under way is lost.
 func (f *fabric) close() {
-	close(f.quit)
-	f.pump.Wait()
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.running.Wait()
 }
 
 // addrOf is the address of a node on a network, and nodeAt its inverse.
@@ -231,41 +230,27 @@ func (f *fabric) send(network, from, to int, b []byte) {
 	}
 }
 
+// schedule puts a delivery off to its tick. Each tick that has any gets a timer of its own:
+// one timer that is reset to earlier and earlier times would cost the runtime a walk over
+// all timers of the bubble each time, and there are tens of thousands.
 func (f *fabric) schedule(at time.Duration, d delivery) {
 	f.seq++
 	d.at, d.seq = (at+tick-1)/tick*tick, f.seq
 	f.queue.push(d)
-	if d.at < f.planned {
-		f.planned = d.at
-		select {
-		case f.wake <- struct{}{}:
-		default:
-		}
+	if _, ok := f.armed[d.at]; !ok {
+		f.armed[d.at] = struct{}{}
+		time.AfterFunc(d.at-f.now(), f.deliverDue)
 	}
 }
 
-// deliverAll is the goroutine that hands packets over when their time has come.
-func (f *fabric) deliverAll() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-f.quit:
-			return
-		case <-f.wake:
-		case <-timer.C:
-		}
-		f.mu.Lock()
-		now := f.now()
-		for len(f.queue) > 0 && f.queue[0].at <= now {
-			f.deliver(f.queue.pop())
-		}
-		f.planned = now + time.Hour
-		if len(f.queue) > 0 {
-			f.planned = f.queue[0].at
-		}
-		timer.Reset(f.planned - now)
-		f.mu.Unlock()
+// deliverDue hands over what is due.
+func (f *fabric) deliverDue() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	for len(f.queue) > 0 && f.queue[0].at <= now && !f.closed {
+		delete(f.armed, f.queue[0].at)
+		f.deliver(f.queue.pop())
 	}
 }
 

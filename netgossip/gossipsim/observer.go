@@ -209,3 +209,19 @@ func (o *observer) detections() (exact, below, left Distribution) {
 	}
 	return exact, below, left
 }
+
+// settled reports whether every node found out at least so long ago.
+func (o *observer) settled(since time.Duration) bool {
+	exact, below, left := o.detections()
+	for _, d := range []Distribution{exact, below, left} {
+		for _, s := range d.Samples {
+			if time.Since(o.act.at) < time.Duration(s)+since {
+				return false
+			}
+		}
+		if d.Missing > 0 {
+			return false
+		}
+	}
+	return exact.Len()+below.Len()+left.Len() > 0
+}

@@ -14,7 +14,8 @@ type Report struct {
 	Trials    int      `json:"trials"`
 	Schedule  []string `json:"schedule"`      // of the first trial
 	Complete  int      `json:"completeNodes"` // nodes that reached everybody when the schedule began
-	NodeHours float64  `json:"nodeHours"`
+	Measured  Duration `json:"measured"`      // virtual time of the schedule, of all trials together
+	NodeHours float64  `json:"nodeHours"`     // the same for all nodes
 
 	// How long the nodes took to see the consequences of the measured event, for good.
 	BelowQuorum Distribution `json:"belowQuorum"` // those that must see less than a quorum
@@ -25,8 +26,9 @@ type Report struct {
 	// Disturbed counts LEFTs that a fault explains, of restarted nodes too.
 	Disturbed int `json:"disturbedLefts"`
 
-	// Seconds is what all nodes sent in each second of the schedule.
-	Seconds   []Traffic `json:"seconds"`
+	Sent      Traffic   `json:"sent"`      // by all nodes during the schedule
+	Busiest   Traffic   `json:"busiest"`   // by all nodes in the second with the most
+	Seconds   []Traffic `json:"seconds"`   // by all nodes in each second of the first trial
 	Overflows uint64    `json:"overflows"` // packets that found a receiver's queue full
 
 	Wall    Duration `json:"wall"`         // real time that it took
@@ -85,8 +87,17 @@ func newReport(w *world) *Report {
 	return r
 }
 
-// finish fills in what is known at the end.
-func (r *Report) finish(w *world) {
+// finish fills in what is known at the end, so long after the begin of the schedule.
+func (r *Report) finish(w *world, measured time.Duration) {
+	r.Measured = Duration(measured)
+	r.NodeHours = float64(w.cfg.Nodes) * measured.Hours()
+	r.Virtual = Duration(bootSpread) + w.cfg.Warmup + r.Measured
+	for _, s := range r.Seconds {
+		r.Sent.add(s)
+		if s.total() > r.Busiest.total() {
+			r.Busiest = s
+		}
+	}
 	r.ExactView, r.BelowQuorum, r.Left = w.obs.detections()
 	for _, d := range []*Distribution{&r.ExactView, &r.BelowQuorum, &r.Left} {
 		slices.Sort(d.Samples)
@@ -96,8 +107,6 @@ func (r *Report) finish(w *world) {
 	r.Disturbed = w.obs.disturbed
 	r.False = judge(w.obs.lefts)
 	r.False.QuorumLost = len(w.obs.lost)
-	r.NodeHours = float64(w.cfg.Nodes) * time.Duration(w.cfg.Duration).Hours()
-	r.Virtual = Duration(bootSpread) + w.cfg.Warmup + w.cfg.Duration
 	w.fab.mu.Lock()
 	r.Overflows = w.fab.overflows
 	w.fab.mu.Unlock()
@@ -142,8 +151,10 @@ func (r *Report) Merge(o *Report) {
 	r.False.Incidents += o.False.Incidents
 	r.False.QuorumLost += o.False.QuorumLost
 	r.Disturbed += o.Disturbed
-	for i := range r.Seconds {
-		r.Seconds[i].add(o.Seconds[i])
+	r.Measured += o.Measured
+	r.Sent.add(o.Sent)
+	if o.Busiest.total() > r.Busiest.total() {
+		r.Busiest = o.Busiest
 	}
 	r.Overflows += o.Overflows
 	r.Wall += o.Wall
@@ -161,25 +172,13 @@ type Rates struct {
 }
 
 // Mean returns the mean over the schedule.
-func (r *Report) Mean() Rates {
-	var sum Traffic
-	for _, s := range r.Seconds {
-		sum.add(s)
-	}
-	return r.rates(sum, time.Duration(r.Config.Duration).Seconds())
-}
+func (r *Report) Mean() Rates { return r.rates(r.Sent, time.Duration(r.Measured).Seconds()) }
 
-// Peak returns the second in which most was sent.
-func (r *Report) Peak() Rates {
-	if len(r.Seconds) == 0 {
-		return Rates{}
-	}
-	total := func(t Traffic) uint64 { return t.Bytes + t.StreamBytes }
-	return r.rates(slices.MaxFunc(r.Seconds, func(a, b Traffic) int { return cmp.Compare(total(a), total(b)) }), 1)
-}
+// Peak returns the second in which most was sent, in whichever trial that was.
+func (r *Report) Peak() Rates { return r.rates(r.Busiest, 1) }
 
 func (r *Report) rates(t Traffic, seconds float64) Rates {
-	per := seconds * float64(r.Config.Nodes*r.Trials)
+	per := seconds * float64(r.Config.Nodes)
 	return Rates{
 		Packets: float64(t.Packets) / per, EvidencePackets: float64(t.Evidence) / per,
 		Bytes: float64(t.Bytes) / per, EvidenceBytes: float64(t.EvidenceBytes) / per, StreamBytes: float64(t.StreamBytes) / per,

@@ -39,8 +39,8 @@ func TestQuantiles(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	a := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 10, NodeHours: 1, Left: Distribution{Samples: seconds(1, 3)}, Seconds: []Traffic{{Packets: 10, Bytes: 1000}}, False: False{Reports: 1}, PeakRSS: 5}
-	b := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 9, NodeHours: 1, Left: Distribution{Samples: seconds(2), Missing: 2}, Seconds: []Traffic{{Packets: 30, Bytes: 3000}}, False: False{Reports: 2}, PeakRSS: 3}
+	a := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 10, NodeHours: 1, Measured: Duration(time.Second), Left: Distribution{Samples: seconds(1, 3)}, Sent: Traffic{Packets: 10, Bytes: 1000}, Busiest: Traffic{Bytes: 1000}, False: False{Reports: 1}, PeakRSS: 5}
+	b := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 9, NodeHours: 1, Measured: Duration(3 * time.Second), Left: Distribution{Samples: seconds(2), Missing: 2}, Sent: Traffic{Packets: 30, Bytes: 3000}, Busiest: Traffic{Bytes: 2000}, False: False{Reports: 2}, PeakRSS: 3}
 	a.Merge(b)
 	if p50, ok := a.Left.Quantile(0.5); !ok || p50 != 3*time.Second || a.Left.Len() != 5 {
 		t.Errorf("merged %+v", a.Left)
@@ -48,8 +48,8 @@ func TestMerge(t *testing.T) {
 	if a.Trials != 2 || a.Complete != 9 || a.NodeHours != 2 || a.False.Reports != 3 || a.PeakRSS != 5 {
 		t.Errorf("merged %+v", a)
 	}
-	if peak := a.Peak(); peak.Packets != 2 || peak.Bytes != 200 {
-		t.Errorf("two trials of ten nodes: %+v", peak)
+	if mean, peak := a.Mean(), a.Peak(); mean.Packets != 1 || mean.Bytes != 100 || peak.Bytes != 200 {
+		t.Errorf("40 packets of ten nodes in 4 s: mean %+v, peak %+v", mean, peak)
 	}
 }
 

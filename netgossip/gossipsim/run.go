@@ -70,8 +70,11 @@ func simulate(cfg Config, progress func(Progress)) (*world, *Report, error) {
 		now := w.fab.sent()
 		r.Seconds = append(r.Seconds, now.minus(sent))
 		sent = now
-		if end == time.Duration(cfg.Duration) {
-			r.finish(w)
+		if end == time.Duration(cfg.Duration) || cfg.Settle > 0 && w.obs.settled(time.Duration(cfg.Settle)) {
+			r.finish(w, end)
+			if p.tell != nil {
+				p.tell(Progress{Duration(p.total), Duration(p.total)})
+			}
 			return w, r, errors.Join(w.errors()...)
 		}
 	}

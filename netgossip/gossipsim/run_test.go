@@ -130,6 +130,24 @@ func TestEqualSplit(t *testing.T) {
 	}
 }
 
+func TestSettleEndsEarly(t *testing.T) {
+	settle := func(c *Config) { c.Settle = Duration(3 * time.Second) }
+	r := run(t, config(6, "auto", "isolate", settle))
+	found, _ := r.ExactView.Quantile(1)
+	if end := time.Duration(r.Measured); end < found+3*time.Second || end > found+6*time.Second {
+		t.Errorf("all had found out after %v, the end came after %v", found, end)
+	}
+	if got := len(r.Seconds); got != int(time.Duration(r.Measured)/time.Second) || r.Sent.Packets == 0 {
+		t.Errorf("%d seconds counted, %+v sent", got, r.Sent)
+	}
+	// Where nobody finds out, and where there is nothing to find out, it goes on.
+	for _, c := range []Config{config(10, "lan", "isolate", settle, lasting(20*time.Second)), config(3, "auto", "idle", settle, lasting(8*time.Second))} {
+		if r := run(t, c); r.Measured != c.Duration {
+			t.Errorf("%s ended after %v", c.Scenario, r.Measured)
+		}
+	}
+}
+
 func TestSplitIntoThree(t *testing.T) {
 	r := run(t, config(9, "auto", "split", func(c *Config) { c.Parts = 3 }, lasting(10*time.Second)))
 	expectAll(t, "view is exactly the own part", r.ExactView, 9, dMax(9)+time.Second)

@@ -123,6 +123,7 @@ func TestConfigIsValidated(t *testing.T) {
 		{func(c *Config) { c.Parts = 11 }, "parts:"},
 		{func(c *Config) { c.Duration = 0 }, "duration:"},
 		{func(c *Config) { c.Warmup = 0 }, "warmup"},
+		{func(c *Config) { c.Settle = -1 }, "settle"},
 		{func(c *Config) { c.Link.Loss = 1 }, "loss:"},
 		{func(c *Config) { c.Link.Duplicate = 2 }, "duplicate:"},
 		{func(c *Config) { c.Link.Delay = -1 }, "delay"},

@@ -55,6 +55,8 @@ func (t Traffic) minus(o Traffic) Traffic {
 	return t
 }
 
+func (t Traffic) total() uint64 { return t.Bytes + t.StreamBytes }
+
 // kindOf returns memberlist's type of an unencrypted packet.
 func kindOf(b []byte) int {
 	if len(b) > 1 && b[0] == wireLabel {
