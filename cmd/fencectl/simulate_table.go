@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,6 +112,7 @@ func simulateCase(t *table, r *gossipsim.Report) {
 		{"LEFT of a slow node", r.False.OfSlow},
 		{"healthy nodes reported by anybody", r.False.Incidents},
 		{"quorum lost without cause", r.False.QuorumLost},
+		{"(not false: LEFTs that a fault explains)", r.Disturbed},
 	} {
 		t.row(f.text, f.count, perHour(f.count, r))
 	}
@@ -149,7 +151,7 @@ func perHour(count int, r *gossipsim.Report) string {
 func simulateRows(cases []*gossipsim.Report) [][]string {
 	rows := [][]string{{
 		"SCENARIO", "N", "PARAMS", "BELOW QUORUM p50/max", "EXACT p50/max", "LEFT p50/p99/max",
-		"FALSE LEFT/h", "INCIDENTS/h", "QUORUM LOST", "PACKETS/s", "B/s", "EVIDENCE", "STREAMS", "PEAK B/s", "WALL",
+		"FALSE LEFT/h", "INCIDENTS/h", "QUORUM LOST", "OTHER LEFT", "PACKETS/s", "B/s", "EVIDENCE", "STREAMS", "PEAK B/s", "WALL",
 	}}
 	for _, r := range cases {
 		ds := detections(r)
@@ -166,10 +168,23 @@ func simulateRows(cases []*gossipsim.Report) [][]string {
 		mean, peak := r.Mean(), r.Peak()
 		rows = append(rows, []string{
 			scenarioName(&r.Config), fmt.Sprint(r.Config.Nodes), r.Config.Set, join(ds[0], 0.5, 1), join(ds[1], 0.5, 1), join(ds[2], 0.5, 0.99, 1),
-			perHour(r.False.Reports+r.False.AtSlow, r), perHour(r.False.Incidents, r), fmt.Sprint(r.False.QuorumLost),
+			perHour(r.False.Reports+r.False.AtSlow, r), perHour(r.False.Incidents, r), fmt.Sprint(r.False.QuorumLost), fmt.Sprint(r.Disturbed),
 			fmt.Sprintf("%.1f", mean.Packets), fmt.Sprintf("%.0f", mean.Bytes+mean.StreamBytes), fmt.Sprintf("%.0f", mean.EvidenceBytes),
 			fmt.Sprintf("%.0f", mean.StreamBytes), fmt.Sprintf("%.0f", peak.Bytes+peak.StreamBytes), fmt.Sprintf("%.0fs", time.Duration(r.Wall).Seconds()),
 		})
+	}
+	return withoutEmptyColumns(rows)
+}
+
+// withoutEmptyColumns drops what no case has anything in.
+func withoutEmptyColumns(rows [][]string) [][]string {
+	for column := len(rows[0]) - 1; column >= 0; column-- {
+		if slices.ContainsFunc(rows[1:], func(row []string) bool { return row[column] != "-" }) {
+			continue
+		}
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], column, column+1)
+		}
 	}
 	return rows
 }
