@@ -47,6 +47,15 @@ type Statement struct {
 	Version      string
 }
 
+// Restarting reports whether the node stopped its agent in a planned way while it had
+// permission to feed: the agent is expected back, and the node itself goes on running.
+func (s *Statement) Restarting() bool { return s.Stopping && s.Feeding }
+
+// Leaving reports whether the node stopped its agent in a planned way while nothing fed
+// its watchdog: under maintenance or removal, which are announced by disarming it first,
+// or as one that had lost its permission. Nobody should wait for it.
+func (s *Statement) Leaving() bool { return s.Stopping && !s.Feeding }
+
 // Answer is one completed two-way exchange with a peer on one network: a probe sent
 // at SentAt was answered with Statement. The statement was made at SentAt or later.
 type Answer struct {

@@ -22,6 +22,7 @@ type Config struct {
 	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
 	Arbitrate      time.Duration // A
 	OnLoss         LossPolicy
+	RestartGrace   time.Duration // no LEFT for so long after a peer said that it restarts
 
 	Boot    uint64 // nonce of the kernel boot
 	Version string
@@ -44,8 +45,8 @@ type Effects struct {
 	Nudge     bool                 // tell them now
 
 	Available netgossip.Set // nodes to publish as available, self included while it may live
-	Joined    netgossip.Set // edges since the step before
-	Left      netgossip.Set
+	Left      netgossip.Set // edges since the step before: first all of these,
+	Joined    netgossip.Set // then these; a rebooted node is in both
 
 	Wake boottime.Instant // step again by then at the latest
 }
@@ -72,6 +73,7 @@ type Core struct {
 
 	stepped  boottime.Instant // the step before
 	holdLeft boottime.Instant // no LEFT is published before
+	pub      publication
 
 	split   diskquorum.Output
 	fx      Effects
@@ -94,6 +96,7 @@ func NewCore(cfg Config) *Core {
 			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge,
 		}),
 		disarm: make(map[string]bool),
+		pub:    newPublication(cfg.Roster.Size(), cfg.RestartGrace),
 		fx:     Effects{Lock: -1},
 	}
 }
@@ -263,8 +266,12 @@ func (c *Core) apiUntil() boottime.Instant {
 	return c.api.at.Add(c.cfg.APIMaxAge)
 }
 
-// statement is what this node says about itself now.
+// statement is what this node says about itself now. A planned stop ends in a disarm after
+// its last statement went out, so a node that stops does not claim to be guarded: nobody
+// may conclude from its silence that a watchdog has reset it.
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
+	guard := c.guard
+	guard.Armed = guard.Armed && !c.stopping
 	return netgossip.Statement{
 		Boot:         c.cfg.Boot,
 		RosterEpoch:  c.cfg.Roster.Epoch,
@@ -272,7 +279,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Token:        c.split.Token,
 		Seen:         c.view.Seen,
 		View:         c.view.Counted,
-		Guard:        c.guard,
+		Guard:        guard,
 		Feeding:      c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold,
 		Stopping:     c.stopping,
 		LUNHealthy:   c.split.Healthy,
@@ -314,19 +321,4 @@ func (c *Core) noteStall(now boottime.Instant) {
 	if now < c.holdLeft {
 		c.fx.Wake = min(c.fx.Wake, c.holdLeft)
 	}
-}
-
-// publish computes the set of available nodes and its edges. A node that has no quorum
-// is not available on its own socket either, unless its policy is to wait (A22).
-func (c *Core) publish(now boottime.Instant) {
-	avail := c.view.Seen
-	if now < c.holdLeft {
-		avail = avail.Union(c.fx.Available)
-	}
-	if d := &c.fx.Decision; d.Quorum || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
-		avail.Add(c.cfg.Roster.Self)
-	}
-	c.fx.Joined = avail.Minus(c.fx.Available)
-	c.fx.Left = c.fx.Available.Minus(avail)
-	c.fx.Available = avail
 }

@@ -207,6 +207,9 @@ const (
 	NodeState_NODE_STATE_FENCED NodeState = 4
 	// It announced an orderly stop of its agent. It may be running.
 	NodeState_NODE_STATE_STOPPED NodeState = 5
+	// It announced a restart of its agent and is not back yet. Until the restart grace has
+	// run out it stays available; it counts for no quorum.
+	NodeState_NODE_STATE_RESTARTING NodeState = 6
 )
 
 // Enum value maps for NodeState.
@@ -218,6 +221,7 @@ var (
 		3: "NODE_STATE_UNREACHABLE",
 		4: "NODE_STATE_FENCED",
 		5: "NODE_STATE_STOPPED",
+		6: "NODE_STATE_RESTARTING",
 	}
 	NodeState_value = map[string]int32{
 		"NODE_STATE_UNSPECIFIED": 0,
@@ -226,6 +230,7 @@ var (
 		"NODE_STATE_UNREACHABLE": 3,
 		"NODE_STATE_FENCED":      4,
 		"NODE_STATE_STOPPED":     5,
+		"NODE_STATE_RESTARTING":  6,
 	}
 )
 
@@ -969,6 +974,9 @@ type NodeStatus struct {
 	Available bool `protobuf:"varint,6,opt,name=available,proto3" json:"available,omitempty"`
 	// See Node.prevDisconnectTime.
 	PrevDisconnect *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=prev_disconnect,json=prevDisconnect,proto3" json:"prev_disconnect,omitempty"`
+	// Why it was LEFT then: "unreachable", "leaving" (it said so), "restart_overdue",
+	// "rebooted" (another boot, though nobody missed it) or "no_quorum" (this node itself).
+	LeftReason string `protobuf:"bytes,20,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`
 	// Since the start of the last own probe that it answered, on any network.
 	EvidenceAge *durationpb.Duration `protobuf:"bytes,8,opt,name=evidence_age,json=evidenceAge,proto3" json:"evidence_age,omitempty"`
 	// Since anything at all was received from it: it was alive then, if only one way.
@@ -1069,6 +1077,13 @@ func (x *NodeStatus) GetPrevDisconnect() *timestamppb.Timestamp {
 		return x.PrevDisconnect
 	}
 	return nil
+}
+
+func (x *NodeStatus) GetLeftReason() string {
+	if x != nil {
+		return x.LeftReason
+	}
+	return ""
 }
 
 func (x *NodeStatus) GetEvidenceAge() *durationpb.Duration {
@@ -1855,7 +1870,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\rR\acounter\"\xd4\x06\n" +
+	"\acounter\x18\x02 \x01(\rR\acounter\"\xf5\x06\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
@@ -1864,7 +1879,9 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\treachable\x18\x04 \x01(\bR\treachable\x12\x18\n" +
 	"\acounted\x18\x05 \x01(\bR\acounted\x12\x1c\n" +
 	"\tavailable\x18\x06 \x01(\bR\tavailable\x12C\n" +
-	"\x0fprev_disconnect\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0eprevDisconnect\x12<\n" +
+	"\x0fprev_disconnect\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0eprevDisconnect\x12\x1f\n" +
+	"\vleft_reason\x18\x14 \x01(\tR\n" +
+	"leftReason\x12<\n" +
 	"\fevidence_age\x18\b \x01(\v2\x19.google.protobuf.DurationR\vevidenceAge\x126\n" +
 	"\theard_age\x18\t \x01(\v2\x19.google.protobuf.DurationR\bheardAge\x12$\n" +
 	"\x0esees_this_node\x18\n" +
@@ -1966,14 +1983,15 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x12\x16\n" +
 	"\x12REASON_QUORUM_LOST\x10\v\x12\x16\n" +
 	"\x12REASON_MAINTENANCE\x10\f\x12\x13\n" +
-	"\x0fREASON_STOPPING\x10\r*\xa4\x01\n" +
+	"\x0fREASON_STOPPING\x10\r*\xbf\x01\n" +
 	"\tNodeState\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12NODE_STATE_UNKNOWN\x10\x01\x12\x18\n" +
 	"\x14NODE_STATE_REACHABLE\x10\x02\x12\x1a\n" +
 	"\x16NODE_STATE_UNREACHABLE\x10\x03\x12\x15\n" +
 	"\x11NODE_STATE_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_STATE_STOPPED\x10\x05*\xb9\x01\n" +
+	"\x12NODE_STATE_STOPPED\x10\x05\x12\x19\n" +
+	"\x15NODE_STATE_RESTARTING\x10\x06*\xb9\x01\n" +
 	"\rWatchdogState\x12\x1e\n" +
 	"\x1aWATCHDOG_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCHDOG_STATE_UNARMED\x10\x01\x12\x18\n" +

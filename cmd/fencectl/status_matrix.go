@@ -125,6 +125,8 @@ func (m *matrix) state(n *fencingv1.NodeStatus) span {
 		return span{"FENCED", bad}
 	case fencingv1.NodeState_NODE_STATE_STOPPED:
 		return span{"STOPPED", warn}
+	case fencingv1.NodeState_NODE_STATE_RESTARTING:
+		return span{"restarting", warn}
 	case fencingv1.NodeState_NODE_STATE_UNKNOWN:
 		return span{"NEVER SEEN", bad}
 	default:

@@ -76,7 +76,8 @@ type Agent struct {
 	disarmed  bool
 	armAgain  boottime.Instant // the watchdog is asked for again then, at the earliest
 	lunFailed bool
-	opened    bool // the hub serves
+	opened    bool             // the hub serves
+	began     boottime.Instant // of the loop
 	pictured  boottime.Instant
 	stopBy    boottime.Instant
 	prevLeft  []time.Time // by roster index
@@ -147,7 +148,7 @@ func bootNonce() (uint64, error) {
 func coreConfig(c *config.Config, r *netgossip.Roster, boot uint64, version string) watchdog.Config {
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
-		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(),
+		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace,
 		LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
 	for _, b := range c.TieBreakers() {

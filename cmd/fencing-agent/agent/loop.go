@@ -21,6 +21,7 @@ func (a *Agent) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	work := newBatch(len(a.nets), a.roster.Size())
+	a.began = a.clock()
 	stopping := ctx.Done()
 	for {
 		select {

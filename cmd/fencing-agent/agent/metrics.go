@@ -25,6 +25,7 @@ type metrics struct {
 	tieSeconds prometheus.Histogram
 	decision   prometheus.Histogram
 	conflicts  prometheus.Counter
+	left       *prometheus.CounterVec
 
 	reason   watchdog.Reason // whose gauge is 1
 	tieBegan boottime.Instant
@@ -43,7 +44,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		return g
 	}
 	m := &metrics{
-		members:    vec("members", "Members of the roster by state: reachable, unreachable.", "state"),
+		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
 		quorumSize: gauge("quorum_size", "Nodes that have to be counted for a quorum."),
 		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
@@ -60,7 +61,9 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "name_conflicts_total",
 			Help: "Alarms for a second node that uses the name of a member."}),
 	}
-	reg.MustRegister(m.tieBreaks, m.tieSeconds, m.decision, m.conflicts)
+	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
+		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum."}, []string{"reason"})
+	reg.MustRegister(m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.init(c)
@@ -72,7 +75,10 @@ func (m *metrics) init(c *config.Config) {
 	for _, r := range watchdog.Reasons() {
 		m.verdict.WithLabelValues(r.String())
 	}
-	for _, s := range []string{"reachable", "unreachable"} {
+	for _, r := range watchdog.LeftReasons() {
+		m.left.WithLabelValues(r.String())
+	}
+	for _, s := range []string{"reachable", "restarting", "unreachable"} {
 		m.members.WithLabelValues(s)
 	}
 	for _, n := range c.SystemNetworks {
@@ -110,7 +116,9 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	counted := v.Counted.Len()
 	m.reachable.Set(float64(counted))
 	m.members.WithLabelValues("reachable").Set(float64(v.Seen.Len() + 1))
-	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1))
+	restarting := a.core.Restarting().Len()
+	m.members.WithLabelValues("restarting").Set(float64(restarting))
+	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1 - restarting))
 	s := a.core.Split()
 	m.leaseHeld.Set(boolGauge(s.Split == diskquorum.SplitWon))
 	if m.device != "" {

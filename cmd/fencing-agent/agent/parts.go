@@ -350,12 +350,12 @@ func (a *Agent) disableFile(last bool) bool {
 	return on
 }
 
-// publish hands the edges to the subscribers.
+// publish hands the edges to the subscribers. A subscriber takes the first list for the
+// whole truth, and what is missing in it for gone: an agent that has just been started
+// serves nothing before it has seen everybody, or given everybody the time to be seen.
 func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	if !a.opened {
-		// An empty or partial set would read as "all have left": nothing is served before
-		// quorum, or before whoever can answer has had the time to.
-		if !fx.Decision.Quorum && now.Sub(a.started) < a.cfg.EvidenceMaxAge() {
+		if fx.Available.Len() < a.roster.Size() && now.Sub(a.began) < a.cfg.EvidenceMaxAge() {
 			return
 		}
 		a.opened = true
@@ -367,7 +367,11 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	}
 	wall := time.Now()
 	edges := make([]publish.Edge, 0, fx.Joined.Len()+fx.Left.Len())
+	var why []string
 	for p := range fx.Left.All() {
+		reason := a.core.LeftReason(p).String()
+		why = append(why, a.roster.Name(p)+": "+reason)
+		a.metrics.left.WithLabelValues(reason).Inc()
 		a.prevLeft[p] = wall
 		edges = append(edges, publish.Edge{Type: fencingv1.EventType_LEFT, Node: a.node(p), Time: wall})
 	}
@@ -375,7 +379,7 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 		edges = append(edges, publish.Edge{Type: fencingv1.EventType_JOIN, Node: a.node(p), Time: wall})
 	}
 	a.hub.Update(a.available(fx), edges)
-	a.log.Info("membership", "left", a.roster.Names(fx.Left), "joined", a.roster.Names(fx.Joined))
+	a.log.Info("membership", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
 }
 
 func (a *Agent) available(fx *watchdog.Effects) []publish.Node {

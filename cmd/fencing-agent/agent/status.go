@@ -172,6 +172,12 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 		}
 		s.EvidenceAge = age(now, anchor)
 		s.State = stateOf(s, st, anchor)
+		if a.core.Restarting().Has(p) {
+			s.State = fencingv1.NodeState_NODE_STATE_RESTARTING
+		}
+		if why := a.core.LeftReason(p); why != 0 {
+			s.LeftReason = why.String()
+		}
 		a.describe(s, st)
 		out = append(out, s)
 	}

@@ -223,6 +223,12 @@ func checkQuorum(c *Config, r *report) {
 	})
 }
 
+func checkRestartGrace(c *Config, r *report) {
+	if g := c.RestartGrace; g > 0 && g <= c.EvidenceMaxAge() && r.intact("gossip", "restartGrace") {
+		r.warn("restartGrace", fmt.Sprintf("has no effect: a node that stops is believed in for %v anyway", c.EvidenceMaxAge()), g)
+	}
+}
+
 func checkLUN(c *Config, r *report) {
 	const list = "lun.devices"
 	if n := len(c.LUN.Devices); n != 0 && n != 1 && n != 3 {

@@ -17,6 +17,7 @@ type Config struct {
 	Gossip         Gossip          `yaml:"gossip"`
 	Quorum         Quorum          `yaml:"quorum"`
 	OnQuorumLoss   OnQuorumLoss    `yaml:"onQuorumLoss"`
+	RestartGrace   time.Duration   `yaml:"restartGrace" range:"0s..10m"` // 0: none
 	LUN            LUN             `yaml:"lun"`
 	Watchdog       Watchdog        `yaml:"watchdog"`
 	API            API             `yaml:"api"`
@@ -128,6 +129,7 @@ func Default() *Config {
 		Gossip:       Gossip{Profile: ProfileAuto},
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
+		RestartGrace: 30 * time.Second,
 		LUN: LUN{
 			Mode:              LUNTieBreaker,
 			HeartbeatInterval: time.Second,

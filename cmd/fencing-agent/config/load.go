@@ -134,6 +134,7 @@ func check(c *Config, r *report) {
 	checkMembers(c, r)
 	checkQuorum(c, r)
 	checkGossip(c, r)
+	checkRestartGrace(c, r)
 	checkLUN(c, r)
 	checkWatchdog(c, r)
 	checkSupported(c, r)

@@ -1,0 +1,185 @@
+package watchdog
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// LeftReason says why a node ceased to be published as available. Its strings are the
+// vocabulary of logs, metrics and status.
+type LeftReason uint8
+
+const (
+	LeftUnreachable    LeftReason = iota + 1 // there is no evidence of it any more
+	LeftLeaving                              // it said that it goes away
+	LeftRestartOverdue                       // it said that it restarts, and was not back in time
+	LeftRebooted                             // it came back with another boot: what ran on it is gone
+	LeftNoQuorum                             // this node itself, for want of quorum
+)
+
+var leftNames = [...]string{
+	LeftUnreachable:    "unreachable",
+	LeftLeaving:        "leaving",
+	LeftRestartOverdue: "restart_overdue",
+	LeftRebooted:       "rebooted",
+	LeftNoQuorum:       "no_quorum",
+}
+
+// String is the reason's name in logs, metrics and the API.
+func (r LeftReason) String() string {
+	if r == 0 || int(r) >= len(leftNames) {
+		return "none"
+	}
+	return leftNames[r]
+}
+
+// LeftReasons lists all reasons, for metrics that must exist from the start.
+func LeftReasons() []LeftReason {
+	out := make([]LeftReason, 0, len(leftNames)-1)
+	for r := range leftNames {
+		if r > 0 {
+			out = append(out, LeftReason(r))
+		}
+	}
+	return out
+}
+
+// publication follows what the peers say of their own going and coming: a node that
+// restarts its agent is not LEFT, one that leaves is LEFT before evidence of it runs out,
+// and one that was rebooted is LEFT although nobody missed it.
+//
+// Nothing here enters the quorum. A node that is held back from LEFT by its grace is seen
+// by nobody and counted by nobody; the grace concerns subscribers alone.
+type publication struct {
+	grace time.Duration
+	peers []peerLife
+
+	leaving    netgossip.Set
+	restarting netgossip.Set
+	rebooted   netgossip.Set // since the step before
+	held       netgossip.Set // published as available by the grace alone
+}
+
+// peerLife is what is remembered of one peer.
+type peerLife struct {
+	statement *netgossip.Statement // the one that the sets know of
+	boot      uint64
+	why       LeftReason // of its latest LEFT
+}
+
+func newPublication(size int, grace time.Duration) publication {
+	return publication{grace: grace, peers: make([]peerLife, size)}
+}
+
+// follow takes the peers' new statements. It looks into those only that it does not know
+// yet, for most steps bring none.
+func (p *publication) follow(m *netgossip.Merger) {
+	p.rebooted = netgossip.Set{}
+	for i := range p.peers {
+		l := &p.peers[i]
+		st, _ := m.Statement(i)
+		if st == l.statement || st == nil {
+			continue
+		}
+		l.statement = st
+		// A boot that is not known says nothing: 0 is what an unset one reads as.
+		if st.Boot != 0 && l.boot != 0 && st.Boot != l.boot {
+			p.rebooted.Add(i)
+		}
+		if st.Boot != 0 {
+			l.boot = st.Boot
+		}
+		put(&p.leaving, i, st.Leaving())
+		put(&p.restarting, i, st.Restarting())
+	}
+}
+
+func put(s *netgossip.Set, i int, in bool) {
+	if in {
+		s.Add(i)
+	} else {
+		s.Remove(i)
+	}
+}
+
+// hold picks from the missing those whose restart may still end in time, and tells when
+// the first of these graces runs out. The grace begins with the last evidence, so it ends
+// for all observers at about the same moment, whenever each of them missed the node.
+func (p *publication) hold(m *netgossip.Merger, missing netgossip.Set, now boottime.Instant) boottime.Instant {
+	p.held = netgossip.Set{}
+	next := boottime.Never
+	if !missing.Intersects(p.restarting) {
+		return next
+	}
+	for i := range missing.All() {
+		if !p.restarting.Has(i) {
+			continue
+		}
+		if _, anchor := m.Statement(i); anchor.Add(p.grace) > now {
+			p.held.Add(i)
+			next = min(next, anchor.Add(p.grace))
+		}
+	}
+	return next
+}
+
+// noteLeft keeps why each of the nodes is LEFT.
+func (p *publication) noteLeft(left netgossip.Set, self int) {
+	if left.IsEmpty() {
+		return
+	}
+	for i := range left.All() {
+		why := LeftUnreachable
+		switch {
+		case i == self:
+			why = LeftNoQuorum
+		case p.rebooted.Has(i):
+			why = LeftRebooted
+		case p.leaving.Has(i):
+			why = LeftLeaving
+		case p.restarting.Has(i) && p.grace > 0:
+			why = LeftRestartOverdue
+		}
+		p.peers[i].why = why
+	}
+}
+
+// Restarting lists the nodes that are published as available although nothing is heard of
+// them, because they announced a restart of their agent.
+func (c *Core) Restarting() netgossip.Set { return c.pub.held }
+
+// LeftReason says why the node was LEFT last; zero: it never was.
+func (c *Core) LeftReason(i int) LeftReason { return c.pub.peers[i].why }
+
+// publish computes the set of available nodes and its edges. A node that has no quorum
+// is not available on its own socket either, unless its policy is to wait (A22). A node
+// in both edges was LEFT and has JOINed.
+func (c *Core) publish(now boottime.Instant) {
+	p, before := &c.pub, c.fx.Available
+	p.follow(c.merger)
+	avail := c.view.Seen
+	if now < c.holdLeft {
+		avail = avail.Union(before)
+	}
+	avail = avail.Minus(p.leaving)
+	if d := &c.fx.Decision; d.Quorum || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
+		avail.Add(c.cfg.Roster.Self)
+	}
+	c.fx.Wake = min(c.fx.Wake, p.hold(c.merger, before.Minus(avail), now))
+	avail = avail.Union(p.held)
+
+	c.fx.Joined = avail.Minus(before)
+	c.fx.Left = before.Minus(avail)
+	for i := range p.rebooted.All() {
+		if before.Has(i) {
+			c.fx.Left.Add(i)
+			if avail.Has(i) {
+				c.fx.Joined.Add(i)
+			}
+		}
+	}
+	p.noteLeft(c.fx.Left, c.cfg.Roster.Self)
+	c.fx.Available = avail
+}

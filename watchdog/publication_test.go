@@ -1,0 +1,253 @@
+package watchdog
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+const testGrace = 30 * time.Second
+
+// lifeCore is a core of n nodes that has seen them all at 10 s, each with boot 100 + index.
+func lifeCore(t *testing.T, n int) *Core {
+	t.Helper()
+	c := testCore(t, n, func(c *Config) { c.RestartGrace = testGrace })
+	for p := 1; p < n; p++ {
+		tell(c, 10*sec, p, netgossip.Statement{})
+	}
+	if fx := c.Step(10 * sec); fx.Available.Len() != n {
+		t.Fatalf("available: %v", c.cfg.Roster.Names(fx.Available))
+	}
+	return c
+}
+
+// tell has a peer answer on all networks, with the boot 100 + peer unless another is given.
+func tell(c *Core, at boottime.Instant, peer int, st netgossip.Statement) {
+	st.RosterEpoch, st.RosterDigest, st.Seen = c.cfg.Roster.Epoch, c.cfg.Roster.Digest, netgossip.FullSet(c.cfg.Roster.Size())
+	if st.Boot == 0 {
+		st.Boot = 100 + uint64(peer)
+	}
+	for n := range c.cfg.Networks {
+		c.Merger().Answered(netgossip.Answer{Network: n, Peer: peer, SentAt: at, Statement: &st})
+	}
+}
+
+var (
+	restarting = netgossip.Statement{Stopping: true, Feeding: true}
+	leaving    = netgossip.Statement{Stopping: true}
+)
+
+// edges steps the core and checks the edges.
+func edges(t *testing.T, c *Core, at boottime.Instant, what string, left, joined netgossip.Set) *Effects {
+	t.Helper()
+	fx := c.Step(at)
+	if fx.Left != left || fx.Joined != joined {
+		t.Fatalf("%s, at %v s: left %v, joined %v; want %v and %v", what, float64(at)/float64(sec), c.cfg.Roster.Names(fx.Left), c.cfg.Roster.Names(fx.Joined),
+			c.cfg.Roster.Names(left), c.cfg.Roster.Names(joined))
+	}
+	return fx
+}
+
+var nobody netgossip.Set
+
+// walk steps once a second, with peers heard each time.
+func walk(t *testing.T, c *Core, from, to boottime.Instant, what string, peers ...int) {
+	t.Helper()
+	for at := from; at < to; at += sec {
+		for _, p := range peers {
+			tell(c, at, p, netgossip.Statement{})
+		}
+		edges(t, c, at, what, nobody, nobody)
+	}
+}
+
+// Guard: A20. A rolling upgrade must not move traffic away from healthy nodes.
+func TestAnnouncedRestartIsNotLeft(t *testing.T) {
+	c := lifeCore(t, 4)
+	tell(c, 11*sec, 1, restarting)
+	c.Merger().MemberChanged(0, 1, false, 14*sec)
+	walk(t, c, 11*sec, 40*sec, "away for less than the grace", 2, 3)
+	if c.Restarting() != netgossip.SetOf(1) || c.View().Counted.Has(1) || c.View().Seen.Has(1) {
+		t.Fatalf("restarting %v, view %+v", c.cfg.Roster.Names(c.Restarting()), c.View())
+	}
+	c.Merger().MemberChanged(0, 1, true, 40*sec)
+	walk(t, c, 40*sec, 100*sec, "back in time", 1, 2, 3)
+	if !c.Restarting().IsEmpty() || c.LeftReason(1) != 0 {
+		t.Fatal("still held by its grace")
+	}
+}
+
+// Guard: the grace is for subscribers. A node that is away is away for the quorum.
+func TestGraceDoesNotCountForQuorum(t *testing.T) {
+	c := lifeCore(t, 3)
+	tell(c, 11*sec, 1, restarting)
+	tell(c, 11*sec, 2, restarting)
+	walk(t, c, 11*sec, 15*sec, "both restart")
+	fx := edges(t, c, 15*sec, "evidence has run out", netgossip.SetOf(0), nobody)
+	if fx.Decision.Action != Starve || c.LeftReason(0) != LeftNoQuorum {
+		t.Fatalf("%+v, reason %v", fx.Decision, c.LeftReason(0))
+	}
+}
+
+func TestGraceRunsOut(t *testing.T) {
+	c := lifeCore(t, 4)
+	tell(c, 11*sec, 1, restarting)
+	walk(t, c, 11*sec, 40*sec, "within the grace", 2, 3)
+	tell(c, 40*sec, 2, netgossip.Statement{})
+	tell(c, 40*sec, 3, netgossip.Statement{})
+	if fx := c.Step(40*sec + 1); fx.Wake != 41*sec {
+		t.Fatalf("wake at %v s, the grace ends at 41 s", fx.Wake/sec)
+	}
+	edges(t, c, 41*sec-1, "a moment before", nobody, nobody)
+	edges(t, c, 41*sec, "30 s after its last answer", netgossip.SetOf(1), nobody)
+	if c.LeftReason(1) != LeftRestartOverdue {
+		t.Fatal(c.LeftReason(1))
+	}
+	edges(t, c, 42*sec, "once only", nobody, nobody)
+	tell(c, 50*sec, 1, netgossip.Statement{})
+	edges(t, c, 50*sec, "back at last", nobody, netgossip.SetOf(1))
+}
+
+// Guard: nobody waits for a node that announced that it goes away.
+func TestLeavingNodeIsLeftAtOnce(t *testing.T) {
+	c := lifeCore(t, 4)
+	tell(c, 11*sec, 1, leaving)
+	edges(t, c, 11*sec, "it says that it leaves", netgossip.SetOf(1), nobody)
+	if c.LeftReason(1) != LeftLeaving {
+		t.Fatal(c.LeftReason(1))
+	}
+	walk(t, c, 12*sec, 20*sec, "away", 2, 3)
+	tell(c, 20*sec, 1, netgossip.Statement{})
+	edges(t, c, 20*sec, "back", nobody, netgossip.SetOf(1))
+}
+
+// A crash is LEFT when the evidence ends, neither earlier nor later.
+func TestCrashIsLeftByEvidence(t *testing.T) {
+	c := lifeCore(t, 4)
+	walk(t, c, 11*sec, 14*sec, "n1 is silent", 2, 3)
+	edges(t, c, 14*sec, "D_max", netgossip.SetOf(1), nobody)
+	if c.LeftReason(1) != LeftUnreachable {
+		t.Fatal(c.LeftReason(1))
+	}
+}
+
+func TestWithoutGraceARestartIsLeftByEvidence(t *testing.T) {
+	c := lifeCore(t, 4)
+	c.pub.grace = 0
+	tell(c, 11*sec, 1, restarting)
+	walk(t, c, 11*sec, 15*sec, "n1 is silent", 2, 3)
+	edges(t, c, 15*sec, "D_max", netgossip.SetOf(1), nobody)
+	if c.LeftReason(1) != LeftUnreachable {
+		t.Fatal(c.LeftReason(1))
+	}
+}
+
+// Guard: a node that boots faster than its absence is noticed has lost its connections,
+// and subscribers must hear of it.
+func TestRebootFasterThanDetection(t *testing.T) {
+	c := lifeCore(t, 4)
+	tell(c, 12*sec, 1, netgossip.Statement{Boot: 7})
+	edges(t, c, 12*sec, "another boot", netgossip.SetOf(1), netgossip.SetOf(1))
+	if c.LeftReason(1) != LeftRebooted {
+		t.Fatal(c.LeftReason(1))
+	}
+	edges(t, c, 12*sec+1, "once only", nobody, nobody)
+	tell(c, 11*sec, 1, netgossip.Statement{}) // an overtaken answer of the former boot
+	edges(t, c, 12*sec+2, "an older answer", nobody, nobody)
+	tell(c, 13*sec, 1, netgossip.Statement{Boot: 7, Version: "other"})
+	edges(t, c, 13*sec, "another agent, same boot", nobody, nobody)
+}
+
+func TestRebootWithinTheGrace(t *testing.T) {
+	c := lifeCore(t, 4)
+	tell(c, 11*sec, 1, restarting)
+	walk(t, c, 11*sec, 25*sec, "away", 2, 3)
+	tell(c, 25*sec, 1, netgossip.Statement{Boot: 7})
+	edges(t, c, 25*sec, "back with another boot", netgossip.SetOf(1), netgossip.SetOf(1))
+}
+
+func TestRebootThatWasLeftMakesOneJoin(t *testing.T) {
+	c := lifeCore(t, 4)
+	walk(t, c, 11*sec, 14*sec, "n1 is silent", 2, 3)
+	edges(t, c, 14*sec, "D_max", netgossip.SetOf(1), nobody)
+	tell(c, 15*sec, 1, netgossip.Statement{Boot: 7})
+	edges(t, c, 15*sec, "back with another boot", nobody, netgossip.SetOf(1))
+}
+
+// A peer whose boot is not known, as one of another version may be, is never taken for rebooted.
+func TestUnknownBootIsNoReboot(t *testing.T) {
+	c := lifeCore(t, 3)
+	st := netgossip.Statement{RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: netgossip.FullSet(3)}
+	c.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: 11 * sec, Statement: &st})
+	edges(t, c, 11*sec, "boot 0", nobody, nobody)
+	tell(c, 12*sec, 1, netgossip.Statement{})
+	edges(t, c, 12*sec, "known again", nobody, nobody)
+}
+
+// Guard: a node that stops says that no watchdog guards it, for it disarms after its last
+// word; else its peers would call it dead by time while its pods run.
+func TestStoppingNodeDoesNotClaimToBeGuarded(t *testing.T) {
+	c := lifeCore(t, 3)
+	c.SetGuard(true, 30*time.Second)
+	if st := c.Step(11 * sec).Statement; !st.Guard.Armed {
+		t.Fatalf("%+v", st.Guard)
+	}
+	c.Stop()
+	if st := c.Step(11*sec + 1).Statement; st.Guard.Armed || !st.Restarting() || st.Leaving() {
+		t.Fatalf("stopping: %+v", st)
+	}
+	c.SetDisarm("file", true)
+	if st := c.Step(11*sec + 2).Statement; !st.Leaving() || st.Restarting() {
+		t.Fatalf("stopping in maintenance: %+v", st)
+	}
+}
+
+// TestRandomLives runs random lives of peers and holds the edges to what they must mean: a
+// subscriber that applies them has the available set; who is seen and does not leave is
+// available; who is not seen is available within its grace only.
+func TestRandomLives(t *testing.T) {
+	for range 50 {
+		seed := rand.Uint64()
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		c := lifeCore(t, 6)
+		subscriber := c.Available()
+		last := make([]netgossip.Statement, 6) // each peer's latest
+		heard := make([]boottime.Instant, 6)
+		for i := range heard {
+			heard[i] = 10 * sec
+		}
+		for at := 10*sec + 1; at < 200*sec; at = at.Add(time.Duration(rnd.Int64N(int64(3 * time.Second)))) {
+			for p := 1; p < 6; p++ {
+				switch rnd.IntN(12) {
+				case 0:
+					last[p] = restarting
+				case 1:
+					last[p] = leaving
+				case 2, 3:
+					last[p] = netgossip.Statement{Boot: uint64(1 + rnd.IntN(3))}
+				case 4, 5, 6, 7, 8, 9:
+					continue // not heard this time
+				}
+				tell(c, at, p, last[p])
+				heard[p] = at
+			}
+			fx := c.Step(at)
+			subscriber = subscriber.Minus(fx.Left).Union(fx.Joined)
+			if subscriber != fx.Available {
+				t.Fatalf("seed %d: a subscriber has %v, the node %v", seed, subscriber, fx.Available)
+			}
+			for p := 1; p < 6; p++ {
+				seen := c.View().Seen.Has(p)
+				switch is := fx.Available.Has(p); {
+				case seen && is == last[p].Leaving() && at >= c.holdLeft:
+					t.Fatalf("seed %d: %d is seen, leaving %v, available %v", seed, p, last[p].Leaving(), is)
+				case !seen && is && at >= c.holdLeft && (!last[p].Restarting() || at >= heard[p].Add(testGrace)):
+					t.Fatalf("seed %d: %d is available %v after it was heard", seed, p, at.Sub(heard[p]))
+				}
+			}
+		}
+	}
+}
