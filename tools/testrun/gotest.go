@@ -23,8 +23,22 @@ func command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// test runs go test and feeds the report with its events.
+// test runs go test and feeds the report with its events. Packages in which nothing but the
+// race detector's runtime failed are run once more.
 func test(ctx context.Context, r *report, dir string, args []string) error {
+	if err := testOnce(ctx, r, dir, args); err != nil || len(r.again) == 0 {
+		return err
+	}
+	again, ok := withPackages(args, r.again)
+	if !ok {
+		r.fail("go test", "no second run: name the packages as relative paths, as in ./...")
+		return nil
+	}
+	r.again, r.secondTime = nil, true
+	return testOnce(ctx, r, dir, again)
+}
+
+func testOnce(ctx context.Context, r *report, dir string, args []string) error {
 	cmd := command(ctx, dir, append([]string{"-json"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -50,7 +64,7 @@ func judge(r *report, waitErr, readErr error) error {
 	if readErr != nil {
 		return readErr
 	}
-	if waitErr != nil && r.failed == 0 {
+	if waitErr != nil && r.failed == 0 && len(r.again) == 0 {
 		r.fail("go test", "it ended with "+waitErr.Error()+", but no test of it failed")
 	}
 	return nil

@@ -28,6 +28,9 @@ type report struct {
 	log                     bool // print what passing tests logged
 	passed, failed, skipped int
 
+	again      []string // packages to be run once more
+	secondTime bool     // these are the packages that are run once more
+
 	packages map[string]*packageRun
 	builds   map[string]*strings.Builder // output of compilers, by import path
 	reasons  map[string]int              // why tests were skipped -> how many
@@ -39,6 +42,7 @@ type packageRun struct {
 	broken map[string]bool             // tests of which a subtest failed
 	count  int
 	bad    int
+	skips  []string // reasons
 }
 
 func newReport(out io.Writer) *report {
@@ -108,8 +112,7 @@ func (r *report) testEnded(p *packageRun, e *event) {
 		}
 		r.fail(shorten(e.Package)+" "+e.Test, output)
 	case "skip":
-		r.skipped++
-		r.reasons[skipReason(output)]++
+		p.skips = append(p.skips, skipReason(output))
 	case "pass":
 		if r.log {
 			fmt.Fprint(r.out, indent(logged(output)))
@@ -122,23 +125,26 @@ func (r *report) testEnded(p *packageRun, e *event) {
 }
 
 func (r *report) packageEnded(p *packageRun, e *event) {
+	defer delete(r.packages, e.Package)
+	if e.Action == "fail" && e.FailedBuild == "" && p.bad == 0 && raceRuntimeBroke(p.allText()) && r.postpone(e.Package, p) {
+		return
+	}
+	for _, why := range p.skips {
+		r.skipped++
+		r.reasons[why]++
+	}
 	switch {
 	case e.Action == "fail" && e.FailedBuild != "":
 		r.fail(shorten(e.Package), builder(r.builds, e.FailedBuild).String())
 	case e.Action == "fail" && p.bad == 0:
 		// A panic outside of tests, a timeout, a leak found by TestMain. Tests that had
 		// not ended are in the output, too.
-		var all strings.Builder
-		for _, test := range sortedKeys(p.output) {
-			all.WriteString(p.text(test))
-		}
-		r.fail(shorten(e.Package), all.String())
+		r.fail(shorten(e.Package), p.allText())
 	case e.Action == "fail":
 		fmt.Fprintf(r.out, "FAIL  %s  %.1fs\n", shorten(e.Package), e.Elapsed)
 	case p.count > 0:
 		fmt.Fprintf(r.out, "ok    %s  %d tests  %.1fs\n", shorten(e.Package), p.count, e.Elapsed)
 	}
-	delete(r.packages, e.Package)
 }
 
 func (r *report) fail(what, output string) {
@@ -159,6 +165,15 @@ func (p *packageRun) text(test string) string {
 		return b.String()
 	}
 	return ""
+}
+
+// allText is what the package and its tests that have not ended said.
+func (p *packageRun) allText() string {
+	var all strings.Builder
+	for _, test := range sortedKeys(p.output) {
+		all.WriteString(p.text(test))
+	}
+	return all.String()
 }
 
 func builder(m map[string]*strings.Builder, key string) *strings.Builder {

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// raceRuntimeBroke reports whether the output of a test binary that died says that the race
+// detector's own runtime broke, and nothing else. With testing/synctest it may lose track
+// of the timers of a long bubble and abort (https://go.dev/issue/78156), whatever the
+// program under test does. A race, a panic or a timeout in the same output is the
+// program's own.
+func raceRuntimeBroke(output string) bool {
+	if !strings.Contains(output, "ThreadSanitizer: CHECK failed: tsan_rtl.cpp") {
+		return false
+	}
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(line, "WARNING: DATA RACE") || strings.HasPrefix(line, "panic: ") ||
+			strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(strings.TrimSpace(line), "--- FAIL: ") {
+			return false
+		}
+	}
+	return true
+}
+
+// postpone takes a package out of the counts to have it run once more; false if it had its
+// second chance already.
+func (r *report) postpone(pkg string, p *packageRun) bool {
+	if r.secondTime {
+		return false
+	}
+	r.again = append(r.again, pkg)
+	r.passed -= p.count
+	fmt.Fprintf(r.out, "again %s: the race detector's own runtime broke (go.dev/issue/78156) and no test failed; a second time counts\n", shorten(pkg))
+	return true
+}
+
+// withPackages are the arguments of go test with these packages instead of theirs. It is
+// false unless the packages stand there as relative paths: of other words nobody can tell
+// whether they are values of flags.
+func withPackages(args, packages []string) ([]string, bool) {
+	isPath := func(a string) bool { return a == "." || strings.HasPrefix(a, "./") || strings.HasPrefix(a, "../") }
+	first := slices.IndexFunc(args, isPath)
+	if first < 0 {
+		return nil, false
+	}
+	rest := slices.DeleteFunc(slices.Clone(args[first:]), isPath)
+	return slices.Concat(args[:first], packages, rest), true
+}
