@@ -25,10 +25,17 @@ func (t Token) String() string { return fmt.Sprintf("%016x/%d", t.Nonce, t.Count
 // Guard says what a watchdog will do to its node. Peers may conclude death by time
 // only from a guarded node (lease.md L9).
 type Guard struct {
-	Armed   bool          // the device is open and will fire
+	Armed   bool          // the device is open and will fire; false from the moment a disarm is announced
 	Fences  bool          // loss of quorum stops the feeding (onQuorumLoss: fence)
+	Leases  bool          // in an equal split only a grant of the LUN keeps it feeding
 	Timeout time.Duration // as read back from the driver
+	// Horizon bounds the node's life: so long after it last answered any member of a
+	// majority that counted it, it cannot run any more. Zero: unknown or unbounded.
+	Horizon time.Duration
 }
+
+// Kills reports whether a node that lost its peers is dead after the guard's horizon.
+func (g *Guard) Kills() bool { return g.Armed && g.Fences && g.Horizon > 0 }
 
 // Statement is what a node says about itself, by gossip and in its slot. It is a
 // value: once handed over it is never changed.
@@ -39,6 +46,12 @@ type Statement struct {
 	Token        Token
 	Seen         Set // members that answered it within its D_max, without itself
 	View         Set // members it counts, itself included
+	// Guarded are the peers that last said of themselves that their guard kills. A peer
+	// that is about to disarm reads here who would still take it for guarded.
+	Guarded Set
+	// Lost are guarded peers that this node has not seen for longer than their horizon: its
+	// voice in the proof of their death. It vouches for that whole time, not for a moment.
+	Lost         Set
 	Guard        Guard
 	Feeding      bool // it has permission to feed right now
 	Stopping     bool // planned stop: its absence is no failure

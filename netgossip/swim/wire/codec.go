@@ -110,7 +110,6 @@ func statementToWire(s *netgossip.Statement) *Statement {
 	if s == nil {
 		return nil
 	}
-	ms := max(0, (s.Guard.Timeout+time.Millisecond-1)/time.Millisecond)
 	return &Statement{
 		Boot:              s.Boot,
 		RosterEpoch:       s.RosterEpoch,
@@ -121,13 +120,26 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		View:              setToWire(s.View),
 		Armed:             s.Guard.Armed,
 		Fences:            s.Guard.Fences,
-		WatchdogTimeoutMs: uint32(min(int64(ms), math.MaxUint32)),
+		WatchdogTimeoutMs: millisUp(s.Guard.Timeout),
 		Feeding:           s.Feeding,
 		Stopping:          s.Stopping,
 		LunHealthy:        s.LUNHealthy,
 		ApiReachable:      s.APIReachable,
 		Version:           cutVersion(s.Version),
+		Guarded:           setToWire(s.Guarded),
+		Lost:              setToWire(s.Lost),
+		HorizonMs:         millisUp(s.Guard.Horizon),
+		Leases:            s.Guard.Leases,
 	}
+}
+
+// millisUp rounds up: a peer must never assume too short a time.
+func millisUp(d time.Duration) uint32 {
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return uint32(min(max(0, ms), math.MaxUint32))
 }
 
 func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement, error) {
@@ -145,6 +157,14 @@ func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement,
 	if err != nil {
 		return nil, fmt.Errorf("view: %w", err)
 	}
+	guarded, err := setFromWire(w.GetGuarded(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("guarded: %w", err)
+	}
+	lost, err := setFromWire(w.GetLost(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("lost: %w", err)
+	}
 	if n := len(w.GetVersion()); n > MaxVersion {
 		return nil, fmt.Errorf("version has %d bytes, at most %d are possible", n, MaxVersion)
 	}
@@ -158,8 +178,12 @@ func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement,
 		Guard: netgossip.Guard{
 			Armed:   w.GetArmed(),
 			Fences:  w.GetFences(),
+			Leases:  w.GetLeases(),
 			Timeout: time.Duration(w.GetWatchdogTimeoutMs()) * time.Millisecond,
+			Horizon: time.Duration(w.GetHorizonMs()) * time.Millisecond,
 		},
+		Guarded:      guarded,
+		Lost:         lost,
 		Feeding:      w.GetFeeding(),
 		Stopping:     w.GetStopping(),
 		LUNHealthy:   w.GetLunHealthy(),

@@ -36,7 +36,9 @@ func fullStatement(r *netgossip.Roster) *netgossip.Statement {
 		Token:        netgossip.Token{Nonce: 1<<64 - 1, Counter: 1<<32 - 1},
 		Seen:         netgossip.FullSet(r.Size()),
 		View:         netgossip.SetOf(0, r.Size()-1),
-		Guard:        netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second},
+		Guard:        netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
+		Guarded:      netgossip.SetOf(0),
+		Lost:         netgossip.SetOf(r.Size() - 1),
 		Feeding:      true,
 		Stopping:     true,
 		LUNHealthy:   true,
@@ -98,7 +100,7 @@ func TestEveryFieldTravels(t *testing.T) {
 func TestLargestPacketFits(t *testing.T) {
 	r := roster(t, netgossip.MaxNodes)
 	s := fullStatement(r)
-	s.View = s.Seen
+	s.View, s.Guarded, s.Lost = s.Seen, s.Seen, s.Seen
 	s.RosterEpoch = 1<<64 - 1
 	s.Guard.Timeout = 1<<63 - 1
 	s.Version = strings.Repeat("é", 200)

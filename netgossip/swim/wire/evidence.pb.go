@@ -190,6 +190,10 @@ type Statement struct {
 	LunHealthy        bool                   `protobuf:"varint,13,opt,name=lun_healthy,json=lunHealthy,proto3" json:"lun_healthy,omitempty"`
 	ApiReachable      bool                   `protobuf:"varint,14,opt,name=api_reachable,json=apiReachable,proto3" json:"api_reachable,omitempty"`
 	Version           string                 `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
+	Guarded           []byte                 `protobuf:"bytes,16,opt,name=guarded,proto3" json:"guarded,omitempty"`
+	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`
+	HorizonMs         uint32                 `protobuf:"varint,18,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up
+	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -329,6 +333,34 @@ func (x *Statement) GetVersion() string {
 	return ""
 }
 
+func (x *Statement) GetGuarded() []byte {
+	if x != nil {
+		return x.Guarded
+	}
+	return nil
+}
+
+func (x *Statement) GetLost() []byte {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+func (x *Statement) GetHorizonMs() uint32 {
+	if x != nil {
+		return x.HorizonMs
+	}
+	return 0
+}
+
+func (x *Statement) GetLeases() bool {
+	if x != nil {
+		return x.Leases
+	}
+	return false
+}
+
 var File_fencing_agent_netgossip_swim_wire_evidence_proto protoreflect.FileDescriptor
 
 const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
@@ -341,7 +373,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\bExchange\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12:\n" +
-	"\tstatement\x18\x03 \x01(\v2\x1c.fencing.gossip.v1.StatementR\tstatement\"\xc9\x03\n" +
+	"\tstatement\x18\x03 \x01(\v2\x1c.fencing.gossip.v1.StatementR\tstatement\"\xae\x04\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -360,7 +392,12 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\vlun_healthy\x18\r \x01(\bR\n" +
 	"lunHealthy\x12#\n" +
 	"\rapi_reachable\x18\x0e \x01(\bR\fapiReachable\x12\x18\n" +
-	"\aversion\x18\x0f \x01(\tR\aversionB<Z:github.com/fencing-agent/fencing-agent/netgossip/swim/wireb\x06proto3"
+	"\aversion\x18\x0f \x01(\tR\aversion\x12\x18\n" +
+	"\aguarded\x18\x10 \x01(\fR\aguarded\x12\x12\n" +
+	"\x04lost\x18\x11 \x01(\fR\x04lost\x12\x1d\n" +
+	"\n" +
+	"horizon_ms\x18\x12 \x01(\rR\thorizonMs\x12\x16\n" +
+	"\x06leases\x18\x13 \x01(\bR\x06leasesB<Z:github.com/fencing-agent/fencing-agent/netgossip/swim/wireb\x06proto3"
 
 var (
 	file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescOnce sync.Once
