@@ -35,6 +35,34 @@ type Params struct {
 	EvidenceMaxAge time.Duration
 }
 
+// Profile names a rule by which parameters follow the number of members.
+type Profile string
+
+// The profiles. Their values and what they cost are in docs/tuning.md.
+const (
+	ProfileAuto Profile = "auto" // the measured best
+	ProfileADR  Profile = "adr"  // the table of intervals that grow with the number of members
+	ProfileFast Profile = "fast" // auto at twice the pace
+	ProfileCalm Profile = "calm" // auto at half the pace
+)
+
+// Profiles lists all profiles.
+func Profiles() []Profile { return []Profile{ProfileAuto, ProfileADR, ProfileFast, ProfileCalm} }
+
+// Params returns the parameters for a roster of n members; an unknown profile is auto.
+func (p Profile) Params(n int) Params {
+	switch p {
+	case ProfileADR:
+		return tuneADR(n)
+	case ProfileFast:
+		return scaled(Tune(n), 1, 2)
+	case ProfileCalm:
+		return scaled(Tune(n), 2, 1)
+	default:
+		return Tune(n)
+	}
+}
+
 // Tune returns the parameters for a roster of n members. The intervals do not depend
 // on n: memberlist's idle cost does not either, and the table of growing intervals
 // costs detection time and saves nothing (docs/tuning.md). What grows is the number
@@ -78,4 +106,71 @@ func retransmitMult(n int) int {
 	default:
 		return 6
 	}
+}
+
+// scaled changes the pace of detection to num/den: everything that must keep its
+// proportion to the probe interval, lest the profile be another one. Times that are not
+// about detection (streams, full exchanges, memory of the dead) stay.
+func scaled(p Params, num, den time.Duration) Params {
+	for _, d := range []*time.Duration{
+		&p.GossipInterval, &p.ProbeInterval, &p.ProbeTimeout,
+		&p.EvidenceInterval, &p.EvidenceTimeout, &p.EvidenceMaxAge,
+	} {
+		*d = *d * num / den
+	}
+	return p
+}
+
+// adrTable is the ADR's table of intervals by the number of members (R68 to R74).
+var adrTable = []struct {
+	members       int
+	gossip, probe time.Duration
+}{
+	{3, 200 * time.Millisecond, 500 * time.Millisecond},
+	{10, 250 * time.Millisecond, 750 * time.Millisecond},
+	{50, 400 * time.Millisecond, time.Second},
+	{100, 500 * time.Millisecond, 1500 * time.Millisecond},
+	{300, 700 * time.Millisecond, 2 * time.Second},
+	{500, time.Second, 2500 * time.Millisecond},
+	{1000, 1500 * time.Millisecond, 3 * time.Second},
+}
+
+// ADRIntervals returns the intervals of the ADR's table. Between two of its rows they are
+// interpolated over log10(n), as the table's own columns nearly are, and rounded to 10 ms;
+// outside of it the nearest row holds.
+func ADRIntervals(n int) (gossip, probe time.Duration) {
+	last := adrTable[len(adrTable)-1]
+	if n >= last.members {
+		return last.gossip, last.probe
+	}
+	low := adrTable[0]
+	for _, high := range adrTable {
+		if n <= high.members {
+			if n <= low.members {
+				return low.gossip, low.probe
+			}
+			at := math.Log(float64(n)/float64(low.members)) / math.Log(float64(high.members)/float64(low.members))
+			between := func(a, b time.Duration) time.Duration {
+				return (a + time.Duration(at*float64(b-a))).Round(10 * time.Millisecond)
+			}
+			return between(low.gossip, high.gossip), between(low.probe, high.probe)
+		}
+		low = high
+	}
+	return last.gossip, last.probe
+}
+
+// tuneADR is the table with what it leaves open. The probe timeout is at most 0.4 of the
+// interval, so that nacks come in time. The suspicion column fits the multipliers 4, 4, 3,
+// 3, 3, 2, 2; but with 2 nobody is asked to confirm a suspicion, so 3 is the least, which
+// makes the suspicion of 500 members 20 s and that of 1000 members 27 s. What the table does
+// not name is as in auto.
+func tuneADR(n int) Params {
+	p := Tune(n)
+	p.GossipInterval, p.ProbeInterval = ADRIntervals(n)
+	p.ProbeTimeout = min(500*time.Millisecond, p.ProbeInterval*2/5)
+	if n > 10 {
+		p.SuspicionMult = 3
+	}
+	return p
 }

@@ -55,9 +55,9 @@ func newSimulateCommand(env *environment) *cobra.Command {
 often they are wrong, and what they send. The real memberlist and the agent's own evidence protocol run;
 only the networks between them are simulated.
 
-  auto                  what the agent does: memberlist, evidence, and the merge over the networks
-  lan, adr, deckhouse-* memberlist alone, its members counted, with the parameters of that name
-  auto-counting         the agent's memberlist parameters, but its members are counted
+  auto, adr, fast, calm     what the agent does with that profile: memberlist, evidence, and the merge
+  lan, adr-raw, deckhouse-* memberlist alone, its members counted, with the parameters of that name
+  auto-counting             the agent's memberlist parameters, but its members are counted
 
 Scenarios:
 ` + scenarioHelp() + `
@@ -65,7 +65,7 @@ The same seed gives the same faults at the same times to the same nodes; packets
 trial adds one to the seed. --nodes, --scenario, --params and --loss take lists. All times are virtual, but for
 the column WALL.`,
 		Example: `  fencectl simulate --nodes 50 --scenario isolate --compare
-  fencectl simulate --nodes 300 --networks 2 --scenario split --seed 7 --params adr --plot split.svg
+  fencectl simulate --nodes 300 --networks 2 --scenario split --seed 7 --params adr-raw --plot split.svg
   fencectl simulate --nodes 3,10,50 --scenario loss --loss 0.2 --duration 10m -o json`,
 		Args: operands(),
 	}

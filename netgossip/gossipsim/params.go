@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,14 +36,17 @@ type Set struct {
 // Sets lists all parameter sets; those that a comparison shows come first.
 func Sets() []Set {
 	return []Set{
-		{"auto", Evidence, "the agent's defaults", netgossip.Tune},
+		{"auto", Evidence, "the agent's profile auto, its default", netgossip.ProfileAuto.Params},
 		{"lan", Counting, "memberlist.DefaultLANConfig", func(int) netgossip.Params { return lanParams() }},
-		{"adr", Counting, "the ADR's table, the rest as lan", adrParams},
+		{"adr-raw", Counting, "the ADR's table, the rest as lan", adrRaw},
 		{"deckhouse-critical", Counting, "Deckhouse's SLA profile critical", deckhouse(
 			100*time.Millisecond, 35*time.Millisecond, 100*time.Millisecond, 2, 4, 2*time.Second, time.Second)},
 		{"deckhouse-medium", Counting, "Deckhouse's SLA profile medium", deckhouse(
 			300*time.Millisecond, 120*time.Millisecond, 200*time.Millisecond, 3, 3, 5*time.Second, 2*time.Second)},
-		{"auto-counting", Counting, "auto's memberlist parameters without its evidence", netgossip.Tune},
+		{"adr", Evidence, "the agent's profile adr", netgossip.ProfileADR.Params},
+		{"fast", Evidence, "the agent's profile fast", netgossip.ProfileFast.Params},
+		{"calm", Evidence, "the agent's profile calm", netgossip.ProfileCalm.Params},
+		{"auto-counting", Counting, "auto's memberlist parameters without its evidence", netgossip.ProfileAuto.Params},
 	}
 }
 
@@ -84,33 +86,13 @@ func lanParams() netgossip.Params {
 	return p
 }
 
-// adrTable is the ADR's table of intervals by the number of nodes.
-var adrTable = []struct {
-	nodes         int
-	gossip, probe time.Duration
-}{
-	{3, 200 * time.Millisecond, 500 * time.Millisecond},
-	{10, 250 * time.Millisecond, 750 * time.Millisecond},
-	{50, 400 * time.Millisecond, time.Second},
-	{100, 500 * time.Millisecond, 1500 * time.Millisecond},
-	{300, 700 * time.Millisecond, 2 * time.Second},
-	{500, time.Second, 2500 * time.Millisecond},
-	{1000, 1500 * time.Millisecond, 3 * time.Second},
-}
-
-// adrParams takes the first row that is for as many nodes or more. The table names no
-// probe timeout: memberlist's 500 ms would leave none of a 500 ms interval to the
-// helpers, so half of the interval is the bound.
-func adrParams(nodes int) netgossip.Params {
-	row := adrTable[len(adrTable)-1]
-	for _, r := range slices.Backward(adrTable) {
-		if nodes <= r.nodes {
-			row = r
-		}
-	}
+// adrRaw is the ADR's table with nothing added. It names no probe timeout: memberlist's
+// 500 ms would leave none of a 500 ms interval to the helpers, so half of the interval is
+// the bound.
+func adrRaw(nodes int) netgossip.Params {
 	p := lanParams()
-	p.GossipInterval, p.ProbeInterval = row.gossip, row.probe
-	p.ProbeTimeout = min(p.ProbeTimeout, row.probe/2)
+	p.GossipInterval, p.ProbeInterval = netgossip.ADRIntervals(nodes)
+	p.ProbeTimeout = min(p.ProbeTimeout, p.ProbeInterval/2)
 	return p
 }
 
@@ -126,46 +108,37 @@ func deckhouse(probe, timeout, gossip time.Duration, suspicion, helpers int, dea
 	}
 }
 
-// Override changes one parameter. The key is the field's name in lower camel case, as in
-// the agent's configuration; the value is a number or a duration.
+// Override changes one parameter. The key is the parameter's name in the agent's
+// configuration; the value is a number or a duration.
 func Override(p *netgossip.Params, assignment string) error {
 	key, value, ok := strings.Cut(assignment, "=")
 	if !ok {
 		return fmt.Errorf("override %q: want KEY=VALUE", assignment)
 	}
-	v := reflect.ValueOf(p).Elem()
 	var names []string
-	for i := range v.NumField() {
-		name := strings.ToLower(v.Type().Field(i).Name[:1]) + v.Type().Field(i).Name[1:]
-		if strings.HasPrefix(name, "tCP") {
-			name = "tcp" + name[3:]
+	for _, q := range p.List() {
+		if q.Name == key {
+			return assign(q, assignment, value)
 		}
-		names = append(names, name)
-		if name != key {
-			continue
-		}
-		return assign(v.Field(i), assignment, value)
+		names = append(names, q.Name)
 	}
 	return fmt.Errorf("override %q: no parameter has this name, only %s", assignment, strings.Join(names, ", "))
 }
 
-func assign(f reflect.Value, assignment, value string) error {
-	switch f.Interface().(type) {
-	case time.Duration:
+func assign(q netgossip.Parameter, assignment, value string) error {
+	if q.Duration != nil {
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
 			return fmt.Errorf("override %q: want a positive duration such as 500ms", assignment)
 		}
-		f.SetInt(int64(d))
-	case int:
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 {
-			return fmt.Errorf("override %q: want a number", assignment)
-		}
-		f.SetInt(int64(n))
-	default:
-		return fmt.Errorf("override %q: parameters of the type %s cannot be overridden", assignment, f.Type())
+		*q.Duration = d
+		return nil
 	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 {
+		return fmt.Errorf("override %q: want a number", assignment)
+	}
+	*q.Count = n
 	return nil
 }
 

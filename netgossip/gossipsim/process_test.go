@@ -24,7 +24,7 @@ func TestRunProcess(t *testing.T) {
 
 func TestRunAllKeepsTheOrder(t *testing.T) {
 	var configs []Config
-	for _, set := range []string{"lan", "adr", "auto"} {
+	for _, set := range []string{"lan", "adr-raw", "auto"} {
 		configs = append(configs, config(3, set, "idle", lasting(time.Second)))
 	}
 	reports, err := RunAll(t.Context(), Self(roleChild), configs, 2, nil)

@@ -104,7 +104,7 @@ func TestIsolated(t *testing.T) {
 			expectAll(t, "isolated node below quorum", r.BelowQuorum, 1, dMax(n)+time.Second)
 			expectAll(t, "LEFT at the others", r.Left, n-1, dMax(n)+time.Second)
 			expectNoneFalse(t, r)
-			counting := run(t, config(n, "adr", "isolate", lasting(4*time.Minute)))
+			counting := run(t, config(n, "adr-raw", "isolate", lasting(4*time.Minute)))
 			t.Logf("isolated node below quorum: evidence %s; counting %s", show(r.BelowQuorum), show(counting.BelowQuorum))
 			if least, ok := counting.BelowQuorum.Quantile(0); counting.BelowQuorum.Len() != 1 || ok && least < 20*time.Second {
 				t.Errorf("a node that only counts knew after %v: memberlist does not do that", least)

@@ -153,12 +153,11 @@ func TestADRTable(t *testing.T) {
 	}{
 		{2, 200 * time.Millisecond, 500 * time.Millisecond, 250 * time.Millisecond},
 		{3, 200 * time.Millisecond, 500 * time.Millisecond, 250 * time.Millisecond},
-		{4, 250 * time.Millisecond, 750 * time.Millisecond, 375 * time.Millisecond},
 		{10, 250 * time.Millisecond, 750 * time.Millisecond, 375 * time.Millisecond},
 		{100, 500 * time.Millisecond, 1500 * time.Millisecond, 500 * time.Millisecond},
 		{1000, 1500 * time.Millisecond, 3 * time.Second, 500 * time.Millisecond},
 	} {
-		p := adrParams(c.nodes)
+		p := adrRaw(c.nodes)
 		if p.GossipInterval != c.gossip || p.ProbeInterval != c.probe || p.ProbeTimeout != c.timeout || p.SuspicionMult != 4 {
 			t.Errorf("%d nodes: %+v", c.nodes, p)
 		}

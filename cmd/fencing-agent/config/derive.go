@@ -24,14 +24,16 @@ const (
 	ballotIOFraction = 6
 )
 
-// Params returns the effective gossip parameters for the configured members: those of
+// Params returns the effective gossip parameters for the configured members.
+func (c *Config) Params() netgossip.Params { return c.ParamsFor(max(1, len(c.Members.Static))) }
+
+// ParamsFor returns the effective gossip parameters for a roster of n members: those of
 // the profile with the overrides applied.
-func (c *Config) Params() netgossip.Params {
-	n := max(1, len(c.Members.Static))
-	if c.Gossip.Profile == ProfileFixed {
-		n = 3
+func (c *Config) ParamsFor(n int) netgossip.Params {
+	var p netgossip.Params
+	if c.Gossip.Profile != ProfileFixed {
+		p = netgossip.Profile(c.Gossip.Profile).Params(n)
 	}
-	p := netgossip.Tune(n)
 	c.Gossip.Overrides.Apply(&p)
 	return p
 }

@@ -64,9 +64,23 @@ func TestParams(t *testing.T) {
 	if got, want := c.Params(), netgossip.Tune(50); got != want {
 		t.Errorf("auto: got %+v, want %+v", got, want)
 	}
+	if got, want := c.ParamsFor(100), netgossip.Tune(100); got != want {
+		t.Errorf("another roster: got %+v, want %+v", got, want)
+	}
+	for _, p := range netgossip.Profiles() {
+		c.Gossip.Profile = Profile(p)
+		if got, want := c.Params(), p.Params(50); got != want {
+			t.Errorf("%s: got %+v, want %+v", p, got, want)
+		}
+		if !slices.Contains(c.Gossip.Profile.values(), string(p)) {
+			t.Errorf("%s is no choice", p)
+		}
+	}
 	c.Gossip.Profile = ProfileFixed
-	if got, want := c.Params(), netgossip.Tune(3); got != want {
-		t.Errorf("fixed: got %+v, want %+v", got, want)
+	tcp := 7 * time.Second
+	c.Gossip.Overrides.TCPTimeout = &tcp
+	if got, want := c.Params(), (netgossip.Params{TCPTimeout: tcp}); got != want {
+		t.Errorf("fixed: got %+v, want the overrides alone", got)
 	}
 }
 
@@ -102,14 +116,17 @@ func TestOverridesReachEveryParameter(t *testing.T) {
 
 // TestTunedParamsPassTheChecks guards against a profile that its own checks refuse.
 func TestTunedParamsPassTheChecks(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 4, 10, 100, netgossip.MaxNodes} {
-		c, r := Default(), newReport()
-		c.Members.Static = make([]Member, n)
-		checkGossip(c, r)
-		checkLUN(c, r)
-		checkWatchdog(c, r)
-		if len(r.problems) > 0 {
-			t.Errorf("n = %d: %v", n, r.problems)
+	for _, p := range netgossip.Profiles() {
+		for _, n := range []int{1, 2, 3, 4, 10, 11, 20, 50, 99, 100, 300, 500, netgossip.MaxNodes} {
+			c, r := Default(), newReport()
+			c.Gossip.Profile = Profile(p)
+			c.Members.Static = make([]Member, n)
+			checkGossip(c, r)
+			checkLUN(c, r)
+			checkWatchdog(c, r)
+			if len(r.problems)+len(r.warnings) > 0 {
+				t.Errorf("%s, n = %d: %v %v", p, n, r.problems, r.warnings)
+			}
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package config
 
 import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -17,9 +21,11 @@ type Overrides struct {
 	PushPullInterval *time.Duration `yaml:"pushPullInterval,omitempty" range:"1s..1h"`
 	TCPTimeout       *time.Duration `yaml:"tcpTimeout,omitempty" range:"100ms..1m"`
 
+	// The last two are clamped at memberlist's own values: more would only make the worst
+	// time to detect a crash longer (netgossip.Params.WorstDetection).
 	SuspicionMult           *int `yaml:"suspicionMult,omitempty" range:"1..16"`
-	SuspicionMaxTimeoutMult *int `yaml:"suspicionMaxTimeoutMult,omitempty" range:"1..16"`
-	AwarenessMaxMultiplier  *int `yaml:"awarenessMaxMultiplier,omitempty" range:"1..16"`
+	SuspicionMaxTimeoutMult *int `yaml:"suspicionMaxTimeoutMult,omitempty" range:"1..6"`
+	AwarenessMaxMultiplier  *int `yaml:"awarenessMaxMultiplier,omitempty" range:"1..8"`
 
 	GossipToTheDeadTime *time.Duration `yaml:"gossipToTheDeadTime,omitempty" range:"1s..10m"`
 	DeadNodeReclaimTime *time.Duration `yaml:"deadNodeReclaimTime,omitempty" range:"1s..10m"`
@@ -57,19 +63,72 @@ func override[T any](to *T, with *T) {
 	}
 }
 
+// missing lists the overrides that are not given.
+func (o *Overrides) missing() []string {
+	var out []string
+	v := reflect.ValueOf(o).Elem()
+	for _, f := range fieldsOf(v.Type()) {
+		if v.Field(f.index).IsNil() {
+			out = append(out, f.key)
+		}
+	}
+	return out
+}
+
 // checkGossip checks the parameters that result, so that an override which does not
 // fit the profile's other values is found as well.
 func checkGossip(c *Config, r *report) {
+	if c.Gossip.Profile == ProfileFixed {
+		all := c.Gossip.Overrides.missing()
+		all = slices.DeleteFunc(all, func(key string) bool { return r.isRefused("gossip.overrides." + key) })
+		if len(all) > 0 {
+			r.problem("gossip.overrides", "must give every parameter with the profile fixed, it lacks "+strings.Join(all, ", "),
+				nil, "these keys as well, or another profile")
+			return
+		}
+	}
+	checkSuspicion(c, r)
+	checkEvidence(c, r)
+}
+
+// checkSuspicion checks what enters memberlist's formulas.
+func checkSuspicion(c *Config, r *report) {
 	n, p := len(c.Members.Static), c.Params()
 	const at = "gossip.overrides."
-	if 10*p.ProbeTimeout > 4*p.ProbeInterval && r.intact(at+"probeInterval") {
-		r.problem(at+"probeTimeout", "is too long: the helpers' nacks would come too late",
-			p.ProbeTimeout, "at most 0.4 probeInterval = %v", 4*p.ProbeInterval/10)
+	if r.intact(at + "probeInterval") {
+		switch {
+		case p.ProbeTimeout >= p.ProbeInterval:
+			r.problem(at+"probeTimeout", "is too long: the probe would be over before a helper is asked",
+				p.ProbeTimeout, "at most 0.4 probeInterval = %v", 4*p.ProbeInterval/10)
+		case 10*p.ProbeTimeout > 4*p.ProbeInterval:
+			r.warn(at+"probeTimeout", fmt.Sprintf("is above 0.4 probeInterval = %v: the helpers' nacks come too late, and each crash slows the probing of healthy nodes", 4*p.ProbeInterval/10), p.ProbeTimeout)
+		}
 	}
 	if n > 3 && p.SuspicionMult < 3 {
 		r.problem(at+"suspicionMult", "is too small: a suspicion would need no second opinion",
 			p.SuspicionMult, "at least 3 with more than 3 members (there are %d)", n)
 	}
+	if n < 2 || !r.intact(at+"probeInterval", at+"gossipInterval", at+"suspicionMult", at+"retransmitMult", at+"gossipNodes") {
+		return
+	}
+	// The accusation has to reach the accused, and its answer everybody else.
+	if there := 2 * p.Spread(n); there >= p.SuspicionMin(n) {
+		r.problem(at+"gossipInterval", fmt.Sprintf("is too long: a suspicion ends after %v, and its refutation takes %v", p.SuspicionMin(n), there),
+			p.GossipInterval, "less than %v with these probeInterval, suspicionMult and gossipNodes", (p.GossipInterval * p.SuspicionMin(n) / there).Round(time.Millisecond))
+	}
+	if few := p.Transmissions(n); few < fewTransmissions {
+		r.warn(at+"retransmitMult", fmt.Sprintf("is small: with %d members a piece of news is sent %d times, and a lossy network loses refutations below %d", n, few, fewTransmissions), p.RetransmitMult)
+	}
+}
+
+// fewTransmissions of one piece of news by one member lose refutations: with 4 and a fifth
+// of the packets lost, healthy nodes of a cluster of three are declared dead every hour.
+const fewTransmissions = 8
+
+// checkEvidence checks what the evidence protocol needs.
+func checkEvidence(c *Config, r *report) {
+	p := c.Params()
+	const at = "gossip.overrides."
 	if p.EvidenceTimeout >= p.EvidenceInterval && r.intact(at+"evidenceInterval") {
 		r.problem(at+"evidenceTimeout", "is too long: a question would outlive the next one",
 			p.EvidenceTimeout, "less than evidenceInterval = %v", p.EvidenceInterval)

@@ -43,8 +43,11 @@ type Profile string
 
 // The gossip profiles.
 const (
-	ProfileAuto  Profile = "auto"  // follow the number of members
-	ProfileFixed Profile = "fixed" // the constants for three members, whatever the number
+	ProfileAuto  = Profile(netgossip.ProfileAuto)
+	ProfileADR   = Profile(netgossip.ProfileADR)
+	ProfileFast  = Profile(netgossip.ProfileFast)
+	ProfileCalm  = Profile(netgossip.ProfileCalm)
+	ProfileFixed = Profile("fixed") // nothing but the overrides, all of which must be given
 )
 
 // Breaker is something that decides an equal split.
@@ -110,7 +113,7 @@ type enum interface{ values() []string }
 func (MemberSource) values() []string { return []string{"static", "kubernetes", "controller"} }
 func (APITieBreak) values() []string  { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string { return []string{"auto", "true", "false"} }
-func (Profile) values() []string      { return []string{"auto", "fixed"} }
+func (Profile) values() []string      { return []string{"auto", "adr", "fast", "calm", "fixed"} }
 func (Breaker) values() []string      { return []string{"kubernetes", "lun"} }
 func (OnQuorumLoss) values() []string { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string      { return []string{"tiebreaker", "or", "and"} }

@@ -1,0 +1,53 @@
+package netgossip
+
+import "time"
+
+// Parameter is one of the Params by the name it has in the configuration, in the status
+// and in metrics. Exactly one of the pointers is set; they point into the Params that the
+// list was made of.
+type Parameter struct {
+	Name     string
+	Duration *time.Duration
+	Count    *int
+}
+
+// List names all parameters, in the order of the struct. What it points to may be written.
+func (p *Params) List() []Parameter {
+	duration := func(name string, d *time.Duration) Parameter { return Parameter{Name: name, Duration: d} }
+	count := func(name string, n *int) Parameter { return Parameter{Name: name, Count: n} }
+	return []Parameter{
+		duration("gossipInterval", &p.GossipInterval),
+		count("gossipNodes", &p.GossipNodes),
+		duration("probeInterval", &p.ProbeInterval),
+		duration("probeTimeout", &p.ProbeTimeout),
+		count("indirectChecks", &p.IndirectChecks),
+		count("retransmitMult", &p.RetransmitMult),
+		duration("pushPullInterval", &p.PushPullInterval),
+		duration("tcpTimeout", &p.TCPTimeout),
+		count("suspicionMult", &p.SuspicionMult),
+		count("suspicionMaxTimeoutMult", &p.SuspicionMaxTimeoutMult),
+		count("awarenessMaxMultiplier", &p.AwarenessMaxMultiplier),
+		duration("gossipToTheDeadTime", &p.GossipToTheDeadTime),
+		duration("deadNodeReclaimTime", &p.DeadNodeReclaimTime),
+		duration("rejoinInterval", &p.RejoinInterval),
+		duration("evidenceInterval", &p.EvidenceInterval),
+		duration("evidenceTimeout", &p.EvidenceTimeout),
+		duration("evidenceMaxAge", &p.EvidenceMaxAge),
+	}
+}
+
+// Number is the value as a metric shows it: seconds or a count.
+func (p Parameter) Number() float64 {
+	if p.Duration != nil {
+		return p.Duration.Seconds()
+	}
+	return float64(*p.Count)
+}
+
+// Value is the value as logs show it.
+func (p Parameter) Value() any {
+	if p.Duration != nil {
+		return *p.Duration
+	}
+	return *p.Count
+}
