@@ -155,11 +155,22 @@ func TestSplitIntoThree(t *testing.T) {
 	expectAll(t, "below quorum", r.BelowQuorum, 9, dMax(9)+time.Second)
 }
 
-// After a split of 40 s memberlist has given its dead up; the agents find each other again.
+// After a split of 40 s, longer than GossipToTheDeadTime, memberlist has given its dead up
+// and does not look for them any more; the agents find each other again without any API.
 func TestHeal(t *testing.T) {
-	r := run(t, config(10, "auto", "heal", lasting(70*time.Second)))
-	expectAll(t, "view is complete again", r.ExactView, 10, 5*time.Second)
-	expectNoneFalse(t, r)
+	for _, n := range []int{3, 10, 50} {
+		t.Run(fmt.Sprintf("N=%d", n), func(t *testing.T) {
+			if n > 10 && testing.Short() {
+				t.Skip("50 nodes take seconds")
+			}
+			if dead := netgossip.Tune(n).GossipToTheDeadTime; dead >= 40*time.Second {
+				t.Fatalf("GossipToTheDeadTime is %v: the split is too short for this test", dead)
+			}
+			r := run(t, config(n, "auto", "heal", lasting(60*time.Second)))
+			expectAll(t, "view is complete again", r.ExactView, n, 5*time.Second)
+			expectNoneFalse(t, r)
+		})
+	}
 }
 
 func TestOneNetworkOfTwo(t *testing.T) {

@@ -1,0 +1,23 @@
+package main
+
+const publicationGo = "watchdog/publication.go"
+
+// lifeMutants are the guards of what subscribers hear of restarts, leaves and reboots.
+func lifeMutants() []mutant {
+	list := []mutant{
+		one("A20", "a restart that was announced is LEFT", publicationGo, "anchor.Add(p.grace) > now {", "false {"),
+		one("A20", "the grace never ends", publicationGo, "anchor.Add(p.grace) > now {", "anchor <= now {"),
+		one("A20", "nobody wakes up when the grace ends", publicationGo, "			next = min(next, anchor.Add(p.grace))\n", "			_ = anchor\n"),
+		one("A20", "who is away in its grace comes back as JOIN", publicationGo, "	c.fx.Joined = avail.Minus(before)\n", "	c.fx.Joined = avail.Minus(before.Minus(p.held))\n"),
+		one("A20", "a leaving node is waited for", publicationGo, "	avail = avail.Minus(p.leaving)\n", ""),
+		one("A20", "a leave is taken for a restart", "netgossip/statement.go", "return s.Stopping && s.Feeding }", "return s.Stopping }"),
+		one("A20", "a reboot that nobody noticed is kept from subscribers", publicationGo, "			p.rebooted.Add(i)\n", ""),
+		one("A20", "an unknown boot is a reboot", publicationGo, "st.Boot != 0 && l.boot != 0 && st.Boot", "l.boot != 0 && st.Boot"),
+		one("A20", "a rebooted node that was LEFT before is LEFT again", publicationGo, "		if before.Has(i) {\n", "		if true {\n"),
+		one("A20", "a node that stops claims to be guarded", "watchdog/core.go", "	guard.Armed = guard.Armed && !c.stopping\n", ""),
+	}
+	for i := range list {
+		list[i].in = []string{"./watchdog"}
+	}
+	return list
+}
