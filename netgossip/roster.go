@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 )
 
@@ -21,13 +22,34 @@ type Member struct {
 // position of a member in it is the member's index in every [Set].
 type Roster struct {
 	Epoch   uint64 // raised by each change of the roster's source
-	Digest  uint64 // of the sorted names: two nodes with different lists differ here
+	Digest  uint64 // of the sorted names and their addresses: two nodes with different lists differ here
 	Members []Member
-	Self    int // index of the own node
+	Self    int // index of the own node; -1: the roster does not list it
 }
+
+// RosterRef names a roster: two nodes mean the same list if and only if both numbers agree.
+type RosterRef struct{ Epoch, Digest uint64 }
+
+// IsZero reports whether it names nothing.
+func (r RosterRef) IsZero() bool { return r == RosterRef{} }
+
+// String prints the reference as logs and fencectl show it.
+func (r RosterRef) String() string { return fmt.Sprintf("%d/%016x", r.Epoch, r.Digest) }
+
+// Ref names the roster.
+func (r *Roster) Ref() RosterRef { return RosterRef{r.Epoch, r.Digest} }
 
 // NewRoster sorts members by name and finds self among them.
 func NewRoster(epoch uint64, members []Member, self string) (*Roster, error) {
+	r, err := RosterOf(epoch, members, self)
+	if err == nil && r.Self < 0 {
+		return nil, fmt.Errorf("roster does not list the own node %q", self)
+	}
+	return r, err
+}
+
+// RosterOf is NewRoster for a list that need not contain the own node; Self is -1 then.
+func RosterOf(epoch uint64, members []Member, self string) (*Roster, error) {
 	if len(members) == 0 {
 		return nil, errors.New("roster is empty: list at least the own node")
 	}
@@ -42,13 +64,15 @@ func NewRoster(epoch uint64, members []Member, self string) (*Roster, error) {
 			return nil, fmt.Errorf("roster lists %q twice", m.Name)
 		}
 		fmt.Fprintf(h, "%d:%s,", len(m.Name), m.Name)
+		for _, network := range slices.Sorted(maps.Keys(m.Addresses)) {
+			fmt.Fprintf(h, "%d:%s=%d:%s,", len(network), network, len(m.Addresses[network]), m.Addresses[network])
+		}
 	}
 	r := &Roster{Epoch: epoch, Digest: h.Sum64(), Members: ms}
-	i, ok := r.Index(self)
-	if !ok {
-		return nil, fmt.Errorf("roster does not list the own node %q", self)
+	r.Self = -1
+	if i, ok := r.Index(self); ok {
+		r.Self = i
 	}
-	r.Self = i
 	return r, nil
 }
 

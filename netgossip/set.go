@@ -56,6 +56,14 @@ func (s Set) Minus(t Set) Set {
 	return s
 }
 
+// And returns the members of both s and t.
+func (s Set) And(t Set) Set {
+	for i := range s {
+		s[i] &= t[i]
+	}
+	return s
+}
+
 // Union returns the members of s or t.
 func (s Set) Union(t Set) Set {
 	for i := range s {

@@ -1,0 +1,243 @@
+package netgossip
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// MaxChain bounds how many rosters a node needs majorities of at once. Two are the rule; more
+// are held only when two changes met, each taken up by a part of the group.
+const MaxChain = 4
+
+// Standing is what a node says of the rosters it goes by. It is a comparable value.
+type Standing struct {
+	// Fresh says that the node knows of no roster in force: it claims nothing.
+	Fresh bool
+	// Chain are the rosters that it needs a majority of, ascending by epoch, zero beyond the
+	// last. The first is in force as far as it knows; others have been taken up.
+	Chain [MaxChain]RosterRef
+	// Offer is a newer roster that it has stored and is ready to take up; zero: none.
+	Offer RosterRef
+}
+
+// Base is the roster in force.
+func (s *Standing) Base() RosterRef { return s.Chain[0] }
+
+// holds reports whether ref is one of the chain.
+func (s *Standing) holds(ref RosterRef) bool {
+	return !ref.IsZero() && slices.Contains(s.Chain[:], ref)
+}
+
+// Saved is what a node must remember of its rosters over a restart.
+type Saved struct {
+	Fresh bool
+	Chain []*Roster // never empty
+	Offer *Roster   // nil: none
+}
+
+// Succession is how one roster follows another while the node runs. It is not safe for
+// concurrent use.
+//
+// # The protocol
+//
+// A node is quorate if it counts a majority of every roster of its chain. Usually that is
+// one, the base. A change of it goes through three states, each announced to the peers:
+//
+//	offered    the roster is known, checked and stored; nothing is counted by it yet
+//	taken up   it is in the chain: a majority of the old and of the new one is needed
+//	in force   a majority of each was seen to have taken it up: the old ones are dropped
+//
+// # Why two disjoint parts are never quorate at once
+//
+// Two nodes whose chains have a roster in common count a common member. If they have none,
+// one of them, say y, has dropped what the other, x, goes by; so some node saw a majority
+// of the base of x (or of a roster before it) with the newer roster in their chains. What is
+// taken up is stored first and never given back. So whoever counts a majority of that base
+// today counts one of those nodes, and x counts only nodes whose chains hold nothing that x
+// does not hold ([Succession.Countable]): x must hold the newer roster as well and needs a
+// majority of it, or has learnt that it is in force. Evidence from before the newer roster was
+// taken up is D_max old at most, as with every other change.
+//
+// A node that knows of no roster in force (a new one, or one that lost its memory) counts
+// for others and claims nothing until a peer says that its roster is in force.
+type Succession struct {
+	fresh bool
+	chain []*Roster
+	offer *Roster // stored: after a restart it counts as taken up
+
+	known  map[RosterRef]*Roster // learnt, not stored yet
+	store  *Roster               // being stored as the offer
+	dirty  bool                  // what is stored is older than what is held
+	saving bool                  // something is being stored
+
+	rank func(*Roster) int // quorum of a roster
+}
+
+// NewSuccession continues from what was saved, or begins with the roster of the
+// configuration: one of epoch 0 is in force by definition, one of a later epoch is not until
+// a peer says so. saved may be nil. An offer that was stored may have been taken up and
+// announced before the restart; so it is taken up.
+func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succession, error) {
+	s := &Succession{known: map[RosterRef]*Roster{}, rank: quorum}
+	if saved == nil {
+		s.chain, s.fresh, s.dirty = []*Roster{own}, own.Epoch != 0, true
+		return s, nil
+	}
+	if len(saved.Chain) == 0 || len(saved.Chain) > MaxChain {
+		return nil, fmt.Errorf("%d rosters in force or taken up, 1 to %d are possible", len(saved.Chain), MaxChain)
+	}
+	s.chain, s.fresh = slices.Clone(saved.Chain), saved.Fresh
+	if !slices.IsSortedFunc(s.chain, func(a, b *Roster) int { return cmpEpoch(a.Ref(), b.Ref()) }) {
+		return nil, errors.New("rosters are not in the order of their epochs")
+	}
+	if saved.Offer != nil && !s.has(saved.Offer.Ref()) {
+		s.take(saved.Offer)
+		s.dirty = true
+	}
+	if err := s.Learn(own); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func cmpEpoch(a, b RosterRef) int {
+	switch {
+	case a.Epoch < b.Epoch:
+		return -1
+	case a.Epoch > b.Epoch:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// ErrEpochTaken says that two lists have one epoch.
+var ErrEpochTaken = errors.New("another list of members has this epoch: raise members.epoch")
+
+// Learn makes a roster known, from the configuration or from a peer. It was checked. One that is
+// older than the newest in the chain is ignored, unless a peer goes by it. Its epoch must not be that of
+// another list.
+func (s *Succession) Learn(r *Roster) error {
+	for _, h := range s.held() {
+		switch {
+		case h.Ref() == r.Ref():
+			return nil
+		case h.Epoch == r.Epoch:
+			return fmt.Errorf("roster of epoch %d: %w", r.Epoch, ErrEpochTaken)
+		}
+	}
+	for ref := range s.known {
+		if ref.Epoch == r.Epoch && ref != r.Ref() {
+			return fmt.Errorf("roster of epoch %d: %w", r.Epoch, ErrEpochTaken)
+		}
+	}
+	if r.Epoch > s.chain[0].Epoch {
+		s.known[r.Ref()] = r
+	}
+	return nil
+}
+
+func (s *Succession) held() []*Roster {
+	if s.offer == nil {
+		return s.chain
+	}
+	return append(slices.Clone(s.chain), s.offer)
+}
+
+// Base is the roster in force, or the one that waits to be while the node is fresh.
+func (s *Succession) Base() *Roster { return s.chain[0] }
+
+// Top is the newest roster that was taken up.
+func (s *Succession) Top() *Roster { return s.chain[len(s.chain)-1] }
+
+// Chain lists the rosters of which a majority is needed. It is not to be changed.
+func (s *Succession) Chain() []*Roster { return s.chain }
+
+// Offer is the roster that is ready to be taken up, or nil.
+func (s *Succession) Offer() *Roster { return s.offer }
+
+// Fresh reports whether the node knows of no roster in force.
+func (s *Succession) Fresh() bool { return s.fresh }
+
+// Removed reports whether the roster in force does not list the own node.
+func (s *Succession) Removed() bool { return len(s.chain) == 1 && !s.fresh && s.chain[0].Self < 0 }
+
+// Claims reports whether the node may be quorate at all.
+func (s *Succession) Claims() bool { return !s.fresh && !s.Removed() }
+
+// Standing is what to announce.
+func (s *Succession) Standing() Standing {
+	st := Standing{Fresh: s.fresh}
+	for i, r := range s.chain {
+		st.Chain[i] = r.Ref()
+	}
+	if s.offer != nil {
+		st.Offer = s.offer.Ref()
+	}
+	return st
+}
+
+// Lookup returns a roster that this node can give to a peer.
+func (s *Succession) Lookup(ref RosterRef) *Roster {
+	for _, r := range s.held() {
+		if r.Ref() == ref {
+			return r
+		}
+	}
+	return s.known[ref]
+}
+
+func (s *Succession) has(ref RosterRef) bool {
+	return slices.ContainsFunc(s.chain, func(r *Roster) bool { return r.Ref() == ref })
+}
+
+// Countable reports whether a peer with this standing may be counted: it must go by no roster
+// that this node does not go by, those before the base excepted, which are settled. It is the
+// guard of the whole protocol: two parts that go by different rosters would else both find their
+// majorities with the help of one member.
+func (s *Succession) Countable(st *Standing) bool { return countable(s.chain, nil, st) }
+
+// countable is Countable for a chain with one more roster.
+func countable(chain []*Roster, more *Roster, st *Standing) bool {
+	for _, ref := range st.Chain {
+		if ref.IsZero() || ref.Epoch < chain[0].Epoch {
+			continue
+		}
+		holds := more != nil && more.Ref() == ref
+		for _, r := range chain {
+			holds = holds || r.Ref() == ref
+		}
+		if !holds {
+			return false
+		}
+	}
+	return true
+}
+
+// take adds a roster to the chain, in the order of epochs. A fresh node has no chain to keep.
+func (s *Succession) take(r *Roster) {
+	if s.offer == r {
+		s.offer = nil
+	}
+	if s.fresh {
+		s.chain = []*Roster{r}
+		return
+	}
+	i, _ := slices.BinarySearchFunc(s.chain, r.Ref(), func(h *Roster, ref RosterRef) int { return cmpEpoch(h.Ref(), ref) })
+	s.chain = slices.Insert(slices.Clone(s.chain), i, r)
+}
+
+// rebase makes a roster the base and drops all before it.
+func (s *Succession) rebase(r *Roster) {
+	s.chain = append([]*Roster{r}, slices.DeleteFunc(slices.Clone(s.chain), func(h *Roster) bool { return h.Epoch <= r.Epoch })...)
+	s.fresh, s.dirty = false, true
+	if s.offer != nil && s.offer.Epoch <= r.Epoch {
+		s.offer = nil
+	}
+	for ref := range s.known {
+		if ref.Epoch <= r.Epoch {
+			delete(s.known, ref)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package netgossip
+
+import (
+	"errors"
+	"testing"
+)
+
+// stands builds a standing by hand.
+func stands(fresh bool, offer *Roster, chain ...*Roster) Standing {
+	st := Standing{Fresh: fresh}
+	for i, r := range chain {
+		st.Chain[i] = r.Ref()
+	}
+	if offer != nil {
+		st.Offer = offer.Ref()
+	}
+	return st
+}
+
+// scene lets node 0 look at peers whose standings are given.
+type scene struct {
+	t     *testing.T
+	s     *Succession
+	peers map[int]Standing
+}
+
+func (c *scene) look() Moves {
+	c.t.Helper()
+	p := &Peers{Stands: func(i int) Standing { return c.peers[i] }, Members: membersOf}
+	for i := range c.peers {
+		p.Contact.Add(i)
+	}
+	return c.s.Advance(p)
+}
+
+func sceneOf(t *testing.T, own *Roster) *scene {
+	t.Helper()
+	s, err := NewSuccession(&Saved{Chain: []*Roster{own}}, own, majorityOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scene{t: t, s: s, peers: map[int]Standing{}}
+}
+
+// offer makes r the stored offer of node 0.
+func (c *scene) offer(r *Roster) {
+	c.t.Helper()
+	if err := c.s.Learn(r); err != nil {
+		c.t.Fatal(err)
+	}
+	if m := c.look(); m.Save == nil || m.Save.Offer != r {
+		c.t.Fatalf("the offer is not stored: %+v", m)
+	}
+	c.s.Saved(nil)
+}
+
+// Guard: an offer that is being replaced on disk must not be taken up: after a restart it
+// would be missing, though it was announced.
+func TestReplacedOfferIsWithdrawnFirst(t *testing.T) {
+	old, one, two := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1), listOf(2, 0, 0, 1, 2, 3)
+	c := sceneOf(t, old)
+	c.peers[1], c.peers[2] = stands(false, nil, old), stands(false, nil, old)
+	c.offer(one)
+	if err := c.s.Learn(two); err != nil {
+		t.Fatal(err)
+	}
+	if m := c.look(); m.Save == nil || m.Save.Offer != two {
+		t.Fatalf("the newer offer is not stored: %+v", m)
+	}
+	c.peers[1] = stands(false, nil, old, one)
+	if m := c.look(); m.Changed || len(c.s.Chain()) != 1 || !c.s.Standing().Offer.IsZero() {
+		t.Errorf("the withdrawn offer counts: %+v, %+v", m, c.s.Standing())
+	}
+}
+
+// Guard: a node that was removed claims nothing.
+func TestRemovedNodeClaimsNothing(t *testing.T) {
+	old, without := listOf(0, 0, 0, 1, 2), listOf(1, 0, 1, 2)
+	c := sceneOf(t, old)
+	c.peers[1], c.peers[2] = stands(false, nil, old), stands(false, nil, old)
+	c.offer(without)
+	c.peers[1] = stands(false, nil, without)
+	if m := c.look(); !m.Changed || !c.s.Removed() || c.s.Claims() {
+		t.Errorf("%+v, removed %v, claims %v", m, c.s.Removed(), c.s.Claims())
+	}
+}
+
+// calm: a change is not followed while the quorum by the old list would be lost by it.
+func TestChangeThatCostsTheQuorumIsNotFollowed(t *testing.T) {
+	old, wide := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3, 4, 5, 6, 7)
+	c := sceneOf(t, old)
+	c.peers[1], c.peers[2] = stands(false, nil, old), stands(false, nil, old)
+	c.offer(wide)
+	c.peers[1] = stands(false, nil, old, wide)
+	if c.look(); len(c.s.Chain()) != 1 {
+		t.Error("followed although three of eight are no quorum")
+	}
+	for i := 3; i < 5; i++ {
+		c.peers[i] = stands(true, nil, wide)
+	}
+	if c.look(); len(c.s.Chain()) != 2 {
+		t.Error("not followed although five of eight are in contact")
+	}
+}
+
+// calm: the first to take a list up waits for everybody that it counts.
+func TestFirstWaitsForAllThatItCounts(t *testing.T) {
+	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3)
+	c := sceneOf(t, old)
+	c.peers[1], c.peers[2] = stands(false, next, old), stands(false, nil, old)
+	c.offer(next)
+	if c.look(); len(c.s.Chain()) != 1 {
+		t.Error("node 2 does not have the list yet")
+	}
+	if got := c.s.Waiting(&Peers{Contact: SetOf(1, 2), Stands: func(i int) Standing { return c.peers[i] }, Members: membersOf}); got != SetOf(2, 3) {
+		t.Errorf("waiting for %v", got)
+	}
+	c.peers[2] = stands(false, next, old)
+	if m := c.look(); !m.Changed || len(c.s.Chain()) != 2 {
+		t.Errorf("all are ready: %+v", m)
+	}
+}
+
+// A fresh node waits for a word that its list is in force, and takes nobody's offer for it.
+func TestFreshNodeWaitsForItsListToBeInForce(t *testing.T) {
+	old, next := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
+	s, err := NewSuccession(nil, next, majorityOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &scene{t: t, s: s, peers: map[int]Standing{1: stands(false, next, old), 2: stands(true, nil, next)}}
+	if m := c.look(); m.Save == nil || !m.Save.Fresh || !s.Fresh() {
+		t.Errorf("%+v", m)
+	}
+	s.Saved(nil)
+	c.peers[1] = stands(false, nil, old, next)
+	if c.look(); !s.Fresh() || s.Claims() {
+		t.Error("taken up by others is not in force")
+	}
+	c.peers[1] = stands(false, nil, next)
+	if m := c.look(); !m.Changed || s.Fresh() || !s.Claims() {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestEpochNamesOneList(t *testing.T) {
+	old, one, other := listOf(0, 0, 0, 1), listOf(1, 0, 0, 1, 2), listOf(1, 0, 0, 1, 3)
+	c := sceneOf(t, old)
+	if err := c.s.Learn(listOf(0, 0, 0, 2)); !errors.Is(err, ErrEpochTaken) {
+		t.Errorf("the epoch in force: %v", err)
+	}
+	c.offer(one)
+	if err := c.s.Learn(other); !errors.Is(err, ErrEpochTaken) {
+		t.Errorf("the epoch on offer: %v", err)
+	}
+	c.peers[1] = stands(false, nil, listOf(0, 0, 0, 2))
+	if m := c.look(); m.Rival != 1 {
+		t.Errorf("rival %d", m.Rival)
+	}
+	if st := c.peers[1]; c.s.Countable(&st) {
+		t.Error("a peer with another list of the same epoch is counted")
+	}
+}
+
+func TestWhatASuccessionRefusesToContinue(t *testing.T) {
+	a, b := listOf(1, 0, 0, 1), listOf(2, 0, 0, 2)
+	for name, saved := range map[string]*Saved{"nothing": {}, "not in order": {Chain: []*Roster{b, a}}, "too many": {Chain: []*Roster{a, b, a, b, a}}} {
+		if _, err := NewSuccession(saved, a, majorityOf); err == nil {
+			t.Errorf("%s: continued", name)
+		}
+	}
+}
+
+func TestSteadySuccessionDoesNotAllocate(t *testing.T) {
+	old := listOf(0, 0, 0, 1, 2)
+	c := sceneOf(t, old)
+	plain := stands(false, nil, old)
+	p := &Peers{Contact: SetOf(1, 2), Stands: func(int) Standing { return plain }, Members: membersOf}
+	c.s.Advance(p)
+	if n := testing.AllocsPerRun(100, func() { c.s.Advance(p) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

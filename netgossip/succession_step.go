@@ -1,0 +1,267 @@
+package netgossip
+
+// Peers is what a node knows of the others when it looks whether its succession can go on.
+// All indices are those of one directory.
+type Peers struct {
+	Self    int
+	Contact Set                     // proven two ways, younger than D_max, whatever their rosters
+	Stands  func(peer int) Standing // what a contact announces
+	Members func(r *Roster) Set     // the members of a roster
+}
+
+// Moves is what came of a look.
+type Moves struct {
+	Changed bool      // another chain: count anew, and tell the peers
+	Save    *Saved    // to be stored; nil: nothing. Answer with Saved before the next is handed out
+	Fetch   RosterRef // to be asked for; zero: nothing
+	From    int       // the contact that has it
+	Rival   int       // a contact whose list is another one of the same epoch; -1: none
+}
+
+// Advance goes as far as what the peers announce allows. In steady state it does not allocate.
+func (s *Succession) Advance(p *Peers) Moves {
+	m := Moves{Rival: -1}
+	if s.steady(p) {
+		m.Save = s.save(nil)
+		return m
+	}
+	for s.adoptBase(p) || s.takeUp(p) || s.settle(p) {
+		m.Changed = true
+	}
+	want, from := s.wanted(p)
+	switch r := s.known[want]; {
+	case want.IsZero():
+		m.Save = s.save(nil)
+	case r != nil:
+		m.Save = s.save(r)
+	default:
+		m.Fetch, m.From = want, from
+		m.Save = s.save(nil)
+	}
+	m.Rival = s.rival(p)
+	return m
+}
+
+// steady reports whether everybody in contact goes by the one roster of this node.
+func (s *Succession) steady(p *Peers) bool {
+	if s.fresh || len(s.chain) > 1 || s.offer != nil || s.store != nil || len(s.known) > 0 {
+		return false
+	}
+	plain := Standing{Chain: [MaxChain]RosterRef{s.chain[0].Ref()}}
+	for i := range p.Contact.All() {
+		if p.Stands(i) != plain {
+			return false
+		}
+	}
+	return true
+}
+
+// adoptBase drops what is settled: a peer says that a later roster is in force, or that the
+// one which this fresh node waits for is. To be in force is a fact that stays true.
+func (s *Succession) adoptBase(p *Peers) bool {
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		base := st.Base()
+		if st.Fresh || base.Epoch < s.chain[0].Epoch || base.Epoch == s.chain[0].Epoch && !s.fresh {
+			continue
+		}
+		for _, r := range s.held() {
+			if r.Ref() == base {
+				s.rebase(r)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takeUp puts the offer into the chain.
+//
+// The first to do so waits until every peer that it counts has the same offer, and until it
+// would be quorate by both: so nobody loses its quorum by the change, since the others take the offer
+// up in the very step in which they hear of it. Whoever hears that a peer has taken it up
+// follows unless that would cost it a quorum that it has.
+func (s *Succession) takeUp(p *Peers) bool {
+	switch {
+	case s.offer == nil:
+		return false
+	case s.fresh: // claims nothing and has nothing to lose
+		s.take(s.offer)
+		return true
+	case len(s.chain) >= MaxChain:
+		return false
+	}
+	ref, taken, ready := s.offer.Ref(), false, len(s.chain) == 1
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		taken = taken || st.holds(ref) && !st.Fresh
+		if !st.holds(ref) && st.Offer != ref && s.Countable(&st) {
+			ready = false
+		}
+	}
+	after := s.quorate(p, s.offer)
+	if !(ready || taken) || !after && (!taken || s.quorate(p, nil)) {
+		return false
+	}
+	s.take(s.offer)
+	return true
+}
+
+// counted are the contacts that may be counted with one more roster in the chain, and self.
+func (s *Succession) counted(p *Peers, more *Roster) Set {
+	var set Set
+	for i := range p.Contact.All() {
+		if st := p.Stands(i); countable(s.chain, more, &st) {
+			set.Add(i)
+		}
+	}
+	set.Add(p.Self)
+	return set
+}
+
+// quorate reports whether a majority of each roster is counted, with one more in the chain.
+func (s *Succession) quorate(p *Peers, more *Roster) bool {
+	counted := s.counted(p, more)
+	for _, r := range s.chain {
+		if !s.majority(p, r, counted) {
+			return false
+		}
+	}
+	return more == nil || s.majority(p, more, counted)
+}
+
+func (s *Succession) majority(p *Peers, r *Roster, of Set) bool {
+	return of.And(p.Members(r)).Len() >= s.rank(r)
+}
+
+// settle puts the newest roster into force: a majority of each roster of the chain has taken
+// it up. Only countable peers prove that: one that goes by a roster this node does not know
+// may have promised that one's majority something else.
+func (s *Succession) settle(p *Peers) bool {
+	if s.fresh || len(s.chain) == 1 {
+		return false
+	}
+	top, have := s.Top(), Set{}
+	have.Add(p.Self)
+	for i := range p.Contact.All() {
+		if st := p.Stands(i); st.holds(top.Ref()) && s.Countable(&st) {
+			have.Add(i)
+		}
+	}
+	for _, r := range s.chain {
+		if !s.majority(p, r, have) {
+			return false
+		}
+	}
+	s.rebase(top)
+	return true
+}
+
+// wanted picks the roster to store next: one that is in force, else one that a peer has taken up,
+// else, while no change is under way, the newest that is known or offered.
+func (s *Succession) wanted(p *Peers) (want RosterRef, from int) {
+	const offered, taken, inForce = 1, 2, 3
+	best := 0
+	consider := func(ref RosterRef, rank, peer int) {
+		if ref.Epoch <= s.chain[0].Epoch || s.has(ref) || rank < inForce && len(s.chain) >= MaxChain ||
+			rank == offered && (len(s.chain) > 1 || ref.Epoch <= s.Top().Epoch) {
+			return
+		}
+		if rank > best || rank == best && ref.Epoch > want.Epoch {
+			best, want, from = rank, ref, peer
+		}
+	}
+	if s.offer != nil {
+		consider(s.offer.Ref(), offered, -1)
+	}
+	for ref := range s.known {
+		consider(ref, offered, -1)
+	}
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		for k, ref := range st.Chain {
+			switch {
+			case ref.IsZero():
+			case st.Fresh: // it has taken up what it was told, on nobody's word but its own
+				consider(ref, offered, i)
+			case k == 0:
+				consider(ref, inForce, i)
+			default:
+				consider(ref, taken, i)
+			}
+		}
+		if !st.Offer.IsZero() {
+			consider(st.Offer, offered, i)
+		}
+	}
+	if s.offer != nil && want == s.offer.Ref() {
+		return RosterRef{}, -1
+	}
+	return want, from
+}
+
+// save hands out what to store, with a new offer or without. An offer that is to be replaced
+// is withdrawn first: taken up meanwhile, it would be missing after a restart.
+func (s *Succession) save(offer *Roster) *Saved {
+	if s.saving || !s.dirty && offer == nil {
+		return nil
+	}
+	s.saving, s.dirty = true, false
+	if offer != nil {
+		s.store, s.offer = offer, nil
+	}
+	keep := s.offer
+	if offer != nil {
+		keep = offer
+	}
+	return &Saved{Fresh: s.fresh, Chain: s.chain, Offer: keep}
+}
+
+// Saved takes the end of the storing of Moves.Save. What could not be stored is handed out
+// again by a later look; when, is the caller's business.
+func (s *Succession) Saved(err error) {
+	offer := s.store
+	s.saving, s.store = false, nil
+	switch {
+	case err != nil:
+		s.dirty = true
+	case offer != nil && offer.Epoch > s.chain[0].Epoch && !s.has(offer.Ref()):
+		s.offer = offer
+		delete(s.known, offer.Ref())
+	}
+}
+
+// rival finds a contact with another list of an epoch that this node knows.
+func (s *Succession) rival(p *Peers) int {
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		for _, ref := range append(st.Chain[:], st.Offer) {
+			for _, r := range s.chain {
+				if !ref.IsZero() && ref.Epoch == r.Epoch && ref != r.Ref() {
+					return i
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// Waiting lists the members that keep a change from going on, as far as that can be told: those
+// without the offer, or those that have not taken up the newest roster or cannot be counted.
+func (s *Succession) Waiting(p *Peers) Set {
+	var missing Set
+	r := s.Top()
+	if s.offer != nil {
+		r = s.offer
+	} else if len(s.chain) == 1 && !s.fresh {
+		return missing
+	}
+	missing = p.Members(s.chain[0]).Union(p.Members(r))
+	for i := range p.Contact.All() {
+		if st := p.Stands(i); st.holds(r.Ref()) || st.Offer == r.Ref() {
+			missing.Remove(i)
+		}
+	}
+	missing.Remove(p.Self)
+	return missing
+}
