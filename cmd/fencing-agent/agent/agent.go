@@ -60,6 +60,7 @@ type Agent struct {
 	nets    []*network
 	reg     *prometheus.Registry
 	metrics *metrics
+	alarms  *nameAlarms
 
 	box     *mailbox
 	feeder  *wdt.Feeder
@@ -80,8 +81,10 @@ type Agent struct {
 	began     boottime.Instant // of the loop
 	pictured  boottime.Instant
 	stopBy    boottime.Instant
-	prevLeft  []time.Time // by roster index
-	lingers   bool        // a planned stop waits for the watchdog to fire
+	edges     *netgossip.Edges
+	edgesAt   boottime.Instant // they were looked for then
+	prevLeft  []time.Time      // by roster index
+	lingers   bool             // a planned stop waits for the watchdog to fire
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
@@ -127,6 +130,8 @@ func prepare(o Options) (*Agent, error) {
 	a.alive.Store(int64(a.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster.Size())
 	a.metrics = newMetrics(a.reg, c, o.Version)
+	a.alarms = newNameAlarms(a.log, a.metrics.conflicts)
+	a.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	a.core = watchdog.NewCore(coreConfig(c, a.roster, a.boot, o.Version))
 	return a, nil
 }

@@ -152,6 +152,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 			}
 		}
 	}
+	a.noteEdges(now, fx)
 	a.publish(now, fx)
 	a.report(now, fx)
 	return fx.Wake

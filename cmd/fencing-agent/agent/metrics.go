@@ -13,19 +13,21 @@ const namespace = "fencing_agent"
 
 // metrics are those of the decision; the adapters have their own.
 type metrics struct {
-	members    *prometheus.GaugeVec
-	reachable  prometheus.Gauge
-	quorumSize prometheus.Gauge
-	hasQuorum  prometheus.Gauge
-	verdict    *prometheus.GaugeVec
-	network    *prometheus.GaugeVec
-	lunHealthy *prometheus.GaugeVec
-	leaseHeld  prometheus.Gauge
-	tieBreaks  *prometheus.CounterVec
-	tieSeconds prometheus.Histogram
-	decision   prometheus.Histogram
-	conflicts  prometheus.Counter
-	left       *prometheus.CounterVec
+	members     *prometheus.GaugeVec
+	reachable   prometheus.Gauge
+	quorumSize  prometheus.Gauge
+	hasQuorum   prometheus.Gauge
+	verdict     *prometheus.GaugeVec
+	network     *prometheus.GaugeVec
+	lunHealthy  *prometheus.GaugeVec
+	leaseHeld   prometheus.Gauge
+	tieBreaks   *prometheus.CounterVec
+	tieSeconds  prometheus.Histogram
+	decision    prometheus.Histogram
+	conflicts   *prometheus.CounterVec
+	transitions *prometheus.CounterVec
+	parameters  *prometheus.GaugeVec
+	left        *prometheus.CounterVec
 
 	reason   watchdog.Reason // whose gauge is 1
 	tieBegan boottime.Instant
@@ -58,12 +60,15 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 			Help: "Time from an equal split to its decision, as this node saw both.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 10)}),
 		decision: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "decision_seconds",
 			Help: "Time one evaluation of the decision took.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10)}),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "name_conflicts_total",
-			Help: "Alarms for a second node that uses the name of a member."}),
+		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "name_conflicts_total",
+			Help: "Alarms for a second node that uses the name of a member on a network."}, []string{"network"}),
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "network_transitions_total",
+			Help: "Peers that became reachable or unreachable on a network, whatever the other networks say."}, []string{"network", "to"}),
+		parameters: vec("gossip_parameter", "Effective parameters of the gossip on a network, and what follows from them: seconds or a count.", "network", "name"),
 	}
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
 		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum."}, []string{"reason"})
-	reg.MustRegister(m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts)
+	reg.MustRegister(m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.init(c)
@@ -83,6 +88,9 @@ func (m *metrics) init(c *config.Config) {
 	}
 	for _, n := range c.SystemNetworks {
 		m.network.WithLabelValues(n.Name)
+		m.conflicts.WithLabelValues(n.Name)
+		m.transitions.WithLabelValues(n.Name, "reachable")
+		m.transitions.WithLabelValues(n.Name, "unreachable")
 	}
 	for _, d := range c.LUN.Devices {
 		m.device = d

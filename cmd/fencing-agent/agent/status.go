@@ -131,6 +131,7 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 	for i, n := range a.nets {
 		s := &fencingv1.NetworkStatus{
 			Name: n.name, Address: n.local.Address.String(), Interface: n.local.Interface, Up: m.NetworkUp(i), HealthScore: uint32(n.swim.Stats().Health),
+			Tuning: tuningStatus(a.cfg, n.tuning),
 		}
 		reachable := 0
 		for p := range a.roster.Members {
@@ -140,7 +141,7 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 			alive, anchor, ok := m.LinkState(i, p, now)
 			s.Members = append(s.Members, &fencingv1.NetworkMember{
 				Name: a.roster.Name(p), Address: a.roster.Members[p].Addresses[n.name],
-				Alive: alive, EvidenceAge: age(now, anchor), Reachable: ok,
+				Alive: alive, EvidenceAge: age(now, anchor), Reachable: ok, StateAge: age(now, a.edges.LinkSince(i, p)),
 			})
 			if ok {
 				reachable++
@@ -160,6 +161,7 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 			Name: a.roster.Name(p), Addresses: a.roster.Members[p].Addresses,
 			Reachable: view.Seen.Has(p), Counted: view.Counted.Has(p), Available: available.Has(p),
 		}
+		s.StateAge = age(now, a.edges.Since(p))
 		if !a.prevLeft[p].IsZero() {
 			s.PrevDisconnect = timestamppb.New(a.prevLeft[p])
 		}
