@@ -69,11 +69,22 @@ func (s *Statement) Restarting() bool { return s.Stopping && s.Feeding }
 // or as one that had lost its permission. Nobody should wait for it.
 func (s *Statement) Leaving() bool { return s.Stopping && !s.Feeding }
 
+// Sight is what a peer says of us when it says nothing else.
+type Sight uint8
+
+const (
+	SightSeen   Sight = iota + 1 // it sees us and has our roster
+	SightUnseen                  // it does not
+)
+
 // Answer is one completed two-way exchange with a peer on one network: a probe sent
-// at SentAt was answered with Statement. The statement was made at SentAt or later.
+// at SentAt was answered with Statement, or briefly with Sight. What was said was true at
+// SentAt or later: a reply that names a statement known before names the one that the peer
+// stood by when it replied.
 type Answer struct {
 	Network   int
 	Peer      int
 	SentAt    boottime.Instant
-	Statement *Statement
+	Statement *Statement // nil: a brief answer
+	Sight     Sight      // of a brief answer
 }
