@@ -40,12 +40,16 @@ func (g *Guard) Kills() bool { return g.Armed && g.Fences && g.Horizon > 0 }
 // Statement is what a node says about itself, by gossip and in its slot. It is a
 // value: once handed over it is never changed.
 type Statement struct {
-	Boot         uint64 // nonce of the kernel boot; Token.Nonce may still be unset
+	Boot uint64 // nonce of the kernel boot; Token.Nonce may still be unset
+	// RosterEpoch and RosterDigest name the roster by which the sets count: while the list of
+	// members changes, that of all who are on the old or the new one.
 	RosterEpoch  uint64
 	RosterDigest uint64
-	Token        Token
-	Seen         Set // members that answered it within its D_max, without itself
-	View         Set // members it counts, itself included
+	// Standing is what the node goes by; zero: the one roster above, which is in force.
+	Standing Standing
+	Token    Token
+	Seen     Set // members that answered it within its D_max, without itself
+	View     Set // members it counts, itself included
 	// Guarded are the peers that last said of themselves that their guard kills. A peer
 	// that is about to disarm reads here who would still take it for guarded.
 	Guarded Set
@@ -58,6 +62,23 @@ type Statement struct {
 	LUNHealthy   bool
 	APIReachable bool
 	Version      string
+}
+
+// Stands returns what the node goes by.
+func (s *Statement) Stands() Standing {
+	if !s.Standing.Chain[0].IsZero() {
+		return s.Standing
+	}
+	return Standing{Chain: [MaxChain]RosterRef{{s.RosterEpoch, s.RosterDigest}}}
+}
+
+// foreign is the statement of a node that counts by another roster, as far as it can be
+// understood: bits that stand for nobody known must prove nothing, neither that a node is
+// unseen nor that anybody has noticed anything.
+func (s *Statement) foreign() *Statement {
+	f := *s
+	f.Seen, f.Guarded, f.View, f.Lost = FullSet(MaxNodes), FullSet(MaxNodes), Set{}, Set{}
+	return &f
 }
 
 // Restarting reports whether the node stopped its agent in a planned way while it had
@@ -87,4 +108,7 @@ type Answer struct {
 	SentAt    boottime.Instant
 	Statement *Statement // nil: a brief answer
 	Sight     Sight      // of a brief answer
+	// Sees says that the peer sees this node. It is set only where the statement's sets count
+	// by another roster, and cannot tell.
+	Sees bool
 }

@@ -225,18 +225,25 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 			// renews a statement that its maker does not stand by any more.
 			reply.Unchanged = true
 		case m.Brief && m.Roster == e.tag:
-			if reply.Sight = netgossip.SightUnseen; s.Seen.Has(p.index) {
+			if reply.Sight = netgossip.SightUnseen; e.sees(s, p) {
 				reply.Sight = netgossip.SightSeen
 			}
 		default:
 			reply.Statement, reply.Digest = s, digest
 		}
+		reply.Sees = m.Roster != e.tag && e.sees(s, p)
 		e.transmit(p, reply)
 	}
 	now := e.cfg.Clock()
 	if m.News != 0 && m.News != wire.NewsOf(p.digest) || e.schedule.silent(p, now) {
 		e.schedule.urge(p, now)
 	}
+}
+
+// sees reports whether the own statement says that the peer is seen. While the list of
+// members changes, the statement may count by another roster than the instance.
+func (e *evidence) sees(s *netgossip.Statement, p *peer) bool {
+	return s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch && s.Seen.Has(p.index)
 }
 
 // evaluate matches a reply with the probe that it answers.
@@ -246,7 +253,7 @@ func (e *evidence) evaluate(p *peer, m wire.Message) {
 		e.count.refused[refusedUnmatched].add(1)
 		return
 	}
-	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.index, SentAt: asked.at, Statement: m.Statement, Sight: m.Sight}
+	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.index, SentAt: asked.at, Statement: m.Statement, Sight: m.Sight, Sees: m.Sees}
 	if m.Unchanged {
 		// What the probe named, which is not what is known if another answer came between.
 		if answer.Statement = asked.held; asked.held == nil {

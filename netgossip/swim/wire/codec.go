@@ -55,6 +55,9 @@ type Message struct {
 	Sight     netgossip.Sight
 	Statement *netgossip.Statement
 	Digest    uint64 // of Statement, as the replier reckons
+	// Sees goes with one of them to a prober with another roster, to which the sets of a
+	// statement say nothing.
+	Sees bool
 }
 
 // RosterTag is a short digest of a roster and its epoch.
@@ -82,7 +85,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	}
 	p := &Packet{}
 	if m.Kind == Answer {
-		r := &Reply{Id: m.ID, Member: number, Sender: m.Name, Unchanged: m.Unchanged, Sight: Sight(m.Sight)}
+		r := &Reply{Id: m.ID, Member: number, Sender: m.Name, Unchanged: m.Unchanged, Sight: Sight(m.Sight), Sees: m.Sees}
 		if m.Statement != nil {
 			r.Statement, r.Digest = statementToWire(m.Statement), m.Digest
 		}
@@ -180,7 +183,7 @@ func (m *Message) say(a *Reply, r *netgossip.Roster) error {
 	case (a.GetStatement() == nil) != (a.GetDigest() == 0):
 		return errors.New("reply with a statement or its digest alone")
 	}
-	m.Unchanged, m.Sight = a.GetUnchanged(), netgossip.Sight(a.GetSight())
+	m.Unchanged, m.Sight, m.Sees = a.GetUnchanged(), netgossip.Sight(a.GetSight()), a.GetSees()
 	if a.GetStatement() == nil {
 		return nil
 	}

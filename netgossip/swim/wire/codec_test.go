@@ -35,6 +35,10 @@ func fullStatement(r *netgossip.Roster) *netgossip.Statement {
 		Boot:         0xfedcba9876543210,
 		RosterEpoch:  77,
 		RosterDigest: r.Digest,
+		Standing: netgossip.Standing{
+			Fresh: true, Offer: netgossip.RosterRef{Epoch: 1<<64 - 1, Digest: 4},
+			Chain: [netgossip.MaxChain]netgossip.RosterRef{{Digest: 1}, {Epoch: 1 << 62, Digest: 1<<64 - 1}, {Epoch: 1 << 63, Digest: 3}, {Epoch: 1<<64 - 2, Digest: 3}},
+		},
 		Token:        netgossip.Token{Nonce: 1<<64 - 1, Counter: 1<<32 - 1},
 		Seen:         netgossip.FullSet(r.Size()),
 		View:         netgossip.SetOf(0, r.Size()-1),
@@ -75,7 +79,8 @@ func TestRoundTrip(t *testing.T) {
 			{Kind: Answer, ID: 42, Member: n - 1, Sight: netgossip.SightSeen},
 			{Kind: Answer, ID: 42, Member: n - 1, Sight: netgossip.SightUnseen},
 			{Kind: Answer, ID: 42, Name: "n0000", Digest: 5, Statement: fullStatement(r)},
-			{Kind: Answer, ID: 42, Name: "n0000", Digest: 5, Statement: &netgossip.Statement{}},
+			{Kind: Answer, ID: 42, Name: "n0000", Digest: 5, Statement: &netgossip.Statement{}, Sees: true},
+			{Kind: Answer, ID: 42, Name: "n0000", Unchanged: true, Sees: true},
 		} {
 			b, err := Append([]byte("prefix"), m)
 			if err != nil {

@@ -266,6 +266,7 @@ type Reply struct {
 	Sight         Sight                  `protobuf:"varint,5,opt,name=sight,proto3,enum=fencing.gossip.v1.Sight" json:"sight,omitempty"`
 	Statement     *Statement             `protobuf:"bytes,6,opt,name=statement,proto3" json:"statement,omitempty"`
 	Digest        uint64                 `protobuf:"fixed64,7,opt,name=digest,proto3" json:"digest,omitempty"` // of the statement, in the replier's reckoning, never 0
+	Sees          bool                   `protobuf:"varint,8,opt,name=sees,proto3" json:"sees,omitempty"`      // the replier sees the prober; said with a statement to a prober with another roster
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +350,13 @@ func (x *Reply) GetDigest() uint64 {
 	return 0
 }
 
+func (x *Reply) GetSees() bool {
+	if x != nil {
+		return x.Sees
+	}
+	return false
+}
+
 // Statement is netgossip.Statement. Sets are encoded as set.go says.
 type Statement struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -371,6 +379,7 @@ type Statement struct {
 	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`
 	HorizonMs         uint32                 `protobuf:"varint,18,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up
 	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
+	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"` // absent: the roster above is in force, and no other is at hand
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -538,6 +547,126 @@ func (x *Statement) GetLeases() bool {
 	return false
 }
 
+func (x *Statement) GetStanding() *Standing {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
+}
+
+// Standing is netgossip.Standing.
+type Standing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fresh         bool                   `protobuf:"varint,1,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Chain         []*RosterRef           `protobuf:"bytes,2,rep,name=chain,proto3" json:"chain,omitempty"` // ascending by epoch, at least one
+	Offer         *RosterRef             `protobuf:"bytes,3,opt,name=offer,proto3" json:"offer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Standing) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
+func (x *Standing) GetChain() []*RosterRef {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *Standing) GetOffer() *RosterRef {
+	if x != nil {
+		return x.Offer
+	}
+	return nil
+}
+
+type RosterRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Digest        uint64                 `protobuf:"fixed64,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RosterRef) Reset() {
+	*x = RosterRef{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RosterRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RosterRef) ProtoMessage() {}
+
+func (x *RosterRef) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RosterRef.ProtoReflect.Descriptor instead.
+func (*RosterRef) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RosterRef) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *RosterRef) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
 var File_fencing_agent_netgossip_swim_wire_evidence_proto protoreflect.FileDescriptor
 
 const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
@@ -554,7 +683,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x06roster\x18\x04 \x01(\aR\x06roster\x12\x14\n" +
 	"\x05holds\x18\x05 \x01(\x06R\x05holds\x12\x12\n" +
 	"\x04news\x18\x06 \x01(\aR\x04news\x12\x14\n" +
-	"\x05brief\x18\a \x01(\bR\x05brief\"\xe9\x01\n" +
+	"\x05brief\x18\a \x01(\bR\x05brief\"\xfd\x01\n" +
 	"\x05Reply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
@@ -562,7 +691,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\tunchanged\x18\x04 \x01(\bR\tunchanged\x12.\n" +
 	"\x05sight\x18\x05 \x01(\x0e2\x18.fencing.gossip.v1.SightR\x05sight\x12:\n" +
 	"\tstatement\x18\x06 \x01(\v2\x1c.fencing.gossip.v1.StatementR\tstatement\x12\x16\n" +
-	"\x06digest\x18\a \x01(\x06R\x06digest\"\xae\x04\n" +
+	"\x06digest\x18\a \x01(\x06R\x06digest\x12\x12\n" +
+	"\x04sees\x18\b \x01(\bR\x04sees\"\xe7\x04\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -586,7 +716,15 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x04lost\x18\x11 \x01(\fR\x04lost\x12\x1d\n" +
 	"\n" +
 	"horizon_ms\x18\x12 \x01(\rR\thorizonMs\x12\x16\n" +
-	"\x06leases\x18\x13 \x01(\bR\x06leases*@\n" +
+	"\x06leases\x18\x13 \x01(\bR\x06leases\x127\n" +
+	"\bstanding\x18\x14 \x01(\v2\x1b.fencing.gossip.v1.StandingR\bstanding\"\x88\x01\n" +
+	"\bStanding\x12\x14\n" +
+	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
+	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +
+	"\x05offer\x18\x03 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x05offer\"9\n" +
+	"\tRosterRef\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\x06R\x06digest*@\n" +
 	"\x05Sight\x12\x15\n" +
 	"\x11SIGHT_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -606,24 +744,29 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP() []byte 
 }
 
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
 	(Sight)(0),        // 0: fencing.gossip.v1.Sight
 	(*Packet)(nil),    // 1: fencing.gossip.v1.Packet
 	(*Question)(nil),  // 2: fencing.gossip.v1.Question
 	(*Reply)(nil),     // 3: fencing.gossip.v1.Reply
 	(*Statement)(nil), // 4: fencing.gossip.v1.Statement
+	(*Standing)(nil),  // 5: fencing.gossip.v1.Standing
+	(*RosterRef)(nil), // 6: fencing.gossip.v1.RosterRef
 }
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
 	2, // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
 	3, // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Reply
 	0, // 2: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
 	4, // 3: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 4: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
+	6, // 5: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
+	6, // 6: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }
@@ -641,7 +784,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc), len(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

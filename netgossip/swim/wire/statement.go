@@ -3,6 +3,7 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -52,7 +53,42 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		Lost:              setToWire(s.Lost),
 		HorizonMs:         millisUp(s.Guard.Horizon),
 		Leases:            s.Guard.Leases,
+		Standing:          standingToWire(&s.Standing),
 	}
+}
+
+func standingToWire(s *netgossip.Standing) *Standing {
+	if s.Chain[0].IsZero() {
+		return nil
+	}
+	w := &Standing{Fresh: s.Fresh}
+	for _, ref := range s.Chain {
+		if !ref.IsZero() {
+			w.Chain = append(w.Chain, &RosterRef{Epoch: ref.Epoch, Digest: ref.Digest})
+		}
+	}
+	if !s.Offer.IsZero() {
+		w.Offer = &RosterRef{Epoch: s.Offer.Epoch, Digest: s.Offer.Digest}
+	}
+	return w
+}
+
+func standingFromWire(w *Standing) (s netgossip.Standing, err error) {
+	if w == nil {
+		return s, nil
+	}
+	if n := len(w.GetChain()); n < 1 || n > netgossip.MaxChain {
+		return s, fmt.Errorf("goes by %d rosters, 1 to %d are possible", n, netgossip.MaxChain)
+	}
+	s.Fresh = w.GetFresh()
+	for i, ref := range w.GetChain() {
+		s.Chain[i] = netgossip.RosterRef{Epoch: ref.GetEpoch(), Digest: ref.GetDigest()}
+		if s.Chain[i].IsZero() || i > 0 && ref.GetEpoch() <= s.Chain[i-1].Epoch {
+			return s, errors.New("rosters are not in the order of their epochs")
+		}
+	}
+	s.Offer = netgossip.RosterRef{Epoch: w.GetOffer().GetEpoch(), Digest: w.GetOffer().GetDigest()}
+	return s, nil
 }
 
 // millisUp rounds up: a peer must never assume too short a time.
@@ -87,6 +123,10 @@ func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement,
 	if err != nil {
 		return nil, fmt.Errorf("lost: %w", err)
 	}
+	standing, err := standingFromWire(w.GetStanding())
+	if err != nil {
+		return nil, fmt.Errorf("standing: %w", err)
+	}
 	if n := len(w.GetVersion()); n > MaxVersion {
 		return nil, fmt.Errorf("version has %d bytes, at most %d are possible", n, MaxVersion)
 	}
@@ -94,6 +134,7 @@ func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement,
 		Boot:         w.GetBoot(),
 		RosterEpoch:  w.GetRosterEpoch(),
 		RosterDigest: w.GetRosterDigest(),
+		Standing:     standing,
 		Token:        netgossip.Token{Nonce: w.GetTokenNonce(), Counter: w.GetTokenCounter()},
 		Seen:         seen,
 		View:         difference(view, seen),
