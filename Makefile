@@ -6,6 +6,8 @@ PREFIX   ?= /usr/local
 FUZZTIME ?= 10s
 COUNT    ?= 6
 ROUNDS   ?= 50
+SIZES    ?= 3,7
+DURATION ?= 30m
 IMAGE    ?= fencing-agent
 
 # git may be absent, or refuse a folder that belongs to another user; then the version is "dev" and Go must
@@ -22,7 +24,7 @@ VERIFY  := bin/tools/verify
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate verify test race fuzz bench sim test-netns demo image nightly clean tools
+.PHONY: help build install generate verify test race fuzz bench sim test-netns soak demo image nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -73,10 +75,16 @@ sim: tools ## RUNS=1000 random fault schedules over simulated groups; SEED=N rep
 	@echo "sim: random schedules, about 40 a second"
 	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/sim
 
-test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits; needs root (about 20 min)
+test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
-	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits; about 20 minutes"
-	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS)
+	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
+	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES)
+
+soak: build ## real agents and random faults in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="-nodes 7"; needs root
+	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
+	@echo "soak: random faults for $(DURATION)"
+	@$(GO) build $(BUILDVCS) -o bin/soak ./integration/soak
+	@bin/soak -bin bin -duration $(DURATION) $(if $(SEED),-seed $(SEED)) $(SOAK_FLAGS)
 
 demo: build ## a whole cluster on this machine: splits, heals, dies, comes back (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
 	@bin/fencectl demo $(DEMO_FLAGS)
@@ -89,7 +97,7 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 
 nightly: ## the long versions: race, fuzz 5 min a target, 100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "test-netns" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "test-netns SIZES=3,9,30" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

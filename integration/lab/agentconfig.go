@@ -36,6 +36,9 @@ func (c *AgentConfig) ConfigPath(node string) string { return filepath.Join(c.Di
 // SocketPath is the gRPC socket of the node.
 func (c *AgentConfig) SocketPath(node string) string { return filepath.Join(c.Dir, node+".sock") }
 
+// DisablePath is the disable file of the node.
+func (c *AgentConfig) DisablePath(node string) string { return filepath.Join(c.Dir, node+".disable") }
+
 // socketLimit is the room for a path in sockaddr_un, without the closing zero.
 const socketLimit = 107
 
@@ -70,7 +73,7 @@ func (c *AgentConfig) file(node string) map[string]any {
 		// observer measures the agents by.
 		"watchdog": map[string]any{
 			"driver": "none", "timeout": "10s", "feedInterval": "2s",
-			"disableFile": filepath.Join(c.Dir, node+".disable"),
+			"disableFile": c.DisablePath(node),
 		},
 		"api":  map[string]any{"socket": c.SocketPath(node)},
 		"http": map[string]any{"address": c.HTTP},

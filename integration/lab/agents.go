@@ -2,12 +2,15 @@ package lab
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 )
@@ -18,10 +21,11 @@ type Agents struct {
 	lab    *Lab
 	cfg    AgentConfig
 	binary string
+	boots  *boots // nil: the agents run in the boot of this machine
 
 	mu        sync.Mutex // guards all below
 	processes map[string]*Process
-	killed    map[string]bool // by Kill: no failure of the agent
+	killed    map[string]bool // by Kill or Stop: no failure of the agent
 }
 
 var _ Cluster = (*Agents)(nil)
@@ -63,7 +67,11 @@ func (a *Agents) Start(node string) error {
 	if p := a.processes[node]; p != nil {
 		return p.Restart()
 	}
-	cmd := exec.Command(a.binary, "--config", a.cfg.ConfigPath(node))
+	argv := []string{a.binary, "--config", a.cfg.ConfigPath(node)}
+	if a.boots != nil {
+		argv = a.boots.argv(node, argv)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = a.cfg.Dir
 	p, err := a.lab.StartProcess(node, cmd)
 	if err != nil {
@@ -84,6 +92,60 @@ func (a *Agents) Kill(node string) error {
 	a.killed[node] = true
 	return p.Kill()
 }
+
+// stopLimit bounds a planned stop: telling the LUN, which may hang, takes the longest.
+const stopLimit = 15 * time.Second
+
+// Stop stops the agent as planned (SIGTERM) and waits for its end, which must be a clean one.
+func (a *Agents) Stop(node string) error {
+	a.mu.Lock()
+	p := a.processes[node]
+	a.killed[node] = true
+	a.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("lab: stop agent on node %s: it was never started", node)
+	}
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	if err := p.Wait(ctx); err != nil {
+		return fmt.Errorf("lab: stop agent on node %s: %w\n%s", node, err, lastLines(a.lab.LogPath(node), 5))
+	}
+	return nil
+}
+
+// Reboot is what a reset looks like to the others: the agent is killed and comes back in
+// another boot of the kernel. It takes Boots.
+func (a *Agents) Reboot(node string) error {
+	if a.boots == nil {
+		return errors.New("lab: reboot: the agents run in the boot of this machine: see Boots")
+	}
+	if err := a.Kill(node); err != nil {
+		return err
+	}
+	if err := a.boots.renew(node); err != nil {
+		return err
+	}
+	return a.Start(node)
+}
+
+// Boots gives every node a boot of its own, see ExecInBoot. It must come before the first
+// Start. launcher is a program that calls ExecInBoot with the arguments that follow those
+// given here.
+func (a *Agents) Boots(launcher ...string) error {
+	a.boots = &boots{dir: a.cfg.Dir, launcher: launcher}
+	for _, node := range a.Nodes() {
+		if err := a.boots.renew(node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DisablePath is the node's disable file.
+func (a *Agents) DisablePath(node string) string { return a.cfg.DisablePath(node) }
 
 // Exited says how an agent ended that nobody killed.
 func (a *Agents) Exited(node string) error {

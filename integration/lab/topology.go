@@ -24,6 +24,9 @@ func (l *Lab) build() error {
 			return fmt.Errorf("node %s: %w", node, err)
 		}
 	}
+	if n := len(l.cfg.Nodes); n*(n-1)*len(l.cfg.Networks) > learnedNeighbours {
+		return l.introduceAll()
+	}
 	return nil
 }
 

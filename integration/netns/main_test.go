@@ -23,11 +23,15 @@ const enableEnv = "FENCING_TEST_NETNS"
 // binariesEnv names a folder with fencing-agent and fencectl; without it they are built.
 const binariesEnv = "FENCING_BIN"
 
-const roleProbe = "netns-probe"
+const (
+	roleProbe = "netns-probe"
+	roleBoot  = "netns-boot"
+)
 
 var (
 	rounds = flag.Int("rounds", 10, "how often the equal split is repeated in all")
 	labs   = flag.Int("labs", 5, "how many clusters share the rounds, at the same time")
+	sizes  = flag.String("sizes", "3,7", "how many agents the scenarios are run with, one cluster after the other")
 )
 
 var networks = []string{"mgmt", "data"}
@@ -44,6 +48,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if len(os.Args) > 1 && os.Args[1] == roleBoot {
+		fmt.Fprintln(os.Stderr, lab.ExecInBoot(os.Args[2:]))
+		os.Exit(1)
 	}
 	if len(os.Args) > 2 && os.Args[1] == roleMember {
 		if err := memberMain(os.Args[2]); err != nil {
@@ -105,11 +113,35 @@ type cluster struct {
 	*observe.Observer
 	t     *testing.T
 	nodes []string
-	lun   string
+	lun   string // "": none
 }
 
-// newCluster starts nothing yet. The folder with logs stays if the test fails.
+// newCluster is a cluster on loop devices. It starts nothing yet.
 func newCluster(t *testing.T, size, sector int, override map[string]any) *cluster {
+	t.Helper()
+	dir := newDir(t)
+	lun, err := lab.NewLUNFile(dir, 16<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lun.Close() })
+	loops, err := lab.LoopDevices(lun.Path, size, sector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { loops.Close() })
+	initLUN(t, loops.Paths[0], size)
+	device := map[string]string{}
+	for i, node := range nodeNames(size) {
+		device[node] = loops.Paths[i]
+	}
+	c := newClusterIn(t, dir, size, lab.AgentConfig{LUN: func(node string) string { return device[node] }, Override: override})
+	c.lun = loops.Paths[0]
+	return c
+}
+
+// newDir is a folder for logs. It stays if the test fails.
+func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fn")
 	if err != nil {
@@ -122,34 +154,27 @@ func newCluster(t *testing.T, size, sector int, override map[string]any) *cluste
 		}
 		os.RemoveAll(dir)
 	})
-	lun, err := lab.NewLUNFile(dir, 16<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { lun.Close() })
-	loops, err := lab.LoopDevices(lun.Path, size, sector)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { loops.Close() })
-	initLUN(t, loops.Paths[0], size)
+	return dir
+}
 
-	var nodes []string
+func nodeNames(size int) (nodes []string) {
 	for i := range size {
 		nodes = append(nodes, "n"+strconv.Itoa(i+1))
 	}
+	return nodes
+}
+
+// newClusterIn is a cluster with its files in dir. It starts nothing yet.
+func newClusterIn(t *testing.T, dir string, size int, config lab.AgentConfig) *cluster {
+	t.Helper()
+	nodes := nodeNames(size)
 	l, err := lab.New(lab.Config{Nodes: nodes, Networks: networks, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	device := map[string]string{}
-	for i, node := range nodes {
-		device[node] = loops.Paths[i]
-	}
-	agents, err := lab.NewAgents(l, filepath.Join(binaries, "fencing-agent"), lab.AgentConfig{
-		Dir: dir, LUN: func(node string) string { return device[node] }, HTTP: "127.0.0.1:9110", Override: override,
-	})
+	config.Dir, config.HTTP = dir, "127.0.0.1:9110"
+	agents, err := lab.NewAgents(l, filepath.Join(binaries, "fencing-agent"), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +183,7 @@ func newCluster(t *testing.T, size, sector int, override map[string]any) *cluste
 		t.Fatal(err)
 	}
 	t.Cleanup(o.Close)
-	return &cluster{Agents: agents, Observer: o, t: t, nodes: nodes, lun: loops.Paths[0]}
+	return &cluster{Agents: agents, Observer: o, t: t, nodes: nodes}
 }
 
 func initLUN(t *testing.T, device string, slots int) {
@@ -178,7 +203,11 @@ func (c *cluster) startAll() {
 			c.t.Fatal(err)
 		}
 	}
-	c.await(startLimit, "all up", c.everybody(), observe.LUNReady(c.nodes...), observe.Subscribed(c.nodes...))
+	conditions := []observe.Condition{c.everybody(), observe.Subscribed(c.nodes...)}
+	if c.lun != "" {
+		conditions = append(conditions, observe.LUNReady(c.nodes...))
+	}
+	c.await(startLimit, "all up", conditions...)
 }
 
 // everybody holds when all feed by majority and everything reaches everything.

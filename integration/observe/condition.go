@@ -296,6 +296,33 @@ func Quiet(since time.Time, observers ...string) Condition {
 	}
 }
 
+// NoLeft holds while none of the observers has called any node LEFT since the moment given.
+func NoLeft(since time.Time, observers ...string) Condition {
+	return func(v *View) string {
+		for _, e := range v.Events {
+			if e.Type == fencingv1.EventType_LEFT && e.At.After(since) && slices.Contains(observers, e.Observer) {
+				return fmt.Sprintf("%s called %s LEFT", e.Observer, e.Node)
+			}
+		}
+		return ""
+	}
+}
+
+// Left holds when each of the observers lists the node as not available, for the reason given.
+func Left(node, reason string, observers ...string) Condition {
+	return each(observers, func(_ string, s *fencingv1.Status) string {
+		for _, n := range s.GetNodes() {
+			if n.GetName() != node {
+				continue
+			}
+			if n.GetAvailable() || n.GetLeftReason() != reason {
+				return fmt.Sprintf("has %s available: %v, LEFT last for %q", node, n.GetAvailable(), n.GetLeftReason())
+			}
+		}
+		return ""
+	})
+}
+
 // Steady holds while none of the nodes has changed its verdict since the moment given.
 func Steady(since time.Time, nodes ...string) Condition {
 	return func(v *View) string {

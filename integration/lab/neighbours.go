@@ -1,0 +1,58 @@
+package lab
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/vishvananda/netlink"
+)
+
+// learnedNeighbours is how many hardware addresses the nodes of a lab may learn. The
+// kernel's table of them has room for 1024 (net.ipv4.neigh.default.gc_thresh3) in all
+// namespaces together; nodes beyond that would be cut off from each other at random.
+const learnedNeighbours = 600
+
+// introduceAll tells all nodes the hardware addresses of all others, for good: such entries
+// do not count against the limit. A node of such a lab therefore asks for nobody's address,
+// and must keep its interfaces.
+func (l *Lab) introduceAll() error {
+	for i, network := range l.cfg.Networks {
+		macs := make([]net.HardwareAddr, len(l.cfg.Nodes))
+		index := make([]int, len(l.cfg.Nodes))
+		for j, node := range l.cfg.Nodes {
+			err := l.nodes[node].links(func(h *netlink.Handle) error {
+				link, err := h.LinkByName(network)
+				if err == nil {
+					macs[j], index[j] = link.Attrs().HardwareAddr, link.Attrs().Index
+				}
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("node %s: find interface %s: %w", node, network, err)
+			}
+		}
+		for j, node := range l.cfg.Nodes {
+			err := l.nodes[node].links(func(h *netlink.Handle) error { return l.introduce(h, i, j, index[j], macs) })
+			if err != nil {
+				return fmt.Errorf("node %s: neighbours on network %s: %w", node, network, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Lab) introduce(h *netlink.Handle, i, j, link int, macs []net.HardwareAddr) error {
+	for k, peer := range l.cfg.Nodes {
+		if k == j {
+			continue
+		}
+		err := h.NeighSet(&netlink.Neigh{
+			LinkIndex: link, State: netlink.NUD_PERMANENT,
+			IP: l.Address(peer, l.cfg.Networks[i]).AsSlice(), HardwareAddr: macs[k],
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/lab"
+)
+
+// roleBoot is the first argument of this program when it gives an agent a boot of its own.
+const roleBoot = "soak-boot"
+
+// cluster is the cluster that is broken, and how each fault is made and ended.
+type cluster struct {
+	*lab.Agents
+	lun  *freezer
+	undo []func() // in reverse, by close
+}
+
+// newCluster starts the agents. What it made is gone after close.
+func newCluster(dir, bin string, nodes int) (c *cluster, err error) {
+	c = &cluster{}
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	c.lun, err = newFreezer(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.undo = append(c.undo, c.lun.close)
+	lun, err := lab.NewLUNFile(c.lun.dir, 4<<20)
+	if err != nil {
+		return nil, err
+	}
+	out, err := exec.Command(filepath.Join(bin, "fencectl"), "lun", "init", lun.Path,
+		"--cluster", "demo", "--node-group", "demo", "--slots", strconv.Itoa(nodes)).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("fencectl lun init: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	names := make([]string, nodes)
+	for i := range names {
+		names[i] = nodeName(i)
+	}
+	l, err := lab.New(lab.Config{Nodes: names, Networks: networks, Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	c.undo = append(c.undo, func() { _ = l.Close() }) // never fails
+	c.Agents, err = lab.NewAgents(l, filepath.Join(bin, "fencing-agent"), lab.AgentConfig{
+		Dir: dir, LUN: func(string) string { return lun.Path }, HTTP: "127.0.0.1:9110",
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Boots("/proc/self/exe", roleBoot); err != nil {
+		return nil, err
+	}
+	for _, node := range names {
+		if err := c.Start(node); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *cluster) close() {
+	for _, undo := range slices.Backward(c.undo) {
+		undo()
+	}
+	c.undo = nil
+}
+
+// disturb makes the faults of a round, keeps each for its time and ends it. It returns when
+// all have ended. The end of ctx ends them early.
+func (c *cluster) disturb(ctx context.Context, r Round) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(r.Faults))
+	for i, f := range r.Faults {
+		wg.Go(func() {
+			if err := c.fault(ctx, f); err != nil {
+				errs[i] = fmt.Errorf("%v: %w", f, err)
+			}
+		})
+	}
+	wg.Wait()
+	_, err := c.Lab().Heal()
+	return errors.Join(append(errs, err)...)
+}
+
+func (c *cluster) fault(ctx context.Context, f Fault) error {
+	group := make([]string, len(f.Nodes))
+	for i, n := range f.Nodes {
+		group[i] = nodeName(n)
+	}
+	during := func() { pause(ctx, f.For) }
+	switch f.Kind {
+	case Partition, OneNetwork:
+		cut, none := networks, [][]string(nil)
+		if f.Kind == OneNetwork {
+			cut = networks[f.Network : f.Network+1]
+		}
+		err := c.CutNetworks(cut, group)
+		during()
+		return errors.Join(err, c.CutNetworks(cut, none...))
+	case OneWay:
+		for _, network := range networks {
+			if _, err := c.Lab().CutOneWay(network, group[0], group[1]); err != nil {
+				return err
+			}
+		}
+		during()
+		return c.CutNetworks(networks)
+	case Loss:
+		err := c.lose(f.Percent)
+		during()
+		return errors.Join(err, c.lose(0))
+	case Cable:
+		err := c.Lab().LinkDown(group[0], networks[f.Network])
+		during()
+		return errors.Join(err, c.Lab().LinkUp(group[0], networks[f.Network]))
+	case FreezeLUN:
+		err := c.lun.freeze()
+		during()
+		return errors.Join(err, c.lun.thaw())
+	default:
+		return c.processFault(f, group[0], during)
+	}
+}
+
+func (c *cluster) lose(percent float64) error {
+	var errs []error
+	for _, network := range networks {
+		_, err := c.Lab().Loss(network, percent)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cluster) processFault(f Fault, node string, during func()) error {
+	switch f.Kind {
+	case Crash:
+		err := c.Kill(node)
+		during()
+		return errors.Join(err, c.Start(node))
+	case Reboot:
+		return c.rebootAfter(node, during)
+	case Restart:
+		err := c.Stop(node)
+		during()
+		return errors.Join(err, c.Start(node))
+	case Freeze:
+		p := c.Process(node)
+		err := p.Signal(syscall.SIGSTOP)
+		during()
+		return errors.Join(err, p.Signal(syscall.SIGCONT))
+	default:
+		return fmt.Errorf("fault %q is not known", f.Kind)
+	}
+}
+
+func (c *cluster) rebootAfter(node string, during func()) error {
+	err := c.Kill(node)
+	during()
+	return errors.Join(err, c.Reboot(node))
+}
+
+// pause waits, at most until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// needs says what is missing to run here.
+func needs(ctx context.Context, bin string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed, to make network namespaces: run it with sudo")
+	}
+	if mode, why := lab.Supported(ctx, roleProbe); mode != lab.Root {
+		return fmt.Errorf("network namespaces cannot be made here: %s", why)
+	}
+	for _, program := range []string{"fencing-agent", "fencectl"} {
+		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+			return fmt.Errorf("%w: build it with make build, or say with -bin where it is", err)
+		}
+	}
+	return nil
+}
+
+// roleProbe is the first argument of this program when it only tries out namespaces.
+const roleProbe = "soak-probe"

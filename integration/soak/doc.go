@@ -1,0 +1,28 @@
+// Command soak runs a cluster of real agents in network namespaces, on one LUN, breaks it
+// at random for as long as it is told to, and checks all the while what must hold.
+//
+//	go run ./integration/soak -bin bin [-duration 30m] [-nodes 5] [-seed N]
+//
+// # What it does
+//
+// Round after round one to two faults begin, last a while and end; then everybody must count
+// everybody again, and a calm time follows. A [Plan] makes the rounds from a seed and knows
+// nothing of what happens, so a seed replays the schedule, though not the timing.
+//
+// # What it checks
+//
+//   - Two nodes whose views have no common member are never both permitted to feed for
+//     longer than the budget allows the loser of a tie.
+//   - Nobody calls a node LEFT that no fault of the round gives a reason to: not in calm
+//     times, not for a loss of packets or of one network, not for a planned restart, and not
+//     among nodes on the same side of a cut.
+//   - Who is gone for long enough is LEFT; after every round all is as before.
+//   - No agent ends by itself. Memory, goroutines and descriptors of the agents that were
+//     never restarted are at the end what they were after the first rounds.
+//
+// # Structure
+//
+// plan.go and judge.go are pure and tested; cluster.go acts on a lab; watch.go reads the
+// agents through package observe; report.go prints. Needs root. Nothing outside the lab is
+// touched. Exit codes: 0 nothing violated, 1 something was, 2 bad usage.
+package main

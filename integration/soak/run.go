@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+)
+
+// settings are what the command line says.
+type settings struct {
+	duration time.Duration
+	nodes    int
+	seed     uint64
+	bin      string
+	out      io.Writer
+}
+
+// warmRounds pass before the agents' memory is taken for what it is: buffers and heap have
+// their size then.
+const warmRounds = 5
+
+// soak is one run.
+type soak struct {
+	settings
+	c        *cluster
+	w        *watcher
+	plan     Plan
+	began    time.Time
+	measured measurements
+	base     map[string]Usage // of the steady nodes
+}
+
+// run breaks a cluster for the time given and reports. It fails if anything was violated.
+func run(ctx context.Context, s settings) (err error) {
+	dir, err := os.MkdirTemp("", "soak")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = os.RemoveAll(dir)
+		} else {
+			fmt.Fprintf(s.out, "logs and configurations are kept in %s\n", dir)
+		}
+	}()
+	c, err := newCluster(dir, s.bin, s.nodes)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	o, err := observe.New(c.Agents)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	k := &soak{
+		settings: s, c: c, w: &watcher{Observer: o, nodes: c.Nodes()}, began: time.Now(), measured: newMeasurements(),
+		plan: Plan{Seed: s.seed, Nodes: s.nodes, Steady: max(1, s.nodes/3), LUN: c.lun.canFreeze()},
+	}
+	return k.run(ctx)
+}
+
+func (k *soak) run(ctx context.Context) error {
+	v, err := k.w.Await(ctx, recoverLimit, k.w.everybody())
+	if err != nil {
+		return fmt.Errorf("the agents do not find each other: %w", err)
+	}
+	b := v.Status[nodeName(0)].GetTimeBudget()
+	k.w.disjoint.Bound = b.GetHorizonTie().AsDuration() - b.GetWatchdogTimeout().AsDuration()
+	fmt.Fprintf(k.out, "%d agents are up; D_max %v, two sides may both feed for %v at most\n", k.nodes, b.GetDMax().AsDuration(), k.w.disjoint.Bound)
+
+	watching, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { k.w.watch(watching) })
+	rounds, err := k.rounds(ctx)
+	stop()
+	wg.Wait()
+	if err == nil {
+		err = k.leaks(ctx)
+	}
+	k.report(rounds)
+	if err != nil {
+		k.w.violated("%v", err)
+		fmt.Fprintln(k.out, err)
+	}
+	if v := k.w.Violations(); len(v) > 0 {
+		return fmt.Errorf("%d violations; the schedule is that of -seed %d -nodes %d", len(v), k.seed, k.nodes)
+	}
+	return nil
+}
+
+// rounds goes on until the time is over, and reports an error when the cluster does not come
+// back: what follows would say nothing.
+func (k *soak) rounds(ctx context.Context) (int, error) {
+	for i := 0; ; i++ {
+		if time.Since(k.began) >= k.duration || ctx.Err() != nil {
+			return i, nil
+		}
+		if i == warmRounds {
+			k.base = k.usages(ctx)
+		}
+		if err := k.round(ctx, k.plan.Round(i)); err != nil && ctx.Err() == nil {
+			return i, err
+		}
+	}
+}
+
+func (k *soak) round(ctx context.Context, r Round) error {
+	calm := time.Now()
+	pause(ctx, r.Calm)
+	before := len(k.w.Violations())
+	v, _ := k.w.View()
+	k.w.judge(v, Round{Number: r.Number}, calm)
+
+	began := time.Now()
+	k.w.setStopped(r, true)
+	err := k.c.disturb(ctx, r)
+	k.w.setStopped(r, false)
+	ended := time.Now()
+	if err != nil {
+		return fmt.Errorf("round %d (%v): %w", r.Number, r, err)
+	}
+	v, err = k.w.Await(ctx, recoverLimit, k.w.everybody())
+	if err != nil {
+		return fmt.Errorf("round %d (%v): not as before: %w", r.Number, r, err)
+	}
+	k.w.judge(v, r, began)
+	k.measure(v, r, began, time.Since(ended))
+	bad := ""
+	if n := len(k.w.Violations()) - before; n > 0 {
+		bad = fmt.Sprintf("  %d VIOLATIONS", n)
+	}
+	fmt.Fprintf(k.out, "%6.0fs  round %d: %v; as before after %.1fs%s\n", time.Since(k.began).Seconds(), r.Number, r, time.Since(ended).Seconds(), bad)
+	return nil
+}
+
+// noticed is how long a fault has to last to be noticed for certain, on a busy machine.
+const noticed = 9 * time.Second
+
+// measure notes how fast what happened was noticed, and what was not.
+func (k *soak) measure(v *observe.View, r Round, began time.Time, recovered time.Duration) {
+	kinds := make([]string, 0, len(r.Faults))
+	for _, f := range r.Faults {
+		k.measured.count(f.Kind)
+		kinds = append(kinds, string(f.Kind))
+	}
+	slices.Sort(kinds)
+	k.measured.recovered = append(k.measured.recovered, recovered)
+	for o, observer := range k.w.nodes {
+		for n, node := range k.w.nodes {
+			e := observe.FirstReport(v, began, fencingv1.EventType_LEFT, node, observer)
+			switch {
+			case e != nil && o != n:
+				k.measured.left = append(k.measured.left, e.At.Sub(began))
+			case e == nil && r.MustLeave(o, n, noticed):
+				k.w.violated("round %d (%v): %s did not call %s LEFT", r.Number, r, observer, node)
+			}
+		}
+		if at, ok := firstStarved(v, began, observer); ok {
+			k.measured.starved = append(k.measured.starved, at.Sub(began))
+		}
+	}
+}
+
+// firstStarved is when the node lost its permission first.
+func firstStarved(v *observe.View, since time.Time, node string) (time.Time, bool) {
+	for _, c := range v.Verdicts {
+		if c.Node == node && c.At.After(since) && c.Permission == fencingv1.Permission_PERMISSION_STARVE && c.Reason != fencingv1.Reason_REASON_STARTING {
+			return c.At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (k *soak) usages(ctx context.Context) map[string]Usage {
+	out := map[string]Usage{}
+	for _, node := range k.w.nodes[:k.plan.Steady] {
+		u, err := usage(ctx, k.c.Lab().HTTPClient(node))
+		if err != nil {
+			k.w.violated("metrics of %s: %v", node, err)
+			continue
+		}
+		out[node] = u
+	}
+	return out
+}
+
+// leaks compares the steady agents with what they were, after a calm time in which what
+// recovery took is given back.
+func (k *soak) leaks(ctx context.Context) error {
+	if k.base == nil || ctx.Err() != nil {
+		return nil
+	}
+	pause(ctx, 10*time.Second)
+	k.measured.base, k.measured.end = k.base, k.usages(ctx)
+	var errs []error
+	for node, u := range k.measured.end {
+		for _, leak := range u.grown(k.base[node]) {
+			errs = append(errs, fmt.Errorf("%s, never restarted: %s", node, leak))
+		}
+	}
+	return errors.Join(errs...)
+}
