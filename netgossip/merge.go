@@ -12,6 +12,15 @@ type MergerConfig struct {
 	Networks int // number of SystemNetworks
 	Policy   Policy
 	MaxAge   time.Duration // D_max: evidence of this age or more counts for nothing
+	// Countable says whether a peer with this standing may be counted; nil: one that goes by
+	// Roster and no other may. What it says changes only before a Recount.
+	Countable func(*Standing) bool
+}
+
+// Electorate is a set of members of which a quorum must be counted.
+type Electorate struct {
+	Members Set
+	Quorum  int
 }
 
 // Merger merges the networks' reports into one view. It is not safe for concurrent use.
@@ -23,7 +32,11 @@ type Merger struct {
 	links  []link // [network*N + peer]
 	peers  []peer // [peer]
 
+	countable   func(*Standing) bool
+	electorates []Electorate // nil: the whole roster, by the quorum that Evaluate is given
+
 	expiry []boottime.Instant // scratch of Evaluate
+	voters []int              // scratch of Evaluate: whose the expiries are
 }
 
 // link is what is known of one peer on one network.
@@ -37,13 +50,16 @@ type peer struct {
 	statement *Statement // the latest by anchor
 	anchor    boottime.Instant
 	sighted   boottime.Instant // any packet at all, one way
-	mutual    bool             // the statement says that it sees us and has our roster
+	said      *Statement       // what statement was made of, if that counts by another roster
+	contact   bool             // it says that it sees us
+	mutual    bool             // it says that it sees us, and goes by rosters that we go by
 }
 
 // View is one evaluation of a Merger: who is reachable, and until when that may be
 // believed without new evidence. It is a value and holds no reference to the Merger.
 type View struct {
 	Seen    Set // peers with fresh evidence on enough networks, without self
+	Contact Set // seen and seeing us, whatever their rosters, without self
 	Counted Set // seen, seeing us and with our roster; plus self
 	// QuorumUntil is the instant at which the counted set falls below the asked quorum
 	// if no further evidence arrives; zero when it is below already.
@@ -62,7 +78,10 @@ func NewMerger(c MergerConfig) *Merger {
 		up:     make([]bool, c.Networks),
 		links:  make([]link, c.Networks*n),
 		peers:  make([]peer, n),
-		expiry: make([]boottime.Instant, 0, n),
+		expiry: make([]boottime.Instant, 0, 2*n),
+		voters: make([]int, 0, n),
+
+		countable: c.Countable,
 	}
 	for i := range m.up {
 		m.up[i] = true
@@ -127,8 +146,35 @@ func (m *Merger) Answered(a Answer) {
 	if p.statement != nil && a.SentAt < p.anchor {
 		return
 	}
-	p.statement, p.anchor = a.Statement, a.SentAt
-	p.mutual = a.Statement.Seen.Has(m.roster.Self) && m.sameRoster(a.Statement)
+	p.anchor = a.SentAt
+	if m.sameRoster(a.Statement) {
+		p.statement, p.said = a.Statement, nil
+		p.contact = a.Statement.Seen.Has(m.roster.Self)
+	} else {
+		if p.said != a.Statement {
+			p.statement, p.said = a.Statement.foreign(), a.Statement
+		}
+		p.contact = a.Sees
+	}
+	p.mutual = p.contact && m.counts(p.statement)
+}
+
+func (m *Merger) counts(s *Statement) bool {
+	if m.countable == nil {
+		return m.sameRoster(s)
+	}
+	st := s.Stands()
+	return m.countable(&st)
+}
+
+// Recount is for the moment when Countable says something else, or the electorates change.
+func (m *Merger) Recount(electorates []Electorate) {
+	m.electorates = electorates
+	for i := range m.peers {
+		if p := &m.peers[i]; p.statement != nil {
+			p.mutual = p.contact && m.counts(p.statement)
+		}
+	}
 }
 
 func (m *Merger) sameRoster(s *Statement) bool {
@@ -196,7 +242,7 @@ func (m *Merger) peerExpiry(p int) boottime.Instant {
 func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 	v := View{NextExpiry: boottime.Never}
 	v.Counted.Add(m.roster.Self)
-	m.expiry = m.expiry[:0]
+	m.expiry, m.voters = m.expiry[:0], m.voters[:0]
 	for p := range m.peers {
 		if p == m.roster.Self {
 			continue
@@ -209,20 +255,53 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 		v.NextExpiry = min(v.NextExpiry, e)
 		// The statement must be as fresh as the evidence: its anchor is never older than
 		// the needed-th link's, because every answer carries one.
-		if st := &m.peers[p]; st.mutual && st.anchor.Add(m.maxAge) > now {
-			v.Counted.Add(p)
-			m.expiry = append(m.expiry, e)
+		if st := &m.peers[p]; st.contact && st.anchor.Add(m.maxAge) > now {
+			v.Contact.Add(p)
+			if st.mutual {
+				v.Counted.Add(p)
+				m.expiry, m.voters = append(m.expiry, e), append(m.voters, p)
+			}
 		}
 	}
-	others := quorum - 1 // self needs no evidence
-	switch {
-	case others > len(m.expiry):
-	case others <= 0:
-		v.QuorumUntil = now.Add(m.maxAge)
-	default:
-		v.QuorumUntil = kthLatest(m.expiry, others)
-	}
+	m.quorumUntil(&v, now, quorum)
 	return v
+}
+
+// quorumUntil says how long the quorum lasts: that of each electorate, so as long as the
+// shortest.
+func (m *Merger) quorumUntil(v *View, now boottime.Instant, quorum int) {
+	if m.electorates == nil {
+		v.QuorumUntil = m.lastsUntil(m.expiry, now, quorum-1) // self needs no evidence
+		return
+	}
+	all := len(m.expiry)
+	for i, e := range m.electorates {
+		others := e.Quorum
+		if e.Members.Has(m.roster.Self) {
+			others--
+		}
+		for _, p := range m.voters {
+			if e.Members.Has(p) {
+				m.expiry = append(m.expiry, m.peerExpiry(p))
+			}
+		}
+		until := m.lastsUntil(m.expiry[all:], now, others)
+		m.expiry = m.expiry[:all]
+		if i == 0 || until < v.QuorumUntil {
+			v.QuorumUntil = until
+		}
+	}
+}
+
+func (m *Merger) lastsUntil(expiry []boottime.Instant, now boottime.Instant, others int) boottime.Instant {
+	switch {
+	case others > len(expiry):
+		return 0
+	case others <= 0:
+		return now.Add(m.maxAge)
+	default:
+		return kthLatest(expiry, others)
+	}
 }
 
 // kthLatest returns the k-th largest element (k from 1). It reorders s.

@@ -206,7 +206,11 @@ func dumbView(m *Merger, now boottime.Instant, quorum int) View {
 		e := expiries[m.needed-1]
 		v.Seen.Add(p)
 		v.NextExpiry = min(v.NextExpiry, e)
-		if st := m.peers[p].statement; st.Seen.Has(m.roster.Self) && st.RosterDigest == m.roster.Digest && st.RosterEpoch == m.roster.Epoch {
+		st := m.peers[p].statement
+		if m.peers[p].contact {
+			v.Contact.Add(p)
+		}
+		if st.Seen.Has(m.roster.Self) && st.RosterDigest == m.roster.Digest && st.RosterEpoch == m.roster.Epoch {
 			v.Counted.Add(p)
 			counted = append(counted, e)
 		}
@@ -320,5 +324,55 @@ func BenchmarkEvaluate(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Guard: the sets of a statement that counts by another roster are never read as if they
+// counted by the own one, and must prove nothing.
+func TestStatementByAnotherRoster(t *testing.T) {
+	m := testMerger(t, 4, 1, Any())
+	m.countable = func(*Standing) bool { return true }
+	st := &Statement{RosterDigest: 99, Seen: SetOf(0), View: SetOf(0, 1), Lost: SetOf(2), Guarded: SetOf(1)}
+	m.Answered(Answer{Peer: 1, SentAt: 10 * sec, Statement: st})
+	if v := m.Evaluate(11*sec, 3); v.Counted.Has(1) || v.Contact.Has(1) || !v.Seen.Has(1) {
+		t.Errorf("its bit 0 was taken for this node: %+v", v)
+	}
+	m.Answered(Answer{Peer: 1, SentAt: 11 * sec, Statement: st, Sees: true})
+	if v := m.Evaluate(11*sec, 3); !v.Counted.Has(1) || !v.Contact.Has(1) {
+		t.Errorf("its word that it sees this node does not count: %+v", v)
+	}
+	got, _ := m.Statement(1)
+	if !got.View.IsEmpty() || !got.Lost.IsEmpty() || got.Seen != FullSet(MaxNodes) || got.Guarded != FullSet(MaxNodes) {
+		t.Errorf("understood as %+v", got)
+	}
+	m.Answered(Answer{Peer: 1, SentAt: 12 * sec, Statement: st, Sees: true})
+	if again, _ := m.Statement(1); again != got {
+		t.Error("the same statement was understood anew")
+	}
+}
+
+// Guard: with two electorates the quorum lasts as long as that of both, and nobody counts in
+// one that does not list it.
+func TestElectorates(t *testing.T) {
+	m := testMerger(t, 5, 1, Any())
+	for p := 1; p < 5; p++ {
+		answer(m, 0, p, boottime.Instant(10+p)*sec)
+	}
+	for _, c := range []struct {
+		name  string
+		of    []Electorate
+		until boottime.Instant
+	}{
+		{"the youngest two of three", []Electorate{{SetOf(0, 1, 2), 2}}, 16 * sec},
+		{"all of three", []Electorate{{SetOf(0, 1, 2), 3}}, 15 * sec},
+		{"both", []Electorate{{SetOf(0, 3, 4), 2}, {SetOf(0, 1, 2), 3}}, 15 * sec},
+		{"both, the other way round", []Electorate{{SetOf(0, 1, 2), 3}, {SetOf(0, 3, 4), 2}}, 15 * sec},
+		{"one that does not list this node", []Electorate{{SetOf(3, 4), 2}}, 17 * sec},
+		{"one that cannot be had", []Electorate{{SetOf(0, 1, 2), 2}, {SetOf(0, 7, 8), 2}}, 0},
+	} {
+		m.Recount(c.of)
+		if v := m.Evaluate(14*sec, 99); v.QuorumUntil != c.until {
+			t.Errorf("%s: until %v, want %v", c.name, v.QuorumUntil, c.until)
+		}
 	}
 }

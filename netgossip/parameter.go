@@ -51,3 +51,17 @@ func (p Parameter) Value() any {
 	}
 	return *p.Count
 }
+
+// Consequences names what follows from the parameters for a roster of n members, in the
+// form of a List.
+func (p *Params) Consequences(n int) []Parameter {
+	low, high, typical, worst := p.SuspicionMin(n), p.SuspicionMax(n), p.TypicalDetection(n), p.WorstDetection(n)
+	transmissions := p.Transmissions(n)
+	return []Parameter{
+		{Name: "suspicionMin", Duration: &low},
+		{Name: "suspicionMax", Duration: &high},
+		{Name: "typicalDetection", Duration: &typical},
+		{Name: "worstDetection", Duration: &worst},
+		{Name: "transmissions", Count: &transmissions},
+	}
+}

@@ -40,12 +40,16 @@ func (g *Guard) Kills() bool { return g.Armed && g.Fences && g.Horizon > 0 }
 // Statement is what a node says about itself, by gossip and in its slot. It is a
 // value: once handed over it is never changed.
 type Statement struct {
-	Boot         uint64 // nonce of the kernel boot; Token.Nonce may still be unset
+	Boot uint64 // nonce of the kernel boot; Token.Nonce may still be unset
+	// RosterEpoch and RosterDigest name the roster by which the sets count: while the list of
+	// members changes, that of all who are on the old or the new one.
 	RosterEpoch  uint64
 	RosterDigest uint64
-	Token        Token
-	Seen         Set // members that answered it within its D_max, without itself
-	View         Set // members it counts, itself included
+	// Standing is what the node goes by; zero: the one roster above, which is in force.
+	Standing Standing
+	Token    Token
+	Seen     Set // members that answered it within its D_max, without itself
+	View     Set // members it counts, itself included
 	// Guarded are the peers that last said of themselves that their guard kills. A peer
 	// that is about to disarm reads here who would still take it for guarded.
 	Guarded Set
@@ -60,6 +64,23 @@ type Statement struct {
 	Version      string
 }
 
+// Stands returns what the node goes by.
+func (s *Statement) Stands() Standing {
+	if !s.Standing.Chain[0].IsZero() {
+		return s.Standing
+	}
+	return Standing{Chain: [MaxChain]RosterRef{{s.RosterEpoch, s.RosterDigest}}}
+}
+
+// foreign is the statement of a node that counts by another roster, as far as it can be
+// understood: bits that stand for nobody known must prove nothing, neither that a node is
+// unseen nor that anybody has noticed anything.
+func (s *Statement) foreign() *Statement {
+	f := *s
+	f.Seen, f.Guarded, f.View, f.Lost = FullSet(MaxNodes), FullSet(MaxNodes), Set{}, Set{}
+	return &f
+}
+
 // Restarting reports whether the node stopped its agent in a planned way while it had
 // permission to feed: the agent is expected back, and the node itself goes on running.
 func (s *Statement) Restarting() bool { return s.Stopping && s.Feeding }
@@ -69,11 +90,25 @@ func (s *Statement) Restarting() bool { return s.Stopping && s.Feeding }
 // or as one that had lost its permission. Nobody should wait for it.
 func (s *Statement) Leaving() bool { return s.Stopping && !s.Feeding }
 
+// Sight is what a peer says of us when it says nothing else.
+type Sight uint8
+
+const (
+	SightSeen   Sight = iota + 1 // it sees us and has our roster
+	SightUnseen                  // it does not
+)
+
 // Answer is one completed two-way exchange with a peer on one network: a probe sent
-// at SentAt was answered with Statement. The statement was made at SentAt or later.
+// at SentAt was answered with Statement, or briefly with Sight. What was said was true at
+// SentAt or later: a reply that names a statement known before names the one that the peer
+// stood by when it replied.
 type Answer struct {
 	Network   int
 	Peer      int
 	SentAt    boottime.Instant
-	Statement *Statement
+	Statement *Statement // nil: a brief answer
+	Sight     Sight      // of a brief answer
+	// Sees says that the peer sees this node. It is set only where the statement's sets count
+	// by another roster, and cannot tell.
+	Sees bool
 }

@@ -10,14 +10,17 @@ import (
 )
 
 func newLunCommand(env *environment) *cobra.Command {
-	return newGroup("lun COMMAND", "Format, show and measure a LUN",
-		`Format, show and measure the LUN that decides equal splits. Its format is described in docs/lun-format.md.
+	return newGroup("lun COMMAND", "Format, show, measure and mend a LUN",
+		`Format, show, measure and mend the LUN that decides equal splits. Its format is described in docs/lun-format.md.
 
 DEVICE is a block device, best named by a path under /dev/disk/by-id or /dev/mapper that is the same after
 a reboot. For labs and demos a regular file or loop device will do; a warning says so.`,
 		newLunInitCommand(env),
 		newLunInspectCommand(env),
 		newLunCheckCommand(env),
+		newLunReleaseCommand(env),
+		newLunExportCommand(env),
+		newLunImportCommand(env),
 	)
 }
 

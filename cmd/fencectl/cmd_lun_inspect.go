@@ -22,14 +22,32 @@ of the roster, which has no slot.
 
 The lease is the latest decision of an equal split. Of its holders, current ones may feed under it, the
 others have given it up (renounced) or rebooted (gone). It is undecided while a later value may have been
-decided, and uncertain while a slot cannot be read.`,
+decided, and uncertain while a slot cannot be read.
+
+With --watch the table is read again and again until Ctrl-C: on a terminal the picture is renewed in
+place, elsewhere each one is printed below the last, and -o json prints one object a line. A slot is
+then shown with the time for which it has not changed on the clock of this node.`,
 		Example: `  fencectl lun inspect /dev/mapper/fence
-  fencectl lun inspect /dev/mapper/fence -o json --interval 0`,
+  fencectl lun inspect /dev/mapper/fence -o json --interval 0
+  fencectl lun inspect /dev/mapper/fence --watch
+  fencectl lun inspect /dev/mapper/fence --watch --interval 200ms --count 50 -o json`,
 		Args: operands("DEVICE"),
 	}
-	interval := cmd.Flags().Duration("interval", 0, "time between the two reads; 0: read once (default two of the slowest heartbeats)")
+	interval := cmd.Flags().Duration("interval", 0, "time between the two reads; 0: read once (default two of the slowest heartbeats; with --watch 1s)")
+	watch := cmd.Flags().BoolP("watch", "w", false, "show it again and again")
+	count := cmd.Flags().Int("count", 0, "with --watch: how many pictures; 0: until Ctrl-C")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *watch {
+			if *interval < 0 || *count < 0 {
+				return usagef("--interval, --count: %v, %d: neither may be negative", *interval, *count)
+			}
+			l := newLunLive(env, out)
+			return lunadmin.LivePath(cmd.Context(), args[0], lunadmin.LiveOptions{Interval: *interval, Count: *count}, l.show)
+		}
+		if *count != 0 {
+			return usagef("--count: has a meaning only with --watch")
+		}
 		p := newProgress(env)
 		o := lunadmin.InspectOptions{Interval: *interval, Progress: p.show}
 		switch given := cmd.Flags().Changed("interval"); {
@@ -101,6 +119,9 @@ func slotCells(s *lunadmin.SlotReport) []any {
 	moving := "-"
 	if s.Moving != nil {
 		moving = map[bool]string{true: "yes", false: "no"}[*s.Moving]
+	}
+	if s.Unchanged != nil {
+		moving += " " + seconds(*s.Unchanged)
 	}
 	return []any{
 		s.Slot, s.Owner, s.State, moving, s.Sequence, s.Token, seconds(*s.Age), watchdogText(s.Watchdog), flagsText(s.Flags),

@@ -64,7 +64,7 @@ func sameFiles(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// putSlot is "slot FILE INDEX SEQUENCE [decided=INSTANCE] [pending=INSTANCE]": the slot
+// putSlot is "slot FILE INDEX SEQUENCE [decided=INSTANCE] [pending=INSTANCE] [state=N]": the slot
 // of node-INDEX, in a roster of four of which it counts the first two.
 func putSlot(ts *testscript.TestScript, _ bool, args []string) {
 	index, err := strconv.Atoi(args[1])
@@ -88,6 +88,8 @@ func putSlot(ts *testscript.TestScript, _ bool, args []string) {
 		switch name {
 		case "decided":
 			s.Ballot.DecidedInstance, s.Ballot.Decided = instance, g
+		case "state":
+			s.State = diskquorum.SlotState(instance)
 		case "pending":
 			s.Ballot.Instance, s.Ballot.MBal, s.Ballot.Bal, s.Ballot.Value = instance, 3, 3, g
 		default:

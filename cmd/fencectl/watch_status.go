@@ -121,22 +121,28 @@ func (l *statusLog) line(st *fencingv1.Status) error {
 // frame is the whole status as a screen, cut to the terminal's height.
 func (l *statusLog) frame(st *fencingv1.Status) []byte {
 	v := statusView{now: l.env.clock(), zone: l.env.zone(), color: colorful(l.env), all: l.all}
-	lines := bytes.Split(bytes.TrimSuffix(v.render(st), []byte("\n")), []byte("\n"))
+	b := screen(v.render(st), l.height(), !l.began, fmt.Sprintf("-- %s, Ctrl-C ends", st.GetTime().AsTime().In(l.env.zone()).Format(timeLayout)))
+	l.began = true
+	return b
+}
+
+// screen is text that is written over what the terminal shows, cut to its height.
+func screen(text []byte, height int, first bool, footer string) []byte {
+	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
 	// The cursor rests on a line of its own, and one is for the notice below.
-	if room := l.height() - 2; len(lines) > room {
-		lines = append(lines[:room-1:room-1], fmt.Appendf(nil, "... %d more lines: enlarge the window or see fencectl status", len(lines)-room+1))
+	if room := height - 2; len(lines) > room {
+		lines = append(lines[:room-1:room-1], fmt.Appendf(nil, "... %d more lines: enlarge the window or print it once", len(lines)-room+1))
 	}
 	var b bytes.Buffer
-	if !l.began {
+	if first {
 		b.WriteString(screenClear)
-		l.began = true
 	}
 	b.WriteString(screenHome)
 	for _, line := range lines {
 		b.Write(line)
 		b.WriteString(screenLine)
 	}
-	fmt.Fprintf(&b, "-- %s, Ctrl-C ends%s", st.GetTime().AsTime().In(l.env.zone()).Format(timeLayout), screenLine)
+	b.WriteString(footer + screenLine)
 	b.WriteString(screenEnd)
 	return b.Bytes()
 }

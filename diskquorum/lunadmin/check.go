@@ -18,6 +18,7 @@ import (
 type CheckReport struct {
 	Device *DeviceReport `json:"device,omitempty"`
 	Count  int           `json:"count"` // of each, reads and writes
+	Wrote  string        `json:"wrote"` // what was written, in words; empty: nothing
 	Read   Latency       `json:"read"`
 	Write  Latency       `json:"write"`
 	// Decision is five times the slower p99: what an uncontended decision in an equal
@@ -35,20 +36,24 @@ type Latency struct {
 	Max float64 `json:"maxMs"`
 }
 
-// CheckPath opens a device and checks it.
-func CheckPath(ctx context.Context, path string, n int, progress func(done int)) (*CheckReport, error) {
-	dev, err := rawdev.Open(path, rawdev.Options{})
+// CheckPath opens a device and checks it, by reads alone if readOnly.
+func CheckPath(ctx context.Context, path string, n int, readOnly bool, progress func(done int)) (*CheckReport, error) {
+	dev, err := rawdev.Open(path, rawdev.Options{ReadOnly: readOnly})
 	if err != nil {
 		return nil, err
 	}
-	r, err := Check(ctx, dev, n, progress)
+	check := Check
+	if readOnly {
+		check = CheckReads
+	}
+	r, err := check(ctx, dev, n, progress)
 	if cerr := dev.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", path, err)
 	}
-	r.Device = &DeviceReport{Path: path, Kind: dev.Kind().String(), Bytes: dev.Size(), SectorBytes: dev.SectorSize()}
+	r.Device = deviceReport(path, dev)
 	if w := dev.Warning(); w != "" {
 		r.Warnings = append(r.Warnings, w)
 	}
@@ -87,12 +92,49 @@ func Check(ctx context.Context, dev diskquorum.Device, n int, progress func(done
 	if c.torn && !c.foreign {
 		return nil, errors.New("the block read back half old, half new, and no other check runs: the device tears single writes")
 	}
-	r := &CheckReport{Count: n, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Warnings: []string{}}
+	r := &CheckReport{Count: n, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Warnings: []string{}, Wrote: scratchWords(sb)}
 	r.Decision = 5 * max(r.Read.P99, r.Write.P99)
+	r.warnSlow()
+	return r, nil
+}
+
+func scratchWords(sb *diskquorum.Superblock) string {
+	return fmt.Sprintf("the scratch block, %d bytes at byte %d, which no agent reads", diskquorum.BlockSize, diskquorum.ScratchOffset(sb.Slots))
+}
+
+// CheckReads reads superblock and slot table n times, as an agent does, and times each. It
+// writes nothing.
+func CheckReads(ctx context.Context, dev diskquorum.Device, n int, progress func(done int)) (*CheckReport, error) {
+	dev = &interruptible{ctx: ctx, Device: dev}
+	sb, err := openLUN(dev)
+	if err != nil {
+		return nil, err
+	}
+	table := make([]byte, diskquorum.TableSize(sb.Slots))
+	var reads []time.Duration
+	for i := range n {
+		start := time.Now()
+		if _, err := dev.ReadAt(table, 0); err != nil {
+			return nil, fmt.Errorf("round %d of %d: %w", i+1, n, err)
+		}
+		reads = append(reads, time.Since(start))
+		if now, err := diskquorum.ReadSuperblock(table); err != nil || now != *sb {
+			return nil, fmt.Errorf("round %d of %d: the superblock changed: is an init running?", i+1, n)
+		}
+		if progress != nil {
+			progress(i + 1)
+		}
+	}
+	r := &CheckReport{Count: n, Read: latency(reads), Warnings: []string{}}
+	r.Decision = 5 * r.Read.P99
+	r.warnSlow()
+	return r, nil
+}
+
+func (r *CheckReport) warnSlow() {
 	if worst := max(r.Read.Max, r.Write.Max); worst > ioTimeout.Seconds()*1000 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("an I/O took %.0f ms: beyond lun.ioTimeout (default %v) an agent takes the LUN for lost", worst, ioTimeout))
 	}
-	return r, nil
 }
 
 type checker struct {

@@ -40,6 +40,7 @@ type InitResult struct {
 
 // RefusedError says why a device was left as it is.
 type RefusedError struct {
+	Op     string // the verb; empty: init
 	Path   string
 	Reason string
 	Forced bool // Force would not help, or was given
@@ -50,7 +51,11 @@ func (e *RefusedError) Error() string {
 	if !e.Forced {
 		return fmt.Sprintf("init %s: %s; nothing was written; if nobody needs that any more, --force overwrites it", e.Path, e.Reason)
 	}
-	return fmt.Sprintf("init %s: %s; nothing was written; %s", e.Path, e.Reason, e.Advice)
+	op := e.Op
+	if op == "" {
+		op = "init"
+	}
+	return fmt.Sprintf("%s %s: %s; nothing was written; %s", op, e.Path, e.Reason, e.Advice)
 }
 
 // Init formats a LUN. Before its last check has passed it writes nothing; interrupted

@@ -33,7 +33,7 @@ func InspectPath(ctx context.Context, path string, o InspectOptions) (*Report, e
 	if err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", path, err)
 	}
-	r.Device = &DeviceReport{Path: path, Kind: dev.Kind().String(), Bytes: dev.Size(), SectorBytes: dev.SectorSize()}
+	r.Device = deviceReport(path, dev)
 	if w := dev.Warning(); w != "" {
 		r.Warnings = append(r.Warnings, w)
 	}

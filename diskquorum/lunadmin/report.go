@@ -50,7 +50,8 @@ type SlotReport struct {
 	Agent       string           `json:"agentVersion,omitempty"`
 	Sequence    uint64           `json:"sequence,omitempty"`
 	Token       string           `json:"token,omitempty"`
-	Moving      *bool            `json:"moving,omitempty"` // its sequence changed while watched
+	Moving      *bool            `json:"moving,omitempty"`           // its sequence changed while watched
+	Unchanged   *float64         `json:"unchangedSeconds,omitempty"` // on the own clock; only in a live view, once it was seen to change
 	View        []string         `json:"view,omitempty"`
 	Seen        []string         `json:"seen,omitempty"`
 	Flags       *FlagsReport     `json:"flags,omitempty"`

@@ -156,7 +156,7 @@ type node struct {
 // say replaces the node's statement by one that carries the counter.
 func (n *node) say(counter uint32) {
 	n.statement.Store(&netgossip.Statement{
-		Boot: uint64(n.index) + 1, RosterDigest: n.cfg.Roster.Digest,
+		Boot: uint64(n.index) + 1, RosterEpoch: n.cfg.Roster.Epoch, RosterDigest: n.cfg.Roster.Digest,
 		Token: netgossip.Token{Nonce: uint64(n.index) + 1, Counter: counter},
 		Seen:  netgossip.FullSet(n.cfg.Roster.Size()), View: netgossip.FullSet(n.cfg.Roster.Size()),
 	})

@@ -2,6 +2,7 @@ package swim
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -30,6 +31,7 @@ type arrival struct {
 type evidence struct {
 	cfg     *Config
 	self    string
+	tag     uint32 // of the own roster
 	gate    *gate
 	count   *counters
 	journal *journal
@@ -42,6 +44,9 @@ type evidence struct {
 	list     *memberlist.Memberlist
 	schedule *schedule
 	buf      []byte // scratch of transmit
+
+	said   *netgossip.Statement // the own statement that digest is of
+	digest uint64
 }
 
 // newEvidence makes room in the inbox for the replies to one round of probes and for
@@ -50,6 +55,7 @@ func newEvidence(in *Instance, targets []target) *evidence {
 	return &evidence{
 		cfg:     &in.cfg,
 		self:    in.cfg.Roster.Name(in.cfg.Roster.Self),
+		tag:     wire.RosterTag(in.cfg.Roster),
 		gate:    in.gate,
 		count:   in.count,
 		journal: in.journal,
@@ -130,11 +136,33 @@ func (e *evidence) step(now boottime.Instant) time.Duration {
 // it is, never younger.
 func (e *evidence) probe(p *peer) {
 	e.count.health.Set(float64(e.list.GetHealthScore()))
-	id := rand.Uint64() | 1 // never 0
+	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.digest}
+	if _, digest := e.statement(); digest != 0 && p.holds != digest {
+		m.News = wire.NewsOf(digest)
+	}
+	// A peer with another roster cannot tell who a number is, so whoever did not answer
+	// the last time gets a name.
+	e.sign(&m, p.sharesRoster(e.cfg.Roster) && len(p.sent) == 0)
 	now := e.cfg.Clock()
-	e.schedule.probed(p, id, now)
+	e.schedule.probed(p, m.ID, now)
 	e.count.probes.add(1)
-	e.transmit(p, wire.Message{Kind: wire.Probe, ID: id, Sender: e.self, Statement: e.cfg.Statement()})
+	e.transmit(p, m)
+}
+
+// sign puts the sender in.
+func (e *evidence) sign(m *wire.Message, byNumber bool) {
+	if m.Member = e.cfg.Roster.Self; !byNumber {
+		m.Name = e.self
+	}
+}
+
+// statement returns the own statement of this moment and its digest, nil and 0 before
+// there is one.
+func (e *evidence) statement() (*netgossip.Statement, uint64) {
+	if s := e.cfg.Statement(); s != e.said {
+		e.said, e.digest = s, wire.Digest(s)
+	}
+	return e.said, e.digest
 }
 
 func (e *evidence) transmit(p *peer, m wire.Message) {
@@ -157,19 +185,22 @@ func (e *evidence) handle(a arrival) {
 		}
 		return
 	}
-	m, err := wire.Decode(a.packet, e.cfg.Roster)
+	m, err := wire.Decode(a.packet, e.cfg.Roster, e.tag)
+	if errors.Is(err, wire.ErrOtherRoster) {
+		e.count.refused[refusedRoster].add(1) // it will try again with its name
+		return
+	}
 	if err != nil {
 		e.refuse(refusedMalformed, "evidence packet refused", slog.Any("error", err))
 		return
 	}
-	index, ok := e.cfg.Roster.Index(m.Sender)
-	if ok && index == e.cfg.Roster.Self {
+	if m.Member == e.cfg.Roster.Self {
 		e.refuse(refusedOwnName, "another node says it has the name of this one: give each node a name of its own")
 		return
 	}
-	p := e.schedule.byIndex[index]
-	if !ok || p == nil {
-		e.refuse(refusedStranger, "evidence from a node that is not expected on this network", slog.String("sender", m.Sender))
+	p := e.schedule.byIndex[m.Member]
+	if p == nil {
+		e.refuse(refusedStranger, "evidence from a node that is not expected on this network", slog.String("sender", m.Name), slog.Int("member", m.Member))
 		return
 	}
 	if m.Kind == wire.Probe {
@@ -184,32 +215,57 @@ func (e *evidence) handle(a arrival) {
 // has something new to say; what it says counts only as the answer to a question of
 // ours, which bounds its age. So ask.
 func (e *evidence) answer(p *peer, m wire.Message) {
-	if s := e.cfg.Statement(); s != nil {
-		e.transmit(p, wire.Message{Kind: wire.Answer, ID: m.ID, Sender: e.self, Statement: s})
+	if s, digest := e.statement(); s != nil {
+		p.holds = m.Holds
+		reply := wire.Message{Kind: wire.Answer, ID: m.ID}
+		e.sign(&reply, m.Roster == e.tag)
+		switch {
+		case m.Holds == digest:
+			// The comparison is with the statement of this very moment: a reply never
+			// renews a statement that its maker does not stand by any more.
+			reply.Unchanged = true
+		case m.Brief && m.Roster == e.tag:
+			if reply.Sight = netgossip.SightUnseen; e.sees(s, p) {
+				reply.Sight = netgossip.SightSeen
+			}
+		default:
+			reply.Statement, reply.Digest = s, digest
+		}
+		reply.Sees = m.Roster != e.tag && e.sees(s, p)
+		e.transmit(p, reply)
 	}
 	now := e.cfg.Clock()
-	news := m.Statement != nil && *m.Statement != p.known
-	if news || e.schedule.silent(p, now) {
+	if m.News != 0 && m.News != wire.NewsOf(p.digest) || e.schedule.silent(p, now) {
 		e.schedule.urge(p, now)
 	}
 }
 
+// sees reports whether the own statement says that the peer is seen. While the list of
+// members changes, the statement may count by another roster than the instance.
+func (e *evidence) sees(s *netgossip.Statement, p *peer) bool {
+	return s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch && s.Seen.Has(p.index)
+}
+
 // evaluate matches a reply with the probe that it answers.
 func (e *evidence) evaluate(p *peer, m wire.Message) {
-	sentAt, ok := e.schedule.replied(p, m.ID, e.cfg.Clock())
+	asked, ok := e.schedule.replied(p, m.ID, e.cfg.Clock())
 	if !ok {
 		e.count.refused[refusedUnmatched].add(1)
 		return
 	}
-	e.count.answers.add(1)
-	if sentAt == p.proven { // not overtaken by a younger answer
-		p.known = *m.Statement
+	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.index, SentAt: asked.at, Statement: m.Statement, Sight: m.Sight, Sees: m.Sees}
+	if m.Unchanged {
+		// What the probe named, which is not what is known if another answer came between.
+		if answer.Statement = asked.held; asked.held == nil {
+			e.refuse(refusedMalformed, "evidence packet refused: a reply confirms a statement that was not asked for", slog.String("peer", p.addr.Name))
+			return
+		}
 	}
-	e.gate.pass(func() {
-		e.cfg.Sink.Answered(netgossip.Answer{
-			Network: e.cfg.Network, Peer: p.index, SentAt: sentAt, Statement: m.Statement,
-		})
-	})
+	e.count.answers.add(1)
+	if m.Statement != nil && asked.at == p.proven { // not overtaken by a younger answer
+		p.known, p.digest = m.Statement, m.Digest
+	}
+	e.gate.pass(func() { e.cfg.Sink.Answered(answer) })
 	e.rejoin.noteReached(p.index)
 }
 

@@ -6,24 +6,22 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
 // What brings the next probe forward: news in a probe, and a probe of a silent peer.
 func TestProbesThatMakeUsAsk(t *testing.T) {
-	old := &netgossip.Statement{Boot: 1}
 	for name, c := range map[string]struct {
 		silentFor time.Duration // since the latest answer
-		statement *netgossip.Statement
+		news      uint32
 		urged     bool
 	}{
-		"nothing new":                {100 * time.Millisecond, old, false},
-		"no statement":               {100 * time.Millisecond, nil, false},
-		"news":                       {100 * time.Millisecond, &netgossip.Statement{Boot: 2}, true},
-		"a silent peer":              {time.Hour, old, true},
-		"a silent, speechless peer":  {time.Hour, nil, true},
-		"news of a peer just probed": {0, &netgossip.Statement{Boot: 2}, true},
+		"nothing new":                {100 * time.Millisecond, 7, false},
+		"no news":                    {100 * time.Millisecond, 0, false},
+		"news":                       {100 * time.Millisecond, 8, true},
+		"a silent peer":              {time.Hour, 7, true},
+		"a silent peer without news": {time.Hour, 0, true},
+		"news of a peer just probed": {0, 8, true},
 	} {
 		now := start
 		cfg := validConfig(t) // without an own statement, so that nothing is sent
@@ -40,12 +38,12 @@ func TestProbesThatMakeUsAsk(t *testing.T) {
 		if _, ok := e.schedule.replied(p, 7, now); !ok {
 			t.Fatal("no reply")
 		}
-		p.known = *old
+		p.digest = 7
 		planned := p.due
 		now = now.Add(c.silentFor)
 		p.due = max(planned, now.Add(time.Second))
 		planned = p.due
-		e.answer(p, wire.Message{Kind: wire.Probe, ID: 1, Sender: "n2", Statement: c.statement})
+		e.answer(p, wire.Message{Kind: wire.Probe, ID: 1, Member: 1, News: c.news})
 		if urged := p.due < planned; urged != c.urged {
 			t.Errorf("%s: urged %v, want %v", name, urged, c.urged)
 		}

@@ -14,6 +14,7 @@ const (
 	refusedLabel     refusal = "label"     // of another cluster, group or network
 	refusedKey       refusal = "key"       // not encrypted with a key that we have
 	refusedMalformed refusal = "malformed" // not decodable, or contradicting the roster
+	refusedRoster    refusal = "roster"    // counts its sender by another roster; it comes again with a name
 	refusedStranger  refusal = "stranger"  // names nobody on the roster with an address here
 	refusedOwnName   refusal = "own_name"  // another node that says it is us
 	refusedUnmatched refusal = "unmatched" // a reply to no probe of ours, or one too late
@@ -21,7 +22,7 @@ const (
 )
 
 var refusals = []refusal{
-	refusedLabel, refusedKey, refusedMalformed, refusedStranger,
+	refusedLabel, refusedKey, refusedMalformed, refusedRoster, refusedStranger,
 	refusedOwnName, refusedUnmatched, refusedOverflow,
 }
 

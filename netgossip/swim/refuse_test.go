@@ -209,9 +209,10 @@ func TestForgedPacketsAreRefused(t *testing.T) {
 		wide := &netgossip.Statement{RosterDigest: n1.cfg.Roster.Digest, View: netgossip.SetOf(3)}
 		for reason, b := range map[string][]byte{
 			"malformed": []byte("no packet at all"),
-			"stranger":  packet(wire.Message{Kind: wire.Probe, ID: 1, Sender: "nobody", Statement: statement}),
-			"own_name":  packet(wire.Message{Kind: wire.Probe, ID: 1, Sender: "n001", Statement: statement}),
-			"unmatched": packet(wire.Message{Kind: wire.Answer, ID: 12345, Sender: "n002", Statement: statement}),
+			"stranger":  packet(wire.Message{Kind: wire.Probe, ID: 1, Name: "nobody"}),
+			"own_name":  packet(wire.Message{Kind: wire.Probe, ID: 1, Name: "n001"}),
+			"unmatched": packet(wire.Message{Kind: wire.Answer, ID: 12345, Name: "n002", Statement: statement, Digest: 1}),
+			"roster":    packet(wire.Message{Kind: wire.Probe, ID: 1, Member: 1, Roster: wire.RosterTag(n1.cfg.Roster) + 1}),
 		} {
 			before := n1.refused(t, reason)
 			if err := list.SendToAddress(to, b); err != nil {
@@ -224,7 +225,7 @@ func TestForgedPacketsAreRefused(t *testing.T) {
 		}
 		before := n1.refused(t, "malformed")
 		for _, b := range [][]byte{
-			packet(wire.Message{Kind: wire.Probe, ID: 1, Sender: "n002", Statement: wide}),
+			packet(wire.Message{Kind: wire.Answer, ID: 1, Name: "n002", Statement: wide, Digest: 1}),
 			make([]byte, wire.MaxSize+1),
 			{},
 		} {
@@ -267,11 +268,11 @@ func TestReplyOfAnotherPeerIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := wire.Decode(body[1:], n1.cfg.Roster) // after memberlist's message type
+			m, err := wire.Decode(body[1:], n1.cfg.Roster, wire.RosterTag(n1.cfg.Roster)) // after memberlist's message type
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := wire.Append(nil, wire.Message{Kind: wire.Answer, ID: m.ID, Sender: sender, Statement: statement})
+			b, err := wire.Append(nil, wire.Message{Kind: wire.Answer, ID: m.ID, Name: sender, Statement: statement, Digest: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -318,7 +319,7 @@ func TestMetricsAreShared(t *testing.T) {
 		}
 		want := map[string]int{
 			"fencing_agent_gossip_packets_total": 4, "fencing_agent_gossip_bytes_total": 4,
-			"fencing_agent_gossip_dropped_total": 4, "fencing_agent_gossip_refused_total": 14, "fencing_agent_gossip_probes_total": 2,
+			"fencing_agent_gossip_dropped_total": 4, "fencing_agent_gossip_refused_total": 16, "fencing_agent_gossip_probes_total": 2,
 			"fencing_agent_gossip_answers_total": 2, "fencing_agent_network_health_score": 2,
 		}
 		if fmt.Sprint(series) != fmt.Sprint(want) {

@@ -31,17 +31,27 @@ type target struct {
 type peer struct {
 	target
 
-	due      boottime.Instant    // of the next probe
-	position int                 // in the heap
-	sentAt   boottime.Instant    // latest probe
-	sent     []outstanding       // unanswered, oldest first
-	proven   boottime.Instant    // sentAt of the latest answered probe, or the start
-	known    netgossip.Statement // of the latest answer
+	due      boottime.Instant // of the next probe
+	position int              // in the heap
+	sentAt   boottime.Instant // latest probe
+	sent     []outstanding    // unanswered, oldest first
+	proven   boottime.Instant // sentAt of the latest answered probe, or the start
+
+	known  *netgossip.Statement // of the latest answer that had one; nil: none
+	digest uint64               // that came with known
+	holds  uint64               // digest of our statement that the peer said it holds
 }
 
+// outstanding is an unanswered probe.
 type outstanding struct {
-	id uint64
-	at boottime.Instant
+	id   uint64
+	at   boottime.Instant
+	held *netgossip.Statement // that the probe named
+}
+
+// sharesRoster reports whether the peer counts by the roster r, as far as it has said.
+func (p *peer) sharesRoster(r *netgossip.Roster) bool {
+	return p.known != nil && p.known.RosterDigest == r.Digest && p.known.RosterEpoch == r.Epoch
 }
 
 // schedule decides when which peer is probed. It is pure but for its random source, and
@@ -99,7 +109,7 @@ func (s *schedule) probed(p *peer, id uint64, now boottime.Instant) {
 	if len(keep) == maxOutstanding {
 		keep = append(keep[:0], keep[1:]...)
 	}
-	p.sent = append(keep, outstanding{id, now})
+	p.sent = append(keep, outstanding{id, now, p.known})
 	p.sentAt = now
 	if s.silent(p, now) {
 		s.plan(p, now.Add(s.jitter(s.interval)))
@@ -108,17 +118,17 @@ func (s *schedule) probed(p *peer, id uint64, now boottime.Instant) {
 	s.plan(p, now.Add(s.timeout+s.jitter(s.timeout/4)))
 }
 
-// replied matches a reply with a probe and returns when that was sent. The next probe
+// replied matches a reply with a probe and returns that. The next probe
 // follows one interval after it, so that the age of evidence stays below interval plus
 // round trip when nothing is lost.
-func (s *schedule) replied(p *peer, id uint64, now boottime.Instant) (boottime.Instant, bool) {
+func (s *schedule) replied(p *peer, id uint64, now boottime.Instant) (outstanding, bool) {
 	for i, o := range p.sent {
 		if o.id != id {
 			continue
 		}
 		p.sent = append(p.sent[:0], p.sent[i+1:]...)
 		if now.Sub(o.at) >= s.maxAge {
-			return 0, false
+			return outstanding{}, false
 		}
 		p.proven = max(p.proven, o.at)
 		due := max(now, o.at.Add(s.jitter(s.interval)))
@@ -126,9 +136,9 @@ func (s *schedule) replied(p *peer, id uint64, now boottime.Instant) (boottime.I
 			due = max(due, p.sentAt.Add(s.timeout+s.timeout/4))
 		}
 		s.plan(p, due)
-		return o.at, true
+		return o, true
 	}
-	return 0, false
+	return outstanding{}, false
 }
 
 // urge brings the next probe of a peer forward to now, within bounds.

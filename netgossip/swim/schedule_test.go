@@ -135,7 +135,7 @@ func TestScheduleMatchesReplies(t *testing.T) {
 	if _, ok := s.replied(b, 10, start+5); ok {
 		t.Error("a probe of one peer is answered by another")
 	}
-	if at, ok := s.replied(a, 11, start+5); !ok || at != start+2 {
+	if at, ok := s.replied(a, 11, start+5); !ok || at.at != start+2 {
 		t.Errorf("reply is dated %v, %v", at, ok)
 	}
 	if _, ok := s.replied(a, 11, start+5); ok {
@@ -144,7 +144,7 @@ func TestScheduleMatchesReplies(t *testing.T) {
 	if _, ok := s.replied(a, 10, start+5); ok {
 		t.Error("a reply older than one that has come counts")
 	}
-	if at, ok := s.replied(a, 12, start+6); !ok || at != start+3 {
+	if at, ok := s.replied(a, 12, start+6); !ok || at.at != start+3 {
 		t.Errorf("the youngest probe is not answered: %v, %v", at, ok)
 	}
 }

@@ -21,8 +21,8 @@ func TestIdleTraffic(t *testing.T) {
 		window         time.Duration
 		packets, bytes float64 // budget per node and second
 	}{
-		{4, time.Minute, 11, 1200},
-		{100, 5 * time.Second, 230, 30000},
+		{4, time.Minute, 11, 900},
+		{100, 5 * time.Second, 230, 17000},
 	} {
 		t.Run(fmt.Sprintf("N=%d", c.n), func(t *testing.T) {
 			if c.n > 10 && (testing.Short() || raceDetector) {

@@ -60,6 +60,7 @@ type Agent struct {
 	nets    []*network
 	reg     *prometheus.Registry
 	metrics *metrics
+	alarms  *nameAlarms
 
 	box     *mailbox
 	feeder  *wdt.Feeder
@@ -80,11 +81,10 @@ type Agent struct {
 	began     boottime.Instant // of the loop
 	pictured  boottime.Instant
 	stopBy    boottime.Instant
-	prevLeft  []time.Time // by roster index
-	deaths    []watchdog.Death
-	fenced    netgossip.Set
-	waits     bool // a planned stop waits until the peers know of it
-	lingers   bool // a planned stop waits for the watchdog to fire
+	edges     *netgossip.Edges
+	edgesAt   boottime.Instant // they were looked for then
+	prevLeft  []time.Time      // by roster index
+	lingers   bool             // a planned stop waits for the watchdog to fire
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
@@ -125,11 +125,13 @@ func prepare(o Options) (*Agent, error) {
 	if a.roster, err = netgossip.NewRoster(0, c.StaticMembers(), c.NodeName); err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
-	a.prevLeft, a.deaths = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
+	a.prevLeft = make([]time.Time, a.roster.Size())
 	a.started = a.clock()
 	a.alive.Store(int64(a.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster.Size())
 	a.metrics = newMetrics(a.reg, c, o.Version)
+	a.alarms = newNameAlarms(a.log, a.metrics.conflicts)
+	a.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	a.core = watchdog.NewCore(coreConfig(c, a.roster, a.boot, o.Version))
 	return a, nil
 }
@@ -151,7 +153,7 @@ func bootNonce() (uint64, error) {
 func coreConfig(c *config.Config, r *netgossip.Roster, boot uint64, version string) watchdog.Config {
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
-		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.Budget(c.Watchdog.Timeout),
+		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace,
 		LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
 	for _, b := range c.TieBreakers() {

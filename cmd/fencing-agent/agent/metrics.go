@@ -13,21 +13,21 @@ const namespace = "fencing_agent"
 
 // metrics are those of the decision; the adapters have their own.
 type metrics struct {
-	members    *prometheus.GaugeVec
-	reachable  prometheus.Gauge
-	quorumSize prometheus.Gauge
-	hasQuorum  prometheus.Gauge
-	verdict    *prometheus.GaugeVec
-	network    *prometheus.GaugeVec
-	lunHealthy *prometheus.GaugeVec
-	leaseHeld  prometheus.Gauge
-	tieBreaks  *prometheus.CounterVec
-	tieSeconds prometheus.Histogram
-	decision   prometheus.Histogram
-	conflicts  prometheus.Counter
-	left       *prometheus.CounterVec
-	deaths     *prometheus.CounterVec
-	broken     prometheus.Counter
+	members     *prometheus.GaugeVec
+	reachable   prometheus.Gauge
+	quorumSize  prometheus.Gauge
+	hasQuorum   prometheus.Gauge
+	verdict     *prometheus.GaugeVec
+	network     *prometheus.GaugeVec
+	lunHealthy  *prometheus.GaugeVec
+	leaseHeld   prometheus.Gauge
+	tieBreaks   *prometheus.CounterVec
+	tieSeconds  prometheus.Histogram
+	decision    prometheus.Histogram
+	conflicts   *prometheus.CounterVec
+	transitions *prometheus.CounterVec
+	parameters  *prometheus.GaugeVec
+	left        *prometheus.CounterVec
 
 	reason   watchdog.Reason // whose gauge is 1
 	tieBegan boottime.Instant
@@ -46,7 +46,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		return g
 	}
 	m := &metrics{
-		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable, fenced.", "state"),
+		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
 		quorumSize: gauge("quorum_size", "Nodes that have to be counted for a quorum."),
 		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
@@ -60,16 +60,15 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 			Help: "Time from an equal split to its decision, as this node saw both.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 10)}),
 		decision: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "decision_seconds",
 			Help: "Time one evaluation of the decision took.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10)}),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "name_conflicts_total",
-			Help: "Alarms for a second node that uses the name of a member."}),
+		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "name_conflicts_total",
+			Help: "Alarms for a second node that uses the name of a member on a network."}, []string{"network"}),
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "network_transitions_total",
+			Help: "Peers that became reachable or unreachable on a network, whatever the other networks say."}, []string{"network", "to"}),
+		parameters: vec("gossip_parameter", "Effective parameters of the gossip on a network, and what follows from them: seconds or a count.", "network", "name"),
 	}
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
 		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum."}, []string{"reason"})
-	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
-		Help: "Proven deaths of nodes by proof: time, boot."}, []string{"proof"})
-	m.broken = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_contradicted_total",
-		Help: "Nodes that came back without a reboot after their watchdog must have reset them."})
-	reg.MustRegister(m.deaths, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts)
+	reg.MustRegister(m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.init(c)
@@ -84,14 +83,14 @@ func (m *metrics) init(c *config.Config) {
 	for _, r := range watchdog.LeftReasons() {
 		m.left.WithLabelValues(r.String())
 	}
-	for _, p := range []watchdog.Proof{watchdog.ProofTime, watchdog.ProofBoot} {
-		m.deaths.WithLabelValues(p.String())
-	}
-	for _, s := range []string{"reachable", "restarting", "unreachable", "fenced"} {
+	for _, s := range []string{"reachable", "restarting", "unreachable"} {
 		m.members.WithLabelValues(s)
 	}
 	for _, n := range c.SystemNetworks {
 		m.network.WithLabelValues(n.Name)
+		m.conflicts.WithLabelValues(n.Name)
+		m.transitions.WithLabelValues(n.Name, "reachable")
+		m.transitions.WithLabelValues(n.Name, "unreachable")
 	}
 	for _, d := range c.LUN.Devices {
 		m.device = d
@@ -127,9 +126,7 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	m.members.WithLabelValues("reachable").Set(float64(v.Seen.Len() + 1))
 	restarting := a.core.Restarting().Len()
 	m.members.WithLabelValues("restarting").Set(float64(restarting))
-	fenced := fx.Fenced.Minus(v.Seen).Len()
-	m.members.WithLabelValues("fenced").Set(float64(fenced))
-	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1 - restarting - fenced))
+	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1 - restarting))
 	s := a.core.Split()
 	m.leaseHeld.Set(boolGauge(s.Split == diskquorum.SplitWon))
 	if m.device != "" {

@@ -40,6 +40,7 @@ type network struct {
 	name  string
 	local iface.Local
 	swim  *swim.Instance
+	tuning
 	// unpinned says that the sockets are not bound to the device although they should be.
 	unpinned bool
 }
@@ -194,6 +195,7 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 			swim.FollowKeyring(ctx, a.cfg.Gossip.KeyFile, keys, keyInterval, a.log)
 		})
 	}
+	background(a.alarms.run)
 	metrics := swim.NewMetrics(a.reg)
 	stop = func() {
 		var wg sync.WaitGroup
@@ -222,6 +224,7 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 			stop()
 			return nil, fmt.Errorf("network %s: %w", n.name, err)
 		}
+		a.showTuning(n.name, n.tuning)
 	}
 	a.watchNetworks(background)
 	return stop, nil
@@ -236,19 +239,19 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyr
 		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but members.static lists %s for %q; correct the list, nodeName or the network, lest two nodes run under one name",
 			sn.Name, found.Address, found.Interface, want, a.cfg.NodeName)
 	}
-	var lastConflict sync.Map
+	t := tuning{a.cfg.ParamsFor(a.roster.Size()), a.roster.Size()}
 	in, unpinned, err := openInstance(sn, swim.Config{
 		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: a.roster,
-		BindAddr: found.Address, Port: sn.Port, Params: a.cfg.Params(), Keyring: keys, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
+		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: keys, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
 		Clock: a.clock, Statement: a.statement, Logger: a.log, Metrics: metrics,
-		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(network int, name, address string) {
-			a.conflict(&lastConflict, sn.Name, name, address)
+		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(_ int, name, address string) {
+			a.alarms.report(nameConflict{sn.Name, name, address})
 		}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &network{name: sn.Name, local: found, swim: in, unpinned: unpinned}, nil
+	return &network{name: sn.Name, local: found, swim: in, tuning: t, unpinned: unpinned}, nil
 }
 
 // statement is what this node says to its peers, or nil while the loop does not run: an
@@ -259,18 +262,6 @@ func (a *Agent) statement() *netgossip.Statement {
 		return nil
 	}
 	return a.said.Load()
-}
-
-// conflict raises the alarm for a name that two nodes use, at most once a minute each.
-// It runs under memberlist's lock: the log line goes out on a goroutine of its own.
-func (a *Agent) conflict(last *sync.Map, network, name, address string) {
-	now := a.clock()
-	if at, ok := last.Load(name); ok && now.Sub(at.(boottime.Instant)) < time.Minute {
-		return
-	}
-	last.Store(name, now)
-	a.metrics.conflicts.Inc()
-	go a.log.Error("two nodes use one name: stop one of them", "network", network, "name", name, "address", address)
 }
 
 // watchNetworks follows carrier and addresses of the networks.

@@ -117,9 +117,6 @@ func verdictText(c *watchdog.Core, d watchdog.Decision) string {
 	case watchdog.ReasonQuorumLost:
 		return "less than half of the group is in contact: " + n
 	case watchdog.ReasonMaintenance:
-		if d.Action != watchdog.Disarm {
-			return "about to be disarmed for maintenance, as soon as a majority knows"
-		}
 		return "disarmed for maintenance"
 	case watchdog.ReasonStopping:
 		return "the agent is being stopped"
@@ -134,6 +131,7 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 	for i, n := range a.nets {
 		s := &fencingv1.NetworkStatus{
 			Name: n.name, Address: n.local.Address.String(), Interface: n.local.Interface, Up: m.NetworkUp(i), HealthScore: uint32(n.swim.Stats().Health),
+			Tuning: tuningStatus(a.cfg, n.tuning),
 		}
 		reachable := 0
 		for p := range a.roster.Members {
@@ -143,7 +141,7 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 			alive, anchor, ok := m.LinkState(i, p, now)
 			s.Members = append(s.Members, &fencingv1.NetworkMember{
 				Name: a.roster.Name(p), Address: a.roster.Members[p].Addresses[n.name],
-				Alive: alive, EvidenceAge: age(now, anchor), Reachable: ok,
+				Alive: alive, EvidenceAge: age(now, anchor), Reachable: ok, StateAge: age(now, a.edges.LinkSince(i, p)),
 			})
 			if ok {
 				reachable++
@@ -163,6 +161,7 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 			Name: a.roster.Name(p), Addresses: a.roster.Members[p].Addresses,
 			Reachable: view.Seen.Has(p), Counted: view.Counted.Has(p), Available: available.Has(p),
 		}
+		s.StateAge = age(now, a.edges.Since(p))
 		if !a.prevLeft[p].IsZero() {
 			s.PrevDisconnect = timestamppb.New(a.prevLeft[p])
 		}
@@ -175,7 +174,6 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 		}
 		s.EvidenceAge = age(now, anchor)
 		s.State = stateOf(s, st, anchor)
-		a.mourn(now, p, s)
 		if a.core.Restarting().Has(p) {
 			s.State = fencingv1.NodeState_NODE_STATE_RESTARTING
 		}
@@ -213,9 +211,6 @@ func (a *Agent) describe(s *fencingv1.NodeStatus, st *netgossip.Statement) {
 	s.Token = &fencingv1.Token{BootNonce: hex64(st.Token.Nonce), Counter: st.Token.Counter}
 	s.Feeding, s.Stopping = st.Feeding, st.Stopping
 	s.WatchdogArmed, s.WatchdogTimeout = st.Guard.Armed, durationpb.New(st.Guard.Timeout)
-	if st.Guard.Horizon > 0 && st.Guard.Fences {
-		s.Horizon = durationpb.New(st.Guard.Horizon)
-	}
 	s.LunHealthy, s.ApiReachable, s.Version = st.LUNHealthy, st.APIReachable, st.Version
 }
 
@@ -300,7 +295,7 @@ func (a *Agent) budgetStatus() *fencingv1.TimeBudget {
 	return &fencingv1.TimeBudget{
 		DMax: durationpb.New(b.MaxAge), Arbitration: durationpb.New(b.Arbitrate), Grant: durationpb.New(b.Grant),
 		FeedInterval: durationpb.New(b.Feed), WatchdogTimeout: durationpb.New(b.Watchdog), Margin: durationpb.New(b.Margin),
-		HorizonMajority: durationpb.New(b.Majority()), HorizonTie: durationpb.New(b.Tie()), Release: durationpb.New(b.Release),
+		HorizonMajority: durationpb.New(b.Majority()), HorizonTie: durationpb.New(b.Tie()),
 	}
 }
 

@@ -63,6 +63,9 @@ func override[T any](to *T, with *T) {
 	}
 }
 
+// Gives reports whether the parameter with this key is overridden.
+func (o *Overrides) Gives(key string) bool { return !slices.Contains(o.missing(), key) }
+
 // missing lists the overrides that are not given.
 func (o *Overrides) missing() []string {
 	var out []string

@@ -5,11 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
-	"math/bits"
-	"strings"
-	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -27,6 +22,10 @@ const (
 	checksumSize = 4
 )
 
+// ErrOtherRoster says that a packet counts its sender by another roster than the own one.
+// The sender names itself when it is not answered.
+var ErrOtherRoster = errors.New("packet numbers its sender by another roster")
+
 // Kind tells probes from replies.
 type Kind uint8
 
@@ -37,24 +36,64 @@ const (
 
 // Message is one decoded packet.
 type Message struct {
-	Kind      Kind
-	ID        uint64
-	Sender    string
-	Statement *netgossip.Statement // nil only in the probe of a node that has none yet
+	Kind Kind
+	ID   uint64 // random, never 0; the same in a probe and its reply
+
+	// The sender is named, or, where Name is empty, the Member of a roster that both have.
+	// Decode leaves Member -1 for a name that is not on the own roster.
+	Name   string
+	Member int
+
+	// Of a probe:
+	Roster uint32 // RosterTag of the prober
+	Holds  uint64 // digest that came with the receiver's latest statement; 0: holds none
+	News   uint32 // NewsOf a statement that the receiver should ask for; 0: none
+	Brief  bool   // the prober wants to know whether it is seen, not the statement
+
+	// Of a reply, exactly one:
+	Unchanged bool // the statement is the one that the probe said its sender holds
+	Sight     netgossip.Sight
+	Statement *netgossip.Statement
+	Digest    uint64 // of Statement, as the replier reckons
+	// Sees goes with one of them to a prober with another roster, to which the sets of a
+	// statement say nothing.
+	Sees bool
 }
+
+// RosterTag is a short digest of a roster and its epoch.
+func RosterTag(r *netgossip.Roster) uint32 {
+	b := binary.LittleEndian.AppendUint64(nil, r.Digest)
+	return crc32.Checksum(binary.LittleEndian.AppendUint64(b, r.Epoch), castagnoli)
+}
+
+// NewsOf shortens a digest for Message.News: all it decides is whether to ask.
+func NewsOf(digest uint64) uint32 { return max(1, uint32(digest)) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Append encodes m and appends it to dst. It fails only for a sender that no roster
 // may hold.
 func Append(dst []byte, m Message) ([]byte, error) {
-	if m.Sender == "" || len(m.Sender) > MaxName {
-		return dst, fmt.Errorf("encode packet: sender name has %d bytes, 1 to %d are possible", len(m.Sender), MaxName)
+	number := uint32(0)
+	switch {
+	case len(m.Name) > MaxName:
+		return dst, fmt.Errorf("encode packet: sender name has %d bytes, 1 to %d are possible", len(m.Name), MaxName)
+	case m.Name == "" && (m.Member < 0 || m.Member >= netgossip.MaxNodes):
+		return dst, errors.New("encode packet: the sender has neither a name nor a number")
+	case m.Name == "":
+		number = uint32(m.Member + 1)
 	}
-	x := &Exchange{Id: m.ID, Sender: m.Sender, Statement: statementToWire(m.Statement)}
-	p := &Packet{Kind: &Packet_Probe{Probe: x}}
+	p := &Packet{}
 	if m.Kind == Answer {
-		p.Kind = &Packet_Reply{Reply: x}
+		r := &Reply{Id: m.ID, Member: number, Sender: m.Name, Unchanged: m.Unchanged, Sight: Sight(m.Sight), Sees: m.Sees}
+		if m.Statement != nil {
+			r.Statement, r.Digest = statementToWire(m.Statement), m.Digest
+		}
+		p.Kind = &Packet_Reply{Reply: r}
+	} else {
+		p.Kind = &Packet_Probe{Probe: &Question{
+			Id: m.ID, Member: number, Sender: m.Name, Roster: m.Roster, Holds: m.Holds, News: m.News, Brief: m.Brief,
+		}}
 	}
 	start := len(dst)
 	out, err := proto.MarshalOptions{}.MarshalAppend(append(dst, 0, 0, 0, 0), p)
@@ -65,9 +104,11 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	return out, nil
 }
 
-// Decode reads a packet. r is the own roster: a statement that claims to be about the
-// same one may not name members beyond it. It keeps no reference to b.
-func Decode(b []byte, r *netgossip.Roster) (Message, error) {
+// Decode reads a packet. r is the own roster and tag its RosterTag: a sender that is a
+// number must have the same, and a statement that claims to be about the same one may not
+// name members beyond it. Decode keeps no reference to b. Its error wraps ErrOtherRoster
+// where a name instead of the number would have helped.
+func Decode(b []byte, r *netgossip.Roster, tag uint32) (Message, error) {
 	if len(b) <= checksumSize || len(b) > MaxSize {
 		return Message{}, fmt.Errorf("packet of %d bytes, %d to %d are possible", len(b), checksumSize+1, MaxSize)
 	}
@@ -79,163 +120,77 @@ func Decode(b []byte, r *netgossip.Roster) (Message, error) {
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, &p); err != nil {
 		return Message{}, fmt.Errorf("packet: %w", err)
 	}
-	m := Message{Kind: Probe}
-	x := p.GetProbe()
-	if x == nil {
-		m.Kind, x = Answer, p.GetReply()
+	var m Message
+	var number uint32
+	if q := p.GetProbe(); q != nil {
+		m = Message{
+			Kind: Probe, ID: q.GetId(), Name: q.GetSender(),
+			Roster: q.GetRoster(), Holds: q.GetHolds(), News: q.GetNews(), Brief: q.GetBrief(),
+		}
+		number = q.GetMember()
+	} else if a := p.GetReply(); a != nil {
+		m = Message{Kind: Answer, ID: a.GetId(), Name: a.GetSender()}
+		number = a.GetMember()
+		if err := m.say(a, r); err != nil {
+			return Message{}, err
+		}
+	} else {
+		return Message{}, errors.New("packet: neither probe nor reply")
+	}
+	if m.ID == 0 {
+		return Message{}, errors.New("packet: id is zero")
+	}
+	return m, m.from(number, r, tag)
+}
+
+// from resolves the sender. A reply comes to somebody who knows by its id whom it asked,
+// and numbers its sender only if the probe's tag was the replier's own; a probe must prove
+// that both count by the same roster.
+func (m *Message) from(number uint32, r *netgossip.Roster, tag uint32) error {
+	switch {
+	case (number == 0) == (m.Name == ""):
+		return errors.New("packet: the sender must be either named or numbered")
+	case len(m.Name) > MaxName:
+		return fmt.Errorf("packet: sender name has %d bytes, 1 to %d are possible", len(m.Name), MaxName)
+	case m.Name != "":
+		m.Member = -1
+		if i, ok := r.Index(m.Name); ok {
+			m.Member = i
+		}
+		return nil
+	case m.Kind == Probe && m.Roster != tag:
+		return fmt.Errorf("packet: %w", ErrOtherRoster)
+	case number > uint32(r.Size()):
+		return fmt.Errorf("packet: sender is member %d of a roster of %d", number, r.Size())
+	}
+	m.Member = int(number - 1)
+	return nil
+}
+
+// say takes what a reply says.
+func (m *Message) say(a *Reply, r *netgossip.Roster) error {
+	said := 0
+	for _, part := range []bool{a.GetUnchanged(), a.GetSight() != Sight_SIGHT_UNSPECIFIED, a.GetStatement() != nil} {
+		if part {
+			said++
+		}
 	}
 	switch {
-	case x == nil:
-		return Message{}, errors.New("packet: neither probe nor reply")
-	case x.GetId() == 0:
-		return Message{}, errors.New("packet: id is zero")
-	case x.GetSender() == "" || len(x.GetSender()) > MaxName:
-		return Message{}, fmt.Errorf("packet: sender name has %d bytes, 1 to %d are possible", len(x.GetSender()), MaxName)
-	case x.GetStatement() == nil && m.Kind == Answer:
-		return Message{}, errors.New("reply without a statement")
+	case said != 1:
+		return fmt.Errorf("reply says %d things, exactly one is possible", said)
+	case a.GetSight() > Sight_SIGHT_UNSEEN || a.GetSight() < 0:
+		return fmt.Errorf("reply with the unknown sight %d", a.GetSight())
+	case (a.GetStatement() == nil) != (a.GetDigest() == 0):
+		return errors.New("reply with a statement or its digest alone")
 	}
-	m.ID, m.Sender = x.GetId(), x.GetSender()
-	if x.GetStatement() == nil {
-		return m, nil
-	}
-	s, err := statementFromWire(x.GetStatement(), r)
-	if err != nil {
-		return Message{}, fmt.Errorf("statement of %q: %w", m.Sender, err)
-	}
-	m.Statement = s
-	return m, nil
-}
-
-func statementToWire(s *netgossip.Statement) *Statement {
-	if s == nil {
+	m.Unchanged, m.Sight, m.Sees = a.GetUnchanged(), netgossip.Sight(a.GetSight()), a.GetSees()
+	if a.GetStatement() == nil {
 		return nil
 	}
-	return &Statement{
-		Boot:              s.Boot,
-		RosterEpoch:       s.RosterEpoch,
-		RosterDigest:      s.RosterDigest,
-		TokenNonce:        s.Token.Nonce,
-		TokenCounter:      s.Token.Counter,
-		Seen:              setToWire(s.Seen),
-		View:              setToWire(s.View),
-		Armed:             s.Guard.Armed,
-		Fences:            s.Guard.Fences,
-		WatchdogTimeoutMs: millisUp(s.Guard.Timeout),
-		Feeding:           s.Feeding,
-		Stopping:          s.Stopping,
-		LunHealthy:        s.LUNHealthy,
-		ApiReachable:      s.APIReachable,
-		Version:           cutVersion(s.Version),
-		Guarded:           setToWire(s.Guarded),
-		Lost:              setToWire(s.Lost),
-		HorizonMs:         millisUp(s.Guard.Horizon),
-		Leases:            s.Guard.Leases,
-	}
-}
-
-// millisUp rounds up: a peer must never assume too short a time.
-func millisUp(d time.Duration) uint32 {
-	ms := int64(d / time.Millisecond)
-	if d%time.Millisecond > 0 {
-		ms++
-	}
-	return uint32(min(max(0, ms), math.MaxUint32))
-}
-
-func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement, error) {
-	limit := netgossip.MaxNodes
-	if w.GetRosterDigest() == r.Digest {
-		// With another roster the sets count other members, possibly more than we
-		// know; such a statement is of use only to tell that its sender is alive.
-		limit = r.Size()
-	}
-	seen, err := setFromWire(w.GetSeen(), limit)
+	s, err := statementFromWire(a.GetStatement(), r)
 	if err != nil {
-		return nil, fmt.Errorf("seen: %w", err)
+		return fmt.Errorf("statement: %w", err)
 	}
-	view, err := setFromWire(w.GetView(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("view: %w", err)
-	}
-	guarded, err := setFromWire(w.GetGuarded(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("guarded: %w", err)
-	}
-	lost, err := setFromWire(w.GetLost(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("lost: %w", err)
-	}
-	if n := len(w.GetVersion()); n > MaxVersion {
-		return nil, fmt.Errorf("version has %d bytes, at most %d are possible", n, MaxVersion)
-	}
-	return &netgossip.Statement{
-		Boot:         w.GetBoot(),
-		RosterEpoch:  w.GetRosterEpoch(),
-		RosterDigest: w.GetRosterDigest(),
-		Token:        netgossip.Token{Nonce: w.GetTokenNonce(), Counter: w.GetTokenCounter()},
-		Seen:         seen,
-		View:         view,
-		Guard: netgossip.Guard{
-			Armed:   w.GetArmed(),
-			Fences:  w.GetFences(),
-			Leases:  w.GetLeases(),
-			Timeout: time.Duration(w.GetWatchdogTimeoutMs()) * time.Millisecond,
-			Horizon: time.Duration(w.GetHorizonMs()) * time.Millisecond,
-		},
-		Guarded:      guarded,
-		Lost:         lost,
-		Feeding:      w.GetFeeding(),
-		Stopping:     w.GetStopping(),
-		LUNHealthy:   w.GetLunHealthy(),
-		APIReachable: w.GetApiReachable(),
-		Version:      w.GetVersion(),
-	}, nil
-}
-
-// setToWire drops trailing zero bytes: a cluster of a few nodes pays one byte.
-func setToWire(s netgossip.Set) []byte {
-	b := make([]byte, 0, netgossip.MaxNodes/8)
-	for _, word := range s {
-		b = binary.LittleEndian.AppendUint64(b, word)
-	}
-	n := len(b)
-	for n > 0 && b[n-1] == 0 {
-		n--
-	}
-	return b[:n]
-}
-
-func setFromWire(b []byte, limit int) (netgossip.Set, error) {
-	var s netgossip.Set
-	if len(b) == 0 {
-		return s, nil
-	}
-	if len(b) > netgossip.MaxNodes/8 {
-		return s, fmt.Errorf("set of %d bytes, at most %d are possible", len(b), netgossip.MaxNodes/8)
-	}
-	last := b[len(b)-1]
-	if last == 0 {
-		return s, errors.New("set is not of minimal length")
-	}
-	if width := (len(b)-1)*8 + bits.Len8(last); width > limit {
-		return s, fmt.Errorf("set names member %d of a roster of %d", width-1, limit)
-	}
-	for i, v := range b {
-		s[i/8] |= uint64(v) << (8 * (i % 8))
-	}
-	return s, nil
-}
-
-// cutVersion makes any version string fit: it is for people, and a long build tag must
-// not silence a node.
-func cutVersion(v string) string {
-	v = strings.ToValidUTF8(v, "?")
-	if len(v) <= MaxVersion {
-		return v
-	}
-	n := MaxVersion
-	for !utf8.RuneStart(v[n]) {
-		n--
-	}
-	return v[:n]
+	m.Statement, m.Digest = s, a.GetDigest()
+	return nil
 }

@@ -2,8 +2,10 @@ package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -33,6 +35,10 @@ func fullStatement(r *netgossip.Roster) *netgossip.Statement {
 		Boot:         0xfedcba9876543210,
 		RosterEpoch:  77,
 		RosterDigest: r.Digest,
+		Standing: netgossip.Standing{
+			Fresh: true, Offer: netgossip.RosterRef{Epoch: 1<<64 - 1, Digest: 4},
+			Chain: [netgossip.MaxChain]netgossip.RosterRef{{Digest: 1}, {Epoch: 1 << 62, Digest: 1<<64 - 1}, {Epoch: 1 << 63, Digest: 3}, {Epoch: 1<<64 - 2, Digest: 3}},
+		},
 		Token:        netgossip.Token{Nonce: 1<<64 - 1, Counter: 1<<32 - 1},
 		Seen:         netgossip.FullSet(r.Size()),
 		View:         netgossip.SetOf(0, r.Size()-1),
@@ -66,16 +72,21 @@ func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{1, 4, 64, 65, 1000, netgossip.MaxNodes} {
 		r := roster(t, n)
 		for _, m := range []Message{
-			{Kind: Probe, ID: 1, Sender: "n0000"},
-			{Kind: Probe, ID: 1<<64 - 1, Sender: "n0000", Statement: fullStatement(r)},
-			{Kind: Answer, ID: 42, Sender: "n0000", Statement: fullStatement(r)},
-			{Kind: Answer, ID: 42, Sender: "n0000", Statement: &netgossip.Statement{}},
+			{Kind: Probe, ID: 1, Name: "n0000"},
+			{Kind: Probe, ID: 1<<64 - 1, Member: n - 1, Roster: RosterTag(r), Holds: 1, News: 2, Brief: true},
+			{Kind: Probe, ID: 1, Name: "stranger", Member: -1, Roster: 7},
+			{Kind: Answer, ID: 42, Member: n - 1, Unchanged: true},
+			{Kind: Answer, ID: 42, Member: n - 1, Sight: netgossip.SightSeen},
+			{Kind: Answer, ID: 42, Member: n - 1, Sight: netgossip.SightUnseen},
+			{Kind: Answer, ID: 42, Name: "n0000", Digest: 5, Statement: fullStatement(r)},
+			{Kind: Answer, ID: 42, Name: "n0000", Digest: 5, Statement: &netgossip.Statement{}, Sees: true},
+			{Kind: Answer, ID: 42, Name: "n0000", Unchanged: true, Sees: true},
 		} {
 			b, err := Append([]byte("prefix"), m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Decode(b[len("prefix"):], r)
+			got, err := Decode(b[len("prefix"):], r, RosterTag(r))
 			if err != nil {
 				t.Fatalf("N=%d: %v", n, err)
 			}
@@ -104,14 +115,14 @@ func TestLargestPacketFits(t *testing.T) {
 	s.RosterEpoch = 1<<64 - 1
 	s.Guard.Timeout = 1<<63 - 1
 	s.Version = strings.Repeat("é", 200)
-	b, err := Append(nil, Message{Kind: Answer, ID: 1, Sender: strings.Repeat("x", MaxName), Statement: s})
+	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", MaxName), Digest: 1<<64 - 1, Statement: s})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(b) > MaxSize {
 		t.Errorf("largest packet has %d bytes, more than MaxSize %d", len(b), MaxSize)
 	}
-	if _, err := Decode(b, r); err != nil {
+	if _, err := Decode(b, r, RosterTag(r)); err != nil {
 		t.Error(err)
 	}
 }
@@ -122,11 +133,11 @@ func TestWatchdogTimeoutNeverShrinks(t *testing.T) {
 		0: 0, -time.Second: 0, 1: time.Millisecond, time.Millisecond: time.Millisecond,
 		30*time.Second + 1: 30*time.Second + time.Millisecond,
 	} {
-		b, err := Append(nil, Message{Kind: Answer, ID: 1, Sender: "n0000", Statement: &netgossip.Statement{Guard: netgossip.Guard{Timeout: in}}})
+		b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: "n0000", Digest: 5, Statement: &netgossip.Statement{Guard: netgossip.Guard{Timeout: in}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := Decode(b, r)
+		m, err := Decode(b, r, RosterTag(r))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,9 +157,14 @@ func TestVersionIsCut(t *testing.T) {
 }
 
 func TestEncodeRefusesNames(t *testing.T) {
-	for _, name := range []string{"", strings.Repeat("x", MaxName+1), "a\xff"} {
-		if _, err := Append(nil, Message{Kind: Probe, ID: 1, Sender: name}); err == nil {
+	for _, name := range []string{strings.Repeat("x", MaxName+1), "a\xff"} {
+		if _, err := Append(nil, Message{Kind: Probe, ID: 1, Name: name}); err == nil {
 			t.Errorf("sender %q was encoded", name)
+		}
+	}
+	for _, member := range []int{-1, netgossip.MaxNodes} {
+		if _, err := Append(nil, Message{Kind: Probe, ID: 1, Member: member}); err == nil {
+			t.Errorf("sender %d was encoded", member)
 		}
 	}
 }
@@ -156,13 +172,14 @@ func TestEncodeRefusesNames(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	r := roster(t, 4)
 	ok := &Statement{RosterDigest: r.Digest}
-	exchange := func(change func(*Exchange)) []byte {
-		x := &Exchange{Id: 1, Sender: "n0001", Statement: proto.CloneOf(ok)}
+	exchange := func(change func(*Reply)) []byte {
+		x := &Reply{Id: 1, Sender: "n0001", Statement: proto.CloneOf(ok), Digest: 9}
 		change(x)
 		return sealPacket(t, &Packet{Kind: &Packet_Reply{Reply: x}})
 	}
-	good := exchange(func(*Exchange) {})
-	if _, err := Decode(good, r); err != nil {
+	probe := func(q *Question) []byte { return sealPacket(t, &Packet{Kind: &Packet_Probe{Probe: q}}) }
+	good := exchange(func(*Reply) {})
+	if _, err := Decode(good, r, RosterTag(r)); err != nil {
 		t.Fatal(err)
 	}
 	flipped := append([]byte(nil), good...)
@@ -171,24 +188,37 @@ func TestDecodeRefuses(t *testing.T) {
 		packet []byte
 		want   string
 	}{
-		"empty":         {nil, "packet of 0 bytes"},
-		"checksum only": {seal(nil), "packet of 4 bytes"},
-		"too long":      {make([]byte, MaxSize+1), "packet of 1025 bytes"},
-		"flipped bit":   {flipped, "checksum"},
-		"truncated":     {good[:len(good)-2], "checksum"},
-		"not protobuf":  {seal([]byte{0xff, 0xff, 0xff}), "packet: "},
-		"no kind":       {seal([]byte{0x50, 1}), "neither probe nor reply"},
-		"zero id":       {exchange(func(x *Exchange) { x.Id = 0 }), "id is zero"},
-		"no sender":     {exchange(func(x *Exchange) { x.Sender = "" }), "sender name has 0"},
-		"long sender":   {exchange(func(x *Exchange) { x.Sender = strings.Repeat("x", 254) }), "sender name has 254"},
-		"no statement":  {exchange(func(x *Exchange) { x.Statement = nil }), "reply without a statement"},
-		"wide seen":     {exchange(func(x *Exchange) { x.Statement.Seen = []byte{0x10} }), "seen: set names member 4 of a roster of 4"},
-		"wide view":     {exchange(func(x *Exchange) { x.Statement.View = []byte{0, 1} }), "view: set names member 8"},
-		"padded set":    {exchange(func(x *Exchange) { x.Statement.Seen = []byte{1, 0} }), "minimal length"},
-		"huge set":      {exchange(func(x *Exchange) { x.Statement.Seen = make([]byte, 129) }), "set of 129 bytes"},
-		"long version":  {exchange(func(x *Exchange) { x.Statement.Version = strings.Repeat("v", 65) }), "version has 65"},
+		"empty":          {nil, "packet of 0 bytes"},
+		"checksum only":  {seal(nil), "packet of 4 bytes"},
+		"too long":       {make([]byte, MaxSize+1), "packet of 1025 bytes"},
+		"flipped bit":    {flipped, "checksum"},
+		"truncated":      {good[:len(good)-2], "checksum"},
+		"not protobuf":   {seal([]byte{0xff, 0xff, 0xff}), "packet: "},
+		"no kind":        {seal([]byte{0x50, 1}), "neither probe nor reply"},
+		"zero id":        {exchange(func(x *Reply) { x.Id = 0 }), "id is zero"},
+		"no sender":      {exchange(func(x *Reply) { x.Sender = "" }), "either named or numbered"},
+		"two senders":    {exchange(func(x *Reply) { x.Member = 1 }), "either named or numbered"},
+		"far sender":     {exchange(func(x *Reply) { x.Sender, x.Member = "", 5 }), "sender is member 5 of a roster of 4"},
+		"long sender":    {exchange(func(x *Reply) { x.Sender = strings.Repeat("x", 254) }), "sender name has 254"},
+		"nothing said":   {exchange(func(x *Reply) { x.Statement, x.Digest = nil, 0 }), "reply says 0 things"},
+		"two things":     {exchange(func(x *Reply) { x.Unchanged = true }), "reply says 2 things"},
+		"strange sight":  {exchange(func(x *Reply) { x.Statement, x.Digest, x.Sight = nil, 0, 3 }), "unknown sight 3"},
+		"negative sight": {exchange(func(x *Reply) { x.Statement, x.Digest, x.Sight = nil, 0, -1 }), "unknown sight -1"},
+		"no digest":      {exchange(func(x *Reply) { x.Digest = 0 }), "or its digest alone"},
+		"only a digest":  {exchange(func(x *Reply) { x.Statement, x.Unchanged = nil, true }), "or its digest alone"},
+		"other roster":   {probe(&Question{Id: 1, Member: 1, Roster: RosterTag(r) + 1}), "another roster"},
+		"strange form":   {exchange(func(x *Reply) { x.Statement.Seen = []byte{3, 1} }), "unknown form 3"},
+		"wide seen":      {exchange(func(x *Reply) { x.Statement.Seen = []byte{formBitmap, 0x10} }), "seen: set names member 4 of a roster of 4"},
+		"wide view":      {exchange(func(x *Reply) { x.Statement.View = []byte{formRuns, 8, 1} }), "view: set names member 7"},
+		"endless run":    {exchange(func(x *Reply) { x.Statement.View = []byte{formRuns, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1} }), "view: set names member"},
+		"cut run":        {exchange(func(x *Reply) { x.Statement.View = []byte{formRuns, 0, 255} }), "run without a length"},
+		"empty run":      {exchange(func(x *Reply) { x.Statement.View = []byte{formRuns, 1, 0, 1, 1} }), "run without a length"},
+		"open run":       {exchange(func(x *Reply) { x.Statement.View = []byte{formRuns, 1} }), "minimal length"},
+		"padded set":     {exchange(func(x *Reply) { x.Statement.Seen = []byte{formBitmap, 1, 0} }), "minimal length"},
+		"huge set":       {exchange(func(x *Reply) { x.Statement.Seen = make([]byte, 130) }), "set of 130 bytes"},
+		"long version":   {exchange(func(x *Reply) { x.Statement.Version = strings.Repeat("v", 65) }), "version has 65"},
 	} {
-		if _, err := Decode(c.packet, r); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Decode(c.packet, r, RosterTag(r)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
@@ -198,24 +228,24 @@ func TestDecodeRefuses(t *testing.T) {
 // those that have the old one.
 func TestOtherRosterMayBeWider(t *testing.T) {
 	r := roster(t, 4)
-	b, err := Append(nil, Message{Kind: Answer, ID: 1, Sender: "n0001", Statement: fullStatement(roster(t, 9))})
+	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: "n0001", Member: 1, Digest: 5, Statement: fullStatement(roster(t, 9))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Decode(b, r); err != nil {
+	if _, err := Decode(b, r, RosterTag(r)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestNewerVersionIsUnderstood(t *testing.T) {
 	r := roster(t, 4)
-	b, err := Append(nil, Message{Kind: Answer, ID: 9, Sender: "n0001", Statement: fullStatement(r)})
+	b, err := Append(nil, Message{Kind: Answer, ID: 9, Name: "n0001", Member: 1, Digest: 5, Statement: fullStatement(r)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	body := protowire.AppendTag(b[checksumSize:], 500, protowire.BytesType)
 	body = protowire.AppendBytes(body, []byte("from the future"))
-	m, err := Decode(seal(body), r)
+	m, err := Decode(seal(body), r, RosterTag(r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,9 +257,12 @@ func TestNewerVersionIsUnderstood(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	small, large := roster(f, 4), roster(f, netgossip.MaxNodes)
 	for _, m := range []Message{
-		{Kind: Probe, ID: 1, Sender: "n0000"},
-		{Kind: Answer, ID: 7, Sender: "n0000", Statement: fullStatement(small)},
-		{Kind: Answer, ID: 7, Sender: "n0000", Statement: fullStatement(large)},
+		{Kind: Probe, ID: 1, Name: "n0000"},
+		{Kind: Answer, ID: 7, Name: "n0000", Digest: 5, Statement: fullStatement(small)},
+		{Kind: Answer, ID: 7, Name: "n0000", Digest: 5, Statement: fullStatement(large)},
+		{Kind: Probe, ID: 1, Member: 3, Roster: RosterTag(small), Holds: 1, News: 1, Brief: true},
+		{Kind: Answer, ID: 7, Member: 3, Unchanged: true},
+		{Kind: Answer, ID: 7, Member: 3, Sight: netgossip.SightSeen},
 	} {
 		b, err := Append(nil, m)
 		if err != nil {
@@ -243,7 +276,7 @@ func FuzzDecode(f *testing.F) {
 			b = seal(b) // otherwise the fuzzer would see little but the checksum
 		}
 		for _, r := range []*netgossip.Roster{small, large} {
-			m, err := Decode(b, r)
+			m, err := Decode(b, r, RosterTag(r))
 			if err != nil {
 				continue
 			}
@@ -251,7 +284,7 @@ func FuzzDecode(f *testing.F) {
 			if err != nil {
 				t.Fatalf("decoded %+v does not encode: %v", m, err)
 			}
-			m2, err := Decode(again, r)
+			m2, err := Decode(again, r, RosterTag(r))
 			if err != nil || !reflect.DeepEqual(m, m2) {
 				t.Fatalf("%+v became %+v, %v", m, m2, err)
 			}
@@ -262,11 +295,121 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// The sets of a node in usual situations, and random ones, survive, and the first are short.
+func TestSets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 9))
+	healthy := netgossip.FullSet(1000)
+	healthy.Remove(500)
+	scattered := healthy
+	for range 10 {
+		scattered.Remove(rng.IntN(1000))
+	}
+	half, random := netgossip.FullSet(500), netgossip.Set{}
+	for i := range 1000 {
+		if rng.IntN(2) == 0 {
+			random.Add(i)
+		}
+	}
+	for name, c := range map[string]struct {
+		set  netgossip.Set
+		most int
+	}{
+		"empty": {netgossip.Set{}, 0}, "all": {netgossip.FullSet(1000), 4}, "healthy": {healthy, 7},
+		"ten missing": {scattered, 34}, "first half": {half, 4}, "second half": {healthy.Minus(half), 6},
+		"random half": {random, 126}, "last": {netgossip.SetOf(netgossip.MaxNodes - 1), 4},
+	} {
+		b := setToWire(c.set)
+		if len(b) > c.most {
+			t.Errorf("%s: %d bytes, want %d", name, len(b), c.most)
+		}
+		if got, err := setFromWire(b, netgossip.MaxNodes); err != nil || got != c.set {
+			t.Errorf("%s: became another set, %v", name, err)
+		}
+	}
+	for i := range 2000 {
+		var s netgossip.Set
+		for range rng.IntN(1 + i/4) {
+			s.Add(rng.IntN(netgossip.MaxNodes))
+		}
+		if got, err := setFromWire(setToWire(s), netgossip.MaxNodes); err != nil || got != s {
+			t.Fatalf("%v became %v, %v", s, got, err)
+		}
+	}
+}
+
+// Guard: "unchanged" stands for the statement with the digest, so a statement that differs
+// in anything must have another one.
+func TestDigestCoversEveryField(t *testing.T) {
+	r := roster(t, 4)
+	seen := map[uint64]string{Digest(fullStatement(r)): "the statement itself", Digest(&netgossip.Statement{}): "the empty statement"}
+	v := reflect.ValueOf(fullStatement(r)).Elem()
+	var visit func(path string, f reflect.Value)
+	visit = func(path string, f reflect.Value) {
+		if f.Kind() == reflect.Struct {
+			for i := range f.NumField() {
+				visit(path+"."+f.Type().Field(i).Name, f.Field(i))
+			}
+			return
+		}
+		old := reflect.ValueOf(f.Interface())
+		f.SetZero()
+		d := Digest(v.Addr().Interface().(*netgossip.Statement))
+		if other, taken := seen[d]; taken || d == 0 {
+			t.Errorf("without %s the digest is that of %s", path, other)
+		}
+		seen[d] = path
+		f.Set(old)
+	}
+	visit("", v)
+}
+
+func TestRosterTagTellsRostersApart(t *testing.T) {
+	r := roster(t, 4)
+	later := *r
+	later.Epoch++
+	if a, b, c := RosterTag(r), RosterTag(&later), RosterTag(roster(t, 5)); a == b || a == c || b == c {
+		t.Error(a, b, c)
+	}
+	b, err := Append(nil, Message{Kind: Probe, ID: 1, Member: 2, Roster: RosterTag(&later)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Decode(b, r, RosterTag(r)); !errors.Is(err, ErrOtherRoster) {
+		t.Error(err)
+	}
+}
+
+// What an idle node sends all the time.
+func TestUsualPacketsAreSmall(t *testing.T) {
+	r := roster(t, 1000)
+	healthy := &netgossip.Statement{
+		Boot: 1 << 63, RosterEpoch: 7, RosterDigest: r.Digest, Token: netgossip.Token{Nonce: 1 << 63, Counter: 12}, Seen: netgossip.FullSet(1000),
+		View: netgossip.FullSet(1000), Guarded: netgossip.FullSet(1000), Feeding: true, Version: "v1.2.3",
+		Guard: netgossip.Guard{Armed: true, Fences: true, Timeout: 10 * time.Second, Horizon: 20 * time.Second},
+	}
+	healthy.Seen.Remove(999)
+	healthy.Guarded.Remove(999)
+	for name, c := range map[string]struct {
+		m    Message
+		most int
+	}{
+		"probe":              {Message{Kind: Probe, ID: 1 << 63, Member: 999, Roster: 1, Holds: 1 << 63}, 33},
+		"reply":              {Message{Kind: Answer, ID: 1 << 63, Member: 999, Unchanged: true}, 20},
+		"reply in a sweep":   {Message{Kind: Answer, ID: 1 << 63, Member: 999, Sight: netgossip.SightSeen}, 20},
+		"reply with content": {Message{Kind: Answer, ID: 1 << 63, Member: 999, Statement: healthy, Digest: 1 << 63}, 100},
+	} {
+		b, err := Append(nil, c.m)
+		if err != nil || len(b) > c.most {
+			t.Errorf("%s: %d bytes, want %d; %v", name, len(b), c.most, err)
+		}
+	}
+}
+
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{4, 100, 1000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			r := roster(b, n)
-			m := Message{Kind: Answer, ID: 1 << 63, Sender: "n0000", Statement: fullStatement(r)}
+			m := Message{Kind: Answer, ID: 1 << 63, Name: "n0000", Digest: 5, Statement: fullStatement(r)}
 			var buf []byte
 			b.ReportAllocs()
 			for b.Loop() {
@@ -279,13 +422,13 @@ func BenchmarkAppend(b *testing.B) {
 
 func BenchmarkDecode(b *testing.B) {
 	r := roster(b, 100)
-	buf, err := Append(nil, Message{Kind: Answer, ID: 1 << 63, Sender: "n0000", Statement: fullStatement(r)})
+	buf, err := Append(nil, Message{Kind: Answer, ID: 1 << 63, Name: "n0000", Digest: 5, Statement: fullStatement(r)})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Decode(buf, r); err != nil {
+		if _, err := Decode(buf, r, RosterTag(r)); err != nil {
 			b.Fatal(err)
 		}
 	}

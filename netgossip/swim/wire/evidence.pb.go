@@ -29,6 +29,56 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Sight is the answer to a brief question.
+type Sight int32
+
+const (
+	Sight_SIGHT_UNSPECIFIED Sight = 0
+	Sight_SIGHT_SEEN        Sight = 1 // the replier sees the prober and both have one roster
+	Sight_SIGHT_UNSEEN      Sight = 2 // it does not
+)
+
+// Enum value maps for Sight.
+var (
+	Sight_name = map[int32]string{
+		0: "SIGHT_UNSPECIFIED",
+		1: "SIGHT_SEEN",
+		2: "SIGHT_UNSEEN",
+	}
+	Sight_value = map[string]int32{
+		"SIGHT_UNSPECIFIED": 0,
+		"SIGHT_SEEN":        1,
+		"SIGHT_UNSEEN":      2,
+	}
+)
+
+func (x Sight) Enum() *Sight {
+	p := new(Sight)
+	*p = x
+	return p
+}
+
+func (x Sight) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Sight) Descriptor() protoreflect.EnumDescriptor {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes[0].Descriptor()
+}
+
+func (Sight) Type() protoreflect.EnumType {
+	return &file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes[0]
+}
+
+func (x Sight) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Sight.Descriptor instead.
+func (Sight) EnumDescriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{0}
+}
+
 type Packet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -77,7 +127,7 @@ func (x *Packet) GetKind() isPacket_Kind {
 	return nil
 }
 
-func (x *Packet) GetProbe() *Exchange {
+func (x *Packet) GetProbe() *Question {
 	if x != nil {
 		if x, ok := x.Kind.(*Packet_Probe); ok {
 			return x.Probe
@@ -86,7 +136,7 @@ func (x *Packet) GetProbe() *Exchange {
 	return nil
 }
 
-func (x *Packet) GetReply() *Exchange {
+func (x *Packet) GetReply() *Reply {
 	if x != nil {
 		if x, ok := x.Kind.(*Packet_Reply); ok {
 			return x.Reply
@@ -100,40 +150,46 @@ type isPacket_Kind interface {
 }
 
 type Packet_Probe struct {
-	Probe *Exchange `protobuf:"bytes,1,opt,name=probe,proto3,oneof"`
+	Probe *Question `protobuf:"bytes,1,opt,name=probe,proto3,oneof"`
 }
 
 type Packet_Reply struct {
-	Reply *Exchange `protobuf:"bytes,2,opt,name=reply,proto3,oneof"`
+	Reply *Reply `protobuf:"bytes,2,opt,name=reply,proto3,oneof"`
 }
 
 func (*Packet_Probe) isPacket_Kind() {}
 
 func (*Packet_Reply) isPacket_Kind() {}
 
-type Exchange struct {
+// A sender with the receiver's roster is a number; with another one, or before that is
+// known, it is a name.
+type Question struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`             // random, chosen by the prober, never 0; the reply repeats it
-	Sender        string                 `protobuf:"bytes,2,opt,name=sender,proto3" json:"sender,omitempty"`       // roster name of the node that sent this packet
-	Statement     *Statement             `protobuf:"bytes,3,opt,name=statement,proto3" json:"statement,omitempty"` // the sender's; a reply always has one
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`         // random, chosen by the prober, never 0; the reply repeats it
+	Member        uint32                 `protobuf:"varint,2,opt,name=member,proto3" json:"member,omitempty"`  // index of the prober in its roster plus one; 0: it is named
+	Sender        string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`   // name of the prober
+	Roster        uint32                 `protobuf:"fixed32,4,opt,name=roster,proto3" json:"roster,omitempty"` // short digest of the prober's roster and epoch
+	Holds         uint64                 `protobuf:"fixed64,5,opt,name=holds,proto3" json:"holds,omitempty"`   // digest of the receiver's statement that the prober holds; 0: none
+	News          uint32                 `protobuf:"fixed32,6,opt,name=news,proto3" json:"news,omitempty"`     // half of the digest of a statement that the receiver should ask for; 0: none
+	Brief         bool                   `protobuf:"varint,7,opt,name=brief,proto3" json:"brief,omitempty"`    // the prober wants to know whether it is seen and no statement
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Exchange) Reset() {
-	*x = Exchange{}
+func (x *Question) Reset() {
+	*x = Question{}
 	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Exchange) String() string {
+func (x *Question) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Exchange) ProtoMessage() {}
+func (*Question) ProtoMessage() {}
 
-func (x *Exchange) ProtoReflect() protoreflect.Message {
+func (x *Question) ProtoReflect() protoreflect.Message {
 	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -145,34 +201,163 @@ func (x *Exchange) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Exchange.ProtoReflect.Descriptor instead.
-func (*Exchange) Descriptor() ([]byte, []int) {
+// Deprecated: Use Question.ProtoReflect.Descriptor instead.
+func (*Question) Descriptor() ([]byte, []int) {
 	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Exchange) GetId() uint64 {
+func (x *Question) GetId() uint64 {
 	if x != nil {
 		return x.Id
 	}
 	return 0
 }
 
-func (x *Exchange) GetSender() string {
+func (x *Question) GetMember() uint32 {
+	if x != nil {
+		return x.Member
+	}
+	return 0
+}
+
+func (x *Question) GetSender() string {
 	if x != nil {
 		return x.Sender
 	}
 	return ""
 }
 
-func (x *Exchange) GetStatement() *Statement {
+func (x *Question) GetRoster() uint32 {
+	if x != nil {
+		return x.Roster
+	}
+	return 0
+}
+
+func (x *Question) GetHolds() uint64 {
+	if x != nil {
+		return x.Holds
+	}
+	return 0
+}
+
+func (x *Question) GetNews() uint32 {
+	if x != nil {
+		return x.News
+	}
+	return 0
+}
+
+func (x *Question) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
+}
+
+// A reply says one of three things: the statement is the one that the prober holds, or
+// only whether the prober is seen, or the statement and its digest.
+type Reply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Member        uint32                 `protobuf:"varint,2,opt,name=member,proto3" json:"member,omitempty"` // index of the replier in the prober's roster plus one; 0: it is named
+	Sender        string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`  // name of the replier
+	Unchanged     bool                   `protobuf:"varint,4,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Sight         Sight                  `protobuf:"varint,5,opt,name=sight,proto3,enum=fencing.gossip.v1.Sight" json:"sight,omitempty"`
+	Statement     *Statement             `protobuf:"bytes,6,opt,name=statement,proto3" json:"statement,omitempty"`
+	Digest        uint64                 `protobuf:"fixed64,7,opt,name=digest,proto3" json:"digest,omitempty"` // of the statement, in the replier's reckoning, never 0
+	Sees          bool                   `protobuf:"varint,8,opt,name=sees,proto3" json:"sees,omitempty"`      // the replier sees the prober; said with a statement to a prober with another roster
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reply) Reset() {
+	*x = Reply{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reply) ProtoMessage() {}
+
+func (x *Reply) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reply.ProtoReflect.Descriptor instead.
+func (*Reply) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Reply) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Reply) GetMember() uint32 {
+	if x != nil {
+		return x.Member
+	}
+	return 0
+}
+
+func (x *Reply) GetSender() string {
+	if x != nil {
+		return x.Sender
+	}
+	return ""
+}
+
+func (x *Reply) GetUnchanged() bool {
+	if x != nil {
+		return x.Unchanged
+	}
+	return false
+}
+
+func (x *Reply) GetSight() Sight {
+	if x != nil {
+		return x.Sight
+	}
+	return Sight_SIGHT_UNSPECIFIED
+}
+
+func (x *Reply) GetStatement() *Statement {
 	if x != nil {
 		return x.Statement
 	}
 	return nil
 }
 
-// Statement is netgossip.Statement. Sets are little-endian bitmaps of roster indices
-// without trailing zero bytes.
+func (x *Reply) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *Reply) GetSees() bool {
+	if x != nil {
+		return x.Sees
+	}
+	return false
+}
+
+// Statement is netgossip.Statement. Sets are encoded as set.go says.
 type Statement struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Boot              uint64                 `protobuf:"fixed64,1,opt,name=boot,proto3" json:"boot,omitempty"`
@@ -181,7 +366,7 @@ type Statement struct {
 	TokenNonce        uint64                 `protobuf:"fixed64,4,opt,name=token_nonce,json=tokenNonce,proto3" json:"token_nonce,omitempty"`
 	TokenCounter      uint32                 `protobuf:"varint,5,opt,name=token_counter,json=tokenCounter,proto3" json:"token_counter,omitempty"`
 	Seen              []byte                 `protobuf:"bytes,6,opt,name=seen,proto3" json:"seen,omitempty"`
-	View              []byte                 `protobuf:"bytes,7,opt,name=view,proto3" json:"view,omitempty"`
+	View              []byte                 `protobuf:"bytes,7,opt,name=view,proto3" json:"view,omitempty"` // the difference to seen: few members
 	Armed             bool                   `protobuf:"varint,8,opt,name=armed,proto3" json:"armed,omitempty"`
 	Fences            bool                   `protobuf:"varint,9,opt,name=fences,proto3" json:"fences,omitempty"`
 	WatchdogTimeoutMs uint32                 `protobuf:"varint,10,opt,name=watchdog_timeout_ms,json=watchdogTimeoutMs,proto3" json:"watchdog_timeout_ms,omitempty"` // rounded up: a peer must never assume too short a time
@@ -190,17 +375,18 @@ type Statement struct {
 	LunHealthy        bool                   `protobuf:"varint,13,opt,name=lun_healthy,json=lunHealthy,proto3" json:"lun_healthy,omitempty"`
 	ApiReachable      bool                   `protobuf:"varint,14,opt,name=api_reachable,json=apiReachable,proto3" json:"api_reachable,omitempty"`
 	Version           string                 `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
-	Guarded           []byte                 `protobuf:"bytes,16,opt,name=guarded,proto3" json:"guarded,omitempty"`
+	Guarded           []byte                 `protobuf:"bytes,16,opt,name=guarded,proto3" json:"guarded,omitempty"` // the difference to seen, like view
 	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`
 	HorizonMs         uint32                 `protobuf:"varint,18,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up
 	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
+	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"` // absent: the roster above is in force, and no other is at hand
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Statement) Reset() {
 	*x = Statement{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[2]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -212,7 +398,7 @@ func (x *Statement) String() string {
 func (*Statement) ProtoMessage() {}
 
 func (x *Statement) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[2]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -225,7 +411,7 @@ func (x *Statement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statement.ProtoReflect.Descriptor instead.
 func (*Statement) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{2}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Statement) GetBoot() uint64 {
@@ -361,19 +547,152 @@ func (x *Statement) GetLeases() bool {
 	return false
 }
 
+func (x *Statement) GetStanding() *Standing {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
+}
+
+// Standing is netgossip.Standing.
+type Standing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fresh         bool                   `protobuf:"varint,1,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Chain         []*RosterRef           `protobuf:"bytes,2,rep,name=chain,proto3" json:"chain,omitempty"` // ascending by epoch, at least one
+	Offer         *RosterRef             `protobuf:"bytes,3,opt,name=offer,proto3" json:"offer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Standing) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
+func (x *Standing) GetChain() []*RosterRef {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *Standing) GetOffer() *RosterRef {
+	if x != nil {
+		return x.Offer
+	}
+	return nil
+}
+
+type RosterRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Digest        uint64                 `protobuf:"fixed64,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RosterRef) Reset() {
+	*x = RosterRef{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RosterRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RosterRef) ProtoMessage() {}
+
+func (x *RosterRef) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RosterRef.ProtoReflect.Descriptor instead.
+func (*RosterRef) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RosterRef) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *RosterRef) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
 var File_fencing_agent_netgossip_swim_wire_evidence_proto protoreflect.FileDescriptor
 
 const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\n" +
-	"0fencing-agent/netgossip/swim/wire/evidence.proto\x12\x11fencing.gossip.v1\"z\n" +
+	"0fencing-agent/netgossip/swim/wire/evidence.proto\x12\x11fencing.gossip.v1\"w\n" +
 	"\x06Packet\x123\n" +
-	"\x05probe\x18\x01 \x01(\v2\x1b.fencing.gossip.v1.ExchangeH\x00R\x05probe\x123\n" +
-	"\x05reply\x18\x02 \x01(\v2\x1b.fencing.gossip.v1.ExchangeH\x00R\x05replyB\x06\n" +
-	"\x04kind\"n\n" +
-	"\bExchange\x12\x0e\n" +
+	"\x05probe\x18\x01 \x01(\v2\x1b.fencing.gossip.v1.QuestionH\x00R\x05probe\x120\n" +
+	"\x05reply\x18\x02 \x01(\v2\x18.fencing.gossip.v1.ReplyH\x00R\x05replyB\x06\n" +
+	"\x04kind\"\xa2\x01\n" +
+	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
-	"\x06sender\x18\x02 \x01(\tR\x06sender\x12:\n" +
-	"\tstatement\x18\x03 \x01(\v2\x1c.fencing.gossip.v1.StatementR\tstatement\"\xae\x04\n" +
+	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
+	"\x06sender\x18\x03 \x01(\tR\x06sender\x12\x16\n" +
+	"\x06roster\x18\x04 \x01(\aR\x06roster\x12\x14\n" +
+	"\x05holds\x18\x05 \x01(\x06R\x05holds\x12\x12\n" +
+	"\x04news\x18\x06 \x01(\aR\x04news\x12\x14\n" +
+	"\x05brief\x18\a \x01(\bR\x05brief\"\xfd\x01\n" +
+	"\x05Reply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
+	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
+	"\x06sender\x18\x03 \x01(\tR\x06sender\x12\x1c\n" +
+	"\tunchanged\x18\x04 \x01(\bR\tunchanged\x12.\n" +
+	"\x05sight\x18\x05 \x01(\x0e2\x18.fencing.gossip.v1.SightR\x05sight\x12:\n" +
+	"\tstatement\x18\x06 \x01(\v2\x1c.fencing.gossip.v1.StatementR\tstatement\x12\x16\n" +
+	"\x06digest\x18\a \x01(\x06R\x06digest\x12\x12\n" +
+	"\x04sees\x18\b \x01(\bR\x04sees\"\xe7\x04\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -397,7 +716,20 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x04lost\x18\x11 \x01(\fR\x04lost\x12\x1d\n" +
 	"\n" +
 	"horizon_ms\x18\x12 \x01(\rR\thorizonMs\x12\x16\n" +
-	"\x06leases\x18\x13 \x01(\bR\x06leasesB<Z:github.com/fencing-agent/fencing-agent/netgossip/swim/wireb\x06proto3"
+	"\x06leases\x18\x13 \x01(\bR\x06leases\x127\n" +
+	"\bstanding\x18\x14 \x01(\v2\x1b.fencing.gossip.v1.StandingR\bstanding\"\x88\x01\n" +
+	"\bStanding\x12\x14\n" +
+	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
+	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +
+	"\x05offer\x18\x03 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x05offer\"9\n" +
+	"\tRosterRef\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\x06R\x06digest*@\n" +
+	"\x05Sight\x12\x15\n" +
+	"\x11SIGHT_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"SIGHT_SEEN\x10\x01\x12\x10\n" +
+	"\fSIGHT_UNSEEN\x10\x02B<Z:github.com/fencing-agent/fencing-agent/netgossip/swim/wireb\x06proto3"
 
 var (
 	file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescOnce sync.Once
@@ -411,21 +743,30 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP() []byte 
 	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescData
 }
 
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
-	(*Packet)(nil),    // 0: fencing.gossip.v1.Packet
-	(*Exchange)(nil),  // 1: fencing.gossip.v1.Exchange
-	(*Statement)(nil), // 2: fencing.gossip.v1.Statement
+	(Sight)(0),        // 0: fencing.gossip.v1.Sight
+	(*Packet)(nil),    // 1: fencing.gossip.v1.Packet
+	(*Question)(nil),  // 2: fencing.gossip.v1.Question
+	(*Reply)(nil),     // 3: fencing.gossip.v1.Reply
+	(*Statement)(nil), // 4: fencing.gossip.v1.Statement
+	(*Standing)(nil),  // 5: fencing.gossip.v1.Standing
+	(*RosterRef)(nil), // 6: fencing.gossip.v1.RosterRef
 }
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
-	1, // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Exchange
-	1, // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Exchange
-	2, // 2: fencing.gossip.v1.Exchange.statement:type_name -> fencing.gossip.v1.Statement
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	2, // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
+	3, // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Reply
+	0, // 2: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
+	4, // 3: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
+	5, // 4: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
+	6, // 5: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
+	6, // 6: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }
@@ -442,13 +783,14 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc), len(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   3,
+			NumEnums:      1,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes,
 		DependencyIndexes: file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs,
+		EnumInfos:         file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes,
 		MessageInfos:      file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes,
 	}.Build()
 	File_fencing_agent_netgossip_swim_wire_evidence_proto = out.File

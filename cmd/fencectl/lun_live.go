@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
+)
+
+// lunLive prints one picture of a LUN after the other.
+type lunLive struct {
+	env    *environment
+	json   bool
+	height func() int // lines of the terminal; nil: the output is none
+	shown  int
+	warned map[string]bool
+}
+
+func newLunLive(env *environment, out *printer) *lunLive {
+	return &lunLive{env: env, json: out.format == formatJSON, height: terminalHeight(env), warned: map[string]bool{}}
+}
+
+// show prints one picture. Warnings that were given already are not repeated, but for the
+// terminal, on which nothing else stays.
+func (l *lunLive) show(r *lunadmin.Report) error {
+	if l.json {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("print result: %w", err)
+		}
+		return writeText(l.env, append(line, '\n'))
+	}
+	var b bytes.Buffer
+	t := &table{tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)}
+	lunTable(t, r)
+	if err := t.tabs.Flush(); err != nil {
+		return fmt.Errorf("print result: %w", err)
+	}
+	now := l.env.clock().In(l.env.zone()).Format(timeLayout)
+	defer func() { l.shown++ }()
+	if l.height == nil {
+		for _, w := range r.Warnings {
+			if !l.warned[w] {
+				l.warned[w] = true
+				l.env.warn("warning: " + w)
+			}
+		}
+		return writeText(l.env, fmt.Appendf(nil, "-- %s\n%s", now, b.Bytes()))
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", w)
+	}
+	return writeText(l.env, screen(b.Bytes(), l.height(), l.shown == 0, "-- "+now+", Ctrl-C ends"))
+}

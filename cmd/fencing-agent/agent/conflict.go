@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// conflictQuiet is the least time between two alarms about one name on one network: the
+// second node is noticed with every packet it sends.
+const conflictQuiet = time.Minute
+
+// nameConflict says that a second node, at an address, uses the name of a member.
+type nameConflict struct{ network, name, address string }
+
+// nameAlarms raises the alarm for names that two nodes use. The reports come from under
+// memberlist's lock, where neither the log nor anything else may be waited for.
+type nameAlarms struct {
+	reports chan nameConflict
+	log     *slog.Logger
+	count   *prometheus.CounterVec // by network
+}
+
+func newNameAlarms(log *slog.Logger, count *prometheus.CounterVec) *nameAlarms {
+	return &nameAlarms{reports: make(chan nameConflict, 64), log: log, count: count}
+}
+
+// report never blocks. What does not fit is no loss: it will be reported again.
+func (n *nameAlarms) report(c nameConflict) {
+	select {
+	case n.reports <- c:
+	default:
+	}
+}
+
+// run raises the alarms until ctx ends.
+func (n *nameAlarms) run(ctx context.Context) {
+	type name struct{ network, name string }
+	raised := make(map[name]time.Time) // bounded: only names of members are reported
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-n.reports:
+			key := name{c.network, c.name}
+			if at, ok := raised[key]; ok && time.Since(at) < conflictQuiet {
+				continue
+			}
+			raised[key] = time.Now()
+			n.count.WithLabelValues(c.network).Inc()
+			n.log.Error("two nodes use one name: stop one of them", "network", c.network, "name", c.name, "address", c.address)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+const (
+	// edgePace is the least time between two looks at every peer on every network. A link
+	// that comes and goes in between is not noticed; nothing is decided by it.
+	edgePace = 100 * time.Millisecond
+	// edgeNames bounds the names in one line of the log.
+	edgeNames = 20
+)
+
+// noteEdges counts and logs whom each network has lost and regained. Subscribers hear of
+// the merged edges only, which the core makes.
+func (a *Agent) noteEdges(now boottime.Instant, fx *watchdog.Effects) {
+	if now.Sub(a.edgesAt) < edgePace && fx.Joined.IsEmpty() && fx.Left.IsEmpty() {
+		return
+	}
+	a.edgesAt = now
+	v := a.core.View()
+	found := a.edges.Update(a.core.Merger(), &v, now)
+	for len(found) > 0 { // they come network by network
+		network := found[0].Network
+		lost, regained := []string{}, []string{}
+		for len(found) > 0 && found[0].Network == network {
+			if name := a.roster.Name(found[0].Peer); found[0].Reachable {
+				regained = append(regained, name)
+			} else {
+				lost = append(lost, name)
+			}
+			found = found[1:]
+		}
+		name := a.nets[network].name
+		a.metrics.transitions.WithLabelValues(name, "reachable").Add(float64(len(regained)))
+		a.metrics.transitions.WithLabelValues(name, "unreachable").Add(float64(len(lost)))
+		level := slog.LevelInfo
+		if len(lost) > 0 {
+			level = slog.LevelWarn
+		}
+		a.log.Log(context.Background(), level, "network reachability", "network", name,
+			"lost", len(lost), "lost_nodes", first(lost), "regained", len(regained), "regained_nodes", first(regained))
+	}
+}
+
+func first(names []string) []string { return names[:min(len(names), edgeNames)] }

@@ -1,0 +1,79 @@
+package lunadmin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// vigil is a time for which a LUN is looked at before it is changed. A node is proven to
+// be gone by nothing but time on the own clock: what a slot says of the time of its last
+// write is by a clock of another machine.
+type vigil struct {
+	dev      diskquorum.Device
+	sb       *diskquorum.Superblock
+	progress func(string)
+}
+
+// Between two looks; the slowest of them, so that no write of a heartbeat is missed.
+const vigilStep = 500 * time.Millisecond
+
+// keep looks for the duration and returns the last table, and which slots changed. stop,
+// if not nil, ends it early with the error it returns.
+func (v *vigil) keep(ctx context.Context, d time.Duration, stop func(moved map[int]bool) error) (table []byte, moved map[int]bool, err error) {
+	size := int64(diskquorum.TableSize(v.sb.Slots))
+	first, err := readAll(v.dev, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	moved = map[int]bool{}
+	step := max(1, min(d/4, vigilStep))
+	for waited := time.Duration(0); waited < d; waited += step {
+		v.progress(fmt.Sprintf("watching for signs of life, %v left", (d - waited).Round(time.Second)))
+		if err := sleep(ctx, step); err != nil {
+			return nil, nil, err
+		}
+		if table, err = readAll(v.dev, size); err != nil {
+			return nil, nil, err
+		}
+		for i := range v.sb.Slots {
+			from, to := diskquorum.SlotOffset(i, 0), diskquorum.SlotOffset(i+1, 0)
+			moved[i] = moved[i] || !bytes.Equal(first[from:to], table[from:to])
+		}
+		if stop != nil {
+			if err := stop(moved); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	if table == nil {
+		table = first
+	}
+	return table, moved, nil
+}
+
+// budgetBesidesWatchdog is what the time budget of an agent with the default settings has
+// besides the watchdog's timeout, in an equal split: evidence, arbitration, feed interval
+// and margin.
+const budgetBesidesWatchdog = 20 * time.Second
+
+// horizon is how long the owner of a slot may live on after its last write to it, as far
+// as the slot tells.
+func horizon(s *diskquorum.Slot) time.Duration {
+	if s == nil {
+		return budgetBesidesWatchdog
+	}
+	return budgetBesidesWatchdog + s.Statement.Guard.Timeout + 3*min(s.HeartbeatInterval, maxWatch)
+}
+
+// signOfLife is how long a slot must stand still even if its owner is known to have
+// stopped, or the administrator says so.
+func signOfLife(s *diskquorum.Slot) time.Duration {
+	if s == nil {
+		return minWatch
+	}
+	return max(minWatch, min(maxWatch, 3*s.HeartbeatInterval))
+}

@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Digest identifies a statement: the prober names by it what it holds, and a reply that
+// says "unchanged" stands for the whole statement. A coincidence would make a peer believe
+// an outdated view, so it is 64 bits of SHA-256. It is never 0. Only the node that makes
+// the statement computes it; to everybody else it is a number that came with it, so two
+// versions of the program need not agree on the encoding.
+func Digest(s *netgossip.Statement) uint64 {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(statementToWire(s))
+	if err != nil {
+		return 1 // impossible: all fields are valid by construction
+	}
+	sum := sha256.Sum256(b)
+	return max(1, binary.LittleEndian.Uint64(sum[:]))
+}
+
+func statementToWire(s *netgossip.Statement) *Statement {
+	if s == nil {
+		return nil
+	}
+	return &Statement{
+		Boot:              s.Boot,
+		RosterEpoch:       s.RosterEpoch,
+		RosterDigest:      s.RosterDigest,
+		TokenNonce:        s.Token.Nonce,
+		TokenCounter:      s.Token.Counter,
+		Seen:              setToWire(s.Seen),
+		View:              setToWire(difference(s.View, s.Seen)),
+		Armed:             s.Guard.Armed,
+		Fences:            s.Guard.Fences,
+		WatchdogTimeoutMs: millisUp(s.Guard.Timeout),
+		Feeding:           s.Feeding,
+		Stopping:          s.Stopping,
+		LunHealthy:        s.LUNHealthy,
+		ApiReachable:      s.APIReachable,
+		Version:           cutVersion(s.Version),
+		Guarded:           setToWire(difference(s.Guarded, s.Seen)),
+		Lost:              setToWire(s.Lost),
+		HorizonMs:         millisUp(s.Guard.Horizon),
+		Leases:            s.Guard.Leases,
+		Standing:          standingToWire(&s.Standing),
+	}
+}
+
+func standingToWire(s *netgossip.Standing) *Standing {
+	if s.Chain[0].IsZero() {
+		return nil
+	}
+	w := &Standing{Fresh: s.Fresh}
+	for _, ref := range s.Chain {
+		if !ref.IsZero() {
+			w.Chain = append(w.Chain, &RosterRef{Epoch: ref.Epoch, Digest: ref.Digest})
+		}
+	}
+	if !s.Offer.IsZero() {
+		w.Offer = &RosterRef{Epoch: s.Offer.Epoch, Digest: s.Offer.Digest}
+	}
+	return w
+}
+
+func standingFromWire(w *Standing) (s netgossip.Standing, err error) {
+	if w == nil {
+		return s, nil
+	}
+	if n := len(w.GetChain()); n < 1 || n > netgossip.MaxChain {
+		return s, fmt.Errorf("goes by %d rosters, 1 to %d are possible", n, netgossip.MaxChain)
+	}
+	s.Fresh = w.GetFresh()
+	for i, ref := range w.GetChain() {
+		s.Chain[i] = netgossip.RosterRef{Epoch: ref.GetEpoch(), Digest: ref.GetDigest()}
+		if s.Chain[i].IsZero() || i > 0 && ref.GetEpoch() <= s.Chain[i-1].Epoch {
+			return s, errors.New("rosters are not in the order of their epochs")
+		}
+	}
+	s.Offer = netgossip.RosterRef{Epoch: w.GetOffer().GetEpoch(), Digest: w.GetOffer().GetDigest()}
+	return s, nil
+}
+
+// millisUp rounds up: a peer must never assume too short a time.
+func millisUp(d time.Duration) uint32 {
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return uint32(min(max(0, ms), math.MaxUint32))
+}
+
+func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement, error) {
+	limit := netgossip.MaxNodes
+	if w.GetRosterDigest() == r.Digest {
+		// With another roster the sets count other members, possibly more than we
+		// know; such a statement is of use only to tell that its sender is alive.
+		limit = r.Size()
+	}
+	seen, err := setFromWire(w.GetSeen(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("seen: %w", err)
+	}
+	view, err := setFromWire(w.GetView(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	guarded, err := setFromWire(w.GetGuarded(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("guarded: %w", err)
+	}
+	lost, err := setFromWire(w.GetLost(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("lost: %w", err)
+	}
+	standing, err := standingFromWire(w.GetStanding())
+	if err != nil {
+		return nil, fmt.Errorf("standing: %w", err)
+	}
+	if n := len(w.GetVersion()); n > MaxVersion {
+		return nil, fmt.Errorf("version has %d bytes, at most %d are possible", n, MaxVersion)
+	}
+	return &netgossip.Statement{
+		Boot:         w.GetBoot(),
+		RosterEpoch:  w.GetRosterEpoch(),
+		RosterDigest: w.GetRosterDigest(),
+		Standing:     standing,
+		Token:        netgossip.Token{Nonce: w.GetTokenNonce(), Counter: w.GetTokenCounter()},
+		Seen:         seen,
+		View:         difference(view, seen),
+		Guard: netgossip.Guard{
+			Armed:   w.GetArmed(),
+			Fences:  w.GetFences(),
+			Leases:  w.GetLeases(),
+			Timeout: time.Duration(w.GetWatchdogTimeoutMs()) * time.Millisecond,
+			Horizon: time.Duration(w.GetHorizonMs()) * time.Millisecond,
+		},
+		Guarded:      difference(guarded, seen),
+		Lost:         lost,
+		Feeding:      w.GetFeeding(),
+		Stopping:     w.GetStopping(),
+		LUNHealthy:   w.GetLunHealthy(),
+		APIReachable: w.GetApiReachable(),
+		Version:      w.GetVersion(),
+	}, nil
+}
+
+// cutVersion makes any version string fit: it is for people, and a long build tag must
+// not silence a node.
+func cutVersion(v string) string {
+	v = strings.ToValidUTF8(v, "?")
+	if len(v) <= MaxVersion {
+		return v
+	}
+	n := MaxVersion
+	for !utf8.RuneStart(v[n]) {
+		n--
+	}
+	return v[:n]
+}
