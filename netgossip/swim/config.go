@@ -27,8 +27,11 @@ type Config struct {
 	Port     int        // own port, and that of every peer
 	Params   netgossip.Params
 
-	Keyring   *memberlist.Keyring // nil: no encryption
-	Transport Listener            // nil: own sockets, pinned to Device
+	Keyring *memberlist.Keyring // nil: no encryption
+	// AnySource takes packets and streams from every address. Without it they must come from
+	// a member's; where something translates addresses between the nodes, they do not.
+	AnySource bool
+	Transport Listener // nil: own sockets, pinned to Device
 	// Device is the network interface that the sockets are pinned to, so that nothing is
 	// sent or received by another one; "": routing decides. Without Transport only.
 	Device string
@@ -130,6 +133,15 @@ func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) 
 	m.GossipToTheDeadTime = p.GossipToTheDeadTime
 	m.DeadNodeReclaimTime = p.DeadNodeReclaimTime
 	return m
+}
+
+// addresses returns where every member is on this network, this node included.
+func (c *Config) addresses(targets []target) map[int]netip.AddrPort {
+	at := map[int]netip.AddrPort{c.Roster.Self: netip.AddrPortFrom(c.BindAddr.Unmap(), uint16(c.Port))}
+	for _, t := range targets {
+		at[t.index] = netip.MustParseAddrPort(t.addr.Addr) // targets made it
+	}
+	return at
 }
 
 // targets returns where the roster's other members are on this network. A member without

@@ -3,8 +3,6 @@ package swim
 import (
 	"bytes"
 	"log/slog"
-	"net"
-	"strconv"
 
 	"github.com/hashicorp/memberlist"
 
@@ -19,6 +17,7 @@ var (
 	_ memberlist.Delegate         = delegate{}
 	_ memberlist.EventDelegate    = delegate{}
 	_ memberlist.ConflictDelegate = delegate{}
+	_ memberlist.AliveDelegate    = delegate{}
 )
 
 // NotifyMsg takes a packet of the evidence protocol; the buffer is memberlist's.
@@ -55,16 +54,6 @@ func (d delegate) memberChanged(name string, alive bool) {
 	in.gate.pass(func() { in.cfg.Sink.MemberChanged(in.cfg.Network, index, alive, at) })
 	in.rejoin.noteChange(index, alive)
 	in.evidence.post(arrival{peer: index})
-}
-
-// NotifyConflict says that a second node uses the name of a member, possibly ours.
-func (d delegate) NotifyConflict(existing, other *memberlist.Node) {
-	in := d.in
-	name := existing.Name
-	address := net.JoinHostPort(other.Addr.String(), strconv.Itoa(int(other.Port)))
-	in.journal.warn("conflict", "two nodes use one name: give each node a name of its own",
-		slog.String("member", name), slog.String("second_address", address))
-	in.gate.pass(func() { in.cfg.Sink.Conflict(in.cfg.Network, name, address) })
 }
 
 // The rest of memberlist.Delegate is not used: what a node says about itself travels in

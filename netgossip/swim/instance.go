@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type Instance struct {
 	journal   *journal
 	evidence  *evidence
 	rejoin    *rejoiner
+	addresses map[int]netip.AddrPort // on this network, by roster index, the own one included
 
 	list  atomic.Pointer[memberlist.Memberlist] // set by Start
 	loops sync.WaitGroup
@@ -79,6 +81,10 @@ func New(cfg Config) (*Instance, error) {
 	in := &Instance{cfg: cfg, count: cfg.Metrics.network(cfg.Name), gate: newGate()}
 	in.journal = newJournal(cfg.Logger, func(r refusal) { in.count.refused[r].add(1) })
 	in.ledger = newLedger(in.count, cfg.Clock, targets)
+	if !cfg.AnySource {
+		in.ledger.foreign = in.reportForeign
+	}
+	in.addresses = cfg.addresses(targets)
 	in.place.wake = make(chan struct{}, 1)
 	if err := in.listen(); err != nil {
 		return fail(err)
@@ -103,7 +109,7 @@ func (in *Instance) Start() error {
 	in.loops.Go(func() { in.journal.run(ctx) })
 
 	conf := in.cfg.memberlist(in.transport, in.logger())
-	conf.Delegate, conf.Events, conf.Conflict = delegate{in}, delegate{in}, delegate{in}
+	conf.Delegate, conf.Events, conf.Conflict, conf.Alive = delegate{in}, delegate{in}, delegate{in}, delegate{in}
 	list, err := memberlist.Create(conf)
 	if err != nil {
 		return fmt.Errorf("swim network %s: start: %w", in.cfg.Name, err)

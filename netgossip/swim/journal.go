@@ -83,6 +83,9 @@ var complaints = []struct {
 	refusal refusal
 	msg     string
 }{
+	// Before the text that it may quote. The deadline of a silent stream ends here, too.
+	{"label header cannot be empty", refusedMalformed, "undecodable gossip refused"},
+	{"remove the stream label header", refusedCut, "a stream ended before it said what it is: a peer that gave up, or somebody who looks for open ports"},
 	{"with unacceptable label", refusedLabel, "gossip of another cluster, group or network refused: check addresses, ports and network names"},
 	{"Decrypt packet failed", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},
 	{"no installed keys could decrypt", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},

@@ -11,6 +11,8 @@ import (
 type refusal string
 
 const (
+	refusedSource    refusal = "source"    // from the address of no other member
+	refusedCut       refusal = "cut"       // a stream that ended before it said what it is
 	refusedLabel     refusal = "label"     // of another cluster, group or network
 	refusedKey       refusal = "key"       // not encrypted with a key that we have
 	refusedMalformed refusal = "malformed" // not decodable, or contradicting the roster
@@ -22,7 +24,7 @@ const (
 )
 
 var refusals = []refusal{
-	refusedLabel, refusedKey, refusedMalformed, refusedRoster, refusedStranger,
+	refusedSource, refusedCut, refusedLabel, refusedKey, refusedMalformed, refusedRoster, refusedStranger,
 	refusedOwnName, refusedUnmatched, refusedOverflow,
 }
 

@@ -109,7 +109,7 @@ func TestKeyRotation(t *testing.T) {
 
 func TestConflictOfNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, nil)
+		c := startCluster(t, 3, anySource)
 		c.awaitComplete(5 * time.Second)
 		impostor := configure(t, 3, 1, memory, c.net.Listen, nil) // n2 once more,
 		impostor.cfg.BindAddr = memory(7)                         // elsewhere
@@ -144,7 +144,7 @@ func TestConflictOfNames(t *testing.T) {
 
 func TestStrangersAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 2, nil)
+		c := startCluster(t, 2, anySource)
 		c.awaitComplete(5 * time.Second)
 		// A third node whose roster knows us, while ours does not know it.
 		stranger := configure(t, 3, 2, memory, c.net.Listen, nil)
@@ -169,10 +169,14 @@ func TestStrangersAreIgnored(t *testing.T) {
 	})
 }
 
-// attacker is a memberlist without our protocol above it, but with the right label.
-func attacker(t *testing.T, network *netgossiptest.Network) *memberlist.Memberlist {
+// anySource has strangers heard, to see what becomes of what they say.
+func anySource(cfg *swim.Config) { cfg.AnySource = true }
+
+// attacker is a memberlist at the i-th address without our protocol above it, but with the
+// right label.
+func attacker(t *testing.T, network *netgossiptest.Network, i int) *memberlist.Memberlist {
 	t.Helper()
-	at := netip.AddrPortFrom(memory(9), testPort)
+	at := netip.AddrPortFrom(memory(i), testPort)
 	tr, err := network.Listen(at)
 	if err != nil {
 		t.Fatal(err)
@@ -193,8 +197,8 @@ func attacker(t *testing.T, network *netgossiptest.Network) *memberlist.Memberli
 
 func TestForgedPacketsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3, nil)
-		list := attacker(t, c.net)
+		c := newCluster(t, 3, anySource)
+		list := attacker(t, c.net, 9)
 		n1 := c.nodes[0]
 		n1.start(t)
 		to := memberlist.Address{Addr: netip.AddrPortFrom(n1.addr, testPort).String(), Name: "n001"}
@@ -251,14 +255,14 @@ func TestForgedPacketsAreRefused(t *testing.T) {
 // Ids match per peer: a reply of n3 to the probe of n2 proves nothing.
 func TestReplyOfAnotherPeerIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3, nil)
+		c := newCluster(t, 3, anySource)
 		n1 := c.nodes[0]
 		tap, err := c.net.Listen(netip.AddrPortFrom(memory(1), testPort))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer tap.Shutdown()
-		list := attacker(t, c.net)
+		list := attacker(t, c.net, 9)
 		n1.start(t)
 		statement := &netgossip.Statement{RosterDigest: n1.cfg.Roster.Digest}
 		answer := func(sender string) {
@@ -319,7 +323,7 @@ func TestMetricsAreShared(t *testing.T) {
 		}
 		want := map[string]int{
 			"fencing_agent_gossip_packets_total": 4, "fencing_agent_gossip_bytes_total": 4,
-			"fencing_agent_gossip_dropped_total": 4, "fencing_agent_gossip_refused_total": 16, "fencing_agent_gossip_probes_total": 2,
+			"fencing_agent_gossip_dropped_total": 4, "fencing_agent_gossip_refused_total": 20, "fencing_agent_gossip_probes_total": 2,
 			"fencing_agent_gossip_answers_total": 2, "fencing_agent_network_health_score": 2,
 		}
 		if fmt.Sprint(series) != fmt.Sprint(want) {

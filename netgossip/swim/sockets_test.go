@@ -127,7 +127,7 @@ func TestAddressInUse(t *testing.T) {
 
 func TestStopBreaksStreams(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
-	a := configure(t, 1, 0, loopback, nil, func(c *swim.Config) { c.Params.TCPTimeout = time.Hour })
+	a := configure(t, 1, 0, loopback, nil, func(c *swim.Config) { c.Params.TCPTimeout, c.AnySource = time.Hour, true })
 	a.start(t)
 	c, err := net.Dial("tcp", netip.AddrPortFrom(a.addr, testPort).String())
 	if err != nil {

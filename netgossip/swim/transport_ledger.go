@@ -1,6 +1,8 @@
 package swim
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -15,6 +17,9 @@ type ledger struct {
 	clock boottime.Clock
 	peers map[netip.Addr]struct{} // fixed after creation
 	heard atomic.Int64            // boottime.Instant of the last packet of a peer
+	// foreign is told of what is refused because it comes from the address of no peer; nil:
+	// nothing is. It must not block.
+	foreign func(from netip.Addr)
 }
 
 func newLedger(count *counters, clock boottime.Clock, targets []target) *ledger {
@@ -55,15 +60,21 @@ func newStreams(l *ledger) *streams {
 	return &streams{ledger: l, open: make(map[*stream]struct{})}
 }
 
+// accepted takes over a stream that a peer opened.
+func (s *streams) accepted(c net.Conn) (net.Conn, error) { return s.add(c, true) }
+
+// dialed takes over a stream to a peer.
+func (s *streams) dialed(c net.Conn) (net.Conn, error) { return s.add(c, false) }
+
 // add takes a stream over, or closes it if the transport has ended.
-func (s *streams) add(c net.Conn) (net.Conn, error) {
+func (s *streams) add(c net.Conn, accepted bool) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
 		c.Close()
 		return nil, net.ErrClosed
 	}
-	st := &stream{Conn: c, streams: s}
+	st := &stream{Conn: c, streams: s, mute: accepted}
 	s.open[st] = struct{}{}
 	return st, nil
 }
@@ -84,11 +95,21 @@ func (s *streams) cut(end bool) {
 type stream struct {
 	net.Conn
 	streams *streams
+	mute    bool // accepted, and nothing has come yet; memberlist reads from one goroutine
 }
+
+// errMute is what an accepted stream that ends without a byte reads as. Without it
+// memberlist takes the silence for a stream without a label, and that for one of another
+// cluster; but it is a peer that gave up, or somebody who looks for open ports.
+var errMute = errors.New("closed before anything was sent")
 
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	s.streams.ledger.bytesIn.add(n)
+	if s.mute && n == 0 && err == io.EOF {
+		return 0, errMute
+	}
+	s.mute = s.mute && n == 0
 	return n, err
 }
 

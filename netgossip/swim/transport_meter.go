@@ -42,12 +42,19 @@ func (m *meter) run() {
 		select {
 		case p := <-m.NodeAwareTransport.PacketCh():
 			m.ledger.received(len(p.Buf), addrOf(p.From))
+			if !m.ledger.admits(addrOf(p.From)) {
+				continue
+			}
 			select {
 			case m.packets <- p:
 			case <-m.closing:
 			}
 		case c := <-m.NodeAwareTransport.StreamCh():
-			s, err := m.streams.add(c)
+			if !m.ledger.admits(addrOf(c.RemoteAddr())) {
+				c.Close()
+				continue
+			}
+			s, err := m.streams.accepted(c)
 			if err != nil {
 				continue
 			}
@@ -87,7 +94,7 @@ func (m *meter) DialAddressTimeout(a memberlist.Address, timeout time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	return m.streams.add(c)
+	return m.streams.dialed(c)
 }
 
 func (m *meter) Shutdown() error {

@@ -116,6 +116,9 @@ func (t *sockets) receive(p *pair) {
 			continue
 		}
 		t.ledger.received(n, from.Addr())
+		if !t.ledger.admits(from.Addr()) {
+			continue
+		}
 		select {
 		case t.packets <- in.packet(n, from, at):
 		case <-t.ctx.Done():
@@ -137,7 +140,11 @@ func (t *sockets) accept(p *pair) {
 			continue
 		}
 		pause = 0
-		s, err := t.streams.add(c)
+		if !t.ledger.admits(addrOf(c.RemoteAddr())) {
+			c.Close()
+			continue
+		}
+		s, err := t.streams.accepted(c)
 		if err != nil {
 			return
 		}
@@ -226,7 +233,7 @@ func (t *sockets) DialAddressTimeout(a memberlist.Address, timeout time.Duration
 	if err != nil {
 		return nil, err
 	}
-	return t.streams.add(c)
+	return t.streams.dialed(c)
 }
 
 // Shutdown closes the sockets, breaks the streams and waits for the readers, not for

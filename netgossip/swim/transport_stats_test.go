@@ -17,7 +17,7 @@ import (
 // The age of the last packet is the silence of the network, whoever else shouts.
 func TestSilenceIsTheAgeOfTheLastPacket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 2, nil)
+		c := newCluster(t, 2, anySource)
 		n1, n2 := c.nodes[0], c.nodes[1]
 		n1.start(t)
 		<-time.After(5 * time.Second)
@@ -35,7 +35,7 @@ func TestSilenceIsTheAgeOfTheLastPacket(t *testing.T) {
 		c.net.CutBoth(n1.addr, n2.addr)
 		<-time.After(10 * time.Millisecond) // what is under way may still arrive
 		last := n1.Stats().LastPacket
-		list := attacker(t, c.net)
+		list := attacker(t, c.net, 9)
 		to := memberlist.Address{Addr: netip.AddrPortFrom(n1.addr, testPort).String(), Name: "n001"}
 		for range 10 {
 			if err := list.SendToAddress(to, []byte("company?")); err != nil {

@@ -336,3 +336,44 @@ func TestPauseDoubles(t *testing.T) {
 		}
 	})
 }
+
+// Real sockets refuse by source as well, unread.
+func TestSocketsRefuseForeignSources(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	l := testLedger(netgossiptest.Loopback(214))
+	refused := make(chan netip.Addr, 10)
+	l.foreign = func(from netip.Addr) { refused <- from }
+	peer, me, stranger := listenHere(t, 214, "", testLedger()), listenHere(t, 215, "", l), listenHere(t, 216, "", testLedger())
+	defer stranger.Shutdown()
+	defer me.Shutdown()
+	defer peer.Shutdown()
+
+	send(t, stranger, me, []byte("stranger"))
+	if from := take(t, refused); from != stranger.at.Addr() {
+		t.Errorf("refused %v", from)
+	}
+	send(t, peer, me, []byte("peer"))
+	if p := take(t, me.PacketCh()); string(p.Buf) != "peer" {
+		t.Errorf("received %q", p.Buf)
+	}
+	c, err := stranger.DialTimeout(me.at.String(), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a stranger's stream stays open: %v", err)
+	}
+	take(t, refused)
+	c.Close()
+	if c, err = peer.DialTimeout(me.at.String(), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	take(t, me.StreamCh()).Close()
+	c.Close()
+	if got := l.refused[refusedSource].n.Load(); got != 2 {
+		t.Errorf("%d counted, want 2", got)
+	}
+}

@@ -242,7 +242,7 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyr
 	t := tuning{a.cfg.ParamsFor(a.roster.Size()), a.roster.Size()}
 	in, unpinned, err := openInstance(sn, swim.Config{
 		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: a.roster,
-		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: keys, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
+		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: keys, AnySource: a.cfg.Gossip.Sources == config.SourcesAny, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
 		Clock: a.clock, Statement: a.statement, Logger: a.log, Metrics: metrics,
 		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(_ int, name, address string) {
 			a.alarms.report(nameConflict{sn.Name, name, address})

@@ -64,6 +64,7 @@ type Gossip struct {
 	Profile   Profile   `yaml:"profile"`
 	Overrides Overrides `yaml:"overrides"`
 	KeyFile   string    `yaml:"keyFile" form:"absolute path or empty"`
+	Sources   Sources   `yaml:"sources"`
 }
 
 // Quorum says how many nodes are enough, and what decides when exactly half are left.
@@ -126,7 +127,7 @@ func Default() *Config {
 			TieBreak: TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
-		Gossip:       Gossip{Profile: ProfileAuto},
+		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers},
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,

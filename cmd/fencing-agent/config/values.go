@@ -50,6 +50,15 @@ const (
 	ProfileFixed = Profile("fixed") // nothing but the overrides, all of which must be given
 )
 
+// Sources says from which addresses gossip is read.
+type Sources string
+
+// The sources of gossip.
+const (
+	SourcesMembers Sources = "members" // those of the other members on the network
+	SourcesAny     Sources = "any"
+)
+
 // Breaker is something that decides an equal split.
 type Breaker string
 
@@ -114,6 +123,7 @@ func (MemberSource) values() []string { return []string{"static", "kubernetes", 
 func (APITieBreak) values() []string  { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string { return []string{"auto", "true", "false"} }
 func (Profile) values() []string      { return []string{"auto", "adr", "fast", "calm", "fixed"} }
+func (Sources) values() []string      { return []string{"members", "any"} }
 func (Breaker) values() []string      { return []string{"kubernetes", "lun"} }
 func (OnQuorumLoss) values() []string { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string      { return []string{"tiebreaker", "or", "and"} }

@@ -1,0 +1,80 @@
+package swim
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Who may speak, and for whom, is checked twice. Packets and streams that come from the
+// address of no other member are refused unread, unless Config.AnySource: nothing of a
+// stranger gets as far as a decoder. And memberlist takes no news of a node but those
+// that name a member at its own address: nobody can be brought into the group by hearsay.
+
+// admits reports whether a packet or stream from the address may be read, and counts and
+// reports it if not.
+func (l *ledger) admits(from netip.Addr) bool {
+	if _, ok := l.peers[from]; ok || l.foreign == nil {
+		return true
+	}
+	l.refused[refusedSource].add(1)
+	l.foreign(from)
+	return false
+}
+
+// reportForeign is the ledger's foreign function of an instance.
+func (in *Instance) reportForeign(from netip.Addr) {
+	in.journal.warn("foreign source", "gossip from an address that no other member has refused: a node of this group that the list of members lacks, or has at another address? where addresses are translated between nodes, set gossip.sources to any",
+		slog.String("from", from.String()))
+}
+
+var (
+	errStranger  = errors.New("it is not on the roster")
+	errElsewhere = errors.New("the roster has it at another address")
+)
+
+// NotifyAlive decides which nodes memberlist may know of (memberlist.AliveDelegate).
+func (d delegate) NotifyAlive(n *memberlist.Node) error {
+	in := d.in
+	want, ok := in.where(n.Name)
+	if !ok {
+		in.count.refused[refusedStranger].add(1)
+		in.journal.warn("stranger member", "gossip names a node that is not on the roster, or has no address on this network", slog.String("member", n.Name))
+		return errStranger
+	}
+	ip, _ := netip.AddrFromSlice(n.Addr)
+	if at := netip.AddrPortFrom(ip.Unmap(), n.Port); at != want {
+		d.conflict(n.Name, at.String())
+		return errElsewhere
+	}
+	return nil
+}
+
+// where is the address on this network that the roster has for a node.
+func (in *Instance) where(name string) (netip.AddrPort, bool) {
+	index, ok := in.cfg.Roster.Index(name)
+	if !ok {
+		return netip.AddrPort{}, false
+	}
+	at, ok := in.addresses[index]
+	return at, ok
+}
+
+// NotifyConflict says that a second node uses the name of a member. What memberlist would
+// complain of does not get past NotifyAlive; but it is memberlist that knows best.
+func (d delegate) NotifyConflict(existing, other *memberlist.Node) {
+	d.conflict(existing.Name, net.JoinHostPort(other.Addr.String(), strconv.Itoa(int(other.Port))))
+}
+
+// conflict raises the alarm for a second node, at an address, with the name of a member,
+// possibly ours.
+func (d delegate) conflict(name, address string) {
+	in := d.in
+	in.journal.warn("conflict", "two nodes use one name: give each node a name of its own",
+		slog.String("member", name), slog.String("second_address", address))
+	in.gate.pass(func() { in.cfg.Sink.Conflict(in.cfg.Network, name, address) })
+}
