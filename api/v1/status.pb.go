@@ -855,8 +855,11 @@ type GossipTuning struct {
 	// its own (TimeBudget.d_max).
 	TypicalDetection *durationpb.Duration `protobuf:"bytes,7,opt,name=typical_detection,json=typicalDetection,proto3" json:"typical_detection,omitempty"`
 	WorstDetection   *durationpb.Duration `protobuf:"bytes,8,opt,name=worst_detection,json=worstDetection,proto3" json:"worst_detection,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Fingerprints of the gossip keys in use, the one that encrypts first; none: gossip is in
+	// the clear. They tell whether all nodes have taken a new key, and nothing of the key.
+	KeyFingerprints []string `protobuf:"bytes,9,rep,name=key_fingerprints,json=keyFingerprints,proto3" json:"key_fingerprints,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GossipTuning) Reset() {
@@ -941,6 +944,13 @@ func (x *GossipTuning) GetTypicalDetection() *durationpb.Duration {
 func (x *GossipTuning) GetWorstDetection() *durationpb.Duration {
 	if x != nil {
 		return x.WorstDetection
+	}
+	return nil
+}
+
+func (x *GossipTuning) GetKeyFingerprints() []string {
+	if x != nil {
+		return x.KeyFingerprints
 	}
 	return nil
 }
@@ -2100,7 +2110,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x02up\x18\x04 \x01(\bR\x02up\x12!\n" +
 	"\fhealth_score\x18\x05 \x01(\rR\vhealthScore\x123\n" +
 	"\amembers\x18\x06 \x03(\v2\x19.fencing.v1.NetworkMemberR\amembers\x120\n" +
-	"\x06tuning\x18\x14 \x01(\v2\x18.fencing.v1.GossipTuningR\x06tuning\"\xb4\x03\n" +
+	"\x06tuning\x18\x14 \x01(\v2\x18.fencing.v1.GossipTuningR\x06tuning\"\xdf\x03\n" +
 	"\fGossipTuning\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x1b\n" +
 	"\ttuned_for\x18\x02 \x01(\rR\btunedFor\x12;\n" +
@@ -2111,7 +2121,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\rsuspicion_max\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\fsuspicionMax\x12$\n" +
 	"\rtransmissions\x18\x06 \x01(\rR\rtransmissions\x12F\n" +
 	"\x11typical_detection\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10typicalDetection\x12B\n" +
-	"\x0fworst_detection\x18\b \x01(\v2\x19.google.protobuf.DurationR\x0eworstDetection\"\x9f\x01\n" +
+	"\x0fworst_detection\x18\b \x01(\v2\x19.google.protobuf.DurationR\x0eworstDetection\x12)\n" +
+	"\x10key_fingerprints\x18\t \x03(\tR\x0fkeyFingerprints\"\x9f\x01\n" +
 	"\x0fGossipParameter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationH\x00R\bduration\x12\x16\n" +

@@ -80,13 +80,15 @@ func listOf(in *swim.Instance) (*memberlist.Memberlist, error) {
 	return nil, errors.New("boot: swim.Instance keeps its memberlist elsewhere, or is not started: adapt listOf")
 }
 
-// inject opens a stream to a node out of nowhere and sends it a push/pull message.
+// inject opens a stream to a node, in the name of the next one, and sends it a push/pull
+// message.
 func (f *fabric) inject(network, node int, message []byte) {
 	f.mu.Lock()
 	e := f.lans[network].endpoints[node]
+	next := (node + 1) % len(f.lans[network].endpoints)
 	f.mu.Unlock()
 	here, far := net.Pipe()
-	e.accepts <- &stream{Conn: far, fabric: f, network: network, local: node, remote: node}
+	e.accepts <- &stream{Conn: far, fabric: f, network: network, local: node, remote: next}
 	f.running.Go(func() {
 		defer here.Close()
 		_ = here.SetDeadline(time.Now().Add(10 * time.Second))

@@ -3,7 +3,9 @@ package swim
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,6 +34,20 @@ func LoadKeyring(path string, log *slog.Logger) (*memberlist.Keyring, error) {
 		return nil, fmt.Errorf("key file %s: %w", path, err)
 	}
 	return ring, nil
+}
+
+// Fingerprints names the keys of a ring, the one that encrypts first, without giving
+// anything of them away: 8 hexadecimal digits of a hash of each. A nil ring has none.
+func Fingerprints(ring *memberlist.Keyring) []string {
+	if ring == nil {
+		return nil
+	}
+	var out []string
+	for _, k := range ring.GetKeys() {
+		h := sha256.Sum256(append([]byte("fencing-agent gossip key:"), k...))
+		out = append(out, hex.EncodeToString(h[:4]))
+	}
+	return out
 }
 
 // FollowKeyring reads the key file every interval and brings the ring in line with it, so

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 )
 
 func key(size int, fill byte) string {
@@ -157,5 +159,27 @@ func TestFollowKeyringRotatesWithoutARestart(t *testing.T) {
 	}
 	if strings.Contains(log.String(), a) || strings.Contains(log.String(), b) {
 		t.Error("a key was logged")
+	}
+}
+
+// Fingerprints are equal for equal keys, in the order of use, and say nothing else.
+func TestFingerprints(t *testing.T) {
+	a, b := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 16)
+	ring, err := memberlist.NewKeyring([][]byte{a, b}, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := Fingerprints(ring)
+	if len(before) != 2 || len(before[0]) != 8 || before[0] == before[1] {
+		t.Fatalf("fingerprints %q", before)
+	}
+	if err := ring.UseKey(b); err != nil {
+		t.Fatal(err)
+	}
+	if after := Fingerprints(ring); !slices.Equal(after, []string{before[1], before[0]}) {
+		t.Errorf("after the other key was put to use: %q, before %q", after, before)
+	}
+	if got := Fingerprints(nil); got != nil {
+		t.Errorf("without a ring: %q", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -61,6 +62,7 @@ type Agent struct {
 	reg     *prometheus.Registry
 	metrics *metrics
 	alarms  *nameAlarms
+	keys    *memberlist.Keyring // nil: no encryption
 
 	box     *mailbox
 	feeder  *wdt.Feeder

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/memberlist"
-
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -186,13 +184,12 @@ func (a *Agent) disarmForStop() error {
 
 // startGossip finds the own address on every SystemNetwork and starts an instance on each.
 func (a *Agent) startGossip(background spawn) (stop func(), err error) {
-	var keys = (*memberlist.Keyring)(nil)
 	if a.cfg.Gossip.KeyFile != "" {
-		if keys, err = swim.LoadKeyring(a.cfg.Gossip.KeyFile, a.log); err != nil {
+		if a.keys, err = swim.LoadKeyring(a.cfg.Gossip.KeyFile, a.log); err != nil {
 			return nil, err
 		}
 		background(func(ctx context.Context) {
-			swim.FollowKeyring(ctx, a.cfg.Gossip.KeyFile, keys, keyInterval, a.log)
+			swim.FollowKeyring(ctx, a.cfg.Gossip.KeyFile, a.keys, keyInterval, a.log)
 		})
 	}
 	background(a.alarms.run)
@@ -211,7 +208,7 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 		wg.Wait()
 	}
 	for i, sn := range a.cfg.SystemNetworks {
-		n, err := a.newNetwork(i, sn, keys, metrics)
+		n, err := a.newNetwork(i, sn, metrics)
 		if err != nil {
 			stop()
 			return nil, err
@@ -230,7 +227,7 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 	return stop, nil
 }
 
-func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyring, metrics *swim.Metrics) (*network, error) {
+func (a *Agent) newNetwork(i int, sn config.SystemNetwork, metrics *swim.Metrics) (*network, error) {
 	found, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
 	if err != nil {
 		return nil, err
@@ -242,7 +239,7 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, keys *memberlist.Keyr
 	t := tuning{a.cfg.ParamsFor(a.roster.Size()), a.roster.Size()}
 	in, unpinned, err := openInstance(sn, swim.Config{
 		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: a.roster,
-		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: keys, AnySource: a.cfg.Gossip.Sources == config.SourcesAny, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
+		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: a.keys, AnySource: a.cfg.Gossip.Sources == config.SourcesAny, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
 		Clock: a.clock, Statement: a.statement, Logger: a.log, Metrics: metrics,
 		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(_ int, name, address string) {
 			a.alarms.report(nameConflict{sn.Name, name, address})

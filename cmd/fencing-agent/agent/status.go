@@ -131,7 +131,7 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 	for i, n := range a.nets {
 		s := &fencingv1.NetworkStatus{
 			Name: n.name, Address: n.local.Address.String(), Interface: n.local.Interface, Up: m.NetworkUp(i), HealthScore: uint32(n.swim.Stats().Health),
-			Tuning: tuningStatus(a.cfg, n.tuning),
+			Tuning: tuningStatus(a.cfg, n.tuning, a.keys),
 		}
 		reachable := 0
 		for p := range a.roster.Members {

@@ -3,11 +3,13 @@ package agent
 import (
 	"log/slog"
 
+	"github.com/hashicorp/memberlist"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
 // tuning is the parameters that the gossip on a network runs with, and the roster size
@@ -29,11 +31,12 @@ func (a *Agent) showTuning(network string, t tuning) {
 }
 
 // tuningStatus is the same for the status.
-func tuningStatus(c *config.Config, t tuning) *fencingv1.GossipTuning {
+func tuningStatus(c *config.Config, t tuning, keys *memberlist.Keyring) *fencingv1.GossipTuning {
 	p := t.params
 	out := &fencingv1.GossipTuning{
 		Profile: string(c.Gossip.Profile), TunedFor: uint32(t.size),
 		SuspicionMin: durationpb.New(p.SuspicionMin(t.size)), SuspicionMax: durationpb.New(p.SuspicionMax(t.size)),
+		KeyFingerprints:  swim.Fingerprints(keys),
 		Transmissions:    uint32(p.Transmissions(t.size)),
 		TypicalDetection: durationpb.New(p.TypicalDetection(t.size)), WorstDetection: durationpb.New(p.WorstDetection(t.size)),
 	}

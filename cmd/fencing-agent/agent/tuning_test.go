@@ -16,8 +16,8 @@ func TestTuningStatusIsComplete(t *testing.T) {
 	interval := 900 * time.Millisecond
 	c.Gossip.Overrides.ProbeInterval = &interval
 	run := tuning{c.ParamsFor(50), 50}
-	got := tuningStatus(c, run)
-	if got.GetProfile() != "adr" || got.GetTunedFor() != 50 || got.GetTransmissions() != 20 {
+	got := tuningStatus(c, run, nil)
+	if got.GetProfile() != "adr" || got.GetTunedFor() != 50 || got.GetTransmissions() != 20 || len(got.GetKeyFingerprints()) != 0 {
 		t.Errorf("got %v", got)
 	}
 	want := map[string]netgossip.Parameter{}
