@@ -10,14 +10,31 @@ type Budget struct {
 	Grant     time.Duration // G: a grant outlives its last landed write by this
 	Feed      time.Duration // F: time between two feeds
 	Watchdog  time.Duration // W: as read back from the driver
-	Margin    time.Duration // rounding of drivers and timers
+	// Release is R: what the death of a starved agent can add. The kernel restarts the
+	// countdown once when the last descriptor of an armed watchdog is closed without the
+	// magic character, which is what kill -9 and the OOM killer do.
+	Release time.Duration
+	Margin  time.Duration // rounding of drivers and timers
+}
+
+// WithWatchdog is the budget with the driver's own timeout in it.
+func (b Budget) WithWatchdog(w time.Duration) Budget {
+	b.Watchdog, b.Release = w, w
+	return b
 }
 
 // Majority is the time after which a node that lost contact to a majority is dead:
-// its evidence runs out, it is fed at the last moment, its watchdog fires.
-func (b Budget) Majority() time.Duration { return b.MaxAge + b.Feed + b.Watchdog + b.Margin }
+// its evidence runs out, it is fed at the last moment, its agent is killed at the last
+// moment of the countdown, which begins once more, and its watchdog fires.
+func (b Budget) Majority() time.Duration {
+	return b.MaxAge + b.Feed + b.Watchdog + b.Release + b.Margin
+}
 
 // Tie is the same for the losing half of an equal split.
 func (b Budget) Tie() time.Duration {
-	return max(b.MaxAge+b.Arbitrate, b.Grant) + b.Feed + b.Watchdog + b.Margin
+	return max(b.MaxAge+b.Arbitrate, b.Grant) + b.Feed + b.Watchdog + b.Release + b.Margin
 }
+
+// Horizon bounds the life of a node that nobody of a majority sees, however it lost its
+// peers; it is what the node tells them.
+func (b Budget) Horizon() time.Duration { return max(b.Majority(), b.Tie()) }

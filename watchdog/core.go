@@ -22,7 +22,10 @@ type Config struct {
 	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
 	Arbitrate      time.Duration // A
 	OnLoss         LossPolicy
-	RestartGrace   time.Duration // no LEFT for so long after a peer said that it restarts
+	// Budget is what the peers have to reckon with; the watchdog's own timeout replaces
+	// the one in it as soon as it is known.
+	Budget       Budget
+	RestartGrace time.Duration // no LEFT for so long after a peer said that it restarts
 
 	Boot    uint64 // nonce of the kernel boot
 	Version string
@@ -43,6 +46,8 @@ type Effects struct {
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
 	Nudge     bool                 // tell them now
+
+	Fenced netgossip.Set // see Core.Fenced
 
 	Available netgossip.Set // nodes to publish as available, self included while it may live
 	Left      netgossip.Set // edges since the step before: first all of these,
@@ -69,6 +74,9 @@ type Core struct {
 	disarm   map[string]bool
 	stopping bool
 	guard    netgossip.Guard
+	release  release
+	armBy    boottime.Instant // the first arming is not held up any longer
+	proof    prover
 	wall     int64
 
 	stepped  boottime.Instant // the step before
@@ -97,6 +105,7 @@ func NewCore(cfg Config) *Core {
 		}),
 		disarm: make(map[string]bool),
 		pub:    newPublication(cfg.Roster.Size(), cfg.RestartGrace),
+		proof:  newProver(cfg.Roster),
 		fx:     Effects{Lock: -1},
 	}
 }
@@ -143,7 +152,13 @@ func (c *Core) Stop() { c.stopping = true }
 
 // SetGuard notes what the watchdog will do, as read back from the driver.
 func (c *Core) SetGuard(armed bool, timeout time.Duration) {
-	c.guard = netgossip.Guard{Armed: armed, Fences: c.cfg.OnLoss == LossFence, Timeout: timeout}
+	c.release.yielded = false
+	c.guard = netgossip.Guard{
+		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.cfg.LUN && !c.cfg.LUNLostAsksAPI, Timeout: timeout,
+	}
+	if timeout > 0 {
+		c.guard.Horizon = c.cfg.Budget.WithWatchdog(timeout).Horizon()
+	}
 }
 
 // SetWallTime sets the wall clock for records that people read; nothing is decided by it.
@@ -181,8 +196,10 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.view = c.merger.Evaluate(now, c.quorum)
 	c.outcome = netgossip.TallyOf(c.view.Counted, c.cfg.Roster.Size(), c.quorum)
 	c.fx.Wake = c.view.NextExpiry
+	c.proof.follow(now, c.merger, c.view.Seen, c.arbiter)
 	c.followMajority(now)
 	c.arbitrate(now)
+	c.followRelease(now)
 
 	in := c.inputs(now)
 	d := Decide(&in)
@@ -196,10 +213,12 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	}
 	c.fx.Decision = d
 	c.fx.Disarm = d.Action == Disarm
-	c.fx.Arm = c.hadQuorum && !c.fx.Disarm
+	c.fx.Arm = c.hadQuorum && !c.fx.Disarm && c.mayArm(now)
 	if d.Until > now {
 		c.fx.Wake = min(c.fx.Wake, d.Until)
 	}
+	c.proof.conclude(now, c)
+	c.fx.Fenced = c.proof.fenced
 	c.state(now)
 	c.noteStall(now)
 	c.publish(now)
@@ -245,6 +264,7 @@ func (c *Core) arbitrate(now boottime.Instant) {
 func (c *Core) inputs(now boottime.Instant) Inputs {
 	in := Inputs{
 		Now: now, Disarm: len(c.disarm) > 0, Stopping: c.stopping,
+		Guarded: c.guard.Kills(), Released: c.release.done,
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
 		LUN: c.cfg.LUN, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
@@ -266,12 +286,9 @@ func (c *Core) apiUntil() boottime.Instant {
 	return c.api.at.Add(c.cfg.APIMaxAge)
 }
 
-// statement is what this node says about itself now. A planned stop ends in a disarm after
-// its last statement went out, so a node that stops does not claim to be guarded: nobody
-// may conclude from its silence that a watchdog has reset it.
+// statement is what this node says about itself now. One that is about to disarm does not
+// claim to be guarded: nobody may conclude from its silence that a watchdog has reset it.
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
-	guard := c.guard
-	guard.Armed = guard.Armed && !c.stopping
 	return netgossip.Statement{
 		Boot:         c.cfg.Boot,
 		RosterEpoch:  c.cfg.Roster.Epoch,
@@ -279,8 +296,10 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Token:        c.split.Token,
 		Seen:         c.view.Seen,
 		View:         c.view.Counted,
-		Guard:        guard,
-		Feeding:      c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold,
+		Guarded:      c.proof.guarded,
+		Lost:         c.proof.lost,
+		Guard:        c.statedGuard(),
+		Feeding:      (c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold) && len(c.disarm) == 0,
 		Stopping:     c.stopping,
 		LUNHealthy:   c.split.Healthy,
 		APIReachable: c.api.reachable && c.apiUntil() > now,
@@ -297,7 +316,8 @@ func (c *Core) state(now boottime.Instant) {
 	if old != nil && *old == st {
 		return
 	}
-	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping
+	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping ||
+		old.Guard != st.Guard || old.Lost != st.Lost
 	c.replace(st)
 }
 

@@ -12,6 +12,8 @@ import (
 type Inputs struct {
 	Now      boottime.Instant
 	Disarm   bool // a disarm signal is set
+	Guarded  bool // the watchdog is armed, and peers may count on it
+	Released bool // enough peers know that it is given up
 	Stopping bool
 
 	Outcome     netgossip.Outcome
@@ -59,9 +61,29 @@ func Decide(in *Inputs) Decision {
 }
 
 func verdict(in *Inputs) Decision {
+	if in.Disarm {
+		return disarm(in)
+	}
+	return standing(in)
+}
+
+// disarm obeys a disarm signal, once nobody relies on the watchdog any more. Until then
+// the node is fed, or starved, as if there was no signal: its peers may already count on
+// its death. A driver that cannot be disarmed is fed on, which the deadline permits.
+func disarm(in *Inputs) Decision {
+	if in.Guarded && !in.Released {
+		d := standing(in)
+		if d.Action == Feed {
+			d.Reason = ReasonMaintenance
+		}
+		return d
+	}
+	return Decision{Action: Disarm, Reason: ReasonMaintenance, Until: in.Now.Add(in.LossLease), Quorum: in.Outcome == netgossip.Majority}
+}
+
+// standing is the verdict on the node's contact to its peers.
+func standing(in *Inputs) Decision {
 	switch {
-	case in.Disarm:
-		return Decision{Action: Disarm, Reason: ReasonMaintenance, Quorum: in.Outcome == netgossip.Majority}
 	case in.Outcome == netgossip.Majority && in.QuorumUntil > in.Now:
 		return Decision{Action: Feed, Reason: ReasonNetworkQuorum, Until: in.QuorumUntil, Quorum: true}
 	case in.Outcome == netgossip.EqualSplit:

@@ -25,7 +25,7 @@ var columns = []struct {
 	{"api", []string{"off", "unknown", "yes", "no"}},
 	{"budget", []string{"open", "over", "never"}},
 	{"had", []string{"yes", "no"}},
-	{"disarm", []string{"yes", "no"}},
+	{"disarm", []string{"no", "free", "untold", "told"}},
 	{"asks", []string{"yes", "no"}},
 }
 
@@ -55,7 +55,8 @@ func inputsOf(v []string) Inputs {
 		in.APIUntil = tableNow + 4*sec
 	}
 	in.HoldUntil = map[string]boottime.Instant{"open": tableNow + 5*sec, "over": tableNow - sec, "never": 0}[v[3]]
-	in.HadQuorum, in.Disarm, in.LUNLostAsksAPI = v[4] == "yes", v[5] == "yes", v[6] == "yes"
+	in.HadQuorum, in.Disarm, in.LUNLostAsksAPI = v[4] == "yes", v[5] != "no", v[6] == "yes"
+	in.Guarded, in.Released = v[5] == "untold" || v[5] == "told", v[5] == "told"
 	return in
 }
 
@@ -168,14 +169,18 @@ func checkInvariants(t *testing.T, name string, in *Inputs) {
 	if feeds && d.Until <= in.Now {
 		t.Errorf("%s: permission without time: %+v", name, d)
 	}
-	if !feeds && d.Until != 0 {
+	if d.Action == Starve && d.Until != 0 {
 		t.Errorf("%s: no permission, yet a deadline: %+v", name, d)
 	}
 	if d.Action == Hold && d.Until > in.HoldUntil {
 		t.Errorf("%s: held beyond the arbitration budget", name)
 	}
-	if in.Disarm && d.Action != Disarm {
+	if in.Disarm && !in.Guarded && d.Action != Disarm {
 		t.Errorf("%s: a disarm signal was overruled by %v", name, d.Action)
+	}
+	// Peers that do not know of the disarm may count on this node's death.
+	if in.Guarded && !in.Released && d.Action == Disarm {
+		t.Errorf("%s: disarmed behind the peers' backs", name)
 	}
 	if in.OnLoss == LossFence && feeds && !d.Quorum {
 		t.Errorf("%s: fed without quorum under the policy fence", name)
@@ -234,12 +239,12 @@ func TestReasonsHaveDistinctNames(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	b := Budget{MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, Grant: 5 * time.Second, Feed: 5 * time.Second, Watchdog: 30 * time.Second, Margin: time.Second}
-	if b.Majority() != 40*time.Second || b.Tie() != 50*time.Second {
+	b := Budget{MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, Grant: 5 * time.Second, Feed: 5 * time.Second, Margin: time.Second}.WithWatchdog(30 * time.Second)
+	if b.Majority() != 70*time.Second || b.Tie() != 80*time.Second {
 		t.Errorf("majority %v, tie %v", b.Majority(), b.Tie())
 	}
 	b.Arbitrate, b.Grant = 0, 20*time.Second // a long grant outlives a short arbitration
-	if b.Tie() != 56*time.Second {
+	if b.Tie() != 86*time.Second {
 		t.Errorf("tie %v", b.Tie())
 	}
 }

@@ -136,6 +136,11 @@ func PermissionOf(name string) fencingv1.Permission {
 	return fencingv1.Permission(fencingv1.Permission_value["PERMISSION_"+strings.ToUpper(name)])
 }
 
+// ProofOf finds the Proof with that name, for example "time".
+func ProofOf(name string) fencingv1.Proof {
+	return fencingv1.Proof(fencingv1.Proof_value["PROOF_"+strings.ToUpper(name)])
+}
+
 // WatchdogStateOf finds the WatchdogState with that name, for example "armed".
 func WatchdogStateOf(name string) fencingv1.WatchdogState {
 	return fencingv1.WatchdogState(fencingv1.WatchdogState_value["WATCHDOG_STATE_"+strings.ToUpper(name)])

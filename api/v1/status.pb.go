@@ -202,8 +202,9 @@ const (
 	NodeState_NODE_STATE_REACHABLE NodeState = 2
 	// Not reachable; it may be running.
 	NodeState_NODE_STATE_UNREACHABLE NodeState = 3
-	// Not reachable, and it cannot be running as it was: it came back with another boot,
-	// or it was guarded by a watchdog and the time budget's horizon has passed.
+	// Not reachable, and its last known incarnation cannot be running any more: see
+	// NodeStatus.death for which one that was and how its death is known. Only this state
+	// allows to take over what the node had.
 	NodeState_NODE_STATE_FENCED NodeState = 4
 	// It announced an orderly stop of its agent. It may be running.
 	NodeState_NODE_STATE_STOPPED NodeState = 5
@@ -261,6 +262,59 @@ func (NodeState) EnumDescriptor() ([]byte, []int) {
 	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
 }
 
+// Proof is how the death of a node is known.
+type Proof int32
+
+const (
+	Proof_PROOF_UNSPECIFIED Proof = 0
+	// A majority, or the half that holds the grant, has not seen the node for longer than it
+	// can live without them: its watchdog must have reset it.
+	Proof_PROOF_TIME Proof = 1
+	// Another boot of the node answers, or writes the node's slot on the LUN.
+	Proof_PROOF_BOOT Proof = 2
+)
+
+// Enum value maps for Proof.
+var (
+	Proof_name = map[int32]string{
+		0: "PROOF_UNSPECIFIED",
+		1: "PROOF_TIME",
+		2: "PROOF_BOOT",
+	}
+	Proof_value = map[string]int32{
+		"PROOF_UNSPECIFIED": 0,
+		"PROOF_TIME":        1,
+		"PROOF_BOOT":        2,
+	}
+)
+
+func (x Proof) Enum() *Proof {
+	p := new(Proof)
+	*p = x
+	return p
+}
+
+func (x Proof) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Proof) Descriptor() protoreflect.EnumDescriptor {
+	return file_fencing_agent_api_v1_status_proto_enumTypes[3].Descriptor()
+}
+
+func (Proof) Type() protoreflect.EnumType {
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[3]
+}
+
+func (x Proof) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Proof.Descriptor instead.
+func (Proof) EnumDescriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
+}
+
 // WatchdogState is where the feeder stands.
 type WatchdogState int32
 
@@ -309,11 +363,11 @@ func (x WatchdogState) String() string {
 }
 
 func (WatchdogState) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[3].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[4].Descriptor()
 }
 
 func (WatchdogState) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[3]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[4]
 }
 
 func (x WatchdogState) Number() protoreflect.EnumNumber {
@@ -322,7 +376,7 @@ func (x WatchdogState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchdogState.Descriptor instead.
 func (WatchdogState) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
 }
 
 // Status is the state of one agent at one moment.
@@ -1144,6 +1198,70 @@ func (x *NetworkMember) GetStateAge() *durationpb.Duration {
 	return nil
 }
 
+// Death says that one incarnation of a node, from one boot to the next, has ended.
+type Death struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Proof Proof                  `protobuf:"varint,1,opt,name=proof,proto3,enum=fencing.v1.Proof" json:"proof,omitempty"`
+	// Of the incarnation that ended: 16 hexadecimal digits. Empty: peers proved the death,
+	// and this agent, which started later, never met the node.
+	BootNonce string `protobuf:"bytes,2,opt,name=boot_nonce,json=bootNonce,proto3" json:"boot_nonce,omitempty"`
+	// When this agent concluded it.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Death) Reset() {
+	*x = Death{}
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Death) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Death) ProtoMessage() {}
+
+func (x *Death) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Death.ProtoReflect.Descriptor instead.
+func (*Death) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Death) GetProof() Proof {
+	if x != nil {
+		return x.Proof
+	}
+	return Proof_PROOF_UNSPECIFIED
+}
+
+func (x *Death) GetBootNonce() string {
+	if x != nil {
+		return x.BootNonce
+	}
+	return ""
+}
+
+func (x *Death) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // Token is a node's claim to be the same undisturbed participant since it was issued.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1156,7 +1274,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1286,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1299,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{8}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Token) GetBootNonce() string {
@@ -1217,6 +1335,15 @@ type NodeStatus struct {
 	// Why it was LEFT then: "unreachable", "leaving" (it said so), "restart_overdue",
 	// "rebooted" (another boot, though nobody missed it) or "no_quorum" (this node itself).
 	LeftReason string `protobuf:"bytes,20,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`
+	// The latest known death of the node. It stays when the node is back under another
+	// boot. Absent: none is known since this agent started.
+	Death *Death `protobuf:"bytes,21,opt,name=death,proto3" json:"death,omitempty"`
+	// By its own account: so long after it lost its peers it cannot run any more, provided
+	// that its watchdog is armed. Absent: not bounded, or not known.
+	Horizon *durationpb.Duration `protobuf:"bytes,22,opt,name=horizon,proto3" json:"horizon,omitempty"`
+	// Until this agent can vouch for the death of the node, which is not seen; a majority
+	// has to. Absent: it is seen, or time alone will never prove it.
+	ProvenIn *durationpb.Duration `protobuf:"bytes,23,opt,name=proven_in,json=provenIn,proto3" json:"proven_in,omitempty"`
 	// Since reachable last changed. Absent: it has not since this agent started.
 	StateAge *durationpb.Duration `protobuf:"bytes,30,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
 	// Since the start of the last own probe that it answered, on any network.
@@ -1244,7 +1371,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1383,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1396,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{9}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NodeStatus) GetName() string {
@@ -1326,6 +1453,27 @@ func (x *NodeStatus) GetLeftReason() string {
 		return x.LeftReason
 	}
 	return ""
+}
+
+func (x *NodeStatus) GetDeath() *Death {
+	if x != nil {
+		return x.Death
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetHorizon() *durationpb.Duration {
+	if x != nil {
+		return x.Horizon
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetProvenIn() *durationpb.Duration {
+	if x != nil {
+		return x.ProvenIn
+	}
+	return nil
 }
 
 func (x *NodeStatus) GetStateAge() *durationpb.Duration {
@@ -1452,7 +1600,7 @@ type LunStatus struct {
 
 func (x *LunStatus) Reset() {
 	*x = LunStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1612,7 @@ func (x *LunStatus) String() string {
 func (*LunStatus) ProtoMessage() {}
 
 func (x *LunStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1625,7 @@ func (x *LunStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LunStatus.ProtoReflect.Descriptor instead.
 func (*LunStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LunStatus) GetPath() string {
@@ -1590,7 +1738,7 @@ type LunLease struct {
 
 func (x *LunLease) Reset() {
 	*x = LunLease{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1750,7 @@ func (x *LunLease) String() string {
 func (*LunLease) ProtoMessage() {}
 
 func (x *LunLease) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1763,7 @@ func (x *LunLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LunLease.ProtoReflect.Descriptor instead.
 func (*LunLease) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{11}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LunLease) GetInstance() uint64 {
@@ -1686,7 +1834,7 @@ type WatchdogStatus struct {
 
 func (x *WatchdogStatus) Reset() {
 	*x = WatchdogStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1846,7 @@ func (x *WatchdogStatus) String() string {
 func (*WatchdogStatus) ProtoMessage() {}
 
 func (x *WatchdogStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1859,7 @@ func (x *WatchdogStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchdogStatus.ProtoReflect.Descriptor instead.
 func (*WatchdogStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{12}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchdogStatus) GetDriver() string {
@@ -1824,14 +1972,17 @@ type TimeBudget struct {
 	// After a loss seen by a majority.
 	HorizonMajority *durationpb.Duration `protobuf:"bytes,7,opt,name=horizon_majority,json=horizonMajority,proto3" json:"horizon_majority,omitempty"`
 	// After an equal split.
-	HorizonTie    *durationpb.Duration `protobuf:"bytes,8,opt,name=horizon_tie,json=horizonTie,proto3" json:"horizon_tie,omitempty"`
+	HorizonTie *durationpb.Duration `protobuf:"bytes,8,opt,name=horizon_tie,json=horizonTie,proto3" json:"horizon_tie,omitempty"`
+	// What the kernel adds when the agent of a starved node is killed: closing the
+	// watchdog restarts its countdown once (R).
+	Release       *durationpb.Duration `protobuf:"bytes,9,opt,name=release,proto3" json:"release,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TimeBudget) Reset() {
 	*x = TimeBudget{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +1994,7 @@ func (x *TimeBudget) String() string {
 func (*TimeBudget) ProtoMessage() {}
 
 func (x *TimeBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2007,7 @@ func (x *TimeBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeBudget.ProtoReflect.Descriptor instead.
 func (*TimeBudget) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{13}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TimeBudget) GetDMax() *durationpb.Duration {
@@ -1915,6 +2066,13 @@ func (x *TimeBudget) GetHorizonTie() *durationpb.Duration {
 	return nil
 }
 
+func (x *TimeBudget) GetRelease() *durationpb.Duration {
+	if x != nil {
+		return x.Release
+	}
+	return nil
+}
+
 // RosterStatus is the list of expected nodes. Two agents with the same digest have the
 // same list.
 type RosterStatus struct {
@@ -1932,7 +2090,7 @@ type RosterStatus struct {
 
 func (x *RosterStatus) Reset() {
 	*x = RosterStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2102,7 @@ func (x *RosterStatus) String() string {
 func (*RosterStatus) ProtoMessage() {}
 
 func (x *RosterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2115,7 @@ func (x *RosterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterStatus.ProtoReflect.Descriptor instead.
 func (*RosterStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{14}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RosterStatus) GetEpoch() uint64 {
@@ -2009,7 +2167,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2179,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2192,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{15}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ApiStatus) GetConfigured() bool {
@@ -2137,11 +2295,16 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05alive\x18\x03 \x01(\bR\x05alive\x12<\n" +
 	"\fevidence_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vevidenceAge\x12\x1c\n" +
 	"\treachable\x18\x05 \x01(\bR\treachable\x126\n" +
-	"\tstate_age\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\"@\n" +
+	"\tstate_age\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\"\x7f\n" +
+	"\x05Death\x12'\n" +
+	"\x05proof\x18\x01 \x01(\x0e2\x11.fencing.v1.ProofR\x05proof\x12\x1d\n" +
+	"\n" +
+	"boot_nonce\x18\x02 \x01(\tR\tbootNonce\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"@\n" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\rR\acounter\"\xad\a\n" +
+	"\acounter\x18\x02 \x01(\rR\acounter\"\xc3\b\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
@@ -2152,7 +2315,10 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\tavailable\x18\x06 \x01(\bR\tavailable\x12C\n" +
 	"\x0fprev_disconnect\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0eprevDisconnect\x12\x1f\n" +
 	"\vleft_reason\x18\x14 \x01(\tR\n" +
-	"leftReason\x126\n" +
+	"leftReason\x12'\n" +
+	"\x05death\x18\x15 \x01(\v2\x11.fencing.v1.DeathR\x05death\x123\n" +
+	"\ahorizon\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\x126\n" +
+	"\tproven_in\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\bprovenIn\x126\n" +
 	"\tstate_age\x18\x1e \x01(\v2\x19.google.protobuf.DurationR\bstateAge\x12<\n" +
 	"\fevidence_age\x18\b \x01(\v2\x19.google.protobuf.DurationR\vevidenceAge\x126\n" +
 	"\theard_age\x18\t \x01(\v2\x19.google.protobuf.DurationR\bheardAge\x12$\n" +
@@ -2209,7 +2375,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	" \x01(\x04R\x05feeds\x12\x14\n" +
 	"\x05error\x18\v \x01(\tR\x05error\x12#\n" +
 	"\rdisarm_reason\x18\f \x01(\tR\fdisarmReason\x12&\n" +
-	"\x0flast_boot_reset\x18\r \x01(\bR\rlastBootReset\"\xe5\x03\n" +
+	"\x0flast_boot_reset\x18\r \x01(\bR\rlastBootReset\"\x9a\x04\n" +
 	"\n" +
 	"TimeBudget\x12.\n" +
 	"\x05d_max\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04dMax\x12;\n" +
@@ -2220,7 +2386,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x06margin\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06margin\x12D\n" +
 	"\x10horizon_majority\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fhorizonMajority\x12:\n" +
 	"\vhorizon_tie\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"horizonTie\"\x80\x01\n" +
+	"horizonTie\x123\n" +
+	"\arelease\x18\t \x01(\v2\x19.google.protobuf.DurationR\arelease\"\x80\x01\n" +
 	"\fRosterStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -2263,7 +2430,13 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x16NODE_STATE_UNREACHABLE\x10\x03\x12\x15\n" +
 	"\x11NODE_STATE_FENCED\x10\x04\x12\x16\n" +
 	"\x12NODE_STATE_STOPPED\x10\x05\x12\x19\n" +
-	"\x15NODE_STATE_RESTARTING\x10\x06*\xb9\x01\n" +
+	"\x15NODE_STATE_RESTARTING\x10\x06*>\n" +
+	"\x05Proof\x12\x15\n" +
+	"\x11PROOF_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"PROOF_TIME\x10\x01\x12\x0e\n" +
+	"\n" +
+	"PROOF_BOOT\x10\x02*\xb9\x01\n" +
 	"\rWatchdogState\x12\x1e\n" +
 	"\x1aWATCHDOG_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCHDOG_STATE_UNARMED\x10\x01\x12\x18\n" +
@@ -2287,98 +2460,106 @@ func file_fencing_agent_api_v1_status_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_status_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(Permission)(0),               // 0: fencing.v1.Permission
 	(Reason)(0),                   // 1: fencing.v1.Reason
 	(NodeState)(0),                // 2: fencing.v1.NodeState
-	(WatchdogState)(0),            // 3: fencing.v1.WatchdogState
-	(*Status)(nil),                // 4: fencing.v1.Status
-	(*NodeIdentity)(nil),          // 5: fencing.v1.NodeIdentity
-	(*Verdict)(nil),               // 6: fencing.v1.Verdict
-	(*Tally)(nil),                 // 7: fencing.v1.Tally
-	(*NetworkStatus)(nil),         // 8: fencing.v1.NetworkStatus
-	(*GossipTuning)(nil),          // 9: fencing.v1.GossipTuning
-	(*GossipParameter)(nil),       // 10: fencing.v1.GossipParameter
-	(*NetworkMember)(nil),         // 11: fencing.v1.NetworkMember
-	(*Token)(nil),                 // 12: fencing.v1.Token
-	(*NodeStatus)(nil),            // 13: fencing.v1.NodeStatus
-	(*LunStatus)(nil),             // 14: fencing.v1.LunStatus
-	(*LunLease)(nil),              // 15: fencing.v1.LunLease
-	(*WatchdogStatus)(nil),        // 16: fencing.v1.WatchdogStatus
-	(*TimeBudget)(nil),            // 17: fencing.v1.TimeBudget
-	(*RosterStatus)(nil),          // 18: fencing.v1.RosterStatus
-	(*ApiStatus)(nil),             // 19: fencing.v1.ApiStatus
-	nil,                           // 20: fencing.v1.NodeStatus.AddressesEntry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*emptypb.Empty)(nil),         // 23: google.protobuf.Empty
+	(Proof)(0),                    // 3: fencing.v1.Proof
+	(WatchdogState)(0),            // 4: fencing.v1.WatchdogState
+	(*Status)(nil),                // 5: fencing.v1.Status
+	(*NodeIdentity)(nil),          // 6: fencing.v1.NodeIdentity
+	(*Verdict)(nil),               // 7: fencing.v1.Verdict
+	(*Tally)(nil),                 // 8: fencing.v1.Tally
+	(*NetworkStatus)(nil),         // 9: fencing.v1.NetworkStatus
+	(*GossipTuning)(nil),          // 10: fencing.v1.GossipTuning
+	(*GossipParameter)(nil),       // 11: fencing.v1.GossipParameter
+	(*NetworkMember)(nil),         // 12: fencing.v1.NetworkMember
+	(*Death)(nil),                 // 13: fencing.v1.Death
+	(*Token)(nil),                 // 14: fencing.v1.Token
+	(*NodeStatus)(nil),            // 15: fencing.v1.NodeStatus
+	(*LunStatus)(nil),             // 16: fencing.v1.LunStatus
+	(*LunLease)(nil),              // 17: fencing.v1.LunLease
+	(*WatchdogStatus)(nil),        // 18: fencing.v1.WatchdogStatus
+	(*TimeBudget)(nil),            // 19: fencing.v1.TimeBudget
+	(*RosterStatus)(nil),          // 20: fencing.v1.RosterStatus
+	(*ApiStatus)(nil),             // 21: fencing.v1.ApiStatus
+	nil,                           // 22: fencing.v1.NodeStatus.AddressesEntry
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*emptypb.Empty)(nil),         // 25: google.protobuf.Empty
 }
 var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
-	21, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
-	5,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
-	6,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
-	8,  // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
-	13, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
-	14, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
-	15, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
-	16, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
-	17, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
-	18, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
-	19, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
-	22, // 11: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
+	23, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
+	6,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
+	7,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
+	9,  // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
+	15, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
+	16, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
+	17, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
+	18, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
+	19, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
+	20, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
+	21, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
+	24, // 11: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
 	0,  // 12: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
 	1,  // 13: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
-	21, // 14: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	22, // 15: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
-	7,  // 16: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
-	11, // 17: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
-	9,  // 18: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
-	10, // 19: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
-	22, // 20: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
-	22, // 21: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
-	22, // 22: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
-	22, // 23: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
-	22, // 24: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
-	22, // 25: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
-	22, // 26: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
-	20, // 27: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
-	2,  // 28: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
-	21, // 29: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
-	22, // 30: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
-	22, // 31: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
-	22, // 32: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
-	12, // 33: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
-	22, // 34: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
-	22, // 35: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
-	22, // 36: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
-	22, // 37: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
-	22, // 38: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
-	22, // 39: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
-	22, // 40: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
-	3,  // 41: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
-	22, // 42: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
-	22, // 43: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
-	22, // 44: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	22, // 45: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	22, // 46: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	22, // 47: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	22, // 48: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	22, // 49: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	22, // 50: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	22, // 51: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	22, // 52: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	22, // 53: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	23, // 54: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	23, // 55: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	4,  // 56: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	4,  // 57: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	56, // [56:58] is the sub-list for method output_type
-	54, // [54:56] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	23, // 14: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	24, // 15: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
+	8,  // 16: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
+	12, // 17: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
+	10, // 18: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
+	11, // 19: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
+	24, // 20: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
+	24, // 21: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
+	24, // 22: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
+	24, // 23: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
+	24, // 24: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
+	24, // 25: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
+	24, // 26: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
+	3,  // 27: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
+	23, // 28: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
+	22, // 29: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
+	2,  // 30: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
+	23, // 31: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
+	13, // 32: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
+	24, // 33: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
+	24, // 34: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
+	24, // 35: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
+	24, // 36: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
+	24, // 37: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
+	14, // 38: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
+	24, // 39: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
+	24, // 40: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
+	24, // 41: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
+	24, // 42: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
+	24, // 43: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
+	24, // 44: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
+	24, // 45: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
+	4,  // 46: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
+	24, // 47: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
+	24, // 48: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
+	24, // 49: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
+	24, // 50: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	24, // 51: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	24, // 52: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	24, // 53: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	24, // 54: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	24, // 55: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	24, // 56: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	24, // 57: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	24, // 58: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	24, // 59: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	25, // 60: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	25, // 61: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	5,  // 62: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	5,  // 63: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	62, // [62:64] is the sub-list for method output_type
+	60, // [60:62] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }
@@ -2390,14 +2571,14 @@ func file_fencing_agent_api_v1_status_proto_init() {
 		(*GossipParameter_Duration)(nil),
 		(*GossipParameter_Count)(nil),
 	}
-	file_fencing_agent_api_v1_status_proto_msgTypes[10].OneofWrappers = []any{}
+	file_fencing_agent_api_v1_status_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_status_proto_rawDesc), len(file_fencing_agent_api_v1_status_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   17,
+			NumEnums:      5,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

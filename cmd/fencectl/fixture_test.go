@@ -167,7 +167,7 @@ func group(size int) *fencingv1.Status {
 		},
 		TimeBudget: &fencingv1.TimeBudget{
 			DMax: secs(4), Arbitration: secs(10), Grant: secs(8), FeedInterval: secs(5), WatchdogTimeout: secs(30),
-			Margin: secs(1), HorizonMajority: secs(40), HorizonTie: secs(50),
+			Release: secs(30), Margin: secs(1), HorizonMajority: secs(70), HorizonTie: secs(80),
 		},
 		Roster: &fencingv1.RosterStatus{Digest: "51d0f6b2c3a49e87", Size: uint32(size), Quorum: uint32(size/2 + 1), Source: "static"},
 		Api:    &fencingv1.ApiStatus{},

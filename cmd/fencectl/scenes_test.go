@@ -142,7 +142,7 @@ func kubernetes(st *fencingv1.Status) {
 	st.Api = &fencingv1.ApiStatus{Configured: true, Reachable: true, Age: secs(1.2)}
 	nodeOf(st, "n1").ApiReachable = true
 	st.TimeBudget.Grant = secs(20)
-	st.TimeBudget.HorizonTie = secs(56)
+	st.TimeBudget.HorizonTie = secs(86)
 	decide(st, fencingv1.Permission_PERMISSION_FEED, fencingv1.Reason_REASON_API_REACHABLE, true, 2.8, 5, "")
 }
 
@@ -153,7 +153,7 @@ func alarms(st *fencingv1.Status) {
 	st.Watchdog.Slack = secs(-1.5)
 	st.Luns[0].ForeignWriter, st.Luns[0].Healthy, st.Luns[0].Claimed = true, false, false
 	st.Api = &fencingv1.ApiStatus{Configured: true, Age: secs(7)}
-	st.TimeBudget.HorizonMajority = secs(90)
+	st.TimeBudget.HorizonMajority = secs(99)
 	loseAll(st, 20, "n4")
 	nodeOf(st, "n4").State = fencingv1.NodeState_NODE_STATE_STOPPED
 	st.Networks[1].Members = st.Networks[1].Members[1:] // of another roster for a moment

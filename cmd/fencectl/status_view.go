@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -220,6 +221,9 @@ func budgetItems(p *page, st *fencingv1.Status) {
 	}
 	evidence, arbitration, grant := addend{b.GetDMax(), "evidence"}, addend{b.GetArbitration(), "arbitration"}, addend{b.GetGrant(), "grant"}
 	death := []addend{{b.GetFeedInterval(), "feed"}, {b.GetWatchdogTimeout(), "watchdog"}, {b.GetMargin(), "margin"}}
+	if b.GetRelease().AsDuration() > 0 {
+		death = slices.Insert(death, 2, addend{b.GetRelease(), "release"})
+	}
 	p.item("time budget", span{"lost to a majority: " + sum(b.GetHorizonMajority(), append([]addend{evidence}, death...)), plain})
 	if arbitration.AsDuration() <= 0 {
 		return

@@ -106,7 +106,7 @@ func TestScreenFitsTheTerminal(t *testing.T) {
 	if n := strings.Count(first, screenLine); n != height-1 {
 		t.Errorf("%d lines on a terminal of %d", n, height)
 	}
-	if !strings.Contains(first, "... 11 more lines") {
+	if !strings.Contains(first, "... 13 more lines") {
 		t.Errorf("nothing says that lines are missing: %q", first)
 	}
 	height = 100

@@ -238,7 +238,7 @@ func (r *run) expectReports(ctx context.Context, began time.Time, kind fencingv1
 
 // lastFeed is how long after an equal split the losing half may at most be fed.
 func (r *run) lastFeed() time.Duration {
-	return r.budget.GetHorizonTie().AsDuration() - r.budget.GetWatchdogTimeout().AsDuration()
+	return r.budget.GetHorizonTie().AsDuration() - r.budget.GetWatchdogTimeout().AsDuration() - r.budget.GetRelease().AsDuration()
 }
 
 // tie expects exactly one half to live, by the lease.

@@ -36,7 +36,7 @@ func TestIsolatedNode(t *testing.T) {
 	rest := without(c.nodes, "n2")
 	began := time.Now()
 	c.do(c.Lab().Isolate("n2"))
-	v, _ := c.await(budget.GetHorizonMajority().AsDuration()-budget.GetWatchdogTimeout().AsDuration(), "n2 is not fed any more",
+	v, _ := c.await(budget.GetHorizonMajority().AsDuration()-budget.GetWatchdogTimeout().AsDuration()-budget.GetRelease().AsDuration(), "n2 is not fed any more",
 		observe.Starving("n2"))
 	at, _ := observe.Starved(v, began, "n2")
 	t.Logf("n2 ceased to be fed after %v, D_max is %v", at.Sub(began), budget.GetDMax().AsDuration())

@@ -252,7 +252,7 @@ func (c *cluster) budget() *fencingv1.TimeBudget {
 
 // lastFeed is how long after an equal split the losing half may at most be fed.
 func lastFeed(b *fencingv1.TimeBudget) time.Duration {
-	return b.GetHorizonTie().AsDuration() - b.GetWatchdogTimeout().AsDuration()
+	return b.GetHorizonTie().AsDuration() - b.GetWatchdogTimeout().AsDuration() - b.GetRelease().AsDuration()
 }
 
 func without(nodes []string, node string) (out []string) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -18,6 +19,7 @@ type checker struct {
 	decided    map[uint64]*diskquorum.Grant
 	violations []string
 	Attempts   []diskquorum.Attempt
+	Proofs     map[watchdog.Proof]int
 }
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
@@ -28,6 +30,7 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 //     than the tie's budget before the watchdog: max(D_max+A, G). Only the policy fence
 //     promises that.
 //   - One instance of the log has two values.
+//   - A node is published as fenced that is still running as it was.
 func (c *Cluster) Violations() []string { return c.check.violations }
 
 // Attempts lists the ballots that ended.
@@ -58,6 +61,23 @@ func (c *Cluster) checkStep() {
 		}
 	}
 }
+
+// checkDeaths holds a newly published proof of death against the truth: the victim must
+// have been reset since.
+func (c *Cluster) checkDeaths(n *Node, fenced netgossip.Set) {
+	for p := range fenced.Minus(n.fenced).All() {
+		death, victim := n.core.Death(p), c.nodes[p]
+		c.trace("%s: %s is fenced, proof by %v", n.Name, victim.Name, death.Proof)
+		c.check.Proofs[death.Proof]++
+		if death.Boot == victim.boot || death.Boot == 0 && victim.Resets == 0 {
+			c.check.add("%v: %s calls %s fenced by %v, which was not reset since", c.Now(), n.Name, victim.Name, death.Proof)
+		}
+	}
+	n.fenced = fenced
+}
+
+// Proofs counts the published proofs of death by their kind.
+func (c *Cluster) Proofs() map[watchdog.Proof]int { return c.check.Proofs }
 
 func (c *Cluster) checkLog(n *Node) {
 	if !n.up || n.core.Arbiter() == nil {

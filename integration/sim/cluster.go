@@ -46,7 +46,7 @@ func DefaultConfig(n int, seed uint64) Config {
 
 // Budget is the time budget the configuration implies.
 func (c *Config) Budget() watchdog.Budget {
-	b := watchdog.Budget{MaxAge: c.Timing.MaxAge, Grant: c.Timing.Grant, Feed: c.Feed, Watchdog: c.Watchdog, Margin: c.Margin}
+	b := watchdog.Budget{MaxAge: c.Timing.MaxAge, Grant: c.Timing.Grant, Feed: c.Feed, Margin: c.Margin}.WithWatchdog(c.Watchdog)
 	if c.LUN {
 		b.Arbitrate = c.Timing.Arbitrate
 	}
@@ -87,6 +87,8 @@ type Node struct {
 	backlog  []func() // what a paused agent will do first
 
 	armed    bool
+	disable  bool          // its disable file is there
+	fenced   netgossip.Set // as the agent published last
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
 	events   []string
@@ -95,6 +97,7 @@ type Node struct {
 // New builds the group and starts every node.
 func New(cfg Config) *Cluster {
 	c := &Cluster{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0xfe)), now: boottime.Instant(time.Hour), cut: map[edge]bool{}}
+	c.check.Proofs = map[watchdog.Proof]int{}
 	c.trace = func(string, ...any) {}
 	if cfg.LUN {
 		c.lun = newLUN(c)
@@ -134,8 +137,10 @@ func (c *Cluster) Start(i int) {
 	n.life++
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: c.cfg.Timing.MaxAge,
-		LUN: c.cfg.LUN, Arbitrate: c.cfg.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Boot: n.boot, Version: "sim",
+		LUN: c.cfg.LUN, Arbitrate: c.cfg.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.Budget(), Boot: n.boot, Version: "sim",
 	})
+	n.core.SetDisarm("file", n.disable)
+	n.fenced = netgossip.Set{}
 	n.core.SetGuard(n.armed, c.cfg.Watchdog)
 	n.decision, n.said = watchdog.Decision{}, nil
 	if c.lun != nil {
@@ -154,11 +159,28 @@ func (c *Cluster) Start(i int) {
 	c.scheduleFeed(n)
 }
 
-// Kill ends the agent of a node without a goodbye; an armed watchdog goes on counting.
+// Kill ends the agent of a node without a goodbye. An armed watchdog goes on counting, and
+// begins anew: that is what the kernel does when it closes the descriptor.
 func (c *Cluster) Kill(i int) {
-	if n := c.nodes[i]; n.up {
-		n.end()
-		c.trace("%s is killed", n.Name)
+	n := c.nodes[i]
+	if !n.up {
+		return
+	}
+	n.end()
+	c.trace("%s is killed", n.Name)
+	if n.armed {
+		n.lastFeed = c.now
+		c.watchFire(n)
+	}
+}
+
+// Disable creates or removes the disable file of a node.
+func (c *Cluster) Disable(i int, on bool) {
+	n := c.nodes[i]
+	if n.disable = on; n.up {
+		c.trace("%s: disable file %v", n.Name, on)
+		n.core.SetDisarm("file", on)
+		c.wakeNode(n, 0)
 	}
 }
 
@@ -282,6 +304,7 @@ func (c *Cluster) step(n *Node) {
 		n.armed = false
 		n.core.SetGuard(false, c.cfg.Watchdog)
 	}
+	c.checkDeaths(n, fx.Fenced)
 	for p := range fx.Left.All() {
 		n.events = append(n.events, "LEFT "+n.roster.Name(p))
 	}

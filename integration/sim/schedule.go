@@ -2,14 +2,15 @@ package sim
 
 import (
 	"math/rand/v2"
-	"strings"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // RandomSchedule runs one random schedule of partitions, one-way cuts, crashes, pauses, agent
-// restarts and LUN faults on a random group and returns the violations, one a line. With
-// trace every step is printed through logf.
-func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...any)) string {
+// restarts, disable files and LUN faults on a random group and returns it as it stands in
+// the end. With trace every step is printed through logf.
+func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	cfg := DefaultConfig([]int{2, 3, 4, 4, 4, 5, 6}[rng.IntN(7)], seed)
 	if rng.IntN(2) == 0 {
@@ -25,15 +26,19 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 	c.Run(time.Duration(rng.IntN(15)) * time.Second)
 	for range 25 {
 		disturb(c, rng)
-		c.Run(time.Duration(rng.Int64N(int64(12 * time.Second))))
+		lull := 12 * time.Second
+		if rng.IntN(4) == 0 {
+			lull = c.cfg.Budget().Horizon() + watchdog.ProofDelay(cfg.Nodes) + 5*time.Second // long enough to prove a death
+		}
+		c.Run(time.Duration(rng.Int64N(int64(lull))))
 	}
-	return strings.Join(c.Violations(), "\n")
+	return c
 }
 
 // disturb makes one random change.
 func disturb(c *Cluster, rng *rand.Rand) {
 	n := len(c.nodes)
-	switch rng.IntN(15) {
+	switch rng.IntN(16) {
 	case 0, 1, 2:
 		c.Heal()
 		c.Split(randomGroups(rng, n))
@@ -70,6 +75,8 @@ func disturb(c *Cluster, rng *rand.Rand) {
 		for i := range n {
 			c.Resume(i)
 		}
+	case 15:
+		c.Disable(rng.IntN(n), rng.IntN(2) == 0)
 	case 14:
 		// A half of the nodes loses the LUN, or half of it, while the halves are dealt anew.
 		p := rng.Perm(n)

@@ -5,8 +5,11 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 func mustRun(t *testing.T, c *Cluster, what string, limit time.Duration, cond func() bool) time.Duration {
@@ -226,13 +229,20 @@ func TestRandomSchedules(t *testing.T) {
 	if n := envNumber(t, "SIM_RUNS"); n != 0 {
 		runs = int(n)
 	}
+	resets, proofs := 0, map[watchdog.Proof]int{}
 	for i := range runs {
 		seed := base + uint64(i)
-		if v := RandomSchedule(seed, runs == 1, t.Logf); len(v) > 0 {
-			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, v)
+		c := RandomSchedule(seed, runs == 1, t.Logf)
+		if v := c.Violations(); len(v) > 0 {
+			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
+		}
+		resets += c.Resets()
+		for proof, n := range c.Proofs() {
+			proofs[proof] += n
 		}
 	}
-	t.Logf("%d schedules from seed %d, 0 violations", runs, base)
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, deaths published: %d proven by time, %d by another boot on the LUN",
+		runs, base, resets, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
 }
 
 // envNumber is the number in an environment variable, 0 if it is empty.

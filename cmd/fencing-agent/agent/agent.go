@@ -86,7 +86,10 @@ type Agent struct {
 	edges     *netgossip.Edges
 	edgesAt   boottime.Instant // they were looked for then
 	prevLeft  []time.Time      // by roster index
-	lingers   bool             // a planned stop waits for the watchdog to fire
+	deaths    []watchdog.Death
+	fenced    netgossip.Set
+	waits     bool // a planned stop waits until the peers know of it
+	lingers   bool // a planned stop waits for the watchdog to fire
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
@@ -127,7 +130,7 @@ func prepare(o Options) (*Agent, error) {
 	if a.roster, err = netgossip.NewRoster(0, c.StaticMembers(), c.NodeName); err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
-	a.prevLeft = make([]time.Time, a.roster.Size())
+	a.prevLeft, a.deaths = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.started = a.clock()
 	a.alive.Store(int64(a.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster.Size())
@@ -155,7 +158,7 @@ func bootNonce() (uint64, error) {
 func coreConfig(c *config.Config, r *netgossip.Roster, boot uint64, version string) watchdog.Config {
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
-		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace,
+		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.Budget(c.Watchdog.Timeout),
 		LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
 	for _, b := range c.TieBreakers() {

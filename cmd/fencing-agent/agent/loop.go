@@ -51,11 +51,19 @@ func (a *Agent) loop(ctx context.Context) error {
 
 // mayLeave reports whether the process may end as planned. While the watchdog counts down
 // unfed it may not: the kernel restarts the countdown when the descriptor is closed, so
-// leaving would give a node that its peers count as dead one more timeout to live.
+// leaving would give a node that its peers count as dead one more timeout to live. Nor may
+// it disarm before enough peers know of it, lest they count the running node dead.
 func (a *Agent) mayLeave() bool {
 	s := a.feeder.State()
-	if !s.Armed || s.Status != wdt.Starved {
+	switch {
+	case !s.Armed:
 		return true
+	case s.Status != wdt.Starved:
+		if !a.core.Released() && !a.waits {
+			a.waits = true
+			a.log.Warn("not leaving yet: a majority has to know first that the watchdog will be disarmed", "timeout", s.Info.Timeout)
+		}
+		return a.core.Released()
 	}
 	if !a.lingers {
 		a.lingers = true
@@ -154,6 +162,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	}
 	a.noteEdges(now, fx)
 	a.publish(now, fx)
+	a.noteDeaths(now, fx)
 	a.report(now, fx)
 	return fx.Wake
 }
@@ -165,7 +174,7 @@ const armRetry = 5 * time.Second
 func (a *Agent) permit(now boottime.Instant, fx *watchdog.Effects) {
 	d := fx.Decision
 	until := boottime.Instant(0)
-	if d.Action == watchdog.Feed || d.Action == watchdog.Hold {
+	if d.Action != watchdog.Starve {
 		until = d.Until
 	}
 	if until != a.granted {
@@ -202,7 +211,7 @@ func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 // statement, to the peers.
 func (a *Agent) told(now boottime.Instant) bool {
 	arb := a.core.Arbiter()
-	return (arb == nil || arb.Stopped()) && now >= a.stopBy.Add(-a.stopPatience()+stopNudge)
+	return (arb == nil || arb.Stopped()) && now >= a.stopBy.Add(-a.stopPatience()+stopNudge) && a.core.Released()
 }
 
 // stopNudge is the time in which a nudge reaches every peer that can be reached.

@@ -28,6 +28,8 @@ type metrics struct {
 	transitions *prometheus.CounterVec
 	parameters  *prometheus.GaugeVec
 	left        *prometheus.CounterVec
+	deaths      *prometheus.CounterVec
+	broken      prometheus.Counter
 
 	reason   watchdog.Reason // whose gauge is 1
 	tieBegan boottime.Instant
@@ -46,7 +48,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		return g
 	}
 	m := &metrics{
-		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable.", "state"),
+		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable, fenced.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
 		quorumSize: gauge("quorum_size", "Nodes that have to be counted for a quorum."),
 		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
@@ -68,7 +70,11 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 	}
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
 		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum."}, []string{"reason"})
-	reg.MustRegister(m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts, m.transitions)
+	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
+		Help: "Proven deaths of nodes by proof: time, boot."}, []string{"proof"})
+	m.broken = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_contradicted_total",
+		Help: "Nodes that came back without a reboot after their watchdog must have reset them."})
+	reg.MustRegister(m.deaths, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.init(c)
@@ -83,7 +89,10 @@ func (m *metrics) init(c *config.Config) {
 	for _, r := range watchdog.LeftReasons() {
 		m.left.WithLabelValues(r.String())
 	}
-	for _, s := range []string{"reachable", "restarting", "unreachable"} {
+	for _, p := range []watchdog.Proof{watchdog.ProofTime, watchdog.ProofBoot} {
+		m.deaths.WithLabelValues(p.String())
+	}
+	for _, s := range []string{"reachable", "restarting", "unreachable", "fenced"} {
 		m.members.WithLabelValues(s)
 	}
 	for _, n := range c.SystemNetworks {
@@ -126,7 +135,9 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	m.members.WithLabelValues("reachable").Set(float64(v.Seen.Len() + 1))
 	restarting := a.core.Restarting().Len()
 	m.members.WithLabelValues("restarting").Set(float64(restarting))
-	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1 - restarting))
+	fenced := fx.Fenced.Minus(v.Seen).Len()
+	m.members.WithLabelValues("fenced").Set(float64(fenced))
+	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1 - restarting - fenced))
 	s := a.core.Split()
 	m.leaseHeld.Set(boolGauge(s.Split == diskquorum.SplitWon))
 	if m.device != "" {

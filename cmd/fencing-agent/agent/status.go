@@ -117,6 +117,9 @@ func verdictText(c *watchdog.Core, d watchdog.Decision) string {
 	case watchdog.ReasonQuorumLost:
 		return "less than half of the group is in contact: " + n
 	case watchdog.ReasonMaintenance:
+		if d.Action != watchdog.Disarm {
+			return "about to be disarmed for maintenance, as soon as a majority knows"
+		}
 		return "disarmed for maintenance"
 	case watchdog.ReasonStopping:
 		return "the agent is being stopped"
@@ -174,6 +177,7 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 		}
 		s.EvidenceAge = age(now, anchor)
 		s.State = stateOf(s, st, anchor)
+		a.mourn(now, p, s)
 		if a.core.Restarting().Has(p) {
 			s.State = fencingv1.NodeState_NODE_STATE_RESTARTING
 		}
@@ -211,6 +215,9 @@ func (a *Agent) describe(s *fencingv1.NodeStatus, st *netgossip.Statement) {
 	s.Token = &fencingv1.Token{BootNonce: hex64(st.Token.Nonce), Counter: st.Token.Counter}
 	s.Feeding, s.Stopping = st.Feeding, st.Stopping
 	s.WatchdogArmed, s.WatchdogTimeout = st.Guard.Armed, durationpb.New(st.Guard.Timeout)
+	if st.Guard.Horizon > 0 && st.Guard.Fences {
+		s.Horizon = durationpb.New(st.Guard.Horizon)
+	}
 	s.LunHealthy, s.ApiReachable, s.Version = st.LUNHealthy, st.APIReachable, st.Version
 }
 
@@ -295,7 +302,7 @@ func (a *Agent) budgetStatus() *fencingv1.TimeBudget {
 	return &fencingv1.TimeBudget{
 		DMax: durationpb.New(b.MaxAge), Arbitration: durationpb.New(b.Arbitrate), Grant: durationpb.New(b.Grant),
 		FeedInterval: durationpb.New(b.Feed), WatchdogTimeout: durationpb.New(b.Watchdog), Margin: durationpb.New(b.Margin),
-		HorizonMajority: durationpb.New(b.Majority()), HorizonTie: durationpb.New(b.Tie()),
+		HorizonMajority: durationpb.New(b.Majority()), HorizonTie: durationpb.New(b.Tie()), Release: durationpb.New(b.Release),
 	}
 }
 

@@ -106,8 +106,8 @@ func (c *Config) BallotBudget() time.Duration {
 func (c *Config) Budget(w time.Duration) watchdog.Budget {
 	return watchdog.Budget{
 		MaxAge: c.EvidenceMaxAge(), Arbitrate: c.ArbitrationBudget(), Grant: c.GrantLifetime(),
-		Feed: c.Watchdog.FeedInterval, Watchdog: w, Margin: MarginAfterDeath,
-	}
+		Feed: c.Watchdog.FeedInterval, Margin: MarginAfterDeath,
+	}.WithWatchdog(w)
 }
 
 // GrantExpiry is T_expire: a holder whose slot has not changed for so long between two

@@ -30,6 +30,7 @@ func ExampleConfig_Budget() {
 	fmt.Println("               ballot and one retry ", c.BallotBudget())
 	fmt.Println("G       grant lifetime              ", c.GrantLifetime())
 	fmt.Println("F + W   last feeding, watchdog      ", c.Watchdog.FeedInterval+w)
+	fmt.Println("R       agent killed while starved  ", c.Budget(w).Release)
 	fmt.Println("T_expire                            ", c.GrantExpiry(w))
 	fmt.Println("T_dead  against a majority          ", c.Budget(w).Majority())
 	fmt.Println("T_dead  after an equal split        ", c.Budget(w).Tie())
@@ -41,9 +42,10 @@ func ExampleConfig_Budget() {
 	//                ballot and one retry  4.7s
 	// G       grant lifetime               5s
 	// F + W   last feeding, watchdog       35s
+	// R       agent killed while starved   30s
 	// T_expire                             41s
-	// T_dead  against a majority           40s
-	// T_dead  after an equal split         50s
+	// T_dead  against a majority           1m10s
+	// T_dead  after an equal split         1m20s
 }
 
 func TestTieBudgetCountsTheLongerOfArbitrationAndGrant(t *testing.T) {
@@ -53,7 +55,7 @@ func TestTieBudgetCountsTheLongerOfArbitrationAndGrant(t *testing.T) {
 	if got := c.GrantLifetime(); got != age {
 		t.Errorf("G = %v: shorter than the evidence it rests on", got)
 	}
-	if got, want := c.Budget(30*time.Second).Tie(), age+c.ArbitrationBudget()+36*time.Second; got != want {
+	if got, want := c.Budget(30*time.Second).Tie(), age+c.ArbitrationBudget()+66*time.Second; got != want {
 		t.Errorf("Budget.Tie = %v, want %v", got, want)
 	}
 }

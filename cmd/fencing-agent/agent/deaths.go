@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// noteDeaths logs and counts deaths that were proven since the step before, and has the
+// status published at once: a consumer that takes over storage waits for it.
+func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
+	for p := range a.roster.Members {
+		d := a.core.Death(p)
+		if d == a.deaths[p] {
+			continue
+		}
+		a.deaths[p] = d
+		a.metrics.deaths.WithLabelValues(d.Proof.String()).Inc()
+		a.log.Warn("node is dead as it was", "peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
+			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds())
+	}
+	if fx.Fenced != a.fenced {
+		for p := range a.fenced.Minus(fx.Fenced).All() {
+			a.metrics.withdrawn(a, p)
+		}
+		a.fenced, a.pictured = fx.Fenced, 0
+	}
+}
+
+// withdrawn looks at a node that was fenced and has been met again. Another boot is what
+// was to be expected; the same one means that a watchdog did not do what it promised.
+func (m *metrics) withdrawn(a *Agent, p int) {
+	st, _ := a.core.Merger().Statement(p)
+	d := a.core.Death(p)
+	if st == nil || !a.core.View().Seen.Has(p) || d.Proof != watchdog.ProofTime || d.Boot != st.Boot {
+		return
+	}
+	m.broken.Inc()
+	a.log.Error("a node that must have been reset is back without a reboot: its watchdog did not fire; disarm it and check the driver",
+		"peer", a.roster.Name(p), "boot", hex64(st.Boot), "horizon", st.Guard.Horizon)
+}
+
+// mourn adds what is known of the node's death to its status.
+func (a *Agent) mourn(now boottime.Instant, p int, s *fencingv1.NodeStatus) {
+	if a.core.Fenced().Has(p) && !s.Reachable {
+		s.State = fencingv1.NodeState_NODE_STATE_FENCED
+	}
+	if d := a.core.Death(p); d.Proof != 0 {
+		s.Death = &fencingv1.Death{Proof: publish.ProofOf(d.Proof.String()), Time: wall(now, d.At)}
+		if d.Boot != 0 {
+			s.Death.BootNonce = hex64(d.Boot)
+		}
+	}
+	if in, ok := a.core.ProvenIn(now, p); ok {
+		s.ProvenIn = durationpb.New(max(0, in).Round(time.Millisecond))
+	}
+}

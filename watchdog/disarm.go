@@ -1,0 +1,113 @@
+package watchdog
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// release is the giving up of a guard: a disarm signal or a planned stop is announced, by a
+// statement that says unarmed, and carried out when it is known to enough others.
+//
+// Invariant: while a node's guard is given up, every set of members that could prove its
+// death by time has a member that knows (see prover). Hence a node that has lost its peers
+// is not disarmed: they may already count on its death.
+type release struct {
+	announced boottime.Instant // the statement says unarmed since; zero: nothing is announced
+	mark      uint64           // sequence of the own slot then
+	done      bool             // enough others know
+	yielded   bool             // done, and the feeder has not reported since
+}
+
+// letReach is what an answer may be late that was made before the announcement.
+const letReach = 500 * time.Millisecond
+
+// wantsDisarm reports whether something asks for the disarmed watchdog.
+func (c *Core) wantsDisarm() bool { return c.stopping || len(c.disarm) > 0 }
+
+func (c *Core) followRelease(now boottime.Instant) {
+	r := &c.release
+	if !c.wantsDisarm() {
+		r.announced, r.done = 0, false
+		return
+	}
+	if r.announced == 0 {
+		r.announced = now
+		if c.arbiter != nil {
+			r.mark = c.arbiter.Status(now).Sequence
+		}
+	}
+	if r.done = r.done || !c.guard.Kills() || c.releaseKnown(now); r.done {
+		r.yielded = c.guard.Armed
+	}
+}
+
+// releaseKnown reports whether enough others know of the announcement. A majority is
+// enough: it meets every majority and every half that this node is not in. So is the own
+// half of an equal split for the majorities; the other half learns it from the slot, where
+// it looks before it proves a death.
+func (c *Core) releaseKnown(now boottime.Instant) bool {
+	knows := 1
+	for m := range c.view.Counted.All() {
+		if m == c.cfg.Roster.Self {
+			continue
+		}
+		st, anchor := c.merger.Statement(m)
+		if st != nil && anchor >= c.release.announced.Add(letReach) && !st.Guarded.Has(c.cfg.Roster.Self) {
+			knows++
+		}
+	}
+	switch n := c.cfg.Roster.Size(); {
+	case 2*knows > n:
+		return true
+	case 2*knows < n || c.outcome != netgossip.EqualSplit:
+		return false
+	default:
+		return !c.guard.Leases || c.slotShows(now)
+	}
+}
+
+// slotShows reports whether a record that was made after the announcement has landed. At
+// most one write is under way at a time, and the one that was may be older.
+func (c *Core) slotShows(now boottime.Instant) bool {
+	if c.arbiter == nil {
+		return false
+	}
+	s := c.arbiter.Status(now)
+	return s.Sequence >= c.release.mark+2 && s.LastWrite >= 0 && now.Add(-s.LastWrite) > c.release.announced.Add(letReach)
+}
+
+// Released reports whether the watchdog may be disarmed for a planned stop: nobody relies
+// on it, or enough others know that it is given up.
+func (c *Core) Released() bool { return c.release.done }
+
+// statedGuard is what the peers are told of the guard. What was given up is not claimed
+// again before the feeder has said what became of it.
+func (c *Core) statedGuard() netgossip.Guard {
+	g := c.guard
+	g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded
+	return g
+}
+
+// mayArm holds up the first arming of an agent that took over from one that crashed, while
+// its peers take it for guarded with the horizon of that one, which may have been shorter.
+// It is for a moment: the countdown of the earlier agent may still run.
+func (c *Core) mayArm(now boottime.Instant) bool {
+	if c.guard.Armed {
+		return true
+	}
+	if c.armBy == 0 {
+		c.armBy = now.Add(min(c.cfg.MaxAge, c.cfg.Budget.Watchdog/3))
+	}
+	if now >= c.armBy {
+		return true
+	}
+	for m := range c.view.Counted.All() {
+		if st, _ := c.merger.Statement(m); st != nil && m != c.cfg.Roster.Self && st.Guarded.Has(c.cfg.Roster.Self) {
+			c.fx.Wake = min(c.fx.Wake, c.armBy)
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,155 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// guardedCore is an armed node of n that has seen everybody at 10 s; the peers take it for guarded.
+func guardedCore(t *testing.T, n int, change func(*Config)) *Core {
+	t.Helper()
+	c := testCore(t, n, change)
+	c.SetGuard(true, 10*time.Second)
+	for p := 1; p < n; p++ {
+		tell(c, 10*sec, p, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+	}
+	if fx := c.Step(10 * sec); !fx.Arm || !fx.Statement.Guard.Kills() {
+		t.Fatalf("%+v", fx.Statement.Guard)
+	}
+	return c
+}
+
+// Guard: peers may count on the death of an armed node, so it is not disarmed before a
+// majority knows that it will be.
+func TestDisarmWaitsUntilAMajorityKnows(t *testing.T) {
+	c := guardedCore(t, 5, nil)
+	c.SetDisarm("file", true)
+	fx := c.Step(10*sec + 1)
+	if fx.Disarm || fx.Decision.Action != Feed || fx.Decision.Reason != ReasonMaintenance {
+		t.Fatalf("before anybody knows: %+v", fx.Decision)
+	}
+	if fx.Statement.Guard.Armed || !fx.Nudge {
+		t.Fatal("the announcement is not made")
+	}
+	tell(c, 11*sec, 1, netgossip.Statement{})
+	tell(c, 11*sec, 2, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+	tell(c, 10*sec+2, 3, netgossip.Statement{}) // an older announcement may still be on its way
+	if fx = c.Step(11 * sec); fx.Disarm {
+		t.Fatal("disarmed although two of five know")
+	}
+	tell(c, 12*sec, 2, netgossip.Statement{})
+	if fx = c.Step(12 * sec); !fx.Disarm || fx.Decision.Until <= 12*sec {
+		t.Fatalf("a majority knows: %+v", fx.Decision)
+	}
+	// The signal is gone before the feeder has answered: what it did is not known yet.
+	c.SetDisarm("file", false)
+	if fx = c.Step(12*sec + 1); fx.Statement.Guard.Armed {
+		t.Fatal("claims to be armed right after a disarm")
+	}
+	c.SetGuard(false, 0)
+	c.Step(12*sec + 2)
+	c.SetGuard(true, 10*time.Second)
+	if fx = c.Step(12*sec + 3); !fx.Statement.Guard.Armed {
+		t.Fatal("armed again and does not say so")
+	}
+}
+
+func TestDisarmTakenBackInTime(t *testing.T) {
+	c := guardedCore(t, 5, nil)
+	c.SetDisarm("file", true)
+	c.Step(10*sec + 1)
+	c.SetDisarm("file", false)
+	if fx := c.Step(10*sec + 2); fx.Disarm || !fx.Statement.Guard.Armed || fx.Decision.Reason != ReasonNetworkQuorum {
+		t.Fatalf("%+v %+v", fx.Decision, fx.Statement.Guard)
+	}
+}
+
+// Guard: a node that has lost its peers is not rescued by a disarm signal.
+func TestIsolatedNodeIsNotDisarmed(t *testing.T) {
+	c := guardedCore(t, 5, nil)
+	c.SetDisarm("file", true)
+	for at := 15 * sec; at < 30*sec; at += sec {
+		tell(c, at, 1, netgossip.Statement{}) // knows, but two of five are not enough
+		if fx := c.Step(at); fx.Disarm || fx.Decision.Action != Starve {
+			t.Fatalf("%+v", fx.Decision)
+		}
+	}
+}
+
+// Guard: without the policy fence nobody counts on the node's death, and nothing is waited for.
+func TestUnfencedNodeIsDisarmedAtOnce(t *testing.T) {
+	c := testCore(t, 5, func(c *Config) { c.OnLoss = LossWait })
+	c.SetGuard(true, 10*time.Second)
+	hear(c, 10*sec, 1, 2)
+	c.Step(10 * sec)
+	c.SetDisarm("file", true)
+	if fx := c.Step(20 * sec); !fx.Disarm {
+		t.Fatalf("%+v", fx.Decision)
+	}
+}
+
+// In half of the group everybody has to know, and the slot has to say it for the other
+// half, if that could prove a death by its grant.
+func TestDisarmInAHalf(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		lun  bool
+		want bool
+	}{{"by the API", false, true}, {"with a LUN that has no slot of this node", true, false}} {
+		c := guardedCore(t, 4, func(c *Config) { c.LUN, c.API, c.APIMaxAge = tc.lun, true, time.Minute })
+		c.APIChecked(true, 15*sec)
+		c.SetDisarm("file", true)
+		c.Step(15 * sec)
+		tell(c, 16*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		if fx := c.Step(16 * sec); fx.Disarm {
+			t.Errorf("%s: disarmed although the partner does not know", tc.name)
+		}
+		tell(c, 17*sec, 1, netgossip.Statement{})
+		if fx := c.Step(17 * sec); fx.Disarm != tc.want {
+			t.Errorf("%s: disarm %v, want %v", tc.name, fx.Disarm, tc.want)
+		}
+	}
+}
+
+func TestPlannedStopIsReleasedLikeADisarm(t *testing.T) {
+	c := guardedCore(t, 3, nil)
+	c.Stop()
+	if c.Step(10*sec + 1); c.Released() {
+		t.Fatal("released before anybody knows")
+	}
+	tell(c, 11*sec, 1, netgossip.Statement{})
+	if c.Step(11 * sec); !c.Released() {
+		t.Fatal("a majority knows")
+	}
+	c = testCore(t, 3, nil) // never armed
+	c.Stop()
+	if c.Step(10 * sec); !c.Released() {
+		t.Fatal("nobody relies on an unarmed node")
+	}
+}
+
+// Guard: an agent that takes over from one that crashed may have a longer horizon; while
+// its peers reckon with the old one it does not arm, for a moment.
+func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
+	c := testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
+	believed := netgossip.Statement{Guarded: netgossip.SetOf(0)}
+	tell(c, 10*sec, 1, believed)
+	if fx := c.Step(10 * sec); fx.Arm || fx.Decision.Action != Feed || fx.Wake > 13*sec {
+		t.Fatalf("arm %v, %+v, wake %v", fx.Arm, fx.Decision, fx.Wake)
+	}
+	tell(c, 11*sec, 1, netgossip.Statement{})
+	if fx := c.Step(11 * sec); !fx.Arm {
+		t.Fatal("the peer knows, not armed")
+	}
+	c = testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
+	var fx *Effects
+	for at := boottime.Instant(10 * sec); at <= 13*sec; at += sec {
+		tell(c, at, 1, believed)
+		if fx = c.Step(at); fx.Arm != (at == 13*sec) {
+			t.Fatalf("at %v: arm %v: the old countdown may be running", at, fx.Arm)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package watchdog
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Proof is how the death of a node is known. Its strings are the vocabulary of logs,
+// metrics and status.
+type Proof uint8
+
+const (
+	ProofTime Proof = iota + 1 // its guard must have reset it: a majority, or the granted half, has not seen it for its horizon
+	ProofBoot                  // another boot of the node answers, or writes its slot
+)
+
+// String is the proof's name in logs, metrics and the API.
+func (p Proof) String() string {
+	switch p {
+	case ProofTime:
+		return "time"
+	case ProofBoot:
+		return "boot"
+	default:
+		return "none"
+	}
+}
+
+// Death says that one incarnation of a node, from one boot to the next, has ended.
+type Death struct {
+	Proof Proof            // zero: no death is known
+	Boot  uint64           // of the incarnation that ended; 0: peers proved it, this node never met it
+	At    boottime.Instant // when this node concluded it
+}
+
+// Fresh claims are claims of statements that are proven for an instant not older than
+// claimAge; settle is what a statement may lag behind the step that made it, or an answer
+// may be late that was made before it. Both enter the time that a claim stands for.
+const (
+	claimAgeBase    = 5 * time.Second
+	claimAgePerNode = 200 * time.Millisecond // rosters that are sampled need time to be asked
+	settle          = 2 * time.Second
+)
+
+// ClaimAge is the age up to which peers' claims count for a roster of n.
+func ClaimAge(n int) time.Duration { return max(claimAgeBase, time.Duration(n)*claimAgePerNode) }
+
+// ProofDelay is what a proof by time takes beyond the victim's horizon.
+func ProofDelay(n int) time.Duration { return ClaimAge(n) + settle }
+
+// prover concludes who is dead. The argument, with N members, for a victim x:
+//
+// A member m *claims* x when m has, by its own clock, not seen x for longer than T, and the
+// last word of x was that its guard kills within a horizon H; T is H plus [ProofDelay].
+// The claim covers all of that time: in it no statement of m had x among the seen.
+//
+// By majority: let Q be the members with a fresh claim, more than half of the roster, and
+// let s be the earliest moment at which one of these claims was made. Suppose that x, in
+// the incarnation that the claims speak of, ran at s. Then it was fed, or armed, within H
+// less D_max, A or G before s, since a watchdog unfed for longer has fired, even if the
+// agent was killed and the kernel restarted the countdown once. It was fed because x
+// counted, by evidence not older than D_max, A or G, either a majority, or exactly half of
+// the roster. Both meet Q in a node m other than x, which x counts only if m's own
+// statement had x among the seen; and that lies within the time of m's claim. So x is dead.
+//
+// By grant: an equal split has no majority to claim. The members of the granted half claim,
+// all of them; x cannot have counted a majority without one of them. It could feed under a
+// grant that excludes them, but not for longer than G after the present one was decided:
+// so the grant must have been in force for T, too. A node that may live in a tie without
+// a grant is never proven dead in one.
+//
+// What breaks the chain is a guard that is given up while others rely on it. So an
+// armed node disarms only when everybody who could prove its death knows (see release in
+// disarm.go), and a node that does not fence itself is never proven dead by time.
+type prover struct {
+	roster   *netgossip.Roster
+	claimAge time.Duration
+	delay    time.Duration
+	peers    []witness
+
+	guarded netgossip.Set // last word: its guard kills
+	lost    netgossip.Set // claimed by this node
+	fenced  netgossip.Set // dead, and not met since
+
+	grantSince boottime.Instant // the grant that names this node is in force since; zero: none
+}
+
+// witness is what this node knows of one peer.
+type witness struct {
+	statement *netgossip.Statement // the one that the rest was taken from
+	boot      uint64               // the latest incarnation met; 0: none
+	sequence  uint64               // the greatest with which that incarnation was seen in its slot; 0: never
+	unseen    boottime.Instant     // the last moment at which it may have been seen; zero: never
+	death     Death
+}
+
+func newProver(r *netgossip.Roster) prover {
+	n := r.Size()
+	return prover{roster: r, claimAge: ClaimAge(n), delay: ProofDelay(n), peers: make([]witness, n)}
+}
+
+// follow takes what the networks and the LUN say of the peers, and renews the own claims.
+func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossip.Set, a *diskquorum.Arbiter) {
+	for p := range v.peers {
+		w := &v.peers[p]
+		st, _ := m.Statement(p)
+		if st == nil || p == v.roster.Self {
+			continue
+		}
+		if st != w.statement {
+			v.meet(now, p, st)
+		}
+		if seen.Has(p) {
+			w.unseen = now
+		} else {
+			w.unseen = max(w.unseen, m.Sighted(p)) // one way only: no contact, but life
+		}
+		if w.unseen > w.death.At {
+			v.fenced.Remove(p)
+		}
+		put(&v.lost, p, !seen.Has(p) && v.guarded.Has(p) && now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)
+		if !seen.Has(p) && a != nil {
+			v.look(now, p, a)
+		}
+	}
+}
+
+// meet takes a new statement of a peer.
+func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
+	w := &v.peers[p]
+	w.statement = st
+	put(&v.guarded, p, st.Guard.Kills() && !st.Stopping)
+	if st.Boot == w.boot || st.Boot == 0 {
+		return
+	}
+	if w.boot != 0 {
+		w.death = Death{Proof: ProofBoot, Boot: w.boot, At: now}
+	}
+	w.boot, w.sequence = st.Boot, 0
+	v.fenced.Remove(p)
+}
+
+// look finds in the slot of a peer that nobody hears that it has booted anew. A record of
+// another boot proves that only if it was made after one of the incarnation in question:
+// else it may be of an older boot, which can come to light again when a write lands late.
+func (v *prover) look(now boottime.Instant, p int, a *diskquorum.Arbiter) {
+	w := &v.peers[p]
+	rec, ok := a.PeerSlot(v.roster.Name(p))
+	switch {
+	case !ok || rec.Statement.Boot == 0:
+	case rec.Statement.Boot == w.boot:
+		w.sequence = max(w.sequence, rec.Sequence)
+	case w.sequence > 0 && rec.Sequence > w.sequence && w.death.Boot != w.boot:
+		w.death = Death{Proof: ProofBoot, Boot: w.boot, At: now}
+		v.fenced.Add(p)
+	}
+}
+
+// conclude proves deaths by time, from the claims of those this node counts.
+func (v *prover) conclude(now boottime.Instant, c *Core) {
+	d := &c.fx.Decision
+	if d.Reason != ReasonSplitWon {
+		v.grantSince = 0
+	} else if v.grantSince == 0 {
+		v.grantSince = now
+	}
+	byMajority := d.Quorum && c.outcome == netgossip.Majority
+	byGrant := d.Reason == ReasonSplitWon && c.guard.Leases
+	if !byMajority && !byGrant {
+		return
+	}
+	claimed := v.lost
+	for m := range c.view.Counted.All() {
+		if st := v.fresh(now, m, c.merger); st != nil {
+			claimed = claimed.Union(st.Lost)
+		}
+	}
+	for p := range claimed.Minus(v.fenced).Minus(c.view.Seen).All() {
+		if p == v.roster.Self || p >= len(v.peers) || !v.admissible(now, p) {
+			continue
+		}
+		claims := v.claims(now, p, c)
+		switch {
+		case byMajority && 2*claims > v.roster.Size():
+		case byGrant && claims == c.view.Counted.Len() && v.excluded(now, p, c.arbiter):
+		default:
+			continue
+		}
+		w := &v.peers[p]
+		w.death = Death{Proof: ProofTime, Boot: w.boot, At: now}
+		v.fenced.Add(p)
+	}
+}
+
+// admissible reports that nothing this node knows itself speaks against a peer's death.
+func (v *prover) admissible(now boottime.Instant, p int) bool {
+	w := &v.peers[p]
+	return (w.statement == nil || v.guarded.Has(p)) && (w.unseen == 0 || now.Sub(w.unseen) >= v.delay)
+}
+
+// fresh is a peer's statement if its claims count, or nil.
+func (v *prover) fresh(now boottime.Instant, m int, merger *netgossip.Merger) *netgossip.Statement {
+	if m == v.roster.Self {
+		return nil
+	}
+	st, anchor := merger.Statement(m)
+	if st == nil || now.Sub(anchor) > v.claimAge {
+		return nil
+	}
+	return st
+}
+
+// claims counts the fresh claims of a peer among the counted members, this node included.
+func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
+	n := 0
+	if v.lost.Has(p) {
+		n++
+	}
+	for m := range c.view.Counted.All() {
+		if st := v.fresh(now, m, c.merger); st != nil && st.Lost.Has(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// excluded reports that a peer outside the granted half has had the time to die: the grant
+// is old enough, and the peer's slot, which it writes before it disarms under a grant,
+// does not say that its guard was given up.
+func (v *prover) excluded(now boottime.Instant, p int, a *diskquorum.Arbiter) bool {
+	w := &v.peers[p]
+	if w.statement == nil || !w.statement.Guard.Leases || a == nil || v.grantSince == 0 {
+		return false
+	}
+	rec, ok := a.PeerSlot(v.roster.Name(p))
+	return ok && rec.State == diskquorum.SlotActive && rec.Statement.Boot == w.boot && rec.Statement.Guard.Armed &&
+		now.Sub(v.grantSince) >= w.statement.Guard.Horizon+v.delay
+}
+
+// Fenced are the nodes whose last known incarnation cannot run any more and that were not
+// met since.
+func (c *Core) Fenced() netgossip.Set { return c.proof.fenced }
+
+// Death is the latest known death of a node; Proof is zero if none is known.
+func (c *Core) Death(p int) Death { return c.proof.peers[p].death }
+
+// ProvenIn tells how long until this node's own claim of an unseen peer's death; ok is
+// false if time proves nothing: the peer is seen, was never met, or was not guarded.
+func (c *Core) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) {
+	w := &c.proof.peers[p]
+	if w.unseen == 0 || c.view.Seen.Has(p) || !c.proof.guarded.Has(p) {
+		return 0, false
+	}
+	return max(0, w.unseen.Add(w.statement.Guard.Horizon+c.proof.delay).Sub(now)), true
+}

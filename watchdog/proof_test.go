@@ -1,0 +1,214 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// testHorizon is of the peers' guards, testClaim the time after which a lost peer is claimed.
+const testHorizon = 30 * time.Second
+
+var (
+	killing   = netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 10 * time.Second, Horizon: testHorizon}
+	testClaim = testHorizon + ProofDelay(5)
+)
+
+// mourners is a core of five nodes, this one the first, that all saw each other at 10 s; the
+// last one had the given guard and is not heard of again.
+func mourners(t *testing.T, last netgossip.Statement, change func(*Config)) *Core {
+	t.Helper()
+	c := testCore(t, 5, change)
+	for p := 1; p < 4; p++ {
+		tell(c, 10*sec, p, netgossip.Statement{Guard: killing})
+	}
+	tell(c, 10*sec, 4, last)
+	c.Step(10 * sec)
+	return c
+}
+
+// mourn steps the core once a second from from up to and including to, while peers answer
+// and claim the lost; it reports when the last node was first fenced, zero if never.
+func mourn(c *Core, from, to time.Duration, lost netgossip.Set, peers ...int) time.Duration {
+	for d := from; d <= to; d += time.Second {
+		at := boottime.Instant(d)
+		for _, p := range peers {
+			tell(c, at, p, netgossip.Statement{Guard: killing, Lost: lost})
+		}
+		if c.Step(at).Fenced.Has(4) {
+			return d
+		}
+	}
+	return 0
+}
+
+// lastSeen is when the evidence of 10 s has run out.
+const lastSeen = 14 * time.Second
+
+func TestDeathByTime(t *testing.T) {
+	guarded := netgossip.Statement{Guard: killing}
+	of := func(change func(*netgossip.Statement)) netgossip.Statement {
+		st := guarded
+		change(&st)
+		return st
+	}
+	claimed := netgossip.SetOf(4)
+	for _, tc := range []struct {
+		name   string
+		last   netgossip.Statement
+		lost   netgossip.Set
+		peers  []int
+		proven bool
+	}{
+		{"three of five claim", guarded, claimed, []int{1, 2}, true},
+		{"all claim", guarded, claimed, []int{1, 2, 3}, true},
+		{"a majority, but only one other claims", guarded, claimed, []int{1}, false},
+		{"nobody else claims", guarded, nobody, []int{1, 2, 3}, false},
+		{"not armed", of(func(s *netgossip.Statement) { s.Guard.Armed = false }), claimed, []int{1, 2, 3}, false},
+		{"does not fence itself", of(func(s *netgossip.Statement) { s.Guard.Fences = false }), claimed, []int{1, 2, 3}, false},
+		{"says no horizon", of(func(s *netgossip.Statement) { s.Guard.Horizon = 0 }), claimed, []int{1, 2, 3}, false},
+		{"stopped as planned", of(func(s *netgossip.Statement) { s.Stopping = true }), claimed, []int{1, 2, 3}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := mourners(t, tc.last, nil)
+			at := mourn(c, 11*time.Second, 2*time.Minute, tc.lost, tc.peers...)
+			if (at > 0) != tc.proven {
+				t.Fatalf("proven after %v, want %v", at, tc.proven)
+			}
+			if !tc.proven {
+				return
+			}
+			// The last step with the node among the seen was at 13 s. Where the own claim is needed it is
+			// the last one, where not, the node must not have been met for as long as a claim is fresh.
+			want := lastSeen - time.Second + testClaim
+			if len(tc.peers) > 2 {
+				want -= testHorizon
+			}
+			if at != want {
+				t.Errorf("proven at %v, want %v", at, want)
+			}
+			if d := c.Death(4); d.Proof != ProofTime || d.Boot != 104 {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// Guard: a sign of life, if only one way, restarts the clock.
+func TestOneWaySightRestartsTheClock(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	mourn(c, 11*time.Second, 40*time.Second, nobody, 1, 2, 3)
+	c.Merger().Heard(0, 4, 40*sec)
+	if at := mourn(c, 41*time.Second, 3*time.Minute, nobody, 1, 2, 3); at != 0 {
+		t.Fatalf("proven at %v without claims", at)
+	}
+	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
+	mourn(c, 11*time.Second, 40*time.Second, nobody, 1, 2, 3)
+	c.Merger().Heard(0, 4, 40*sec)
+	for d := 41 * time.Second; d < 40*time.Second+testClaim; d += time.Second {
+		if mourn(c, d, d, nobody, 1, 2, 3); c.fx.Statement.Lost.Has(4) {
+			t.Fatalf("claimed at %v", d)
+		}
+	}
+	if mourn(c, 40*time.Second+testClaim, 40*time.Second+testClaim, nobody, 1, 2, 3); !c.fx.Statement.Lost.Has(4) {
+		t.Fatal("not claimed in the end")
+	}
+}
+
+// Guard: a claim is worth nothing when it is old, since its author may have met the node since.
+func TestOldClaimsDoNotCount(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.MaxAge = time.Minute })
+	tell(c, 110*sec, 1, netgossip.Statement{Guard: killing, Lost: netgossip.SetOf(4)})
+	tell(c, 110*sec, 2, netgossip.Statement{Guard: killing, Lost: netgossip.SetOf(4)})
+	c.Step(69 * sec)
+	if fx := c.Step(116 * sec); fx.Fenced.Has(4) || !fx.Decision.Quorum {
+		t.Fatalf("fenced %v, quorum %v", fx.Fenced.Has(4), fx.Decision.Quorum)
+	}
+}
+
+// Guard: whoever has met the node lately, or knows that it gave up its guard, does not
+// believe the others' claims.
+func TestOwnKnowledgeSpeaksAgainstClaims(t *testing.T) {
+	claimed := netgossip.SetOf(4)
+	c := mourners(t, netgossip.Statement{}, nil)
+	if at := mourn(c, 11*time.Second, 2*time.Minute, claimed, 1, 2, 3); at != 0 {
+		t.Errorf("unarmed by its own last word, yet fenced at %v", at)
+	}
+	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
+	// The clock of this node is behind: the others claim before it does.
+	if at := mourn(c, 15*time.Second, 2*time.Minute, claimed, 1, 2, 3); at != 10*time.Second+ProofDelay(5) {
+		t.Errorf("fenced at %v, not %v after it was last seen", at, ProofDelay(5))
+	}
+}
+
+// An agent that started after the loss believes a majority of the others.
+func TestRestartedWitnessBelievesTheMajority(t *testing.T) {
+	c := testCore(t, 5, nil)
+	if at := mourn(c, 11*time.Second, 12*time.Second, netgossip.SetOf(4), 1, 2); at != 0 {
+		t.Errorf("two of five claim, yet fenced at %v", at)
+	}
+	if at := mourn(c, 13*time.Second, 14*time.Second, netgossip.SetOf(4), 1, 2, 3); at == 0 {
+		t.Error("three of five claim, not fenced")
+	}
+	if d := c.Death(4); d.Proof != ProofTime || d.Boot != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Guard: the proof is withdrawn when the node is back, and its return under another boot
+// proves the death of the earlier incarnation at once, whatever it was.
+func TestDeathByBootAndReturn(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	at := mourn(c, 11*time.Second, 2*time.Minute, netgossip.SetOf(4), 1, 2, 3)
+	if at == 0 {
+		t.Fatal("not proven")
+	}
+	back := boottime.Instant(at + 10*time.Second)
+	mourn(c, at+time.Second, at+9*time.Second, nobody, 1, 2, 3)
+	tell(c, back, 4, netgossip.Statement{Boot: 999})
+	if fx := c.Step(back); fx.Fenced.Has(4) || !fx.Available.Has(4) {
+		t.Fatal("still fenced when it is back")
+	}
+	if d := c.Death(4); d != (Death{Proof: ProofBoot, Boot: 104, At: back}) {
+		t.Errorf("%+v", d)
+	}
+	c = mourners(t, netgossip.Statement{}, nil) // never armed
+	tell(c, 11*sec, 4, netgossip.Statement{Boot: 999})
+	if c.Step(11 * sec); c.Death(4).Proof != ProofBoot {
+		t.Errorf("unarmed and rebooted: %+v", c.Death(4))
+	}
+	tell(c, 12*sec, 4, netgossip.Statement{Boot: 999})
+	if c.Step(12 * sec); c.Death(4).At != 11*sec {
+		t.Errorf("one reboot, two deaths: %+v", c.Death(4))
+	}
+}
+
+func TestProvenIn(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	if _, ok := c.ProvenIn(10*sec, 4); ok {
+		t.Error("a seen node is not about to be proven dead")
+	}
+	mourn(c, 11*time.Second, 20*time.Second, nobody, 1, 2, 3)
+	if d, ok := c.ProvenIn(20*sec, 4); !ok || d != testClaim-7*time.Second {
+		t.Errorf("%v %v", d, ok)
+	}
+	c = mourners(t, netgossip.Statement{}, nil)
+	mourn(c, 11*time.Second, 20*time.Second, nobody, 1, 2, 3)
+	if _, ok := c.ProvenIn(20*sec, 4); ok {
+		t.Error("an unarmed node is never proven dead by time")
+	}
+}
+
+// The path runs in every step and must cost no garbage.
+func TestProofDoesNotAllocate(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	for p := 1; p < 4; p++ {
+		tell(c, 60*sec, p, netgossip.Statement{Guard: killing, Lost: netgossip.SetOf(4)})
+	}
+	c.Step(60 * sec)
+	if n := testing.AllocsPerRun(100, func() { c.Step(60 * sec) }); n != 0 {
+		t.Errorf("%v allocations per step", n)
+	}
+}
