@@ -34,6 +34,7 @@ var scenarios = []scenario{
 	{name: "crash", story: (*cluster).crash},
 	{name: "quick crash", upTo: 9, story: (*cluster).quickCrash},
 	{name: "reboot", upTo: 9, story: (*cluster).reboot},
+	{name: "restart under loss", story: (*cluster).restartUnderLoss},
 	{name: "leave", story: (*cluster).leave},
 	{name: "rolling restart", story: (*cluster).rollingRestart},
 }
@@ -203,6 +204,21 @@ func (c *cluster) rollingRestart(began time.Time) {
 	c.hold(2*time.Second, "nobody was LEFT", observe.NoLeft(began, c.nodes...))
 	rest := slices.DeleteFunc(slices.Clone(c.nodes), func(n string) bool { return slices.Contains(some, n) })
 	c.hold(0, "nobody moved", observe.Steady(began, rest...))
+}
+
+// restartUnderLoss: everybody hears of a planned stop although a fifth of all packets is lost,
+// and nobody says LEFT of a node that is away for longer than evidence lasts.
+func (c *cluster) restartUnderLoss(began time.Time) {
+	last := c.nodes[len(c.nodes)-1]
+	rest := without(c.nodes, last)
+	for _, network := range networks {
+		c.do(c.Lab().Loss(network, 20))
+	}
+	c.must(c.Stop(last))
+	c.await(c.lost(), "it restarts", observe.InState(fencingv1.NodeState_NODE_STATE_RESTARTING, last, rest...))
+	c.must(c.Start(last))
+	c.await(startLimit, "it is back", c.everybody())
+	c.hold(0, "nobody was LEFT", observe.NoLeft(began, rest...))
 }
 
 func (c *cluster) must(err error) {

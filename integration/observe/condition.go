@@ -323,6 +323,18 @@ func Left(node, reason string, observers ...string) Condition {
 	})
 }
 
+// InState holds when each of the observers has the node in the state.
+func InState(state fencingv1.NodeState, node string, observers ...string) Condition {
+	return each(observers, func(_ string, s *fencingv1.Status) string {
+		for _, n := range s.GetNodes() {
+			if n.GetName() == node && n.GetState() != state {
+				return fmt.Sprintf("has %s in state %v", node, n.GetState())
+			}
+		}
+		return ""
+	})
+}
+
 // Steady holds while none of the nodes has changed its verdict since the moment given.
 func Steady(since time.Time, nodes ...string) Condition {
 	return func(v *View) string {

@@ -83,6 +83,7 @@ type Agent struct {
 	began     boottime.Instant // of the loop
 	pictured  boottime.Instant
 	stopBy    boottime.Instant
+	nudgeAt   boottime.Instant // a planned stop is told again then
 	edges     *netgossip.Edges
 	edgesAt   boottime.Instant // they were looked for then
 	prevLeft  []time.Time      // by roster index
