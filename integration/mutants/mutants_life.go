@@ -14,7 +14,6 @@ func lifeMutants() []mutant {
 		one("A20", "a reboot that nobody noticed is kept from subscribers", publicationGo, "			p.rebooted.Add(i)\n", ""),
 		one("A20", "an unknown boot is a reboot", publicationGo, "st.Boot != 0 && l.boot != 0 && st.Boot", "l.boot != 0 && st.Boot"),
 		one("A20", "a rebooted node that was LEFT before is LEFT again", publicationGo, "		if before.Has(i) {\n", "		if true {\n"),
-		one("A20", "a node that stops claims to be guarded", "watchdog/disarm.go", "	g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded", "	g.Armed = g.Armed && !c.release.yielded"),
 	}
 	for i := range list {
 		list[i].in = []string{"./watchdog"}
