@@ -114,8 +114,11 @@ func clusterMutants() []mutant {
 		in(one("L8", "the clock starts when the loop notices, not when the evidence ran out", coreGo, "		lost := min(c.lastUntil, now)", "		lost := now"), core),
 		in(one("L8", "each new view starts the clock of the arbitration", coreGo, "	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {\n", "	if c.outcome == netgossip.EqualSplit && c.view.Counted != c.input.View {\n		c.holdUntil = now.Add(c.cfg.Arbitrate)\n	}\n	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {\n"), sim),
 		in(one("L8", "the arbitration has no end", decideGo, "	case in.HoldUntil > in.Now:", "	case in.HoldUntil > 0:"), core),
-		in(one("L2", "one-way counting", mergeGo, "st.mutual && ", ""), net),
-		in(one("L2", "a peer with another roster counts", mergeGo, "		return m.sameRoster(s)\n", "		return true\n"), net),
+		in(one("L2", "one-way counting", mergeGo, "		p.contact = a.Statement.Seen.Has(m.roster.Self)\n", "		p.contact = true\n"), net),
+		in(mutant{rule: "L2", what: "a peer with another roster counts", edits: []edit{
+			{mergeGo, "		return m.sameRoster(s)\n", "		return true\n"},
+			{mergeGo, "	if m.sameRoster(a.Statement) {\n", "	if true {\n"},
+		}}, net),
 		in(one("D_max", "evidence of any age counts", mergeGo, "	return l.anchor.Add(m.maxAge)\n", "	return l.anchor.Add(10 * m.maxAge)\n"), net),
 		in(one("D_max", "a majority is believed after its evidence ran out", decideGo, "	case in.Outcome == netgossip.Majority && in.QuorumUntil > in.Now:", "	case in.Outcome == netgossip.Majority:"), core),
 	}
