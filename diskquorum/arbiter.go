@@ -72,6 +72,7 @@ type Attempt struct {
 // It is not safe for concurrent use.
 type Arbiter struct {
 	roster   *netgossip.Roster
+	expected int // N: the members of the roster in force
 	evidence Evidence
 	table    *Table
 	timing   Timing
@@ -138,6 +139,7 @@ type Arbiter struct {
 func NewArbiter(c ArbiterConfig) *Arbiter {
 	return &Arbiter{
 		roster:   c.Roster,
+		expected: c.Roster.Size(),
 		evidence: c.Evidence,
 		table:    NewTable(c.Superblock),
 		timing:   c.Timing,
@@ -149,6 +151,15 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 		slot:     -1,
 		buf:      make([]byte, BlockSize),
 	}
+}
+
+// SetRoster makes r the roster by which views count, expected of whose members are those of
+// the roster in force: the rest is about to join or has left. The token moves on: what was granted
+// by one list of members is worth nothing by another one.
+func (a *Arbiter) SetRoster(r *netgossip.Roster, expected int) {
+	n := netgossip.Renumber(a.roster, r)
+	a.roster, a.expected, a.view = r, expected, n.Set(a.view)
+	a.moveToken()
 }
 
 // Step moves the arbiter to now: it notes a changed view, judges the lease and says what
@@ -290,7 +301,7 @@ func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
 		return
 	}
 	h := a.assess(a.view)
-	if !h.settled || h.view.Len()*2 != a.roster.Size() {
+	if !h.settled || h.view.Len()*2 != a.expected {
 		return
 	}
 	if who := a.rivalUnaware(a.view); who != "" {

@@ -144,7 +144,7 @@ func (a *Arbiter) unsettled(slot, idx int, view netgossip.Set) string {
 	switch {
 	case rec.State != SlotActive:
 		return rec.NodeName + ": its slot is not active"
-	case st.RosterEpoch != a.roster.Epoch || st.RosterDigest != a.roster.Digest:
+	case !a.sameRoster(st):
 		return rec.NodeName + ": its roster differs" // L3
 	case present.IsZero() || st.Token != present:
 		return rec.NodeName + ": its slot does not show its present token yet"
@@ -157,6 +157,10 @@ func (a *Arbiter) unsettled(slot, idx int, view netgossip.Set) string {
 		return rec.NodeName + ": its slot does not move"
 	}
 	return ""
+}
+
+func (a *Arbiter) sameRoster(st *netgossip.Statement) bool {
+	return st.RosterEpoch == a.roster.Epoch && st.RosterDigest == a.roster.Digest
 }
 
 // grant is the value the half would put forward.
@@ -179,8 +183,8 @@ func (a *Arbiter) rivalUnaware(view netgossip.Set) string {
 			continue
 		}
 		idx, ok := a.roster.Index(e.record().NodeName)
-		if !ok || view.Has(idx) {
-			continue
+		if !ok || view.Has(idx) || !a.sameRoster(&e.record().Statement) {
+			continue // by another roster its view would be read wrong
 		}
 		at, moved := e.arrived()
 		if moved && a.table.start.Sub(at) <= a.timing.fresh() && e.record().Statement.View.Intersects(view) {
@@ -246,7 +250,7 @@ func (a *Arbiter) memberEvidence(h Holder, view netgossip.Set) boottime.Instant 
 		return 0
 	}
 	st, anchor := a.evidence.Statement(idx)
-	if st == nil || st.Token != h.Token || st.View != view {
+	if st == nil || !a.sameRoster(st) || st.Token != h.Token || st.View != view {
 		return 0
 	}
 	return anchor

@@ -84,7 +84,7 @@ func (a *Arbiter) readDue(in *Input) boottime.Instant {
 		return a.lastRead.Add(a.timing.Heartbeat)
 	case in.Tie:
 		return min(afterWrite, a.lastRead.Add(a.timing.Heartbeat/2))
-	case a.view.Len() < a.roster.Size():
+	case a.view.Len() < a.expected:
 		return afterWrite
 	case a.sinceRead >= fullViewReadEvery:
 		return 0

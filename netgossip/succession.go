@@ -3,6 +3,7 @@ package netgossip
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -70,6 +71,8 @@ type Succession struct {
 	store  *Roster               // being stored as the offer
 	dirty  bool                  // what is stored is older than what is held
 	saving bool                  // something is being stored
+
+	version uint64 // counts changes of what is held
 
 	rank func(*Roster) int // quorum of a roster
 }
@@ -217,6 +220,7 @@ func countable(chain []*Roster, more *Roster, st *Standing) bool {
 
 // take adds a roster to the chain, in the order of epochs. A fresh node has no chain to keep.
 func (s *Succession) take(r *Roster) {
+	s.version++
 	if s.offer == r {
 		s.offer = nil
 	}
@@ -230,6 +234,7 @@ func (s *Succession) take(r *Roster) {
 
 // rebase makes a roster the base and drops all before it.
 func (s *Succession) rebase(r *Roster) {
+	s.version++
 	s.chain = append([]*Roster{r}, slices.DeleteFunc(slices.Clone(s.chain), func(h *Roster) bool { return h.Epoch <= r.Epoch })...)
 	s.fresh, s.dirty = false, true
 	if s.offer != nil && s.offer.Epoch <= r.Epoch {
@@ -240,4 +245,47 @@ func (s *Succession) rebase(r *Roster) {
 			delete(s.known, ref)
 		}
 	}
+}
+
+// Version changes with every change of what is held.
+func (s *Succession) Version() uint64 { return s.version }
+
+// Directory lists everybody who is on a roster that is held, with the newest address of each,
+// and this node in any case. It is by its indices that a node counts, so it changes as seldom
+// as possible: present is returned while it lists all of them, until a change is settled.
+func (s *Succession) Directory(present *Roster, self Member) (*Roster, error) {
+	if len(s.chain) == 1 && s.offer == nil && s.chain[0].Self >= 0 {
+		return s.chain[0], nil
+	}
+	at := map[string]int{}
+	var all []Member
+	held := s.held()
+	for _, r := range held {
+		for _, m := range r.Members {
+			if i, ok := at[m.Name]; ok {
+				all[i] = m
+				continue
+			}
+			at[m.Name] = len(all)
+			all = append(all, m)
+		}
+	}
+	if _, ok := at[self.Name]; !ok {
+		all = append(all, self)
+	}
+	// Named by the newest epoch: where nobody leaves, it is the roster that is about to be in
+	// force, and need not change again.
+	d, err := NewRoster(held[len(held)-1].Epoch, all, self.Name)
+	if err == nil && present != nil && present.Covers(d) {
+		return present, nil
+	}
+	return d, err
+}
+
+// Covers reports whether all members of o are on r with the same addresses.
+func (r *Roster) Covers(o *Roster) bool {
+	return !slices.ContainsFunc(o.Members, func(m Member) bool {
+		i, ok := r.Index(m.Name)
+		return !ok || !maps.Equal(r.Members[i].Addresses, m.Addresses)
+	})
 }

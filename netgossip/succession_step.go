@@ -209,6 +209,7 @@ func (s *Succession) save(offer *Roster) *Saved {
 	s.saving, s.dirty = true, false
 	if offer != nil {
 		s.store, s.offer = offer, nil
+		s.version++
 	}
 	keep := s.offer
 	if offer != nil {
@@ -227,6 +228,7 @@ func (s *Succession) Saved(err error) {
 		s.dirty = true
 	case offer != nil && offer.Epoch > s.chain[0].Epoch && !s.has(offer.Ref()):
 		s.offer = offer
+		s.version++
 		delete(s.known, offer.Ref())
 	}
 }

@@ -10,11 +10,13 @@ import (
 
 // Config fixes what a Core decides by.
 type Config struct {
-	Roster   *netgossip.Roster
-	Networks int
-	Policy   netgossip.Policy
-	Quorum   int // 0: floor(N/2)+1
-	MaxAge   time.Duration
+	Roster *netgossip.Roster // the directory: everybody by whose indices sets count
+	// Succession is how the list of members changes; nil: it does not, and Roster is in force.
+	Succession *netgossip.Succession
+	Networks   int
+	Policy     netgossip.Policy
+	Quorum     int // 0: floor(N/2)+1
+	MaxAge     time.Duration
 
 	LUN            bool          // the lun tie-breaker is configured
 	API            bool          // the kubernetes tie-breaker is configured
@@ -53,6 +55,8 @@ type Effects struct {
 	Left      netgossip.Set // edges since the step before: first all of these,
 	Joined    netgossip.Set // then these; a rebooted node is in both
 
+	Rosters RosterEffects
+
 	Wake boottime.Instant // step again by then at the latest
 }
 
@@ -82,6 +86,7 @@ type Core struct {
 	stepped  boottime.Instant // the step before
 	holdLeft boottime.Instant // no LEFT is published before
 	pub      publication
+	rosters  rosters
 
 	split   diskquorum.Output
 	fx      Effects
@@ -97,17 +102,19 @@ type apiState struct {
 
 // NewCore returns a core that has seen nobody yet.
 func NewCore(cfg Config) *Core {
-	return &Core{
+	c := &Core{
 		cfg:    cfg,
 		quorum: cfg.Roster.Quorum(cfg.Quorum),
 		merger: netgossip.NewMerger(netgossip.MergerConfig{
-			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge,
+			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge, Countable: countable(cfg.Succession),
 		}),
 		disarm: make(map[string]bool),
 		pub:    newPublication(cfg.Roster.Size(), cfg.RestartGrace),
 		proof:  newProver(cfg.Roster),
 		fx:     Effects{Lock: -1},
 	}
+	c.recount()
+	return c
 }
 
 // Merger gives the reachability state, for events and for display.
@@ -174,7 +181,7 @@ func (c *Core) Decision() Decision { return c.fx.Decision }
 func (c *Core) Available() netgossip.Set { return c.fx.Available }
 
 // Size is N, the number of expected nodes.
-func (c *Core) Size() int { return c.cfg.Roster.Size() }
+func (c *Core) Size() int { return c.base().Size() }
 
 // API is the latest result of the probe of the Kubernetes API and when it began.
 func (c *Core) API() (reachable bool, at boottime.Instant) { return c.api.reachable, c.api.at }
@@ -194,8 +201,11 @@ func (c *Core) Split() *diskquorum.Output { return &c.split }
 // Step evaluates everything at now. In steady state it does not allocate.
 func (c *Core) Step(now boottime.Instant) *Effects {
 	c.view = c.merger.Evaluate(now, c.quorum)
-	c.outcome = netgossip.TallyOf(c.view.Counted, c.cfg.Roster.Size(), c.quorum)
-	c.fx.Wake = c.view.NextExpiry
+	c.followRosters(now)
+	// Who was removed, or is about to join, may be in contact and of one mind.
+	c.view.Counted = c.view.Counted.And(c.rosters.expected)
+	c.outcome = c.tally()
+	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
 	c.proof.follow(now, c.merger, c.view.Seen, c.arbiter)
 	c.followMajority(now)
 	c.arbitrate(now)
@@ -293,6 +303,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Boot:         c.cfg.Boot,
 		RosterEpoch:  c.cfg.Roster.Epoch,
 		RosterDigest: c.cfg.Roster.Digest,
+		Standing:     c.rosters.standing,
 		Token:        c.split.Token,
 		Seen:         c.view.Seen,
 		View:         c.view.Counted,
@@ -317,7 +328,7 @@ func (c *Core) state(now boottime.Instant) {
 		return
 	}
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping ||
-		old.Guard != st.Guard || old.Lost != st.Lost
+		old.Guard != st.Guard || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)
 }
 

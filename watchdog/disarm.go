@@ -38,7 +38,7 @@ func (c *Core) followRelease(now boottime.Instant) {
 			r.mark = c.arbiter.Status(now).Sequence
 		}
 	}
-	if r.done = r.done || !c.guard.Kills() || c.releaseKnown(now); r.done {
+	if r.done = r.done || !c.guard.Kills() || c.removed() || c.releaseKnown(now); r.done {
 		r.yielded = c.guard.Armed
 	}
 }
@@ -48,20 +48,21 @@ func (c *Core) followRelease(now boottime.Instant) {
 // half of an equal split for the majorities; the other half learns it from the slot, where
 // it looks before it proves a death.
 func (c *Core) releaseKnown(now boottime.Instant) bool {
-	knows := 1
+	var knows netgossip.Set
+	knows.Add(c.cfg.Roster.Self)
 	for m := range c.view.Counted.All() {
 		if m == c.cfg.Roster.Self {
 			continue
 		}
 		st, anchor := c.merger.Statement(m)
 		if st != nil && anchor >= c.release.announced.Add(letReach) && !st.Guarded.Has(c.cfg.Roster.Self) {
-			knows++
+			knows.Add(m)
 		}
 	}
-	switch n := c.cfg.Roster.Size(); {
-	case 2*knows > n:
+	switch n := c.base().Size(); {
+	case c.mostOfEach(knows):
 		return true
-	case 2*knows < n || c.outcome != netgossip.EqualSplit:
+	case 2*knows.Len() < n || c.outcome != netgossip.EqualSplit:
 		return false
 	default:
 		return !c.guard.Leases || c.slotShows(now)

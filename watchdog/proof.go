@@ -167,6 +167,9 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 	} else if v.grantSince == 0 {
 		v.grantSince = now
 	}
+	if !c.rostersSettled() {
+		return
+	}
 	byMajority := d.Quorum && c.outcome == netgossip.Majority
 	byGrant := d.Reason == ReasonSplitWon && c.guard.Leases
 	if !byMajority && !byGrant {
@@ -184,7 +187,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		}
 		claims := v.claims(now, p, c)
 		switch {
-		case byMajority && 2*claims > v.roster.Size():
+		case byMajority && 2*claims > c.base().Size():
 		case byGrant && claims == c.view.Counted.Len() && v.excluded(now, p, c.arbiter):
 		default:
 			continue
@@ -238,6 +241,29 @@ func (v *prover) excluded(now boottime.Instant, p int, a *diskquorum.Arbiter) bo
 	rec, ok := a.PeerSlot(v.roster.Name(p))
 	return ok && rec.State == diskquorum.SlotActive && rec.Statement.Boot == w.boot && rec.Statement.Guard.Armed &&
 		now.Sub(v.grantSince) >= w.statement.Guard.Horizon+v.delay
+}
+
+// doubt begins all claims anew, as if every peer had been seen at now. It is for the moment
+// when the list of members changes: a claim must stand for a time in which one list was in
+// force, or the majorities of the argument above need not meet.
+func (v *prover) doubt(now boottime.Instant) {
+	for p := range v.peers {
+		v.peers[p].unseen = max(v.peers[p].unseen, now)
+	}
+	v.lost, v.grantSince = netgossip.Set{}, 0
+}
+
+// renumber keeps what is known of those who are still listed.
+func (v *prover) renumber(n netgossip.Renumbering, to *netgossip.Roster) {
+	peers := make([]witness, to.Size())
+	for i, k := range n {
+		if k >= 0 {
+			peers[k] = v.peers[i]
+		}
+	}
+	v.roster, v.peers = to, peers
+	v.claimAge, v.delay = ClaimAge(to.Size()), ProofDelay(to.Size())
+	v.guarded, v.lost, v.fenced = n.Set(v.guarded), n.Set(v.lost), n.Set(v.fenced)
 }
 
 // Fenced are the nodes whose last known incarnation cannot run any more and that were not

@@ -159,7 +159,7 @@ func (c *Core) LeftReason(i int) LeftReason { return c.pub.peers[i].why }
 func (c *Core) publish(now boottime.Instant) {
 	p, before := &c.pub, c.fx.Available
 	p.follow(c.merger)
-	avail := c.view.Seen
+	avail := c.view.Seen.And(c.rosters.expected)
 	if now < c.holdLeft {
 		avail = avail.Union(before)
 	}

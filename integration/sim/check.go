@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ func (c *Cluster) checkStep() {
 		c.checkLog(a)
 		for _, b := range c.nodes[i+1:] {
 			pair := [2]int{a.Index, b.Index}
-			if c.cfg.OnLoss != watchdog.LossFence || !c.feeding(a) || !c.feeding(b) || a.core.View().Counted.Intersects(b.core.View().Counted) {
+			if c.cfg.OnLoss != watchdog.LossFence || !c.feeding(a) || !c.feeding(b) || c.counted(a).Intersects(c.counted(b)) {
 				delete(k.both, pair)
 				continue
 			}
@@ -66,7 +67,7 @@ func (c *Cluster) checkStep() {
 // have been reset since.
 func (c *Cluster) checkDeaths(n *Node, fenced netgossip.Set) {
 	for p := range fenced.Minus(n.fenced).All() {
-		death, victim := n.core.Death(p), c.nodes[p]
+		death, victim := n.core.Death(p), c.named(n.roster.Name(p))
 		c.trace("%s: %s is fenced, proof by %v", n.Name, victim.Name, death.Proof)
 		c.check.Proofs[death.Proof]++
 		if death.Boot == victim.boot || death.Boot == 0 && victim.Resets == 0 {
@@ -74,6 +75,10 @@ func (c *Cluster) checkDeaths(n *Node, fenced netgossip.Set) {
 		}
 	}
 	n.fenced = fenced
+}
+
+func (c *Cluster) named(name string) *Node {
+	return c.nodes[slices.IndexFunc(c.nodes, func(n *Node) bool { return n.Name == name })]
 }
 
 // Proofs counts the published proofs of death by their kind.

@@ -26,6 +26,9 @@ type Config struct {
 	Evidence time.Duration // between two probes of one peer
 	Reboot   time.Duration // a reset node is back after this; 0: never
 	Seed     uint64
+	// Lists are lists of members by epoch, as node indices. Without any, all nodes are members.
+	// A node begins with the first list that it is on.
+	Lists [][]int
 }
 
 // DefaultConfig is the configuration an agent has by default, with n nodes on two networks and a LUN.
@@ -75,8 +78,9 @@ type Node struct {
 	Name  string
 
 	core     *watchdog.Core
-	roster   *netgossip.Roster
-	up       bool // powered and its agent running
+	roster   *netgossip.Roster // by whose indices it counts
+	memory   *netgossip.Saved  // what it remembers of its rosters
+	up       bool              // powered and its agent running
 	boot     uint64
 	process  uint64
 	decision watchdog.Decision
@@ -125,19 +129,13 @@ func (c *Cluster) Start(i int) {
 	if n.up {
 		return
 	}
-	members := make([]netgossip.Member, c.cfg.Nodes)
-	for k := range members {
-		members[k].Name = c.nodes[k].Name
-	}
-	r, err := netgossip.NewRoster(1, members, n.Name)
-	if err != nil {
-		panic(err)
-	}
+	r, succession := c.rostersOf(n)
 	n.roster, n.up, n.process = r, true, c.rng.Uint64()|1
 	n.life++
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: c.cfg.Timing.MaxAge,
 		LUN: c.cfg.LUN, Arbitrate: c.cfg.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.Budget(), Boot: n.boot, Version: "sim",
+		Succession: succession,
 	})
 	n.core.SetDisarm("file", n.disable)
 	n.fenced = netgossip.Set{}
@@ -311,6 +309,7 @@ func (c *Cluster) step(n *Node) {
 	for p := range fx.Joined.All() {
 		n.events = append(n.events, "JOIN "+n.roster.Name(p))
 	}
+	c.followRosters(n, fx)
 	said := n.said
 	n.said = fx.Statement
 	if fx.Nudge && said != n.said {

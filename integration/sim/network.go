@@ -80,20 +80,29 @@ func (c *Cluster) scheduleProbe(n *Node, peer int, d time.Duration) {
 // probe sends a probe on every network; whatever of it and its answer is not cut arrives.
 func (c *Cluster) probe(n *Node, peer int) {
 	to := c.nodes[peer]
+	if !n.lists(to) {
+		return
+	}
 	for k := range c.cfg.Networks {
 		if c.cut[edge{k, n.Index, peer}] {
 			continue
 		}
 		sent := c.now
 		c.during(to, c.delay(), func() {
-			to.core.Merger().Heard(k, n.Index, c.now)
-			st := to.said
+			from, listed := to.roster.Index(n.Name)
+			if !listed {
+				return
+			}
+			to.core.Merger().Heard(k, from, c.now)
+			st, sees := to.said, to.sees(n)
 			if st == nil || c.cut[edge{k, peer, n.Index}] {
 				return
 			}
 			c.during(n, c.delay(), func() {
-				n.core.Merger().Answered(netgossip.Answer{Network: k, Peer: peer, SentAt: sent, Statement: st})
-				c.wakeNode(n, 0)
+				if at, ok := n.roster.Index(to.Name); ok {
+					n.core.Merger().Answered(netgossip.Answer{Network: k, Peer: at, SentAt: sent, Statement: st, Sees: sees})
+					c.wakeNode(n, 0)
+				}
 			})
 		})
 	}

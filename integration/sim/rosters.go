@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// list is the roster of an epoch as node n knows it.
+func (c *Cluster) list(epoch int, n *Node) *netgossip.Roster {
+	members := make([]netgossip.Member, 0, c.cfg.Nodes)
+	for _, k := range c.nodes {
+		if len(c.cfg.Lists) == 0 || slices.Contains(c.cfg.Lists[epoch], k.Index) {
+			members = append(members, netgossip.Member{Name: k.Name})
+		}
+	}
+	r, err := netgossip.RosterOf(uint64(epoch), members, n.Name)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// rostersOf is what the agent of a node begins with.
+func (c *Cluster) rostersOf(n *Node) (*netgossip.Roster, *netgossip.Succession) {
+	if len(c.cfg.Lists) == 0 {
+		return c.list(1, n), nil
+	}
+	first := slices.IndexFunc(c.cfg.Lists, func(l []int) bool { return slices.Contains(l, n.Index) })
+	s, err := netgossip.NewSuccession(n.memory, c.list(first, n), func(r *netgossip.Roster) int { return r.Quorum(0) })
+	if err != nil {
+		panic(err)
+	}
+	r, err := s.Directory(nil, netgossip.Member{Name: n.Name})
+	if err != nil {
+		panic(err)
+	}
+	return r, s
+}
+
+// Tell has the node read the list of an epoch in its configuration.
+func (c *Cluster) Tell(node, epoch int) {
+	n := c.nodes[node]
+	if !n.up {
+		return
+	}
+	c.trace("%s reads the list of epoch %d", n.Name, epoch)
+	if err := n.core.LearnRoster(c.list(epoch, n)); err != nil {
+		panic(err)
+	}
+	c.wakeNode(n, 0)
+}
+
+// followRosters carries out what a step wants done about the list of members.
+func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
+	r := fx.Rosters
+	if r.Changed {
+		c.trace("%s goes by %s", n.Name, describe(n.core.Succession()))
+	}
+	if r.Save != nil {
+		c.during(n, time.Duration(c.rng.Int64N(int64(50*time.Millisecond))), func() { n.memory = r.Save })
+		c.during(n, 50*time.Millisecond, func() {
+			n.core.RostersSaved(nil)
+			c.wakeNode(n, 0)
+		})
+	}
+	if !r.Fetch.IsZero() {
+		c.during(n, 10*time.Millisecond, func() {
+			if err := n.core.LearnRoster(c.list(int(r.Fetch.Epoch), n)); err != nil {
+				panic(err)
+			}
+			c.wakeNode(n, 0)
+		})
+	}
+	if r.Directory != nil {
+		c.during(n, 0, func() {
+			n.core.Renumber(r.Directory)
+			n.fenced = n.core.Fenced()
+			n.roster = r.Directory
+			c.wakeNode(n, 0)
+		})
+	}
+}
+
+func describe(s *netgossip.Succession) string {
+	text := ""
+	for _, r := range s.Chain() {
+		text += fmt.Sprintf("%d ", r.Epoch)
+	}
+	if s.Fresh() {
+		text += "fresh"
+	}
+	return text
+}
+
+// lists reports whether n expects to, and to expects n.
+func (n *Node) lists(to *Node) bool {
+	if !to.up {
+		return true // it is probed in vain
+	}
+	_, ok := n.roster.Index(to.Name)
+	return ok
+}
+
+// sees reports whether the node's statement says that it sees the other one.
+func (n *Node) sees(other *Node) bool {
+	i, ok := n.roster.Index(other.Name)
+	return ok && n.said != nil && n.said.RosterDigest == n.roster.Digest && n.said.RosterEpoch == n.roster.Epoch && n.said.Seen.Has(i)
+}
+
+// counted is whom a node counts, as indices of the cluster's nodes.
+func (c *Cluster) counted(n *Node) netgossip.Set {
+	view := n.core.View().Counted
+	if len(c.cfg.Lists) == 0 {
+		return view
+	}
+	var s netgossip.Set
+	for _, k := range c.nodes {
+		if i, ok := n.roster.Index(k.Name); ok && view.Has(i) {
+			s.Add(k.Index)
+		}
+	}
+	return s
+}
