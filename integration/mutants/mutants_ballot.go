@@ -12,7 +12,7 @@ const (
 
 func allMutants() []mutant {
 	var all []mutant
-	for _, list := range [][]mutant{ballotMutants(), claimMutants(), tableMutants(), leaseMutants(), feedMutants(), clusterMutants(), lifeMutants()} {
+	for _, list := range [][]mutant{ballotMutants(), claimMutants(), tableMutants(), leaseMutants(), feedMutants(), clusterMutants(), lifeMutants(), rosterMutants()} {
 		all = append(all, list...)
 	}
 	return all

@@ -1,0 +1,29 @@
+package main
+
+const (
+	successionGo = "netgossip/succession.go"
+	advanceGo    = "netgossip/succession_step.go"
+)
+
+// rosterMutants are the guards of changing the list of members.
+func rosterMutants() []mutant {
+	const net = "./netgossip"
+	return []mutant{
+		in(one("J", "a peer that goes by an unknown roster is counted", successionGo, "		if !holds {\n			return false\n		}", "		if !holds && false {\n			return false\n		}"), net),
+		in(one("J", "a fresh node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.Removed()"), net),
+		in(one("J", "a removed node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.fresh"), net),
+		in(one("J", "a change is settled without a majority of the old list", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, have) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, have) {"), net),
+		in(one("J", "a change is settled by nodes that have not taken it up", advanceGo, "st.holds(top.Ref()) && s.Countable(&st)", "s.Countable(&st)"), net),
+		in(one("J", "a majority of the new list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, counted) {"), net),
+		in(one("J", "a majority of the old list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:1] {\n		if !s.majority(p, r, counted) {"), net),
+		in(one("J", "a stored offer is forgotten at a restart", successionGo, "	if saved.Offer != nil && !s.has(saved.Offer.Ref()) {", "	if false {"), net),
+		in(one("J", "an offer is taken up while it is being replaced on disk", advanceGo, "		s.store, s.offer = offer, nil\n", "		s.store = offer\n"), net),
+		in(one("J", "an offer counts that could not be stored", advanceGo, "	case err != nil:\n		s.dirty = true\n", "	case err != nil && offer == nil:\n		s.dirty = true\n"), net),
+		in(one("J", "the word of a fresh node puts a list into force", advanceGo, "		if st.Fresh || base.Epoch < s.chain[0].Epoch", "		if base.Epoch < s.chain[0].Epoch"), net),
+		in(one("J", "the list of a new node is in force by itself", successionGo, "own.Epoch != 0, true", "false, true"), net),
+		in(one("J", "sets that count by another roster are read by the own one", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
+		in(one("calm", "a list is taken up before everybody has it", advanceGo, "			ready = false\n", "			_ = ready\n"), net),
+		in(one("calm", "a list is taken up that costs the quorum", advanceGo, "!after && (!taken || s.quorate(p, nil))", "!after && false"), net),
+		in(one("calm", "a removed node is not told", "watchdog/rosters.go", "	if !present.Covers(d) {", "	if true {"), "./integration/sim"),
+	}
+}
