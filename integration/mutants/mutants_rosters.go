@@ -8,6 +8,10 @@ const (
 // rosterMutants are the guards of changing the list of members.
 func rosterMutants() []mutant {
 	const net = "./netgossip"
+	in := func(m mutant, pkg string) mutant {
+		m.in = []string{pkg}
+		return m
+	}
 	return []mutant{
 		in(one("J", "a peer that goes by an unknown roster is counted", successionGo, "		if !holds {\n			return false\n		}", "		if !holds && false {\n			return false\n		}"), net),
 		in(one("J", "a fresh node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.Removed()"), net),
