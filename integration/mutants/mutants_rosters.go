@@ -7,7 +7,10 @@ const (
 
 // rosterMutants are the guards of changing the list of members.
 func rosterMutants() []mutant {
-	const net = "./netgossip"
+	const (
+		net     = "./netgossip"
+		mergeGo = "netgossip/merge.go"
+	)
 	in := func(m mutant, pkg string) mutant {
 		m.in = []string{pkg}
 		return m
