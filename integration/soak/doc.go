@@ -1,7 +1,7 @@
 // Command soak runs a cluster of real agents in network namespaces, on one LUN, breaks it
 // at random for as long as it is told to, and checks all the while what must hold.
 //
-//	go run ./integration/soak -bin bin [-duration 30m] [-nodes 5] [-seed N]
+//	go run ./integration/soak -bin bin [-duration 30m] [-nodes 6] [-seed N]
 //
 // # What it does
 //

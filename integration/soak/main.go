@@ -59,7 +59,7 @@ func parse(args []string) (settings, error) {
 	s := settings{out: os.Stdout}
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
 	flags.DurationVar(&s.duration, "duration", 30*time.Minute, "how long new rounds begin")
-	flags.IntVar(&s.nodes, "nodes", 5, "number of agents, 3 to 9")
+	flags.IntVar(&s.nodes, "nodes", 6, "number of agents, 3 to 9; with an even number there are equal splits")
 	flags.Uint64Var(&s.seed, "seed", 0, "of the schedule; 0: a random one")
 	flags.StringVar(&s.bin, "bin", "bin", "`folder` with fencing-agent and fencectl")
 	if err := flags.Parse(args); err != nil {
