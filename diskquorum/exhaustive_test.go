@@ -1,0 +1,296 @@
+package diskquorum
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// bounds say what may go wrong in an exhaustive search, and how often at most. Within them
+// every order of events is tried.
+type bounds struct {
+	name      string
+	groups    [][]int
+	idle      []int           // nodes that propose nothing
+	asleep    bool            // node 0 holds a grant, slept through its end and is about to wake
+	jumps     []time.Duration // by which time moves on, in this order, each at any moment
+	kills     int             // of agents; each is started again at any later moment
+	boots     int             // a start on another boot, of those
+	fails     int             // I/Os that fail: a write then lands late, or never
+	parts     int             // writes that land in two halves, reads that look in two halves
+	states    int             // states to find at least: a search that finds fewer has lost its teeth
+	decisions int             // to reach at least; 0: one
+	short     bool            // part of short runs, too
+	long      bool            // part of long runs only
+}
+
+const (
+	again   = 6 * time.Millisecond   // a ballot that failed is repeated after less
+	publish = 100 * time.Millisecond // a changed slot is written after that
+	expire  = 12 * time.Second       // a holder whose slot stood still has expired after less
+)
+
+var halves = [][]int{{0}, {1}}
+
+var exhaustive = []bounds{
+	{name: "two ballots each", groups: halves, jumps: []time.Duration{again}, states: 3800, short: true},
+	{name: "a failing I/O", groups: halves, fails: 1, states: 450, short: true},
+	{name: "a crash and a reboot", groups: halves, kills: 1, boots: 1, states: 2600, short: true},
+	{name: "torn writes", groups: halves, parts: 2, fails: 1, states: 1700},
+	{name: "three proposers", groups: [][]int{{0, 1}, {2, 3}}, idle: []int{3}, states: 1700},
+	{name: "decisions are published", groups: halves, jumps: []time.Duration{publish}, states: 5000},
+	{name: "time runs out", groups: halves, jumps: []time.Duration{expire}, states: 2300},
+	{name: "take-over from a holder that slept", groups: halves, asleep: true, jumps: []time.Duration{again}, states: 400, short: true, decisions: 2},
+	{name: "take-over from a holder that crashes", groups: halves, asleep: true, kills: 1, boots: 1, states: 500, short: true, decisions: 2},
+	{name: "take-over with a failing I/O", groups: halves, asleep: true, fails: 1, jumps: []time.Duration{again}, states: 500, decisions: 2},
+	{name: "two failing I/Os", groups: halves, fails: 2, states: 500},
+	{name: "a failing I/O, then another ballot", groups: halves, fails: 1, jumps: []time.Duration{again}, states: 10000, long: true},
+	{name: "a crash, then another ballot", groups: halves, kills: 1, boots: 1, jumps: []time.Duration{again}, states: 10000, long: true},
+	{name: "three proposers, a crash", groups: [][]int{{0, 1}, {2, 3}}, idle: []int{3}, kills: 1, states: 10000, long: true},
+}
+
+// TestExhaustive tries every order of I/O, faults and passing time within bounds, on the
+// real arbiters, depth first; a state that was reached before is not gone into again. The
+// oracle judges every step. It is deterministic.
+func TestExhaustive(t *testing.T) {
+	long := os.Getenv("DISKQUORUM_EXHAUSTIVE") != ""
+	for _, b := range exhaustive {
+		t.Run(b.name, func(t *testing.T) {
+			switch {
+			case b.long && !long:
+				t.Skip("a long search: set DISKQUORUM_EXHAUSTIVE, or make model")
+			case !b.short && testing.Short(), raceEnabled && b.states > 1000: // nothing here runs beside anything else
+				t.Skip("not in a short run")
+			}
+			s := search{t: t, b: &b, visited: map[uint64]struct{}{}}
+			begun := time.Now()
+			s.expand(s.root(), left{b.kills, b.boots, b.fails, b.parts, 0}, nil)
+			t.Logf("%s: %d states, %d transitions, depth %d, %d decided, %d adopted, %d won, %d late landings, in %v", b.name,
+				len(s.visited), s.transitions, s.depth, s.decided, s.adopted, s.won, s.landings, time.Since(begun).Round(10*time.Millisecond))
+			if len(s.visited) < b.states || s.won == 0 || s.decided < max(1, b.decisions) {
+				t.Errorf("the search does not reach what it is to check")
+			}
+		})
+	}
+}
+
+// left is what may still go wrong, and how many jumps of time were made.
+type left struct{ kills, boots, fails, parts, jumps int }
+
+type search struct {
+	t       *testing.T
+	b       *bounds
+	visited map[uint64]struct{}
+
+	transitions, depth                      int
+	decided, adopted, won, landings, failed int
+}
+
+// root is the state in which both halves are ready to put a grant forward.
+func (s *search) root() *rig {
+	timing := rigTiming()
+	timing.Stagger, timing.Arbitrate = 0, 40*time.Millisecond
+	n := 0
+	for _, g := range s.b.groups {
+		n += len(g)
+	}
+	r := newRig(n, timing)
+	r.startAll()
+	r.settle(s.b.groups...)
+	for _, i := range s.b.idle {
+		r.nodes[i].arb.retryAt = boottime.Never
+	}
+	if s.b.asleep {
+		r.sleepThroughGrant()
+	}
+	return r
+}
+
+// sleepThroughGrant lets node 0 win, and then do nothing until node 1 may take over.
+func (r *rig) sleepThroughGrant() {
+	holder, rival := r.nodes[0], r.nodes[1]
+	rival.arb.retryAt = boottime.Never
+	r.run(time.Second)
+	arb := holder.arb
+	holder.arb = nil // it is not scheduled
+	r.run(r.timing.Expire + rigWatchdog + 3*r.timing.Heartbeat)
+	holder.arb, rival.arb.retryAt = arb, 0
+}
+
+// move is one event. It returns what is left to go wrong after it.
+type move struct {
+	name string
+	do   func(*rig) left
+}
+
+func (s *search) expand(r *rig, l left, path []string) {
+	key := hashRig(r) ^ (uint64(l.kills)<<32|uint64(l.boots)<<24|uint64(l.fails)<<16|uint64(l.parts)<<8|uint64(l.jumps))*0x9E3779B97F4A7C15
+	if _, known := s.visited[key]; known || s.failed > 0 {
+		return
+	}
+	s.visited[key] = struct{}{}
+	s.depth = max(s.depth, len(path))
+	for _, m := range s.moves(r, l) {
+		next := cloneRig(r)
+		rest := m.do(next)
+		s.transitions++
+		s.judge(next, append(path, m.name))
+		s.expand(next, rest, append(path, m.name))
+	}
+}
+
+// judge looks for violations and counts what was reached.
+func (s *search) judge(r *rig, path []string) {
+	if won := winners(r); won != "" {
+		r.oracle.add("%s", won)
+	}
+	if v := r.oracle.violation; v != "" && s.failed == 0 {
+		s.failed++
+		s.t.Errorf("%s\nafter: %v", v, path)
+	}
+	s.decided, s.adopted = max(s.decided, len(r.oracle.decided)), max(s.adopted, r.oracle.adoptions)
+	for _, n := range r.nodes {
+		if n.arb != nil && n.out.Split == SplitWon {
+			s.won++
+		}
+	}
+}
+
+// winners says which two nodes feed under different grants at one moment, or "".
+func winners(r *rig) string {
+	for i, n := range r.nodes {
+		for j, m := range r.nodes[:i] {
+			if feeds(n) && feeds(m) && !same(n.arb.lease.grant, m.arb.lease.grant) {
+				return r.nodes[i].roster.Name(i) + " and " + r.nodes[j].roster.Name(j) + " feed under two grants"
+			}
+		}
+	}
+	return ""
+}
+
+func feeds(n *rigNode) bool {
+	return n.arb != nil && n.out.Split == SplitWon && n.out.Until > n.r.now
+}
+
+// moves lists everything that can happen next.
+func (s *search) moves(r *rig, l left) []move {
+	var out []move
+	for i, n := range r.nodes {
+		switch {
+		case n.arb == nil:
+			out = append(out, s.revivals(i, n, l)...)
+			continue
+		case n.io != nil:
+			out = append(out, s.endings(i, n, l)...)
+		default:
+			out = append(out, move{"step" + digit(i), func(r *rig) left { r.act(i); return l }})
+		}
+		if l.kills > 0 {
+			rest := l
+			rest.kills--
+			out = append(out, move{"kill" + digit(i), func(r *rig) left { r.kill(i); return rest }})
+		}
+	}
+	for k := range r.late {
+		out = append(out, move{"late" + digit(k), func(r *rig) left { s.landings++; r.landLate(k, wholeIO); return l }})
+	}
+	if l.jumps < len(s.b.jumps) {
+		rest := l
+		rest.jumps++
+		out = append(out, move{"+" + s.b.jumps[l.jumps].String(), func(r *rig) left { r.now = r.now.Add(s.b.jumps[l.jumps]); return rest }})
+	}
+	return out
+}
+
+func digit(i int) string { return string(rune('0' + i)) }
+
+// act steps a node; whoever counts it hears of it at once.
+func (r *rig) act(i int) {
+	for j := range r.nodes {
+		if r.nodes[i].view.Has(j) {
+			r.gossip(i, j)
+		}
+	}
+	r.step(i)
+	for j := range r.nodes {
+		if r.nodes[j].view.Has(i) {
+			r.gossip(j, i)
+		}
+	}
+}
+
+const firstHalf = 1<<(sectorsPerBlock/2) - 1
+
+// endings of an I/O: it completes, or it fails and lands late or never, or half of it
+// happens first.
+func (s *search) endings(i int, n *rigNode, l left) []move {
+	out := []move{{"done" + digit(i), func(r *rig) left { r.complete(i); r.act(i); return l }}}
+	if l.fails > 0 {
+		rest := l
+		rest.fails--
+		out = append(out, move{"lost" + digit(i), func(r *rig) left { r.lose(i, false); r.act(i); return rest }})
+		if n.io.op.Kind == OpWrite {
+			out = append(out, move{"delayed" + digit(i), func(r *rig) left { r.lose(i, true); r.act(i); return rest }})
+		}
+	}
+	if l.parts > 0 && n.io.todo&firstHalf == firstHalf {
+		rest := l
+		rest.parts--
+		out = append(out, move{"half" + digit(i), func(r *rig) left { r.progress(r.nodes[i].io, firstHalf); return rest }})
+	}
+	return out
+}
+
+// revivals of a killed agent: its last write lands, is lost or is still under way when the
+// next one starts, on the same boot or, with the write lost or late, on another.
+func (s *search) revivals(i int, n *rigNode, l left) []move {
+	var out []move
+	if n.orphan != nil {
+		out = append(out, move{"orphan lands" + digit(i), func(r *rig) left {
+			n := r.nodes[i]
+			r.progress(n.orphan, wholeIO)
+			r.abandon(n.orphan, false)
+			n.orphan = nil
+			return l
+		}})
+	}
+	out = append(out, move{"start" + digit(i), func(r *rig) left { r.start(i); r.act(i); return l }})
+	if l.boots > 0 {
+		rest := l
+		rest.boots--
+		for _, late := range []bool{false, true} {
+			if late && n.orphan == nil {
+				continue
+			}
+			out = append(out, move{"boot" + digit(i), func(r *rig) left { r.reboot(i, late); r.start(i); r.act(i); return rest }})
+		}
+	}
+	return out
+}
+
+// A copy must be the same state and share nothing that changes.
+func TestSnapshot(t *testing.T) {
+	r := startedRig(t, 4)
+	r.oracle.fatal, r.logf = nil, nil
+	r.settle([]int{0, 1}, []int{2, 3})
+	c := cloneRig(r)
+	if hashRig(c) != hashRig(r) {
+		t.Fatal("a copy has another hash")
+	}
+	image, before := slices.Clone(r.image), hashRig(r)
+	c.run(3 * time.Second)
+	if hashRig(r) != before || !slices.Equal(image, r.image) {
+		t.Error("what happens to a copy happens to the original")
+	}
+	if hashRig(c) == before {
+		t.Error("another state has the same hash")
+	}
+	again := cloneRig(r)
+	again.run(3 * time.Second)
+	if hashRig(again) != hashRig(c) {
+		t.Error("the same events lead to two states")
+	}
+}
