@@ -92,6 +92,8 @@ type prover struct {
 type witness struct {
 	statement *netgossip.Statement // the one that the rest was taken from
 	boot      uint64               // the latest incarnation met; 0: none
+	former    uint64               // the one before
+	twins     bool                 // these two answer in turns
 	sequence  uint64               // the greatest with which that incarnation was seen in its slot; 0: never
 	unseen    boottime.Instant     // the last moment at which it may have been seen; zero: never
 	death     Death
@@ -136,10 +138,15 @@ func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	if st.Boot == w.boot || st.Boot == 0 {
 		return
 	}
-	if w.boot != 0 {
-		w.death = Death{Proof: ProofBoot, Boot: w.boot, At: now}
+	switch {
+	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, w.twins && st.Boot == w.former:
+		// What has ended does not come back: two machines answer as one, so that neither's
+		// boot proves the end of the other's.
+		w.twins, w.death = true, Death{}
+	case w.boot != 0:
+		w.twins, w.death = false, Death{Proof: ProofBoot, Boot: w.boot, At: now}
 	}
-	w.boot, w.sequence = st.Boot, 0
+	w.boot, w.former, w.sequence = st.Boot, w.boot, 0
 	v.fenced.Remove(p)
 }
 

@@ -59,6 +59,7 @@ type publication struct {
 	leaving    netgossip.Set
 	restarting netgossip.Set
 	rebooted   netgossip.Set // since the step before
+	twins      netgossip.Set // two machines answer as one, see follow
 	held       netgossip.Set // published as available by the grace alone
 }
 
@@ -66,6 +67,7 @@ type publication struct {
 type peerLife struct {
 	statement *netgossip.Statement // the one that the sets know of
 	boot      uint64
+	former    uint64     // the boot before; 0: none is known
 	why       LeftReason // of its latest LEFT
 }
 
@@ -84,15 +86,29 @@ func (p *publication) follow(m *netgossip.Merger) {
 			continue
 		}
 		l.statement = st
-		// A boot that is not known says nothing: 0 is what an unset one reads as.
-		if st.Boot != 0 && l.boot != 0 && st.Boot != l.boot {
-			p.rebooted.Add(i)
-		}
-		if st.Boot != 0 {
-			l.boot = st.Boot
-		}
+		p.followBoot(i, st.Boot)
 		put(&p.leaving, i, st.Leaving())
 		put(&p.restarting, i, st.Restarting())
+	}
+}
+
+// followBoot finds reboots. A boot that is not known says nothing: 0 is what an unset one
+// reads as. A boot that has ended does not come back: when one seems to, two machines have
+// the peer's name and its address, as copies of one machine do. Each answer of the other
+// would look like a reboot; nothing is made of these until a third boot ends the matter.
+func (p *publication) followBoot(i int, boot uint64) {
+	l := &p.peers[i]
+	switch {
+	case boot == 0 || boot == l.boot:
+	case boot == l.former:
+		p.twins.Add(i)
+		l.boot, l.former = boot, l.boot
+	default:
+		if l.boot != 0 {
+			p.rebooted.Add(i)
+		}
+		p.twins.Remove(i)
+		l.boot, l.former = boot, l.boot
 	}
 }
 
@@ -149,6 +165,9 @@ func (p *publication) noteLeft(left netgossip.Set, self int) {
 // Restarting lists the nodes that are published as available although nothing is heard of
 // them, because they announced a restart of their agent.
 func (c *Core) Restarting() netgossip.Set { return c.pub.held }
+
+// Twins lists the peers in whose name, from whose address, two machines answer in turns.
+func (c *Core) Twins() netgossip.Set { return c.pub.twins }
 
 // LeftReason says why the node was LEFT last; zero: it never was.
 func (c *Core) LeftReason(i int) LeftReason { return c.pub.peers[i].why }

@@ -177,6 +177,33 @@ func TestRebootThatWasLeftMakesOneJoin(t *testing.T) {
 	edges(t, c, 15*sec, "back with another boot", nobody, netgossip.SetOf(1))
 }
 
+// Guard: two copies of one machine, with one name and one address, answer in turns. That is
+// an alarm, not a storm of reboots, and no proof that either is dead.
+func TestTwinsAreNoStormOfReboots(t *testing.T) {
+	c := lifeCore(t, 4)
+	tell(c, 11*sec, 1, netgossip.Statement{Boot: 7})
+	edges(t, c, 11*sec, "another boot", netgossip.SetOf(1), netgossip.SetOf(1))
+	if c.Death(1).Proof != ProofBoot || !c.Twins().IsEmpty() {
+		t.Fatalf("it looks like a reboot: %+v, twins %v", c.Death(1), c.Twins())
+	}
+	for i, boot := range []uint64{101, 7, 101, 7} {
+		at := boottime.Instant(12+i) * sec
+		for _, p := range []int{2, 3} {
+			tell(c, at, p, netgossip.Statement{})
+		}
+		tell(c, at, 1, netgossip.Statement{Boot: boot})
+		edges(t, c, at, "a boot that had ended", nobody, nobody)
+		if c.Twins() != netgossip.SetOf(1) || c.Death(1).Proof != 0 {
+			t.Fatalf("twins %v, death %+v", c.cfg.Roster.Names(c.Twins()), c.Death(1))
+		}
+	}
+	tell(c, 16*sec, 1, netgossip.Statement{Boot: 8})
+	edges(t, c, 16*sec, "a third boot", netgossip.SetOf(1), netgossip.SetOf(1))
+	if !c.Twins().IsEmpty() {
+		t.Fatal("the alarm does not end")
+	}
+}
+
 // A peer whose boot is not known, as one of another version may be, is never taken for rebooted.
 func TestUnknownBootIsNoReboot(t *testing.T) {
 	c := lifeCore(t, 3)

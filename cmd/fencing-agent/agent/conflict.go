@@ -54,3 +54,16 @@ func (n *nameAlarms) run(ctx context.Context) {
 		}
 	}
 }
+
+// reportTwins raises the alarm for members in whose name, from whose own address, two
+// machines answer.
+func (a *Agent) reportTwins() {
+	for p := range a.core.Twins().All() {
+		m := &a.roster.Members[p]
+		for _, n := range a.nets {
+			if address, ok := m.Addresses[n.name]; ok {
+				a.alarms.report(nameConflict{n.name, m.Name, address})
+			}
+		}
+	}
+}

@@ -252,6 +252,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 	a.metrics.observe(a, fx)
 	if fx.Changed || now.Sub(a.pictured) >= time.Second {
 		a.pictured = now
+		a.reportTwins()
 		a.picture.Store(a.takePicture(now))
 		a.server.StatusChanged()
 	}
