@@ -12,8 +12,6 @@ import (
 
 // Errors of a Device.
 var (
-	ErrBusy     = errors.New("held by another process")
-	ErrNoWayOut = errors.New("nowayout is set")
 	ErrNotArmed = errors.New("watchdog is not armed")
 	ErrFired    = errors.New("the node has been reset")
 )
@@ -94,7 +92,7 @@ func (d *Device) DelayFeeds(by time.Duration) {
 }
 
 // FailArm makes Arm fail after it opened the device, which starts the countdown. Without
-// nowayout it is stopped again; with it, the error has StillArmed() true.
+// nowayout it is stopped again; with it, the error is a *watchdog.StillArmedError.
 func (d *Device) FailArm(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,13 +146,6 @@ func (d *Device) Kill() {
 	d.restart()
 }
 
-// StillArmedError is returned by Arm when it failed and could not be undone.
-type StillArmedError struct{ Cause error }
-
-func (e *StillArmedError) Error() string    { return fmt.Sprintf("%v; still armed", e.Cause) }
-func (e *StillArmedError) Unwrap() error    { return e.Cause }
-func (e *StillArmedError) StillArmed() bool { return true }
-
 // Arm implements watchdog.Device.
 func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	d.mu.Lock()
@@ -163,10 +154,10 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 		return watchdog.Info{}, fmt.Errorf("arm: %w", ErrFired)
 	}
 	if d.busy != "" {
-		return watchdog.Info{}, fmt.Errorf("arm: %w: %s", ErrBusy, d.busy)
+		return watchdog.Info{}, fmt.Errorf("arm: %w: %s", watchdog.ErrBusy, d.busy)
 	}
 	if d.open {
-		return watchdog.Info{}, fmt.Errorf("arm: %w: already armed", ErrBusy)
+		return watchdog.Info{}, fmt.Errorf("arm: %w: already armed", watchdog.ErrBusy)
 	}
 	d.stats.Arms++
 	d.timeout = (timeout + d.config.Granularity - 1) / d.config.Granularity * d.config.Granularity
@@ -183,7 +174,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 		return info, nil
 	}
 	if d.config.NoWayOut {
-		return info, &StillArmedError{Cause: d.armError}
+		return info, &watchdog.StillArmedError{Cause: d.armError, Disarm: watchdog.ErrNoWayOut}
 	}
 	d.open = false
 	d.stop()
@@ -230,7 +221,7 @@ func (d *Device) Disarm() error {
 		return nil
 	}
 	if d.config.NoWayOut {
-		return fmt.Errorf("disarm: %w", ErrNoWayOut)
+		return fmt.Errorf("disarm: %w", watchdog.ErrNoWayOut)
 	}
 	d.stats.Disarms++
 	d.open = false

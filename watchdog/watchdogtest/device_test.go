@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // manual is a clock that stands still unless it is moved.
@@ -102,8 +103,7 @@ func TestFailedArm(t *testing.T) {
 		d := New(Config{Clock: newManual().read, NoWayOut: noWayOut})
 		d.FailArm(cause)
 		_, err := d.Arm(3 * time.Second)
-		var mark interface{ StillArmed() bool }
-		if !errors.Is(err, cause) || errors.As(err, &mark) != noWayOut || d.Running() != noWayOut {
+		if !errors.Is(err, cause) || watchdog.StillArmed(err) != noWayOut || d.Running() != noWayOut {
 			t.Errorf("nowayout %v: %v, running %v", noWayOut, err, d.Running())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 )
 
@@ -110,7 +111,7 @@ func TestFailedArmIsToldAndRepeatable(t *testing.T) {
 		b.device.SetBusy("systemd")
 		b.grant(time.Hour)
 		b.Arm()
-		if s := b.expect(Faulty, false); !errors.Is(s.Err, watchdogtest.ErrBusy) {
+		if s := b.expect(Faulty, false); !errors.Is(s.Err, watchdog.ErrBusy) {
 			t.Errorf("error %v", s.Err)
 		}
 		b.device.SetBusy("")
@@ -170,7 +171,7 @@ func TestNoWayOutIsLearnt(t *testing.T) {
 			t.Error("nowayout known beforehand: the test shows nothing")
 		}
 		b.Disarm("maintenance")
-		if s := b.expect(Armed, true); !s.Info.NoWayOut || !errors.Is(s.Err, ErrNoWayOut) {
+		if s := b.expect(Armed, true); !s.Info.NoWayOut || !errors.Is(s.Err, watchdog.ErrNoWayOut) {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -39,7 +39,7 @@ func NewDevice(path string) *Device {
 // Arm opens the device, which starts its countdown, sets the timeout, rounded up to whole
 // seconds, and reads it back. A driver with a fixed timeout keeps its own: the caller
 // compares. After an error the device is closed and disarmed, or the error is a
-// *StillArmedError, the device stays open and has to be fed.
+// *watchdog.StillArmedError, the device stays open and has to be fed.
 func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	if d.fd >= 0 {
 		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, errAlreadyArmed)
@@ -72,7 +72,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 		} else {
 			info.Timeout = before.timeout
 		}
-		return info, &StillArmedError{Cause: err, Disarm: undo}
+		return info, &watchdog.StillArmedError{Cause: err, Disarm: undo}
 	}
 	return watchdog.Info{}, err
 }
@@ -160,7 +160,7 @@ func (d *Device) Disarm() error {
 // a crash of the next holder into a disarm; so it never follows WDIOS_DISABLECARD.
 func (d *Device) release() error {
 	if d.nowayout {
-		return ErrNoWayOut
+		return watchdog.ErrNoWayOut
 	}
 	if d.name == "" {
 		// Without sysfs the driver itself has to be asked about nowayout: it answers EBUSY.
@@ -169,7 +169,7 @@ func (d *Device) release() error {
 			return d.close()
 		case errors.Is(err, unix.EBUSY):
 			d.nowayout = true
-			return ErrNoWayOut
+			return watchdog.ErrNoWayOut
 		case errors.Is(err, unix.ENOTTY), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
 			// An old driver that knows the magic character alone.
 		default:

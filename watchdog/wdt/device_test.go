@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 )
 
@@ -93,7 +94,7 @@ func TestArmFailuresDisarm(t *testing.T) {
 			dev := d.device(t)
 			d.sysfs(t, dev, nil)
 			_, err := dev.Arm(10 * time.Second)
-			if err == nil || !strings.Contains(err.Error(), c.want) || stillArmed(err) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || watchdog.StillArmed(err) {
 				t.Fatalf("Arm: %v, want %q", err, c.want)
 			}
 			if d.running || d.held || !d.called("V") || d.called("disable") {
@@ -119,7 +120,7 @@ func TestArmFailuresUnderNoWayOut(t *testing.T) {
 				d.sysfs(t, dev, nil)
 			}
 			info, err := dev.Arm(10 * time.Second)
-			if !stillArmed(err) || !errors.Is(err, ErrNoWayOut) || !strings.Contains(err.Error(), "WILL reset") {
+			if !watchdog.StillArmed(err) || !errors.Is(err, watchdog.ErrNoWayOut) || !strings.Contains(err.Error(), "WILL reset") {
 				t.Fatalf("Arm: %v, want StillArmed", err)
 			}
 			if want := sysfs || getErr == nil; (info.Timeout == time.Minute) != want {
@@ -229,7 +230,7 @@ func TestBusyNamesTheHolder(t *testing.T) {
 			holds(t, dev, c.pid, c.comm, c.target)
 			put(t, dev.proc+"/uptime", "1 1\n")
 			_, err := dev.Arm(time.Minute)
-			if !errors.Is(err, ErrBusy) || !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, watchdog.ErrBusy) || !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("Arm: %v, want %q", err, c.want)
 			}
 		})
@@ -268,7 +269,7 @@ func TestSysfsOfAnotherDriverIsIgnored(t *testing.T) {
 		t.Fatalf("Arm: %+v, %v", info, err)
 	}
 	d.nowayout = true // which only the driver itself can tell
-	if err := dev.Disarm(); !errors.Is(err, ErrNoWayOut) || !d.held {
+	if err := dev.Disarm(); !errors.Is(err, watchdog.ErrNoWayOut) || !d.held {
 		t.Errorf("Disarm: %v, held %v", err, d.held)
 	}
 	d.nowayout, dev.nowayout = false, false
@@ -287,8 +288,8 @@ func TestNoWayOutWithoutSysfs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := dev.Disarm(); !errors.Is(err, ErrNoWayOut) {
-			t.Fatalf("Disarm: %v, want ErrNoWayOut", err)
+		if err := dev.Disarm(); !errors.Is(err, watchdog.ErrNoWayOut) {
+			t.Fatalf("Disarm: %v, want watchdog.ErrNoWayOut", err)
 		}
 	}
 	d.now = d.now.Add(time.Second)

@@ -28,14 +28,15 @@
 //     magic character, and Stop refuses while starved, since a restart of the agent must
 //     not rescue a node that its peers are about to call fenced.
 //   - A feed that fails is counted and repeated until the grant ends.
-//   - With nowayout, disarming is impossible: it fails with [ErrNoWayOut], the descriptor
+//   - With nowayout, disarming is impossible: it fails with [watchdog.ErrNoWayOut], the descriptor
 //     stays open and the feeder goes on feeding while it is granted. Whoever wants the node
 //     to live through a maintenance must then keep on granting.
 //
 // The kernel restarts the countdown once more when the last descriptor of an armed
 // watchdog is closed without the magic character, which includes the death of the
 // process. A starved agent that is killed thus gains up to one more timeout; for that
-// reason the agent must not exit while the state is Starved.
+// reason the agent must not exit while the state is Starved, and the time budget contains
+// the timeout twice.
 //
 // # Concurrency
 //
@@ -55,9 +56,9 @@
 //
 // # Errors
 //
-// They say what to do, since each ends in front of an operator. [ErrNoWayOut], [ErrBusy],
-// [ErrStarved] and [ErrLeftArmed] can be told apart. An error with a StillArmed() bool
-// method that returns true, such as [StillArmedError], says that the countdown runs on.
+// They say what to do, since each ends in front of an operator. [watchdog.ErrNoWayOut], [watchdog.ErrBusy],
+// [ErrStarved] and [ErrLeftArmed] can be told apart. A
+// [watchdog.StillArmedError] says that the countdown runs on.
 //
 // The unit tests run over a simulated kernel; watchdog/watchdogtest holds the double for
 // the tests of others and the conformance suite that all devices pass.

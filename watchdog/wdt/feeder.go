@@ -23,6 +23,9 @@ type Config struct {
 	Clock        boottime.Clock
 	Logger       *slog.Logger // nil: silent
 	Metrics      *Metrics     // nil: counted, not published
+	// Realtime gives the feeder a thread that waits in the kernel, and asks for what keeps
+	// a loaded host from delaying it: see Run. It concerns the whole process.
+	Realtime bool
 	// OnState is told of changes, never on the feeder's thread. Changes in quick succession
 	// coalesce into the newest. It must return soon: Run waits for it.
 	OnState func(State)
@@ -38,12 +41,13 @@ type Feeder struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	onState  func(State)
+	host     host // nil: no hardening
 
 	// Written by callers, read by the feeder.
 	until   atomic.Int64            // the lease
 	request atomic.Pointer[request] // the newest wish
-	wake    chan struct{}           // capacity 1
-	stops   chan chan<- error       // unbuffered
+	napper  napper
+	stops   chan stopRequest // capacity 1
 	started atomic.Bool
 	exited  chan struct{}
 
@@ -81,6 +85,11 @@ type request struct {
 	reason string
 }
 
+type stopRequest struct {
+	ctx   context.Context // ended: the caller does not want it any more
+	reply chan<- error    // capacity 1
+}
+
 // NewFeeder checks the configuration. It does not touch the device.
 func NewFeeder(c Config) (*Feeder, error) {
 	if c.Device == nil || c.Clock == nil {
@@ -93,7 +102,7 @@ func NewFeeder(c Config) (*Feeder, error) {
 	f := &Feeder{
 		device: c.Device, timeout: c.Timeout, interval: c.FeedInterval, clock: c.Clock,
 		log: c.Logger, metrics: c.Metrics, onState: c.OnState,
-		wake: make(chan struct{}, 1), stops: make(chan chan<- error), exited: make(chan struct{}),
+		stops: make(chan stopRequest, 1), exited: make(chan struct{}),
 		changed: make(chan struct{}, 1), errors: make(chan error, 1),
 	}
 	f.dry, _ = c.Device.(dryRun)
@@ -102,6 +111,13 @@ func NewFeeder(c Config) (*Feeder, error) {
 	}
 	if f.metrics == nil {
 		f.metrics = NewMetrics(nil)
+	}
+	if f.napper = newRuntimeNap(); c.Realtime {
+		nap, err := newKernelNap()
+		if err != nil {
+			return nil, err
+		}
+		f.napper, f.host = nap, linuxHost{proc: "/proc"}
 	}
 	f.publish(view{}, Unarmed)
 	return f, nil
@@ -130,34 +146,42 @@ func (f *Feeder) Disarm(reason string) {
 }
 
 // Stop disarms for a planned stop and ends Run. It fails with [ErrStarved] when the
-// permission to feed has ended and with [ErrNoWayOut] when the driver cannot be stopped;
+// permission to feed has ended and with [watchdog.ErrNoWayOut] when the driver cannot be stopped;
 // Run then goes on, and so should the process, until it is to be ended nevertheless.
 func (f *Feeder) Stop(ctx context.Context) error {
 	reply := make(chan error, 1)
 	select {
-	case f.stops <- reply:
+	case f.stops <- stopRequest{ctx, reply}:
+		f.poke()
 	case <-f.exited:
-		if f.State().Armed {
-			return ErrLeftArmed
-		}
-		return nil
+		return f.afterExit()
 	case <-ctx.Done():
 		return fmt.Errorf("stop watchdog feeder: %w", ctx.Err())
 	}
 	select {
 	case err := <-reply:
 		return err
+	case <-f.exited:
+		select {
+		case err := <-reply: // Run ended because of it
+			return err
+		default:
+			return f.afterExit()
+		}
 	case <-ctx.Done():
 		return fmt.Errorf("stop watchdog feeder: %w", ctx.Err())
 	}
 }
 
-func (f *Feeder) poke() {
-	select {
-	case f.wake <- struct{}{}:
-	default: // a wake-up is under way and will see what was stored before
+// afterExit is the answer to a Stop that comes too late.
+func (f *Feeder) afterExit() error {
+	if f.State().Armed {
+		return ErrLeftArmed
 	}
+	return nil
 }
+
+func (f *Feeder) poke() { f.napper.poke() }
 
 // report is the goroutine that logs and calls OnState.
 func (f *Feeder) report(end <-chan struct{}) {

@@ -337,10 +337,10 @@ func TestNoWayOutFeedsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := armed(t, watchdogtest.Config{NoWayOut: true}, time.Hour)
 		b.Disarm("maintenance")
-		if s := b.expect(Armed, true); !errors.Is(s.Err, watchdogtest.ErrNoWayOut) {
+		if s := b.expect(Armed, true); !errors.Is(s.Err, watchdog.ErrNoWayOut) {
 			t.Errorf("error %v, want nowayout", s.Err)
 		}
-		if err := b.Stop(t.Context()); !errors.Is(err, watchdogtest.ErrNoWayOut) {
+		if err := b.Stop(t.Context()); !errors.Is(err, watchdog.ErrNoWayOut) {
 			t.Errorf("Stop: %v, want nowayout", err)
 		}
 		time.Sleep(time.Minute)

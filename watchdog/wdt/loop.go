@@ -22,17 +22,27 @@ const (
 // Run feeds until ctx ends or Stop succeeds. It must be called once, on a goroutine of
 // its own. When ctx ends, an armed device stays armed and open, and Run returns an error
 // that wraps [ErrLeftArmed].
+//
+// With Config.Realtime it locks the process in memory, gives its own thread a real-time
+// priority, lets the I/O of all threads go first and protects the process from the OOM
+// killer, as far as each is permitted. What is not is logged in one warning.
 func (f *Feeder) Run(ctx context.Context) error {
 	if !f.started.CompareAndSwap(false, true) {
 		return errors.New("watchdog feeder: Run called twice")
 	}
 	defer close(f.exited)
 
-	// The thread of its own keeps the feeder from queueing behind other goroutines.
-	// Here is the place for mlockall and SCHED_RR. A thread whose scheduling was changed
-	// must not go back to the pool: drop the Unlock then, and the runtime ends the thread.
+	// The thread of its own keeps the feeder from queueing behind other goroutines. One whose
+	// scheduling was changed must not go back to the pool: it stays locked, and the runtime
+	// ends it.
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	if f.host == nil {
+		defer runtime.UnlockOSThread()
+	} else {
+		f.reportHardening(harden(f.host))
+	}
+	defer f.napper.close()
+	defer context.AfterFunc(ctx, f.poke)()
 
 	end, reported := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -45,28 +55,44 @@ func (f *Feeder) Run(ctx context.Context) error {
 	}()
 
 	done := ctx.Done()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
+	for pause := time.Duration(0); ; pause = f.step() {
+		f.napper.nap(pause)
 		select {
 		case <-done:
 			if f.loop.open && f.dry == nil {
 				return fmt.Errorf("watchdog feeder: %w: %w", ctx.Err(), ErrLeftArmed)
 			}
 			return nil
-		case reply := <-f.stops:
+		case r := <-f.stops:
 			f.obey()
-			err := f.plannedStop()
-			reply <- err
-			if err == nil {
-				return nil
+			if r.ctx.Err() == nil {
+				err := f.plannedStop()
+				r.reply <- err
+				if err == nil {
+					return nil
+				}
 			}
-		case <-f.wake:
-		case <-timer.C:
+		default:
 		}
 		f.obey()
 		f.armIfPermitted()
-		timer.Reset(f.step())
+	}
+}
+
+// reportHardening says once, and in the metrics, what the host did not permit.
+func (f *Feeder) reportHardening(failed map[string]error) {
+	attrs := make([]any, 0, 2*len(measures))
+	for i, m := range measures {
+		err := failed[m]
+		f.metrics.hardened[i].Store(err == nil)
+		if err != nil {
+			attrs = append(attrs, m, err)
+		}
+	}
+	f.metrics.hardening.Store(true)
+	if len(attrs) > 0 {
+		f.log.Warn("feeder not fully hardened: under heavy load this node may be reset although it is healthy; "+
+			"permit CAP_IPC_LOCK, CAP_SYS_NICE and CAP_SYS_RESOURCE", attrs...)
 	}
 }
 
@@ -201,12 +227,12 @@ func (f *Feeder) plannedStop() error {
 
 func (f *Feeder) arm() {
 	info, err := f.device.Arm(f.timeout)
-	open := err == nil || stillArmed(err)
+	open := err == nil || watchdog.StillArmed(err)
 	if err == nil {
 		if err = f.unfit(info); err != nil {
 			// Nobody relies on the countdown yet, so it may be taken back.
 			if undo := f.device.Disarm(); undo != nil {
-				err = &StillArmedError{Cause: err, Disarm: undo}
+				err = &watchdog.StillArmedError{Cause: err, Disarm: undo}
 			} else {
 				open = false
 			}
@@ -248,7 +274,7 @@ func (f *Feeder) disarm(reason string) error {
 	if f.loop.open {
 		if err := f.device.Disarm(); err != nil {
 			v.err = err
-			v.info.NoWayOut = v.info.NoWayOut || errors.Is(err, ErrNoWayOut)
+			v.info.NoWayOut = v.info.NoWayOut || errors.Is(err, watchdog.ErrNoWayOut)
 			f.publish(v, v.status)
 			return err
 		}

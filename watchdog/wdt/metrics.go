@@ -27,11 +27,13 @@ type Metrics struct {
 	lateFeeds  atomic.Uint64
 	slack      [len(slackBounds) + 1]atomic.Uint64 // the last one is +Inf
 	slackSum   atomic.Int64                        // nanoseconds
+	hardening  atomic.Bool                         // hardened is known
+	hardened   [len(measures)]atomic.Bool
 	desc       descriptions
 }
 
 type descriptions struct {
-	armed, timeout, feeds, feedErrors, lateFeeds, slack *prometheus.Desc
+	armed, timeout, feeds, feedErrors, lateFeeds, slack, hardened *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -50,6 +52,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		lateFeeds:  name("late_feeds_total", "Feeds permitted when they began that ended after the permission had."),
 		slack:      name("feed_slack_seconds", "What was left of the countdown when it was restarted."),
 	}}
+	m.desc.hardened = prometheus.NewDesc("fencing_agent_watchdog_hardened",
+		"1 if the measure protects the feeder from load on the host: memory, scheduler, io, oom.", []string{"measure"}, nil)
 	if reg != nil {
 		reg.MustRegister(m)
 	}
@@ -68,7 +72,7 @@ func (m *Metrics) observe(slack time.Duration) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.desc.armed, m.desc.timeout, m.desc.feeds, m.desc.feedErrors, m.desc.lateFeeds, m.desc.slack} {
+	for _, d := range []*prometheus.Desc{m.desc.armed, m.desc.timeout, m.desc.feeds, m.desc.feedErrors, m.desc.lateFeeds, m.desc.slack, m.desc.hardened} {
 		ch <- d
 	}
 }
@@ -88,6 +92,16 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	counter(m.desc.feeds, m.feeds.Load())
 	counter(m.desc.feedErrors, m.feedErrors.Load())
 	counter(m.desc.lateFeeds, m.lateFeeds.Load())
+
+	if m.hardening.Load() {
+		for i, measure := range measures {
+			v := 0.0
+			if m.hardened[i].Load() {
+				v = 1
+			}
+			ch <- prometheus.MustNewConstMetric(m.desc.hardened, prometheus.GaugeValue, v, measure)
+		}
+	}
 
 	// The count is the sum of the buckets as they were read, so that a feed in between
 	// cannot make the histogram contradict itself.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // Whatever the answer, the device is not opened: that would arm it.
@@ -28,7 +30,7 @@ func TestProbe(t *testing.T) {
 		{"no character device", func(_ *testing.T, d *driver, _ *Device) { d.mode = unix.S_IFREG | 0o600 }, errNotWatchdog, "set watchdog.device to"},
 		{"another character device", func(_ *testing.T, d *driver, _ *Device) { d.rdev = unix.Mkdev(1, 3) }, errNotWatchdog, "set watchdog.device to"},
 		{"forbidden", func(_ *testing.T, d *driver, _ *Device) { d.accessErr = unix.EACCES }, fs.ErrPermission, "run as root"},
-		{"held", func(t *testing.T, _ *driver, dev *Device) { holds(t, dev, 1, "systemd", "/dev/watchdog0") }, ErrBusy, "RuntimeWatchdogSec=off"},
+		{"held", func(t *testing.T, _ *driver, dev *Device) { holds(t, dev, 1, "systemd", "/dev/watchdog0") }, watchdog.ErrBusy, "RuntimeWatchdogSec=off"},
 		{"timeout too short", func(t *testing.T, _ *driver, dev *Device) {
 			put(t, filepath.Join(dev.sysfs, "class/watchdog/watchdog0/min_timeout"), "60\n")
 		}, nil, "raise watchdog.timeout"},

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // The legacy node /dev/watchdog is a misc device that stands for watchdog0.
@@ -157,7 +159,7 @@ func (d *Device) explainOpen(err error, f facts) error {
 	case errors.Is(err, unix.EBUSY):
 		holder := d.findHolder(f)
 		if holder == nil {
-			holder = fmt.Errorf("%w, which is not visible from here (no hostPID, or not root): find it with `fuser -v %s` on the node and stop it", ErrBusy, d.path)
+			holder = fmt.Errorf("%w, which is not visible from here (no hostPID, or not root): find it with `fuser -v %s` on the node and stop it", watchdog.ErrBusy, d.path)
 		}
 		return fmt.Errorf("open %s: %w: %w", d.path, err, holder)
 	}
@@ -192,7 +194,7 @@ func (d *Device) findHolder(f facts) error {
 
 func busy(pid int, program string) error {
 	if pid == 1 && program == "systemd" {
-		return fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`", ErrBusy, program)
+		return fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`", watchdog.ErrBusy, program)
 	}
-	return fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", ErrBusy, program, pid)
+	return fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", watchdog.ErrBusy, program, pid)
 }

@@ -133,7 +133,7 @@ func patiently(ctx context.Context, f func(context.Context)) {
 
 // startFeeder starts the watchdog's feeder, unarmed.
 func (a *Agent) startFeeder() (stop func(cause error, abandon bool) error, err error) {
-	dev := a.opts.Watchdog
+	dev, realtime := a.opts.Watchdog, false
 	if dev == nil {
 		if a.cfg.Watchdog.Driver == config.DriverNone {
 			dev = &wdt.None{}
@@ -143,12 +143,12 @@ func (a *Agent) startFeeder() (stop func(cause error, abandon bool) error, err e
 			if err := real.Probe(a.cfg.Watchdog.Timeout); err != nil {
 				return nil, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", err)
 			}
-			dev = real
+			dev, realtime = real, true
 		}
 	}
 	a.feeder, err = wdt.NewFeeder(wdt.Config{
 		Device: dev, Timeout: a.cfg.Watchdog.Timeout, FeedInterval: a.cfg.Watchdog.FeedInterval,
-		Clock: a.clock, Logger: a.log, Metrics: wdt.NewMetrics(a.reg),
+		Clock: a.clock, Logger: a.log, Metrics: wdt.NewMetrics(a.reg), Realtime: realtime,
 		OnState: func(s wdt.State) { a.box.put(func(b *batch) { b.feeder = &s }) },
 	})
 	if err != nil {
