@@ -12,7 +12,9 @@ func lifeMutants() []mutant {
 		one("A20", "a leaving node is waited for", publicationGo, "	avail = avail.Minus(p.leaving)\n", ""),
 		one("A20", "a leave is taken for a restart", "netgossip/statement.go", "return s.Stopping && s.Feeding }", "return s.Stopping }"),
 		one("A20", "a reboot that nobody noticed is kept from subscribers", publicationGo, "			p.rebooted.Add(i)\n", ""),
-		one("A20", "an unknown boot is a reboot", publicationGo, "st.Boot != 0 && l.boot != 0 && st.Boot", "l.boot != 0 && st.Boot"),
+		one("A20", "an unknown boot is a reboot", publicationGo, "	case boot == 0 || boot == l.boot:\n", "	case boot == l.boot:\n"),
+		one("A20", "two machines that answer as one are a storm of reboots", publicationGo, "	case boot == l.former:\n", "	case false:\n"),
+		one("L9", "two machines that answer as one prove each other dead", "watchdog/proof.go", "	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, w.twins && st.Boot == w.former:\n", "	case false:\n"),
 		one("A20", "a rebooted node that was LEFT before is LEFT again", publicationGo, "		if before.Has(i) {\n", "		if true {\n"),
 	}
 	for i := range list {
