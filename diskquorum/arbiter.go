@@ -10,15 +10,17 @@ import (
 
 // ArbiterConfig is what an Arbiter needs to know for its whole life.
 type ArbiterConfig struct {
-	Superblock *Superblock
-	Roster     *netgossip.Roster
-	Evidence   Evidence // of the network; the same goroutine owns it
-	NodeUID    string
-	Boot       uint64 // nonce of this kernel boot
-	Process    uint64 // random per agent start
-	Timing     Timing
-	PreferAPI  bool // the kubernetes tie-breaker is configured: a half without API waits (L12)
-	Seed       uint64
+	// Devices are the LUN's superblocks: one, or the three of a set in any order, of which
+	// one may be nil until AddDevice. CheckSet must have accepted them.
+	Devices   []*Superblock
+	Roster    *netgossip.Roster
+	Evidence  Evidence // of the network; the same goroutine owns it
+	NodeUID   string
+	Boot      uint64 // nonce of this kernel boot
+	Process   uint64 // random per agent start
+	Timing    Timing
+	PreferAPI bool // the kubernetes tie-breaker is configured: a half without API waits (L12)
+	Seed      uint64
 }
 
 // Input is what the decision knows at one step.
@@ -52,9 +54,9 @@ type Output struct {
 	Until   boottime.Instant // SplitWon: feed no longer than this
 	Why     string           // what Pending waits for, or why Unavailable
 	Token   Token            // the own token; zero before the slot is claimed
-	Healthy bool             // slot active, I/O completing in time
-	Op      *Op              // next I/O, or nil
-	Lock    int              // slot whose host-wide lock is wanted; -1: none. Answer with Locked.
+	Healthy bool             // slot active, I/O completing in time on a majority of devices
+	Ops     []Op             // next I/Os, at most one for each device
+	Lock    int              // slot whose lock is wanted on each device; -1: none. Answer with Locked.
 	Ended   *Attempt         // a ballot of this node ended in this step
 	Wake    boottime.Instant // step again by then at the latest
 }
@@ -64,7 +66,7 @@ type Attempt struct {
 	Decided  bool
 	Adopted  bool // the value was another node's
 	Reason   string
-	IOs      int // reads and writes it took
+	IOs      int // reads and writes it took, at most, on each device
 	Duration time.Duration
 }
 
@@ -87,6 +89,8 @@ type Arbiter struct {
 	watched    identity
 	rounds     int
 	wantLock   bool
+	locks      deviceSet // devices that gave the lock,
+	refused    deviceSet // or refused it
 	failure    error
 	ever       bool // the slot was active once
 
@@ -106,10 +110,16 @@ type Arbiter struct {
 	ended   bool
 	retryAt boottime.Instant
 
-	op         Op
-	inFlight   bool
-	submitted  boottime.Instant
-	nextID     uint64
+	lanes        []lane
+	cur          transfer
+	inFlight     bool // the transfer cur is under way
+	submitted    boottime.Instant
+	nextID       uint64
+	nextTransfer uint64
+	ops          []Op
+	records      [copiesPerSlot]Slot // the latest records composed, by copy
+	recorded     uint64              // sequence of the latest
+
 	dirty      bool             // the slot's contents changed: write without waiting for the heartbeat
 	writeStart boottime.Instant // of the last write that landed
 	silent     bool             // the token has moved on because that is longer ago than G
@@ -130,18 +140,17 @@ type Arbiter struct {
 	lostTo    uint64           // instance whose grant excluded this node in this tie
 	lostUntil boottime.Instant // last time it did
 
-	buf []byte
 	out Output
 	att Attempt
 }
 
 // NewArbiter returns an arbiter that has not read the LUN yet.
 func NewArbiter(c ArbiterConfig) *Arbiter {
-	return &Arbiter{
+	a := &Arbiter{
 		roster:   c.Roster,
 		expected: c.Roster.Size(),
 		evidence: c.Evidence,
-		table:    NewTable(c.Superblock),
+		table:    NewTable(c.Devices...),
 		timing:   c.Timing,
 		uid:      c.NodeUID,
 		boot:     c.Boot,
@@ -149,8 +158,13 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 		prefer:   c.PreferAPI,
 		rng:      rand.New(rand.NewPCG(c.Seed, c.Process)),
 		slot:     -1,
-		buf:      make([]byte, BlockSize),
+		lanes:    make([]lane, len(c.Devices)),
+		ops:      make([]Op, 0, len(c.Devices)),
 	}
+	for d, sb := range c.Devices {
+		a.lanes[d] = lane{present: sb != nil, buf: make([]byte, BlockSize)}
+	}
+	return a
 }
 
 // SetRoster makes r the roster by which views count, expected of whose members are those of
@@ -170,6 +184,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 		a.stop, a.dirty = true, true
 	}
 	a.lapse(now)
+	a.conclude(now)
 	if in.View != a.view {
 		a.view = in.View
 		a.moveToken() // L1: the counted view changed

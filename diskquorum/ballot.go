@@ -27,7 +27,8 @@ type proposal struct {
 	instance uint64
 	number   uint64
 	view     half
-	writes   int // copies still to be written in this phase (B3)
+	writes   int // copies still to be written in this phase (B3),
+	copies   int // of so many
 	ios      int
 	begun    boottime.Instant
 }
@@ -40,6 +41,11 @@ type proposalEnd struct {
 	ios     int
 }
 
+// secondCopy reports whether the next write of the phase is the second of both copies.
+func (p *proposal) secondCopy() bool {
+	return (p.phase == phaseWrite1 || p.phase == phaseWrite2) && p.writes < p.copies
+}
+
 // beginProposal enters the instance after the latest decision. The decision itself is
 // already in the own ballot, so the first write of the new instance carries it (B1).
 func (a *Arbiter) beginProposal(now boottime.Instant, l logState, h half) {
@@ -50,7 +56,7 @@ func (a *Arbiter) beginProposal(now boottime.Instant, l logState, h half) {
 	}
 	number := a.nextNumber(inst)
 	a.ballot.MBal = number // phase 1 keeps bal and val (B5)
-	a.prop = proposal{phase: phaseWrite1, instance: inst, number: number, view: h, writes: a.copiesPerPhase(), begun: now}
+	a.prop = proposal{phase: phaseWrite1, instance: inst, number: number, view: h, writes: a.copiesPerPhase(), copies: a.copiesPerPhase(), begun: now}
 }
 
 // nextNumber is a ballot number no other slot can use, above every number read in this
@@ -114,7 +120,7 @@ func (a *Arbiter) proposalRead() {
 		a.endProposal(proposalEnd{reason: "nothing to adopt and the half is not settled: " + a.prop.view.why})
 		return
 	}
-	a.prop.phase, a.prop.writes = phaseWrite2, a.copiesPerPhase()
+	a.prop.phase, a.prop.writes, a.prop.copies = phaseWrite2, a.copiesPerPhase(), a.copiesPerPhase()
 	a.ballot.Bal, a.ballot.Value = a.prop.number, value
 	a.adopted = adopted
 }

@@ -26,14 +26,14 @@ func (r *rig) drive(t *testing.T, i int, to phase) {
 	t.Helper()
 	n := r.nodes[i]
 	for range 100 {
-		if n.io == nil {
+		if n.ios[0] == nil {
 			r.now += 10
 			r.step(i)
 		}
-		if n.io != nil && n.arb.prop.phase == to {
+		if n.ios[0] != nil && n.arb.prop.phase == to {
 			return
 		}
-		if n.io != nil {
+		if n.ios[0] != nil {
 			r.complete(i)
 		}
 		r.now = max(r.now+1000, min(n.out.Wake, r.now.Add(100*time.Millisecond)))
@@ -64,7 +64,7 @@ func (r *rig) crash(i int) {
 	if r.nodes[i].arb != nil {
 		r.kill(i)
 	}
-	r.nodes[i].orphan = nil // what it had under way is lost
+	r.nodes[i].orphans[0] = nil // what it had under way is lost
 	r.start(i)
 	r.restart(i)
 }
@@ -77,7 +77,7 @@ func (r *rig) idle(i int, d time.Duration) {
 	n := r.nodes[i]
 	for end := r.now.Add(d); r.now < end; r.now = min(end, r.now.Add(100*time.Millisecond)) {
 		n.arb.retryAt = boottime.Never
-		for r.step(i); n.io != nil; r.finish(i) {
+		for r.step(i); n.ios[0] != nil; r.finish(i) {
 			r.now += 1000
 		}
 	}
@@ -298,7 +298,7 @@ func TestLostWriteEndsTheBallot(t *testing.T) {
 	for _, at := range []phase{phaseWrite1, phaseWrite2} {
 		r := duel(t)
 		r.drive(t, 0, at)
-		r.nodes[0].io.todo = 0
+		r.nodes[0].ios[0].todo = 0
 		r.complete(0)
 		r.step(0)
 		r.complete(0)

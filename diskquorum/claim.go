@@ -28,6 +28,21 @@ const (
 // claimRounds is how often a fresh claim must be found undisturbed before it is relied on.
 const claimRounds = 3
 
+// claimedDistance is added to the sequence once the slot is active. An agent that died before
+// its first writes landed (on a majority) may have left one of them behind, unseen, to land
+// late or on one device; its sequence was random and may be greater than the first ones of
+// this agent. It is at most maxFirstDistance beyond what this agent began from, so what
+// this agent writes from now on, ballots and all, is newer for every reader. Even, for the
+// copies to alternate; a slot has room for as many agents as can ever start.
+const (
+	claimedDistance  = 4 * maxFirstDistance
+	maxFirstDistance = 1 << 32 * copiesPerSlot
+)
+
+// unseenTokens is more than a node moves its token on while only a minority of its devices
+// takes its writes, and leaves room for as many agent restarts in one boot.
+const unseenTokens = 1 << 16
+
 var (
 	// ErrRival says that another live agent uses this node's name or slot.
 	ErrRival = errors.New("another agent writes this node's slot")
@@ -59,19 +74,28 @@ func (a *Arbiter) chooseSlot(now boottime.Instant) {
 
 func (a *Arbiter) askLock(slot int, now boottime.Instant) {
 	a.slot, a.claim, a.claimSince, a.wantLock = slot, claimLocking, now, true
+	a.locks, a.refused = 0, 0
 }
 
-// Locked tells the arbiter the outcome of the lock it asked for in Output.Lock. Holding
-// it proves that every write of an agent that ran on this host before has completed.
-func (a *Arbiter) Locked(now boottime.Instant, err error) {
-	if a.claim != claimLocking {
+// Locked tells the arbiter the outcome of the lock it asked for in Output.Lock, for one
+// device. Holding it proves that every write to that device by an agent that ran on this
+// host before has completed. Of two agents only one gets a majority. A device whose lock
+// was refused must refuse writes until it is had.
+func (a *Arbiter) Locked(_ boottime.Instant, device int, err error) {
+	if a.claim != claimLocking || device < 0 || device >= len(a.lanes) {
 		return
 	}
 	if err != nil {
-		a.fail(fmt.Errorf("%w: slot %d is locked on this host: %w", ErrRival, a.slot, err))
-		return
+		a.refused.add(device)
+	} else {
+		a.locks.add(device)
 	}
-	a.claim = claimRereading
+	switch {
+	case a.locks.len() >= a.majority():
+		a.claim = claimRereading
+	case err != nil && len(a.lanes)-a.refused.len() < a.majority():
+		a.fail(fmt.Errorf("%w: slot %d is locked on this host: %w", ErrRival, a.slot, err))
+	}
 }
 
 // reread takes up the own slot from a read that began when the lock was held. An earlier
@@ -136,6 +160,10 @@ func (a *Arbiter) startClaim(rec *Slot) {
 		a.seq = a.firstSequence(rec.Sequence) - 1
 		if last := rec.Statement.Token; last.Nonce == a.boot {
 			a.token = last
+			if a.table.from.len() < len(a.lanes) {
+				// A later token may stand on a device that was not read.
+				a.token.Counter += min(unseenTokens, ^a.token.Counter-1)
+			}
 			a.moveToken() // L1: the agent has restarted
 		}
 	}
@@ -154,7 +182,7 @@ func (a *Arbiter) firstSequence(newest uint64) uint64 {
 		first += ((torn-first)/copiesPerSlot + 1) * copiesPerSlot
 	}
 	if newest > maxTornFirst {
-		first += copiesPerSlot * (1 + a.rng.Uint64N(1<<32))
+		first += copiesPerSlot * (1 + a.rng.Uint64N(maxFirstDistance/copiesPerSlot))
 	}
 	return first
 }
@@ -167,11 +195,12 @@ func (a *Arbiter) verifyOwn() {
 		return
 	}
 	rec := e.record()
-	if rec.Process != a.process && rec.Sequence >= a.seq {
+	if foreign := a.foreignWriter(); foreign != nil {
+		rec = foreign
 		a.fail(fmt.Errorf("%w: slot %d now holds a record of %q, process %016x", ErrRival, a.slot, rec.NodeName, rec.Process))
 		return
 	}
-	if rec.Process != a.process || rec.Sequence != a.seq {
+	if rec.Process != a.process || rec.Sequence != a.seq || a.misread() {
 		// A cache between us and the LUN, a lost write, or one of an earlier agent that
 		// landed late: nothing may be concluded.
 		a.staleReads++
@@ -181,8 +210,37 @@ func (a *Arbiter) verifyOwn() {
 	if a.claim == claimWriting {
 		if a.rounds++; a.rounds >= claimRounds {
 			a.claim, a.dirty, a.ever = claimActive, true, true
+			a.seq += claimedDistance
 		}
 	}
+}
+
+// foreignWriter returns a record in the own slot that another agent wrote after this one.
+func (a *Arbiter) foreignWriter() *Slot {
+	for d := range a.lanes {
+		s := &a.table.devices[d].slots[a.slot]
+		if !a.table.from.has(d) || s.status != slotKnown {
+			continue
+		}
+		if rec := s.record(); rec.Process != a.process && rec.Sequence >= a.seq {
+			return rec
+		}
+	}
+	return nil
+}
+
+// misread reports whether a device that took the latest record does not show it.
+func (a *Arbiter) misread() bool {
+	for d := range a.lanes {
+		s := &a.table.devices[d].slots[a.slot]
+		if !a.table.from.has(d) || a.lanes[d].newest() != a.seq {
+			continue
+		}
+		if s.status == slotKnown && (s.record().Process != a.process || s.record().Sequence != a.seq) || s.status == slotBlank {
+			return true
+		}
+	}
+	return false
 }
 
 // fail takes the node out of arbitration for good; the network quorum goes on without it.

@@ -32,7 +32,7 @@ var lateWrites = map[string]func(*rig, *testing.T, int){
 	},
 	"torn write of the process before": func(r *rig, t *testing.T, i int) {
 		r.beginWrite(t, i)
-		r.progress(r.nodes[i].io, 0b10110)
+		r.progress(r.nodes[i].ios[0], 0b10110)
 		r.lose(i, true)
 		r.crash(i)
 	},
@@ -42,8 +42,8 @@ var lateWrites = map[string]func(*rig, *testing.T, int){
 func (r *rig) beginWrite(t *testing.T, i int) {
 	t.Helper()
 	n := r.nodes[i]
-	for n.arb.retryAt = r.now + 1<<60; n.io == nil || n.io.op.Kind != OpWrite; r.now = r.now.Add(100 * time.Millisecond) {
-		if n.io != nil {
+	for n.arb.retryAt = r.now + 1<<60; n.ios[0] == nil || n.ios[0].op.Kind != OpWrite; r.now = r.now.Add(100 * time.Millisecond) {
+		if n.ios[0] != nil {
 			r.complete(i)
 		}
 		r.step(i)
@@ -84,9 +84,9 @@ func TestSlotIsReadAgainUnderItsLock(t *testing.T) {
 	r.kill(0)
 	r.start(0)
 	r.untilLockWanted(0)
-	accepted := n.orphan
+	accepted := n.orphans[0]
 	r.progress(accepted, wholeIO)
-	n.orphan = nil
+	n.orphans[0] = nil
 	r.grantLock(n)
 	r.restart(0)
 	if b := r.onLUN(t, 0).Ballot; b.Bal == 0 || b.Value == nil {
@@ -97,7 +97,7 @@ func TestSlotIsReadAgainUnderItsLock(t *testing.T) {
 // untilLockWanted runs a node that cannot get its lock until it asks for it.
 func (r *rig) untilLockWanted(i int) {
 	for n := r.nodes[i]; !n.wantLock; r.now += 1000 {
-		if n.io != nil {
+		if n.ios[0] != nil {
 			r.complete(i)
 		}
 		r.step(i)
@@ -117,8 +117,8 @@ func TestNewestRecordIsNeverWrittenOver(t *testing.T) {
 		t.Helper()
 		copy, sequence := newest()
 		r.beginWrite(t, 0)
-		if n.io.op.Offset == copy || n.arb.seq <= sequence {
-			t.Fatalf("%s: write %d goes to %d, where record %d is", what, n.arb.seq, n.io.op.Offset, sequence)
+		if n.ios[0].op.Offset == copy || n.arb.seq <= sequence {
+			t.Fatalf("%s: write %d goes to %d, where record %d is", what, n.arb.seq, n.ios[0].op.Offset, sequence)
 		}
 		return n.arb.seq
 	}
@@ -131,14 +131,14 @@ func TestNewestRecordIsNeverWrittenOver(t *testing.T) {
 	if again := next("after a failed write"); again == lost {
 		t.Fatalf("sequence %d is used again", lost)
 	}
-	r.progress(n.io, 0b1101)
+	r.progress(n.ios[0], 0b1101)
 	r.lose(0, false)
 	torn := next("after a torn write")
-	r.progress(n.io, 0b1101)
+	r.progress(n.ios[0], 0b1101)
 	r.kill(0)
 	seen := map[uint64]bool{torn: true}
 	for range 5 {
-		n.orphan = nil
+		n.orphans[0] = nil
 		r.start(0)
 		if first := next("after a restart"); seen[first] || first < torn {
 			t.Fatalf("the first write has sequence %d, used were %v", first, seen)
@@ -171,7 +171,7 @@ func TestTornFirstWriteMakesBallotsGoToBothCopies(t *testing.T) {
 	r.oracle.fatal = t.Fatalf
 	r.start(0)
 	r.beginWrite(t, 0)
-	r.progress(r.nodes[0].io, 0b1011)
+	r.progress(r.nodes[0].ios[0], 0b1011)
 	r.lose(0, true)
 	r.crash(0)
 	if a := r.nodes[0].arb; !a.double || a.claim != claimActive {
@@ -203,9 +203,9 @@ func TestClaimFails(t *testing.T) {
 	}{
 		{"the lock is refused", func(r *rig, n *rigNode) {
 			r.start(0)
-			n.orphan = &rigIO{} // keeps the rig from granting it
+			n.orphans[0] = &rigIO{} // keeps the rig from granting it
 			r.untilLockWanted(0)
-			n.arb.Locked(r.now, refused)
+			n.arb.Locked(r.now, 0, refused)
 		}, refused, "slot 0 is locked on this host"},
 		{"no slot is free", func(r *rig, n *rigNode) {
 			r.startClaimed(0)
@@ -244,7 +244,7 @@ func TestClaimFails(t *testing.T) {
 		r.setView(0, 0)
 		for range 30 {
 			r.now = r.now.Add(500 * time.Millisecond)
-			if out := r.step(0); out.Op != nil || out.Lock >= 0 || out.Healthy || out.Split != SplitUnavailable || !strings.Contains(out.Why, c.text) {
+			if out := r.step(0); len(out.Ops) > 0 || out.Lock >= 0 || out.Healthy || out.Split != SplitUnavailable || !strings.Contains(out.Why, c.text) {
 				t.Fatalf("%s: goes on with %+v", c.name, out)
 			}
 		}
@@ -293,13 +293,13 @@ func TestSlotChangesBeforeItsLock(t *testing.T) {
 		r := newRig(2, rigTiming())
 		n := r.nodes[0]
 		r.start(0)
-		n.orphan = &rigIO{}
+		n.orphans[0] = &rigIO{}
 		r.untilLockWanted(0)
 		c.change(r)
-		n.orphan = nil
+		n.orphans[0] = nil
 		r.grantLock(n)
 		r.step(0)
-		if n.io != nil {
+		if n.ios[0] != nil {
 			r.complete(0)
 		}
 		if n.arb.claim != c.claim || n.arb.slot != c.slot {
@@ -378,8 +378,8 @@ func TestSlotIsActiveAfterThreeReads(t *testing.T) {
 			t.Fatalf("claim %d after %d reads", n.arb.claim, reads)
 		}
 		r.now = r.now.Add(100 * time.Millisecond)
-		if r.step(0); n.io != nil {
-			if n.io.op.Kind == OpRead && n.arb.claim == claimWriting {
+		if r.step(0); n.ios[0] != nil {
+			if n.ios[0].op.Kind == OpRead && n.arb.claim == claimWriting {
 				reads++
 			}
 			r.complete(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// TestRandomSchedules drives two or four arbiters over one LUN, I/O by I/O, through random
-// schedules of delays, failures, late and torn writes, crashes, reboots, pauses and changed
+// TestRandomSchedules drives two or four arbiters over a LUN of one or three devices, I/O by
+// I/O, through random schedules of delays, failures, late and torn writes, crashes, reboots, pauses and changed
 // views, and has the oracle judge every step. The seed of a failing schedule is printed;
 // DISKQUORUM_SEED replays it with a trace, DISKQUORUM_RUNS asks for more of them.
 func TestRandomSchedules(t *testing.T) {
@@ -36,7 +36,7 @@ func TestRandomSchedules(t *testing.T) {
 	for i := range runs {
 		e := newExplorer(base + i)
 		if runs == 1 {
-			e.rig.logf = t.Logf
+			e.rig.logf, e.rig.oracle.trace = t.Logf, t.Logf
 		}
 		e.run()
 		total.add(e)
@@ -45,7 +45,7 @@ func TestRandomSchedules(t *testing.T) {
 		}
 	}
 	t.Logf("%d schedules from seed %d in %v: %+v", runs, base, time.Since(begun), total)
-	if runs > 1000 && (total.Decided == 0 || total.Adopted == 0 || total.Won == 0 || total.Lost == 0 || total.Late == 0) {
+	if runs > 1000 && (total.Triples == 0 || total.TripleWon == 0 || total.Outvoted == 0 || total.Decided == 0 || total.Adopted == 0 || total.Won == 0 || total.Lost == 0 || total.Late == 0) {
 		t.Errorf("the schedules do not reach what they are to check: %+v", total)
 	}
 }
@@ -63,7 +63,12 @@ func fromEnv(t *testing.T, key string, otherwise uint64) uint64 {
 	return v
 }
 
-type explorerStats struct{ IOs, Decided, Adopted, Won, Lost, Late int }
+type explorerStats struct {
+	IOs, Decided, Adopted, Won, Lost, Late int
+	// Schedules with three devices, steps in them in which a node fed under a grant, and
+	// those of them in which one of its paths was broken.
+	Triples, TripleWon, Outvoted int
+}
 
 func (s *explorerStats) add(e *explorer) {
 	o := &e.rig.oracle
@@ -73,6 +78,11 @@ func (s *explorerStats) add(e *explorer) {
 	s.Won += o.won
 	s.Lost += o.lost
 	s.Late += e.late
+	if len(e.rig.images) > 1 {
+		s.Triples++
+		s.TripleWon += o.won
+		s.Outvoted += o.outvoted
+	}
 }
 
 // explorer is a seeded scheduler of a rig.
@@ -83,7 +93,7 @@ type explorer struct {
 	groups [][]int // what the network is to look like; nodes notice one by one
 
 	// Chances in percent; drawn anew for each schedule, so that some are calm and some are not.
-	pFail, pLate, pLand, pPart, pKill, pNet, pPause, pJump, pGossip int
+	pFail, pLate, pLand, pPart, pKill, pNet, pPause, pJump, pGossip, pPath int
 
 	paused    int // node that is not scheduled, -1: none
 	ios, late int
@@ -96,13 +106,17 @@ func newExplorer(seed uint64) *explorer {
 	if rng.IntN(4) == 0 {
 		timing.Takeover = 5 * time.Second
 	}
-	e := &explorer{rig: newRig([]int{2, 2, 4}[rng.IntN(3)], timing), rng: rng, steps: 60 + rng.IntN(300), paused: -1}
+	nodes, devices := []int{2, 2, 4}[rng.IntN(3)], 1+rng.IntN(2)*2
+	e := &explorer{rig: newSetRig(nodes, devices, timing), rng: rng, steps: devices * (60 + rng.IntN(300)), paused: -1}
 	for _, n := range e.rig.nodes {
 		n.seed = rng.Uint64()
 	}
 	e.pFail, e.pLate, e.pPart = e.draw(20), e.draw(100), e.draw(60)
 	e.pKill, e.pLand, e.pJump = e.draw(8), 1+e.draw(20), e.draw(4)
 	e.pNet, e.pPause, e.pGossip = e.draw(5), e.draw(4), 20+e.draw(80)
+	if devices > 1 {
+		e.pPath = e.draw(6)
+	}
 	return e
 }
 
@@ -127,6 +141,9 @@ func (e *explorer) run() {
 // race ends all faults for a while and lets all nodes begin their ballots at once.
 func (e *explorer) race() {
 	for i, n := range e.rig.nodes {
+		if n.hangs.len() > 1 {
+			n.hangs = 0 // most devices must do
+		}
 		if n.arb == nil {
 			e.rig.start(i)
 		}
@@ -173,9 +190,14 @@ func (e *explorer) act() {
 		e.landLate()
 	}
 	for _, n := range r.nodes {
-		if n.orphan != nil && e.chance(20) {
-			e.endOrphan(n)
+		for d := range n.orphans {
+			if n.orphans[d] != nil && e.chance(20) {
+				e.endOrphan(n, d)
+			}
 		}
+	}
+	if e.chance(e.pPath) {
+		e.turnPath()
 	}
 	if e.chance(e.pPause) {
 		e.paused = e.rng.IntN(2*len(r.nodes)) - len(r.nodes)
@@ -191,7 +213,7 @@ func (e *explorer) act() {
 		e.revive(n)
 	case e.chance(e.pKill):
 		r.kill(i)
-	case n.io != nil:
+	case n.busy() && e.chance(80):
 		e.advance(n)
 	default:
 		if e.chance(50) {
@@ -202,7 +224,7 @@ func (e *explorer) act() {
 				r.gossip(i, j)
 			}
 		}
-		if r.step(i); n.io == nil {
+		if r.step(i); !n.busy() {
 			e.idle(i)
 		}
 	}
@@ -215,18 +237,33 @@ func (e *explorer) idle(i int) {
 	}
 }
 
-// advance does something to the I/O of a node.
+// turnPath lets the path of a node to a device hang, or heals it, or all of them.
+func (e *explorer) turnPath() {
+	n := e.rig.nodes[e.rng.IntN(len(e.rig.nodes))]
+	if d := e.rng.IntN(len(n.ios)); e.chance(70) {
+		n.hangs ^= 1 << d
+	} else {
+		n.hangs = 0
+	}
+	e.rig.trace("n%d: devices %03b hang", n.index, n.hangs)
+}
+
+// advance does something to an I/O of a node.
 func (e *explorer) advance(n *rigNode) {
 	r := e.rig
+	d := e.rng.IntN(len(n.ios))
+	for n.ios[d] == nil || n.hangs.has(d) {
+		d = (d + 1) % len(n.ios)
+	}
 	switch {
 	case e.chance(e.pPart):
-		r.progress(n.io, e.rng.Uint32())
+		r.progress(n.ios[d], e.rng.Uint32())
 	case e.chance(e.pFail):
 		e.ios++
-		r.lose(n.index, e.chance(e.pLate))
+		r.loseOn(n.index, d, e.chance(e.pLate))
 	case e.chance(70):
 		e.ios++
-		r.complete(n.index)
+		r.completeOn(n.index, d)
 		if e.chance(90) {
 			r.step(n.index)
 		}
@@ -245,15 +282,15 @@ func (e *explorer) revive(n *rigNode) {
 }
 
 // endOrphan lets the kernel end the write of a killed agent: some of it lands, all, or nothing.
-func (e *explorer) endOrphan(n *rigNode) {
+func (e *explorer) endOrphan(n *rigNode, d int) {
 	if e.chance(e.pPart) {
-		e.rig.progress(n.orphan, e.rng.Uint32())
+		e.rig.progress(n.orphans[d], e.rng.Uint32())
 	} else if !e.chance(e.pFail) {
-		e.rig.progress(n.orphan, wholeIO)
+		e.rig.progress(n.orphans[d], wholeIO)
 	}
 	if e.chance(60) {
-		e.rig.abandon(n.orphan, false)
-		n.orphan = nil
+		e.rig.abandon(n.orphans[d], false)
+		n.orphans[d] = nil
 		if n.arb != nil {
 			e.rig.grantLock(n)
 		}

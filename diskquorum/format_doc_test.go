@@ -91,9 +91,10 @@ func u64(v uint64) []byte {
 
 func TestFormatDocSuperblock(t *testing.T) {
 	sb := sampleSuperblock()
+	sb.SetID, sb.Devices, sb.Device = sampleID, 3, 2
 	checkDoc(t, "superblock", encodeSuperblock(t, &sb, 0), map[string][]byte{
 		"magic": []byte("FENCELUN"), "format version": u16(1), "minor version": u16(0), "block size": u32(4096),
-		"LUN id": sampleID[:], "slots": u16(64), "cluster length": {4}, "node group length": {6},
+		"LUN id": sampleID[:], "devices": {3}, "device": {2}, "set id": sampleID[:], "slots": u16(64), "cluster length": {4}, "node group length": {6},
 		"created": u64(1_700_000_000), "cluster": []byte("main"), "node group": []byte("worker"),
 	})
 }

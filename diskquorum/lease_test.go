@@ -265,8 +265,8 @@ func TestGrantThatHasRunOutIsNotWon(t *testing.T) {
 func TestReadsAloneDoNotRenewAGrant(t *testing.T) {
 	for name, fail := range map[string]func(r *rig){
 		"fail":           func(r *rig) { r.lose(0, false) },
-		"get lost":       func(r *rig) { r.nodes[0].io.todo = 0; r.complete(0) },
-		"land but fail":  func(r *rig) { r.progress(r.nodes[0].io, wholeIO); r.lose(0, false) },
+		"get lost":       func(r *rig) { r.nodes[0].ios[0].todo = 0; r.complete(0) },
+		"land but fail":  func(r *rig) { r.progress(r.nodes[0].ios[0], wholeIO); r.lose(0, false) },
 		"never complete": nil,
 	} {
 		r := won(t)
@@ -275,8 +275,8 @@ func TestReadsAloneDoNotRenewAGrant(t *testing.T) {
 		for r.now < start.Add(r.timing.Grant)+1000 {
 			r.now = r.now.Add(50 * time.Millisecond)
 			r.gossip(0, 1)
-			for r.step(0); n.io != nil; r.step(0) {
-				if n.io.op.Kind == OpRead {
+			for r.step(0); n.ios[0] != nil; r.step(0) {
+				if n.ios[0].op.Kind == OpRead {
 					r.complete(0)
 				} else if fail == nil {
 					break

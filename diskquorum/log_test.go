@@ -209,16 +209,16 @@ func TestFailedReadSaysNothing(t *testing.T) {
 	r.decide(t, 0)
 	r.idle(0, 2*time.Second)
 	n := r.nodes[1]
-	for n.io == nil || n.io.op.Kind != OpRead {
-		if n.io != nil {
+	for n.ios[0] == nil || n.ios[0].op.Kind != OpRead {
+		if n.ios[0] != nil {
 			r.complete(1)
 		}
 		r.now = r.now.Add(100 * time.Millisecond)
 		r.step(1)
 	}
-	r.progress(n.io, wholeIO)
+	r.progress(n.ios[0], wholeIO)
 	reads := n.arb.table.reads
-	n.arb.Complete(r.now, &Completion{ID: n.io.op.ID, Kind: OpRead, Started: n.io.started, Ended: r.now, Data: n.io.data, Err: errRigIO})
+	n.arb.Complete(r.now, &Completion{ID: n.ios[0].op.ID, Kind: OpRead, Started: n.ios[0].started, Ended: r.now, Data: n.ios[0].data, Err: errRigIO})
 	if a := n.arb; a.table.reads != reads || a.ballot.DecidedInstance != 0 || a.healthy(r.now) {
 		t.Errorf("after a failed read: %d reads, %d before, decision %d, healthy %v", a.table.reads, reads, a.ballot.DecidedInstance, a.healthy(r.now))
 	}

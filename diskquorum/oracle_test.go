@@ -1,6 +1,7 @@
 package diskquorum
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -11,6 +12,7 @@ import (
 // It shares no code with them.
 type oracle struct {
 	fatal     func(format string, args ...any) // nil: keep the first violation
+	trace     func(format string, args ...any)
 	violation string
 
 	decided map[uint64]decision // by instance: what somebody took for decided
@@ -19,7 +21,9 @@ type oracle struct {
 	named   map[Token]life      // the same, of tokens that a decision names
 	nodes   []nodeTruth
 
-	adoptions, lost, won int
+	majority int // of the devices
+
+	adoptions, lost, won, outvoted int
 }
 
 type decision struct {
@@ -37,7 +41,11 @@ type life struct {
 // nodeTruth is the history of one node.
 type nodeTruth struct {
 	states    []state
-	landed    boottime.Instant // START of the last write of this process that was completed, nothing having failed since
+	landed    boottime.Instant // START of the last write of this process that was completed on a majority, nothing having failed since
+	writing   uint64           // sequence of the newest record it submitted
+	acked     deviceSet        // devices that have it
+	first     boottime.Instant // earliest START of those writes
+	reading   uint64           // transfer of the newest read
 	shown     boottime.Instant // the same as of the last completed read
 	readStart boottime.Instant
 	latest    uint64 // greatest instance this process took for decided
@@ -51,13 +59,16 @@ type state struct {
 	view  netgossip.Set
 }
 
-func newOracle(n int) oracle {
-	return oracle{decided: map[uint64]decision{}, ballots: map[[2]uint64]int{}, tokens: map[Token]life{}, named: map[Token]life{}, nodes: make([]nodeTruth, n)}
+func newOracle(n, devices int) oracle {
+	return oracle{majority: devices/2 + 1, decided: map[uint64]decision{}, ballots: map[[2]uint64]int{}, tokens: map[Token]life{}, named: map[Token]life{}, nodes: make([]nodeTruth, n)}
 }
 
 func (o *oracle) add(format string, args ...any) {
 	if o.violation == "" {
 		o.violation = fmt.Sprintf(format, args...)
+		if o.trace != nil {
+			o.trace("VIOLATION: %s", o.violation)
+		}
 		if o.fatal != nil {
 			o.fatal("%s", o.violation)
 		}
@@ -76,19 +87,23 @@ func (o *oracle) killed(n *rigNode) {
 
 // submitted judges an I/O: one at a time, and writes in the own slot only.
 func (o *oracle) submitted(n *rigNode, op *Op) {
-	if n.io != nil {
+	if n.ios[op.Device] != nil {
 		o.add("n%d: a second I/O while one is in flight", n.index)
 	}
 	t := &o.nodes[n.index]
 	if op.Kind == OpRead {
-		t.readStart = n.r.now
+		if t.reading != n.arb.cur.id {
+			t.reading, t.readStart = n.arb.cur.id, n.r.now
+		}
 		return
 	}
 	if len(op.Data) != BlockSize || op.Offset != SlotOffset(n.index, 0) && op.Offset != SlotOffset(n.index, 1) {
 		o.add("n%d: writes %d bytes at %d, outside its slot", n.index, len(op.Data), op.Offset)
 		return
 	}
-	t.landed = 0
+	if seq := recordSequence(op.Data); seq > t.writing {
+		t.writing, t.acked, t.landed = seq, 0, 0
+	}
 	if p := &n.arb.prop; p.phase == phaseWrite1 {
 		key := [2]uint64{p.instance, p.number}
 		if owner, ok := o.ballots[key]; ok && owner != n.index {
@@ -100,10 +115,18 @@ func (o *oracle) submitted(n *rigNode, op *Op) {
 
 // completed notes what a completed I/O proves. A node that renews its anchor has concluded
 // from a read what the latest decision is.
-func (o *oracle) completed(n *rigNode, c *Completion, renewed bool) {
+func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 	t := &o.nodes[n.index]
 	if c.Kind == OpWrite {
-		t.landed = c.Started
+		if recordSequence(io.data) != t.writing || t.landed != 0 {
+			return
+		}
+		if t.acked == 0 || c.Started < t.first {
+			t.first = c.Started
+		}
+		if t.acked.add(c.Device); t.acked.len() >= o.majority {
+			t.landed = t.first
+		}
 		return
 	}
 	if t.landed != 0 {
@@ -119,6 +142,8 @@ func (o *oracle) completed(n *rigNode, c *Completion, renewed bool) {
 	}
 	o.believes(n, a.lease.latest, a.lease.grant)
 }
+
+func recordSequence(block []byte) uint64 { return binary.LittleEndian.Uint64(block[trailerSequence:]) }
 
 func (o *oracle) believes(n *rigNode, inst uint64, g *Grant) {
 	if inst == 0 {
@@ -160,7 +185,9 @@ func (o *oracle) stepped(n *rigNode, before *Output) {
 	case SplitLost:
 		o.lost++
 	case SplitWon:
-		o.won++
+		if o.won++; n.hangs != 0 {
+			o.outvoted++
+		}
 		o.checkWon(n)
 	}
 }

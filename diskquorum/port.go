@@ -12,11 +12,12 @@ const (
 	OpWrite
 )
 
-// Op is one I/O that the arbiter wants done on the LUN. The engine runs at most one at
+// Op is one I/O that the arbiter wants done on one device. Its engine runs at most one at
 // a time and never drops, repeats or cancels one: an I/O that takes too long is
 // unknown until it completes.
 type Op struct {
 	ID     uint64 // echoed in the completion
+	Device int    // position in ArbiterConfig.Devices; echoed, too
 	Kind   OpKind
 	Offset int64  // bytes, a multiple of BlockSize
 	Length int    // OpRead: bytes, a multiple of BlockSize
@@ -26,11 +27,12 @@ type Op struct {
 // Completion is the end of an Op.
 type Completion struct {
 	ID      uint64
+	Device  int
 	Kind    OpKind
 	Started boottime.Instant // before the I/O was handed to the kernel
 	Ended   boottime.Instant // after the kernel returned
 	Err     error            // a failed read says nothing about the LUN, a failed write may still land
-	Data    []byte           // OpRead: owned by the receiver until the next Submit
+	Data    []byte           // OpRead: owned by the receiver until the next Submit on this device
 }
 
 // Device is a LUN as the tools and the engine use it: aligned, uncached, synchronous.

@@ -12,12 +12,21 @@ type Token = netgossip.Token
 // Superblock describes a formatted LUN. `fencectl lun init` is its only writer.
 type Superblock struct {
 	Version   uint16
-	ID        [16]byte // random, new with each init: tells a re-formatted LUN from the old one
+	ID        [16]byte // random, new with each init and for each device: tells a re-formatted LUN from the old one
 	Cluster   string   // at most 64 bytes
 	NodeGroup string   // at most 64 bytes
 	Slots     int      // 2..MaxSlots
 	Created   int64    // Unix seconds, for people only
+
+	// A LUN of three devices is a set: they share SetID, and each knows its place. All
+	// three fields are zero for a LUN of one device.
+	SetID   [16]byte // random, new with each init of the set
+	Devices int      // 3
+	Device  int      // 0..2
 }
+
+// SetSize is the number of devices of the LUN that the superblock belongs to.
+func (sb *Superblock) SetSize() int { return max(1, sb.Devices) }
 
 // SlotState is the life of a slot.
 type SlotState uint8

@@ -25,14 +25,20 @@ import (
 // gets the slot's lock only when that write has ended; one of another boot gets it at once,
 // and the write may land later.
 //
-// The limit: while a write aimed at one copy of a slot may land late, no write to the other
-// copy may land late too; and until it has landed and the owner has written both copies
-// again, the owner's writes land as a whole. Else the two could wipe out both copies.
+// The limit, on each device: while a write aimed at one copy of a slot may land late, no
+// write to the other copy may land late too; and until it has landed and the owner has
+// written both copies again, the owner's writes land as a whole. Else the two could wipe
+// out both copies.
+//
+// With three devices all this happens on each of them apart. No device is ever whole by
+// promise: that at least two of three are is what the arbiters must wait for.
 type rig struct {
 	now    boottime.Instant
 	timing Timing
-	sb     *Superblock
-	image  []byte
+	sb     *Superblock   // of the first device
+	sbs    []*Superblock // of all
+	images [][]byte
+	image  []byte // of the first device
 	nodes  []*rigNode
 	late   []*rigIO // writes nobody waits for that may still land
 	oracle oracle
@@ -60,11 +66,13 @@ type rigNode struct {
 	out      Output
 	said     netgossip.Statement // what peers hear
 	heard    []heard
-	io       *rigIO
-	orphan   *rigIO // the write of a killed agent of this boot: the kernel has it still
+	ios      []*rigIO  // by device
+	orphans  []*rigIO  // the writes of a killed agent of this boot: the kernel has them still
+	hangs    deviceSet // paths on which nothing ends
 	wantLock bool
-	whole    int // the next so many writes land as a whole
-	readBuf  []byte
+	locked   []bool
+	whole    []int // the next so many writes land as a whole
+	readBufs [][]byte
 }
 
 type heard struct {
@@ -93,16 +101,26 @@ func rigTiming() Timing {
 const rigWatchdog = 3 * time.Second
 
 // newRig formats a LUN and boots n nodes that see each other, without agents.
-func newRig(n int, timing Timing) *rig {
+func newRig(n int, timing Timing) *rig { return newSetRig(n, 1, timing) }
+
+// newSetRig is newRig with a LUN of that many devices.
+func newSetRig(n, devices int, timing Timing) *rig {
 	r := &rig{now: boottime.Instant(time.Hour), timing: timing, nonce: 0xB0}
-	r.sb = &Superblock{Version: FormatVersion, ID: sampleID, Cluster: "rig", NodeGroup: "rig", Slots: n}
-	r.image = make([]byte, TableSize(n))
-	for which := range superblockBlocks {
-		if err := EncodeSuperblock(r.image[which*BlockSize:(which+1)*BlockSize], r.sb, which); err != nil {
-			panic(err)
+	for d := range devices {
+		sb := &Superblock{Version: FormatVersion, ID: sampleID, Cluster: "rig", NodeGroup: "rig", Slots: n}
+		if sb.ID[15] += byte(d); devices > 1 {
+			sb.SetID, sb.Devices, sb.Device = sampleID, devices, d
 		}
+		image := make([]byte, TableSize(n))
+		for which := range superblockBlocks {
+			if err := EncodeSuperblock(image[which*BlockSize:(which+1)*BlockSize], sb, which); err != nil {
+				panic(err)
+			}
+		}
+		r.sbs, r.images = append(r.sbs, sb), append(r.images, image)
 	}
-	r.oracle = newOracle(n)
+	r.sb, r.image = r.sbs[0], r.images[0]
+	r.oracle = newOracle(n, devices)
 	members := make([]netgossip.Member, n)
 	for i := range members {
 		members[i].Name = fmt.Sprintf("n%d", i)
@@ -112,10 +130,14 @@ func newRig(n int, timing Timing) *rig {
 		if err != nil {
 			panic(err)
 		}
-		r.nodes = append(r.nodes, &rigNode{
-			r: r, index: i, roster: roster, boot: r.newNonce(), view: netgossip.FullSet(n),
-			heard: make([]heard, n), readBuf: make([]byte, TableSize(n)),
-		})
+		node := &rigNode{
+			r: r, index: i, roster: roster, boot: r.newNonce(), view: netgossip.FullSet(n), heard: make([]heard, n),
+			ios: make([]*rigIO, devices), orphans: make([]*rigIO, devices), locked: make([]bool, devices), whole: make([]int, devices),
+		}
+		for range devices {
+			node.readBufs = append(node.readBufs, make([]byte, TableSize(n)))
+		}
+		r.nodes = append(r.nodes, node)
 	}
 	return r
 }
@@ -163,10 +185,11 @@ func (r *rig) start(i int) {
 	n := r.nodes[i]
 	n.process = r.newNonce()
 	n.arb = NewArbiter(ArbiterConfig{
-		Superblock: r.sb, Roster: n.roster, Evidence: n, NodeUID: "uid", Boot: n.boot, Process: n.process,
+		Devices: r.sbs, Roster: n.roster, Evidence: n, NodeUID: "uid", Boot: n.boot, Process: n.process,
 		Timing: r.timing, PreferAPI: n.prefer, Seed: n.seed,
 	})
 	n.out, n.tie = Output{}, false
+	clear(n.locked)
 	r.oracle.started(n)
 	r.trace("n%d starts, boot %x process %x", i, n.boot, n.process)
 }
@@ -175,10 +198,13 @@ func (r *rig) start(i int) {
 func (r *rig) kill(i int) {
 	n := r.nodes[i]
 	r.trace("n%d is killed", i)
-	if n.io != nil && n.io.op.Kind == OpWrite {
-		n.orphan = n.io
+	for d, io := range n.ios {
+		if io != nil && io.op.Kind == OpWrite {
+			n.orphans[d] = io
+		}
 	}
-	n.arb, n.io, n.wantLock, n.out, n.said = nil, nil, false, Output{}, netgossip.Statement{}
+	clear(n.ios)
+	n.arb, n.wantLock, n.out, n.said = nil, false, Output{}, netgossip.Statement{}
 	r.oracle.killed(n)
 }
 
@@ -191,10 +217,12 @@ func (r *rig) reboot(i int, late bool) {
 	}
 	n.boot = r.newNonce()
 	r.trace("n%d reboots", i)
-	if n.orphan != nil {
-		r.abandon(n.orphan, late)
+	for _, io := range n.orphans {
+		if io != nil {
+			r.abandon(io, late)
+		}
 	}
-	n.orphan = nil
+	clear(n.orphans)
 }
 
 // Statement makes a rigNode the evidence of its arbiter.
@@ -229,8 +257,8 @@ func (r *rig) step(i int) *Output {
 		r.trace("n%d: ballot ended: %+v", i, *n.out.Ended)
 	}
 	r.oracle.stepped(n, &before)
-	if n.out.Op != nil {
-		r.submit(n, n.out.Op)
+	for k := range n.out.Ops {
+		r.submit(n, &n.out.Ops[k])
 	}
 	if n.out.Lock >= 0 {
 		n.wantLock = true
@@ -240,23 +268,39 @@ func (r *rig) step(i int) *Output {
 }
 
 func (r *rig) grantLock(n *rigNode) {
-	if n.wantLock && n.orphan == nil {
-		n.wantLock = false
-		n.arb.Locked(r.now, nil)
+	if !n.wantLock {
+		return
+	}
+	n.wantLock = false
+	for d, orphan := range n.orphans {
+		if n.locked[d] {
+			continue
+		}
+		if n.locked[d] = orphan == nil; n.locked[d] {
+			n.arb.Locked(r.now, d, nil)
+		}
+		n.wantLock = n.wantLock || !n.locked[d]
 	}
 }
 
 func (r *rig) submit(n *rigNode, op *Op) {
 	r.oracle.submitted(n, op)
+	d := op.Device
 	io := &rigIO{op: *op, started: r.now}
-	if op.Kind == OpWrite {
-		io.data, io.todo = append([]byte(nil), op.Data...), 1<<sectorsPerBlock-1
-		r.traceWrite(io, "n%d writes", n.index)
-	} else {
-		io.data, io.todo = n.readBuf, 1<<(len(r.image)/BlockSize)-1
-	}
 	io.op.Data = nil
-	n.io = io
+	if op.Kind == OpRead {
+		io.data, io.todo = n.readBufs[d], 1<<(len(r.image)/BlockSize)-1
+		n.ios[d] = io
+		r.trace("n%d reads device %d, transfer %d", n.index, d, n.arb.cur.id)
+		return
+	}
+	if !n.locked[d] { // it is not begun: a predecessor's may still land
+		n.arb.Complete(r.now, &Completion{ID: op.ID, Device: d, Kind: op.Kind, Started: r.now, Ended: r.now, Err: errRigIO})
+		return
+	}
+	io.data, io.todo = append([]byte(nil), op.Data...), 1<<sectorsPerBlock-1
+	r.traceWrite(io, "n%d writes", n.index)
+	n.ios[d] = io
 }
 
 func (r *rig) traceWrite(io *rigIO, format string, args ...any) {
@@ -265,29 +309,29 @@ func (r *rig) traceWrite(io *rigIO, format string, args ...any) {
 	}
 	var s Slot
 	i := int(io.op.Offset/BlockSize) - superblockBlocks
-	if err := DecodeSlot(io.data, r.sb.ID, i/copiesPerSlot, i%copiesPerSlot, &s); err != nil {
+	if err := DecodeSlot(io.data, r.sbs[io.op.Device].ID, i/copiesPerSlot, i%copiesPerSlot, &s); err != nil {
 		r.trace("%v", err)
 		return
 	}
 	b := &s.Ballot
-	r.trace(format+" slot %d seq %d state %d token %v view %v inst %d mbal %d bal %d value %v decided %d", append(args, s.Index, s.Sequence, s.State,
+	r.trace(format+" device %d slot %d seq %d state %d token %v view %v inst %d mbal %d bal %d value %v decided %d", append(args, io.op.Device, s.Index, s.Sequence, s.State,
 		s.Statement.Token, members(s.Statement.View), b.Instance, b.MBal, b.Bal, b.Value, b.DecidedInstance)...)
 }
 
 // progress lands the sectors of a write, or looks at the blocks of a read, that mask names.
 func (r *rig) progress(io *rigIO, mask uint32) {
-	size := SectorSize
+	size, image := SectorSize, r.images[io.op.Device]
 	if io.op.Kind == OpRead {
 		size = BlockSize
-	} else if r.nodes[r.slotOf(io)].whole > 0 && !slices.Contains(r.late, io) {
+	} else if r.nodes[r.slotOf(io)].whole[io.op.Device] > 0 && !slices.Contains(r.late, io) {
 		mask = wholeIO
 	}
 	for todo := io.todo & mask; todo != 0; todo &= todo - 1 {
 		at := bits.TrailingZeros32(todo) * size
 		if io.op.Kind == OpRead {
-			copy(io.data[at:at+size], r.image[at:])
+			copy(io.data[at:at+size], image[at:])
 		} else {
-			copy(r.image[int(io.op.Offset)+at:], io.data[at:at+size])
+			copy(image[int(io.op.Offset)+at:], io.data[at:at+size])
 		}
 	}
 	io.todo &^= mask
@@ -299,47 +343,52 @@ func (r *rig) slotOf(io *rigIO) int {
 	return (int(io.op.Offset/BlockSize) - superblockBlocks) / copiesPerSlot
 }
 
-// lateFor returns the writes to a slot that may land late.
-func (r *rig) lateFor(slot int) (late []*rigIO) {
+// lateFor returns the writes to a slot of a device that may land late.
+func (r *rig) lateFor(slot, device int) (late []*rigIO) {
 	for _, io := range r.late {
-		if r.slotOf(io) == slot {
+		if r.slotOf(io) == slot && io.op.Device == device {
 			late = append(late, io)
 		}
 	}
 	return late
 }
 
-// finish completes the I/O of a node and steps it.
+// finish completes the I/O of a node on the first device and steps it.
 func (r *rig) finish(i int) *Output {
 	r.complete(i)
 	return r.step(i)
 }
 
-// complete ends the I/O of a node well.
-func (r *rig) complete(i int) {
+// complete ends the I/O of a node on the first device well.
+func (r *rig) complete(i int) { r.completeOn(i, 0) }
+
+func (r *rig) completeOn(i, d int) {
 	n := r.nodes[i]
-	io := n.io
+	io := n.ios[d]
 	r.progress(io, wholeIO)
-	n.io = nil
-	c := &Completion{ID: io.op.ID, Kind: io.op.Kind, Started: io.started, Ended: r.now}
+	n.ios[d] = nil
+	c := &Completion{ID: io.op.ID, Device: d, Kind: io.op.Kind, Started: io.started, Ended: r.now}
 	if io.op.Kind == OpRead {
 		c.Data = io.data
-	} else if n.whole > 0 && len(r.lateFor(i)) == 0 {
-		n.whole--
+	} else if n.whole[d] > 0 && len(r.lateFor(i, d)) == 0 {
+		n.whole[d]--
 	}
 	anchor := n.arb.anchor
 	n.arb.Complete(r.now, c)
-	r.oracle.completed(n, c, n.arb.anchor != anchor)
+	r.oracle.completed(n, io, c, n.arb.anchor != anchor)
 }
 
-// lose fails the I/O of a node; late keeps what has not landed of a write for later.
-func (r *rig) lose(i int, late bool) {
+// lose fails the I/O of a node on the first device; late keeps what has not landed of a
+// write for later.
+func (r *rig) lose(i int, late bool) { r.loseOn(i, 0, late) }
+
+func (r *rig) loseOn(i, d int, late bool) {
 	n := r.nodes[i]
-	io := n.io
-	n.io = nil
+	io := n.ios[d]
+	n.ios[d] = nil
 	late = r.abandon(io, late)
-	r.trace("n%d: I/O fails, late %v, sectors left %08b", i, late, io.todo)
-	n.arb.Complete(r.now, &Completion{ID: io.op.ID, Kind: io.op.Kind, Started: io.started, Ended: r.now, Err: errRigIO})
+	r.trace("n%d: I/O on device %d fails, late %v, sectors left %08b", i, d, late, io.todo)
+	n.arb.Complete(r.now, &Completion{ID: io.op.ID, Device: d, Kind: io.op.Kind, Started: io.started, Ended: r.now, Err: errRigIO})
 }
 
 // abandon ends a write without success: what has not landed of it is kept for later, or
@@ -348,16 +397,16 @@ func (r *rig) abandon(io *rigIO, late bool) bool {
 	if io.op.Kind != OpWrite || io.todo == 0 {
 		return false
 	}
-	slot := r.slotOf(io)
-	for _, l := range r.lateFor(slot) {
+	slot, d := r.slotOf(io), io.op.Device
+	for _, l := range r.lateFor(slot, d) {
 		if l.op.Offset != io.op.Offset {
 			late = false
 		}
 	}
 	if late {
 		r.late = append(r.late, io)
-		r.nodes[slot].whole = copiesPerSlot
-	} else if r.nodes[slot].whole > 0 && io.todo != 1<<sectorsPerBlock-1 {
+		r.nodes[slot].whole[d] = copiesPerSlot
+	} else if r.nodes[slot].whole[d] > 0 && io.todo != 1<<sectorsPerBlock-1 {
 		r.progress(io, wholeIO)
 	}
 	return late
@@ -385,64 +434,4 @@ func (r *rig) gossip(i, j int) {
 func (r *rig) setView(i int, view ...int) {
 	r.nodes[i].view = netgossip.SetOf(view...)
 	r.trace("n%d sees %v", i, view)
-}
-
-// run lets d pass without faults: whoever runs is stepped ten times per heartbeat, I/O is
-// prompt, and nodes that count each other talk.
-func (r *rig) run(d time.Duration) {
-	for end := r.now.Add(d); r.now < end; {
-		r.now = min(end, r.now.Add(r.timing.Heartbeat/10))
-		for i, n := range r.nodes {
-			if n.arb == nil {
-				continue
-			}
-			for j, m := range r.nodes {
-				if n.view.Has(j) && m.view.Has(i) {
-					r.gossip(i, j)
-				}
-			}
-			ios := 0
-			for r.step(i); n.io != nil && ios < restless; r.finish(i) {
-				r.now += boottime.Instant(time.Millisecond)
-				ios++
-			}
-			if ios == restless {
-				r.oracle.add("n%d does I/O without a pause", i)
-				return
-			}
-		}
-	}
-}
-
-// restless is more I/O than any node does in a row.
-const restless = 100
-
-// settle lets every node see its group and waits until each half is ready to put a grant
-// forward, with all ballots held back. Then they are let go, and nobody has moved yet.
-func (r *rig) settle(groups ...[]int) {
-	for _, g := range groups {
-		for _, i := range g {
-			r.setView(i, g...)
-		}
-	}
-	r.hold(boottime.Never)
-	r.run(3 * time.Second)
-	r.hold(0)
-}
-
-// hold keeps every node that runs from beginning a ballot before the instant.
-func (r *rig) hold(until boottime.Instant) {
-	for _, n := range r.nodes {
-		if n.arb != nil {
-			n.arb.retryAt = until
-		}
-	}
-}
-
-func members(s netgossip.Set) []int {
-	out := []int{}
-	for i := range s.All() {
-		out = append(out, i)
-	}
-	return out
 }

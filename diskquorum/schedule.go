@@ -15,13 +15,16 @@ const fullViewReadEvery = 10
 
 var errCounter = errors.New("tie counter is used up: reboot this node")
 
-// schedule picks the next I/O. There is at most one, and it is never given up.
+// schedule picks the next transfer. There is at most one, and it is never given up.
 func (a *Arbiter) schedule(now boottime.Instant, in *Input) {
+	a.pick(now, in)
+	a.dispatch(now)
+}
+
+func (a *Arbiter) pick(now boottime.Instant, in *Input) {
 	switch {
 	case a.inFlight:
-		if overdue := a.submitted.Add(a.timing.IOTimeout + 1); overdue > now {
-			a.wakeAt(overdue)
-		}
+		a.wakeAfter(now, a.submitted.Add(a.timing.IOTimeout+1))
 		return
 	case a.claim == claimFailed || a.claim == claimLocking && !a.wantLock:
 		return
@@ -94,15 +97,16 @@ func (a *Arbiter) readDue(in *Input) boottime.Instant {
 }
 
 func (a *Arbiter) submitWrite(now boottime.Instant) {
+	before := a.seq
 	a.seq++
 	a.dirty = false
-	rec := a.compose()
-	if err := EncodeSlot(a.buf, a.table.id, &rec, int(a.seq%copiesPerSlot)); err != nil {
-		a.fail(fmt.Errorf("encode own slot: %w", err))
-		return
-	}
+	a.records[a.seq%copiesPerSlot] = a.compose()
+	a.recorded = a.seq
 	a.lastWrite, a.lastWriteOK, a.readBack = now, false, false
-	a.submit(now, Op{Kind: OpWrite, Offset: SlotOffset(a.slot, int(a.seq%copiesPerSlot)), Data: a.buf})
+	a.begin(now, OpWrite)
+	if a.prop.secondCopy() {
+		a.alsoWrite(before)
+	}
 }
 
 // compose builds the record: all of it, every time (B1).
@@ -126,40 +130,13 @@ func (a *Arbiter) compose() Slot {
 
 func (a *Arbiter) submitRead(now boottime.Instant) {
 	a.lastRead = now
-	a.submit(now, Op{Kind: OpRead, Length: TableSize(a.table.Slots())})
-}
-
-func (a *Arbiter) submit(now boottime.Instant, op Op) {
-	a.nextID++
-	op.ID = a.nextID
-	a.op, a.inFlight, a.submitted = op, true, now
-	if a.prop.phase != phaseIdle {
-		a.prop.ios++
-	}
-	a.out.Op = &a.op
-	a.wakeAt(now.Add(a.timing.IOTimeout + 1))
-}
-
-// Complete takes the end of the I/O that was handed out last. Whatever it says of the
-// lease is judged by the next Step.
-func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
-	if !a.inFlight || c.ID != a.op.ID {
-		return
-	}
-	a.inFlight = false
-	a.ioErr = c.Err
-	if c.Kind == OpWrite {
-		a.wrote(now, c)
-	} else {
-		a.read(now, c)
-	}
+	a.begin(now, OpRead)
 }
 
 func (a *Arbiter) wrote(now boottime.Instant, c *Completion) {
 	a.lapse(now) // before a write that took too long makes up for the silence
 	if c.Err != nil {
-		// A failed write may still land, over whatever we write to that copy next.
-		a.double, a.dirty = true, true
+		a.dirty = true
 		// The record to keep is in the other copy, so the next write tries the same one
 		// again. Were the good copy torn meanwhile, readers would fall back to a record
 		// from before both.
@@ -175,10 +152,6 @@ func (a *Arbiter) wrote(now boottime.Instant, c *Completion) {
 }
 
 func (a *Arbiter) read(now boottime.Instant, c *Completion) {
-	if c.Err == nil {
-		c.Err = a.table.Update(c)
-		a.ioErr = c.Err
-	}
 	if c.Err != nil {
 		if errors.Is(c.Err, ErrIdentity) {
 			a.fail(c.Err)
@@ -186,6 +159,7 @@ func (a *Arbiter) read(now boottime.Instant, c *Completion) {
 		a.abort("read of the slot table: " + c.Err.Error())
 		return
 	}
+	a.table.merge(a.cur.done, c.Started, c.Ended)
 	a.lastGood, a.sinceRead = c.Ended, 0
 	switch a.claim {
 	case claimReading:

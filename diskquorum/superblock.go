@@ -17,11 +17,14 @@ import (
 //	 32   2  slots
 //	 34   1  length of the cluster name
 //	 35   1  length of the node group name
-//	 36   4  reserved
+//	 36   1  devices of the set; 0: this one alone
+//	 37   1  device: place in the set, 0..2
+//	 38   2  reserved
 //	 40   8  created, Unix seconds
 //	 48  64  cluster name, zero padded
 //	112  64  node group name, zero padded
-//	176 320  reserved
+//	176  16  set id; all zero if this device is alone
+//	192 304  reserved
 const (
 	superblockMagic = "FENCELUN"
 	minorVersion    = 0
@@ -33,9 +36,12 @@ const (
 	sbSlots      = 32
 	sbClusterLen = 34
 	sbGroupLen   = 35
+	sbDevices    = 36
+	sbDevice     = 37
 	sbCreated    = 40
 	sbCluster    = 48
 	sbGroup      = 112
+	sbSetID      = 176
 
 	// MaxNameBytes bounds the names of cluster and node group in the superblock.
 	MaxNameBytes = 64
@@ -60,6 +66,40 @@ func (sb *Superblock) Validate() error {
 		return fmt.Errorf("node group name: %d bytes, 1 to %d are possible", len(sb.NodeGroup), MaxNameBytes)
 	case sb.ID == [16]byte{}:
 		return errors.New("id: is zero")
+	case sb.Devices == 0 && (sb.Device != 0 || sb.SetID != [16]byte{}):
+		return errors.New("set: a device outside of any set has a place in one")
+	case sb.Devices != 0 && (sb.Devices != MaxDevices || sb.Device < 0 || sb.Device >= sb.Devices || sb.SetID == [16]byte{}):
+		return fmt.Errorf("set: device %d of %d with set id %x, 0 to %d of %d are possible", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
+	}
+	return nil
+}
+
+// ErrSet says that devices do not make one LUN together.
+var ErrSet = errors.New("the devices do not belong together")
+
+// CheckSet reports why the superblocks do not make one LUN: one device that is no part of
+// a set, or three of one set, each once. One that is not known yet is nil.
+func CheckSet(devices []*Superblock) error {
+	var first *Superblock
+	var seen deviceSet
+	for i, sb := range devices {
+		if sb == nil {
+			continue
+		}
+		if first == nil {
+			first = sb
+		}
+		switch {
+		case sb.SetSize() != len(devices):
+			return fmt.Errorf("device %d: %w: it was formatted as one of %d, and %d are configured; list exactly the devices that were given to one `fencectl lun init`", i+1, ErrSet, sb.SetSize(), len(devices))
+		case sb.SetID != first.SetID:
+			return fmt.Errorf("device %d: %w: its set id is %x and that of the first %x; they come from two runs of `fencectl lun init`", i+1, ErrSet, sb.SetID, first.SetID)
+		case sb.Slots != first.Slots || sb.Cluster != first.Cluster || sb.NodeGroup != first.NodeGroup:
+			return fmt.Errorf("device %d: %w: slots, cluster or node group differ from those of the first; format all again", i+1, ErrSet)
+		case seen.has(sb.Device):
+			return fmt.Errorf("device %d: %w: it is device %d of the set like another one of the list: is one listed under two paths, or a copy of the other?", i+1, ErrSet, sb.Device+1)
+		}
+		seen.add(sb.Device)
 	}
 	return nil
 }
@@ -82,6 +122,8 @@ func EncodeSuperblock(dst []byte, sb *Superblock, which int) error {
 	copy(dst[sbID:], sb.ID[:])
 	le.PutUint16(dst[sbSlots:], uint16(sb.Slots))
 	dst[sbClusterLen], dst[sbGroupLen] = byte(len(sb.Cluster)), byte(len(sb.NodeGroup))
+	dst[sbDevices], dst[sbDevice] = byte(sb.Devices), byte(sb.Device)
+	copy(dst[sbSetID:], sb.SetID[:])
 	le.PutUint64(dst[sbCreated:], uint64(sb.Created))
 	copy(dst[sbCluster:], sb.Cluster)
 	copy(dst[sbGroup:], sb.NodeGroup)
@@ -111,6 +153,8 @@ func DecodeSuperblock(src []byte, which int) (Superblock, error) {
 	copy(sb.ID[:], src[sbID:])
 	sb.Slots = int(le.Uint16(src[sbSlots:]))
 	sb.Created = int64(le.Uint64(src[sbCreated:]))
+	sb.Devices, sb.Device = int(src[sbDevices]), int(src[sbDevice])
+	copy(sb.SetID[:], src[sbSetID:])
 	cluster, group := int(src[sbClusterLen]), int(src[sbGroupLen])
 	if cluster > MaxNameBytes || group > MaxNameBytes {
 		return Superblock{}, fmt.Errorf("superblock copy %d: %w: name lengths %d and %d", which, ErrCorrupt, cluster, group)

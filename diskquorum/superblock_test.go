@@ -135,3 +135,54 @@ func TestScratch(t *testing.T) {
 		t.Error("a short buffer was accepted")
 	}
 }
+
+func TestSetOfThree(t *testing.T) {
+	set := func() []*Superblock {
+		var all []*Superblock
+		for d := range 3 {
+			sb := sampleSuperblock()
+			sb.ID[0] ^= byte(d)
+			sb.SetID, sb.Devices, sb.Device = sampleID, 3, d
+			all = append(all, &sb)
+		}
+		return all
+	}
+	alone := sampleSuperblock()
+	for _, c := range []struct {
+		name  string
+		spoil func([]*Superblock) []*Superblock
+		want  string
+	}{
+		{"whole", func(s []*Superblock) []*Superblock { return s }, ""},
+		{"in another order", func(s []*Superblock) []*Superblock { return []*Superblock{s[2], s[0], s[1]} }, ""},
+		{"one not opened yet", func(s []*Superblock) []*Superblock { s[0] = nil; return s }, ""},
+		{"nothing opened yet", func(s []*Superblock) []*Superblock { return make([]*Superblock, 3) }, ""},
+		{"one alone", func([]*Superblock) []*Superblock { return []*Superblock{&alone} }, ""},
+		{"one of three alone", func(s []*Superblock) []*Superblock { return s[:1] }, "device 1: the devices do not belong together: it was formatted as one of 3, and 1 are configured"},
+		{"a stranger among them", func(s []*Superblock) []*Superblock { s[1] = &alone; return s }, "device 2: the devices do not belong together: it was formatted as one of 1, and 3 are configured"},
+		{"of two sets", func(s []*Superblock) []*Superblock { s[2].SetID[0]++; return s }, "device 3: the devices do not belong together: its set id is"},
+		{"a copy", func(s []*Superblock) []*Superblock { s[2] = s[0]; return s }, "listed under two paths, or a copy of the other"},
+		{"of different sizes", func(s []*Superblock) []*Superblock { s[2].Slots++; return s }, "slots, cluster or node group differ"},
+	} {
+		err := CheckSet(c.spoil(set()))
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrSet) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	for name, spoil := range map[string]func(*Superblock){
+		"no set id":            func(sb *Superblock) { sb.SetID = [16]byte{} },
+		"place beyond the set": func(sb *Superblock) { sb.Device = 3 },
+		"a set of two":         func(sb *Superblock) { sb.Devices = 2 },
+		"a place without set":  func(sb *Superblock) { sb.Devices = 0 },
+	} {
+		sb := set()[1]
+		if spoil(sb); EncodeSuperblock(make([]byte, BlockSize), sb, 0) == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	for _, sb := range set() {
+		if got, err := DecodeSuperblock(encodeSuperblock(t, sb, 1), 1); err != nil || got != *sb {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+}

@@ -18,13 +18,29 @@ const (
 	slotKnown
 )
 
-// entry follows one slot over the reads. Liveness is "the record changed, seen on the
-// own clock"; nothing written by a peer is ever compared with a clock.
-type entry struct {
+// sighting is what the latest read of one device says of a slot.
+type sighting struct {
 	status  slotStatus
 	copies  [copiesPerSlot]Slot
 	current int    // index of the newest valid copy
 	tearing uint64 // sequence of a write that has landed in one copy only in part, or 0
+	unread  int    // reads in a row that could make nothing of the slot
+}
+
+func (s *sighting) record() *Slot { return &s.copies[s.current] }
+
+// deviceTable is the latest read of one device.
+type deviceTable struct {
+	id    [16]byte
+	slots []sighting
+}
+
+// entry follows one slot over the reads of a majority. Liveness is "the record changed,
+// seen on the own clock"; nothing written by a peer is ever compared with a clock.
+type entry struct {
+	status  slotStatus
+	newest  Slot   // the newest valid record
+	tearing uint64 // the greatest sequence of a write that has landed in part, or 0
 
 	last  identity         // of the newest record read so far
 	shown boottime.Instant // START of the latest read that showed it, or showed the slot blank
@@ -35,46 +51,79 @@ type entry struct {
 	unread int // reads in a row that could make nothing of the slot
 }
 
-func (e *entry) record() *Slot { return &e.copies[e.current] }
+func (e *entry) record() *Slot { return &e.newest }
 
 // arrived reports whether the record was seen to change on the own clock, and when.
 func (e *entry) arrived() (boottime.Instant, bool) { return e.since, e.after != 0 }
 
-// Table is the own picture of the LUN, updated by whole-table reads.
+// Table is the own picture of the LUN, updated by whole-table reads of a majority of its
+// devices.
 type Table struct {
-	id      [16]byte
+	devices []deviceTable
 	entries []entry
 
 	start, end boottime.Instant // of the latest completed read
 	reads      uint64
+	from       deviceSet // the devices it read
 }
 
-// NewTable returns the picture of a LUN nobody has read yet.
-func NewTable(sb *Superblock) *Table {
-	return &Table{id: sb.ID, entries: make([]entry, sb.Slots)}
+// NewTable returns the picture of a LUN nobody has read yet. A device that is not known
+// yet is nil; all others are of one set.
+func NewTable(devices ...*Superblock) *Table {
+	t := &Table{devices: make([]deviceTable, len(devices))}
+	for _, sb := range devices {
+		if sb != nil {
+			t.entries = make([]entry, sb.Slots)
+			break
+		}
+	}
+	for d, sb := range devices {
+		t.devices[d].slots = make([]sighting, len(t.entries))
+		if sb != nil {
+			t.devices[d].id = sb.ID
+		}
+	}
+	return t
 }
 
 // ErrIdentity says that the device under the path is not the LUN it was.
 var ErrIdentity = errors.New("the LUN changed its identity under the same path")
 
-// Update takes a completed read of the whole table. The superblock is part of it, so a
-// LUN that was exchanged or formatted anew is noticed by the read that would mislead.
+// Update takes a completed read of the only device.
 func (t *Table) Update(c *Completion) error {
-	if want := TableSize(len(t.entries)); len(c.Data) < want {
-		return fmt.Errorf("read slot table: %d of %d bytes", len(c.Data), want)
-	}
-	if err := t.checkIdentity(c.Data); err != nil {
+	if err := t.take(c); err != nil {
 		return err
 	}
-	for i := range t.entries {
-		t.updateEntry(i, c)
-	}
-	t.start, t.end = c.Started, c.Ended
-	t.reads++
+	t.merge(1<<c.Device, c.Started, c.Ended)
 	return nil
 }
 
-func (t *Table) checkIdentity(data []byte) error {
+// take notes what one device says. The superblock is part of the read, so a LUN that was
+// exchanged or formatted anew is noticed by the read that would mislead.
+func (t *Table) take(c *Completion) error {
+	if want := TableSize(len(t.entries)); len(c.Data) < want {
+		return fmt.Errorf("read slot table: %d of %d bytes", len(c.Data), want)
+	}
+	dev := &t.devices[c.Device]
+	if err := t.checkIdentity(dev, c.Data); err != nil {
+		return err
+	}
+	for i := range dev.slots {
+		dev.slots[i].update(i, dev.id, c.Data)
+	}
+	return nil
+}
+
+// merge makes what a majority of devices says the picture that counts.
+func (t *Table) merge(from deviceSet, start, end boottime.Instant) {
+	for i := range t.entries {
+		t.mergeEntry(i, from, start, end)
+	}
+	t.start, t.end, t.from = start, end, from
+	t.reads++
+}
+
+func (t *Table) checkIdentity(dev *deviceTable, data []byte) error {
 	var last error
 	for copy := range superblockBlocks {
 		sb, err := DecodeSuperblock(data[copy*BlockSize:(copy+1)*BlockSize], copy)
@@ -82,30 +131,90 @@ func (t *Table) checkIdentity(data []byte) error {
 			last = err
 			continue
 		}
-		if sb.ID != t.id || sb.Slots != len(t.entries) {
-			return fmt.Errorf("%w: format id %x, expected %x", ErrIdentity, sb.ID, t.id)
+		if sb.ID != dev.id || sb.Slots != len(t.entries) {
+			return fmt.Errorf("%w: format id %x, expected %x", ErrIdentity, sb.ID, dev.id)
 		}
 		return nil
 	}
 	return fmt.Errorf("read superblock: %w", last)
 }
 
-func (t *Table) updateEntry(i int, c *Completion) {
-	e := &t.entries[i]
+// update takes slot i out of a read of the device with that id.
+func (s *sighting) update(i int, id [16]byte, data []byte) {
 	var errs [copiesPerSlot]error
 	tearing := uint64(0)
 	for copy := range copiesPerSlot {
 		off := SlotOffset(i, copy)
-		block := c.Data[off : off+BlockSize]
-		if errs[copy] = DecodeSlot(block, t.id, i, copy, &e.copies[copy]); errors.Is(errs[copy], ErrTorn) {
-			tearing, _ = unseal(block, kindSlot, t.id, slotBlock(i, copy))
+		block := data[off : off+BlockSize]
+		if errs[copy] = DecodeSlot(block, id, i, copy, &s.copies[copy]); errors.Is(errs[copy], ErrTorn) {
+			tearing, _ = unseal(block, kindSlot, id, slotBlock(i, copy))
 		}
 	}
-	status, current := judge(errs, &e.copies, tearing, e.tearing)
-	e.status, e.tearing = status, tearing
-	if status == slotKnown {
-		e.current = current
+	status, current := judge(errs, &s.copies, tearing, s.tearing)
+	s.status, s.tearing = status, tearing
+	switch status {
+	case slotUnknown:
+		s.unread++
+		return
+	case slotKnown:
+		s.current = current
 	}
+	s.unread = 0
+}
+
+// combine is what the devices read say of slot i together (B8): unknown unless a majority
+// of all devices can tell, else the record with the greatest sequence.
+func (t *Table) combine(i int, from deviceSet) (status slotStatus, newest *Slot) {
+	known := 0
+	for d := range t.devices {
+		s := &t.devices[d].slots[i]
+		if !from.has(d) || s.status == slotUnknown {
+			continue
+		}
+		known++
+		if s.status == slotBlank {
+			continue
+		}
+		switch rec := s.record(); {
+		case newest == nil || rec.Sequence > newest.Sequence:
+			newest = rec
+		case rec.Sequence == newest.Sequence && rec.Process != newest.Process:
+			return slotUnknown, nil // two write it
+		}
+	}
+	switch {
+	case known < len(t.devices)/2+1:
+		return slotUnknown, nil
+	case newest == nil:
+		return slotBlank, nil
+	}
+	return slotKnown, newest
+}
+
+// resolved reports whether these devices tell every slot.
+func (t *Table) resolved(from deviceSet) bool {
+	for i := range t.entries {
+		if status, _ := t.combine(i, from); status == slotUnknown {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Table) mergeEntry(i int, from deviceSet, start, end boottime.Instant) {
+	e := &t.entries[i]
+	e.tearing = 0
+	for d := range t.devices {
+		e.tearing = max(e.tearing, t.devices[d].slots[i].tearing)
+	}
+	status, newest := t.combine(i, from)
+	if len(t.devices) > 1 && status != slotUnknown && e.last.sequence > 0 && (newest == nil || newest.Sequence < e.last.sequence) {
+		// These devices missed a record that another one showed before. Its owner wrote it,
+		// so it stays the newest known; else a record that reached one device only would come
+		// and go, and a dead owner never stand still.
+		status, newest = slotKnown, &e.newest
+	}
+	e.status = status
 	switch status {
 	case slotUnknown:
 		e.unread++
@@ -113,11 +222,12 @@ func (t *Table) updateEntry(i int, c *Completion) {
 	case slotBlank:
 		e.last, e.beats = identity{}, 0
 	case slotKnown:
-		if now := identityOf(e.record()); now != e.last {
-			e.changed(now, c.Ended)
+		e.newest = *newest
+		if now := identityOf(newest); now != e.last {
+			e.changed(now, end)
 		}
 	}
-	e.shown, e.unread = c.Started, 0
+	e.shown, e.unread = start, 0
 }
 
 // changed notes that a read which ended at end was the first to show the record now.
@@ -205,6 +315,16 @@ const unreadableAfter = 3
 func (t *Table) unreadable() int {
 	for i := range t.entries {
 		if t.entries[i].unread >= unreadableAfter {
+			return i
+		}
+	}
+	return -1
+}
+
+// unreadable is the same for one device, which need not block anything.
+func (t *deviceTable) unreadable() int {
+	for i := range t.slots {
+		if t.slots[i].unread >= unreadableAfter {
 			return i
 		}
 	}

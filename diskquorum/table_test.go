@@ -282,3 +282,89 @@ func TestDamagedSlotIsToldFromAWriteUnderWay(t *testing.T) {
 		t.Fatalf("slot %d is called damaged after it was written anew", got)
 	}
 }
+
+// trio is three photos of one LUN, read together.
+type trio struct {
+	t      *testing.T
+	photos [3]*photo
+	table  *Table
+}
+
+func newTrio(t *testing.T) *trio {
+	tr := &trio{t: t}
+	var sbs []*Superblock
+	for d := range tr.photos {
+		tr.photos[d] = newPhoto(t)
+		sb := &Superblock{Version: FormatVersion, ID: sampleID, Cluster: "c", NodeGroup: "g", Slots: 3}
+		sbs = append(sbs, sb)
+	}
+	tr.table = NewTable(sbs...)
+	return tr
+}
+
+// read has the table read these devices, in the given second.
+func (tr *trio) read(second float64, devices ...int) *entry {
+	tr.t.Helper()
+	var from deviceSet
+	for _, d := range devices {
+		c := tr.photos[d].completion(second, second+0.1)
+		c.Device = d
+		if err := tr.table.take(c); err != nil {
+			tr.t.Fatal(err)
+		}
+		from.add(d)
+	}
+	at := tr.photos[0].completion(second, second+0.1)
+	tr.table.merge(from, at.Started, at.Ended)
+	return &tr.table.entries[1]
+}
+
+// Guard: B8, B9. What the devices say of one slot together.
+func TestDevicesTogether(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		make     func(a, b, c *photo)
+		read     []int
+		status   slotStatus
+		sequence uint64
+	}{
+		{"all blank", func(a, b, c *photo) {}, []int{0, 1}, slotBlank, 0},
+		{"the greatest counts", func(a, b, c *photo) { a.write(4, nil); b.write(5, nil); c.write(6, nil) }, []int{0, 1}, slotKnown, 5},
+		{"also if it comes first", func(a, b, c *photo) { a.write(5, nil); b.write(4, nil) }, []int{0, 1}, slotKnown, 5},
+		{"a blank device is older than any record", func(a, b, c *photo) { b.write(1, nil) }, []int{0, 1}, slotKnown, 1},
+		{"one device tells nothing", func(a, b, c *photo) { a.write(4, nil) }, []int{0}, slotUnknown, 0},
+		{"two, one of them damaged", func(a, b, c *photo) { a.write(4, nil); b.write(4, nil); b.copy(0)[700] ^= 1 }, []int{0, 1}, slotUnknown, 0},
+		{"three, one of them damaged", func(a, b, c *photo) { a.write(4, nil); b.write(4, nil); b.copy(0)[700] ^= 1 }, []int{0, 1, 2}, slotKnown, 4},
+		{"three, two damaged", func(a, b, c *photo) { a.copy(0)[7] = 1; b.copy(0)[7] = 1; c.write(4, nil) }, []int{0, 1, 2}, slotUnknown, 0},
+		{"two agents write it", func(a, b, c *photo) { a.write(4, nil); b.write(4, func(s *Slot) { s.Process = 8 }) }, []int{0, 1}, slotUnknown, 0},
+	} {
+		tr := newTrio(t)
+		c.make(tr.photos[0], tr.photos[1], tr.photos[2])
+		e := tr.read(1, c.read...)
+		if e.status != c.status || e.status == slotKnown && e.record().Sequence != c.sequence {
+			t.Errorf("%s: status %d sequence %d, want %d %d", c.name, e.status, e.record().Sequence, c.status, c.sequence)
+		}
+	}
+}
+
+// A record that reached one device only does not come and go with the choice of devices:
+// its dead owner would never stand still.
+func TestNewestKnownRecordStays(t *testing.T) {
+	tr := newTrio(t)
+	for _, p := range tr.photos {
+		p.write(4, nil)
+	}
+	tr.photos[2].write(5, nil)
+	tr.read(1, 0, 1)
+	e := tr.read(2, 1, 2)
+	since := e.since
+	for i, devices := range [][]int{{0, 1}, {0, 2}, {1, 0}} {
+		if tr.read(float64(3+i), devices...); e.status != slotKnown || e.record().Sequence != 5 || e.since != since || e.beats != 2 {
+			t.Errorf("devices %v: status %d sequence %d since %v (was %v), %d beats", devices, e.status, e.record().Sequence, e.since, since, e.beats)
+		}
+	}
+	tr.photos[0].write(6, nil)
+	if tr.read(9, 0, 1); e.record().Sequence != 6 || e.since == since {
+		t.Errorf("sequence %d since %v", e.record().Sequence, e.since)
+	}
+}

@@ -71,7 +71,7 @@ func TestMovedTokenIsPublishedSoon(t *testing.T) {
 func TestSilenceRenounces(t *testing.T) {
 	for name, silence := range map[string]func(r *rig){
 		"a read hangs":  func(r *rig) { r.drive(t, 0, phaseRead2) },
-		"a write hangs": func(r *rig) { r.drive(t, 0, phaseWrite2); r.progress(r.nodes[0].io, wholeIO) },
+		"a write hangs": func(r *rig) { r.drive(t, 0, phaseWrite2); r.progress(r.nodes[0].ios[0], wholeIO) },
 	} {
 		r := duel(t)
 		silence(r)
@@ -110,8 +110,8 @@ func TestEvidenceThatComesTooLateRenewsNothing(t *testing.T) {
 func TestSlowWriteDoesNotMakeUpForSilence(t *testing.T) {
 	r := duel(t) // it may be granted before it knows
 	n := r.nodes[0]
-	for n.io == nil || n.io.op.Kind != OpWrite {
-		if n.io != nil {
+	for n.ios[0] == nil || n.ios[0].op.Kind != OpWrite {
+		if n.ios[0] != nil {
 			r.complete(0)
 		}
 		r.now = n.arb.writeStart.Add(r.timing.Grant - time.Second)

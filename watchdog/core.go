@@ -42,8 +42,8 @@ type Effects struct {
 	Arm    bool // the watchdog should be armed: quorum was seen and nothing disarms
 	Disarm bool // the watchdog should be disarmed by magic close
 
-	Op      *diskquorum.Op // to be submitted to the LUN
-	Lock    int            // slot whose host-wide lock is wanted, or -1
+	Ops     []diskquorum.Op // to be submitted to the LUN's devices
+	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
@@ -133,10 +133,10 @@ func (c *Core) IOCompleted(now boottime.Instant, done *diskquorum.Completion) {
 	}
 }
 
-// SlotLocked takes the outcome of the lock asked for in Effects.Lock.
-func (c *Core) SlotLocked(now boottime.Instant, err error) {
+// SlotLocked takes the outcome of the lock asked for in Effects.Lock, for one device.
+func (c *Core) SlotLocked(now boottime.Instant, device int, err error) {
 	if c.arbiter != nil {
-		c.arbiter.Locked(now, err)
+		c.arbiter.Locked(now, device, err)
 	}
 }
 
@@ -254,7 +254,7 @@ func (c *Core) followMajority(now boottime.Instant) {
 }
 
 func (c *Core) arbitrate(now boottime.Instant) {
-	c.fx.Op, c.fx.Lock, c.fx.Attempt = nil, -1, nil
+	c.fx.Ops, c.fx.Lock, c.fx.Attempt = nil, -1, nil
 	if c.arbiter == nil {
 		c.split = diskquorum.Output{Split: diskquorum.SplitUnavailable, Why: "the LUN is not open", Lock: -1}
 		return
@@ -267,7 +267,7 @@ func (c *Core) arbitrate(now boottime.Instant) {
 	c.input.Stop = c.stopping
 	out := c.arbiter.Step(now, &c.input)
 	c.split = *out
-	c.fx.Op, c.fx.Lock, c.fx.Attempt = out.Op, out.Lock, out.Ended
+	c.fx.Ops, c.fx.Lock, c.fx.Attempt = out.Ops, out.Lock, out.Ended
 	c.fx.Wake = min(c.fx.Wake, out.Wake)
 }
 

@@ -6,13 +6,14 @@ const (
 	ballotGo   = "diskquorum/ballot.go"
 	claimGo    = "diskquorum/claim.go"
 	leaseGo    = "diskquorum/lease.go"
+	lanesGo    = "diskquorum/lanes.go"
 	scheduleGo = "diskquorum/schedule.go"
 	tableGo    = "diskquorum/table.go"
 )
 
 func allMutants() []mutant {
 	var all []mutant
-	for _, list := range [][]mutant{ballotMutants(), claimMutants(), tableMutants(), leaseMutants(), feedMutants(), clusterMutants(), lifeMutants(), rosterMutants()} {
+	for _, list := range [][]mutant{ballotMutants(), claimMutants(), tableMutants(), setMutants(), leaseMutants(), feedMutants(), clusterMutants(), lifeMutants(), rosterMutants()} {
 		all = append(all, list...)
 	}
 	return all
@@ -33,9 +34,8 @@ func ballotMutants() []mutant {
 			"	if a.prop.phase == phaseIdle {\n		rec.Ballot.DecidedInstance, rec.Ballot.Decided = 0, nil\n	}\n	switch {\n	case a.stop:\n		rec.State = SlotStopped"),
 		one("B1", "a decision that was read is not carried", ballotGo, "		a.ballot.DecidedInstance, a.ballot.Decided = l.latest, l.grant\n", ""),
 		one("B1", "an instance is entered without its predecessor's decision", ballotGo, "	a.learn(l)\n	inst := l.latest + 1", "	inst := l.latest + 1"),
-		one("B2", "a second I/O while one is in flight", scheduleGo, "	case a.inFlight:\n		if overdue", "	case a.inFlight && now < a.submitted:\n		if overdue"),
-		one("B2", "the read begins before the write has landed", scheduleGo, "	a.submit(now, Op{Kind: OpWrite, Offset: SlotOffset(a.slot, int(a.seq%copiesPerSlot)), Data: a.buf})",
-			"	a.submit(now, Op{Kind: OpWrite, Offset: SlotOffset(a.slot, int(a.seq%copiesPerSlot)), Data: a.buf})\n	if a.prop.phase != phaseIdle {\n		a.proposalWrote()\n		a.inFlight = false\n	}"),
+		one("B2", "a second I/O while one is in flight", lanesGo, "		if !l.usable() || l.inFlight {\n			if l.inFlight {", "		if !l.usable() || l.inFlight && now < l.submitted {\n			if l.inFlight {"),
+		one("B2", "the read begins before the write has landed", lanesGo, "	a.ops = append(a.ops, op)\n", "	a.ops = append(a.ops, op)\n	if op.Kind == OpWrite && a.prop.phase != phaseIdle {\n		l.inFlight, a.inFlight, a.lastWriteOK, l.landed[l.sequence%copiesPerSlot] = false, false, true, l.sequence\n		a.proposalWrote()\n	}\n"),
 		one("B2", "a failed write of a phase counts", scheduleGo, "		a.seq++\n		a.abort(\"write of the own slot: \" + c.Err.Error())\n		return\n",
 			"		a.seq++\n		if a.prop.phase != phaseIdle {\n			a.proposalWrote()\n		}\n		return\n"),
 		one("B2", "a ballot goes on after a failed write", scheduleGo, "		a.abort(\"write of the own slot: \" + c.Err.Error())\n", ""),
@@ -86,11 +86,11 @@ func claimMutants() []mutant {
 	return []mutant{
 		one("B3", "the own ballot is not taken up at start", claimGo, "		a.ballot = rec.Ballot\n", ""),
 		one("B3", "what earlier reads taught is dropped at start", claimGo, "		a.learn(logState{latest: known.DecidedInstance, grant: known.Decided})\n", "		_ = known\n"),
-		one("B3", "the slot is not read again under its lock", claimGo, "	a.claim = claimRereading\n}", "	a.reread(now)\n}"),
+		one("B3", "the slot is not read again under its lock", claimGo, "		a.claim = claimRereading\n	case", "		a.reread(a.table.end)\n	case"),
 		one("B3", "no write goes to both copies", ballotGo, "	if a.double {", "	if false {"),
 		one("B3", "single copies although a predecessor's write may land late", claimGo, "	a.double = rec != nil || a.seq != 0\n", ""),
 		one("B3", "single copies although the very first write was torn", claimGo, "	a.double = rec != nil || a.seq != 0\n", "	a.double = rec != nil\n"),
-		one("B3", "single copies after a failed write", scheduleGo, "		a.double, a.dirty = true, true\n", "		a.dirty = true\n"),
+		one("B3", "single copies after a failed write", lanesGo, "		a.double = true // it may still land", "		// it may still land"),
 		one("B3", "the first write goes over the newest record", claimGo, "	first := newest + 3\n", "	first := newest + 2\n"),
 		one("B3", "the first write has the sequence of a write that may still land", claimGo, "	first := newest + 3\n", "	first := newest + 1\n"),
 		one("B3", "the first write has the sequence of a torn one", claimGo, "tearing; torn >= first {", "tearing; torn >= first && false {"),
@@ -99,12 +99,12 @@ func claimMutants() []mutant {
 		one("B3", "a record of another boot is not watched", claimGo, "	a.claim, a.claimSince, a.watched = claimWatching, now, e.last\n", "	a.startClaim(rec)\n"),
 		one("L1", "the token does not move on at a restart", claimGo, "			a.moveToken() // L1: the agent has restarted\n", ""),
 		one("L1", "the token is of the process, not of the boot", claimGo, "	a.token = Token{Nonce: a.boot, Counter: 1}", "	a.token = Token{Nonce: a.process, Counter: 1}"),
-		one("claim", "the lock's refusal is ignored", claimGo, "	if err != nil {\n		a.fail(fmt.Errorf(\"%w: slot %d is locked", "	if false {\n		a.fail(fmt.Errorf(\"%w: slot %d is locked"),
+		one("claim", "the lock's refusal is ignored", claimGo, "	if err != nil {\n		a.refused.add(device)\n	} else {\n", "	{\n"),
 		one("claim", "a slot is chosen although one cannot be read", claimGo, "	if a.table.anyUnknown() {\n		return // an unreadable", "	if false {\n		return // an unreadable"),
 		one("claim", "an own slot that cannot be read counts as never written", claimGo, "	case e.status == slotUnknown:\n		a.claim = claimReading // from the beginning, at the pace of the heartbeat\n		return\n", "	case e.status == slotUnknown:\n		a.startClaim(nil)\n		return\n"),
 		one("claim", "a slot that another node took meanwhile is kept", claimGo, "		a.chooseSlot(now) // somebody else took it meanwhile\n", "		a.startClaim(nil)\n"),
-		one("claim", "a foreign writer in the own slot is not noticed", claimGo, "	if rec.Process != a.process && rec.Sequence >= a.seq {", "	if false {"),
-		one("claim", "a late write of a predecessor is taken for a rival", claimGo, "	if rec.Process != a.process && rec.Sequence >= a.seq {", "	if rec.Process != a.process {"),
+		one("claim", "a foreign writer in the own slot is not noticed", claimGo, "	if foreign := a.foreignWriter(); foreign != nil {", "	if foreign := a.foreignWriter(); foreign != nil && a.seq == 0 {"),
+		one("claim", "a late write of a predecessor is taken for a rival", claimGo, "rec.Process != a.process && rec.Sequence >= a.seq {", "rec.Process != a.process {"),
 		one("claim", "a record that changes while it is watched is no rival", claimGo, "	if e.last != a.watched {", "	if false {"),
 		one("claim", "a record is watched for no time", claimGo, "	if a.table.start.Sub(a.claimSince) >= a.watchTime(rec) {", "	if true {"),
 		one("claim", "the watch ends by the end of a read, not by its start", claimGo, "	if a.table.start.Sub(a.claimSince) >= a.watchTime(rec) {", "	if a.table.end.Sub(a.claimSince) >= a.watchTime(rec) {"),
@@ -124,12 +124,11 @@ func tableMutants() []mutant {
 		one("B9", "a copy that stays torn makes its slot unknown for good", tableGo, "tearing > newest+1 && tearing != seen:", "tearing > newest+1:"),
 		one("B9", "the older copy wins", tableGo, "			if valid++; copies[i].Sequence > newest {", "			if valid++; newest == 0 || copies[i].Sequence < newest {"),
 		one("B9", "a short read counts", tableGo, "	if want := TableSize(len(t.entries)); len(c.Data) < want {", "	if want := TableSize(len(t.entries)); len(c.Data) < want && want < 0 {"),
-		one("B9", "an exchanged LUN is read on", tableGo, "	if err := t.checkIdentity(c.Data); err != nil {", "	if err := t.checkIdentity(c.Data); err != nil && false {"),
-		one("B9", "a failed read refreshes the table", scheduleGo, "	if c.Err == nil {\n		c.Err = a.table.Update(c)\n		a.ioErr = c.Err\n	}",
-			"	if err := a.table.Update(c); c.Err == nil {\n		c.Err = err\n		a.ioErr = c.Err\n	}"),
-		one("L5", "an unreadable slot ends the age of its record", tableGo, "	e.status, e.tearing = status, tearing\n", "	e.status, e.tearing = status, tearing\n	if status == slotUnknown {\n		e.since = c.Ended\n	}\n"),
-		one("L5", "a record's age begins with the start of the read that showed it", tableGo, "			e.changed(now, c.Ended)", "			e.changed(now, c.Started)"),
-		one("L5", "a record ages up to the end of a read", tableGo, "	t.start, t.end = c.Started, c.Ended", "	t.start, t.end = c.Ended, c.Ended"),
+		one("B9", "an exchanged LUN is read on", tableGo, "	if err := t.checkIdentity(dev, c.Data); err != nil {", "	if err := t.checkIdentity(dev, c.Data); err != nil && false {"),
+		one("B9", "a failed read refreshes the table", lanesGo, "	if c.Err == nil {\n		c.Err = a.table.take(c)\n	}\n", "	if err := a.table.take(c); c.Err == nil {\n		c.Err = err\n	} else {\n		a.table.merge(1<<c.Device, c.Started, c.Ended)\n	}\n"),
+		one("L5", "an unreadable slot ends the age of its record", tableGo, "		e.unread++\n		return\n", "		e.unread++\n		e.since = end\n		return\n"),
+		one("L5", "a record's age begins with the start of the read that showed it", tableGo, "			e.changed(now, end)", "			e.changed(now, start)"),
+		one("L5", "a record ages up to the end of a read", tableGo, "	t.start, t.end, t.from = start, end, from", "	t.start, t.end, t.from = end, end, from"),
 		one("L5", "records of several views count as beats of one", tableGo, " && now.view == e.last.view {", " {"),
 		one("L5", "records of several tokens count as beats of one", tableGo, " && now.token == e.last.token &&", " &&"),
 		one("L5", "records of several processes count as beats of one", tableGo, "	if now.process == e.last.process && now.token", "	if now.token"),

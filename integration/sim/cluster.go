@@ -18,6 +18,7 @@ type Config struct {
 	Networks []string
 	Policy   netgossip.Policy
 	LUN      bool
+	Devices  int // of the LUN: 1 or 3; 0: 1
 	OnLoss   watchdog.LossPolicy
 	Timing   diskquorum.Timing
 	Feed     time.Duration // F
@@ -143,7 +144,7 @@ func (c *Cluster) Start(i int) {
 	n.decision, n.said = watchdog.Decision{}, nil
 	if c.lun != nil {
 		n.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
-			Superblock: c.lun.sb, Roster: r, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process,
+			Devices: c.lun.sbs, Roster: r, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process,
 			Timing: c.cfg.Timing, Seed: c.cfg.Seed,
 		}))
 	}
@@ -320,12 +321,14 @@ func (c *Cluster) step(n *Node) {
 		}
 	}
 	if fx.Lock >= 0 {
-		n.core.SlotLocked(c.now, c.lun.lock(n))
+		for d := range c.lun.images {
+			n.core.SlotLocked(c.now, d, nil) // one host each here, so only an agent's own earlier life competes
+		}
 		c.wakeNode(n, 0)
 		return
 	}
-	if fx.Op != nil {
-		c.lun.submit(n, fx.Op)
+	for i := range fx.Ops {
+		c.lun.submit(n, &fx.Ops[i])
 	}
 	c.wakeNode(n, max(0, min(fx.Wake.Sub(c.now), 250*time.Millisecond)))
 }

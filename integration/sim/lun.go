@@ -8,18 +8,26 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// lun is the shared LUN: an image, and the I/O under way on it.
+// lun is the shared LUN: the images of its devices, and the I/O under way on them.
 type lun struct {
-	c     *Cluster
-	sb    *diskquorum.Superblock
-	image []byte
-	locks map[int]*Node // own-slot locks: one host each here, so only an agent's own earlier life competes
+	c      *Cluster
+	sbs    []*diskquorum.Superblock
+	images [][]byte
 
-	faults map[int]*Faults // per node
-	late   map[int64]int   // writes that failed and will land, by offset
+	faults map[path]*Faults
+	late   map[spot]int // writes that failed and will land
 }
 
-// Faults is what one node's path to the LUN suffers.
+// path is one node's way to one device.
+type path struct{ node, device int }
+
+// spot is a block of a device.
+type spot struct {
+	device int
+	offset int64
+}
+
+// Faults is what one node's path to a device of the LUN suffers.
 type Faults struct {
 	Writes  bool          // Down, Hung and Fail concern writes only: reads work
 	Down    bool          // every I/O fails, after a while
@@ -35,44 +43,62 @@ type Faults struct {
 var errIO = errors.New("input/output error")
 
 func newLUN(c *Cluster) *lun {
-	l := &lun{
-		c:      c,
-		sb:     &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes)},
-		locks:  map[int]*Node{},
-		faults: map[int]*Faults{},
-		late:   map[int64]int{},
-	}
-	l.sb.ID[0] = 1
-	l.image = make([]byte, diskquorum.DeviceSize(l.sb.Slots))
-	for copy := range 2 {
-		if err := diskquorum.EncodeSuperblock(l.image[copy*diskquorum.BlockSize:(copy+1)*diskquorum.BlockSize], l.sb, copy); err != nil {
-			panic(err)
+	l := &lun{c: c, faults: map[path]*Faults{}, late: map[spot]int{}}
+	devices := max(1, c.cfg.Devices)
+	for d := range devices {
+		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes)}
+		if sb.ID[0] = byte(1 + d); devices > 1 {
+			sb.SetID[0], sb.Devices, sb.Device = 9, devices, d
 		}
+		image := make([]byte, diskquorum.DeviceSize(sb.Slots))
+		for copy := range 2 {
+			if err := diskquorum.EncodeSuperblock(image[copy*diskquorum.BlockSize:(copy+1)*diskquorum.BlockSize], sb, copy); err != nil {
+				panic(err)
+			}
+		}
+		l.sbs, l.images = append(l.sbs, sb), append(l.images, image)
 	}
 	return l
 }
 
-// LUNFaults sets what a node's path to the LUN suffers from now on; nil heals it.
-func (c *Cluster) LUNFaults(node int, f *Faults) {
-	old := c.lun.faults[node]
-	c.lun.faults[node] = f
-	c.trace("LUN faults of %s: %+v", c.nodes[node].Name, f)
-	if old != nil && (f == nil || !f.Hung) {
-		for _, do := range old.waiting {
+// LUNFaults sets what a node's paths to these devices of the LUN suffer from now on, or all
+// its paths if none is named; nil heals them.
+func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
+	if len(devices) == 0 {
+		for d := range c.lun.images {
+			devices = append(devices, d)
+		}
+	}
+	c.trace("LUN faults of %s on devices %v: %+v", c.nodes[node].Name, devices, f)
+	for _, d := range devices {
+		at := path{node, d}
+		old := c.lun.faults[at]
+		delete(c.lun.faults, at)
+		if f != nil {
+			own := *f // what waits, waits on this path
+			c.lun.faults[at] = &own
+		}
+		if old == nil {
+			continue
+		}
+		waiting := old.waiting
+		old.waiting = nil
+		if f != nil && f.Hung {
+			c.lun.faults[at].waiting = waiting
+			continue
+		}
+		for _, do := range waiting {
 			do()
 		}
-		old.waiting = nil
 	}
 }
-
-func (l *lun) lock(*Node) error { return nil }
 
 // submit runs one I/O. A write lands somewhere between its start and its completion, a
 // failed one possibly later; a read returns what has landed at some moment in between.
 func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	o := *op
 	o.Data = append([]byte(nil), op.Data...)
-	f := l.faults[n.Index]
+	f := l.faults[path{n.Index, op.Device}]
 	if f == nil {
 		f = &Faults{}
 	}
@@ -94,20 +120,21 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 		total += time.Duration(c.rng.Int64N(int64(f.Slow)))
 	}
 	mid := time.Duration(c.rng.Int64N(int64(total)))
-	done := diskquorum.Completion{ID: o.ID, Kind: o.Kind, Started: started}
+	done := diskquorum.Completion{ID: o.ID, Device: o.Device, Kind: o.Kind, Started: started}
 	if f.concerns(o) && (f.Down || c.rng.Float64() < f.Fail) {
 		done.Err = errIO
 		if o.Kind == diskquorum.OpWrite && c.rng.Float64() < f.LateOf && !l.otherIsLate(o) {
-			l.late[o.Offset]++
+			at := spot{o.Device, o.Offset}
+			l.late[at]++
 			c.at(total+time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() {
-				l.late[o.Offset]--
+				l.late[at]--
 				l.land(o, 0, len(o.Data))
 			})
 		}
 	} else if o.Kind == diskquorum.OpWrite {
 		l.scheduleLanding(o, f, mid, total)
 	} else {
-		c.at(mid, func() { done.Data = append([]byte(nil), l.image[o.Offset:o.Offset+int64(o.Length)]...) })
+		c.at(mid, func() { done.Data = append([]byte(nil), l.images[o.Device][o.Offset:o.Offset+int64(o.Length)]...) })
 	}
 	c.during(n, total, func() {
 		done.Ended = c.now
@@ -118,7 +145,7 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 
 // otherIsLate reports whether a write to the other copy of the slot will land late.
 func (l *lun) otherIsLate(o *diskquorum.Op) bool {
-	return l.late[o.Offset^diskquorum.BlockSize] > 0 // slots begin at even blocks
+	return l.late[spot{o.Device, o.Offset ^ diskquorum.BlockSize}] > 0 // slots begin at even blocks
 }
 
 // scheduleLanding makes a write visible at mid, or, torn, in two parts with a read
@@ -134,5 +161,5 @@ func (l *lun) scheduleLanding(o *diskquorum.Op, f *Faults, mid, total time.Durat
 }
 
 func (l *lun) land(o *diskquorum.Op, from, to int) {
-	copy(l.image[o.Offset+int64(from):], o.Data[from:to])
+	copy(l.images[o.Device][o.Offset+int64(from):], o.Data[from:to])
 }

@@ -13,6 +13,7 @@ import (
 func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	cfg := DefaultConfig([]int{2, 3, 4, 4, 4, 5, 6}[rng.IntN(7)], seed)
+	cfg.Devices = 1 + 2*rng.IntN(2)
 	if rng.IntN(2) == 0 {
 		// A short watchdog lets resets and reboots happen within the schedule.
 		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
@@ -20,7 +21,7 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 	}
 	c := New(cfg)
 	if trace {
-		logf("%d nodes, watchdog %v", cfg.Nodes, cfg.Watchdog)
+		logf("%d nodes, %d devices, watchdog %v", cfg.Nodes, cfg.Devices, cfg.Watchdog)
 		c.Trace(func(format string, args ...any) { logf("%8v "+format, append([]any{c.Now()}, args...)...) })
 	}
 	c.Run(time.Duration(rng.IntN(15)) * time.Second)
@@ -38,7 +39,7 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 // disturb makes one random change.
 func disturb(c *Cluster, rng *rand.Rand) {
 	n := len(c.nodes)
-	switch rng.IntN(16) {
+	switch rng.IntN(17) {
 	case 0, 1, 2:
 		c.Heal()
 		c.Split(randomGroups(rng, n))
@@ -62,7 +63,7 @@ func disturb(c *Cluster, rng *rand.Rand) {
 		c.LUNFaults(rng.IntN(n), &Faults{
 			Down: rng.IntN(3) == 0, Hung: rng.IntN(4) == 0, Slow: time.Duration(rng.Int64N(int64(20 * time.Second))),
 			Fail: rng.Float64() / 2, LateOf: rng.Float64(), LateBy: 20 * time.Second, TornOf: rng.Float64() / 2, Writes: rng.IntN(3) == 0,
-		})
+		}, c.someDevices(rng)...)
 	case 10:
 		for i := range n {
 			c.LUNFaults(i, nil)
@@ -81,12 +82,32 @@ func disturb(c *Cluster, rng *rand.Rand) {
 		// A half of the nodes loses the LUN, or half of it, while the halves are dealt anew.
 		p := rng.Perm(n)
 		for _, i := range p[:n/2] {
-			c.LUNFaults(i, &Faults{Down: true, Writes: rng.IntN(2) == 0})
+			c.LUNFaults(i, &Faults{Down: true, Writes: rng.IntN(2) == 0}, c.someDevices(rng)...)
 		}
 		c.Heal()
 		p = rng.Perm(n)
 		c.Split([][]int{p[:n/2], p[n/2:]})
+	case 16:
+		c.loseDevice(rng)
 	}
+}
+
+// loseDevice takes one device away from everybody, or lets it hang.
+func (c *Cluster) loseDevice(rng *rand.Rand) {
+	d := rng.IntN(len(c.lun.images))
+	f := Faults{Down: true}
+	if rng.IntN(2) == 0 {
+		f = Faults{Hung: true}
+	}
+	for i := range c.nodes {
+		c.LUNFaults(i, &f, d)
+	}
+}
+
+// someDevices draws a part of the LUN's devices, sometimes all of them.
+func (c *Cluster) someDevices(rng *rand.Rand) []int {
+	p := rng.Perm(len(c.lun.images))
+	return p[:1+rng.IntN(len(p))]
 }
 
 // randomGroups cuts the nodes into two or three parts.

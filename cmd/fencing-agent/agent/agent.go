@@ -68,29 +68,30 @@ type Agent struct {
 	feeder  *wdt.Feeder
 	hub     *publish.Hub
 	server  *publish.Server
-	lun     *lunKeeper
+	luns    []*lunKeeper // by position in lun.devices
 	said    atomic.Pointer[netgossip.Statement]
 	picture atomic.Pointer[fencingv1.Status]
 	alive   atomic.Int64 // last step, on the clock; for /healthz
 	ready   atomic.Bool
 
-	core      *watchdog.Core
-	granted   boottime.Instant
-	disarmed  bool
-	armAgain  boottime.Instant // the watchdog is asked for again then, at the earliest
-	lunFailed bool
-	opened    bool             // the hub serves
-	began     boottime.Instant // of the loop
-	pictured  boottime.Instant
-	stopBy    boottime.Instant
-	nudgeAt   boottime.Instant // a planned stop is told again then
-	edges     *netgossip.Edges
-	edgesAt   boottime.Instant // they were looked for then
-	prevLeft  []time.Time      // by roster index
-	deaths    []watchdog.Death
-	fenced    netgossip.Set
-	waits     bool // a planned stop waits until the peers know of it
-	lingers   bool // a planned stop waits for the watchdog to fire
+	core        *watchdog.Core
+	superblocks []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
+	granted     boottime.Instant
+	disarmed    bool
+	armAgain    boottime.Instant // the watchdog is asked for again then, at the earliest
+	lunFailed   bool
+	opened      bool             // the hub serves
+	began       boottime.Instant // of the loop
+	pictured    boottime.Instant
+	stopBy      boottime.Instant
+	nudgeAt     boottime.Instant // a planned stop is told again then
+	edges       *netgossip.Edges
+	edgesAt     boottime.Instant // they were looked for then
+	prevLeft    []time.Time      // by roster index
+	deaths      []watchdog.Death
+	fenced      netgossip.Set
+	waits       bool // a planned stop waits until the peers know of it
+	lingers     bool // a planned stop waits for the watchdog to fire
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
@@ -229,22 +230,6 @@ func (a *Agent) timing() diskquorum.Timing {
 		PreferenceDelay: c.PreferenceDelay(), Stagger: c.RankStagger(),
 		Takeover: c.GrantLifetime() + 10*c.LUN.HeartbeatInterval,
 	}
-}
-
-// lunOpened makes the arbiter when the LUN was opened for the first time.
-func (a *Agent) lunOpened(o lunOpened) {
-	if o.warning != "" {
-		a.log.Warn("lun", "device", a.lun.path, "warning", o.warning)
-	}
-	if a.core.Arbiter() != nil {
-		a.log.Info("LUN is back", "device", a.lun.path)
-		return
-	}
-	a.log.Info("LUN opened", "device", a.lun.path, "slots", o.sb.Slots, "id", hex.EncodeToString(o.sb.ID[:]))
-	a.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
-		Superblock: o.sb, Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, Process: a.process,
-		Timing: a.timing(), PreferAPI: a.prefersAPI(), Seed: a.process,
-	}))
 }
 
 func (a *Agent) prefersAPI() bool {

@@ -129,12 +129,13 @@ func (a *Agent) handle(b *batch) error {
 	for _, o := range b.lun {
 		a.lunOpened(o)
 	}
-	for _, err := range b.locked {
-		a.core.SlotLocked(now, err)
+	for _, l := range b.locked {
+		a.core.SlotLocked(now, l.device, l.err)
 	}
 	for i := range b.completions {
-		a.lun.observe(&b.completions[i])
-		a.core.IOCompleted(now, &b.completions[i])
+		c := &b.completions[i]
+		a.luns[c.Device].observe(c)
+		a.core.IOCompleted(now, c)
 	}
 	return a.identityLost(now)
 }
@@ -211,11 +212,11 @@ func (a *Agent) permit(now boottime.Instant, fx *watchdog.Effects) {
 
 func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 	if fx.Lock >= 0 {
-		a.lun.lock(fx.Lock)
+		for _, k := range a.luns {
+			k.lock(fx.Lock)
+		}
 	}
-	if fx.Op != nil {
-		a.lun.submit(now, *fx.Op)
-	}
+	a.submitLUN(now, fx.Ops)
 	if fx.Attempt != nil {
 		a.log.Info("ballot ended", "decided", fx.Attempt.Decided, "adopted", fx.Attempt.Adopted,
 			"ios", fx.Attempt.IOs, "reason", fx.Attempt.Reason)

@@ -32,13 +32,21 @@ const reopenAfter = 3
 
 // lunOpened is the keeper's report to the loop.
 type lunOpened struct {
+	device  int
 	sb      *diskquorum.Superblock
 	warning string
 }
 
-// lunKeeper opens the LUN, and opens it again when it was away. It never closes a device
-// with an I/O in flight: that I/O may still land.
+// lunLocked is the outcome of a slot lock that was asked for.
+type lunLocked struct {
+	device int
+	err    error
+}
+
+// lunKeeper opens one device of the LUN, and opens it again when it was away. It never
+// closes a device with an I/O in flight: that I/O may still land.
 type lunKeeper struct {
+	device  int // position in lun.devices
 	path    string
 	cluster string
 	group   string
@@ -61,6 +69,7 @@ type lunKeeper struct {
 	wantLock bool // the lock of the slot was asked for while there was no device
 	locked   bool // the own slot is locked on the present device
 	fault    error
+	sb       *diskquorum.Superblock // of the LUN as it was opened last
 
 	lastID [16]byte // of the LUN this agent began with; the keeper's
 	known  bool
@@ -89,6 +98,11 @@ func (k *lunKeeper) run(ctx context.Context) {
 			return // the start of the agent ends with it
 		}
 	case <-k.notFirst:
+	case <-ctx.Done(): // the start has failed for another reason
+		if err == nil {
+			k.close(ctx)
+		}
+		return
 	}
 	for {
 		k.noteFault(err)
@@ -143,11 +157,11 @@ func (k *lunKeeper) openOnce() error {
 	}
 	k.lastID, k.known = sb.ID, true
 	k.mu.Lock()
-	k.dev, k.locked, k.fault = dev, false, nil
+	k.dev, k.locked, k.fault, k.sb = dev, false, nil, sb
 	k.engine = rawdev.NewEngine(dev, k.clock, k.ended)
 	wantLock, slot := k.wantLock, k.slot
 	k.mu.Unlock()
-	k.box.put(func(b *batch) { b.lun = append(b.lun, lunOpened{sb: sb, warning: dev.Warning()}) })
+	k.box.put(func(b *batch) { b.lun = append(b.lun, lunOpened{device: k.device, sb: sb, warning: dev.Warning()}) })
 	if wantLock {
 		k.lock(slot)
 	}
@@ -210,7 +224,7 @@ func (k *lunKeeper) close(ctx context.Context) {
 func (k *lunKeeper) submit(now boottime.Instant, op diskquorum.Op) {
 	err := k.trySubmit(op)
 	if err != nil {
-		done := diskquorum.Completion{ID: op.ID, Kind: op.Kind, Started: now, Ended: now, Err: err}
+		done := diskquorum.Completion{ID: op.ID, Device: k.device, Kind: op.Kind, Started: now, Ended: now, Err: err}
 		k.box.put(func(b *batch) { b.completions = append(b.completions, done) })
 	}
 }
@@ -242,7 +256,7 @@ func (k *lunKeeper) lock(slot int) {
 	}
 	err := k.dev.LockSlot(slot)
 	k.locked = err == nil
-	k.box.put(func(b *batch) { b.locked = append(b.locked, err) })
+	k.box.put(func(b *batch) { b.locked = append(b.locked, lunLocked{k.device, err}) })
 }
 
 // observe follows completions for latency and for the decision to open the device anew.
@@ -268,6 +282,13 @@ func (k *lunKeeper) observe(c *diskquorum.Completion) {
 	} else {
 		k.readLatency = d
 	}
+}
+
+// superblock is that of the device as it was opened last, or nil.
+func (k *lunKeeper) superblock() *diskquorum.Superblock {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sb
 }
 
 // trouble says why the device is not open, or "".

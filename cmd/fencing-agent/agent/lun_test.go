@@ -274,7 +274,7 @@ func TestLockWaitsForDevice(t *testing.T) {
 		r.set(func(r *lunRig) { r.openErr = nil })
 		time.Sleep(lunRetry)
 		dev := r.last(1)
-		if b := r.taken(); len(b.locked) != 1 || b.locked[0] != nil || !slices.Equal(dev.locked, []int{2}) {
+		if b := r.taken(); len(b.locked) != 1 || b.locked[0].err != nil || !slices.Equal(dev.locked, []int{2}) {
 			t.Errorf("locked %v, answers %v", dev.locked, b.locked)
 		}
 	})

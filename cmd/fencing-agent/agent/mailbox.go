@@ -29,7 +29,7 @@ type batch struct {
 	linkDirty bool
 
 	completions []diskquorum.Completion
-	locked      []error // outcomes of slot locks asked for
+	locked      []lunLocked
 	lun         []lunOpened
 	api         *apiReport
 	disarm      map[string]bool

@@ -80,8 +80,8 @@ func TestMailboxKeepsNewestAndEach(t *testing.T) {
 		func(b *batch) { b.disarm["file"] = false },
 		func(b *batch) { b.completions = append(b.completions, diskquorum.Completion{ID: 1}) },
 		func(b *batch) { b.completions = append(b.completions, diskquorum.Completion{ID: 2}) },
-		func(b *batch) { b.locked = append(b.locked, first) },
-		func(b *batch) { b.locked = append(b.locked, second) },
+		func(b *batch) { b.locked = append(b.locked, lunLocked{0, first}) },
+		func(b *batch) { b.locked = append(b.locked, lunLocked{2, second}) },
 	} {
 		m.put(put)
 	}
@@ -96,7 +96,7 @@ func TestMailboxKeepsNewestAndEach(t *testing.T) {
 	if len(b.completions) != 2 || b.completions[0].ID != 1 || b.completions[1].ID != 2 {
 		t.Errorf("completions %+v", b.completions)
 	}
-	if len(b.locked) != 2 || !errors.Is(b.locked[0], first) || !errors.Is(b.locked[1], second) {
+	if len(b.locked) != 2 || !errors.Is(b.locked[0].err, first) || !errors.Is(b.locked[1].err, second) || b.locked[1].device != 2 {
 		t.Errorf("locked %v", b.locked)
 	}
 }
@@ -147,7 +147,7 @@ func TestMailboxConcurrently(t *testing.T) {
 		adapters.Go(func() {
 			for i := 1; i <= rounds; i++ {
 				s.MemberChanged(0, p, i == rounds, boottime.Instant(i))
-				m.put(func(b *batch) { b.locked = append(b.locked, nil) })
+				m.put(func(b *batch) { b.locked = append(b.locked, lunLocked{}) })
 			}
 		})
 	}

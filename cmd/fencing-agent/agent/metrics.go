@@ -33,7 +33,6 @@ type metrics struct {
 
 	reason   watchdog.Reason // whose gauge is 1
 	tieBegan boottime.Instant
-	device   string
 }
 
 func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *metrics {
@@ -102,7 +101,6 @@ func (m *metrics) init(c *config.Config) {
 		m.transitions.WithLabelValues(n.Name, "unreachable")
 	}
 	for _, d := range c.LUN.Devices {
-		m.device = d
 		m.lunHealthy.WithLabelValues(d)
 	}
 	for _, b := range []string{"lun", "kubernetes"} {
@@ -140,8 +138,8 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1 - restarting - fenced))
 	s := a.core.Split()
 	m.leaseHeld.Set(boolGauge(s.Split == diskquorum.SplitWon))
-	if m.device != "" {
-		m.lunHealthy.WithLabelValues(m.device).Set(boolGauge(s.Healthy))
+	for d, k := range a.luns {
+		m.lunHealthy.WithLabelValues(k.path).Set(boolGauge(a.deviceTrouble(d, a.core.Arbiter(), a.clock()) == ""))
 	}
 }
 

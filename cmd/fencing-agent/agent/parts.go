@@ -13,8 +13,6 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
@@ -74,40 +72,6 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 		}
 		stopHTTP()
 	}, nil
-}
-
-// startLUN opens the LUN. A device that is away is tried again for ever, since network
-// quorum does not need it; one that can be read and is the wrong one is an error.
-func (a *Agent) startLUN(background spawn) error {
-	if len(a.cfg.LUN.Devices) == 0 {
-		return nil
-	}
-	open := a.opts.OpenLUN
-	if open == nil {
-		open = OpenLUN
-	}
-	path := a.cfg.LUN.Devices[0]
-	a.lun = &lunKeeper{
-		path: path, cluster: a.cfg.Cluster, group: a.cfg.NodeGroup, members: a.roster.Size(),
-		retry: lunRetry, clock: a.clock, log: a.log, box: a.box, open: open,
-		ended: rawdev.NewMetrics(a.reg).Instrument(path, func(c diskquorum.Completion) {
-			a.box.put(func(b *batch) { b.completions = append(b.completions, c) })
-		}),
-		reopen: make(chan struct{}, 1), first: make(chan error), notFirst: make(chan struct{}), slot: -1,
-	}
-	background(func(ctx context.Context) { patiently(ctx, a.lun.run) })
-	limit := time.NewTimer(a.cfg.LUN.IOTimeout)
-	defer limit.Stop()
-	select {
-	case err := <-a.lun.first:
-		if err != nil && !away(err) {
-			return err
-		}
-	case <-limit.C:
-		close(a.lun.notFirst)
-		a.log.Error("LUN does not answer; going on without it until it does", "device", a.lun.path, "after", a.cfg.LUN.IOTimeout)
-	}
-	return nil
 }
 
 // patiently runs f, and waits for it after the end of ctx, but not for ever: it may hang

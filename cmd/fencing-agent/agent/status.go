@@ -221,46 +221,53 @@ func (a *Agent) describe(s *fencingv1.NodeStatus, st *netgossip.Statement) {
 	s.LunHealthy, s.ApiReachable, s.Version = st.LUNHealthy, st.APIReachable, st.Version
 }
 
-func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
-	if a.lun == nil {
-		return nil
+// deviceTrouble says what keeps one device of the LUN from counting, or "".
+func (a *Agent) deviceTrouble(d int, arb *diskquorum.Arbiter, now boottime.Instant) string {
+	if t := a.luns[d].trouble(); t != "" {
+		return t
 	}
-	s := &fencingv1.LunStatus{Path: a.lun.path, Error: a.lun.trouble()}
-	if real, err := filepath.EvalSymlinks(a.lun.path); err == nil {
-		s.Device = filepath.Base(real)
-	}
-	arb := a.core.Arbiter()
 	if arb == nil {
-		if s.Error == "" {
-			s.Error = "not opened yet"
+		return "not opened yet"
+	}
+	return arb.DeviceTrouble(d, now)
+}
+
+func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
+	var all []*fencingv1.LunStatus
+	arb := a.core.Arbiter()
+	for d, k := range a.luns {
+		s := &fencingv1.LunStatus{Path: k.path, Error: a.deviceTrouble(d, arb, now)}
+		all = append(all, s)
+		s.Healthy = s.Error == ""
+		if real, err := filepath.EvalSymlinks(k.path); err == nil {
+			s.Device = filepath.Base(real)
 		}
-		return []*fencingv1.LunStatus{s}
+		if arb == nil {
+			continue
+		}
+		st := arb.Status(now)
+		s.Claimed, s.Sequence = st.Claimed, st.Sequence
+		if st.Slot >= 0 {
+			slot := uint32(st.Slot)
+			s.Slot = &slot
+		}
+		if st.LastWrite >= 0 {
+			s.LastWriteAge = durationpb.New(st.LastWrite)
+		}
+		if st.LastRead >= 0 {
+			s.LastReadAge = durationpb.New(st.LastRead)
+		}
+		if age := arb.InFlight(d, now); age > 0 {
+			s.InFlightAge = durationpb.New(age)
+		}
+		s.WriteLatency, s.ReadLatency = durationpb.New(k.writeLatency), durationpb.New(k.readLatency)
+		s.ForeignWriter = errors.Is(arb.Failure(), diskquorum.ErrRival)
 	}
-	st := arb.Status(now)
-	s.Healthy, s.Claimed, s.Sequence = st.Healthy && s.Error == "", st.Claimed, st.Sequence
-	if s.Error == "" {
-		s.Error = st.Trouble
-	}
-	if st.Slot >= 0 {
-		slot := uint32(st.Slot)
-		s.Slot = &slot
-	}
-	if st.LastWrite >= 0 {
-		s.LastWriteAge = durationpb.New(st.LastWrite)
-	}
-	if st.LastRead >= 0 {
-		s.LastReadAge = durationpb.New(st.LastRead)
-	}
-	if st.InFlight > 0 {
-		s.InFlightAge = durationpb.New(st.InFlight)
-	}
-	s.WriteLatency, s.ReadLatency = durationpb.New(a.lun.writeLatency), durationpb.New(a.lun.readLatency)
-	s.ForeignWriter = errors.Is(arb.Failure(), diskquorum.ErrRival)
-	return []*fencingv1.LunStatus{s}
+	return all
 }
 
 func (a *Agent) leaseStatus(now boottime.Instant) *fencingv1.LunLease {
-	if a.lun == nil {
+	if len(a.luns) == 0 {
 		return nil
 	}
 	l := &fencingv1.LunLease{}

@@ -15,9 +15,6 @@ func checkSupported(c *Config, r *report) {
 	if c.Quorum.LastManStanding {
 		r.problem("quorum.lastManStanding", notYet, true, "false")
 	}
-	if len(c.LUN.Devices) == 3 {
-		r.problem("lun.devices", notYet, "3 devices", "0 or 1 device")
-	}
 	unsupported(r, "kubernetes.tieBreak", c.Kubernetes.TieBreak, TieBreakReachability,
 		slices.Contains(c.Quorum.TieBreakers, BreakerKubernetes), "kubernetes is no tie-breaker")
 	unsupported(r, "lun.mode", c.LUN.Mode, LUNTieBreaker, len(c.LUN.Devices) > 0, "there is no LUN")

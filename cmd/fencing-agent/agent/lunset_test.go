@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// plainLUN is a device in memory without locks.
+type plainLUN struct{ *diskquorumtest.MemDevice }
+
+func (plainLUN) LockSlot(int) error { return nil }
+func (plainLUN) Warning() string    { return "" }
+
+// setRig is an agent that is about to open a LUN of three devices, in a bubble.
+type setRig struct {
+	t    *testing.T
+	a    *Agent
+	luns map[string]*diskquorumtest.LUN // by path; none: the device is away
+	stop func()
+}
+
+func newSetRig(t *testing.T, edit func(sbs []*diskquorum.Superblock)) *setRig {
+	t.Helper()
+	paths := []string{"/dev/a", "/dev/b", "/dev/c"}
+	var sbs []*diskquorum.Superblock
+	for d := range paths {
+		sb := superblock()
+		sb.ID[1], sb.SetID, sb.Devices, sb.Device = byte(d), [16]byte{9}, 3, d
+		sbs = append(sbs, sb)
+	}
+	if edit != nil {
+		edit(sbs)
+	}
+	r := &setRig{t: t, luns: map[string]*diskquorumtest.LUN{}}
+	for d, path := range paths {
+		lun, err := diskquorumtest.NewFormattedLUN(sbs[d], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.luns[path] = lun
+	}
+	began := time.Now()
+	cfg := config.Default()
+	cfg.Cluster, cfg.NodeGroup, cfg.LUN.Devices = "main", "worker", paths
+	members := roster(t, "n1", "n2")
+	a := &Agent{
+		cfg: cfg, roster: members, log: slog.New(slog.NewTextHandler(io.Discard, nil)), reg: prometheus.NewRegistry(),
+		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) }, box: newMailbox(1, 2),
+		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, LUN: true}),
+		boot: 1, process: 1,
+	}
+	a.opts.OpenLUN = func(path string) (LUN, error) {
+		if lun := r.luns[path]; lun != nil {
+			return plainLUN{lun.Client()}, nil
+		}
+		return nil, fmt.Errorf("open %s: %w", path, unix.ENOENT)
+	}
+	r.a = a
+	return r
+}
+
+// start opens the devices; end must be called.
+func (r *setRig) start() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	running := 0
+	err := r.a.startLUN(func(f func(context.Context)) {
+		running++
+		go func() {
+			f(ctx)
+			done <- struct{}{}
+		}()
+	})
+	r.stop = func() {
+		cancel()
+		for range running {
+			<-done
+		}
+	}
+	return err
+}
+
+// handle has the loop's part take what the keepers reported.
+func (r *setRig) handle() {
+	synctest.Wait()
+	b := newBatch(1, 2)
+	r.a.box.take(&b)
+	if err := r.a.handle(&b); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Two of three devices are enough to arbitrate; the third joins when it comes.
+func TestTwoOfThreeDevicesAreEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSetRig(t, nil)
+		missing := r.luns["/dev/b"]
+		delete(r.luns, "/dev/b")
+		if err := r.start(); err != nil {
+			t.Fatal(err)
+		}
+		defer r.stop()
+		r.handle()
+		arb := r.a.core.Arbiter()
+		if arb == nil || arb.DeviceTrouble(1, r.a.clock()) != "not opened yet" {
+			t.Fatal("no arbiter with two of three devices, or one that has the third")
+		}
+		synctest.Wait()
+		r.luns["/dev/b"] = missing
+		time.Sleep(lunRetry + time.Second)
+		r.handle()
+		if got := arb.DeviceTrouble(1, r.a.clock()); got == "not opened yet" || r.a.superblocks[1] == nil {
+			t.Errorf("the third device did not join: %s", got)
+		}
+	})
+}
+
+func TestOneOfThreeDevicesIsNotEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSetRig(t, nil)
+		delete(r.luns, "/dev/b")
+		delete(r.luns, "/dev/c")
+		if err := r.start(); err != nil {
+			t.Fatal(err)
+		}
+		defer r.stop()
+		if r.handle(); r.a.core.Arbiter() != nil {
+			t.Error("an arbiter with one of three devices")
+		}
+	})
+}
+
+func TestDevicesOfTwoSetsAreRefused(t *testing.T) {
+	for name, edit := range map[string]func([]*diskquorum.Superblock){
+		"two sets":       func(s []*diskquorum.Superblock) { s[2].SetID[0]++ },
+		"a copied one":   func(s []*diskquorum.Superblock) { *s[2] = *s[0] },
+		"one of no set":  func(s []*diskquorum.Superblock) { s[1].Devices, s[1].Device, s[1].SetID = 0, 0, [16]byte{} },
+		"sizes differ":   func(s []*diskquorum.Superblock) { s[0].Slots++ },
+		"another group*": func(s []*diskquorum.Superblock) { s[0].NodeGroup = "other" },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newSetRig(t, edit)
+			err := r.start()
+			if err == nil || !strings.Contains(err.Error(), "/dev/a") {
+				t.Errorf("%s: %v", name, err)
+			}
+			r.stop()
+		})
+	}
+}
+
+// One that comes late and is of another set is left out; the others go on.
+func TestLateDeviceOfAnotherSetIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSetRig(t, func(s []*diskquorum.Superblock) { s[1].SetID[0]++ })
+		late := r.luns["/dev/b"]
+		delete(r.luns, "/dev/b")
+		if err := r.start(); err != nil {
+			t.Fatal(err)
+		}
+		defer r.stop()
+		r.handle()
+		r.luns["/dev/b"] = late
+		time.Sleep(lunRetry + time.Second)
+		r.handle()
+		if got := r.a.core.Arbiter().DeviceTrouble(1, r.a.clock()); got != "not opened yet" {
+			t.Errorf("device b: %q", got)
+		}
+	})
+}

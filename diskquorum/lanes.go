@@ -1,0 +1,319 @@
+package diskquorum
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// MaxDevices is the number of devices of a set: one LUN, or three with majority.
+const MaxDevices = 3
+
+// deviceSet is a set of devices, by their position in ArbiterConfig.Devices.
+type deviceSet uint8
+
+func (s deviceSet) has(d int) bool { return s>>d&1 != 0 }
+func (s *deviceSet) add(d int)     { *s |= 1 << d }
+func (s deviceSet) len() int       { return bits.OnesCount8(uint8(s)) }
+
+// lane is one device's share of the I/O: at most one operation is in flight on it, and
+// none is ever given up (B2). A lane that hangs keeps its operation and delays no other.
+type lane struct {
+	present   bool // the device was opened and belongs to the set
+	op        Op
+	buf       []byte // of the record being written
+	inFlight  bool
+	submitted boottime.Instant
+	transfer  uint64 // the transfer a read was handed out for
+	sequence  uint64 // of the record a write carries
+
+	// Sequences by copy of the slot: what was tried last, and what has landed last.
+	tried, landed [copiesPerSlot]uint64
+
+	lastGood boottime.Instant
+	err      error // of the last operation
+	failure  error // why the device is out for good
+}
+
+// newest is the sequence of the newest record that has landed on the lane.
+func (l *lane) newest() uint64 { return max(l.landed[0], l.landed[1]) }
+
+func (l *lane) usable() bool { return l.present && l.failure == nil }
+
+// transfer is one write of the own record, or one read of the table, as the rest of the
+// arbiter sees it: it goes to all devices at once and is done when a majority of them has
+// done it (B8). With one device it is that device's own I/O.
+//
+// Why a majority is as good as one device: a read begins only after the own write before
+// it has landed on a majority. Of two nodes that each write and then read, the one whose
+// write was done last reads after the other's write was done, on a majority that shares a
+// device with that write's. A device that missed a record may show an older one, or none,
+// and the greatest sequence of the devices read counts.
+type transfer struct {
+	kind         OpKind
+	id           uint64
+	also         uint64 // a write counts only where this record has landed, too; 0: none (B3)
+	done, failed deviceSet
+	start, end   boottime.Instant // earliest start and latest end of the I/Os that count
+	err          error
+}
+
+func (a *Arbiter) majority() int { return len(a.lanes)/2 + 1 }
+
+// alsoWrite makes the present write count only on devices that have the record before it
+// in their other copy (B3). One that was busy is given both; one on which the other copy
+// failed is out of this transfer.
+func (a *Arbiter) alsoWrite(s uint64) {
+	a.cur.also = s
+	for d := range a.lanes {
+		l := &a.lanes[d]
+		if which := s % copiesPerSlot; l.tried[which] == s && l.landed[which] != s && !l.inFlight {
+			a.cur.failed.add(d)
+			a.cur.err = l.err
+		}
+	}
+}
+
+// begin makes a transfer the present one. Its I/Os are handed out by dispatch.
+func (a *Arbiter) begin(now boottime.Instant, kind OpKind) {
+	a.nextTransfer++
+	a.cur = transfer{kind: kind, id: a.nextTransfer}
+	a.inFlight, a.submitted = true, now
+	if a.prop.phase != phaseIdle {
+		a.prop.ios++
+	}
+}
+
+// dispatch hands out an I/O to every idle device that the present transfer needs. One that
+// missed the latest record writes it before anything else, also between transfers: the
+// devices that have it must not stay the only ones.
+func (a *Arbiter) dispatch(now boottime.Instant) {
+	a.ops = a.ops[:0]
+	if a.claim == claimFailed {
+		return // whoever else writes the slot, this node does not any more
+	}
+	for d := range a.lanes {
+		l := &a.lanes[d]
+		if !l.usable() || l.inFlight {
+			if l.inFlight {
+				a.wakeAfter(now, l.submitted.Add(a.timing.IOTimeout+1))
+			}
+			continue
+		}
+		switch rec := a.owed(d); {
+		case rec != nil:
+			a.handOutWrite(now, d, rec)
+		case a.inFlight && a.cur.kind == OpRead && !a.cur.done.has(d) && !a.cur.failed.has(d):
+			l.transfer = a.cur.id
+			a.handOut(now, d, Op{Kind: OpRead, Length: TableSize(a.table.Slots())})
+		}
+	}
+	a.out.Ops = a.ops
+}
+
+// wakeAfter asks for a step when t comes, if it is still to come.
+func (a *Arbiter) wakeAfter(now, t boottime.Instant) {
+	if t > now {
+		a.wakeAt(t)
+	}
+}
+
+// owed is the record that a device is to write next, or nil. Each is tried once: the next
+// heartbeat brings another.
+func (a *Arbiter) owed(d int) *Slot {
+	l := &a.lanes[d]
+	if s := a.cur.also; a.inFlight && a.cur.kind == OpWrite && s != 0 && l.tried[s%copiesPerSlot] != s {
+		return &a.records[s%copiesPerSlot]
+	}
+	if s := a.recorded; s != 0 && l.tried[s%copiesPerSlot] != s {
+		return &a.records[s%copiesPerSlot]
+	}
+	return nil
+}
+
+func (a *Arbiter) handOutWrite(now boottime.Instant, d int, rec *Slot) {
+	l := &a.lanes[d]
+	which := int(rec.Sequence % copiesPerSlot)
+	if err := EncodeSlot(l.buf, a.table.devices[d].id, rec, which); err != nil {
+		a.fail(fmt.Errorf("encode own slot: %w", err))
+		return
+	}
+	l.sequence, l.tried[which] = rec.Sequence, rec.Sequence
+	a.handOut(now, d, Op{Kind: OpWrite, Offset: SlotOffset(a.slot, which), Data: l.buf})
+}
+
+func (a *Arbiter) handOut(now boottime.Instant, d int, op Op) {
+	l := &a.lanes[d]
+	a.nextID++
+	op.ID, op.Device = a.nextID, d
+	l.op, l.inFlight, l.submitted = op, true, now
+	a.ops = append(a.ops, op)
+	a.wakeAt(now.Add(a.timing.IOTimeout + 1))
+}
+
+// Complete takes the end of an I/O that was handed out. Whatever it says of the lease is
+// judged by the next Step.
+func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
+	if c.Device < 0 || c.Device >= len(a.lanes) {
+		return
+	}
+	l := &a.lanes[c.Device]
+	if !l.inFlight || c.ID != l.op.ID {
+		return
+	}
+	l.inFlight = false
+	if c.Kind == OpWrite {
+		a.laneWrote(c)
+	} else {
+		a.laneRead(c)
+	}
+	a.conclude(now)
+}
+
+func (a *Arbiter) laneWrote(c *Completion) {
+	l := &a.lanes[c.Device]
+	l.err = c.Err
+	if c.Err != nil {
+		a.double = true // it may still land, over whatever is written to that copy next (B3)
+	} else {
+		l.lastGood = c.Ended
+		l.landed[l.sequence%copiesPerSlot] = l.sequence
+	}
+	t := &a.cur
+	if !a.inFlight || t.kind != OpWrite {
+		return
+	}
+	switch s := l.sequence; {
+	case s != a.recorded && s != t.also:
+		// A write of an earlier transfer: whatever became of it, it is none of this one (B8).
+	case c.Err != nil:
+		t.fail(c)
+	case s == a.recorded && (t.also == 0 || l.landed[t.also%copiesPerSlot] == t.also):
+		t.count(c)
+	default: // one of two copies
+	}
+}
+
+func (a *Arbiter) laneRead(c *Completion) {
+	l := &a.lanes[c.Device]
+	if c.Err == nil {
+		c.Err = a.table.take(c)
+	}
+	if l.err = c.Err; c.Err == nil {
+		l.lastGood = c.Ended
+	} else if errors.Is(c.Err, ErrIdentity) {
+		l.failure = c.Err
+	}
+	switch t := &a.cur; {
+	case !a.inFlight || t.kind != OpRead || l.transfer != t.id:
+	case c.Err != nil:
+		t.fail(c)
+	default:
+		t.count(c)
+	}
+}
+
+func (t *transfer) fail(c *Completion) {
+	t.failed.add(c.Device)
+	t.err = c.Err
+}
+
+func (t *transfer) count(c *Completion) {
+	if t.done == 0 || c.Started < t.start {
+		t.start = c.Started
+	}
+	t.end = max(t.end, c.Ended)
+	t.done.add(c.Device)
+}
+
+// conclude ends the present transfer when enough devices have done it, or too few can.
+// A read waits for a further device if some slot cannot be told from those that answered,
+// and so does the one that takes up what an earlier agent left (B3), but not for a device
+// that takes too long.
+func (a *Arbiter) conclude(now boottime.Instant) {
+	if !a.inFlight {
+		return
+	}
+	t := &a.cur
+	possible, waiting := t.done.len(), false
+	for d := range a.lanes {
+		l := &a.lanes[d]
+		if !l.usable() || t.done.has(d) || t.failed.has(d) {
+			continue
+		}
+		possible++
+		waiting = waiting || !l.inFlight || now.Sub(l.submitted) <= a.timing.IOTimeout
+	}
+	c := Completion{Kind: t.kind, Started: t.start, Ended: t.end}
+	switch {
+	case t.done.len() >= a.majority():
+		if t.kind == OpRead && waiting && (a.claim == claimRereading || !a.table.resolved(t.done)) {
+			return
+		}
+	case possible < a.majority():
+		if c.Err = t.err; c.Err == nil {
+			c.Err = a.laneFailure()
+		}
+	default:
+		return
+	}
+	a.inFlight = false
+	a.ioErr = c.Err
+	if t.kind == OpWrite {
+		a.wrote(now, &c)
+	} else {
+		a.read(now, &c)
+	}
+}
+
+// laneFailure says why there are too few devices.
+func (a *Arbiter) laneFailure() error {
+	for d := range a.lanes {
+		if err := a.lanes[d].failure; err != nil {
+			return err
+		}
+	}
+	return errTooFew
+}
+
+var errTooFew = errors.New("most devices of the set are not open")
+
+// AddDevice takes in a device of the set that was not open when the arbiter was made.
+func (a *Arbiter) AddDevice(d int, sb *Superblock) {
+	if l := &a.lanes[d]; !l.present {
+		l.present = true
+		a.table.devices[d].id = sb.ID
+	}
+}
+
+// DeviceTrouble says what keeps one device from counting at now, or "".
+func (a *Arbiter) DeviceTrouble(d int, now boottime.Instant) string {
+	switch l := &a.lanes[d]; {
+	case !l.present:
+		return "not opened yet"
+	case l.failure != nil:
+		return l.failure.Error()
+	case l.inFlight && now.Sub(l.submitted) > a.timing.IOTimeout:
+		return fmt.Sprintf("an I/O has been under way for more than %v", a.timing.IOTimeout)
+	case l.err != nil:
+		return l.err.Error()
+	}
+	if slot := a.table.devices[d].unreadable(); slot >= 0 {
+		return fmt.Sprintf("slot %d is damaged on this device; see fencectl lun inspect, and \"a damaged slot\" in docs/troubleshooting.md", slot)
+	}
+	if len(a.lanes) == 1 || a.claim != claimActive {
+		return a.trouble(now)
+	}
+	return ""
+}
+
+// InFlight is the age of the I/O that is under way on a device; 0: none.
+func (a *Arbiter) InFlight(d int, now boottime.Instant) time.Duration {
+	if l := &a.lanes[d]; l.inFlight {
+		return now.Sub(l.submitted)
+	}
+	return 0
+}

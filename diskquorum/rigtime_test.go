@@ -1,0 +1,86 @@
+package diskquorum
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// run lets d pass without faults: whoever runs is stepped ten times per heartbeat, I/O is
+// prompt, and nodes that count each other talk.
+func (r *rig) run(d time.Duration) {
+	for end := r.now.Add(d); r.now < end; {
+		r.now = min(end, r.now.Add(r.timing.Heartbeat/10))
+		for i, n := range r.nodes {
+			if n.arb == nil {
+				continue
+			}
+			for j, m := range r.nodes {
+				if n.view.Has(j) && m.view.Has(i) {
+					r.gossip(i, j)
+				}
+			}
+			ios := 0
+			for r.step(i); n.busy() && ios < restless; r.step(i) {
+				r.now += boottime.Instant(time.Millisecond)
+				for d, io := range n.ios {
+					if io != nil && !r.broken(i, d) {
+						r.completeOn(i, d)
+						ios++
+					}
+				}
+			}
+			if ios == restless {
+				r.oracle.add("n%d does I/O without a pause", i)
+				return
+			}
+		}
+	}
+}
+
+// broken reports whether the path of a node to a device hangs.
+func (r *rig) broken(i, d int) bool { return r.nodes[i].hangs.has(d) }
+
+// busy reports whether some I/O of the node is under way that will end.
+func (n *rigNode) busy() bool {
+	for d, io := range n.ios {
+		if io != nil && !n.hangs.has(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// restless is more I/O than any node does in a row.
+const restless = 100
+
+// settle lets every node see its group and waits until each half is ready to put a grant
+// forward, with all ballots held back. Then they are let go, and nobody has moved yet.
+func (r *rig) settle(groups ...[]int) {
+	for _, g := range groups {
+		for _, i := range g {
+			r.setView(i, g...)
+		}
+	}
+	r.hold(boottime.Never)
+	r.run(3 * time.Second)
+	r.hold(0)
+}
+
+// hold keeps every node that runs from beginning a ballot before the instant.
+func (r *rig) hold(until boottime.Instant) {
+	for _, n := range r.nodes {
+		if n.arb != nil {
+			n.arb.retryAt = until
+		}
+	}
+}
+
+func members(s netgossip.Set) []int {
+	out := []int{}
+	for i := range s.All() {
+		out = append(out, i)
+	}
+	return out
+}

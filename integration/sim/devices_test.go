@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// triple is a group of four on a LUN of three devices.
+func triple(t *testing.T, seed uint64) *Cluster {
+	t.Helper()
+	cfg := DefaultConfig(4, seed)
+	cfg.Devices = 3
+	return started(t, cfg)
+}
+
+var oneHalf = map[string]bool{"[0 1]": true, "[2 3]": true}
+
+// An equal split over three devices, some of which are away for some: exactly one half lives
+// as long as one has a majority of them, whichever.
+func TestSplitOverThreeDevices(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		missing [2][]int // devices that the nodes of each half do not reach
+		winner  []int    // nil: either half
+		nobody  bool
+	}{
+		{"all work", [2][]int{}, nil, false},
+		{"one is away", [2][]int{{1}, {1}}, nil, false},
+		{"the halves miss different ones", [2][]int{{0}, {2}}, nil, false},
+		{"one half misses two", [2][]int{{0, 1}, {1}}, []int{2, 3}, false},
+		{"the halves have one in common, which one misses too", [2][]int{{0}, {1, 2}}, []int{0, 1}, false},
+		{"two are away", [2][]int{{0, 1}, {0, 1}}, nil, true},
+		{"each half misses two", [2][]int{{0, 1}, {1, 2}}, nil, true},
+	} {
+		for seed := range uint64(4) {
+			for _, f := range []Faults{{Down: true}, {Hung: true}} {
+				t.Run(fmt.Sprintf("%s/hung=%v/%d", c.name, f.Hung, seed), func(t *testing.T) {
+					r := triple(t, seed)
+					for half, missing := range c.missing {
+						for _, n := range []int{2 * half, 2*half + 1} {
+							if len(missing) > 0 {
+								r.LUNFaults(n, &f, missing...)
+							}
+						}
+					}
+					r.Run(5 * time.Second)
+					r.Split([][]int{{0, 1}, {2, 3}})
+					r.Run(r.cfg.Budget().Tie())
+					got := r.Feeding()
+					switch {
+					case c.nobody:
+						if len(got) != 0 {
+							t.Errorf("feeding %v", got)
+						}
+					case c.winner != nil && !slices.Equal(got, c.winner) || !oneHalf[fmt.Sprint(got)]:
+						t.Errorf("feeding %v, want %v\n%s", got, c.winner, r.Report())
+					}
+					noViolations(t, r)
+				})
+			}
+		}
+	}
+}
+
+// The LUN of three outlives one device after the other, if each is back, and has caught up,
+// before the next one goes. What was decided meanwhile is not lost with any of them.
+func TestDevicesFailInTurns(t *testing.T) {
+	c := triple(t, 3)
+	turns := [][][]int{{{0, 1}, {2, 3}}, {{0, 2}, {1, 3}}, {{0, 3}, {1, 2}}}
+	for k := range 6 {
+		for n := range 4 {
+			c.LUNFaults(n, nil)
+			c.LUNFaults(n, &Faults{Down: k%2 == 0, Hung: k%2 == 1}, k%3)
+		}
+		c.Run(5 * time.Second)
+		c.Split(turns[k%3])
+		mustRun(t, c, "one half feeds", 20*time.Second, func() bool { return len(c.Feeding()) == 2 })
+		c.Heal()
+		mustRun(t, c, "everybody feeds", 20*time.Second, feeds(c, 0, 1, 2, 3))
+		for n := range 4 {
+			c.LUNFaults(n, nil)
+		}
+		c.Run(15 * time.Second)
+	}
+	if n, _ := c.nodes[0].core.Arbiter().Decision(); n < 6 || c.Resets() != 0 {
+		t.Errorf("%d decisions, %d resets", n, c.Resets())
+	}
+	noViolations(t, c)
+}
+
+// Two of three devices away, or all: nobody with a network majority minds, and all is well
+// when they are back.
+func TestOutageOfMostDevicesAloneResetsNobody(t *testing.T) {
+	c := triple(t, 4)
+	for n := range 4 {
+		c.LUNFaults(n, &Faults{Hung: true}, n%3, (n+1)%3)
+	}
+	c.Run(5 * time.Minute)
+	if !feeds(c, 0, 1, 2, 3)() || c.Resets() != 0 {
+		t.Fatalf("feeding %v, resets %d", c.Feeding(), c.Resets())
+	}
+	for n := range 4 {
+		c.LUNFaults(n, nil)
+	}
+	c.Run(20 * time.Second)
+	c.Split([][]int{{0, 3}, {1, 2}})
+	mustRun(t, c, "the LUN arbitrates again", 15*time.Second, func() bool { return len(c.Feeding()) == 2 })
+	noViolations(t, c)
+}
