@@ -183,7 +183,7 @@ func (s *search) moves(r *rig, l left) []move {
 		case n.arb == nil:
 			out = append(out, s.revivals(i, n, l)...)
 			continue
-		case n.io != nil:
+		case n.ios[0] != nil:
 			out = append(out, s.endings(i, n, l)...)
 		default:
 			out = append(out, move{"step" + digit(i), func(r *rig) left { r.act(i); return l }})
@@ -232,14 +232,14 @@ func (s *search) endings(i int, n *rigNode, l left) []move {
 		rest := l
 		rest.fails--
 		out = append(out, move{"lost" + digit(i), func(r *rig) left { r.lose(i, false); r.act(i); return rest }})
-		if n.io.op.Kind == OpWrite {
+		if n.ios[0].op.Kind == OpWrite {
 			out = append(out, move{"delayed" + digit(i), func(r *rig) left { r.lose(i, true); r.act(i); return rest }})
 		}
 	}
-	if l.parts > 0 && n.io.todo&firstHalf == firstHalf {
+	if l.parts > 0 && n.ios[0].todo&firstHalf == firstHalf {
 		rest := l
 		rest.parts--
-		out = append(out, move{"half" + digit(i), func(r *rig) left { r.progress(r.nodes[i].io, firstHalf); return rest }})
+		out = append(out, move{"half" + digit(i), func(r *rig) left { r.progress(r.nodes[i].ios[0], firstHalf); return rest }})
 	}
 	return out
 }
@@ -248,12 +248,12 @@ func (s *search) endings(i int, n *rigNode, l left) []move {
 // next one starts, on the same boot or, with the write lost or late, on another.
 func (s *search) revivals(i int, n *rigNode, l left) []move {
 	var out []move
-	if n.orphan != nil {
+	if n.orphans[0] != nil {
 		out = append(out, move{"orphan lands" + digit(i), func(r *rig) left {
 			n := r.nodes[i]
-			r.progress(n.orphan, wholeIO)
-			r.abandon(n.orphan, false)
-			n.orphan = nil
+			r.progress(n.orphans[0], wholeIO)
+			r.abandon(n.orphans[0], false)
+			n.orphans[0] = nil
 			return l
 		}})
 	}
@@ -262,7 +262,7 @@ func (s *search) revivals(i int, n *rigNode, l left) []move {
 		rest := l
 		rest.boots--
 		for _, late := range []bool{false, true} {
-			if late && n.orphan == nil {
+			if late && n.orphans[0] == nil {
 				continue
 			}
 			out = append(out, move{"boot" + digit(i), func(r *rig) left { r.reboot(i, late); r.start(i); r.act(i); return rest }})

@@ -187,14 +187,17 @@ func (c *cloner) copySlice(dst, src reflect.Value) {
 // irrelevant fields have no influence on what happens later: scratch buffers, output that
 // the next step overwrites, numbers that only must be unique, and counters for people.
 var irrelevant = map[string]bool{
-	"rig.logf": true, "rig.sb": true, "rigNode.readBuf": true, "rigNode.out": true, "rigIO.op": true,
-	"oracle.fatal": true, "oracle.adoptions": true, "oracle.lost": true, "oracle.won": true,
-	"Arbiter.buf": true, "Arbiter.out": true, "Arbiter.att": true, "Arbiter.nextID": true, "Arbiter.op": true, "Arbiter.lastEnd": true,
+	"rig.logf": true, "rig.sb": true, "rig.sbs": true, "rigNode.readBufs": true, "rigNode.out": true, "rigIO.op": true,
+	"oracle.fatal": true, "oracle.trace": true, "oracle.adoptions": true, "oracle.lost": true, "oracle.won": true, "oracle.outvoted": true,
+	"nodeTruth.reading": true, "Arbiter.ops": true, "Arbiter.out": true, "Arbiter.att": true, "Arbiter.nextID": true,
+	"Arbiter.nextTransfer": true, "Arbiter.lastEnd": true, "lane.buf": true, "lane.op": true, "lane.transfer": true,
 	"proposal.ios": true,
+	// With one device these follow from the I/O under way, the phase and what was written.
+	"Arbiter.cur": true, "Arbiter.records": true,
 }
 
 // bounded counters mean the same from a value on.
-var bounded = map[string]uint64{"entry.beats": 2, "entry.unread": unreadableAfter, "Table.reads": 1, "Arbiter.staleReads": 1}
+var bounded = map[string]uint64{"entry.beats": 2, "entry.unread": unreadableAfter, "sighting.unread": unreadableAfter, "Table.reads": 1, "Arbiter.staleReads": 1}
 
 type hasher struct {
 	h    maphash.Hash
@@ -209,8 +212,10 @@ func hashRig(r *rig) uint64 {
 	h.value(reflect.ValueOf(r))
 	// An I/O is what it does and to where, whatever its number.
 	for _, n := range r.nodes {
-		for _, io := range []*rigIO{n.io, n.orphan} {
-			h.io(io)
+		for _, ios := range [][]*rigIO{n.ios, n.orphans} {
+			for _, io := range ios {
+				h.io(io)
+			}
 		}
 	}
 	for _, io := range r.late {
@@ -221,7 +226,7 @@ func hashRig(r *rig) uint64 {
 
 func (h *hasher) io(io *rigIO) {
 	if io != nil {
-		h.number(uint64(io.op.Kind)<<32 | uint64(io.op.Offset))
+		h.number(uint64(io.op.Device)<<48 | uint64(io.op.Kind)<<32 | uint64(io.op.Offset))
 	}
 }
 
