@@ -18,6 +18,7 @@ type Config struct {
 	Quorum         Quorum          `yaml:"quorum"`
 	OnQuorumLoss   OnQuorumLoss    `yaml:"onQuorumLoss"`
 	RestartGrace   time.Duration   `yaml:"restartGrace" range:"0s..10m"` // 0: none
+	Timing         Timing          `yaml:"timing"`
 	LUN            LUN             `yaml:"lun"`
 	Watchdog       Watchdog        `yaml:"watchdog"`
 	API            API             `yaml:"api"`
@@ -131,6 +132,7 @@ func Default() *Config {
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,
+		Timing:       TimingDefault,
 		LUN: LUN{
 			Mode:              LUNTieBreaker,
 			HeartbeatInterval: time.Second,

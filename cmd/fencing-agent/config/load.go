@@ -61,6 +61,7 @@ func parse(name string, data []byte, env func(string) string, hostname func() (s
 			// The default list is a preference; written out it would be a claim.
 			c.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
 		}
+		c.applyTiming(r.given)
 		check(c, r)
 	}
 	if warnings := sorted(r.warnings); len(r.problems) > 0 {

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// timingRow is one line of the table of times. Durations print as "1m20s" in JSON, too.
+type timingRow struct {
+	Timing   config.Timing `json:"timing"`
+	Nodes    int           `json:"nodes"`
+	DMax     string        `json:"dMax"`
+	A        string        `json:"a"`
+	G        string        `json:"g"`
+	F        string        `json:"f"`
+	W        string        `json:"w"`
+	Majority string        `json:"deadAfterMajority"`
+	Tie      string        `json:"deadAfterTie,omitempty"` // N even
+	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it
+}
+
+func newTimingRow(t config.Timing, n int) timingRow {
+	c := config.ForTiming(t, n)
+	w := c.Watchdog.Timeout
+	b := c.Budget(w)
+	r := timingRow{
+		Timing: t, Nodes: n, DMax: b.MaxAge.String(), A: b.Arbitrate.String(), G: b.Grant.String(), F: b.Feed.String(), W: w.String(),
+		Majority: b.Majority().String(), Fenced: (b.Horizon() + watchdog.ProofDelay(n)).Round(100 * time.Millisecond).String(),
+	}
+	if n%2 == 0 {
+		r.Tie = b.Tie().String()
+	}
+	return r
+}
+
+func newConfigTimingCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "timing [N...]",
+		Short: "Print how long a lost node may live, for each timing",
+		Long: `Print the time budget of the timings fast, default and careful for groups of N nodes.
+
+DEAD is the time from the loss of a node, to a majority or in an equal split, until it cannot be
+running any more: D_max + F + 2 W + 1s, or max(D_max + A, G) + F + 2 W + 1s. FENCED is when its
+death is proven to consumers at the latest. What a configuration file comes to is said by
+"fencectl config check".`,
+		Example: `  fencectl config timing
+  fencectl config timing 4 16 -o json`,
+	}
+	out := newPrinter(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		sizes := []int{2, 3, 4, 10, 50, 100, 300, 1000}
+		if len(args) > 0 {
+			sizes = nil
+		}
+		for _, a := range args {
+			n, err := strconv.Atoi(a)
+			if err != nil || n < 1 || n > 1024 {
+				return usageError{fmt.Errorf("N %q: 1 to 1024 nodes are possible", a)}
+			}
+			sizes = append(sizes, n)
+		}
+		var rows []timingRow
+		for _, t := range config.Timings() {
+			for _, n := range sizes {
+				rows = append(rows, newTimingRow(t, n))
+			}
+		}
+		return out.print(env.stdout, rows, func(t *table) {
+			t.row("TIMING", "N", "D_MAX", "A", "G", "F", "W", "DEAD, MAJORITY", "DEAD, TIE", "FENCED")
+			for _, r := range rows {
+				tie := r.Tie
+				if tie == "" {
+					tie = "-"
+				}
+				t.row(r.Timing, r.Nodes, r.DMax, r.A, r.G, r.F, r.W, r.Majority, tie, r.Fenced)
+			}
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,64 @@
+package config
+
+import "time"
+
+// Timing is a set of defaults for the keys that enter the time budget.
+type Timing string
+
+// The timings.
+const (
+	TimingFast    Timing = "fast"    // quick local storage, hardware watchdog, quiet hosts
+	TimingDefault Timing = "default" // survives a path failover of a few seconds
+	TimingCareful Timing = "careful" // slow iSCSI: survives a TCP timeout and a login
+)
+
+// Timings lists them, the quickest first.
+func Timings() []Timing { return []Timing{TimingFast, TimingDefault, TimingCareful} }
+
+func (Timing) values() []string { return []string{"fast", "default", "careful"} }
+
+// timed is a default that a timing sets. One that the file gives wins.
+type timed struct {
+	key string
+	set func(*Config)
+}
+
+// defaults are what the timing sets. The default one has the values of [Default].
+func (t Timing) defaults() []timed {
+	of := func(gossip Profile, heartbeat, io, timeout, feed time.Duration) []timed {
+		return []timed{
+			{"gossip.profile", func(c *Config) { c.Gossip.Profile = gossip }},
+			{"lun.heartbeatInterval", func(c *Config) { c.LUN.HeartbeatInterval = heartbeat }},
+			{"lun.ioTimeout", func(c *Config) { c.LUN.IOTimeout = io }},
+			{"watchdog.timeout", func(c *Config) { c.Watchdog.Timeout = timeout }},
+			{"watchdog.feedInterval", func(c *Config) { c.Watchdog.FeedInterval = feed }},
+		}
+	}
+	switch t {
+	case TimingFast:
+		return of(ProfileFast, 250*time.Millisecond, 500*time.Millisecond, 5*time.Second, time.Second)
+	case TimingCareful:
+		return of(ProfileCalm, 2*time.Second, 5*time.Second, 30*time.Second, 5*time.Second)
+	default:
+		return nil
+	}
+}
+
+// applyTiming fills the keys that the file does not give, as given tells.
+func (c *Config) applyTiming(given func(key string) bool) {
+	for _, d := range c.Timing.defaults() {
+		if !given(d.key) {
+			d.set(c)
+		}
+	}
+}
+
+// ForTiming is the default configuration with a timing and n members: what the table of
+// times is made of.
+func ForTiming(t Timing, n int) *Config {
+	c := Default()
+	c.Timing = t
+	c.applyTiming(func(string) bool { return false })
+	c.Members.Static = make([]Member, n)
+	return c
+}
