@@ -212,6 +212,9 @@ func TestUnknownBootIsNoReboot(t *testing.T) {
 	edges(t, c, 11*sec, "boot 0", nobody, nobody)
 	tell(c, 12*sec, 1, netgossip.Statement{})
 	edges(t, c, 12*sec, "known again", nobody, nobody)
+	if !c.Twins().IsEmpty() {
+		t.Error("an unknown boot is taken for that of a second machine")
+	}
 }
 
 // Guard: a node that stops says that no watchdog guards it, for it disarms after its last
