@@ -244,5 +244,5 @@ func (p *publication) renumber(n netgossip.Renumbering, size int) {
 	}
 	p.peers = peers
 	p.leaving, p.restarting = n.Set(p.leaving), n.Set(p.restarting)
-	p.rebooted, p.held = n.Set(p.rebooted), n.Set(p.held)
+	p.rebooted, p.held, p.twins = n.Set(p.rebooted), n.Set(p.held), n.Set(p.twins)
 }
