@@ -128,7 +128,11 @@ func (p Plan) fault(rng *rand.Rand) Fault {
 	f.Network = rng.IntN(len(networks))
 	switch f.Kind {
 	case Partition, OneNetwork:
-		f.Nodes = rng.Perm(p.Nodes)[:1+rng.IntN(p.Nodes/2)]
+		size := 1 + rng.IntN(p.Nodes/2)
+		if p.Nodes%2 == 0 && rng.IntN(3) == 0 {
+			size = p.Nodes / 2 // an equal split, the hardest of all
+		}
+		f.Nodes = rng.Perm(p.Nodes)[:size]
 		slices.Sort(f.Nodes)
 	case OneWay:
 		f.Nodes = rng.Perm(p.Nodes)[:2]

@@ -74,7 +74,8 @@ func (k *soak) run(ctx context.Context) error {
 		return fmt.Errorf("the agents do not find each other: %w", err)
 	}
 	b := v.Status[nodeName(0)].GetTimeBudget()
-	k.w.disjoint.Bound = b.GetHorizonTie().AsDuration() - b.GetWatchdogTimeout().AsDuration()
+	// What the loser of a tie may be permitted to feed for, without what its watchdog adds.
+	k.w.disjoint.Bound = max(b.GetDMax().AsDuration()+b.GetArbitration().AsDuration(), b.GetGrant().AsDuration()) + b.GetMargin().AsDuration()
 	fmt.Fprintf(k.out, "%d agents are up; D_max %v, two sides may both feed for %v at most\n", k.nodes, b.GetDMax().AsDuration(), k.w.disjoint.Bound)
 
 	watching, stop := context.WithCancel(ctx)
