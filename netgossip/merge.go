@@ -28,8 +28,9 @@ type Merger struct {
 	roster *Roster
 	maxAge time.Duration
 	needed int
-	up     []bool // per network: carrier and address are there
-	links  []link // [network*N + peer]
+	up     []bool             // per network: carrier and address are there
+	vouch  []boottime.Instant // per network: the latest Vouched
+	links  []link             // [network*N + peer]
 	peers  []peer // [peer]
 
 	countable   func(*Standing) bool
@@ -41,14 +42,17 @@ type Merger struct {
 
 // link is what is known of one peer on one network.
 type link struct {
-	anchor boottime.Instant // start of the latest own probe that was answered
-	lostAt boottime.Instant // when memberlist declared it dead; evidence from before is void
-	alive  bool             // memberlist's opinion, for display
+	anchor  boottime.Instant // the evidence's: start of the latest own probe that was answered
+	lostAt  boottime.Instant // when memberlist declared it dead; evidence from before is void
+	contact boottime.Instant // start of the latest own probe whose answer said that the peer sees us
+	missed  boottime.Instant // start of the latest probes that it failed to answer so
+	alive   bool             // memberlist's opinion
 }
 
 type peer struct {
 	statement *Statement // the latest by anchor
-	anchor    boottime.Instant
+	anchor    boottime.Instant // of statement
+	heard     boottime.Instant // start of the probe whose answer contact and mutual are from
 	sighted   boottime.Instant // any packet at all, one way
 	said      *Statement       // what statement was made of, if that counts by another roster
 	contact   bool             // it says that it sees us
@@ -76,6 +80,7 @@ func NewMerger(c MergerConfig) *Merger {
 		maxAge: c.MaxAge,
 		needed: c.Policy.Needed(c.Networks),
 		up:     make([]bool, c.Networks),
+		vouch:  make([]boottime.Instant, c.Networks),
 		links:  make([]link, c.Networks*n),
 		peers:  make([]peer, n),
 		expiry: make([]boottime.Instant, 0, 2*n),
@@ -118,8 +123,10 @@ func (m *Merger) LinkChanged(network int, up bool) {
 	}
 	m.up[network] = up
 	if up {
+		m.vouch[network] = 0
 		for p := range m.peers {
-			m.link(network, p).anchor = 0
+			l := m.link(network, p)
+			l.anchor, l.contact = 0, 0
 		}
 	}
 }
@@ -133,17 +140,29 @@ func (m *Merger) Heard(network, p int, at boottime.Instant) {
 
 // Answered takes two-way evidence. An answer older than one already known changes nothing.
 func (m *Merger) Answered(a Answer) {
-	if !m.valid(a.Network, a.Peer) || a.Statement == nil {
+	if !m.valid(a.Network, a.Peer) || a.Statement == nil && a.Sight == 0 {
 		return
 	}
-	if l := m.link(a.Network, a.Peer); l.anchor < a.SentAt {
-		l.anchor = a.SentAt
+	l, p := m.link(a.Network, a.Peer), &m.peers[a.Peer]
+	l.anchor = max(l.anchor, a.SentAt)
+	p.sighted = max(p.sighted, a.SentAt)
+	if a.SentAt >= p.heard {
+		p.heard = a.SentAt
+		m.hear(p, &a)
 	}
-	p := &m.peers[a.Peer]
-	if p.sighted < a.SentAt {
-		p.sighted = a.SentAt
+	if p.contact {
+		l.contact = max(l.contact, a.SentAt)
+	} else {
+		l.missed = max(l.missed, a.SentAt)
 	}
-	if p.statement != nil && a.SentAt < p.anchor {
+}
+
+// hear takes what the latest answer says. A brief one confirms that a peer sees us or takes
+// it back, and leaves the rest to the statement: without one nobody comes to be counted.
+func (m *Merger) hear(p *peer, a *Answer) {
+	if a.Statement == nil {
+		p.contact = p.contact && a.Sight == SightSeen
+		p.mutual = p.mutual && p.contact
 		return
 	}
 	p.anchor = a.SentAt
@@ -190,10 +209,9 @@ func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
 func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
 
 // LinkState says how a peer stands on one network: memberlist's opinion, the anchor of
-// the latest evidence, and whether the two together make it reachable there now.
+// the latest evidence, own or vouched, and whether the two together make it reachable there.
 func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, anchor boottime.Instant, reachable bool) {
-	l := m.link(network, p)
-	return l.alive, l.anchor, m.linkExpiry(network, p) > now
+	return m.link(network, p).alive, m.evidence(network, p), m.linkExpiry(network, p) > now
 }
 
 // NetworkUp reports whether the own side of a network has carrier and address.
@@ -201,11 +219,11 @@ func (m *Merger) NetworkUp(network int) bool { return m.up[network] }
 
 // linkExpiry is the instant at which the peer ceases to be reachable on the network.
 func (m *Merger) linkExpiry(network, p int) boottime.Instant {
-	l := m.link(network, p)
-	if !m.up[network] || l.anchor == 0 || l.anchor <= l.lostAt {
+	at := m.evidence(network, p)
+	if !m.up[network] || at == 0 || at <= m.link(network, p).lostAt {
 		return 0
 	}
-	return l.anchor.Add(m.maxAge)
+	return at.Add(m.maxAge)
 }
 
 // peerExpiry is the instant at which the peer ceases to be seen: the needed-th latest
@@ -253,9 +271,9 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 		}
 		v.Seen.Add(p)
 		v.NextExpiry = min(v.NextExpiry, e)
-		// The statement must be as fresh as the evidence: its anchor is never older than
-		// the needed-th link's, because every answer carries one.
-		if st := &m.peers[p]; st.contact && st.anchor.Add(m.maxAge) > now {
+		// That the peer sees us is as fresh as that we see it: every answer says whether it
+		// does, and a vouch is for peers that do. The rest of its statement may be older.
+		if st := &m.peers[p]; st.contact {
 			v.Contact.Add(p)
 			if st.mutual {
 				v.Counted.Add(p)

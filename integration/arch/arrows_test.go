@@ -28,7 +28,7 @@ var rooms = []room{
 	{pkg: "netgossip/swim/wire", may: []string{"netgossip"}},
 	{pkg: "netgossip/iface", may: []string{"boottime", "netgossip"}},
 	{pkg: "netgossip/netgossiptest", may: []string{"boottime", "netgossip"}},
-	{pkg: "netgossip/gossipsim", may: []string{"boottime", "netgossip", "netgossip/swim"}},
+	{pkg: "netgossip/gossipsim", may: []string{"boottime", "netgossip", "netgossip/swim", "netgossip/swim/wire"}},
 	{pkg: "diskquorum/rawdev", may: []string{"boottime", "diskquorum"}},
 	{pkg: "diskquorum/lunadmin", may: []string{"boottime", "netgossip", "diskquorum", "diskquorum/rawdev"}},
 	{pkg: "diskquorum/diskquorumtest", may: []string{"boottime", "netgossip", "diskquorum"}},

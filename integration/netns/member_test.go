@@ -102,7 +102,10 @@ func (p *printer) Answered(a netgossip.Answer) {
 
 func (p *printer) Heard(int, int, boottime.Instant) {}
 
-func (p *printer) Conflict(int, string, string) {}
+func (p *printer) Conflict(int, string, string)            {}
+func (p *printer) Vouched(int, boottime.Instant)           {}
+func (p *printer) Missed(int, int, boottime.Instant, bool) {}
+func (p *printer) Doubted(int)                             {}
 
 // member is such a process, as its starter sees it.
 type member struct {

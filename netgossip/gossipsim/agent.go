@@ -26,26 +26,41 @@ type agent struct {
 	roster *netgossip.Roster
 	boot   uint64
 	nets   []*swim.Instance
+	peers  []atomic.Pointer[swim.Instance] // the same, for the Sink
 	said   atomic.Pointer[netgossip.Statement]
 	leaves atomic.Bool
 
 	mu      sync.Mutex
 	reports []report
+	warm    bool
 	wake    chan struct{}
 	quit    chan struct{}
 	loop    sync.WaitGroup
 
 	merger *netgossip.Merger
 	last   netgossip.View
+	demand netgossip.Demand
 }
 
 // report is what an instance, or the node's kernel, tells the loop.
 type report struct {
 	network, peer int
 	answer        netgossip.Answer // without a Statement: none
-	at            boottime.Instant // of a change of membership; zero: none
-	up            bool             // alive, or with peer -1: the network
+	at            boottime.Instant // of a change of membership, a miss or a vouch; zero: none
+	kind          reportKind
+	up            bool // alive, or the network, or of a miss: it voids
 }
+
+type reportKind uint8
+
+const (
+	answered reportKind = iota
+	member
+	link
+	missed
+	vouched
+	farewell
+)
 
 // newAgent makes a life of a node; with warm it starts as a node that has been in touch
 // with everybody up to this moment.
@@ -54,15 +69,17 @@ func newAgent(w *world, node int, boot uint64, warm bool) *agent {
 	r.Self = node
 	a := &agent{
 		w: w, node: node, roster: &r, boot: boot,
-		wake: make(chan struct{}, 1), quit: make(chan struct{}),
+		peers: make([]atomic.Pointer[swim.Instance], w.cfg.Networks),
+		wake:  make(chan struct{}, 1), quit: make(chan struct{}),
 		merger: netgossip.NewMerger(netgossip.MergerConfig{
 			Roster: &r, Networks: w.cfg.Networks, Policy: w.cfg.policy(), MaxAge: w.params.EvidenceMaxAge,
 		}),
+		warm: warm,
 	}
 	if warm {
 		for k := range w.cfg.Networks {
 			for p := range w.roster.Size() {
-				a.merger.Answered(netgossip.Answer{Network: k, Peer: p, SentAt: clock(), Statement: w.everybody})
+				a.merger.Answered(netgossip.Answer{Network: k, Peer: p, SentAt: clock(), Statement: w.firstWords[p].statement})
 			}
 		}
 	}
@@ -77,11 +94,14 @@ func (a *agent) start() error {
 			Network: k, Name: networkName(k), Label: labelOf(k), Roster: a.roster,
 			BindAddr: addrOf(k, a.node), Port: port, Params: a.w.params, Transport: a.w.fab.listen,
 			Clock: clock, Sink: a, Statement: a.said.Load, Logger: slog.New(slog.DiscardHandler), Metrics: a.w.metrics,
+			Known: a.known,
 		})
 		if err != nil {
 			return errors.Join(err, a.stop(false))
 		}
 		a.nets = append(a.nets, in)
+		a.peers[k].Store(in)
+		in.SetDemand(a.demand)
 		if err := in.Start(); err != nil {
 			return errors.Join(err, a.stop(false))
 		}
@@ -94,7 +114,7 @@ func (a *agent) start() error {
 func (a *agent) stop(leave bool) error {
 	if leave {
 		a.leaves.Store(true)
-		a.post(report{peer: -1, network: -1})
+		a.post(report{kind: farewell})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -113,7 +133,7 @@ func (a *agent) list(network int) (*memberlist.Memberlist, error) { return listO
 
 // linkChanged tells what the node's kernel says about its own side of a network.
 func (a *agent) linkChanged(network int, up bool) {
-	a.post(report{network: network, peer: -1, up: up})
+	a.post(report{kind: link, network: network, up: up})
 }
 
 // post hands a report to the loop. It never blocks.
@@ -129,12 +149,35 @@ func (a *agent) post(r report) {
 
 // MemberChanged implements swim.Sink.
 func (a *agent) MemberChanged(network, peer int, alive bool, at boottime.Instant) {
-	a.post(report{network: network, peer: peer, up: alive, at: at})
+	a.post(report{kind: member, network: network, peer: peer, up: alive, at: at})
 }
 
 // Answered implements swim.Sink.
 func (a *agent) Answered(x netgossip.Answer) {
 	a.post(report{network: x.Network, peer: x.Peer, answer: x})
+}
+
+// Vouched implements swim.Sink.
+func (a *agent) Vouched(network int, at boottime.Instant) {
+	a.post(report{kind: vouched, network: network, at: at})
+}
+
+// Missed implements swim.Sink: the other networks are asked at once.
+func (a *agent) Missed(network, peer int, since boottime.Instant, void bool) {
+	a.post(report{kind: missed, network: network, peer: peer, at: since, up: void})
+	a.others(network, func(in *swim.Instance) { in.Verify(peer) })
+}
+
+// Doubted implements swim.Sink.
+func (a *agent) Doubted(network int) { a.others(network, (*swim.Instance).Doubt) }
+
+// others calls the instances of the other networks. While the agent starts there may be none.
+func (a *agent) others(network int, do func(*swim.Instance)) {
+	for k := range a.peers {
+		if in := a.peers[k].Load(); in != nil && k != network {
+			do(in)
+		}
+	}
 }
 
 // Heard and Conflict implement swim.Sink: neither changes a view.
@@ -176,24 +219,33 @@ func (a *agent) run() {
 }
 
 // take feeds the merger and reports whether the view may be another one now. An answer of
-// a counted peer that still sees us only puts off the expiry.
+// a counted peer that still sees us only puts off the expiry, and so does a vouch.
 func (a *agent) take(r *report) bool {
-	switch {
-	case r.peer < 0 && r.network < 0:
+	switch r.kind {
+	case farewell:
 		a.say()
 		return false
-	case r.peer < 0:
+	case link:
 		a.merger.LinkChanged(r.network, r.up)
 		if r.up {
-			a.nets[r.network].Nudge() // its old evidence is void
+			a.nets[r.network].Renew() // its old evidence is void
 		}
 		return true
-	case r.at > 0:
+	case member:
 		a.merger.MemberChanged(r.network, r.peer, r.up, r.at)
-		return !r.up
+		return true
+	case missed:
+		a.merger.Missed(r.network, r.peer, r.at, r.up)
+		return true
+	case vouched:
+		a.merger.Vouched(r.network, r.at)
+		return false
 	}
 	a.merger.Answered(r.answer)
 	s := r.answer.Statement
+	if s == nil {
+		return !a.last.Counted.Has(r.peer) || r.answer.Sight != netgossip.SightSeen
+	}
 	return !a.last.Counted.Has(r.peer) || !s.Seen.Has(a.node) || s.RosterDigest != a.roster.Digest || s.RosterEpoch != a.roster.Epoch
 }
 
@@ -202,6 +254,12 @@ func (a *agent) evaluate(now boottime.Instant) {
 	v := a.merger.Evaluate(now, a.w.quorum)
 	changed := v.Seen != a.last.Seen || v.Counted != a.last.Counted
 	a.last = v
+	if d := a.merger.Demand(&v, a.w.quorum); d != a.demand {
+		a.demand = d
+		for _, in := range a.nets {
+			in.SetDemand(d)
+		}
+	}
 	if !changed {
 		return
 	}
@@ -211,14 +269,27 @@ func (a *agent) evaluate(now boottime.Instant) {
 	a.w.obs.changed(a.node, v.Counted, available)
 }
 
-// say replaces the statement and has it carried to everybody at once, as the agent does
+// say replaces the statement and has it carried to the peers at once, as the agent does
 // when a view changed.
 func (a *agent) say() {
-	a.said.Store(&netgossip.Statement{
-		Boot: a.boot, RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, Token: netgossip.Token{Nonce: a.boot},
-		Seen: a.last.Seen, View: a.last.Counted, Feeding: a.last.QuorumUntil > 0, Stopping: a.leaves.Load(), Version: "sim",
-	})
+	a.said.Store(a.statement(a.last.Seen, a.last.Counted, a.last.QuorumUntil > 0))
 	for _, in := range a.nets {
 		in.Nudge()
 	}
+}
+
+func (a *agent) statement(seen, counted netgossip.Set, feeding bool) *netgossip.Statement {
+	return &netgossip.Statement{
+		Boot: a.boot, RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, Token: netgossip.Token{Nonce: a.boot},
+		Seen: seen, View: counted, Feeding: feeding, Stopping: a.leaves.Load(), Version: "sim",
+	}
+}
+
+// known is what a warm node knows of its peers: the statement of their first life.
+func (a *agent) known(peer int) (*netgossip.Statement, uint64) {
+	if !a.warm {
+		return nil, 0
+	}
+	k := a.w.firstWords[peer]
+	return k.statement, k.digest
 }

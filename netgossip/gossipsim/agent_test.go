@@ -28,15 +28,19 @@ func TestLazyEvaluationMissesNothing(t *testing.T) {
 				time.Sleep(time.Duration(rnd.Int64N(int64(40 * time.Millisecond))))
 				r := report{network: rnd.IntN(2), peer: 1 + rnd.IntN(nodes-1)}
 				switch k := rnd.IntN(100); {
-				case k == 0:
-					r.at, r.up = clock(), rnd.IntN(2) == 0
-				case k == 1 && rnd.IntN(10) == 0:
-					r.peer = -1
+				case k < 4:
+					r.kind, r.at, r.up = member, clock(), rnd.IntN(4) > 0
+				case k == 4:
+					r.kind, r.at, r.up = missed, clock().Add(-time.Duration(rnd.Int64N(int64(time.Second)))), rnd.IntN(2) == 0
+				case k < 15:
+					r.kind, r.at = vouched, clock().Add(-time.Duration(rnd.Int64N(int64(time.Second))))
+				case k == 15 && rnd.IntN(10) == 0:
+					r.kind = link
 					a.merger.LinkChanged(r.network, true) // it goes down, and is up again by the next time
 				default:
 					a.merger.LinkChanged(0, true)
 					a.merger.LinkChanged(1, true)
-					s := *w.everybody
+					s := *w.firstWords[r.peer].statement
 					if rnd.IntN(50) == 0 {
 						s.Seen.Remove(0)
 					}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
 // engine is one life of a node's program.
@@ -25,17 +26,17 @@ type engine interface {
 
 // world is one simulation. Only the goroutine that runs it changes it.
 type world struct {
-	cfg       Config
-	method    Method
-	params    netgossip.Params
-	quorum    int
-	roster    *netgossip.Roster // Self is of no meaning
-	everybody *netgossip.Statement
-	metrics   *swim.Metrics
-	fab       *fabric
-	obs       *observer
-	nodes     []*node
-	faults    []Fault
+	cfg        Config
+	method     Method
+	params     netgossip.Params
+	quorum     int
+	roster     *netgossip.Roster // Self is of no meaning
+	firstWords []firstWords      // by node, made when wanted
+	metrics    *swim.Metrics
+	fab        *fabric
+	obs        *observer
+	nodes      []*node
+	faults     []Fault
 
 	lives sync.WaitGroup // starts and stops under way
 	mu    sync.Mutex
@@ -72,8 +73,7 @@ func newWorld(cfg Config) (*world, error) {
 		return nil, fmt.Errorf("simulation: %w", err)
 	}
 	w.quorum = w.roster.Quorum(0)
-	all := netgossip.FullSet(cfg.Nodes)
-	w.everybody = &netgossip.Statement{RosterEpoch: 1, RosterDigest: w.roster.Digest, Seen: all, View: all}
+	w.speak()
 	w.fab = newFabric(cfg.Networks, cfg.Nodes, cfg.Seed, cfg.Link)
 	w.obs = newObserver(w)
 	for i := range cfg.Nodes {
@@ -86,6 +86,25 @@ func newWorld(cfg Config) (*world, error) {
 
 func (w *world) at(network, node int) netip.AddrPort {
 	return netip.AddrPortFrom(addrOf(network, node), port)
+}
+
+// firstWords is the statement of a node in its first life, while all is well, and its digest
+// on the wire.
+type firstWords struct {
+	statement *netgossip.Statement
+	digest    uint64
+}
+
+// speak makes the first words of all nodes, which everybody knows from the beginning.
+func (w *world) speak() {
+	all := netgossip.FullSet(w.cfg.Nodes)
+	w.firstWords = make([]firstWords, w.cfg.Nodes)
+	for i := range w.firstWords {
+		seen := all
+		seen.Remove(i)
+		s := (&agent{roster: w.roster, boot: 1}).statement(seen, all, true)
+		w.firstWords[i] = firstWords{s, wire.Digest(s)}
+	}
 }
 
 // startNode starts the program of a node, warm as one that has run for long.

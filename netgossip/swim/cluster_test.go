@@ -43,6 +43,9 @@ type recorder struct {
 	heard     map[int]int
 	lastHeard map[int]boottime.Instant
 	conflicts map[string]int
+	vouched   boottime.Instant
+	missed    []string
+	doubts    int
 }
 
 func newRecorder(t *testing.T) *recorder {
@@ -78,6 +81,16 @@ func (r *recorder) MemberChanged(_, peer int, alive bool, at boottime.Instant) {
 func (r *recorder) Answered(a netgossip.Answer) {
 	r.record("Answered", func() { r.answers[a.Peer] = append(r.answers[a.Peer], a) })
 }
+
+func (r *recorder) Vouched(_ int, at boottime.Instant) {
+	r.record("Vouched", func() { r.vouched = max(r.vouched, at) })
+}
+
+func (r *recorder) Missed(_, peer int, since boottime.Instant, void bool) {
+	r.record("Missed", func() { r.missed = append(r.missed, fmt.Sprintf("%d %v", peer, void)) })
+}
+
+func (r *recorder) Doubted(int) { r.record("Doubted", func() { r.doubts++ }) }
 
 func (r *recorder) Heard(_, peer int, at boottime.Instant) {
 	r.record("Heard", func() { r.heard[peer]++; r.lastHeard[peer] = at })

@@ -20,6 +20,9 @@ type noSink struct{}
 
 func (noSink) MemberChanged(int, int, bool, boottime.Instant) {}
 func (noSink) Answered(netgossip.Answer)                      {}
+func (noSink) Vouched(int, boottime.Instant)                  {}
+func (noSink) Missed(int, int, boottime.Instant, bool)        {}
+func (noSink) Doubted(int)                                    {}
 func (noSink) Heard(int, int, boottime.Instant)               {}
 func (noSink) Conflict(int, string, string)                   {}
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -20,9 +21,16 @@ const inboxBurst = 16
 
 // arrival is what the delegates hand over.
 type arrival struct {
-	packet []byte // of the evidence protocol; nil: the peer's membership has changed
+	packet []byte // of the evidence protocol; nil: something about the peer
 	peer   int
+	missed bool // another network misses it; otherwise its membership has changed
 	at     boottime.Instant
+}
+
+// request is what the owner of the instance wants. Requests that meet are one.
+type request struct {
+	nudge, announce, renew, doubt bool
+	demand                        netgossip.Demand
 }
 
 // evidence runs the evidence protocol of one instance: it probes the peers, answers
@@ -36,9 +44,13 @@ type evidence struct {
 	count   *counters
 	journal *journal
 	rejoin  *rejoiner
+	ledger  *ledger
 
 	inbox chan arrival
-	nudge chan struct{}
+	wake  chan struct{} // there is a request
+
+	mu      sync.Mutex
+	request request // guarded by mu
 
 	targets  []target
 	list     *memberlist.Memberlist
@@ -47,6 +59,11 @@ type evidence struct {
 
 	said   *netgossip.Statement // the own statement that digest is of
 	digest uint64
+
+	// What was reported already:
+	vouched         boottime.Instant
+	samples, misses uint64
+	mode            mode
 }
 
 // newEvidence makes room in the inbox for the replies to one round of probes and for
@@ -60,8 +77,9 @@ func newEvidence(in *Instance, targets []target) *evidence {
 		count:   in.count,
 		journal: in.journal,
 		rejoin:  in.rejoin,
+		ledger:  in.ledger,
 		inbox:   make(chan arrival, max(64, 4*len(targets))),
-		nudge:   make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
 		targets: targets,
 	}
 }
@@ -75,10 +93,13 @@ func (e *evidence) post(a arrival) {
 	}
 }
 
-// requestNudge never blocks; requests that meet are one.
-func (e *evidence) requestNudge() {
+// ask changes the request and never blocks.
+func (e *evidence) ask(change func(*request)) {
+	e.mu.Lock()
+	change(&e.request)
+	e.mu.Unlock()
 	select {
-	case e.nudge <- struct{}{}:
+	case e.wake <- struct{}{}:
 	default:
 	}
 }
@@ -86,24 +107,60 @@ func (e *evidence) requestNudge() {
 // run probes until ctx is done.
 func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 	e.list = list
-	rnd := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	e.schedule = newSchedule(e.cfg.Params, e.targets, e.cfg.Clock(), rnd)
+	e.plan(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		e.drain()
 		if wait := e.step(e.cfg.Clock()); wait > 0 {
-			timer.Reset(wait)
+			timer.Reset(min(wait, time.Hour))
 			select {
 			case <-ctx.Done():
 				return
 			case a := <-e.inbox:
 				e.handle(a)
-			case <-e.nudge:
-				e.schedule.urgeAll(e.cfg.Clock())
+			case <-e.wake:
+				e.grant()
 			case <-timer.C:
 			}
 		}
+	}
+}
+
+// plan makes the schedule.
+func (e *evidence) plan(rnd *rand.Rand) {
+	now := e.cfg.Clock()
+	e.schedule = newSchedule(e.cfg.Params, e.targets, now, rnd)
+	e.schedule.listed = func(peer int) bool { return e.rejoin.listed[peer].Load() }
+	e.schedule.heard = func() boottime.Instant { return boottime.Instant(e.ledger.heard.Load()) }
+	if e.cfg.Known != nil {
+		for _, p := range e.schedule.all {
+			if s, digest := e.cfg.Known(p.index); s != nil {
+				e.schedule.believe(p, s, digest, now)
+			}
+		}
+	}
+	e.grant()
+}
+
+// grant does what was requested.
+func (e *evidence) grant() {
+	e.mu.Lock()
+	r := e.request
+	e.request = request{demand: r.demand}
+	e.mu.Unlock()
+	now := e.cfg.Clock()
+	e.schedule.setDemand(r.demand, now)
+	if r.renew {
+		e.schedule.renew(now)
+	}
+	if r.doubt {
+		e.schedule.burst(now)
+	}
+	if r.announce {
+		e.schedule.nudgeAll(now)
+	} else if r.nudge {
+		e.schedule.nudgeSome(now)
 	}
 }
 
@@ -121,24 +178,57 @@ func (e *evidence) drain() {
 
 // step sends at most one probe that is due and returns how long nothing else will be.
 func (e *evidence) step(now boottime.Instant) time.Duration {
-	p := e.schedule.next()
-	if p == nil {
-		return time.Hour
+	e.schedule.tick(now)
+	p, brief, wait := e.schedule.next(now)
+	if p != nil {
+		e.probe(p, brief)
 	}
-	if p.due <= now {
-		e.probe(p)
-		return 0
+	e.report()
+	return wait
+}
+
+// report tells the Sink what the schedule has found out. A miss comes before the vouch that
+// is not about the missed any more.
+func (e *evidence) report() {
+	s := e.schedule
+	for _, m := range s.misses {
+		e.gate.pass(func() { e.cfg.Sink.Missed(e.cfg.Network, m.peer, m.since, m.void) })
 	}
-	return p.due.Sub(now)
+	s.misses = s.misses[:0]
+	if s.samples.vouched.Sub(e.vouched) >= e.cfg.Params.EvidenceMaxAge/16 {
+		e.vouched = s.samples.vouched
+		e.gate.pass(func() { e.cfg.Sink.Vouched(e.cfg.Network, e.vouched) })
+	}
+	if s.sweep.report {
+		s.sweep.report = false
+		e.count.sweeps.add(1)
+		e.gate.pass(func() { e.cfg.Sink.Doubted(e.cfg.Network) })
+	}
+	if n := s.samples.total - e.samples; n > 0 {
+		e.samples = s.samples.total
+		e.count.samples.add(int(n))
+	}
+	if n := s.samples.misses - e.misses; n > 0 {
+		e.misses = s.samples.misses
+		e.count.misses.add(int(n))
+	}
+	if mode := s.mode(); mode != e.mode {
+		e.mode = mode
+		e.count.setMode(mode)
+	}
 }
 
 // probe asks a peer. The instant is taken before the send: evidence may look older than
-// it is, never younger.
-func (e *evidence) probe(p *peer) {
+// it is, never younger. A brief probe does not ask for the peer's statement.
+func (e *evidence) probe(p *peer, brief bool) {
 	e.count.health.Set(float64(e.list.GetHealthScore()))
-	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.digest}
-	if _, digest := e.statement(); digest != 0 && p.holds != digest {
-		m.News = wire.NewsOf(digest)
+	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.digest, Brief: brief && p.known != nil}
+	// Where samples are taken, only those who were chosen to hear the news are told that
+	// there is some: being asked by everybody who is sampled would double the traffic.
+	if s := e.schedule; !brief && (p.nudged || !s.sampling() || !s.vouchable(p)) {
+		if _, digest := e.statement(); digest != 0 && p.holds != digest {
+			m.News = wire.NewsOf(digest)
+		}
 	}
 	// A peer with another roster cannot tell who a number is, so whoever did not answer
 	// the last time gets a name.
@@ -160,7 +250,9 @@ func (e *evidence) sign(m *wire.Message, byNumber bool) {
 // there is one.
 func (e *evidence) statement() (*netgossip.Statement, uint64) {
 	if s := e.cfg.Statement(); s != e.said {
-		e.said, e.digest = s, wire.Digest(s)
+		if e.said, e.digest = s, 0; s != nil {
+			e.digest = wire.Digest(s)
+		}
 	}
 	return e.said, e.digest
 }
@@ -179,9 +271,9 @@ func (e *evidence) transmit(p *peer, m wire.Message) {
 // handle takes one arrival.
 func (e *evidence) handle(a arrival) {
 	if a.packet == nil {
-		// memberlist has an opinion, right or wrong: ask the peer itself.
-		if p := e.schedule.byIndex[a.peer]; p != nil {
-			e.schedule.urge(p, e.cfg.Clock())
+		// memberlist, or another network, has an opinion, right or wrong: ask the peer itself.
+		if p, now := e.schedule.byIndex[a.peer], e.cfg.Clock(); p != nil && (!a.missed || !e.schedule.sampleOf(p, now)) {
+			e.schedule.urge(p, now)
 		}
 		return
 	}
@@ -235,7 +327,7 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 		e.transmit(p, reply)
 	}
 	now := e.cfg.Clock()
-	if m.News != 0 && m.News != wire.NewsOf(p.digest) || e.schedule.silent(p, now) {
+	if m.News != 0 && m.News != wire.NewsOf(p.digest) || p.lost || p.proven == 0 {
 		e.schedule.urge(p, now)
 	}
 }
@@ -248,7 +340,8 @@ func (e *evidence) sees(s *netgossip.Statement, p *peer) bool {
 
 // evaluate matches a reply with the probe that it answers.
 func (e *evidence) evaluate(p *peer, m wire.Message) {
-	asked, ok := e.schedule.replied(p, m.ID, e.cfg.Clock())
+	now := e.cfg.Clock()
+	asked, ok := e.schedule.replied(p, m.ID, now)
 	if !ok {
 		e.count.refused[refusedUnmatched].add(1)
 		return
@@ -262,6 +355,14 @@ func (e *evidence) evaluate(p *peer, m wire.Message) {
 		}
 	}
 	e.count.answers.add(1)
+	contact := m.Sight == netgossip.SightSeen
+	if s := answer.Statement; s != nil {
+		contact = m.Sees
+		if s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
+			contact = s.Seen.Has(e.cfg.Roster.Self)
+		}
+	}
+	e.schedule.answered(p, asked, contact, now)
 	if m.Statement != nil && asked.at == p.proven { // not overtaken by a younger answer
 		p.known, p.digest = m.Statement, m.Digest
 	}

@@ -35,10 +35,12 @@ func TestProbesThatMakeUsAsk(t *testing.T) {
 		e.schedule = newSchedule(cfg.Params, targets, start, rand.New(rand.NewPCG(1, 2)))
 		p := e.schedule.byIndex[1]
 		e.schedule.probed(p, 7, now)
-		if _, ok := e.schedule.replied(p, 7, now); !ok {
+		o, ok := e.schedule.replied(p, 7, now)
+		if !ok {
 			t.Fatal("no reply")
 		}
-		p.digest = 7
+		e.schedule.answered(p, o, true, now)
+		p.digest, p.lost = 7, c.silentFor > time.Minute
 		planned := p.due
 		now = now.Add(c.silentFor)
 		p.due = max(planned, now.Add(time.Second))

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // defaultLeaveTimeout bounds the farewell of a Stop whose context has no deadline. A
@@ -58,6 +59,9 @@ type Stats struct {
 	LastPacket boottime.Instant
 
 	Probes, Answers uint64 // own evidence probes, and those that were answered
+	Mode            string // direct, sampled or sweep: how the peers are probed
+	Samples, Misses uint64 // random samples, and those that were not answered
+	Sweeps          uint64 // rounds of all peers that the misses gave cause for
 	Refused         uint64 // arrivals that were not believed, for whatever reason
 }
 
@@ -181,10 +185,31 @@ func leaveTimeout(ctx context.Context) time.Duration {
 	return max(time.Millisecond, time.Until(deadline)*3/4)
 }
 
-// Nudge says that the own statement has changed: every peer is probed soon, which also
-// brings the statement to it. A peer gets at most one such probe in 50 ms, and the last
-// nudge is never lost. It does not block.
-func (in *Instance) Nudge() { in.evidence.requestNudge() }
+// Nudge says that the own statement has changed. Where each peer is probed, every one is
+// soon, which also brings the statement to it; where samples are taken, a few are. A peer
+// gets at most one such probe in 50 ms, and the last nudge is never lost. It does not block.
+func (in *Instance) Nudge() { in.evidence.ask(func(r *request) { r.nudge = true }) }
+
+// Announce is a Nudge of every peer in any case: within netgossip.RoundTime. It does not block.
+func (in *Instance) Announce() { in.evidence.ask(func(r *request) { r.announce = true }) }
+
+// Renew says that the evidence of this network was voided, for instance because the own link
+// was down: all peers are asked as after the start. It does not block.
+func (in *Instance) Renew() { in.evidence.ask(func(r *request) { r.renew = true }) }
+
+// SetDemand says how closely the peers have to be watched. Until it is called each of them
+// is probed. It does not block.
+func (in *Instance) SetDemand(d netgossip.Demand) {
+	in.evidence.ask(func(r *request) { r.demand = d })
+}
+
+// Doubt says that another network of the node has cause to doubt its peers. It does not block,
+// and may be called from inside another instance's Sink.
+func (in *Instance) Doubt() { in.evidence.ask(func(r *request) { r.doubt = true }) }
+
+// Verify says that another network of the node misses a peer. It does not block, and may be
+// called from inside another instance's Sink.
+func (in *Instance) Verify(peer int) { in.evidence.post(arrival{peer: peer, missed: true}) }
 
 // Stats returns the counts so far.
 func (in *Instance) Stats() Stats {
@@ -195,6 +220,7 @@ func (in *Instance) Stats() Stats {
 		DroppedIn: c.droppedIn.n.Load(), DroppedOut: c.droppedOut.n.Load(),
 		LastPacket: boottime.Instant(in.ledger.heard.Load()),
 		Probes:     c.probes.n.Load(), Answers: c.answers.n.Load(),
+		Mode: c.modeName(), Samples: c.samples.n.Load(), Misses: c.misses.n.Load(), Sweeps: c.sweeps.n.Load(),
 	}
 	for _, t := range c.refused {
 		s.Refused += t.n.Load()

@@ -32,7 +32,8 @@ var refusals = []refusal{
 // [NewMetrics]; it is safe for concurrent use.
 type Metrics struct {
 	packets, bytes, dropped, refused, probes, answers *prometheus.CounterVec
-	health                                            *prometheus.GaugeVec
+	samples, misses, sweeps                           *prometheus.CounterVec
+	health, mode                                      *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them; reg nil leaves them unregistered.
@@ -50,6 +51,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		refused: counter("gossip_refused_total", "Arrivals on a SystemNetwork that were not believed, by reason.", "reason"),
 		probes:  counter("gossip_probes_total", "Own evidence probes sent on a SystemNetwork."),
 		answers: counter("gossip_answers_total", "Own evidence probes that a peer answered on a SystemNetwork."),
+		samples: counter("gossip_samples_total", "Peers probed on a SystemNetwork as random samples of all."),
+		misses:  counter("gossip_missed_samples_total", "Random samples on a SystemNetwork that did not answer four probes, or did not see this node."),
+		sweeps:  counter("gossip_sweeps_total", "Times that missed samples made all peers of a SystemNetwork be probed."),
+		mode: f.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "fencing_agent",
+			Name:      "gossip_mode",
+			Help:      "How the peers of a SystemNetwork are probed (direct, sampled, sweep): 1 for the present mode.",
+		}, []string{"network", "mode"}),
 		health: f.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "fencing_agent",
 			Name:      "network_health_score",
@@ -75,8 +84,11 @@ type counters struct {
 	packetsIn, packetsOut, bytesIn, bytesOut tally
 	droppedIn, droppedOut                    tally
 	probes, answers                          tally
+	samples, misses, sweeps                  tally
 	refused                                  map[refusal]*tally // fixed after creation
 	health                                   prometheus.Gauge
+	modes                                    [len(modeNames)]prometheus.Gauge
+	mode                                     atomic.Uint32
 }
 
 // network resolves the metrics of one network, which also makes them exist with zero.
@@ -90,8 +102,30 @@ func (m *Metrics) network(name string) *counters {
 	c.droppedOut.prom = m.dropped.WithLabelValues(name, "out")
 	c.probes.prom = m.probes.WithLabelValues(name)
 	c.answers.prom = m.answers.WithLabelValues(name)
+	c.samples.prom = m.samples.WithLabelValues(name)
+	c.misses.prom = m.misses.WithLabelValues(name)
+	c.sweeps.prom = m.sweeps.WithLabelValues(name)
+	for i := range c.modes {
+		if modeNames[i] != "" {
+			c.modes[i] = m.mode.WithLabelValues(name, modeNames[i])
+		}
+	}
 	for _, r := range refusals {
 		c.refused[r] = &tally{prom: m.refused.WithLabelValues(name, string(r))}
 	}
 	return c
 }
+
+func (c *counters) setMode(m mode) {
+	c.mode.Store(uint32(m))
+	for i, g := range c.modes {
+		if g == nil {
+			continue
+		}
+		if g.Set(0); mode(i) == m {
+			g.Set(1)
+		}
+	}
+}
+
+func (c *counters) modeName() string { return modeNames[c.mode.Load()] }

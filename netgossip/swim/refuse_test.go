@@ -325,6 +325,7 @@ func TestMetricsAreShared(t *testing.T) {
 			"fencing_agent_gossip_packets_total": 4, "fencing_agent_gossip_bytes_total": 4,
 			"fencing_agent_gossip_dropped_total": 4, "fencing_agent_gossip_refused_total": 20, "fencing_agent_gossip_probes_total": 2,
 			"fencing_agent_gossip_answers_total": 2, "fencing_agent_network_health_score": 2,
+			"fencing_agent_gossip_samples_total": 2, "fencing_agent_gossip_missed_samples_total": 2, "fencing_agent_gossip_sweeps_total": 2, "fencing_agent_gossip_mode": 6,
 		}
 		if fmt.Sprint(series) != fmt.Sprint(want) {
 			t.Errorf("series before any traffic:\n got %v\nwant %v", series, want)

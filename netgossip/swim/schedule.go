@@ -19,6 +19,16 @@ const (
 	// urgeInterval is the least time between two probes of a peer that are sent for
 	// another reason than the passing of time. Nudges in between become one.
 	urgeInterval = 50 * time.Millisecond
+	// retryRate bounds the repeated probes per second of all peers that owe an answer.
+	retryRate = 200
+	// fewPeers are told of news at once, more of them one after the other.
+	fewPeers = 100
+	// lostRate bounds the probes per second of all peers that are lost.
+	lostRate = 20
+	// recoverFanout is how many lost peers are asked at once when one is back: so a
+	// partition that ended is over within seconds, while a single node that comes and
+	// goes costs little.
+	recoverFanout = 4
 )
 
 // target is another member of the roster and where it is on this network.
@@ -31,11 +41,21 @@ type target struct {
 type peer struct {
 	target
 
-	due      boottime.Instant // of the next probe
+	due      boottime.Instant // of the next probe; Never: somebody else decides
 	position int              // in the heap
 	sentAt   boottime.Instant // latest probe
 	sent     []outstanding    // unanswered, oldest first
-	proven   boottime.Instant // sentAt of the latest answered probe, or the start
+	proven   boottime.Instant // sentAt of the latest answered probe; zero: none
+	asked    boottime.Instant // first probe since then that is unanswered; zero: none
+
+	contact bool // its latest answer said that it sees us
+	aside   bool // it missed a sample, and has not answered since
+	lost    bool // silent for longer than evidence lasts, or with many others
+
+	sampled boottime.Instant // start of the sample that it is; zero: none
+	overdue bool             // the sample's first probe was not answered in time
+	swept   int              // number of the sweep that probed it last
+	nudged  bool             // the next probe is to say that there is news
 
 	known  *netgossip.Statement // of the latest answer that had one; nil: none
 	digest uint64               // that came with known
@@ -54,55 +74,149 @@ func (p *peer) sharesRoster(r *netgossip.Roster) bool {
 	return p.known != nil && p.known.RosterDigest == r.Digest && p.known.RosterEpoch == r.Epoch
 }
 
+// miss is a peer that did not answer, to be reported.
+type miss struct {
+	peer  int
+	since boottime.Instant
+	void  bool
+}
+
 // schedule decides when which peer is probed. It is pure but for its random source, and
 // owned by the evidence goroutine.
 //
-// All peers are probed, so two-way evidence of each is never older than EvidenceMaxAge
-// without being noticed. For rosters so large that this costs too much, sampling goes
-// here: next would skip peers and urgeAll reach only some, everything else stays.
+// Where peers are few, or each of them matters, each is probed every Pace.Interval, and
+// again while it does not answer. Otherwise random samples of them are (sample.go), and all
+// of them at once when the samples give cause (sweep.go). In both cases peers that are lost
+// are asked now and then, at a bounded rate.
 type schedule struct {
-	interval, timeout, maxAge time.Duration
-	rand                      *rand.Rand
-	peers                     []*peer // by due time, a heap
-	byIndex                   map[int]*peer
+	params  netgossip.Params
+	rand    *rand.Rand
+	listed  func(peer int) bool     // memberlist has it alive
+	heard   func() boottime.Instant // when anything came from any peer
+	peers   []*peer                 // by due time, a heap
+	all     []*peer                 // in random order
+	byIndex map[int]*peer
+
+	demand  netgossip.Demand
+	pace    netgossip.Pace
+	watched int              // peers that a vouch would cover, counted at counted
+	lost    int              // likewise
+	open    int              // likewise, that owe an answer
+	counted boottime.Instant // time of the next count
+
+	samples samples
+	sweep   sweep
+	nudges  round
+	misses  []miss // to be reported
 }
 
-// newSchedule spreads the first probes evenly over one interval, with a random phase.
+// newSchedule spreads the first probes evenly, with a random phase. Of a known peer the
+// answers are taken to have come just before.
 func newSchedule(p netgossip.Params, targets []target, now boottime.Instant, rnd *rand.Rand) *schedule {
 	s := &schedule{
-		interval: p.EvidenceInterval,
-		timeout:  p.EvidenceTimeout,
-		maxAge:   p.EvidenceMaxAge,
-		rand:     rnd,
-		byIndex:  make(map[int]*peer, len(targets)),
+		params:  p,
+		rand:    rnd,
+		listed:  func(int) bool { return true },
+		heard:   func() boottime.Instant { return boottime.Never },
+		byIndex: make(map[int]*peer, len(targets)),
 	}
+	spread := max(p.EvidenceInterval, s.params.RoundTime(len(targets)))
 	phase := s.rand.Float64()
 	for i, t := range targets {
-		due := now.Add(time.Duration((float64(i) + phase) / float64(len(targets)) * float64(s.interval)))
-		q := &peer{target: t, due: due, proven: now, position: i}
-		s.peers = append(s.peers, q)
+		due := now.Add(time.Duration((float64(i) + phase) / float64(len(targets)) * float64(spread)))
+		q := &peer{target: t, due: due, position: i}
+		s.peers, s.all = append(s.peers, q), append(s.all, q)
 		s.byIndex[t.index] = q
 	}
 	heap.Init(s)
+	s.rand.Shuffle(len(s.all), func(i, j int) { s.all[i], s.all[j] = s.all[j], s.all[i] })
+	s.count(now)
 	return s
 }
 
-// next returns the peer that is due first, or nil without peers.
-func (s *schedule) next() *peer {
-	if len(s.peers) == 0 {
-		return nil
-	}
-	return s.peers[0]
+// believe takes over what is known of a peer from before. Until memberlist has it, too,
+// it is probed like any other, but not at once.
+func (s *schedule) believe(p *peer, known *netgossip.Statement, digest uint64, now boottime.Instant) {
+	p.known, p.digest, p.proven, p.contact = known, digest, now, true
+	s.plan(p, p.due.Add(s.params.EvidenceMaxAge/4))
 }
 
-// silent reports whether the peer has proven nothing for longer than evidence lasts.
-func (s *schedule) silent(p *peer, now boottime.Instant) bool { return now.Sub(p.proven) > s.maxAge }
+// vouchable reports whether a vouch for all covers the peer. netgossip.Merger has the same
+// rule, and hears of each peer that ceases to be vouchable, so it never vouches for one that
+// is no sample here.
+func (s *schedule) vouchable(p *peer) bool {
+	return p.contact && !p.aside && !p.lost && s.listed(p.index)
+}
+
+// sampling reports whether peers are sampled, and not probed each.
+func (s *schedule) sampling() bool { return s.pace.Interval == 0 }
+
+// count renews the numbers by which rates are bounded, and with them the pace.
+func (s *schedule) count(now boottime.Instant) {
+	s.watched, s.lost, s.open = 0, 0, 0
+	for _, p := range s.all {
+		if s.vouchable(p) {
+			s.watched++
+		}
+		if p.lost {
+			s.lost++
+		}
+		if p.asked != 0 && !p.lost {
+			s.open++
+		}
+	}
+	s.counted = now.Add(s.params.EvidenceMaxAge / 8)
+	old := s.pace
+	s.pace = s.demand.Pace(s.params, s.watched, old.Interval > 0)
+	switch {
+	case s.sampling() && old.Gap == 0:
+		s.startSampling(now)
+	case !s.sampling() && old.Interval == 0:
+		s.stopSampling(now)
+	}
+}
+
+// setDemand takes how closely the peers have to be watched.
+func (s *schedule) setDemand(d netgossip.Demand, now boottime.Instant) {
+	if s.demand != d {
+		s.demand = d
+		s.count(now)
+	}
+}
+
+// tick lets time pass: everything that is due at now but is no probe.
+func (s *schedule) tick(now boottime.Instant) {
+	if now >= s.counted {
+		s.count(now)
+	}
+	s.tickSamples(now)
+	s.tickSweep(now)
+	for p := s.nudges.next(now); p != nil; p = s.nudges.next(now) {
+		s.nudge(p, now)
+	}
+}
+
+// next returns a peer that is to be probed now, and whether briefly. If there is none it
+// returns how long there will be none without an arrival.
+func (s *schedule) next(now boottime.Instant) (p *peer, brief bool, wait time.Duration) {
+	if p := s.sweep.round.next(now); p != nil {
+		return p, true, 0
+	}
+	at := min(s.counted, s.samples.next(), s.sweep.wakes(), s.nudges.wakes())
+	if len(s.peers) > 0 {
+		if p := s.peers[0]; p.due <= now {
+			return p, false, 0
+		}
+		at = min(at, s.peers[0].due)
+	}
+	return nil, false, max(0, at.Sub(now))
+}
 
 // probed notes that a probe is being sent now and plans the next one as if no answer came.
 func (s *schedule) probed(p *peer, id uint64, now boottime.Instant) {
 	keep := p.sent[:0]
 	for _, o := range p.sent {
-		if now.Sub(o.at) < s.maxAge {
+		if now.Sub(o.at) < s.params.EvidenceMaxAge {
 			keep = append(keep, o)
 		}
 	}
@@ -110,47 +224,118 @@ func (s *schedule) probed(p *peer, id uint64, now boottime.Instant) {
 		keep = append(keep[:0], keep[1:]...)
 	}
 	p.sent = append(keep, outstanding{id, now, p.known})
-	p.sentAt = now
-	if s.silent(p, now) {
-		s.plan(p, now.Add(s.jitter(s.interval)))
-		return
+	p.sentAt, p.nudged = now, false
+	if p.asked == 0 {
+		p.asked = now
 	}
-	s.plan(p, now.Add(s.timeout+s.jitter(s.timeout/4)))
+	if !p.lost && now.Sub(p.asked) > s.params.EvidenceMaxAge {
+		p.lost = true
+		s.misses = append(s.misses, miss{peer: p.index, since: p.asked})
+	}
+	switch {
+	case s.sweeping(p):
+		s.plan(p, boottime.Never)
+	case p.lost:
+		s.plan(p, now.Add(s.jitter(s.lostInterval())))
+	default:
+		s.plan(p, now.Add(s.patience(p)))
+	}
 }
 
-// replied matches a reply with a probe and returns that. The next probe
-// follows one interval after it, so that the age of evidence stays below interval plus
-// round trip when nothing is lost.
+// patience is the time after which an unanswered probe is repeated. Samples are repeated
+// quickly, since the vouch for everybody waits; many silent peers are asked less often.
+func (s *schedule) patience(p *peer) time.Duration {
+	t := s.params.EvidenceTimeout
+	if p.sampled != 0 {
+		return t * 3 / 4
+	}
+	return max(t, time.Duration(s.open)*time.Second/retryRate) + s.jitter(t/4)
+}
+
+// lostInterval is the time between two probes of a peer that is lost.
+func (s *schedule) lostInterval() time.Duration {
+	return max(s.params.EvidenceInterval, time.Duration(s.lost)*time.Second/lostRate)
+}
+
+// replied matches a reply with a probe and returns that.
 func (s *schedule) replied(p *peer, id uint64, now boottime.Instant) (outstanding, bool) {
 	for i, o := range p.sent {
 		if o.id != id {
 			continue
 		}
 		p.sent = append(p.sent[:0], p.sent[i+1:]...)
-		if now.Sub(o.at) >= s.maxAge {
-			return outstanding{}, false
-		}
-		p.proven = max(p.proven, o.at)
-		due := max(now, o.at.Add(s.jitter(s.interval)))
-		if len(p.sent) > 0 { // on a slow network the younger probes still deserve their time
-			due = max(due, p.sentAt.Add(s.timeout+s.timeout/4))
-		}
-		s.plan(p, due)
-		return o, true
+		return o, now.Sub(o.at) < s.params.EvidenceMaxAge
 	}
 	return outstanding{}, false
 }
 
-// urge brings the next probe of a peer forward to now, within bounds.
-func (s *schedule) urge(p *peer, now boottime.Instant) {
-	if at := max(now, p.sentAt.Add(urgeInterval)); at.Before(p.due) {
-		s.plan(p, at)
+// answered takes the answer to a probe, and plans the next one. That follows one interval
+// after it, so that the age of evidence stays below interval plus round trip when nothing is
+// lost; where samples are taken there is none until the peer is a sample again.
+func (s *schedule) answered(p *peer, o outstanding, contact bool, now boottime.Instant) {
+	if o.at >= p.proven {
+		p.proven, p.contact = o.at, contact
+	}
+	back := p.lost
+	if p.asked, p.lost, p.aside = 0, false, p.aside && !contact; len(p.sent) > 0 {
+		p.asked = p.sent[0].at
+	}
+	s.closeSample(p, now)
+	if back {
+		s.recover(now)
+	}
+	switch {
+	case s.sweeping(p):
+		p.asked = 0
+		s.plan(p, boottime.Never)
+	case s.sampling() && s.vouchable(p) && p.sampled == 0:
+		p.asked = 0
+		s.plan(p, boottime.Never)
+	default:
+		interval := s.pace.Interval
+		if s.sampling() {
+			interval = s.params.EvidenceInterval
+		}
+		due := max(now, o.at.Add(s.jitter(interval)))
+		if len(p.sent) > 0 { // on a slow network the younger probes still deserve their time
+			due = max(due, p.sentAt.Add(s.params.EvidenceTimeout*5/4))
+		}
+		s.plan(p, due)
 	}
 }
 
-func (s *schedule) urgeAll(now boottime.Instant) {
-	for _, p := range s.byIndex {
-		s.urge(p, now)
+// recover asks a few lost peers at once.
+func (s *schedule) recover(now boottime.Instant) {
+	if s.lost == 0 {
+		return
+	}
+	for range recoverFanout {
+		// The lost ones lie anywhere: a bounded search finds them while they are many.
+		for range 8 {
+			if p := s.all[s.rand.IntN(len(s.all))]; p.lost {
+				s.urge(p, now)
+				break
+			}
+		}
+	}
+}
+
+// renew forgets all evidence, and asks everybody.
+func (s *schedule) renew(now boottime.Instant) {
+	s.stopSweep()
+	s.stopSampling(now)
+	for i, p := range s.all {
+		p.contact, p.asked, p.lost, p.aside = false, 0, false, false
+		s.plan(p, now.Add(s.params.RoundTime(len(s.all))*time.Duration(i)/time.Duration(len(s.all))))
+	}
+	s.pace = netgossip.Pace{}
+	s.count(now)
+}
+
+// urge brings the next probe of a peer forward to now, within bounds.
+func (s *schedule) urge(p *peer, now boottime.Instant) {
+	if at := max(now, p.sentAt.Add(urgeInterval)); at.Before(p.due) && !s.sweeping(p) {
+		s.plan(p, at)
 	}
 }
 

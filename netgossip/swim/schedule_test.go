@@ -34,22 +34,30 @@ func play(s *schedule, until boottime.Instant, answer func(p *peer, at boottime.
 	var replies []reply
 	probes := map[int][]boottime.Instant{}
 	id := uint64(0)
-	for {
-		now, first := s.next().due, -1
+	for now := start; now <= until; {
+		first := -1
 		for i, r := range replies {
-			if r.at <= now {
-				now, first = r.at, i
+			if r.at <= now && (first < 0 || r.at < replies[first].at) {
+				first = i
 			}
 		}
-		if now > until {
-			return probes
-		}
 		if first >= 0 {
-			s.replied(replies[first].p, replies[first].id, now)
+			p := replies[first].p
+			if o, ok := s.replied(p, replies[first].id, now); ok {
+				s.answered(p, o, true, now)
+			}
 			replies = append(replies[:first], replies[first+1:]...)
 			continue
 		}
-		p := s.next()
+		s.tick(now)
+		p, _, wait := s.next(now)
+		if p == nil {
+			now = now.Add(wait)
+			for _, r := range replies {
+				now = min(now, r.at)
+			}
+			continue
+		}
 		id++
 		probes[p.index] = append(probes[p.index], now)
 		s.probed(p, id, now)
@@ -57,6 +65,7 @@ func play(s *schedule, until boottime.Instant, answer func(p *peer, at boottime.
 			replies = append(replies, reply{p, id, now.Add(rtt)})
 		}
 	}
+	return probes
 }
 
 func TestScheduleSpreadsPhases(t *testing.T) {
@@ -96,7 +105,7 @@ func TestScheduleKeepsEvidenceFresh(t *testing.T) {
 func TestScheduleAsksAgainAndBacksOff(t *testing.T) {
 	s, p := testSchedule(1)
 	at := play(s, start.Add(10*time.Minute), func(*peer, boottime.Instant) time.Duration { return 0 })[1]
-	silentSince := start.Add(p.EvidenceMaxAge)
+	silentSince := at[0].Add(p.EvidenceMaxAge)
 	for i := 1; i < len(at); i++ {
 		gap, least, most := at[i].Sub(at[i-1]), p.EvidenceTimeout*6/5, p.EvidenceTimeout*13/10
 		if at[i-1] > silentSince {
@@ -110,7 +119,7 @@ func TestScheduleAsksAgainAndBacksOff(t *testing.T) {
 
 func TestScheduleBoundsWhatItRemembers(t *testing.T) {
 	s, p := testSchedule(1)
-	q := s.next()
+	q := s.peers[0]
 	for i := range uint64(1000) {
 		s.probed(q, i+1, start.Add(time.Duration(i)*time.Millisecond))
 	}
@@ -151,7 +160,7 @@ func TestScheduleMatchesReplies(t *testing.T) {
 
 func TestUrgeIsBounded(t *testing.T) {
 	s, _ := testSchedule(1)
-	q := s.next()
+	q := s.peers[0]
 	s.probed(q, 1, start)
 	s.urge(q, start.Add(time.Millisecond))
 	if got := q.due.Sub(start); got != urgeInterval {
@@ -165,8 +174,8 @@ func TestUrgeIsBounded(t *testing.T) {
 
 func TestScheduleWithoutPeers(t *testing.T) {
 	s, _ := testSchedule(0)
-	s.urgeAll(start)
-	if s.next() != nil {
+	s.nudgeSome(start)
+	if p, _, _ := s.next(start); p != nil {
 		t.Error("somebody is due")
 	}
 }

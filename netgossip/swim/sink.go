@@ -14,6 +14,15 @@ type Sink interface {
 	MemberChanged(network, peer int, alive bool, at boottime.Instant)
 	// Answered reports completed two-way evidence; its Statement is never nil.
 	Answered(a netgossip.Answer)
+	// Vouched reports that the samples begun up to an instant were answered; see
+	// netgossip.Merger. Large rosters only.
+	Vouched(network int, at boottime.Instant)
+	// Missed reports a peer that did not answer the probes since an instant, so that no vouch
+	// covers it; with void many fell silent together, and what was known of it counts no more.
+	Missed(network, peer int, since boottime.Instant, void bool)
+	// Doubted reports the beginning of a sweep. Other instances of the node are to be told by
+	// Doubt.
+	Doubted(network int)
 	// Heard reports any own-protocol packet from a peer: it was alive, one way, at that moment.
 	Heard(network, peer int, at boottime.Instant)
 	// Conflict reports a second node that uses the name of a member, the own one included.

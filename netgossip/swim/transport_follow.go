@@ -91,7 +91,7 @@ func (in *Instance) follow(ctx context.Context) {
 		if moved {
 			in.journal.post(entry{level: slog.LevelWarn, msg: "sockets moved to another device",
 				attrs: []slog.Attr{slog.String("device", d.name), slog.Int("index", d.index)}})
-			in.evidence.requestNudge()
+			in.evidence.ask(func(r *request) { r.announce = true })
 		}
 	}
 }

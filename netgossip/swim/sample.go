@@ -1,0 +1,311 @@
+package swim
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+const (
+	// sampleTimeouts is how many EvidenceTimeouts a sample has to answer, in which it is
+	// probed four times.
+	sampleTimeouts = 3
+	// doubtWindow is for how many EvidenceTimeouts a missed sample is held against the network.
+	doubtWindow = 10
+	// burst is how many extra samples are taken at once when one gives cause.
+	burst = 8
+	// tolerated is how many missed samples within the window are no reason for a sweep: the
+	// deaths of single nodes, which memberlist finds out about.
+	tolerated = 2
+	// silenceTimeouts is for how many EvidenceTimeouts nothing at all is heard on a network
+	// before that is a reason.
+	silenceTimeouts = 5
+	// nudgedSamples is how many peers hear at once of a new statement where samples are taken.
+	nudgedSamples = 16
+)
+
+// samples is the state of the sampling. The order is a random permutation of the peers, and
+// a new one when it is through: any two samples in a row are different peers, and of k
+// samples none is among the share f of the peers that is gone with a probability of at
+// most (1-f)^k.
+//
+// Invariant: everything begun up to vouched was answered by a peer that sees us, or its
+// peer was set aside, of which there were no more than tolerated within the window. Whoever
+// is not answered yet holds vouched back.
+type samples struct {
+	on      bool
+	order   []*peer
+	at      int // in order
+	due     boottime.Instant
+	open    []*peer          // samples under way
+	last    boottime.Instant // start of the latest
+	vouched boottime.Instant
+	check   boottime.Instant // when the open ones must be looked at
+
+	starts []boottime.Instant // of the samples within the window
+	missed []missed           // those of them that were missed
+	loss   float64            // share of answered samples whose first probe was not in time
+	rested boottime.Instant   // no burst before
+	heard  boottime.Instant   // anything at all from any peer, or the last sweep for want of that
+	total  uint64             // samples taken
+	misses uint64             // and missed
+}
+
+type missed struct {
+	peer *peer
+	at   boottime.Instant
+}
+
+// next is when tickSamples is needed.
+func (x *samples) next() boottime.Instant {
+	if !x.on {
+		return boottime.Never
+	}
+	return min(x.due, x.check)
+}
+
+// startSampling begins to sample. The peers were probed each until now.
+func (s *schedule) startSampling(now boottime.Instant) {
+	x := &s.samples
+	x.on, x.heard, x.check = true, now, boottime.Never
+	x.due = now.Add(time.Duration(s.rand.Float64() * float64(s.pace.Gap)))
+	x.order, x.at = append(x.order[:0], s.all...), len(s.all)
+	for _, p := range s.all {
+		if s.vouchable(p) && p.asked == 0 {
+			s.plan(p, boottime.Never)
+		}
+	}
+}
+
+// stopSampling goes over to probing each peer. The vouch so far lasts for EvidenceMaxAge, and
+// by then each must have answered.
+func (s *schedule) stopSampling(now boottime.Instant) {
+	s.abandonSamples()
+	s.samples.on = false
+	spread := max(s.pace.Interval, s.params.RoundTime(s.watched))
+	for i, p := range s.all {
+		if p.due == boottime.Never && !p.lost && !s.sweeping(p) {
+			s.plan(p, now.Add(spread*time.Duration(i)/time.Duration(len(s.all))))
+		}
+	}
+}
+
+// abandonSamples forgets the samples under way; what they hold back is not vouched for.
+func (s *schedule) abandonSamples() {
+	for _, p := range s.samples.open {
+		p.sampled, p.overdue = 0, false
+	}
+	s.samples.open = s.samples.open[:0]
+	s.samples.check = boottime.Never
+}
+
+// tickSamples begins the sample that is due and judges those that are late.
+func (s *schedule) tickSamples(now boottime.Instant) {
+	x := &s.samples
+	if !x.on {
+		return
+	}
+	if now >= x.check {
+		s.judge(now)
+	}
+	if now >= x.due {
+		x.due = now.Add(s.jitter(s.pace.Gap))
+		if !s.sweep.blind() {
+			s.sample(now)
+		}
+	}
+	x.heard = max(x.heard, s.heard())
+	if s.watched > 0 && now.Sub(x.heard) >= silenceTimeouts*s.params.EvidenceTimeout {
+		x.heard = now
+		s.startSweep(now)
+	}
+}
+
+// sample makes the next peer of the order a sample.
+func (s *schedule) sample(now boottime.Instant) {
+	x := &s.samples
+	for range x.order {
+		if x.at >= len(x.order) {
+			s.rand.Shuffle(len(x.order), func(i, j int) { x.order[i], x.order[j] = x.order[j], x.order[i] })
+			x.at = 0
+		}
+		p := x.order[x.at]
+		x.at++
+		if s.sampleOf(p, now) {
+			return
+		}
+	}
+}
+
+// sampleOf makes the peer a sample, unless it is one or is not vouched for anyway.
+func (s *schedule) sampleOf(p *peer, now boottime.Instant) bool {
+	x := &s.samples
+	if !x.on || s.sweep.blind() || p.sampled != 0 || !s.vouchable(p) {
+		return false
+	}
+	for len(x.starts) > 0 && now.Sub(x.starts[0]) > doubtWindow*s.params.EvidenceTimeout {
+		x.starts = x.starts[1:]
+	}
+	p.sampled, p.overdue, x.last = now, false, now
+	x.open, x.starts = append(x.open, p), append(x.starts, now)
+	x.check = min(x.check, now.Add(s.params.EvidenceTimeout*3/4))
+	x.total++
+	s.plan(p, now)
+	return true
+}
+
+// closeSample ends the sample that a peer is, if it has been answered since it began.
+func (s *schedule) closeSample(p *peer, now boottime.Instant) {
+	x := &s.samples
+	if p.sampled == 0 || p.proven < p.sampled {
+		return
+	}
+	late := 0.0
+	if p.overdue {
+		late = 1
+	}
+	x.loss += (late - x.loss) / 64
+	if !p.contact {
+		s.miss(p, now)
+		return
+	}
+	s.endSample(p)
+}
+
+// endSample takes a peer from the open ones and moves the vouch on.
+func (s *schedule) endSample(p *peer) {
+	x := &s.samples
+	p.sampled, p.overdue = 0, false
+	keep := x.open[:0]
+	for _, q := range x.open {
+		if q != p {
+			keep = append(keep, q)
+		}
+	}
+	x.open = keep
+	upTo := x.last
+	for _, q := range x.open {
+		upTo = min(upTo, q.sampled-1)
+	}
+	x.vouched = max(x.vouched, upTo)
+}
+
+// miss sets a sample aside. If there is cause to doubt the others it does not move the
+// vouch any more.
+func (s *schedule) miss(p *peer, now boottime.Instant) {
+	x := &s.samples
+	p.aside = true
+	s.misses = append(s.misses, miss{peer: p.index, since: p.sampled})
+	x.misses++
+	if s.listed(p.index) { // otherwise memberlist has explained it
+		x.missed = append(x.missed, missed{p, now})
+	}
+	if s.doubt(now); p.sampled != 0 {
+		s.endSample(p)
+	}
+}
+
+// judge looks at the samples that are late.
+func (s *schedule) judge(now boottime.Instant) {
+	x, t := &s.samples, s.params.EvidenceTimeout
+	var gone []*peer
+	fresh := false
+	x.check = boottime.Never
+	for _, p := range x.open {
+		switch age := now.Sub(p.sampled); {
+		case age >= sampleTimeouts*t:
+			gone = append(gone, p)
+		case age >= t*3/4:
+			fresh = fresh || !p.overdue
+			p.overdue = true
+			x.check = min(x.check, p.sampled.Add(sampleTimeouts*t))
+		default:
+			x.check = min(x.check, p.sampled.Add(t*3/4))
+		}
+	}
+	// Where packets are often lost, a late answer says nothing.
+	if fresh && x.loss < 0.05 || len(gone) > 0 {
+		s.burst(now)
+	}
+	for _, p := range gone {
+		if p.sampled != 0 { // no sweep has taken over
+			s.miss(p, now)
+		}
+	}
+	s.doubt(now)
+}
+
+// burst takes extra samples: if there is more to be found, they find it.
+func (s *schedule) burst(now boottime.Instant) {
+	x := &s.samples
+	if !x.on || now < x.rested || s.sweep.blind() {
+		return
+	}
+	x.rested = now.Add(2 * s.params.EvidenceTimeout)
+	for range burst {
+		s.sample(now)
+	}
+}
+
+// doubt starts a sweep when more samples are late or missed than chance explains.
+func (s *schedule) doubt(now boottime.Instant) {
+	x := &s.samples
+	window := now.Add(-doubtWindow * s.params.EvidenceTimeout)
+	recent, distinct := x.missed[:0], 0
+	for _, m := range x.missed {
+		if m.at > window && m.peer.aside && s.listed(m.peer.index) {
+			recent = append(recent, m)
+		}
+	}
+	x.missed = recent
+	for i, m := range recent {
+		again := false
+		for _, o := range recent[:i] {
+			again = again || o.peer == m.peer
+		}
+		if !again {
+			distinct++
+		}
+	}
+	late := distinct
+	for _, p := range x.open {
+		if p.overdue && !p.aside {
+			late++
+		}
+	}
+	taken := float64(len(x.starts))
+	if distinct > tolerated && float64(distinct) >= 0.2*taken || float64(late) > tolerated+4*x.loss*taken {
+		s.startSweep(now)
+	}
+}
+
+// nudge has a peer told soon that there is news.
+func (s *schedule) nudge(p *peer, now boottime.Instant) {
+	p.nudged = true
+	s.urge(p, now)
+}
+
+// nudgeSome tells those peers who may need to know: all where each is probed, a few where
+// samples are taken.
+func (s *schedule) nudgeSome(now boottime.Instant) {
+	if !s.sampling() {
+		s.nudgeAll(now)
+		return
+	}
+	for range min(nudgedSamples, len(s.all)) {
+		if p := s.all[s.rand.IntN(len(s.all))]; !p.lost {
+			s.nudge(p, now)
+		}
+	}
+}
+
+// nudgeAll tells everybody, a few at once, many one after the other.
+func (s *schedule) nudgeAll(now boottime.Instant) {
+	if len(s.all)-s.lost > fewPeers {
+		s.nudges.start(s.all, now, s.params.RoundTime(len(s.all)), func(p *peer) bool { return !p.lost })
+		return
+	}
+	for _, p := range s.all {
+		s.nudge(p, now)
+	}
+}

@@ -1,0 +1,202 @@
+package swim
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+const (
+	// sweepPasses is how often a silent peer is probed in a sweep.
+	sweepPasses = 3
+	// A loss of massLoss peers and of one in massShare is no matter of a few packets or
+	// nodes: whoever stayed silent counts for nothing from that moment on.
+	massLoss, massShare = 3, 10
+)
+
+// round is a list of peers that are visited one after the other.
+type round struct {
+	queue []*peer
+	gap   time.Duration
+	at    boottime.Instant // of the next
+}
+
+// start makes the round visit the peers that want says within the time.
+func (r *round) start(peers []*peer, now boottime.Instant, within time.Duration, want func(*peer) bool) {
+	r.queue = r.queue[:0]
+	for _, p := range peers {
+		if want(p) {
+			r.queue = append(r.queue, p)
+		}
+	}
+	r.at = now
+	if n := len(r.queue); n > 0 {
+		r.gap = within / time.Duration(n)
+	}
+}
+
+// wakes is when next is needed.
+func (r *round) wakes() boottime.Instant {
+	if len(r.queue) == 0 {
+		return boottime.Never
+	}
+	return r.at
+}
+
+// next takes a peer from the round if it is time. A round that was held up does not make up
+// for it in one go.
+func (r *round) next(now boottime.Instant) *peer {
+	if len(r.queue) == 0 || now < r.at {
+		return nil
+	}
+	p := r.queue[0]
+	r.queue = r.queue[1:]
+	r.at = max(r.at, now.Add(-8*r.gap)).Add(r.gap)
+	return p
+}
+
+// sweep probes all peers that may be there, one after the other in random order, and those
+// that stay silent twice more. One runs at a time; its rate is bounded by Params.RoundTime.
+//
+// The samples stand still during the first pass. Whoever did not answer it is set aside,
+// so that from the second pass on the samples, and the vouch, are about the others only. The
+// first pass takes at most three fifths of EvidenceMaxAge: when the old vouch runs out, those who are
+// there have answered.
+type sweep struct {
+	on     bool
+	number int // counts the sweeps
+	pass   int
+	size   int
+	peers  []*peer // of this pass
+	round  round
+	end    boottime.Instant // of the wait after the last probe of a pass; zero: it goes on
+	began  boottime.Instant
+	report bool // it has just begun
+}
+
+// blind reports whether the samples have to wait.
+func (w *sweep) blind() bool { return w.on && w.pass == 1 }
+
+// wakes is when tickSweep or the round is needed.
+func (w *sweep) wakes() boottime.Instant {
+	switch {
+	case !w.on:
+		return boottime.Never
+	case w.end != 0:
+		return w.end
+	default:
+		return w.round.wakes()
+	}
+}
+
+// sweeping reports whether the sweep has the peer in hand.
+func (s *schedule) sweeping(p *peer) bool { return s.sweep.on && p.swept == s.sweep.number }
+
+// startSweep does nothing while a sweep is on.
+func (s *schedule) startSweep(now boottime.Instant) {
+	w := &s.sweep
+	if w.on {
+		return
+	}
+	s.abandonSamples()
+	s.samples.missed = s.samples.missed[:0]
+	w.on, w.report, w.began, w.pass, w.end = true, true, now, 1, 0
+	w.number++
+	s.rand.Shuffle(len(s.all), func(i, j int) { s.all[i], s.all[j] = s.all[j], s.all[i] })
+	w.peers = w.peers[:0]
+	for _, p := range s.all {
+		if !p.lost && now.Sub(p.proven) > s.params.EvidenceTimeout {
+			p.swept = w.number
+			w.peers = append(w.peers, p)
+			s.plan(p, boottime.Never)
+		}
+	}
+	w.size = len(w.peers)
+	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*peer) bool { return true })
+}
+
+// stopSweep ends a sweep without a result.
+func (s *schedule) stopSweep() {
+	s.sweep.on = false
+	s.sweep.round.queue = s.sweep.round.queue[:0]
+}
+
+// tickSweep ends the pass of which all probes were sent and had their time.
+func (s *schedule) tickSweep(now boottime.Instant) {
+	w := &s.sweep
+	if !w.on || len(w.round.queue) > 0 {
+		return
+	}
+	if w.end == 0 {
+		w.end = now.Add(s.params.EvidenceTimeout * 3 / 4)
+		return
+	}
+	if now < w.end {
+		return
+	}
+	w.end = 0
+	silent := w.peers[:0]
+	for _, p := range w.peers {
+		if p.proven < w.began {
+			silent = append(silent, p)
+		}
+	}
+	w.peers = silent
+	if w.pass == 1 {
+		for _, p := range silent {
+			p.aside = true
+			s.misses = append(s.misses, miss{peer: p.index, since: p.asked})
+		}
+	}
+	if len(silent) == 0 || w.pass == sweepPasses {
+		s.endSweep(now)
+		return
+	}
+	w.pass++
+	w.round.start(silent, now, s.params.RoundTime(len(silent)), func(*peer) bool { return true })
+}
+
+// endSweep reports whom the sweep did not find and leaves the peers to the schedule.
+func (s *schedule) endSweep(now boottime.Instant) {
+	w := &s.sweep
+	mass := len(w.peers) >= massLoss && len(w.peers)*massShare >= w.size
+	w.on = false
+	for _, p := range w.peers {
+		if mass {
+			p.lost = true
+			s.misses = append(s.misses, miss{peer: p.index, since: p.asked, void: true})
+		}
+	}
+	s.count(now)
+	for _, p := range s.all {
+		switch {
+		case p.swept != w.number || p.due != boottime.Never:
+		case p.lost:
+			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(s.lostInterval()))))
+		case !s.sampling() || !s.vouchable(p):
+			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(max(s.pace.Interval, s.params.EvidenceInterval)))))
+		}
+	}
+}
+
+// mode is how the peers of a network are probed.
+type mode uint8
+
+const (
+	modeDirect  mode = iota + 1 // each of them, again and again
+	modeSampled                 // random samples
+	modeSweep                   // all of them, now
+)
+
+var modeNames = [...]string{modeDirect: "direct", modeSampled: "sampled", modeSweep: "sweep"}
+
+func (s *schedule) mode() mode {
+	switch {
+	case s.sweep.on:
+		return modeSweep
+	case s.sampling():
+		return modeSampled
+	default:
+		return modeDirect
+	}
+}

@@ -1,0 +1,153 @@
+package netgossip
+
+import (
+	"math"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// Large rosters are not probed peer by peer: a network's instance probes random samples,
+// and vouches for all peers as long as the samples are answered. The rules that keep this
+// from believing anything for too long:
+//
+//   - A vouch is dated like evidence, by the start of a probe that was answered, and lasts
+//     for MaxAge from then.
+//   - It covers a peer that memberlist calls alive, that has answered a probe of our own since
+//     the network came up and since the peer was last lost, that said in its latest answer
+//     there that it sees us, and that has not missed a sample since.
+//   - A peer that missed one lives by its own evidence alone, which ends where the vouch stood
+//     when the unanswered probe began. With the evidence of many others gone at the same time,
+//     it ends at once.
+
+// Vouched takes that the samples of a network begun up to an instant were answered.
+func (m *Merger) Vouched(network int, at boottime.Instant) {
+	if network >= 0 && network < len(m.up) && m.up[network] {
+		m.vouch[network] = max(m.vouch[network], at)
+	}
+}
+
+// Missed takes that a peer did not answer the probes since an instant, or said that it does
+// not see us. With void nothing from before that instant counts any more. A miss from before
+// the latest answer is no news.
+func (m *Merger) Missed(network, p int, since boottime.Instant, void bool) {
+	if !m.valid(network, p) {
+		return
+	}
+	l := m.link(network, p)
+	if l.anchor >= since {
+		return
+	}
+	if m.vouches(l) {
+		// What was vouched for before it fell silent was true then.
+		l.anchor = max(l.anchor, min(m.vouch[network], since))
+	}
+	l.missed = max(l.missed, since)
+	if void {
+		l.lostAt = max(l.lostAt, since)
+	}
+}
+
+// vouches reports whether the vouch of a network covers a link.
+func (m *Merger) vouches(l *link) bool {
+	return l.alive && l.contact > 0 && l.contact > l.missed && l.contact > l.lostAt
+}
+
+// evidence is the instant at which a peer was last proven to be there on a network.
+func (m *Merger) evidence(network, p int) boottime.Instant {
+	l := m.link(network, p)
+	if m.vouches(l) {
+		return max(l.anchor, m.vouch[network])
+	}
+	return l.anchor
+}
+
+// Vouch returns up to when the samples of a network vouch for its peers; zero: they do not.
+func (m *Merger) Vouch(network int) boottime.Instant { return m.vouch[network] }
+
+// Demand says how closely the peers have to be watched: how many of those that are counted
+// may vanish before it matters.
+type Demand struct {
+	Others int // members that are counted, without self
+	Margin int // how many of them the quorum can do without; 0 in a tie and without quorum
+	Share  int // networks on which a peer must vanish to be lost, at least 1
+}
+
+// Demand computes what a view demands. With several electorates the narrowest counts.
+func (m *Merger) Demand(v *View, quorum int) Demand {
+	up := 0
+	for _, u := range m.up {
+		if u {
+			up++
+		}
+	}
+	d := Demand{Share: max(1, up-m.needed+1)}
+	narrow := func(counted, quorum int) {
+		others, margin := max(0, counted-1), max(0, counted-quorum)
+		if d.Others == 0 || (margin+1)*d.Others < (d.Margin+1)*others {
+			d.Others, d.Margin = others, margin
+		}
+	}
+	if m.electorates == nil {
+		narrow(v.Counted.Len(), quorum)
+	}
+	for _, e := range m.electorates {
+		narrow(v.Counted.Len()-v.Counted.Minus(e.Members).Len(), e.Quorum)
+	}
+	return d
+}
+
+// Pace is how the peers of one network are probed.
+type Pace struct {
+	// Interval is the time between two probes of one peer where each is probed, 0 where
+	// samples are taken.
+	Interval time.Duration
+	Gap      time.Duration // between two samples
+}
+
+// Samples is how many random samples of the peers, all answered, rule out that more than
+// margin of them are gone, but for one case in 10^9. At most half of the peers are taken to
+// be gone: with a larger margin, too, a loss is to be noticed before it is the last.
+func (d Demand) Samples() int {
+	gone := 0.5
+	if d.Others > 0 {
+		gone = min(gone, float64(d.Margin+1)/float64(d.Others))
+	}
+	return int(math.Ceil(math.Log(certainty) / math.Log(1-gone)))
+}
+
+// maxDirectRate bounds the probes per second that Pace asks for where each peer is probed,
+// unless the peers are so many that their evidence would get too old.
+const maxDirectRate = 250
+
+// Pace chooses between probing every one of peers and sampling, whichever costs less. As it
+// needs to know for how long evidence lasts, a quarter of p.EvidenceMaxAge is left for
+// repeats. direct is the present choice; a change must pay.
+//
+// The samples of MaxAge are shared among the networks on which the peers would have to be
+// gone at once.
+func (d Demand) Pace(p Params, peers int, direct bool) Pace {
+	perSecond := float64(d.Samples()) / float64(max(1, d.Share)) / p.EvidenceMaxAge.Seconds()
+	slowest := max(p.EvidenceInterval, p.EvidenceMaxAge/2)
+	needed := float64(peers) / slowest.Seconds()
+	limit := perSecond
+	if direct {
+		limit *= 1.25
+	}
+	if d.Others > 0 && needed > limit {
+		return Pace{Gap: time.Duration(float64(time.Second) / perSecond)}
+	}
+	interval := time.Duration(float64(peers) / perSecond * float64(time.Second))
+	interval = max(p.EvidenceInterval, min(interval, slowest))
+	busy := time.Duration(peers) * time.Second / maxDirectRate
+	return Pace{Interval: max(interval, min(busy, max(slowest, p.EvidenceMaxAge*3/5)))}
+}
+
+// RoundTime is the longest that probing all of so many peers takes, one after the other.
+func (p Params) RoundTime(peers int) time.Duration {
+	return min(time.Duration(peers)*time.Second/roundRate, p.EvidenceMaxAge*3/5)
+}
+
+// roundRate is how many peers per second are probed where all of them are to be asked soon;
+// with very many more of them are, so that it ends long before the evidence does.
+const roundRate = 200
