@@ -45,7 +45,7 @@ type link struct {
 	anchor  boottime.Instant // the evidence's: start of the latest own probe that was answered
 	lostAt  boottime.Instant // when memberlist declared it dead; evidence from before is void
 	contact boottime.Instant // start of the latest own probe whose answer said that the peer sees us
-	missed  boottime.Instant // start of the latest probes that it failed to answer so
+	missed  boottime.Instant // start of the latest probe that was not answered so
 	alive   bool             // memberlist's opinion
 }
 

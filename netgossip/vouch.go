@@ -71,6 +71,8 @@ type Demand struct {
 	Others int // members that are counted, without self
 	Margin int // how many of them the quorum can do without; 0 in a tie and without quorum
 	Share  int // networks on which a peer must vanish to be lost, at least 1
+	// Each asks for fresh statements of every peer, whatever the margin.
+	Each bool
 }
 
 // Demand computes what a view demands. With several electorates the narrowest counts.
@@ -134,7 +136,7 @@ func (d Demand) Pace(p Params, peers int, direct bool) Pace {
 	if direct {
 		limit *= 1.25
 	}
-	if d.Others > 0 && needed > limit {
+	if d.Others > 0 && !d.Each && needed > limit {
 		return Pace{Gap: time.Duration(float64(time.Second) / perSecond)}
 	}
 	interval := time.Duration(float64(peers) / perSecond * float64(time.Second))

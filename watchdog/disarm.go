@@ -79,6 +79,9 @@ func (c *Core) slotShows(now boottime.Instant) bool {
 	return s.Sequence >= c.release.mark+2 && s.LastWrite >= 0 && now.Add(-s.LastWrite) > c.release.announced.Add(letReach)
 }
 
+// Releasing reports whether the node waits for its peers' statements to say that they know.
+func (c *Core) Releasing() bool { return c.wantsDisarm() && !c.release.done }
+
 // Released reports whether the watchdog may be disarmed for a planned stop: nobody relies
 // on it, or enough others know that it is given up.
 func (c *Core) Released() bool { return c.release.done }

@@ -233,7 +233,7 @@ func (a *agent) take(r *report) bool {
 		return true
 	case member:
 		a.merger.MemberChanged(r.network, r.peer, r.up, r.at)
-		return true
+		return !r.up || !a.last.Seen.Has(r.peer) // a vouch may cover it now
 	case missed:
 		a.merger.Missed(r.network, r.peer, r.at, r.up)
 		return true

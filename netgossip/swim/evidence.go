@@ -150,6 +150,7 @@ func (e *evidence) grant() {
 	e.request = request{demand: r.demand}
 	e.mu.Unlock()
 	now := e.cfg.Clock()
+	_, e.schedule.said = e.statement()
 	e.schedule.setDemand(r.demand, now)
 	if r.renew {
 		e.schedule.renew(now)

@@ -299,10 +299,13 @@ func (s *schedule) nudgeSome(now boottime.Instant) {
 	}
 }
 
-// nudgeAll tells everybody, a few at once, many one after the other.
+// nudgeAll tells everybody, a few at once, many one after the other. A round that is under
+// way is not begun anew: who says something again and again is to be heard by the last, too.
 func (s *schedule) nudgeAll(now boottime.Instant) {
 	if len(s.all)-s.lost > fewPeers {
-		s.nudges.start(s.all, now, s.params.RoundTime(len(s.all)), func(p *peer) bool { return !p.lost })
+		if s.renudge = len(s.nudges.queue) > 0; !s.renudge {
+			s.nudges.start(s.all, now, s.params.RoundTime(len(s.all)), func(p *peer) bool { return !p.lost && p.holds != s.said })
+		}
 		return
 	}
 	for _, p := range s.all {

@@ -107,6 +107,8 @@ type schedule struct {
 	samples samples
 	sweep   sweep
 	nudges  round
+	renudge bool   // another round of them is wanted
+	said    uint64 // digest of the own statement
 	misses  []miss // to be reported
 }
 
@@ -193,6 +195,9 @@ func (s *schedule) tick(now boottime.Instant) {
 	s.tickSweep(now)
 	for p := s.nudges.next(now); p != nil; p = s.nudges.next(now) {
 		s.nudge(p, now)
+	}
+	if s.renudge && len(s.nudges.queue) == 0 {
+		s.nudgeAll(now)
 	}
 }
 

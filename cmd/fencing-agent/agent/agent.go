@@ -70,6 +70,7 @@ type Agent struct {
 	server  *publish.Server
 	luns    []*lunKeeper // by position in lun.devices
 	said    atomic.Pointer[netgossip.Statement]
+	demand  netgossip.Demand // of the last step
 	picture atomic.Pointer[fencingv1.Status]
 	alive   atomic.Int64 // last step, on the clock; for /healthz
 	ready   atomic.Bool

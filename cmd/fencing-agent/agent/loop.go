@@ -56,9 +56,9 @@ func (a *Agent) loop(ctx context.Context) error {
 // loss of a packet or two keeps from knowing would call this node LEFT.
 func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	if now >= a.nudgeAt {
-		a.nudgeAt = now.Add(stopNudge / 5)
+		a.nudgeAt = now.Add(a.stopNudge() / 5)
 		for _, n := range a.nets {
-			n.swim.Nudge()
+			n.swim.Announce()
 		}
 	}
 	return a.nudgeAt
@@ -102,9 +102,15 @@ func (a *Agent) handle(b *batch) error {
 		if r.changed > 0 {
 			m.MemberChanged(network, peer, r.alive, r.changed)
 		}
+		if r.missed > 0 {
+			m.Missed(network, peer, r.missed, r.void)
+		}
 		if r.answer.SentAt > 0 {
 			m.Answered(r.answer)
 		}
+	}
+	for n, at := range b.vouched {
+		m.Vouched(n, at)
 	}
 	if b.linkDirty {
 		for n, l := range b.links {
@@ -112,7 +118,7 @@ func (a *Agent) handle(b *batch) error {
 				m.LinkChanged(n, l.up)
 				a.log.Warn("network changed", "network", a.nets[n].name, "up", l.up)
 				if l.up {
-					a.nets[n].swim.Nudge() // its old evidence is void
+					a.nets[n].swim.Renew() // its old evidence is void
 				}
 			}
 		}
@@ -168,19 +174,46 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.metrics.decision.Observe(time.Since(began).Seconds())
 	a.permit(now, fx)
 	a.disk(now, fx)
-	if fx.Statement != a.said.Load() {
-		a.said.Store(fx.Statement)
-		if fx.Nudge {
-			for _, n := range a.nets {
-				n.swim.Nudge()
-			}
-		}
-	}
+	a.say(fx)
+	a.demandEvidence()
 	a.noteEdges(now, fx)
 	a.publish(now, fx)
 	a.noteDeaths(now, fx)
 	a.report(now, fx)
 	return fx.Wake
+}
+
+// say hands the statement to the networks. What it says about the watchdog and about leaving
+// concerns everybody; whom it sees is of use to those who count closely, who hear it anyway.
+func (a *Agent) say(fx *watchdog.Effects) {
+	old, st := a.said.Load(), fx.Statement
+	if st == old {
+		return
+	}
+	a.said.Store(st)
+	announce := old == nil || old.Stopping != st.Stopping || old.Guard != st.Guard
+	for _, n := range a.nets {
+		switch {
+		case announce:
+			n.swim.Announce()
+		case fx.Nudge:
+			n.swim.Nudge()
+		}
+	}
+}
+
+// demandEvidence tells the networks how closely to watch the peers.
+func (a *Agent) demandEvidence() {
+	v := a.core.View()
+	d := a.core.Merger().Demand(&v, a.core.Quorum())
+	d.Each = a.core.Releasing()
+	if d == a.demand {
+		return
+	}
+	a.demand = d
+	for _, n := range a.nets {
+		n.swim.SetDemand(d)
+	}
 }
 
 // armRetry is the time between two attempts to arm a watchdog that could not be armed.
@@ -227,15 +260,18 @@ func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 // statement, to the peers.
 func (a *Agent) told(now boottime.Instant) bool {
 	arb := a.core.Arbiter()
-	return (arb == nil || arb.Stopped()) && now >= a.stopBy.Add(-a.stopPatience()+stopNudge) && a.core.Released()
+	return (arb == nil || arb.Stopped()) && now >= a.stopBy.Add(-a.stopPatience()+a.stopNudge()) && a.core.Released()
 }
 
-// stopNudge is the time in which a nudge, said again and again, reaches every peer that can
-// be reached, also where a fifth of the packets is lost: of five nudges on two networks less
-// than one in a thousand does not lead to an answer.
-const stopNudge = 500 * time.Millisecond
+// stopNudge is the time in which an announcement, said again and again, reaches every peer
+// that can be reached, also where a fifth of the packets is lost: of five nudges on two networks
+// less than one in a thousand does not lead to an answer. In a large group it needs to get around.
+func (a *Agent) stopNudge() time.Duration {
+	n := a.roster.Size()
+	return 500*time.Millisecond + a.cfg.ParamsFor(n).RoundTime(n)
+}
 
-func (a *Agent) stopPatience() time.Duration { return 2*a.cfg.LUN.HeartbeatInterval + stopNudge }
+func (a *Agent) stopPatience() time.Duration { return 2*a.cfg.LUN.HeartbeatInterval + a.stopNudge() }
 
 // report logs a changed decision, once, with everything needed to understand it.
 func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {

@@ -6,6 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
@@ -27,6 +28,7 @@ type batch struct {
 
 	links     []linkReport
 	linkDirty bool
+	vouched   []boottime.Instant // per network; zero: no news
 
 	completions []diskquorum.Completion
 	locked      []lunLocked
@@ -43,6 +45,8 @@ type peerReport struct {
 	heard   boottime.Instant
 	changed boottime.Instant // of alive; zero: no change
 	alive   bool
+	missed  boottime.Instant // since when; zero: it did not miss a probe
+	void    bool             // of missed
 }
 
 type linkReport struct{ changed, up bool }
@@ -59,7 +63,7 @@ func newMailbox(networks, members int) *mailbox {
 func newBatch(networks, members int) batch {
 	return batch{
 		peers: make([]peerReport, networks*members), dirty: make([]int, 0, networks*members),
-		links: make([]linkReport, networks), disarm: map[string]bool{},
+		links: make([]linkReport, networks), vouched: make([]boottime.Instant, networks), disarm: map[string]bool{},
 	}
 }
 
@@ -92,6 +96,7 @@ func (b *batch) reset() {
 	}
 	b.dirty = b.dirty[:0]
 	clear(b.links)
+	clear(b.vouched)
 	b.linkDirty = false
 	clear(b.completions)
 	b.completions = b.completions[:0]
@@ -106,6 +111,7 @@ type sink struct {
 	box      *mailbox
 	members  int
 	conflict func(network int, name, address string)
+	others   func(network int, do func(*swim.Instance)) // calls the instances of the other networks
 }
 
 func (s sink) peer(network, peer int, f func(*peerReport)) {
@@ -134,6 +140,20 @@ func (s sink) Answered(a netgossip.Answer) {
 		}
 	})
 }
+
+// Vouched implements swim.Sink.
+func (s sink) Vouched(network int, at boottime.Instant) {
+	s.box.put(func(b *batch) { b.vouched[network] = max(b.vouched[network], at) })
+}
+
+// Missed implements swim.Sink. The other networks find out at once whether they reach the peer.
+func (s sink) Missed(network, peer int, since boottime.Instant, void bool) {
+	s.peer(network, peer, func(r *peerReport) { r.missed, r.void = max(r.missed, since), r.void || void })
+	s.others(network, func(in *swim.Instance) { in.Verify(peer) })
+}
+
+// Doubted implements swim.Sink.
+func (s sink) Doubted(network int) { s.others(network, (*swim.Instance).Doubt) }
 
 // Heard implements swim.Sink. It does not wake the loop: one-way life decides nothing.
 func (s sink) Heard(network, peer int, at boottime.Instant) {

@@ -207,12 +207,22 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, metrics *swim.Metrics
 		Clock: a.clock, Statement: a.statement, Logger: a.log, Metrics: metrics,
 		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(_ int, name, address string) {
 			a.alarms.report(nameConflict{sn.Name, name, address})
-		}},
+		}, others: a.others},
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &network{name: sn.Name, local: found, swim: in, tuning: t, unpinned: unpinned}, nil
+}
+
+// others calls the instances of all networks but one. The networks are complete before the
+// first instance starts.
+func (a *Agent) others(network int, do func(*swim.Instance)) {
+	for i, n := range a.nets {
+		if i != network {
+			do(n.swim)
+		}
+	}
 }
 
 // statement is what this node says to its peers, or nil while the loop does not run: an
