@@ -31,7 +31,7 @@ type Merger struct {
 	up     []bool             // per network: carrier and address are there
 	vouch  []boottime.Instant // per network: the latest Vouched
 	links  []link             // [network*N + peer]
-	peers  []peer // [peer]
+	peers  []peer             // [peer]
 
 	countable   func(*Standing) bool
 	electorates []Electorate // nil: the whole roster, by the quorum that Evaluate is given
@@ -50,7 +50,7 @@ type link struct {
 }
 
 type peer struct {
-	statement *Statement // the latest by anchor
+	statement *Statement       // the latest by anchor
 	anchor    boottime.Instant // of statement
 	heard     boottime.Instant // start of the probe whose answer contact and mutual are from
 	sighted   boottime.Instant // any packet at all, one way
