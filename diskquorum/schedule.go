@@ -70,10 +70,20 @@ func (a *Arbiter) writeDue() boottime.Instant {
 	}
 }
 
-// readDue is when the table is to be read next: rarely while everybody is in view, after
+// readDue is when the table is to be read next. A device that fails at once would otherwise
+// be read again at once, for as long as writes succeed or none is due.
+func (a *Arbiter) readDue(in *Input) boottime.Instant {
+	due := a.readWanted(in)
+	if a.ioErr != nil && !a.lastRead.IsZero() {
+		due = max(due, a.lastRead.Add(a.timing.Heartbeat/10))
+	}
+	return due
+}
+
+// readWanted is when a read is of use: rarely while everybody is in view, after
 // every own write while somebody is missing (L6 needs the pair), twice per heartbeat in a
 // tie, and each heartbeat until the slot is claimed.
-func (a *Arbiter) readDue(in *Input) boottime.Instant {
+func (a *Arbiter) readWanted(in *Input) boottime.Instant {
 	afterWrite := boottime.Never
 	if a.sinceRead > 0 && a.lastWriteOK {
 		afterWrite = 0

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -41,12 +43,27 @@ type Options struct {
 
 	Clock    boottime.Clock                 // boottime.Now
 	Listen   swim.Listener                  // real sockets
+	Links    Links                          // netlink
+	Socket   net.Listener                   // a Unix socket at api.socket
 	Watchdog watchdog.Device                // as configured
 	OpenLUN  func(path string) (LUN, error) // O_DIRECT
+	ProbeAPI ProbeAPI                       // requests to the API server of the kubeconfig
 	Boot     uint64                         // nonce of the kernel boot; 0: boot_id
 	Ready    func(socket string)            // called once the socket answers
+	Hold     func()                         // called by the loop before each step; blocks while a simulated process is stopped
 	Registry *prometheus.Registry           // an own one
 }
+
+// Links finds the own side of each SystemNetwork and follows it, as iface.Find and
+// iface.Watch do. Either both are set or none.
+type Links struct {
+	Find  func(iface.Query) (iface.Local, error)
+	Watch func(context.Context, iface.WatchConfig) error
+}
+
+// ProbeAPI asks until ctx ends whether the Kubernetes API is reachable, and reports each
+// answer with the instant at which the question was put.
+type ProbeAPI func(ctx context.Context, report func(reachable bool, at boottime.Instant))
 
 // Agent is one running agent. The fields below the mailbox belong to the loop.
 type Agent struct {
@@ -120,6 +137,9 @@ func prepare(o Options) (*Agent, error) {
 	if a.reg == nil {
 		a.reg = prometheus.NewRegistry()
 		a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
+	if a.opts.Links.Find == nil {
+		a.opts.Links = Links{Find: iface.Find, Watch: iface.Watch}
 	}
 	var err error
 	if a.boot == 0 {

@@ -28,10 +28,16 @@ func (a *Agent) loop(ctx context.Context) error {
 		case <-a.box.wake:
 		case <-timer.C:
 		case <-stopping:
+			if abandoned(ctx) {
+				return nil // a killed process says no last word
+			}
 			stopping = nil
 			a.log.Info("planned stop: telling peers and LUN, then disarming the watchdog")
 			a.core.Stop()
 			a.stopBy = a.clock().Add(a.stopPatience())
+		}
+		if a.opts.Hold != nil {
+			a.opts.Hold()
 		}
 		a.box.take(&work)
 		err := a.handle(&work)

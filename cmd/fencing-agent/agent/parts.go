@@ -51,9 +51,11 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	socket, err := publish.Listen(a.cfg.API.Socket, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup)
-	if err != nil {
-		return nil, err
+	socket := a.opts.Socket
+	if socket == nil {
+		if socket, err = publish.Listen(a.cfg.API.Socket, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup); err != nil {
+			return nil, err
+		}
 	}
 	stopHTTP, err := a.startHTTP(background)
 	if err != nil {
@@ -192,7 +194,7 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 }
 
 func (a *Agent) newNetwork(i int, sn config.SystemNetwork, metrics *swim.Metrics) (*network, error) {
-	found, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
+	found, err := a.opts.Links.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +252,7 @@ func (a *Agent) watchNetworks(background spawn) {
 		c.Networks = append(c.Networks, n.local)
 	}
 	background(func(ctx context.Context) {
-		if err := iface.Watch(ctx, c); ctx.Err() == nil {
+		if err := a.opts.Links.Watch(ctx, c); ctx.Err() == nil {
 			a.log.Error("watching network interfaces ended", "error", err)
 		}
 	})
@@ -266,11 +268,16 @@ func (a *Agent) startSignals(background spawn) error {
 	if !a.prefersAPI() {
 		return nil
 	}
+	report := func(reachable bool, at boottime.Instant) {
+		a.box.put(func(b *batch) { b.api = &apiReport{reachable, at} })
+	}
+	if probe := a.opts.ProbeAPI; probe != nil {
+		background(func(ctx context.Context) { probe(ctx, report) })
+		return nil
+	}
 	check, err := apicheck.New(apicheck.Config{
 		Kubeconfig: a.cfg.Kubernetes.Kubeconfig, Interval: apiInterval, Timeout: apiTimeout, Logger: a.log, Clock: a.clock,
-		OnResult: func(reachable bool, at boottime.Instant) {
-			a.box.put(func(b *batch) { b.api = &apiReport{reachable, at} })
-		},
+		OnResult: report,
 	})
 	if err != nil {
 		return fmt.Errorf("kubernetes tie-breaker: %w", err)

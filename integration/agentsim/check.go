@@ -1,0 +1,302 @@
+package agentsim
+
+import (
+	"fmt"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// checker judges by what the simulated networks let through. All methods need the world's
+// mu unless they say otherwise.
+type checker struct {
+	w *world
+
+	conn  [][]bool          // both run, and hear each other on enough networks
+	since [][]time.Duration // since when, while conn
+	last  [][]time.Duration // when it last was; never: minus a long time
+
+	lastFeed []time.Duration // by node; zero: never since it was last reset
+	fedSince []time.Duration // since when without a break
+	firedAt  []time.Duration // zero: never
+	closedAt []time.Duration // when the kernel last closed the watchdog of a killed agent
+	lossy    time.Duration   // when the networks last lost more than calm bears
+	lunBad   time.Duration   // when a path to the LUN was last bad
+
+	tie  *tie
+	left map[[2]int]time.Duration // when one said LEFT about the other and should not have
+
+	feeds, events, ties int
+	violations          []string
+}
+
+// tie is an equal split of a healthy group that nothing else has disturbed yet.
+type tie struct {
+	at     time.Duration
+	halves [2][]int
+}
+
+const (
+	longAgo = -time.Hour
+	// settle is what joining, and being counted again after a heal, may take.
+	settle = 8 * time.Second
+	// fewLosses is the share of lost packets that must not reset anybody.
+	fewLosses = 0.05
+	// speaksOn is for how long an agent answers with what its hung loop said last.
+	speaksOn = 1500 * time.Millisecond
+	// healthyFor is how long a group is let alone before what comes of a split is judged.
+	healthyFor = 35 * time.Second
+)
+
+func newChecker(w *world) *checker {
+	n := w.s.Nodes
+	c := &checker{w: w, lastFeed: make([]time.Duration, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), closedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo}
+	for range n {
+		c.conn = append(c.conn, make([]bool, n))
+		c.since = append(c.since, make([]time.Duration, n))
+		last := make([]time.Duration, n)
+		for i := range last {
+			last[i] = longAgo
+		}
+		c.last = append(c.last, last)
+		c.closedAt[len(c.conn)-1] = longAgo
+	}
+	return c
+}
+
+func (c *checker) failed(format string, args ...any) {
+	if !c.w.ended && len(c.violations) < 10 {
+		c.violations = append(c.violations, fmt.Sprintf("%.3fs: ", c.w.now().Seconds())+fmt.Sprintf(format, args...))
+	}
+}
+
+// before and after enclose a change of conditions.
+func (c *checker) before() {
+	now := c.w.now()
+	for x := range c.conn {
+		for y, on := range c.conn[x] {
+			if on {
+				c.last[x][y] = now
+			}
+		}
+	}
+	if c.w.loss > fewLosses {
+		c.lossy = now
+	}
+	for _, m := range c.w.machines {
+		if m.path.bad {
+			c.lunBad = now
+		}
+	}
+}
+
+func (c *checker) after() {
+	now := c.w.now()
+	for x := range c.conn {
+		for y := range c.conn[x] {
+			on := x != y && c.able(x) && c.able(y) && c.linked(x, y)
+			if on && !c.conn[x][y] {
+				c.since[x][y] = now
+			}
+			c.conn[x][y] = on
+		}
+	}
+}
+
+func (c *checker) able(i int) bool {
+	m := c.w.machines[i]
+	if !m.powered || m.proc == nil || m.proc.stop.isShut() {
+		return false
+	}
+	return !m.proc.loop.isShut() || c.w.now() < m.proc.hungAt+speaksOn
+}
+
+// linked reports whether two nodes reach each other both ways on enough networks.
+func (c *checker) linked(x, y int) bool {
+	good := 0
+	for k := range c.w.cut {
+		if !c.w.cut[k][x][y] && !c.w.cut[k][y][x] && c.w.machines[x].carrier[k] && c.w.machines[y].carrier[k] {
+			good++
+		}
+	}
+	return good == len(c.w.cut) || good > 0 && !c.w.s.AllNetworks
+}
+
+// world returns whom x can have heard from within a time, itself included.
+func (c *checker) world(x int, within time.Duration) map[int]bool {
+	heard := map[int]bool{x: true}
+	for y := range c.conn[x] {
+		if c.conn[x][y] || c.last[x][y] >= c.w.now()-within {
+			heard[y] = true
+		}
+	}
+	return heard
+}
+
+func (c *checker) apart(x, y int, within time.Duration) bool {
+	other := c.world(y, within)
+	for z := range c.world(x, within) {
+		if other[z] {
+			return false
+		}
+	}
+	return true
+}
+
+// slack is what the round trip, the loop and the feeder may take.
+func (c *checker) slack() time.Duration { return 300*time.Millisecond + 4*c.w.delay }
+
+// fed judges a feed that has just taken effect.
+func (c *checker) fed(p *process) {
+	x, n, now, t := p.m.index, c.w.s.Nodes, c.w.now(), c.w.times
+	c.feeds++
+	if c.lastFeed[x] == 0 || now-c.lastFeed[x] > 2*t.feed {
+		c.fedSince[x] = now
+	}
+	c.lastFeed[x] = now
+	if longest := max(t.maxAge+t.arbitrate, t.grant) + c.slack(); p.loop.isShut() && now > p.hungAt+longest {
+		c.failed("stale: %s is fed, and its loop has decided nothing for %v", p.m.name, now-p.hungAt)
+	}
+	if c.w.s.OnLoss != "fence" {
+		if 2*len(c.world(x, now-p.startedAt)) < n {
+			c.failed("bootgate: %s is fed by an agent that was never in contact with half of the group", p.m.name)
+		}
+		return
+	}
+	heard := len(c.world(x, t.maxAge+c.slack()))
+	if 2*heard < n || 2*heard == n && !c.w.s.LUN {
+		c.failed("lonely: %s is fed, and can have heard from no more than %d of %d nodes for %v", p.m.name, heard, n, t.maxAge)
+	}
+	for y, m := range c.w.machines {
+		if y == x || !m.powered {
+			continue
+		}
+		tie := max(t.maxAge+t.arbitrate, t.grant)
+		if fed := c.lastFeed[y]; fed > 0 && fed >= now-2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
+			c.failed("split: %s and %s are both fed, and nobody could be heard by both for %v", p.m.name, m.name, tie+2*t.feed)
+		}
+		if dead := t.dead() + c.slack(); now-c.fedSince[x] > dead && c.apart(x, y, dead) && m.dog.Running() && now > c.closedAt[y]+t.watchdog+c.slack() {
+			c.failed("horizon: the watchdog of %s still runs, and %s has been fed for T_dead = %v in which nobody could be heard by both", m.name, p.m.name, t.dead())
+		}
+	}
+}
+
+// steady counts the nodes, x included, that x could hear from for so long without a
+// break and with nobody touching their processes; zero if x's own was touched.
+func (c *checker) steady(x int, within time.Duration) int {
+	from := c.w.now() - within
+	untouched := func(i int) bool {
+		p := c.w.machines[i].proc
+		return c.able(i) && p.startedAt+settle <= from && p.disturbed <= from && !p.planned
+	}
+	if !untouched(x) || c.lossy > from || c.w.loss > fewLosses {
+		return 0
+	}
+	count := 1
+	for y := range c.conn[x] {
+		if c.conn[x][y] && c.since[x][y] <= from && untouched(y) {
+			count++
+		}
+	}
+	return count
+}
+
+// fired judges a reset.
+func (c *checker) fired(m *machine) {
+	t := c.w.times
+	c.firedAt[m.index], c.lastFeed[m.index] = c.w.now(), 0
+	if n := c.steady(m.index, t.watchdog+t.feed+t.maxAge+settle); n >= c.w.s.quorum() {
+		c.failed("calm: %s was reset, and could hear from the same %d of %d nodes all the time", m.name, n, c.w.s.Nodes)
+	}
+}
+
+// tick looks for what does not happen. It takes mu.
+func (c *checker) tick() {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if c.w.ended {
+		return
+	}
+	t := c.w.times
+	for i, m := range c.w.machines {
+		idle := c.w.now() - c.lastFeed[i]
+		if n := c.steady(i, 20*time.Second); n >= c.w.s.quorum() && idle > 2*t.feed+time.Second {
+			c.failed("survival: %s is not fed for %v, and could hear from the same %d of %d nodes for 20s", m.name, idle, n, c.w.s.Nodes)
+		}
+	}
+	for pair, at := range c.left {
+		switch x, y := pair[0], pair[1]; {
+		case !c.conn[x][y] || c.since[x][y] > at:
+			delete(c.left, pair)
+		case c.w.now()-at > time.Second:
+			c.failed("left: %s said LEFT %s at %v, and both could hear each other for 15s", c.w.machines[x].name, c.w.machines[y].name, at)
+		}
+	}
+	if c.tie != nil && c.w.now() > c.tie.at+t.dead()+2*time.Second {
+		c.judgeTie()
+	}
+}
+
+// watchTie begins to watch what becomes of two halves, if the group was healthy.
+// It takes mu.
+func (c *checker) watchTie(halves [2][]int) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	const quiet = 25 * time.Second
+	now := c.w.now()
+	for i, m := range c.w.machines {
+		if c.steady(i, quiet) != c.w.s.Nodes || m.path.bad || c.lastFeed[i] == 0 {
+			return
+		}
+	}
+	if c.w.s.LUN && c.lunBad < now-quiet && c.w.loss == 0 && c.w.s.OnLoss == "fence" {
+		c.tie = &tie{now, halves}
+	}
+}
+
+func (c *checker) judgeTie() {
+	lives := func(half []int) int {
+		count := 0
+		for _, i := range half {
+			if c.firedAt[i] < c.tie.at && c.w.now()-c.lastFeed[i] < 2*c.w.times.feed+time.Second {
+				count++
+			}
+		}
+		return count
+	}
+	a, b := lives(c.tie.halves[0]), lives(c.tie.halves[1])
+	if size := len(c.tie.halves[0]); !(a == size && b == 0 || a == 0 && b == size) {
+		c.failed("tie: of the halves of a healthy group %d and %d of %d nodes live after T_dead", a, b, size)
+	}
+	c.tie = nil
+	c.ties++
+}
+
+// disturbedNow ends the watch over an equal split. It takes mu.
+func (c *checker) disturbedNow() {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.tie = nil
+}
+
+// gone judges the end of an agent that nobody asked for.
+func (c *checker) gone(p *process, err error) {
+	c.failed("gone: the agent of %s ended by itself: %v", p.m.name, err)
+}
+
+// published judges an event that a subscriber got.
+func (c *checker) published(p *process, e *fencingv1.Event) {
+	c.events++
+	x := p.m.index
+	y := nodeIndex(e.GetNode().GetName())
+	if e.GetType() == fencingv1.EventType_JOIN {
+		delete(c.left, [2]int{x, y})
+	}
+	if e.GetType() != fencingv1.EventType_LEFT || x == y || y < 0 || y >= c.w.s.Nodes {
+		return
+	}
+	from := c.w.now() - 15*time.Second
+	if c.conn[x][y] && c.since[x][y] <= from && c.steady(x, 15*time.Second) > 1 && c.steady(y, 15*time.Second) > 1 {
+		c.left[[2]int{x, y}] = c.w.now()
+	}
+}

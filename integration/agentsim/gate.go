@@ -1,0 +1,178 @@
+package agentsim
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
+)
+
+// gate lets goroutines pass unless it is closed. Whoever waits at it must not hold a lock:
+// in a bubble, waiting for a mutex is not waiting, and time would stand still.
+type gate struct {
+	mu     sync.Mutex
+	closed chan struct{} // nil: open
+}
+
+func (g *gate) pass() {
+	for {
+		g.mu.Lock()
+		c := g.closed
+		g.mu.Unlock()
+		if c == nil {
+			return
+		}
+		<-c
+	}
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed == nil {
+		g.closed = make(chan struct{})
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed != nil {
+		close(g.closed)
+		g.closed = nil
+	}
+}
+
+func (g *gate) isShut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed != nil
+}
+
+var errStopped = errors.New("the process is stopped")
+
+// endpoint is a process's access to one network. While the process is stopped, what comes
+// in waits and what would go out is not sent.
+type endpoint struct {
+	memberlist.NodeAwareTransport
+	stop    *gate
+	packets chan *memberlist.Packet
+	ended   chan struct{}
+	once    sync.Once
+	dead    atomic.Bool
+}
+
+// listen opens endpoints of a process on the network that owns an address.
+func (p *process) listen(at netip.AddrPort) (memberlist.NodeAwareTransport, error) {
+	inner, err := p.m.w.networks[at.Addr().As4()[1]].Listen(at)
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{NodeAwareTransport: inner, stop: &p.stop, packets: make(chan *memberlist.Packet), ended: make(chan struct{})}
+	p.m.w.mu.Lock()
+	p.endpoints = append(p.endpoints, e)
+	p.m.w.mu.Unlock()
+	go e.pump()
+	return e, nil
+}
+
+func (e *endpoint) pump() {
+	for {
+		select {
+		case packet := <-e.NodeAwareTransport.PacketCh():
+			e.stop.pass()
+			select {
+			case e.packets <- packet:
+			case <-e.ended:
+				return
+			}
+		case <-e.ended:
+			return
+		}
+	}
+}
+
+func (e *endpoint) PacketCh() <-chan *memberlist.Packet { return e.packets }
+
+func (e *endpoint) WriteTo(b []byte, addr string) (time.Time, error) {
+	if e.stop.isShut() || e.dead.Load() {
+		return time.Now(), nil // never sent
+	}
+	return e.NodeAwareTransport.WriteTo(b, addr)
+}
+
+func (e *endpoint) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	return e.WriteTo(b, a.Addr)
+}
+
+func (e *endpoint) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	if e.stop.isShut() || e.dead.Load() {
+		return nil, errStopped
+	}
+	return e.NodeAwareTransport.DialTimeout(addr, timeout)
+}
+
+func (e *endpoint) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return e.DialTimeout(a.Addr, timeout)
+}
+
+// vanish is the end of the socket together with its process.
+func (e *endpoint) vanish() {
+	e.dead.Store(true)
+	_ = e.Shutdown() // of the simulated network, which cannot fail
+}
+
+func (e *endpoint) Shutdown() error {
+	e.once.Do(func() { close(e.ended) })
+	return e.NodeAwareTransport.Shutdown()
+}
+
+// pipeListener is a process's API socket: only its own subscriber knows where it is.
+type pipeListener struct {
+	conns chan net.Conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), ended: make(chan struct{})}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.ended) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "simulated", Net: "unix"} }
+
+func (l *pipeListener) dial() (net.Conn, error) {
+	here, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		return here, nil
+	case <-l.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// addressOf is a node's address on a network.
+func addressOf(network, node int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(network), 0, byte(node + 1)})
+}
+
+var _ netgossiptest.Listen = (*process)(nil).listen

@@ -1,0 +1,406 @@
+package agentsim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
+)
+
+// machine is one node. The world's mu guards its fields.
+type machine struct {
+	w     *world
+	index int
+	name  string
+
+	powered  bool
+	boot     uint64 // nonce
+	bootedAt time.Duration
+	dog      *watchdogtest.Device
+	proc     *process           // nil: no agent runs
+	slots    map[int]*lunClient // who has locked them
+	clients  []*lunClient       // of all its processes, in all its boots
+	path     lunPath
+	api      apiState
+	carrier  []bool // by network
+	resets   int
+}
+
+type apiState uint8
+
+const (
+	apiReachable apiState = iota
+	apiSlow               // answers too late
+	apiError              // refuses
+)
+
+// process is one run of the agent.
+type process struct {
+	m         *machine
+	stop      gate // shut while the process is stopped
+	loop      gate // shut while its loop hangs
+	leash     *leash
+	cancel    context.CancelCauseFunc
+	done      chan struct{} // Run has returned
+	socket    *pipeListener
+	links     chan iface.Change
+	startedAt time.Duration
+
+	// The world's mu guards what follows.
+	ended     bool
+	planned   bool
+	endpoints []*endpoint
+	disturbed time.Duration // when it was last stopped or let go
+	hungAt    time.Duration // since when the loop hangs, while it does
+}
+
+// now is the clock of a machine. Boots are hours apart, so that an instant of another boot,
+// or of another machine, does not look right by chance.
+func (m *machine) now() boottime.Instant {
+	return boottime.Instant(time.Hour)*boottime.Instant(m.index+1) + boottime.Instant(m.w.now())
+}
+
+// powerOn boots the machine and starts its agent.
+func (m *machine) powerOn() {
+	w := m.w
+	w.mu.Lock()
+	if m.powered {
+		w.mu.Unlock()
+		return
+	}
+	m.powered, m.boot, m.bootedAt = true, w.rng.Uint64()|1, w.now()
+	m.slots = map[int]*lunClient{}
+	boot := m.boot
+	m.dog = watchdogtest.New(watchdogtest.Config{
+		Clock: m.now, BootFencing: m.resets > 0,
+		OnFire: func(boottime.Instant) { m.reset(boot) },
+	})
+	w.mu.Unlock()
+	w.conditionsChanged(func() {})
+	m.startAgent()
+}
+
+// reset is what the watchdog does to its machine.
+func (m *machine) reset(boot uint64) {
+	w := m.w
+	w.mu.Lock()
+	if !m.powered || m.boot != boot {
+		w.mu.Unlock()
+		return
+	}
+	m.powered = false
+	m.resets++
+	w.check.fired(m)
+	p := m.proc
+	w.mu.Unlock()
+	w.note(m.name, "RESET by its watchdog")
+	w.conditionsChanged(func() {})
+	m.end(p, agent.ErrAbandon)
+	w.after(w.s.Reboot, m.powerOn)
+}
+
+// startAgent starts a process, unless one runs or the machine is off.
+func (m *machine) startAgent() {
+	w := m.w
+	w.mu.Lock()
+	if !m.powered || m.proc != nil {
+		w.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithCancelCause(w.ctx)
+	p := &process{
+		m: m, cancel: cancel, done: make(chan struct{}), socket: newPipeListener(),
+		links: make(chan iface.Change, 16), startedAt: w.now(), disturbed: w.now(),
+	}
+	p.leash = &leash{p: p}
+	m.proc = p
+	boot := m.boot
+	w.mu.Unlock()
+	w.note(m.name, "agent starts")
+	w.conditionsChanged(func() {})
+	cfg := w.s.agentConfig(m.index)
+	w.group.Go(func() {
+		err := agent.Run(ctx, agent.Options{
+			Config: cfg, Logger: slog.New(&recorder{p: p}), Version: "sim", Clock: m.now, Listen: p.listen,
+			Links: agent.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: p.leash, OpenLUN: p.openLUN,
+			ProbeAPI: p.probeAPI, Boot: boot, Hold: p.hold, Registry: prometheus.NewRegistry(),
+		})
+		close(p.done)
+		w.exited(p, err)
+	})
+	w.group.Go(func() { p.subscribe(ctx) })
+}
+
+// end makes a process vanish, together with its last words, and waits for it.
+func (m *machine) end(p *process, cause error) {
+	if p == nil {
+		return
+	}
+	w := m.w
+	w.mu.Lock()
+	if p.ended {
+		w.mu.Unlock()
+		return
+	}
+	p.ended = true
+	endpoints, clients := p.endpoints, slices.Clone(m.clients)
+	if m.proc == p {
+		m.proc = nil
+	}
+	if !m.powered {
+		clear(m.slots)
+	}
+	w.mu.Unlock()
+	p.leash.dead.Store(true)
+	for _, c := range clients {
+		if c.p != p {
+			continue
+		}
+		c.dead.Store(true)
+		c.SetFaults(diskquorumtest.Dead())
+	}
+	for _, e := range endpoints {
+		e.vanish()
+	}
+	p.cancel(cause)
+	p.stop.open()
+	p.loop.open()
+	_ = p.socket.Close() // never fails
+}
+
+// kill is SIGKILL. The kernel closes the watchdog, which restarts its countdown. With restart
+// a new agent is started as soon as the old one is no more.
+func (m *machine) kill(restart bool) {
+	m.w.mu.Lock()
+	p := m.proc
+	m.w.mu.Unlock()
+	if p == nil {
+		return
+	}
+	if restart {
+		defer m.w.group.Go(func() {
+			<-p.done
+			m.startAgent()
+		})
+	}
+	m.w.note(m.name, "agent is killed")
+	m.end(p, agent.ErrAbandon)
+	m.closeDog()
+	m.w.conditionsChanged(func() {})
+}
+
+// closeDog is what the kernel does with the watchdog of a process that is no more: without
+// a magic close it restarts the countdown.
+func (m *machine) closeDog() {
+	m.dog.Kill()
+	m.w.mu.Lock()
+	m.w.check.closedAt[m.index] = m.w.now()
+	m.w.mu.Unlock()
+}
+
+// upgrade is SIGTERM, and a new agent when the old one has been gone for a while.
+func (m *machine) upgrade(down time.Duration) {
+	m.w.mu.Lock()
+	p := m.proc
+	if p != nil {
+		p.planned = true
+		p.disturbed = m.w.now()
+	}
+	m.w.mu.Unlock()
+	if p == nil {
+		return
+	}
+	m.w.note(m.name, "agent is told to stop")
+	p.cancel(nil)
+	m.w.group.Go(func() {
+		<-p.done
+		m.w.after(down, m.startAgent)
+	})
+}
+
+// freeze stops the process, or lets it go.
+func (m *machine) freeze(on bool) {
+	m.w.mu.Lock()
+	p := m.proc
+	if p == nil || p.stop.isShut() == on {
+		m.w.mu.Unlock()
+		return
+	}
+	p.disturbed = m.w.now()
+	m.w.mu.Unlock()
+	if on {
+		p.stop.shut()
+		m.w.note(m.name, "agent is frozen")
+	} else {
+		p.stop.open()
+		m.w.note(m.name, "agent goes on")
+	}
+	m.w.conditionsChanged(func() {})
+}
+
+// hangLoop makes the deciding loop hang for a while, and nothing else.
+func (m *machine) hangLoop(d time.Duration) {
+	m.w.mu.Lock()
+	p := m.proc
+	if p == nil || p.loop.isShut() {
+		m.w.mu.Unlock()
+		return
+	}
+	p.disturbed, p.hungAt = m.w.now(), m.w.now()
+	p.loop.shut()
+	m.w.mu.Unlock()
+	m.w.after(speaksOn, func() { m.w.conditionsChanged(func() {}) })
+	m.w.after(d, func() {
+		m.w.mu.Lock()
+		p.disturbed = m.w.now()
+		m.w.mu.Unlock()
+		p.loop.open()
+		m.w.conditionsChanged(func() {})
+	})
+}
+
+// hold is where the agent's loop waits while it cannot run.
+func (p *process) hold() {
+	p.stop.pass()
+	p.loop.pass()
+}
+
+// exited takes the end of a process that nobody made vanish.
+func (w *world) exited(p *process, err error) {
+	w.mu.Lock()
+	vanished := p.ended
+	p.ended = true
+	if p.m.proc == p {
+		p.m.proc = nil
+	}
+	planned := p.planned
+	rival := p.m.slotHeldByDead()
+	if !vanished && !planned && !rival {
+		w.check.gone(p, err)
+	}
+	w.mu.Unlock()
+	_ = p.socket.Close()
+	if vanished {
+		return
+	}
+	w.note(p.m.name, fmt.Sprintf("agent ended: %v", err))
+	if rival {
+		w.after(serviceRestart, p.m.startAgent)
+	}
+	if err != nil {
+		p.m.closeDog()
+	}
+	w.conditionsChanged(func() {})
+}
+
+// serviceRestart is how long the service manager waits before it starts a failed agent anew.
+const serviceRestart = 2 * time.Second
+
+// slotHeldByDead reports whether an I/O in flight of an earlier process keeps a slot locked,
+// which a new agent must not ignore. It needs mu.
+func (m *machine) slotHeldByDead() bool {
+	for _, c := range m.slots {
+		if c.p.ended && c.Held() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *process) findLink(q iface.Query) (iface.Local, error) {
+	return iface.Local{Network: q.Network, Address: q.Address, Interface: "sim-" + q.Network, Index: 1}, nil
+}
+
+func (p *process) watchLinks(ctx context.Context, c iface.WatchConfig) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case change := <-p.links:
+			p.stop.pass()
+			change.Local, change.At = c.Networks[change.Network], c.Clock()
+			c.Changed(change)
+		}
+	}
+}
+
+// probeAPI asks as apicheck does: every two seconds, with a timeout of one.
+func (p *process) probeAPI(ctx context.Context, report func(bool, boottime.Instant)) {
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for {
+		p.stop.pass()
+		at := p.m.now()
+		p.m.w.mu.Lock()
+		state := p.m.api
+		p.m.w.mu.Unlock()
+		if state == apiSlow {
+			time.Sleep(time.Second)
+		}
+		report(state == apiReachable, at)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// subscribe follows the agent's events, as a consumer on the node would.
+func (p *process) subscribe(ctx context.Context) {
+	dial := func(context.Context, string) (net.Conn, error) { return p.socket.dial() }
+	conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
+	}
+	defer conn.Close()
+	for ctx.Err() == nil {
+		p.follow(ctx, fencingv1.NewFencingClient(conn))
+		again := time.NewTimer(500 * time.Millisecond) // it has no view yet, or ends
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+		}
+	}
+}
+
+// follow reads one stream of events to its end.
+func (p *process) follow(ctx context.Context, client fencingv1.FencingClient) {
+	stream, err := client.StreamEvents(ctx, &emptypb.Empty{}, grpc.WaitForReady(true))
+	if err != nil {
+		return
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return
+		}
+		p.m.w.published(p, event)
+	}
+}
+
+// agentConfig is the configuration of one node's agent.
+func (s *Schedule) agentConfig(node int) *config.Config {
+	text := s.yaml(node)
+	cfg, _, err := config.Parse("simulated", []byte(text), func(string) string { return "" })
+	if err != nil {
+		panic(fmt.Sprintf("agentsim: its own configuration is refused: %v\n%s", err, text))
+	}
+	return cfg
+}

@@ -1,0 +1,40 @@
+package agentsim
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"testing/synctest"
+)
+
+// TestMain takes one processor: a bubble runs fastest on it, and most alike from run to run.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	os.Exit(m.Run())
+}
+
+func run(t *testing.T, s Schedule) (r *Result) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { r = Run(s) })
+	return r
+}
+
+// shrinkRuns bounds what is spent on making a failing schedule short.
+const shrinkRuns = 40
+
+// mustHold fails the test with the shortest schedule found that breaks a property, too.
+func mustHold(t *testing.T, s Schedule, r *Result) {
+	t.Helper()
+	if len(r.Violations) == 0 {
+		return
+	}
+	last := r
+	short := Shrink(s, func(s Schedule) bool {
+		got := run(t, s)
+		if len(got.Violations) > 0 {
+			last = got
+		}
+		return len(got.Violations) > 0
+	}, shrinkRuns)
+	t.Fatalf("%s\nreplay: make agentsim SEED=%d RUNS=1 (%d of %d events are left)", Explain(short, last), s.Seed, len(short.Events), len(s.Events))
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package agentsim
+
+const raceDetector = false

@@ -1,0 +1,6 @@
+//go:build race
+
+package agentsim
+
+// raceDetector makes tests do less.
+const raceDetector = true

@@ -1,0 +1,99 @@
+package agentsim
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// number is an environment variable, or a default.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%s: %v", name, text, err)
+	}
+	return n
+}
+
+// AGENTSIM_RUNS schedules from AGENTSIM_SEED on; make agentsim sets both.
+func TestRandomSchedules(t *testing.T) {
+	runs := uint64(40)
+	switch {
+	case raceDetector:
+		runs = 2 // its runtime breaks in long bubbles (go.dev/issue/78156)
+	case testing.Short():
+		runs = 10
+	}
+	seed, runs := number(t, "AGENTSIM_SEED", 1), number(t, "AGENTSIM_RUNS", runs)
+	var sum Result
+	var virtual time.Duration
+	kinds := map[string]int{}
+	began, said := time.Now(), time.Now()
+	for i := range runs {
+		s := Random(seed + i)
+		r := run(t, s)
+		mustHold(t, s, r)
+		virtual += s.End
+		sum.Feeds, sum.Resets, sum.Events, sum.Ties = sum.Feeds+r.Feeds, sum.Resets+r.Resets, sum.Events+r.Events, sum.Ties+r.Ties
+		for _, e := range s.Events {
+			kinds[e.Kind.String()]++
+		}
+		if time.Since(said) > time.Minute {
+			said = time.Now()
+			t.Logf("%d of %d schedules", i+1, runs)
+		}
+	}
+	var list []string
+	for k, n := range kinds {
+		list = append(list, fmt.Sprintf("%s %d", k, n))
+	}
+	slices.Sort(list)
+	t.Logf("%d schedules from seed %d, %v of virtual time in %v: %d feeds, %d resets, %d events told to subscribers, %d equal splits of healthy groups, 0 violations\nfaults: %s",
+		runs, seed, virtual.Round(time.Second), time.Since(began).Round(time.Second), sum.Feeds, sum.Resets, sum.Events, sum.Ties, strings.Join(list, ", "))
+}
+
+func TestScheduleIsMadeFromItsSeed(t *testing.T) {
+	for seed := range uint64(50) {
+		a, b := Random(seed), Random(seed)
+		if fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Fatalf("seed %d: two schedules\n%v\n%v", seed, a, b)
+		}
+		for node := range a.Nodes {
+			a.agentConfig(node) // panics if it is refused
+		}
+		for _, e := range a.Events {
+			if e.At >= a.End || e.String() == "nothing" {
+				t.Errorf("seed %d: event %v at %v of %v", seed, e, e.At, a.End)
+			}
+		}
+	}
+}
+
+func TestShrinkFindsWhatMatters(t *testing.T) {
+	s := Schedule{}
+	for i := range 20 {
+		s.Events = append(s.Events, Event{At: time.Duration(i), Kind: Heal})
+	}
+	s.Events[3].Kind, s.Events[17].Kind = Split, Kill
+	runs := 0
+	short := Shrink(s, func(s Schedule) bool {
+		runs++
+		has := func(k Kind) bool { return slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == k }) }
+		return has(Split) && has(Kill)
+	}, 200)
+	if len(short.Events) != 2 || short.Events[0].Kind != Split || short.Events[1].Kind != Kill {
+		t.Errorf("%d runs, %v", runs, short.Events)
+	}
+	if short = Shrink(s, func(Schedule) bool { return false }, 5); len(short.Events) != 20 {
+		t.Errorf("an unlucky shrink loses events: %v", short.Events)
+	}
+}

@@ -1,0 +1,95 @@
+package agentsim
+
+import (
+	"testing"
+	"time"
+)
+
+// group is a healthy group; what happens begins after healthyFor.
+func group(nodes int, change func(*Schedule), events ...Event) Schedule {
+	s := Schedule{
+		Seed: uint64(nodes), Nodes: nodes, Networks: 2, LUN: true, OnLoss: "fence",
+		Watchdog: 6 * time.Second, Feed: time.Second, Reboot: 5 * time.Second,
+	}
+	if change != nil {
+		change(&s)
+	}
+	for _, e := range events {
+		e.At += healthyFor
+		s.Events, s.End = append(s.Events, e), e.At
+	}
+	s.End += 25 * time.Second
+	return s
+}
+
+var both = []int{0, 1}
+
+func split(parts ...[]int) Event { return Event{Kind: Split, Parts: parts, Networks: both} }
+
+func at(d time.Duration, e Event) Event {
+	e.At = d
+	return e
+}
+
+func noLUN(s *Schedule) { s.LUN = false }
+
+// A failing property ends the run; resets is what must be on top of that, -1 if it is open.
+var scenarios = []struct {
+	name   string
+	s      Schedule
+	resets int
+	ties   int
+}{
+	{"equal split of four", group(4, nil, split([]int{0, 1}, []int{2, 3})), 2, 1},
+	{"equal split of two", group(2, nil, split([]int{0}, []int{1})), -1, 1},
+	{"equal split of six, one half reaches the API", group(6, func(s *Schedule) { s.API = true },
+		Event{Kind: APIDown, Nodes: []int{0, 2, 4}}, at(30*time.Second, split([]int{0, 2, 4}, []int{1, 3, 5}))), -1, 1},
+	{"equal split, LUN lost for one half", group(4, nil,
+		Event{Kind: LUNError, Nodes: []int{0, 1}, Share: 1}, at(10*time.Second, split([]int{0, 1}, []int{2, 3}))), -1, 0},
+	{"equal split, LUN hangs for all", group(4, nil,
+		Event{Kind: LUNHang, Nodes: []int{0, 1, 2, 3}}, at(2*time.Second, split([]int{0, 1}, []int{2, 3}))), -1, 0},
+	{"equal split, read-only for one half", group(4, nil,
+		Event{Kind: LUNReadOnly, Nodes: []int{2, 3}}, at(5*time.Second, split([]int{0, 1}, []int{2, 3}))), -1, 0},
+	{"equal split turns by a quarter", group(4, nil, split([]int{0, 1}, []int{2, 3}), at(9*time.Second, split([]int{0, 2}, []int{1, 3}))), -1, 0},
+	{"equal split without tie-breaker", group(4, noLUN, split([]int{0, 1}, []int{2, 3})), -1, 0},
+	{"one of five is cut off", group(5, noLUN, split([]int{0}, []int{1, 2, 3, 4})), -1, 0},
+	{"three parts of seven", group(7, noLUN, split([]int{0, 1}, []int{2, 3}, []int{4, 5, 6})), -1, 0},
+	{"a minority is cut off one way", group(5, noLUN,
+		Event{Kind: OneWay, Nodes: []int{0, 1}, Networks: both}, Event{Kind: OneWay, Nodes: []int{0, 2}, Networks: both},
+		Event{Kind: OneWay, Nodes: []int{0, 3}, Networks: both}), -1, 0},
+	{"the loop hangs", group(3, nil, Event{Kind: HangLoop, Nodes: []int{1}, Span: 20 * time.Second}), 1, 0},
+	{"boot into a partition, onQuorumLoss wait", group(5, func(s *Schedule) { s.OnLoss = "wait" },
+		Event{Kind: Kill, Nodes: []int{0}}, at(8*time.Second, split([]int{0}, []int{1, 2, 3, 4}))), 1, 0},
+
+	// Calm: none of these resets anybody.
+	{"calm: one network is cut", group(4, nil, Event{Kind: Split, Parts: [][]int{{0, 1}, {2, 3}}, Networks: []int{0}}), 0, 0},
+	{"calm: one network has no carrier", group(4, nil, Event{Kind: Carrier, Nodes: []int{0, 1, 2, 3}, Networks: []int{1}}), 0, 0},
+	{"calm: the LUN is lost for all", group(4, nil, Event{Kind: LUNError, Nodes: []int{0, 1, 2, 3}, Share: 1}), 0, 0},
+	{"calm: the LUN hangs for one", group(4, nil, Event{Kind: LUNHang, Nodes: []int{0}}, at(20*time.Second, Event{Kind: LUNBack})), 0, 0},
+	{"calm: the API server is away", group(4, func(s *Schedule) { s.API = true }, Event{Kind: APIDown, Nodes: []int{0, 1, 2, 3}}), 0, 0},
+	{"calm: a stall of a second", group(4, nil, Event{Kind: Freeze, Nodes: []int{1}, Span: time.Second}), 0, 0},
+	{"calm: a stall of three seconds", group(3, nil, Event{Kind: Freeze, Nodes: []int{1}, Span: 3 * time.Second}), 0, 0},
+	{"calm: losses", group(4, nil, Event{Kind: Loss, Share: 0.05}), 0, 0},
+	{"calm: an agent crashes and is started", group(4, nil, Event{Kind: Restart, Nodes: []int{2}}), 0, 0},
+	{"calm: rolling upgrade", group(4, nil,
+		Event{Kind: Upgrade, Nodes: []int{0}, Span: 2 * time.Second}, at(10*time.Second, Event{Kind: Upgrade, Nodes: []int{1}, Span: 2 * time.Second}),
+		at(20*time.Second, Event{Kind: Upgrade, Nodes: []int{2}, Span: 2 * time.Second}), at(30*time.Second, Event{Kind: Upgrade, Nodes: []int{3}, Span: 2 * time.Second})), 0, 0},
+	{"calm: a short cut of everything", group(4, nil, split([]int{0}, []int{1}, []int{2}, []int{3}), at(3*time.Second, Event{Kind: Heal})), 0, 0},
+}
+
+func TestScenarios(t *testing.T) {
+	for i, c := range scenarios {
+		if raceDetector && i%6 != 0 {
+			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
+		}
+		t.Run(c.name, func(t *testing.T) {
+			r := run(t, c.s)
+			if len(r.Violations) > 0 {
+				t.Fatal(Explain(c.s, r))
+			}
+			if c.resets >= 0 && r.Resets != c.resets || r.Ties != c.ties {
+				t.Errorf("%d resets, %d equal splits judged, want %d and %d\n%s", r.Resets, r.Ties, c.resets, c.ties, Explain(c.s, r))
+			}
+		})
+	}
+}

@@ -1,0 +1,324 @@
+package agentsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Schedule is one run: a group, and what happens to it.
+type Schedule struct {
+	Seed        uint64
+	Nodes       int
+	Networks    int
+	AllNetworks bool // reachability: all
+	LUN         bool
+	API         bool   // the API server is asked for its preference
+	OnLoss      string // fence, wait
+	Watchdog    time.Duration
+	Feed        time.Duration
+	Reboot      time.Duration // from the reset to the start of the agent
+	Events      []Event
+	End         time.Duration
+}
+
+// Kind is a kind of event.
+type Kind uint8
+
+const (
+	Nothing     Kind = iota
+	Split            // the parts cannot reach each other on Networks
+	OneWay           // Nodes[0] does not reach Nodes[1] on Networks
+	Heal             // of all cuts, losses and delays
+	Loss             // Share of all packets is lost
+	Delay            // packets take up to Span
+	Carrier          // Nodes lose carrier on Networks
+	CarrierBack      // of everybody
+	Kill             // SIGKILL
+	Start            // every agent that does not run
+	Restart          // SIGKILL and at once a new agent
+	Upgrade          // SIGTERM, and a new agent after Span
+	Freeze           // SIGSTOP, for Span
+	Suspend          // the same for the machine with its networks
+	HangLoop         // the deciding loop of Nodes hangs for Span, and everything else goes on
+	LUNHang          // operations of Nodes hang
+	LUNError         // Share of the operations of Nodes fails
+	LUNReadOnly      // writes of Nodes fail
+	LUNSlow          // operations of Nodes take up to Span
+	LUNBack          // for everybody; what hung lands, fails, or both
+	APIDown          // of Nodes: refuses or is slow
+	APIBack          // of everybody
+)
+
+var kindNames = [...]string{
+	"nothing", "split", "one way", "heal", "loss", "delay", "carrier", "carrier back", "kill", "start", "restart", "upgrade", "freeze",
+	"suspend", "hung loop", "LUN hangs", "LUN errors", "LUN read-only", "LUN slow", "LUN back", "API down", "API back",
+}
+
+// String is the kind's name in tables.
+func (k Kind) String() string { return kindNames[k] }
+
+// Event is one change of conditions.
+type Event struct {
+	At       time.Duration
+	Kind     Kind
+	Nodes    []int
+	Parts    [][]int
+	Networks []int
+	Span     time.Duration
+	Share    float64
+	Pick     int // among the outcomes of what hung
+}
+
+// times are the terms of the published horizon.
+type times struct {
+	maxAge, arbitrate, grant, feed, watchdog, margin time.Duration
+}
+
+func (t times) dead() time.Duration {
+	return max(t.maxAge+t.arbitrate, t.grant) + t.feed + t.watchdog + t.margin
+}
+
+func (s *Schedule) timing() times {
+	c := s.agentConfig(0)
+	b := c.Budget(s.Watchdog)
+	return times{b.MaxAge, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Margin}
+}
+
+func (s *Schedule) quorum() int { return s.Nodes/2 + 1 }
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
+
+func nodeIndex(name string) int {
+	var i int
+	if _, err := fmt.Sscanf(name, "n%d", &i); err != nil {
+		return -1
+	}
+	return i - 1
+}
+
+// yaml is the configuration file of one node's agent.
+func (s *Schedule) yaml(node int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cluster: sim\nnodeName: %s\nnodeGroup: sim\nmembers:\n  source: static\n  static:\n", nodeName(node))
+	for i := range s.Nodes {
+		fmt.Fprintf(&b, "    - name: %s\n      addresses: {", nodeName(i))
+		for k := range s.Networks {
+			fmt.Fprintf(&b, "net%d: %s, ", k, addressOf(k, i))
+		}
+		b.WriteString("}\n")
+	}
+	b.WriteString("systemNetworks:\n")
+	for k := range s.Networks {
+		fmt.Fprintf(&b, "  - {name: net%d, address: %s, port: 7946}\n", k, addressOf(k, node))
+	}
+	if s.AllNetworks {
+		b.WriteString("reachability: all\n")
+	}
+	var breakers []string
+	if s.API {
+		breakers = append(breakers, "kubernetes")
+		b.WriteString("kubernetes: {kubeconfig: /simulated/kubeconfig}\n")
+	}
+	if s.LUN {
+		breakers = append(breakers, "lun")
+		b.WriteString("lun: {devices: [/dev/simulated], heartbeatInterval: 500ms, ioTimeout: 1s}\n")
+	}
+	fmt.Fprintf(&b, "quorum: {tieBreakers: [%s]}\nonQuorumLoss: %s\n", strings.Join(breakers, ", "), s.OnLoss)
+	fmt.Fprintf(&b, "watchdog: {driver: device, timeout: %v, feedInterval: %v, disableFile: /nonexistent/fencing-agent/disable}\n", s.Watchdog, s.Feed)
+	b.WriteString("api: {socket: /nonexistent/fencing-agent.sock}\nhttp: {address: \"\"}\n")
+	return b.String()
+}
+
+func (s *Schedule) describe() string {
+	breaker := "no tie-breaker"
+	if s.LUN {
+		breaker = "a LUN"
+	}
+	if s.API {
+		breaker += ", the API preferred"
+	}
+	policy := "any"
+	if s.AllNetworks {
+		policy = "all"
+	}
+	t := s.timing()
+	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s), %s, onQuorumLoss %s, watchdog %v fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
+		s.Seed, s.Nodes, s.Networks, policy, breaker, s.OnLoss, s.Watchdog, s.Feed, t.maxAge, t.arbitrate, t.dead(), s.Reboot)
+}
+
+// String says an event in words.
+func (e Event) String() string {
+	names := func(list []int) string {
+		var out []string
+		for _, i := range list {
+			out = append(out, nodeName(i))
+		}
+		return strings.Join(out, " ")
+	}
+	on := fmt.Sprintf("networks %v", e.Networks)
+	switch e.Kind {
+	case Split:
+		var parts []string
+		for _, p := range e.Parts {
+			parts = append(parts, names(p))
+		}
+		return "split " + strings.Join(parts, " | ") + " on " + on
+	case OneWay:
+		return fmt.Sprintf("%s does not reach %s on %s", nodeName(e.Nodes[0]), nodeName(e.Nodes[1]), on)
+	case Heal:
+		return "the networks heal"
+	case Loss:
+		return fmt.Sprintf("%.0f%% of all packets are lost", 100*e.Share)
+	case Delay:
+		return fmt.Sprintf("packets take up to %v", e.Span)
+	case Carrier:
+		return names(e.Nodes) + " loses carrier on " + on
+	case CarrierBack:
+		return "carrier is back everywhere"
+	case Kill, Restart:
+		return map[Kind]string{Kill: "SIGKILL ", Restart: "SIGKILL and new agent "}[e.Kind] + names(e.Nodes)
+	case Start:
+		return "agents that do not run are started"
+	case Upgrade:
+		return fmt.Sprintf("upgrade of %s, down for %v", names(e.Nodes), e.Span)
+	case Freeze, Suspend:
+		return fmt.Sprintf("%s of %s for %v", map[Kind]string{Freeze: "SIGSTOP", Suspend: "suspend"}[e.Kind], names(e.Nodes), e.Span)
+	case HangLoop:
+		return fmt.Sprintf("the deciding loop of %s hangs for %v", names(e.Nodes), e.Span)
+	case LUNHang:
+		return "the LUN hangs for " + names(e.Nodes)
+	case LUNError:
+		return fmt.Sprintf("the LUN fails %.0f%% of the operations of %s", 100*e.Share, names(e.Nodes))
+	case LUNReadOnly:
+		return "the LUN is read-only for " + names(e.Nodes)
+	case LUNSlow:
+		return fmt.Sprintf("the LUN takes up to %v for %s", e.Span, names(e.Nodes))
+	case LUNBack:
+		return "the LUN is back for everybody"
+	case APIDown:
+		return "the API server is away for " + names(e.Nodes)
+	case APIBack:
+		return "the API server is back"
+	default:
+		return "nothing"
+	}
+}
+
+// Random makes a schedule from a seed.
+func Random(seed uint64) Schedule {
+	rng := rand.New(rand.NewPCG(seed, 0xa9e27))
+	s := Schedule{
+		Seed: seed, Nodes: []int{2, 3, 4, 4, 4, 5, 6, 7}[rng.IntN(8)], Networks: 1 + rng.IntN(2),
+		LUN: rng.IntN(5) > 0, API: rng.IntN(3) == 0, OnLoss: "fence",
+		Watchdog: 6 * time.Second, Feed: time.Second, Reboot: time.Duration(4+rng.IntN(20)) * time.Second,
+	}
+	s.AllNetworks = s.Networks > 1 && rng.IntN(4) == 0
+	s.API = s.API && s.LUN // alone it lets both halves live, by design
+	if rng.IntN(10) == 0 {
+		s.OnLoss = "wait"
+	}
+	at := 12 * time.Second
+	if rng.IntN(3) == 0 {
+		at = healthyFor
+	}
+	d := &dealer{rng: rng, s: &s}
+	for i := range 6 + rng.IntN(6) {
+		e := d.event()
+		if i == 0 && at == healthyFor {
+			e = d.halves()
+		}
+		e.At = at
+		s.Events = append(s.Events, e)
+		at += time.Second + time.Duration(rng.Int64N(int64(18*time.Second)))
+		if e.Kind == Split && rng.IntN(2) == 0 {
+			at += 22 * time.Second // T_dead, and then some
+		}
+	}
+	s.End = at + 15*time.Second
+	return s
+}
+
+// dealer draws events.
+type dealer struct {
+	rng *rand.Rand
+	s   *Schedule
+}
+
+func (d *dealer) event() Event {
+	rng := d.rng
+	e := Event{Kind: Kind(1 + rng.IntN(int(APIBack))), Networks: d.networks(), Nodes: d.nodes(), Pick: rng.IntN(4)}
+	switch rng.IntN(4) {
+	case 0:
+		e.Kind = Split
+	case 1:
+		if rng.IntN(2) == 0 {
+			e.Kind = Heal
+		}
+	}
+	switch e.Kind {
+	case Split:
+		e.Parts = d.parts()
+	case OneWay:
+		e.Nodes = rng.Perm(d.s.Nodes)[:2]
+	case Loss:
+		e.Share = []float64{0.01, 0.03, 0.05, 0.2, 0.4}[rng.IntN(5)]
+	case Delay:
+		e.Span = time.Duration(1+rng.IntN(20)) * time.Millisecond
+	case Kill, Restart, Upgrade:
+		e.Nodes = e.Nodes[:1]
+		e.Span = time.Duration(1+rng.IntN(4)) * time.Second
+	case Freeze, Suspend, HangLoop:
+		e.Span = []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second, 5 * time.Second, 10 * time.Second}[rng.IntN(5)]
+	case LUNError:
+		e.Share = []float64{0.1, 0.5, 1}[rng.IntN(3)]
+	case LUNSlow:
+		e.Span = time.Duration(1+rng.IntN(30)) * 100 * time.Millisecond
+	}
+	if !d.s.LUN && e.Kind >= LUNHang {
+		e.Kind = Heal
+	}
+	return e
+}
+
+// halves draws an equal split on all networks, or the next thing to it.
+func (d *dealer) halves() Event {
+	p := d.rng.Perm(d.s.Nodes)
+	return Event{Kind: Split, Parts: [][]int{p[:d.s.Nodes/2], p[d.s.Nodes/2:]}, Networks: d.rng.Perm(d.s.Networks)}
+}
+
+// nodes draws one node, a few or all.
+func (d *dealer) nodes() []int {
+	p := d.rng.Perm(d.s.Nodes)
+	switch d.rng.IntN(4) {
+	case 0:
+		return p
+	case 1:
+		return p[:(d.s.Nodes+1)/2]
+	default:
+		return p[:1]
+	}
+}
+
+func (d *dealer) networks() []int {
+	all := d.rng.Perm(d.s.Networks)
+	if d.rng.IntN(3) == 0 {
+		return all[:1]
+	}
+	return all
+}
+
+// parts cuts the nodes into two equal parts, two unequal ones or three.
+func (d *dealer) parts() [][]int {
+	p := d.rng.Perm(d.s.Nodes)
+	switch at := 1 + d.rng.IntN(d.s.Nodes-1); d.rng.IntN(4) {
+	case 0, 1:
+		return d.halves().Parts
+	case 2:
+		return [][]int{p[:at], p[at:]}
+	default:
+		mid := at + d.rng.IntN(d.s.Nodes-at+1)
+		return [][]int{p[:at], p[at:mid], p[mid:]}
+	}
+}

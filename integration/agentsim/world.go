@@ -1,0 +1,265 @@
+package agentsim
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
+)
+
+// world is a group of machines and what connects them.
+type world struct {
+	s        Schedule
+	epoch    time.Time
+	ctx      context.Context // ends with the world
+	group    sync.WaitGroup  // of everything that runs
+	networks []*netgossiptest.Network
+	lun      *diskquorumtest.LUN
+	machines []*machine
+	times    times
+
+	mu    sync.Mutex // guards everything below and in the machines
+	rng   *rand.Rand
+	cut   [][][]bool // [network][from][to]
+	loss  float64
+	delay time.Duration
+	check *checker
+	lines []line
+	ended bool
+}
+
+// line is one line of the timeline.
+type line struct {
+	at   time.Duration
+	who  string
+	what string
+}
+
+// Result is what a run showed.
+type Result struct {
+	Violations []string
+	Timeline   []string
+	Faults     int // events that had an effect
+	Resets     int
+	Feeds      int
+	Events     int // LEFT and JOIN that subscribers got
+	Ties       int // equal splits that were judged
+}
+
+// Run runs a schedule. It must be called in a bubble of its own.
+func Run(s Schedule) *Result {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &world{s: s, epoch: time.Now(), ctx: ctx, rng: rand.New(rand.NewPCG(s.Seed, 0xa6e47)), times: s.timing()}
+	for k := range s.Networks {
+		w.networks = append(w.networks, netgossiptest.NewNetwork(s.Seed+uint64(k)))
+		cut := make([][]bool, s.Nodes)
+		for i := range cut {
+			cut[i] = make([]bool, s.Nodes)
+		}
+		w.cut = append(w.cut, cut)
+	}
+	if s.LUN {
+		lun, err := diskquorumtest.NewFormattedLUN(&diskquorum.Superblock{
+			Version: diskquorum.FormatVersion, ID: [16]byte{7}, Cluster: "sim", NodeGroup: "sim", Slots: s.Nodes, Created: 1,
+		}, s.Seed)
+		if err != nil {
+			panic("agentsim: format LUN: " + err.Error())
+		}
+		w.lun = lun
+	}
+	for i := range s.Nodes {
+		carrier := make([]bool, s.Networks)
+		for k := range carrier {
+			carrier[k] = true
+		}
+		w.machines = append(w.machines, &machine{w: w, index: i, name: nodeName(i), carrier: carrier})
+	}
+	w.check = newChecker(w)
+	w.setLinks()
+	w.play()
+	w.tearDown(cancel)
+	r := &Result{Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Ties: w.check.ties}
+	for _, m := range w.machines {
+		r.Resets += m.resets
+	}
+	for _, l := range w.lines {
+		r.Timeline = append(r.Timeline, l.text())
+	}
+	for _, e := range s.Events {
+		if e.Kind != Nothing {
+			r.Faults++
+		}
+	}
+	return r
+}
+
+// play boots the machines and lets the events happen.
+func (w *world) play() {
+	for _, m := range w.machines {
+		m.powerOn()
+		time.Sleep(100 * time.Millisecond)
+	}
+	for _, e := range w.s.Events {
+		w.sleepUntil(e.At)
+		if w.over() {
+			return
+		}
+		w.note("", e.String())
+		w.apply(e)
+	}
+	w.sleepUntil(w.s.End)
+	w.check.tick()
+}
+
+// sleepUntil sleeps in steps, to notice a violation early and to look in between.
+func (w *world) sleepUntil(at time.Duration) {
+	for w.now() < at && !w.over() {
+		time.Sleep(min(time.Second, at-w.now()))
+		w.check.tick()
+	}
+}
+
+// over reports whether going on is pointless.
+func (w *world) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.check.violations) > 0
+}
+
+// tearDown ends everything that runs, so that the bubble can end.
+func (w *world) tearDown(cancel func()) {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	for _, m := range w.machines {
+		w.mu.Lock()
+		p := m.proc
+		m.powered = false
+		w.mu.Unlock()
+		m.end(p, errKilled)
+	}
+	cancel()
+	for _, m := range w.machines {
+		m.setPath(lunPath{}, diskquorumtest.Lose)
+		if m.dog != nil {
+			_ = m.dog.Disarm() // stops its timer, if it still runs
+		}
+	}
+	w.group.Wait()
+	time.Sleep(time.Minute) // what memberlist and its dials leave behind ends by itself
+}
+
+func (w *world) now() time.Duration { return time.Since(w.epoch) }
+
+// after does something later, unless the world has ended by then.
+func (w *world) after(d time.Duration, f func()) {
+	w.group.Go(func() {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			f()
+		case <-w.ctx.Done():
+		}
+	})
+}
+
+// note adds to the timeline.
+func (w *world) note(who, what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.lines = append(w.lines, line{w.now(), who, what})
+	}
+}
+
+// conditionsChanged applies a change of what the checker judges by.
+func (w *world) conditionsChanged(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.check.before()
+	change()
+	w.check.after()
+}
+
+// setLinks hands the state of all links to the networks.
+func (w *world) setLinks() {
+	for k, network := range w.networks {
+		for i := range w.machines {
+			for j := range w.machines {
+				if i == j {
+					continue
+				}
+				w.mu.Lock()
+				down := w.cut[k][i][j] || !w.machines[i].carrier[k] || !w.machines[j].carrier[k]
+				l := netgossiptest.Link{Cut: down, Loss: w.loss, Delay: w.delay, Jitter: w.delay / 2}
+				w.mu.Unlock()
+				network.SetLink(addressOf(k, i), addressOf(k, j), l)
+			}
+		}
+	}
+}
+
+// setCarrier takes carrier from a machine on a network, or gives it back; its kernel tells.
+func (m *machine) setCarrier(network int, up bool) {
+	w := m.w
+	w.mu.Lock()
+	changed, p := m.carrier[network] != up, m.proc
+	w.mu.Unlock()
+	if !changed {
+		return
+	}
+	w.conditionsChanged(func() { m.carrier[network] = up })
+	w.setLinks()
+	if p != nil {
+		select {
+		case p.links <- iface.Change{Network: network, Up: up}:
+		default: // the process is stopped and will look by itself
+		}
+	}
+}
+
+// setPath changes the way from a machine to the LUN; operations that hang end so.
+func (m *machine) setPath(l lunPath, o diskquorumtest.Outcome) {
+	w := m.w
+	w.conditionsChanged(func() { m.path = l })
+	w.mu.Lock()
+	// Those of earlier processes, and of earlier boots, may still have a write in flight.
+	held := slices.Clone(m.clients)
+	for slot, c := range m.slots {
+		if c.p.ended && !l.hung {
+			delete(m.slots, slot)
+		}
+	}
+	w.mu.Unlock()
+	for _, c := range held {
+		if !l.hung {
+			c.Release(o)
+		}
+		if !c.dead.Load() {
+			l.apply(c.MemDevice)
+		}
+	}
+}
+
+// fed takes a feed that took effect.
+func (w *world) fed(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.check.fed(p)
+}
+
+// published takes an event that a subscriber got.
+func (w *world) published(p *process, e *fencingv1.Event) {
+	w.mu.Lock()
+	w.check.published(p, e)
+	w.mu.Unlock()
+	w.note(p.m.name, "tells subscribers: "+e.GetType().String()+" "+e.GetNode().GetName())
+}
