@@ -24,7 +24,7 @@ VERIFY  := bin/tools/verify
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate verify test race fuzz bench sim test-netns soak demo image nightly clean tools
+.PHONY: help build install generate verify test race fuzz bench sim agentsim test-netns soak demo image nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -75,6 +75,10 @@ sim: tools ## RUNS=1000 random fault schedules over simulated groups; SEED=N rep
 	@echo "sim: random schedules, about 40 a second"
 	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/sim
 
+agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N (about 3 min)
+	@echo "agentsim: whole agents on virtual time, about one schedule a second"
+	@AGENTSIM_SEED='$(or $(SEED),1)' AGENTSIM_RUNS='$(or $(RUNS),$(if $(SEED),1,200))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/agentsim
+
 test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
@@ -97,7 +101,7 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 
 nightly: ## the long versions: race, fuzz 5 min a target, 100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "test-netns SIZES=3,9,30" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "agentsim RUNS=5000" "test-netns SIZES=3,9,30" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -19,7 +19,6 @@ type checker struct {
 	lastFeed []time.Duration // by node; zero: never since it was last reset
 	fedSince []time.Duration // since when without a break
 	firedAt  []time.Duration // zero: never
-	closedAt []time.Duration // when the kernel last closed the watchdog of a killed agent
 	lossy    time.Duration   // when the networks last lost more than calm bears
 	lunBad   time.Duration   // when a path to the LUN was last bad
 
@@ -50,7 +49,7 @@ const (
 
 func newChecker(w *world) *checker {
 	n := w.s.Nodes
-	c := &checker{w: w, lastFeed: make([]time.Duration, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), closedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo}
+	c := &checker{w: w, lastFeed: make([]time.Duration, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo}
 	for range n {
 		c.conn = append(c.conn, make([]bool, n))
 		c.since = append(c.since, make([]time.Duration, n))
@@ -59,7 +58,6 @@ func newChecker(w *world) *checker {
 			last[i] = longAgo
 		}
 		c.last = append(c.last, last)
-		c.closedAt[len(c.conn)-1] = longAgo
 	}
 	return c
 }
@@ -175,8 +173,8 @@ func (c *checker) fed(p *process) {
 		if fed := c.lastFeed[y]; fed > 0 && fed >= now-2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
 			c.failed("split: %s and %s are both fed, and nobody could be heard by both for %v", p.m.name, m.name, tie+2*t.feed)
 		}
-		if dead := t.dead() + c.slack(); now-c.fedSince[x] > dead && c.apart(x, y, dead) && m.dog.Running() && now > c.closedAt[y]+t.watchdog+c.slack() {
-			c.failed("horizon: the watchdog of %s still runs, and %s has been fed for T_dead = %v in which nobody could be heard by both", m.name, p.m.name, t.dead())
+		if dead := t.dead + c.slack(); now-c.fedSince[x] > dead && c.apart(x, y, dead) && m.dog.Running() {
+			c.failed("horizon: the watchdog of %s still runs, and %s has been fed for T_dead = %v in which nobody could be heard by both", m.name, p.m.name, t.dead)
 		}
 	}
 }
@@ -232,7 +230,7 @@ func (c *checker) tick() {
 			c.failed("left: %s said LEFT %s at %v, and both could hear each other for 15s", c.w.machines[x].name, c.w.machines[y].name, at)
 		}
 	}
-	if c.tie != nil && c.w.now() > c.tie.at+t.dead()+2*time.Second {
+	if c.tie != nil && c.w.now() > c.tie.at+t.dead+2*time.Second {
 		c.judgeTie()
 	}
 }

@@ -110,7 +110,7 @@ func (m *machine) reset(boot uint64) {
 	w.mu.Unlock()
 	w.note(m.name, "RESET by its watchdog")
 	w.conditionsChanged(func() {})
-	m.end(p, agent.ErrAbandon)
+	m.end(p)
 	w.after(w.s.Reboot, m.powerOn)
 }
 
@@ -147,7 +147,7 @@ func (m *machine) startAgent() {
 }
 
 // end makes a process vanish, together with its last words, and waits for it.
-func (m *machine) end(p *process, cause error) {
+func (m *machine) end(p *process) {
 	if p == nil {
 		return
 	}
@@ -177,7 +177,7 @@ func (m *machine) end(p *process, cause error) {
 	for _, e := range endpoints {
 		e.vanish()
 	}
-	p.cancel(cause)
+	p.cancel(agent.ErrAbandon)
 	p.stop.open()
 	p.loop.open()
 	_ = p.socket.Close() // never fails
@@ -199,18 +199,9 @@ func (m *machine) kill(restart bool) {
 		})
 	}
 	m.w.note(m.name, "agent is killed")
-	m.end(p, agent.ErrAbandon)
-	m.closeDog()
-	m.w.conditionsChanged(func() {})
-}
-
-// closeDog is what the kernel does with the watchdog of a process that is no more: without
-// a magic close it restarts the countdown.
-func (m *machine) closeDog() {
+	m.end(p)
 	m.dog.Kill()
-	m.w.mu.Lock()
-	m.w.check.closedAt[m.index] = m.w.now()
-	m.w.mu.Unlock()
+	m.w.conditionsChanged(func() {})
 }
 
 // upgrade is SIGTERM, and a new agent when the old one has been gone for a while.
@@ -275,9 +266,13 @@ func (m *machine) hangLoop(d time.Duration) {
 }
 
 // hold is where the agent's loop waits while it cannot run.
-func (p *process) hold() {
+func (p *process) hold() error {
 	p.stop.pass()
 	p.loop.pass()
+	if p.leash.dead.Load() {
+		return agent.ErrAbandon // which the context no longer tells if it was told to stop before
+	}
+	return nil
 }
 
 // exited takes the end of a process that nobody made vanish.
@@ -303,7 +298,7 @@ func (w *world) exited(p *process, err error) {
 		w.after(serviceRestart, p.m.startAgent)
 	}
 	if err != nil {
-		p.m.closeDog()
+		p.m.dog.Kill() // the kernel closes it with the process, which restarts its countdown
 	}
 	w.conditionsChanged(func() {})
 }

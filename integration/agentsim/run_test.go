@@ -26,12 +26,12 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 
 // AGENTSIM_RUNS schedules from AGENTSIM_SEED on; make agentsim sets both.
 func TestRandomSchedules(t *testing.T) {
-	runs := uint64(40)
+	runs := uint64(20)
 	switch {
 	case raceDetector:
 		runs = 2 // its runtime breaks in long bubbles (go.dev/issue/78156)
 	case testing.Short():
-		runs = 10
+		runs = 6
 	}
 	seed, runs := number(t, "AGENTSIM_SEED", 1), number(t, "AGENTSIM_RUNS", runs)
 	var sum Result

@@ -18,7 +18,7 @@ func group(nodes int, change func(*Schedule), events ...Event) Schedule {
 		e.At += healthyFor
 		s.Events, s.End = append(s.Events, e), e.At
 	}
-	s.End += 25 * time.Second
+	s.End += 35 * time.Second
 	return s
 }
 

@@ -73,17 +73,14 @@ type Event struct {
 
 // times are the terms of the published horizon.
 type times struct {
-	maxAge, arbitrate, grant, feed, watchdog, margin time.Duration
-}
-
-func (t times) dead() time.Duration {
-	return max(t.maxAge+t.arbitrate, t.grant) + t.feed + t.watchdog + t.margin
+	maxAge, arbitrate, grant, feed, watchdog time.Duration
+	dead                                     time.Duration // T_dead after an equal split
 }
 
 func (s *Schedule) timing() times {
 	c := s.agentConfig(0)
 	b := c.Budget(s.Watchdog)
-	return times{b.MaxAge, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Margin}
+	return times{b.MaxAge, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
 }
 
 func (s *Schedule) quorum() int { return s.Nodes/2 + 1 }
@@ -145,7 +142,7 @@ func (s *Schedule) describe() string {
 	}
 	t := s.timing()
 	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s), %s, onQuorumLoss %s, watchdog %v fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
-		s.Seed, s.Nodes, s.Networks, policy, breaker, s.OnLoss, s.Watchdog, s.Feed, t.maxAge, t.arbitrate, t.dead(), s.Reboot)
+		s.Seed, s.Nodes, s.Networks, policy, breaker, s.OnLoss, s.Watchdog, s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
 }
 
 // String says an event in words.
@@ -233,7 +230,7 @@ func Random(seed uint64) Schedule {
 		s.Events = append(s.Events, e)
 		at += time.Second + time.Duration(rng.Int64N(int64(18*time.Second)))
 		if e.Kind == Split && rng.IntN(2) == 0 {
-			at += 22 * time.Second // T_dead, and then some
+			at += 27 * time.Second // T_dead, and then some
 		}
 	}
 	s.End = at + 15*time.Second

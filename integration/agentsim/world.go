@@ -143,7 +143,7 @@ func (w *world) tearDown(cancel func()) {
 		p := m.proc
 		m.powered = false
 		w.mu.Unlock()
-		m.end(p, errKilled)
+		m.end(p)
 	}
 	cancel()
 	for _, m := range w.machines {

@@ -50,7 +50,7 @@ type Options struct {
 	ProbeAPI ProbeAPI                       // requests to the API server of the kubeconfig
 	Boot     uint64                         // nonce of the kernel boot; 0: boot_id
 	Ready    func(socket string)            // called once the socket answers
-	Hold     func()                         // called by the loop before each step; blocks while a simulated process is stopped
+	Hold     func() error                   // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
 	Registry *prometheus.Registry           // an own one
 }
 

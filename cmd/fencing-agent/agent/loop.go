@@ -37,7 +37,9 @@ func (a *Agent) loop(ctx context.Context) error {
 			a.stopBy = a.clock().Add(a.stopPatience())
 		}
 		if a.opts.Hold != nil {
-			a.opts.Hold()
+			if err := a.opts.Hold(); err != nil {
+				return err
+			}
 		}
 		a.box.take(&work)
 		err := a.handle(&work)
