@@ -15,8 +15,8 @@ func TestFailingReadsArePaced(t *testing.T) {
 		n.stop = stop
 		reads := 0
 		for end := r.now.Add(10 * r.timing.Heartbeat); r.now < end; r.now = r.now.Add(time.Millisecond) {
-			for r.step(0); n.io != nil; r.step(0) {
-				if n.io.op.Kind == OpWrite {
+			for r.step(0); n.ios[0] != nil; r.step(0) {
+				if n.ios[0].op.Kind == OpWrite {
 					r.complete(0)
 					continue
 				}
