@@ -133,6 +133,8 @@ type Arbiter struct {
 	staleReads  uint64
 	ioErr       error
 
+	readFailures int // in a row, up to repeatAtOnce
+
 	lease     logState         // as of the last read that allowed a conclusion (B7)
 	anchor    boottime.Instant // start of the own landed write before that read (L6)
 	granted   bool

@@ -70,11 +70,14 @@ func (a *Arbiter) writeDue() boottime.Instant {
 	}
 }
 
+// repeatAtOnce is how many reads in a row may fail before the next waits a little.
+const repeatAtOnce = 3
+
 // readDue is when the table is to be read next. A device that fails at once would otherwise
 // be read again at once, for as long as writes succeed or none is due.
 func (a *Arbiter) readDue(in *Input) boottime.Instant {
 	due := a.readWanted(in)
-	if a.ioErr != nil && !a.lastRead.IsZero() {
+	if a.readFailures >= repeatAtOnce {
 		due = max(due, a.lastRead.Add(a.timing.Heartbeat/10))
 	}
 	return due
@@ -167,8 +170,10 @@ func (a *Arbiter) read(now boottime.Instant, c *Completion) {
 			a.fail(c.Err)
 		}
 		a.abort("read of the slot table: " + c.Err.Error())
+		a.readFailures = min(repeatAtOnce, a.readFailures+1)
 		return
 	}
+	a.readFailures = 0
 	a.table.merge(a.cur.done, c.Started, c.Ended)
 	a.lastGood, a.sinceRead = c.Ended, 0
 	switch a.claim {
