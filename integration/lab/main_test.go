@@ -20,6 +20,8 @@ const (
 	roleOwner    = "lab-owner"    // builds a lab with processes, prints their ids, stays
 	roleSleep    = "lab-sleep"    // says hello and waits for a signal
 	roleOrdinary = "lab-ordinary" // what an ordinary user's program does
+	roleBoot     = "lab-boot"     // ExecInBoot
+	roleShowBoot = "lab-showboot" // prints the boot id
 	roleAgent    = "--config"     // stands in for the agent's binary
 )
 
@@ -34,6 +36,13 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		os.Exit(0)
+	case roleBoot:
+		fmt.Fprintln(os.Stderr, ExecInBoot(os.Args[2:]))
+		os.Exit(1)
+	case roleShowBoot:
+		text, err := os.ReadFile(bootID)
+		fmt.Println("boot", string(text), err)
 		os.Exit(0)
 	case roleOwner:
 		os.Exit(ownerMain())
