@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/ncw/directio"
@@ -46,6 +47,8 @@ type Device struct {
 	number uint64 // st_rdev of a block device
 	sector int
 	size   int64
+	advice []string // about the way to a block device
+	wwid   string
 
 	mu    sync.Mutex
 	spare []byte // aligned buffer that no call uses
@@ -68,10 +71,18 @@ func (d *Device) SectorSize() int { return d.sector }
 // Size is the size in bytes when the device was opened.
 func (d *Device) Size() int64 { return d.size }
 
-// Warning says why this device is for labs only, or is empty.
+// WWID is the identity that the storage gives a block device, as far as the kernel knows
+// one: it tells a LUN from its clone, which has the same superblock. Empty: unknown.
+func (d *Device) WWID() string { return d.wwid }
+
+// Advice lists settings of the paths to the device that make a lost path hang for longer
+// than an equal split takes to be decided, or another device come up under its name.
+func (d *Device) Advice() []string { return d.advice }
+
+// Warning says why this device is for labs only, or what Advice has to say; or is empty.
 func (d *Device) Warning() string {
 	if d.kind == KindBlock {
-		return ""
+		return strings.Join(d.advice, "; ")
 	}
 	return fmt.Sprintf("%s is a %s: good for labs and demos, but in production only a LUN shared by all nodes can arbitrate", d.path, d.kind)
 }

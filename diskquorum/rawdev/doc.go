@@ -18,6 +18,9 @@
 // one: what takes too long is unknown until it ends. Its data was copied by Submit, and
 // neither buffer is touched again before the operation is complete.
 //
+// Open looks at the paths of a block device once and keeps what is wrong with them
+// ([Device.Advice]); that reads sysfs and the device mapper's table, never the device.
+//
 // # Concurrency and blocking
 //
 // Device methods may be called from any goroutine; a call takes as long as the kernel

@@ -55,6 +55,9 @@ func Open(path string, o Options) (*Device, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
+	if d.kind == KindBlock {
+		d.advice, d.wwid = thisHost.advice(path, d.number), thisHost.wwid(d.number)
+	}
 	return d, nil
 }
 
