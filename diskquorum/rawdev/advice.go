@@ -49,8 +49,8 @@ func (h host) advice(path string, number uint64) []string {
 			out = append(out, a)
 		}
 		paths = nil
-		for _, slave := range h.names(filepath.Join(dir, "slaves")) {
-			paths = append(paths, filepath.Join(dir, "slaves", slave))
+		for _, below := range h.names(filepath.Join(dir, "slaves")) {
+			paths = append(paths, filepath.Join(dir, "slaves", below))
 		}
 	}
 	for _, p := range paths {
