@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -123,6 +124,10 @@ func configTable(t *table, name string, c *config.Config, warnings int) {
 	p := c.Params()
 	t.row("gossip", fmt.Sprintf("%s profile: probe %v/%v, evidence every %v, valid for %v",
 		c.Gossip.Profile, p.ProbeInterval, p.ProbeTimeout, p.EvidenceInterval, p.EvidenceMaxAge))
+	if n := len(members); n > 1 {
+		t.row("", fmt.Sprintf("memberlist detects a crash after %v on average, %v at worst",
+			p.TypicalDetection(n).Round(100*time.Millisecond), p.WorstDetection(n).Round(100*time.Millisecond)))
+	}
 	w := c.Watchdog.Timeout
 	if c.Watchdog.Driver == config.DriverNone {
 		t.row("watchdog", "none: decides and reports, never fences")

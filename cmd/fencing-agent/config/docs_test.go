@@ -73,6 +73,39 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
+// TestTuningTables holds the tables of docs/tuning.md to the functions that they describe.
+func TestTuningTables(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/tuning.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(row string) {
+		if !strings.Contains(string(text), row) {
+			t.Errorf("docs/tuning.md lacks %q", row)
+		}
+	}
+	for name, n := range map[string]int{"up to 3": 3, "10": 10, "50": 50, "100": 100, "300": 300, "500": 500, "from 1000": 1000} {
+		p := netgossip.ProfileADR.Params(n)
+		want(fmt.Sprintf("| %s | %v | %v | %v | %d | %v |", name, p.GossipInterval, p.ProbeInterval, p.ProbeTimeout, p.SuspicionMult, p.SuspicionMin(n)))
+	}
+	columns := make(map[string][]string)
+	for _, n := range []int{3, 10, 100, 1000} {
+		p := netgossip.Tune(n)
+		for _, c := range append(p.Consequences(n), netgossip.Parameter{Name: "confirmations", Count: ptr(p.Confirmations(n))},
+			netgossip.Parameter{Name: "spread", Duration: ptr(p.Spread(n))}) {
+			columns[c.Name] = append(columns[c.Name], fmt.Sprint(c.Value()))
+		}
+	}
+	for _, cells := range columns {
+		want(" | " + strings.Join(cells, " / ") + " |")
+	}
+	for _, p := range Profile("").values() {
+		want("| `" + p + "` | ")
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
 // withElements is the default configuration with one element in each list of sections.
 func withElements() *Config {
 	c := Default()
