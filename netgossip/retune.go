@@ -2,8 +2,9 @@ package netgossip
 
 // retuneFactor is how much the roster must grow or shrink before an instance is made anew
 // for it. The parameters follow the logarithm of the size: within this factor the intervals
-// of the ADR's table are off by less than two fifths, and with auto a piece of news is sent
-// at least 10 times.
+// of the ADR's table are off by less than two fifths, those of auto by the step that they
+// have at the end of the smallest groups, and with auto a piece of news is sent at least 10
+// times.
 const retuneFactor = 1.5
 
 // NeedsRetune reports whether an instance that runs with the parameters have, made for a

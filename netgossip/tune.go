@@ -63,10 +63,16 @@ func (p Profile) Params(n int) Params {
 	}
 }
 
-// Tune returns the parameters for a roster of n members. The intervals do not depend
-// on n: memberlist's idle cost does not either, and the table of growing intervals
-// costs detection time and saves nothing (docs/tuning.md). What grows is the number
-// of retransmissions and of indirect helpers.
+// smallGroup is the largest group that is probed at the quicker pace. There the wait for
+// the first probe and the suspicion are the whole time of detection, and few members make
+// little traffic; beyond, suspicion and dissemination grow by themselves, and a lossy
+// network needs the longer time to refute.
+const smallGroup = 10
+
+// Tune returns the parameters for a roster of n members. Above the smallest groups the
+// intervals do not depend on n: memberlist's idle cost does not either, and the table of
+// growing intervals costs detection time and saves nothing (docs/tuning.md). What grows is
+// the number of retransmissions and of indirect helpers.
 func Tune(n int) Params {
 	p := Params{
 		GossipInterval:          100 * time.Millisecond,
@@ -89,6 +95,9 @@ func Tune(n int) Params {
 	}
 	if n < 10 {
 		p.IndirectChecks = 3
+	}
+	if n <= smallGroup {
+		p.ProbeInterval, p.ProbeTimeout = 300*time.Millisecond, 120*time.Millisecond
 	}
 	return p
 }

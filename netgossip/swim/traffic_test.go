@@ -21,7 +21,7 @@ func TestIdleTraffic(t *testing.T) {
 		window         time.Duration
 		packets, bytes float64 // budget per node and second
 	}{
-		{4, time.Minute, 11, 900},
+		{4, time.Minute, 13.5, 1150},
 		{100, 5 * time.Second, 230, 17000},
 	} {
 		t.Run(fmt.Sprintf("N=%d", c.n), func(t *testing.T) {
