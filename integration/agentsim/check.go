@@ -25,8 +25,8 @@ type checker struct {
 	tie  *tie
 	left map[[2]int]time.Duration // when one said LEFT about the other and should not have
 
-	feeds, events, ties int
-	violations          []string
+	feeds, events, lefts, ties int
+	violations                 []string
 }
 
 // tie is an equal split of a healthy group that nothing else has disturbed yet.
@@ -285,6 +285,9 @@ func (c *checker) gone(p *process, err error) {
 // published judges an event that a subscriber got.
 func (c *checker) published(p *process, e *fencingv1.Event) {
 	c.events++
+	if e.GetType() == fencingv1.EventType_LEFT {
+		c.lefts++
+	}
 	x := p.m.index
 	y := nodeIndex(e.GetNode().GetName())
 	if e.GetType() == fencingv1.EventType_JOIN {

@@ -50,6 +50,7 @@ type Result struct {
 	Resets     int
 	Feeds      int
 	Events     int // LEFT and JOIN that subscribers got
+	Lefts      int // LEFT among them
 	Ties       int // equal splits that were judged
 }
 
@@ -85,7 +86,7 @@ func Run(s Schedule) *Result {
 	w.setLinks()
 	w.play()
 	w.tearDown(cancel)
-	r := &Result{Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Ties: w.check.ties}
+	r := &Result{Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties}
 	for _, m := range w.machines {
 		r.Resets += m.resets
 	}
