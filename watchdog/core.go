@@ -50,6 +50,7 @@ type Effects struct {
 	Nudge     bool                 // tell them now
 
 	Fenced netgossip.Set // see Core.Fenced
+	Strike bool          // a node that is not to wait for its watchdog may be taken down now
 
 	Available netgossip.Set // nodes to publish as available, self included while it may live
 	Left      netgossip.Set // edges since the step before: first all of these,
@@ -81,6 +82,7 @@ type Core struct {
 	release  release
 	armBy    boottime.Instant // the first arming is not held up any longer
 	proof    prover
+	starving boottime.Instant // for want of quorum since; zero: it does not
 	wall     int64
 
 	stepped  boottime.Instant // the step before
@@ -231,6 +233,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.fx.Fenced = c.proof.fenced
 	c.state(now)
 	c.noteStall(now)
+	c.followStrike(now)
 	c.publish(now)
 	return &c.fx
 }

@@ -48,6 +48,7 @@ type Options struct {
 	Watchdog watchdog.Device                // as configured
 	OpenLUN  func(path string) (LUN, error) // O_DIRECT
 	ProbeAPI ProbeAPI                       // requests to the API server of the kubeconfig
+	Strike   func() error                   // as watchdog.onFence says; called once, instead of waiting for the watchdog
 	Boot     uint64                         // nonce of the kernel boot; 0: boot_id
 	Ready    func(socket string)            // called once the socket answers
 	Hold     func() error                   // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
@@ -108,6 +109,8 @@ type Agent struct {
 	prevLeft    []time.Time      // by roster index
 	deaths      []watchdog.Death
 	fenced      netgossip.Set
+	strike      func() error // nil: the watchdog expires
+	struck      bool
 	waits       bool // a planned stop waits until the peers know of it
 	lingers     bool // a planned stop waits for the watchdog to fire
 }

@@ -181,6 +181,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	fx := a.core.Step(now)
 	a.metrics.decision.Observe(time.Since(began).Seconds())
 	a.permit(now, fx)
+	a.takeDown(now, fx)
 	a.disk(now, fx)
 	a.say(fx)
 	a.demandEvidence()

@@ -99,18 +99,9 @@ func patiently(ctx context.Context, f func(context.Context)) {
 
 // startFeeder starts the watchdog's feeder, unarmed.
 func (a *Agent) startFeeder() (stop func(cause error, abandon bool) error, err error) {
-	dev, realtime := a.opts.Watchdog, false
-	if dev == nil {
-		if a.cfg.Watchdog.Driver == config.DriverNone {
-			dev = &wdt.None{}
-		} else {
-			real := wdt.NewDevice(a.cfg.Watchdog.Device)
-			// It is armed with the first quorum. That it cannot be must not wait until then.
-			if err := real.Probe(a.cfg.Watchdog.Timeout); err != nil {
-				return nil, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", err)
-			}
-			dev, realtime = real, true
-		}
+	dev, realtime, err := a.openWatchdog()
+	if err != nil {
+		return nil, err
 	}
 	a.feeder, err = wdt.NewFeeder(wdt.Config{
 		Device: dev, Timeout: a.cfg.Watchdog.Timeout, FeedInterval: a.cfg.Watchdog.FeedInterval,

@@ -270,8 +270,7 @@ func TestRefusesWhatIsNotSupported(t *testing.T) {
 		{"mode or", with("lun: {devices: [/dev/sda], mode: or}"), "lun.mode: is not supported by this version, found or; allowed: tiebreaker"},
 		{"mode and", with("lun: {devices: [/dev/sda], mode: and}"), "lun.mode: is not supported by this version, found and"},
 		{"last man standing", with("quorum: {lastManStanding: true}"), "quorum.lastManStanding: is not supported by this version, found true; allowed: false"},
-		{"on fence reboot", with("watchdog: {onFence: reboot}"), "watchdog.onFence: is not supported by this version, found reboot; allowed: expire"},
-		{"on fence crash", with("watchdog: {onFence: crash}"), "watchdog.onFence: is not supported by this version, found crash"},
+		{"on fence halt", with("watchdog: {onFence: halt}"), "watchdog.onFence: is not a choice, found halt; allowed: expire, reboot, crash"},
 	})
 }
 

@@ -18,8 +18,9 @@ func checkSupported(c *Config, r *report) {
 	unsupported(r, "kubernetes.tieBreak", c.Kubernetes.TieBreak, TieBreakReachability,
 		slices.Contains(c.Quorum.TieBreakers, BreakerKubernetes), "kubernetes is no tie-breaker")
 	unsupported(r, "lun.mode", c.LUN.Mode, LUNTieBreaker, len(c.LUN.Devices) > 0, "there is no LUN")
-	unsupported(r, "watchdog.onFence", c.Watchdog.OnFence, OnFenceExpire,
-		c.Watchdog.Driver != DriverNone, "watchdog.driver is none")
+	if c.Watchdog.OnFence != OnFenceExpire && c.Watchdog.Driver == DriverNone {
+		r.warn("watchdog.onFence", "has no effect: watchdog.driver is none", c.Watchdog.OnFence)
+	}
 }
 
 // unsupported refuses every value but one, if the key has an effect at all.

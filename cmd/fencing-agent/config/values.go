@@ -112,7 +112,7 @@ type OnFence string
 // The ways to stop a node.
 const (
 	OnFenceExpire OnFence = "expire" // stop feeding
-	OnFenceReboot OnFence = "reboot" // reboot(2) at once
+	OnFenceReboot OnFence = "reboot" // reset at once, without shutting down
 	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
 )
 
