@@ -24,7 +24,7 @@ VERIFY  := bin/tools/verify
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate verify test race fuzz bench sim agentsim test-netns soak demo image nightly clean tools
+.PHONY: help build install generate verify test race fuzz bench sim agentsim model exhaustive spec mutants test-netns soak demo image nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -78,6 +78,20 @@ sim: tools ## RUNS=1000 random fault schedules over simulated groups; SEED=N rep
 agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N (about 3 min)
 	@echo "agentsim: whole agents on virtual time, about one schedule a second"
 	@AGENTSIM_SEED='$(or $(SEED),1)' AGENTSIM_RUNS='$(or $(RUNS),$(if $(SEED),1,200))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/agentsim
+
+model: exhaustive spec mutants ## exhaustive search of the lease, spin, and every mutant (about 40 min)
+
+exhaustive: tools ## every order of I/O and faults within bounds, on the real arbiter (about 1 min)
+	@echo "exhaustive: about a minute; each line is one search with its number of states"
+	@DISKQUORUM_EXHAUSTIVE=1 $(TESTRUN) -log -- -count=1 -timeout 30m -run '^TestExhaustive$$' ./diskquorum
+
+spec: ## docs/spec/lease.pml under spin; needs spin and gcc (about 4 min)
+	@echo "spec: 4 searches and 7 models without a rule, about 4 minutes"
+	@docs/spec/check.sh
+
+mutants: ## takes every guard away, one by one, in copies: each must be caught; MUTANTS=REGEXP (about 30 min)
+	@echo "mutants: the tests once for every guard that is taken away, about 30 minutes"
+	@$(GO) run ./integration/mutants -run '$(MUTANTS)'
 
 test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }

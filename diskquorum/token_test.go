@@ -158,6 +158,27 @@ func TestTokenCounterDoesNotWrap(t *testing.T) {
 	}
 }
 
+// Guard: L2, L11 (counterexample 25). A peer that is seen and not counted changes no view:
+// the survivor of two keeps its token, and with it its grant.
+func TestSightingDoesNotMoveTheToken(t *testing.T) {
+	r := startedRig(t, 2)
+	r.settle([]int{0}, []int{1})
+	r.hold(boottime.Never)
+	r.nodes[0].arb.retryAt = 0
+	r.run(time.Second)
+	n := r.nodes[0]
+	if n.out.Split != SplitWon {
+		t.Fatalf("node 0 has not won: %v %s", n.out.Split, n.out.Why)
+	}
+	token := n.out.Token
+	own := n.statement()
+	own.Seen = netgossip.SetOf(0, 1)
+	out := n.arb.Step(r.now, &Input{View: n.view, Tie: true, TieSince: n.tieSince, Own: own})
+	if out.Token != token || out.Split != SplitWon {
+		t.Errorf("a sighting moved the token from %v to %v: %v", token, out.Token, out.Split)
+	}
+}
+
 // Guard: L12. When a node's turn comes after the tie began.
 func TestDelay(t *testing.T) {
 	r := quad(t)

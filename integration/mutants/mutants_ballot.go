@@ -8,6 +8,7 @@ const (
 	leaseGo    = "diskquorum/lease.go"
 	lanesGo    = "diskquorum/lanes.go"
 	scheduleGo = "diskquorum/schedule.go"
+	sectorGo   = "diskquorum/sector.go"
 	tableGo    = "diskquorum/table.go"
 )
 
@@ -44,6 +45,7 @@ func ballotMutants() []mutant {
 		one("B2", "proposes although the own slot does not read back", arbiterGo, "a.lastWriteOK && a.readBack && !a.stop", "a.lastWriteOK && !a.stop"),
 		one("B2", "proposes before the slot is claimed", arbiterGo, "a.claim == claimActive && a.lastWriteOK", "a.lastWriteOK"),
 		one("B2", "proposes while it stops", arbiterGo, "a.readBack && !a.stop", "a.readBack"),
+		one("I1", "all nodes write one block", lanesGo, "Offset: SlotOffset(a.slot, which), Data: l.buf}", "Offset: SlotOffset(0, which), Data: l.buf}"),
 		one("B4", "two slots use one ballot number", ballotGo, "(greatest/slots+1)*slots + uint64(a.slot)", "(greatest/slots + 1) * slots"),
 		one("B4", "the number ignores the ballots that were read", ballotGo, "			greatest = max(greatest, e.record().Ballot.MBal)\n", ""),
 		one("B4", "the number ignores the own last ballot", ballotGo, "	greatest := a.ballot.MBal\n", "	greatest := uint64(0)\n"),
@@ -62,6 +64,7 @@ func ballotMutants() []mutant {
 		one("B6", "nothing is adopted", ballotGo, "	if bal > 0 {\n		return val, true\n	}", "	_ = val\n"),
 		one("B6", "the own accepted value is not adopted", ballotGo, "	if a.ballot.Bal > bal {\n		bal, val = a.ballot.Bal, a.ballot.Value\n	}\n", ""),
 		one("B6", "the value of the least ballot is adopted", ballotGo, "b.Instance == a.prop.instance && b.Bal > bal {", "b.Instance == a.prop.instance && b.Bal != 0 && (bal == 0 || b.Bal < bal) {"),
+		one("B6", "the value of the lowest slot wins", ballotGo, "b.Instance == a.prop.instance && b.Bal > bal {", "b.Instance == a.prop.instance && b.Bal != 0 && bal == 0 {"),
 		one("B6", "a value of another instance is adopted", ballotGo, "b.Instance == a.prop.instance && b.Bal > bal {", "b.Bal > bal {"),
 		one("B6", "decided with the write of phase 2, before its read", ballotGo, "	case phaseWrite2:\n		a.prop.phase = phaseRead2\n",
 			"	case phaseWrite2:\n		a.ballot.DecidedInstance, a.ballot.Decided = a.prop.instance, a.ballot.Value\n		a.endProposal(proposalEnd{decided: true})\n"),
@@ -120,6 +123,8 @@ func tableMutants() []mutant {
 		one("B9", "a copy that fails its checksum counts as blank", tableGo, "		default:\n			return slotUnknown, 0\n", "		default:\n			blank++\n"),
 		one("B9", "a copy that fails its checksum is taken for the older one", tableGo, "		default:\n			return slotUnknown, 0\n", "		default:\n"),
 		one("B9", "a torn copy makes its slot unknown", tableGo, "		case errors.Is(err, ErrTorn):\n", "		case errors.Is(err, ErrTorn):\n			return slotUnknown, 0\n"),
+		one("B9", "a torn block counts as whole", sectorGo, "	case zero > 0 || mixed:\n", "	case zero > 0:\n"),
+		one("B9", "a block of which a part was lost counts as torn", sectorGo, "	case zero > 0 && sequence > maxTornFirst:\n", "	case false:\n"),
 		one("B9", "the copy looked at before the torn one counts", tableGo, "	case valid+blank == 0, tearing > newest+1 && tearing != seen:", "	case valid+blank == 0:"),
 		one("B9", "a copy that stays torn makes its slot unknown for good", tableGo, "tearing > newest+1 && tearing != seen:", "tearing > newest+1:"),
 		one("B9", "the older copy wins", tableGo, "			if valid++; copies[i].Sequence > newest {", "			if valid++; newest == 0 || copies[i].Sequence < newest {"),

@@ -8,6 +8,10 @@ func leaseMutants() []mutant {
 		one("L1", "the token stays when no own write has landed for G", arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if a.granted && now >= a.grantedTo {"),
 		one("L1", "a write that took longer than G makes up for the silence", scheduleGo, "	a.lapse(now) // before a write that took too long makes up for the silence\n", ""),
 		one("L1", "the token moves on with every step of a silence", arbiterGo, "silent && !a.silent {", "silent {"),
+		{rule: "L2", what: "the token moves on when a peer is merely seen", edits: []edit{
+			{arbiterGo, "	a.own, a.wall = in.Own, in.WallTime\n", "	seen := a.own.Seen\n	a.own, a.wall = in.Own, in.WallTime\n"},
+			{arbiterGo, "	if in.View != a.view {\n", "	if in.View != a.view || seen != a.own.Seen {\n"},
+		}},
 		one("L1", "the token counter wraps", arbiterGo, "	if a.token.Counter == ^uint32(0) {", "	if false {"),
 		one("L1", "a grant survives the end of its tie", arbiterGo, "		if a.granted {\n			a.moveToken()\n		}\n", ""),
 		one("L1", "a grant survives the withdrawal of its evidence", arbiterGo, "		a.moveToken() // evidence was withdrawn before the deadline: renounce at once\n", ""),
@@ -119,7 +123,7 @@ func clusterMutants() []mutant {
 			{mergeGo, "		return m.sameRoster(s)\n", "		return true\n"},
 			{mergeGo, "	if m.sameRoster(a.Statement) {\n", "	if true {\n"},
 		}}, net),
-		in(one("D_max", "evidence of any age counts", mergeGo, "	return l.anchor.Add(m.maxAge)\n", "	return l.anchor.Add(10 * m.maxAge)\n"), net),
+		in(one("D_max", "evidence of any age counts", mergeGo, "	return at.Add(m.maxAge)\n", "	return at.Add(10 * m.maxAge)\n"), net),
 		in(one("D_max", "a majority is believed after its evidence ran out", decideGo, "	case in.Outcome == netgossip.Majority && in.QuorumUntil > in.Now:", "	case in.Outcome == netgossip.Majority:"), core),
 	}
 }
