@@ -94,6 +94,30 @@ func TestSlotIsReadAgainUnderItsLock(t *testing.T) {
 	}
 }
 
+// Guard: B1, B3. What the first read taught stays known, even if the one under the lock
+// cannot tell it any more and the own record is from before.
+func TestStartKeepsWhatTheFirstReadTaught(t *testing.T) {
+	r := duel(t)
+	n := r.nodes[0]
+	r.kill(0)
+	clear(n.orphans)
+	r.decide(t, 1)
+	r.idle(1, 2*time.Second)
+	r.start(0)
+	n.orphans[0] = &rigIO{}
+	r.untilLockWanted(0)
+	if inst, _ := n.arb.Decision(); inst != 1 {
+		t.Fatalf("the first read taught instance %d", inst)
+	}
+	r.spoil(1)
+	n.orphans[0] = nil
+	r.grantLock(n)
+	r.restart(0)
+	if inst, _ := n.arb.Decision(); inst != 1 || r.onLUN(t, 0).Ballot.DecidedInstance != 1 {
+		t.Errorf("instance %d is known, and %d written", inst, r.onLUN(t, 0).Ballot.DecidedInstance)
+	}
+}
+
 // untilLockWanted runs a node that cannot get its lock until it asks for it.
 func (r *rig) untilLockWanted(i int) {
 	for n := r.nodes[i]; !n.wantLock; r.now += 1000 {

@@ -22,6 +22,8 @@ type Config struct {
 	API            bool          // the kubernetes tie-breaker is configured
 	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
 	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
+	LUNMode        LUNMode       // lun.mode
+	LUNGrace       time.Duration // LUNAnd: so long the LUN may be lost for this node alone
 	Arbitrate      time.Duration // A
 	OnLoss         LossPolicy
 	// Budget is what the peers have to reckon with; the watchdog's own timeout replaces
@@ -91,6 +93,7 @@ type Core struct {
 	rosters  rosters
 
 	split   diskquorum.Output
+	sense   lunSense
 	fx      Effects
 	changed boottime.Instant
 	input   diskquorum.Input
@@ -211,6 +214,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.proof.follow(now, c.merger, c.view.Seen, c.arbiter)
 	c.followMajority(now)
 	c.arbitrate(now)
+	c.followLUN(now)
 	c.followRelease(now)
 
 	in := c.inputs(now)
@@ -280,6 +284,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 		Guarded: c.guard.Kills(), Released: c.release.done,
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
 		LUN: c.cfg.LUN, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
+		LUNCounted: c.sense.counted, LUNIsolated: c.sense.isolated, LUNLost: c.sense.lost,
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
 		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,
 	}

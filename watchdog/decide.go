@@ -25,6 +25,11 @@ type Inputs struct {
 	SplitUntil boottime.Instant // SplitWon holds until then
 	HoldUntil  boottime.Instant // last counted majority + D_max + A (L8); zero: none was
 
+	// What the slots of the others say; no two of these hold together (R101, R103).
+	LUNCounted  bool // lun.mode or: a majority still counts this node
+	LUNIsolated bool // a majority is alive and does not count it
+	LUNLost     bool // lun.mode and: this node has lost the LUN, a quorum in contact has not
+
 	API      bool             // the kubernetes tie-breaker is configured
 	APIUntil boottime.Instant // the API answered, and that may be believed until then
 	APIAsked bool             // a fresh result is there, whatever it says
@@ -84,12 +89,20 @@ func disarm(in *Inputs) Decision {
 // standing is the verdict on the node's contact to its peers.
 func standing(in *Inputs) Decision {
 	switch {
+	case in.Outcome == netgossip.Majority && in.LUNLost:
+		return Decision{Action: Starve, Reason: ReasonLUNLost}
 	case in.Outcome == netgossip.Majority && in.QuorumUntil > in.Now:
 		return Decision{Action: Feed, Reason: ReasonNetworkQuorum, Until: in.QuorumUntil, Quorum: true}
 	case in.Outcome == netgossip.EqualSplit:
 		return split(in)
 	case !in.HadQuorum:
 		return Decision{Action: Starve, Reason: ReasonStarting}
+	case in.LUNIsolated:
+		return Decision{Action: Starve, Reason: ReasonIsolated}
+	case in.LUNCounted:
+		// A slot proves no instant, so this rests on the same deadline as a tie: the peers
+		// reckon with it whatever made this node go on.
+		return hold(in, ReasonLUNCounted, ReasonQuorumLost)
 	default:
 		return Decision{Action: Starve, Reason: ReasonQuorumLost}
 	}

@@ -27,6 +27,7 @@ var columns = []struct {
 	{"had", []string{"yes", "no"}},
 	{"disarm", []string{"no", "free", "untold", "told"}},
 	{"asks", []string{"yes", "no"}},
+	{"slots", []string{"silent", "counting", "isolating", "missing"}},
 }
 
 const tableNow = 100 * sec
@@ -57,6 +58,9 @@ func inputsOf(v []string) Inputs {
 	in.HoldUntil = map[string]boottime.Instant{"open": tableNow + 5*sec, "over": tableNow - sec, "never": 0}[v[3]]
 	in.HadQuorum, in.Disarm, in.LUNLostAsksAPI = v[4] == "yes", v[5] != "no", v[6] == "yes"
 	in.Guarded, in.Released = v[5] == "untold" || v[5] == "told", v[5] == "told"
+	if len(v) > 7 {
+		in.LUNCounted, in.LUNIsolated, in.LUNLost = v[7] == "counting", v[7] == "isolating", v[7] == "missing"
+	}
 	return in
 }
 

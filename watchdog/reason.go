@@ -16,6 +16,9 @@ const (
 	ReasonAPIUnreachable                      // equal split, decided by not reaching it
 	ReasonSplitNoTieBreaker                   // equal split, nothing is configured to decide it
 	ReasonQuorumLost                          // less than half of the roster is counted
+	ReasonIsolated                            // the same, and the LUN shows a majority that lives without this node
+	ReasonLUNCounted                          // the same, and the LUN shows a majority that still counts this node
+	ReasonLUNLost                             // a majority is counted, and this node alone has lost the LUN
 	ReasonMaintenance                         // a disarm signal is set
 	ReasonStopping                            // planned stop of the agent
 )
@@ -32,6 +35,9 @@ var reasonNames = [...]string{
 	ReasonAPIUnreachable:    "api_unreachable",
 	ReasonSplitNoTieBreaker: "split_no_tiebreaker",
 	ReasonQuorumLost:        "quorum_lost",
+	ReasonIsolated:          "isolated",
+	ReasonLUNCounted:        "lun_counted",
+	ReasonLUNLost:           "lun_lost",
 	ReasonMaintenance:       "maintenance",
 	ReasonStopping:          "stopping",
 }

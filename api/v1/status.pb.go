@@ -126,6 +126,14 @@ const (
 	Reason_REASON_MAINTENANCE Reason = 12
 	// Planned stop of the agent.
 	Reason_REASON_STOPPING Reason = 13
+	// Less than half of the roster is counted, and the LUN shows a majority that lives
+	// without this node.
+	Reason_REASON_ISOLATED Reason = 14
+	// Less than half of the roster is counted, and the slots of a majority on the LUN still
+	// count this node (lun.mode: or).
+	Reason_REASON_LUN_COUNTED Reason = 15
+	// A majority is counted and has the LUN; this node alone has lost it (lun.mode: and).
+	Reason_REASON_LUN_LOST Reason = 16
 )
 
 // Enum value maps for Reason.
@@ -145,6 +153,9 @@ var (
 		11: "REASON_QUORUM_LOST",
 		12: "REASON_MAINTENANCE",
 		13: "REASON_STOPPING",
+		14: "REASON_ISOLATED",
+		15: "REASON_LUN_COUNTED",
+		16: "REASON_LUN_LOST",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":           0,
@@ -161,6 +172,9 @@ var (
 		"REASON_QUORUM_LOST":           11,
 		"REASON_MAINTENANCE":           12,
 		"REASON_STOPPING":              13,
+		"REASON_ISOLATED":              14,
+		"REASON_LUN_COUNTED":           15,
+		"REASON_LUN_LOST":              16,
 	}
 )
 
@@ -2406,7 +2420,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fPERMISSION_FEED\x10\x01\x12\x13\n" +
 	"\x0fPERMISSION_HOLD\x10\x02\x12\x15\n" +
 	"\x11PERMISSION_STARVE\x10\x03\x12\x15\n" +
-	"\x11PERMISSION_DISARM\x10\x04*\xf0\x02\n" +
+	"\x11PERMISSION_DISARM\x10\x04*\xb2\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREASON_STARTING\x10\x01\x12\x19\n" +
@@ -2422,7 +2436,10 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x12\x16\n" +
 	"\x12REASON_QUORUM_LOST\x10\v\x12\x16\n" +
 	"\x12REASON_MAINTENANCE\x10\f\x12\x13\n" +
-	"\x0fREASON_STOPPING\x10\r*\xbf\x01\n" +
+	"\x0fREASON_STOPPING\x10\r\x12\x13\n" +
+	"\x0fREASON_ISOLATED\x10\x0e\x12\x16\n" +
+	"\x12REASON_LUN_COUNTED\x10\x0f\x12\x13\n" +
+	"\x0fREASON_LUN_LOST\x10\x10*\xbf\x01\n" +
 	"\tNodeState\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12NODE_STATE_UNKNOWN\x10\x01\x12\x18\n" +

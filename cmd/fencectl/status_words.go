@@ -82,6 +82,12 @@ func reasonWords(v *fencingv1.Verdict) string {
 		return split + ", and no tie-breaker is configured"
 	case fencingv1.Reason_REASON_QUORUM_LOST:
 		return "less than half of the group is reachable " + tally
+	case fencingv1.Reason_REASON_ISOLATED:
+		return "this node is cut off: the LUN shows that the rest lives without it"
+	case fencingv1.Reason_REASON_LUN_COUNTED:
+		return "less than half of the group is in contact, but a majority still counts this node on the LUN"
+	case fencingv1.Reason_REASON_LUN_LOST:
+		return "this node alone has lost the LUN (lun.mode: and)"
 	case fencingv1.Reason_REASON_MAINTENANCE:
 		return "maintenance, asked for by an annotation or the disable file"
 	case fencingv1.Reason_REASON_STOPPING:

@@ -26,3 +26,28 @@ func setMutants() []mutant {
 		one("claim", "a given-up slot is written on a device that lags", lanesGo, "	if a.claim == claimFailed {\n		return // whoever", "	if false {\n		return // whoever"),
 	}
 }
+
+// modeMutants are the guards of lun.mode.
+func modeMutants() []mutant {
+	const witnessGo, senseGo, decideGo = "diskquorum/witness.go", "watchdog/lunsense.go", "watchdog/decide.go"
+	all := []mutant{
+		one("R101", "a slot that does not move counts", witnessGo, "!moved || a.table.start.Sub(at) > a.timing.fresh()", "!moved || at == 0"),
+		one("R101", "an old read counts", witnessGo, "a.table.reads == 0 || now.Sub(a.table.start) > a.timing.fresh()", "a.table.reads == 0"),
+		one("R101", "the slot of a stopped node counts", witnessGo, "e.status != slotKnown || e.record().State != SlotActive", "e.status != slotKnown"),
+		one("R101", "a slot by another roster counts", witnessGo, " || !a.sameRoster(&e.record().Statement) {", " {"),
+	}
+	for _, m := range []mutant{
+		one("L8", "mode or has no deadline", decideGo, "		return hold(in, ReasonLUNCounted, ReasonQuorumLost)", "		return Decision{Action: Hold, Reason: ReasonLUNCounted, Until: in.Now.Add(in.LossLease), Quorum: true}"),
+		one("R101", "whoever is alive counts, not who counts this node", senseGo, "counting.Len()+1 >= c.quorum", "alive.Len()+1 >= c.quorum"),
+		one("R103", "half of the others isolates a node", senseGo, "alive.Len() >= c.quorum", "alive.Len() > 0"),
+		one("R103", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),
+		one("mode and", "the loss of the LUN stops nobody", decideGo, "	case in.Outcome == netgossip.Majority && in.LUNLost:", "	case false:"),
+		one("mode and", "an outage for all stops everybody", senseGo, "c.healthyPeers() < c.quorum", "false"),
+		one("mode and", "an outage stops who notices it first", senseGo, "	if s.lost = now >= end; !s.lost {", "	if s.lost = true; now < end {"),
+		one("mode and", "fewer than a quorum with LUN stop the others", senseGo, "c.healthyPeers() < c.quorum", "c.healthyPeers() < 1"),
+	} {
+		m.in = []string{"./watchdog", "./integration/sim"}
+		all = append(all, m)
+	}
+	return all
+}

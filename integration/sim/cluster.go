@@ -19,6 +19,7 @@ type Config struct {
 	Policy   netgossip.Policy
 	LUN      bool
 	Devices  int // of the LUN: 1 or 3; 0: 1
+	Mode     watchdog.LUNMode
 	OnLoss   watchdog.LossPolicy
 	Timing   diskquorum.Timing
 	Feed     time.Duration // F
@@ -135,6 +136,7 @@ func (c *Cluster) Start(i int) {
 	n.life++
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: c.cfg.Timing.MaxAge,
+		LUNMode: c.cfg.Mode, LUNGrace: watchdog.LUNGrace(c.cfg.Timing.Heartbeat, c.cfg.Timing.IOTimeout, c.cfg.Timing.MaxAge),
 		LUN: c.cfg.LUN, Arbitrate: c.cfg.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.Budget(), Boot: n.boot, Version: "sim",
 		Succession: succession,
 	})

@@ -16,6 +16,8 @@ type lun struct {
 
 	faults map[path]*Faults
 	late   map[spot]int // writes that failed and will land
+
+	forge func(*diskquorum.Slot) // changes what is written; nil: nothing does
 }
 
 // path is one node's way to one device.
@@ -98,6 +100,9 @@ func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
 func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	o := *op
 	o.Data = append([]byte(nil), op.Data...)
+	if l.forge != nil && op.Kind == diskquorum.OpWrite {
+		l.rewrite(&o)
+	}
 	f := l.faults[path{n.Index, op.Device}]
 	if f == nil {
 		f = &Faults{}
@@ -158,6 +163,18 @@ func (l *lun) scheduleLanding(o *diskquorum.Op, f *Faults, mid, total time.Durat
 	at := diskquorum.SectorSize * (1 + l.c.rng.IntN(len(o.Data)/diskquorum.SectorSize-1))
 	l.c.at(mid, func() { l.land(o, 0, at) })
 	l.c.at(total-1, func() { l.land(o, at, len(o.Data)) })
+}
+
+func (l *lun) rewrite(o *diskquorum.Op) {
+	var s diskquorum.Slot
+	id, block := l.sbs[o.Device].ID, int(o.Offset/diskquorum.BlockSize)-2
+	if err := diskquorum.DecodeSlot(o.Data, id, block/2, block%2, &s); err != nil {
+		panic(err)
+	}
+	l.forge(&s)
+	if err := diskquorum.EncodeSlot(o.Data, id, &s, block%2); err != nil {
+		panic(err)
+	}
 }
 
 func (l *lun) land(o *diskquorum.Op, from, to int) {

@@ -14,6 +14,7 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	cfg := DefaultConfig([]int{2, 3, 4, 4, 4, 5, 6}[rng.IntN(7)], seed)
 	cfg.Devices = 1 + 2*rng.IntN(2)
+	cfg.Mode = []watchdog.LUNMode{watchdog.LUNTieBreaker, watchdog.LUNTieBreaker, watchdog.LUNOr, watchdog.LUNAnd}[rng.IntN(4)]
 	if rng.IntN(2) == 0 {
 		// A short watchdog lets resets and reboots happen within the schedule.
 		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
@@ -21,7 +22,7 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 	}
 	c := New(cfg)
 	if trace {
-		logf("%d nodes, %d devices, watchdog %v", cfg.Nodes, cfg.Devices, cfg.Watchdog)
+		logf("%d nodes, %d devices, mode %d, watchdog %v", cfg.Nodes, cfg.Devices, cfg.Mode, cfg.Watchdog)
 		c.Trace(func(format string, args ...any) { logf("%8v "+format, append([]any{c.Now()}, args...)...) })
 	}
 	c.Run(time.Duration(rng.IntN(15)) * time.Second)

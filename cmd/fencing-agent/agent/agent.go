@@ -195,6 +195,10 @@ func coreConfig(c *config.Config, r *netgossip.Roster, boot uint64, version stri
 			w.API = true
 		}
 	}
+	if len(c.LUN.Devices) > 0 {
+		w.LUNMode = map[config.LUNMode]watchdog.LUNMode{config.LUNOr: watchdog.LUNOr, config.LUNAnd: watchdog.LUNAnd}[c.LUN.Mode]
+		w.LUNGrace = watchdog.LUNGrace(c.LUN.HeartbeatInterval, c.LUN.IOTimeout, c.EvidenceMaxAge())
+	}
 	switch c.OnQuorumLoss {
 	case config.LossExclude:
 		w.OnLoss = watchdog.LossExclude

@@ -116,6 +116,12 @@ func verdictText(c *watchdog.Core, d watchdog.Decision) string {
 		return "equal split, and no tie-breaker is configured"
 	case watchdog.ReasonQuorumLost:
 		return "less than half of the group is in contact: " + n
+	case watchdog.ReasonIsolated:
+		return "cut off: less than half of the group is in contact, and the LUN shows a majority that lives without this node: " + n
+	case watchdog.ReasonLUNCounted:
+		return "less than half of the group is in contact, but on the LUN a majority still counts this node (lun.mode: or): " + n
+	case watchdog.ReasonLUNLost:
+		return "a majority is in contact and has the LUN, this node alone has lost it (lun.mode: and): " + why
 	case watchdog.ReasonMaintenance:
 		if d.Action != watchdog.Disarm {
 			return "about to be disarmed for maintenance, as soon as a majority knows"

@@ -267,8 +267,6 @@ func TestRefusesWhatIsNotSupported(t *testing.T) {
 		{"source controller", with("members: {source: controller}"), "members.source: is not supported by this version, found controller"},
 		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: is not supported by this version\nmembers.static: is given although members.source is kubernetes"},
 		{"tie-break lease", with("kubernetes: {tieBreak: lease}"), "kubernetes.tieBreak: is not supported by this version, found lease; allowed: reachability"},
-		{"mode or", with("lun: {devices: [/dev/sda], mode: or}"), "lun.mode: is not supported by this version, found or; allowed: tiebreaker"},
-		{"mode and", with("lun: {devices: [/dev/sda], mode: and}"), "lun.mode: is not supported by this version, found and"},
 		{"last man standing", with("quorum: {lastManStanding: true}"), "quorum.lastManStanding: is not supported by this version, found true; allowed: false"},
 		{"on fence halt", with("watchdog: {onFence: halt}"), "watchdog.onFence: is not a choice, found halt; allowed: expire, reboot, crash"},
 	})

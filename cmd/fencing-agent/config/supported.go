@@ -17,7 +17,9 @@ func checkSupported(c *Config, r *report) {
 	}
 	unsupported(r, "kubernetes.tieBreak", c.Kubernetes.TieBreak, TieBreakReachability,
 		slices.Contains(c.Quorum.TieBreakers, BreakerKubernetes), "kubernetes is no tie-breaker")
-	unsupported(r, "lun.mode", c.LUN.Mode, LUNTieBreaker, len(c.LUN.Devices) > 0, "there is no LUN")
+	if c.LUN.Mode != LUNTieBreaker && len(c.LUN.Devices) == 0 {
+		r.warn("lun.mode", "has no effect: there is no LUN", c.LUN.Mode)
+	}
 	if c.Watchdog.OnFence != OnFenceExpire && c.Watchdog.Driver == DriverNone {
 		r.warn("watchdog.onFence", "has no effect: watchdog.driver is none", c.Watchdog.OnFence)
 	}

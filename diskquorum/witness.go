@@ -1,0 +1,39 @@
+package diskquorum
+
+import (
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Witness is what the slots say of the other members: who is alive, and who of them counts
+// this node. It proves no instant, since a write may land long after it was composed; what
+// is concluded from it needs a deadline of its own.
+type Witness struct {
+	Alive    netgossip.Set // their slots move
+	Counting netgossip.Set // and show this node in their view
+}
+
+// Witness judges the latest read, if it is fresh at now.
+func (a *Arbiter) Witness(now boottime.Instant) (w Witness) {
+	if a.table.reads == 0 || now.Sub(a.table.start) > a.timing.fresh() {
+		return w
+	}
+	for slot := range a.table.entries {
+		e := &a.table.entries[slot]
+		if e.status != slotKnown || e.record().State != SlotActive {
+			continue
+		}
+		idx, ok := a.roster.Index(e.record().NodeName)
+		if !ok || idx == a.roster.Self || !a.sameRoster(&e.record().Statement) {
+			continue
+		}
+		if at, moved := e.arrived(); !moved || a.table.start.Sub(at) > a.timing.fresh() {
+			continue
+		}
+		w.Alive.Add(idx)
+		if e.record().Statement.View.Has(a.roster.Self) {
+			w.Counting.Add(idx)
+		}
+	}
+	return w
+}

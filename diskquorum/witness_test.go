@@ -1,0 +1,44 @@
+package diskquorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// What the slots say of the others counts only while they move, by the same roster, and by
+// a read that is fresh itself (R101, R103).
+func TestWitness(t *testing.T) {
+	none := netgossip.Set{}
+	for _, c := range []struct {
+		name            string
+		change          func(r *rig)
+		alive, counting netgossip.Set
+	}{
+		{"all is well", func(*rig) {}, netgossip.SetOf(1, 2, 3), netgossip.SetOf(1, 2, 3)},
+		{"they do not count it", func(r *rig) {
+			for i := range 3 {
+				r.setView(1+i, 1, 2, 3)
+			}
+			r.run(3 * time.Second)
+		}, netgossip.SetOf(1, 2, 3), none},
+		{"one is dead", func(r *rig) { r.kill(1); r.run(6 * time.Second) }, netgossip.SetOf(2, 3), netgossip.SetOf(2, 3)},
+		{"one stops", func(r *rig) { r.nodes[1].stop = true; r.run(2 * time.Second) }, netgossip.SetOf(2, 3), netgossip.SetOf(2, 3)},
+		{"one goes by another roster", func(r *rig) {
+			roster := *r.nodes[1].roster
+			roster.Digest++
+			r.nodes[1].roster = &roster
+			r.run(2 * time.Second)
+		}, netgossip.SetOf(2, 3), netgossip.SetOf(2, 3)},
+		{"the own reads have stopped", func(r *rig) { r.now = r.now.Add(5 * time.Second) }, none, none},
+	} {
+		r := startedRig(t, 4)
+		r.setView(0, 0, 1) // whoever is missed is looked for at every heartbeat
+		r.run(3 * time.Second)
+		c.change(r)
+		if w := r.nodes[0].arb.Witness(r.now); w.Alive != c.alive || w.Counting != c.counting {
+			t.Errorf("%s: alive %v, counting %v", c.name, members(w.Alive), members(w.Counting))
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+func inMode(t *testing.T, nodes int, seed uint64, mode watchdog.LUNMode) *Cluster {
+	t.Helper()
+	cfg := DefaultConfig(nodes, seed)
+	cfg.Mode = mode
+	return started(t, cfg)
+}
+
+// A node that alone lost the LUN stops in mode and, and in no other; the rest goes on.
+func TestLosingTheLUNAlone(t *testing.T) {
+	for mode, stops := range map[watchdog.LUNMode]bool{watchdog.LUNTieBreaker: false, watchdog.LUNOr: false, watchdog.LUNAnd: true} {
+		for _, f := range []Faults{{Down: true}, {Hung: true}} {
+			c := inMode(t, 4, 1, mode)
+			c.LUNFaults(2, &f)
+			c.Run(40 * time.Second)
+			want := []int{0, 1, 2, 3}
+			if stops {
+				want = []int{0, 1, 3}
+			}
+			if !slices.Equal(c.Feeding(), want) || stops != (c.reason(2) == watchdog.ReasonLUNLost) {
+				t.Errorf("mode %d, hung %v: feeding %v\n%s", mode, f.Hung, c.Feeding(), c.Report())
+			}
+			noViolations(t, c)
+		}
+	}
+}
+
+// Guard: nobody is fenced for an outage of the LUN, in whatever order the nodes lose it, as
+// long as the network is whole. At the end nobody has it.
+func TestCommonOutageFencesNobody(t *testing.T) {
+	for seed := range uint64(10) {
+		c := inMode(t, 3+int(seed%4), seed, watchdog.LUNAnd)
+		for _, i := range c.rng.Perm(len(c.nodes)) {
+			f := Faults{Down: c.rng.IntN(2) == 0}
+			f.Hung = !f.Down
+			c.LUNFaults(i, &f)
+			c.Run(time.Duration(c.rng.Int64N(int64(2 * time.Second))))
+		}
+		for range 60 {
+			c.Run(time.Second)
+			if len(c.Feeding()) != len(c.nodes) {
+				t.Fatalf("seed %d: feeding %v\n%s", seed, c.Feeding(), c.Report())
+			}
+		}
+		noViolations(t, c)
+	}
+}
+
+// However many lose the LUN and whenever, those who go on are a quorum.
+func TestModeAndLeavesAQuorum(t *testing.T) {
+	for seed := range uint64(12) {
+		c := inMode(t, 5, seed, watchdog.LUNAnd)
+		lost := c.rng.Perm(5)[:1+c.rng.IntN(5)]
+		for _, i := range lost {
+			c.LUNFaults(i, &Faults{Down: true})
+			c.Run(time.Duration(c.rng.Int64N(int64(20 * time.Second))))
+		}
+		c.Run(90 * time.Second)
+		feeding := c.Feeding()
+		if len(feeding) < 3 || len(lost) < 3 && len(feeding) != 5-len(lost) {
+			t.Errorf("seed %d: lost by %v, feeding %v\n%s", seed, lost, feeding, c.Report())
+		}
+		noViolations(t, c)
+	}
+}
+
+// A blink of the LUN stops nobody, in no mode.
+func TestModeAndSurvivesABlink(t *testing.T) {
+	c := inMode(t, 3, 5, watchdog.LUNAnd)
+	for range 5 {
+		c.LUNFaults(0, &Faults{Hung: true})
+		c.Run(c.cfg.Timing.IOTimeout + 2*time.Second)
+		if len(c.Feeding()) != 3 {
+			t.Fatalf("feeding %v\n%s", c.Feeding(), c.Report())
+		}
+		c.LUNFaults(0, nil)
+		c.Run(5 * time.Second)
+	}
+	if len(c.Feeding()) != 3 || c.Resets() != 0 {
+		t.Errorf("feeding %v, %d resets", c.Feeding(), c.Resets())
+	}
+}
+
+// A node that is cut off and sees on the LUN that the others live without it says so, in
+// every mode, and does not hold.
+func TestIsolatedNodeKnowsIt(t *testing.T) {
+	for _, mode := range []watchdog.LUNMode{watchdog.LUNTieBreaker, watchdog.LUNOr, watchdog.LUNAnd} {
+		c := inMode(t, 4, uint64(mode), mode)
+		c.Split([][]int{{0}, {1, 2, 3}})
+		mustRun(t, c, "n1 knows that it is the one", 12*time.Second, func() bool { return c.reason(0) == watchdog.ReasonIsolated })
+		if c.feeding(c.nodes[0]) || len(c.Feeding()) != 3 {
+			t.Errorf("mode %d: feeding %v\n%s", mode, c.Feeding(), c.Report())
+		}
+		noViolations(t, c)
+	}
+}
+
+// Two nodes that do not count each other on the LUN are an equal split, and neither stops for it.
+func TestTwoNodesAreNotIsolatedByEachOther(t *testing.T) {
+	c := inMode(t, 2, 3, watchdog.LUNOr)
+	c.Split([][]int{{0}, {1}})
+	mustRun(t, c, "one half feeds", 20*time.Second, func() bool { return len(c.Feeding()) == 1 })
+	c.Run(time.Minute)
+	if len(c.Feeding()) != 1 {
+		t.Errorf("feeding %v\n%s", c.Feeding(), c.Report())
+	}
+	noViolations(t, c)
+}
+
+// Guard: L8. In mode or a node below quorum goes on by what the slots say, and not for longer
+// than the arbitration budget, even if they never change their mind.
+func TestModeOrIsBounded(t *testing.T) {
+	for _, nodes := range []int{3, 5} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			c := inMode(t, nodes, 7, watchdog.LUNOr)
+			c.lun.forge = func(s *diskquorum.Slot) {
+				if s.RosterIndex != 0 {
+					s.Statement.View = netgossip.FullSet(nodes)
+				}
+			}
+			groups := [][]int{{0}, nil}
+			for i := 1; i < nodes; i++ {
+				groups[1] = append(groups[1], i)
+			}
+			c.Split(groups)
+			mustRun(t, c, "n1 goes on by the LUN", 10*time.Second, func() bool { return c.reason(0) == watchdog.ReasonLUNCounted })
+			lost := c.Now()
+			took := mustRun(t, c, "n1 stops", 30*time.Second, func() bool { return !c.feeding(c.nodes[0]) })
+			if took > c.cfg.Timing.Arbitrate+slack || c.reason(0) != watchdog.ReasonQuorumLost {
+				t.Errorf("n1 went on for %v after %v: %v", took, lost, c.reason(0))
+			}
+		})
+	}
+}
+
+// Guard: R101. Slots that move are not enough for mode or: they must count this node. Here
+// two of four others have no LUN, so the slots do not show a majority without it, either.
+func TestModeOrAsksWhoCountsThisNode(t *testing.T) {
+	c := inMode(t, 5, 2, watchdog.LUNOr)
+	for _, i := range []int{3, 4} {
+		c.LUNFaults(i, &Faults{Down: true})
+	}
+	c.Run(10 * time.Second)
+	c.Split([][]int{{0}, {1, 2, 3, 4}})
+	mustRun(t, c, "n1 lost its quorum", 10*time.Second, func() bool { return c.reason(0) != watchdog.ReasonNetworkQuorum })
+	c.Run(3 * time.Second) // until the others' slots say what they see
+	if c.feeding(c.nodes[0]) || c.reason(0) != watchdog.ReasonQuorumLost {
+		t.Errorf("n1 goes on\n%s", c.Report())
+	}
+	noViolations(t, c)
+}
