@@ -153,3 +153,15 @@ func (p Params) RoundTime(peers int) time.Duration {
 // roundRate is how many peers per second are probed where all of them are to be asked soon;
 // with very many more of them are, so that it ends long before the evidence does.
 const roundRate = 200
+
+// SamplingDelay is how long a node of a roster of n may go on believing in its peers, beyond
+// EvidenceMaxAge, because of samples that are answered by chance although too many peers are
+// gone: with a probability of 10^-9 not for longer than Demand.Samples take. It is 0 where
+// every peer is probed.
+func (p Params) SamplingDelay(n, networks int) time.Duration {
+	d := Demand{Others: max(1, n-1), Margin: n, Share: max(1, networks)}
+	if d.Pace(p, n-1, false).Interval > 0 {
+		return 0
+	}
+	return p.EvidenceMaxAge
+}

@@ -6,6 +6,7 @@ import "time"
 // the moment others may rely on its death (design section 7, lease.md L8, L9).
 type Budget struct {
 	MaxAge    time.Duration // D_max: evidence older than this counts for nothing
+	Sampling  time.Duration // until random samples find that a majority is gone; 0 where every peer is probed
 	Arbitrate time.Duration // A: a tie may go on feeding undecided for this long; 0 without a tie-breaker
 	Grant     time.Duration // G: a grant outlives its last landed write by this
 	Feed      time.Duration // F: time between two feeds
@@ -24,15 +25,16 @@ func (b Budget) WithWatchdog(w time.Duration) Budget {
 }
 
 // Majority is the time after which a node that lost contact to a majority is dead:
-// its evidence runs out, it is fed at the last moment, its agent is killed at the last
+// its samples, where it takes samples, are answered by chance for a while, its evidence runs
+// out, it is fed at the last moment, its agent is killed at the last
 // moment of the countdown, which begins once more, and its watchdog fires.
 func (b Budget) Majority() time.Duration {
-	return b.MaxAge + b.Feed + b.Watchdog + b.Release + b.Margin
+	return b.MaxAge + b.Sampling + b.Feed + b.Watchdog + b.Release + b.Margin
 }
 
 // Tie is the same for the losing half of an equal split.
 func (b Budget) Tie() time.Duration {
-	return max(b.MaxAge+b.Arbitrate, b.Grant) + b.Feed + b.Watchdog + b.Release + b.Margin
+	return max(b.MaxAge+b.Sampling+b.Arbitrate, b.Grant) + b.Feed + b.Watchdog + b.Release + b.Margin
 }
 
 // Horizon bounds the life of a node that nobody of a majority sees, however it lost its

@@ -273,8 +273,8 @@ func (e *evidence) transmit(p *peer, m wire.Message) {
 func (e *evidence) handle(a arrival) {
 	if a.packet == nil {
 		// memberlist, or another network, has an opinion, right or wrong: ask the peer itself.
-		if p, now := e.schedule.byIndex[a.peer], e.cfg.Clock(); p != nil && (!a.missed || !e.schedule.sampleOf(p, now)) {
-			e.schedule.urge(p, now)
+		if p := e.schedule.byIndex[a.peer]; p != nil {
+			e.schedule.verify(p, a.missed, e.cfg.Clock())
 		}
 		return
 	}

@@ -337,6 +337,28 @@ func (s *schedule) renew(now boottime.Instant) {
 	s.count(now)
 }
 
+// verify asks a peer because another network misses it, or because memberlist has changed its
+// mind about it.
+func (s *schedule) verify(p *peer, missed bool, now boottime.Instant) {
+	switch {
+	case s.sampling() && s.vouchable(p):
+		// That memberlist lists it is all that was wanting, after a start for instance.
+		if missed {
+			s.sampleOf(p, now)
+		} else if p.asked == 0 && !s.sweeping(p) {
+			s.plan(p, boottime.Never)
+		}
+	case p.lost:
+		// After a partition many come back at once.
+		within := s.params.RoundTime(s.lost)
+		if at := now.Add(time.Duration(s.rand.Float64() * float64(within))); at.Before(p.due) {
+			s.plan(p, max(at, p.sentAt.Add(urgeInterval)))
+		}
+	default:
+		s.urge(p, now)
+	}
+}
+
 // urge brings the next probe of a peer forward to now, within bounds.
 func (s *schedule) urge(p *peer, now boottime.Instant) {
 	if at := max(now, p.sentAt.Add(urgeInterval)); at.Before(p.due) && !s.sweeping(p) {

@@ -73,6 +73,16 @@ func (c *Config) TieBreakers() []Breaker {
 // EvidenceMaxAge is D_max: two-way evidence of a peer that is older counts for nothing.
 func (c *Config) EvidenceMaxAge() time.Duration { return c.Params().EvidenceMaxAge }
 
+// SamplingDelay is what random samples add to D_max in a group so large that peers are
+// sampled; where the list of members is not in the configuration, it may be.
+func (c *Config) SamplingDelay() time.Duration {
+	n := len(c.Members.Static)
+	if c.Members.Source != SourceStatic {
+		n = netgossip.MaxNodes
+	}
+	return c.ParamsFor(n).SamplingDelay(n, len(c.SystemNetworks))
+}
+
 // ArbitrationBudget is A: for so long after D_max a half without majority may go on
 // feeding while the LUN has not decided (lease rule L8). It covers the preference
 // delay, two heartbeats to be seen, and a ballot with one retry.
@@ -105,7 +115,7 @@ func (c *Config) BallotBudget() time.Duration {
 // may be configured otherwise.
 func (c *Config) Budget(w time.Duration) watchdog.Budget {
 	return watchdog.Budget{
-		MaxAge: c.EvidenceMaxAge(), Arbitrate: c.ArbitrationBudget(), Grant: c.GrantLifetime(),
+		MaxAge: c.EvidenceMaxAge(), Sampling: c.SamplingDelay(), Arbitrate: c.ArbitrationBudget(), Grant: c.GrantLifetime(),
 		Feed: c.Watchdog.FeedInterval, Margin: MarginAfterDeath,
 	}.WithWatchdog(w)
 }

@@ -1,0 +1,337 @@
+package swim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// rig is a schedule whose peers answer as a test wants.
+type rig struct {
+	*schedule
+	t        *testing.T
+	now      boottime.Instant
+	ids      uint64
+	replies  []rigReply
+	unlisted map[int]bool // dead to memberlist
+
+	probes  []boottime.Instant
+	missed  []miss
+	sweeps  int
+	answer  func(p *peer) time.Duration // 0: never
+	contact func(p *peer) bool
+	always  func() // after each step
+}
+
+type rigReply struct {
+	p  *peer
+	id uint64
+	at boottime.Instant
+}
+
+// newRig is a schedule of n peers that were all there until now, and of which half and one
+// more may be lost before the quorum is.
+func newRig(t *testing.T, n int) *rig {
+	s, _ := testSchedule(n)
+	r := &rig{schedule: s, t: t, now: start, unlisted: map[int]bool{}, always: func() {}}
+	r.answer = func(*peer) time.Duration { return time.Millisecond }
+	r.contact = func(*peer) bool { return true }
+	s.listed = func(peer int) bool { return !r.unlisted[peer] }
+	s.heard = func() boottime.Instant { return r.now }
+	for _, p := range s.all {
+		s.believe(p, &netgossip.Statement{}, 1, start)
+	}
+	s.setDemand(netgossip.Demand{Others: n, Margin: n/2 - 1, Share: 2}, start)
+	return r
+}
+
+// run lets time pass.
+func (r *rig) run(d time.Duration) {
+	for until := r.now.Add(d); r.now < until; {
+		first := -1
+		for i, x := range r.replies {
+			if x.at <= r.now && (first < 0 || x.at < r.replies[first].at) {
+				first = i
+			}
+		}
+		if first >= 0 {
+			x := r.replies[first]
+			r.replies = slices.Delete(r.replies, first, first+1)
+			if o, ok := r.replied(x.p, x.id, r.now); ok {
+				r.answered(x.p, o, r.contact(x.p), r.now)
+			}
+			r.collect()
+			continue
+		}
+		r.tick(r.now)
+		p, _, wait := r.next(r.now)
+		r.collect()
+		if p == nil {
+			next := r.now.Add(max(wait, 1))
+			for _, x := range r.replies {
+				next = min(next, x.at)
+			}
+			r.now = min(next, until)
+			continue
+		}
+		r.ids++
+		r.probes = append(r.probes, r.now)
+		r.probed(p, r.ids, r.now)
+		if rtt := r.answer(p); rtt > 0 {
+			r.replies = append(r.replies, rigReply{p, r.ids, r.now.Add(rtt)})
+		}
+	}
+}
+
+func (r *rig) collect() {
+	r.missed = append(r.missed, r.misses...)
+	r.misses = r.misses[:0]
+	if r.sweep.report {
+		r.sweep.report = false
+		r.sweeps++
+	}
+	r.always()
+}
+
+// busiest is the most probes within one second.
+func (r *rig) busiest() (most int) {
+	from := 0
+	for i, at := range r.probes {
+		for at.Sub(r.probes[from]) >= time.Second {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
+
+// Guard: the vouch never gets past a sample that is not answered, and is never younger than
+// the latest sample.
+func TestVouchWaitsForEverySample(t *testing.T) {
+	r := newRig(t, 200)
+	slow := false
+	r.answer = func(*peer) time.Duration {
+		if slow = !slow; slow {
+			return 120 * time.Millisecond
+		}
+		return time.Millisecond
+	}
+	last := r.samples.vouched
+	r.always = func() {
+		v := r.samples.vouched
+		if v < last {
+			t.Fatal("the vouch went back")
+		}
+		if v != last && v > r.samples.last {
+			t.Fatal("the vouch is younger than every sample")
+		}
+		for _, p := range r.samples.open {
+			if v != last && p.sampled <= v {
+				t.Fatalf("vouched up to %v although a sample of %v is open", v, p.sampled)
+			}
+		}
+		last = v
+	}
+	r.run(30 * time.Second)
+	if age := r.now.Sub(last); age > time.Second {
+		t.Errorf("the vouch is %v old although everybody answers", age)
+	}
+	if r.sweeps > 0 || len(r.missed) > 0 {
+		t.Errorf("%d sweeps, %d misses", r.sweeps, len(r.missed))
+	}
+}
+
+// A vouch needs as many samples per EvidenceMaxAge as the bound asks for, of different peers.
+func TestSamplesAreManyAndDifferent(t *testing.T) {
+	r := newRig(t, 1000)
+	asked := map[*peer]int{}
+	r.answer = func(p *peer) time.Duration { asked[p]++; return time.Millisecond }
+	r.run(time.Minute)
+	if n := r.samples.total; n < 60*15/4*14/15 || n > 60*15/4*16/15 {
+		t.Errorf("%d samples in a minute", n)
+	}
+	for p, n := range asked {
+		if n > 1 {
+			t.Fatalf("peer %d was a sample %d times before the others", p.index, n)
+		}
+	}
+	if most := r.busiest(); most > 8 {
+		t.Errorf("%d probes in one second", most)
+	}
+}
+
+// Guard: one dead node of 1000, or three at different times, is no reason to ask everybody;
+// memberlist finds out about it in a few seconds.
+func TestSingleDeathsMakeNoSweep(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		r := newRig(t, 60)
+		dead := map[int]bool{}
+		r.answer = func(p *peer) time.Duration {
+			if dead[p.index] {
+				return 0
+			}
+			return time.Millisecond
+		}
+		for i := range 3 {
+			dead[i+1] = true
+			r.run(10 * time.Second)
+			r.unlisted[i+1] = known
+			r.run(20 * time.Second)
+		}
+		if r.sweeps > 0 {
+			t.Errorf("memberlist knows %v: %d sweeps", known, r.sweeps)
+		}
+		if len(r.missed) == 0 {
+			t.Error("nobody was missed: the test proves nothing")
+		}
+	}
+}
+
+// When half of the peers are gone, all of them are found out, and reported as such at once, the
+// others go on being vouched for, and the rate of the probes is bounded.
+func TestSweepFindsWhoIsGone(t *testing.T) {
+	for _, n := range []int{20, 100, 1000} {
+		r := newRig(t, n)
+		r.run(5 * time.Second)
+		cut := r.now
+		r.answer = func(p *peer) time.Duration {
+			if p.index%2 == 0 {
+				return 0
+			}
+			return time.Millisecond
+		}
+		void := map[int]bool{}
+		for len(void) < n/2 && r.now.Sub(cut) < 12*time.Second {
+			r.run(10 * time.Millisecond)
+			for _, m := range r.missed {
+				if m.void {
+					void[m.peer] = true
+				}
+				if m.peer%2 != 0 {
+					t.Fatalf("N=%d: peer %d, which is there, is missed", n, m.peer)
+				}
+			}
+		}
+		took := r.now.Sub(cut)
+		bound := 5 * time.Second
+		if n > 100 {
+			bound = 9 * time.Second
+		}
+		if len(void) < n/2 || took > bound {
+			t.Errorf("N=%d: %d of %d found after %v", n, len(void), n/2, took)
+		}
+		for _, p := range r.all {
+			if p.index%2 != 0 && p.proven < cut && n > 20 {
+				t.Fatalf("N=%d: peer %d was not asked in the sweep", n, p.index)
+			}
+		}
+		if r.sweeps != 1 {
+			t.Errorf("N=%d: %d sweeps", n, r.sweeps)
+		}
+		if most, limit := r.busiest(), max(260, n*5/11); most > limit {
+			t.Errorf("N=%d: %d probes in one second, want at most %d", n, most, limit)
+		}
+		r.probes = nil
+		r.run(20 * time.Second)
+		if age := r.now.Sub(r.samples.vouched); age > 2*time.Second {
+			t.Errorf("N=%d: the vouch for those who are there is %v old", n, age)
+		}
+		if most := r.busiest(); most > 60 {
+			t.Errorf("N=%d: %d probes in one second long after it", n, most)
+		}
+	}
+}
+
+// Guard: the vouch stands still from the first unexplained silence of several peers on, so
+// that a node that lost a majority does not vouch for it because the rest answers.
+func TestVouchStopsWhenManyAreGone(t *testing.T) {
+	r := newRig(t, 1000)
+	r.run(5 * time.Second)
+	cut := r.now
+	r.answer = func(*peer) time.Duration { return 0 }
+	r.run(20 * time.Second)
+	if late := r.samples.vouched.Sub(cut); late > time.Second {
+		t.Errorf("vouched up to %v after everybody was gone", late)
+	}
+}
+
+// An answer that says "I do not see you" is a missed sample.
+func TestUnseenIsMissed(t *testing.T) {
+	r := newRig(t, 100)
+	r.run(5 * time.Second)
+	cut := r.now
+	r.contact = func(*peer) bool { return false }
+	r.run(10 * time.Second)
+	if r.sweeps == 0 || r.samples.vouched.Sub(cut) > time.Second {
+		t.Errorf("%d sweeps, vouched up to %v after nobody saw us", r.sweeps, r.samples.vouched.Sub(cut))
+	}
+}
+
+// Guard: everything that ends a peer's being vouched for here is reported, or the merger
+// would go on vouching for it.
+func TestEveryLostPeerIsReported(t *testing.T) {
+	r := newRig(t, 40)
+	r.run(5 * time.Second)
+	r.setDemand(netgossip.Demand{Others: 40, Share: 2}, r.now) // a thin margin: each is probed
+	r.answer = func(p *peer) time.Duration {
+		if p.index == 7 {
+			return 0
+		}
+		return time.Millisecond
+	}
+	r.run(20 * time.Second)
+	if !slices.ContainsFunc(r.missed, func(m miss) bool { return m.peer == 7 }) || len(r.missed) != 1 {
+		t.Errorf("missed %+v", r.missed)
+	}
+	if p := r.byIndex[7]; !p.lost || r.vouchable(p) {
+		t.Error("it still counts as there")
+	}
+}
+
+// All lost peers together are asked at a bounded rate, and a partition that ended is noticed soon.
+func TestLostPeersCostLittleAndComeBackSoon(t *testing.T) {
+	r := newRig(t, 1000)
+	gone := true
+	r.answer = func(p *peer) time.Duration {
+		if gone && p.index > 500 {
+			return 0
+		}
+		return time.Millisecond
+	}
+	r.run(40 * time.Second)
+	if r.lost != 500 {
+		t.Fatalf("%d peers are lost", r.lost)
+	}
+	r.probes = nil
+	r.run(10 * time.Second)
+	if n := len(r.probes); n > 10*(lostRate*5/4+8) {
+		t.Errorf("%d probes in 10 s, half of the peers being lost", n)
+	}
+	gone = false
+	healed := r.now
+	for r.lost > 0 && r.now.Sub(healed) < time.Minute {
+		r.run(100 * time.Millisecond)
+	}
+	if took := r.now.Sub(healed); took > 8*time.Second {
+		t.Errorf("after %v there are still %d lost", took, r.lost)
+	}
+}
+
+// Where packets are lost all the time, samples are missed by chance; sweeps must be rare.
+func TestLossRarelyMakesASweep(t *testing.T) {
+	r := newRig(t, 300)
+	r.answer = func(*peer) time.Duration {
+		if r.rand.Float64() < 0.36 { // a fifth in each direction
+			return 0
+		}
+		return time.Millisecond
+	}
+	r.run(10 * time.Minute)
+	t.Logf("%d samples, %d misses, %d sweeps in 10 minutes", r.samples.total, len(r.missed), r.sweeps)
+	if r.sweeps > 10 {
+		t.Errorf("%d sweeps in 10 minutes", r.sweeps)
+	}
+}
