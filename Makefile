@@ -6,6 +6,7 @@ PREFIX   ?= /usr/local
 FUZZTIME ?= 10s
 COUNT    ?= 6
 ROUNDS   ?= 50
+HUNG     ?= 30s
 SIZES    ?= 3,7
 DURATION ?= 30m
 IMAGE    ?= fencing-agent
@@ -24,7 +25,7 @@ VERIFY  := bin/tools/verify
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate verify test race fuzz bench sim agentsim model exhaustive spec mutants test-netns soak demo image nightly clean tools
+.PHONY: help build install generate verify test race fuzz bench sim agentsim model exhaustive spec mutants test-lun test-netns soak demo image nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -92,6 +93,11 @@ spec: ## docs/spec/lease.pml under spin; needs spin and gcc (about 4 min)
 mutants: ## takes every guard away, one by one, in copies: each must be caught; MUTANTS=REGEXP (about 30 min)
 	@echo "mutants: the tests once for every guard that is taken away, about 30 minutes"
 	@$(GO) run ./integration/mutants -run '$(MUTANTS)'
+
+test-lun: build tools ## real agents over a LUN that hangs HUNG=30s, and one that refuses writes; needs root, mkfs.ext4 and fsfreeze (about 2 min)
+	@test "$$(id -u)" = 0 || { echo "test-lun: needs root: it makes loop devices, a file system on one, and freezes that; run: sudo make test-lun" >&2; exit 1; }
+	@echo "test-lun: real programs on loop devices over a file system of its own; the LUN hangs for $(HUNG), twice"
+	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m -run 'TestHungLUN|TestLUNThatRefusesWrites' ./integration/netns -hung $(HUNG)
 
 test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
