@@ -109,6 +109,7 @@ type Agent struct {
 	prevLeft    []time.Time      // by roster index
 	deaths      []watchdog.Death
 	fenced      netgossip.Set
+	device      string       // path of the real watchdog
 	strike      func() error // nil: the watchdog expires
 	struck      bool
 	waits       bool // a planned stop waits until the peers know of it

@@ -297,7 +297,7 @@ func (a *Agent) watchdogStatus(now boottime.Instant) *fencingv1.WatchdogStatus {
 		DisarmReason: f.Reason, LastBootReset: f.Info.BootFencing,
 	}
 	if a.cfg.Watchdog.Driver == config.DriverDevice {
-		s.Device = a.cfg.Watchdog.Device
+		s.Device = a.device
 	}
 	if f.Err != nil {
 		s.Error = f.Err.Error()

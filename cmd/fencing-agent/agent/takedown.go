@@ -21,7 +21,11 @@ func (a *Agent) openWatchdog() (dev watchdog.Device, realtime bool, err error) {
 		return &wdt.None{}, false, nil
 	}
 	// It is armed with the first quorum. That it cannot be must not wait until then.
-	real := wdt.NewDevice(a.cfg.Watchdog.Device)
+	real, err := wdt.Find(a.cfg.Watchdog.Device)
+	if err != nil {
+		return nil, false, err
+	}
+	a.device = real.Path()
 	if err := real.Probe(a.cfg.Watchdog.Timeout); err != nil {
 		return nil, false, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", err)
 	}

@@ -87,7 +87,7 @@ type LUN struct {
 // Watchdog is the device that resets the node and the way it is used.
 type Watchdog struct {
 	Driver       Driver        `yaml:"driver"`
-	Device       string        `yaml:"device" form:"absolute path"`
+	Device       string        `yaml:"device" form:"watchdog device"`
 	Timeout      time.Duration `yaml:"timeout" range:"2s..1h"` // whole seconds; the driver's answer is what counts
 	FeedInterval time.Duration `yaml:"feedInterval" range:"100ms..30m"`
 	OnFence      OnFence       `yaml:"onFence"`

@@ -54,7 +54,14 @@ var forms = map[string]form{
 		"a label or annotation key: [DNS name/]name",
 		isLabelKey,
 	},
-	"absolute path":          {"an absolute path", isAbsolutePath},
+	"absolute path": {"an absolute path", isAbsolutePath},
+	"watchdog device": {
+		"an absolute path, or identity:NAME as in /sys/class/watchdog/*/identity",
+		func(s string) bool {
+			name, byIdentity := strings.CutPrefix(s, "identity:")
+			return byIdentity && name != "" && len(name) <= 32 || isAbsolutePath(s)
+		},
+	},
 	"absolute path or empty": {"an absolute path, or empty", orEmpty(isAbsolutePath)},
 	"socket path": {
 		"an absolute path of at most " + strconv.Itoa(maxSocketPath) + " bytes",

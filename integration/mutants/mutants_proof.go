@@ -1,0 +1,45 @@
+package main
+
+const (
+	proofGo   = "watchdog/proof.go"
+	disarmGo  = "watchdog/disarm.go"
+	strikeGo  = "watchdog/strike.go"
+	budgetGo  = "watchdog/budget.go"
+	decideGo  = "watchdog/decide.go"
+	watchdogs = "./watchdog"
+)
+
+// proofMutants are the guards of the proofs of death, of giving up a guard, and of taking a
+// node down. Their rule is not of docs/lease.md but of docs/adr/0010.
+func proofMutants() []mutant {
+	of := func(what, file, from, to string) mutant {
+		m := one("death", what, file, from, to)
+		m.in = []string{watchdogs, "./integration/sim"}
+		return m
+	}
+	return []mutant{
+		of("half of the claims are enough", proofGo, "2*claims > c.base().Size()", "2*claims >= c.base().Size()-1"),
+		of("one claim is enough", proofGo, "byMajority && 2*claims > c.base().Size()", "byMajority && claims > 0"),
+		of("a claim stands for a moment", proofGo, "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= v.delay)"),
+		of("a sign of life in one direction is none", proofGo, "w.unseen = max(w.unseen, m.Sighted(p)) // one way only: no contact, but life", "_ = m"),
+		of("an unguarded node is claimed", proofGo, "!seen.Has(p) && v.guarded.Has(p) && now.Sub", "!seen.Has(p) && now.Sub"),
+		of("a node that stops is guarded", proofGo, "st.Guard.Kills() && !st.Stopping", "st.Guard.Kills()"),
+		of("old claims count", proofGo, "st == nil || now.Sub(anchor) > v.claimAge", "st == nil || anchor < 0"),
+		of("own knowledge does not speak against claims", proofGo, "|| !v.admissible(now, p) {", "{"),
+		of("a record of an older boot is a reboot", proofGo, "w.sequence > 0 && rec.Sequence > w.sequence &&", "w.sequence > 0 &&"),
+		of("a grant proves at once", proofGo, "now.Sub(v.grantSince) >= w.statement.Guard.Horizon+v.delay", "now >= v.grantSince"),
+		of("the proof outlives the return", proofGo, "	v.fenced.Remove(p)\n}", "}"),
+		of("a disarm is not announced", disarmGo, "g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded", "g.Armed = g.Armed && !c.release.done && !c.release.yielded"),
+		of("a disarm waits for nobody", disarmGo, "!c.guard.Kills() || c.removed() || c.releaseKnown(now)", "true"),
+		of("an answer from before the announcement counts", disarmGo, "anchor >= c.release.announced.Add(letReach) && !st", "!st"),
+		of("a peer that takes the node for guarded knows", disarmGo, " && !st.Guarded.Has(c.cfg.Roster.Self) {\n			knows", " {\n			knows"),
+		of("a half is told by gossip alone", disarmGo, "return !c.guard.Leases || c.slotShows(now)", "return true"),
+		of("an agent arms while peers reckon with its predecessor", disarmGo, "	if now >= c.armBy {\n", "	if true {\n"),
+		of("an isolated node obeys its disable file", decideGo, "if in.Guarded && !in.Released {", "if false {"),
+		of("the kernel's last feed is forgotten", budgetGo, "b.Watchdog, b.Release = w, w", "b.Watchdog, b.Release = w, 0"),
+		of("a node in maintenance is taken down", strikeGo, " || c.wantsDisarm()", ""),
+		of("a node that boots is taken down", strikeGo, "d.Reason == ReasonStarting || !c.hadQuorum ||", ""),
+		of("a node is taken down in a moment of weakness", strikeGo, "const strikeAfter = time.Second", "const strikeAfter = 0 * time.Second"),
+		of("a node that stood still is taken down before it hears anybody", strikeGo, " || now < c.holdLeft", ""),
+	}
+}

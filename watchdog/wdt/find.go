@@ -1,0 +1,47 @@
+package wdt
+
+import (
+	"fmt"
+	"strings"
+)
+
+// IdentityPrefix marks a watchdog that is chosen by what its driver calls itself, for hosts
+// that have several and number them in another order at each boot.
+const IdentityPrefix = "identity:"
+
+// Find describes the watchdog that spec names: the path of a device, or [IdentityPrefix] and
+// the identity in /sys/class/watchdog, e.g. "identity:iTCO_wdt". It opens nothing. Exactly
+// one watchdog must have the identity: the first of two alike may be the one that does
+// not reach the reset line.
+func Find(spec string) (*Device, error) { return find(NewDevice(spec), spec) }
+
+func find(d *Device, spec string) (*Device, error) {
+	want, byIdentity := strings.CutPrefix(spec, IdentityPrefix)
+	if !byIdentity {
+		d.path = spec
+		return d, nil
+	}
+	var found, others []string
+	for _, name := range d.class() {
+		switch identity, ok := d.attribute(name, "identity"); {
+		case ok && identity == want:
+			found = append(found, name)
+		case ok:
+			others = append(others, fmt.Sprintf("%q (%s)", identity, name))
+		}
+	}
+	switch {
+	case len(found) == 1:
+		d.path = "/dev/" + found[0]
+		return d, nil
+	case len(found) > 1:
+		return nil, fmt.Errorf("watchdog %q: %s have this identity: name one by its path in watchdog.device", want, strings.Join(found, " and "))
+	case len(others) > 0:
+		return nil, fmt.Errorf("watchdog %q: no driver says so, but there is %s: correct watchdog.device or load the driver", want, strings.Join(others, ", "))
+	default:
+		return nil, fmt.Errorf("watchdog %q: the kernel has none: load the driver of the hardware or run `modprobe softdog`", want)
+	}
+}
+
+// Path is the device node, for people.
+func (d *Device) Path() string { return d.path }
