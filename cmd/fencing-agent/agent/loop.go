@@ -64,7 +64,7 @@ func (a *Agent) loop(ctx context.Context) error {
 // loss of a packet or two keeps from knowing would call this node LEFT.
 func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	if now >= a.nudgeAt {
-		a.nudgeAt = now.Add(a.stopNudge() / 5)
+		a.nudgeAt = now.Add(max(minStopWord, a.roundTime()))
 		for _, n := range a.nets {
 			n.swim.Announce()
 		}
@@ -272,12 +272,20 @@ func (a *Agent) told(now boottime.Instant) bool {
 	return (arb == nil || arb.Stopped()) && now >= a.stopBy.Add(-a.stopPatience()+a.stopNudge()) && a.core.Released()
 }
 
+// minStopWord is the least time between two announcements of a stop. In a large group an
+// announcement goes to one peer after the other, and another one begins with the first of
+// them again: it must not come before the last peer was told.
+const minStopWord = 100 * time.Millisecond
+
 // stopNudge is the time in which an announcement, said again and again, reaches every peer
 // that can be reached, also where a fifth of the packets is lost: of five nudges on two networks
-// less than one in a thousand does not lead to an answer. In a large group it needs to get around.
-func (a *Agent) stopNudge() time.Duration {
+// less than one in a thousand does not lead to an answer. In a large group it gets around twice.
+func (a *Agent) stopNudge() time.Duration { return 5*minStopWord + 2*a.roundTime() }
+
+// roundTime is how long one announcement takes at most.
+func (a *Agent) roundTime() time.Duration {
 	n := a.roster.Size()
-	return 500*time.Millisecond + a.cfg.ParamsFor(n).RoundTime(n)
+	return a.cfg.ParamsFor(n).RoundTime(n)
 }
 
 func (a *Agent) stopPatience() time.Duration { return 2*a.cfg.LUN.HeartbeatInterval + a.stopNudge() }
