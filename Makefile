@@ -121,7 +121,7 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 
 nightly: ## the long versions: race, fuzz 5 min a target, 100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "agentsim RUNS=5000" "test-netns SIZES=3,9,30" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \
