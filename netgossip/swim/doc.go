@@ -4,9 +4,10 @@
 // Two things are reported, because neither is enough. memberlist (SWIM) finds a dead peer
 // fast and cheaply, but a node that has lost its network learns that from its member table
 // only after minutes: Lifeguard slows the probing of exactly the sick node. So the instance
-// also runs an evidence protocol of its own: it probes every peer each EvidenceInterval,
-// asks again while no reply comes, and each answered probe is a [netgossip.Answer], dated
-// by the instant before the probe was sent. Evidence gets old by itself; nothing has to be
+// also runs an evidence protocol of its own: it probes its peers, asks again while no reply
+// comes, and each answered probe is a [netgossip.Answer], dated by the instant before the
+// probe was sent. Few peers, and peers of which each matters ([Instance.SetDemand]), are all
+// probed; of many, random samples are, for which the instance vouches (docs/tuning.md). Evidence gets old by itself; nothing has to be
 // detected for a node to know that it is alone.
 //
 // # State and invariants
@@ -15,7 +16,11 @@
 //     with the random id of a probe younger than EvidenceMaxAge.
 //   - A statement counts only in a reply. A probe with a statement that is news makes the
 //     receiver ask at once, so an [Instance.Nudge] reaches everybody in one round trip and
-//     a half.
+//     a half; where samples are taken a few, and [Instance.Announce] the rest.
+//   - A vouch is dated by the start of samples that were all answered. Whoever ceases to be
+//     covered by it is reported, and before it is given everybody has been asked.
+//   - What is sent is bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, the
+//     probes of lost peers by 20 a second.
 //   - A node without a statement does not answer: it cannot say whom it sees.
 //   - Peers are the roster's members with an address on this network. Others are refused,
 //     counted and logged once a minute; so are foreign labels and keys.
@@ -44,7 +49,7 @@
 //
 // # Blocking
 //
-// New binds and returns. Start, Nudge and Rebind do not wait for anybody. Stop with leave waits
+// New binds and returns. Start, Nudge, Announce, Renew, SetDemand, Doubt, Verify and Rebind do not wait for anybody. Stop with leave waits
 // until the farewell has been sent (below a second for small clusters, 6 s for 1000 nodes),
 // then for goroutines, both within its context. Joining a peer that does not respond blocks
 // the rejoin goroutine, and only that, for TCPTimeout.

@@ -134,10 +134,15 @@ func (e *evidence) plan(rnd *rand.Rand) {
 	e.schedule.listed = func(peer int) bool { return e.rejoin.listed[peer].Load() }
 	e.schedule.heard = func() boottime.Instant { return boottime.Instant(e.ledger.heard.Load()) }
 	if e.cfg.Known != nil {
+		believed := 0
 		for _, p := range e.schedule.all {
 			if s, digest := e.cfg.Known(p.index); s != nil {
 				e.schedule.believe(p, s, digest, now)
+				believed++
 			}
+		}
+		if believed == len(e.schedule.all) {
+			e.schedule.ripe = now
 		}
 	}
 	e.grant()

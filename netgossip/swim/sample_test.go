@@ -44,6 +44,7 @@ func newRig(t *testing.T, n int) *rig {
 	for _, p := range s.all {
 		s.believe(p, &netgossip.Statement{}, 1, start)
 	}
+	s.ripe = start
 	s.setDemand(netgossip.Demand{Others: n, Margin: n/2 - 1, Share: 2}, start)
 	return r
 }
@@ -141,6 +142,37 @@ func TestVouchWaitsForEverySample(t *testing.T) {
 	}
 	if r.sweeps > 0 || len(r.missed) > 0 {
 		t.Errorf("%d sweeps, %d misses", r.sweeps, len(r.missed))
+	}
+}
+
+// Guard: an instance that begins asks everybody before it vouches, since the merger may remember
+// answers to an instance before it.
+func TestNoSampleBeforeEverybodyWasAsked(t *testing.T) {
+	for _, n := range []int{30, 1000} {
+		r := newRig(t, n)
+		r.schedule, _ = testSchedule(n)
+		r.schedule.heard = func() boottime.Instant { return r.now }
+		r.setDemand(netgossip.Demand{Others: n, Margin: n/2 - 1, Share: 2}, start)
+		r.answer = func(p *peer) time.Duration {
+			if p.index%10 == 0 {
+				return 0
+			}
+			return time.Millisecond
+		}
+		for !r.samples.on && r.now.Sub(start) < time.Minute {
+			r.run(10 * time.Millisecond)
+			if r.samples.vouched > 0 {
+				t.Fatal("vouched without samples")
+			}
+		}
+		if !r.samples.on {
+			t.Fatal("no samples are ever taken")
+		}
+		for _, p := range r.all {
+			if p.proven == 0 && !p.lost {
+				t.Fatalf("N=%d: samples are taken after %v, and peer %d neither answered nor is lost", n, r.now.Sub(start), p.index)
+			}
+		}
 	}
 }
 

@@ -99,6 +99,7 @@ type schedule struct {
 
 	demand  netgossip.Demand
 	pace    netgossip.Pace
+	ripe    boottime.Instant // no samples before: by then everybody has answered, or is lost and reported
 	watched int              // peers that a vouch would cover, counted at counted
 	lost    int              // likewise
 	open    int              // likewise, that owe an answer
@@ -130,6 +131,7 @@ func newSchedule(p netgossip.Params, targets []target, now boottime.Instant, rnd
 		s.peers, s.all = append(s.peers, q), append(s.all, q)
 		s.byIndex[t.index] = q
 	}
+	s.ripe = now.Add(spread + p.EvidenceMaxAge + 2*p.EvidenceInterval)
 	heap.Init(s)
 	s.rand.Shuffle(len(s.all), func(i, j int) { s.all[i], s.all[j] = s.all[j], s.all[i] })
 	s.count(now)
@@ -169,7 +171,11 @@ func (s *schedule) count(now boottime.Instant) {
 	}
 	s.counted = now.Add(s.params.EvidenceMaxAge / 8)
 	old := s.pace
-	s.pace = s.demand.Pace(s.params, s.watched, old.Interval > 0)
+	d := s.demand
+	// The merger may remember answers to an earlier instance. A vouch must not cover those
+	// peers before this one has asked them.
+	d.Each = d.Each || now < s.ripe
+	s.pace = d.Pace(s.params, s.watched, old.Interval > 0)
 	switch {
 	case s.sampling() && old.Gap == 0:
 		s.startSampling(now)
