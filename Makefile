@@ -25,7 +25,7 @@ VERIFY  := bin/tools/verify
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate verify test race fuzz bench sim agentsim model exhaustive spec mutants test-lun test-netns soak demo image nightly clean tools
+.PHONY: help build install generate verify test race fuzz bench sim schedules agentsim model exhaustive spec mutants test-lun test-netns soak demo image nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -76,6 +76,10 @@ sim: tools ## RUNS=1000 random fault schedules over simulated groups; SEED=N rep
 	@echo "sim: random schedules, about 40 a second"
 	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/sim
 
+schedules: tools ## RUNS=20000 random orders of I/O and faults on the arbiters, one or three devices; SEED=N replays (about 2 min)
+	@echo "schedules: about 200 a second"
+	@DISKQUORUM_SEED='$(SEED)' DISKQUORUM_RUNS='$(or $(RUNS),$(if $(SEED),1,20000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./diskquorum
+
 agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N (about 3 min)
 	@echo "agentsim: whole agents on virtual time, about one schedule a second"
 	@AGENTSIM_SEED='$(or $(SEED),1)' AGENTSIM_RUNS='$(or $(RUNS),$(if $(SEED),1,200))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/agentsim
@@ -119,9 +123,9 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
 	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
 
-nightly: ## the long versions: race, fuzz 5 min a target, 100000 schedules, namespaces (hours; needs gcc and root)
+nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -1,0 +1,181 @@
+package diskquorum
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// steady is one node of a large group that is whole, on a LUN that answers within a
+// millisecond. The other slots hold a record each that does not change.
+type steady struct {
+	roster *netgossip.Roster
+	images [][]byte
+	arb    *Arbiter
+	now    boottime.Instant
+	input  Input
+	out    *Output
+
+	writes, reads, bytes []int // by device
+}
+
+// Statement is the evidence: nothing was heard of anybody.
+func (s *steady) Statement(int) (*netgossip.Statement, boottime.Instant) { return nil, 0 }
+
+func newSteady(t testing.TB, n, devices int) *steady {
+	t.Helper()
+	members := make([]netgossip.Member, n)
+	for i := range members {
+		members[i].Name = fmt.Sprintf("node-%03d", i)
+	}
+	roster, err := netgossip.NewRoster(1, members, members[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &steady{
+		roster: roster, now: boottime.Instant(time.Hour),
+		writes: make([]int, devices), reads: make([]int, devices), bytes: make([]int, devices),
+	}
+	var sbs []*Superblock
+	for d := range devices {
+		sb := &Superblock{Version: FormatVersion, ID: sampleID, Cluster: "c", NodeGroup: "g", Slots: n}
+		if sb.ID[15] += byte(d); devices > 1 {
+			sb.SetID, sb.Devices, sb.Device = sampleID, devices, d
+		}
+		image := make([]byte, TableSize(n))
+		for which := range superblockBlocks {
+			if err := EncodeSuperblock(image[which*BlockSize:(which+1)*BlockSize], sb, which); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := 1; i < n; i++ {
+			for sequence := uint64(20); sequence < 22; sequence++ {
+				rec := Slot{Index: i, State: SlotActive, Sequence: sequence, NodeName: members[i].Name, Process: 7, RosterIndex: i, RosterSize: n}
+				rec.Statement = netgossip.Statement{Boot: 9, Token: Token{Nonce: 9, Counter: 1}, RosterEpoch: 1, RosterDigest: roster.Digest, View: netgossip.FullSet(n)}
+				off := SlotOffset(i, int(sequence%2))
+				if err := EncodeSlot(image[off:off+BlockSize], sb.ID, &rec, int(sequence%2)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		sbs, s.images = append(sbs, sb), append(s.images, image)
+	}
+	s.arb = NewArbiter(ArbiterConfig{Devices: sbs, Roster: roster, Evidence: s, NodeUID: "uid", Boot: 1, Process: 1, Timing: rigTiming(), Seed: 1})
+	s.input = Input{View: netgossip.FullSet(n)}
+	return s
+}
+
+// step steps the arbiter and completes what it wants, until it wants nothing.
+func (s *steady) step() {
+	for s.out = s.arb.Step(s.now, &s.input); len(s.out.Ops) > 0 || s.out.Lock >= 0; s.out = s.arb.Step(s.now, &s.input) {
+		if s.out.Lock >= 0 {
+			for d := range s.images {
+				s.arb.Locked(s.now, d, nil)
+			}
+		}
+		begun := s.now
+		s.now += boottime.Instant(time.Millisecond)
+		for _, op := range s.out.Ops {
+			c := Completion{ID: op.ID, Device: op.Device, Kind: op.Kind, Started: begun, Ended: s.now}
+			if op.Kind == OpWrite {
+				copy(s.images[op.Device][op.Offset:], op.Data)
+				s.writes[op.Device]++
+				s.bytes[op.Device] += len(op.Data)
+			} else {
+				c.Data = s.images[op.Device][op.Offset : op.Offset+int64(op.Length)]
+				s.reads[op.Device]++
+				s.bytes[op.Device] += op.Length
+			}
+			s.arb.Complete(s.now, &c)
+		}
+	}
+}
+
+// run lets d pass, and forgets what it cost before.
+func (s *steady) run(d time.Duration) {
+	clear(s.writes)
+	clear(s.reads)
+	clear(s.bytes)
+	for end := s.now.Add(d); s.now < end; s.now += boottime.Instant(50 * time.Millisecond) {
+		s.step()
+	}
+}
+
+// While everybody is in view a node writes its slot once per heartbeat and reads the table
+// every tenth, on each device, whatever the size of the group.
+func TestSteadyStateIO(t *testing.T) {
+	for _, n := range []int{2, 16, 64, 255} {
+		for _, devices := range []int{1, 3} {
+			s := newSteady(t, n, devices)
+			s.run(10 * time.Second)
+			if !s.out.Healthy {
+				t.Fatalf("n=%d: %s", n, s.arb.trouble(s.now))
+			}
+			const beats = 200
+			s.run(beats * s.arb.timing.Heartbeat)
+			for d := range devices {
+				t.Logf("n=%d, device %d of %d: %.2f writes, %.2f reads, %d bytes per heartbeat", n, d+1, devices,
+					float64(s.writes[d])/beats, float64(s.reads[d])/beats, s.bytes[d]/beats)
+				if s.writes[d] > beats || s.writes[d] < beats*9/10 || s.reads[d] > beats/fullViewReadEvery+1 || s.reads[d] < beats/fullViewReadEvery*8/10 {
+					t.Errorf("n=%d, device %d of %d: %d writes and %d reads in %d heartbeats", n, d+1, devices, s.writes[d], s.reads[d], beats)
+				}
+			}
+		}
+	}
+}
+
+// A steady state allocates nothing, reads of a full table included.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, devices := range []int{1, 3} {
+		s := newSteady(t, 255, devices)
+		s.run(10 * time.Second)
+		if n := testing.AllocsPerRun(20, func() { s.run(s.arb.timing.Heartbeat) }); n > 0 {
+			t.Errorf("%d devices: %.1f allocations per heartbeat", devices, n)
+		}
+	}
+}
+
+// BenchmarkTable takes in a read of a full table: checksums, parsing, comparison with the
+// read before.
+func BenchmarkTable(b *testing.B) {
+	for _, n := range []int{16, 255} {
+		for _, devices := range []int{1, 3} {
+			b.Run(fmt.Sprintf("slots=%d/devices=%d", n, devices), func(b *testing.B) {
+				s := newSteady(b, n, devices)
+				s.run(10 * time.Second)
+				b.SetBytes(int64(devices * TableSize(n)))
+				b.ReportAllocs()
+				for b.Loop() {
+					var from deviceSet
+					s.now++
+					for d := range devices {
+						if err := s.arb.table.take(&Completion{Device: d, Kind: OpRead, Started: s.now, Ended: s.now, Data: s.images[d]}); err != nil {
+							b.Fatal(err)
+						}
+						from.add(d)
+					}
+					s.arb.table.merge(from, s.now, s.now)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkView judges a tie of 255: the half, the rivals, the holders, the witness.
+func BenchmarkView(b *testing.B) {
+	s := newSteady(b, 255, 1)
+	s.run(10 * time.Second)
+	view := netgossip.FullSet(127)
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = s.arb.rivalUnaware(view)
+		_ = s.arb.table.log(&s.arb.ballot)
+		_ = s.arb.Witness(s.now)
+	}
+}
