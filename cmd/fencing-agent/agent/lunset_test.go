@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,8 +32,35 @@ func (plainLUN) Warning() string    { return "" }
 type setRig struct {
 	t    *testing.T
 	a    *Agent
-	luns map[string]*diskquorumtest.LUN // by path; none: the device is away
 	stop func()
+
+	mu   sync.Mutex                     // guards what the keepers' goroutines use
+	luns map[string]*diskquorumtest.LUN // by path; none: the device is away
+}
+
+// take makes the device of a path go away, and returns it.
+func (r *setRig) take(path string) *diskquorumtest.LUN {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lun := r.luns[path]
+	delete(r.luns, path)
+	return lun
+}
+
+// put gives a path its device.
+func (r *setRig) put(path string, lun *diskquorumtest.LUN) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.luns[path] = lun
+}
+
+func (r *setRig) open(path string) (LUN, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if lun := r.luns[path]; lun != nil {
+		return plainLUN{lun.Client()}, nil
+	}
+	return nil, fmt.Errorf("open %s: %w", path, unix.ENOENT)
 }
 
 func newSetRig(t *testing.T, edit func(sbs []*diskquorum.Superblock)) *setRig {
@@ -53,7 +81,7 @@ func newSetRig(t *testing.T, edit func(sbs []*diskquorum.Superblock)) *setRig {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.luns[path] = lun
+		r.put(path, lun)
 	}
 	began := time.Now()
 	cfg := config.Default()
@@ -65,12 +93,7 @@ func newSetRig(t *testing.T, edit func(sbs []*diskquorum.Superblock)) *setRig {
 		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, LUN: true}),
 		boot: 1, process: 1,
 	}
-	a.opts.OpenLUN = func(path string) (LUN, error) {
-		if lun := r.luns[path]; lun != nil {
-			return plainLUN{lun.Client()}, nil
-		}
-		return nil, fmt.Errorf("open %s: %w", path, unix.ENOENT)
-	}
+	a.opts.OpenLUN = r.open
 	r.a = a
 	return r
 }
@@ -110,8 +133,7 @@ func (r *setRig) handle() {
 func TestTwoOfThreeDevicesAreEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSetRig(t, nil)
-		missing := r.luns["/dev/b"]
-		delete(r.luns, "/dev/b")
+		missing := r.take("/dev/b")
 		if err := r.start(); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +144,7 @@ func TestTwoOfThreeDevicesAreEnough(t *testing.T) {
 			t.Fatal("no arbiter with two of three devices, or one that has the third")
 		}
 		synctest.Wait()
-		r.luns["/dev/b"] = missing
+		r.put("/dev/b", missing)
 		time.Sleep(lunRetry + time.Second)
 		r.handle()
 		if got := arb.DeviceTrouble(1, r.a.clock()); got == "not opened yet" || r.a.superblocks[1] == nil {
@@ -134,8 +156,8 @@ func TestTwoOfThreeDevicesAreEnough(t *testing.T) {
 func TestOneOfThreeDevicesIsNotEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSetRig(t, nil)
-		delete(r.luns, "/dev/b")
-		delete(r.luns, "/dev/c")
+		r.take("/dev/b")
+		r.take("/dev/c")
 		if err := r.start(); err != nil {
 			t.Fatal(err)
 		}
@@ -169,14 +191,13 @@ func TestDevicesOfTwoSetsAreRefused(t *testing.T) {
 func TestLateDeviceOfAnotherSetIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSetRig(t, func(s []*diskquorum.Superblock) { s[1].SetID[0]++ })
-		late := r.luns["/dev/b"]
-		delete(r.luns, "/dev/b")
+		late := r.take("/dev/b")
 		if err := r.start(); err != nil {
 			t.Fatal(err)
 		}
 		defer r.stop()
 		r.handle()
-		r.luns["/dev/b"] = late
+		r.put("/dev/b", late)
 		time.Sleep(lunRetry + time.Second)
 		r.handle()
 		if got := r.a.core.Arbiter().DeviceTrouble(1, r.a.clock()); got != "not opened yet" {
