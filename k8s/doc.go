@@ -1,6 +1,7 @@
 // Package k8s is the root of everything that talks to Kubernetes. It holds no code of its
 // own; its sub-packages are
 //
+//   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
 //   - nodewatch: the roster from the Nodes of the group, and the annotations and the
 //     deletion of the own Node that disarm the watchdog (agent; to come);
@@ -11,8 +12,8 @@
 // client-go and the other k8s.io modules are imported below this directory and nowhere
 // else. The pure packages (netgossip, diskquorum, watchdog) know nothing of Kubernetes:
 // what an agent-side package here learns reaches them as an event, through a func in its
-// Config that the agent provides. Packages below k8s import boottime and, for the types
-// of what they report, netgossip; they import no other adapter, and nothing imports them but
+// Config that the agent provides. Packages below k8s import client, boottime and, for the
+// types of what they report, netgossip; they import no other adapter, and nothing imports them but
 // the programs in cmd.
 //
 // Nothing here is on the way of a feed. The API server may hang or be away for good: that

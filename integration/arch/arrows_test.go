@@ -37,11 +37,13 @@ var rooms = []room{
 	{pkg: "api/v1"},
 	{pkg: "api/publish", may: []string{"boottime", "api/v1"}},
 	{pkg: "k8s"},
-	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip"}},
+	{pkg: "k8s/client"},
+	{pkg: "k8s/k8stest", may: []string{"k8s/client"}},
+	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "netgossip", "netgossip/swim", "netgossip/iface", "diskquorum", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "cmd/fencing-agent/config",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "cmd/fencing-agent/config",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
 }

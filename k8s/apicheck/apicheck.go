@@ -13,9 +13,9 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
 // longestBody is how much of an answer is read to keep its connection usable.
@@ -50,30 +50,11 @@ func New(c Config) (*Checker, error) {
 	if c.Timeout <= 0 || c.Timeout > c.Interval {
 		return nil, fmt.Errorf("api check: timeout %v with interval %v: the timeout must be positive and not exceed the interval", c.Timeout, c.Interval)
 	}
-	rc, err := restConfig(c.Kubeconfig)
+	rc, err := client.Load(c.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	return newChecker(c, rc)
-}
-
-func restConfig(path string) (*rest.Config, error) {
-	if path == "" {
-		rc, err := rest.InClusterConfig()
-		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("kubernetes: this is not a pod and no kubeconfig is given: set kubernetes.kubeconfig")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("kubernetes: service account of the pod: %w: set automountServiceAccountToken, or kubernetes.kubeconfig", err)
-		}
-		return rc, nil
-	}
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
-	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("kubernetes.kubeconfig %s: %w", path, err)
-	}
-	return rc, nil
 }
 
 func newChecker(c Config, rc *rest.Config) (*Checker, error) {
@@ -87,11 +68,11 @@ func newChecker(c Config, rc *rest.Config) (*Checker, error) {
 	rc = rest.CopyConfig(rc)
 	rc.UserAgent = "fencing-agent"
 	rc.NextProtos = []string{"http/1.1"}
-	client, err := rest.HTTPClientFor(rc)
+	hc, err := rest.HTTPClientFor(rc)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: client for %s: %w", rc.Host, err)
 	}
-	k.client = *client // it may be http.DefaultClient, which is not ours to change
+	k.client = *hc // it may be http.DefaultClient, which is not ours to change
 	k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if k.base, _, err = rest.DefaultServerUrlFor(rc); err != nil {
 		return nil, fmt.Errorf("kubernetes: server address %q: %w", rc.Host, err)

@@ -1,0 +1,203 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+const (
+	// QPS is how many requests a second all clients of a node send at most, for long.
+	// A settled agent sends some a minute.
+	QPS = 5
+	// Burst is how many may be sent at once.
+	Burst = 10
+
+	userAgent     = "fencing-agent"
+	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	protobuf      = "application/vnd.kubernetes.protobuf"
+)
+
+// Core is the API group of Nodes, ConfigMaps and Events.
+var Core = corev1.SchemeGroupVersion
+
+// Coordination is the API group of Leases.
+var Coordination = coordinationv1.SchemeGroupVersion
+
+// Client makes REST clients that share one configuration.
+type Client struct {
+	rc        *rest.Config
+	http      *http.Client
+	codecs    serializer.CodecFactory
+	namespace string
+
+	mu      sync.Mutex
+	clients map[schema.GroupVersion]rest.Interface // guarded by mu
+}
+
+// New reads the kubeconfig at path; an empty path means the service account of the pod.
+// It does not connect. metrics may be nil.
+func New(kubeconfig string, metrics *Metrics) (*Client, error) {
+	rc, err := Load(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	c, err := NewFor(rc, metrics)
+	if err != nil {
+		return nil, err
+	}
+	c.namespace = namespaceOf(kubeconfig)
+	return c, nil
+}
+
+// Load reads the kubeconfig at path, or the service account of the pod if path is empty.
+func Load(path string) (*rest.Config, error) {
+	if path == "" {
+		rc, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("kubernetes: this is not a pod and no kubeconfig is given: set kubernetes.kubeconfig")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("kubernetes: service account of the pod: %w: set automountServiceAccountToken, or kubernetes.kubeconfig", err)
+		}
+		return rc, nil
+	}
+	rc, err := deferred(path).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes.kubeconfig %s: %w", path, err)
+	}
+	return rc, nil
+}
+
+func deferred(path string) clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, &clientcmd.ConfigOverrides{})
+}
+
+// namespaceOf is the namespace of the pod, or of the kubeconfig's context.
+func namespaceOf(kubeconfig string) string {
+	if kubeconfig != "" {
+		if ns, _, err := deferred(kubeconfig).Namespace(); err == nil {
+			return ns
+		}
+		return metav1.NamespaceDefault
+	}
+	if text, err := os.ReadFile(namespaceFile); err == nil && len(text) > 0 {
+		return strings.TrimSpace(string(text))
+	}
+	return metav1.NamespaceDefault
+}
+
+// NewFor is New for a configuration that was read already. Its namespace is "default".
+func NewFor(rc *rest.Config, metrics *Metrics) (*Client, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("kubernetes: types of the API: %w", err)
+		}
+	}
+	rc = rest.CopyConfig(rc)
+	rc.UserAgent = userAgent
+	rc.ContentType, rc.AcceptContentTypes = protobuf, protobuf+","+runtime.ContentTypeJSON
+	rc.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(QPS, Burst)
+	if metrics != nil {
+		rc.Wrap(metrics.count)
+	}
+	client, err := rest.HTTPClientFor(rc)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: client for %s: %w", rc.Host, err)
+	}
+	return &Client{
+		rc: rc, http: client, codecs: serializer.NewCodecFactory(scheme), namespace: metav1.NamespaceDefault,
+		clients: map[schema.GroupVersion]rest.Interface{},
+	}, nil
+}
+
+// Namespace is where the agent's own objects live: that of its pod, or of the kubeconfig's
+// context.
+func (c *Client) Namespace() string { return c.namespace }
+
+// Host is the address of the API server, for logs.
+func (c *Client) Host() string { return c.rc.Host }
+
+// For returns the client of one API group, [Core] or [Coordination].
+func (c *Client) For(group schema.GroupVersion) (rest.Interface, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.clients[group]; r != nil {
+		return r, nil
+	}
+	rc := rest.CopyConfig(c.rc)
+	rc.GroupVersion, rc.APIPath = &group, "/apis"
+	if group.Group == "" {
+		rc.APIPath = "/api"
+	}
+	rc.NegotiatedSerializer = c.codecs.WithoutConversion()
+	r, err := rest.RESTClientForConfigAndClient(rc, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: client for %s: %w", group, err)
+	}
+	c.clients[group] = r
+	return r, nil
+}
+
+// RetryAfter is for how long the server asked to be left alone with the answer err.
+func RetryAfter(err error) (time.Duration, bool) {
+	seconds, ok := apierrors.SuggestsClientDelay(err)
+	if !ok || seconds <= 0 {
+		return 0, false
+	}
+	return time.Duration(seconds) * time.Second, true
+}
+
+// Backoff is the pause before the next attempt: it doubles from First to Most, takes what
+// the server asks for, and is spread so that many nodes do not come back at one moment.
+// The zero value is not usable. It is not safe for concurrent use.
+type Backoff struct {
+	First, Most time.Duration
+	Rand        *rand.Rand // nil: the process's own
+
+	next time.Duration
+}
+
+// Next returns the pause after a failure with err.
+func (b *Backoff) Next(err error) time.Duration {
+	b.next = min(b.Most, max(b.First, 2*b.next))
+	// Half of it is certain: a pause of almost nothing would be none.
+	d := b.next/2 + Jitter(b.Rand, b.next/2)
+	if asked, ok := RetryAfter(err); ok {
+		// Never earlier than asked, and not all at the moment that was asked for.
+		d = asked + Jitter(b.Rand, max(b.First, asked/4))
+	}
+	return d
+}
+
+// Reset makes the next pause the first again.
+func (b *Backoff) Reset() { b.next = 0 }
+
+// Jitter is a random time of up to most.
+func Jitter(r *rand.Rand, most time.Duration) time.Duration {
+	if most <= 0 {
+		return 0
+	}
+	if r == nil {
+		return rand.N(most)
+	}
+	return time.Duration(r.Int64N(int64(most)))
+}

@@ -1,0 +1,219 @@
+package k8stest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+)
+
+// Request is one that the server got.
+type Request struct {
+	Verb, Resource string
+	Query          string
+	At             time.Time
+}
+
+// Server is an API server.
+type Server struct {
+	server  *httptest.Server
+	conns   chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
+	decoder runtime.Decoder
+
+	mu        sync.Mutex // guards what follows
+	version   int
+	oldest    int // watches from before it are refused
+	nodes     map[string]*corev1.Node
+	maps      map[string]*corev1.ConfigMap
+	events    []*corev1.Event
+	history   []change
+	watchers  map[chan struct{}]struct{} // closed to end a watch
+	wake      chan struct{}              // closed and replaced with each change
+	requests  []Request
+	refuse    bool
+	open      map[net.Conn]struct{}
+	intercept func(http.ResponseWriter, *http.Request) bool
+}
+
+// change is one entry of the history of Nodes.
+type change struct {
+	version int
+	kind    string // ADDED, MODIFIED, DELETED
+	node    *corev1.Node
+}
+
+// New starts a server that lives as long as the test.
+func New(tb testing.TB) *Server {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		tb.Fatal(err)
+	}
+	s := &Server{
+		conns: make(chan net.Conn), closed: make(chan struct{}), version: 100,
+		decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(),
+		nodes:   map[string]*corev1.Node{}, maps: map[string]*corev1.ConfigMap{},
+		watchers: map[chan struct{}]struct{}{}, wake: make(chan struct{}), open: map[net.Conn]struct{}{},
+	}
+	s.server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	if err := s.server.Listener.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	s.server.Listener = s
+	s.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.server.Start()
+	tb.Cleanup(func() {
+		s.EndWatches()
+		s.Refuse(true) // no new connections, and none left
+		s.server.Close()
+	})
+	return s
+}
+
+// Accept implements net.Listener.
+func (s *Server) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.conns:
+		return c, nil
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (s *Server) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (s *Server) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
+
+var errRefused = errors.New("connection refused")
+
+func (s *Server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	s.mu.Lock()
+	refuse := s.refuse
+	if !refuse {
+		s.open[near], s.open[far] = struct{}{}, struct{}{}
+	}
+	s.mu.Unlock()
+	if refuse {
+		return nil, errRefused
+	}
+	select {
+	case s.conns <- far:
+		return near, nil
+	case <-s.closed:
+		return nil, errRefused
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Client returns a client of the server.
+func (s *Server) Client(tb testing.TB, m *client.Metrics) *client.Client {
+	tb.Helper()
+	c, err := client.NewFor(&rest.Config{Host: "http://127.0.0.1:6443", Dial: s.dial}, m)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// Refuse makes the server unreachable, with all open connections cut, or reachable again.
+func (s *Server) Refuse(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = on
+	if on {
+		for c := range s.open {
+			_ = c.Close() // a pipe
+			delete(s.open, c)
+		}
+	}
+}
+
+// Intercept has f look at every request first; if it returns true, it has answered.
+func (s *Server) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.intercept = f
+}
+
+// Requests returns what was asked so far, one entry a request.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Counts are the requests so far by "verb resource".
+func (s *Server) Counts() map[string]int {
+	counts := map[string]int{}
+	for _, r := range s.Requests() {
+		counts[r.Verb+" "+r.Resource]++
+	}
+	return counts
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	verb, resource := client.Describe(r)
+	s.mu.Lock()
+	s.requests = append(s.requests, Request{verb, resource, r.URL.RawQuery, time.Now()})
+	intercept := s.intercept
+	s.mu.Unlock()
+	if intercept != nil && intercept(w, r) {
+		return
+	}
+	switch resource {
+	case "nodes":
+		s.serveNodes(w, r, verb)
+	case "configmaps":
+		s.serveConfigMaps(w, r, verb)
+	case "events":
+		s.serveEvents(w, r, verb)
+	default:
+		Fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "no such resource")
+	}
+}
+
+// Fail answers with a Status.
+func Fail(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	reply(w, code, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: int32(code), Reason: reason, Message: message, //nolint:gosec // three digits
+	})
+}
+
+// Throttle answers 429 and asks to be left alone for some seconds.
+func Throttle(w http.ResponseWriter, seconds int) {
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	Fail(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "slow down")
+}
+
+func reply(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(object) // the peer may be gone
+}
