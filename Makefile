@@ -25,12 +25,12 @@ VERIFY  := bin/tools/verify
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate verify test race fuzz bench sim schedules agentsim model exhaustive spec mutants test-lun test-netns soak demo image nightly clean tools
+.PHONY: help build install generate verify test race fuzz bench sim schedules agentsim model exhaustive spec mutants test-lun test-netns soak demo image simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 build: ## bin/fencing-agent and bin/fencectl, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
@@ -122,6 +122,20 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 	   { echo "image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
 	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
 	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
+
+simulate-table: build ## the simulated tables of docs/performance.md anew (about 30 min); ONLY="--scenario idle": those whose command has that
+	@echo "simulate-table: every command in docs/performance.md, about 30 minutes; ONLY=TEXT for some of them"
+	@mkdir -p dist
+	@awk -v only='$(ONLY)' ' \
+	   /^<!-- simulate / { print; c = $$0; sub(/^<!-- simulate/, "bin/fencectl simulate", c); sub(/ -->$$/, " -o markdown", c); \
+	     if (only != "" && !index(c, only)) next; \
+	     print "simulate-table: " c > "/dev/stderr"; lines = 0; print ""; while ((c | getline line) > 0) { print line; lines++ } \
+	     if (close(c) != 0 || lines < 3) exit 1; \
+	     tables++; print ""; skip = 1; next } \
+	   /^<!-- end of simulation -->/ { skip = 0 } \
+	   !skip { print } \
+	   END { print tables + 0 " tables simulated" > "/dev/stderr" }' docs/performance.md > dist/performance.md
+	@mv dist/performance.md docs/performance.md
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
