@@ -169,6 +169,9 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 	return a
 }
 
+// Slots is the number of slots on the LUN.
+func (a *Arbiter) Slots() int { return a.table.Slots() }
+
 // SetRoster makes r the roster by which views count, expected of whose members are those of
 // the roster in force: the rest is about to join or has left. The token moves on: what was granted
 // by one list of members is worth nothing by another one.

@@ -108,7 +108,7 @@ type Answer struct {
 	SentAt    boottime.Instant
 	Statement *Statement // nil: a brief answer
 	Sight     Sight      // of a brief answer
-	// Sees says that the peer sees this node. It is set only where the statement's sets count
-	// by another roster, and cannot tell.
+	// Sees says that the peer sees this node. It is what counts where the statement's sets are
+	// by another roster than the taker's, and cannot tell.
 	Sees bool
 }

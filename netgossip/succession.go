@@ -79,12 +79,12 @@ type Succession struct {
 
 // NewSuccession continues from what was saved, or begins with the roster of the
 // configuration: one of epoch 0 is in force by definition, one of a later epoch is not until
-// a peer says so. saved may be nil. An offer that was stored may have been taken up and
+// a peer says so. saved may be nil; the caller stores what comes of that before it goes on. An offer that was stored may have been taken up and
 // announced before the restart; so it is taken up.
 func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succession, error) {
 	s := &Succession{known: map[RosterRef]*Roster{}, rank: quorum}
 	if saved == nil {
-		s.chain, s.fresh, s.dirty = []*Roster{own}, own.Epoch != 0, true
+		s.chain, s.fresh = []*Roster{own}, own.Epoch != 0
 		return s, nil
 	}
 	if len(saved.Chain) == 0 || len(saved.Chain) > MaxChain {
@@ -168,6 +168,26 @@ func (s *Succession) Removed() bool { return len(s.chain) == 1 && !s.fresh && s.
 
 // Claims reports whether the node may be quorate at all.
 func (s *Succession) Claims() bool { return !s.fresh && !s.Removed() }
+
+// Settled reports whether one list is in force, lists this node, and no other is at hand.
+func (s *Succession) Settled() bool {
+	return len(s.chain) == 1 && s.offer == nil && s.Claims()
+}
+
+// Prepare hands out the newest list that is known, to be stored as the offer before the node
+// begins to talk to others; nil: there is none, or a change is under way. Answer with Saved.
+func (s *Succession) Prepare() *Saved {
+	var newest *Roster
+	for _, r := range s.known {
+		if newest == nil || r.Epoch > newest.Epoch {
+			newest = r
+		}
+	}
+	if newest == nil || len(s.chain) > 1 || newest.Epoch <= s.Top().Epoch {
+		return nil
+	}
+	return s.save(newest)
+}
 
 // Standing is what to announce.
 func (s *Succession) Standing() Standing {

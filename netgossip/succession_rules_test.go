@@ -129,10 +129,9 @@ func TestFreshNodeWaitsForItsListToBeInForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &scene{t: t, s: s, peers: map[int]Standing{1: stands(false, next, old), 2: stands(true, nil, next)}}
-	if m := c.look(); m.Save == nil || !m.Save.Fresh || !s.Fresh() {
+	if m := c.look(); m.Changed || !s.Fresh() {
 		t.Errorf("%+v", m)
 	}
-	s.Saved(nil)
 	c.peers[1] = stands(false, nil, old, next)
 	if c.look(); !s.Fresh() || s.Claims() {
 		t.Error("taken up by others is not in force")

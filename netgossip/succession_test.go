@@ -53,8 +53,7 @@ func newParty(t *testing.T, n int, lists ...[]int) *party {
 		p.nodes[i] = s
 	}
 	for i := range n {
-		p.look(i, Set{})
-		p.stored(i, true)
+		p.disk[i] = &Saved{Fresh: p.nodes[i].fresh, Chain: p.nodes[i].chain}
 	}
 	return p
 }

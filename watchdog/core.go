@@ -129,7 +129,10 @@ func (c *Core) Merger() *netgossip.Merger { return c.merger }
 func (c *Core) Arbiter() *diskquorum.Arbiter { return c.arbiter }
 
 // LUNOpened hands over the arbiter once the LUN could be opened for the first time.
-func (c *Core) LUNOpened(a *diskquorum.Arbiter) { c.arbiter = a }
+func (c *Core) LUNOpened(a *diskquorum.Arbiter) {
+	c.arbiter = a
+	a.SetRoster(c.cfg.Roster, c.base().Size())
+}
 
 // IOCompleted takes the end of a LUN operation.
 func (c *Core) IOCompleted(now boottime.Instant, done *diskquorum.Completion) {

@@ -190,6 +190,14 @@ func (c *Core) rostersSettled() bool {
 	return s == nil || len(s.Chain()) == 1 && !s.Fresh()
 }
 
+// RostersMove reports whether a list is being changed, or was a moment ago: then what the peers
+// go by must be known of each of them, and be no older than D_max, or two parts could be
+// quorate by different lists for longer than that.
+func (c *Core) RostersMove() bool {
+	s := c.cfg.Succession
+	return s != nil && (!s.Settled() || c.rosters.changed > 0 && c.stepped < c.rosters.changed.Add(farewells*c.cfg.MaxAge))
+}
+
 // removed reports whether the list in force does not name this node. Nobody relies on the
 // watchdog of such a node any more: whoever could prove its death would need a majority of
 // an older list, and most of that one have gone over to the present one.
@@ -207,6 +215,9 @@ func (c *Core) mostOfEach(set netgossip.Set) bool {
 	}
 	return true
 }
+
+// Expected are the members of any list that this node goes by.
+func (c *Core) Expected() netgossip.Set { return c.rosters.expected }
 
 // WaitingFor lists the nodes that a change of the list of members waits for.
 func (c *Core) WaitingFor() netgossip.Set {

@@ -2097,7 +2097,14 @@ type RosterStatus struct {
 	Size   uint32 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
 	Quorum uint32 `protobuf:"varint,4,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// "static", "kubernetes", "controller" or, while the source is away, "cache".
-	Source        string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	// How a change of the list of members stands, in words; empty: one list is in force and
+	// no other is at hand.
+	Change string `protobuf:"bytes,6,opt,name=change,proto3" json:"change,omitempty"`
+	// Whom that change waits for.
+	WaitingFor []string `protobuf:"bytes,7,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	// Epoch of the newest list that is in force, taken up or ready to be taken up.
+	NewestEpoch   uint64 `protobuf:"varint,8,opt,name=newest_epoch,json=newestEpoch,proto3" json:"newest_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2165,6 +2172,27 @@ func (x *RosterStatus) GetSource() string {
 		return x.Source
 	}
 	return ""
+}
+
+func (x *RosterStatus) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *RosterStatus) GetWaitingFor() []string {
+	if x != nil {
+		return x.WaitingFor
+	}
+	return nil
+}
+
+func (x *RosterStatus) GetNewestEpoch() uint64 {
+	if x != nil {
+		return x.NewestEpoch
+	}
+	return 0
 }
 
 // ApiStatus is the Kubernetes API as seen from this node.
@@ -2401,13 +2429,17 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x10horizon_majority\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fhorizonMajority\x12:\n" +
 	"\vhorizon_tie\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"horizonTie\x123\n" +
-	"\arelease\x18\t \x01(\v2\x19.google.protobuf.DurationR\arelease\"\x80\x01\n" +
+	"\arelease\x18\t \x01(\v2\x19.google.protobuf.DurationR\arelease\"\xdc\x01\n" +
 	"\fRosterStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\rR\x04size\x12\x16\n" +
 	"\x06quorum\x18\x04 \x01(\rR\x06quorum\x12\x16\n" +
-	"\x06source\x18\x05 \x01(\tR\x06source\"v\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\x12\x16\n" +
+	"\x06change\x18\x06 \x01(\tR\x06change\x12\x1f\n" +
+	"\vwaiting_for\x18\a \x03(\tR\n" +
+	"waitingFor\x12!\n" +
+	"\fnewest_epoch\x18\b \x01(\x04R\vnewestEpoch\"v\n" +
 	"\tApiStatus\x12\x1e\n" +
 	"\n" +
 	"configured\x18\x01 \x01(\bR\n" +

@@ -125,7 +125,7 @@ func agentInProcess(ctx context.Context, env *environment, path string, over fun
 		cancel(cause)
 	})()
 	return agent.Run(agentCtx, agent.Options{
-		Config: cfg, Logger: logger, Version: version, Listen: swim.Listener(over(swim.Listen)),
+		Config: cfg, ConfigPath: path, Logger: logger, Version: version, Listen: swim.Listener(over(swim.Listen)),
 	})
 }
 

@@ -262,6 +262,13 @@ func rosterItems(p *page, st *fencingv1.Status) {
 	if r := st.GetRoster(); r != nil {
 		p.item("roster", span{fmt.Sprintf("%d nodes, %d needed; epoch %d, digest %s, source %s",
 			r.GetSize(), r.GetQuorum(), r.GetEpoch(), orUnknown(r.GetDigest()), orUnknown(r.GetSource())), plain})
+		if r.GetChange() != "" {
+			words := r.GetChange()
+			if w := r.GetWaitingFor(); len(w) > 0 {
+				words += "; waiting for " + strings.Join(w, ", ")
+			}
+			p.item("change", span{words, warn})
+		}
 	}
 	switch a := st.GetApi(); {
 	case !a.GetConfigured():

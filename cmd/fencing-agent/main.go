@@ -44,7 +44,7 @@ Examples:
   NODE_NAME=n1 NODE_GROUP=worker fencing-agent --config agent.yaml --log-format json
 
 Signals: SIGTERM and SIGINT stop as planned (peers are told, the watchdog is disarmed). SIGHUP is
-ignored: restart the agent to apply another configuration.
+ignored: a changed list of members is noticed by itself, the rest needs a restart.
 Exit codes: 0 planned stop, 1 cannot start or go on, 2 bad usage.
 Configuration keys: docs/configuration.md
 `
@@ -132,7 +132,7 @@ func serve(f flags, stderr io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return agent.Run(ctx, agent.Options{Config: cfg, Logger: log, Version: versionText()})
+	return agent.Run(ctx, agent.Options{Config: cfg, ConfigPath: f.config, Logger: log, Version: versionText()})
 }
 
 // logger writes to out in the format that fits stderr, unless a format was asked for.

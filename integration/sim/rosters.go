@@ -34,6 +34,9 @@ func (c *Cluster) rostersOf(n *Node) (*netgossip.Roster, *netgossip.Succession) 
 	if err != nil {
 		panic(err)
 	}
+	if n.memory == nil {
+		n.memory = &netgossip.Saved{Fresh: s.Fresh(), Chain: s.Chain()}
+	}
 	r, err := s.Directory(nil, netgossip.Member{Name: n.Name})
 	if err != nil {
 		panic(err)

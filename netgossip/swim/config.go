@@ -46,6 +46,10 @@ type Config struct {
 	// digest that came with it. nil, and no statement: nothing is known. It is called once for
 	// each peer, at the start.
 	Known func(peer int) (statement *netgossip.Statement, digest uint64)
+	// Sees says whether a statement that was returned by Statement, and counts by another
+	// roster than Roster, has a node among the seen; nil: no such statement is returned. It
+	// must not block.
+	Sees func(s *netgossip.Statement, node string) bool
 
 	Logger  *slog.Logger
 	Metrics *Metrics // shared by the instances of the process; nil: none

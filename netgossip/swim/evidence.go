@@ -317,19 +317,20 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 		p.holds = m.Holds
 		reply := wire.Message{Kind: wire.Answer, ID: m.ID}
 		e.sign(&reply, m.Roster == e.tag)
+		seen, sameRoster := e.sees(s, p)
 		switch {
 		case m.Holds == digest:
 			// The comparison is with the statement of this very moment: a reply never
 			// renews a statement that its maker does not stand by any more.
 			reply.Unchanged = true
 		case m.Brief && m.Roster == e.tag:
-			if reply.Sight = netgossip.SightUnseen; e.sees(s, p) {
+			if reply.Sight = netgossip.SightUnseen; seen {
 				reply.Sight = netgossip.SightSeen
 			}
 		default:
 			reply.Statement, reply.Digest = s, digest
 		}
-		reply.Sees = m.Roster != e.tag && e.sees(s, p)
+		reply.Sees = seen && !(sameRoster && m.Roster == e.tag)
 		e.transmit(p, reply)
 	}
 	now := e.cfg.Clock()
@@ -338,10 +339,13 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 	}
 }
 
-// sees reports whether the own statement says that the peer is seen. While the list of
-// members changes, the statement may count by another roster than the instance.
-func (e *evidence) sees(s *netgossip.Statement, p *peer) bool {
-	return s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch && s.Seen.Has(p.index)
+// sees reports whether the own statement says that the peer is seen, and whether its sets
+// count by the instance's roster. While the list of members changes they may not.
+func (e *evidence) sees(s *netgossip.Statement, p *peer) (seen, sameRoster bool) {
+	if s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
+		return s.Seen.Has(p.index), true
+	}
+	return e.cfg.Sees != nil && e.cfg.Sees(s, p.addr.Name), false
 }
 
 // evaluate matches a reply with the probe that it answers.
@@ -360,13 +364,14 @@ func (e *evidence) evaluate(p *peer, m wire.Message) {
 			return
 		}
 	}
+	if s := answer.Statement; s != nil && s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
+		// Whoever takes the answer may count by another roster than this instance already.
+		answer.Sees = s.Seen.Has(e.cfg.Roster.Self)
+	}
 	e.count.answers.add(1)
 	contact := m.Sight == netgossip.SightSeen
-	if s := answer.Statement; s != nil {
-		contact = m.Sees
-		if s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
-			contact = s.Seen.Has(e.cfg.Roster.Self)
-		}
+	if answer.Statement != nil {
+		contact = answer.Sees
 	}
 	e.schedule.answered(p, asked, contact, now)
 	if m.Statement != nil && asked.at == p.proven { // not overtaken by a younger answer

@@ -37,9 +37,12 @@ var ErrAbandon = errors.New("abandoned like a killed process")
 
 // Options is what Run needs beside the configuration. Zero values mean the real thing.
 type Options struct {
-	Config  *config.Config
-	Logger  *slog.Logger
-	Version string
+	Config *config.Config
+	// ConfigPath is the file of Config: its list of members is read again when it changes.
+	// Empty: it is not.
+	ConfigPath string
+	Logger     *slog.Logger
+	Version    string
 
 	Clock    boottime.Clock                 // boottime.Now
 	Listen   swim.Listener                  // real sockets
@@ -68,26 +71,31 @@ type ProbeAPI func(ctx context.Context, report func(reachable bool, at boottime.
 
 // Agent is one running agent. The fields below the mailbox belong to the loop.
 type Agent struct {
-	opts    Options
-	cfg     *config.Config
-	log     *slog.Logger
-	clock   boottime.Clock
-	started boottime.Instant
-	boot    uint64
-	process uint64
-	roster  *netgossip.Roster
-	nets    []*network
-	reg     *prometheus.Registry
-	metrics *metrics
-	alarms  *nameAlarms
-	keys    *memberlist.Keyring // nil: no encryption
+	opts        Options
+	cfg         *config.Config
+	log         *slog.Logger
+	clock       boottime.Clock
+	started     boottime.Instant
+	boot        uint64
+	process     uint64
+	roster      *netgossip.Roster // by whose indices everything counts
+	rosters     rosterWork
+	rebuild     chan *netgossip.Roster // capacity 1: what gossip is to follow
+	swimMetrics *swim.Metrics
+	rebuilding  sync.Mutex // held while gossip is rebuilt, and for good when it has stopped
+	work        batch      // what the loop is handling
+	nets        []*network
+	reg         *prometheus.Registry
+	metrics     *metrics
+	alarms      *nameAlarms
+	keys        *memberlist.Keyring // nil: no encryption
 
 	box     *mailbox
 	feeder  *wdt.Feeder
 	hub     *publish.Hub
 	server  *publish.Server
 	luns    []*lunKeeper // by position in lun.devices
-	said    atomic.Pointer[netgossip.Statement]
+	said    atomic.Pointer[spoken]
 	demand  netgossip.Demand // of the last step
 	picture atomic.Pointer[fencingv1.Status]
 	alive   atomic.Int64 // last step, on the clock; for /healthz
@@ -154,17 +162,21 @@ func prepare(o Options) (*Agent, error) {
 	var p [8]byte
 	_, _ = rand.Read(p[:]) // never fails (crypto/rand)
 	a.process = binary.LittleEndian.Uint64(p[:]) | 1
-	if a.roster, err = netgossip.NewRoster(0, c.StaticMembers(), c.NodeName); err != nil {
-		return nil, fmt.Errorf("members: %w", err)
+	succession, err := a.beginRosters()
+	if err != nil {
+		return nil, err
 	}
 	a.prevLeft, a.deaths = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.started = a.clock()
 	a.alive.Store(int64(a.started))
-	a.box = newMailbox(len(c.SystemNetworks), a.roster.Size())
+	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = newMetrics(a.reg, c, o.Version)
 	a.alarms = newNameAlarms(a.log, a.metrics.conflicts)
 	a.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
-	a.core = watchdog.NewCore(coreConfig(c, a.roster, a.boot, o.Version))
+	core := coreConfig(c, a.roster, a.boot, o.Version)
+	core.Succession = succession
+	a.core = watchdog.NewCore(core)
+	a.rebuild = make(chan *netgossip.Roster, 1)
 	return a, nil
 }
 
@@ -240,7 +252,8 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startSignals(background); err != nil {
 		return err
 	}
-	a.log.Info("agent started", "version", a.opts.Version, "members", a.roster.Size(), "quorum", a.core.Quorum(),
+	a.startRosters(background)
+	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Size(), "quorum", a.core.Quorum(),
 		"networks", len(a.nets), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.boot))
 	if a.opts.Ready != nil {
 		a.opts.Ready(a.cfg.API.Socket)

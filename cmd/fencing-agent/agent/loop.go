@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -20,7 +21,7 @@ const maxIdle = 500 * time.Millisecond
 func (a *Agent) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	work := newBatch(len(a.nets), a.roster.Size())
+	a.work = newBatch(len(a.nets), a.roster.Size())
 	a.began = a.clock()
 	stopping := ctx.Done()
 	for {
@@ -41,9 +42,9 @@ func (a *Agent) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		a.box.take(&work)
-		err := a.handle(&work)
-		work.reset()
+		a.box.take(&a.work)
+		err := a.handle(&a.work)
+		a.work.reset()
 		if err != nil {
 			return err
 		}
@@ -66,7 +67,7 @@ func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	if now >= a.nudgeAt {
 		a.nudgeAt = now.Add(max(minStopWord, a.roundTime()))
 		for _, n := range a.nets {
-			n.swim.Announce()
+			n.now().swim.Announce()
 		}
 	}
 	return a.nudgeAt
@@ -126,7 +127,7 @@ func (a *Agent) handle(b *batch) error {
 				m.LinkChanged(n, l.up)
 				a.log.Warn("network changed", "network", a.nets[n].name, "up", l.up)
 				if l.up {
-					a.nets[n].swim.Renew() // its old evidence is void
+					a.nets[n].now().swim.Renew() // its old evidence is void
 				}
 			}
 		}
@@ -145,6 +146,15 @@ func (a *Agent) handle(b *batch) error {
 	}
 	for _, l := range b.locked {
 		a.core.SlotLocked(now, l.device, l.err)
+	}
+	if b.rebuilt {
+		a.demand = netgossip.Demand{} // the new instance has not heard it
+	}
+	for _, r := range b.rosters {
+		a.learn(r)
+	}
+	for _, err := range b.rosterSaved {
+		a.core.RostersSaved(err)
 	}
 	for i := range b.completions {
 		c := &b.completions[i]
@@ -189,24 +199,25 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.publish(now, fx)
 	a.noteDeaths(now, fx)
 	a.report(now, fx)
+	a.followRosters(now, fx) // last: it may change all numbers
 	return fx.Wake
 }
 
 // say hands the statement to the networks. What it says about the watchdog and about leaving
 // concerns everybody; whom it sees is of use to those who count closely, who hear it anyway.
 func (a *Agent) say(fx *watchdog.Effects) {
-	old, st := a.said.Load(), fx.Statement
+	old, st := a.said.Load().statement(), fx.Statement
 	if st == old {
 		return
 	}
-	a.said.Store(st)
-	announce := old == nil || old.Stopping != st.Stopping || old.Guard != st.Guard
+	a.speak(st)
+	announce := old == nil || old.Stopping != st.Stopping || old.Guard != st.Guard || old.Standing != st.Standing
 	for _, n := range a.nets {
 		switch {
 		case announce:
-			n.swim.Announce()
+			n.now().swim.Announce()
 		case fx.Nudge:
-			n.swim.Nudge()
+			n.now().swim.Nudge()
 		}
 	}
 }
@@ -215,13 +226,13 @@ func (a *Agent) say(fx *watchdog.Effects) {
 func (a *Agent) demandEvidence() {
 	v := a.core.View()
 	d := a.core.Merger().Demand(&v, a.core.Quorum())
-	d.Each = a.core.Releasing()
+	d.Each = a.core.Releasing() || a.core.RostersMove()
 	if d == a.demand {
 		return
 	}
 	a.demand = d
 	for _, n := range a.nets {
-		n.swim.SetDemand(d)
+		n.now().swim.SetDemand(d)
 	}
 }
 

@@ -131,7 +131,7 @@ func startKeeper(t *testing.T, edit func(*lunRig)) *lunRig {
 	}
 	r := &lunRig{t: t, lun: lun, done: make(chan struct{})}
 	began := time.Now()
-	box := newMailbox(1, 2)
+	box := newMailbox(1, numbered(2))
 	r.keeper = &lunKeeper{
 		path: "/dev/lun", cluster: "main", group: "worker", members: 2, retry: lunRetry,
 		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) },

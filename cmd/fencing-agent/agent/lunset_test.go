@@ -89,7 +89,7 @@ func newSetRig(t *testing.T, edit func(sbs []*diskquorum.Superblock)) *setRig {
 	members := roster(t, "n1", "n2")
 	a := &Agent{
 		cfg: cfg, roster: members, log: slog.New(slog.NewTextHandler(io.Discard, nil)), reg: prometheus.NewRegistry(),
-		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) }, box: newMailbox(1, 2),
+		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) }, box: newMailbox(1, numbered(2)),
 		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, LUN: true}),
 		boot: 1, process: 1,
 	}

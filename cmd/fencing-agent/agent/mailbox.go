@@ -17,8 +17,9 @@ import (
 type mailbox struct {
 	wake chan struct{} // capacity 1: something is in the box
 
-	mu sync.Mutex
-	b  batch
+	mu     sync.Mutex
+	b      batch
+	roster *netgossip.Roster // by whose indices peers are numbered
 }
 
 // batch is the content of a mailbox.
@@ -37,6 +38,9 @@ type batch struct {
 	disarm      map[string]bool
 	feeder      *wdt.State
 	fatal       error
+	rosters     []*netgossip.Roster // lists of members that became known
+	rosterSaved []error             // outcomes of storing lists
+	rebuilt     bool                // a network's gossip was made anew
 }
 
 type peerReport struct {
@@ -56,8 +60,17 @@ type apiReport struct {
 	at        boottime.Instant
 }
 
-func newMailbox(networks, members int) *mailbox {
-	return &mailbox{wake: make(chan struct{}, 1), b: newBatch(networks, members)}
+func newMailbox(networks int, r *netgossip.Roster) *mailbox {
+	return &mailbox{wake: make(chan struct{}, 1), b: newBatch(networks, r.Size()), roster: r}
+}
+
+// renumber empties the box, and numbers peers by another roster from now on.
+func (m *mailbox) renumber(networks int, to *netgossip.Roster) batch {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.b
+	m.b, m.roster = newBatch(networks, to.Size()), to
+	return old
 }
 
 func newBatch(networks, members int) batch {
@@ -102,6 +115,7 @@ func (b *batch) reset() {
 	b.completions = b.completions[:0]
 	b.locked = b.locked[:0]
 	b.lun = b.lun[:0]
+	b.rosters, b.rosterSaved, b.rebuilt = nil, nil, false
 	b.api, b.feeder, b.fatal = nil, nil, nil
 	clear(b.disarm)
 }
@@ -109,34 +123,47 @@ func (b *batch) reset() {
 // sink is the gossip instances' way into the mailbox (swim.Sink).
 type sink struct {
 	box      *mailbox
-	members  int
+	roster   *netgossip.Roster // of the instance
 	conflict func(network int, name, address string)
 	others   func(network int, do func(*swim.Instance)) // calls the instances of the other networks
 }
 
-func (s sink) peer(network, peer int, f func(*peerReport)) {
+func (s sink) peer(network, peer int, f func(r *peerReport, peer int)) {
 	s.box.mu.Lock()
-	i := network*s.members + peer
+	s.locked(network, peer, f)
+	s.box.mu.Unlock()
+	s.box.signal()
+}
+
+// locked fills in a report. The box may number the peers by a later roster than the instance;
+// who is not on that is of no interest any more.
+func (s sink) locked(network, peer int, f func(r *peerReport, peer int)) {
+	if s.roster != s.box.roster {
+		var ok bool
+		if peer, ok = s.box.roster.Index(s.roster.Name(peer)); !ok {
+			return
+		}
+	}
+	i := network*s.box.roster.Size() + peer
 	r := &s.box.b.peers[i]
 	if !r.queued {
 		r.queued = true
 		s.box.b.dirty = append(s.box.b.dirty, i)
 	}
-	f(r)
-	s.box.mu.Unlock()
-	s.box.signal()
+	f(r, peer)
 }
 
 // MemberChanged implements swim.Sink.
 func (s sink) MemberChanged(network, peer int, alive bool, at boottime.Instant) {
-	s.peer(network, peer, func(r *peerReport) { r.alive, r.changed = alive, at })
+	s.peer(network, peer, func(r *peerReport, _ int) { r.alive, r.changed = alive, at })
 }
 
 // Answered implements swim.Sink.
 func (s sink) Answered(a netgossip.Answer) {
-	s.peer(a.Network, a.Peer, func(r *peerReport) {
+	s.peer(a.Network, a.Peer, func(r *peerReport, peer int) {
 		if a.SentAt > r.answer.SentAt {
 			r.answer = a
+			r.answer.Peer = peer
 		}
 	})
 }
@@ -148,7 +175,7 @@ func (s sink) Vouched(network int, at boottime.Instant) {
 
 // Missed implements swim.Sink. The other networks find out at once whether they reach the peer.
 func (s sink) Missed(network, peer int, since boottime.Instant, void bool) {
-	s.peer(network, peer, func(r *peerReport) { r.missed, r.void = max(r.missed, since), r.void || void })
+	s.peer(network, peer, func(r *peerReport, _ int) { r.missed, r.void = max(r.missed, since), r.void || void })
 	s.others(network, func(in *swim.Instance) { in.Verify(peer) })
 }
 
@@ -159,13 +186,7 @@ func (s sink) Doubted(network int) { s.others(network, (*swim.Instance).Doubt) }
 func (s sink) Heard(network, peer int, at boottime.Instant) {
 	s.box.mu.Lock()
 	defer s.box.mu.Unlock()
-	i := network*s.members + peer
-	r := &s.box.b.peers[i]
-	if !r.queued {
-		r.queued = true
-		s.box.b.dirty = append(s.box.b.dirty, i)
-	}
-	r.heard = max(r.heard, at)
+	s.locked(network, peer, func(r *peerReport, _ int) { r.heard = max(r.heard, at) })
 }
 
 // Conflict implements swim.Sink.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -20,10 +21,45 @@ func (m *mailbox) woken() bool {
 	}
 }
 
+// numbered is a roster of n members, which are called by their numbers.
+func numbered(n int) *netgossip.Roster {
+	ms := make([]netgossip.Member, n)
+	for i := range ms {
+		ms[i].Name = fmt.Sprintf("n%04d", i)
+	}
+	r, err := netgossip.NewRoster(0, ms, "n0000")
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// Reports of an instance that still counts by the former roster reach those whom they mean.
+func TestMailboxTranslatesOldNumbers(t *testing.T) {
+	old := numbered(3)
+	m := newMailbox(1, old)
+	s := sink{box: m, roster: old}
+	s.Heard(0, 1, 5)
+	to, err := netgossip.NewRoster(1, []netgossip.Member{{Name: "a"}, {Name: "n0000"}, {Name: "n0002"}}, "n0000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := m.renumber(1, to); len(b.dirty) != 1 || b.peers[1].heard != 5 {
+		t.Errorf("what was reported before is lost: %+v", b.dirty)
+	}
+	s.Answered(netgossip.Answer{Peer: 2, SentAt: 7, Statement: &netgossip.Statement{}})
+	s.Answered(netgossip.Answer{Peer: 1, SentAt: 8, Statement: &netgossip.Statement{}}) // not listed any more
+	b := newBatch(1, 3)
+	m.take(&b)
+	if len(b.dirty) != 1 || b.dirty[0] != 2 || b.peers[2].answer.Peer != 2 || b.peers[2].answer.SentAt != 7 {
+		t.Errorf("%+v", b.peers)
+	}
+}
+
 func TestMailboxCoalescesPerPeer(t *testing.T) {
 	const networks, members = 2, 3
-	m := newMailbox(networks, members)
-	s := sink{box: m, members: members}
+	m := newMailbox(networks, numbered(members))
+	s := sink{box: m, roster: m.roster}
 	s.MemberChanged(1, 2, false, 10)
 	s.MemberChanged(1, 2, true, 20)
 	newest := &netgossip.Statement{Version: "newest"}
@@ -51,8 +87,8 @@ func TestMailboxCoalescesPerPeer(t *testing.T) {
 
 // Mere life decides nothing, so it does not cost a step, but comes along with the next.
 func TestHeardDoesNotWake(t *testing.T) {
-	m := newMailbox(1, 2)
-	s := sink{box: m, members: 2}
+	m := newMailbox(1, numbered(2))
+	s := sink{box: m, roster: m.roster}
 	s.Heard(0, 1, 5)
 	if m.woken() {
 		t.Error("Heard woke the loop")
@@ -69,7 +105,7 @@ func TestHeardDoesNotWake(t *testing.T) {
 }
 
 func TestMailboxKeepsNewestAndEach(t *testing.T) {
-	m := newMailbox(2, 2)
+	m := newMailbox(2, numbered(2))
 	first, second := errors.New("first"), errors.New("second")
 	for _, put := range []func(*batch){
 		func(b *batch) { b.links[1], b.linkDirty = linkReport{true, false}, true },
@@ -104,8 +140,8 @@ func TestMailboxKeepsNewestAndEach(t *testing.T) {
 // A batch that was handled leaves nothing behind for the one after the next, which
 // shares its memory.
 func TestMailboxSwapsTwoBatches(t *testing.T) {
-	m := newMailbox(1, 2)
-	s := sink{box: m, members: 2}
+	m := newMailbox(1, numbered(2))
+	s := sink{box: m, roster: m.roster}
 	work := newBatch(1, 2)
 	s.MemberChanged(0, 1, true, 1)
 	m.put(func(b *batch) {
@@ -140,8 +176,8 @@ func TestMailboxSwapsTwoBatches(t *testing.T) {
 // Adapters put from their own goroutines; nothing is lost but what is outdated.
 func TestMailboxConcurrently(t *testing.T) {
 	const members, rounds = 4, 500
-	m := newMailbox(1, members)
-	s := sink{box: m, members: members}
+	m := newMailbox(1, numbered(members))
+	s := sink{box: m, roster: m.roster}
 	var adapters sync.WaitGroup
 	for p := range members {
 		adapters.Go(func() {
@@ -189,8 +225,8 @@ func TestMailboxConcurrently(t *testing.T) {
 }
 
 func TestMailboxIsBounded(t *testing.T) {
-	m := newMailbox(1, 2)
-	s := sink{box: m, members: 2}
+	m := newMailbox(1, numbered(2))
+	s := sink{box: m, roster: m.roster}
 	work := newBatch(1, 2)
 	round := func() {
 		for i := boottime.Instant(1); i < 100; i++ {

@@ -16,6 +16,8 @@ type metrics struct {
 	members     *prometheus.GaugeVec
 	reachable   prometheus.Gauge
 	quorumSize  prometheus.Gauge
+	epoch       prometheus.Gauge
+	changing    prometheus.Gauge
 	hasQuorum   prometheus.Gauge
 	verdict     *prometheus.GaugeVec
 	network     *prometheus.GaugeVec
@@ -50,6 +52,8 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable, fenced.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
 		quorumSize: gauge("quorum_size", "Nodes that have to be counted for a quorum."),
+		epoch:      gauge("roster_epoch", "Epoch of the list of members in force."),
+		changing:   gauge("roster_changing", "1 while a change of the list of members is under way, or this node waits for a list or is on none."),
 		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
 		verdict:    vec("verdict", "1 for the reason of the present verdict, 0 for all others.", "reason"),
 		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
@@ -122,12 +126,15 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	}
 	if fx.Changed {
 		m.hasQuorum.Set(boolGauge(fx.Decision.Quorum))
-		m.quorumSize.Set(float64(a.core.Quorum()))
 		a.ready.Store(fx.Decision.Quorum)
 		a.server.SetReady(fx.Decision.Quorum)
 		m.tie(a, fx)
 	}
+	m.quorumSize.Set(float64(a.core.Quorum()))
+	m.epoch.Set(float64(a.core.Succession().Base().Epoch))
+	m.changing.Set(boolGauge(!a.core.Succession().Settled()))
 	v := a.core.View()
+	v.Seen = v.Seen.And(a.core.Expected())
 	counted := v.Counted.Len()
 	m.reachable.Set(float64(counted))
 	m.members.WithLabelValues("reachable").Set(float64(v.Seen.Len() + 1))
@@ -135,7 +142,7 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	m.members.WithLabelValues("restarting").Set(float64(restarting))
 	fenced := fx.Fenced.Minus(v.Seen).Len()
 	m.members.WithLabelValues("fenced").Set(float64(fenced))
-	m.members.WithLabelValues("unreachable").Set(float64(a.roster.Size() - v.Seen.Len() - 1 - restarting - fenced))
+	m.members.WithLabelValues("unreachable").Set(float64(max(0, a.core.Size()-v.Seen.Len()-1-restarting-fenced)))
 	s := a.core.Split()
 	m.leaseHeld.Set(boolGauge(s.Split == diskquorum.SplitWon))
 	for d, k := range a.luns {

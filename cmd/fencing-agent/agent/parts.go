@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
@@ -33,10 +34,18 @@ const (
 
 // network is one SystemNetwork at run time.
 type network struct {
-	name  string
-	local iface.Local
-	swim  *swim.Instance
-	tuning
+	name    string
+	present atomic.Pointer[gossiping]
+}
+
+// now is the network as it is at the moment.
+func (n *network) now() *gossiping { return n.present.Load() }
+
+// gossiping is one life of a network's gossip.
+type gossiping struct {
+	local  iface.Local
+	swim   *swim.Instance
+	tuning tuning
 	// unpinned says that the sockets are not bound to the device although they should be.
 	unpinned bool
 }
@@ -150,14 +159,15 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 		})
 	}
 	background(a.alarms.run)
-	metrics := swim.NewMetrics(a.reg)
+	a.swimMetrics = swim.NewMetrics(a.reg)
 	stop = func() {
 		var wg sync.WaitGroup
+		a.rebuilding.Lock() // for good: nothing is started any more
 		for _, n := range a.nets {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 				defer cancel()
-				if err := n.swim.Stop(ctx, false); err != nil {
+				if err := n.now().swim.Stop(ctx, false); err != nil {
 					a.log.Warn("gossip did not stop in time", "network", n.name, "error", err)
 				}
 			})
@@ -165,47 +175,51 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 		wg.Wait()
 	}
 	for i, sn := range a.cfg.SystemNetworks {
-		n, err := a.newNetwork(i, sn, metrics)
+		g, err := a.newGossip(i, sn, a.roster)
 		if err != nil {
 			stop()
 			return nil, err
 		}
+		n := &network{name: sn.Name}
+		n.present.Store(g)
 		a.nets = append(a.nets, n)
 	}
 	a.warnUnpinned()
 	for _, n := range a.nets {
-		if err := n.swim.Start(); err != nil {
+		if err := n.now().swim.Start(); err != nil {
 			stop()
 			return nil, fmt.Errorf("network %s: %w", n.name, err)
 		}
-		a.showTuning(n.name, n.tuning)
+		a.showTuning(n.name, n.now().tuning)
 	}
 	a.watchNetworks(background)
+	background(a.rebuildGossip)
 	return stop, nil
 }
 
-func (a *Agent) newNetwork(i int, sn config.SystemNetwork, metrics *swim.Metrics) (*network, error) {
+// newGossip opens the gossip of a network by a roster.
+func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (*gossiping, error) {
 	found, err := a.opts.Links.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
 	if err != nil {
 		return nil, err
 	}
-	if want := a.roster.Members[a.roster.Self].Addresses[sn.Name]; want != found.Address.String() {
+	if want := r.Members[r.Self].Addresses[sn.Name]; want != found.Address.String() {
 		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but members.static lists %s for %q; correct the list, nodeName or the network, lest two nodes run under one name",
 			sn.Name, found.Address, found.Interface, want, a.cfg.NodeName)
 	}
-	t := tuning{a.cfg.ParamsFor(a.roster.Size()), a.roster.Size()}
+	t := tuning{a.cfg.ParamsFor(r.Size()), r.Size()}
 	in, unpinned, err := openInstance(sn, swim.Config{
-		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: a.roster,
+		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: r,
 		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: a.keys, AnySource: a.cfg.Gossip.Sources == config.SourcesAny, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
-		Clock: a.clock, Statement: a.statement, Logger: a.log, Metrics: metrics,
-		Sink: sink{box: a.box, members: a.roster.Size(), conflict: func(_ int, name, address string) {
+		Clock: a.clock, Statement: a.statement, Sees: a.sees, Logger: a.log, Metrics: a.swimMetrics,
+		Sink: sink{box: a.box, roster: r, conflict: func(_ int, name, address string) {
 			a.alarms.report(nameConflict{sn.Name, name, address})
 		}, others: a.others},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &network{name: sn.Name, local: found, swim: in, tuning: t, unpinned: unpinned}, nil
+	return &gossiping{local: found, swim: in, tuning: t, unpinned: unpinned}, nil
 }
 
 // others calls the instances of all networks but one. The networks are complete before the
@@ -213,7 +227,7 @@ func (a *Agent) newNetwork(i int, sn config.SystemNetwork, metrics *swim.Metrics
 func (a *Agent) others(network int, do func(*swim.Instance)) {
 	for i, n := range a.nets {
 		if i != network {
-			do(n.swim)
+			do(n.now().swim)
 		}
 	}
 }
@@ -225,14 +239,14 @@ func (a *Agent) statement() *netgossip.Statement {
 	if at := boottime.Instant(a.alive.Load()); a.clock().Sub(at) > 3*maxIdle {
 		return nil
 	}
-	return a.said.Load()
+	return a.said.Load().statement()
 }
 
 // watchNetworks follows carrier and addresses of the networks.
 func (a *Agent) watchNetworks(background spawn) {
 	c := iface.WatchConfig{Clock: a.clock, Logger: a.log, Changed: func(change iface.Change) {
 		if change.Up {
-			a.nets[change.Network].swim.Rebind(change.Local.Interface, change.Local.Index)
+			a.nets[change.Network].now().swim.Rebind(change.Local.Interface, change.Local.Index)
 		}
 		a.box.put(func(b *batch) {
 			b.links[change.Network] = linkReport{changed: true, up: change.Up}
@@ -240,7 +254,7 @@ func (a *Agent) watchNetworks(background spawn) {
 		})
 	}}
 	for _, n := range a.nets {
-		c.Networks = append(c.Networks, n.local)
+		c.Networks = append(c.Networks, n.now().local)
 	}
 	background(func(ctx context.Context) {
 		if err := a.opts.Links.Watch(ctx, c); ctx.Err() == nil {
@@ -315,7 +329,7 @@ func (a *Agent) disableFile(last bool) bool {
 // serves nothing before it has seen everybody, or given everybody the time to be seen.
 func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	if !a.opened {
-		if fx.Available.Len() < a.roster.Size() && now.Sub(a.began) < a.cfg.EvidenceMaxAge() {
+		if fx.Available.Len() < a.core.Size() && now.Sub(a.began) < a.cfg.EvidenceMaxAge() {
 			return
 		}
 		a.opened = true
@@ -343,8 +357,12 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 }
 
 func (a *Agent) available(fx *watchdog.Effects) []publish.Node {
-	nodes := make([]publish.Node, 0, fx.Available.Len())
-	for p := range fx.Available.All() {
+	return a.nodes(fx.Available)
+}
+
+func (a *Agent) nodes(set netgossip.Set) []publish.Node {
+	nodes := make([]publish.Node, 0, set.Len())
+	for p := range set.All() {
 		nodes = append(nodes, a.node(p))
 	}
 	return nodes

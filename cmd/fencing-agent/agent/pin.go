@@ -50,7 +50,7 @@ func openInstance(sn config.SystemNetwork, c swim.Config) (in *swim.Instance, un
 func (a *Agent) warnUnpinned() {
 	var names []string
 	for _, n := range a.nets {
-		if n.unpinned {
+		if n.now().unpinned {
 			names = append(names, n.name)
 		}
 	}

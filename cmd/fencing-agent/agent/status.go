@@ -45,12 +45,24 @@ func (a *Agent) takePicture(now boottime.Instant) *fencingv1.Status {
 		LunLease:   a.leaseStatus(now),
 		Watchdog:   a.watchdogStatus(now),
 		TimeBudget: a.budgetStatus(),
-		Roster: &fencingv1.RosterStatus{
-			Epoch: a.roster.Epoch, Digest: hex64(a.roster.Digest), Size: uint32(a.roster.Size()),
-			Quorum: uint32(a.core.Quorum()), Source: string(a.cfg.Members.Source),
-		},
-		Api: a.apiStatus(now),
+		Roster:     a.rosterStatus(),
+		Api:        a.apiStatus(now),
 	}
+}
+
+func (a *Agent) rosterStatus() *fencingv1.RosterStatus {
+	s := a.core.Succession()
+	out := &fencingv1.RosterStatus{
+		Epoch: s.Base().Epoch, Digest: hex64(s.Base().Digest), Size: uint32(a.core.Size()),
+		Quorum: uint32(a.core.Quorum()), Source: string(a.cfg.Members.Source), NewestEpoch: s.Top().Epoch,
+	}
+	if o := s.Offer(); o != nil {
+		out.NewestEpoch = o.Epoch
+	}
+	if !s.Settled() {
+		out.Change, out.WaitingFor = standingText(s), a.roster.Names(a.core.WaitingFor())
+	}
+	return out
 }
 
 func hex64(v uint64) string { return fmt.Sprintf("%016x", v) }
@@ -76,7 +88,7 @@ func (a *Agent) verdictStatus(now boottime.Instant) *fencingv1.Verdict {
 		OnQuorumLoss: string(a.cfg.OnQuorumLoss),
 		Tally: &fencingv1.Tally{
 			Reachable: uint32(v.Seen.Len() + 1), Counted: uint32(v.Counted.Len()),
-			Expected: uint32(a.roster.Size()), Quorum: uint32(a.core.Quorum()),
+			Expected: uint32(a.core.Size()), Quorum: uint32(a.core.Quorum()),
 		},
 	}
 	if d.Action == watchdog.Feed || d.Action == watchdog.Hold {
@@ -138,9 +150,10 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 	m := a.core.Merger()
 	out := make([]*fencingv1.NetworkStatus, 0, len(a.nets))
 	for i, n := range a.nets {
+		g := n.now()
 		s := &fencingv1.NetworkStatus{
-			Name: n.name, Address: n.local.Address.String(), Interface: n.local.Interface, Up: m.NetworkUp(i), HealthScore: uint32(n.swim.Stats().Health),
-			Tuning: tuningStatus(a.cfg, n.tuning, a.keys),
+			Name: n.name, Address: g.local.Address.String(), Interface: g.local.Interface, Up: m.NetworkUp(i), HealthScore: uint32(g.swim.Stats().Health),
+			Tuning: tuningStatus(a.cfg, g.tuning, a.keys),
 		}
 		reachable := 0
 		for p := range a.roster.Members {
@@ -176,7 +189,7 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 		}
 		st, anchor := a.core.Merger().Statement(p)
 		if p == a.roster.Self {
-			st, anchor = a.said.Load(), now
+			st, anchor = a.said.Load().statement(), now
 			s.Reachable, s.SeesThisNode, s.SameRoster = true, true, true
 		} else {
 			s.HeardAge = age(now, a.core.Merger().Sighted(p))

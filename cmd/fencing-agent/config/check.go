@@ -102,7 +102,7 @@ func checkMembers(c *Config, r *report) {
 	}
 	if self, listed := names[c.NodeName]; listed {
 		checkOwnAddresses(c, r, self)
-	} else if len(ms) > 0 && c.NodeName != "" && r.intact("nodeName") && membersIntact(r, len(ms)) {
+	} else if !r.anyMembers && len(ms) > 0 && c.NodeName != "" && r.intact("nodeName") && membersIntact(r, len(ms)) {
 		r.problem(list, "does not list this node", c.NodeName,
 			"every node of the group; add {name: %s, addresses: ...}, or set nodeName or $%s to a listed name (%s)",
 			c.NodeName, EnvNodeName, cut(strings.Join(slices.Sorted(maps.Keys(names)), ", ")))

@@ -39,9 +39,12 @@ func (c *Config) ParamsFor(n int) netgossip.Params {
 }
 
 // StaticMembers returns the static list as netgossip.NewRoster takes it.
-func (c *Config) StaticMembers() []netgossip.Member {
-	ms := make([]netgossip.Member, 0, len(c.Members.Static))
-	for _, m := range c.Members.Static {
+func (c *Config) StaticMembers() []netgossip.Member { return c.Members.List() }
+
+// List returns the static list as netgossip.RosterOf takes it.
+func (l *Members) List() []netgossip.Member {
+	ms := make([]netgossip.Member, 0, len(l.Static))
+	for _, m := range l.Static {
 		addresses := make(map[string]string, len(m.Addresses))
 		for network, a := range m.Addresses {
 			addresses[network] = a.String()

@@ -26,20 +26,45 @@ const (
 // maxFileSize in bytes leaves room for the longest roster on several networks.
 const maxFileSize = 1 << 20
 
+// LoadMembers reads the list of members anew, from a file whose other keys are not applied
+// before the agent's restart. The whole file must be valid, but the list need not contain the own
+// node: that is how a node learns that it is to be removed.
+func LoadMembers(path string, env func(string) string) (*Members, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	r := newReport()
+	r.anyMembers = true
+	c, _, err := r.parse(path, data, env, os.Hostname)
+	if err != nil {
+		return nil, err
+	}
+	return &c.Members, nil
+}
+
 // Load reads and checks the file at path. Keys that it leaves empty are filled from
 // env (os.Getenv). The error is an [*Invalid] if the file was read and refused; the
 // warnings are valid in that case, too.
 func Load(path string, env func(string) string) (*Config, []Problem, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return Parse(path, data, env)
+}
+
+func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read
 	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
 	if err != nil {
-		return nil, nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	return Parse(path, data, env)
+	return data, nil
 }
 
 // Parse is Load for a file that was read already; name stands for it in messages.
@@ -48,7 +73,11 @@ func Parse(name string, data []byte, env func(string) string) (*Config, []Proble
 }
 
 func parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
-	c, r := Default(), newReport()
+	return newReport().parse(name, data, env, hostname)
+}
+
+func (r *report) parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
+	c := Default()
 	if len(data) > maxFileSize {
 		r.refuse("", "is too large", fmt.Sprintf("more than %d bytes", maxFileSize), "a configuration file")
 	} else {

@@ -63,6 +63,8 @@ type report struct {
 	warnings []Problem
 	lines    map[string]int // by path, of each key that the file gives
 	refused  map[string]bool
+
+	anyMembers bool // the list of members need not contain the own node
 }
 
 func newReport() *report {

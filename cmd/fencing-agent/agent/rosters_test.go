@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+)
+
+// fleet is a group of agents in this process, on loopback addresses of two networks.
+type fleet struct {
+	t     *testing.T
+	dir   string
+	port  int
+	hosts map[string]int // last byte of the addresses
+	nodes map[string]*crew
+}
+
+// crew is one agent and what it has logged.
+type crew struct {
+	a      *Agent
+	cancel context.CancelCauseFunc
+	done   chan error
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (c *crew) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.log.Write(p)
+}
+
+func (c *crew) logged() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.log.String()
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.81.1.1:0")
+	if err != nil {
+		t.Skipf("no address 127.81.1.1 on this system: %v", err)
+	}
+	f := &fleet{t: t, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port, hosts: map[string]int{}, nodes: map[string]*crew{}}
+	_ = l.Close()
+	for i := range 9 {
+		f.hosts[fmt.Sprintf("n%d", i+1)] = i + 1
+	}
+	t.Cleanup(func() {
+		for name := range f.nodes {
+			f.stop(name, ErrAbandon)
+		}
+	})
+	return f
+}
+
+func (f *fleet) path(name string) string { return filepath.Join(f.dir, name+".yaml") }
+
+// configure writes the file of a node.
+func (f *fleet) configure(name string, epoch int, members ...string) {
+	f.t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "nodeName: %s\nnodeGroup: test\nmembers:\n  epoch: %d\n  cacheFile: %s.json\n  static:\n", name, epoch, filepath.Join(f.dir, name))
+	for _, m := range members {
+		fmt.Fprintf(&b, "    - {name: %s, addresses: {a: 127.81.1.%d, b: 127.81.2.%d}}\n", m, f.hosts[m], f.hosts[m])
+	}
+	fmt.Fprintf(&b, "systemNetworks:\n  - {name: a, address: 127.81.1.%d, port: %d}\n  - {name: b, address: 127.81.2.%d, port: %d}\n", f.hosts[name], f.port, f.hosts[name], f.port)
+	fmt.Fprintf(&b, "watchdog: {driver: none, timeout: 10s, feedInterval: 2s, disableFile: %s.off}\napi: {socket: %s.sock}\nhttp: {address: \"\"}\n",
+		filepath.Join(f.dir, name), filepath.Join(f.dir, name))
+	if err := os.WriteFile(f.path(name), []byte(b.String()), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) start(names ...string) {
+	f.t.Helper()
+	for _, name := range names {
+		cfg, _, err := config.Load(f.path(name), os.Getenv)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		c := &crew{done: make(chan error, 1)}
+		var ctx context.Context
+		ctx, c.cancel = context.WithCancelCause(f.t.Context())
+		c.a, err = prepare(Options{Config: cfg, ConfigPath: f.path(name), Logger: slog.New(slog.NewTextHandler(c, nil)), Boot: uint64(name[1])})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.nodes[name] = c
+		go func() { c.done <- c.a.run(ctx) }()
+	}
+}
+
+func (f *fleet) stop(name string, cause error) {
+	c := f.nodes[name]
+	delete(f.nodes, name)
+	c.cancel(cause)
+	<-c.done
+	if f.t.Failed() {
+		f.t.Logf("--- %s\n%s", name, c.logged())
+	}
+}
+
+// status is the latest picture of a node, or an empty one.
+func (f *fleet) status(name string) *fencingv1.Status {
+	if s := f.nodes[name].a.status(); s != nil {
+		return s
+	}
+	return &fencingv1.Status{Verdict: &fencingv1.Verdict{Tally: &fencingv1.Tally{}}, Roster: &fencingv1.RosterStatus{}}
+}
+
+// await waits until the nodes count the wanted number of members by the list of the epoch,
+// and on both networks everybody reaches everybody.
+func (f *fleet) await(epoch uint64, names ...string) {
+	f.t.Helper()
+	deadline := time.After(40 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var missing []string
+		for _, name := range names {
+			s := f.status(name)
+			if s.Roster.Epoch != epoch || s.Roster.Size != uint32(len(names)) || s.Verdict.Tally.Counted != uint32(len(names)) || !s.Verdict.Quorum || s.Roster.Change != "" {
+				missing = append(missing, fmt.Sprintf("%s: %v %v", name, s.Roster, s.Verdict))
+			}
+			for _, n := range s.Networks {
+				reachable := 0
+				for _, m := range n.Members {
+					if m.Reachable {
+						reachable++
+					}
+				}
+				if reachable < len(names)-1 {
+					missing = append(missing, fmt.Sprintf("%s reaches %d on %s", name, reachable, n.Name))
+				}
+			}
+		}
+		if len(missing) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			f.t.Fatalf("the list of epoch %d does not come into force:\n%s", epoch, strings.Join(missing, "\n"))
+		}
+	}
+}
+
+// calm fails if a node that stayed has lost its quorum or called another one LEFT that stayed.
+func (f *fleet) calm(stayed ...string) {
+	f.t.Helper()
+	for _, name := range stayed {
+		for line := range strings.Lines(f.nodes[name].logged()) {
+			if strings.Contains(line, "msg=decision") && strings.Contains(line, "quorum=false") && !strings.Contains(line, "reason=starting") {
+				f.t.Errorf("%s lost its quorum: %s", name, line)
+			}
+			if _, rest, ok := strings.Cut(line, "msg=membership left="); ok && slices.ContainsFunc(stayed, func(n string) bool { return strings.Contains(strings.SplitN(rest, "why=", 2)[0], n) }) {
+				f.t.Errorf("%s says: %s", name, line)
+			}
+		}
+	}
+}
+
+// Three agents become four and three again, and one gets other addresses, by nothing but
+// another list in the files. Nobody who stays loses its quorum or is called LEFT.
+func TestMembersChangeWhileAgentsRun(t *testing.T) {
+	f := newFleet(t)
+	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
+	for _, n := range three {
+		f.configure(n, 0, three...)
+	}
+	f.start(three...)
+	f.await(0, three...)
+
+	for _, n := range four {
+		f.configure(n, 1, four...)
+	}
+	f.start("n4")
+	f.await(1, four...)
+	f.calm(three...)
+
+	left := []string{"n2", "n3", "n4"}
+	for _, n := range four {
+		f.configure(n, 2, left...)
+	}
+	f.await(2, left...)
+	f.calm(left...)
+	deadline := time.Now().Add(20 * time.Second)
+	for !strings.Contains(f.nodes["n1"].logged(), "this node was removed from the group") {
+		if time.Now().After(deadline) {
+			t.Fatal("n1 is not told that it was removed")
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	f.stop("n1", nil)
+
+	// n4 moves: its agent has to bind other addresses, so it is restarted; nobody else is.
+	f.stop("n4", nil)
+	f.hosts["n4"] = 104
+	for _, n := range left {
+		f.configure(n, 3, left...)
+	}
+	f.start("n4")
+	f.await(3, left...)
+	f.calm("n2", "n3")
+}
