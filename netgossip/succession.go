@@ -79,8 +79,9 @@ type Succession struct {
 
 // NewSuccession continues from what was saved, or begins with the roster of the
 // configuration: one of epoch 0 is in force by definition, one of a later epoch is not until
-// a peer says so. saved may be nil; the caller stores what comes of that before it goes on. An offer that was stored may have been taken up and
-// announced before the restart; so it is taken up.
+// a peer says so. saved may be nil; the caller stores what comes of that before it goes on.
+// An offer that was stored may have been taken up and announced before the restart, so it is
+// taken up.
 func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succession, error) {
 	s := &Succession{known: map[RosterRef]*Roster{}, rank: quorum}
 	if saved == nil {
@@ -118,9 +119,9 @@ func cmpEpoch(a, b RosterRef) int {
 // ErrEpochTaken says that two lists have one epoch.
 var ErrEpochTaken = errors.New("another list of members has this epoch: raise members.epoch")
 
-// Learn makes a roster known, from the configuration or from a peer. It was checked. One that is
-// older than the newest in the chain is ignored, unless a peer goes by it. Its epoch must not be that of
-// another list.
+// Learn makes a roster known, from the configuration or from a peer. It was checked. One that
+// is older than the newest in the chain is ignored, unless a peer goes by it. Its epoch must
+// not be that of another list.
 func (s *Succession) Learn(r *Roster) error {
 	for _, h := range s.held() {
 		switch {

@@ -23,7 +23,6 @@ type RosterEffects struct {
 // [netgossip.Succession]); while there are several, an equal split of one of them is a
 // minority: two tie-breaks by different lists could both be won.
 type rosters struct {
-	succession *netgossip.Succession
 	standing   netgossip.Standing // to be announced; zero: the directory is in force
 	peers      netgossip.Peers
 	members    map[*netgossip.Roster]netgossip.Set

@@ -201,6 +201,7 @@ func TestMembersChangeWhileAgentsRun(t *testing.T) {
 	f.start("n4")
 	f.await(1, four...)
 	f.calm(three...)
+	f.mark()
 
 	left := []string{"n2", "n3", "n4"}
 	for _, n := range four {
