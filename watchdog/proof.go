@@ -125,7 +125,9 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossi
 		}
 		put(&v.lost, p, !seen.Has(p) && v.guarded.Has(p) && now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)
 		if !seen.Has(p) && a != nil {
-			v.look(now, p, a)
+			if rec, ok := a.PeerSlot(v.roster.Name(p)); ok {
+				v.look(now, p, rec)
+			}
 		}
 	}
 }
@@ -153,11 +155,10 @@ func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 // look finds in the slot of a peer that nobody hears that it has booted anew. A record of
 // another boot proves that only if it was made after one of the incarnation in question:
 // else it may be of an older boot, which can come to light again when a write lands late.
-func (v *prover) look(now boottime.Instant, p int, a *diskquorum.Arbiter) {
+func (v *prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	w := &v.peers[p]
-	rec, ok := a.PeerSlot(v.roster.Name(p))
 	switch {
-	case !ok || rec.Statement.Boot == 0:
+	case rec.Statement.Boot == 0:
 	case rec.Statement.Boot == w.boot:
 		w.sequence = max(w.sequence, rec.Sequence)
 	case w.sequence > 0 && rec.Sequence > w.sequence && w.death.Boot != w.boot:
@@ -195,7 +196,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		claims := v.claims(now, p, c)
 		switch {
 		case byMajority && 2*claims > c.base().Size():
-		case byGrant && claims == c.view.Counted.Len() && v.excluded(now, p, c.arbiter):
+		case byGrant && claims == c.view.Counted.Len() && v.slotAgrees(p, c.arbiter) && v.excluded(now, p):
 		default:
 			continue
 		}
@@ -237,17 +238,21 @@ func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
 	return n
 }
 
-// excluded reports that a peer outside the granted half has had the time to die: the grant
-// is old enough, and the peer's slot, which it writes before it disarms under a grant,
+// excluded reports that a peer outside the granted half has had the time to die: it cannot
+// live in a tie without a grant, and the present one is old enough.
+func (v *prover) excluded(now boottime.Instant, p int) bool {
+	st := v.peers[p].statement
+	return st != nil && st.Guard.Leases && v.grantSince != 0 && now.Sub(v.grantSince) >= st.Guard.Horizon+v.delay
+}
+
+// slotAgrees reports that a peer's slot, which it writes before it disarms under a grant,
 // does not say that its guard was given up.
-func (v *prover) excluded(now boottime.Instant, p int, a *diskquorum.Arbiter) bool {
-	w := &v.peers[p]
-	if w.statement == nil || !w.statement.Guard.Leases || a == nil || v.grantSince == 0 {
+func (v *prover) slotAgrees(p int, a *diskquorum.Arbiter) bool {
+	if a == nil {
 		return false
 	}
 	rec, ok := a.PeerSlot(v.roster.Name(p))
-	return ok && rec.State == diskquorum.SlotActive && rec.Statement.Boot == w.boot && rec.Statement.Guard.Armed &&
-		now.Sub(v.grantSince) >= w.statement.Guard.Horizon+v.delay
+	return ok && rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Armed
 }
 
 // doubt begins all claims anew, as if every peer had been seen at now. It is for the moment

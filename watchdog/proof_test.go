@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -76,6 +77,9 @@ func TestDeathByTime(t *testing.T) {
 			at := mourn(c, 11*time.Second, 2*time.Minute, tc.lost, tc.peers...)
 			if (at > 0) != tc.proven {
 				t.Fatalf("proven after %v, want %v", at, tc.proven)
+			}
+			if kills := tc.last.Guard.Kills() && !tc.last.Stopping; c.fx.Statement.Lost.Has(4) != (kills && at == 0) && at == 0 {
+				t.Errorf("claimed %v, guarded %v", c.fx.Statement.Lost.Has(4), kills)
 			}
 			if !tc.proven {
 				return
@@ -210,5 +214,52 @@ func TestProofDoesNotAllocate(t *testing.T) {
 	c.Step(60 * sec)
 	if n := testing.AllocsPerRun(100, func() { c.Step(60 * sec) }); n != 0 {
 		t.Errorf("%v allocations per step", n)
+	}
+}
+
+// Guard: a record of another boot on the LUN proves a reboot only if it was made after one of
+// the incarnation in question; a write that lands late may show an older boot.
+func TestSlotOfAnotherBoot(t *testing.T) {
+	record := func(boot, sequence uint64) *diskquorum.Slot {
+		return &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: sequence, Statement: netgossip.Statement{Boot: boot}}
+	}
+	for _, tc := range []struct {
+		name  string
+		slots []*diskquorum.Slot
+		dead  bool
+	}{
+		{"the node is there", []*diskquorum.Slot{record(104, 9)}, false},
+		{"it never wrote, an older boot did", []*diskquorum.Slot{record(99, 9)}, false},
+		{"an older record comes to light again", []*diskquorum.Slot{record(104, 9), record(99, 8)}, false},
+		{"it boots anew", []*diskquorum.Slot{record(104, 9), record(105, 11)}, true},
+		{"a record without a boot", []*diskquorum.Slot{record(104, 9), record(0, 11)}, false},
+	} {
+		c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+		for _, rec := range tc.slots {
+			c.proof.look(20*sec, 4, rec)
+		}
+		if c.Fenced().Has(4) != tc.dead || tc.dead && c.Death(4) != (Death{Proof: ProofBoot, Boot: 104, At: 20 * sec}) {
+			t.Errorf("%s: fenced %v, %+v", tc.name, c.Fenced().Has(4), c.Death(4))
+		}
+	}
+}
+
+// Guard: the excluded half may feed under an older grant for some time after the present one
+// was decided, so the proof waits from then on (lease.md, counterexample 21).
+func TestGrantMustBeOldEnough(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	v := &c.proof
+	if v.excluded(1000*sec, 4) {
+		t.Error("proven without a grant")
+	}
+	v.grantSince = 500 * sec
+	if v.excluded(v.grantSince.Add(testClaim-1), 4) || !v.excluded(v.grantSince.Add(testClaim), 4) {
+		t.Errorf("not exactly %v after the grant", testClaim)
+	}
+	st := *v.peers[4].statement
+	st.Guard.Leases = false
+	v.peers[4].statement = &st
+	if v.excluded(1000*sec, 4) {
+		t.Error("a node that may live in a tie without a grant is proven dead")
 	}
 }

@@ -87,6 +87,9 @@ func TestStrikeAfterAStallWaitsForThePeers(t *testing.T) {
 		t.Fatal("struck at once after a stall")
 	}
 	c.Step(20*sec + sec/2)
+	if fx := c.Step(21 * sec); fx.Strike {
+		t.Fatal("the time in which peers may answer counts as a loss")
+	}
 	hear(c, 20*sec+sec/2, 1, 2)
 	if fx := c.Step(21 * sec); fx.Strike || fx.Decision.Action != Feed {
 		t.Fatalf("%+v", fx.Decision)

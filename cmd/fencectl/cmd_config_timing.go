@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -61,7 +60,7 @@ death is proven to consumers at the latest. What a configuration file comes to i
 		for _, a := range args {
 			n, err := strconv.Atoi(a)
 			if err != nil || n < 1 || n > 1024 {
-				return usageError{fmt.Errorf("N %q: 1 to 1024 nodes are possible", a)}
+				return usagef("nodes %q: 1 to 1024 are possible", a)
 			}
 			sizes = append(sizes, n)
 		}
