@@ -38,6 +38,7 @@ var rooms = []room{
 	{pkg: "api/publish", may: []string{"boottime", "api/v1"}},
 	{pkg: "k8s"},
 	{pkg: "k8s/client"},
+	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/k8stest", may: []string{"k8s/client"}},
 	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "diskquorum", "watchdog"}},

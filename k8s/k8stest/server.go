@@ -200,16 +200,27 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // Fail answers with a Status.
 func Fail(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	reply(w, code, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-		Code: int32(code), Reason: reason, Message: message, //nolint:gosec // three digits
-	})
+	reply(w, code, failure(code, reason, message))
 }
 
-// Throttle answers 429 and asks to be left alone for some seconds.
-func Throttle(w http.ResponseWriter, seconds int) {
+// Throttle answers 429 and asks to be left alone for some seconds, with a Status or in plain
+// text: an API server does both.
+func Throttle(w http.ResponseWriter, seconds int, plain bool) {
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	Fail(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "slow down")
+	if plain {
+		http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+		return
+	}
+	st := failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "slow down")
+	st.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds)} //nolint:gosec // of a test
+	reply(w, http.StatusTooManyRequests, st)
+}
+
+func failure(code int, reason metav1.StatusReason, message string) *metav1.Status {
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: int32(code), Reason: reason, Message: message, //nolint:gosec // three digits
+	}
 }
 
 func reply(w http.ResponseWriter, code int, object any) {

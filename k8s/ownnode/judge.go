@@ -1,0 +1,110 @@
+package ownnode
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// RemovalTaint is how the cluster autoscaler says that it is about to remove a Node.
+const RemovalTaint = "ToBeDeletedByClusterAutoscaler"
+
+// State is what is known of the own Node. Its maps are not to be changed.
+type State struct {
+	Known       bool              `json:"known"`  // the API server has shown the Node once
+	Exists      bool              `json:"exists"` // false with Known: it was there and is gone
+	UID         string            `json:"uid,omitempty"`
+	Deleting    bool              `json:"deleting,omitempty"`
+	Taints      []string          `json:"taints,omitempty"` // keys
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Addresses   []netip.Addr      `json:"-"` // the internal ones
+}
+
+// stateOf keeps what the agent needs of a Node.
+func stateOf(n *corev1.Node) State {
+	s := State{
+		Known: true, Exists: true, UID: string(n.UID), Deleting: n.DeletionTimestamp != nil,
+		Annotations: n.Annotations, Labels: n.Labels, Addresses: InternalAddresses(n),
+	}
+	for i := range n.Spec.Taints {
+		s.Taints = append(s.Taints, n.Spec.Taints[i].Key)
+	}
+	return s
+}
+
+// InternalAddresses are the addresses of a Node inside the cluster, in its order. What is no
+// address is left out.
+func InternalAddresses(n *corev1.Node) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range n.Status.Addresses {
+		if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			out = append(out, ip.Unmap())
+		}
+	}
+	return out
+}
+
+// Rules say what disarms.
+type Rules struct {
+	Disable []string // annotations any of which means maintenance
+}
+
+// Signals are the reasons to disarm. The zero value is none.
+type Signals struct {
+	Maintenance string // the annotations that are present, separated by commas
+	Removal     string // why the Node is held to be leaving for good
+	Unknown     bool   // nothing is known of the Node
+}
+
+// Judge derives the signals.
+func (r Rules) Judge(s State) Signals {
+	var g Signals
+	if !s.Known {
+		g.Unknown = true
+		return g
+	}
+	for _, key := range r.Disable {
+		if _, present := s.Annotations[key]; present && s.Exists {
+			if g.Maintenance != "" {
+				g.Maintenance += ","
+			}
+			g.Maintenance += key
+		}
+	}
+	switch {
+	case !s.Exists:
+		g.Removal = "the Node was deleted"
+	case s.Deleting:
+		g.Removal = "the Node is being deleted"
+	case slices.Contains(s.Taints, RemovalTaint):
+		g.Removal = "taint " + RemovalTaint
+	}
+	return g
+}
+
+// Memory is the part of a State that the signals depend on, to be remembered over a restart.
+func (r Rules) Memory(s State) State {
+	m := State{Known: s.Known, Exists: s.Exists, UID: s.UID, Deleting: s.Deleting}
+	if slices.Contains(s.Taints, RemovalTaint) {
+		m.Taints = []string{RemovalTaint}
+	}
+	for _, key := range r.Disable {
+		if v, present := s.Annotations[key]; present {
+			if m.Annotations == nil {
+				m.Annotations = map[string]string{}
+			}
+			m.Annotations[key] = v
+		}
+	}
+	return m
+}
+
+// Equal reports whether two states are the same for all who use them.
+func (s State) Equal(o State) bool {
+	return s.Known == o.Known && s.Exists == o.Exists && s.UID == o.UID && s.Deleting == o.Deleting &&
+		slices.Equal(s.Taints, o.Taints) && maps.Equal(s.Annotations, o.Annotations) && maps.Equal(s.Labels, o.Labels) &&
+		slices.Equal(s.Addresses, o.Addresses)
+}

@@ -1,0 +1,216 @@
+package ownnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+)
+
+const (
+	askTimeout = 10 * time.Second
+	// openTimeout bounds the wait for the headers of a watch, which come at once.
+	openTimeout = 15 * time.Second
+	// quiet is for how long nothing may arrive on a watch. Bookmarks arrive every minute, and
+	// the kubelet writes the status at least every five; longer silence is a connection that
+	// died without a word. A shorter limit would cost requests for nothing.
+	quiet = 6 * time.Minute
+	// shortWatch is a watch whose end counts as a failure: ended again and again at once it
+	// would make a request storm.
+	shortWatch   = 30 * time.Second
+	firstPause   = time.Second
+	longestPause = time.Minute
+)
+
+// Config is what a [Watcher] needs. Logger and Rand may be nil.
+type Config struct {
+	Client rest.Interface // of the core group
+	Node   string
+	Logger *slog.Logger
+	// Remembered is what was known before a restart; the zero value is nothing.
+	Remembered State
+	// OnState is told of each change of what is known, from Run's goroutine.
+	OnState func(State)
+	// Rand spreads the requests of many nodes over time. It is used by Run's goroutine only.
+	Rand *rand.Rand
+}
+
+// Watcher follows one Node.
+type Watcher struct {
+	cfg     Config
+	log     *slog.Logger
+	state   State
+	version string // of what is known; empty: it has to be asked for
+	failing bool
+}
+
+// New returns a watcher that has asked nothing yet.
+func New(c Config) (*Watcher, error) {
+	if c.Client == nil || c.Node == "" || c.OnState == nil {
+		return nil, errors.New("own node: client, name and state function are mandatory")
+	}
+	w := &Watcher{cfg: c, log: c.Logger, state: c.Remembered}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	return w, nil
+}
+
+// Run follows the Node until ctx ends.
+func (w *Watcher) Run(ctx context.Context) {
+	backoff := client.Backoff{First: firstPause, Most: longestPause, Rand: w.cfg.Rand}
+	for ctx.Err() == nil {
+		err := w.round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		pause := client.Jitter(w.cfg.Rand, firstPause) // all watches may have ended with one server
+		if err == nil {
+			backoff.Reset()
+		} else {
+			pause = backoff.Next(err)
+		}
+		w.note(err, pause)
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// note logs the beginning and the end of trouble, not each attempt.
+func (w *Watcher) note(err error, pause time.Duration) {
+	switch {
+	case err != nil && !w.failing:
+		w.failing = true
+		w.log.Warn("own Node cannot be followed; what is known of it stands", "node", w.cfg.Node, "error", err, "retry", pause)
+	case err == nil && w.failing:
+		w.failing = false
+		w.log.Info("own Node is followed again", "node", w.cfg.Node)
+	}
+}
+
+var errShort = errors.New("watch ended at once")
+
+// round asks for the Node unless it is known, and watches it until the watch ends.
+func (w *Watcher) round(ctx context.Context) error {
+	if w.version == "" {
+		if err := w.ask(ctx); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	err := w.watch(ctx)
+	if err == nil && time.Since(began) < shortWatch {
+		return errShort
+	}
+	return err
+}
+
+// ask lists the one Node. A GET would not do: it comes with the version of the Node's last
+// change, which the server may have forgotten long ago, and nothing could be watched from it.
+func (w *Watcher) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	list := &corev1.NodeList{}
+	if err := w.request().Do(ctx).Into(list); err != nil {
+		return err
+	}
+	w.version = list.ResourceVersion
+	for i := range list.Items {
+		if list.Items[i].Name == w.cfg.Node {
+			w.learn(stateOf(&list.Items[i]))
+			return nil
+		}
+	}
+	if !w.state.Known {
+		// A name that was never a Node's is a mistake, or a machine that has not been
+		// registered yet. Only what was there can have been removed.
+		w.log.Warn("no Node of the cluster has this name yet: check nodeName", "node", w.cfg.Node)
+		return nil
+	}
+	w.learn(State{Known: true, UID: w.state.UID})
+	return nil
+}
+
+func (w *Watcher) request() *rest.Request {
+	return w.cfg.Client.Get().Resource("nodes").MaxRetries(0).
+		Param("fieldSelector", fields.OneTermEqualSelector("metadata.name", w.cfg.Node).String())
+}
+
+func (w *Watcher) learn(s State) {
+	if !s.Equal(w.state) {
+		w.state = s
+		w.cfg.OnState(s)
+	}
+}
+
+// watch follows the Node from the version that is known until the watch ends. It returns nil
+// if the server ended it in the ordinary way.
+func (w *Watcher) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	limit := time.AfterFunc(openTimeout, cancel)
+	defer limit.Stop()
+	stream, err := w.request().Param("resourceVersion", w.version).Param("allowWatchBookmarks", "true").Param("watch", "true").Watch(ctx)
+	if err != nil {
+		return w.outdated(err)
+	}
+	defer stream.Stop()
+	for {
+		limit.Reset(quiet)
+		select {
+		case <-ctx.Done():
+			return errors.New("watch has gone silent")
+		case e, open := <-stream.ResultChan():
+			if !open {
+				return nil
+			}
+			if err := w.take(e); err != nil {
+				return w.outdated(err)
+			}
+		}
+	}
+}
+
+// outdated forgets a version that the server has forgotten.
+func (w *Watcher) outdated(err error) error {
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		w.version = ""
+	}
+	return err
+}
+
+func (w *Watcher) take(e watch.Event) error {
+	if e.Type == watch.Error {
+		return apierrors.FromObject(e.Object)
+	}
+	n, ok := e.Object.(*corev1.Node)
+	if !ok {
+		return fmt.Errorf("watch sent a %T", e.Object)
+	}
+	w.version = n.ResourceVersion
+	switch e.Type {
+	case watch.Added, watch.Modified:
+		if n.Name == w.cfg.Node {
+			w.learn(stateOf(n))
+		}
+	case watch.Deleted:
+		if n.Name == w.cfg.Node {
+			w.learn(State{Known: true, UID: string(n.UID)})
+		}
+	}
+	return nil
+}
