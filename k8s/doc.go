@@ -1,10 +1,11 @@
-// Package k8s is the root of everything that talks to Kubernetes. It holds no code of its
-// own; its sub-packages are
+// Package k8s is the root of everything that talks to Kubernetes. It holds nothing but
+// [Accesses], the rights that all of it needs; its sub-packages are
 //
 //   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
-//   - nodewatch: the roster from the Nodes of the group, and the annotations and the
-//     deletion of the own Node that disarm the watchdog (agent; to come);
+//   - ownnode: the annotations, the taint and the deletion of the own Node that disarm the
+//     watchdog (agent);
+//   - k8stest: an API server for tests;
 //   - the controllers that act on fenced nodes, with their API types (to come).
 //
 // # Arrows

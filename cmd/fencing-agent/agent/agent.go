@@ -24,6 +24,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
@@ -44,18 +46,19 @@ type Options struct {
 	Logger     *slog.Logger
 	Version    string
 
-	Clock    boottime.Clock                 // boottime.Now
-	Listen   swim.Listener                  // real sockets
-	Links    Links                          // netlink
-	Socket   net.Listener                   // a Unix socket at api.socket
-	Watchdog watchdog.Device                // as configured
-	OpenLUN  func(path string) (LUN, error) // O_DIRECT
-	ProbeAPI ProbeAPI                       // requests to the API server of the kubeconfig
-	Strike   func() error                   // as watchdog.onFence says; called once, instead of waiting for the watchdog
-	Boot     uint64                         // nonce of the kernel boot; 0: boot_id
-	Ready    func(socket string)            // called once the socket answers
-	Hold     func() error                   // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
-	Registry *prometheus.Registry           // an own one
+	Clock      boottime.Clock                 // boottime.Now
+	Listen     swim.Listener                  // real sockets
+	Links      Links                          // netlink
+	Socket     net.Listener                   // a Unix socket at api.socket
+	Watchdog   watchdog.Device                // as configured
+	OpenLUN    func(path string) (LUN, error) // O_DIRECT
+	ProbeAPI   ProbeAPI                       // requests to the API server of the kubeconfig
+	Kubernetes *client.Client                 // as configured
+	Strike     func() error                   // as watchdog.onFence says; called once, instead of waiting for the watchdog
+	Boot       uint64                         // nonce of the kernel boot; 0: boot_id
+	Ready      func(socket string)            // called once the socket answers
+	Hold       func() error                   // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
+	Registry   *prometheus.Registry           // an own one
 }
 
 // Links finds the own side of each SystemNetwork and follows it, as iface.Find and
@@ -89,6 +92,7 @@ type Agent struct {
 	metrics     *metrics
 	alarms      *nameAlarms
 	keys        *memberlist.Keyring // nil: no encryption
+	kube        *client.Client      // nil: there is no API server to talk to
 
 	box     *mailbox
 	feeder  *wdt.Feeder
@@ -103,6 +107,8 @@ type Agent struct {
 
 	core        *watchdog.Core
 	superblocks []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
+	disableFile bool                     // is there
+	ownNode     ownnode.Signals          // of the own Node
 	granted     boottime.Instant
 	disarmed    bool
 	armAgain    boottime.Instant // the watchdog is asked for again then, at the earliest
@@ -237,6 +243,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	}
 	defer stopServing()
 	if err := a.startLUN(background); err != nil {
+		return err
+	}
+	if err := a.openKubernetes(); err != nil {
 		return err
 	}
 	stopFeeder, err := a.startFeeder()

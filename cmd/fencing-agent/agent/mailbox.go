@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -36,6 +37,7 @@ type batch struct {
 	lun         []lunOpened
 	api         *apiReport
 	disarm      map[string]bool
+	node        *ownnode.Signals
 	feeder      *wdt.State
 	fatal       error
 	rosters     []*netgossip.Roster // lists of members that became known
@@ -116,7 +118,7 @@ func (b *batch) reset() {
 	b.locked = b.locked[:0]
 	b.lun = b.lun[:0]
 	b.rosters, b.rosterSaved, b.rebuilt = nil, nil, false
-	b.api, b.feeder, b.fatal = nil, nil, nil
+	b.api, b.node, b.feeder, b.fatal = nil, nil, nil, nil
 	clear(b.disarm)
 }
 

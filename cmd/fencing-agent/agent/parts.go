@@ -267,9 +267,13 @@ func (a *Agent) watchNetworks(background spawn) {
 func (a *Agent) startSignals(background spawn) error {
 	// Asked once before the loop runs: a node under maintenance is never armed, not even
 	// for a moment.
-	present := a.disableFile(false)
-	a.core.SetDisarm("file", present)
+	present := a.findDisableFile(false)
+	a.core.SetDisarm(disarmFile, present)
+	a.disableFile = present
 	background(func(ctx context.Context) { a.watchDisableFile(ctx, present) })
+	if err := a.startOwnNode(background); err != nil {
+		return err
+	}
 	if !a.prefersAPI() {
 		return nil
 	}
@@ -302,15 +306,18 @@ func (a *Agent) watchDisableFile(ctx context.Context, present bool) {
 			return
 		case <-t.C:
 		}
-		if on := a.disableFile(present); on != present {
+		if on := a.findDisableFile(present); on != present {
 			present = on
-			a.box.put(func(b *batch) { b.disarm["file"] = on })
+			a.box.put(func(b *batch) { b.disarm[disarmFile] = on })
 		}
 	}
 }
 
-// disableFile reports whether the disable file is there.
-func (a *Agent) disableFile(last bool) bool {
+// disarmFile is the disarm signal of the disable file.
+const disarmFile = "file"
+
+// findDisableFile reports whether the disable file is there.
+func (a *Agent) findDisableFile(last bool) bool {
 	path := a.cfg.Watchdog.DisableFile
 	_, err := os.Stat(path)
 	on := err == nil

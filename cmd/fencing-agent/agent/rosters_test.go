@@ -16,6 +16,7 @@ import (
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
 // fleet is a group of agents in this process, on loopback addresses of two networks.
@@ -25,6 +26,7 @@ type fleet struct {
 	port  int
 	hosts map[string]int // last byte of the addresses
 	nodes map[string]*crew
+	kube  func() *client.Client // of each agent; nil: none
 }
 
 // crew is one agent and what it has logged.
@@ -97,7 +99,11 @@ func (f *fleet) start(names ...string) {
 		c := &crew{done: make(chan error, 1)}
 		var ctx context.Context
 		ctx, c.cancel = context.WithCancelCause(f.t.Context())
-		c.a, err = prepare(Options{Config: cfg, ConfigPath: f.path(name), Logger: slog.New(slog.NewTextHandler(c, nil)), Boot: uint64(name[1])})
+		o := Options{Config: cfg, ConfigPath: f.path(name), Logger: slog.New(slog.NewTextHandler(c, nil)), Boot: uint64(name[1])}
+		if f.kube != nil {
+			o.Kubernetes = f.kube()
+		}
+		c.a, err = prepare(o)
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func (a *Agent) verdictStatus(now boottime.Instant) *fencingv1.Verdict {
 	d, v := a.core.Decision(), a.core.View()
 	out := &fencingv1.Verdict{
 		Permission: publish.PermissionOf(d.Action.String()), Reason: publish.ReasonOf(d.Reason.String()),
-		Text: verdictText(a.core, d), Since: wall(now, a.core.Since()), Quorum: d.Quorum,
+		Text: a.explain(d), Since: wall(now, a.core.Since()), Quorum: d.Quorum,
 		OnQuorumLoss: string(a.cfg.OnQuorumLoss),
 		Tally: &fencingv1.Tally{
 			Reachable: uint32(v.Seen.Len() + 1), Counted: uint32(v.Counted.Len()),
@@ -99,6 +99,15 @@ func (a *Agent) verdictStatus(now boottime.Instant) *fencingv1.Verdict {
 
 func tallyText(c *watchdog.Core) string {
 	return fmt.Sprintf("%d/%d need %d", c.View().Counted.Len(), c.Size(), c.Quorum())
+}
+
+// explain says a verdict, and what asks for the disarmed watchdog.
+func (a *Agent) explain(d watchdog.Decision) string {
+	text := verdictText(a.core, d)
+	if why := disarmText(a.cfg, a.disableFile, a.ownNode); d.Reason == watchdog.ReasonMaintenance && why != "" {
+		text += ": " + why
+	}
+	return text
 }
 
 // verdictText says a verdict in one sentence.

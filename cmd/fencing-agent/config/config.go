@@ -47,6 +47,7 @@ type Kubernetes struct {
 	Kubeconfig         string      `yaml:"kubeconfig" form:"absolute path or empty"` // empty: in-cluster
 	GroupLabel         string      `yaml:"groupLabel" form:"label key"`
 	DisableAnnotations []string    `yaml:"disableAnnotations" form:"label key"`
+	WatchNode          bool        `yaml:"watchNode"`
 	TieBreak           APITieBreak `yaml:"tieBreak"`
 }
 
@@ -126,7 +127,8 @@ func Default() *Config {
 				"update.node.deckhouse.io/approved",
 				"node-manager.deckhouse.io/fencing-disable",
 			},
-			TieBreak: TieBreakReachability,
+			WatchNode: true,
+			TieBreak:  TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
 		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -60,13 +61,21 @@ func (c *Config) GossipLabel(network string) string {
 	return c.Cluster + "/" + c.NodeGroup + "/" + network
 }
 
+// UsesKubernetes reports whether there is an API server to talk to.
+func (c *Config) UsesKubernetes() bool { return c.Kubernetes.Kubeconfig != "" || c.InCluster }
+
+// NodeCacheFile is where the agent remembers what it knew of the own Node: beside its lists.
+func (c *Config) NodeCacheFile() string {
+	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-node.json"
+}
+
 // TieBreakers returns the breakers that can answer, in the order in which they are
 // asked: kubernetes needs a kubeconfig or the in-cluster API, lun needs a device.
 func (c *Config) TieBreakers() []Breaker {
 	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreakers), func(b Breaker) bool {
 		switch b {
 		case BreakerKubernetes:
-			return c.Kubernetes.Kubeconfig == "" && !c.InCluster
+			return !c.UsesKubernetes()
 		default:
 			return len(c.LUN.Devices) == 0
 		}

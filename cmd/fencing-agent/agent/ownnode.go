@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+)
+
+// The disarm signals that come from the own Node.
+const (
+	disarmMaintenance = "annotation"
+	disarmRemoval     = "removal"
+	disarmUnknown     = "unknown node"
+)
+
+// signalNode hands what the own Node says to the loop.
+func (b *batch) signalNode(g ownnode.Signals) { b.node = &g }
+
+// heedNode raises and lowers the disarm signals of the own Node.
+func (a *Agent) heedNode(g ownnode.Signals) {
+	a.ownNode = g
+	a.core.SetDisarm(disarmMaintenance, g.Maintenance != "")
+	a.core.SetDisarm(disarmRemoval, g.Removal != "")
+	a.core.SetDisarm(disarmUnknown, g.Unknown)
+}
+
+// disarmText says why the watchdog is not to be armed, or nothing.
+func disarmText(c *config.Config, file bool, g ownnode.Signals) string {
+	var why []string
+	if file {
+		why = append(why, "the file "+c.Watchdog.DisableFile)
+	}
+	if g.Maintenance != "" {
+		why = append(why, "annotation "+g.Maintenance)
+	}
+	if g.Removal != "" {
+		why = append(why, g.Removal)
+	}
+	if g.Unknown {
+		why = append(why, "the API server has not shown the own Node yet")
+	}
+	return strings.Join(why, "; ")
+}
+
+// openKubernetes makes the client of the API server, if the configuration names one.
+func (a *Agent) openKubernetes() error {
+	if a.kube = a.opts.Kubernetes; a.kube != nil || !a.cfg.UsesKubernetes() {
+		return nil
+	}
+	var err error
+	a.kube, err = client.New(a.cfg.Kubernetes.Kubeconfig, client.NewMetrics(a.reg))
+	return err
+}
+
+// startOwnNode follows the own Node. Until the API server has shown it once, now or before a
+// restart, the watchdog is not armed: the node may be under maintenance (A28).
+func (a *Agent) startOwnNode(background spawn) error {
+	if a.kube == nil || !a.cfg.Kubernetes.WatchNode {
+		return nil
+	}
+	core, err := a.kube.For(client.Core)
+	if err != nil {
+		return err
+	}
+	memory := &nodeMemory{path: a.cfg.NodeCacheFile(), node: a.cfg.NodeName, log: a.log, rules: ownnode.Rules{Disable: a.cfg.Kubernetes.DisableAnnotations}}
+	known := memory.load()
+	first := memory.rules.Judge(known)
+	// Known before the loop runs: not armed for a moment, as with the disable file.
+	a.heedNode(first)
+	logSignals(a.log, first)
+	last := first
+	w, err := ownnode.New(ownnode.Config{
+		Client: core, Node: a.cfg.NodeName, Logger: a.log, Remembered: known,
+		OnState: func(s ownnode.State) {
+			if g := memory.rules.Judge(s); g != last {
+				last = g
+				logSignals(a.log, g)
+				a.box.put(func(b *batch) { b.signalNode(g) })
+			}
+			memory.save(s)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	background(w.Run)
+	return nil
+}
+
+func logSignals(log *slog.Logger, g ownnode.Signals) {
+	switch {
+	case g.Unknown:
+		log.Warn("own Node: the API server has not shown it yet, so the watchdog is not armed")
+	case g.Maintenance != "" || g.Removal != "":
+		log.Info("own Node: the watchdog is to be disarmed", "maintenance", g.Maintenance, "removal", g.Removal)
+	default:
+		log.Info("own Node: nothing speaks against the armed watchdog")
+	}
+}
+
+// nodeMemory is what the agent remembers of its Node over a restart. Losing it costs nothing
+// but the right to arm while the API server is away.
+type nodeMemory struct {
+	path, node string
+	log        *slog.Logger
+	rules      ownnode.Rules
+	saved      string // content of the file
+	failed     bool
+}
+
+type nodeFile struct {
+	Version int           `json:"version"`
+	Node    string        `json:"node"`
+	State   ownnode.State `json:"state"`
+}
+
+const nodeFileVersion = 1
+
+// load returns what is remembered, or the zero State.
+func (m *nodeMemory) load() ownnode.State {
+	text, err := os.ReadFile(m.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ownnode.State{}
+	}
+	var f nodeFile
+	if err == nil {
+		err = json.Unmarshal(text, &f)
+	}
+	if err == nil && (f.Version != nodeFileVersion || f.Node != m.node) {
+		err = fmt.Errorf("it is of node %q, format %d", f.Node, f.Version)
+	}
+	if err != nil {
+		m.log.Warn("own Node: what was known of it before the restart cannot be used", "file", m.path, "error", err)
+		return ownnode.State{}
+	}
+	m.saved = string(text)
+	return f.State
+}
+
+// save writes what signals depend on, if that has changed.
+func (m *nodeMemory) save(s ownnode.State) {
+	text, err := json.Marshal(nodeFile{Version: nodeFileVersion, Node: m.node, State: m.rules.Memory(s)})
+	if err != nil || string(text) == m.saved {
+		return
+	}
+	if err := writeDurably(m.path, text); err != nil {
+		if !m.failed {
+			m.log.Warn("own Node: what is known of it cannot be remembered over a restart", "file", filepath.Clean(m.path), "error", err)
+		}
+		m.failed = true
+		return
+	}
+	m.saved, m.failed = string(text), false
+}

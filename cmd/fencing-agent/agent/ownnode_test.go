@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+)
+
+const disableAnnotation = "node-manager.deckhouse.io/fencing-disable"
+
+// until waits for what an agent's status says.
+func (f *fleet) until(name, what string, ok func(*fencingv1.Status) bool) {
+	f.t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s := f.status(name)
+		if ok(s) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			f.t.Fatalf("%s is not %s: %v %v", name, what, s.Verdict, s.Watchdog)
+		}
+	}
+}
+
+func armed(s *fencingv1.Status) bool {
+	return s.Watchdog.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_ARMED
+}
+
+func disarmedBy(text string) func(*fencingv1.Status) bool {
+	return func(s *fencingv1.Status) bool {
+		return s.Watchdog != nil && !armed(s) && strings.Contains(s.Verdict.Text, text)
+	}
+}
+
+// Guards: the last known state stands while the API server is away, over a restart, too; and
+// a node whose Node was never seen is not armed.
+func TestMaintenanceDisarmsWithAndWithoutTheAPIServer(t *testing.T) {
+	f := newFleet(t)
+	s := k8stest.New(t)
+	f.kube = func() *client.Client { return s.Client(t, nil) }
+	three := []string{"n1", "n2", "n3"}
+	for _, n := range three {
+		f.configure(n, 0, three...)
+		s.Put(k8stest.Node(n, nil))
+	}
+	f.start(three...)
+	f.await(0, three...)
+	for _, n := range three {
+		f.until(n, "armed", armed)
+	}
+	f.mark()
+
+	s.Update("n2", func(n *corev1.Node) { n.Annotations[disableAnnotation] = "" })
+	f.until("n2", "disarmed", disarmedBy("disarmed for maintenance: annotation "+disableAnnotation))
+	s.Refuse(true)
+	f.stop("n2", nil)
+	f.start("n2")
+	f.until("n2", "disarmed after a restart without the API server", disarmedBy("disarmed for maintenance: annotation "+disableAnnotation))
+	f.stop("n3", nil)
+	f.start("n3")
+	f.until("n3", "armed after a restart without the API server", armed)
+	f.stop("n3", nil)
+	if err := os.Remove(filepath.Join(f.dir, "n3-node.json")); err != nil {
+		t.Fatal(err)
+	}
+	f.start("n3")
+	f.until("n3", "held back, not knowing its Node", disarmedBy("has not shown the own Node yet"))
+	if !armed(f.status("n1")) {
+		t.Error("n1 was disarmed by the outage")
+	}
+
+	s.Update("n2", func(n *corev1.Node) { delete(n.Annotations, disableAnnotation) })
+	s.Refuse(false)
+	f.until("n2", "armed again", armed)
+	f.until("n3", "armed again", armed)
+	s.Update("n1", func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: ownnode.RemovalTaint, Effect: corev1.TaintEffectNoSchedule}}
+	})
+	f.until("n1", "disarmed", disarmedBy("taint "+ownnode.RemovalTaint))
+	s.Delete("n1")
+	f.until("n1", "disarmed", disarmedBy("the Node was deleted"))
+	f.calm("n1")
+}
+
+func TestNodeMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", "members-node.json")
+	memory := func(node string) *nodeMemory {
+		return &nodeMemory{path: path, node: node, log: slog.New(slog.DiscardHandler), rules: ownnode.Rules{Disable: []string{"a"}}}
+	}
+	if s := memory("n1").load(); s.Known {
+		t.Errorf("%+v from no file", s)
+	}
+	m := memory("n1")
+	state := ownnode.State{Known: true, Exists: true, UID: "u", Annotations: map[string]string{"a": "", "b": ""}}
+	m.save(state)
+	written, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.Annotations = map[string]string{"a": "", "b": "other"}
+	m.save(state)
+	if again, err := os.Stat(path); err != nil || !os.SameFile(written, again) {
+		t.Errorf("written again for nothing: %v", err)
+	}
+	if s := memory("n1").load(); !s.Equal(memory("n1").rules.Memory(state)) {
+		t.Errorf("loaded %+v", s)
+	}
+	if s := memory("n2").load(); s.Known {
+		t.Errorf("%+v from another node's file", s)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := memory("n1").load(); s.Known {
+		t.Errorf("%+v from a damaged file", s)
+	}
+}

@@ -1,0 +1,34 @@
+package k8s
+
+// Access is one thing that the agent does to objects of the API server. All of them together
+// are the least role that the agent works with; the chart's role is held to them by a test.
+type Access struct {
+	Group     string // API group; empty: core
+	Resource  string
+	Verbs     []string
+	Namespace Namespace
+	Own       bool   // only the object of the own node, as an admission policy has to ensure
+	Optional  string // the configuration key without which it is not needed; empty: always
+	Why       string
+}
+
+// Namespace says where the objects are.
+type Namespace string
+
+// The namespaces in which the agent has business.
+const (
+	ClusterScoped    Namespace = "" // no namespace at all
+	AgentNamespace   Namespace = "agent"
+	DefaultNamespace Namespace = "default" // of Events about Nodes
+)
+
+// Accesses lists what the agent's packages ask for. The check whether the API server is
+// reachable needs none of it: it takes being forbidden for an answer.
+func Accesses() []Access {
+	return []Access{
+		{
+			Resource: "nodes", Verbs: []string{"list", "watch"}, Optional: "kubernetes.watchNode",
+			Why: "k8s/ownnode: annotations, taints and deletion of the own Node",
+		},
+	}
+}
