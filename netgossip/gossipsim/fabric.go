@@ -315,10 +315,14 @@ func (f *fabric) connect(e *endpoint, to int) (*stream, time.Duration, error) {
 }
 
 // hold returns how long a write of n bytes is held up by lost segments and slow hosts,
-// and counts it.
+// and counts it. During the boot nothing is: a table that comes late would find some of those
+// it names already suspected.
 func (f *fabric) hold(s *stream, n int) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.open {
+		return 0
+	}
 	l := &f.lans[s.network]
 	count := (n + segmentSize - 1) / segmentSize
 	l.traffic[s.local].segments(count, n)

@@ -5,6 +5,15 @@ import (
 	"time"
 )
 
+// Where samples are taken, too, neither does a node that stands still for 2 s again and again lose
+// anybody, nor do the others because of it.
+func TestSlowNodesOfALargerGroup(t *testing.T) {
+	r := run(t, config(30, "auto", "slow", lasting(15*time.Second), func(c *Config) { c.Warmup = Duration(time.Second) }))
+	if r.False.Reports > 0 || r.False.AtSlow > 0 || r.False.QuorumLost > 0 {
+		t.Errorf("three slow nodes of thirty: %+v", r.False)
+	}
+}
+
 // A large group costs a node no more than a small one, and its isolated node, or half, knows
 // in time.
 func TestLargeGroup(t *testing.T) {

@@ -53,7 +53,7 @@ func (d delegate) memberChanged(name string, alive bool) {
 	at := in.cfg.Clock()
 	in.gate.pass(func() { in.cfg.Sink.MemberChanged(in.cfg.Network, index, alive, at) })
 	in.rejoin.noteChange(index, alive)
-	in.evidence.post(arrival{peer: index})
+	in.evidence.post(arrival{peer: index, dead: !alive, at: at})
 }
 
 // The rest of memberlist.Delegate is not used: what a node says about itself travels in

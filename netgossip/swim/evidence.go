@@ -24,6 +24,7 @@ type arrival struct {
 	packet []byte // of the evidence protocol; nil: something about the peer
 	peer   int
 	missed bool // another network misses it; otherwise its membership has changed
+	dead   bool // to that
 	at     boottime.Instant
 }
 
@@ -279,6 +280,9 @@ func (e *evidence) handle(a arrival) {
 	if a.packet == nil {
 		// memberlist, or another network, has an opinion, right or wrong: ask the peer itself.
 		if p := e.schedule.byIndex[a.peer]; p != nil {
+			if a.dead {
+				p.dead = a.at
+			}
 			e.schedule.verify(p, a.missed, e.cfg.Clock())
 		}
 		return

@@ -367,3 +367,110 @@ func TestLossRarelyMakesASweep(t *testing.T) {
 		t.Errorf("%d sweeps in 10 minutes", r.sweeps)
 	}
 }
+
+// Guard: a node that stands still for two seconds sees everybody fall silent. It counts nobody
+// out, since the answers are there when it goes on; and it does not ask without end.
+func TestStandingStillLosesNobody(t *testing.T) {
+	for _, n := range []int{20, 50, 1000} {
+		r := newRig(t, n)
+		const blocked, open = 2 * time.Second, 250 * time.Millisecond
+		r.answer = func(*peer) time.Duration {
+			if in := r.now.Sub(start) % (blocked + open); in < blocked {
+				return blocked - in + time.Millisecond
+			}
+			return time.Millisecond
+		}
+		r.run(30 * time.Second)
+		if r.sweeps == 0 {
+			t.Errorf("N=%d: no sweep: the test proves nothing", n)
+		}
+		if slices.ContainsFunc(r.missed, func(m miss) bool { return m.void }) {
+			t.Errorf("N=%d: peers count for nothing because of a stall of %v", n, blocked)
+		}
+		if most, limit := r.busiest(), max(260, n*3/4); most > limit {
+			t.Errorf("N=%d: %d probes in one second, want at most %d", n, most, limit)
+		}
+	}
+}
+
+// Guard: who answered the sweep of a node that must probe everybody is probed again in time,
+// however long the sweep goes on about the silent.
+func TestSweepDoesNotKeepWhoAnswered(t *testing.T) {
+	const n = 1000
+	r := newRig(t, n)
+	r.run(5 * time.Second)
+	cut := r.now
+	r.answer = func(p *peer) time.Duration {
+		if p.index%2 == 0 {
+			return 0
+		}
+		return time.Millisecond
+	}
+	for r.sweeps == 0 {
+		r.run(10 * time.Millisecond)
+	}
+	asked := r.now
+	r.run(r.params.EvidenceMaxAge)
+	r.setDemand(netgossip.Demand{Others: n / 2, Share: 2}, r.now) // a tie
+	for r.now.Sub(cut) < 15*time.Second {
+		r.run(50 * time.Millisecond)
+		for _, p := range r.all {
+			if age := r.now.Sub(p.proven); p.index%2 != 0 && age > r.params.EvidenceMaxAge && r.now.Sub(asked) > 2*r.params.EvidenceMaxAge {
+				t.Fatalf("%v after the cut the evidence of peer %d, which answers, is %v old", r.now.Sub(cut), p.index, age)
+			}
+		}
+	}
+}
+
+// Guard: whom memberlist declared dead and revived in one instant is not vouched for, here or
+// by the merger, so it is asked.
+func TestRevivedPeerIsAsked(t *testing.T) {
+	r := newRig(t, 200)
+	r.run(5 * time.Second)
+	p := r.byIndex[17]
+	p.dead = r.now
+	r.now++
+	r.verify(p, false, r.now)
+	r.verify(p, false, r.now)
+	if r.vouchable(p) {
+		t.Error("it is vouched for by an answer from before its death")
+	}
+	r.run(300 * time.Millisecond)
+	if !r.vouchable(p) || p.proven < p.dead {
+		t.Error("it was not asked")
+	}
+}
+
+// Guard: a node that joins hears of all members at once, and asks them one after the other.
+func TestJoiningIsPaced(t *testing.T) {
+	for _, n := range []int{50, 1000} {
+		r := newRig(t, n)
+		r.schedule, _ = testSchedule(n)
+		r.schedule.heard = func() boottime.Instant { return r.now }
+		r.run(100 * time.Millisecond)
+		for _, p := range r.all {
+			r.verify(p, false, r.now)
+		}
+		r.run(20 * time.Second)
+		if most, limit := r.busiest(), max(fewPeers+50, n*2/3); most > limit {
+			t.Errorf("N=%d: %d probes in one second, want at most %d", n, most, limit)
+		}
+		if slices.ContainsFunc(r.all, func(p *peer) bool { return p.proven == 0 }) {
+			t.Errorf("N=%d: not everybody was asked", n)
+		}
+	}
+}
+
+// Everybody has answered: there is nothing to wait for before samples may be taken.
+func TestSamplesBeginWhenEverybodyIsKnown(t *testing.T) {
+	r := newRig(t, 1000)
+	r.schedule, _ = testSchedule(1000)
+	r.schedule.heard = func() boottime.Instant { return r.now }
+	r.setDemand(netgossip.Demand{Others: 1000, Margin: 499, Share: 2}, start)
+	for !r.samples.on && r.now.Sub(start) < time.Minute {
+		r.run(10 * time.Millisecond)
+	}
+	if took := r.now.Sub(start); took > 3500*time.Millisecond {
+		t.Errorf("samples are taken after %v", took)
+	}
+}

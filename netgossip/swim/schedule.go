@@ -21,7 +21,7 @@ const (
 	urgeInterval = 50 * time.Millisecond
 	// retryRate bounds the repeated probes per second of all peers that owe an answer.
 	retryRate = 200
-	// fewPeers are told of news at once, more of them one after the other.
+	// fewPeers are told of news, or asked because of it, at once, more of them one after the other.
 	fewPeers = 100
 	// lostRate bounds the probes per second of all peers that are lost.
 	lostRate = 20
@@ -48,9 +48,10 @@ type peer struct {
 	proven   boottime.Instant // sentAt of the latest answered probe; zero: none
 	asked    boottime.Instant // first probe since then that is unanswered; zero: none
 
-	contact bool // its latest answer said that it sees us
-	aside   bool // it missed a sample, and has not answered since
-	lost    bool // silent for longer than evidence lasts, or with many others
+	contact bool             // its latest answer said that it sees us
+	aside   bool             // it missed a sample, and has not answered since
+	lost    bool             // silent for longer than evidence lasts, or with many others
+	dead    boottime.Instant // when memberlist declared it so: what was answered before is void
 
 	sampled boottime.Instant // start of the sample that it is; zero: none
 	overdue bool             // the sample's first probe was not answered in time
@@ -99,7 +100,7 @@ type schedule struct {
 
 	demand  netgossip.Demand
 	pace    netgossip.Pace
-	ripe    boottime.Instant // no samples before: by then everybody has answered, or is lost and reported
+	ripe    boottime.Instant // by then everybody has answered, or is lost and reported
 	watched int              // peers that a vouch would cover, counted at counted
 	lost    int              // likewise
 	open    int              // likewise, that owe an answer
@@ -108,9 +109,10 @@ type schedule struct {
 	samples samples
 	sweep   sweep
 	nudges  round
-	renudge bool   // another round of them is wanted
-	said    uint64 // digest of the own statement
-	misses  []miss // to be reported
+	urged   boottime.Instant // up to when the rate of what news of members makes us ask is used up
+	renudge bool             // another round of them is wanted
+	said    uint64           // digest of the own statement
+	misses  []miss           // to be reported
 }
 
 // newSchedule spreads the first probes evenly, with a random phase. Of a known peer the
@@ -149,7 +151,7 @@ func (s *schedule) believe(p *peer, known *netgossip.Statement, digest uint64, n
 // rule, and hears of each peer that ceases to be vouchable, so it never vouches for one that
 // is no sample here.
 func (s *schedule) vouchable(p *peer) bool {
-	return p.contact && !p.aside && !p.lost && s.listed(p.index)
+	return p.contact && p.proven > p.dead && !p.aside && !p.lost && s.listed(p.index)
 }
 
 // sampling reports whether peers are sampled, and not probed each.
@@ -158,7 +160,11 @@ func (s *schedule) sampling() bool { return s.pace.Interval == 0 }
 // count renews the numbers by which rates are bounded, and with them the pace.
 func (s *schedule) count(now boottime.Instant) {
 	s.watched, s.lost, s.open = 0, 0, 0
+	unknown := 0
 	for _, p := range s.all {
+		if p.proven == 0 && !p.lost {
+			unknown++
+		}
 		if s.vouchable(p) {
 			s.watched++
 		}
@@ -174,7 +180,7 @@ func (s *schedule) count(now boottime.Instant) {
 	d := s.demand
 	// The merger may remember answers to an earlier instance. A vouch must not cover those
 	// peers before this one has asked them.
-	d.Each = d.Each || now < s.ripe
+	d.Each = d.Each || unknown > 0 && now < s.ripe
 	s.pace = d.Pace(s.params, s.watched, old.Interval > 0)
 	switch {
 	case s.sampling() && old.Gap == 0:
@@ -291,13 +297,15 @@ func (s *schedule) answered(p *peer, o outstanding, contact bool, now boottime.I
 	if p.asked, p.lost, p.aside = 0, false, p.aside && !contact; len(p.sent) > 0 {
 		p.asked = p.sent[0].at
 	}
+	if p.proven >= s.sweep.began {
+		p.swept = 0 // the sweep has what it wanted to know; from here on the peer is like any other
+	}
 	s.closeSample(p, now)
 	if back {
 		s.recover(now)
 	}
 	switch {
 	case s.sweeping(p):
-		p.asked = 0
 		s.plan(p, boottime.Never)
 	case s.sampling() && s.vouchable(p) && p.sampled == 0:
 		p.asked = 0
@@ -360,8 +368,14 @@ func (s *schedule) verify(p *peer, missed bool, now boottime.Instant) {
 		if at := now.Add(time.Duration(s.rand.Float64() * float64(within))); at.Before(p.due) {
 			s.plan(p, max(at, p.sentAt.Add(urgeInterval)))
 		}
+	case !missed && s.vouchable(p) && p.asked == 0 && now.Sub(p.proven) < s.params.EvidenceInterval:
+		// It has just answered: that memberlist lists it is no reason to ask again.
+	case !missed && p.proven == 0 && p.asked == 0 && len(s.all) > fewPeers:
+		// A node that joins a large group hears of everybody at once, and asks as it has planned.
 	default:
-		s.urge(p, now)
+		gap := s.params.RoundTime(len(s.all)) / time.Duration(len(s.all))
+		s.urged = max(s.urged, now.Add(-fewPeers*gap)).Add(gap)
+		s.urge(p, max(now, s.urged))
 	}
 }
 

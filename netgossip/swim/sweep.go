@@ -61,7 +61,9 @@ func (r *round) next(now boottime.Instant) *peer {
 // The samples stand still during the first pass. Whoever did not answer it is set aside,
 // so that from the second pass on the samples, and the vouch, are about the others only. The
 // first pass takes at most three fifths of EvidenceMaxAge: when the old vouch runs out, those who are
-// there have answered.
+// there have answered. The last pass ends no earlier than the same three fifths after the
+// beginning: a node that stands still for two seconds sees everybody fall silent, and finds the
+// answers when it goes on.
 type sweep struct {
 	on     bool
 	number int // counts the sweeps
@@ -129,6 +131,10 @@ func (s *schedule) tickSweep(now boottime.Instant) {
 	}
 	if w.end == 0 {
 		w.end = now.Add(s.params.EvidenceTimeout * 3 / 4)
+		if w.pass > 1 {
+			patience := s.params.EvidenceMaxAge * 3 / 5
+			w.end = max(w.end, w.began.Add(patience*time.Duration(w.pass-1)/(sweepPasses-1)))
+		}
 		return
 	}
 	if now < w.end {
