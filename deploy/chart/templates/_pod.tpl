@@ -1,0 +1,48 @@
+{{/*
+Probes ten seconds apart that must fail before the kubelet kills an agent: at least two minutes, and longer than the watchdog
+could let the node live (twice its timeout, since the end of a process starts the countdown anew).
+*/}}
+{{- define "fencing-agent.livenessFailures" -}}
+{{- $t := default "30s" .watchdog.timeout | toString -}}
+{{- $seconds := 0 -}}
+{{- range regexFindAll "[0-9]+[hms]" $t -1 -}}
+{{- $n := regexFind "[0-9]+" . | int -}}
+{{- $seconds = add $seconds (mul $n (ternary 3600 (ternary 60 1 (hasSuffix "m" .)) (hasSuffix "h" .))) -}}
+{{- end -}}
+{{- max 12 (add 3 (div (mul 2 $seconds) 10)) -}}
+{{- end -}}
+
+{{- define "fencing-agent.resources" -}}
+{{- $r := deepCopy .root.Values.resources -}}
+{{- if eq .access "plugin" -}}
+{{- $r = mergeOverwrite $r (dict "limits" (dict .root.Values.watchdogDevicePlugin 1)) -}}
+{{- end -}}
+{{ toYaml $r }}
+{{- end -}}
+
+{{- define "fencing-agent.securityContext" -}}
+runAsUser: 0
+runAsGroup: 0
+readOnlyRootFilesystem: true
+{{- if eq . "privileged" }}
+# The device cgroup lets no other container open a device node of the host, whatever its capabilities.
+privileged: true
+{{- else }}
+privileged: false
+allowPrivilegeEscalation: false
+seccompProfile:
+  type: RuntimeDefault
+capabilities:
+  drop: [ALL]
+  add:
+    # To bind sockets to the networks' devices on kernels before 5.7, and to give the socket to api.socketGroup.
+    - NET_RAW
+    - CHOWN
+    {{- if eq . "plugin" }}
+    # Memory, thread and OOM score of the feeder.
+    - IPC_LOCK
+    - SYS_NICE
+    - SYS_RESOURCE
+    {{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+)
+
+// namespace is where the plain manifests put the agents.
+const namespace = "fencing-agent"
+
+// kinds is the order in which objects are applied: what others refer to comes first. A
+// policy that limits what a role allows is there before the role.
+var kinds = []string{
+	"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding",
+	"Role", "RoleBinding", "ConfigMap", "Service", "DaemonSet", "PodMonitor", "ServiceMonitor", "PrometheusRule",
+}
+
+// object is one rendered object.
+type object struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	text       string
+}
+
+// render renders the chart with the values of example and returns the manifests by file
+// name. What needs the Prometheus operator's resources is in a file of its own, since a
+// cluster without them refuses it.
+func render(chartPath, example string) (map[string][]byte, error) {
+	objects, err := template(chartPath, example)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimSuffix(filepath.Base(example), ".yaml")
+	header := fmt.Sprintf("# Made by make manifests from deploy/chart with the values of deploy/chart/examples/%s.yaml.\n", name)
+	files := map[string][]byte{}
+	for _, o := range objects {
+		file := name + ".yaml"
+		if strings.HasPrefix(o.APIVersion, "monitoring.coreos.com/") {
+			file = name + "-monitoring.yaml"
+		}
+		if files[file] == nil {
+			files[file] = []byte(header)
+		}
+		files[file] = fmt.Appendf(files[file], "---\n%s\n", o.text)
+	}
+	return files, nil
+}
+
+func template(chartPath, example string) ([]object, error) {
+	chart, err := loader.Load(chartPath)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(example)
+	if err != nil {
+		return nil, err
+	}
+	var given map[string]any
+	if err := yaml.Unmarshal(text, &given); err != nil {
+		return nil, err
+	}
+	release := common.ReleaseOptions{Name: "fencing-agent", Namespace: namespace, Revision: 1, IsInstall: true}
+	values, err := util.ToRenderValues(chart, given, release, common.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := engine.Render(chart, values)
+	if err != nil {
+		return nil, err
+	}
+	var objects []object
+	for name, text := range rendered {
+		if path.Ext(name) != ".yaml" {
+			continue // notes and parts
+		}
+		more, err := split(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		objects = append(objects, more...)
+	}
+	slices.SortFunc(objects, func(a, b object) int {
+		if d := slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind); d != 0 {
+			return d
+		}
+		return strings.Compare(a.text, b.text)
+	})
+	return objects, nil
+}
+
+var (
+	separator = regexp.MustCompile(`(?m)^---\s*$`)
+	trailing  = regexp.MustCompile(`(?m)[ \t]+$`)
+)
+
+// split takes the objects of one rendered template apart. Their text, comments included, stays
+// as it is, so that the manifests explain themselves.
+func split(text string) ([]object, error) {
+	var objects []object
+	for _, part := range separator.Split(text, -1) {
+		var o object
+		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+			return nil, fmt.Errorf("%w in\n%s", err, part)
+		}
+		if o.Kind == "" {
+			continue
+		}
+		if !slices.Contains(kinds, o.Kind) {
+			return nil, fmt.Errorf("kind %s has no place in the order of kinds", o.Kind)
+		}
+		o.text = trailing.ReplaceAllString(strings.TrimSpace(part), "")
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
