@@ -25,7 +25,7 @@ VERIFY  := bin/tools/verify
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate verify test race fuzz bench sim schedules agentsim model exhaustive spec mutants test-lun test-netns soak demo image simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim model exhaustive spec mutants test-lun test-netns soak demo image simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -47,8 +47,12 @@ install: build ## into DESTDIR and PREFIX (/usr/local): programs, systemd unit
 generate: ## Go code from the .proto files
 	$(GO) run -C tools ./protogen ..
 
-verify: tools ## format, vet, staticcheck, govulncheck, generated code, go.mod, repository tests (about 2 min)
-	@echo "verify: all checks, about 2 minutes"
+manifests: ## deploy/manifests from the chart, by Helm's engine; checks alerts and dashboard (about 3 min the first time)
+	@echo "manifests: Helm's engine is built first, about 3 minutes the first time"
+	@$(GO) run -C tools/manifests . ../..
+
+verify: tools ## format, vet, staticcheck, govulncheck, generated code, go.mod, manifests, repository tests (about 5 min the first time)
+	@echo "verify: all checks, about 5 minutes the first time"
 	@$(VERIFY) . $(CHECKS)
 
 test: tools ## the tests; no root, no network but loopback (about 3 min the first time)

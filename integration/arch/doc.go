@@ -8,6 +8,8 @@
 //   - words_test.go: one concept, one word (docs/glossary.md).
 //   - docs_test.go: links, make targets, commands, metrics and reasons named in the
 //     documents exist, and docs/decision-table.md shows the table that is tested.
+//   - deploy_test.go: the metrics and runbook sections that the chart's alerts and dashboard
+//     name exist.
 //
 // Each rule is a function over parsed files, and is itself tested with a file that breaks it.
 package arch

@@ -14,6 +14,7 @@ import (
 var checks = []check{
 	{"format", "gofmt has nothing to change", checkFormat},
 	{"generated", "generated code is what its sources say", checkGenerated},
+	{"manifests", "deploy/manifests is what the chart renders; alerts and dashboard are PromQL", checkManifests},
 	{"tidy", "go.mod and go.sum are complete and hold nothing else", checkTidy},
 	{"repository", "imports, sizes, words, links: the tests of integration/arch", checkRepository},
 	{"vet", "go vet", checkVet},
@@ -24,6 +25,14 @@ var checks = []check{
 
 // toolsModule is the module that pins the tools, below the repository's root.
 const toolsModule = "tools"
+
+// manifestsModule renders the chart; Helm and Prometheus are in no other module.
+const manifestsModule = "tools/manifests"
+
+// modules are the folders of the repository's modules, the agent's first.
+func modules(root string) []string {
+	return []string{root, filepath.Join(root, toolsModule), filepath.Join(root, manifestsModule)}
+}
 
 func checkFormat(ctx context.Context, root string) error {
 	out, err := output(ctx, root, "gofmt", "-l", ".")
@@ -41,8 +50,13 @@ func checkGenerated(ctx context.Context, root string) error {
 	return err
 }
 
+func checkManifests(ctx context.Context, root string) error {
+	_, err := output(ctx, filepath.Join(root, manifestsModule), "go", "run", ".", "-check", filepath.Join("..", ".."))
+	return err
+}
+
 func checkTidy(ctx context.Context, root string) error {
-	for _, dir := range []string{root, filepath.Join(root, toolsModule)} {
+	for _, dir := range modules(root) {
 		if _, err := output(ctx, dir, "go", "mod", "tidy", "-diff"); err != nil {
 			return fmt.Errorf("run go mod tidy in %s: %w", dir, err)
 		}
@@ -56,7 +70,7 @@ func checkRepository(ctx context.Context, root string) error {
 }
 
 func checkVet(ctx context.Context, root string) error {
-	for _, dir := range []string{root, filepath.Join(root, toolsModule)} {
+	for _, dir := range modules(root) {
 		if _, err := output(ctx, dir, "go", "vet", "./..."); err != nil {
 			return err
 		}
@@ -82,8 +96,12 @@ func checkVulnerabilities(ctx context.Context, root string) error {
 }
 
 func checkTools(ctx context.Context, root string) error {
-	_, err := output(ctx, filepath.Join(root, toolsModule), "go", "test", "./...")
-	return err
+	for _, dir := range modules(root)[1:] {
+		if _, err := output(ctx, dir, "go", "test", "./..."); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // output runs a command and returns what it printed; if it fails, in the error, too.

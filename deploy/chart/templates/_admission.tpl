@@ -15,7 +15,7 @@ request.userInfo.username in [
 
 {{/* The node from which the token comes, as the API server put it into the token: not what the agent says of itself. */}}
 {{- define "fencing-agent.tokenNode" -}}
-'authentication.kubernetes.io/node-name' in request.userInfo.extra ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''
+has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''
 {{- end -}}
 
 {{/* Name of the lease of a group. */}}

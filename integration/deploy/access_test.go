@@ -1,0 +1,204 @@
+package deploy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/fencing-agent/fencing-agent/k8s/access"
+)
+
+// granted spells rules out, one line for each verb: scope, group, resource, verb, name.
+func granted(scope access.Scope, rules []rbacv1.PolicyRule) []string {
+	var lines []string
+	for _, r := range rules {
+		for _, g := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, v := range r.Verbs {
+					lines = append(lines, fmt.Sprintf("scope %d, group %q, %s %s, named %v", scope, g, v, resource, len(r.ResourceNames) == 1))
+				}
+			}
+		}
+		if len(r.NonResourceURLs) > 0 {
+			lines = append(lines, fmt.Sprintf("paths %q", r.NonResourceURLs))
+		}
+	}
+	return lines
+}
+
+// asked spells the agent's permissions out in the same way.
+func asked() []string {
+	var lines []string
+	for _, p := range access.Permissions() {
+		for _, v := range p.Verbs {
+			lines = append(lines, fmt.Sprintf("scope %d, group %q, %s %s, named %v", p.Scope, p.Group, v, p.Resource, p.Named))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// holds returns what a service account may do by the roles of a manifest.
+func (m *manifest) holds(t *testing.T, account, namespace string) []string {
+	t.Helper()
+	bound := func(subjects []rbacv1.Subject) bool {
+		return slices.Contains(subjects, rbacv1.Subject{Kind: "ServiceAccount", Name: account, Namespace: namespace})
+	}
+	var lines []string
+	for _, b := range m.clusterBind {
+		for _, r := range m.clusterRole {
+			if bound(b.Subjects) && b.RoleRef.Name == r.Name {
+				lines = append(lines, granted(access.Cluster, r.Rules)...)
+			}
+		}
+	}
+	for _, b := range m.bindings {
+		for _, r := range m.roles {
+			if !bound(b.Subjects) || b.RoleRef.Name != r.Name || b.Namespace != r.Namespace {
+				continue
+			}
+			scope := access.Namespace
+			switch r.Namespace {
+			case namespace:
+			case "default":
+				scope = access.EventNamespace
+			default:
+				t.Errorf("%s: role %s in namespace %s", m.name, r.Name, r.Namespace)
+			}
+			lines = append(lines, granted(scope, r.Rules)...)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func TestRolesGrantWhatTheAgentAsksAndNoMore(t *testing.T) {
+	accounts := 0
+	for _, m := range load(t) {
+		for _, d := range m.agents {
+			account := d.Spec.Template.Spec.ServiceAccountName
+			accounts++
+			have, want := m.holds(t, account, d.Namespace), asked()
+			for _, line := range have {
+				if !slices.Contains(want, line) {
+					t.Errorf("%s: %s may %s, which k8s/access does not list", m.name, account, line)
+				}
+			}
+			for _, line := range want {
+				if !slices.Contains(have, line) {
+					t.Errorf("%s: %s may not %s, which k8s/access lists", m.name, account, line)
+				}
+			}
+			if !slices.Equal(have, slices.Compact(slices.Clone(have))) {
+				t.Errorf("%s: %s is granted something twice: %q", m.name, account, have)
+			}
+			if !*d.Spec.Template.Spec.AutomountServiceAccountToken {
+				t.Errorf("%s: %s has no token", m.name, account)
+			}
+		}
+		if len(m.agents) > 0 && len(m.accounts) != len(m.agents) {
+			t.Errorf("%s: %d service accounts for %d groups", m.name, len(m.accounts), len(m.agents))
+		}
+	}
+	if accounts == 0 {
+		t.Fatal("no agents")
+	}
+}
+
+func TestNothingIsGrantedByWildcard(t *testing.T) {
+	for _, m := range load(t) {
+		var rules []rbacv1.PolicyRule
+		for _, r := range m.clusterRole {
+			rules = append(rules, r.Rules...)
+		}
+		for _, r := range m.roles {
+			rules = append(rules, r.Rules...)
+		}
+		for _, r := range rules {
+			if s := strings.Join(slices.Concat(r.Verbs, r.APIGroups, r.Resources), " "); strings.Contains(s, "*") {
+				t.Errorf("%s: a wildcard in %q", m.name, s)
+			}
+		}
+	}
+}
+
+// limited reports whether an enforced policy of the manifest checks the verb on the resource.
+func (m *manifest) limited(group, resource string, op admissionv1.OperationType) bool {
+	return slices.ContainsFunc(m.policies, func(p *admissionv1.ValidatingAdmissionPolicy) bool {
+		enforced := slices.ContainsFunc(m.enforced, func(b *admissionv1.ValidatingAdmissionPolicyBinding) bool {
+			return b.Spec.PolicyName == p.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny) && b.Spec.MatchResources == nil
+		})
+		return enforced && slices.ContainsFunc(p.Spec.MatchConstraints.ResourceRules, func(r admissionv1.NamedRuleWithOperations) bool {
+			return slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) && slices.Contains(r.Operations, op)
+		})
+	})
+}
+
+// RBAC cannot say "its own Node" or "create this name": what a role leaves open, a policy closes.
+func TestPoliciesLimitEveryWrite(t *testing.T) {
+	operations := map[string]admissionv1.OperationType{"create": admissionv1.Create, "update": admissionv1.Update, "patch": admissionv1.Update, "delete": admissionv1.Delete}
+	for _, m := range load(t) {
+		if len(m.agents) == 0 {
+			continue
+		}
+		for _, p := range access.Permissions() {
+			for _, verb := range p.Verbs {
+				if op, writes := operations[verb]; writes && !m.limited(p.Group, p.Resource, op) {
+					t.Errorf("%s: no policy limits %s %s", m.name, verb, p.Resource)
+				}
+			}
+		}
+		for _, p := range m.policies {
+			if *p.Spec.FailurePolicy != admissionv1.Fail {
+				t.Errorf("%s: policy %s lets pass what it cannot judge", m.name, p.Name)
+			}
+			// Without it a policy would judge everybody's writes to nodes, leases and events.
+			if len(p.Spec.MatchConditions) != 1 {
+				t.Fatalf("%s: policy %s has %d match conditions", m.name, p.Name, len(p.Spec.MatchConditions))
+			}
+			for _, d := range m.agents {
+				user := "'system:serviceaccount:" + d.Namespace + ":" + d.Spec.Template.Spec.ServiceAccountName + "'"
+				if !strings.Contains(p.Spec.MatchConditions[0].Expression, user) {
+					t.Errorf("%s: policy %s does not concern %s", m.name, p.Name, user)
+				}
+			}
+			for _, v := range p.Spec.Validations {
+				if v.Message == "" {
+					t.Errorf("%s: policy %s refuses without a word", m.name, p.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestPolicyKnowsTheAgentsLabels(t *testing.T) {
+	for _, m := range load(t) {
+		for _, p := range m.policies {
+			if !strings.HasPrefix(p.Name, "own-node.") {
+				continue
+			}
+			var owned []string
+			for _, v := range p.Spec.Variables {
+				if v.Name == "owned" {
+					for _, quoted := range strings.Split(strings.Trim(v.Expression, "[]"), ", ") {
+						owned = append(owned, strings.Trim(quoted, "'"))
+					}
+				}
+			}
+			if !slices.Equal(owned, access.OwnLabels()) {
+				t.Errorf("%s: policy %s owns %q, the agent %q", m.name, p.Name, owned, access.OwnLabels())
+			}
+			prefixes := 0
+			for _, v := range p.Spec.Validations {
+				prefixes += strings.Count(v.Expression, "k.startsWith('"+access.AnnotationPrefix+"')")
+			}
+			if prefixes != 2 {
+				t.Errorf("%s: policy %s names the prefix %s of the agent's annotations %d times, want 2", m.name, p.Name, access.AnnotationPrefix, prefixes)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package deploy
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// root is the repository as seen from this package's tests.
+const root = "../.."
+
+// manifest is one file of deploy/manifests.
+type manifest struct {
+	name        string
+	namespaces  []*corev1.Namespace
+	accounts    []*corev1.ServiceAccount
+	configs     map[string]*corev1.ConfigMap
+	services    []*corev1.Service
+	agents      []*appsv1.DaemonSet
+	roles       []*rbacv1.Role
+	bindings    []*rbacv1.RoleBinding
+	clusterRole []*rbacv1.ClusterRole
+	clusterBind []*rbacv1.ClusterRoleBinding
+	policies    []*admissionv1.ValidatingAdmissionPolicy
+	enforced    []*admissionv1.ValidatingAdmissionPolicyBinding
+	monitoring  []map[string]any // of the Prometheus operator
+}
+
+// load reads all manifests. Fields that the API does not have are errors.
+func load(t *testing.T) map[string]*manifest {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "deploy/manifests/*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*manifest{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &manifest{name: filepath.Base(file), configs: map[string]*corev1.ConfigMap{}}
+		for _, part := range strings.Split(string(text), "\n---\n")[1:] {
+			if err := m.add([]byte(part)); err != nil {
+				t.Fatalf("%s: %v in\n%s", m.name, err, part)
+			}
+		}
+		all[m.name] = m
+	}
+	if len(all) < 3 {
+		t.Fatalf("found only %d manifests", len(all))
+	}
+	return all
+}
+
+func (m *manifest) add(text []byte) error {
+	var kind struct{ APIVersion, Kind string }
+	if err := yaml.Unmarshal(text, &kind); err != nil {
+		return err
+	}
+	if strings.HasPrefix(kind.APIVersion, "monitoring.coreos.com/") {
+		var o map[string]any
+		err := yaml.Unmarshal(text, &o)
+		m.monitoring = append(m.monitoring, o)
+		return err
+	}
+	switch kind.APIVersion + "/" + kind.Kind {
+	case "v1/Namespace":
+		return decode(text, &m.namespaces)
+	case "v1/ServiceAccount":
+		return decode(text, &m.accounts)
+	case "v1/Service":
+		return decode(text, &m.services)
+	case "apps/v1/DaemonSet":
+		return decode(text, &m.agents)
+	case "rbac.authorization.k8s.io/v1/Role":
+		return decode(text, &m.roles)
+	case "rbac.authorization.k8s.io/v1/RoleBinding":
+		return decode(text, &m.bindings)
+	case "rbac.authorization.k8s.io/v1/ClusterRole":
+		return decode(text, &m.clusterRole)
+	case "rbac.authorization.k8s.io/v1/ClusterRoleBinding":
+		return decode(text, &m.clusterBind)
+	case "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy":
+		return decode(text, &m.policies)
+	case "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding":
+		return decode(text, &m.enforced)
+	case "v1/ConfigMap":
+		var c []*corev1.ConfigMap
+		if err := decode(text, &c); err != nil {
+			return err
+		}
+		m.configs[c[0].Name] = c[0]
+		return nil
+	}
+	return &unexpectedKind{kind.APIVersion, kind.Kind}
+}
+
+type unexpectedKind struct{ version, kind string }
+
+func (e *unexpectedKind) Error() string { return "unexpected kind " + e.version + " " + e.kind }
+
+func decode[T any](text []byte, list *[]*T) error {
+	o := new(T)
+	*list = append(*list, o)
+	return yaml.UnmarshalStrict(text, o)
+}
+
+func TestManifestsAreReadStrictly(t *testing.T) {
+	m := &manifest{configs: map[string]*corev1.ConfigMap{}}
+	if err := m.add([]byte("apiVersion: apps/v1\nkind: DaemonSet\nspec: {maxUnavailable: 1}\n")); err == nil {
+		t.Error("an unknown field is taken")
+	}
+	if err := m.add([]byte("apiVersion: v1\nkind: Pod\n")); err == nil {
+		t.Error("an unknown kind is taken")
+	}
+}

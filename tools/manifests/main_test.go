@@ -1,0 +1,166 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+)
+
+const root = "../.."
+
+func TestManifestsAreRendered(t *testing.T) {
+	if err := run(root, true); err != nil {
+		t.Error(err)
+	}
+}
+
+// values writes an example that differs from the minimal one.
+func values(t *testing.T, edit string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, chartDir, "examples/minimal.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v, change map[string]any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal([]byte(edit), &change); err != nil {
+		t.Fatal(err)
+	}
+	for key, x := range change {
+		v[key] = x
+	}
+	out, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(path, out, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const networks = "systemNetworks: [{name: node, cidr: 10.0.0.0/24}]"
+
+// Contradictions are refused when the chart is rendered, and say what to do.
+func TestChartRefuses(t *testing.T) {
+	for _, c := range []struct{ name, edit, want string }{
+		{"no image", "image: {tag: v1}", "there is no public image"},
+		{"no version", "image: {repository: r}", "say which version runs"},
+		{"moving tag", "image: {repository: r, tag: latest}", "/image/tag"},
+		{"no group", "groups: []", "groups is empty"},
+		{"group twice", "groups: [{name: a}, {name: a}]", "a is listed twice"},
+		{"group's name", "groups: [{name: A_B}]", "/groups/0/name"},
+		{"long name", "groups: [{name: a23456789-a23456789-a23456789-a23456789-a}]", "/groups/0/name"},
+		{"unknown value", "imagee: {}", "imagee"},
+		{"no network", "config: {}", "config.systemNetworks is empty"},
+		{"node's name", "config: {nodeName: n, " + networks + "}", "/config/nodeName"},
+		{"socket", "config: {api: {socket: /run/s}, " + networks + "}", "config.api.socket is set by the chart"},
+		{"key file", "config: {gossip: {keyFile: /k}, " + networks + "}", "gossipKeys"},
+		{"monitor on the loopback", "monitoring: {podMonitor: {enabled: true}}", "set monitoring.expose"},
+		{"CPU limit", "resources: {limits: {cpu: 1}}", "/resources/limits/cpu"},
+		{"hasty stop", "terminationGracePeriodSeconds: 5", "terminationGracePeriodSeconds"},
+		{"plugin with LUN", "config: {lun: {devices: [/dev/mapper/f]}, " + networks + "}\nwatchdogDevicePlugin: a.b/watchdog", "does not go with lun.devices"},
+		{"plugin with sysrq", "config: {watchdog: {onFence: crash}, " + networks + "}\nwatchdogDevicePlugin: a.b/watchdog", "sysrq-trigger"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := render(filepath.Join(root, chartDir), values(t, c.edit)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// line returns the first line of the rendered example that has the text.
+func line(t *testing.T, edit, text string) string {
+	t.Helper()
+	files, err := render(filepath.Join(root, chartDir), values(t, edit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range strings.Lines(string(files["values.yaml"])) {
+		if strings.Contains(l, text) {
+			return strings.TrimSpace(l)
+		}
+	}
+	return ""
+}
+
+func TestListOfMembersRestartsNobody(t *testing.T) {
+	with := func(members, more string) string {
+		return "config: {members: {" + members + "}, " + more + networks + "}"
+	}
+	const key = "config-digest"
+	before := line(t, with("epoch: 1, static: [{name: a}]", ""), key)
+	if after := line(t, with("epoch: 2, static: [{name: a}, {name: b}]", ""), key); before == "" || after != before {
+		t.Errorf("a change of the list of members changes the pods: %q, then %q", before, after)
+	}
+	if after := line(t, with("epoch: 1, static: [{name: a}]", "onQuorumLoss: wait, "), key); after == before {
+		t.Errorf("another configuration leaves the pods as they are: %q", after)
+	}
+}
+
+func TestProbesFollowTheConfiguration(t *testing.T) {
+	for _, c := range []struct{ edit, text, want string }{
+		{"config: {" + networks + "}", "failureThreshold", "failureThreshold: 12"},
+		{"config: {watchdog: {timeout: 5m}, " + networks + "}", "failureThreshold", "failureThreshold: 63"},
+		{"config: {watchdog: {timeout: 1h}, " + networks + "}", "failureThreshold", "failureThreshold: 723"},
+		{"config: {http: {address: '0.0.0.0:9999'}, " + networks + "}", "containerPort", "containerPort: 9999"},
+		{"config: {http: {address: '[::]:9999'}, " + networks + "}", "host: ", `host: "::1"`},
+		{"config: {http: {address: '10.0.0.1:9999'}, " + networks + "}", "host: ", `host: "10.0.0.1"`},
+		{"config: {http: {address: ''}, " + networks + "}", "Probe", ""},
+		{"config: {watchdog: {driver: none}, " + networks + "}", "privileged: false", "privileged: false"},
+		{"config: {watchdog: {driver: none}, lun: {devices: [/dev/mapper/f]}, " + networks + "}", "privileged: true", "privileged: true"},
+		{"updateStrategy: OnDelete", "maxUnavailable", ""},
+		{"config: {kubernetes: {groupLabel: example.com/pool}, " + networks + "}", "example.com/pool: ", "example.com/pool: worker"},
+	} {
+		if got := line(t, c.edit, c.text); got != c.want {
+			t.Errorf("%s: line %q, want %q", c.edit, got, c.want)
+		}
+	}
+}
+
+func TestQueriesCanFail(t *testing.T) {
+	p := parser.NewParser(parser.Options{})
+	for _, text := range []string{
+		"groups: [{name: g, rules: [{alert: A, expr: 'sum(('}]}]",
+		"groups: [{name: g, rules: [{alert: A, expr: up, fro: 1m}]}]",
+		"groups: [{name: g, rules: [{alert: A, expr: up, annotations: {summary: '{{ $labels.x '}}]}]",
+	} {
+		if err := checkAlerts(p, []byte(text)); err == nil {
+			t.Errorf("taken for alerts: %s", text)
+		}
+	}
+	for _, text := range []string{`{"panels":[]}`, `{"panels":[{"targets":[{"expr":"rate(x[5m]"}]}]}`, `[`} {
+		if err := checkDashboard(p, []byte(text)); err == nil {
+			t.Errorf("taken for a dashboard: %s", text)
+		}
+	}
+}
+
+func TestDifferencesAreFound(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string][]byte{"a.yaml": []byte("one\ntwo\n"), "b.yaml": []byte("x\n")}
+	if err := write(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	if err := compare(dir, files); err != nil {
+		t.Error(err)
+	}
+	if err := compare(dir, map[string][]byte{"a.yaml": []byte("one\nthree\n"), "c.yaml": nil}); err == nil ||
+		!strings.Contains(err.Error(), `line 2 has "two"`) || !strings.Contains(err.Error(), "b.yaml is rendered from no example") || !strings.Contains(err.Error(), "c.yaml") {
+		t.Errorf("differences: %v", err)
+	}
+	if err := write(dir, map[string][]byte{"a.yaml": nil}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "b.yaml")); err == nil {
+		t.Error("a file that is rendered no more is still there")
+	}
+}
