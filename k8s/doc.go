@@ -1,7 +1,6 @@
 // Package k8s is the root of everything that talks to Kubernetes. It holds nothing but
 // [Accesses], the rights that all of it needs; its sub-packages are
 //
-//   - access: what the agent may ask of the API server, as data for the chart's tests;
 //   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
 //   - ownnode: the annotations, the taint and the deletion of the own Node that disarm the

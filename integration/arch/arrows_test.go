@@ -37,7 +37,6 @@ var rooms = []room{
 	{pkg: "api/v1"},
 	{pkg: "api/publish", may: []string{"boottime", "api/v1"}},
 	{pkg: "k8s"},
-	{pkg: "k8s/access"},
 	{pkg: "k8s/client"},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/k8stest", may: []string{"k8s/client"}},

@@ -60,6 +60,8 @@ func TestChecksFindTheirFault(t *testing.T) {
 		"tools/go.mod":                  "module example.com/m/tools\n\ngo 1.26\n",
 		"tools/thing/thing_test.go":     "package thing\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) { t.Error(\"a tool is wrong\") }\n",
 		"tools/protogen/main.go":        "package main\n\nimport \"os\"\n\nfunc main() { os.Stderr.WriteString(\"stale code\"); os.Exit(1) }\n",
+		"tools/manifests/go.mod":        "module example.com/m/tools/manifests\n\ngo 1.26\n",
+		"tools/manifests/main.go":       "package main\n\nimport \"os\"\n\nfunc main() { os.Stderr.WriteString(\"stale manifests\"); os.Exit(1) }\n",
 	} {
 		p := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -77,6 +79,7 @@ func TestChecksFindTheirFault(t *testing.T) {
 	}{
 		{"format", checkFormat, "ugly.go"},
 		{"generated", checkGenerated, "stale code"},
+		{"manifests", checkManifests, "stale manifests"},
 		{"repository", checkRepository, "an arrow is wrong"},
 		{"vet", checkVet, "vet.go"},
 		{"tools", checkTools, "a tool is wrong"},

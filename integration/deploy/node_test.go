@@ -1,0 +1,59 @@
+package deploy
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// settings are the lines of a file that are no comment.
+func settings(t *testing.T, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/node", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// The agent disarms for maintenance and for its own restart, and counts on a reset after the
+// timeout: neither works with a driver that was loaded otherwise.
+func TestDriversCanBeDisarmedAndReset(t *testing.T) {
+	loaded := settings(t, "modules-load.d/fencing-agent.conf")
+	if len(loaded) != 1 {
+		t.Fatalf("loads %q: /dev/watchdog is that of the first driver, so there must be one", loaded)
+	}
+	options := settings(t, "modprobe.d/fencing-agent.conf")
+	for _, o := range options {
+		if words := strings.Fields(o); words[0] != "options" || words[1] != "watchdog" && !slices.Contains(words, "nowayout=0") {
+			t.Errorf("%q leaves nowayout to the kernel's configuration", o)
+		}
+	}
+	if !slices.ContainsFunc(options, func(o string) bool {
+		return strings.HasPrefix(o, "options "+loaded[0]+" ") && strings.Contains(o, "soft_panic=0")
+	}) {
+		t.Errorf("%s is loaded, but no option says how: %q", loaded[0], options)
+	}
+}
+
+func TestNothingElseHoldsTheWatchdog(t *testing.T) {
+	if !slices.Contains(settings(t, "systemd/fencing-agent.conf"), "RuntimeWatchdogSec=off") {
+		t.Error("systemd would hold the watchdog")
+	}
+	if !slices.Contains(settings(t, "multipath/fencing-agent.conf"), "no_path_retry fail") {
+		t.Error("multipath would queue I/O on the LUN")
+	}
+	for _, rule := range settings(t, "udev/60-fencing-agent.rules") {
+		if strings.Contains(rule, "watchdog") && !strings.Contains(rule, `MODE="0600"`) {
+			t.Errorf("rule %q lets others arm the watchdog", rule)
+		}
+	}
+}
