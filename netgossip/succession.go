@@ -72,6 +72,8 @@ type Succession struct {
 	dirty  bool                  // what is stored is older than what is held
 	saving bool                  // something is being stored
 
+	shown sights // by a source that does not number its lists
+
 	version uint64 // counts changes of what is held
 
 	rank func(*Roster) int // quorum of a roster
@@ -79,7 +81,8 @@ type Succession struct {
 
 // NewSuccession continues from what was saved, or begins with the roster of the
 // configuration: one of epoch 0 is in force by definition, one of a later epoch is not until
-// a peer says so. saved may be nil; the caller stores what comes of that before it goes on.
+// a peer says so. Either may be nil; the caller stores what comes of own alone before it goes
+// on. What begins with a list that nobody numbered is &Saved{Fresh: true, Chain: that list, of epoch 0}.
 // An offer that was stored may have been taken up and announced before the restart, so it is
 // taken up.
 func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succession, error) {
@@ -98,11 +101,13 @@ func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succes
 	if saved.Offer != nil && !s.has(saved.Offer.Ref()) {
 		s.take(saved.Offer)
 		s.dirty = true
+	} else if saved.Offer != nil {
+		s.offer = s.chain[0] // the pledge of a fresh node
 	}
-	if err := s.Learn(own); err != nil {
-		return nil, err
+	if own == nil {
+		return s, nil
 	}
-	return s, nil
+	return s, s.Learn(own)
 }
 
 func cmpEpoch(a, b RosterRef) int {
@@ -127,7 +132,7 @@ func (s *Succession) Learn(r *Roster) error {
 		switch {
 		case h.Ref() == r.Ref():
 			return nil
-		case h.Epoch == r.Epoch:
+		case h.Epoch == r.Epoch && !s.founding():
 			return fmt.Errorf("roster of epoch %d: %w", r.Epoch, ErrEpochTaken)
 		}
 	}
@@ -136,7 +141,7 @@ func (s *Succession) Learn(r *Roster) error {
 			return fmt.Errorf("roster of epoch %d: %w", r.Epoch, ErrEpochTaken)
 		}
 	}
-	if r.Epoch > s.chain[0].Epoch {
+	if r.Epoch > s.chain[0].Epoch || s.founding() {
 		s.known[r.Ref()] = r
 	}
 	return nil
@@ -225,7 +230,8 @@ func (s *Succession) Countable(st *Standing) bool { return countable(s.chain, ni
 // countable is Countable for a chain with one more roster.
 func countable(chain []*Roster, more *Roster, st *Standing) bool {
 	for _, ref := range st.Chain {
-		if ref.IsZero() || ref.Epoch < chain[0].Epoch {
+		// A fresh node may have forgotten what it promised: it counts only for who goes by its list.
+		if ref.IsZero() || ref.Epoch < chain[0].Epoch && !st.Fresh {
 			continue
 		}
 		holds := more != nil && more.Ref() == ref
@@ -242,6 +248,7 @@ func countable(chain []*Roster, more *Roster, st *Standing) bool {
 // take adds a roster to the chain, in the order of epochs. A fresh node has no chain to keep.
 func (s *Succession) take(r *Roster) {
 	s.version++
+	s.shown.current = false
 	if s.offer == r {
 		s.offer = nil
 	}
@@ -256,6 +263,7 @@ func (s *Succession) take(r *Roster) {
 // rebase makes a roster the base and drops all before it.
 func (s *Succession) rebase(r *Roster) {
 	s.version++
+	s.shown.current = false
 	s.chain = append([]*Roster{r}, slices.DeleteFunc(slices.Clone(s.chain), func(h *Roster) bool { return h.Epoch <= r.Epoch })...)
 	s.fresh, s.dirty = false, true
 	if s.offer != nil && s.offer.Epoch <= r.Epoch {

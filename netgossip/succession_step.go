@@ -25,18 +25,21 @@ func (s *Succession) Advance(p *Peers) Moves {
 		m.Save = s.save(nil)
 		return m
 	}
+	s.recognise(p)
+	s.number(p)
 	for s.adoptBase(p) || s.takeUp(p) || s.settle(p) {
 		m.Changed = true
 	}
-	want, from := s.wanted(p)
-	switch r := s.known[want]; {
-	case want.IsZero():
-		m.Save = s.save(nil)
-	case r != nil:
-		m.Save = s.save(r)
-	default:
+	founded, pledge := s.found(p)
+	m.Changed = m.Changed || founded
+	want, store, from := s.wanted(p)
+	if !want.IsZero() && s.known[want] == nil {
 		m.Fetch, m.From = want, from
-		m.Save = s.save(nil)
+	}
+	if r := s.known[store]; r != nil {
+		m.Save = s.save(r)
+	} else {
+		m.Save = s.save(pledge)
 	}
 	m.Rival = s.rival(p)
 	return m
@@ -44,7 +47,7 @@ func (s *Succession) Advance(p *Peers) Moves {
 
 // steady reports whether everybody in contact goes by the one roster of this node.
 func (s *Succession) steady(p *Peers) bool {
-	if s.fresh || len(s.chain) > 1 || s.offer != nil || s.store != nil || len(s.known) > 0 {
+	if s.fresh || len(s.chain) > 1 || s.offer != nil || s.store != nil || len(s.known) > 0 || s.shows() {
 		return false
 	}
 	plain := Standing{Chain: [MaxChain]RosterRef{s.chain[0].Ref()}}
@@ -83,7 +86,7 @@ func (s *Succession) adoptBase(p *Peers) bool {
 // follows unless that would cost it a quorum that it has.
 func (s *Succession) takeUp(p *Peers) bool {
 	switch {
-	case s.offer == nil:
+	case s.offer == nil || s.pledged():
 		return false
 	case s.fresh: // claims nothing and has nothing to lose
 		s.take(s.offer)
@@ -157,18 +160,22 @@ func (s *Succession) settle(p *Peers) bool {
 	return true
 }
 
-// wanted picks the roster to store next: one that is in force, else one that a peer has taken up,
-// else, while no change is under way, the newest that is known or offered.
-func (s *Succession) wanted(p *Peers) (want RosterRef, from int) {
+// wanted picks the roster to go on with: one that is in force, else one that a peer has taken
+// up, else, while no change is under way, the newest that is known or offered; and the one to
+// store, the best of those that are known here. What is stored already is neither.
+func (s *Succession) wanted(p *Peers) (want, store RosterRef, from int) {
 	const offered, taken, inForce = 1, 2, 3
-	best := 0
+	best, first := 0, 0
 	consider := func(ref RosterRef, rank, peer int) {
-		if ref.Epoch <= s.chain[0].Epoch || s.has(ref) || rank < inForce && len(s.chain) >= MaxChain ||
-			rank == offered && (len(s.chain) > 1 || ref.Epoch <= s.Top().Epoch) {
+		if ref.Epoch <= s.chain[0].Epoch && (!s.founding() || rank < inForce) || s.pledged() && rank < inForce || s.has(ref) ||
+			rank < inForce && len(s.chain) >= MaxChain || rank == offered && (len(s.chain) > 1 || ref.Epoch <= s.Top().Epoch) {
 			return
 		}
 		if rank > best || rank == best && ref.Epoch > want.Epoch {
 			best, want, from = rank, ref, peer
+		}
+		if (rank > first || rank == first && ref.Epoch > store.Epoch) && s.Lookup(ref) != nil {
+			first, store = rank, ref
 		}
 	}
 	if s.offer != nil {
@@ -195,9 +202,9 @@ func (s *Succession) wanted(p *Peers) (want RosterRef, from int) {
 		}
 	}
 	if s.offer != nil && want == s.offer.Ref() {
-		return RosterRef{}, -1
+		want = RosterRef{}
 	}
-	return want, from
+	return want, store, from
 }
 
 // save hands out what to store, with a new offer or without. An offer that is to be replaced
@@ -226,7 +233,7 @@ func (s *Succession) Saved(err error) {
 	switch {
 	case err != nil:
 		s.dirty = true
-	case offer != nil && offer.Epoch > s.chain[0].Epoch && !s.has(offer.Ref()):
+	case offer != nil && (s.founding() || offer.Epoch > s.chain[0].Epoch && !s.has(offer.Ref())):
 		s.offer = offer
 		s.version++
 		delete(s.known, offer.Ref())

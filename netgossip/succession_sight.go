@@ -1,0 +1,189 @@
+package netgossip
+
+import "slices"
+
+// Lists without numbers
+//
+// A source such as an API server shows each node the present list and gives it no epoch. The
+// nodes number it themselves, without a leader: the epoch is made of a generation, one more
+// than any that is announced, and of the list's digest. So two nodes that read the same list
+// after the same list came into force give it the same epoch without a word, and two that
+// read different lists give them different ones, which Succession merges or one of which is
+// dropped. Whatever the nodes read and whenever, it is a list that was taken up under the rules
+// of Succession that counts: numbering decides about progress and never about safety.
+//
+//   - A node stands by a list only if its own source has shown it: so a list that one node
+//     alone was shown, by mistake, holds up a change and brings about none.
+//   - A number is given only to what was read after the list in force came into force here.
+//     What was read before may be the list that was left, and would be brought back.
+//
+// # The first list
+//
+// A node that remembers nothing is fresh: it does not know whether its list is the group's. If
+// another node says of one that was shown here that it is in force, it is. If there is no such
+// node the list must be founded, and that takes everybody: each member of it, in contact with
+// all the others, who are all fresh and were shown the same, stores a pledge to it and announces
+// that; whoever sees the pledges of all has it in force. A pledge is given up for a list in force
+// and for nothing else, so of two lists with a member in common one at most is founded. A
+// majority would not do: the rest may be the group, cut off, and live by an older list.
+
+// generationShift leaves the digest's part of an epoch enough bits that two lists of one
+// generation do not meet in practice; where they do, Learn refuses and the next
+// generation is tried. Numbers of files stay below the first generation.
+const generationShift = 20
+
+// kept is how many lists that were shown are remembered, so that one that came into force
+// elsewhere a while ago is recognised.
+const kept = 8
+
+// Generation is the generation of an epoch that the nodes made themselves; 0: somebody
+// numbered the list, or it is the one that the group was founded with.
+func Generation(epoch uint64) uint64 { return epoch >> generationShift }
+
+func numbered(generation, digest uint64) uint64 {
+	return generation<<generationShift | digest>>(64-generationShift)
+}
+
+// sights is what a source without numbers has shown.
+type sights struct {
+	lists   []*Roster // the last is what it shows
+	current bool      // the last was read after the latest change of the chain
+}
+
+// Sight takes a list, of epoch 0, that a source without numbers shows. current says that reading it
+// began after the latest change of what is held; of the same list again and again as well.
+func (s *Succession) Sight(r *Roster, current bool) {
+	same := func(l *Roster) bool { return l.Digest == r.Digest }
+	if n := len(s.shown.lists); n == 0 || !same(s.shown.lists[n-1]) {
+		s.shown.lists = append(slices.DeleteFunc(s.shown.lists, same), r)
+		s.shown.lists = s.shown.lists[max(0, len(s.shown.lists)-kept):]
+	}
+	s.shown.current = current
+	if s.founding() && !s.pledged() && !s.saving && s.chain[0].Digest != r.Digest {
+		s.chain, s.dirty = []*Roster{r}, true
+		s.version++
+	}
+}
+
+// shows reports whether another list than the newest in the chain is shown.
+func (s *Succession) shows() bool {
+	n := len(s.shown.lists)
+	return n > 0 && s.shown.lists[n-1].Digest != s.Top().Digest
+}
+
+// founding reports whether the node waits for a first list to come into force.
+func (s *Succession) founding() bool { return s.fresh && s.chain[0].Epoch == 0 }
+
+// pledged reports whether the node has promised to found its list and no other.
+func (s *Succession) pledged() bool {
+	return s.founding() && s.offer != nil && s.offer.Ref() == s.chain[0].Ref()
+}
+
+// found brings the founding of the first list on.
+func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
+	if !s.founding() || s.chain[0].Self < 0 {
+		return false, nil
+	}
+	list := s.chain[0]
+	want := Standing{Fresh: true, Chain: [MaxChain]RosterRef{list.Ref()}}
+	agree, pledged := Set{}, Set{}
+	agree.Add(p.Self)
+	if s.pledged() {
+		pledged.Add(p.Self)
+	}
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		if st.Offer == list.Ref() {
+			pledged.Add(i)
+			st.Offer = RosterRef{}
+		}
+		if st == want {
+			agree.Add(i)
+		}
+	}
+	members := p.Members(list)
+	switch {
+	case members.Len() != list.Size() || !members.Minus(agree).IsEmpty():
+		return false, nil
+	case members.Minus(pledged).IsEmpty():
+		s.rebase(list)
+		return true, nil
+	case !s.pledged():
+		return false, list
+	}
+	return false, nil
+}
+
+// recognise gives what was shown the numbers that peers announce: what is in force or taken up
+// elsewhere, if it was shown at any time; what is on offer, if it is what is shown now.
+func (s *Succession) recognise(p *Peers) {
+	if len(s.shown.lists) == 0 {
+		return
+	}
+	last := s.shown.lists[len(s.shown.lists)-1]
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		if st.Offer.Digest == last.Digest && !st.Fresh {
+			s.recogniseAs(last, st.Offer)
+		}
+		if st.Fresh {
+			continue
+		}
+		for _, ref := range st.Chain {
+			for _, l := range s.shown.lists {
+				if l.Digest == ref.Digest {
+					s.recogniseAs(l, ref)
+				}
+			}
+		}
+	}
+}
+
+func (s *Succession) recogniseAs(l *Roster, ref RosterRef) {
+	if ref.IsZero() || s.Lookup(ref) != nil {
+		return
+	}
+	_ = s.Learn(l.as(ref.Epoch)) // refused: another list has the epoch, and rival tells so
+}
+
+// as is the same list with another number.
+func (r *Roster) as(epoch uint64) *Roster {
+	o := *r
+	o.Epoch = epoch
+	return &o
+}
+
+// number gives the list that is shown a number of its own if it is not the newest that this
+// node stands by and nobody has announced a number for it.
+func (s *Succession) number(p *Peers) {
+	if !s.shown.current || len(s.shown.lists) == 0 || !s.Claims() || len(s.chain) > 1 || s.saving || !s.quorate(p, nil) {
+		return
+	}
+	list, newest := s.shown.lists[len(s.shown.lists)-1], s.chain[0]
+	if s.offer != nil {
+		newest = s.offer
+	}
+	if list.Digest == newest.Digest {
+		return
+	}
+	var last uint64
+	for _, r := range s.held() {
+		last = max(last, r.Epoch)
+	}
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		for _, ref := range append(st.Chain[:], st.Offer) {
+			if ref.Digest == list.Digest && ref.Epoch > newest.Epoch && s.Lookup(ref) != nil {
+				return // recognised
+			}
+			last = max(last, ref.Epoch)
+		}
+	}
+	for ref := range s.known {
+		if ref.Digest == list.Digest && ref.Epoch > newest.Epoch {
+			return // numbered before, and not stored yet
+		}
+		last = max(last, ref.Epoch)
+	}
+	_ = s.Learn(list.as(numbered(Generation(last)+1, list.Digest))) // refused: the next look tries again, if a peer has moved on
+}
