@@ -68,6 +68,23 @@ func (c *Core) LearnRoster(r *netgossip.Roster) error {
 	return c.cfg.Succession.Learn(r)
 }
 
+// SightRoster takes a list, of epoch 0, that a source without numbers shows; reading it began at
+// readAt (see netgossip.Succession.Sight).
+func (c *Core) SightRoster(r *netgossip.Roster, readAt boottime.Instant) {
+	if s := c.cfg.Succession; s != nil {
+		s.Sight(r, readAt > c.rosters.changed)
+	}
+}
+
+// SetBudget replaces the time budget when it follows the number of members. It must never
+// become shorter: peers may reckon with what they were told before.
+func (c *Core) SetBudget(b Budget) {
+	c.cfg.Budget = b
+	if c.guard.Timeout > 0 {
+		c.guard.Horizon = b.WithWatchdog(c.guard.Timeout).Horizon()
+	}
+}
+
 // recount follows a changed chain, or a changed directory.
 func (c *Core) recount() {
 	r, s := &c.rosters, c.cfg.Succession

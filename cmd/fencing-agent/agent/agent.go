@@ -54,6 +54,7 @@ type Options struct {
 	OpenLUN    func(path string) (LUN, error) // O_DIRECT
 	ProbeAPI   ProbeAPI                       // requests to the API server of the kubeconfig
 	Kubernetes *client.Client                 // as configured
+	Members    MemberSource                   // as configured
 	Strike     func() error                   // as watchdog.onFence says; called once, instead of waiting for the watchdog
 	Boot       uint64                         // nonce of the kernel boot; 0: boot_id
 	Ready      func(socket string)            // called once the socket answers
@@ -134,15 +135,16 @@ type Agent struct {
 // watchdog is disarmed. It returns an error that says what to do when the agent cannot
 // start, or cannot go on.
 func Run(ctx context.Context, o Options) error {
-	a, err := prepare(o)
+	a, err := prepare(ctx, o)
 	if err != nil {
 		return err
 	}
 	return a.run(ctx)
 }
 
-// prepare builds everything that needs no socket and no device.
-func prepare(o Options) (*Agent, error) {
+// prepare builds everything that needs no socket and no device. It waits for the first list of
+// members where none is remembered.
+func prepare(ctx context.Context, o Options) (*Agent, error) {
 	c := o.Config
 	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, boot: o.Boot}
 	if a.log == nil {
@@ -168,7 +170,7 @@ func prepare(o Options) (*Agent, error) {
 	var p [8]byte
 	_, _ = rand.Read(p[:]) // never fails (crypto/rand)
 	a.process = binary.LittleEndian.Uint64(p[:]) | 1
-	succession, err := a.beginRosters()
+	succession, err := a.beginRosters(ctx)
 	if err != nil {
 		return nil, err
 	}

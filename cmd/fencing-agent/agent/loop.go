@@ -156,8 +156,8 @@ func (a *Agent) handle(b *batch) error {
 	if b.rebuilt {
 		a.demand = netgossip.Demand{} // the new instance has not heard it
 	}
-	for _, r := range b.rosters {
-		a.learn(r)
+	for _, l := range b.lists {
+		a.learn(l)
 	}
 	for _, err := range b.rosterSaved {
 		a.core.RostersSaved(err)

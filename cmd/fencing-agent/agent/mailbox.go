@@ -40,9 +40,9 @@ type batch struct {
 	node        *ownnode.Signals
 	feeder      *wdt.State
 	fatal       error
-	rosters     []*netgossip.Roster // lists of members that became known
-	rosterSaved []error             // outcomes of storing lists
-	rebuilt     bool                // a network's gossip was made anew
+	lists       []MemberList // what the source of lists of members shows
+	rosterSaved []error      // outcomes of storing lists
+	rebuilt     bool         // a network's gossip was made anew
 }
 
 type peerReport struct {
@@ -117,7 +117,7 @@ func (b *batch) reset() {
 	b.completions = b.completions[:0]
 	b.locked = b.locked[:0]
 	b.lun = b.lun[:0]
-	b.rosters, b.rosterSaved, b.rebuilt = nil, nil, false
+	b.lists, b.rosterSaved, b.rebuilt = nil, nil, false
 	b.api, b.node, b.feeder, b.fatal = nil, nil, nil, nil
 	clear(b.disarm)
 }

@@ -203,8 +203,12 @@ func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (
 	if err != nil {
 		return nil, err
 	}
-	if want := r.Members[r.Self].Addresses[sn.Name]; want != found.Address.String() {
-		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but members.static lists %s for %q; correct the list, nodeName or the network, lest two nodes run under one name",
+	switch want := r.Members[r.Self].Addresses[sn.Name]; want {
+	case found.Address.String():
+	case "":
+		return nil, notListed(sn.Name, a.cfg.NodeName)
+	default:
+		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but the list of members has %s for %q; correct the list, nodeName or the network, lest two nodes run under one name",
 			sn.Name, found.Address, found.Interface, want, a.cfg.NodeName)
 	}
 	t := tuning{a.cfg.ParamsFor(r.Size()), r.Size()}

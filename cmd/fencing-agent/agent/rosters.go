@@ -1,67 +1,54 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 const (
-	// membersInterval is the time between two looks at the configuration for another list.
-	membersInterval = 2 * time.Second
-	saveRetry       = 5 * time.Second // after a list could not be stored
-	rosterNag       = time.Minute     // between two lines about the same trouble with lists
+	saveRetry   = 5 * time.Second // after a list could not be stored
+	askInterval = 5 * time.Second // between two questions to the source for a list that peers have
+	rosterNag   = time.Minute     // between two lines about the same trouble with lists
 )
 
 // rosterWork is what the agent has under way about its lists of members. The loop owns it.
 type rosterWork struct {
-	cache   *rosterCache
-	saves   chan *netgossip.Saved // capacity 1: at most one is under way
-	nagged  boottime.Instant
-	lacking netgossip.RosterRef // was logged as lacking
+	cache      *rosterCache
+	source     MemberSource
+	unnumbered bool                  // its lists come without epochs
+	again      chan struct{}         // capacity 1: the source is to read again soon
+	asked      boottime.Instant      // it was told so then
+	refused    string                // why its latest list was refused
+	saves      chan *netgossip.Saved // capacity 1: at most one is under way
+	nagged     boottime.Instant
 }
 
-// beginRosters finds out which lists the agent goes by: those it remembers, else the one of its
-// configuration.
-func (a *Agent) beginRosters() (*netgossip.Succession, error) {
+// beginRosters finds out which lists the agent goes by: those it remembers, else the first one
+// of its source.
+func (a *Agent) beginRosters(ctx context.Context) (*netgossip.Succession, error) {
 	c := a.cfg
-	a.rosters = rosterWork{cache: newRosterCache(c), saves: make(chan *netgossip.Saved, 1)}
-	own, err := netgossip.RosterOf(uint64(c.Members.Epoch), c.StaticMembers(), c.NodeName)
-	if err != nil {
-		return nil, fmt.Errorf("members: %w", err)
+	a.rosters = rosterWork{cache: newRosterCache(c), saves: make(chan *netgossip.Saved, 1), again: make(chan struct{}, 1)}
+	a.rosters.source = a.opts.Members
+	if a.rosters.source == nil {
+		a.rosters.source = &fileMembers{config: c, path: a.opts.ConfigPath, log: a.log}
 	}
 	saved, err := a.rosters.cache.load()
 	if err != nil {
 		return nil, err
 	}
-	s, err := netgossip.NewSuccession(saved, own, func(r *netgossip.Roster) int { return r.Quorum(int(c.Quorum.Size)) })
+	own, err := a.firstList(ctx, saved != nil)
 	if err != nil {
-		return nil, fmt.Errorf("members, and what %s remembers of them: %w", a.rosters.cache.path, err)
+		return nil, err
 	}
-	if top := s.Top(); top.Epoch > own.Epoch {
-		a.log.Warn("members: a later list than that of the configuration is in use, as the cache says; update the configuration",
-			"configured_epoch", own.Epoch, "used_epoch", top.Epoch, "cache", a.rosters.cache.path)
-	}
-	if s.Fresh() {
-		a.log.Warn("members: this node waits until another one says that its list is in force; the first list of a group has epoch 0",
-			"epoch", own.Epoch)
-	}
-	if saved == nil {
-		err := a.rosters.cache.save(&netgossip.Saved{Fresh: s.Fresh(), Chain: s.Chain()})
-		switch {
-		case err != nil && s.Fresh():
-			return nil, fmt.Errorf("%w; a node that joins a group must be able to remember the list", err)
-		case err != nil:
-			a.log.Warn("members: the list cannot be stored, so it cannot be changed while the group runs", "error", err)
-		}
+	s, err := a.succession(saved, own)
+	if err != nil {
+		return nil, err
 	}
 	if next := s.Prepare(); next != nil {
 		err := a.rosters.cache.save(next)
@@ -69,21 +56,73 @@ func (a *Agent) beginRosters() (*netgossip.Succession, error) {
 			return nil, fmt.Errorf("%w; the changed list of members must be remembered before it is used", err)
 		}
 	}
-	if a.roster, err = s.Directory(nil, a.self(own)); err != nil {
+	self := netgossip.Member{Name: c.NodeName}
+	if own != nil && own.Self >= 0 {
+		self = own.Members[own.Self]
+	}
+	if a.roster, err = s.Directory(nil, self); err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
 	return s, nil
 }
 
-// self is the own node as a list knows it, or by its own addresses.
-func (a *Agent) self(r *netgossip.Roster) netgossip.Member {
-	if r.Self >= 0 {
-		return r.Members[r.Self]
+// firstList is the first list of the source; nil if that has none to give at once, and none is needed.
+func (a *Agent) firstList(ctx context.Context, remembered bool) (*netgossip.Roster, error) {
+	l, err := a.rosters.source.First(ctx, remembered)
+	if err != nil {
+		return nil, fmt.Errorf("members: %w", err)
 	}
-	return netgossip.Member{Name: a.cfg.NodeName}
+	if remembered && len(l.Members) == 0 {
+		return nil, nil
+	}
+	a.rosters.unnumbered = !l.Numbered
+	own, err := l.roster(a.cfg.NodeName)
+	if err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	return own, nil
 }
 
-// startRosters starts the goroutine that stores lists and the one that reads the configuration.
+// succession goes on with what is remembered, or begins with the first list of the source.
+func (a *Agent) succession(saved *netgossip.Saved, own *netgossip.Roster) (*netgossip.Succession, error) {
+	quorum := func(r *netgossip.Roster) int { return r.Quorum(int(a.cfg.Quorum.Size)) }
+	begin, numbered := saved, own
+	if a.rosters.unnumbered {
+		numbered = nil
+		if saved == nil {
+			begin = &netgossip.Saved{Fresh: true, Chain: []*netgossip.Roster{own}}
+		}
+	}
+	s, err := netgossip.NewSuccession(begin, numbered, quorum)
+	if err != nil {
+		return nil, fmt.Errorf("members, and what %s remembers of them: %w", a.rosters.cache.path, err)
+	}
+	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
+		a.log.Warn("members: a later list than that of the configuration is in use, as the cache says; update the configuration",
+			"configured_epoch", numbered.Epoch, "used_epoch", top.Epoch, "cache", a.rosters.cache.path)
+	}
+	switch {
+	case s.Fresh() && s.Base().Epoch == 0:
+		a.log.Warn("members: this node remembers no list; it waits until another one says that this list is in force, or all its members have met",
+			"members", s.Base().Size())
+	case s.Fresh():
+		a.log.Warn("members: this node waits until another one says that its list is in force; the first list of a group has epoch 0",
+			"epoch", s.Base().Epoch)
+	}
+	if saved != nil {
+		return s, nil
+	}
+	err = a.rosters.cache.save(&netgossip.Saved{Fresh: s.Fresh(), Chain: s.Chain()})
+	switch {
+	case err != nil && s.Fresh():
+		return nil, fmt.Errorf("%w; a node that joins a group must be able to remember the list", err)
+	case err != nil:
+		a.log.Warn("members: the list cannot be stored, so it cannot be changed while the group runs", "error", err)
+	}
+	return s, nil
+}
+
+// startRosters starts the goroutine that stores lists and the one that follows their source.
 func (a *Agent) startRosters(background spawn) {
 	background(func(ctx context.Context) {
 		for {
@@ -100,9 +139,11 @@ func (a *Agent) startRosters(background spawn) {
 			}
 		}
 	})
-	if a.opts.ConfigPath != "" {
-		background(a.watchMembers)
-	}
+	background(func(ctx context.Context) {
+		a.rosters.source.Follow(ctx, a.rosters.again, func(l MemberList) {
+			a.box.put(func(b *batch) { b.lists = append(b.lists, l) })
+		})
+	})
 }
 
 func wait(ctx context.Context, d time.Duration) {
@@ -114,47 +155,47 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// watchMembers reads the list again whenever the configuration file has changed.
-func (a *Agent) watchMembers(ctx context.Context) {
-	var last []byte
-	for {
-		text, err := os.ReadFile(a.opts.ConfigPath)
-		if err == nil && !bytes.Equal(text, last) {
-			last = text
-			a.readMembers()
-		}
-		if wait(ctx, membersInterval); ctx.Err() != nil {
-			return
-		}
+// learn takes a list of the source into consideration.
+func (a *Agent) learn(l MemberList) {
+	r, err := l.roster(a.cfg.NodeName)
+	if err == nil {
+		err = a.fits(r)
+	}
+	if err == nil && l.Numbered {
+		err = a.core.LearnRoster(r)
+	}
+	switch {
+	case err == nil:
+		a.rosters.refused = ""
+	case err.Error() != a.rosters.refused: // a source shows the same list again and again
+		a.rosters.refused = err.Error()
+		a.log.Error("a list of members is not taken up", "epoch", l.Epoch, "members", len(l.Members), "error", err)
+	}
+	if err == nil && !l.Numbered {
+		a.core.SightRoster(r, l.ReadAt)
 	}
 }
 
-func (a *Agent) readMembers() {
-	m, err := config.LoadMembers(a.opts.ConfigPath, os.Getenv)
-	if err != nil {
-		a.log.Error("the changed configuration is not valid, its list of members is not taken up", "error", err)
-		return
-	}
-	r, err := netgossip.RosterOf(uint64(m.Epoch), m.List(), a.cfg.NodeName)
-	if err != nil {
-		a.log.Error("the list of members in the changed configuration", "error", err)
-		return
-	}
-	a.box.put(func(b *batch) { b.rosters = append(b.rosters, r) })
-}
-
-// learn takes a list into consideration.
-func (a *Agent) learn(r *netgossip.Roster) {
+// fits reports why a list cannot be gone by with the configuration of this node.
+func (a *Agent) fits(r *netgossip.Roster) error {
 	if arb := a.core.Arbiter(); arb != nil && r.Size() > arb.Slots() {
-		a.log.Error("a list of members is not taken up: the LUN has too few slots", "epoch", r.Epoch, "members", r.Size(), "slots", arb.Slots())
-		return
+		return fmt.Errorf("the LUN has %d slots for %d members: make a larger one with fencectl lun init", arb.Slots(), r.Size())
 	}
 	if q := int(a.cfg.Quorum.Size); q > 0 && (q > r.Size() || 2*q <= r.Size()) {
-		a.log.Error("a list of members is not taken up: quorum.size does not fit it", "epoch", r.Epoch, "members", r.Size(), "quorum_size", q)
+		return fmt.Errorf("quorum.size %d does not fit %d members: it must be more than half of them and no more than all", q, r.Size())
+	}
+	return nil
+}
+
+// readAgain asks the source for the list that a peer has and this node lacks.
+func (a *Agent) readAgain(now boottime.Instant) {
+	if a.rosters.asked > 0 && now.Sub(a.rosters.asked) < askInterval {
 		return
 	}
-	if err := a.core.LearnRoster(r); err != nil {
-		a.log.Error("a list of members is not taken up", "epoch", r.Epoch, "digest", hex64(r.Digest), "error", err)
+	a.rosters.asked = now
+	select {
+	case a.rosters.again <- struct{}{}:
+	default: // it has been asked already
 	}
 }
 
@@ -176,9 +217,12 @@ func (a *Agent) followRosters(now boottime.Instant, fx *watchdog.Effects) {
 			a.log.Warn("members: this node was removed from the group: it counts no more, and its watchdog is disarmed; stop the agent")
 		}
 	}
+	if !r.Fetch.IsZero() {
+		a.readAgain(now)
+	}
 	if a.nagsRosters(now) {
 		if !r.Fetch.IsZero() {
-			a.nag(now, "members: another node has a later list; give this node the same configuration", "node", a.roster.Name(r.From), "list", r.Fetch.String())
+			a.nag(now, "members: another node has a list that this node's source does not show; give both the same configuration", "node", a.roster.Name(r.From), "list", r.Fetch.String())
 		}
 		if r.Rival >= 0 {
 			a.nag(now, "members: another list has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",

@@ -103,7 +103,7 @@ func (f *fleet) start(names ...string) {
 		if f.kube != nil {
 			o.Kubernetes = f.kube()
 		}
-		c.a, err = prepare(o)
+		c.a, err = prepare(ctx, o)
 		if err != nil {
 			f.t.Fatal(err)
 		}

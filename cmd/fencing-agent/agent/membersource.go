@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// MemberList is a list of members as its source gives it. It is a value: once handed over
+// nothing in it is changed.
+type MemberList struct {
+	// Members are all nodes of the group, in any order. A list without this node says that it
+	// was removed. An address is written as netip.Addr does: the group compares texts.
+	Members []netgossip.Member
+	// Numbered says that whoever makes the list raises Epoch with each change of it. Where it is
+	// false, Epoch is 0 and the nodes number lists themselves (netgossip.Succession.Sight).
+	Numbered bool
+	Epoch    uint64
+	// ReadAt is when reading began, on the agent's clock: a list that is not numbered is put
+	// forward only if it was read after the one in force came into force. The read must not
+	// be served from a cache: it shows the state at ReadAt or a later one.
+	ReadAt boottime.Instant
+}
+
+func (l *MemberList) roster(self string) (*netgossip.Roster, error) {
+	return netgossip.RosterOf(l.Epoch, l.Members, self)
+}
+
+// MemberSource is where lists of members come from: the one entrance for all of them. What
+// it shows is a proposal. It comes into force when the group agrees on it (docs/adr/0009), it is
+// kept in members.cacheFile by the agent, and it can wait for as long as it takes: a source
+// that is away costs nobody's quorum.
+type MemberSource interface {
+	// First returns the list to begin with. Where lists are remembered it must return at once,
+	// with what it has or with no members at all. Else it blocks until it has a list that
+	// contains this node; its error ends the agent and says what to do. It is called once, before
+	// everything else is started.
+	First(ctx context.Context, remembered bool) (MemberList, error)
+	// Follow calls found with every list that it reads, changed or not, until ctx ends, from the
+	// agent's own goroutine for it. found does not block. A value in again says that a peer has a
+	// list which this node lacks: the source reads soon, after a pause of random length if very
+	// many nodes might ask at the same moment. It comes at most every few seconds.
+	Follow(ctx context.Context, again <-chan struct{}, found func(MemberList))
+}
+
+// membersInterval is the time between two looks at the configuration for another list.
+const membersInterval = 2 * time.Second
+
+// fileMembers is the list in the configuration file, which whoever edits it numbers.
+type fileMembers struct {
+	config *config.Config
+	path   string // empty: the list does not change
+	log    *slog.Logger
+}
+
+// First implements MemberSource.
+func (f *fileMembers) First(context.Context, bool) (MemberList, error) {
+	return listed(&f.config.Members), nil
+}
+
+func listed(m *config.Members) MemberList {
+	return MemberList{Members: m.List(), Numbered: true, Epoch: uint64(m.Epoch)}
+}
+
+// Follow implements MemberSource: it reads the list again whenever the file has changed.
+func (f *fileMembers) Follow(ctx context.Context, _ <-chan struct{}, found func(MemberList)) {
+	if f.path == "" {
+		return
+	}
+	var last []byte
+	for {
+		text, err := os.ReadFile(f.path)
+		if err == nil && !bytes.Equal(text, last) {
+			last = text
+			m, err := config.LoadMembers(f.path, os.Getenv)
+			if err != nil {
+				f.log.Error("the changed configuration is not valid, its list of members is not taken up", "error", err)
+			} else {
+				found(listed(m))
+			}
+		}
+		if wait(ctx, membersInterval); ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+var _ MemberSource = (*fileMembers)(nil)
+
+// notListed explains that a node cannot take part under its present list.
+func notListed(network, node string) error {
+	return fmt.Errorf("network %s: the list of members does not have %q: if it was removed from the group, stop the agent; else list it", network, node)
+}
