@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// shown is a party whose nodes are shown lists by a source that does not number them, and
+// shownParty is a party whose nodes are shown lists by a source that does not number them, and
 // begin with one of them, or remember what disk says.
 func shownParty(t *testing.T, lists [][]int, first ...int) *party {
 	t.Helper()
@@ -72,12 +72,11 @@ func TestOneListIsFounded(t *testing.T) {
 	for _, lists := range [][][]int{
 		{{0, 1}, {0, 1, 2}},
 		{{0, 1}, {1, 2}},
-		{{0, 1}, {1, 2}, {0, 2}},
 		{{0}, {0, 1, 2}},
 	} {
 		t.Run(fmt.Sprint(lists), func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && len(lists) > 2 {
+			if testing.Short() && len(lists[0])+len(lists[1]) > 4 {
 				t.Skip("thousands of states")
 			}
 			first := make([]int, 3)
@@ -137,9 +136,9 @@ func (p *party) twin() *party {
 // Guard: numbers. Nodes are shown lists in whatever order, old ones included, number them,
 // restart with what was really stored, and meet in any way: no cut leaves two quorate parts.
 func TestRandomSightsLeaveOnePartQuorate(t *testing.T) {
-	runs := 1500
+	runs := 1000
 	if testing.Short() {
-		runs = 300
+		runs = 200
 	}
 	highest := uint64(0)
 	for run := range runs {
