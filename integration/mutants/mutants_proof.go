@@ -21,6 +21,7 @@ func proofMutants() []mutant {
 		of("half of the claims are enough", proofGo, "2*claims > c.base().Size()", "2*claims >= c.base().Size()-1"),
 		of("one claim is enough", proofGo, "byMajority && 2*claims > c.base().Size()", "byMajority && claims > 0"),
 		of("a claim stands for a moment", proofGo, "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= v.delay)"),
+		of("no peer lives longer than a short watchdog", proofGo, "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= min(st.Guard.Horizon, 28*time.Second)+v.delay)"),
 		of("a sign of life in one direction is none", proofGo, "w.unseen = max(w.unseen, m.Sighted(p)) // one way only: no contact, but life", "_ = m"),
 		of("an unguarded node is claimed", proofGo, "!seen.Has(p) && v.guarded.Has(p) && now.Sub", "!seen.Has(p) && now.Sub"),
 		of("a node that stops is guarded", proofGo, "st.Guard.Kills() && !st.Stopping", "st.Guard.Kills()"),

@@ -37,12 +37,21 @@ func (c *Cluster) Violations() []string { return c.check.violations }
 // Attempts lists the ballots that ended.
 func (c *Cluster) Attempts() []diskquorum.Attempt { return c.check.Attempts }
 
+// undecided bounds how long a node feeds that has no majority and is granted nothing.
+func (t *Times) undecided() time.Duration {
+	return max(t.Timing.MaxAge+t.Timing.Arbitrate, t.Timing.Grant)
+}
+
 func (c *Cluster) checkStep() {
 	k := &c.check
 	if k.both == nil {
 		k.both, k.decided = map[[2]int]boottime.Instant{}, map[uint64]*diskquorum.Grant{}
 	}
-	bound := max(c.cfg.Timing.MaxAge+c.cfg.Timing.Arbitrate, c.cfg.Timing.Grant) + slack
+	bound := c.cfg.undecided()
+	if c.cfg.Odd != nil {
+		bound = max(bound, c.cfg.Odd.undecided())
+	}
+	bound += slack
 	for i, a := range c.nodes {
 		c.checkLog(a)
 		for _, b := range c.nodes[i+1:] {

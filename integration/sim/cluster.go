@@ -21,9 +21,7 @@ type Config struct {
 	Devices  int // of the LUN: 1 or 3; 0: 1
 	Mode     watchdog.LUNMode
 	OnLoss   watchdog.LossPolicy
-	Timing   diskquorum.Timing
-	Feed     time.Duration // F
-	Watchdog time.Duration // W
+	Times
 	Margin   time.Duration
 	Evidence time.Duration // between two probes of one peer
 	Reboot   time.Duration // a reset node is back after this; 0: never
@@ -31,6 +29,16 @@ type Config struct {
 	// Lists are lists of members by epoch, as node indices. Without any, all nodes are members.
 	// A node begins with the first list that it is on.
 	Lists [][]int
+	// Odd are the times of the nodes with an odd index: nodes are reconfigured one after the
+	// other, so two sets of times must get along. Nil: all have the same.
+	Odd *Times
+}
+
+// Times are the settings that enter the time budget.
+type Times struct {
+	Timing   diskquorum.Timing
+	Feed     time.Duration // F
+	Watchdog time.Duration // W
 }
 
 // DefaultConfig is the configuration an agent has by default, with n nodes on two networks and a LUN.
@@ -42,20 +50,30 @@ func DefaultConfig(n int, seed uint64) Config {
 	}
 	c := Config{
 		Nodes: n, Networks: []string{"mgmt", "data"}, Policy: netgossip.Any(), LUN: true, OnLoss: watchdog.LossFence,
-		Timing: t, Feed: 5 * time.Second, Watchdog: 30 * time.Second, Margin: time.Second,
+		Times: Times{Timing: t, Feed: 5 * time.Second, Watchdog: 30 * time.Second}, Margin: time.Second,
 		Evidence: time.Second, Seed: seed,
 	}
 	c.Timing.Expire = c.Timing.Grant + c.Feed + c.Margin
 	return c
 }
 
-// Budget is the time budget the configuration implies.
-func (c *Config) Budget() watchdog.Budget {
-	b := watchdog.Budget{MaxAge: c.Timing.MaxAge, Grant: c.Timing.Grant, Feed: c.Feed, Margin: c.Margin}.WithWatchdog(c.Watchdog)
+// Budget is the time budget the configuration implies, of nodes with an even index.
+func (c *Config) Budget() watchdog.Budget { return c.budget(&c.Times) }
+
+func (c *Config) budget(t *Times) watchdog.Budget {
+	b := watchdog.Budget{MaxAge: t.Timing.MaxAge, Grant: t.Timing.Grant, Feed: t.Feed, Margin: c.Margin}.WithWatchdog(t.Watchdog)
 	if c.LUN {
-		b.Arbitrate = c.Timing.Arbitrate
+		b.Arbitrate = t.Timing.Arbitrate
 	}
 	return b
+}
+
+// times are the settings of a node.
+func (c *Cluster) times(n *Node) *Times {
+	if c.cfg.Odd != nil && n.Index%2 == 1 {
+		return c.cfg.Odd
+	}
+	return &c.cfg.Times
 }
 
 // Cluster is a running simulation. It is not safe for concurrent use.
@@ -134,20 +152,21 @@ func (c *Cluster) Start(i int) {
 	r, succession := c.rostersOf(n)
 	n.roster, n.up, n.process = r, true, c.rng.Uint64()|1
 	n.life++
+	own := c.times(n)
 	n.core = watchdog.NewCore(watchdog.Config{
-		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: c.cfg.Timing.MaxAge,
-		LUNMode: c.cfg.Mode, LUNGrace: watchdog.LUNGrace(c.cfg.Timing.Heartbeat, c.cfg.Timing.IOTimeout, c.cfg.Timing.MaxAge),
-		LUN: c.cfg.LUN, Arbitrate: c.cfg.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.Budget(), Boot: n.boot, Version: "sim",
+		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
+		LUNMode: c.cfg.Mode, LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
+		LUN: c.cfg.LUN, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Version: "sim",
 		Succession: succession,
 	})
 	n.core.SetDisarm("file", n.disable)
 	n.fenced = netgossip.Set{}
-	n.core.SetGuard(n.armed, c.cfg.Watchdog)
+	n.core.SetGuard(n.armed, own.Watchdog)
 	n.decision, n.said = watchdog.Decision{}, nil
 	if c.lun != nil {
 		n.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
 			Devices: c.lun.sbs, Roster: r, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process,
-			Timing: c.cfg.Timing, Seed: c.cfg.Seed,
+			Timing: own.Timing, Seed: c.cfg.Seed,
 		}))
 	}
 	for p := range c.nodes {
@@ -298,12 +317,12 @@ func (c *Cluster) step(n *Node) {
 	}
 	if fx.Arm && !n.armed && fx.Decision.Action == watchdog.Feed {
 		n.armed, n.lastFeed = true, c.now
-		n.core.SetGuard(true, c.cfg.Watchdog)
+		n.core.SetGuard(true, c.times(n).Watchdog)
 		c.watchFire(n)
 	}
 	if fx.Disarm && n.armed {
 		n.armed = false
-		n.core.SetGuard(false, c.cfg.Watchdog)
+		n.core.SetGuard(false, c.times(n).Watchdog)
 	}
 	c.checkDeaths(n, fx.Fenced)
 	for p := range fx.Left.All() {
@@ -336,7 +355,7 @@ func (c *Cluster) step(n *Node) {
 }
 
 func (c *Cluster) scheduleFeed(n *Node) {
-	c.during(n, c.cfg.Feed, func() {
+	c.during(n, c.times(n).Feed, func() {
 		if n.armed && c.feeding(n) {
 			n.lastFeed = c.now
 			c.watchFire(n)
@@ -348,7 +367,7 @@ func (c *Cluster) scheduleFeed(n *Node) {
 // watchFire lets the watchdog fire W after the last feed, whether the agent lives or not.
 func (c *Cluster) watchFire(n *Node) {
 	fed, boot := n.lastFeed, n.boot
-	c.at(c.cfg.Watchdog, func() {
+	c.at(c.times(n).Watchdog, func() {
 		if n.armed && n.lastFeed == fed && n.boot == boot {
 			c.reset(n)
 		}

@@ -134,3 +134,22 @@ func seq(from, to int) []int {
 	}
 	return s
 }
+
+// Guard: the horizon of a peer is the peer's own sum. A majority of nodes with short
+// watchdogs waits for the one with the long one, even where that one's agent is killed right
+// before it fires.
+func TestDeathWaitsForTheVictimsOwnTimes(t *testing.T) {
+	cfg := shortLived(3, 9)
+	cfg.Odd = &Times{Timing: cfg.Timing, Feed: 5 * time.Second, Watchdog: 30 * time.Second}
+	c := started(t, cfg)
+	c.Split([][]int{{0, 2}, {1}})
+	victim := c.nodes[1]
+	mustRun(t, c, "n2 starves", 20*time.Second, func() bool { return victim.decision.Action == watchdog.Starve })
+	c.Run(victim.lastFeed.Add(cfg.Odd.Watchdog).Sub(c.now) - time.Millisecond)
+	c.Kill(1)
+	mustRun(t, c, "the death is proven", c.longest()+watchdog.ProofDelay(3), c.proves(0, 1))
+	if victim.Resets != 1 {
+		t.Errorf("%d resets", victim.Resets)
+	}
+	noViolations(t, c)
+}

@@ -20,9 +20,12 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
 		cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
 	}
+	if rng.IntN(3) == 0 {
+		cfg.Odd = cfg.otherTimes(rng)
+	}
 	c := New(cfg)
 	if trace {
-		logf("%d nodes, %d devices, mode %d, watchdog %v", cfg.Nodes, cfg.Devices, cfg.Mode, cfg.Watchdog)
+		logf("%d nodes, %d devices, mode %d, watchdog %v, odd ones %+v", cfg.Nodes, cfg.Devices, cfg.Mode, cfg.Watchdog, cfg.Odd)
 		c.Trace(func(format string, args ...any) { logf("%8v "+format, append([]any{c.Now()}, args...)...) })
 	}
 	c.Run(time.Duration(rng.IntN(15)) * time.Second)
@@ -30,11 +33,37 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 		disturb(c, rng)
 		lull := 12 * time.Second
 		if rng.IntN(4) == 0 {
-			lull = c.cfg.Budget().Horizon() + watchdog.ProofDelay(cfg.Nodes) + 5*time.Second // long enough to prove a death
+			lull = c.longest() + watchdog.ProofDelay(cfg.Nodes) + 5*time.Second // long enough to prove a death
 		}
 		c.Run(time.Duration(rng.Int64N(int64(lull))))
 	}
 	return c
+}
+
+// otherTimes draws times that differ from those of the configuration: each term on its own,
+// from a third of it to three times as much, as far as a configuration file may say so.
+func (c *Config) otherTimes(rng *rand.Rand) *Times {
+	scale := func(d time.Duration) time.Duration {
+		return time.Duration(float64(d) * (1 + 2*rng.Float64()) / (1 + 2*rng.Float64())).Round(time.Millisecond)
+	}
+	t := c.Timing
+	t.Heartbeat, t.MaxAge = scale(t.Heartbeat), scale(t.MaxAge)
+	t.IOTimeout = max(2*t.Heartbeat, scale(t.IOTimeout))
+	t.Grant, t.Arbitrate = max(t.MaxAge, 3*t.Heartbeat+t.IOTimeout), 4*t.Heartbeat+3*t.IOTimeout
+	t.PreferenceDelay, t.Stagger = 2*t.Heartbeat, t.Heartbeat
+	o := &Times{Timing: t, Watchdog: max(2*time.Second, scale(c.Watchdog).Round(time.Second))}
+	o.Feed = min(scale(c.Feed), o.Watchdog/2-time.Millisecond)
+	o.Timing.Expire = t.Grant + o.Feed + c.Margin
+	return o
+}
+
+// longest is the longest horizon of all nodes.
+func (c *Cluster) longest() time.Duration {
+	d := c.cfg.Budget().Horizon()
+	if c.cfg.Odd != nil {
+		d = max(d, c.cfg.budget(c.cfg.Odd).Horizon())
+	}
+	return d
 }
 
 // disturb makes one random change.
