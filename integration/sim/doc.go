@@ -6,7 +6,7 @@
 // What runs is the real netgossip.Merger, diskquorum.Arbiter and watchdog.Core; what is
 // simulated is everything around them. The gossip adapter is reduced to its contract: a
 // probe that is answered carries the peer's statement. Nodes may differ in all times that
-enter the budget ([Config.Odd]).
+// enter the budget ([Config.Odd]).
 //
 // # Fault model
 //
