@@ -39,6 +39,7 @@ func StillArmed(err error) bool {
 type Info struct {
 	Identity    string        // e.g. "Software Watchdog"
 	Timeout     time.Duration // read back with WDIOC_GETTIMEOUT; this, not the wish, enters the time budget
+	Pretimeout  time.Duration // so long before the end the driver warns by an interrupt, which may take the node down; 0: not at all
 	NoWayOut    bool          // magic close is ignored: disarming is impossible
 	MagicClose  bool          // the driver honours 'V'
 	BootFencing bool          // GETBOOTSTATUS: this boot follows a watchdog reset

@@ -1842,6 +1842,9 @@ type WatchdogStatus struct {
 	DisarmReason string `protobuf:"bytes,12,opt,name=disarm_reason,json=disarmReason,proto3" json:"disarm_reason,omitempty"`
 	// This boot follows a reset by the watchdog.
 	LastBootReset bool `protobuf:"varint,13,opt,name=last_boot_reset,json=lastBootReset,proto3" json:"last_boot_reset,omitempty"`
+	// So long before the end of the countdown the driver raises an interrupt, which may take
+	// the node down to dump its memory. Absent: it does not.
+	Pretimeout    *durationpb.Duration `protobuf:"bytes,14,opt,name=pretimeout,proto3" json:"pretimeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1967,7 +1970,15 @@ func (x *WatchdogStatus) GetLastBootReset() bool {
 	return false
 }
 
-// TimeBudget is the arithmetic of fencing, the same on every node of a group. A
+func (x *WatchdogStatus) GetPretimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Pretimeout
+	}
+	return nil
+}
+
+// TimeBudget is the arithmetic of fencing by this node's effective settings; what a peer
+// says of its own is NodeStatus.horizon. A
 // horizon counts from the moment a majority, or the winning half of a tie, ceased to
 // reach a node: after it that node has been reset if its watchdog guards it.
 type TimeBudget struct {
@@ -1989,7 +2000,10 @@ type TimeBudget struct {
 	HorizonTie *durationpb.Duration `protobuf:"bytes,8,opt,name=horizon_tie,json=horizonTie,proto3" json:"horizon_tie,omitempty"`
 	// What the kernel adds when the agent of a starved node is killed: closing the
 	// watchdog restarts its countdown once (R).
-	Release       *durationpb.Duration `protobuf:"bytes,9,opt,name=release,proto3" json:"release,omitempty"`
+	Release *durationpb.Duration `protobuf:"bytes,9,opt,name=release,proto3" json:"release,omitempty"`
+	// What is added to D_max where the group is so large that peers are sampled: for so long
+	// samples may be answered by chance. Absent: every peer is asked.
+	Sampling      *durationpb.Duration `protobuf:"bytes,10,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2083,6 +2097,13 @@ func (x *TimeBudget) GetHorizonTie() *durationpb.Duration {
 func (x *TimeBudget) GetRelease() *durationpb.Duration {
 	if x != nil {
 		return x.Release
+	}
+	return nil
+}
+
+func (x *TimeBudget) GetSampling() *durationpb.Duration {
+	if x != nil {
+		return x.Sampling
 	}
 	return nil
 }
@@ -2402,7 +2423,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12:\n" +
 	"\vgranted_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"grantedFor\x12\x18\n" +
-	"\apending\x18\x05 \x01(\bR\apending\"\xdd\x03\n" +
+	"\apending\x18\x05 \x01(\bR\apending\"\x98\x04\n" +
 	"\x0eWatchdogStatus\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1a\n" +
@@ -2417,7 +2438,10 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	" \x01(\x04R\x05feeds\x12\x14\n" +
 	"\x05error\x18\v \x01(\tR\x05error\x12#\n" +
 	"\rdisarm_reason\x18\f \x01(\tR\fdisarmReason\x12&\n" +
-	"\x0flast_boot_reset\x18\r \x01(\bR\rlastBootReset\"\x9a\x04\n" +
+	"\x0flast_boot_reset\x18\r \x01(\bR\rlastBootReset\x129\n" +
+	"\n" +
+	"pretimeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"pretimeout\"\xd1\x04\n" +
 	"\n" +
 	"TimeBudget\x12.\n" +
 	"\x05d_max\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04dMax\x12;\n" +
@@ -2429,7 +2453,9 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x10horizon_majority\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fhorizonMajority\x12:\n" +
 	"\vhorizon_tie\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"horizonTie\x123\n" +
-	"\arelease\x18\t \x01(\v2\x19.google.protobuf.DurationR\arelease\"\xdc\x01\n" +
+	"\arelease\x18\t \x01(\v2\x19.google.protobuf.DurationR\arelease\x125\n" +
+	"\bsampling\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\bsampling\"\xdc\x01\n" +
 	"\fRosterStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -2590,25 +2616,27 @@ var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
 	24, // 47: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
 	24, // 48: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
 	24, // 49: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	24, // 50: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	24, // 51: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	24, // 52: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	24, // 53: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	24, // 54: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	24, // 55: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	24, // 56: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	24, // 57: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	24, // 58: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
-	24, // 59: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	25, // 60: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	25, // 61: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	5,  // 62: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	5,  // 63: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	62, // [62:64] is the sub-list for method output_type
-	60, // [60:62] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	24, // 50: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
+	24, // 51: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	24, // 52: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	24, // 53: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	24, // 54: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	24, // 55: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	24, // 56: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	24, // 57: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	24, // 58: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	24, // 59: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	24, // 60: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
+	24, // 61: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	25, // 62: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	25, // 63: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	5,  // 64: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	5,  // 65: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	64, // [64:66] is the sub-list for method output_type
+	62, // [62:64] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }

@@ -73,3 +73,18 @@ func TestGuideNamesEveryCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestTuningShowsTheTimings: the table of the times until death is what is printed.
+func TestTuningShowsTheTimings(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "tuning.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, diag := runIn(t, "", nil, "config", "timing")
+	if code != 0 {
+		t.Fatalf("config timing: %d, %s", code, diag)
+	}
+	if !strings.Contains(string(text), "```\n"+out+"```\n") {
+		t.Errorf("docs/tuning.md does not show what `fencectl config timing` prints: copy this there:\n%s", out)
+	}
+}

@@ -208,6 +208,9 @@ func watchdogItem(p *page, st *fencingv1.Status) {
 	if w.GetNowayout() {
 		spans = append(spans, span{"- nowayout: cannot be disarmed", warn})
 	}
+	if d := w.GetPretimeout().AsDuration(); d > 0 {
+		spans = append(spans, span{fmt.Sprintf("- pretimeout %v", d), plain})
+	}
 	if w.GetLastBootReset() {
 		spans = append(spans, span{"- this boot follows a reset by the watchdog", warn})
 	}
@@ -224,14 +227,18 @@ func budgetItems(p *page, st *fencingv1.Status) {
 	if b.GetRelease().AsDuration() > 0 {
 		death = slices.Insert(death, 2, addend{b.GetRelease(), "release"})
 	}
-	p.item("time budget", span{"lost to a majority: " + sum(b.GetHorizonMajority(), append([]addend{evidence}, death...)), plain})
+	seen := []addend{evidence}
+	if b.GetSampling().AsDuration() > 0 {
+		seen = append(seen, addend{b.GetSampling(), "sampling"})
+	}
+	p.item("time budget", span{"lost to a majority: " + sum(b.GetHorizonMajority(), append(slices.Clone(seen), death...)), plain})
 	if arbitration.AsDuration() <= 0 {
 		return
 	}
 	// The loser of a tie lives until the later of the two: A after its evidence, or the
 	// end of a grant that is being superseded.
-	tie := []addend{evidence, arbitration}
-	if grant.AsDuration() > evidence.AsDuration()+arbitration.AsDuration() {
+	tie := append(seen, arbitration)
+	if grant.AsDuration() > evidence.AsDuration()+b.GetSampling().AsDuration()+arbitration.AsDuration() {
 		tie = []addend{grant}
 	}
 	p.item("", span{"equal split: " + sum(b.GetHorizonTie(), append(tie, death...)), plain})

@@ -22,6 +22,7 @@ type Config struct {
 	Identity    string
 	Granularity time.Duration // the timeout is rounded up to a multiple; zero: whole seconds
 	MaxTimeout  time.Duration // a longer wish is cut to this; zero: none
+	Pretimeout  time.Duration // only told; nothing happens at it
 	NoWayOut    bool
 	NoMagic     bool // any close disarms, the magic one and that of a crash alike
 	BootFencing bool
@@ -167,7 +168,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	d.open, d.running = true, true
 	d.restart()
 	info := watchdog.Info{
-		Identity: d.config.Identity, Timeout: d.timeout, NoWayOut: d.config.NoWayOut,
+		Identity: d.config.Identity, Timeout: d.timeout, Pretimeout: d.config.Pretimeout, NoWayOut: d.config.NoWayOut,
 		MagicClose: !d.config.NoMagic, BootFencing: d.config.BootFencing,
 	}
 	if d.armError == nil {

@@ -46,6 +46,7 @@ func TestRunTwice(t *testing.T) {
 func TestUnfitDriversAreDisarmed(t *testing.T) {
 	for name, driver := range map[string]watchdogtest.Config{
 		"timeout shorter than two feeds":      {MaxTimeout: 3 * time.Second},
+		"pretimeout within two feeds":         {Pretimeout: 7 * time.Second},
 		"a crash would disarm (no magic 'V')": {NoMagic: true},
 	} {
 		t.Run(name, func(t *testing.T) {

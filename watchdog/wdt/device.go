@@ -120,6 +120,12 @@ func (d *Device) configure(timeout time.Duration, before facts) (watchdog.Info, 
 		return info, fmt.Errorf("WDIOC_GETTIMEOUT on %q: timeout of %d s: choose another driver", identity, seconds)
 	}
 	info.Timeout = time.Duration(seconds) * time.Second
+	if support.Options&unix.WDIOF_PRETIMEOUT != 0 {
+		// It is left as whoever administers the node set it: its use is a dump before the reset.
+		if seconds, err := d.kernel.pretimeout(d.fd); err == nil && seconds > 0 {
+			info.Pretimeout = time.Duration(seconds) * time.Second
+		}
+	}
 	// Evidence only, so a driver that does not say is no reason to refuse it.
 	if status, err := d.kernel.bootStatus(d.fd); err == nil {
 		info.BootFencing = status&unix.WDIOF_CARDRESET != 0

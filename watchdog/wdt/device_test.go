@@ -73,6 +73,22 @@ func TestArmInfo(t *testing.T) {
 	}
 }
 
+// A pretimeout is told as the driver has it, by those drivers alone that know one.
+func TestPretimeoutIsTold(t *testing.T) {
+	for _, options := range []uint32{0, unix.WDIOF_PRETIMEOUT} {
+		d := softdog()
+		d.early, d.options = 4, d.options|options
+		info, err := d.device(t).Arm(10 * time.Second)
+		want := time.Duration(0)
+		if options != 0 {
+			want = 4 * time.Second
+		}
+		if err != nil || info.Pretimeout != want {
+			t.Errorf("pretimeout %v, %v; want %v", info.Pretimeout, err, want)
+		}
+	}
+}
+
 // A device that cannot serve is closed by magic, so that looking at it does not reset the
 // node (guard: release after a failed configure), and the error says what to do.
 func TestArmFailuresDisarm(t *testing.T) {

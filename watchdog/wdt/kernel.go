@@ -18,6 +18,7 @@ type kernel interface {
 	support(fd int) (*unix.WatchdogInfo, error)
 	setTimeout(fd, seconds int) error
 	timeout(fd int) (seconds int, err error)
+	pretimeout(fd int) (seconds int, err error)
 	bootStatus(fd int) (int, error)
 	disable(fd int) error
 }
@@ -72,6 +73,11 @@ func (linux) setTimeout(fd, seconds int) error {
 // half of a 64-bit integer on a big-endian processor.
 func (linux) timeout(fd int) (int, error) {
 	v, err := unix.IoctlGetUint32(fd, unix.WDIOC_GETTIMEOUT)
+	return int(int32(v)), err
+}
+
+func (linux) pretimeout(fd int) (int, error) {
+	v, err := unix.IoctlGetUint32(fd, unix.WDIOC_GETPRETIMEOUT)
 	return int(int32(v)), err
 }
 

@@ -27,6 +27,7 @@ type driver struct {
 	identity string
 	options  uint32
 	nowayout bool
+	early    int            // pretimeout
 	seconds  int            // timeout before anybody sets it
 	fixed    bool           // SETTIMEOUT is answered with ENOTTY
 	accept   func(int) bool // values that SETTIMEOUT takes; others get EINVAL
@@ -255,6 +256,8 @@ func (d *driver) timeout(fd int) (int, error) {
 	}
 	return d.seconds, d.getErr
 }
+
+func (d *driver) pretimeout(fd int) (int, error) { return d.early, d.check(fd) }
 
 func (d *driver) bootStatus(fd int) (int, error) { return d.status, d.statusErr }
 

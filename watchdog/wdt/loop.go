@@ -250,9 +250,9 @@ func (f *Feeder) arm() {
 		f.publish(v, Armed)
 		return
 	}
-	f.loop.cadence = min(f.interval, info.Timeout/3)
-	if info.Timeout == 0 {
-		f.loop.cadence = min(f.interval, blindCadence)
+	f.loop.cadence = min(f.interval, blindCadence)
+	if left := info.Timeout - info.Pretimeout; left > 0 {
+		f.loop.cadence = min(f.interval, left/3)
 	}
 	f.publish(v, Faulty)
 }
@@ -262,6 +262,10 @@ func (f *Feeder) unfit(info watchdog.Info) error {
 	if info.Timeout < 2*f.interval {
 		return fmt.Errorf("%q took a timeout of %v instead of %v, less than two feed intervals of %v: lower watchdog.feedInterval or use another driver",
 			info.Identity, info.Timeout, f.timeout, f.interval)
+	}
+	if info.Timeout-info.Pretimeout < 2*f.interval {
+		return fmt.Errorf("%q has a pretimeout of %v, which leaves less than two feed intervals of %v before it takes the node down: lower it (wdctl --setpretimeout), or watchdog.feedInterval",
+			info.Identity, info.Pretimeout, f.interval)
 	}
 	if !info.MagicClose && !info.NoWayOut {
 		return fmt.Errorf("%q knows no magic close, so a crash of the agent would disarm it: load it with nowayout=1 or use another driver", info.Identity)

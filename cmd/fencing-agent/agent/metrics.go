@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -29,6 +31,8 @@ type metrics struct {
 	conflicts   *prometheus.CounterVec
 	transitions *prometheus.CounterVec
 	parameters  *prometheus.GaugeVec
+	budget      *prometheus.GaugeVec
+	furthest    prometheus.Gauge
 	left        *prometheus.CounterVec
 	deaths      *prometheus.CounterVec
 	broken      prometheus.Counter
@@ -71,6 +75,10 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 			Help: "Peers that became reachable or unreachable on a network, whatever the other networks say."}, []string{"network", "to"}),
 		parameters: vec("gossip_parameter", "Effective parameters of the gossip on a network, and what follows from them: seconds or a count.", "network", "name"),
 	}
+	m.budget = vec("time_budget_seconds", "Terms and sums of this node's time budget, by its effective settings: d_max, sampling, arbitration, grant, feed, "+
+		"watchdog, release, margin, horizon_majority, horizon_tie.", "term")
+	m.furthest = gauge("longest_horizon_seconds", "The longest horizon that a member says of itself: whoever is lost, and guarded, is dead after it.")
+	m.showBudget(c.Budget(c.Watchdog.Timeout), 0)
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
 		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum."}, []string{"reason"})
 	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
@@ -112,6 +120,28 @@ func (m *metrics) init(c *config.Config) {
 			m.tieBreaks.WithLabelValues(b, o)
 		}
 	}
+}
+
+// showBudget puts the own time budget, and the longest horizon of a peer, into the metrics.
+func (m *metrics) showBudget(b watchdog.Budget, peers time.Duration) {
+	m.furthest.Set(max(b.Horizon(), peers).Seconds())
+	for term, d := range map[string]time.Duration{
+		"d_max": b.MaxAge, "sampling": b.Sampling, "arbitration": b.Arbitrate, "grant": b.Grant, "feed": b.Feed, "watchdog": b.Watchdog,
+		"release": b.Release, "margin": b.Margin, "horizon_majority": b.Majority(), "horizon_tie": b.Tie(),
+	} {
+		m.budget.WithLabelValues(term).Set(d.Seconds())
+	}
+}
+
+// longestHorizon is the longest that a peer says of itself.
+func (a *Agent) longestHorizon() time.Duration {
+	d := time.Duration(0)
+	for p := range a.roster.Members {
+		if st, _ := a.core.Merger().Statement(p); st != nil && st.Guard.Fences {
+			d = max(d, st.Guard.Horizon)
+		}
+	}
+	return d
 }
 
 // observe takes the outcome of one step. Most steps change nothing; what costs is done

@@ -321,24 +321,34 @@ func (a *Agent) watchdogStatus(now boottime.Instant) *fencingv1.WatchdogStatus {
 	if a.cfg.Watchdog.Driver == config.DriverDevice {
 		s.Device = a.device
 	}
+	if f.Info.Pretimeout > 0 {
+		s.Pretimeout = durationpb.New(f.Info.Pretimeout)
+	}
 	if f.Err != nil {
 		s.Error = f.Err.Error()
 	}
 	return s
 }
 
-// budgetStatus is the time budget with the driver's own timeout, once it is known.
-func (a *Agent) budgetStatus() *fencingv1.TimeBudget {
-	w := a.cfg.Watchdog.Timeout
+// budget is the time budget with the driver's own timeout, once it is known.
+func (a *Agent) budget() watchdog.Budget {
 	if got := a.feeder.State().Info.Timeout; got > 0 {
-		w = got
+		return a.cfg.Budget(got)
 	}
-	b := a.cfg.Budget(w)
-	return &fencingv1.TimeBudget{
+	return a.cfg.Budget(a.cfg.Watchdog.Timeout)
+}
+
+func (a *Agent) budgetStatus() *fencingv1.TimeBudget {
+	b := a.budget()
+	out := &fencingv1.TimeBudget{
 		DMax: durationpb.New(b.MaxAge), Arbitration: durationpb.New(b.Arbitrate), Grant: durationpb.New(b.Grant),
 		FeedInterval: durationpb.New(b.Feed), WatchdogTimeout: durationpb.New(b.Watchdog), Margin: durationpb.New(b.Margin),
 		HorizonMajority: durationpb.New(b.Majority()), HorizonTie: durationpb.New(b.Tie()), Release: durationpb.New(b.Release),
 	}
+	if b.Sampling > 0 {
+		out.Sampling = durationpb.New(b.Sampling)
+	}
+	return out
 }
 
 func (a *Agent) apiStatus(now boottime.Instant) *fencingv1.ApiStatus {
