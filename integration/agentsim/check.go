@@ -25,8 +25,8 @@ type checker struct {
 	tie  *tie
 	left map[[2]int]time.Duration // when one said LEFT about the other and should not have
 
-	feeds, events, lefts, ties int
-	violations                 []string
+	feeds, events, lefts, ties, deaths int
+	violations                         []string
 }
 
 // tie is an equal split of a healthy group that nothing else has disturbed yet.
@@ -170,7 +170,8 @@ func (c *checker) fed(p *process) {
 			continue
 		}
 		tie := max(t.maxAge+t.arbitrate, t.grant)
-		if fed := c.lastFeed[y]; fed > 0 && fed >= now-2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
+		// One may begin to be fed when the other has just renounced: only both at once counts.
+		if fed := c.lastFeed[y]; fed > c.fedSince[x] && fed >= now-2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
 			c.failed("split: %s and %s are both fed, and nobody could be heard by both for %v", p.m.name, m.name, tie+2*t.feed)
 		}
 		if dead := t.dead + c.slack(); now-c.fedSince[x] > dead && c.apart(x, y, dead) && m.dog.Running() {
@@ -280,6 +281,16 @@ func (c *checker) disturbedNow() {
 // gone judges the end of an agent that nobody asked for.
 func (c *checker) gone(p *process, err error) {
 	c.failed("gone: the agent of %s ended by itself: %v", p.m.name, err)
+}
+
+// fenced judges a proof of death: the incarnation that it names, or the first one if it
+// names none, must not run.
+func (c *checker) fenced(p *process, name, nonce string) {
+	c.deaths++
+	m := c.w.machines[nodeIndex(name)]
+	if m.powered && (nonce == fmt.Sprintf("%016x", m.boot) || nonce == "" && m.resets == 0) {
+		c.failed("fenced: %s says FENCED %s, and its watchdog has not fired (running: %v)", p.m.name, name, m.dog.Running())
+	}
 }
 
 // published judges an event that a subscriber got.

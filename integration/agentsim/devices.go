@@ -103,7 +103,7 @@ func (c *lunClient) ReadAt(b []byte, off int64) (int, error) {
 		return 0, errKilled
 	}
 	n, err := c.MemDevice.ReadAt(b, off)
-	c.p.stop.pass()
+	c.ended()
 	return n, err
 }
 
@@ -112,7 +112,7 @@ func (c *lunClient) WriteAt(b []byte, off int64) (int, error) {
 		return 0, errKilled
 	}
 	n, err := c.MemDevice.WriteAt(b, off)
-	c.p.stop.pass()
+	c.ended()
 	return n, err
 }
 
@@ -121,6 +121,17 @@ func (c *lunClient) Close() error {
 	c.unlock()
 	c.p.m.w.mu.Unlock()
 	return c.MemDevice.Close()
+}
+
+// ended follows each operation. It is what a process in the kernel waited for before it could
+// die: only then are its descriptors closed.
+func (c *lunClient) ended() {
+	c.p.stop.pass()
+	c.p.m.w.mu.Lock()
+	defer c.p.m.w.mu.Unlock()
+	if c.p.ended {
+		c.unlock()
+	}
 }
 
 // unlock needs the world's mu.

@@ -40,6 +40,8 @@
 //   - survival: such a node feeds;
 //   - tie: of a healthy group that falls into two halves exactly one lives, if the LUN can be
 //     read and nothing else happens before T_dead;
+//   - fenced: no FENCED, to subscribers of an agent with quorum, about an incarnation whose
+//     watchdog has not fired;
 //   - left: no LEFT about a node that could be heard all the time, unless JOIN follows within a
 //     second (memberlist may spread what a node believes that has just been cut off itself);
 //   - gone: an agent ends only when it is told to, or when its slot has another owner.

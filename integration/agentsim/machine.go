@@ -65,8 +65,9 @@ type process struct {
 	ended     bool
 	planned   bool
 	endpoints []*endpoint
-	disturbed time.Duration // when it was last stopped or let go
-	hungAt    time.Duration // since when the loop hangs, while it does
+	disturbed time.Duration     // when it was last stopped or let go
+	deaths    map[string]string // nonce of the incarnation that its subscriber knows to be dead, by node
+	hungAt    time.Duration     // since when the loop hangs, while it does
 }
 
 // now is the clock of a machine. Boots are hours apart, so that an instant of another boot,
@@ -125,7 +126,7 @@ func (m *machine) startAgent() {
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	p := &process{
 		m: m, cancel: cancel, done: make(chan struct{}), socket: newPipeListener(),
-		links: make(chan iface.Change, 16), startedAt: w.now(), disturbed: w.now(),
+		links: make(chan iface.Change, 16), startedAt: w.now(), disturbed: w.now(), deaths: map[string]string{},
 	}
 	p.leash = &leash{p: p}
 	m.proc = p
@@ -310,7 +311,7 @@ const serviceRestart = 2 * time.Second
 // which a new agent must not ignore. It needs mu.
 func (m *machine) slotHeldByDead() bool {
 	for _, c := range m.slots {
-		if c.p.ended && c.Held() > 0 {
+		if c.p.ended {
 			return true
 		}
 	}
@@ -364,6 +365,7 @@ func (p *process) subscribe(ctx context.Context) {
 		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
 	}
 	defer conn.Close()
+	p.m.w.group.Go(func() { p.watchDeaths(ctx, fencingv1.NewFencingStatusClient(conn)) })
 	for ctx.Err() == nil {
 		p.follow(ctx, fencingv1.NewFencingClient(conn))
 		again := time.NewTimer(500 * time.Millisecond) // it has no view yet, or ends
@@ -387,6 +389,21 @@ func (p *process) follow(ctx context.Context, client fencingv1.FencingClient) {
 			return
 		}
 		p.m.w.published(p, event)
+	}
+}
+
+// watchDeaths acts as one that takes over what dead nodes had.
+func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatusClient) {
+	stream, err := client.WatchStatus(ctx, &emptypb.Empty{}, grpc.WaitForReady(true))
+	if err != nil {
+		return
+	}
+	for {
+		status, err := stream.Recv()
+		if err != nil {
+			return
+		}
+		p.m.w.proven(p, status)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestRandomSchedules(t *testing.T) {
 		r := run(t, s)
 		mustHold(t, s, r)
 		virtual += s.End
-		sum.Feeds, sum.Resets, sum.Events, sum.Ties = sum.Feeds+r.Feeds, sum.Resets+r.Resets, sum.Events+r.Events, sum.Ties+r.Ties
+		sum.Feeds, sum.Resets, sum.Events, sum.Ties, sum.Deaths = sum.Feeds+r.Feeds, sum.Resets+r.Resets, sum.Events+r.Events, sum.Ties+r.Ties, sum.Deaths+r.Deaths
 		for _, e := range s.Events {
 			kinds[e.Kind.String()]++
 		}
@@ -57,8 +57,8 @@ func TestRandomSchedules(t *testing.T) {
 		list = append(list, fmt.Sprintf("%s %d", k, n))
 	}
 	slices.Sort(list)
-	t.Logf("%d schedules from seed %d, %v of virtual time in %v: %d feeds, %d resets, %d events told to subscribers, %d equal splits of healthy groups, 0 violations\nfaults: %s",
-		runs, seed, virtual.Round(time.Second), time.Since(began).Round(time.Second), sum.Feeds, sum.Resets, sum.Events, sum.Ties, strings.Join(list, ", "))
+	t.Logf("%d schedules from seed %d, %v of virtual time in %v: %d feeds, %d resets, %d events told to subscribers, %d proofs of death, %d equal splits of healthy groups, 0 violations\nfaults: %s",
+		runs, seed, virtual.Round(time.Second), time.Since(began).Round(time.Second), sum.Feeds, sum.Resets, sum.Events, sum.Deaths, sum.Ties, strings.Join(list, ", "))
 }
 
 func TestScheduleIsMadeFromItsSeed(t *testing.T) {

@@ -58,6 +58,7 @@ var scenarios = []struct {
 		Event{Kind: OneWay, Nodes: []int{0, 1}, Networks: both}, Event{Kind: OneWay, Nodes: []int{0, 2}, Networks: both},
 		Event{Kind: OneWay, Nodes: []int{0, 3}, Networks: both}), -1, 0},
 	{"the loop hangs", group(3, nil, Event{Kind: HangLoop, Nodes: []int{1}, Span: 20 * time.Second}), 1, 0},
+	{"half of the loops hang", group(4, noLUN, Event{Kind: HangLoop, Nodes: []int{0, 1}, Span: 30 * time.Second}), 4, 0},
 	{"boot into a partition, onQuorumLoss wait", group(5, func(s *Schedule) { s.OnLoss = "wait" },
 		Event{Kind: Kill, Nodes: []int{0}}, at(8*time.Second, split([]int{0}, []int{1, 2, 3, 4}))), 1, 0},
 
@@ -75,6 +76,24 @@ var scenarios = []struct {
 		Event{Kind: Upgrade, Nodes: []int{0}, Span: 2 * time.Second}, at(10*time.Second, Event{Kind: Upgrade, Nodes: []int{1}, Span: 2 * time.Second}),
 		at(20*time.Second, Event{Kind: Upgrade, Nodes: []int{2}, Span: 2 * time.Second}), at(30*time.Second, Event{Kind: Upgrade, Nodes: []int{3}, Span: 2 * time.Second})), 0, 0},
 	{"calm: a short cut of everything", group(4, nil, split([]int{0}, []int{1}, []int{2}, []int{3}), at(3*time.Second, Event{Kind: Heal})), 0, 0},
+}
+
+// A proof of death comes, and from all that live, once the horizon of the dead has passed.
+func TestDeathsAreProven(t *testing.T) {
+	for name, s := range map[string]Schedule{
+		"cut off":                    group(5, noLUN, split([]int{0}, []int{1, 2, 3, 4})),
+		"half without LUN":           group(4, nil, Event{Kind: LUNError, Nodes: []int{2}, Share: 1}, at(5*time.Second, split([]int{0, 1}, []int{2, 3}))),
+		"killed as late as possible": group(5, noLUN, split([]int{0}, []int{1, 2, 3, 4}), at(9*time.Second, Event{Kind: Kill, Nodes: []int{0}})),
+		"killed":                     group(3, nil, Event{Kind: Kill, Nodes: []int{1}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.Reboot, s.End = time.Hour, s.End+20*time.Second
+			r := run(t, s)
+			if want := r.Resets * (s.Nodes - r.Resets); len(r.Violations) > 0 || r.Deaths != want || want == 0 {
+				t.Errorf("%d deaths were proven, want %d\n%s", r.Deaths, want, Explain(s, r))
+			}
+		})
+	}
 }
 
 func TestScenarios(t *testing.T) {

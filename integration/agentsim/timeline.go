@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 )
 
 // told are the lines of an agent's log that a timeline shows, with their attributes.
@@ -73,5 +72,3 @@ func Explain(s Schedule, r *Result) string {
 	}
 	return b.String()
 }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }

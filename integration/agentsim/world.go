@@ -52,6 +52,7 @@ type Result struct {
 	Events     int // LEFT and JOIN that subscribers got
 	Lefts      int // LEFT among them
 	Ties       int // equal splits that were judged
+	Deaths     int // proven to subscribers
 }
 
 // Run runs a schedule. It must be called in a bubble of its own.
@@ -86,7 +87,7 @@ func Run(s Schedule) *Result {
 	w.setLinks()
 	w.play()
 	w.tearDown(cancel)
-	r := &Result{Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties}
+	r := &Result{Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths}
 	for _, m := range w.machines {
 		r.Resets += m.resets
 	}
@@ -263,4 +264,28 @@ func (w *world) published(p *process, e *fencingv1.Event) {
 	w.check.published(p, e)
 	w.mu.Unlock()
 	w.note(p.m.name, "tells subscribers: "+e.GetType().String()+" "+e.GetNode().GetName())
+}
+
+// proven takes a status that a subscriber got.
+func (w *world) proven(p *process, st *fencingv1.Status) {
+	if !st.GetVerdict().GetQuorum() {
+		return // who may be about to die acts on nothing
+	}
+	for _, n := range st.GetNodes() {
+		dead := n.GetDeath().GetBootNonce()
+		if n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED {
+			continue
+		}
+		w.mu.Lock()
+		known, ok := p.deaths[n.GetName()]
+		news := !ok || known != dead
+		p.deaths[n.GetName()] = dead
+		if news && !w.ended {
+			w.check.fenced(p, n.GetName(), dead)
+		}
+		w.mu.Unlock()
+		if news {
+			w.note(p.m.name, "tells subscribers: FENCED "+n.GetName()+" "+n.GetDeath().GetProof().String())
+		}
+	}
 }

@@ -1,0 +1,40 @@
+package main
+
+// agentMutants take guards away that whole agents on virtual time must miss: each breaks a
+// property of integration/agentsim within its short run.
+func agentMutants() []mutant {
+	const (
+		loopGo    = "watchdog/wdt/loop.go"
+		agentGo   = "cmd/fencing-agent/agent/loop.go"
+		partsGo   = "cmd/fencing-agent/agent/parts.go"
+		coreGo    = "watchdog/core.go"
+		rostersGo = "watchdog/rosters.go"
+		mergeGo   = "netgossip/merge.go"
+	)
+	list := []mutant{
+		one("lease", "the deadline is not looked at before a feed", loopGo, "	if !now.Before(until) {\n		f.setStatus(Starved)", "	if until == 0 {\n		f.setStatus(Starved)"),
+		one("lease", "a verdict is honoured after its time", agentGo, "		until = d.Until\n", "		until = now.Add(time.Hour)\n"),
+		{rule: "boot gate", what: "a node arms that never saw a quorum", edits: []edit{
+			{decideGo, " && in.OnLoss != LossFence && in.HadQuorum {", " && in.OnLoss != LossFence {"},
+			{coreGo, "	c.fx.Arm = c.hadQuorum && !c.fx.Disarm", "	c.fx.Arm = !c.fx.Disarm"},
+		}},
+		{rule: "quorum", what: "N is the number of live members", edits: []edit{
+			{coreGo, "c.merger.Evaluate(now, c.quorum)", "c.merger.Evaluate(now, 1)"},
+			{rostersGo, "		return netgossip.TallyOf(c.view.Counted, c.cfg.Roster.Size(), c.quorum)", "		return netgossip.TallyOf(c.view.Counted, c.view.Seen.Len()+1, (c.view.Seen.Len()+1)/2+1)"},
+		}},
+		one("L8", "the arbitration has no end", decideGo, "	case in.HoldUntil > in.Now:\n		return Decision{Action: Hold, Reason: before, Until: in.HoldUntil, Quorum: true}",
+			"	case in.HoldUntil > 0:\n		return Decision{Action: Hold, Reason: before, Until: in.Now.Add(in.LossLease), Quorum: true}"),
+		one("L8", "each tie begins the arbitration anew, with the evidence of half of the group", decideGo, "	case in.HoldUntil > in.Now:\n		return Decision{Action: Hold, Reason: before, Until: in.HoldUntil, Quorum: true}",
+			"	case in.HadQuorum:\n		return Decision{Action: Hold, Reason: before, Until: in.Now.Add(in.LossLease), Quorum: true}"),
+		one("D_max", "evidence of any age counts", mergeGo, "	return at.Add(m.maxAge)\n", "	return at.Add(10 * m.maxAge)\n"),
+		one("statement", "a hung loop goes on answering", partsGo, "a.clock().Sub(at) > 3*maxIdle {", "a.clock().Sub(at) > 3000*maxIdle {"),
+		one("proof", "a node is held for dead before its horizon", proofGo, "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= v.delay)"),
+		one("proof", "a proof is never given", proofGo, "byMajority && 2*claims > c.base().Size():", "byMajority && false:"),
+		one("calm", "the watchdog is fed too late", agentGo, "		until = d.Until\n", "		until = min(d.Until, now.Add(time.Second/10))\n"),
+		one("calm", "evidence is not believed for D_max", mergeGo, "	return at.Add(m.maxAge)\n", "	return at.Add(m.maxAge / 4)\n"),
+	}
+	for i := range list {
+		list[i].in = []string{"./integration/agentsim"}
+	}
+	return list
+}
