@@ -134,7 +134,7 @@ func (m *machine) startAgent() {
 	w.mu.Unlock()
 	w.note(m.name, "agent starts")
 	w.conditionsChanged(func() {})
-	cfg := w.s.agentConfig(m.index)
+	cfg := w.s.agentConfig(m.index, w.dir)
 	w.group.Go(func() {
 		err := agent.Run(ctx, agent.Options{
 			Config: cfg, Logger: slog.New(&recorder{p: p}), Version: "sim", Clock: m.now, Listen: p.listen,
@@ -408,8 +408,8 @@ func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatu
 }
 
 // agentConfig is the configuration of one node's agent.
-func (s *Schedule) agentConfig(node int) *config.Config {
-	text := s.yaml(node)
+func (s *Schedule) agentConfig(node int, dir string) *config.Config {
+	text := s.yaml(node, dir)
 	cfg, _, err := config.Parse("simulated", []byte(text), func(string) string { return "" })
 	if err != nil {
 		panic(fmt.Sprintf("agentsim: its own configuration is refused: %v\n%s", err, text))

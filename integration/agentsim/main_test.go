@@ -15,7 +15,12 @@ func TestMain(m *testing.M) {
 
 func run(t *testing.T, s Schedule) (r *Result) {
 	t.Helper()
-	synctest.Test(t, func(*testing.T) { r = Run(s) })
+	dir, err := os.MkdirTemp("", "agentsim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // at once: a long run has thousands
+	synctest.Test(t, func(*testing.T) { r = Run(s, dir) })
 	return r
 }
 

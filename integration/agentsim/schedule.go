@@ -3,6 +3,7 @@ package agentsim
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -78,7 +79,7 @@ type times struct {
 }
 
 func (s *Schedule) timing() times {
-	c := s.agentConfig(0)
+	c := s.agentConfig(0, "/nonexistent")
 	b := c.Budget(s.Watchdog)
 	return times{b.MaxAge, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
 }
@@ -95,10 +96,11 @@ func nodeIndex(name string) int {
 	return i - 1
 }
 
-// yaml is the configuration file of one node's agent.
-func (s *Schedule) yaml(node int) string {
+// yaml is the configuration file of one node's agent, which remembers its lists of members in dir.
+func (s *Schedule) yaml(node int, dir string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cluster: sim\nnodeName: %s\nnodeGroup: sim\nmembers:\n  source: static\n  static:\n", nodeName(node))
+	fmt.Fprintf(&b, "cluster: sim\nnodeName: %s\nnodeGroup: sim\nmembers:\n  source: static\n  cacheFile: %s\n  static:\n",
+		nodeName(node), filepath.Join(dir, nodeName(node)+".members.json"))
 	for i := range s.Nodes {
 		fmt.Fprintf(&b, "    - name: %s\n      addresses: {", nodeName(i))
 		for k := range s.Networks {

@@ -17,6 +17,7 @@ import (
 // world is a group of machines and what connects them.
 type world struct {
 	s        Schedule
+	dir      string // what the machines keep over a restart
 	epoch    time.Time
 	ctx      context.Context // ends with the world
 	group    sync.WaitGroup  // of everything that runs
@@ -55,10 +56,11 @@ type Result struct {
 	Deaths     int // proven to subscribers
 }
 
-// Run runs a schedule. It must be called in a bubble of its own.
-func Run(s Schedule) *Result {
+// Run runs a schedule. It must be called in a bubble of its own. The machines keep their
+// files in dir, which must be empty.
+func Run(s Schedule, dir string) *Result {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &world{s: s, epoch: time.Now(), ctx: ctx, rng: rand.New(rand.NewPCG(s.Seed, 0xa6e47)), times: s.timing()}
+	w := &world{s: s, dir: dir, epoch: time.Now(), ctx: ctx, rng: rand.New(rand.NewPCG(s.Seed, 0xa6e47)), times: s.timing()}
 	for k := range s.Networks {
 		w.networks = append(w.networks, netgossiptest.NewNetwork(s.Seed+uint64(k)))
 		cut := make([][]bool, s.Nodes)

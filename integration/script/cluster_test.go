@@ -31,9 +31,11 @@ func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 		members = append(members, map[string]any{"name": name(i), "addresses": addresses})
 	}
 	for i := 1; i <= n; i++ {
+		remembered := ts.MkAbs(name(i) + ".members.json")
+		_ = os.Remove(remembered) // of another cluster of this script, if there was one
 		file := map[string]any{
 			"cluster": "main", "nodeName": name(i), "nodeGroup": "worker",
-			"members":        map[string]any{"static": members},
+			"members":        map[string]any{"static": members, "cacheFile": remembered},
 			"systemNetworks": s.systemNetworks(i),
 			"quorum":         map[string]any{"tieBreakers": []string{}},
 			"watchdog":       map[string]any{"driver": "none", "disableFile": ts.MkAbs(name(i) + ".disable")},
