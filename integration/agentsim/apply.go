@@ -32,6 +32,8 @@ func (w *world) apply(e Event) {
 		}
 	case LUNHang, LUNError, LUNReadOnly, LUNSlow, LUNBack:
 		w.storage(e)
+	case NewMembers:
+		w.newMembers(e)
 	case APIDown, APIBack:
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -146,7 +146,7 @@ func (c *checker) slack() time.Duration { return 300*time.Millisecond + 4*c.w.de
 
 // fed judges a feed that has just taken effect.
 func (c *checker) fed(p *process) {
-	x, n, now, t := p.m.index, c.w.s.Nodes, c.w.now(), c.w.times
+	x, now, t := p.m.index, c.w.now(), c.w.times
 	c.feeds++
 	if c.lastFeed[x] == 0 || now-c.lastFeed[x] > 2*t.feed {
 		c.fedSince[x] = now
@@ -156,14 +156,13 @@ func (c *checker) fed(p *process) {
 		c.failed("stale: %s is fed, and its loop has decided nothing for %v", p.m.name, now-p.hungAt)
 	}
 	if c.w.s.OnLoss != "fence" {
-		if 2*len(c.world(x, now-p.startedAt)) < n {
+		if !c.w.lists.anyHas(c.world(x, now-p.startedAt), true) {
 			c.failed("bootgate: %s is fed by an agent that was never in contact with half of the group", p.m.name)
 		}
 		return
 	}
-	heard := len(c.world(x, t.maxAge+c.slack()))
-	if 2*heard < n || 2*heard == n && !c.w.s.LUN {
-		c.failed("lonely: %s is fed, and can have heard from no more than %d of %d nodes for %v", p.m.name, heard, n, t.maxAge)
+	if heard := c.world(x, t.maxAge+c.slack()); !c.w.lists.anyHas(heard, c.w.s.LUN) {
+		c.failed("lonely: %s is fed, and can have heard from no more than %d nodes for %v", p.m.name, len(heard), t.maxAge)
 	}
 	for y, m := range c.w.machines {
 		if y == x || !m.powered {
@@ -180,32 +179,32 @@ func (c *checker) fed(p *process) {
 	}
 }
 
-// steady counts the nodes, x included, that x could hear from for so long without a
-// break and with nobody touching their processes; zero if x's own was touched.
-func (c *checker) steady(x int, within time.Duration) int {
+// steady lists the nodes, x included, that x could hear from for so long without a break and
+// with nobody touching their processes; none if x's own was touched.
+func (c *checker) steady(x int, within time.Duration) []int {
 	from := c.w.now() - within
 	untouched := func(i int) bool {
 		p := c.w.machines[i].proc
 		return c.able(i) && p.startedAt+settle <= from && p.disturbed <= from && !p.planned
 	}
 	if !untouched(x) || c.lossy > from || c.w.loss > fewLosses {
-		return 0
+		return nil
 	}
-	count := 1
+	with := []int{x}
 	for y := range c.conn[x] {
 		if c.conn[x][y] && c.since[x][y] <= from && untouched(y) {
-			count++
+			with = append(with, y)
 		}
 	}
-	return count
+	return with
 }
 
 // fired judges a reset.
 func (c *checker) fired(m *machine) {
 	t := c.w.times
 	c.firedAt[m.index], c.lastFeed[m.index] = c.w.now(), 0
-	if n := c.steady(m.index, t.watchdog+t.feed+t.maxAge+settle); n >= c.w.s.quorum() {
-		c.failed("calm: %s was reset, and could hear from the same %d of %d nodes all the time", m.name, n, c.w.s.Nodes)
+	if with := c.steady(m.index, t.watchdog+t.feed+t.maxAge+settle); c.w.lists.allHave(m.index, with) {
+		c.failed("calm: %s was reset, and could hear from the same %d nodes all the time", m.name, len(with))
 	}
 }
 
@@ -219,8 +218,8 @@ func (c *checker) tick() {
 	t := c.w.times
 	for i, m := range c.w.machines {
 		idle := c.w.now() - c.lastFeed[i]
-		if n := c.steady(i, 20*time.Second); n >= c.w.s.quorum() && idle > 2*t.feed+time.Second {
-			c.failed("survival: %s is not fed for %v, and could hear from the same %d of %d nodes for 20s", m.name, idle, n, c.w.s.Nodes)
+		if with := c.steady(i, 20*time.Second); idle > 2*t.feed+time.Second && c.w.lists.allHave(i, with) {
+			c.failed("survival: %s is not fed for %v, and could hear from the same %d nodes for 20s", m.name, idle, len(with))
 		}
 	}
 	for pair, at := range c.left {
@@ -244,7 +243,7 @@ func (c *checker) watchTie(halves [2][]int) {
 	const quiet = 25 * time.Second
 	now := c.w.now()
 	for i, m := range c.w.machines {
-		if c.steady(i, quiet) != c.w.s.Nodes || m.path.bad || c.lastFeed[i] == 0 {
+		if len(c.w.lists.all) > 1 || len(c.steady(i, quiet)) != c.w.s.Nodes || m.path.bad || c.lastFeed[i] == 0 {
 			return
 		}
 	}
@@ -308,7 +307,8 @@ func (c *checker) published(p *process, e *fencingv1.Event) {
 		return
 	}
 	from := c.w.now() - 15*time.Second
-	if c.conn[x][y] && c.since[x][y] <= from && c.steady(x, 15*time.Second) > 1 && c.steady(y, 15*time.Second) > 1 {
+	if c.conn[x][y] && c.since[x][y] <= from && c.w.lists.everywhere(x) && c.w.lists.everywhere(y) &&
+		len(c.steady(x, 15*time.Second)) > 1 && len(c.steady(y, 15*time.Second)) > 1 {
 		c.left[[2]int{x, y}] = c.w.now()
 	}
 }

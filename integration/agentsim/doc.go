@@ -23,9 +23,14 @@
 // but not the same interleaving: memberlist and the runtime draw from sources that no seed
 // reaches. [Shrink] therefore accepts what fails, however often it has to try.
 //
+// A third of the schedules of [Random] change the list of members, in the configuration files
+// of all machines or of some. Machines that are to be added run no agent before.
+//
 // # Properties
 //
-// The checker knows what the networks let through and nothing of what the agents think:
+// The checker knows what the networks let through and nothing of what the agents think. Where
+// lists of members change, half of the group is half of any list so far, and nobody must be
+// reset or miss its feed who is on all lists and in contact with a majority of each:
 //
 //   - lonely: no feed by a node that for D_max could hear from less than half of the
 //     group, or from no more than half where no tie-breaker is configured;

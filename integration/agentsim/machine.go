@@ -68,6 +68,7 @@ type process struct {
 	disturbed time.Duration     // when it was last stopped or let go
 	deaths    map[string]string // nonce of the incarnation that its subscriber knows to be dead, by node
 	hungAt    time.Duration     // since when the loop hangs, while it does
+	listEpoch int               // of the list of members that its subscriber knows to be in force
 }
 
 // now is the clock of a machine. Boots are hours apart, so that an instant of another boot,
@@ -119,10 +120,12 @@ func (m *machine) reset(boot uint64) {
 func (m *machine) startAgent() {
 	w := m.w
 	w.mu.Lock()
-	if !m.powered || m.proc != nil {
+	if !m.powered || m.proc != nil || !w.lists.listed(m.index) {
 		w.mu.Unlock()
 		return
 	}
+	epoch := w.lists.onFile[m.index]
+	members := w.lists.all[epoch]
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	p := &process{
 		m: m, cancel: cancel, done: make(chan struct{}), socket: newPipeListener(),
@@ -134,10 +137,10 @@ func (m *machine) startAgent() {
 	w.mu.Unlock()
 	w.note(m.name, "agent starts")
 	w.conditionsChanged(func() {})
-	cfg := w.s.agentConfig(m.index, w.dir)
+	cfg := w.s.agentConfig(m.index, w.dir, epoch, members)
 	w.group.Go(func() {
 		err := agent.Run(ctx, agent.Options{
-			Config: cfg, Logger: slog.New(&recorder{p: p}), Version: "sim", Clock: m.now, Listen: p.listen,
+			Config: cfg, ConfigPath: w.configPath(m.index), Logger: slog.New(&recorder{p: p}), Version: "sim", Clock: m.now, Listen: p.listen,
 			Links: agent.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: p.leash, OpenLUN: p.openLUN,
 			ProbeAPI: p.probeAPI, Boot: boot, Hold: p.hold, Registry: prometheus.NewRegistry(),
 		})
@@ -408,8 +411,8 @@ func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatu
 }
 
 // agentConfig is the configuration of one node's agent.
-func (s *Schedule) agentConfig(node int, dir string) *config.Config {
-	text := s.yaml(node, dir)
+func (s *Schedule) agentConfig(node int, dir string, epoch int, members []int) *config.Config {
+	text := s.yaml(node, dir, epoch, members)
 	cfg, _, err := config.Parse("simulated", []byte(text), func(string) string { return "" })
 	if err != nil {
 		panic(fmt.Sprintf("agentsim: its own configuration is refused: %v\n%s", err, text))

@@ -33,6 +33,15 @@ func at(d time.Duration, e Event) Event {
 
 func noLUN(s *Schedule) { s.LUN = false }
 
+// first begins with these members and without LUN.
+func first(members ...int) func(*Schedule) {
+	return func(s *Schedule) { s.Members, s.LUN = members, false }
+}
+
+func newMembers(list []int, told ...int) Event {
+	return Event{Kind: NewMembers, Nodes: list, Parts: [][]int{told}}
+}
+
 // A failing property ends the run; resets is what must be on top of that, -1 if it is open.
 var scenarios = []struct {
 	name   string
@@ -61,6 +70,8 @@ var scenarios = []struct {
 	{"half of the loops hang", group(4, noLUN, Event{Kind: HangLoop, Nodes: []int{0, 1}, Span: 30 * time.Second}), 4, 0},
 	{"boot into a partition, onQuorumLoss wait", group(5, func(s *Schedule) { s.OnLoss = "wait" },
 		Event{Kind: Kill, Nodes: []int{0}}, at(8*time.Second, split([]int{0}, []int{1, 2, 3, 4}))), 1, 0},
+	{"another list in one part, the old one in the other", group(5, first(0, 1, 2),
+		split([]int{0, 1}, []int{2, 3, 4}), newMembers([]int{2, 3, 4}, 2)), -1, 0},
 
 	// Calm: none of these resets anybody.
 	{"calm: one network is cut", group(4, nil, Event{Kind: Split, Parts: [][]int{{0, 1}, {2, 3}}, Networks: []int{0}}), 0, 0},
@@ -91,6 +102,30 @@ func TestDeathsAreProven(t *testing.T) {
 			r := run(t, s)
 			if want := r.Resets * (s.Nodes - r.Resets); len(r.Violations) > 0 || r.Deaths != want || want == 0 {
 				t.Errorf("%d deaths were proven, want %d\n%s", r.Deaths, want, Explain(s, r))
+			}
+		})
+	}
+}
+
+// The list of members changes while agents run, and resets nobody.
+func TestMembersChange(t *testing.T) {
+	for name, s := range map[string]Schedule{
+		"one more":                  group(4, first(0, 1, 2), newMembers([]int{0, 1, 2, 3}, 0, 1, 2)),
+		"one less":                  group(4, noLUN, newMembers([]int{1, 2, 3}, 0, 1, 2, 3)),
+		"one for another, LUN":      group(5, func(s *Schedule) { s.Members = []int{0, 1, 2, 3} }, newMembers([]int{1, 2, 3, 4}, 0, 1, 2, 3)),
+		"one is cut off and killed": group(5, first(0, 1, 2, 3), Event{Kind: Kill, Nodes: []int{3}}, newMembers([]int{0, 1, 2, 4}, 0, 1, 2)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if raceDetector && name != "one more" {
+				return // its runtime breaks in long bubbles (go.dev/issue/78156)
+			}
+			r := run(t, s)
+			resets := 0
+			if s.Events[0].Kind == Kill {
+				resets = 1
+			}
+			if len(r.Violations) > 0 || r.Resets != resets || r.InForce != 1 {
+				t.Errorf("%d resets, want %d; in force is the list of epoch %d, want 1\n%s", r.Resets, resets, r.InForce, Explain(s, r))
 			}
 		})
 	}

@@ -17,6 +17,7 @@ type Schedule struct {
 	LUN         bool
 	API         bool   // the API server is asked for its preference
 	OnLoss      string // fence, wait
+	Members     []int  // the first list of members; nil: all
 	Watchdog    time.Duration
 	Feed        time.Duration
 	Reboot      time.Duration // from the reset to the start of the agent
@@ -50,11 +51,12 @@ const (
 	LUNBack          // for everybody; what hung lands, fails, or both
 	APIDown          // of Nodes: refuses or is slow
 	APIBack          // of everybody
+	NewMembers       // the list of members is Nodes, as the files of Parts[0] and of those added say
 )
 
 var kindNames = [...]string{
 	"nothing", "split", "one way", "heal", "loss", "delay", "carrier", "carrier back", "kill", "start", "restart", "upgrade", "freeze",
-	"suspend", "hung loop", "LUN hangs", "LUN errors", "LUN read-only", "LUN slow", "LUN back", "API down", "API back",
+	"suspend", "hung loop", "LUN hangs", "LUN errors", "LUN read-only", "LUN slow", "LUN back", "API down", "API back", "new list of members",
 }
 
 // String is the kind's name in tables.
@@ -79,12 +81,26 @@ type times struct {
 }
 
 func (s *Schedule) timing() times {
-	c := s.agentConfig(0, "/nonexistent")
+	c := s.agentConfig(0, "/nonexistent", 0, s.everybody())
 	b := c.Budget(s.Watchdog)
 	return times{b.MaxAge, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
 }
 
-func (s *Schedule) quorum() int { return s.Nodes/2 + 1 }
+func (s *Schedule) everybody() []int {
+	list := make([]int, s.Nodes)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// members is the first list of members.
+func (s *Schedule) members() []int {
+	if s.Members == nil {
+		return s.everybody()
+	}
+	return s.Members
+}
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
 
@@ -96,12 +112,13 @@ func nodeIndex(name string) int {
 	return i - 1
 }
 
-// yaml is the configuration file of one node's agent, which remembers its lists of members in dir.
-func (s *Schedule) yaml(node int, dir string) string {
+// yaml is the configuration file of one node's agent, with a list of members. What the agent
+// remembers is in dir.
+func (s *Schedule) yaml(node int, dir string, epoch int, members []int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cluster: sim\nnodeName: %s\nnodeGroup: sim\nmembers:\n  source: static\n  cacheFile: %s\n  static:\n",
-		nodeName(node), filepath.Join(dir, nodeName(node)+".members.json"))
-	for i := range s.Nodes {
+	fmt.Fprintf(&b, "cluster: sim\nnodeName: %s\nnodeGroup: sim\nmembers:\n  source: static\n  epoch: %d\n  cacheFile: %s\n  static:\n",
+		nodeName(node), epoch, filepath.Join(dir, nodeName(node)+".members.json"))
+	for _, i := range members {
 		fmt.Fprintf(&b, "    - name: %s\n      addresses: {", nodeName(i))
 		for k := range s.Networks {
 			fmt.Fprintf(&b, "net%d: %s, ", k, addressOf(k, i))
@@ -118,7 +135,7 @@ func (s *Schedule) yaml(node int, dir string) string {
 	var breakers []string
 	if s.API {
 		breakers = append(breakers, "kubernetes")
-		b.WriteString("kubernetes: {kubeconfig: /simulated/kubeconfig}\n")
+		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, watchNode: false}\n", filepath.Join(dir, kubeconfigName))
 	}
 	if s.LUN {
 		breakers = append(breakers, "lun")
@@ -200,6 +217,8 @@ func (e Event) String() string {
 		return "the API server is away for " + names(e.Nodes)
 	case APIBack:
 		return "the API server is back"
+	case NewMembers:
+		return "the list of members is " + names(e.Nodes) + ", as those added are told and " + names(e.Parts[0])
 	default:
 		return "nothing"
 	}
@@ -236,6 +255,7 @@ func Random(seed uint64) Schedule {
 		}
 	}
 	s.End = at + 15*time.Second
+	s.changeMembers(rand.New(rand.NewPCG(seed, 0x115)))
 	return s
 }
 

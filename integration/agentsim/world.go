@@ -33,6 +33,7 @@ type world struct {
 	delay time.Duration
 	check *checker
 	lines []line
+	lists lists
 	ended bool
 }
 
@@ -54,6 +55,7 @@ type Result struct {
 	Lefts      int // LEFT among them
 	Ties       int // equal splits that were judged
 	Deaths     int // proven to subscribers
+	InForce    int // epoch of the latest list of members that was said to be in force
 }
 
 // Run runs a schedule. It must be called in a bubble of its own. The machines keep their
@@ -78,6 +80,8 @@ func Run(s Schedule, dir string) *Result {
 		}
 		w.lun = lun
 	}
+	w.lists = lists{all: [][]int{s.members()}, onFile: make([]int, s.Nodes)}
+	w.writeFiles()
 	for i := range s.Nodes {
 		carrier := make([]bool, s.Networks)
 		for k := range carrier {
@@ -89,7 +93,7 @@ func Run(s Schedule, dir string) *Result {
 	w.setLinks()
 	w.play()
 	w.tearDown(cancel)
-	r := &Result{Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths}
+	r := &Result{Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, InForce: w.lists.inForce}
 	for _, m := range w.machines {
 		r.Resets += m.resets
 	}
@@ -106,8 +110,8 @@ func Run(s Schedule, dir string) *Result {
 
 // play boots the machines and lets the events happen.
 func (w *world) play() {
-	for _, m := range w.machines {
-		m.powerOn()
+	for _, i := range w.s.members() {
+		w.machines[i].powerOn()
 		time.Sleep(100 * time.Millisecond)
 	}
 	for _, e := range w.s.Events {
@@ -270,6 +274,7 @@ func (w *world) published(p *process, e *fencingv1.Event) {
 
 // proven takes a status that a subscriber got.
 func (w *world) proven(p *process, st *fencingv1.Status) {
+	w.inForce(p, st.GetRoster())
 	if !st.GetVerdict().GetQuorum() {
 		return // who may be about to die acts on nothing
 	}
