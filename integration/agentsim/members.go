@@ -16,7 +16,22 @@ import (
 type lists struct {
 	all     [][]int
 	onFile  []int // epoch, by machine
-	inForce int   // latest epoch that a subscriber was told to be in force
+	was     []onFiles
+	inForce int // latest epoch that a subscriber was told to be in force
+}
+
+// onFiles is what the machines' files had until a moment.
+type onFiles struct {
+	until  time.Duration
+	onFile []int
+}
+
+// agree reports whether the files of two machines have had the same list since a moment. An
+// agent that was not told of a list is not counted by those that go by it.
+func (l *lists) agree(x, y int, since time.Duration) bool {
+	return l.onFile[x] == l.onFile[y] && !slices.ContainsFunc(l.was, func(w onFiles) bool {
+		return w.until > since && w.onFile[x] != w.onFile[y]
+	})
 }
 
 // listed reports whether the file of a machine's agent lists the machine.
@@ -58,6 +73,7 @@ func (l *lists) share(list []int, has func(int) bool) (n int) {
 func (w *world) newMembers(e Event) {
 	w.mu.Lock()
 	epoch := len(w.lists.all)
+	w.lists.was = append(w.lists.was, onFiles{w.now(), slices.Clone(w.lists.onFile)})
 	w.lists.all = append(w.lists.all, e.Nodes)
 	added := slices.DeleteFunc(slices.Clone(e.Nodes), func(i int) bool { return w.lists.listed(i) })
 	for _, i := range slices.Concat(e.Parts[0], added) {

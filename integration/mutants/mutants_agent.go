@@ -22,6 +22,10 @@ func agentMutants() []mutant {
 			{coreGo, "c.merger.Evaluate(now, c.quorum)", "c.merger.Evaluate(now, 1)"},
 			{rostersGo, "		return netgossip.TallyOf(c.view.Counted, c.cfg.Roster.Size(), c.quorum)", "		return netgossip.TallyOf(c.view.Counted, c.view.Seen.Len()+1, (c.view.Seen.Len()+1)/2+1)"},
 		}},
+		{rule: "rosters", what: "a majority of the new list alone puts it into force", edits: []edit{
+			{advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:0] {\n		if !s.majority(p, r, counted) {"},
+			{advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, have) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, have) {"},
+		}},
 		one("L8", "the arbitration has no end", decideGo, "	case in.HoldUntil > in.Now:\n		return Decision{Action: Hold, Reason: before, Until: in.HoldUntil, Quorum: true}",
 			"	case in.HoldUntil > 0:\n		return Decision{Action: Hold, Reason: before, Until: in.Now.Add(in.LossLease), Quorum: true}"),
 		one("L8", "each tie begins the arbitration anew, with the evidence of half of the group", decideGo, "	case in.HoldUntil > in.Now:\n		return Decision{Action: Hold, Reason: before, Until: in.HoldUntil, Quorum: true}",
@@ -34,7 +38,7 @@ func agentMutants() []mutant {
 		one("calm", "evidence is not believed for D_max", mergeGo, "	return at.Add(m.maxAge)\n", "	return at.Add(m.maxAge / 4)\n"),
 	}
 	for i := range list {
-		list[i].in = []string{"./integration/agentsim"}
+		list[i].rule, list[i].in = "agents: "+list[i].rule, []string{"./integration/agentsim"}
 	}
 	return list
 }
