@@ -19,8 +19,9 @@ func agentMutants() []mutant {
 			{coreGo, "	c.fx.Arm = c.hadQuorum && !c.fx.Disarm", "	c.fx.Arm = !c.fx.Disarm"},
 		}},
 		{rule: "quorum", what: "N is the number of live members", edits: []edit{
-			{coreGo, "c.merger.Evaluate(now, c.quorum)", "c.merger.Evaluate(now, 1)"},
-			{rostersGo, "		return netgossip.TallyOf(c.view.Counted, c.cfg.Roster.Size(), c.quorum)", "		return netgossip.TallyOf(c.view.Counted, c.view.Seen.Len()+1, (c.view.Seen.Len()+1)/2+1)"},
+			{rostersGo, "Quorum: h.Quorum(c.cfg.Quorum)}", "Quorum: 1}"},
+			{rostersGo, "		o := netgossip.TallyOf(c.view.Counted.And(e.Members), chain[i].Size(), e.Quorum)\n",
+				"		_, live := i, c.view.Seen.Len()+1\n		o := netgossip.TallyOf(c.view.Counted.And(e.Members), live, live/2+1)\n"},
 		}},
 		{rule: "rosters", what: "a majority of the new list alone puts it into force", edits: []edit{
 			{advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:0] {\n		if !s.majority(p, r, counted) {"},
