@@ -167,6 +167,8 @@ func hostile(st *fencingv1.Status) {
 }
 
 func largeGroup(st *fencingv1.Status) {
+	st.TimeBudget.Sampling, st.TimeBudget.HorizonMajority, st.TimeBudget.HorizonTie = secs(4), secs(74), secs(84)
+	st.Watchdog.Pretimeout = secs(10)
 	loseAll(st, 3721, "n77")
 	nodeOf(st, "n77").State = fencingv1.NodeState_NODE_STATE_FENCED
 	loseAll(st, 9.1, "n204")
