@@ -167,7 +167,7 @@ func simulateRows(cases []*gossipsim.Report) [][]string {
 		}
 		mean, peak := r.Mean(), r.Peak()
 		rows = append(rows, []string{
-			scenarioName(&r.Config), fmt.Sprint(r.Config.Nodes), r.Config.Set, join(ds[0], 0.5, 1), join(ds[1], 0.5, 1), join(ds[2], 0.5, 0.99, 1),
+			scenarioName(&r.Config), fmt.Sprint(r.Config.Nodes), setName(r), join(ds[0], 0.5, 1), join(ds[1], 0.5, 1), join(ds[2], 0.5, 0.99, 1),
 			perHour(r.False.Reports+r.False.AtSlow, r), perHour(r.False.Incidents, r), fmt.Sprint(r.False.QuorumLost), fmt.Sprint(r.Disturbed),
 			fmt.Sprintf("%.1f", mean.Packets), fmt.Sprintf("%.0f", mean.Bytes+mean.StreamBytes), fmt.Sprintf("%.0f", mean.EvidenceBytes),
 			fmt.Sprintf("%.0f", mean.StreamBytes), fmt.Sprintf("%.0f", peak.Bytes+peak.StreamBytes), fmt.Sprintf("%.0fs", time.Duration(r.Wall).Seconds()),
@@ -187,6 +187,14 @@ func withoutEmptyColumns(rows [][]string) [][]string {
 		}
 	}
 	return rows
+}
+
+// setName says if the group that is compared with was not one.
+func setName(r *gossipsim.Report) string {
+	if r.Unformed {
+		return r.Config.Set + " (does not form)"
+	}
+	return r.Config.Set
 }
 
 // scenarioName says with how much loss, if that was chosen.

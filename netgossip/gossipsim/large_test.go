@@ -2,7 +2,10 @@ package gossipsim
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // Where samples are taken, too, neither does a node that stands still for 2 s again and again lose
@@ -25,4 +28,29 @@ func TestLargeGroup(t *testing.T) {
 	r := run(t, config(nodes, "auto", "isolate", brief, lasting(bound), seeded(3)))
 	expectAll(t, "isolated node below quorum", r.BelowQuorum, 1, bound)
 	expectNoneFalse(t, r)
+}
+
+// When all agents start at once everybody finds everybody, and nobody sends much more than it
+// takes to ask each peer a few times.
+func TestAllStartAtOnce(t *testing.T) {
+	if raceDetector {
+		t.Skip("too many events for the race detector")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, r, err := simulate(config(30, "auto", "start", lasting(12*time.Second)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range w.obs.views {
+			if v != netgossip.FullSet(30) {
+				t.Errorf("node %d counts %d of 30 after %v", i, v.Len(), r.Measured)
+			}
+		}
+		if p := r.Peak(); p.EvidencePackets < 50 || p.EvidencePackets > 1000 {
+			t.Errorf("%.0f packets of evidence per node in the second with the most", p.EvidencePackets)
+		}
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

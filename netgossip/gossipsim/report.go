@@ -12,10 +12,11 @@ type Report struct {
 	Config    Config   `json:"config"`
 	Method    Method   `json:"method"`
 	Trials    int      `json:"trials"`
-	Schedule  []string `json:"schedule"`      // of the first trial
-	Complete  int      `json:"completeNodes"` // nodes that reached everybody when the schedule began
-	Measured  Duration `json:"measured"`      // virtual time of the schedule, of all trials together
-	NodeHours float64  `json:"nodeHours"`     // the same for all nodes
+	Schedule  []string `json:"schedule"`           // of the first trial
+	Complete  int      `json:"completeNodes"`      // nodes that reached everybody when the schedule began
+	Unformed  bool     `json:"unformed,omitempty"` // memberlists, counted, that did not even get to know each other
+	Measured  Duration `json:"measured"`           // virtual time of the schedule, of all trials together
+	NodeHours float64  `json:"nodeHours"`          // the same for all nodes
 
 	// How long the nodes took to see the consequences of the measured event, for good.
 	BelowQuorum Distribution `json:"belowQuorum"` // those that must see less than a quorum
@@ -80,7 +81,7 @@ func (d *Distribution) merge(o Distribution) {
 }
 
 func newReport(w *world) *Report {
-	r := &Report{Config: w.cfg, Method: w.method, Trials: 1, Schedule: []string{}}
+	r := &Report{Config: w.cfg, Method: w.method, Trials: 1, Schedule: []string{}, Unformed: w.unformed}
 	for _, f := range w.faults {
 		r.Schedule = append(r.Schedule, f.String())
 	}
@@ -141,6 +142,7 @@ func judge(lefts []left) False {
 func (r *Report) Merge(o *Report) {
 	r.Trials += o.Trials
 	r.Complete = min(r.Complete, o.Complete)
+	r.Unformed = r.Unformed || o.Unformed
 	r.NodeHours += o.NodeHours
 	r.BelowQuorum.merge(o.BelowQuorum)
 	r.ExactView.merge(o.ExactView)

@@ -246,3 +246,13 @@ func TestReportsPickTheirCurves(t *testing.T) {
 		}
 	}
 }
+
+// Of trials of which one group did not form, the case did not.
+func TestMergeKeepsThatAGroupDidNotForm(t *testing.T) {
+	for _, unformed := range [][2]bool{{true, false}, {false, true}, {false, false}} {
+		a, b := Report{Unformed: unformed[0]}, Report{Unformed: unformed[1]}
+		if a.Merge(&b); a.Unformed != (unformed[0] || unformed[1]) {
+			t.Errorf("%v makes %v", unformed, a.Unformed)
+		}
+	}
+}

@@ -116,6 +116,7 @@ func Scenarios() []Scenario {
 		{Name: "one-network", What: "the first network is cut into halves, the others are not", faults: split(0)},
 		{Name: "leave", What: "an agent says goodbye and ends", Measured: true, faults: one(Leave)},
 		{Name: "restart", What: "an agent is back after a second", faults: restart},
+		{Name: "start", What: "all agents start anew within a second: traffic", faults: start},
 		{Name: "loss", What: "packets get lost on all links, a tenth unless told otherwise", faults: loss},
 		{Name: "slow", What: "a tenth of the nodes stands still for 2 s again and again", faults: slow},
 		{Name: "flap", What: "a node is cut off for 2 s of every 5 s", faults: flap},
@@ -193,6 +194,16 @@ func restart(c *Config, r *rand.Rand) []Fault {
 	f := one(Restart)(c, r)
 	f[0].For = Duration(time.Second)
 	return f
+}
+
+// start ends all agents for a second: nothing is left of what they knew of each other.
+func start(c *Config, r *rand.Rand) []Fault {
+	var faults []Fault
+	for place, node := range r.Perm(c.Nodes) {
+		back := Duration(time.Second) * Duration(place) / Duration(c.Nodes)
+		faults = append(faults, Fault{Kind: Restart, For: Duration(time.Second) + back, Nodes: []int{node}})
+	}
+	return faults
 }
 
 func loss(c *Config, _ *rand.Rand) []Fault {

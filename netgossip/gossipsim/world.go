@@ -37,6 +37,7 @@ type world struct {
 	obs        *observer
 	nodes      []*node
 	faults     []Fault
+	unformed   bool // after the boot not everybody knew everybody
 
 	lives sync.WaitGroup // starts and stops under way
 	mu    sync.Mutex

@@ -299,13 +299,19 @@ func (s *schedule) nudgeSome(now boottime.Instant) {
 	}
 }
 
-// nudgeAll tells everybody, a few at once, many one after the other. A round that is under
-// way is not begun anew: who says something again and again is to be heard by the last, too.
+// nudgeAll tells everybody, a few at once, many one after the other, and so a few who were told
+// just before: while a group starts, every node's view changes with each peer it meets. A round that
+// is under way is not begun anew: who says something again and again is to be heard by the last, too.
 func (s *schedule) nudgeAll(now boottime.Instant) {
-	if len(s.all)-s.lost > fewPeers {
-		if s.renudge = len(s.nudges.queue) > 0; !s.renudge {
-			s.nudges.start(s.all, now, s.params.RoundTime(len(s.all)), func(p *peer) bool { return !p.lost && p.holds != s.said })
-		}
+	if s.renudge = len(s.nudges.queue) > 0; s.renudge {
+		return
+	}
+	n := len(s.all) - s.lost
+	within := s.params.RoundTime(n)
+	early := now < s.nudged && within > urgeInterval // which bounds the rate of fewer
+	s.nudged = now.Add(within)
+	if n > fewPeers || early {
+		s.nudges.start(s.all, now, s.params.RoundTime(len(s.all)), func(p *peer) bool { return !p.lost && p.holds != s.said })
 		return
 	}
 	for _, p := range s.all {

@@ -440,37 +440,3 @@ func TestRevivedPeerIsAsked(t *testing.T) {
 		t.Error("it was not asked")
 	}
 }
-
-// Guard: a node that joins hears of all members at once, and asks them one after the other.
-func TestJoiningIsPaced(t *testing.T) {
-	for _, n := range []int{50, 1000} {
-		r := newRig(t, n)
-		r.schedule, _ = testSchedule(n)
-		r.schedule.heard = func() boottime.Instant { return r.now }
-		r.run(100 * time.Millisecond)
-		for _, p := range r.all {
-			r.verify(p, false, r.now)
-		}
-		r.run(20 * time.Second)
-		if most, limit := r.busiest(), max(fewPeers+50, n*2/3); most > limit {
-			t.Errorf("N=%d: %d probes in one second, want at most %d", n, most, limit)
-		}
-		if slices.ContainsFunc(r.all, func(p *peer) bool { return p.proven == 0 }) {
-			t.Errorf("N=%d: not everybody was asked", n)
-		}
-	}
-}
-
-// Everybody has answered: there is nothing to wait for before samples may be taken.
-func TestSamplesBeginWhenEverybodyIsKnown(t *testing.T) {
-	r := newRig(t, 1000)
-	r.schedule, _ = testSchedule(1000)
-	r.schedule.heard = func() boottime.Instant { return r.now }
-	r.setDemand(netgossip.Demand{Others: 1000, Margin: 499, Share: 2}, start)
-	for !r.samples.on && r.now.Sub(start) < time.Minute {
-		r.run(10 * time.Millisecond)
-	}
-	if took := r.now.Sub(start); took > 3500*time.Millisecond {
-		t.Errorf("samples are taken after %v", took)
-	}
-}

@@ -110,6 +110,7 @@ type schedule struct {
 	sweep   sweep
 	nudges  round
 	urged   boottime.Instant // up to when the rate of what news of members makes us ask is used up
+	nudged  boottime.Instant // not everybody at once before
 	renudge bool             // another round of them is wanted
 	said    uint64           // digest of the own statement
 	misses  []miss           // to be reported

@@ -1,0 +1,73 @@
+package swim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Guard: a node that joins hears of all members at once, and asks them one after the other.
+func TestJoiningIsPaced(t *testing.T) {
+	for _, n := range []int{50, 1000} {
+		r := newRig(t, n)
+		r.schedule, _ = testSchedule(n)
+		r.schedule.heard = func() boottime.Instant { return r.now }
+		r.run(100 * time.Millisecond)
+		for _, p := range r.all {
+			r.verify(p, false, r.now)
+		}
+		r.run(20 * time.Second)
+		if most, limit := r.busiest(), max(fewPeers+50, n*2/3); most > limit {
+			t.Errorf("N=%d: %d probes in one second, want at most %d", n, most, limit)
+		}
+		if slices.ContainsFunc(r.all, func(p *peer) bool { return p.proven == 0 }) {
+			t.Errorf("N=%d: not everybody was asked", n)
+		}
+	}
+}
+
+// Everybody has answered: there is nothing to wait for before samples may be taken.
+func TestSamplesBeginWhenEverybodyIsKnown(t *testing.T) {
+	r := newRig(t, 1000)
+	r.schedule, _ = testSchedule(1000)
+	r.schedule.heard = func() boottime.Instant { return r.now }
+	r.setDemand(netgossip.Demand{Others: 1000, Margin: 499, Share: 2}, start)
+	for !r.samples.on && r.now.Sub(start) < time.Minute {
+		r.run(10 * time.Millisecond)
+	}
+	if took := r.now.Sub(start); took > 3500*time.Millisecond {
+		t.Errorf("samples are taken after %v", took)
+	}
+}
+
+// Guard: a node whose view changes all the time, as while a group starts, tells its peers at a
+// bounded rate, and the last news reaches everybody.
+func TestNudgesAreBounded(t *testing.T) {
+	for _, n := range []int{50, 100, 1000} {
+		r := newRig(t, n)
+		r.setDemand(netgossip.Demand{}, r.now) // each is probed
+		r.answer = func(p *peer) time.Duration {
+			p.holds = r.said
+			return time.Millisecond
+		}
+		r.run(5 * time.Second)
+		r.probes = nil
+		for range 300 {
+			r.said++
+			r.nudgeSome(r.now)
+			r.run(10 * time.Millisecond)
+		}
+		r.run(5 * time.Second)
+		for _, p := range r.all {
+			if p.holds != r.said {
+				t.Fatalf("N=%d: peer %d has not heard the last", n, p.index)
+			}
+		}
+		if most, limit := r.busiest(), max(500, n); most > limit {
+			t.Errorf("N=%d: %d probes in one second, want at most %d", n, most, limit)
+		}
+	}
+}
