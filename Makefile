@@ -20,12 +20,13 @@ endif
 BUILDVCS := $(if $(GIT_OK),,-buildvcs=false)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
-TESTRUN := bin/tools/testrun
-VERIFY  := bin/tools/verify
+TESTRUN  := bin/tools/testrun
+VERIFY   := bin/tools/verify
+KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim model exhaustive spec mutants test-lun test-netns soak demo image simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim model exhaustive spec mutants test-lun test-netns test-kube soak demo image simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -112,6 +113,11 @@ test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 eq
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES)
 
+test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 3 min; the first time 5 min more: it compiles Kubernetes)
+	@$(KUBETEST) .
+	@echo "test-kube: go test ./... in integration/kube, about 3 minutes"
+	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
+
 soak: build ## real agents and random faults in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="-nodes 7"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
@@ -143,7 +149,7 @@ simulate-table: build ## the simulated tables of docs/performance.md anew (about
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \
@@ -154,4 +160,4 @@ clean: ## remove what was built
 
 tools:
 	@mkdir -p bin/tools
-	@$(GO) build -C tools $(BUILDVCS) -o ../bin/tools/ ./testrun ./verify
+	@$(GO) build -C tools $(BUILDVCS) -o ../bin/tools/ ./testrun ./verify ./kubetest

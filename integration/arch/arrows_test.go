@@ -65,9 +65,9 @@ var confined = []struct {
 	{"github.com/ncw/directio", []string{"diskquorum/rawdev", "diskquorum/diskquorumtest", "integration"}, "all I/O on a LUN goes through one engine"},
 	{"google.golang.org/grpc", []string{"api", "cmd", "integration"}, "the API's transport is no business of the cores"},
 	{"google.golang.org/protobuf", []string{"api", "cmd", "integration", "netgossip/swim/wire", "tools"}, "encodings belong to the edge"},
-	{"k8s.io/", []string{"k8s"}, "the agent decides without Kubernetes"},
+	{"k8s.io/", []string{"k8s", "integration/kube"}, "the agent decides without Kubernetes"},
 	{"go.yaml.in/", []string{"cmd/fencing-agent/config", "cmd/fencectl", "integration", "tools"}, "the configuration is read in one place"},
-	{"github.com/spf13/cobra", []string{"cmd/fencectl"}, "the agent's program has three flags"},
+	{"github.com/spf13/cobra", []string{"cmd/fencectl", "integration/kube/cmd/kubetest"}, "the agent's program has three flags"},
 	{"golang.org/x/sys", []string{"boottime", "netgossip/iface", "netgossip/swim", "diskquorum/rawdev", "diskquorum/lunadmin", "watchdog/wdt", "api/publish", "cmd", "integration"}, "system calls belong to the adapters"},
 	{"github.com/prometheus/client_golang", []string{"netgossip/swim", "netgossip/iface", "diskquorum/rawdev", "watchdog/wdt", "api/publish", "k8s", "cmd/fencing-agent", "integration"}, "mechanisms count themselves, cores do not"},
 }

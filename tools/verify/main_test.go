@@ -63,13 +63,7 @@ func TestChecksFindTheirFault(t *testing.T) {
 		"tools/manifests/go.mod":        "module example.com/m/tools/manifests\n\ngo 1.26\n",
 		"tools/manifests/main.go":       "package main\n\nimport \"os\"\n\nfunc main() { os.Stderr.WriteString(\"stale manifests\"); os.Exit(1) }\n",
 	} {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, root, name, text)
 	}
 	t.Setenv("GOPROXY", "off")
 	for _, c := range []struct {
@@ -94,5 +88,44 @@ func TestChecksFindTheirFault(t *testing.T) {
 	}
 	if err := checkTidy(t.Context(), root); err == nil || !strings.Contains(err.Error(), "example.com/missing") {
 		t.Errorf("tidy: error %v, want one with example.com/missing", err)
+	}
+}
+
+// Guard: modules. What is in a module of its own is looked at, too, but for the one that is
+// mostly Kubernetes.
+func TestNestedModulesAreChecked(t *testing.T) {
+	root := t.TempDir()
+	bad := "package m\n\nimport \"fmt\"\n\nfunc G() { fmt.Printf(\"%d\", \"x\") }\n"
+	for name, text := range map[string]string{
+		"go.mod":                          "module example.com/m\n\ngo 1.26\n",
+		"m.go":                            "package m\n",
+		controlPlaneModule + "/go.mod":    "module example.com/m/k\n\ngo 1.26\n",
+		controlPlaneModule + "/vet.go":    bad,
+		"bin/go.mod":                      "module example.com/m/built\n\ngo 1.26\n",
+		"integration/x/testdata/m/go.mod": "module example.com/m/data\n\ngo 1.26\n",
+	} {
+		writeFile(t, root, name, text)
+	}
+	if err := checkVet(t.Context(), root); err != nil {
+		t.Errorf("vet: %v", err)
+	}
+	if dirs, err := modules(root); err != nil || len(dirs) != 2 {
+		t.Errorf("modules %q, error %v, want the root and the control plane's", dirs, err)
+	}
+	writeFile(t, root, "integration/x/go.mod", "module example.com/m/x\n\ngo 1.26\n")
+	writeFile(t, root, "integration/x/vet.go", bad)
+	if err := checkVet(t.Context(), root); err == nil || !strings.Contains(err.Error(), "vet.go") {
+		t.Errorf("vet of a nested module: error %v, want one with vet.go", err)
+	}
+}
+
+func writeFile(t *testing.T, root, name, text string) {
+	t.Helper()
+	p := filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,0 +1,49 @@
+// Kubetest is etcd, kube-apiserver and kubectl in one program, for tests against a real API
+// server: one program links in a third of the time of three. There are no controllers: what
+// the tests look at is done by the API server itself, and they would cost another minute of
+// compiling.
+//
+//	kubetest etcd|kube-apiserver|kubectl [FLAGS]
+//
+// The first argument says which of them it is; so does its own name, when it is called
+// through a link.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the programs' own metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	"k8s.io/kubectl/pkg/cmd"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+func main() {
+	args := slices.Clone(os.Args)
+	args[0] = filepath.Base(args[0])
+	if args[0] == "kubetest" && len(args) > 1 {
+		args = args[1:]
+	}
+	os.Args = args // what the commands below read
+	commands := map[string]func() *cobra.Command{
+		"kube-apiserver": apiserver.NewAPIServerCommand,
+		"kubectl":        cmd.NewDefaultKubectlCommand,
+	}
+	if args[0] == "etcd" {
+		etcdmain.Main(args)
+		return
+	}
+	command, ok := commands[args[0]]
+	if !ok {
+		fmt.Fprintln(os.Stderr, "usage: kubetest etcd|kube-apiserver|kubectl [FLAGS]")
+		os.Exit(2)
+	}
+	os.Exit(cli.Run(command()))
+}

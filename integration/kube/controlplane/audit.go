@@ -1,0 +1,92 @@
+package controlplane
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// auditLog is where the API server writes down every request.
+const auditLog = "audit.log"
+
+// Request is one request as the API server has it in its audit log.
+type Request struct {
+	ID          string    `json:"auditID"`
+	Stage       string    `json:"stage"` // the last one: RequestReceived, ResponseStarted (a watch that goes on), ResponseComplete, Panic
+	Verb        string    `json:"verb"`  // get, list, watch, create, update, patch, delete, ...
+	URI         string    `json:"requestURI"`
+	UserAgent   string    `json:"userAgent"`
+	Received    time.Time `json:"requestReceivedTimestamp"`
+	User        User      `json:"user"`
+	Object      Object    `json:"objectRef"`
+	Response    Response  `json:"responseStatus"`
+	Annotations map[string]string
+}
+
+// User is who sent a request.
+type User struct {
+	Name string `json:"username"`
+}
+
+// Object is what a request is about; empty where it is about no object, as /readyz.
+type Object struct {
+	Resource, Subresource, Namespace, Name string
+}
+
+// Response is how a request was answered.
+type Response struct {
+	Code   int
+	Reason string
+}
+
+// String is short enough for a list of requests.
+func (r Request) String() string {
+	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Response.Code)
+}
+
+// Requests returns the requests that the API server has received so far, of all its runs, in
+// their order, those for which keep is true. Each is there once, as it was last written
+// down. A request that was answered is there before its client has the answer.
+func (p *ControlPlane) Requests(keep func(Request) bool) ([]Request, error) {
+	text, err := os.ReadFile(filepath.Join(p.config.Dir, auditLog))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	var all []Request
+	index := map[string]int{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r Request
+		if json.Unmarshal(lines.Bytes(), &r) != nil {
+			continue // the server is writing it, or was killed meanwhile
+		}
+		if i, ok := index[r.ID]; ok {
+			all[i] = r
+			continue
+		}
+		index[r.ID] = len(all)
+		all = append(all, r)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	var kept []Request
+	for _, r := range all {
+		if keep(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept, nil
+}
+
+// portTaken tells whether the program ended because somebody was faster to listen on its
+// port.
+func portTaken(of *process) bool { return strings.Contains(of.lastLines(), "address already in use") }

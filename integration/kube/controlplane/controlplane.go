@@ -1,0 +1,245 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// attempts to find ports that nobody takes between the choice and the start.
+	attempts = 5
+	// readyPoll is the pace at which a start looks whether the programs answer.
+	readyPoll = 50 * time.Millisecond
+)
+
+// errPortTaken says that another try with other ports may do.
+var errPortTaken = errors.New("port taken")
+
+// Config is what [Start] needs.
+type Config struct {
+	Binary string   // integration/kube/cmd/kubetest, built
+	Dir    string   // an empty folder, for everything
+	Flags  []string // more of kube-apiserver's, such as --watch-cache=false
+}
+
+// ControlPlane is an etcd and a kube-apiserver.
+type ControlPlane struct {
+	config    Config
+	keys      *keys
+	etcdURL   string
+	port      int
+	readiness *http.Client
+
+	mu     sync.Mutex // serializes starts and stops; guards the two
+	etcd   *process
+	server *process // nil: stopped
+}
+
+// Start runs the control plane and returns when the API server is ready. The context is for
+// the start alone.
+func Start(ctx context.Context, c Config) (*ControlPlane, error) {
+	for path, what := range map[*string]string{&c.Binary: "binary", &c.Dir: "folder"} {
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, fmt.Errorf("control plane: %s %q: %w", what, *path, err)
+		}
+		if _, err := os.Stat(abs); err != nil {
+			return nil, fmt.Errorf("control plane: %s: %w", what, err)
+		}
+		*path = abs
+	}
+	k, err := writeKeys(c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("control plane: keys: %w", err)
+	}
+	p := &ControlPlane{config: c, keys: k}
+	if p.readiness, err = rest.HTTPClientFor(p.Admin()); err != nil {
+		return nil, fmt.Errorf("control plane: client: %w", err)
+	}
+	for range attempts {
+		if err = p.startAll(ctx); err == nil {
+			return p, nil
+		}
+		if err = errors.Join(err, p.Close()); !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("control plane: %w", err)
+}
+
+func (p *ControlPlane) startAll(ctx context.Context) error {
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	p.etcdURL, p.port = fmt.Sprintf("http://127.0.0.1:%d", ports[0]), ports[2]
+	peerURL := fmt.Sprintf("http://127.0.0.1:%d", ports[1])
+	data, err := os.MkdirTemp(p.config.Dir, "etcd-")
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.etcd, err = start(p.config.Binary, p.config.Dir, "etcd", "--name=test", "--data-dir="+data, "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls="+p.etcdURL, "--advertise-client-urls="+p.etcdURL,
+		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster=test="+peerURL)
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := p.await(ctx, p.etcd, http.DefaultClient, p.etcdURL+"/health"); err != nil {
+		return err
+	}
+	return p.StartServer(ctx)
+}
+
+// StartServer starts the API server after [ControlPlane.StopServer] or
+// [ControlPlane.KillServer], where and as it was, and returns when it is ready.
+func (p *ControlPlane) StartServer(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server != nil {
+		return errors.New("start kube-apiserver: it runs")
+	}
+	file := func(name string) string { return filepath.Join(p.config.Dir, name) }
+	args := []string{
+		"--etcd-servers=" + p.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.port),
+		"--cert-dir=" + file("certs"), "--tls-cert-file=" + file(serverCertFile), "--tls-private-key-file=" + file(serverKeyFile),
+		"--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + file(accountKeyFile), "--service-account-signing-key-file=" + file(accountKeyFile),
+		"--token-auth-file=" + file(tokensFile), "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--audit-policy-file=" + file(auditFile), "--audit-log-path=" + file(auditLog), "--allow-privileged=true",
+	}
+	server, err := start(p.config.Binary, p.config.Dir, "kube-apiserver", append(args, p.config.Flags...)...)
+	if err != nil {
+		return err
+	}
+	if err := p.await(ctx, server, p.readiness, p.URL()+"/readyz"); err != nil {
+		return errors.Join(err, server.kill())
+	}
+	p.server = server
+	return nil
+}
+
+// await returns when the address answers 200; an error if the program ends before that.
+func (p *ControlPlane) await(ctx context.Context, of *process, client *http.Client, url string) error {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for {
+		if ready(ctx, client, url) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-of.done:
+			err := of.ended()
+			if portTaken(of) {
+				err = errors.Join(err, errPortTaken)
+			}
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w%s", of.name, context.Cause(ctx), of.lastLines())
+		}
+	}
+}
+
+func ready(ctx context.Context, client *http.Client, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body) // for the sake of the connection
+	return resp.StatusCode == http.StatusOK
+}
+
+// StopServer ends the API server in order, as a restart of its pod does: it stops being
+// ready, ends its watches, and then itself.
+func (p *ControlPlane) StopServer(ctx context.Context) error {
+	return p.endServer(func(s *process) error { return s.stop(ctx) })
+}
+
+// KillServer ends the API server at once, as a crash does.
+func (p *ControlPlane) KillServer() error { return p.endServer((*process).kill) }
+
+func (p *ControlPlane) endServer(end func(*process) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server == nil {
+		return nil
+	}
+	defer func() { p.server = nil }()
+	return end(p.server)
+}
+
+// FreezeEtcd stops etcd in its tracks: the API server goes on without its data, until
+// [ControlPlane.ThawEtcd].
+func (p *ControlPlane) FreezeEtcd() error { return p.etcd.signal(syscall.SIGSTOP) }
+
+// ThawEtcd lets etcd go on.
+func (p *ControlPlane) ThawEtcd() error { return p.etcd.signal(syscall.SIGCONT) }
+
+// Ended is nil while both programs run or were stopped on purpose, else it says what ended
+// and how.
+func (p *ControlPlane) Ended() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, of := range []*process{p.etcd, p.server} {
+		if of != nil {
+			errs = append(errs, of.ended())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// URL is the address of the API server, the same for all its runs.
+func (p *ControlPlane) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", p.port) }
+
+// Dir is the folder with logs and data.
+func (p *ControlPlane) Dir() string { return p.config.Dir }
+
+// Close stops both programs. It may be called twice.
+func (p *ControlPlane) Close() error {
+	err := p.KillServer() // nobody needs its orderly end, which takes seconds
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.etcd != nil {
+		err = errors.Join(err, p.etcd.kill())
+		p.etcd = nil
+	}
+	return err
+}
+
+// freePorts finds ports of loopback below those that the kernel gives away by itself.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range 100 * n {
+		port := 10000 + rand.IntN(20000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // all are held until the last is found, so that none comes twice
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
+	}
+	return nil, fmt.Errorf("find %d free ports of 127.0.0.1: found %d", n, len(ports))
+}

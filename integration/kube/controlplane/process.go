@@ -1,0 +1,120 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// stopLimit is how long a program may take to end after SIGTERM.
+	stopLimit = 20 * time.Second
+	// quoted is how much of the end of a log goes into an error.
+	quoted = 2048
+)
+
+// process is one run of a program.
+type process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; valid then
+}
+
+// start runs kubetest as the named program, its output appended to DIR/NAME.log.
+//
+// The parent-death signal is sent when the thread that forked ends, not the process. So
+// the goroutine which starts the program keeps its thread until the program's end.
+func start(binary, dir, name string, args ...string) (*process, error) {
+	p := &process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p.cmd = exec.Command(binary, append([]string{name}, args...)...)
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.done)
+		err := p.cmd.Start()
+		_ = log.Close() // the program has its own descriptor
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// ended is nil while the program runs, else it says how it ended, with the end of its log.
+func (p *process) ended() error {
+	select {
+	case <-p.done:
+	default:
+		return nil
+	}
+	if p.err == nil {
+		return fmt.Errorf("%s ended: exit status 0%s", p.name, p.lastLines())
+	}
+	return fmt.Errorf("%s ended: %w%s", p.name, p.err, p.lastLines())
+}
+
+func (p *process) lastLines() string {
+	f, err := os.Open(p.log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if end, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, end-quoted), io.SeekStart) // an error quotes more
+	}
+	text, _ := io.ReadAll(f) // what was read is all that can be shown
+	return fmt.Sprintf("\nthe end of %s:\n%s", p.log, strings.TrimRight(string(text), "\n"))
+}
+
+func (p *process) signal(sig os.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// kill ends the program as a crash would.
+func (p *process) kill() error {
+	err := p.signal(os.Kill)
+	<-p.done
+	return err
+}
+
+// stop asks the program to end, and makes it end when it takes too long.
+func (p *process) stop(ctx context.Context) error {
+	if err := p.signal(syscall.SIGCONT); err != nil { // a frozen one would not hear the other signal
+		return err
+	}
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("stop %s: %w%s", p.name, ctx.Err(), p.lastLines()), p.kill())
+	}
+}

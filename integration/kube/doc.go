@@ -1,0 +1,13 @@
+// Package kube has tests only: what the agent does against a real API server. They are in a
+// module of their own, because nobody who builds the agent needs what they need.
+//
+//	make test-kube
+//
+// builds the control plane (integration/kube/cmd/kubetest, a third module: its
+// dependencies are those of Kubernetes) once, into bin/, and runs them. They need neither
+// root nor a network but loopback.
+//
+// All tests share one control plane and run one after the other; each has names of its own
+// for what it creates, and leaves the API server running as it was. The folder with the
+// control plane's logs is kept when a test fails.
+package kube
