@@ -59,6 +59,8 @@ type Output struct {
 	Lock    int              // slot whose lock is wanted on each device; -1: none. Answer with Locked.
 	Ended   *Attempt         // a ballot of this node ended in this step
 	Wake    boottime.Instant // step again by then at the latest
+	Relay   netgossip.Relay  // what to tell the other members of the log; zero: nothing
+	Relayed bool             // SplitWon, by another holder's writes: the own picture of the LUN may be old
 }
 
 // Attempt reports the end of an own ballot.
@@ -76,6 +78,7 @@ type Arbiter struct {
 	roster   *netgossip.Roster
 	expected int // N: the members of the roster in force
 	evidence Evidence
+	log      uint64
 	table    *Table
 	timing   Timing
 	uid      string
@@ -137,6 +140,7 @@ type Arbiter struct {
 
 	lease     logState         // as of the last read that allowed a conclusion (B7)
 	anchor    boottime.Instant // start of the own landed write before that read (L6)
+	relayed   boottime.Instant // the same of another holder, by its own word (L7); of the present token
 	granted   bool
 	grantedTo boottime.Instant // the deadline that was announced
 	lostTo    uint64           // instance whose grant excluded this node in this tie
@@ -152,6 +156,7 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 		roster:   c.Roster,
 		expected: c.Roster.Size(),
 		evidence: c.Evidence,
+		log:      logID(c.Devices),
 		table:    NewTable(c.Devices...),
 		timing:   c.Timing,
 		uid:      c.NodeUID,
@@ -195,6 +200,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 		a.moveToken() // L1: the counted view changed
 	}
 	a.out = Output{Lock: -1, Token: a.token, Healthy: a.healthy(now), Wake: boottime.Never}
+	a.takeRelays(in)
 	a.judge(now, in)
 	a.out.Token = a.token
 	a.maybePropose(now, in)
@@ -211,9 +217,10 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 // the process merely slept through it (L1), and once whenever no own write has landed for
 // G: then the others may soon call this node expired, and it may be named by a grant that
 // it has not read yet. Had it not renounced, it would begin to feed under that grant with
-// its next landed write, while they have begun the next.
+// its next landed write, while they have begun the next. The write of another holder, as
+// that one tells of it, does as well (L7): while one writes they are not all expired.
 func (a *Arbiter) lapse(now boottime.Instant) {
-	silent := !a.writeStart.IsZero() && now >= a.writeStart.Add(a.timing.Grant)
+	silent := !a.writeStart.IsZero() && now >= max(a.writeStart, a.relayed).Add(a.timing.Grant)
 	if a.granted && now >= a.grantedTo || silent && !a.silent {
 		a.moveToken()
 	}
@@ -221,7 +228,7 @@ func (a *Arbiter) lapse(now boottime.Instant) {
 }
 
 func (a *Arbiter) moveToken() {
-	a.granted, a.grantedTo = false, 0
+	a.granted, a.grantedTo, a.relayed = false, 0, 0
 	if a.token.IsZero() {
 		return
 	}
@@ -248,6 +255,8 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	case until > now:
 		a.granted, a.grantedTo = true, until
 		a.out.Split, a.out.Until, a.out.Wake = SplitWon, until, until
+		a.out.Relay = a.relay()
+		a.out.Relayed = a.anchor.IsZero() || now >= a.anchor.Add(a.timing.Grant)
 		return
 	case a.granted:
 		a.moveToken() // evidence was withdrawn before the deadline: renounce at once

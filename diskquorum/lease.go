@@ -102,6 +102,8 @@ type half struct {
 // Evidence gives a member's latest statement and the instant it is proven for.
 type Evidence interface {
 	Statement(peer int) (*netgossip.Statement, boottime.Instant)
+	// Relay is what the member said last of the log, first hand.
+	Relay(peer int) netgossip.Relay
 }
 
 // assess builds the half for view from the latest read and the network's evidence (L3, L5).
@@ -213,7 +215,8 @@ func (a *Arbiter) holdersMove(g *Grant) bool {
 // the latest decision names its present token, its view is exactly the granted set, and
 // both its own landed write and the others' evidence are younger than G.
 func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
-	if g == nil || a.slot < 0 || a.token.IsZero() || a.anchor.IsZero() {
+	anchor := max(a.anchor, a.relayed)
+	if g == nil || a.slot < 0 || a.token.IsZero() || anchor.IsZero() {
 		return 0
 	}
 	if named, ok := g.token(a.slot); !ok || named != a.token {
@@ -222,7 +225,7 @@ func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
 	if len(g.Holders) != view.Len() {
 		return 0
 	}
-	until := a.anchor.Add(a.timing.Grant)
+	until := anchor.Add(a.timing.Grant)
 	for _, h := range g.Holders {
 		if int(h.Slot) == a.slot {
 			continue

@@ -204,7 +204,7 @@ func TestFeedUntil(t *testing.T) {
 	grant, view := a.lease.grant, n.view
 	g := boottime.Instant(r.timing.Grant)
 	now := heard.at
-	a.anchor = now - 10
+	a.anchor, a.relayed = now-10, now-30
 	for _, c := range []struct {
 		name  string
 		spoil func(said *netgossip.Statement)
@@ -212,7 +212,9 @@ func TestFeedUntil(t *testing.T) {
 	}{
 		{"nothing", func(*netgossip.Statement) {}, now - 10 + g},
 		{"the peer's evidence is older than the own write", func(*netgossip.Statement) { heard.at = now - 20 }, now - 20 + g},
-		{"no own write has landed", func(*netgossip.Statement) { a.anchor = 0 }, 0},
+		{"the own write is older than another holder's", func(*netgossip.Statement) { a.anchor = now - 50 }, now - 30 + g},
+		{"only another holder's write is known", func(*netgossip.Statement) { a.anchor = 0 }, now - 30 + g},
+		{"no write has landed", func(*netgossip.Statement) { a.anchor, a.relayed = 0, 0 }, 0},
 		{"the own token has moved on", func(*netgossip.Statement) { a.token.Counter++ }, 0},
 		{"no token yet", func(*netgossip.Statement) { a.token = Token{} }, 0},
 		{"no slot yet", func(*netgossip.Statement) { a.slot = -1 }, 0},
@@ -272,9 +274,11 @@ func TestReadsAloneDoNotRenewAGrant(t *testing.T) {
 		r := won(t)
 		n := r.nodes[0]
 		start := n.arb.anchor
+		n.arb.relayed = 0
 		for r.now < start.Add(r.timing.Grant)+1000 {
 			r.now = r.now.Add(50 * time.Millisecond)
 			r.gossip(0, 1)
+			n.heard[1].relay = netgossip.Relay{} // it has no path to the LUN at all
 			for r.step(0); n.ios[0] != nil; r.step(0) {
 				if n.ios[0].op.Kind == OpRead {
 					r.complete(0)

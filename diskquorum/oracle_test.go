@@ -20,10 +20,18 @@ type oracle struct {
 	tokens  map[Token]life      // who had it last, with which view
 	named   map[Token]life      // the same, of tokens that a decision names
 	nodes   []nodeTruth
+	backing map[backing]boottime.Instant
 
 	majority int // of the devices
 
-	adoptions, lost, won, outvoted int
+	adoptions, lost, won, outvoted, relayed int
+}
+
+// backing is what a node can bear witness to: the latest START of a landed write of its own
+// before a read by which that instance was the latest.
+type backing struct {
+	node     int
+	instance uint64
 }
 
 type decision struct {
@@ -60,7 +68,7 @@ type state struct {
 }
 
 func newOracle(n, devices int) oracle {
-	return oracle{majority: devices/2 + 1, decided: map[uint64]decision{}, ballots: map[[2]uint64]int{}, tokens: map[Token]life{}, named: map[Token]life{}, nodes: make([]nodeTruth, n)}
+	return oracle{majority: devices/2 + 1, decided: map[uint64]decision{}, ballots: map[[2]uint64]int{}, tokens: map[Token]life{}, named: map[Token]life{}, backing: map[backing]boottime.Instant{}, nodes: make([]nodeTruth, n)}
 }
 
 func (o *oracle) add(format string, args ...any) {
@@ -134,6 +142,7 @@ func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 	}
 	a := n.arb
 	if renewed && a.anchor != 0 {
+		o.backing[backing{n.index, a.lease.latest}] = t.shown
 		for inst, d := range o.decided {
 			if inst > a.lease.latest && d.since < t.readStart {
 				o.add("n%d concludes from a read that instance %d is the latest decision, and %d was decided before that", n.index, a.lease.latest, inst)
@@ -219,11 +228,15 @@ func (o *oracle) checkWon(n *rigNode) {
 		o.add("n%d feeds under %v, which is not the decision of instance %d", n.index, g, inst)
 		return
 	}
-	if _, ok := o.decided[inst+1]; ok {
-		o.add("n%d feeds under instance %d although %d is decided", n.index, inst, inst+1)
+	next, superseded := o.decided[inst+1]
+	if superseded && (n.arb.relayed == 0 || until > next.since.Add(grant)) {
+		o.add("n%d feeds until %v under instance %d although %d is decided since %v", n.index, until, inst, inst+1, next.since)
 	}
-	if t.shown == 0 || until > t.shown.Add(grant) {
-		o.add("n%d feeds until %v although its last landed write began at %v", n.index, until, t.shown)
+	if own := t.shown != 0 && until <= t.shown.Add(grant); !own {
+		o.relayed++
+		if by := o.backed(n, inst, g); until > by.Add(grant) {
+			o.add("n%d feeds until %v although its last landed write began at %v, and the last of another holder at %v", n.index, until, t.shown, by)
+		}
 	}
 	if t.lapsed == n.out.Token {
 		o.add("n%d feeds again with token %v, whose grant ran out", n.index, t.lapsed)
@@ -244,6 +257,16 @@ func (o *oracle) checkWon(n *rigNode) {
 				n.index, until, h.Slot, until-boottime.Instant(grant), h.Token, members(n.view))
 		}
 	}
+}
+
+// backed is the latest write by which another holder can vouch for the instance.
+func (o *oracle) backed(n *rigNode, inst uint64, g *Grant) (by boottime.Instant) {
+	for _, h := range g.Holders {
+		if int(h.Slot) != n.index {
+			by = max(by, o.backing[backing{int(h.Slot), inst}])
+		}
+	}
+	return by
 }
 
 // was reports whether a node had the token and the view at some moment since the instant.

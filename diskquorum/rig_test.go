@@ -77,6 +77,7 @@ type rigNode struct {
 
 type heard struct {
 	statement *netgossip.Statement
+	relay     netgossip.Relay
 	at        boottime.Instant
 }
 
@@ -229,6 +230,9 @@ func (r *rig) reboot(i int, late bool) {
 func (n *rigNode) Statement(peer int) (*netgossip.Statement, boottime.Instant) {
 	return n.heard[peer].statement, n.heard[peer].at
 }
+
+// Relay makes a rigNode the evidence of its arbiter.
+func (n *rigNode) Relay(peer int) netgossip.Relay { return n.heard[peer].relay }
 
 // statement is what the node says of itself, as watchdog.Core would compose it.
 func (n *rigNode) statement() netgossip.Statement {
@@ -426,7 +430,7 @@ func (r *rig) landLate(k int, mask uint32) {
 func (r *rig) gossip(i, j int) {
 	if from := r.nodes[j]; from.arb != nil && i != j && !from.said.View.IsEmpty() {
 		st := from.said
-		r.nodes[i].heard[j] = heard{&st, r.now}
+		r.nodes[i].heard[j] = heard{&st, from.out.Relay, r.now}
 	}
 }
 

@@ -25,6 +25,9 @@ type steady struct {
 // Statement is the evidence: nothing was heard of anybody.
 func (s *steady) Statement(int) (*netgossip.Statement, boottime.Instant) { return nil, 0 }
 
+// Relay is the evidence: nothing was heard of anybody.
+func (s *steady) Relay(int) netgossip.Relay { return netgossip.Relay{} }
+
 func newSteady(t testing.TB, n, devices int) *steady {
 	t.Helper()
 	members := make([]netgossip.Member, n)

@@ -55,6 +55,7 @@ type peer struct {
 	heard     boottime.Instant // start of the probe whose answer contact and mutual are from
 	sighted   boottime.Instant // any packet at all, one way
 	said      *Statement       // what statement was made of, if that counts by another roster
+	relay     Relay            // of the same answer
 	contact   bool             // it says that it sees us
 	mutual    bool             // it says that it sees us, and goes by rosters that we go by
 }
@@ -147,7 +148,7 @@ func (m *Merger) Answered(a Answer) {
 	l.anchor = max(l.anchor, a.SentAt)
 	p.sighted = max(p.sighted, a.SentAt)
 	if a.SentAt >= p.heard {
-		p.heard = a.SentAt
+		p.heard, p.relay = a.SentAt, a.Relay
 		m.hear(p, &a)
 	}
 	if p.contact {
@@ -204,6 +205,9 @@ func (m *Merger) sameRoster(s *Statement) bool {
 func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
 	return m.peers[p].statement, m.peers[p].anchor
 }
+
+// Relay returns what the peer said of the LUN in its latest answer.
+func (m *Merger) Relay(p int) Relay { return m.peers[p].relay }
 
 // Sighted returns the latest sign of life of a peer, in whatever direction.
 func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }

@@ -54,6 +54,32 @@ func TestEvidenceExpiresWithoutAnyEvent(t *testing.T) {
 	}
 }
 
+// Guard: lease.md L7. What a peer says of the LUN counts as of its latest answer: one that says
+// nothing takes it back, an older one changes nothing.
+func TestRelayIsThatOfTheLatestAnswer(t *testing.T) {
+	m := testMerger(t, 3, 2, Any())
+	told := Relay{Log: 1, Instance: 7, Anchor: 9 * sec}
+	say := func(network int, at boottime.Instant, r Relay) {
+		m.Answered(Answer{Network: network, Peer: 1, SentAt: at, Statement: agrees(m), Relay: r})
+	}
+	for _, c := range []struct {
+		what    string
+		network int
+		at      boottime.Instant
+		says    Relay
+		want    Relay
+	}{
+		{"told", 0, 10 * sec, told, told},
+		{"silent, on another network and older", 1, 9 * sec, Relay{}, told},
+		{"silent", 1, 11 * sec, Relay{}, Relay{}},
+		{"told, and older", 0, 10*sec + 1, told, Relay{}},
+	} {
+		if say(c.network, c.at, c.says); m.Relay(1) != c.want || m.Relay(2) != (Relay{}) {
+			t.Errorf("%s: %+v, want %+v", c.what, m.Relay(1), c.want)
+		}
+	}
+}
+
 // Guard: an answer is dated by the probe's start. Dating it by arrival would let a slow
 // network keep a verdict alive beyond D_max.
 func TestEvidenceIsDatedByTheProbesStart(t *testing.T) {

@@ -98,6 +98,16 @@ const (
 	SightUnseen                  // it does not
 )
 
+// Relay tells peers of the LUN what they may not be able to see themselves: that the latest
+// decision in its log is that of Instance, as found by a read that followed an own write. Anchor
+// is the start of that write, on the clock of whoever holds the value, and never later than
+// it was (lease.md L6, L7). Nobody passes on what it was told.
+type Relay struct {
+	Log      uint64 // which LUN's log; 0: nothing is told
+	Instance uint64
+	Anchor   boottime.Instant
+}
+
 // Answer is one completed two-way exchange with a peer on one network: a probe sent
 // at SentAt was answered with Statement, or briefly with Sight. What was said was true at
 // SentAt or later: a reply that names a statement known before names the one that the peer
@@ -111,4 +121,6 @@ type Answer struct {
 	// Sees says that the peer sees this node. It is what counts where the statement's sets are
 	// by another roster than the taker's, and cannot tell.
 	Sees bool
+	// Relay is what the peer said of the LUN when it replied; its Anchor is on the own clock.
+	Relay Relay
 }

@@ -50,6 +50,7 @@ type Effects struct {
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
 	Nudge     bool                 // tell them now
+	Relay     netgossip.Relay      // what to tell them of the LUN with each answer
 
 	Fenced netgossip.Set // see Core.Fenced
 	Strike bool          // a node that is not to wait for its watchdog may be taken down now
@@ -264,7 +265,7 @@ func (c *Core) followMajority(now boottime.Instant) {
 }
 
 func (c *Core) arbitrate(now boottime.Instant) {
-	c.fx.Ops, c.fx.Lock, c.fx.Attempt = nil, -1, nil
+	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.Relay = nil, -1, nil, netgossip.Relay{}
 	if c.arbiter == nil {
 		c.split = diskquorum.Output{Split: diskquorum.SplitUnavailable, Why: "the LUN is not open", Lock: -1}
 		return
@@ -277,7 +278,7 @@ func (c *Core) arbitrate(now boottime.Instant) {
 	c.input.Stop = c.stopping
 	out := c.arbiter.Step(now, &c.input)
 	c.split = *out
-	c.fx.Ops, c.fx.Lock, c.fx.Attempt = out.Ops, out.Lock, out.Ended
+	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.Relay = out.Ops, out.Lock, out.Ended, out.Relay
 	c.fx.Wake = min(c.fx.Wake, out.Wake)
 }
 

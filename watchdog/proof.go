@@ -70,7 +70,8 @@ func ProofDelay(n int) time.Duration { return ClaimAge(n) + settle }
 // all of them; x cannot have counted a majority without one of them. It could feed under a
 // grant that excludes them, but not for longer than G after the present one was decided:
 // so the grant must have been in force for T, too. A node that may live in a tie without
-// a grant is never proven dead in one.
+// a grant is never proven dead in one. Nor does a node prove it whose own path to the LUN
+// is lost: what it has read of the victim's slot is old.
 //
 // What breaks the chain is a guard that is given up while others rely on it. So an
 // armed node disarms only when everybody who could prove its death knows (see release in
@@ -179,7 +180,8 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		return
 	}
 	byMajority := d.Quorum && c.outcome == netgossip.Majority
-	byGrant := d.Reason == ReasonSplitWon && c.guard.Leases
+	// Who lives by another holder's writes does not see what the victim wrote last.
+	byGrant := d.Reason == ReasonSplitWon && c.guard.Leases && !c.split.Relayed
 	if !byMajority && !byGrant {
 		return
 	}

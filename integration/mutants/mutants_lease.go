@@ -85,8 +85,37 @@ func feedMutants() []mutant {
 		one("L6", "reads renew the grant while writes fail", scheduleGo, "	if a.lastWriteOK && a.readBack {\n		a.anchor = a.writeStart", "	if true {\n		a.anchor = a.table.start"),
 		one("L6", "a write that does not read back renews the grant", scheduleGo, "	if a.lastWriteOK && a.readBack {\n		a.anchor", "	if a.lastWriteOK {\n		a.anchor"),
 		one("L6", "the deadline is not looked at", arbiterGo, "	case until > now:\n", "	case until > 0:\n"),
-		one("L6", "the deadline is later than G", leaseGo, "	until := a.anchor.Add(a.timing.Grant)", "	until := a.anchor.Add(2 * a.timing.Grant)"),
+		one("L6", "the deadline is later than G", leaseGo, "	until := anchor.Add(a.timing.Grant)", "	until := anchor.Add(2 * a.timing.Grant)"),
 		one("L6", "the read that ends a ballot anchors the grant before the read", scheduleGo, "	a.lease = l\n	if a.lastWriteOK", "	a.lease = l\n	if a.anchor == 0 {\n		a.anchor = a.table.end\n	}\n	if a.lastWriteOK"),
+	}
+}
+
+// relayMutants are the guards of feeding by the landed writes of another holder.
+func relayMutants() []mutant {
+	const relayGo = "diskquorum/relay.go"
+	in := func(m mutant, p string) mutant {
+		m.in = []string{p}
+		return m
+	}
+	return []mutant{
+		one("L7", "nobody's word counts", relayGo, "			a.relayed = max(a.relayed, a.relayOf(h))\n", "			_ = a.relayOf(h)\n"),
+		one("L7", "a word about another log counts", relayGo, "	if r.Log != a.log || r.Instance", "	if r.Instance"),
+		one("L7", "a word about another decision counts", relayGo, "	if r.Log != a.log || r.Instance != a.lease.latest {", "	if r.Log != a.log {"),
+		one("L7", "a word of a holder without evidence counts", relayGo, "	if a.memberEvidence(h, a.view).IsZero() {\n		return 0\n	}\n", ""),
+		one("L7", "a word counts although a later value is accepted", relayGo, "|| a.lease.pending ||", "||"),
+		one("L7", "a word counts outside a tie", relayGo, "!in.Tie || !ok", "!ok"),
+		one("L7", "a word counts for a token that has moved on", relayGo, "|| named != a.token ||", "||"),
+		one("L7", "what was told is passed on", relayGo, "Anchor: a.anchor}", "Anchor: max(a.anchor, a.relayed)}"),
+		one("L7", "a word is worth G from its arrival", relayGo, "	return r.Anchor\n", "	_, at := a.evidence.Statement(idx)\n	return at\n"),
+		one("L7", "a word keeps no token alive", arbiterGo, "now >= max(a.writeStart, a.relayed).Add(a.timing.Grant)", "now >= a.writeStart.Add(a.timing.Grant)"),
+		one("L7", "what was told to one token counts for the next", arbiterGo, "	a.granted, a.grantedTo, a.relayed = false, 0, 0", "	a.granted, a.grantedTo = false, 0"),
+		one("L7", "who is not granted has something to tell", arbiterGo, "	a.takeRelays(in)\n", "	a.takeRelays(in)\n	a.out.Relay = netgossip.Relay{Log: a.log, Instance: a.lease.latest, Anchor: a.table.end}\n"),
+		one("L7", "a set of devices has as many logs", relayGo, "	case sb.Devices > 1:", "	case false:"),
+		in(one("L7", "who lives by another's writes proves deaths by old records", "watchdog/proof.go", " && c.guard.Leases && !c.split.Relayed", " && c.guard.Leases"), "./integration/sim"),
+		in(one("L7", "the age of a word is not counted", "netgossip/swim/evidence.go", "asked.at.Add(-m.RelayAge)", "asked.at"), "./netgossip/swim"),
+		in(one("L7", "a word counts from the end of the exchange", "netgossip/swim/evidence.go", "asked.at.Add(-m.RelayAge)", "now.Add(-m.RelayAge)"), "./netgossip/swim"),
+		in(one("L7", "the age of a word is rounded down", "netgossip/swim/wire/codec.go", "AgeMs: millisUp(m.RelayAge)", "AgeMs: uint32(m.RelayAge / time.Millisecond)"), "./netgossip/swim/wire"),
+		in(one("L7", "a word outlives the next answer", "netgossip/merge.go", "		p.heard, p.relay = a.SentAt, a.Relay\n", "		if p.heard = a.SentAt; a.Relay.Log != 0 {\n			p.relay = a.Relay\n		}\n"), "./netgossip"),
 	}
 }
 

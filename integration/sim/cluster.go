@@ -105,6 +105,7 @@ type Node struct {
 	process  uint64
 	decision watchdog.Decision
 	said     *netgossip.Statement
+	relay    netgossip.Relay
 	stepAt   boottime.Instant
 	life     uint64 // changes with each start: events of an earlier life are void
 	paused   bool
@@ -162,7 +163,7 @@ func (c *Cluster) Start(i int) {
 	n.core.SetDisarm("file", n.disable)
 	n.fenced = netgossip.Set{}
 	n.core.SetGuard(n.armed, own.Watchdog)
-	n.decision, n.said = watchdog.Decision{}, nil
+	n.decision, n.said, n.relay = watchdog.Decision{}, nil, netgossip.Relay{}
 	if c.lun != nil {
 		n.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
 			Devices: c.lun.sbs, Roster: r, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process,
@@ -333,7 +334,7 @@ func (c *Cluster) step(n *Node) {
 	}
 	c.followRosters(n, fx)
 	said := n.said
-	n.said = fx.Statement
+	n.said, n.relay = fx.Statement, fx.Relay
 	if fx.Nudge && said != n.said {
 		for p := range c.nodes {
 			if p != n.Index {

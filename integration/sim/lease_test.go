@@ -80,12 +80,13 @@ func TestTurningNetworkDoesNotKeepAnybodyFeeding(t *testing.T) {
 	noViolations(t, c)
 }
 
-// Guard: L6 (counterexample 7). A holder whose writes fail, while its reads show it the
-// grant, stops within G; so does its half.
+// Guard: L6 (counterexample 7). Holders whose writes fail, while their reads show them the
+// grant, stop within G.
 func TestHolderWhoseWritesFailStops(t *testing.T) {
 	for _, f := range []Faults{{Writes: true, Down: true}, {Writes: true, Hung: true}} {
 		c := granted(t, 7)
 		c.LUNFaults(0, &f)
+		c.LUNFaults(1, &f)
 		c.Run(c.cfg.Timing.Grant + time.Second)
 		for _, i := range []int{0, 1} {
 			if c.reason(i) == watchdog.ReasonSplitWon {
@@ -164,6 +165,44 @@ func TestLateLandingsAcrossAReset(t *testing.T) {
 		c.Split([][]int{{0, 2}, {1, 3}})
 		if !c.RunUntil(30*time.Second, func() bool { return len(c.Feeding()) == 2 }) {
 			t.Fatalf("seed %d: feeding %v\n%s", seed, c.Feeding(), c.Report())
+		}
+		noViolations(t, c)
+	}
+}
+
+// A granted half outlives the loss of all its paths to the LUN but one, by the word of the
+// node that has it; the rest of the half does not call anybody dead from what it read before.
+// With the last path the half stops within G. Guards: L7 and the silence of L1.
+func TestGrantedHalfLivesByOnePathToTheLUN(t *testing.T) {
+	for seed := range uint64(6) {
+		cfg := DefaultConfig(6, seed)
+		cfg.Devices = 1 + 2*int(seed%2)
+		c := started(t, cfg)
+		for _, i := range []int{3, 4, 5} {
+			c.LUNFaults(i, &Faults{Down: true})
+		}
+		c.Split([][]int{{0, 1, 2}, {3, 4, 5}})
+		mustRun(t, c, "n1 to n3 feed under a grant", 20*time.Second, func() bool {
+			return c.reason(0) == watchdog.ReasonSplitWon && c.reason(1) == watchdog.ReasonSplitWon && c.reason(2) == watchdog.ReasonSplitWon
+		})
+		c.Run(2 * time.Second)
+		f := Faults{Down: true}
+		if seed >= 3 {
+			f = Faults{Hung: true}
+		}
+		c.LUNFaults(0, &f)
+		c.LUNFaults(2, &f)
+		c.Run(5 * time.Minute)
+		if !feeds(c, 0, 1, 2)() || c.Resets() != 3 {
+			t.Fatalf("seed %d: feeding %v, %d resets\n%s", seed, c.Feeding(), c.Resets(), c.Report())
+		}
+		if blind, seeing := c.nodes[0].core.Fenced(), c.nodes[1].core.Fenced(); !blind.IsEmpty() || seeing.Len() != 3 {
+			t.Errorf("seed %d: without the LUN %d deaths are known, with it %d of 3", seed, blind.Len(), seeing.Len())
+		}
+		c.LUNFaults(1, &Faults{Hung: true})
+		c.Run(cfg.Timing.Grant + time.Second)
+		if got := c.Feeding(); len(got) != 0 {
+			t.Errorf("seed %d: feeding %v although nobody has written for G\n%s", seed, got, c.Report())
 		}
 		noViolations(t, c)
 	}

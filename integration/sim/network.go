@@ -98,9 +98,14 @@ func (c *Cluster) probe(n *Node, peer int) {
 			if st == nil || c.cut[edge{k, peer, n.Index}] {
 				return
 			}
+			relay := to.relay
+			age := c.now.Sub(relay.Anchor)
 			c.during(n, c.delay(), func() {
+				if relay.Log != 0 {
+					relay.Anchor = sent.Add(-age)
+				}
 				if at, ok := n.roster.Index(to.Name); ok {
-					n.core.Merger().Answered(netgossip.Answer{Network: k, Peer: at, SentAt: sent, Statement: st, Sees: sees})
+					n.core.Merger().Answered(netgossip.Answer{Network: k, Peer: at, SentAt: sent, Statement: st, Sees: sees, Relay: relay})
 					c.wakeNode(n, 0)
 				}
 			})

@@ -126,6 +126,15 @@ func (r *recorder) latest(peer int) (s *netgossip.Statement) {
 	return s
 }
 
+func (r *recorder) last(peer int) (a netgossip.Answer) {
+	r.view(func() {
+		if n := len(r.answers[peer]); n > 0 {
+			a = r.answers[peer][n-1]
+		}
+	})
+	return a
+}
+
 func (r *recorder) isAlive(peer int) (alive bool) {
 	r.view(func() { alive = r.alive[peer] })
 	return alive

@@ -41,6 +41,9 @@ type Config struct {
 	// Statement returns the latest own statement, nil before there is one. It is called
 	// from any goroutine and must not block.
 	Statement func() *netgossip.Statement
+	// Relay returns what the own node has to tell of the LUN; nil: nothing, ever. It is called
+	// from any goroutine and must not block.
+	Relay func() netgossip.Relay
 	// Known returns what an earlier instance for the same network and roster knew of a peer
 	// that answered it until now, saying that it sees this node: the latest statement and the
 	// digest that came with it. nil, and no statement: nothing is known. It is called once for

@@ -335,11 +335,22 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 			reply.Statement, reply.Digest = s, digest
 		}
 		reply.Sees = seen && !(sameRoster && m.Roster == e.tag)
+		e.relay(&reply)
 		e.transmit(p, reply)
 	}
 	now := e.cfg.Clock()
 	if m.News != 0 && m.News != wire.NewsOf(p.digest) || p.lost || p.proven == 0 {
 		e.schedule.urge(p, now)
+	}
+}
+
+// relay puts in what the own node has to tell of the LUN, and how old that is at this moment.
+func (e *evidence) relay(reply *wire.Message) {
+	if e.cfg.Relay == nil {
+		return
+	}
+	if reply.Relay = e.cfg.Relay(); reply.Relay.Log != 0 {
+		reply.RelayAge = max(0, e.cfg.Clock().Sub(reply.Relay.Anchor))
 	}
 }
 
@@ -361,6 +372,12 @@ func (e *evidence) evaluate(p *peer, m wire.Message) {
 		return
 	}
 	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.index, SentAt: asked.at, Statement: m.Statement, Sight: m.Sight, Sees: m.Sees}
+	if m.Relay.Log != 0 {
+		// It was so old when the reply was made, and the probe was sent before that: the write
+		// may look older than it is, never younger.
+		answer.Relay = m.Relay
+		answer.Relay.Anchor = asked.at.Add(-m.RelayAge)
+	}
 	if m.Unchanged {
 		// What the probe named, which is not what is known if another answer came between.
 		if answer.Statement = asked.held; asked.held == nil {

@@ -1,9 +1,14 @@
 package swim_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
 // Guard: a reply that says "unchanged" stands for the statement that the peer makes at that
@@ -57,6 +62,45 @@ func TestNodesOfDifferentRostersTalk(t *testing.T) {
 		})
 		if got := n2.refused(t, "roster"); got != before {
 			t.Errorf("n1 used its number %v times more although it knows better", got-before)
+		}
+	})
+}
+
+// Guard: lease.md L7. What a node tells of the LUN comes with every answer, also with one that
+// repeats no statement, and the write never looks younger at its peers than it is, however
+// slow the network.
+func TestRelayTravelsWithItsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told atomic.Pointer[netgossip.Relay]
+		c := startCluster(t, 2, func(cfg *swim.Config) {
+			cfg.Relay = func() netgossip.Relay {
+				if r := told.Load(); r != nil && cfg.Roster.Self == 1 {
+					return *r
+				}
+				return netgossip.Relay{}
+			}
+		})
+		c.awaitComplete(5 * time.Second)
+		n1 := c.nodes[0].sink
+		if r := n1.last(1).Relay; r != (netgossip.Relay{}) {
+			t.Errorf("n1 takes %+v from a peer that tells nothing", r)
+		}
+		for _, oneWay := range []time.Duration{100 * time.Microsecond, 80 * time.Millisecond} {
+			c.net.SetAll(netgossiptest.Link{Delay: oneWay})
+			told.Store(&netgossip.Relay{Log: 5, Instance: 7, Anchor: clock().Add(-700*time.Millisecond - 1)})
+			from := clock()
+			c.await(5*time.Second, "an answer from after that", func() bool { return n1.anchor(1) > from })
+			a := n1.last(1)
+			off := told.Load().Anchor.Sub(a.Relay.Anchor)
+			if a.Relay.Log != 5 || a.Relay.Instance != 7 || off < oneWay || off > oneWay+2*time.Millisecond {
+				t.Errorf("one way %v: told %+v, heard %+v", oneWay, *told.Load(), a.Relay)
+			}
+		}
+		told.Store(nil)
+		from := clock()
+		c.await(5*time.Second, "an answer from after that", func() bool { return n1.anchor(1) > from })
+		if r := n1.last(1).Relay; r != (netgossip.Relay{}) {
+			t.Errorf("n1 takes %+v from a peer that tells nothing any more", r)
 		}
 	})
 }

@@ -101,7 +101,8 @@ type Agent struct {
 	server  *publish.Server
 	luns    []*lunKeeper // by position in lun.devices
 	said    atomic.Pointer[spoken]
-	demand  netgossip.Demand // of the last step
+	relayed atomic.Pointer[netgossip.Relay] // what to tell of the LUN; nil: nothing
+	demand  netgossip.Demand                // of the last step
 	picture atomic.Pointer[fencingv1.Status]
 	alive   atomic.Int64 // last step, on the clock; for /healthz
 	ready   atomic.Bool

@@ -212,6 +212,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 // say hands the statement to the networks. What it says about the watchdog and about leaving
 // concerns everybody; whom it sees is of use to those who count closely, who hear it anyway.
 func (a *Agent) say(fx *watchdog.Effects) {
+	a.tellRelay(fx.Relay)
 	old, st := a.said.Load().statement(), fx.Statement
 	if st == old {
 		return

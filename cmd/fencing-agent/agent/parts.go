@@ -215,7 +215,7 @@ func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (
 	in, unpinned, err := openInstance(sn, swim.Config{
 		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: r,
 		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: a.keys, AnySource: a.cfg.Gossip.Sources == config.SourcesAny, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
-		Clock: a.clock, Statement: a.statement, Sees: a.sees, Logger: a.log, Metrics: a.swimMetrics,
+		Clock: a.clock, Statement: a.statement, Relay: a.relay, Sees: a.sees, Logger: a.log, Metrics: a.swimMetrics,
 		Sink: sink{box: a.box, roster: r, conflict: func(_ int, name, address string) {
 			a.alarms.report(nameConflict{sn.Name, name, address})
 		}, others: a.others},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -58,6 +59,10 @@ type Message struct {
 	// Sees goes with one of them to a prober with another roster, to which the sets of a
 	// statement say nothing.
 	Sees bool
+	// Relay goes with any of them. Its Anchor is not used: a clock means nothing to others.
+	Relay netgossip.Relay
+	// RelayAge is how old Relay is when the reply is made. Append rounds it up.
+	RelayAge time.Duration
 }
 
 // RosterTag is a short digest of a roster and its epoch.
@@ -86,6 +91,9 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	p := &Packet{}
 	if m.Kind == Answer {
 		r := &Reply{Id: m.ID, Member: number, Sender: m.Name, Unchanged: m.Unchanged, Sight: Sight(m.Sight), Sees: m.Sees}
+		if m.Relay.Log != 0 {
+			r.Relay = &Relay{Log: m.Relay.Log, Instance: m.Relay.Instance, AgeMs: millisUp(m.RelayAge)}
+		}
 		if m.Statement != nil {
 			r.Statement, r.Digest = statementToWire(m.Statement), m.Digest
 		}
@@ -184,6 +192,13 @@ func (m *Message) say(a *Reply, r *netgossip.Roster) error {
 		return errors.New("reply with a statement or its digest alone")
 	}
 	m.Unchanged, m.Sight, m.Sees = a.GetUnchanged(), netgossip.Sight(a.GetSight()), a.GetSees()
+	if relay := a.GetRelay(); relay != nil {
+		if relay.GetLog() == 0 || relay.GetInstance() == 0 {
+			return errors.New("reply relays no decision")
+		}
+		m.Relay = netgossip.Relay{Log: relay.GetLog(), Instance: relay.GetInstance()}
+		m.RelayAge = time.Duration(relay.GetAgeMs()) * time.Millisecond
+	}
 	if a.GetStatement() == nil {
 		return nil
 	}

@@ -81,6 +81,8 @@ func TestRoundTrip(t *testing.T) {
 			{Kind: Answer, ID: 42, Name: "n0000", Digest: 5, Statement: fullStatement(r)},
 			{Kind: Answer, ID: 42, Name: "n0000", Digest: 5, Statement: &netgossip.Statement{}, Sees: true},
 			{Kind: Answer, ID: 42, Name: "n0000", Unchanged: true, Sees: true},
+			{Kind: Answer, ID: 42, Member: n - 1, Unchanged: true, Relay: netgossip.Relay{Log: 1 << 63, Instance: 1<<64 - 1}, RelayAge: 1500 * time.Millisecond},
+			{Kind: Answer, ID: 42, Member: n - 1, Sight: netgossip.SightSeen, Relay: netgossip.Relay{Log: 1, Instance: 1}},
 		} {
 			b, err := Append([]byte("prefix"), m)
 			if err != nil {
@@ -115,7 +117,8 @@ func TestLargestPacketFits(t *testing.T) {
 	s.RosterEpoch = 1<<64 - 1
 	s.Guard.Timeout = 1<<63 - 1
 	s.Version = strings.Repeat("é", 200)
-	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", MaxName), Digest: 1<<64 - 1, Statement: s})
+	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", MaxName), Digest: 1<<64 - 1, Statement: s,
+		Sees: true, Relay: netgossip.Relay{Log: 1, Instance: 1<<64 - 1}, RelayAge: 1<<63 - 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +146,24 @@ func TestWatchdogTimeoutNeverShrinks(t *testing.T) {
 		}
 		if got := m.Statement.Guard.Timeout; got != want {
 			t.Errorf("timeout %v arrives as %v, want %v", in, got, want)
+		}
+	}
+}
+
+// Guard: lease.md L7. A write that is told of must not look younger than it is, and one of
+// ages ago must not wrap round to a young one.
+func TestAgeOfARelayNeverShrinks(t *testing.T) {
+	r := roster(t, 2)
+	for _, c := range []struct{ age, want time.Duration }{
+		{0, 0}, {1, time.Millisecond}, {time.Millisecond, time.Millisecond}, {time.Second + 1, time.Second + time.Millisecond},
+		{1<<63 - 1, (1<<32 - 1) * time.Millisecond},
+	} {
+		b, err := Append(nil, Message{Kind: Answer, ID: 1, Unchanged: true, Relay: netgossip.Relay{Log: 1, Instance: 1}, RelayAge: c.age})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := Decode(b, r, RosterTag(r)); err != nil || m.RelayAge != c.want {
+			t.Errorf("age %v is read as %v, want %v; %v", c.age, m.RelayAge, c.want, err)
 		}
 	}
 }
@@ -216,6 +237,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"open run":       {exchange(func(x *Reply) { x.Statement.View = []byte{formRuns, 1} }), "minimal length"},
 		"padded set":     {exchange(func(x *Reply) { x.Statement.Seen = []byte{formBitmap, 1, 0} }), "minimal length"},
 		"huge set":       {exchange(func(x *Reply) { x.Statement.Seen = make([]byte, 130) }), "set of 130 bytes"},
+		"relay, no log":  {exchange(func(x *Reply) { x.Relay = &Relay{Instance: 1} }), "relays no decision"},
+		"relay, nothing": {exchange(func(x *Reply) { x.Relay = &Relay{Log: 1, AgeMs: 1} }), "relays no decision"},
 		"long version":   {exchange(func(x *Reply) { x.Statement.Version = strings.Repeat("v", 65) }), "version has 65"},
 	} {
 		if _, err := Decode(c.packet, r, RosterTag(r)); err == nil || !strings.Contains(err.Error(), c.want) {

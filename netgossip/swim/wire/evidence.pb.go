@@ -267,6 +267,7 @@ type Reply struct {
 	Statement     *Statement             `protobuf:"bytes,6,opt,name=statement,proto3" json:"statement,omitempty"`
 	Digest        uint64                 `protobuf:"fixed64,7,opt,name=digest,proto3" json:"digest,omitempty"` // of the statement, in the replier's reckoning, never 0
 	Sees          bool                   `protobuf:"varint,8,opt,name=sees,proto3" json:"sees,omitempty"`      // the replier sees the prober; said with a statement to a prober with another roster
+	Relay         *Relay                 `protobuf:"bytes,9,opt,name=relay,proto3" json:"relay,omitempty"`     // with any of the three; absent: the replier does not feed under a grant of the LUN
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +358,74 @@ func (x *Reply) GetSees() bool {
 	return false
 }
 
+func (x *Reply) GetRelay() *Relay {
+	if x != nil {
+		return x.Relay
+	}
+	return nil
+}
+
+// Relay is netgossip.Relay.
+type Relay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Log           uint64                 `protobuf:"fixed64,1,opt,name=log,proto3" json:"log,omitempty"`                 // never 0
+	Instance      uint64                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`        // never 0
+	AgeMs         uint32                 `protobuf:"varint,3,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"` // of the write, when the reply was made; rounded up
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Relay) Reset() {
+	*x = Relay{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Relay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Relay) ProtoMessage() {}
+
+func (x *Relay) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Relay.ProtoReflect.Descriptor instead.
+func (*Relay) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Relay) GetLog() uint64 {
+	if x != nil {
+		return x.Log
+	}
+	return 0
+}
+
+func (x *Relay) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *Relay) GetAgeMs() uint32 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
 // Statement is netgossip.Statement. Sets are encoded as set.go says.
 type Statement struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -386,7 +455,7 @@ type Statement struct {
 
 func (x *Statement) Reset() {
 	*x = Statement{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +467,7 @@ func (x *Statement) String() string {
 func (*Statement) ProtoMessage() {}
 
 func (x *Statement) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +480,7 @@ func (x *Statement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statement.ProtoReflect.Descriptor instead.
 func (*Statement) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Statement) GetBoot() uint64 {
@@ -566,7 +635,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +647,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +660,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Standing) GetFresh() bool {
@@ -625,7 +694,7 @@ type RosterRef struct {
 
 func (x *RosterRef) Reset() {
 	*x = RosterRef{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +706,7 @@ func (x *RosterRef) String() string {
 func (*RosterRef) ProtoMessage() {}
 
 func (x *RosterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +719,7 @@ func (x *RosterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterRef.ProtoReflect.Descriptor instead.
 func (*RosterRef) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{5}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RosterRef) GetEpoch() uint64 {
@@ -683,7 +752,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x06roster\x18\x04 \x01(\aR\x06roster\x12\x14\n" +
 	"\x05holds\x18\x05 \x01(\x06R\x05holds\x12\x12\n" +
 	"\x04news\x18\x06 \x01(\aR\x04news\x12\x14\n" +
-	"\x05brief\x18\a \x01(\bR\x05brief\"\xfd\x01\n" +
+	"\x05brief\x18\a \x01(\bR\x05brief\"\xad\x02\n" +
 	"\x05Reply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
@@ -692,7 +761,12 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05sight\x18\x05 \x01(\x0e2\x18.fencing.gossip.v1.SightR\x05sight\x12:\n" +
 	"\tstatement\x18\x06 \x01(\v2\x1c.fencing.gossip.v1.StatementR\tstatement\x12\x16\n" +
 	"\x06digest\x18\a \x01(\x06R\x06digest\x12\x12\n" +
-	"\x04sees\x18\b \x01(\bR\x04sees\"\xe7\x04\n" +
+	"\x04sees\x18\b \x01(\bR\x04sees\x12.\n" +
+	"\x05relay\x18\t \x01(\v2\x18.fencing.gossip.v1.RelayR\x05relay\"L\n" +
+	"\x05Relay\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xe7\x04\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -744,29 +818,31 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP() []byte 
 }
 
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
 	(Sight)(0),        // 0: fencing.gossip.v1.Sight
 	(*Packet)(nil),    // 1: fencing.gossip.v1.Packet
 	(*Question)(nil),  // 2: fencing.gossip.v1.Question
 	(*Reply)(nil),     // 3: fencing.gossip.v1.Reply
-	(*Statement)(nil), // 4: fencing.gossip.v1.Statement
-	(*Standing)(nil),  // 5: fencing.gossip.v1.Standing
-	(*RosterRef)(nil), // 6: fencing.gossip.v1.RosterRef
+	(*Relay)(nil),     // 4: fencing.gossip.v1.Relay
+	(*Statement)(nil), // 5: fencing.gossip.v1.Statement
+	(*Standing)(nil),  // 6: fencing.gossip.v1.Standing
+	(*RosterRef)(nil), // 7: fencing.gossip.v1.RosterRef
 }
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
 	2, // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
 	3, // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Reply
 	0, // 2: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
-	4, // 3: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
-	5, // 4: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
-	6, // 5: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
-	6, // 6: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5, // 3: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
+	4, // 4: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
+	6, // 5: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
+	7, // 6: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
+	7, // 7: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }
@@ -784,7 +860,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc), len(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
