@@ -1,0 +1,75 @@
+package roster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Suspicion is why a list that the API server shows is not believed as it stands.
+type Suspicion struct {
+	Text string
+	// Again says that it is believed if it is still shown after a while; else it takes an
+	// operator who annotates a Node of the group with [ConfirmAnnotation] and Digest.
+	Again  bool
+	Digest string
+	Gone   []string // who would be removed
+}
+
+// Judge compares the list that the API server shows with the one that the node goes by.
+//
+// The API server is asked about names, which people and controllers delete and label by the
+// hundred; the list of members decides how many nodes are a majority. Therefore
+//
+//   - a list that only grows, or changes addresses, is believed;
+//   - one that removes up to half of the members is believed if it is still shown at the
+//     next look, some time later: a relabelled group is often put right by then;
+//   - one that removes more than half of them takes a confirmation. Nothing that happens to
+//     machines does that; a selector that was mistyped does, or an API server that was
+//     restored from somewhere else;
+//   - an empty one is never believed, nor confirmed.
+//
+// None of this is a matter of safety: whatever is believed becomes valid under joint
+// majorities only. It keeps a slip of the hand from disarming a whole group.
+func Judge(present, shown []netgossip.Member, confirmed []string) *Suspicion {
+	if len(shown) == 0 {
+		return &Suspicion{Text: "no Node has the label of the group any more"}
+	}
+	listed := func(list []netgossip.Member, name string) bool {
+		return slices.ContainsFunc(list, func(m netgossip.Member) bool { return m.Name == name })
+	}
+	var gone []string
+	for _, m := range present {
+		if !listed(shown, m.Name) {
+			gone = append(gone, m.Name)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	s := &Suspicion{Gone: gone, Digest: Digest(shown), Again: 2*len(gone) <= len(present)}
+	if slices.Contains(confirmed, s.Digest) {
+		return nil
+	}
+	s.Text = fmt.Sprintf("%d of %d members are to be removed (%s)", len(gone), len(present), few(gone))
+	return s
+}
+
+// Digest names a list as ConfirmAnnotation does.
+func Digest(members []netgossip.Member) string {
+	r, err := netgossip.RosterOf(0, members, "")
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%016x", r.Digest)
+}
+
+func few(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,170 @@
+package roster
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+const (
+	// AddressAnnotation and a network's name are the annotation in which a node says which
+	// address it has on that network, where its Node's internal address is another one.
+	AddressAnnotation = "fencing-agent.io/address."
+	// ConfirmAnnotation on any Node of the group confirms the list with the digest that is
+	// its value, see [Judge].
+	ConfirmAnnotation = "fencing-agent.io/members-confirmed"
+)
+
+// Network is what has to be known of a SystemNetwork to find the nodes' addresses on it. It
+// is the same on all nodes of a group, or they would make different lists.
+type Network struct {
+	Name string
+	CIDR netip.Prefix // internal addresses outside of it are of another network; zero: any is meant
+	Port int
+}
+
+// Node is what has to be known of a Node.
+type Node struct {
+	Name        string
+	Internal    []netip.Addr      // in the order of the Node's status
+	Annotations map[string]string // those of this package only
+}
+
+// Addresses finds a node's address on each network: the annotation, else the first internal
+// address that the network's CIDR contains. An error says what is missing and who has to
+// supply it.
+func Addresses(n *Node, networks []Network) (map[string]string, error) {
+	out := make(map[string]string, len(networks))
+	taken := map[netip.AddrPort]string{}
+	for _, net := range networks {
+		addr, err := n.address(net)
+		if err != nil {
+			return nil, err
+		}
+		socket := netip.AddrPortFrom(addr, uint16(net.Port)) //nolint:gosec // checked with the configuration
+		if other, twice := taken[socket]; twice {
+			// Two networks of one address are no two networks. It is what one gets of a node
+			// whose agent has not been there to say better.
+			return nil, fmt.Errorf("node %s has %v on the networks %s and %s: its agent has not said yet which address it has on them (annotation %s)",
+				n.Name, addr, other, net.Name, AddressAnnotation+net.Name)
+		}
+		taken[socket] = net.Name
+		out[net.Name] = addr.String()
+	}
+	return out, nil
+}
+
+func (n *Node) address(net Network) (netip.Addr, error) {
+	key := AddressAnnotation + net.Name
+	if text, ok := n.Annotations[key]; ok {
+		a, err := netip.ParseAddr(text)
+		if err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() {
+			return netip.Addr{}, fmt.Errorf("node %s: annotation %s is %q: one IP address is needed; remove it, and the node's agent will write it anew", n.Name, key, cut(text))
+		}
+		return a.Unmap(), nil
+	}
+	for _, a := range n.Internal {
+		if !net.CIDR.IsValid() || net.CIDR.Contains(a) {
+			return a, nil
+		}
+	}
+	where := ""
+	if net.CIDR.IsValid() {
+		where = " in " + net.CIDR.String()
+	}
+	return netip.Addr{}, fmt.Errorf("node %s has no internal address%s for network %s: its agent has to write the annotation %s", n.Name, where, net.Name, key)
+}
+
+func cut(s string) string {
+	const most = 60
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
+}
+
+// Missing returns the annotations that a node has to write because what is found without
+// them is not the address that it has. found is by the network's name.
+func Missing(n *Node, networks []Network, found map[string]netip.Addr) map[string]string {
+	out := map[string]string{}
+	bare := Node{Name: n.Name, Internal: n.Internal}
+	for _, net := range networks {
+		want, ok := found[net.Name]
+		if !ok {
+			continue
+		}
+		if a, err := n.address(net); err == nil && a == want {
+			continue
+		}
+		out[AddressAnnotation+net.Name] = want.String()
+	}
+	if _, err := Addresses(&bare, networks); err != nil {
+		// Without annotations the sum of the networks may be wrong although each for itself
+		// is right, so that all of them are written.
+		for _, net := range networks {
+			key := AddressAnnotation + net.Name
+			if want, ok := found[net.Name]; ok && n.Annotations[key] != want.String() {
+				out[key] = want.String()
+			}
+		}
+	}
+	return out
+}
+
+// Members makes the list of members of the nodes of a group. present is the list that the
+// node goes by, empty if it has none yet.
+//
+// Without a list all nodes of the group must have all addresses: a list that leaves somebody
+// out would found a group of its own. With a list, a node that has not said its addresses
+// yet does not hold the others up: one that is a member keeps those it had, one that is to
+// become a member is left out until it has them; notes tells of both.
+func Members(nodes []Node, networks []Network, present []netgossip.Member) (members []netgossip.Member, notes []string, err error) {
+	for i := range nodes {
+		n := &nodes[i]
+		addresses, err := Addresses(n, networks)
+		if err != nil {
+			if len(present) == 0 {
+				return nil, nil, err
+			}
+			notes = append(notes, err.Error())
+			k := slices.IndexFunc(present, func(m netgossip.Member) bool { return m.Name == n.Name })
+			if k < 0 {
+				continue
+			}
+			addresses = present[k].Addresses
+		}
+		members = append(members, netgossip.Member{Name: n.Name, Addresses: addresses})
+	}
+	slices.SortFunc(members, func(a, b netgossip.Member) int { return strings.Compare(a.Name, b.Name) })
+	return members, notes, distinct(members)
+}
+
+// distinct refuses a list in which two nodes share an address, or a network has two families.
+func distinct(members []netgossip.Member) error {
+	owner := map[string]string{}
+	first := map[string]int{}
+	for i, m := range members {
+		for _, network := range slices.Sorted(maps.Keys(m.Addresses)) {
+			a := m.Addresses[network]
+			key := network + "=" + a
+			if other, twice := owner[key]; twice {
+				return fmt.Errorf("nodes %s and %s have the same address %s on network %s: correct the annotation %s of one of them, or its internal address",
+					other, m.Name, a, network, AddressAnnotation+network)
+			}
+			owner[key] = m.Name
+			k, known := first[network]
+			if !known {
+				first[network] = i
+				continue
+			}
+			if b := members[k].Addresses[network]; strings.Contains(a, ":") != strings.Contains(b, ":") {
+				return fmt.Errorf("on network %s node %s has %s and node %s has %s: a network has one family; give it a cidr", network, members[k].Name, b, m.Name, a)
+			}
+		}
+	}
+	return nil
+}

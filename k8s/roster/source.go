@@ -1,0 +1,304 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+const (
+	// pageSize bounds what one answer costs the server and the agent.
+	pageSize    = 250
+	listTimeout = 30 * time.Second // of all pages
+	// groupLists is how many lists all nodes of a group together send in an interval at most:
+	// in larger groups each node looks more rarely, and hears of changes from the others.
+	groupLists = 50
+	// secondLook is how long a list that removes members has to be shown.
+	secondLook = 30 * time.Second
+	// spread is by how much lists are spread, for each node of the group, when all have a
+	// reason to look at one moment.
+	spread     = 100 * time.Millisecond
+	mostSpread = time.Minute
+
+	firstPause   = 2 * time.Second
+	longestPause = 2 * time.Minute
+)
+
+// Config is what a [Source] needs. Logger and Rand may be nil.
+type Config struct {
+	Client   rest.Interface // of the core group
+	Label    string         // key
+	Group    string         // its value
+	Networks []Network
+	Interval time.Duration // between two looks, give or take a fifth; 0: only when asked to
+	Logger   *slog.Logger
+	Clock    boottime.Clock
+	// Present is the newest list that the node goes by, empty if there is none yet, sorted by
+	// name. It must not block.
+	Present func() []netgossip.Member
+	// OnList is told of each list that was read exactly and is believed, and when reading it
+	// began; from Run's goroutine.
+	OnList func(members []netgossip.Member, readAt boottime.Instant)
+	// Rand spreads the requests of many nodes over time. It is used by Run's goroutine only.
+	Rand *rand.Rand
+}
+
+// Source reads the members of a group from the API server.
+type Source struct {
+	cfg Config
+	log *slog.Logger
+
+	shown   []netgossip.Member // what OnList was told last
+	doubted string    // digest of a list that waits for its second look
+	since   time.Time // of it
+	said    string    // the trouble that was logged last
+}
+
+// New returns a source that has asked nothing yet.
+func New(c Config) (*Source, error) {
+	if c.Client == nil || c.Label == "" || c.Group == "" || len(c.Networks) == 0 || c.Clock == nil || c.Present == nil || c.OnList == nil {
+		return nil, errors.New("members from the API server: client, label, group, networks, clock and functions are mandatory")
+	}
+	s := &Source{cfg: c, log: c.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	return s, nil
+}
+
+// Read reads the nodes of the group once: exactly as they are, or, if cached, as some API
+// server remembers them, which may be old and costs the least.
+func (s *Source) Read(ctx context.Context, cached bool) ([]Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	var nodes []Node
+	next := ""
+	for {
+		page := &corev1.NodeList{}
+		req := s.cfg.Client.Get().Resource("nodes").MaxRetries(0).
+			Param("labelSelector", labels.Set{s.cfg.Label: s.cfg.Group}.String())
+		switch {
+		case cached:
+			req = req.Param("resourceVersion", "0")
+		case next != "":
+			req = req.Param("limit", fmt.Sprint(pageSize)).Param("continue", next)
+		default:
+			req = req.Param("limit", fmt.Sprint(pageSize))
+		}
+		if err := req.Do(ctx).Into(page); err != nil {
+			// Also for a page whose turn came too late (410): the next attempt begins anew.
+			return nil, fmt.Errorf("list the nodes of group %s: %w", s.cfg.Group, err)
+		}
+		for i := range page.Items {
+			nodes = append(nodes, nodeOf(&page.Items[i]))
+		}
+		if next = page.Continue; next == "" {
+			return nodes, nil
+		}
+	}
+}
+
+// nodeOf keeps the little that is needed of a Node.
+func nodeOf(n *corev1.Node) Node {
+	out := Node{Name: n.Name, Internal: ownnode.InternalAddresses(n)}
+	for k, v := range n.Annotations {
+		if strings.HasPrefix(k, AddressAnnotation) || k == ConfirmAnnotation {
+			if out.Annotations == nil {
+				out.Annotations = map[string]string{}
+			}
+			out.Annotations[k] = v
+		}
+	}
+	return out
+}
+
+// Run looks until ctx ends: soon after the start, then every interval, and soon after a value
+// in again, which says that another node goes by a list that is not known here.
+func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
+	backoff := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
+	asked := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
+	pause := client.Jitter(s.cfg.Rand, s.spread())
+	for {
+		urgent := rest(ctx, pause, again)
+		if ctx.Err() != nil {
+			return
+		}
+		if urgent {
+			// Everybody hears of it at one moment, and it is told again and again until the
+			// list has been seen: the pauses grow.
+			if wait(ctx, asked.Next(nil)+client.Jitter(s.cfg.Rand, s.spread())); ctx.Err() != nil {
+				return
+			}
+		} else {
+			asked.Reset()
+		}
+		soon, err := s.round(ctx, urgent)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			pause = backoff.Next(err)
+			s.trouble("members: the API server cannot be asked, the list that is known stands", "error", err.Error(), pause)
+		case soon > 0:
+			backoff.Reset()
+			pause = soon
+		default:
+			backoff.Reset()
+			pause = s.interval()
+		}
+	}
+}
+
+// rest waits until the next look is due, and reports whether it was asked for.
+func rest(ctx context.Context, pause time.Duration, again <-chan struct{}) (urgent bool) {
+	var due <-chan time.Time
+	if pause > 0 {
+		t := time.NewTimer(pause)
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-due:
+	case <-again:
+		return true
+	}
+	return false
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func (s *Source) spread() time.Duration {
+	return min(mostSpread, firstPause+time.Duration(len(s.cfg.Present()))*spread)
+}
+
+// interval is the time to the next look. Zero is never.
+func (s *Source) interval() time.Duration {
+	d := s.cfg.Interval
+	if n := len(s.cfg.Present()); n > groupLists {
+		d = d * time.Duration(n) / groupLists
+	}
+	if d <= 0 {
+		return 0
+	}
+	return d*4/5 + client.Jitter(s.cfg.Rand, d*2/5)
+}
+
+// round looks once. soon is when to look next, if there is a reason other than the interval.
+func (s *Source) round(ctx context.Context, urgent bool) (soon time.Duration, err error) {
+	present := s.cfg.Present()
+	if !urgent {
+		nodes, err := s.Read(ctx, true)
+		if err != nil {
+			return 0, err
+		}
+		members, notes, err := Members(nodes, s.cfg.Networks, present)
+		if err == nil && len(notes) == 0 && same(members, present) && (s.shown == nil || same(members, s.shown)) {
+			s.settled(len(members))
+			return 0, nil
+		}
+	}
+	// What a cache says changes nothing: a list of yesterday would bring back who was removed.
+	readAt := s.cfg.Clock()
+	nodes, err := s.Read(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	members, notes, err := Members(nodes, s.cfg.Networks, present)
+	if err != nil {
+		s.trouble("members: the Nodes of the group make no list, the one that is known stands", "problem", err.Error(), 0)
+		return 0, nil
+	}
+	if soon := s.doubt(present, members, nodes); soon != 0 {
+		return max(0, soon), nil
+	}
+	if len(notes) > 0 {
+		s.trouble("members: addresses are missing", "problem", strings.Join(notes, "; "), 0)
+	} else {
+		s.settled(len(members))
+	}
+	s.shown = members
+	s.cfg.OnList(members, readAt)
+	return 0, nil
+}
+
+// settled notes that there is no trouble any more.
+func (s *Source) settled(members int) {
+	if s.said != "" {
+		s.said = ""
+		s.log.Info("members: the API server shows a list again", "members", members)
+	}
+}
+
+// doubt reports whether a list is not to be believed: positive is when to look again,
+// negative is never mind.
+func (s *Source) doubt(present, members []netgossip.Member, nodes []Node) time.Duration {
+	var confirmed []string
+	for i := range nodes {
+		if d, ok := nodes[i].Annotations[ConfirmAnnotation]; ok {
+			confirmed = append(confirmed, d)
+		}
+	}
+	q := Judge(present, members, confirmed)
+	if q == nil {
+		s.doubted = ""
+		return 0
+	}
+	if q.Again && q.Digest != "" {
+		if s.doubted != q.Digest {
+			s.doubted, s.since = q.Digest, time.Now()
+			s.log.Info("members: a list that removes nodes has to be shown for a while", "problem", q.Text, "wait", secondLook)
+			return secondLook
+		}
+		if left := secondLook - time.Since(s.since); left > 0 {
+			return left
+		}
+		s.doubted = ""
+		return 0
+	}
+	s.trouble("members: the list that the API server shows is not believed, the one that is known stands; if it is right, annotate a Node of the group",
+		"problem", q.Text+": "+ConfirmAnnotation+"="+q.Digest, 0)
+	return -1
+}
+
+// trouble logs a problem once, until it is another one.
+func (s *Source) trouble(msg, key, text string, retry time.Duration) {
+	if s.said == msg+text {
+		return
+	}
+	s.said = msg + text
+	if retry > 0 {
+		s.log.Warn(msg, key, text, "retry", retry)
+		return
+	}
+	s.log.Warn(msg, key, text)
+}
+
+// same reports whether two sorted lists are equal.
+func same(a, b []netgossip.Member) bool {
+	return slices.EqualFunc(a, b, func(x, y netgossip.Member) bool {
+		return x.Name == y.Name && maps.Equal(x.Addresses, y.Addresses)
+	})
+}
