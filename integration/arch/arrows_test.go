@@ -40,12 +40,13 @@ var rooms = []room{
 	{pkg: "k8s/client"},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/roster", may: []string{"boottime", "netgossip", "k8s/client", "k8s/ownnode"}},
+	{pkg: "k8s/marks", may: []string{"k8s/client", "k8s/ownnode"}},
 	{pkg: "k8s/k8stest", may: []string{"k8s/client"}},
 	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "netgossip", "netgossip/swim", "netgossip/iface", "diskquorum", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/ownnode", "k8s/roster", "cmd/fencing-agent/config",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/marks", "k8s/ownnode", "k8s/roster", "cmd/fencing-agent/config",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
 }

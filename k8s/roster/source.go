@@ -64,9 +64,9 @@ type Source struct {
 	log *slog.Logger
 
 	shown   []netgossip.Member // what OnList was told last
-	doubted string    // digest of a list that waits for its second look
-	since   time.Time // of it
-	said    string    // the trouble that was logged last
+	doubted string             // digest of a list that waits for its second look
+	since   time.Time          // of it
+	said    string             // the trouble that was logged last
 }
 
 // New returns a source that has asked nothing yet.
@@ -134,7 +134,7 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 	asked := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
 	pause := client.Jitter(s.cfg.Rand, s.spread())
 	for {
-		urgent := rest(ctx, pause, again)
+		urgent := idle(ctx, pause, again)
 		if ctx.Err() != nil {
 			return
 		}
@@ -164,8 +164,8 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 	}
 }
 
-// rest waits until the next look is due, and reports whether it was asked for.
-func rest(ctx context.Context, pause time.Duration, again <-chan struct{}) (urgent bool) {
+// idle waits until the next look is due, and reports whether it was asked for.
+func idle(ctx context.Context, pause time.Duration, again <-chan struct{}) (urgent bool) {
 	var due <-chan time.Time
 	if pause > 0 {
 		t := time.NewTimer(pause)
@@ -216,6 +216,7 @@ func (s *Source) round(ctx context.Context, urgent bool) (soon time.Duration, er
 		}
 		members, notes, err := Members(nodes, s.cfg.Networks, present)
 		if err == nil && len(notes) == 0 && same(members, present) && (s.shown == nil || same(members, s.shown)) {
+			s.doubted = ""
 			s.settled(len(members))
 			return 0, nil
 		}

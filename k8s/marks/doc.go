@@ -1,0 +1,22 @@
+// Package marks writes on the own Node what the agent has to say of it: labels, annotations
+// and Events, for people and for programs that look at Nodes.
+//
+// # What it writes
+//
+// [Writer.Want] says which labels and annotations the Node is to have or not to have; others
+// are never touched. They are compared with what the Node has ([Writer.Seen]), so that a
+// restart writes nothing, and what somebody else has changed is put right. [Writer.Event]
+// creates an Event. Nobody reads any of it back to decide on the watchdog.
+//
+// # Bounds
+//
+// Writing is the lowest of priorities: what cannot be written within [writeTimeout] is tried
+// again with growing pauses; only the newest wishes count; of Events the newest [queueLength]
+// are kept, no older than [eventAge], and no more than [eventBurst] at once and one in
+// [eventInterval] are sent for long. What is dropped is counted.
+//
+// # Concurrency
+//
+// [Writer.Run] owns the only goroutine and the only one that waits for the API server. The
+// other methods take a mutex for a few instructions, and may be called from the agent's loop.
+package marks
