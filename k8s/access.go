@@ -30,5 +30,17 @@ func Accesses() []Access {
 			Resource: "nodes", Verbs: []string{"list", "watch"}, Optional: "kubernetes.watchNode",
 			Why: "k8s/ownnode: annotations, taints and deletion of the own Node",
 		},
+		{
+			Resource: "nodes", Verbs: []string{"list"}, Optional: "members.source: kubernetes",
+			Why: "k8s/roster: the Nodes with the group's label",
+		},
+		{
+			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, or kubernetes.labels",
+			Why: "k8s/marks: annotations with the own addresses, labels",
+		},
+		{
+			Resource: "events", Verbs: []string{"create"}, Namespace: DefaultNamespace, Optional: "kubernetes.events",
+			Why: "k8s/marks: Events about the own Node",
+		},
 	}
 }

@@ -5,6 +5,8 @@
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
 //   - ownnode: the annotations, the taint and the deletion of the own Node that disarm the
 //     watchdog (agent);
+//   - roster: the list of members from the Nodes of the group (agent);
+//   - marks: labels, annotations and Events of the own Node (agent);
 //   - k8stest: an API server for tests;
 //   - the controllers that act on fenced nodes, with their API types (to come).
 //
@@ -13,8 +15,8 @@
 // client-go and the other k8s.io modules are imported below this directory and nowhere
 // else. The pure packages (netgossip, diskquorum, watchdog) know nothing of Kubernetes:
 // what an agent-side package here learns reaches them as an event, through a func in its
-// Config that the agent provides. Packages below k8s import client, boottime and, for the
-// types of what they report, netgossip; they import no other adapter, and nothing imports them but
+// Config that the agent provides. Packages below k8s import client, ownnode for its view of
+// a Node, boottime and, for the types of what they report, netgossip; they import no other adapter, and nothing imports them but
 // the programs in cmd.
 //
 // Nothing here is on the way of a feed. The API server may hang or be away for good: that

@@ -28,7 +28,8 @@ const (
 	// groupLists is how many lists all nodes of a group together send in an interval at most:
 	// in larger groups each node looks more rarely, and hears of changes from the others.
 	groupLists = 50
-	// secondLook is how long a list that removes members has to be shown.
+	// secondLook is how long a list that removes members has to be shown, or an interval where
+	// that is shorter.
 	secondLook = 30 * time.Second
 	// spread is by how much lists are spread, for each node of the group, when all have a
 	// reason to look at one moment.
@@ -37,6 +38,10 @@ const (
 
 	firstPause   = 2 * time.Second
 	longestPause = 2 * time.Minute
+	// A node without a list looks more often, since the first one takes that all have seen
+	// the same; but not for ever.
+	youngPause        = 10 * time.Second
+	youngLongestPause = 5 * time.Minute
 )
 
 // Config is what a [Source] needs. Logger and Rand may be nil.
@@ -132,6 +137,7 @@ func nodeOf(n *corev1.Node) Node {
 func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 	backoff := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
 	asked := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
+	young := client.Backoff{First: youngPause, Most: youngLongestPause, Rand: s.cfg.Rand}
 	pause := client.Jitter(s.cfg.Rand, s.spread())
 	for {
 		urgent := idle(ctx, pause, again)
@@ -159,7 +165,9 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 			pause = soon
 		default:
 			backoff.Reset()
-			pause = s.interval()
+			if pause = s.interval(); len(s.cfg.Present()) == 0 {
+				pause = young.Next(nil)
+			}
 		}
 	}
 }
@@ -270,10 +278,10 @@ func (s *Source) doubt(present, members []netgossip.Member, nodes []Node) time.D
 	if q.Again && q.Digest != "" {
 		if s.doubted != q.Digest {
 			s.doubted, s.since = q.Digest, time.Now()
-			s.log.Info("members: a list that removes nodes has to be shown for a while", "problem", q.Text, "wait", secondLook)
-			return secondLook
+			s.log.Info("members: a list that removes nodes has to be shown for a while", "problem", q.Text, "wait", s.patience())
+			return s.patience()
 		}
-		if left := secondLook - time.Since(s.since); left > 0 {
+		if left := s.patience() - time.Since(s.since); left > 0 {
 			return left
 		}
 		s.doubted = ""
@@ -282,6 +290,13 @@ func (s *Source) doubt(present, members []netgossip.Member, nodes []Node) time.D
 	s.trouble("members: the list that the API server shows is not believed, the one that is known stands; if it is right, annotate a Node of the group",
 		"problem", q.Text+": "+ConfirmAnnotation+"="+q.Digest, 0)
 	return -1
+}
+
+func (s *Source) patience() time.Duration {
+	if s.cfg.Interval > 0 {
+		return min(secondLook, s.cfg.Interval)
+	}
+	return secondLook
 }
 
 // trouble logs a problem once, until it is another one.

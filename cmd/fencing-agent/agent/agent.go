@@ -94,6 +94,7 @@ type Agent struct {
 	alarms      *nameAlarms
 	keys        *memberlist.Keyring // nil: no encryption
 	kube        *client.Client      // nil: there is no API server to talk to
+	marks       *nodeMarks          // nil: nothing is written there
 
 	box     *mailbox
 	feeder  *wdt.Feeder
@@ -171,6 +172,9 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	var p [8]byte
 	_, _ = rand.Read(p[:]) // never fails (crypto/rand)
 	a.process = binary.LittleEndian.Uint64(p[:]) | 1
+	if err := a.openKubernetes(); err != nil {
+		return nil, err
+	}
 	succession, err := a.beginRosters(ctx)
 	if err != nil {
 		return nil, err
@@ -248,14 +252,14 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startLUN(background); err != nil {
 		return err
 	}
-	if err := a.openKubernetes(); err != nil {
-		return err
-	}
 	stopFeeder, err := a.startFeeder()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) }()
+	if err := a.startMarks(background); err != nil {
+		return err
+	}
 	stopGossip, err := a.startGossip(background)
 	if err != nil {
 		return err

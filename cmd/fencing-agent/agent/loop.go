@@ -205,6 +205,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.publish(now, fx)
 	a.noteDeaths(now, fx)
 	a.report(now, fx)
+	a.marks.note(a, fx)
 	a.followRosters(now, fx) // last: it may change all numbers
 	return fx.Wake
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-func roster(t *testing.T, names ...string) *netgossip.Roster {
+func listing(t *testing.T, names ...string) *netgossip.Roster {
 	t.Helper()
 	var members []netgossip.Member
 	for i, n := range names {

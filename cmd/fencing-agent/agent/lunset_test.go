@@ -86,7 +86,7 @@ func newSetRig(t *testing.T, edit func(sbs []*diskquorum.Superblock)) *setRig {
 	began := time.Now()
 	cfg := config.Default()
 	cfg.Cluster, cfg.NodeGroup, cfg.LUN.Devices = "main", "worker", paths
-	members := roster(t, "n1", "n2")
+	members := listing(t, "n1", "n2")
 	a := &Agent{
 		cfg: cfg, roster: members, log: slog.New(slog.NewTextHandler(io.Discard, nil)), reg: prometheus.NewRegistry(),
 		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) }, box: newMailbox(1, numbered(2)),

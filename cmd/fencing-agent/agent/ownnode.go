@@ -86,6 +86,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 				logSignals(a.log, g)
 				a.box.put(func(b *batch) { b.signalNode(g) })
 			}
+			a.marks.seen(s)
 			memory.save(s)
 		},
 	})

@@ -203,9 +203,13 @@ func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (
 	if err != nil {
 		return nil, err
 	}
-	switch want := r.Members[r.Self].Addresses[sn.Name]; want {
-	case found.Address.String():
-	case "":
+	switch want := r.Members[r.Self].Addresses[sn.Name]; {
+	case want == found.Address.String():
+	case a.rosters.kube != nil:
+		// It moved. Its Node says so from now on, and the others hear it there.
+		a.log.Warn("this node's address is not that of the list of members; it is heard again when the list has changed",
+			"network", sn.Name, "address", found.Address, "listed", want)
+	case want == "":
 		return nil, notListed(sn.Name, a.cfg.NodeName)
 	default:
 		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but the list of members has %s for %q; correct the list, nodeName or the network, lest two nodes run under one name",
@@ -251,6 +255,7 @@ func (a *Agent) watchNetworks(background spawn) {
 	c := iface.WatchConfig{Clock: a.clock, Logger: a.log, Changed: func(change iface.Change) {
 		if change.Up {
 			a.nets[change.Network].now().swim.Rebind(change.Local.Interface, change.Local.Index)
+			a.marks.moved(a.nets[change.Network].name, change.Local.Address)
 		}
 		a.box.put(func(b *batch) {
 			b.links[change.Network] = linkReport{changed: true, up: change.Up}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
@@ -21,6 +22,7 @@ const (
 type rosterWork struct {
 	cache      *rosterCache
 	source     MemberSource
+	kube       *kubeMembers          // the same, if that is where lists come from
 	unnumbered bool                  // its lists come without epochs
 	again      chan struct{}         // capacity 1: the source is to read again soon
 	asked      boottime.Instant      // it was told so then
@@ -35,7 +37,12 @@ func (a *Agent) beginRosters(ctx context.Context) (*netgossip.Succession, error)
 	c := a.cfg
 	a.rosters = rosterWork{cache: newRosterCache(c), saves: make(chan *netgossip.Saved, 1), again: make(chan struct{}, 1)}
 	a.rosters.source = a.opts.Members
-	if a.rosters.source == nil {
+	switch {
+	case a.rosters.source != nil:
+	case c.Members.Source == config.SourceKubernetes:
+		a.rosters.kube = a.kubeMembers()
+		a.rosters.source = a.rosters.kube
+	default:
 		a.rosters.source = &fileMembers{config: c, path: a.opts.ConfigPath, log: a.log}
 	}
 	saved, err := a.rosters.cache.load()
@@ -63,7 +70,19 @@ func (a *Agent) beginRosters(ctx context.Context) (*netgossip.Succession, error)
 	if a.roster, err = s.Directory(nil, self); err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
+	a.rosters.showPresent(s)
 	return s, nil
+}
+
+// showPresent tells the source by which list the node goes.
+func (w *rosterWork) showPresent(s *netgossip.Succession) {
+	if w.kube == nil {
+		return
+	}
+	// What a fresh node goes by is no more than what it was shown.
+	if r := s.Top(); !s.Fresh() && w.kube.present.Load() != r {
+		w.kube.present.Store(r)
+	}
 }
 
 // firstList is the first list of the source; nil if that has none to give at once, and none is needed.
@@ -232,6 +251,7 @@ func (a *Agent) followRosters(now boottime.Instant, fx *watchdog.Effects) {
 			a.nag(now, "members: a change of the list is under way", "stage", standingText(s), "waiting_for", a.roster.Names(w))
 		}
 	}
+	a.rosters.showPresent(s)
 	if r.Directory != nil {
 		a.renumber(r.Directory)
 	}

@@ -89,26 +89,34 @@ func (f *fleet) configure(name string, epoch int, members ...string) {
 	}
 }
 
+// start starts agents, all at once: without a list of members they wait for each other.
 func (f *fleet) start(names ...string) {
 	f.t.Helper()
-	for _, name := range names {
+	var wg sync.WaitGroup
+	errs := make([]error, len(names))
+	contexts := make([]context.Context, len(names))
+	for i, name := range names {
 		cfg, _, err := config.Load(f.path(name), os.Getenv)
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		c := &crew{done: make(chan error, 1)}
-		var ctx context.Context
-		ctx, c.cancel = context.WithCancelCause(f.t.Context())
+		f.nodes[name] = c
+		contexts[i], c.cancel = context.WithCancelCause(f.t.Context())
 		o := Options{Config: cfg, ConfigPath: f.path(name), Logger: slog.New(slog.NewTextHandler(c, nil)), Boot: uint64(name[1])}
 		if f.kube != nil {
 			o.Kubernetes = f.kube()
 		}
-		c.a, err = prepare(ctx, o)
-		if err != nil {
-			f.t.Fatal(err)
+		wg.Go(func() { c.a, errs[i] = prepare(contexts[i], o) })
+	}
+	wg.Wait()
+	for i, name := range names {
+		c := f.nodes[name]
+		if errs[i] != nil {
+			delete(f.nodes, name)
+			f.t.Fatalf("%s: %v\n%s", name, errs[i], c.logged())
 		}
-		f.nodes[name] = c
-		go func() { c.done <- c.a.run(ctx) }()
+		go func() { c.done <- c.a.run(contexts[i]) }()
 	}
 }
 

@@ -67,7 +67,7 @@ func TestWatchdogStatesHaveTheirEnum(t *testing.T) {
 
 // Every verdict is explained in a sentence of its own, not by the name of its reason.
 func TestReasonsHaveTheirText(t *testing.T) {
-	core := watchdog.NewCore(watchdog.Config{Roster: roster(t, "n1", "n2"), Networks: 1})
+	core := watchdog.NewCore(watchdog.Config{Roster: listing(t, "n1", "n2"), Networks: 1})
 	seen := map[string]watchdog.Reason{}
 	for _, r := range watchdog.Reasons() {
 		text := verdictText(core, watchdog.Decision{Reason: r})

@@ -75,6 +75,15 @@ func checkMembers(c *Config, r *report) {
 		if len(ms) > 0 {
 			r.problem(list, "is given although members.source is "+string(c.Members.Source), nil, "no list, or source: static")
 		}
+		if c.Members.Epoch != 0 {
+			r.problem("members.epoch", "is given although members.source is "+string(c.Members.Source), c.Members.Epoch, "no epoch: the nodes number the lists")
+		}
+		if c.Members.Source == SourceKubernetes && !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
+			r.problem("members.source", "needs an API server, and this is no pod", c.Members.Source, "kubernetes with kubernetes.kubeconfig, or static")
+		}
+		if c.Members.Source == SourceKubernetes && !c.Kubernetes.WatchNode {
+			r.problem("kubernetes.watchNode", "is off although members.source is kubernetes", false, "true, or source: static")
+		}
 		return
 	}
 	switch {

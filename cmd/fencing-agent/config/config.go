@@ -34,6 +34,9 @@ type Members struct {
 	Epoch     int          `yaml:"epoch" range:"0..1000000000"` // to be raised with each change of the list
 	Static    []Member     `yaml:"static"`
 	CacheFile string       `yaml:"cacheFile" form:"absolute path"`
+	// CheckInterval is the time between two looks at the Nodes; 0: none but those that a change
+	// seen by others asks for.
+	CheckInterval time.Duration `yaml:"checkInterval" range:"0s..24h"`
 }
 
 // Member is one expected node of a static list.
@@ -48,6 +51,8 @@ type Kubernetes struct {
 	GroupLabel         string      `yaml:"groupLabel" form:"label key"`
 	DisableAnnotations []string    `yaml:"disableAnnotations" form:"label key"`
 	WatchNode          bool        `yaml:"watchNode"`
+	Events             bool        `yaml:"events"` // about the own Node
+	Labels             bool        `yaml:"labels"` // on the own Node
 	TieBreak           APITieBreak `yaml:"tieBreak"`
 }
 
@@ -118,7 +123,7 @@ func Default() *Config {
 		Cluster: "default",
 		Members: Members{
 			Source:    SourceStatic,
-			CacheFile: "/var/lib/fencing-agent/members.json",
+			CacheFile: "/var/lib/fencing-agent/members.json", CheckInterval: 5 * time.Minute,
 		},
 		Kubernetes: Kubernetes{
 			GroupLabel: "node.deckhouse.io/group",
@@ -128,6 +133,7 @@ func Default() *Config {
 				"node-manager.deckhouse.io/fencing-disable",
 			},
 			WatchNode: true,
+			Events:    true,
 			TieBreak:  TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},

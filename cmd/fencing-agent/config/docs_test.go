@@ -142,7 +142,13 @@ func shownDefault(v reflect.Value) string {
 	case FileMode:
 		return fmt.Sprintf("%q", x)
 	default:
-		return strings.TrimSuffix(strings.TrimSuffix(fmt.Sprint(x), "m0s"), "h0m")
+		text := fmt.Sprint(x)
+		for _, unit := range []string{"m", "h"} { // 5m0s is written 5m
+			if short, ok := strings.CutSuffix(text, map[string]string{"m": "0s", "h": "0m"}[unit]); ok && strings.HasSuffix(short, unit) {
+				text = short
+			}
+		}
+		return text
 	}
 }
 

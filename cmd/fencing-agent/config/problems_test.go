@@ -263,9 +263,10 @@ func TestRefusesUnsafeGossip(t *testing.T) {
 
 func TestRefusesWhatIsNotSupported(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"source kubernetes", with("members: {source: kubernetes}"), "members.source: is not supported by this version, found kubernetes; allowed: static"},
-		{"source controller", with("members: {source: controller}"), "members.source: is not supported by this version, found controller"},
-		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: is not supported by this version\nmembers.static: is given although members.source is kubernetes"},
+		{"source controller", with("members: {source: controller}"), "members.source: is not supported by this version, found controller; allowed: static or kubernetes"},
+		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is no pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
+		{"source kubernetes and an epoch", with("members: {source: kubernetes, epoch: 3}", "kubernetes: {kubeconfig: /k}"), "members.epoch: is given although members.source is kubernetes, found 3; allowed: no epoch: the nodes number the lists"},
+		{"source kubernetes without the own Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, watchNode: false}"), "kubernetes.watchNode: is off although members.source is kubernetes, found false; allowed: true, or source: static"},
 		{"tie-break lease", with("kubernetes: {tieBreak: lease}"), "kubernetes.tieBreak: is not supported by this version, found lease; allowed: reachability"},
 		{"last man standing", with("quorum: {lastManStanding: true}"), "quorum.lastManStanding: is not supported by this version, found true; allowed: false"},
 		{"on fence halt", with("watchdog: {onFence: halt}"), "watchdog.onFence: is not a choice, found halt; allowed: expire, reboot, crash"},

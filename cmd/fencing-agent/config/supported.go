@@ -9,8 +9,8 @@ const notYet = "is not supported by this version"
 // checkSupported refuses settings that the agent would not carry out. One without
 // effect in the given configuration is only warned of.
 func checkSupported(c *Config, r *report) {
-	if c.Members.Source != SourceStatic {
-		r.problem("members.source", notYet, c.Members.Source, "static")
+	if c.Members.Source == SourceController {
+		r.problem("members.source", notYet, c.Members.Source, "static or kubernetes")
 	}
 	if c.Quorum.LastManStanding {
 		r.problem("quorum.lastManStanding", notYet, true, "false")

@@ -1,0 +1,193 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/marks"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/k8s/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// nodeMarks says on the own Node, and by Events about it, what the agent does. The loop hands
+// it what it has decided; nothing comes back. A nil *nodeMarks does nothing.
+type nodeMarks struct {
+	cfg    *config.Config
+	writer *marks.Writer
+
+	addresses nodeAddresses
+
+	// The rest is of the loop.
+	guard  netgossip.Guard
+	state  wdt.Status
+	reason watchdog.Reason
+	quorum bool
+	begun  bool // quorum was seen once
+}
+
+// startMarks starts the writer, if there is anything that may be written. It comes before
+// whoever calls the marks.
+func (a *Agent) startMarks(background spawn) error {
+	k := &a.cfg.Kubernetes
+	if a.kube == nil || !k.WatchNode || !k.Events && !k.Labels && a.rosters.kube == nil {
+		return nil
+	}
+	core, err := a.kube.For(client.Core)
+	if err != nil {
+		return err
+	}
+	w, err := marks.New(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log, Registry: a.reg})
+	if err != nil {
+		return err
+	}
+	a.marks = &nodeMarks{cfg: a.cfg, writer: w}
+	if a.rosters.kube != nil {
+		found, err := a.ownAddresses()
+		if err != nil {
+			return err
+		}
+		a.marks.addresses.networks, a.marks.addresses.writer, a.marks.addresses.found = rosterNetworks(a.cfg), w, found
+	}
+	a.marks.label(false)
+	background(w.Run)
+	return nil
+}
+
+// label says whether the watchdog is armed.
+func (m *nodeMarks) label(armed bool) {
+	if !m.cfg.Kubernetes.Labels {
+		return
+	}
+	mode := marks.ModeWatchdog
+	if m.cfg.Watchdog.Driver == config.DriverNone {
+		mode = marks.ModeNotify
+	}
+	l := marks.Wish{marks.LabelMode: &mode, marks.LabelEnabled: nil}
+	if armed {
+		present := ""
+		l[marks.LabelEnabled] = &present
+	}
+	m.writer.Want(l, nil)
+}
+
+func (m *nodeMarks) event(reason marks.Reason, format string, args ...any) {
+	if m.cfg.Kubernetes.Events {
+		m.writer.Event(reason, fmt.Sprintf(format, args...))
+	}
+}
+
+// seen takes the own Node, from the watcher's goroutine.
+func (m *nodeMarks) seen(s ownnode.State) {
+	if m == nil {
+		return
+	}
+	m.writer.Seen(s)
+	m.addresses.seen(s)
+}
+
+// moved takes a changed own address, from the link watcher's goroutine.
+func (m *nodeMarks) moved(network string, to netip.Addr) {
+	if m != nil {
+		m.addresses.moved(network, to)
+	}
+}
+
+// note takes the outcome of a step.
+func (m *nodeMarks) note(a *Agent, fx *watchdog.Effects) {
+	if m == nil {
+		return
+	}
+	// What the peers are told: gone as soon as a disarm is wanted, before it is carried out.
+	if st := fx.Statement; st != nil && st.Guard.Armed != m.guard.Armed {
+		g := st.Guard
+		m.guard = g
+		m.label(g.Armed)
+	}
+	m.noteWatchdog(a.feeder.State(), func() string { return a.explain(fx.Decision) })
+	if fx.Changed {
+		m.noteDecision(fx.Decision, func() string { return a.explain(fx.Decision) })
+	}
+}
+
+func (m *nodeMarks) noteWatchdog(s wdt.State, why func() string) {
+	if s.Status == m.state {
+		return
+	}
+	was := m.state
+	m.state = s.Status
+	switch {
+	case s.Status == wdt.Armed && was != wdt.Starved:
+		m.event(marks.WatchdogArmed, "watchdog %q is armed with a timeout of %v", s.Info.Identity, s.Info.Timeout)
+	case s.Status == wdt.Disarmed && (was == wdt.Armed || was == wdt.Starved):
+		m.event(marks.WatchdogDisarmed, "watchdog is disarmed: %s", why())
+	case s.Status == wdt.Starved:
+		m.event(marks.WatchdogStarvation, "watchdog is not fed any more and resets this node within %v: %s", s.Info.Timeout.Round(time.Second), why())
+	}
+}
+
+func (m *nodeMarks) noteDecision(d watchdog.Decision, why func() string) {
+	if d.Reason != m.reason {
+		m.reason = d.Reason
+		switch d.Reason {
+		case watchdog.ReasonSplitWon, watchdog.ReasonAPIReachable:
+			m.event(marks.TieBreakWon, "%s", why())
+		case watchdog.ReasonSplitLost, watchdog.ReasonAPIUnreachable, watchdog.ReasonSplitUndecided, watchdog.ReasonSplitLUN, watchdog.ReasonSplitNoTieBreaker:
+			m.event(marks.TieBreakLost, "%s", why())
+		}
+	}
+	if d.Quorum == m.quorum || d.Action == watchdog.Hold {
+		return
+	}
+	m.quorum = d.Quorum
+	switch {
+	case !d.Quorum:
+		m.event(marks.QuorumLost, "%s", why())
+	case m.begun:
+		m.event(marks.QuorumRegained, "%s", why())
+	}
+	m.begun = true
+}
+
+// nodeAddresses keeps the annotations with the own addresses right.
+type nodeAddresses struct {
+	networks []roster.Network // none: the list of members does not come from Nodes
+	writer   *marks.Writer
+
+	mu    sync.Mutex            // guards what follows
+	found map[string]netip.Addr // by network
+	node  ownnode.State
+}
+
+func (n *nodeAddresses) seen(s ownnode.State) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.node = s
+	n.correct()
+}
+
+func (n *nodeAddresses) moved(network string, to netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.found != nil && n.found[network] != to {
+		n.found[network] = to
+		n.correct()
+	}
+}
+
+// correct wishes for the annotations that the Node lacks.
+func (n *nodeAddresses) correct() {
+	if len(n.networks) == 0 || !n.node.Exists {
+		return
+	}
+	node := roster.Node{Name: "", Internal: n.node.Addresses, Annotations: n.node.Annotations}
+	if write := roster.Missing(&node, n.networks, n.found); len(write) > 0 {
+		n.writer.Want(nil, wishes(write))
+	}
+}

@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/marks"
+	"github.com/fencing-agent/fencing-agent/k8s/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+)
+
+const (
+	firstListPause   = 2 * time.Second
+	firstListLongest = 30 * time.Second
+)
+
+// kubeMembers is the list of members in the API server: the Nodes with the group's label.
+// Nobody numbers it, the nodes do.
+type kubeMembers struct {
+	cfg      *config.Config
+	log      *slog.Logger
+	clock    boottime.Clock
+	kube     *client.Client
+	networks []roster.Network
+	// found finds the own addresses, by network.
+	found   func() (map[string]netip.Addr, error)
+	present atomic.Pointer[netgossip.Roster] // the newest that the agent goes by; nil: none yet
+}
+
+var _ MemberSource = (*kubeMembers)(nil)
+
+func (a *Agent) kubeMembers() *kubeMembers {
+	return &kubeMembers{
+		cfg: a.cfg, log: a.log, clock: a.clock, kube: a.kube, networks: rosterNetworks(a.cfg), found: a.ownAddresses,
+	}
+}
+
+// rosterNetworks are the networks as the rules for the nodes' addresses take them.
+func rosterNetworks(c *config.Config) []roster.Network {
+	var out []roster.Network
+	for _, n := range c.SystemNetworks {
+		out = append(out, roster.Network{Name: n.Name, CIDR: n.CIDR, Port: n.Port})
+	}
+	return out
+}
+
+// ownAddresses finds this node's address on each network.
+func (a *Agent) ownAddresses() (map[string]netip.Addr, error) {
+	out := map[string]netip.Addr{}
+	for _, sn := range a.cfg.SystemNetworks {
+		l, err := a.opts.Links.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
+		if err != nil {
+			return nil, err
+		}
+		out[sn.Name] = l.Address
+	}
+	return out, nil
+}
+
+func (k *kubeMembers) source(found func(MemberList)) (*roster.Source, error) {
+	core, err := k.kube.For(client.Core)
+	if err != nil {
+		return nil, err
+	}
+	return roster.New(roster.Config{
+		Client: core, Label: k.cfg.Kubernetes.GroupLabel, Group: k.cfg.NodeGroup, Networks: k.networks,
+		Interval: k.cfg.Members.CheckInterval, Logger: k.log, Clock: k.clock,
+		Present: func() []netgossip.Member {
+			if r := k.present.Load(); r != nil {
+				return r.Members
+			}
+			return nil
+		},
+		OnList: func(members []netgossip.Member, readAt boottime.Instant) {
+			found(MemberList{Members: members, ReadAt: readAt})
+		},
+	})
+}
+
+// First implements MemberSource: without memory it waits for a list with this node on it, at
+// the addresses that the node has. It writes them on the Node where nobody else could know.
+func (k *kubeMembers) First(ctx context.Context, remembered bool) (MemberList, error) {
+	if remembered {
+		return MemberList{}, nil
+	}
+	s, err := k.source(func(MemberList) {})
+	if err != nil {
+		return MemberList{}, err
+	}
+	backoff := client.Backoff{First: firstListPause, Most: firstListLongest}
+	said := ""
+	for {
+		list, lacks, err := k.try(ctx, s)
+		if err == nil && lacks == "" {
+			return list, nil
+		}
+		if err != nil {
+			lacks = err.Error()
+		}
+		if lacks != said {
+			said = lacks
+			k.log.Warn("members: waiting for the first list of the API server; the watchdog is not armed", "server", k.kube.Host(), "problem", lacks)
+		}
+		if wait(ctx, backoff.Next(err)); ctx.Err() != nil {
+			return MemberList{}, fmt.Errorf("stopped while waiting for the first list of the API server: %s", lacks)
+		}
+	}
+}
+
+// try reads the list once. lacks says what keeps it from being used, if there is no error.
+func (k *kubeMembers) try(ctx context.Context, s *roster.Source) (list MemberList, lacks string, err error) {
+	own, err := k.found()
+	if err != nil {
+		return list, "", err
+	}
+	readAt := k.clock()
+	nodes, err := s.Read(ctx, false)
+	if err != nil {
+		return list, "", err
+	}
+	i := slices.IndexFunc(nodes, func(n roster.Node) bool { return n.Name == k.cfg.NodeName })
+	if i < 0 {
+		return list, fmt.Sprintf("no Node named %s has the label %s=%s: check nodeName, nodeGroup and the label", k.cfg.NodeName, k.cfg.Kubernetes.GroupLabel, k.cfg.NodeGroup), nil
+	}
+	if write := roster.Missing(&nodes[i], k.networks, own); len(write) > 0 {
+		core, err := k.kube.For(client.Core)
+		if err != nil {
+			return list, "", err
+		}
+		if _, err := marks.Patch(ctx, core, k.cfg.NodeName, nil, wishes(write)); err != nil {
+			return list, "", fmt.Errorf("tell the own addresses: %w", err)
+		}
+		k.log.Info("members: this node's addresses were written on its Node", "annotations", write)
+		if nodes[i].Annotations == nil {
+			nodes[i].Annotations = map[string]string{}
+		}
+		maps.Copy(nodes[i].Annotations, write)
+	}
+	members, _, err := roster.Members(nodes, k.networks, nil)
+	if err != nil {
+		return list, err.Error(), nil
+	}
+	return MemberList{Members: members, ReadAt: readAt}, "", nil
+}
+
+// Follow implements MemberSource.
+func (k *kubeMembers) Follow(ctx context.Context, again <-chan struct{}, found func(MemberList)) {
+	s, err := k.source(found)
+	if err != nil {
+		k.log.Error("members: the API server is not asked", "error", err) // First has tried the same
+		return
+	}
+	s.Run(ctx, again)
+}
+
+func wishes(m map[string]string) marks.Wish {
+	out := marks.Wish{}
+	for k, v := range m {
+		out[k] = &v
+	}
+	return out
+}
