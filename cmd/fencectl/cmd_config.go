@@ -114,7 +114,14 @@ func configTable(t *table, name string, c *config.Config, warnings int) {
 	if quorum == 0 {
 		quorum = len(members)/2 + 1
 	}
-	t.row("quorum", fmt.Sprintf("%d of %d members; without it: %s", quorum, len(members), c.OnQuorumLoss))
+	switch {
+	case c.Members.Source == config.SourceStatic:
+		t.row("quorum", fmt.Sprintf("%d of %d members; without it: %s", quorum, len(members), c.OnQuorumLoss))
+	case c.Quorum.Size > 0:
+		t.row("quorum", fmt.Sprintf("%d of the members, which are asked of source %s; without it: %s", quorum, c.Members.Source, c.OnQuorumLoss))
+	default:
+		t.row("quorum", fmt.Sprintf("more than half of the members, which are asked of source %s; without it: %s", c.Members.Source, c.OnQuorumLoss))
+	}
 	breakers := c.TieBreakers()
 	t.row("tie-breakers", orNone(breakers))
 	for _, n := range c.SystemNetworks {
