@@ -15,14 +15,13 @@ import (
 // ownLabels and ownAnnotations are what the agent may change of its Node.
 var ownLabels = []string{"node-manager.deckhouse.io/fencing-enabled", "node-manager.deckhouse.io/fencing-mode"}
 
-const ownAnnotations = "fencing-agent.io/"
+const ownAnnotations = "fencing-agent.io/address."
 
 // ahead are rights that the chart grants before the agent asks for them. Each of them is
 // limited by a policy; one that k8s.Accesses lists has no place here any more.
 var ahead = []k8s.Access{
-	{Resource: "nodes", Verbs: []string{"get", "patch"}},
+	{Resource: "nodes", Verbs: []string{"patch"}},
 	{Resource: "events", Verbs: []string{"create"}, Namespace: k8s.DefaultNamespace},
-	{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update", "create"}, Namespace: k8s.AgentNamespace},
 }
 
 // granted spells rules out, one line for each verb.

@@ -126,6 +126,34 @@ func TestProbesFollowTheConfiguration(t *testing.T) {
 	}
 }
 
+// Only a group whose ties a lease breaks may write leases, and only its own.
+func TestLeasesAreGrantedWhereTheyBreakTies(t *testing.T) {
+	with := "groups: [{name: a, config: {kubernetes: {tieBreak: lease}}}, {name: b}]"
+	files, err := render(filepath.Join(root, chartDir), values(t, with))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(files["values.yaml"])
+	for _, want := range []string{
+		"resourceNames: [fencing-agent-prod-a]",
+		"{ 'system:serviceaccount:fencing-agent:fencing-agent-a': 'fencing-agent-prod-a' }",
+		"policyName: own-lease.fencing-agent.fencing-agent",
+	} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("%q is there %d times", want, strings.Count(text, want))
+		}
+	}
+	if strings.Contains(text, "fencing-agent-prod-b") {
+		t.Error("a group without lease is granted one")
+	}
+	if files, err = render(filepath.Join(root, chartDir), values(t, "groups: [{name: a}]")); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(files["values.yaml"]), "lease") {
+		t.Error("leases are granted to nobody's use")
+	}
+}
+
 func TestQueriesCanFail(t *testing.T) {
 	p := parser.NewParser(parser.Options{})
 	for _, text := range []string{

@@ -18,6 +18,12 @@ request.userInfo.username in [
 has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''
 {{- end -}}
 
+{{/* True for a group whose ties a lease may break. */}}
+{{- define "fencing-agent.leases" -}}
+{{- $c := include "fencing-agent.config" . | fromYaml -}}
+{{- if eq (default "" (default dict $c.kubernetes).tieBreak) "lease" }}true{{ end -}}
+{{- end -}}
+
 {{/* Name of the lease of a group. */}}
 {{- define "fencing-agent.lease" -}}
 {{- $c := include "fencing-agent.config" . | fromYaml -}}
