@@ -91,10 +91,16 @@ func plane(t *testing.T) *controlplane.ControlPlane {
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
+	t.Cleanup(func() { // for the next test, whatever became of this one
+		if err := shared.plane.ThawEtcd(); err != nil {
+			t.Error(err)
+		}
+		serverUp(t, shared.plane)
+	})
 	return shared.plane
 }
 
-// serverUp starts the API server, at the end of tests that stop it, too.
+// serverUp starts the API server if it does not run.
 func serverUp(t *testing.T, p *controlplane.ControlPlane) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

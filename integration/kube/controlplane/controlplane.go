@@ -105,12 +105,13 @@ func (p *ControlPlane) startAll(ctx context.Context) error {
 }
 
 // StartServer starts the API server after [ControlPlane.StopServer] or
-// [ControlPlane.KillServer], where and as it was, and returns when it is ready.
+// [ControlPlane.KillServer], where and as it was, and returns when it is ready. It does
+// nothing if the server runs.
 func (p *ControlPlane) StartServer(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server != nil {
-		return errors.New("start kube-apiserver: it runs")
+		return nil
 	}
 	file := func(name string) string { return filepath.Join(p.config.Dir, name) }
 	args := []string{
@@ -120,6 +121,8 @@ func (p *ControlPlane) StartServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + file(accountKeyFile), "--service-account-signing-key-file=" + file(accountKeyFile),
 		"--token-auth-file=" + file(tokensFile), "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		// Otherwise a stop waits a minute for watches that nobody ends.
+		"--shutdown-watch-termination-grace-period=1s",
 		"--audit-policy-file=" + file(auditFile), "--audit-log-path=" + file(auditLog), "--allow-privileged=true",
 	}
 	server, err := start(p.config.Binary, p.config.Dir, "kube-apiserver", append(args, p.config.Flags...)...)

@@ -16,7 +16,7 @@ import (
 
 const (
 	// stopLimit is how long a program may take to end after SIGTERM.
-	stopLimit = 20 * time.Second
+	stopLimit = 80 * time.Second
 	// quoted is how much of the end of a log goes into an error.
 	quoted = 2048
 )
