@@ -368,14 +368,21 @@ func (p *process) subscribe(ctx context.Context) {
 		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
 	}
 	defer conn.Close()
-	p.m.w.group.Go(func() { p.watchDeaths(ctx, fencingv1.NewFencingStatusClient(conn)) })
+	p.m.w.group.Go(func() {
+		again(ctx, func() { p.watchDeaths(ctx, fencingv1.NewFencingStatusClient(conn)) })
+	})
+	again(ctx, func() { p.follow(ctx, fencingv1.NewFencingClient(conn)) })
+}
+
+// again repeats what ends: the agent has no view yet, or ends itself.
+func again(ctx context.Context, f func()) {
 	for ctx.Err() == nil {
-		p.follow(ctx, fencingv1.NewFencingClient(conn))
-		again := time.NewTimer(500 * time.Millisecond) // it has no view yet, or ends
+		f()
+		pause := time.NewTimer(500 * time.Millisecond)
 		select {
-		case <-again.C:
+		case <-pause.C:
 		case <-ctx.Done():
-			again.Stop()
+			pause.Stop()
 		}
 	}
 }
