@@ -17,13 +17,6 @@ var ownLabels = []string{"node-manager.deckhouse.io/fencing-enabled", "node-mana
 
 const ownAnnotations = "fencing-agent.io/address."
 
-// ahead are rights that the chart grants before the agent asks for them. Each of them is
-// limited by a policy; one that k8s.Accesses lists has no place here any more.
-var ahead = []k8s.Access{
-	{Resource: "nodes", Verbs: []string{"patch"}},
-	{Resource: "events", Verbs: []string{"create"}, Namespace: k8s.DefaultNamespace},
-}
-
 // granted spells rules out, one line for each verb.
 func granted(where k8s.Namespace, rules []rbacv1.PolicyRule) []string {
 	var lines []string
@@ -100,7 +93,7 @@ func TestRolesGrantWhatTheAgentAsksAndNoMore(t *testing.T) {
 			accounts++
 			have, want := m.holds(t, account, d.Namespace), asked(k8s.Accesses())
 			for _, line := range have {
-				if !slices.Contains(want, line) && !slices.Contains(asked(ahead), line) {
+				if !slices.Contains(want, line) {
 					t.Errorf("%s: %s may %s, which k8s.Accesses does not list", m.name, account, line)
 				}
 			}
@@ -161,7 +154,7 @@ func TestPoliciesLimitEveryWrite(t *testing.T) {
 		if len(m.agents) == 0 {
 			continue
 		}
-		for _, a := range slices.Concat(k8s.Accesses(), ahead) {
+		for _, a := range k8s.Accesses() {
 			for _, verb := range a.Verbs {
 				if op, writes := operations[verb]; writes && !m.limited(a.Group, a.Resource, op) {
 					t.Errorf("%s: no policy limits %s %s", m.name, verb, a.Resource)
