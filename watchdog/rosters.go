@@ -119,7 +119,11 @@ func (c *Core) followRosters(now boottime.Instant) {
 	c.fx.Rosters = RosterEffects{Rival: -1}
 	c.rosters.wake = boottime.Never
 	s := c.cfg.Succession
-	if s == nil || c.tally() == netgossip.EqualSplit && c.view.Contact.Minus(c.view.Counted).IsEmpty() {
+	if s == nil {
+		return
+	}
+	defer c.stand()
+	if c.tally() == netgossip.EqualSplit && c.view.Contact.Minus(c.view.Counted).IsEmpty() {
 		return
 	}
 	c.rosters.peers.Contact = c.view.Contact
@@ -143,6 +147,16 @@ func (c *Core) followRosters(now boottime.Instant) {
 	}
 	if c.rosters.stale {
 		fx.Directory = c.directory(now)
+	}
+}
+
+// stand renews what is announced. No step may leave it out, and a changed directory needs it anew:
+// to say nothing is to say that the directory is in force, and that may be a list that this node
+// has merely been told of. One that began in a tie would put it into force for all who hear it.
+func (c *Core) stand() {
+	s := c.cfg.Succession
+	if s == nil {
+		return
 	}
 	if c.rosters.standing = s.Standing(); c.rosters.standing == (netgossip.Standing{Chain: [netgossip.MaxChain]netgossip.RosterRef{c.cfg.Roster.Ref()}}) {
 		c.rosters.standing = netgossip.Standing{}
@@ -255,6 +269,7 @@ func (c *Core) Renumber(to *netgossip.Roster) {
 	c.fx.Available, c.fx.Left, c.fx.Joined = n.Set(c.fx.Available), n.Set(c.fx.Left), n.Set(c.fx.Joined)
 	c.fx.Fenced = n.Set(c.fx.Fenced)
 	c.rosters.peers.Self, c.rosters.peers.Contact = to.Self, c.view.Contact
+	c.stand()
 	c.recount()
 	if c.arbiter != nil {
 		c.arbiter.SetRoster(to, c.base().Size())

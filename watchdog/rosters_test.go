@@ -1,0 +1,44 @@
+package watchdog
+
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Guard: what is announced of the lists is announced in every step. A node that begins in a tie
+// must not say that the list which it has merely been told of is in force: whoever hears it
+// would take its word.
+func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
+	list := func(epoch uint64, names ...string) *netgossip.Roster {
+		var ms []netgossip.Member
+		for _, n := range names {
+			ms = append(ms, netgossip.Member{Name: n})
+		}
+		r, err := netgossip.NewRoster(epoch, ms, names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	old, next := list(0, "n0", "n1"), list(1, "n0", "n1", "n2")
+	s, err := netgossip.NewSuccession(&netgossip.Saved{Chain: []*netgossip.Roster{old}}, next, func(r *netgossip.Roster) int { return r.Quorum(0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Prepare() == nil {
+		t.Fatal("the list of the configuration is not to be stored")
+	}
+	s.Saved(nil)
+	directory, err := s.Directory(nil, next.Members[next.Self])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testCore(t, 2, func(c *Config) { c.Roster, c.Succession = directory, s })
+	want := netgossip.Standing{Chain: [netgossip.MaxChain]netgossip.RosterRef{old.Ref()}, Offer: next.Ref()}
+	for range 3 { // in a tie: n0 alone of two
+		if got := c.Step(10 * sec).Statement.Stands(); got != want {
+			t.Fatalf("it announces %+v, want %+v", got, want)
+		}
+	}
+}
