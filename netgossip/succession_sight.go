@@ -29,19 +29,20 @@ import "slices"
 
 // generationShift leaves the digest's part of an epoch enough bits that two lists of one
 // generation do not meet in practice; where they do, Learn refuses and the next
-// generation is tried. Numbers of files stay below the first generation.
+// generation is tried. A generation begins above all epochs that somebody gave by hand before.
 const generationShift = 20
 
 // kept is how many lists that were shown are remembered, so that one that came into force
 // elsewhere a while ago is recognised.
 const kept = 8
 
-// Generation is the generation of an epoch that the nodes made themselves; 0: somebody
-// numbered the list, or it is the one that the group was founded with.
+// Generation is the generation of an epoch that the nodes made themselves; 0: it is that of the
+// list that the group was founded with, or of one that somebody numbered.
 func Generation(epoch uint64) uint64 { return epoch >> generationShift }
 
-func numbered(generation, digest uint64) uint64 {
-	return generation<<generationShift | digest>>(64-generationShift)
+// EpochOf is the epoch that nodes give a list in a generation.
+func EpochOf(generation uint64, r *Roster) uint64 {
+	return generation<<generationShift | r.Digest>>(64-generationShift)
 }
 
 // sights is what a source without numbers has shown.
@@ -185,5 +186,5 @@ func (s *Succession) number(p *Peers) {
 		}
 		last = max(last, ref.Epoch)
 	}
-	_ = s.Learn(list.as(numbered(Generation(last)+1, list.Digest))) // refused: the next look tries again, if a peer has moved on
+	_ = s.Learn(list.as(EpochOf(Generation(last)+1, list))) // refused: the next look tries again, if a peer has moved on
 }

@@ -84,6 +84,7 @@ type Agent struct {
 	process     uint64
 	roster      *netgossip.Roster // by whose indices everything counts
 	rosters     rosterWork
+	largest     int                    // most members that roster ever had: what the time budget is made for
 	rebuild     chan *netgossip.Roster // capacity 1: what gossip is to follow
 	swimMetrics *swim.Metrics
 	rebuilding  sync.Mutex // held while gossip is rebuilt, and for good when it has stopped
@@ -179,6 +180,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.largest = a.roster.Size()
 	a.prevLeft, a.deaths = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.started = a.clock()
 	a.alive.Store(int64(a.started))
@@ -210,7 +212,7 @@ func bootNonce() (uint64, error) {
 func coreConfig(c *config.Config, r *netgossip.Roster, boot uint64, version string) watchdog.Config {
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
-		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.Budget(c.Watchdog.Timeout),
+		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.Watchdog.Timeout, r.Size()),
 		LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
 	for _, b := range c.TieBreakers() {

@@ -296,6 +296,10 @@ func (a *Agent) renumber(to *netgossip.Roster) {
 	}
 	n := netgossip.Renumber(a.roster, to)
 	a.core.Renumber(to)
+	if to.Size() > a.largest { // never back: peers may reckon with what they were told
+		a.largest = to.Size()
+		a.core.SetBudget(a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.largest))
+	}
 	prevLeft, deaths := make([]time.Time, to.Size()), make([]watchdog.Death, to.Size())
 	for i, k := range n {
 		if k >= 0 {

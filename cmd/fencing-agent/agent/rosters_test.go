@@ -21,12 +21,13 @@ import (
 
 // fleet is a group of agents in this process, on loopback addresses of two networks.
 type fleet struct {
-	t     *testing.T
-	dir   string
-	port  int
-	hosts map[string]int // last byte of the addresses
-	nodes map[string]*crew
-	kube  func() *client.Client // of each agent; nil: none
+	t      *testing.T
+	dir    string
+	port   int
+	hosts  map[string]int // last byte of the addresses
+	nodes  map[string]*crew
+	source func(node string) MemberSource // nil: the file
+	kube   func() *client.Client          // of each agent; nil: none
 }
 
 // crew is one agent and what it has logged.
@@ -106,6 +107,9 @@ func (f *fleet) start(names ...string) {
 		o := Options{Config: cfg, ConfigPath: f.path(name), Logger: slog.New(slog.NewTextHandler(c, nil)), Boot: uint64(name[1])}
 		if f.kube != nil {
 			o.Kubernetes = f.kube()
+		}
+		if f.source != nil {
+			o.Members = f.source(name)
 		}
 		wg.Go(func() { c.a, errs[i] = prepare(contexts[i], o) })
 	}

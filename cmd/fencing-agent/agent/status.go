@@ -333,9 +333,9 @@ func (a *Agent) watchdogStatus(now boottime.Instant) *fencingv1.WatchdogStatus {
 // budget is the time budget with the driver's own timeout, once it is known.
 func (a *Agent) budget() watchdog.Budget {
 	if got := a.feeder.State().Info.Timeout; got > 0 {
-		return a.cfg.Budget(got)
+		return a.cfg.BudgetFor(got, a.largest)
 	}
-	return a.cfg.Budget(a.cfg.Watchdog.Timeout)
+	return a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.largest)
 }
 
 func (a *Agent) budgetStatus() *fencingv1.TimeBudget {

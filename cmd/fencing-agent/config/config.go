@@ -31,7 +31,7 @@ type Config struct {
 // Members says where the list of expected nodes comes from.
 type Members struct {
 	Source    MemberSource `yaml:"source"`
-	Epoch     int          `yaml:"epoch" range:"0..1000000000"` // to be raised with each change of the list
+	Epoch     int          `yaml:"epoch" range:"0..1000000000000000"` // to be raised with each change of the list
 	Static    []Member     `yaml:"static"`
 	CacheFile string       `yaml:"cacheFile" form:"absolute path"`
 	// CheckInterval is the time between two looks at the Nodes; 0: none but those that a change

@@ -85,10 +85,9 @@ func (c *Config) TieBreakers() []Breaker {
 // EvidenceMaxAge is D_max: two-way evidence of a peer that is older counts for nothing.
 func (c *Config) EvidenceMaxAge() time.Duration { return c.Params().EvidenceMaxAge }
 
-// SamplingDelay is what random samples add to D_max in a group so large that peers are
+// SamplingDelay is what random samples add to D_max in a group of n so large that peers are
 // sampled; where the list of members is not in the configuration, it may be.
-func (c *Config) SamplingDelay() time.Duration {
-	n := len(c.Members.Static)
+func (c *Config) SamplingDelay(n int) time.Duration {
 	if c.Members.Source != SourceStatic {
 		n = netgossip.MaxNodes
 	}
@@ -126,8 +125,13 @@ func (c *Config) BallotBudget() time.Duration {
 // counts even where no tie-breaker is configured: the budget is a promise to nodes that
 // may be configured otherwise.
 func (c *Config) Budget(w time.Duration) watchdog.Budget {
+	return c.BudgetFor(w, max(1, len(c.Members.Static)))
+}
+
+// BudgetFor is Budget for a group of n members.
+func (c *Config) BudgetFor(w time.Duration, n int) watchdog.Budget {
 	return watchdog.Budget{
-		MaxAge: c.EvidenceMaxAge(), Sampling: c.SamplingDelay(), Arbitrate: c.ArbitrationBudget(), Grant: c.GrantLifetime(),
+		MaxAge: c.EvidenceMaxAge(), Sampling: c.SamplingDelay(n), Arbitrate: c.ArbitrationBudget(), Grant: c.GrantLifetime(),
 		Feed: c.Watchdog.FeedInterval, Margin: MarginAfterDeath,
 	}.WithWatchdog(w)
 }
