@@ -334,3 +334,17 @@ func TestPledgeIsKept(t *testing.T) {
 		t.Errorf("the pledge is gone:\n%s", p)
 	}
 }
+
+// Guard: whoever begins without a memory may have promised a later list a majority.
+func TestNodeThatForgotIsNotCounted(t *testing.T) {
+	s, err := NewSuccession(nil, listOf(0, 0, 0, 1, 2), majorityOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.rebase(listOf(5, 0, 0, 1, 2))
+	forgot := stands(true, nil, listOf(0, 1, 0, 1, 2))
+	slept := stands(false, nil, listOf(0, 1, 0, 1, 2))
+	if s.Countable(&forgot) || !s.Countable(&slept) {
+		t.Errorf("counted: one that forgot: %v, one that slept through a change: %v", s.Countable(&forgot), s.Countable(&slept))
+	}
+}

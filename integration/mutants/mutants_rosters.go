@@ -3,6 +3,7 @@ package main
 const (
 	successionGo = "netgossip/succession.go"
 	advanceGo    = "netgossip/succession_step.go"
+	sightGo      = "netgossip/succession_sight.go"
 )
 
 // rosterMutants are the guards of changing the list of members.
@@ -28,8 +29,14 @@ func rosterMutants() []mutant {
 		in(one("J", "an offer counts that could not be stored", advanceGo, "	case err != nil:\n		s.dirty = true\n", "	case err != nil && offer == nil:\n		s.dirty = true\n"), net),
 		in(one("J", "the word of a fresh node puts a list into force", advanceGo, "		if st.Fresh || base.Epoch < s.chain[0].Epoch", "		if base.Epoch < s.chain[0].Epoch"), net),
 		in(one("J", "the list of a new node is in force by itself", successionGo, "own.Epoch != 0\n", "false\n"), net),
+		in(one("J", "a list is founded by those who have met", sightGo, "members.Len() != list.Size() || !members.Minus(agree).IsEmpty()", "2*members.And(agree).Len() <= list.Size()"), net),
+		in(one("J", "a list is founded without pledges", sightGo, "case members.Minus(pledged).IsEmpty():", "case true:"), net),
+		in(one("J", "a pledge is given up for another list", sightGo, "s.founding() && !s.pledged() && !s.saving", "s.founding() && !s.saving"), net),
+		in(one("J", "a pledge is forgotten at a restart", successionGo, "	} else if saved.Offer != nil {", "	} else if false {"), net),
+		in(one("J", "a node that forgot everything is counted", successionGo, "ref.Epoch < chain[0].Epoch && !st.Fresh", "ref.Epoch < chain[0].Epoch"), net),
 		in(one("J", "sets that count by another roster are read by the own one", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
 		in(one("calm", "a list is taken up before everybody has it", advanceGo, "			ready = false\n", "			_ = ready\n"), net),
+		in(one("calm", "a list that was left is brought back", sightGo, "!s.shown.current || len", "len"), net),
 		in(one("calm", "a list is taken up that costs the quorum", advanceGo, "!after && (!taken || s.quorate(p, nil))", "!after && false"), net),
 		in(one("calm", "a removed node is not told", "watchdog/rosters.go", "	if !present.Covers(d) {", "	if true {"), "./integration/sim"),
 	}
