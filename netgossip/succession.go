@@ -20,6 +20,8 @@ type Standing struct {
 	Chain [MaxChain]RosterRef
 	// Offer is a newer roster that it has stored and is ready to take up; zero: none.
 	Offer RosterRef
+	// Known is a newer roster still that it knows and has not stored; zero: none.
+	Known RosterRef
 }
 
 // Base is the roster in force.
@@ -43,11 +45,12 @@ type Saved struct {
 // # The protocol
 //
 // A node is quorate if it counts a majority of every roster of its chain. Usually that is
-// one, the base. A change of it goes through three states, each announced to the peers:
+// one, the base. A change of it goes through four states, each announced to the peers:
 //
-//	offered    the roster is known, checked and stored; nothing is counted by it yet
-//	taken up   it is in the chain: a majority of the old and of the new one is needed
-//	in force   a majority of each was seen to have taken it up: the old ones are dropped
+//	known     the roster is known and checked: nothing is promised
+//	offered   the roster is stored, since all that are counted know it; nothing is counted by it yet
+//	taken up  it is in the chain: a majority of the old and of the new one is needed
+//	in force  a majority of each was seen to have taken it up: the old ones are dropped
 //
 // # Why two disjoint parts are never quorate at once
 //
@@ -68,6 +71,7 @@ type Succession struct {
 	offer *Roster // stored: after a restart it counts as taken up
 
 	known  map[RosterRef]*Roster // learnt, not stored yet
+	next   RosterRef             // of those the one that is to be stored; zero: none
 	store  *Roster               // being stored as the offer
 	dirty  bool                  // what is stored is older than what is held
 	saving bool                  // something is being stored
@@ -180,8 +184,10 @@ func (s *Succession) Settled() bool {
 	return len(s.chain) == 1 && s.offer == nil && s.Claims()
 }
 
-// Prepare hands out the newest list that is known, to be stored as the offer before the node
-// begins to talk to others; nil: there is none, or a change is under way. Answer with Saved.
+// Prepare hands out the newest list that is known, if the own node is another one on it, to be
+// stored as the offer before the node begins to talk to others, who would not know it under
+// its addresses; nil: there is none, or a change is under way. Answer with Saved. Other lists
+// wait until all know them.
 func (s *Succession) Prepare() *Saved {
 	var newest *Roster
 	for _, r := range s.known {
@@ -189,15 +195,26 @@ func (s *Succession) Prepare() *Saved {
 			newest = r
 		}
 	}
-	if newest == nil || len(s.chain) > 1 || newest.Epoch <= s.Top().Epoch {
+	if newest == nil || len(s.chain) > 1 || newest.Epoch <= s.Top().Epoch || s.Top().sameSelf(newest) {
 		return nil
 	}
 	return s.save(newest)
 }
 
+// sameSelf reports whether the own node is the same member of both rosters.
+func (r *Roster) sameSelf(o *Roster) bool {
+	if r.Self < 0 || o.Self < 0 {
+		return r.Self == o.Self
+	}
+	return maps.Equal(r.Members[r.Self].Addresses, o.Members[o.Self].Addresses)
+}
+
+// Next is a list that is stored as soon as all that are counted know it, or nil.
+func (s *Succession) Next() *Roster { return s.known[s.next] }
+
 // Standing is what to announce.
 func (s *Succession) Standing() Standing {
-	st := Standing{Fresh: s.fresh}
+	st := Standing{Fresh: s.fresh, Known: s.next}
 	for i, r := range s.chain {
 		st.Chain[i] = r.Ref()
 	}
@@ -269,6 +286,7 @@ func (s *Succession) rebase(r *Roster) {
 	if s.offer != nil && s.offer.Epoch <= r.Epoch {
 		s.offer = nil
 	}
+	s.next = RosterRef{}
 	for ref := range s.known {
 		if ref.Epoch <= r.Epoch {
 			delete(s.known, ref)

@@ -48,9 +48,16 @@ func (c *scene) offer(r *Roster) {
 	if err := c.s.Learn(r); err != nil {
 		c.t.Fatal(err)
 	}
+	told := c.peers
+	c.peers = map[int]Standing{}
+	for i, st := range told {
+		st.Known = r.Ref()
+		c.peers[i] = st
+	}
 	if m := c.look(); m.Save == nil || m.Save.Offer != r {
 		c.t.Fatalf("the offer is not stored: %+v", m)
 	}
+	c.peers = told
 	c.s.Saved(nil)
 }
 
@@ -64,12 +71,44 @@ func TestReplacedOfferIsWithdrawnFirst(t *testing.T) {
 	if err := c.s.Learn(two); err != nil {
 		t.Fatal(err)
 	}
+	for i, st := range c.peers {
+		st.Known = two.Ref()
+		c.peers[i] = st
+	}
 	if m := c.look(); m.Save == nil || m.Save.Offer != two {
 		t.Fatalf("the newer offer is not stored: %+v", m)
 	}
 	c.peers[1] = stands(false, nil, old, one)
 	if m := c.look(); m.Changed || len(c.s.Chain()) != 1 || !c.s.Standing().Offer.IsZero() {
 		t.Errorf("the withdrawn offer counts: %+v, %+v", m, c.s.Standing())
+	}
+}
+
+// Guard: what is stored is taken up after a restart, and whoever does not know it cannot follow.
+func TestListIsStoredOnlyWhenAllKnowIt(t *testing.T) {
+	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3)
+	c := sceneOf(t, old)
+	c.peers[1], c.peers[2] = stands(false, next, old), stands(false, nil, old)
+	c.peers[3] = stands(true, nil, listOf(7, 0, 3)) // cannot be counted: nobody waits for it
+	if err := c.s.Learn(next); err != nil {
+		t.Fatal(err)
+	}
+	if m := c.look(); m.Save != nil || c.s.Next() != next || c.s.Standing().Known != next.Ref() {
+		t.Fatalf("2 does not know the list: %+v, %+v", m, c.s.Standing())
+	}
+	knows := stands(false, nil, old)
+	knows.Known = next.Ref()
+	c.peers[2] = knows
+	if m := c.look(); m.Save == nil || m.Save.Offer != next {
+		t.Fatalf("all know the list, and it is not stored: %+v", m)
+	}
+	c = sceneOf(t, old)
+	c.peers[1], c.peers[2] = stands(false, nil, old, next), stands(false, nil, old)
+	if err := c.s.Learn(next); err != nil {
+		t.Fatal(err)
+	}
+	if m := c.look(); m.Save == nil {
+		t.Fatalf("1 has taken the list up, and it is not stored: %+v", m)
 	}
 }
 

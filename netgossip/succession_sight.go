@@ -98,6 +98,7 @@ func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 			pledged.Add(i)
 			st.Offer = RosterRef{}
 		}
+		st.Known = RosterRef{}
 		if st == want {
 			agree.Add(i)
 		}
@@ -124,8 +125,10 @@ func (s *Succession) recognise(p *Peers) {
 	last := s.shown.lists[len(s.shown.lists)-1]
 	for i := range p.Contact.All() {
 		st := p.Stands(i)
-		if st.Offer.Digest == last.Digest && !st.Fresh {
-			s.recogniseAs(last, st.Offer)
+		for _, ref := range []RosterRef{st.Offer, st.Known} {
+			if ref.Digest == last.Digest && !st.Fresh {
+				s.recogniseAs(last, ref)
+			}
 		}
 		if st.Fresh {
 			continue
@@ -154,8 +157,8 @@ func (r *Roster) as(epoch uint64) *Roster {
 	return &o
 }
 
-// number gives the list that is shown a number of its own if it is not the newest that this
-// node stands by and nobody has announced a number for it.
+// number gives the list that is shown a number of its own if it is not the newest that is
+// held or known here, which it is if somebody has announced a number for it that is.
 func (s *Succession) number(p *Peers) {
 	if !s.shown.current || len(s.shown.lists) == 0 || !s.Claims() || len(s.chain) > 1 || s.saving || !s.quorate(p, nil) {
 		return
@@ -164,27 +167,21 @@ func (s *Succession) number(p *Peers) {
 	if s.offer != nil {
 		newest = s.offer
 	}
+	for _, r := range s.known {
+		if r.Epoch > newest.Epoch {
+			newest = r
+		}
+	}
 	if list.Digest == newest.Digest {
 		return
 	}
-	var last uint64
-	for _, r := range s.held() {
-		last = max(last, r.Epoch)
-	}
+	last := newest.Epoch
 	for i := range p.Contact.All() {
 		st := p.Stands(i)
-		for _, ref := range append(st.Chain[:], st.Offer) {
-			if ref.Digest == list.Digest && ref.Epoch > newest.Epoch && s.Lookup(ref) != nil {
-				return // recognised
-			}
+		for _, ref := range append(st.Chain[:], st.Offer, st.Known) {
 			last = max(last, ref.Epoch)
 		}
 	}
-	for ref := range s.known {
-		if ref.Digest == list.Digest && ref.Epoch > newest.Epoch {
-			return // numbered before, and not stored yet
-		}
-		last = max(last, ref.Epoch)
-	}
-	_ = s.Learn(list.as(EpochOf(Generation(last)+1, list))) // refused: the next look tries again, if a peer has moved on
+	clear(s.known)                                          // all were shown; those that peers announce are recognised again
+	_ = s.Learn(list.as(EpochOf(Generation(last)+1, list))) // cannot be refused: the epoch is greater than all
 }

@@ -36,7 +36,11 @@ func (s *Succession) Advance(p *Peers) Moves {
 	if !want.IsZero() && s.known[want] == nil {
 		m.Fetch, m.From = want, from
 	}
-	if r := s.known[store]; r != nil {
+	r := s.known[store]
+	if s.next = (RosterRef{}); r != nil {
+		s.next = store
+	}
+	if r != nil && s.mayStore(p, store) {
 		m.Save = s.save(r)
 	} else {
 		m.Save = s.save(pledge)
@@ -160,6 +164,24 @@ func (s *Succession) settle(p *Peers) bool {
 	return true
 }
 
+// mayStore reports whether a known roster may become the offer. What is stored is promised, and
+// taken up after a restart; a peer that does not know it could not follow, would count this node
+// no more and might lose its quorum. So all that are counted must know it. The promise costs
+// nothing where a peer has taken the roster up already, and a fresh node has nothing to lose.
+func (s *Succession) mayStore(p *Peers, ref RosterRef) bool {
+	all := true
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		if st.holds(ref) && !st.Fresh {
+			return true
+		}
+		if !st.holds(ref) && st.Offer != ref && st.Known != ref && s.Countable(&st) {
+			all = false
+		}
+	}
+	return all || s.fresh
+}
+
 // wanted picks the roster to go on with: one that is in force, else one that a peer has taken
 // up, else, while no change is under way, the newest that is known or offered; and the one to
 // store, the best of those that are known here. What is stored already is neither.
@@ -197,8 +219,10 @@ func (s *Succession) wanted(p *Peers) (want, store RosterRef, from int) {
 				consider(ref, taken, i)
 			}
 		}
-		if !st.Offer.IsZero() {
-			consider(st.Offer, offered, i)
+		for _, ref := range []RosterRef{st.Offer, st.Known} {
+			if !ref.IsZero() {
+				consider(ref, offered, i)
+			}
 		}
 	}
 	if s.offer != nil && want == s.offer.Ref() {
@@ -244,7 +268,7 @@ func (s *Succession) Saved(err error) {
 func (s *Succession) rival(p *Peers) int {
 	for i := range p.Contact.All() {
 		st := p.Stands(i)
-		for _, ref := range append(st.Chain[:], st.Offer) {
+		for _, ref := range append(st.Chain[:], st.Offer, st.Known) {
 			for _, r := range s.chain {
 				if !ref.IsZero() && ref.Epoch == r.Epoch && ref != r.Ref() {
 					return i
@@ -256,18 +280,20 @@ func (s *Succession) rival(p *Peers) int {
 }
 
 // Waiting lists the members that keep a change from going on, as far as that can be told: those
-// without the offer, or those that have not taken up the newest roster or cannot be counted.
+// that do not know it, those without the offer, or those that have not taken up the newest roster or cannot be counted.
 func (s *Succession) Waiting(p *Peers) Set {
 	var missing Set
 	r := s.Top()
-	if s.offer != nil {
+	if next := s.Next(); next != nil {
+		r = next
+	} else if s.offer != nil {
 		r = s.offer
 	} else if len(s.chain) == 1 && !s.fresh {
 		return missing
 	}
 	missing = p.Members(s.chain[0]).Union(p.Members(r))
 	for i := range p.Contact.All() {
-		if st := p.Stands(i); st.holds(r.Ref()) || st.Offer == r.Ref() {
+		if st := p.Stands(i); st.holds(r.Ref()) || st.Offer == r.Ref() || st.Known == r.Ref() {
 			missing.Remove(i)
 		}
 	}

@@ -36,6 +36,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a node that forgot everything is counted", successionGo, "ref.Epoch < chain[0].Epoch && !st.Fresh", "ref.Epoch < chain[0].Epoch"), net),
 		in(one("J", "sets that count by another roster are read by the own one", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
 		in(one("calm", "a list is taken up before everybody has it", advanceGo, "			ready = false\n", "			_ = ready\n"), net),
+		in(one("calm", "a list is stored that a counted node does not know", advanceGo, "	return all || s.fresh\n", "	return all || true\n"), net),
 		in(one("calm", "a list that was left is brought back", sightGo, "!s.shown.current || len", "len"), net),
 		in(one("calm", "a list is taken up that costs the quorum", advanceGo, "!after && (!taken || s.quorate(p, nil))", "!after && false"), net),
 		in(one("calm", "a removed node is not told", "watchdog/rosters.go", "	if !present.Covers(d) {", "	if true {"), "./integration/sim"),

@@ -224,7 +224,7 @@ func (a *Agent) followRosters(now boottime.Instant, fx *watchdog.Effects) {
 	s := a.core.Succession()
 	if r.Save != nil {
 		if o := r.Save.Offer; o != nil {
-			a.log.Info("members: storing a list, to be taken up when all counted nodes have it", "epoch", o.Epoch,
+			a.log.Info("members: storing a list, to be taken up when all counted nodes have stored it", "epoch", o.Epoch,
 				"digest", hex64(o.Digest), "members", o.Size())
 		}
 		a.rosters.saves <- r.Save // has room: the next is not handed out before this one is done
@@ -279,6 +279,8 @@ func standingText(s *netgossip.Succession) string {
 			epochs = append(epochs, fmt.Sprint(r.Epoch))
 		}
 		return "majorities of the lists of epochs " + strings.Join(epochs, " and ") + " are needed"
+	case s.Next() != nil:
+		return fmt.Sprintf("the list of epoch %d is known, and stored when all counted nodes know it", s.Next().Epoch)
 	case s.Offer() != nil:
 		return fmt.Sprintf("the list of epoch %d is ready to be taken up", s.Offer().Epoch)
 	default:

@@ -59,7 +59,10 @@ func (a *Agent) rosterStatus() *fencingv1.RosterStatus {
 	if o := s.Offer(); o != nil {
 		out.NewestEpoch = o.Epoch
 	}
-	if !s.Settled() {
+	if next := s.Next(); next != nil {
+		out.NewestEpoch = next.Epoch
+	}
+	if !s.Settled() || s.Next() != nil {
 		out.Change, out.WaitingFor = standingText(s), a.roster.Names(a.core.WaitingFor())
 	}
 	return out

@@ -36,7 +36,7 @@ func fullStatement(r *netgossip.Roster) *netgossip.Statement {
 		RosterEpoch:  77,
 		RosterDigest: r.Digest,
 		Standing: netgossip.Standing{
-			Fresh: true, Offer: netgossip.RosterRef{Epoch: 1<<64 - 1, Digest: 4},
+			Fresh: true, Offer: netgossip.RosterRef{Epoch: 1<<64 - 1, Digest: 4}, Known: netgossip.RosterRef{Epoch: 1<<64 - 1, Digest: 5},
 			Chain: [netgossip.MaxChain]netgossip.RosterRef{{Digest: 1}, {Epoch: 1 << 62, Digest: 1<<64 - 1}, {Epoch: 1 << 63, Digest: 3}, {Epoch: 1<<64 - 2, Digest: 3}},
 		},
 		Token:        netgossip.Token{Nonce: 1<<64 - 1, Counter: 1<<32 - 1},

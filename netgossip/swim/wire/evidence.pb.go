@@ -629,6 +629,7 @@ type Standing struct {
 	Fresh         bool                   `protobuf:"varint,1,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	Chain         []*RosterRef           `protobuf:"bytes,2,rep,name=chain,proto3" json:"chain,omitempty"` // ascending by epoch, at least one
 	Offer         *RosterRef             `protobuf:"bytes,3,opt,name=offer,proto3" json:"offer,omitempty"`
+	Known         *RosterRef             `protobuf:"bytes,4,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -680,6 +681,13 @@ func (x *Standing) GetChain() []*RosterRef {
 func (x *Standing) GetOffer() *RosterRef {
 	if x != nil {
 		return x.Offer
+	}
+	return nil
+}
+
+func (x *Standing) GetKnown() *RosterRef {
+	if x != nil {
+		return x.Known
 	}
 	return nil
 }
@@ -791,11 +799,12 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\n" +
 	"horizon_ms\x18\x12 \x01(\rR\thorizonMs\x12\x16\n" +
 	"\x06leases\x18\x13 \x01(\bR\x06leases\x127\n" +
-	"\bstanding\x18\x14 \x01(\v2\x1b.fencing.gossip.v1.StandingR\bstanding\"\x88\x01\n" +
+	"\bstanding\x18\x14 \x01(\v2\x1b.fencing.gossip.v1.StandingR\bstanding\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +
-	"\x05offer\x18\x03 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x05offer\"9\n" +
+	"\x05offer\x18\x03 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x05offer\x122\n" +
+	"\x05known\x18\x04 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x05known\"9\n" +
 	"\tRosterRef\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest*@\n" +
@@ -838,11 +847,12 @@ var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
 	6, // 5: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
 	7, // 6: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
 	7, // 7: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	7, // 8: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }

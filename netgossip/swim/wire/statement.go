@@ -70,6 +70,9 @@ func standingToWire(s *netgossip.Standing) *Standing {
 	if !s.Offer.IsZero() {
 		w.Offer = &RosterRef{Epoch: s.Offer.Epoch, Digest: s.Offer.Digest}
 	}
+	if !s.Known.IsZero() {
+		w.Known = &RosterRef{Epoch: s.Known.Epoch, Digest: s.Known.Digest}
+	}
 	return w
 }
 
@@ -88,6 +91,7 @@ func standingFromWire(w *Standing) (s netgossip.Standing, err error) {
 		}
 	}
 	s.Offer = netgossip.RosterRef{Epoch: w.GetOffer().GetEpoch(), Digest: w.GetOffer().GetDigest()}
+	s.Known = netgossip.RosterRef{Epoch: w.GetKnown().GetEpoch(), Digest: w.GetKnown().GetDigest()}
 	return s, nil
 }
 
