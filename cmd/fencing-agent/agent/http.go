@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +49,39 @@ func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
 		if err := srv.Shutdown(ctx); err != nil {
 			_ = srv.Close()
 		}
+	}, nil
+}
+
+// serveWaiting serves metrics and health until the agent has what it needs to start: it is
+// healthy, so that nobody restarts it, and not ready.
+func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func(), err error) {
+	if a.cfg.HTTP.Address == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", a.cfg.HTTP.Address)
+	if err != nil {
+		return nil, fmt.Errorf("http.address: listen %s: %w", a.cfg.HTTP.Address, explainListen(err))
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok, waiting for the list of members") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		text := "waiting for the list of members"
+		if p := problem.Load(); p != nil {
+			text += ": " + *p
+		}
+		http.Error(w, text, http.StatusServiceUnavailable)
+	})
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error("http listener", "error", err)
+		}
+	})
+	return func() {
+		_ = srv.Close() // frees the address for the listener that follows; a probe is repeated
+		wg.Wait()
 	}, nil
 }
 

@@ -33,7 +33,9 @@ type kubeMembers struct {
 	kube     *client.Client
 	networks []roster.Network
 	// found finds the own addresses, by network.
-	found   func() (map[string]netip.Addr, error)
+	found func() (map[string]netip.Addr, error)
+	// waiting answers probes of the agent's health until it is stopped.
+	waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
 	present atomic.Pointer[netgossip.Roster] // the newest that the agent goes by; nil: none yet
 }
 
@@ -41,7 +43,7 @@ var _ MemberSource = (*kubeMembers)(nil)
 
 func (a *Agent) kubeMembers() *kubeMembers {
 	return &kubeMembers{
-		cfg: a.cfg, log: a.log, clock: a.clock, kube: a.kube, networks: rosterNetworks(a.cfg), found: a.ownAddresses,
+		cfg: a.cfg, log: a.log, clock: a.clock, kube: a.kube, networks: rosterNetworks(a.cfg), found: a.ownAddresses, waiting: a.serveWaiting,
 	}
 }
 
@@ -97,6 +99,12 @@ func (k *kubeMembers) First(ctx context.Context, remembered bool) (MemberList, e
 	if err != nil {
 		return MemberList{}, err
 	}
+	var problem atomic.Pointer[string] // that keeps it waiting
+	stop, err := k.waiting(&problem)
+	if err != nil {
+		return MemberList{}, err
+	}
+	defer stop()
 	backoff := client.Backoff{First: firstListPause, Most: firstListLongest}
 	said := ""
 	for {
@@ -109,6 +117,7 @@ func (k *kubeMembers) First(ctx context.Context, remembered bool) (MemberList, e
 		}
 		if lacks != said {
 			said = lacks
+			problem.Store(&lacks)
 			k.log.Warn("members: waiting for the first list of the API server; the watchdog is not armed", "server", k.kube.Host(), "problem", lacks)
 		}
 		if wait(ctx, backoff.Next(err)); ctx.Err() != nil {

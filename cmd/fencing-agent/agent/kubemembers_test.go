@@ -1,7 +1,13 @@
 package agent
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -10,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
 	"github.com/fencing-agent/fencing-agent/k8s/roster"
@@ -98,5 +105,67 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 	}
 	if reasons["n2 WatchdogArmed"] != 1 || reasons["n2 QuorumLost"] != 0 || s.Get("n2").Labels["node-manager.deckhouse.io/fencing-mode"] != "Notify" {
 		t.Errorf("events %v, labels of n2 %v", reasons, s.Get("n2").Labels)
+	}
+}
+
+// An agent that waits for its first list is healthy, not ready, and says what it waits for;
+// and what it writes of itself is what the others lack.
+func TestWaitingForTheFirstList(t *testing.T) {
+	f := newFleet(t)
+	s := k8stest.New(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close() // for the agent
+	f.configureKube("n1")
+	text, err := os.ReadFile(f.path("n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.path("n1"), bytes.Replace(text, []byte(`address: ""`), []byte("address: "+address), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, _, err := config.Load(f.path("n1"), os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Boot: 1, Kubernetes: s.Client(t, nil)})
+	}()
+	says := func(path string, code int, want string) {
+		t.Helper()
+		deadline := time.Now().Add(30 * time.Second)
+		for {
+			got := ""
+			if resp, err := http.Get("http://" + address + path); err == nil {
+				body, _ := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				if got = string(body); resp.StatusCode == code && strings.Contains(got, want) {
+					return
+				}
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s says %q, want %q", path, got, want)
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	}
+	says("/healthz", http.StatusOK, "waiting")
+	says("/readyz", http.StatusServiceUnavailable, "no Node named n1 has the label")
+	s.Put(k8stest.Node("n1", groupLabel, "127.81.1.1"))
+	s.Put(k8stest.Node("n2", groupLabel, "127.81.1.2"))
+	says("/readyz", http.StatusServiceUnavailable, "node n2 has 127.81.1.2 on the networks a and b")
+	if a := s.Get("n1").Annotations[roster.AddressAnnotation+"b"]; a != "127.81.2.1" {
+		t.Errorf("n1 says of its address on network b: %q", a)
+	}
+	s.Delete("n2")
+	says("/readyz", http.StatusOK, "ok")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
