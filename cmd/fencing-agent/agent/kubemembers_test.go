@@ -86,8 +86,9 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 	f.stop("n4", nil)
 	f.start("n4")
 	f.agree(four...)
-	s.Update("n1", func(n *corev1.Node) { n.Labels = nil })
 	f.calm(three...)
+	f.mark()
+	s.Update("n1", func(n *corev1.Node) { n.Labels = nil })
 	s.Refuse(false)
 	f.agree("n2", "n3", "n4") // a list that shrinks is believed after a while
 	f.calm("n2", "n3", "n4")
