@@ -104,7 +104,7 @@ func relayMutants() []mutant {
 		one("L7", "a word of a holder without evidence counts", relayGo, "	if a.memberEvidence(h, a.view).IsZero() {\n		return 0\n	}\n", ""),
 		one("L7", "a word counts although a later value is accepted", relayGo, "|| a.lease.pending ||", "||"),
 		one("L7", "a word counts outside a tie", relayGo, "!in.Tie || !ok", "!ok"),
-		one("L7", "a word counts for a token that has moved on", relayGo, "|| named != a.token ||", "||"),
+		one("L7", "a word counts for a token that has moved on", relayGo, "|| named != a.token ||", "|| named.Nonce != a.token.Nonce ||"),
 		one("L7", "what was told is passed on", relayGo, "Anchor: a.anchor}", "Anchor: max(a.anchor, a.relayed)}"),
 		one("L7", "a word is worth G from its arrival", relayGo, "	return r.Anchor\n", "	_, at := a.evidence.Statement(idx)\n	return at\n"),
 		one("L7", "a word keeps no token alive", arbiterGo, "now >= max(a.writeStart, a.relayed).Add(a.timing.Grant)", "now >= a.writeStart.Add(a.timing.Grant)"),
