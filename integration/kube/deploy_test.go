@@ -84,6 +84,7 @@ func TestManifestsPassTheServer(t *testing.T) {
 type deployment struct {
 	plane *controlplane.ControlPlane
 	admin *kubernetes.Clientset
+	set   *apps.DaemonSet
 	pod   *core.Pod
 	agent *kubernetes.Clientset // with the token of that pod
 }
@@ -105,30 +106,36 @@ func deploy(t *testing.T) *deployment {
 	for _, name := range []string{"node-1", "node-2"} {
 		newNode(t, d.admin, plainNode(name))
 	}
-	set, err := d.admin.AppsV1().DaemonSets(deployedSpace).Get(t.Context(), deployedName, meta.GetOptions{})
+	d.set, err = d.admin.AppsV1().DaemonSets(deployedSpace).Get(t.Context(), deployedName, meta.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.pod = d.newPod(t, set, deployedSpace)
-	token, err := p.ServiceAccountToken(t.Context(), deployedSpace, deployedName, d.pod.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.agent = client(t, p.As(token))
+	d.pod = d.newPod(t, d.set, "node-1")
+	d.agent = client(t, p.As(d.token(t, d.pod)))
 	return d
 }
 
-// newPod is what the controller of DaemonSets and the scheduler would make.
-func (d *deployment) newPod(t *testing.T, set *apps.DaemonSet, space string) *core.Pod {
+// token is what the pod gets from the kubelet.
+func (d *deployment) token(t *testing.T, pod *core.Pod) string {
 	t.Helper()
-	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "agent-on-node-1", Namespace: space, Labels: set.Spec.Template.Labels}, Spec: set.Spec.Template.Spec}
-	pod.Spec.NodeName = "node-1"
-	made, err := d.admin.CoreV1().Pods(space).Create(t.Context(), pod, meta.CreateOptions{})
+	token, err := d.plane.ServiceAccountToken(t.Context(), pod.Namespace, deployedName, pod.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// newPod is what the controller of DaemonSets and the scheduler would make.
+func (d *deployment) newPod(t *testing.T, set *apps.DaemonSet, node string) *core.Pod {
+	t.Helper()
+	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "agent-on-" + node, Namespace: deployedSpace, Labels: set.Spec.Template.Labels}, Spec: set.Spec.Template.Spec}
+	pod.Spec.NodeName = node
+	made, err := d.admin.CoreV1().Pods(deployedSpace).Create(t.Context(), pod, meta.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := d.admin.CoreV1().Pods(space).Delete(context.Background(), pod.Name, meta.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		if err := d.admin.CoreV1().Pods(deployedSpace).Delete(context.Background(), pod.Name, meta.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -18,7 +18,7 @@ const (
 	binaryEnv = "FENCING_KUBETEST"
 	// patience bounds the waits of these tests. It is much longer than anything takes, for
 	// the sake of busy machines.
-	patience = 2 * time.Minute
+	patience = 3 * time.Minute
 )
 
 // shared is the control plane of all tests.

@@ -32,7 +32,16 @@ type Request struct {
 
 // User is who sent a request.
 type User struct {
-	Name string `json:"username"`
+	Name  string              `json:"username"`
+	Extra map[string][]string `json:"extra"`
+}
+
+// Node is the node of the pod that the user's token is bound to, or empty.
+func (u User) Node() string {
+	if nodes := u.Extra["authentication.kubernetes.io/node-name"]; len(nodes) == 1 {
+		return nodes[0]
+	}
+	return ""
 }
 
 // Object is what a request is about; empty where it is about no object, as /readyz.
