@@ -186,6 +186,12 @@ func TestUnknownReasonIsExplainedByTheAgent(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for number, name := range fencingv1.Reason_name {
+		if fencingv1.Reason(number) == fencingv1.Reason_REASON_MAINTENANCE {
+			by := reasonWords(&fencingv1.Verdict{Reason: fencingv1.Reason_REASON_MAINTENANCE, Text: "disarmed for maintenance: annotation a/b"})
+			if by != "maintenance, asked for by annotation a/b" {
+				t.Error(by)
+			}
+		}
 		words := reasonWords(&fencingv1.Verdict{Reason: fencingv1.Reason(number), Text: "the agent's words"})
 		if known := words != "the agent's words"; known != (number != 0) {
 			t.Errorf("%s is explained as %q", name, words)

@@ -89,6 +89,9 @@ func reasonWords(v *fencingv1.Verdict) string {
 	case fencingv1.Reason_REASON_LUN_LOST:
 		return "this node alone has lost the LUN (lun.mode: and)"
 	case fencingv1.Reason_REASON_MAINTENANCE:
+		if _, by, ok := strings.Cut(v.GetText(), ": "); ok {
+			return "maintenance, asked for by " + by
+		}
 		return "maintenance, asked for by an annotation or the disable file"
 	case fencingv1.Reason_REASON_STOPPING:
 		return "planned stop of the agent"

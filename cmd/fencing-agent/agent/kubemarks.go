@@ -147,6 +147,7 @@ func (m *nodeMarks) noteDecision(d watchdog.Decision, why func() string) {
 	}
 	m.quorum = d.Quorum
 	switch {
+	case d.Action == watchdog.Disarm: // a node that is removed loses it as planned
 	case !d.Quorum:
 		m.event(marks.QuorumLost, "%s", why())
 	case m.begun:
