@@ -161,8 +161,9 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 		m.tie(a, fx)
 	}
 	m.quorumSize.Set(float64(a.core.Quorum()))
-	m.epoch.Set(float64(a.core.Succession().Base().Epoch))
-	m.changing.Set(boolGauge(!a.core.Succession().Settled()))
+	lists := a.core.Succession()
+	m.epoch.Set(float64(lists.Base().Epoch))
+	m.changing.Set(boolGauge(!lists.Settled() || lists.Next() != nil))
 	v := a.core.View()
 	v.Seen = v.Seen.And(a.core.Expected())
 	counted := v.Counted.Len()
