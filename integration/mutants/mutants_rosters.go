@@ -34,6 +34,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a pledge is given up for another list", sightGo, "s.founding() && !s.pledged() && !s.saving", "s.founding() && !s.saving"), net),
 		in(one("J", "a pledge is forgotten at a restart", successionGo, "	} else if saved.Offer != nil {", "	} else if false {"), net),
 		in(one("J", "a node that forgot everything is counted", successionGo, "ref.Epoch < chain[0].Epoch && !st.Fresh", "ref.Epoch < chain[0].Epoch"), net),
+		in(one("J", "a node that begins in a tie says that the list of its configuration is in force", "watchdog/rosters.go", "	defer c.stand()\n", ""), "./watchdog"),
 		in(one("J", "sets that count by another roster are read by the own one", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
 		in(one("calm", "a list is taken up before everybody has it", advanceGo, "			ready = false\n", "			_ = ready\n"), net),
 		in(one("calm", "a list is stored that a counted node does not know", advanceGo, "	return all || s.fresh\n", "	return all || true\n"), net),
