@@ -48,7 +48,7 @@ func (b *builder) run(ctx context.Context) error {
 		fmt.Fprintf(b.out, "kubetest: %s is built, with Kubernetes %s\n", b.program, release)
 		return nil
 	}
-	fmt.Fprintf(b.out, "kubetest: builds etcd, kube-apiserver and kubectl %s: about 5 minutes on two cores, 3 GB of build cache; once\n", release)
+	fmt.Fprintf(b.out, "kubetest: builds etcd, kube-apiserver and kubectl %s: about 6 minutes on two cores, 600 MB to download, 3 GB of build cache; once\n", release)
 	began := time.Now()
 	if err := os.MkdirAll(filepath.Dir(b.program), 0o755); err != nil {
 		return err
