@@ -3,6 +3,8 @@
 //
 //   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
+//   - tiebreak: the rules by which a Lease grants one half of an equal split its life; pure,
+//     and not used by the agent yet;
 //   - ownnode: the annotations, the taint and the deletion of the own Node that disarm the
 //     watchdog (agent);
 //   - roster: the list of members from the Nodes of the group (agent);

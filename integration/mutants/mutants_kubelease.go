@@ -1,0 +1,40 @@
+package main
+
+// kubeLeaseMutants are the guards of the tie-break by a Lease of the API server.
+func kubeLeaseMutants() []mutant {
+	const (
+		arbiter  = "k8s/tiebreak/arbiter.go"
+		schedule = "k8s/tiebreak/schedule.go"
+	)
+	in := func(m mutant) mutant {
+		m.in = []string{"./k8s/tiebreak"}
+		return m
+	}
+	return []mutant{
+		in(one("K2", "a token does not move with the view", arbiter, "	if in.View != a.view || in.Stop {\n		a.view, a.token = in.View, netgossip.Token{}", "	a.view = in.View\n	if in.Stop {\n		a.token = netgossip.Token{}")),
+		in(one("K2", "a token may be that of the agent before", arbiter, "&& t > a.drawn &&", "&& t >= a.drawn &&")),
+		in(one("K2", "a grant has no end", arbiter, "min(anchor.Add(a.cfg.Timing.Term), evidence)", "evidence")),
+		in(one("K2", "a grant is fed on without its members", arbiter, "min(anchor.Add(a.cfg.Timing.Term), evidence)", "anchor.Add(a.cfg.Timing.Term)")),
+		in(one("K2", "a write counts from when it is found", schedule, "a.landed, a.landedAt = a.sentDigest, a.sentAt", "a.landed, a.landedAt = a.sentDigest, c.Ended")),
+		in(one("K2", "a write counts before it is known to have landed", schedule, "op.Record.Tag, now, op.Record.Grant.Digest()\n", "op.Record.Tag, now, op.Record.Grant.Digest()\n		a.landed, a.landedAt = a.sentDigest, now\n")),
+		in(one("K2", "a relay of another grant counts", schedule, "r.Log == a.cfg.Log && r.Instance == digest", "r.Log == a.cfg.Log")),
+		in(one("K2", "a relay of another Lease counts", schedule, "r.Log == a.cfg.Log && r.Instance == digest", "r.Instance == digest")),
+		in(one("K2", "a relay is passed on", arbiter, "	if digest := want.Digest(); a.landed == digest {\n		return netgossip.Relay{Log: a.cfg.Log, Instance: digest, Anchor: a.landedAt}\n	}\n	return netgossip.Relay{}", "	return netgossip.Relay{Log: a.cfg.Log, Instance: want.Digest(), Anchor: a.anchor(want)}")),
+		in(one("K2", "a member's view is not looked at", arbiter, "case st.View != a.view:", "case false:")),
+		in(one("K2", "a member's roster is not looked at", arbiter, "case st.RosterEpoch != r.Epoch || st.RosterDigest != r.Digest:", "case false:")),
+		in(one("K3", "a grant is replaced without proof or expiry", schedule, "	if why := a.mayReplace(now, want); why != \"\" {", "	if why := a.mayReplace(now, want); false {")),
+		in(one("K3", "the expiry is counted from an older version", schedule, "	if !a.known || c.Version != a.version {\n		a.since = c.Ended", "	if !a.known {\n		a.since = c.Ended")),
+		in(one("K3", "an expiry not longer than the term", arbiter, "t.Expire < t.Term+t.Term/8", "t.Expire < 0")),
+		in(one("K3", "a boot before the token's proves it over", arbiter, "		return at >= a.learnt\n", "		return at > 0\n")),
+		in(one("K3", "a lesser counter proves it over", arbiter, "st.Token.Counter > h.Token.Counter", "st.Token.Counter != h.Token.Counter")),
+		in(one("K3", "one holder that is done stands for all", arbiter, "	for i, h := range old.Holders {\n		if !a.done[i]", "	for i, h := range old.Holders[:1] {\n		if !a.done[i]")),
+		in(one("K3", "proofs outlive the grant they are for", schedule, "		a.done = make([]bool, len(c.Record.Grant.Holders))\n", "		a.done = append(a.done, make([]bool, len(c.Record.Grant.Holders))...)[:len(c.Record.Grant.Holders)]\n")),
+		in(one("K4", "a renewed half may name older tokens", arbiter, "same && want.Holders[i] == h)", "same)")),
+		in(one("K5", "a Lease that names nobody is free", arbiter, "	case len(old.Holders) == 0:\n		return \"the Lease is new, and who held one before is not known\" // K5", "	case len(old.Holders) == 0:\n		return \"\"")),
+		in(one("K5", "the expiry outlives a Lease that was deleted", schedule, "	if !a.known || c.Version != a.version {\n		a.since = c.Ended", "	if a.since.IsZero() || a.known && c.Version != a.version {\n		a.since = c.Ended")),
+		in(one("live", "an excluded half goes on", arbiter, "	return may\n", "	return false\n")),
+		in(one("live", "a half is not granted anew after a restart in it", arbiter, "!(same && want.Holders[i] == h)", "(!same || want.Holders[i] == h)")),
+		in(one("live", "a write that landed is not noted", schedule, "	if a.sent == c.Record.Tag && a.sent != (Tag{}) {", "	if false {")),
+		in(one("live", "a grant is not renewed", schedule, "a.anchor(want).Add(a.cfg.Timing.Term / 4)", "boottime.Never")),
+	}
+}

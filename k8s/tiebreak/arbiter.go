@@ -1,0 +1,272 @@
+package tiebreak
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Evidence gives what members said last, first hand.
+type Evidence interface {
+	// Statement is the latest statement of a member and an instant on the own clock at or
+	// after which it stood by it; nil: none.
+	Statement(peer int) (*netgossip.Statement, boottime.Instant)
+	// Relay is what it said of its own writes; its Anchor is not later than their start.
+	Relay(peer int) netgossip.Relay
+}
+
+// Config is what an [Arbiter] needs for its whole life.
+type Config struct {
+	Roster   *netgossip.Roster
+	Evidence Evidence
+	Boot     uint64 // nonce of the kernel boot
+	Process  uint64 // random per agent start
+	Log      uint64 // names the Lease in relays; not 0
+	Timing   Timing
+}
+
+// Input is what the node knows at one step.
+type Input struct {
+	View     netgossip.Set // counted members, itself included
+	Tie      bool          // exactly half of an even roster
+	TieSince boottime.Instant
+	Stop     bool // planned stop: the token is given up
+}
+
+// State is how the split stands.
+type State uint8
+
+// The states.
+const (
+	None    State = iota // no tie
+	Pending              // not decided
+	Won                  // granted to the own half
+	Lost                 // granted to others, who may feed
+)
+
+// Output is what an arbiter wants after a step.
+type Output struct {
+	Split State
+	Until boottime.Instant // Won: feed no longer than this
+	Why   string           // what Pending waits for
+	Token netgossip.Token  // the own; zero: none now
+	Op    *Op              // to be performed
+	Relay netgossip.Relay  // what to tell the members of the view
+	Wake  boottime.Instant // step again by then at the latest
+}
+
+// Arbiter follows the Lease for one node.
+type Arbiter struct {
+	cfg Config
+
+	token netgossip.Token
+	drawn uint32 // tick of the latest token drawn, or of the start
+	view  netgossip.Set
+
+	known    bool
+	absent   bool
+	needRead bool
+	record   Record
+	digest   uint64 // of the record's grant
+	version  Version
+	since    boottime.Instant // END of the operation that first showed this version
+	learnt   boottime.Instant // END of the operation that first showed this grant
+	done     []bool           // by holder: its token is proven to have moved on
+
+	landed     uint64           // digest of the latest own write known to have landed
+	landedAt   boottime.Instant // and its start
+	sent       Tag              // of the latest own write, landed or not,
+	sentAt     boottime.Instant // its start
+	sentDigest uint64
+
+	op       *Op
+	nextID   uint64
+	sequence uint64
+	readAt   boottime.Instant // START of the latest operation that showed the Lease
+	retryAt  boottime.Instant
+	hadTie   bool
+	err      error
+}
+
+// New returns an arbiter that has not read the Lease. The agent starts at now.
+func New(cfg Config, now boottime.Instant) (*Arbiter, error) {
+	t := cfg.Timing
+	if t.Term <= 0 || t.Expire < t.Term+t.Term/8 {
+		return nil, fmt.Errorf("lease tie-break: expiry %v with a term of %v: it must be longer by an eighth at least", t.Expire, t.Term)
+	}
+	if cfg.Log == 0 || cfg.Boot == 0 || cfg.Roster.Self < 0 {
+		return nil, errors.New("lease tie-break: name of the lease, boot nonce and a roster with the own node are mandatory")
+	}
+	// A predecessor in this boot drew no token later than now's tick.
+	return &Arbiter{cfg: cfg, drawn: tickOf(now), needRead: true}, nil
+}
+
+func tickOf(now boottime.Instant) uint32 {
+	return uint32(min(int64(now)/int64(tick), math.MaxUint32))
+}
+
+// followToken moves the token on with each change of the view. A token is the tick in which
+// it is drawn, and no tick is used twice, so that none returns after a restart of the agent,
+// which remembers nothing. Until the next tick the node has none.
+func (a *Arbiter) followToken(now boottime.Instant, in *Input) {
+	if in.View != a.view || in.Stop {
+		a.view, a.token = in.View, netgossip.Token{}
+	}
+	if t := tickOf(now); a.token.IsZero() && !in.Stop && t > a.drawn && t < math.MaxUint32 {
+		a.drawn, a.token = t, netgossip.Token{Nonce: a.cfg.Boot, Counter: t}
+	}
+}
+
+// Step evaluates everything at now.
+func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
+	a.followToken(now, in)
+	a.followHolders()
+	out := Output{Token: a.token, Wake: now.Add(a.cfg.Timing.Refresh)}
+	if a.token.IsZero() && !in.Stop {
+		out.Wake = now.Add(tick)
+	}
+	var want Grant
+	if in.Tie {
+		out.Wake = min(out.Wake, now.Add(min(a.cfg.Timing.Stagger, a.cfg.Timing.Poll)))
+		want, out.Why = a.half(now)
+		out.Split = Pending
+		if out.Why == "" {
+			out.Until = a.feedUntil(&want)
+		}
+		switch {
+		case out.Until > now:
+			out.Split = Won
+			out.Relay = a.relay(&want)
+		case a.excluded(now, in):
+			out.Split, out.Until = Lost, 0
+		case out.Why == "" && a.err != nil:
+			out.Why = a.err.Error()
+		}
+	}
+	out.Op = a.schedule(now, in, &out, &want)
+	a.hadTie = in.Tie
+	return out
+}
+
+// half is the grant to the own view as it stands, or what keeps it from being one.
+func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
+	r := a.cfg.Roster
+	g := Grant{Roster: r.Ref(), Holders: make([]Holder, 0, a.view.Len())}
+	for i := range a.view.All() {
+		token := a.token
+		if i != r.Self {
+			st, at := a.cfg.Evidence.Statement(i)
+			switch {
+			case st == nil || now.Sub(at) >= a.cfg.Timing.MaxAge:
+				return g, r.Name(i) + ": nothing heard of it"
+			case st.RosterEpoch != r.Epoch || st.RosterDigest != r.Digest:
+				return g, r.Name(i) + ": its roster differs"
+			case st.View != a.view:
+				return g, r.Name(i) + ": it has another view"
+			}
+			token = st.Token
+		}
+		if token.IsZero() {
+			return g, r.Name(i) + ": it has no token yet"
+		}
+		g.Holders = append(g.Holders, Holder{r.Name(i), token})
+	}
+	return g, ""
+}
+
+// feedUntil is until when the node may feed under the grant to its half, which half has
+// found to name the present tokens of its view (K2).
+func (a *Arbiter) feedUntil(want *Grant) boottime.Instant {
+	anchor, evidence := a.anchor(want), boottime.Never
+	for i := range a.view.All() {
+		if i != a.cfg.Roster.Self {
+			_, at := a.cfg.Evidence.Statement(i)
+			evidence = min(evidence, at.Add(a.cfg.Timing.MaxAge))
+		}
+	}
+	if anchor.IsZero() {
+		return 0
+	}
+	return min(anchor.Add(a.cfg.Timing.Term), evidence)
+}
+
+// relay tells of the own writes only: a word that comes back to who said it would never end.
+func (a *Arbiter) relay(want *Grant) netgossip.Relay {
+	if digest := want.Digest(); a.landed == digest {
+		return netgossip.Relay{Log: a.cfg.Log, Instance: digest, Anchor: a.landedAt}
+	}
+	return netgossip.Relay{}
+}
+
+// followHolders notes which holders are proven to feed no more (K3).
+func (a *Arbiter) followHolders() {
+	for i := range a.done {
+		if !a.done[i] {
+			a.done[i] = a.movedOn(a.record.Grant.Holders[i])
+		}
+	}
+}
+
+// movedOn reports whether a holder's token is proven to be over. A greater counter of the
+// same boot is proof whenever it was said. Another boot, or no token, is one only if it was
+// said after the grant was known: else it may be from before the token.
+func (a *Arbiter) movedOn(h Holder) bool {
+	i, ok := a.cfg.Roster.Index(h.Node)
+	if !ok {
+		return false
+	}
+	if i == a.cfg.Roster.Self {
+		return h.Token.Nonce != a.cfg.Boot || h.Token != a.token && h.Token.Counter <= a.drawn
+	}
+	st, at := a.cfg.Evidence.Statement(i)
+	switch {
+	case st == nil:
+		return false
+	case st.Boot == h.Token.Nonce && st.Token.Counter > h.Token.Counter:
+		return true
+	case st.Boot != h.Token.Nonce || st.Token.IsZero():
+		return at >= a.learnt
+	}
+	return false
+}
+
+// expired reports whether nobody can feed any more under the version known (K3).
+func (a *Arbiter) expired(now boottime.Instant) bool {
+	return a.known && now.Sub(a.since) >= a.cfg.Timing.Expire
+}
+
+// mayReplace says what keeps the node from replacing the record by the grant, or "".
+func (a *Arbiter) mayReplace(now boottime.Instant, want *Grant) string {
+	old := &a.record.Grant
+	switch {
+	case a.expired(now):
+		return ""
+	case len(old.Holders) == 0:
+		return "the Lease is new, and who held one before is not known" // K5
+	}
+	same := old.sameNodes(want)
+	for i, h := range old.Holders {
+		if !a.done[i] && !(same && want.Holders[i] == h) { // K3, K4
+			return h.Node + ": it may still feed under the former grant"
+		}
+	}
+	return ""
+}
+
+// excluded reports whether the Lease, as read in this tie, names others who may feed.
+func (a *Arbiter) excluded(now boottime.Instant, in *Input) bool {
+	if !a.known || a.readAt < in.TieSince || a.expired(now) || len(a.record.Grant.Holders) == 0 {
+		return false
+	}
+	may := false
+	for i, h := range a.record.Grant.Holders {
+		if n, ok := a.cfg.Roster.Index(h.Node); ok && a.view.Has(n) {
+			return false
+		}
+		may = may || !a.done[i]
+	}
+	return may
+}

@@ -1,0 +1,37 @@
+// Package tiebreak decides an equal split by one coordination.k8s.io Lease, so that at most
+// one half is granted the right to live. It is the pure part: what may be written into the
+// Lease, and who may feed by it until when.
+//
+// # State and invariants
+//
+// The Lease is a register that is changed by compare-and-swap only. It names a [Grant]: the
+// tokens (kernel boot and counter, as in netgossip.Token) of all members of one half. A node
+// moves its own token on whenever its counted view changes and whenever its agent starts;
+// a token that has moved on never returns.
+//
+//	K1  a write replaces exactly the version that its writer has read, or fails
+//	K2  a node feeds under a grant only while that names the present tokens of exactly its
+//	    view, and no longer than Term after the START of a write of this grant that is known
+//	    to have landed: its own, or one that a member of its view tells of first hand
+//	K3  a grant is replaced by one to other nodes only when each holder's token is proven to
+//	    have moved on, or when the version that is replaced was seen Expire before the write
+//	    is sent, Expire being longer than Term
+//	K4  among the same nodes a grant may follow at once, if it keeps each token or replaces
+//	    one that is proven to have moved on
+//	K5  a Lease that names nobody is treated like one whose holders are unknown: only K3's
+//	    time frees it. So who deletes the Lease delays a decision, and makes no second half
+//
+// Why at most one half feeds: let a write replace a grant. By K1 no write of that grant lands
+// after it. Either all its holders' tokens have moved on, and K2 fails for them for ever; or
+// the replaced version was written before it was seen, so that everything that K2 rests on
+// began more than Term ago. In both cases nobody feeds under the former grant, or under one
+// before it, when the write is sent. Nothing here rests on the age of a read, on the order or
+// the time of replies, on the Lease's own times, or on clocks of other nodes. docs/adr has
+// the whole argument.
+//
+// # Concurrency and blocking
+//
+// One goroutine owns an [Arbiter]. Nothing blocks: at most one [Op] is handed out at a time,
+// and whoever performs it reports its [Completion] however late, with the outcome Unknown
+// when it gave up waiting. An operation that was given up may still take effect later.
+package tiebreak

@@ -1,0 +1,121 @@
+package tiebreak
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Holder is one member of a granted half.
+type Holder struct {
+	Node  string
+	Token netgossip.Token
+}
+
+// Grant names a half; without holders it names nobody.
+type Grant struct {
+	Roster  netgossip.RosterRef
+	Holders []Holder // in the order of the roster
+}
+
+// Digest names the grant in a relay: equal digests mean the same tokens of the same nodes.
+func (g *Grant) Digest() uint64 {
+	h := fnv.New64a()
+	var b [8]byte
+	number := func(n uint64) {
+		binary.LittleEndian.PutUint64(b[:], n)
+		_, _ = h.Write(b[:]) // a hash never fails
+	}
+	number(g.Roster.Epoch)
+	number(g.Roster.Digest)
+	for _, m := range g.Holders {
+		number(uint64(len(m.Node)))
+		_, _ = h.Write([]byte(m.Node))
+		number(m.Token.Nonce)
+		number(uint64(m.Token.Counter))
+	}
+	return h.Sum64()
+}
+
+// sameNodes reports whether both name the same members of the same roster.
+func (g *Grant) sameNodes(o *Grant) bool {
+	if g.Roster != o.Roster || len(g.Holders) != len(o.Holders) {
+		return false
+	}
+	for i := range g.Holders {
+		if g.Holders[i].Node != o.Holders[i].Node {
+			return false
+		}
+	}
+	return true
+}
+
+// Tag names one write. It makes every write change the Lease, since the API server ignores
+// one that does not, and tells a writer without a reply that its write has landed.
+type Tag struct{ Boot, Process, Sequence uint64 }
+
+// Record is the content of the Lease.
+type Record struct {
+	Instance uint64 // counts the grants; for people
+	Grant    Grant
+	Tag      Tag
+}
+
+// Version names one content of one Lease: its UID and resourceVersion.
+type Version struct{ UID, Resource string }
+
+// Kind is what an operation does.
+type Kind uint8
+
+// The operations.
+const (
+	Read   Kind = iota + 1
+	Create      // a Lease that names nobody, unless there is one
+	Write       // replace Base by Record
+)
+
+// Op is an operation to be performed on the Lease.
+type Op struct {
+	ID     uint64
+	Kind   Kind
+	Base   Version // Write: the version to replace
+	Record Record  // Create, Write
+}
+
+// Outcome is how an operation ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Done     Outcome = iota + 1
+	Conflict         // Create, Write: somebody else was first; it has had no effect and never will
+	Absent           // there is no such Lease; a Write has had no effect and never will
+	Unknown          // no answer, or one that tells nothing: it may have had its effect or have it yet
+)
+
+// Completion reports the end of an operation.
+type Completion struct {
+	ID             uint64
+	Started, Ended boottime.Instant
+	Outcome        Outcome
+	Record         Record  // Done: what the Lease holds now
+	Version        Version // Done
+	Err            error   // Unknown: why, for people
+}
+
+// Timing holds the time constants.
+type Timing struct {
+	MaxAge  time.Duration // D_max: older statements of members count for nothing
+	Term    time.Duration // a grant is worth this from the start of a landed write; the same on all nodes
+	Expire  time.Duration // so long a version must have been seen before others replace it
+	Stagger time.Duration // between the writers of one half
+	Retry   time.Duration // between two operations after a failure
+	Poll    time.Duration // between two reads in a tie
+	Refresh time.Duration // between two reads otherwise
+}
+
+// tick is the unit in which tokens are drawn from the boot clock.
+const tick = 100 * time.Millisecond

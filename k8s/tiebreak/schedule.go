@@ -1,0 +1,157 @@
+package tiebreak
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// schedule picks the next operation. There is at most one.
+func (a *Arbiter) schedule(now boottime.Instant, in *Input, out *Output, want *Grant) *Op {
+	switch {
+	case a.op != nil || in.Stop:
+		return nil
+	case now < a.retryAt:
+		out.Wake = min(out.Wake, a.retryAt)
+		return nil
+	case a.absent:
+		return a.begin(now, Op{Kind: Create})
+	case a.needRead || !a.known:
+		return a.begin(now, Op{Kind: Read})
+	case !in.Tie:
+		due := a.readAt.Add(a.cfg.Timing.Refresh)
+		if a.hadTie {
+			due = now // what the tie left behind is to be old when the next one begins
+		}
+		if now >= due {
+			return a.begin(now, Op{Kind: Read})
+		}
+		out.Wake = min(out.Wake, due)
+		return nil
+	}
+	if out.Split != Lost && out.Why == "" {
+		if op := a.write(now, in, out, want); op != nil {
+			return op
+		}
+	}
+	if out.Split != Won && now >= a.readAt.Add(a.cfg.Timing.Poll) {
+		return a.begin(now, Op{Kind: Read})
+	}
+	return nil
+}
+
+// write puts the grant forward, or renews it, when it is this node's turn.
+func (a *Arbiter) write(now boottime.Instant, in *Input, out *Output, want *Grant) *Op {
+	due := in.TieSince
+	if out.Split == Won {
+		// Until may be bounded by the evidence; only the write is to be renewed.
+		due = a.anchor(want).Add(a.cfg.Timing.Term / 4)
+	}
+	if due = due.Add(a.turn()); now < due {
+		out.Wake = min(out.Wake, due)
+		return nil
+	}
+	if why := a.mayReplace(now, want); why != "" {
+		out.Why = why
+		return nil
+	}
+	instance := a.record.Instance
+	if want.Digest() != a.digest {
+		instance++
+	}
+	return a.begin(now, Op{Kind: Write, Base: a.version, Record: Record{Instance: instance, Grant: *want}})
+}
+
+// anchor is the start of the latest write of the grant that this node knows of.
+func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
+	digest := want.Digest()
+	if a.landed == digest {
+		at = a.landedAt
+	}
+	for i := range a.view.All() {
+		if i == a.cfg.Roster.Self {
+			continue
+		}
+		if r := a.cfg.Evidence.Relay(i); r.Log == a.cfg.Log && r.Instance == digest {
+			at = max(at, r.Anchor)
+		}
+	}
+	return at
+}
+
+// turn is how long the node leaves writing to members before it that reach the API server.
+func (a *Arbiter) turn() time.Duration {
+	rank := time.Duration(0)
+	for i := range a.view.All() {
+		if i >= a.cfg.Roster.Self {
+			break
+		}
+		if st, _ := a.cfg.Evidence.Statement(i); st != nil && st.APIReachable {
+			rank++
+		}
+	}
+	return rank * a.cfg.Timing.Stagger
+}
+
+func (a *Arbiter) begin(now boottime.Instant, op Op) *Op {
+	a.nextID++
+	op.ID = a.nextID
+	if op.Kind != Read {
+		a.sequence++
+		op.Record.Tag = Tag{a.cfg.Boot, a.cfg.Process, a.sequence}
+	}
+	if op.Kind == Write {
+		a.sent, a.sentAt, a.sentDigest = op.Record.Tag, now, op.Record.Grant.Digest()
+	}
+	a.op = &op
+	return &op
+}
+
+// Complete takes the end of the operation that was handed out.
+func (a *Arbiter) Complete(c *Completion) {
+	if a.op == nil || c.ID != a.op.ID {
+		return
+	}
+	op := a.op
+	a.op, a.err = nil, c.Err
+	switch c.Outcome {
+	case Done:
+		a.absent, a.needRead, a.retryAt = false, false, 0
+		a.show(c)
+	case Absent:
+		a.known, a.absent, a.retryAt = false, true, 0
+		if op.Kind == Create {
+			a.absent, a.needRead, a.retryAt = false, true, c.Ended.Add(a.cfg.Timing.Retry)
+		}
+	case Conflict:
+		a.absent, a.needRead, a.retryAt = false, true, 0
+	default:
+		// It may have landed or may land yet: nothing is known but by reading. A write that
+		// follows replaces what was read, so the former cannot land over it (K1).
+		a.needRead, a.retryAt = true, c.Ended.Add(a.cfg.Timing.Retry)
+	}
+}
+
+// show takes what the Lease was seen to hold.
+func (a *Arbiter) show(c *Completion) {
+	digest := c.Record.Grant.Digest()
+	if !a.known || digest != a.digest || c.Version.UID != a.version.UID {
+		a.learnt = c.Ended
+		a.done = make([]bool, len(c.Record.Grant.Holders))
+	}
+	if !a.known || c.Version != a.version {
+		a.since = c.Ended
+	}
+	a.known, a.record, a.digest, a.version, a.readAt = true, c.Record, digest, c.Version, c.Started
+	// The write is found by its tag, whether this operation was the write itself or a read
+	// after the reply was lost. It is worth Term from when it was sent.
+	if a.sent == c.Record.Tag && a.sent != (Tag{}) {
+		a.landed, a.landedAt = a.sentDigest, a.sentAt
+	}
+}
+
+// Trouble is why the latest operation told nothing, or nil.
+func (a *Arbiter) Trouble() error { return a.err }
+
+// Latest is the content of the Lease as last seen; ok is false while it is not known.
+func (a *Arbiter) Latest() (record Record, ok bool) { return a.record, a.known }

@@ -1,0 +1,415 @@
+package tiebreak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// times of the random schedules: short, so that renewals, expiries and take-overs all happen.
+var times = Timing{
+	MaxAge: 300 * time.Millisecond, Term: 2 * time.Second, Expire: 2500 * time.Millisecond, Stagger: 50 * time.Millisecond,
+	Retry: 100 * time.Millisecond, Poll: 200 * time.Millisecond, Refresh: 5 * time.Second,
+}
+
+// world is a cluster on virtual time: nodes with clocks of their own, a network that splits
+// in any way, and a Lease behind an API server that loses, delays and repeats nothing but
+// may answer late, never, or from the past.
+type world struct {
+	rng     *rand.Rand
+	now     time.Duration
+	nodes   []*node
+	links   [][]bool
+	groups  [][]int
+	flights []flight
+	lease   []stored // its history; the last is the present content
+	absent  bool
+	uid     int
+	stale   bool // whether reads from the past may happen
+
+	trace                                       []string
+	wins, expiries, proofs, renewals, deletions int
+	told                                        int // wins by what another member told alone
+	wonFor                                      map[string]bool
+}
+
+type stored struct {
+	version Version
+	record  Record
+	absent  bool
+}
+
+type flight struct {
+	node    *node
+	life    int // of the node, to which the reply goes
+	op      Op
+	started boottime.Instant
+	applyAt time.Duration // negative: never
+	replyAt time.Duration
+	applied bool
+	lost    bool // the reply
+	result  Completion
+}
+
+type node struct {
+	w        *world
+	index    int
+	offset   boottime.Instant // of its clock
+	rate     float64
+	boot     uint64
+	life     int
+	down     time.Duration // until then; 0: up
+	api      bool
+	roster   *netgossip.Roster
+	arbiter  *Arbiter
+	view     netgossip.Set
+	tieSince boottime.Instant
+	tie      bool
+	heard    []heard
+	out      Output
+}
+
+type heard struct {
+	statement netgossip.Statement
+	relay     netgossip.Relay
+	at        boottime.Instant
+	known     bool
+}
+
+func (n *node) clock() boottime.Instant {
+	return n.offset + boottime.Instant(float64(n.w.now)*n.rate)
+}
+
+func (n *node) Statement(peer int) (*netgossip.Statement, boottime.Instant) {
+	if !n.heard[peer].known {
+		return nil, 0
+	}
+	return &n.heard[peer].statement, n.heard[peer].at
+}
+
+func (n *node) Relay(peer int) netgossip.Relay { return n.heard[peer].relay }
+
+func newWorld(seed uint64, size int) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), absent: true, wonFor: map[string]bool{}, stale: seed%2 == 0}
+	names := make([]netgossip.Member, size)
+	for i := range size {
+		names[i].Name = fmt.Sprintf("n%d", i+1)
+	}
+	for i := range size {
+		n := &node{w: w, index: i, offset: boottime.Instant(w.rng.Int64N(int64(time.Hour))), rate: 1 + (w.rng.Float64()-0.5)/100, api: true}
+		n.roster = &netgossip.Roster{Epoch: 1, Digest: 7, Members: names, Self: i}
+		w.nodes = append(w.nodes, n)
+		n.start(true)
+	}
+	w.heal()
+	return w
+}
+
+func (w *world) logf(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf("%8v ", w.now)+fmt.Sprintf(format, args...))
+}
+
+func (n *node) start(reboot bool) {
+	if reboot {
+		n.boot = n.w.rng.Uint64() | 1
+	}
+	n.life++
+	n.heard = make([]heard, len(n.w.nodes)+8)
+	n.view, n.out, n.tie, n.down = netgossip.Set{}, Output{}, false, 0
+	a, err := New(Config{Roster: n.roster, Evidence: n, Boot: n.boot, Process: n.w.rng.Uint64(), Log: 9, Timing: times}, n.clock())
+	if err != nil {
+		panic(err)
+	}
+	n.arbiter = a
+}
+
+func (w *world) heal() {
+	w.links = make([][]bool, len(w.nodes))
+	for i := range w.links {
+		w.links[i] = slices.Repeat([]bool{true}, len(w.nodes))
+	}
+}
+
+// split cuts the network into two random halves, or along single links.
+func (w *world) split() {
+	w.heal()
+	if w.rng.IntN(4) == 0 {
+		for range 1 + w.rng.IntN(3) {
+			i, j := w.rng.IntN(len(w.nodes)), w.rng.IntN(len(w.nodes))
+			w.links[i][j], w.links[j][i] = i == j, i == j
+		}
+		return
+	}
+	order := w.rng.Perm(len(w.nodes))
+	half := order[:len(order)/2]
+	for i := range w.nodes {
+		for j := range w.nodes {
+			w.links[i][j] = slices.Contains(half, i) == slices.Contains(half, j)
+		}
+	}
+	w.logf("split: %v against the rest", half)
+}
+
+// gossip lets each node ask one after the other; what is said arrives a little later than
+// it was asked for, which is what it is dated by.
+func (w *world) gossip() {
+	for _, n := range w.nodes {
+		for j, peer := range w.nodes {
+			if n == peer || n.down > 0 || peer.down > 0 || !w.links[n.index][j] || w.rng.IntN(10) == 0 {
+				continue
+			}
+			delay := boottime.Instant(w.rng.Int64N(int64(40 * time.Millisecond)))
+			st := netgossip.Statement{
+				Boot: peer.boot, RosterEpoch: 1, RosterDigest: 7, Token: peer.out.Token, View: peer.view, APIReachable: peer.api, Seen: peer.seen(),
+			}
+			h := heard{statement: st, at: n.clock() - delay, known: true}
+			if r := peer.out.Relay; r.Log != 0 {
+				// The age that the peer told, taken off from when it was asked.
+				r.Anchor = n.clock() - delay - boottime.Instant(float64(peer.clock()-r.Anchor)*1.02)
+				h.relay = r
+			}
+			n.heard[j] = h
+		}
+	}
+}
+
+func (n *node) seen() (s netgossip.Set) {
+	for j := range n.w.nodes {
+		if h := &n.heard[j]; h.known && n.clock().Sub(h.at) < times.MaxAge {
+			s.Add(j)
+		}
+	}
+	return s
+}
+
+func (n *node) step() {
+	now := n.clock()
+	if n.down > 0 {
+		if n.w.now >= n.down {
+			n.start(true)
+		}
+		return
+	}
+	n.view = netgossip.Set{}
+	n.view.Add(n.index)
+	for j := range n.seen().All() {
+		if n.heard[j].statement.Seen.Has(n.index) {
+			n.view.Add(j)
+		}
+	}
+	tie := 2*n.view.Len() == len(n.w.nodes)
+	if tie && !n.tie {
+		n.tieSince = now
+	}
+	n.tie = tie
+	was := n.out.Split
+	n.out = n.arbiter.Step(now, &Input{View: n.view, Tie: tie, TieSince: n.tieSince})
+	if n.out.Split != was {
+		n.w.logf("n%d: view %v token %v: split %d until %v %s", n.index+1, n.roster.Names(n.view), n.out.Token, n.out.Split, n.out.Until, n.out.Why)
+	}
+	if n.out.Split == Won && was != Won {
+		n.w.wins++
+		n.w.wonFor[strings.Join(n.roster.Names(n.view), ",")] = true
+		if n.out.Relay.Log == 0 {
+			n.w.told++
+		}
+	}
+	if n.out.Op != nil {
+		n.w.send(n, *n.out.Op)
+	}
+}
+
+func (n *node) feeds() bool { return n.down == 0 && n.out.Split == Won && n.out.Until > n.clock() }
+
+// send decides the fate of an operation: most take a few milliseconds; some land late, after
+// the sender gave up, or never, and of some only the reply is lost.
+func (w *world) send(n *node, op Op) {
+	const timeout = 300 * time.Millisecond
+	f := flight{node: n, life: n.life, op: op, started: n.clock(), applyAt: w.now + w.between(1, 20)}
+	f.replyAt = f.applyAt + w.between(1, 20)
+	switch dice := w.rng.IntN(20); {
+	case !n.api:
+		f.applyAt, f.lost = -1, true
+	case dice == 0:
+		f.lost = true
+	case dice == 1:
+		f.applyAt, f.lost = w.now+w.between(1, 6000), true // lands whenever it likes
+	case dice == 2:
+		f.replyAt = f.applyAt + w.between(1, 280)
+	case dice == 3:
+		f.applyAt, f.lost = -1, true
+	}
+	if f.lost {
+		f.replyAt = w.now + timeout
+	}
+	w.flights = append(w.flights, f)
+}
+
+func (w *world) between(from, to int) time.Duration {
+	return time.Duration(from+w.rng.IntN(to-from)) * time.Millisecond
+}
+
+// deliver applies and answers what is due.
+func (w *world) deliver() {
+	left := w.flights[:0]
+	for _, f := range w.flights {
+		if f.applyAt >= 0 && !f.applied && w.now >= f.applyAt {
+			f.applied = true
+			f.result = w.apply(&f)
+		}
+		if f.replyAt >= 0 && w.now >= f.replyAt && (f.applied || f.lost) {
+			c := f.result
+			if f.lost {
+				c = Completion{Outcome: Unknown}
+			}
+			c.ID, c.Started, c.Ended = f.op.ID, f.started, f.node.clock()
+			if f.life == f.node.life && f.node.down == 0 {
+				f.node.arbiter.Complete(&c)
+			}
+			f.replyAt = -1
+		}
+		if f.replyAt >= 0 || f.applyAt >= 0 && !f.applied {
+			left = append(left, f)
+		}
+	}
+	w.flights = left
+}
+
+// apply is the API server: compare and swap, and reads.
+func (w *world) apply(f *flight) Completion {
+	switch f.op.Kind {
+	case Read:
+		if len(w.lease) == 0 {
+			return Completion{Outcome: Absent}
+		}
+		s := w.lease[len(w.lease)-1]
+		if w.stale && w.rng.IntN(10) == 0 {
+			s = w.lease[max(0, len(w.lease)-1-w.rng.IntN(4))]
+		}
+		if s.absent {
+			return Completion{Outcome: Absent}
+		}
+		return Completion{Outcome: Done, Record: s.record, Version: s.version}
+	case Create:
+		if !w.absent {
+			return Completion{Outcome: Conflict}
+		}
+		w.uid++
+		return w.put(f, fmt.Sprint(w.uid))
+	default:
+		if w.absent {
+			return Completion{Outcome: Absent}
+		}
+		old := w.lease[len(w.lease)-1]
+		if old.version != f.op.Base {
+			return Completion{Outcome: Conflict}
+		}
+		w.count(f, &old.record.Grant)
+		return w.put(f, old.version.UID)
+	}
+}
+
+func (w *world) put(f *flight, uid string) Completion {
+	w.absent = false
+	s := stored{version: Version{uid, fmt.Sprint(len(w.lease))}, record: f.op.Record}
+	w.lease = append(w.lease, s)
+	w.logf("n%d writes %v: %v", f.node.index+1, s.version, s.record.Grant.Holders)
+	return Completion{Outcome: Done, Record: s.record, Version: s.version}
+}
+
+func (w *world) count(f *flight, old *Grant) {
+	a := f.node.arbiter
+	switch {
+	case len(old.Holders) == 0:
+	case old.Digest() == f.op.Record.Grant.Digest():
+		w.renewals++
+	case f.life == f.node.life && !slices.Contains(a.done, false):
+		w.proofs++
+	default:
+		w.expiries++
+	}
+}
+
+// fault does one random thing to the cluster.
+func (w *world) fault() {
+	n := w.nodes[w.rng.IntN(len(w.nodes))]
+	switch dice := w.rng.IntN(20); {
+	case dice < 8:
+		w.split()
+	case dice < 10:
+		w.heal()
+		w.logf("heal")
+	case dice < 13:
+		n.api = !n.api
+		w.logf("n%d api %v", n.index+1, n.api)
+	case dice < 14:
+		for _, n := range w.nodes {
+			n.api = true
+		}
+	case dice < 16:
+		if n.down == 0 {
+			n.start(false)
+			w.logf("n%d agent restarts", n.index+1)
+		}
+	case dice < 18:
+		n.down = w.now + w.between(50, 3000)
+		w.logf("n%d crashes", n.index+1)
+	case dice < 19:
+		w.restartAPI()
+	default:
+		if !w.absent && w.rng.IntN(3) == 0 {
+			w.absent = true
+			w.lease = append(w.lease, stored{absent: true, version: Version{"", fmt.Sprint(len(w.lease))}})
+			w.deletions++
+			w.logf("somebody deletes the Lease")
+		}
+	}
+}
+
+// restartAPI cuts all replies; what was sent may still take effect.
+func (w *world) restartAPI() {
+	for i := range w.flights {
+		w.flights[i].lost = true
+	}
+	w.logf("the API server restarts")
+}
+
+// violation finds two halves that feed by grants at the same moment.
+func (w *world) violation() string {
+	for i, n := range w.nodes {
+		for _, m := range w.nodes[:i] {
+			if n.feeds() && m.feeds() && !n.view.Intersects(m.view) {
+				return fmt.Sprintf("n%d and n%d both feed at %v", m.index+1, n.index+1, w.now)
+			}
+		}
+	}
+	return ""
+}
+
+// run plays a schedule for so long.
+func (w *world) run(length time.Duration) string {
+	next := w.between(3000, 6000)
+	for w.now < length {
+		w.now += 10 * time.Millisecond
+		w.deliver()
+		if w.now%(50*time.Millisecond) == 0 {
+			w.gossip()
+		}
+		for _, n := range w.nodes {
+			n.step()
+		}
+		if v := w.violation(); v != "" {
+			return v
+		}
+		if w.now >= next {
+			w.fault()
+			next = w.now + w.between(20, 3000)
+		}
+	}
+	return ""
+}
