@@ -5,6 +5,8 @@
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
 //   - tiebreak: the rules by which a Lease grants one half of an equal split its life; pure,
 //     and not used by the agent yet;
+//   - leaseregister: that Lease. It needs create on leases, and get and update on the one
+//     with its name, in the namespace of the agent; [Accesses] leaves them out until it is used;
 //   - ownnode: the annotations, the taint and the deletion of the own Node that disarm the
 //     watchdog (agent);
 //   - roster: the list of members from the Nodes of the group (agent);
@@ -18,7 +20,7 @@
 // else. The pure packages (netgossip, diskquorum, watchdog) know nothing of Kubernetes:
 // what an agent-side package here learns reaches them as an event, through a func in its
 // Config that the agent provides. Packages below k8s import client, ownnode for its view of
-// a Node, boottime and, for the types of what they report, netgossip; they import no other adapter, and nothing imports them but
+// a Node, boottime and, for the types of what they report, netgossip (leaseregister also tiebreak); they import no other adapter, and nothing imports them but
 // the programs in cmd.
 //
 // Nothing here is on the way of a feed. The API server may hang or be away for good: that

@@ -39,6 +39,7 @@ var rooms = []room{
 	{pkg: "k8s"},
 	{pkg: "k8s/client"},
 	{pkg: "k8s/tiebreak", may: []string{"boottime", "netgossip"}, pure: true},
+	{pkg: "k8s/leaseregister", may: []string{"boottime", "netgossip", "k8s/client", "k8s/tiebreak"}},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/roster", may: []string{"boottime", "netgossip", "k8s/client", "k8s/ownnode"}},
 	{pkg: "k8s/marks", may: []string{"k8s/client", "k8s/ownnode"}},

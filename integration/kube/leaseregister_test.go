@@ -1,0 +1,141 @@
+package kube
+
+import (
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
+	agentclient "github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+func leaseRegister(t *testing.T, p *controlplane.ControlPlane, space, address string, timeout time.Duration) *leaseregister.Register {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := p.WriteKubeconfig(path, address, p.Admin().BearerToken); err != nil {
+		t.Fatal(err)
+	}
+	c, err := agentclient.New(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := leaseregister.New(leaseregister.Config{
+		Client: c, Namespace: space, Name: leaseregister.Name("worker"), Timeout: timeout, Clock: boottime.Now,
+		OnCompletion: func(tiebreak.Completion) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func grantTo(sequence uint64, node string) tiebreak.Record {
+	return tiebreak.Record{
+		Instance: 1, Tag: tiebreak.Tag{Boot: 1, Process: 1, Sequence: sequence},
+		Grant: tiebreak.Grant{Holders: []tiebreak.Holder{{Node: node, Token: netgossip.Token{Nonce: 1, Counter: 1}}}},
+	}
+}
+
+// do performs an operation that is to end so.
+func do(t *testing.T, r *leaseregister.Register, op tiebreak.Op, want tiebreak.Outcome) tiebreak.Completion {
+	t.Helper()
+	c := r.Do(t.Context(), op)
+	if c.Outcome != want {
+		t.Fatalf("operation %+v: outcome %d, want %d: %v", op, c.Outcome, want, c.Err)
+	}
+	return c
+}
+
+// The API server keeps what the tie-break rests on: a write replaces the version it names, and
+// nothing else; each write makes a new version; a deleted Lease is not brought back by a write.
+func TestLeaseIsARegister(t *testing.T) {
+	p := plane(t)
+	namespace(t, p, "tie")
+	r := leaseRegister(t, p, "tie", p.URL(), 30*time.Second)
+	do(t, r, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Absent)
+	made := do(t, r, tiebreak.Op{Kind: tiebreak.Create, Record: tiebreak.Record{Tag: tiebreak.Tag{Sequence: 1}}}, tiebreak.Done)
+	do(t, r, tiebreak.Op{Kind: tiebreak.Create, Record: tiebreak.Record{Tag: tiebreak.Tag{Sequence: 2}}}, tiebreak.Conflict)
+
+	first := do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(3, "n1")}, tiebreak.Done)
+	do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(4, "n2")}, tiebreak.Conflict)
+	second := do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: first.Version, Record: grantTo(5, "n1")}, tiebreak.Done)
+	if second.Version == first.Version {
+		t.Error("a renewal is not a new version")
+	}
+	if read := do(t, r, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Done); read.Version != second.Version || read.Record.Tag.Sequence != 5 {
+		t.Errorf("read %+v", read)
+	}
+
+	leases := client(t, p.Admin()).CoordinationV1().Leases("tie")
+	name := leaseregister.Name("worker")
+	if err := leases.Delete(t.Context(), name, meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Write, Base: second.Version, Record: grantTo(6, "n1")}); c.Outcome != tiebreak.Conflict && c.Outcome != tiebreak.Absent {
+		t.Errorf("a write to a deleted Lease: %+v", c)
+	}
+	do(t, r, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Absent)
+	again := do(t, r, tiebreak.Op{Kind: tiebreak.Create, Record: tiebreak.Record{Tag: tiebreak.Tag{Sequence: 7}}}, tiebreak.Done)
+	old := tiebreak.Version{UID: second.Version.UID, Resource: again.Version.Resource}
+	do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: old, Record: grantTo(8, "n1")}, tiebreak.Conflict)
+}
+
+// Of many who replace the same version, one does.
+func TestOneOfManyReplacesAVersion(t *testing.T) {
+	p := plane(t)
+	namespace(t, p, "many")
+	const writers = 6
+	base := do(t, leaseRegister(t, p, "many", p.URL(), 30*time.Second), tiebreak.Op{Kind: tiebreak.Create}, tiebreak.Done).Version
+	var all sync.WaitGroup
+	outcomes := make([]tiebreak.Outcome, writers)
+	for i := range writers {
+		r := leaseRegister(t, p, "many", p.URL(), 30*time.Second)
+		all.Go(func() {
+			outcomes[i] = r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: grantTo(uint64(i)+1, "n1")}).Outcome
+		})
+	}
+	all.Wait()
+	done := 0
+	for _, o := range outcomes {
+		if o == tiebreak.Done {
+			done++
+		} else if o != tiebreak.Conflict {
+			t.Errorf("outcome %d", o)
+		}
+	}
+	if done != 1 {
+		t.Errorf("%d of %d writes have replaced one version", done, writers)
+	}
+}
+
+// A write whose reply is lost is unknown, and is found by its tag.
+func TestLostReplyOfALeaseWrite(t *testing.T) {
+	p := plane(t)
+	namespace(t, p, "lost")
+	x, err := controlplane.NewProxy(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = x.Close() })
+	r := leaseRegister(t, p, "lost", x.URL(), 3*time.Second)
+	made := r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Create})
+	for made.Outcome == tiebreak.Unknown && t.Context().Err() == nil { // a busy machine
+		made = r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Read})
+	}
+	x.Fault(controlplane.LoseReplies(func(q *http.Request) bool { return q.Method == http.MethodPut }))
+	do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(9, "n1")}, tiebreak.Unknown)
+	direct := leaseRegister(t, p, "lost", p.URL(), 30*time.Second)
+	read := do(t, direct, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Done)
+	if read.Record.Tag.Sequence != 9 {
+		t.Errorf("the write has not landed: %+v", read.Record)
+	}
+	do(t, direct, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(10, "n2")}, tiebreak.Conflict)
+}

@@ -1,0 +1,111 @@
+package leaseregister
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Annotation holds the record.
+const Annotation = "fencing-agent.io/grant"
+
+// format is the version of the annotation's content.
+const format = 1
+
+// wire is the record in JSON. Nonces are hexadecimal strings, since numbers of 64 bits do not
+// survive every JSON tool.
+type wire struct {
+	Format   int          `json:"format"`
+	Instance uint64       `json:"instance"`
+	Epoch    uint64       `json:"rosterEpoch"`
+	Digest   string       `json:"rosterDigest"`
+	Holders  []wireHolder `json:"holders"`
+	Writer   wireTag      `json:"writer"`
+}
+
+type wireHolder struct {
+	Node    string `json:"node"`
+	Boot    string `json:"boot"`
+	Counter uint32 `json:"counter"`
+}
+
+type wireTag struct {
+	Boot     string `json:"boot"`
+	Process  string `json:"process"`
+	Sequence uint64 `json:"sequence"`
+}
+
+func hexOf(n uint64) string { return strconv.FormatUint(n, 16) }
+
+// encode writes a record.
+func encode(r *tiebreak.Record) (string, error) {
+	w := wire{
+		Format: format, Instance: r.Instance, Epoch: r.Grant.Roster.Epoch, Digest: hexOf(r.Grant.Roster.Digest),
+		Holders: make([]wireHolder, len(r.Grant.Holders)),
+		Writer:  wireTag{hexOf(r.Tag.Boot), hexOf(r.Tag.Process), r.Tag.Sequence},
+	}
+	for i, h := range r.Grant.Holders {
+		w.Holders[i] = wireHolder{h.Node, hexOf(h.Token.Nonce), h.Token.Counter}
+	}
+	text, err := json.Marshal(w)
+	return string(text), err
+}
+
+// decode reads what encode wrote, and refuses everything else.
+func decode(text string) (r tiebreak.Record, err error) {
+	var w wire
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&w); err != nil {
+		return r, err
+	}
+	if d.More() {
+		return r, errors.New("more than one value")
+	}
+	switch {
+	case w.Format != format:
+		return r, fmt.Errorf("format %d, this version knows %d", w.Format, format)
+	case len(w.Holders) > netgossip.MaxNodes:
+		return r, fmt.Errorf("%d holders", len(w.Holders))
+	}
+	number := func(s string) uint64 {
+		n, e := strconv.ParseUint(s, 16, 64)
+		err = errors.Join(err, e)
+		return n
+	}
+	r = tiebreak.Record{
+		Instance: w.Instance,
+		Grant:    tiebreak.Grant{Roster: netgossip.RosterRef{Epoch: w.Epoch, Digest: number(w.Digest)}},
+		Tag:      tiebreak.Tag{Boot: number(w.Writer.Boot), Process: number(w.Writer.Process), Sequence: w.Writer.Sequence},
+	}
+	for _, h := range w.Holders {
+		if h.Node == "" {
+			return tiebreak.Record{}, errors.New("a holder without a name")
+		}
+		r.Grant.Holders = append(r.Grant.Holders, tiebreak.Holder{Node: h.Node, Token: netgossip.Token{Nonce: number(h.Boot), Counter: h.Counter}})
+	}
+	if err != nil {
+		return tiebreak.Record{}, err
+	}
+	return r, nil
+}
+
+// decodeLease takes the record and the version out of a Lease.
+func decodeLease(l *coordinationv1.Lease) (tiebreak.Record, tiebreak.Version, error) {
+	v := tiebreak.Version{UID: string(l.UID), Resource: l.ResourceVersion}
+	if v.UID == "" || v.Resource == "" {
+		return tiebreak.Record{}, v, fmt.Errorf("lease %s/%s: no uid or resourceVersion", l.Namespace, l.Name)
+	}
+	r, err := decode(l.Annotations[Annotation])
+	if err != nil {
+		return r, v, fmt.Errorf("lease %s/%s: annotation %s: %w: if no newer agent wrote it, delete the Lease", l.Namespace, l.Name, Annotation, err)
+	}
+	return r, v, nil
+}

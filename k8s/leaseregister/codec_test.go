@@ -1,0 +1,89 @@
+package leaseregister
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+func sample() tiebreak.Record {
+	return tiebreak.Record{
+		Instance: 3, Tag: tiebreak.Tag{Boot: 1<<64 - 1, Process: 2, Sequence: 9},
+		Grant: tiebreak.Grant{Roster: netgossip.RosterRef{Epoch: 4, Digest: 1<<64 - 2}, Holders: []tiebreak.Holder{
+			{Node: "n1", Token: netgossip.Token{Nonce: 1<<64 - 3, Counter: 1<<32 - 1}}, {Node: "n2", Token: netgossip.Token{Nonce: 7, Counter: 1}},
+		}},
+	}
+}
+
+const golden = `{"format":1,"instance":3,"rosterEpoch":4,"rosterDigest":"fffffffffffffffe","holders":[{"node":"n1","boot":"fffffffffffffffd","counter":4294967295},` +
+	`{"node":"n2","boot":"7","counter":1}],"writer":{"boot":"ffffffffffffffff","process":"2","sequence":9}}`
+
+func TestCodec(t *testing.T) {
+	want := sample()
+	text, err := encode(&want)
+	if err != nil || text != golden {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if got, err := decode(text); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v: %+v", err, got)
+	}
+	nobody := tiebreak.Record{Tag: want.Tag}
+	if text, err = encode(&nobody); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decode(text); err != nil || !reflect.DeepEqual(got, nobody) {
+		t.Errorf("nobody: %v: %+v", err, got)
+	}
+}
+
+// What is not understood is an error, and never a Lease that names nobody.
+func TestDecodeRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":             "",
+		"null":                "null",
+		"another format":      strings.Replace(golden, `"format":1`, `"format":2`, 1),
+		"a key of the future": strings.Replace(golden, `"format":1`, `"format":1,"more":1`, 1),
+		"no boot":             strings.Replace(golden, `"boot":"7"`, `"boot":""`, 1),
+		"a boot of 65 bits":   strings.Replace(golden, `"boot":"7"`, `"boot":"1ffffffffffffffff"`, 1),
+		"no name":             strings.Replace(golden, `"n2"`, `""`, 1),
+		"a negative counter":  strings.Replace(golden, `"counter":1}`, `"counter":-1}`, 1),
+		"two values":          golden + golden,
+		"cut off":             golden[:len(golden)-1],
+	} {
+		if got, err := decode(text); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(golden)
+	f.Add("null")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := decode(text)
+		if err != nil {
+			return
+		}
+		again, err := encode(&got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := decode(again); err != nil || !reflect.DeepEqual(same, got) {
+			t.Errorf("%v: %+v and %+v", err, got, same)
+		}
+	})
+}
+
+func TestName(t *testing.T) {
+	for group, want := range map[string]string{"worker": "fencing-agent-tie-worker", "a.b-c": "fencing-agent-tie-a.b-c"} {
+		if got := Name(group); got != want {
+			t.Errorf("%s: %s", group, got)
+		}
+	}
+	if Name("Worker_1") == Name("worker_1") || len(Name(strings.Repeat("x", 300))) > 63 {
+		t.Error("names of odd groups")
+	}
+}

@@ -1,0 +1,181 @@
+package leaseregister
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+)
+
+// Config is what a [Register] needs.
+type Config struct {
+	Client    *client.Client
+	Namespace string
+	Name      string        // of the Lease, see Name
+	Timeout   time.Duration // of one operation
+	Clock     boottime.Clock
+	// OnCompletion is told how each operation ended. It runs on Run's goroutine.
+	OnCompletion func(tiebreak.Completion)
+}
+
+// Register is one Lease.
+type Register struct {
+	config Config
+	rest   rest.Interface
+	ops    chan tiebreak.Op
+}
+
+// Name is the name of a group's Lease. A group whose name an object cannot have, or that is too
+// long, is told by a hash.
+func Name(group string) string {
+	name := "fencing-agent-tie-" + group
+	if len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return name
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(group)) // a hash never fails
+	return fmt.Sprintf("fencing-agent-tie.%016x", h.Sum64())
+}
+
+// Log names the Lease in relays.
+func (r *Register) Log() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(r.config.Namespace + "/" + r.config.Name))
+	return max(1, h.Sum64())
+}
+
+// New returns a register. It does not connect.
+func New(c Config) (*Register, error) {
+	if c.Clock == nil || c.OnCompletion == nil || c.Timeout <= 0 || c.Name == "" || c.Namespace == "" {
+		return nil, errors.New("lease register: clock, completion function, timeout, name and namespace are mandatory")
+	}
+	api, err := c.Client.For(client.Coordination)
+	if err != nil {
+		return nil, err
+	}
+	return &Register{config: c, rest: api, ops: make(chan tiebreak.Op, 1)}, nil
+}
+
+// Submit hands over an operation. There is room for one besides that under way, which is more
+// than an Arbiter ever has; ok is false if it is taken.
+func (r *Register) Submit(op tiebreak.Op) (ok bool) {
+	select {
+	case r.ops <- op:
+		return true
+	default:
+		return false
+	}
+}
+
+// Run performs what is submitted until ctx ends.
+func (r *Register) Run(ctx context.Context) {
+	for {
+		select {
+		case op := <-r.ops:
+			done := r.Do(ctx, op)
+			if ctx.Err() != nil {
+				return
+			}
+			r.config.OnCompletion(done)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Do performs one operation and blocks until it has ended or Timeout is over.
+func (r *Register) Do(ctx context.Context, op tiebreak.Op) tiebreak.Completion {
+	done := tiebreak.Completion{ID: op.ID, Started: r.config.Clock()}
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	lease, err := r.request(ctx, &op)
+	done.Ended = r.config.Clock()
+	if err == nil {
+		done.Record, done.Version, err = decodeLease(lease)
+	}
+	switch {
+	case err == nil && op.Kind != tiebreak.Read && done.Record.Tag != op.Record.Tag:
+		// An admission webhook that meddles with it, for one.
+		done.Outcome, done.Err = tiebreak.Unknown, fmt.Errorf("lease %s/%s: it does not hold what was written", r.config.Namespace, r.config.Name)
+	case err == nil:
+		done.Outcome = tiebreak.Done
+	case op.Kind != tiebreak.Create && apierrors.IsNotFound(err):
+		done.Outcome = tiebreak.Absent
+	case op.Kind == tiebreak.Create && apierrors.IsAlreadyExists(err), op.Kind == tiebreak.Write && apierrors.IsConflict(err):
+		done.Outcome = tiebreak.Conflict
+	default:
+		done.Outcome, done.Err = tiebreak.Unknown, err
+	}
+	return done
+}
+
+func (r *Register) request(ctx context.Context, op *tiebreak.Op) (*coordinationv1.Lease, error) {
+	var q *rest.Request
+	switch op.Kind {
+	case tiebreak.Read:
+		// Without a resourceVersion the answer is not from a cache.
+		q = r.rest.Get().Name(r.config.Name)
+	case tiebreak.Create:
+		q = r.rest.Post()
+	case tiebreak.Write:
+		if op.Base.UID == "" || op.Base.Resource == "" {
+			return nil, errors.New("a write without the version it replaces") // K1
+		}
+		q = r.rest.Put().Name(r.config.Name)
+	default:
+		return nil, fmt.Errorf("operation %d is not known", op.Kind)
+	}
+	if op.Kind != tiebreak.Read {
+		l, err := r.lease(op)
+		if err != nil {
+			return nil, err
+		}
+		q = q.Body(l)
+	}
+	// A repetition of a write would be refused for its own first attempt.
+	out := &coordinationv1.Lease{}
+	err := q.MaxRetries(0).Namespace(r.config.Namespace).Resource("leases").Do(ctx).Into(out)
+	return out, err
+}
+
+// shownHolders bounds what spec shows of the holders.
+const shownHolders = 8
+
+func (r *Register) lease(op *tiebreak.Op) (*coordinationv1.Lease, error) {
+	text, err := encode(&op.Record)
+	if err != nil {
+		return nil, err
+	}
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.config.Namespace, Name: r.config.Name, Annotations: map[string]string{Annotation: text},
+		Labels: map[string]string{"app.kubernetes.io/name": "fencing-agent"},
+		UID:    types.UID(op.Base.UID), ResourceVersion: op.Base.Resource,
+	}}
+	now := metav1.NowMicro()
+	l.Spec.RenewTime = &now
+	if holders := op.Record.Grant.Holders; len(holders) > 0 {
+		var names []string
+		for _, h := range holders[:min(len(holders), shownHolders)] {
+			names = append(names, h.Node)
+		}
+		if more := len(holders) - len(names); more > 0 {
+			names = append(names, fmt.Sprintf("and %d more", more))
+		}
+		shown := strings.Join(names, ",")
+		l.Spec.HolderIdentity = &shown
+	}
+	return l, nil
+}

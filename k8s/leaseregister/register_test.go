@@ -1,0 +1,143 @@
+package leaseregister
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+)
+
+// registerAt talks to a server that answers as it is told.
+func registerAt(t *testing.T, timeout time.Duration, h http.HandlerFunc) (*Register, chan tiebreak.Completion) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	c, err := client.NewFor(&rest.Config{Host: s.URL}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := make(chan tiebreak.Completion, 1)
+	r, err := New(Config{Client: c, Namespace: "ns", Name: "l", Timeout: timeout, Clock: boottime.Now, OnCompletion: func(c tiebreak.Completion) { ends <- c }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, ends
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func failure(status int, reason metav1.StatusReason) metav1.Status {
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(status), Reason: reason,
+	}
+}
+
+func leaseWith(text string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		TypeMeta:   metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: "l", Namespace: "ns", UID: "u", ResourceVersion: "5", Annotations: map[string]string{Annotation: text}},
+	}
+}
+
+// What each answer says of each operation. Nothing is tried twice.
+func TestOutcomes(t *testing.T) {
+	base := tiebreak.Version{UID: "u", Resource: "4"}
+	for _, c := range []struct {
+		name   string
+		op     tiebreak.Op
+		status int
+		body   any
+		want   tiebreak.Outcome
+	}{
+		{"read", tiebreak.Op{Kind: tiebreak.Read}, 200, leaseWith(golden), tiebreak.Done},
+		{"read nothing", tiebreak.Op{Kind: tiebreak.Read}, 404, failure(404, metav1.StatusReasonNotFound), tiebreak.Absent},
+		{"read a Lease of somebody", tiebreak.Op{Kind: tiebreak.Read}, 200, leaseWith(""), tiebreak.Unknown},
+		{"read without right", tiebreak.Op{Kind: tiebreak.Read}, 403, failure(403, metav1.StatusReasonForbidden), tiebreak.Unknown},
+		{"read a broken server", tiebreak.Op{Kind: tiebreak.Read}, 500, failure(500, metav1.StatusReasonInternalError), tiebreak.Unknown},
+		{"create", tiebreak.Op{Kind: tiebreak.Create, Record: sample()}, 201, leaseWith(golden), tiebreak.Done},
+		{"create second", tiebreak.Op{Kind: tiebreak.Create, Record: sample()}, 409, failure(409, metav1.StatusReasonAlreadyExists), tiebreak.Conflict},
+		{"create without namespace", tiebreak.Op{Kind: tiebreak.Create, Record: sample()}, 404, failure(404, metav1.StatusReasonNotFound), tiebreak.Unknown},
+		{"write", tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: sample()}, 200, leaseWith(golden), tiebreak.Done},
+		{"write that another ends up as", tiebreak.Op{Kind: tiebreak.Write, Base: base}, 200, leaseWith(golden), tiebreak.Unknown},
+		{"write second", tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: sample()}, 409, failure(409, metav1.StatusReasonConflict), tiebreak.Conflict},
+		{"write to nothing", tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: sample()}, 404, failure(404, metav1.StatusReasonNotFound), tiebreak.Absent},
+		{"write while busy", tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: sample()}, 429, failure(429, metav1.StatusReasonTooManyRequests), tiebreak.Unknown},
+		{"write without version", tiebreak.Op{Kind: tiebreak.Write, Record: sample()}, 200, leaseWith(golden), tiebreak.Unknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked := 0
+			var sent string
+			r, _ := registerAt(t, 20*time.Second, func(w http.ResponseWriter, q *http.Request) {
+				asked++
+				text, _ := io.ReadAll(q.Body)
+				sent = string(text)
+				if c.status == 429 {
+					w.Header().Set("Retry-After", "1")
+				}
+				answer(w, c.status, c.body)
+			})
+			c.op.ID = 7
+			got := r.Do(t.Context(), c.op)
+			if got.Outcome != c.want || got.ID != 7 || (got.Outcome == tiebreak.Unknown) != (got.Err != nil) || got.Ended < got.Started {
+				t.Errorf("%+v", got)
+			}
+			if got.Outcome == tiebreak.Done && (got.Version != tiebreak.Version{UID: "u", Resource: "5"} || got.Record.Instance != 3) {
+				t.Errorf("%+v", got)
+			}
+			if asked > 1 {
+				t.Errorf("%d requests", asked)
+			}
+			if c.op.Kind == tiebreak.Write && asked == 1 && !strings.Contains(sent, "u") {
+				t.Errorf("sent %q", sent)
+			}
+		})
+	}
+}
+
+// A server that does not answer ends an operation with the timeout, and keeps nobody waiting
+// but Run's own goroutine.
+func TestSilentServer(t *testing.T) {
+	release := make(chan struct{})
+	r, ends := registerAt(t, 50*time.Millisecond, func(_ http.ResponseWriter, q *http.Request) {
+		select {
+		case <-q.Context().Done():
+		case <-release:
+		}
+	})
+	defer close(release)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	if !r.Submit(tiebreak.Op{ID: 1, Kind: tiebreak.Read}) {
+		t.Fatal("no room")
+	}
+	select {
+	case c := <-ends:
+		if c.Outcome != tiebreak.Unknown || c.ID != 1 {
+			t.Errorf("%+v", c)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("no end within 30s")
+	}
+	cancel()
+	<-done
+}
