@@ -24,7 +24,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a change is settled by nodes that have not taken it up", advanceGo, "st.holds(top.Ref()) && s.Countable(&st)", "s.Countable(&st)"), net),
 		in(one("J", "a majority of the new list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, counted) {"), net),
 		in(one("J", "a majority of the old list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:1] {\n		if !s.majority(p, r, counted) {"), net),
-		in(one("J", "a stored offer is forgotten at a restart", successionGo, "	if saved.Offer != nil && !s.has(saved.Offer.Ref()) {", "	if false {"), net),
+		in(one("J", "a stored offer is forgotten at a restart", successionGo, "		s.take(saved.Offer)\n", ""), net),
 		in(one("J", "an offer is taken up while it is being replaced on disk", advanceGo, "		s.store, s.offer = offer, nil\n", "		s.store = offer\n"), net),
 		in(one("J", "an offer counts that could not be stored", advanceGo, "	case err != nil:\n		s.dirty = true\n", "	case err != nil && offer == nil:\n		s.dirty = true\n"), net),
 		in(one("J", "the word of a fresh node puts a list into force", advanceGo, "		if st.Fresh || base.Epoch < s.chain[0].Epoch", "		if base.Epoch < s.chain[0].Epoch"), net),
