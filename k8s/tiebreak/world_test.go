@@ -31,6 +31,7 @@ type world struct {
 	absent  bool
 	uid     int
 	stale   bool // whether reads from the past may happen
+	calm    bool // whether nothing is lost or late
 
 	trace                                       []string
 	wins, expiries, proofs, renewals, deletions int
@@ -160,7 +161,7 @@ func (w *world) split() {
 func (w *world) gossip() {
 	for _, n := range w.nodes {
 		for j, peer := range w.nodes {
-			if n == peer || n.down > 0 || peer.down > 0 || !w.links[n.index][j] || w.rng.IntN(10) == 0 {
+			if n == peer || n.down > 0 || peer.down > 0 || !w.links[n.index][j] || !w.calm && w.rng.IntN(10) == 0 {
 				continue
 			}
 			delay := boottime.Instant(w.rng.Int64N(int64(40 * time.Millisecond)))
@@ -235,6 +236,7 @@ func (w *world) send(n *node, op Op) {
 	switch dice := w.rng.IntN(20); {
 	case !n.api:
 		f.applyAt, f.lost = -1, true
+	case w.calm:
 	case dice == 0:
 		f.lost = true
 	case dice == 1:
@@ -406,7 +408,7 @@ func (w *world) run(length time.Duration) string {
 		if v := w.violation(); v != "" {
 			return v
 		}
-		if w.now >= next {
+		if !w.calm && w.now >= next {
 			w.fault()
 			next = w.now + w.between(20, 3000)
 		}
