@@ -26,7 +26,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim model exhaustive spec mutants test-lun test-netns test-kube soak demo image simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube soak demo image simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -89,6 +89,10 @@ agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual 
 	@echo "agentsim: whole agents on virtual time, about one schedule a second"
 	@AGENTSIM_SEED='$(or $(SEED),1)' AGENTSIM_RUNS='$(or $(RUNS),$(if $(SEED),1,200))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/agentsim
 
+large-split: tools ## 1000 simulated nodes on two networks are cut into halves (some minutes)
+	@echo "large-split: 11 s of virtual time, some minutes"
+	@GOSSIPSIM_LARGE=1 $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestEqualSplitOfTheLargestGroup$$' ./netgossip/gossipsim
+
 model: exhaustive spec mutants ## exhaustive search of the lease, spin, and every mutant (about 40 min)
 
 exhaustive: tools ## every order of I/O and faults within bounds, on the real arbiter (about 1 min)
@@ -149,7 +153,7 @@ simulate-table: build ## the simulated tables of docs/performance.md anew (about
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -18,6 +18,7 @@ func (p *Params) List() []Parameter {
 	return []Parameter{
 		duration("gossipInterval", &p.GossipInterval),
 		count("gossipNodes", &p.GossipNodes),
+		count("gossipPacketSize", &p.GossipPacketSize),
 		duration("probeInterval", &p.ProbeInterval),
 		duration("probeTimeout", &p.ProbeTimeout),
 		count("indirectChecks", &p.IndirectChecks),

@@ -11,6 +11,7 @@ import (
 type Params struct {
 	GossipInterval   time.Duration // between gossip rounds; free while there is nothing to say
 	GossipNodes      int           // fan-out of one gossip round
+	GossipPacketSize int           // bytes of one packet that carries news, and of news that ride on a probe
 	ProbeInterval    time.Duration // one SWIM probe each
 	ProbeTimeout     time.Duration // at most 0.4 ProbeInterval, or every nack comes too late
 	IndirectChecks   int
@@ -77,6 +78,7 @@ func Tune(n int) Params {
 	p := Params{
 		GossipInterval:          100 * time.Millisecond,
 		GossipNodes:             3,
+		GossipPacketSize:        gossipPacketSize(n),
 		ProbeInterval:           500 * time.Millisecond,
 		ProbeTimeout:            200 * time.Millisecond,
 		IndirectChecks:          8,
@@ -100,6 +102,16 @@ func Tune(n int) Params {
 		p.ProbeInterval, p.ProbeTimeout = 300*time.Millisecond, 120*time.Millisecond
 	}
 	return p
+}
+
+// gossipPacketSize bounds what memberlist sends while it has more news than fit: after half of a
+// large group is gone every packet is full, those of gossip and those of probes and helpers. A
+// single death fits into any packet, so the bound costs nothing then.
+func gossipPacketSize(n int) int {
+	if n <= 100 {
+		return 1400
+	}
+	return 400
 }
 
 // retransmitMult keeps transmissions per broadcast, mult*ceil(log10(n+1)), within

@@ -120,7 +120,7 @@ func (d Demand) Samples() int {
 
 // maxDirectRate bounds the probes per second that Pace asks for where each peer is probed,
 // unless the peers are so many that their evidence would get too old.
-const maxDirectRate = 250
+const maxDirectRate = 125
 
 // Pace chooses between probing every one of peers and sampling, whichever costs less. As it
 // needs to know for how long evidence lasts, a quarter of p.EvidenceMaxAge is left for

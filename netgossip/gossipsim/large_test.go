@@ -1,6 +1,7 @@
 package gossipsim
 
 import (
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,4 +54,27 @@ func TestAllStartAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// An equal split of the largest group is known in time, and nobody floods the network for it. It
+// takes minutes, and runs with GOSSIPSIM_LARGE=1 only.
+func TestEqualSplitOfTheLargestGroup(t *testing.T) {
+	if os.Getenv("GOSSIPSIM_LARGE") == "" {
+		t.Skip("minutes: make large-split")
+	}
+	cfg := config(MaxNodes, "auto", "split", lasting(9*time.Second), func(c *Config) { c.Warmup = Duration(time.Second) })
+	r, err := RunProcess(t.Context(), Self(roleChild), cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range r.Seconds {
+		rates := r.rates(s, 1)
+		t.Logf("second %d: %.0f packets and %.0f B a node, of them evidence %.0f and %.0f; %.0f B in streams",
+			i+1, rates.Packets, rates.Bytes, rates.EvidencePackets, rates.EvidenceBytes, rates.StreamBytes)
+	}
+	t.Logf("exact view %s; %v of real time, %d MB", show(r.ExactView), r.Wall, r.PeakRSS>>20)
+	expectAll(t, "view is exactly the own half", r.ExactView, MaxNodes, 8*time.Second)
+	if p := r.Peak(); p.Bytes+p.StreamBytes > 100e3 || p.EvidencePackets < 100 {
+		t.Errorf("in the second with the most a node sends %+v", p)
+	}
 }

@@ -76,7 +76,7 @@ func FindSet(name string) (Set, error) {
 func lanParams() netgossip.Params {
 	m := memberlist.DefaultLANConfig()
 	p := netgossip.Tune(3)
-	p.GossipInterval, p.GossipNodes = m.GossipInterval, m.GossipNodes
+	p.GossipInterval, p.GossipNodes, p.GossipPacketSize = m.GossipInterval, m.GossipNodes, m.UDPBufferSize
 	p.ProbeInterval, p.ProbeTimeout = m.ProbeInterval, m.ProbeTimeout
 	p.IndirectChecks, p.RetransmitMult = m.IndirectChecks, m.RetransmitMult
 	p.PushPullInterval, p.TCPTimeout = m.PushPullInterval, m.TCPTimeout
@@ -151,7 +151,7 @@ func memberlistConfig(p netgossip.Params, name string, transport *endpoint) *mem
 	m.BindAddr, m.BindPort, m.AdvertiseAddr, m.AdvertisePort = at, port, at, port
 	// As in the agent. Probes and acknowledgements do not shrink anyway.
 	m.EnableCompression = false
-	m.GossipInterval, m.GossipNodes = p.GossipInterval, p.GossipNodes
+	m.GossipInterval, m.GossipNodes, m.UDPBufferSize = p.GossipInterval, p.GossipNodes, p.GossipPacketSize
 	m.ProbeInterval, m.ProbeTimeout = p.ProbeInterval, p.ProbeTimeout
 	m.IndirectChecks, m.RetransmitMult = p.IndirectChecks, p.RetransmitMult
 	m.PushPullInterval, m.TCPTimeout = p.PushPullInterval, p.TCPTimeout

@@ -88,6 +88,7 @@ func checkParams(p netgossip.Params) []error {
 	}{
 		{"gossipInterval", p.GossipInterval > 0},
 		{"gossipNodes", p.GossipNodes > 0},
+		{"gossipPacketSize", p.GossipPacketSize > 0},
 		{"probeInterval", p.ProbeInterval > 0},
 		{"probeTimeout", p.ProbeTimeout > 0},
 		{"indirectChecks", p.IndirectChecks > 0},
@@ -134,6 +135,7 @@ func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) 
 
 	p := c.Params
 	m.GossipInterval, m.GossipNodes = p.GossipInterval, p.GossipNodes
+	m.UDPBufferSize = max(p.GossipPacketSize, c.leastPacket())
 	m.ProbeInterval, m.ProbeTimeout = p.ProbeInterval, p.ProbeTimeout
 	m.IndirectChecks = p.IndirectChecks
 	m.RetransmitMult = p.RetransmitMult
@@ -145,6 +147,20 @@ func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) 
 	m.GossipToTheDeadTime = p.GossipToTheDeadTime
 	m.DeadNodeReclaimTime = p.DeadNodeReclaimTime
 	return m
+}
+
+// newsOverhead is what a packet and the longest piece of news in it have besides label and names:
+// the frame, the encryption, an IPv6 address, the names of the fields.
+const newsOverhead = 200
+
+// leastPacket is the size of a packet that has room for any piece of news: memberlist keeps
+// one that does not fit for ever, and never sends it. The longest names two members.
+func (c *Config) leastPacket() int {
+	longest := 0
+	for _, m := range c.Roster.Members {
+		longest = max(longest, len(m.Name))
+	}
+	return newsOverhead + len(c.Label) + 2*longest
 }
 
 // addresses returns where every member is on this network, this node included.

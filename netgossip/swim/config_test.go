@@ -1,6 +1,7 @@
 package swim
 
 import (
+	"cmp"
 	"io"
 	"log"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
 type noSink struct{}
@@ -48,6 +50,7 @@ func validConfig(t *testing.T) Config {
 // are our own, and listed, so that a new one is not forgotten.
 func TestParamsReachMemberlist(t *testing.T) {
 	cfg := validConfig(t)
+	theirs := map[string]string{"GossipPacketSize": "UDPBufferSize"}
 	own := map[string]bool{"RejoinInterval": true, "EvidenceInterval": true, "EvidenceTimeout": true, "EvidenceMaxAge": true}
 	params := reflect.ValueOf(&cfg.Params).Elem()
 	for i := range params.NumField() {
@@ -56,7 +59,7 @@ func TestParamsReachMemberlist(t *testing.T) {
 	got := reflect.ValueOf(*cfg.memberlist(nil, log.New(io.Discard, "", 0)))
 	for i := range params.NumField() {
 		name := params.Type().Field(i).Name
-		f := got.FieldByName(name)
+		f := got.FieldByName(cmp.Or(theirs[name], name))
 		if own[name] {
 			if f.IsValid() {
 				t.Errorf("%s is a parameter of memberlist", name)
@@ -66,6 +69,22 @@ func TestParamsReachMemberlist(t *testing.T) {
 		if !f.IsValid() || f.Int() != int64(1001+i) {
 			t.Errorf("%s does not reach memberlist", name)
 		}
+	}
+}
+
+// Guard: memberlist never sends a piece of news that does not fit, so the longest names and
+// the longest label must leave room for one. A suspicion has two names and 28 bytes more.
+func TestAnyNewsFitsIntoAPacket(t *testing.T) {
+	cfg := validConfig(t)
+	cfg.Params.GossipPacketSize = 1
+	if got := cfg.memberlist(nil, log.New(io.Discard, "", 0)).UDPBufferSize; got < 150 || got > 400 {
+		t.Errorf("short names: packets of %d bytes", got)
+	}
+	cfg.Label = strings.Repeat("l", memberlist.LabelMaxSize)
+	cfg.Roster.Members[1].Name = strings.Repeat("x", wire.MaxName)
+	const frame, encryption = 16, 45
+	if got, want := cfg.memberlist(nil, log.New(io.Discard, "", 0)).UDPBufferSize, frame+encryption+len(cfg.Label)+2*wire.MaxName+28; got < want {
+		t.Errorf("long names: packets of %d bytes, a suspicion needs %d", got, want)
 	}
 }
 

@@ -16,7 +16,8 @@
 //     with the random id of a probe younger than EvidenceMaxAge.
 //   - A statement counts only in a reply. A probe with a statement that is news makes the
 //     receiver ask at once, so an [Instance.Nudge] reaches everybody in one round trip and
-//     a half; where samples are taken a few, and [Instance.Announce] the rest.
+//     a half; where samples are taken a few, and [Instance.Announce] the rest. Many
+//     peers that are each probed hear of it when they ask themselves.
 //   - A vouch is dated by the start of samples that were all answered. Whoever ceases to be
 //     covered by it is reported, and before it is given everybody has been asked.
 //   - What is sent is bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, the

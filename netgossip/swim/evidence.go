@@ -230,9 +230,7 @@ func (e *evidence) report() {
 func (e *evidence) probe(p *peer, brief bool) {
 	e.count.health.Set(float64(e.list.GetHealthScore()))
 	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.digest, Brief: brief && p.known != nil}
-	// Where samples are taken, only those who were chosen to hear the news are told that
-	// there is some: being asked by everybody who is sampled would double the traffic.
-	if s := e.schedule; !brief && (p.nudged || !s.sampling() || !s.vouchable(p)) {
+	if !brief && e.schedule.tells(p) {
 		if _, digest := e.statement(); digest != 0 && p.holds != digest {
 			m.News = wire.NewsOf(digest)
 		}

@@ -186,7 +186,8 @@ func leaveTimeout(ctx context.Context) time.Duration {
 }
 
 // Nudge says that the own statement has changed. Where each peer is probed, every one is
-// soon, which also brings the statement to it; where samples are taken, a few are. A peer
+// soon, which also brings the statement to it; where samples are taken, a few are; where each of
+// more than 100 is probed, none is, because they all ask within Pace.Interval. A peer
 // gets at most one such probe in 50 ms, and the last nudge is never lost. It does not block.
 func (in *Instance) Nudge() { in.evidence.ask(func(r *request) { r.nudge = true }) }
 

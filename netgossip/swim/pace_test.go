@@ -71,3 +71,40 @@ func TestNudgesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Guard: where each of many is probed, as in the halves of a cut, a view that changes with every
+// peer that is lost makes nobody ask more often than otherwise, and yet all hear the last word. An
+// announcement is told to everybody.
+func TestManyPeersAreNotNudged(t *testing.T) {
+	const n = 300
+	r := newRig(t, n)
+	r.setDemand(netgossip.Demand{}, r.now)
+	r.answer = func(p *peer) time.Duration {
+		p.holds = r.said
+		return time.Millisecond
+	}
+	r.run(5 * time.Second)
+	r.probes = nil
+	for range 300 {
+		r.said++
+		r.nudgeSome(r.now)
+		r.run(10 * time.Millisecond)
+	}
+	r.run(r.pace.Interval + time.Second)
+	for _, p := range r.all {
+		if p.holds != r.said || r.tells(p) {
+			t.Fatalf("peer %d holds %d of %d, is told %v", p.index, p.holds, r.said, r.tells(p))
+		}
+	}
+	if most, limit := r.busiest(), 150; most > limit {
+		t.Errorf("%d probes in one second, want at most %d", most, limit)
+	}
+	r.said++
+	r.nudgeAll(r.now)
+	r.run(netgossip.Tune(n+1).RoundTime(n) + 100*time.Millisecond)
+	for _, p := range r.all {
+		if p.holds != r.said {
+			t.Fatalf("peer %d was not told of an announcement", p.index)
+		}
+	}
+}

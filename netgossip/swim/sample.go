@@ -286,8 +286,12 @@ func (s *schedule) nudge(p *peer, now boottime.Instant) {
 }
 
 // nudgeSome tells those peers who may need to know: all where each is probed, a few where
-// samples are taken.
+// samples are taken. Where each of many is probed nobody is told: all ask anyway before a round of
+// nudges would end, and after a cut, when every view changes, such rounds are most of the traffic.
 func (s *schedule) nudgeSome(now boottime.Instant) {
+	if s.crowded() {
+		return
+	}
 	if !s.sampling() {
 		s.nudgeAll(now)
 		return

@@ -158,6 +158,17 @@ func (s *schedule) vouchable(p *peer) bool {
 // sampling reports whether peers are sampled, and not probed each.
 func (s *schedule) sampling() bool { return s.pace.Interval == 0 }
 
+// crowded reports whether each of so many peers is probed that news travels with the answers to
+// their own probes only, every Pace.Interval.
+func (s *schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers }
+
+// tells reports whether a probe is to say that there is news, which makes the peer ask. Where
+// samples are taken, or each of many is probed, only those hear of it who were chosen to: being
+// asked by everybody would double the traffic.
+func (s *schedule) tells(p *peer) bool {
+	return p.nudged || !s.sampling() && !s.crowded() || !s.vouchable(p)
+}
+
 // count renews the numbers by which rates are bounded, and with them the pace.
 func (s *schedule) count(now boottime.Instant) {
 	s.watched, s.lost, s.open = 0, 0, 0

@@ -14,6 +14,7 @@ import (
 type Overrides struct {
 	GossipInterval   *time.Duration `yaml:"gossipInterval,omitempty" range:"20ms..10s"`
 	GossipNodes      *int           `yaml:"gossipNodes,omitempty" range:"1..32"`
+	GossipPacketSize *int           `yaml:"gossipPacketSize,omitempty" range:"256..1400"`
 	ProbeInterval    *time.Duration `yaml:"probeInterval,omitempty" range:"100ms..30s"`
 	ProbeTimeout     *time.Duration `yaml:"probeTimeout,omitempty" range:"10ms..12s"`
 	IndirectChecks   *int           `yaml:"indirectChecks,omitempty" range:"1..32"`
@@ -40,6 +41,7 @@ type Overrides struct {
 func (o *Overrides) Apply(p *netgossip.Params) {
 	override(&p.GossipInterval, o.GossipInterval)
 	override(&p.GossipNodes, o.GossipNodes)
+	override(&p.GossipPacketSize, o.GossipPacketSize)
 	override(&p.ProbeInterval, o.ProbeInterval)
 	override(&p.ProbeTimeout, o.ProbeTimeout)
 	override(&p.IndirectChecks, o.IndirectChecks)
