@@ -277,7 +277,7 @@ func TestListReadBeforeTheChangeIsNotProposed(t *testing.T) {
 	}
 	p.sight(0, 0, false)
 	p.rounds(3, -1)
-	if p.nodes[0].Offer() != nil || Generation(p.nodes[0].Base().Epoch) != 1 {
+	if p.nodes[0].Next() != nil || p.nodes[0].Offer() != nil || Generation(p.nodes[0].Base().Epoch) != 1 {
 		t.Errorf("a list that was left is on its way back:\n%s", p)
 	}
 }
