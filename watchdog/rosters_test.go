@@ -10,10 +10,10 @@ import (
 // must not say that the list which it has merely been told of is in force: whoever hears it
 // would take its word.
 func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
-	list := func(epoch uint64, names ...string) *netgossip.Roster {
+	list := func(epoch uint64, address string, names ...string) *netgossip.Roster {
 		var ms []netgossip.Member
 		for _, n := range names {
-			ms = append(ms, netgossip.Member{Name: n})
+			ms = append(ms, netgossip.Member{Name: n, Addresses: map[string]string{"mgmt": address}})
 		}
 		r, err := netgossip.NewRoster(epoch, ms, names[0])
 		if err != nil {
@@ -21,13 +21,13 @@ func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
 		}
 		return r
 	}
-	old, next := list(0, "n0", "n1"), list(1, "n0", "n1", "n2")
+	old, next := list(0, "10.0.0.1", "n0", "n1"), list(1, "10.0.0.2", "n0", "n1", "n2")
 	s, err := netgossip.NewSuccession(&netgossip.Saved{Chain: []*netgossip.Roster{old}}, next, func(r *netgossip.Roster) int { return r.Quorum(0) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Prepare() == nil {
-		t.Fatal("the list of the configuration is not to be stored")
+		t.Fatal("a list with other addresses of the node is not to be stored")
 	}
 	s.Saved(nil)
 	directory, err := s.Directory(nil, next.Members[next.Self])

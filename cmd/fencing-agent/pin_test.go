@@ -109,7 +109,9 @@ func runDenied(t *testing.T, bindToDevice string) (lines []string, code int) {
 	text := fmt.Sprintf(`
 nodeName: n1
 nodeGroup: worker
-members: {static: [{name: n1, addresses: {mgmt: 10.7.0.1, data: 10.8.0.1}}]}
+members:
+  static: [{name: n1, addresses: {mgmt: 10.7.0.1, data: 10.8.0.1}}]
+  cacheFile: %[2]s/members.json
 systemNetworks:
   - {name: mgmt, interface: a, bindToDevice: %[1]s}
   - {name: data, cidr: 10.8.0.0/16, bindToDevice: %[1]s}
