@@ -25,7 +25,6 @@ type world struct {
 	now     time.Duration
 	nodes   []*node
 	links   [][]bool
-	groups  [][]int
 	flights []flight
 	lease   []stored // its history; the last is the present content
 	absent  bool
