@@ -98,17 +98,24 @@ func Tune(n int) Params {
 	if n < 10 {
 		p.IndirectChecks = 3
 	}
+	if n > fullPackets {
+		p.GossipInterval = 200 * time.Millisecond
+	}
 	if n <= smallGroup {
 		p.ProbeInterval, p.ProbeTimeout = 300*time.Millisecond, 120*time.Millisecond
 	}
 	return p
 }
 
+// fullPackets is the largest group in which half of the members may be declared dead at
+// memberlist's usual pace. In larger ones it sends smaller packets and fewer of them.
+const fullPackets = 100
+
 // gossipPacketSize bounds what memberlist sends while it has more news than fit: after half of a
 // large group is gone every packet is full, those of gossip and those of probes and helpers. A
 // single death fits into any packet, so the bound costs nothing then.
 func gossipPacketSize(n int) int {
-	if n <= 100 {
+	if n <= fullPackets {
 		return 1400
 	}
 	return 400

@@ -132,6 +132,7 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 func (e *evidence) plan(rnd *rand.Rand) {
 	now := e.cfg.Clock()
 	e.schedule = newSchedule(e.cfg.Params, e.targets, now, rnd)
+	e.schedule.network = e.cfg.Network
 	e.schedule.listed = func(peer int) bool { return e.rejoin.listed[peer].Load() }
 	e.schedule.heard = func() boottime.Instant { return boottime.Instant(e.ledger.heard.Load()) }
 	if e.cfg.Known != nil {
@@ -338,6 +339,7 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 	}
 	now := e.cfg.Clock()
 	if m.News != 0 && m.News != wire.NewsOf(p.digest) || p.lost || p.proven == 0 {
+		p.curious = true
 		e.schedule.urge(p, now)
 	}
 }

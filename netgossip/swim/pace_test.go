@@ -108,3 +108,41 @@ func TestManyPeersAreNotNudged(t *testing.T) {
 		}
 	}
 }
+
+// Guard: where each of many is probed the networks take turns to ask for statements. Whoever has
+// news is asked at once, a consent is asked of each, and one network alone asks every second time.
+func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
+	a, b, single := newRig(t, 300), newRig(t, 300), newRig(t, 300)
+	a.network, b.network, single.network = 0, 1, 1
+	for _, r := range []*rig{a, b} {
+		r.setDemand(netgossip.Demand{Others: 300, Share: 2}, r.now)
+	}
+	single.setDemand(netgossip.Demand{Others: 300, Share: 1}, single.now)
+	for i := range 300 {
+		p, q := a.byIndex[i+1], b.byIndex[i+1]
+		if a.brief(p) == b.brief(q) || single.brief(single.byIndex[i+1]) {
+			t.Fatalf("peer %d: brief %v and %v, alone %v", i, a.brief(p), b.brief(q), single.brief(single.byIndex[i+1]))
+		}
+		if was := a.brief(p); true {
+			p.turn++
+			if a.brief(p) == was {
+				t.Fatalf("peer %d is never asked on one of the networks", i)
+			}
+		}
+		for _, why := range []*bool{&p.nudged, &p.curious, &p.aside} {
+			*why = true
+			q := *p
+			q.turn++
+			if a.brief(p) || a.brief(&q) {
+				t.Fatalf("peer %d is not asked for its statement", i)
+			}
+			*why = false
+		}
+	}
+	a.setDemand(netgossip.Demand{Others: 300, Share: 2, Each: true}, a.now)
+	for _, p := range a.all {
+		if a.brief(p) {
+			t.Fatal("a consent is not asked for")
+		}
+	}
+}

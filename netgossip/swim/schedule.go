@@ -57,6 +57,8 @@ type peer struct {
 	overdue bool             // the sample's first probe was not answered in time
 	swept   int              // number of the sweep that probed it last
 	nudged  bool             // the next probe is to say that there is news
+	curious bool             // the next probe is to ask for the statement
+	turn    int              // answers so far
 
 	known  *netgossip.Statement // of the latest answer that had one; nil: none
 	digest uint64               // that came with known
@@ -92,6 +94,7 @@ type miss struct {
 type schedule struct {
 	params  netgossip.Params
 	rand    *rand.Rand
+	network int
 	listed  func(peer int) bool     // memberlist has it alive
 	heard   func() boottime.Instant // when anything came from any peer
 	peers   []*peer                 // by due time, a heap
@@ -234,11 +237,22 @@ func (s *schedule) next(now boottime.Instant) (p *peer, brief bool, wait time.Du
 	at := min(s.counted, s.samples.next(), s.sweep.wakes(), s.nudges.wakes())
 	if len(s.peers) > 0 {
 		if p := s.peers[0]; p.due <= now {
-			return p, false, 0
+			return p, s.brief(p), 0
 		}
 		at = min(at, s.peers[0].due)
 	}
 	return nil, false, max(0, at.Sub(now))
+}
+
+// brief reports whether a probe need not ask for the statement. After a cut every view changes, and
+// the statements of half of a large group are most of what is sent: so the networks on which a peer
+// must vanish to be lost take turns to ask for it. Which one it is, changes with every answer, so that
+// no statement depends on one network, and is 2 Pace.Interval late at most.
+func (s *schedule) brief(p *peer) bool {
+	if !s.crowded() || s.demand.Each || p.nudged || p.curious || !s.vouchable(p) {
+		return false
+	}
+	return (p.index+p.turn+s.network)%max(1, s.demand.Share) != 0
 }
 
 // probed notes that a probe is being sent now and plans the next one as if no answer came.
@@ -253,7 +267,7 @@ func (s *schedule) probed(p *peer, id uint64, now boottime.Instant) {
 		keep = append(keep[:0], keep[1:]...)
 	}
 	p.sent = append(keep, outstanding{id, now, p.known})
-	p.sentAt, p.nudged = now, false
+	p.sentAt, p.nudged, p.curious = now, false, false
 	if p.asked == 0 {
 		p.asked = now
 	}
@@ -305,6 +319,7 @@ func (s *schedule) answered(p *peer, o outstanding, contact bool, now boottime.I
 	if o.at >= p.proven {
 		p.proven, p.contact = o.at, contact
 	}
+	p.turn++
 	back := p.lost
 	if p.asked, p.lost, p.aside = 0, false, p.aside && !contact; len(p.sent) > 0 {
 		p.asked = p.sent[0].at
