@@ -71,7 +71,7 @@ func (p Profile) Params(n int) Params {
 const smallGroup = 10
 
 // Tune returns the parameters for a roster of n members. Above the smallest groups the
-// intervals do not depend on n: memberlist's idle cost does not either, and the table of
+// intervals of probes do not depend on n: memberlist's idle cost does not either, and the table of
 // growing intervals costs detection time and saves nothing (docs/tuning.md). What grows is
 // the number of retransmissions and of indirect helpers.
 func Tune(n int) Params {
