@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -22,22 +23,32 @@ type lunInitResult struct {
 	Overwritten []lunadmin.Finding `json:"overwritten"`
 }
 
+// lunSetResult is what init says of three devices.
+type lunSetResult struct {
+	SetID   string          `json:"setId"`
+	Devices []lunInitResult `json:"devices"`
+}
+
 func newLunInitCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "init DEVICE --cluster NAME --node-group GROUP --slots N",
+		Use:   "init DEVICE [DEVICE2 DEVICE3] --cluster NAME --node-group GROUP --slots N",
 		Short: "Format a LUN",
 		Long: `Format a LUN for one node group, once, from one node. Each node needs a slot: choose as many as the group
 may ever have nodes, 2 to 255. 64 slots need 0.5 MiB.
 
-Nothing is written unless the device is idle and empty. A device that carries a partition table, file
+Three devices become one set: a LUN that works as long as any two of them do. They are formatted together,
+and lun.devices lists exactly these three; take three that fail independently.
+
+Nothing is written unless each device is idle and empty. A device that carries a partition table, file
 system, LVM, RAID, encryption, sbd, sanlock, another fencing-agent format or data of an unknown format is
 refused; --force overwrites it. What is mounted, held by LVM, multipath, RAID or swap, used by an agent on
 this node or written by anybody while it is watched is refused even so, as is a device that is too small.
 
 Everything is read back before the command succeeds.`,
 		Example: `  fencectl lun init /dev/mapper/fence --cluster main --node-group worker --slots 64
+  fencectl lun init /dev/mapper/fence-a /dev/mapper/fence-b /dev/mapper/fence-c --cluster main --node-group worker --slots 64
   fencectl lun init lab.img --create --cluster lab --node-group worker --slots 4`,
-		Args: operands("DEVICE"),
+		Args: oneOrSet,
 	}
 	o := lunadmin.InitOptions{}
 	cmd.Flags().StringVar(&o.Cluster, "cluster", "", "name of the cluster, as in the configuration")
@@ -60,25 +71,64 @@ Everything is read back before the command succeeds.`,
 			return usageError{err}
 		}
 		p := newProgress(env)
-		o.Path, o.Progress = args[0], p.show
-		r, err := lunadmin.Init(cmd.Context(), o)
+		o.Progress = p.show
+		results, err := initLUN(cmd.Context(), o, args)
 		p.done()
 		if err != nil {
 			return err
 		}
-		for _, w := range r.Warnings {
-			env.warn("warning: " + w)
+		for _, r := range results {
+			for _, w := range r.Warnings {
+				env.warn("warning: " + w)
+			}
 		}
-		result := lunInitResult{
-			Device: r.Path, Kind: r.Kind, ID: fmt.Sprintf("%x", r.Superblock.ID), Cluster: r.Superblock.Cluster,
-			NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, Bytes: r.Bytes, Overwritten: r.Wiped,
+		if len(results) == 1 {
+			result := lunInitOf(results[0])
+			return out.print(env.stdout, result, func(t *table) { lunInitTable(t, &result) })
 		}
-		if result.Overwritten == nil {
-			result.Overwritten = []lunadmin.Finding{}
+		set := lunSetResult{SetID: fmt.Sprintf("%x", results[0].Superblock.SetID)}
+		for _, r := range results {
+			set.Devices = append(set.Devices, lunInitOf(r))
 		}
-		return out.print(env.stdout, result, func(t *table) { lunInitTable(t, &result) })
+		return out.print(env.stdout, set, func(t *table) {
+			t.row("set", fmt.Sprintf("%s, of %d devices", set.SetID, len(set.Devices)))
+			for i := range set.Devices {
+				lunInitTable(t, &set.Devices[i])
+			}
+		})
 	}
 	return cmd
+}
+
+// oneOrSet demands one device, or the three of a set.
+func oneOrSet(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return usagef("DEVICE is missing")
+	case 1, diskquorum.MaxDevices:
+		return nil
+	}
+	return usagef("%d devices can form no useful majority: give 1 or %d", len(args), diskquorum.MaxDevices)
+}
+
+func initLUN(ctx context.Context, o lunadmin.InitOptions, paths []string) ([]*lunadmin.InitResult, error) {
+	if len(paths) > 1 {
+		return lunadmin.InitSet(ctx, o, paths)
+	}
+	o.Path = paths[0]
+	r, err := lunadmin.Init(ctx, o)
+	return []*lunadmin.InitResult{r}, err
+}
+
+func lunInitOf(r *lunadmin.InitResult) lunInitResult {
+	result := lunInitResult{
+		Device: r.Path, Kind: r.Kind, ID: fmt.Sprintf("%x", r.Superblock.ID), Cluster: r.Superblock.Cluster,
+		NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, Bytes: r.Bytes, Overwritten: r.Wiped,
+	}
+	if result.Overwritten == nil {
+		result.Overwritten = []lunadmin.Finding{}
+	}
+	return result
 }
 
 func lunInitTable(t *table, r *lunInitResult) {

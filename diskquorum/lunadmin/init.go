@@ -2,7 +2,6 @@ package lunadmin
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -56,61 +55,6 @@ func (e *RefusedError) Error() string {
 		op = "init"
 	}
 	return fmt.Sprintf("%s %s: %s; nothing was written; %s", op, e.Path, e.Reason, e.Advice)
-}
-
-// Init formats a LUN. Before its last check has passed it writes nothing; interrupted
-// after that, it leaves a device that no agent accepts, to be formatted again.
-func Init(ctx context.Context, o InitOptions) (result *InitResult, err error) {
-	sb := diskquorum.Superblock{
-		Version: diskquorum.FormatVersion, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots, Created: time.Now().Unix(),
-	}
-	if _, err := rand.Read(sb.ID[:]); err != nil {
-		return nil, fmt.Errorf("init %s: make an id: %w", o.Path, err)
-	}
-	if err := sb.Validate(); err != nil {
-		return nil, fmt.Errorf("init %s: %w", o.Path, err)
-	}
-	if o.kernel == (kernel{}) {
-		o.kernel = thisKernel
-	}
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	if o.Create {
-		if err := createFile(o.Path, diskquorum.DeviceSize(o.Slots)); err != nil {
-			return nil, err
-		}
-		defer func() {
-			if err != nil {
-				_ = os.Remove(o.Path) // it was made above, and is of no use
-			}
-		}()
-	}
-	dev, err := openIdle(&o)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if cerr := dev.Close(); err == nil && cerr != nil {
-			result, err = nil, fmt.Errorf("init %s: close: %w", o.Path, cerr)
-		}
-	}()
-	f := &formatter{o: &o, dev: &interruptible{ctx: ctx, Device: dev}, sb: &sb, end: diskquorum.DeviceSize(o.Slots)}
-	if err := f.check(ctx, devnoOf(dev.Number())); err != nil {
-		return nil, err
-	}
-	if err := f.format(ctx); err != nil {
-		return nil, fmt.Errorf("init %s: %w; the device is not usable until init has succeeded", o.Path, err)
-	}
-	result = &InitResult{Path: o.Path, Kind: dev.Kind().String(), Bytes: diskquorum.DeviceSize(o.Slots), Superblock: sb, Wiped: f.found}
-	if w := dev.Warning(); w != "" {
-		result.Warnings = append(result.Warnings, w)
-	}
-	if names := o.kernel.partitionNames(devnoOf(dev.Number())); len(names) > 0 {
-		result.Warnings = append(result.Warnings, fmt.Sprintf("the kernel still shows the old partitions %s: run blockdev --rereadpt %s on every node",
-			strings.Join(names, ", "), o.Path))
-	}
-	return result, nil
 }
 
 // createFile makes a new file. In /dev it would be a file of the root file system, or in

@@ -1,0 +1,182 @@
+package lunadmin
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
+)
+
+// Init formats a LUN of one device. Before its last check has passed it writes nothing;
+// interrupted after that, it leaves a device that no agent accepts, to be formatted again.
+func Init(ctx context.Context, o InitOptions) (*InitResult, error) {
+	results, err := initDevices(ctx, o, []string{o.Path})
+	if err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
+
+// InitSet formats three devices as one LUN, in the order of paths; o.Path is not read.
+// Nothing is written before every one of them has passed all checks. Interrupted after that,
+// or failed on one of them, it leaves devices that no agent accepts as a set.
+func InitSet(ctx context.Context, o InitOptions, paths []string) ([]*InitResult, error) {
+	if len(paths) != diskquorum.MaxDevices {
+		return nil, fmt.Errorf("init: %d devices are no set, it has %d", len(paths), diskquorum.MaxDevices)
+	}
+	return initDevices(ctx, o, paths)
+}
+
+// superblocks makes those of a LUN with n devices: each has an id of its own.
+func superblocks(o *InitOptions, n int) ([]diskquorum.Superblock, error) {
+	set := diskquorum.Superblock{
+		Version: diskquorum.FormatVersion, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots, Created: time.Now().Unix(),
+	}
+	if n > 1 {
+		set.Devices = n
+		if _, err := rand.Read(set.SetID[:]); err != nil {
+			return nil, fmt.Errorf("make an id: %w", err)
+		}
+	}
+	all := make([]diskquorum.Superblock, n)
+	for d := range all {
+		all[d] = set
+		if n > 1 {
+			all[d].Device = d
+		}
+		if _, err := rand.Read(all[d].ID[:]); err != nil {
+			return nil, fmt.Errorf("make an id: %w", err)
+		}
+		if err := all[d].Validate(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func initDevices(ctx context.Context, o InitOptions, paths []string) (results []*InitResult, err error) {
+	all, err := superblocks(&o, len(paths))
+	if err != nil {
+		return nil, fmt.Errorf("init %s: %w", strings.Join(paths, " "), err)
+	}
+	if o.kernel == (kernel{}) {
+		o.kernel = thisKernel
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	targets := make([]*target, 0, len(paths))
+	defer func() {
+		for _, t := range targets {
+			err = errors.Join(err, t.close(err != nil))
+		}
+		if err != nil {
+			results = nil
+		}
+	}()
+	for d, path := range paths {
+		if err := distinct(path, paths[:d]); err != nil {
+			return nil, err
+		}
+		t, err := newTarget(ctx, o, path, &all[d])
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, t)
+	}
+	for _, t := range targets {
+		if err := t.check(ctx, devnoOf(t.device.Number())); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range targets {
+		if err := t.format(ctx); err != nil {
+			return nil, fmt.Errorf("init %s: %w; the device is not usable until init has succeeded", t.o.Path, err)
+		}
+		results = append(results, t.result())
+	}
+	return results, nil
+}
+
+// distinct refuses a device that is one of the others under another name: a majority of
+// copies of one device is none.
+func distinct(path string, others []string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil // opening it says what is wrong, or it is to be created
+	}
+	for _, other := range others {
+		if path == other {
+			return fmt.Errorf("init %s: is given twice; nothing was written", path)
+		}
+		o, err := os.Stat(other)
+		if err != nil {
+			continue
+		}
+		a, aok := info.Sys().(*syscall.Stat_t)
+		b, bok := o.Sys().(*syscall.Stat_t)
+		sameNode := aok && bok && info.Mode()&os.ModeDevice != 0 && o.Mode()&os.ModeDevice != 0 && a.Rdev == b.Rdev
+		if sameNode || os.SameFile(info, o) {
+			return fmt.Errorf("init %s: is the same device as %s; nothing was written; a set needs three that fail independently", path, other)
+		}
+	}
+	return nil
+}
+
+// target is one device to be formatted, open and locked.
+type target struct {
+	formatter
+	device  *rawdev.Device
+	created bool
+}
+
+// newTarget opens one device, or makes its file.
+func newTarget(ctx context.Context, o InitOptions, path string, sb *diskquorum.Superblock) (*target, error) {
+	o.Path = path
+	t := &target{created: o.Create}
+	if o.Create {
+		if err := createFile(path, diskquorum.DeviceSize(o.Slots)); err != nil {
+			return nil, err
+		}
+	}
+	dev, err := openIdle(&o)
+	if err != nil {
+		if o.Create {
+			_ = os.Remove(path) // it was made above, and is of no use
+		}
+		return nil, err
+	}
+	t.device = dev
+	t.formatter = formatter{o: &o, dev: &interruptible{ctx: ctx, Device: dev}, sb: sb, end: diskquorum.DeviceSize(o.Slots)}
+	return t, nil
+}
+
+// close gives the device up; a file that was made for a failed init goes with it.
+func (t *target) close(failed bool) error {
+	if t.created && failed {
+		_ = os.Remove(t.o.Path)
+	}
+	if err := t.device.Close(); err != nil {
+		return fmt.Errorf("init %s: close: %w", t.o.Path, err)
+	}
+	return nil
+}
+
+func (t *target) result() *InitResult {
+	r := &InitResult{Path: t.o.Path, Kind: t.device.Kind().String(), Bytes: diskquorum.DeviceSize(t.o.Slots), Superblock: *t.sb, Wiped: t.found}
+	if w := t.device.Warning(); w != "" {
+		r.Warnings = append(r.Warnings, w)
+	}
+	if names := t.o.kernel.partitionNames(devnoOf(t.device.Number())); len(names) > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the kernel still shows the old partitions %s: run blockdev --rereadpt %s on every node",
+			strings.Join(names, ", "), t.o.Path))
+	}
+	return r
+}
