@@ -275,3 +275,32 @@ func checkWatchdog(c *Config, r *report) {
 			"less than half of watchdog.timeout = %v", w.Timeout)
 	}
 }
+
+// checkPaths checks that no path stands for two things. The agent writes the list of members
+// and makes the socket anew, so that a shared path would overwrite a key or a device; and a
+// file that is always there would be taken for the disable file and leave the node unguarded.
+func checkPaths(c *Config, r *report) {
+	type use struct{ key, path string }
+	uses := []use{
+		{"members.cacheFile", c.Members.CacheFile}, {"kubernetes.kubeconfig", c.Kubernetes.Kubeconfig},
+		{"gossip.keyFile", c.Gossip.KeyFile}, {"watchdog.device", c.Watchdog.Device},
+		{"watchdog.disableFile", c.Watchdog.DisableFile}, {"api.socket", c.API.Socket},
+	}
+	for i, path := range c.LUN.Devices {
+		uses = append(uses, use{element("lun.devices", i), path})
+	}
+	owner := make(map[string]string)
+	for _, u := range uses {
+		if !filepath.IsAbs(u.path) { // empty, the name of a watchdog's driver, or refused
+			continue
+		}
+		path := filepath.Clean(u.path)
+		first, twice := owner[path]
+		switch {
+		case !twice:
+			owner[path] = u.key
+		case !strings.HasPrefix(first, "lun.devices"): // checkLUN tells of those
+			r.problem(u.key, "is the path of "+first+" as well", u.path, "a path of its own")
+		}
+	}
+}

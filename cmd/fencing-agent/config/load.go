@@ -167,6 +167,7 @@ func check(c *Config, r *report) {
 	checkRestartGrace(c, r)
 	checkLUN(c, r)
 	checkWatchdog(c, r)
+	checkPaths(c, r)
 	checkSupported(c, r)
 }
 

@@ -428,3 +428,15 @@ func TestGossipWarnings(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusesOnePathForTwoThings: a stored list under the name of the disable file would
+// keep the node unguarded for ever.
+func TestRefusesOnePathForTwoThings(t *testing.T) {
+	expectProblems(t, []problemCase{
+		{"cache is disable file", with("watchdog: {disableFile: /var/lib/fencing-agent/members.json}"), "watchdog.disableFile: is the path of members.cacheFile as well, found /var/lib/fencing-agent/members.json; allowed: a path of its own"},
+		{"cache is a device", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}], cacheFile: /dev/x}", "lun: {devices: [/dev/../dev/x]}"), "lun.devices[0]: is the path of members.cacheFile as well"},
+		{"cache is the keyring", with("gossip: {keyFile: /var/lib/fencing-agent//members.json}"), "gossip.keyFile: is the path of members.cacheFile as well"},
+		{"socket is disable file", with("api: {socket: /a}", "watchdog: {disableFile: /a}"), "api.socket: is the path of watchdog.disableFile as well"},
+		{"device twice is told once", with("lun: {devices: [/dev/x, /dev/y, /dev/x]}"), "lun.devices[2]: is listed twice"},
+	})
+}
