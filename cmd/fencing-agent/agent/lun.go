@@ -51,6 +51,7 @@ type lunKeeper struct {
 	cluster string
 	group   string
 	members int
+	set     bool // one of three devices
 	retry   time.Duration
 	clock   boottime.Clock
 	log     *slog.Logger
@@ -179,8 +180,7 @@ func (k *lunKeeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 	}
 	sb, err := diskquorum.ReadSuperblock(data)
 	if err != nil {
-		return nil, fmt.Errorf("lun %s: %w: %w; format it once with: fencectl lun init %s --cluster %s --node-group %s",
-			k.path, errContent, err, k.path, k.cluster, k.group)
+		return nil, fmt.Errorf("lun %s: %w: %w; %s", k.path, errContent, err, k.formatAdvice())
 	}
 	switch {
 	case sb.Cluster != k.cluster || sb.NodeGroup != k.group:
@@ -195,6 +195,17 @@ func (k *lunKeeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 			k.path, errContent, sb.Slots, diskquorum.DeviceSize(sb.Slots), dev.Size())
 	}
 	return &sb, nil
+}
+
+// formatAdvice says how a device without a readable format gets one. One device of a set must
+// not be formatted by itself: the others would not know it, and an export could not restore it.
+func (k *lunKeeper) formatAdvice() string {
+	if k.set {
+		return fmt.Sprintf("format all devices of the set together, once, with fencectl lun init, "+
+			"or restore this one from its export with: fencectl lun import %s FILE", k.path)
+	}
+	return fmt.Sprintf("format it once with: fencectl lun init %s --cluster %s --node-group %s --slots N, N at least %d",
+		k.path, k.cluster, k.group, max(2, k.members))
 }
 
 // close gives the device up as soon as no I/O is in flight: one that hangs may still

@@ -28,7 +28,7 @@ func (a *Agent) startLUN(background spawn) error {
 	meters := rawdev.NewMetrics(a.reg)
 	for d, path := range paths {
 		k := &lunKeeper{
-			device: d, path: path, cluster: a.cfg.Cluster, group: a.cfg.NodeGroup, members: a.roster.Size(),
+			device: d, path: path, cluster: a.cfg.Cluster, group: a.cfg.NodeGroup, members: a.roster.Size(), set: len(paths) > 1,
 			retry: lunRetry, clock: a.clock, log: a.log, box: a.box, open: open,
 			ended: meters.Instrument(path, func(c diskquorum.Completion) {
 				c.Device = d
