@@ -75,6 +75,7 @@ type lunKeeper struct {
 	lastID [16]byte // of the LUN this agent began with; the keeper's
 	known  bool
 
+	troubles     troubleLog    // the loop's
 	failures     int           // of operations, in a row; the loop's
 	writeLatency time.Duration // the loop's
 	readLatency  time.Duration

@@ -177,7 +177,10 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	s := a.core.Split()
 	m.leaseHeld.Set(boolGauge(s.Split == diskquorum.SplitWon))
 	for d, k := range a.luns {
-		m.lunHealthy.WithLabelValues(k.path).Set(boolGauge(a.deviceTrouble(d, a.core.Arbiter(), a.clock()) == ""))
+		now := a.clock()
+		trouble := a.deviceTrouble(d, a.core.Arbiter(), now)
+		m.lunHealthy.WithLabelValues(k.path).Set(boolGauge(trouble == ""))
+		a.noteTrouble(now, d, trouble)
 	}
 }
 

@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// lunCalm is how long a device of the LUN has to be in order, or in another trouble, before
+// the log tells of it: one that comes and goes makes one line, not one for each time.
+const lunCalm = 10 * time.Second
+
+// troubleLog logs the beginning and the end of what keeps one device of the LUN from
+// counting. It belongs to the loop. The zero value is that of a device not in order yet.
+type troubleLog struct {
+	well   bool   // it was in order once: until then a trouble may be that of the start
+	told   string // the trouble that was logged; empty: none
+	last   string // the present trouble
+	change boottime.Instant
+}
+
+// note takes the present trouble, empty for none, and returns what to log: that it began, or
+// that the device is in order again. patience is how long a start may take.
+func (t *troubleLog) note(now boottime.Instant, trouble string, patience time.Duration) (began string, ended bool) {
+	if trouble != t.last || t.change.IsZero() {
+		t.last, t.change = trouble, now
+	}
+	lasted := now.Sub(t.change)
+	switch {
+	case trouble == "":
+		t.well = true
+		if t.told != "" && lasted >= lunCalm {
+			t.told = ""
+			return "", true
+		}
+	case trouble == t.told:
+	case t.told == "" && t.well, t.told == "" && lasted >= patience, t.told != "" && lasted >= lunCalm:
+		t.told = trouble
+		return trouble, false
+	}
+	return "", false
+}
+
+// noteTrouble logs what a device of the LUN suffers from since it was opened, such as a damaged slot
+// or an I/O that hangs. That it cannot be opened is logged by its keeper.
+func (a *Agent) noteTrouble(now boottime.Instant, device int, trouble string) {
+	k := a.luns[device]
+	began, ended := k.troubles.note(now, trouble, a.cfg.ArbitrationBudget())
+	switch {
+	case ended:
+		a.log.Info("LUN is in order again", "device", k.path)
+	case began != "" && began != k.trouble():
+		a.log.Error("LUN in trouble: this device does not count for the arbitration of equal splits until that is over", "device", k.path, "error", began)
+	}
+}
