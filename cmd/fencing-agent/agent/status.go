@@ -107,7 +107,14 @@ func tallyText(c *watchdog.Core) string {
 // explain says a verdict, and what asks for the disarmed watchdog.
 func (a *Agent) explain(d watchdog.Decision) string {
 	text := verdictText(a.core, d)
-	if why := disarmText(a.cfg, a.disableFile, a.ownNode); d.Reason == watchdog.ReasonMaintenance && why != "" {
+	if d.Reason != watchdog.ReasonMaintenance {
+		return text
+	}
+	why := disarmText(a.cfg, a.disableFile, a.ownNode)
+	if a.core.Succession().Removed() {
+		why = "the removal of this node from the list of members"
+	}
+	if why != "" {
 		text += ": " + why
 	}
 	return text
