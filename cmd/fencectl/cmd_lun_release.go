@@ -31,7 +31,12 @@ slot can make both halves of an equal split live. What the slot knows of past de
 		Example: `  fencectl lun release-slot /dev/mapper/fence n7
   fencectl lun release-slot /dev/mapper/fence n7 --horizon 50s -o json
   fencectl lun release-slot /dev/mapper/fence --slot 6 --force`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return operands("DEVICE")(cmd, args) // without NODE, --slot names it
+		},
 	}
 	o := lunadmin.ReleaseOptions{}
 	flags := cmd.Flags()
