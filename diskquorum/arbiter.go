@@ -52,7 +52,7 @@ func (s SplitState) String() string {
 type Output struct {
 	Split   SplitState
 	Until   boottime.Instant // SplitWon: feed no longer than this
-	Why     string           // what Pending waits for, or why Unavailable
+	Why     string           // what Pending waits for, why Unavailable, why Lost by a node that the grant names
 	Token   Token            // the own token; zero before the slot is claimed
 	Healthy bool             // slot active, I/O completing in time on a majority of devices
 	Ops     []Op             // next I/Os, at most one for each device
@@ -268,6 +268,8 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 		a.out.Split = SplitLost
 		if _, named := a.lease.grant.token(a.slot); !named {
 			a.lostTo, a.lostUntil = a.lease.latest, now // whom the grant names belongs to the living half
+		} else if a.out.Why = a.trouble(now); a.out.Why == "" {
+			a.out.Why = "it is decided anew as soon as all who held it have"
 		}
 	case !a.out.Healthy || a.claim != claimActive:
 		a.out.Split, a.out.Why = SplitUnavailable, a.trouble(now)

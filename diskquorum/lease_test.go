@@ -38,6 +38,17 @@ func (r *rig) want(t *testing.T, s SplitState, nodes ...int) {
 	}
 }
 
+// A holder that has given its grant up is told so, and not that the other half lives.
+func TestHolderThatGaveUpIsToldWhy(t *testing.T) {
+	r := won(t)
+	r.nodes[0].arb.moveToken()
+	r.step(0)
+	r.want(t, SplitLost, 0, 2)
+	if r.nodes[0].out.Why == "" || r.nodes[2].out.Why != "" {
+		t.Errorf("the holder is told %q, the other half %q", r.nodes[0].out.Why, r.nodes[2].out.Why)
+	}
+}
+
 // Guard: L5, L3. What keeps a half from putting a grant forward, one thing at a time.
 func TestHalfIsNotSettled(t *testing.T) {
 	r := quad(t)

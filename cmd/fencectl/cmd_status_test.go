@@ -181,6 +181,16 @@ func TestStatusOfAnEmptyMessage(t *testing.T) {
 	}
 }
 
+// TestSplitLostByAHolder: nobody else may live by that grant, so nobody should look for them.
+func TestSplitLostByAHolder(t *testing.T) {
+	got := reasonWords(&fencingv1.Verdict{
+		Reason: fencingv1.Reason_REASON_SPLIT_LOST, Text: "equal split, lost: the grant on the LUN names this node, which has given it up: input/output error",
+	})
+	if !strings.HasSuffix(got, "the LUN's grant names this node, which has given it up") {
+		t.Error(got)
+	}
+}
+
 func TestUnknownReasonIsExplainedByTheAgent(t *testing.T) {
 	if got := reasonWords(&fencingv1.Verdict{Reason: 99, Text: "a new rule"}); got != "a new rule" {
 		t.Errorf("got %q", got)

@@ -69,6 +69,9 @@ func reasonWords(v *fencingv1.Verdict) string {
 	case fencingv1.Reason_REASON_SPLIT_WON:
 		return split + ", the LUN's grant names this half"
 	case fencingv1.Reason_REASON_SPLIT_LOST:
+		if strings.Contains(v.GetText(), "names this node") {
+			return split + ", the LUN's grant names this node, which has given it up"
+		}
 		return split + ", the LUN's grant names the other half"
 	case fencingv1.Reason_REASON_SPLIT_UNDECIDED:
 		return split + ", not decided in time"

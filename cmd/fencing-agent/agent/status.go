@@ -134,6 +134,9 @@ func verdictText(c *watchdog.Core, d watchdog.Decision) string {
 	case watchdog.ReasonSplitWon:
 		return "equal split, won: the grant on the LUN names this half"
 	case watchdog.ReasonSplitLost:
+		if why != "" {
+			return "equal split, lost: the grant on the LUN names this node, which has given it up: " + why
+		}
 		return "equal split, lost: the grant on the LUN names the other half"
 	case watchdog.ReasonSplitUndecided:
 		return "equal split, not decided in time; waiting for: " + why
