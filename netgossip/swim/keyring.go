@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"golang.org/x/sys/unix"
 )
 
 // maxKeyFile bounds what is read of a key file, which may be any path by mistake.
@@ -121,13 +122,15 @@ func contains(keys [][]byte, k []byte) bool {
 }
 
 func readKeys(path string, log *slog.Logger) ([][]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // opening a pipe would wait for a writer
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("key file: %s is not a regular file", path)
 	} else if open := info.Mode().Perm() & 0o077; open != 0 {
 		log.Warn("key file is accessible to other users; set its mode to 0600", "path", path, "mode", info.Mode().Perm())
 	}

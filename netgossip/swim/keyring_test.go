@@ -89,6 +89,9 @@ func TestLoadKeyringErrors(t *testing.T) {
 	if _, err := LoadKeyring(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
+	if _, err := LoadKeyring(t.TempDir(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("folder: %v", err)
+	}
 }
 
 func FuzzParseKeys(f *testing.F) {

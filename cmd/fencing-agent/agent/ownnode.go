@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -128,7 +127,7 @@ const nodeFileVersion = 1
 
 // load returns what is remembered, or the zero State.
 func (m *nodeMemory) load() ownnode.State {
-	text, err := os.ReadFile(m.path)
+	text, err := readState(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ownnode.State{}
 	}

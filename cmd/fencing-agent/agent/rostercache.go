@@ -47,7 +47,7 @@ const forgetHint = "if no other agent of the group runs, or all have the present
 
 // load returns what was saved, or nil if nothing was.
 func (c *rosterCache) load() (*netgossip.Saved, error) {
-	text, err := os.ReadFile(c.path)
+	text, err := readState(c.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -3,9 +3,11 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -202,6 +204,28 @@ func checkOwnAddresses(c *Config, r *report, self int) {
 			r.problem(at, "would use the socket of network "+other+" as well", socket, "another port, or another address")
 		}
 		sockets[socket] = n.Name
+	}
+}
+
+// checkHTTP checks that metrics and gossip, which listens on TCP as well, do not want one socket.
+func checkHTTP(c *Config, r *report) {
+	host, text, err := net.SplitHostPort(c.HTTP.Address)
+	if err != nil || !r.intact("http.address", "systemNetworks") {
+		return
+	}
+	a, err := netip.ParseAddr(host)
+	all := host == "" || err == nil && a.IsUnspecified()
+	for i, n := range c.SystemNetworks {
+		own := n.Address
+		for _, m := range c.Members.Static {
+			if m.Name == c.NodeName && !own.IsValid() {
+				own = m.Addresses[n.Name]
+			}
+		}
+		if strconv.Itoa(n.Port) == text && (all || err == nil && a == own) {
+			r.problem("http.address", "is the socket of "+element("systemNetworks", i)+" as well", c.HTTP.Address, "another port")
+			return
+		}
 	}
 }
 

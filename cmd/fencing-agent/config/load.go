@@ -161,6 +161,7 @@ func fillFromEnvironment(c *Config, r *report, env func(string) string, hostname
 // check runs the checks that need more than one key.
 func check(c *Config, r *report) {
 	checkNetworks(c, r)
+	checkHTTP(c, r)
 	checkMembers(c, r)
 	checkQuorum(c, r)
 	checkGossip(c, r)

@@ -192,6 +192,8 @@ func TestRefusesContradictoryNetworks(t *testing.T) {
 			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.2}}]}"), "systemNetworks[1]: would use the socket of systemNetworks[0] as well, found interface e, port 7946"},
 		{"one own address and port", with("systemNetworks: [{name: mgmt, interface: e}, {name: b, cidr: 10.0.0.0/24}]",
 			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.1}}]}"), "systemNetworks[1]: would use the socket of network mgmt as well, found 10.0.0.1:7946"},
+		{"metrics on a gossip socket", with("http: {address: '10.0.0.1:7946'}"), "http.address: is the socket of systemNetworks[0] as well, found 10.0.0.1:7946; allowed: another port"},
+		{"metrics on all addresses", with("http: {address: ':7946'}"), "http.address: is the socket of systemNetworks[0] as well, found :7946"},
 	})
 }
 

@@ -1,0 +1,38 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestReadState(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("good"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at("large"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(at("large"), maxStateFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(at("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"good": "", "missing": "no such file", "pipe": "not a regular file", ".": "not a regular file", "large": "larger than",
+	} {
+		text, err := readState(at(name))
+		switch {
+		case want == "" && (err != nil || string(text) != "text"):
+			t.Errorf("%s: %q, %v", name, text, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: error %v, want one with %q", name, err, want)
+		}
+	}
+}
