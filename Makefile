@@ -9,6 +9,7 @@ ROUNDS   ?= 50
 HUNG     ?= 30s
 SIZES    ?= 3,7
 DURATION ?= 30m
+STEADY   ?= 1h
 IMAGE    ?= fencing-agent
 
 # git may be absent, or refuse a folder that belongs to another user; then the version is "dev" and Go must
@@ -26,7 +27,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube soak demo image simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour soak demo image simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -122,6 +123,11 @@ test-kube: build tools ## a real etcd and kube-apiserver, and what the agent doe
 	@echo "test-kube: go test ./... in integration/kube, about 4 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
 
+kube-hour: build tools ## what three agents ask of a real API server in an hour, by default; STEADY=1h
+	@$(KUBETEST) .
+	@echo "kube-hour: a settled group for $(STEADY)"
+	@FENCING_STEADY=$(STEADY) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestAgentsInSteadyState .
+
 soak: build ## real agents and random faults in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="-nodes 7"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
@@ -153,7 +159,7 @@ simulate-table: build ## the simulated tables of docs/performance.md anew (about
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "kube-hour" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -92,7 +93,7 @@ func plane(t *testing.T) *controlplane.ControlPlane {
 		t.Fatal(shared.err)
 	}
 	t.Cleanup(func() { // for the next test, whatever became of this one
-		if err := shared.plane.ThawEtcd(); err != nil {
+		if err := errors.Join(shared.plane.ThawEtcd(), shared.plane.ThawServer()); err != nil {
 			t.Error(err)
 		}
 		serverUp(t, shared.plane)

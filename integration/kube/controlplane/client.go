@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	authentication "k8s.io/api/authentication/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 )
+
+// lifetime of a token. The kubelet would renew it; these tests have no kubelet, and may take hours.
+const lifetime = 24 * time.Hour
 
 // Admin is a client configuration that may do everything, with no limit on its requests.
 func (p *ControlPlane) Admin() *rest.Config { return p.As(p.keys.admin) }
@@ -112,7 +116,7 @@ func (p *ControlPlane) ServiceAccountToken(ctx context.Context, namespace, accou
 	if err != nil {
 		return "", err
 	}
-	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
+	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime / time.Second))}}
 	if pod != "" {
 		found, err := client.CoreV1().Pods(namespace).Get(ctx, pod, meta.GetOptions{})
 		if err != nil {

@@ -198,6 +198,22 @@ func (p *ControlPlane) FreezeEtcd() error { return p.etcd.signal(syscall.SIGSTOP
 // ThawEtcd lets etcd go on.
 func (p *ControlPlane) ThawEtcd() error { return p.etcd.signal(syscall.SIGCONT) }
 
+// FreezeServer stops the API server in its tracks: it accepts connections, by the kernel, and
+// answers nothing, until [ControlPlane.ThawServer].
+func (p *ControlPlane) FreezeServer() error { return p.signalServer(syscall.SIGSTOP) }
+
+// ThawServer lets the API server go on. It does nothing to one that is stopped.
+func (p *ControlPlane) ThawServer() error { return p.signalServer(syscall.SIGCONT) }
+
+func (p *ControlPlane) signalServer(sig os.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server == nil {
+		return nil
+	}
+	return p.server.signal(sig)
+}
+
 // Ended is nil while both programs run or were stopped on purpose, else it says what ended
 // and how.
 func (p *ControlPlane) Ended() error {
