@@ -313,23 +313,3 @@ func TestAgentsMayDoNothingElse(t *testing.T) {
 		t.Errorf("only %d rights were asked for", asked)
 	}
 }
-
-// Each right is needed: without it the own Node is not known, or not followed.
-func TestEachRightIsNeeded(t *testing.T) {
-	p := plane(t)
-	for verb, lacks := range map[string]string{"list": "watch", "watch": "list"} {
-		t.Run("without "+lacks, func(t *testing.T) {
-			name := "needs-" + lacks
-			u := newAgentUser(t, p, name, verb)
-			newNode(t, u.admin, plainNode(name))
-			f := u.follow(t, p.URL(), name)
-			await(t, "it is denied", func() bool { return u.count(t, lacks, 403) >= 2 })
-			u.patch(t, name, annotate(disable, true))
-			before := u.count(t, lacks, 403)
-			await(t, "it is denied again", func() bool { return u.count(t, lacks, 403) > before })
-			if g := f.signals(); g.Maintenance != "" {
-				t.Errorf("signals %+v without the right to %s", g, lacks)
-			}
-		})
-	}
-}

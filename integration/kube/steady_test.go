@@ -102,10 +102,6 @@ func (a *agents) requests(t *testing.T) traffic {
 	return count
 }
 
-func (a *agents) member(node string) bool {
-	return slices.ContainsFunc(a.group, func(r *realAgent) bool { return r.node == node })
-}
-
 // steady looks for so long at the traffic and the verdicts of a settled group: each agent
 // goes on with one watch, looks at the Nodes once in an interval, in the server's cache, and
 // asks for nothing else. So it is whatever the kubelets write meanwhile.
@@ -247,7 +243,7 @@ func TestAgentsInSteadyState(t *testing.T) {
 	}
 	a := startAgents(t, defaultCheck)
 	for _, r := range a.group {
-		r.becomes(t, "REASON_NETWORK_QUORUM")
+		r.becomes(t, "REASON_NETWORK_QUORUM", 3)
 	}
 	a.steady(t, duration)
 }

@@ -1,0 +1,280 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
+)
+
+const (
+	// programsEnv names the folder of the agent's program, where it is not the one of make build.
+	programsEnv = "FENCING_BIN"
+	groupLabel  = "node.deckhouse.io/group"
+	// tolerance is for instants that each status converts to the time of day anew.
+	tolerance = time.Second
+)
+
+// agentConfig has what a group needs to find its members in the API, and nothing of this machine.
+const agentConfig = `cluster: prod
+nodeName: %[1]s
+nodeGroup: %[2]s
+members: {source: kubernetes, checkInterval: %[7]v, cacheFile: %[3]s/%[1]s.members.json}
+kubernetes: {kubeconfig: %[3]s/%[1]s.kubeconfig}
+systemNetworks: [{name: node, address: %[4]s, port: %[5]d}]
+quorum: {tieBreakers: [kubernetes]}
+watchdog: {driver: none, disableFile: %[3]s/%[1]s.disable}
+api: {socket: %[3]s/%[1]s.sock}
+http: {address: "%[4]s:%[6]d"}
+`
+
+// agentStatus is the part of an agent's status that these tests look at.
+type agentStatus struct {
+	Time    time.Time
+	Verdict struct {
+		Permission, Reason, Text string
+		Since                    time.Time
+		Tally                    struct{ Reachable, Counted, Expected int }
+	}
+	Watchdog struct{ State string }
+	Roster   struct{ Change string }
+	Revision string
+}
+
+// realAgent is one fencing-agent on a Node of its own.
+type realAgent struct {
+	node    string
+	address string
+	http    string // address of its status and metrics
+	config  string // file
+	program string
+	log     string // file
+}
+
+// agents are a group of them with the role, the service account and the tokens of the
+// manifests, behind a proxy.
+type agents struct {
+	*deployment
+
+	proxy   *controlplane.Proxy
+	name    string // of the group
+	program string
+	work    string // folder
+	prefix  string // of the addresses
+	port    int    // and the next one
+	check   time.Duration
+	group   []*realAgent
+	made    int // members so far, those that are gone included
+}
+
+// newGroup is one without members.
+func newGroup(t *testing.T, d *deployment, name string, check time.Duration) *agents {
+	t.Helper()
+	dir := os.Getenv(programsEnv)
+	if dir == "" {
+		dir = "../../bin"
+	}
+	program, err := filepath.Abs(filepath.Join(dir, "fencing-agent"))
+	if err == nil {
+		_, err = os.Stat(program)
+	}
+	if err != nil {
+		t.Fatalf("agent: %v: run make test-kube, or name the folder in %s", err, programsEnv)
+	}
+	a := &agents{deployment: d, name: name, check: check, program: program}
+	a.proxy = newProxy(t, a.plane)
+	if a.work, err = os.MkdirTemp("", "kube"); err != nil { // short, for the paths of sockets
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(a.work) })
+	a.prefix = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
+	a.port = freePort(t, a.prefix+"1")
+	return a
+}
+
+// startAgents is a group of three that run.
+func startAgents(t *testing.T, check time.Duration) *agents {
+	t.Helper()
+	a := newGroup(t, deploy(t), "real", check)
+	for range 3 {
+		a.join(t, "")
+	}
+	for _, r := range a.group {
+		r.start(t)
+	}
+	return a
+}
+
+// join makes the next Node of the group, with all that its agent needs. internal is the address
+// that the Node shows; empty: the one that the agent has.
+func (a *agents) join(t *testing.T, internal string) *realAgent {
+	t.Helper()
+	a.made++
+	name, address := fmt.Sprintf("%s-%d", a.name, a.made), fmt.Sprintf("%s%d", a.prefix, a.made)
+	if internal == "" {
+		internal = address
+	}
+	a.register(t, name, internal)
+	token := a.token(t, a.newPod(t, a.set, name))
+	if err := a.plane.WriteKubeconfig(filepath.Join(a.work, name+".kubeconfig"), a.proxy.URL(), token); err != nil {
+		t.Fatal(err)
+	}
+	r := &realAgent{
+		node: name, address: address, http: fmt.Sprintf("http://%s:%d", address, a.port+1), program: a.program,
+		config: filepath.Join(a.work, name+".yaml"), log: filepath.Join(a.plane.Dir(), name+".log"),
+	}
+	if err := os.WriteFile(r.config, fmt.Appendf(nil, agentConfig, name, a.name, a.work, address, a.port, a.port+1, a.check), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.group = append(a.group, r)
+	return r
+}
+
+// register makes a Node with the label of the group, as its kubelet does.
+func (a *agents) register(t *testing.T, name, internal string) {
+	t.Helper()
+	n := plainNode(name)
+	n.Labels = map[string]string{groupLabel: a.name}
+	newNode(t, a.admin, n)
+	status := `{"status":{"addresses":[{"type":"InternalIP","address":"` + internal + `"}]}}`
+	if _, err := a.admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(status), meta.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// member reports whether the group has an agent on that node.
+func (a *agents) member(node string) bool {
+	return slices.ContainsFunc(a.group, func(r *realAgent) bool { return r.node == node })
+}
+
+func freePort(t *testing.T, address string) int {
+	t.Helper()
+	for range 100 {
+		port := 10000 + rand.IntN(20000)
+		if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, port)); err == nil {
+			_ = l.Close() // the agent is next
+			return port
+		}
+	}
+	t.Fatalf("no free port at %s", address)
+	return 0
+}
+
+// start runs the agent, and ends it with the test. Its log is with those of the control plane.
+// The parent-death signal comes when the thread ends that started the agent, so that thread
+// is kept.
+func (r *realAgent) start(t *testing.T) {
+	t.Helper()
+	out, err := os.OpenFile(r.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close() // the agent has its own descriptor
+	cmd := exec.Command(r.program, "--config", r.config, "--log-format", "json")
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	started, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // it is killed
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) { // what it leaves behind is in its own folder
+			t.Error(err)
+		}
+		<-done
+	})
+}
+
+// status asks the agent; an agent that does not answer has none.
+func (r *realAgent) status() (s agentStatus, ok bool) {
+	client := http.Client{Timeout: 5 * time.Second}
+	resp, err := client.Get(r.http + "/debug/state")
+	if err != nil {
+		return s, false
+	}
+	defer resp.Body.Close()
+	var state struct{ Status *agentStatus }
+	if json.NewDecoder(resp.Body).Decode(&state) != nil || state.Status == nil {
+		return s, false
+	}
+	return *state.Status, true
+}
+
+// becomes waits for a reason of the verdict, by a list of that many members.
+func (r *realAgent) becomes(t *testing.T, reason string, members int) {
+	t.Helper()
+	r.shows(t, fmt.Sprintf("%s of %d", reason, members), func(s agentStatus) bool {
+		return s.Verdict.Reason == reason && s.Verdict.Tally.Expected == members
+	})
+}
+
+// shows waits for a status.
+func (r *realAgent) shows(t *testing.T, what string, holds func(agentStatus) bool) {
+	t.Helper()
+	var last agentStatus
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: %+v", r.node, last)
+		}
+	}()
+	await(t, r.node+" shows "+what, func() bool {
+		s, ok := r.status()
+		last = s
+		return ok && holds(s)
+	})
+}
+
+// verdicts are the statuses of all agents, which have their permission.
+func (a *agents) verdicts(t *testing.T) map[string]agentStatus {
+	t.Helper()
+	all := map[string]agentStatus{}
+	for _, r := range a.group {
+		s, ok := r.status()
+		if !ok || s.Verdict.Permission != "PERMISSION_FEED" {
+			t.Fatalf("%s has no permission to begin with: %+v", r.node, s)
+		}
+		all[r.node] = s
+	}
+	return all
+}
+
+// compare holds all agents to their earlier verdicts: not even for a moment another one, and
+// nothing that subscribers were told.
+func (a *agents) compare(t *testing.T, before map[string]agentStatus) {
+	t.Helper()
+	for _, r := range a.group {
+		s, ok := r.status()
+		if !ok {
+			t.Errorf("%s does not answer", r.node)
+			continue
+		}
+		if b := before[r.node]; s.Verdict.Permission != b.Verdict.Permission || s.Verdict.Since.Sub(b.Verdict.Since).Abs() > tolerance || s.Revision != b.Revision {
+			t.Errorf("%s: verdict %+v, revision %s; before %+v, %s", r.node, s.Verdict, s.Revision, b.Verdict, b.Revision)
+		}
+	}
+}
