@@ -8,6 +8,7 @@ type Access struct {
 	Verbs     []string
 	Namespace Namespace
 	Own       bool   // only the object of the own node, as an admission policy has to ensure
+	Named     bool   // only the object with the one name that the package gives
 	Optional  string // the configuration key without which it is not needed; empty: always
 	Why       string
 }
@@ -41,6 +42,14 @@ func Accesses() []Access {
 		{
 			Resource: "events", Verbs: []string{"create"}, Namespace: DefaultNamespace, Optional: "kubernetes.events",
 			Why: "k8s/marks: Events about the own Node",
+		},
+		{
+			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}, Namespace: AgentNamespace, Optional: "kubernetes.tieBreak: lease",
+			Why: "k8s/leaseregister: the Lease that breaks ties, when there is none",
+		},
+		{
+			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update"}, Namespace: AgentNamespace, Named: true, Optional: "kubernetes.tieBreak: lease",
+			Why: "k8s/leaseregister: that Lease",
 		},
 	}
 }

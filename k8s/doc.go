@@ -3,10 +3,9 @@
 //
 //   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
-//   - tiebreak: the rules by which a Lease grants one half of an equal split its life; pure,
-//     and not used by the agent yet;
-//   - leaseregister: that Lease. It needs create on leases, and get and update on the one
-//     with its name, in the namespace of the agent; [Accesses] leaves them out until it is used;
+//   - tiebreak: the rules by which a Lease grants one half of an equal split its life; pure
+//     (watchdog);
+//   - leaseregister: that Lease (agent);
 //   - ownnode: the annotations, the taint and the deletion of the own Node that disarm the
 //     watchdog (agent);
 //   - roster: the list of members from the Nodes of the group (agent);
@@ -19,9 +18,9 @@
 // client-go and the other k8s.io modules are imported below this directory and nowhere
 // else. The pure packages (netgossip, diskquorum, watchdog) know nothing of Kubernetes:
 // what an agent-side package here learns reaches them as an event, through a func in its
-// Config that the agent provides. Packages below k8s import client, ownnode for its view of
-// a Node, boottime and, for the types of what they report, netgossip (leaseregister also tiebreak); they import no other adapter, and nothing imports them but
-// the programs in cmd.
+// Config that the agent provides. tiebreak is as pure as they are, and watchdog's. Packages below k8s import client, ownnode for its view of
+// a Node, boottime and, for the types of what they report, netgossip (leaseregister also tiebreak); they import no other adapter, and nothing but the programs in cmd
+// imports an adapter.
 //
 // Nothing here is on the way of a feed. The API server may hang or be away for good: that
 // ages what was learnt, which is the core's to judge, and blocks only the goroutine that

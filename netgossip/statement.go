@@ -27,7 +27,7 @@ func (t Token) String() string { return fmt.Sprintf("%016x/%d", t.Nonce, t.Count
 type Guard struct {
 	Armed   bool          // the device is open and will fire; false from the moment a disarm is announced
 	Fences  bool          // loss of quorum stops the feeding (onQuorumLoss: fence)
-	Leases  bool          // in an equal split only a grant of the LUN keeps it feeding
+	Leases  bool          // in an equal split only a grant, of the LUN or of the Lease, keeps it feeding
 	Timeout time.Duration // as read back from the driver
 	// Horizon bounds the node's life: so long after it last answered any member of a
 	// majority that counted it, it cannot run any more. Zero: unknown or unbounded.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -19,6 +20,7 @@ type Config struct {
 	MaxAge     time.Duration
 
 	LUN            bool          // the lun tie-breaker is configured
+	Lease          bool          // a Lease of the API server decides ties, in place of LUN and API
 	API            bool          // the kubernetes tie-breaker is configured
 	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
 	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
@@ -35,7 +37,7 @@ type Config struct {
 	Version string
 }
 
-// Effects is what a step wants done, in this order: the permission first, then the LUN,
+// Effects is what a step wants done, in this order: the permission first, then the LUN or Lease,
 // then the statement, then the publication. It is valid until the next step.
 type Effects struct {
 	Decision Decision
@@ -47,10 +49,11 @@ type Effects struct {
 	Ops     []diskquorum.Op // to be submitted to the LUN's devices
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
+	LeaseOp *tiebreak.Op // to be performed on the Lease; answer with Core.LeaseCompleted
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
 	Nudge     bool                 // tell them now
-	Relay     netgossip.Relay      // what to tell them of the LUN with each answer
+	Relay     netgossip.Relay      // what to tell them of the LUN, or of the Lease, with each answer
 
 	Fenced netgossip.Set // see Core.Fenced
 	Strike bool          // a node that is not to wait for its watchdog may be taken down now
@@ -70,6 +73,7 @@ type Core struct {
 	quorum  int
 	merger  *netgossip.Merger
 	arbiter *diskquorum.Arbiter // nil until the LUN was opened
+	lease   *tiebreak.Arbiter   // nil: no Lease
 
 	view      netgossip.View
 	outcome   netgossip.Outcome
@@ -170,7 +174,7 @@ func (c *Core) Stop() { c.stopping = true }
 func (c *Core) SetGuard(armed bool, timeout time.Duration) {
 	c.release.yielded = false
 	c.guard = netgossip.Guard{
-		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.cfg.LUN && !c.cfg.LUNLostAsksAPI, Timeout: timeout,
+		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.cfg.Lease || c.cfg.LUN && !c.cfg.LUNLostAsksAPI, Timeout: timeout,
 	}
 	if timeout > 0 {
 		c.guard.Horizon = c.cfg.Budget.WithWatchdog(timeout).Horizon()
@@ -265,7 +269,11 @@ func (c *Core) followMajority(now boottime.Instant) {
 }
 
 func (c *Core) arbitrate(now boottime.Instant) {
-	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.Relay = nil, -1, nil, netgossip.Relay{}
+	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.LeaseOp, c.fx.Relay = nil, -1, nil, nil, netgossip.Relay{}
+	if c.lease != nil {
+		c.arbitrateByLease(now)
+		return
+	}
 	if c.arbiter == nil {
 		c.split = diskquorum.Output{Split: diskquorum.SplitUnavailable, Why: "the LUN is not open", Lock: -1}
 		return
@@ -287,7 +295,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 		Now: now, Disarm: len(c.disarm) > 0, Stopping: c.stopping,
 		Guarded: c.guard.Kills(), Released: c.release.done,
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
-		LUN: c.cfg.LUN, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
+		Arbiter: c.cfg.LUN || c.cfg.Lease, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
 		LUNCounted: c.sense.counted, LUNIsolated: c.sense.isolated, LUNLost: c.sense.lost,
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
 		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,

@@ -20,7 +20,7 @@ type Inputs struct {
 	QuorumUntil boottime.Instant // evidence of the counted majority expires then
 	HadQuorum   bool             // quorum was seen since this agent started
 
-	LUN        bool // the lun tie-breaker is configured
+	Arbiter    bool // a grant decides ties, on the LUN or in the Lease
 	Split      diskquorum.SplitState
 	SplitUntil boottime.Instant // SplitWon holds until then
 	HoldUntil  boottime.Instant // last counted majority + D_max + A (L8); zero: none was
@@ -110,7 +110,7 @@ func standing(in *Inputs) Decision {
 
 // split decides an equal split (design section 5, rule 3).
 func split(in *Inputs) Decision {
-	if in.LUN {
+	if in.Arbiter {
 		switch in.Split {
 		case diskquorum.SplitWon:
 			if in.SplitUntil > in.Now {

@@ -21,7 +21,7 @@ var columns = []struct {
 	values []string
 }{
 	{"tally", []string{"majority", "split", "minority"}},
-	{"lun", []string{"off", "none", "pending", "won", "lost", "unavailable"}},
+	{"grant", []string{"off", "none", "pending", "won", "lost", "unavailable"}},
 	{"api", []string{"off", "unknown", "yes", "no"}},
 	{"budget", []string{"open", "over", "never"}},
 	{"had", []string{"yes", "no"}},
@@ -43,7 +43,7 @@ func inputsOf(v []string) Inputs {
 	default:
 		in.Outcome = netgossip.Minority
 	}
-	in.LUN = v[1] != "off"
+	in.Arbiter = v[1] != "off"
 	in.Split = map[string]diskquorum.SplitState{
 		"off": diskquorum.SplitUnavailable, "none": diskquorum.SplitNone, "pending": diskquorum.SplitPending,
 		"won": diskquorum.SplitWon, "lost": diskquorum.SplitLost, "unavailable": diskquorum.SplitUnavailable,

@@ -46,7 +46,8 @@ func (c *Core) followRelease(now boottime.Instant) {
 // releaseKnown reports whether enough others know of the announcement. A majority is
 // enough: it meets every majority and every half that this node is not in. So is the own
 // half of an equal split for the majorities; the other half learns it from the slot, where
-// it looks before it proves a death.
+// it looks before it proves a death. A Lease has no slots, and a half that is granted next
+// would take this node for dead: so with one the node waits for a majority.
 func (c *Core) releaseKnown(now boottime.Instant) bool {
 	var knows netgossip.Set
 	knows.Add(c.cfg.Roster.Self)
@@ -65,7 +66,7 @@ func (c *Core) releaseKnown(now boottime.Instant) bool {
 	case 2*knows.Len() < n || c.outcome != netgossip.EqualSplit:
 		return false
 	default:
-		return !c.guard.Leases || c.slotShows(now)
+		return !c.guard.Leases || !c.cfg.Lease && c.slotShows(now)
 	}
 }
 

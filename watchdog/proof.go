@@ -73,6 +73,11 @@ func ProofDelay(n int) time.Duration { return ClaimAge(n) + settle }
 // a grant is never proven dead in one. Nor does a node prove it whose own path to the LUN
 // is lost: what it has read of the victim's slot is old.
 //
+// By a grant of the Lease it is the same, with less to wait for and less to look at. Nobody
+// feeds under another grant from the moment at which the present one was written (K3), so T
+// counts from when this node learnt that it is in force. There is no slot in which the
+// victim could tell this half that its guard is given up: in a tie it does not give it up.
+//
 // What breaks the chain is a guard that is given up while others rely on it. So an
 // armed node disarms only when everybody who could prove its death knows (see release in
 // disarm.go), and a node that does not fence itself is never proven dead by time.
@@ -87,6 +92,7 @@ type prover struct {
 	fenced  netgossip.Set // dead, and not met since
 
 	grantSince boottime.Instant // the grant that names this node is in force since; zero: none
+	grantUntil boottime.Instant // as known at the last step
 }
 
 // witness is what this node knows of one peer.
@@ -171,11 +177,13 @@ func (v *prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 // conclude proves deaths by time, from the claims of those this node counts.
 func (v *prover) conclude(now boottime.Instant, c *Core) {
 	d := &c.fx.Decision
-	if d.Reason != ReasonSplitWon {
+	switch {
+	case d.Reason != ReasonSplitWon:
 		v.grantSince = 0
-	} else if v.grantSince == 0 {
-		v.grantSince = now
+	case v.grantSince == 0 || now >= v.grantUntil:
+		v.grantSince = now // it is not known to have been in force between
 	}
+	v.grantUntil = d.Until
 	if !c.rostersSettled() {
 		return
 	}
@@ -198,7 +206,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		claims := v.claims(now, p, c)
 		switch {
 		case byMajority && 2*claims > c.base().Size():
-		case byGrant && claims == c.view.Counted.Len() && v.slotAgrees(p, c.arbiter) && v.excluded(now, p):
+		case byGrant && claims == c.view.Counted.Len() && v.slotAgrees(p, c) && v.excluded(now, p):
 		default:
 			continue
 		}
@@ -247,13 +255,16 @@ func (v *prover) excluded(now boottime.Instant, p int) bool {
 	return st != nil && st.Guard.Leases && v.grantSince != 0 && now.Sub(v.grantSince) >= st.Guard.Horizon+v.delay
 }
 
-// slotAgrees reports that a peer's slot, which it writes before it disarms under a grant,
-// does not say that its guard was given up.
-func (v *prover) slotAgrees(p int, a *diskquorum.Arbiter) bool {
-	if a == nil {
+// slotAgrees reports that a peer's slot, which it writes before it disarms under a grant of
+// the LUN, does not say that its guard was given up.
+func (v *prover) slotAgrees(p int, c *Core) bool {
+	if c.cfg.Lease {
+		return true
+	}
+	if c.arbiter == nil {
 		return false
 	}
-	rec, ok := a.PeerSlot(v.roster.Name(p))
+	rec, ok := c.arbiter.PeerSlot(v.roster.Name(p))
 	return ok && rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Armed
 }
 

@@ -274,6 +274,9 @@ func (c *Core) Renumber(to *netgossip.Roster) {
 	if c.arbiter != nil {
 		c.arbiter.SetRoster(to, c.base().Size())
 	}
+	if c.lease != nil {
+		c.lease.SetRoster(to)
+	}
 }
 
 // renumber keeps what is known of those who are still listed.

@@ -123,7 +123,11 @@ func configTable(t *table, name string, c *config.Config, warnings int) {
 		t.row("quorum", fmt.Sprintf("more than half of the members, which are asked of source %s; without it: %s", c.Members.Source, c.OnQuorumLoss))
 	}
 	breakers := c.TieBreakers()
-	t.row("tie-breakers", orNone(breakers))
+	text := orNone(breakers)
+	if c.UsesLease() {
+		text += ", by a Lease: exactly one half lives"
+	}
+	t.row("tie-breakers", text)
 	for _, n := range c.SystemNetworks {
 		t.row("network "+n.Name, fmt.Sprintf("%s, port %d", n.Where(), n.Port))
 	}

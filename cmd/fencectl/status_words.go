@@ -59,6 +59,10 @@ func reasonWords(v *fencingv1.Verdict) string {
 	t := v.GetTally()
 	tally := fmt.Sprintf("(%d of %d, %d needed)", t.GetCounted(), t.GetExpected(), t.GetQuorum())
 	split := fmt.Sprintf("equal split (%d of %d)", t.GetCounted(), t.GetExpected())
+	grant := "the LUN's grant"
+	if strings.Contains(v.GetText(), "of the Lease") {
+		grant = "the Lease"
+	}
 	switch v.GetReason() {
 	case fencingv1.Reason_REASON_STARTING:
 		return "starting, quorum was not seen yet " + tally
@@ -67,12 +71,12 @@ func reasonWords(v *fencingv1.Verdict) string {
 	case fencingv1.Reason_REASON_SPLIT_PENDING:
 		return split + ", being decided"
 	case fencingv1.Reason_REASON_SPLIT_WON:
-		return split + ", the LUN's grant names this half"
+		return split + ", " + grant + " names this half"
 	case fencingv1.Reason_REASON_SPLIT_LOST:
 		if strings.Contains(v.GetText(), "names this node") {
-			return split + ", the LUN's grant names this node, which has given it up"
+			return split + ", " + grant + " names this node, which has given it up"
 		}
-		return split + ", the LUN's grant names the other half"
+		return split + ", " + grant + " names the other half"
 	case fencingv1.Reason_REASON_SPLIT_UNDECIDED:
 		return split + ", not decided in time"
 	case fencingv1.Reason_REASON_SPLIT_LUN_UNAVAILABLE:

@@ -35,16 +35,16 @@ func (w *world) apply(e Event) {
 	case NewMembers:
 		w.newMembers(e)
 	case APIDown, APIBack:
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for _, m := range w.machines {
-			m.api = apiReachable
-		}
-		if e.Kind == APIDown {
-			for _, i := range e.Nodes {
-				w.machines[i].api = []apiState{apiSlow, apiError}[e.Pick%2]
+		w.conditionsChanged(func() {
+			for _, m := range w.machines {
+				m.api = apiReachable
 			}
-		}
+			if e.Kind == APIDown {
+				for _, i := range e.Nodes {
+					w.machines[i].api = []apiState{apiSlow, apiError}[e.Pick%2]
+				}
+			}
+		})
 	default:
 		for _, i := range e.Nodes {
 			w.handleProcess(w.machines[i], e)

@@ -21,6 +21,7 @@ type checker struct {
 	firedAt  []time.Duration // zero: never
 	lossy    time.Duration   // when the networks last lost more than calm bears
 	lunBad   time.Duration   // when a path to the LUN was last bad
+	apiBad   time.Duration   // when a path to the API server was last bad
 
 	tie  *tie
 	left map[[2]int]time.Duration // when one said LEFT about the other and should not have
@@ -49,7 +50,7 @@ const (
 
 func newChecker(w *world) *checker {
 	n := w.s.Nodes
-	c := &checker{w: w, lastFeed: make([]time.Duration, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo}
+	c := &checker{w: w, lastFeed: make([]time.Duration, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo, apiBad: longAgo}
 	for range n {
 		c.conn = append(c.conn, make([]bool, n))
 		c.since = append(c.since, make([]time.Duration, n))
@@ -84,6 +85,9 @@ func (c *checker) before() {
 	for _, m := range c.w.machines {
 		if m.path.bad {
 			c.lunBad = now
+		}
+		if m.api != apiReachable {
+			c.apiBad = now
 		}
 	}
 }
@@ -161,8 +165,11 @@ func (c *checker) fed(p *process) {
 		}
 		return
 	}
-	if heard := c.world(x, t.maxAge+c.slack()); !c.w.lists.anyHas(heard, c.w.s.LUN) {
+	if heard := c.world(x, t.maxAge+c.slack()); !c.w.lists.anyHas(heard, c.w.s.oneHalf() || c.w.s.API) {
 		c.failed("lonely: %s is fed, and can have heard from no more than %d nodes for %v", p.m.name, len(heard), t.maxAge)
+	}
+	if c.w.s.API && !c.w.s.oneHalf() {
+		return // both halves may live
 	}
 	for y, m := range c.w.machines {
 		if y == x || !m.powered {
@@ -241,23 +248,31 @@ func (c *checker) tick() {
 func (c *checker) watchTie(halves [2][]int) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	const quiet = 25 * time.Second
-	now := c.w.now()
+	now, quiet := c.w.now(), 25*time.Second
+	if c.w.s.Lease {
+		quiet = c.w.s.seasoned() - 10*time.Second
+	}
 	for i, m := range c.w.machines {
-		if len(c.w.lists.all) > 1 || len(c.steady(i, quiet)) != c.w.s.Nodes || m.path.bad || c.lastFeed[i] == 0 {
+		if len(c.w.lists.all) > 1 || len(c.steady(i, quiet)) != c.w.s.Nodes || m.path.bad || c.w.s.Lease && m.api != apiReachable || c.lastFeed[i] == 0 {
 			return
 		}
 	}
-	if c.w.s.LUN && c.lunBad < now-quiet && c.w.loss == 0 && c.w.s.OnLoss == "fence" {
+	good := c.w.s.LUN && c.lunBad < now-quiet || c.w.s.Lease && c.apiBad < now-quiet
+	if good && c.w.loss == 0 && c.w.s.OnLoss == "fence" {
 		c.tie = &tie{now, halves}
 	}
+}
+
+// lately reports whether a node is fed at present.
+func (c *checker) lately(i int) bool {
+	return c.lastFeed[i] > 0 && c.w.now()-c.lastFeed[i] < 2*c.w.times.feed+time.Second
 }
 
 func (c *checker) judgeTie() {
 	lives := func(half []int) int {
 		count := 0
 		for _, i := range half {
-			if c.firedAt[i] < c.tie.at && c.w.now()-c.lastFeed[i] < 2*c.w.times.feed+time.Second {
+			if c.firedAt[i] < c.tie.at && c.lately(i) {
 				count++
 			}
 		}

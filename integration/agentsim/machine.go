@@ -142,7 +142,7 @@ func (m *machine) startAgent() {
 		err := agent.Run(ctx, agent.Options{
 			Config: cfg, ConfigPath: w.configPath(m.index), Logger: slog.New(&recorder{p: p}), Version: "sim", Clock: m.now, Listen: p.listen,
 			Links: agent.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: p.leash, OpenLUN: p.openLUN,
-			ProbeAPI: p.probeAPI, Boot: boot, Hold: p.hold, Registry: prometheus.NewRegistry(),
+			ProbeAPI: p.probeAPI, OpenLease: p.openLease(cfg.LeaseRequestTimeout()), Boot: boot, Hold: p.hold, Registry: prometheus.NewRegistry(),
 		})
 		close(p.done)
 		w.exited(p, err)

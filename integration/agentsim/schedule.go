@@ -15,7 +15,8 @@ type Schedule struct {
 	Networks    int
 	AllNetworks bool // reachability: all
 	LUN         bool
-	API         bool   // the API server is asked for its preference
+	API         bool   // the API server is asked for its preference; without LUN it decides alone
+	Lease       bool   // a Lease of the API server decides; API must be set, too
 	OnLoss      string // fence, wait
 	Members     []int  // the first list of members; nil: all
 	Watchdog    time.Duration
@@ -135,12 +136,18 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int) string {
 	var breakers []string
 	if s.API {
 		breakers = append(breakers, "kubernetes")
-		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, watchNode: false}\n", filepath.Join(dir, kubeconfigName))
+		how := "reachability"
+		if s.Lease {
+			how = "lease"
+		}
+		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, watchNode: false, tieBreak: %s}\n", filepath.Join(dir, kubeconfigName), how)
 	}
+	devices := "[]"
 	if s.LUN {
 		breakers = append(breakers, "lun")
-		b.WriteString("lun: {devices: [/dev/simulated], heartbeatInterval: 500ms, ioTimeout: 1s}\n")
+		devices = "[/dev/simulated]"
 	}
+	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s}\n", devices)
 	fmt.Fprintf(&b, "quorum: {tieBreakers: [%s]}\nonQuorumLoss: %s\n", strings.Join(breakers, ", "), s.OnLoss)
 	fmt.Fprintf(&b, "watchdog: {driver: device, timeout: %v, feedInterval: %v, disableFile: /nonexistent/fencing-agent/disable}\n", s.Watchdog, s.Feed)
 	b.WriteString("api: {socket: /nonexistent/fencing-agent.sock}\nhttp: {address: \"\"}\n")
@@ -152,8 +159,13 @@ func (s *Schedule) describe() string {
 	if s.LUN {
 		breaker = "a LUN"
 	}
-	if s.API {
+	switch {
+	case s.Lease:
+		breaker = "a Lease"
+	case s.API && s.LUN:
 		breaker += ", the API preferred"
+	case s.API:
+		breaker = "the API reached"
 	}
 	policy := "any"
 	if s.AllNetworks {
@@ -241,10 +253,14 @@ func Random(seed uint64) Schedule {
 	if rng.IntN(3) == 0 {
 		at = healthyFor
 	}
+	s.drawLease()
+	if s.Lease && at == healthyFor {
+		at = s.seasoned()
+	}
 	d := &dealer{rng: rng, s: &s}
 	for i := range 6 + rng.IntN(6) {
 		e := d.event()
-		if i == 0 && at == healthyFor {
+		if i == 0 && at >= healthyFor {
 			e = d.halves()
 		}
 		e.At = at
@@ -258,6 +274,23 @@ func Random(seed uint64) Schedule {
 	s.changeMembers(rand.New(rand.NewPCG(seed, 0x115)))
 	return s
 }
+
+// drawLease gives half of the groups without LUN a Lease.
+func (s *Schedule) drawLease() {
+	if rng := rand.New(rand.NewPCG(s.Seed, 0x1ea5e)); !s.LUN && rng.IntN(2) == 0 {
+		s.API, s.Lease = true, true
+	}
+}
+
+// seasoned is for how long a group with a Lease is let alone before a split of it is decided by
+// the first write: what is in the Lease must have been seen for its expiry.
+func (s *Schedule) seasoned() time.Duration {
+	c := s.agentConfig(0, "/nonexistent", 0, s.everybody())
+	return healthyFor + c.LeaseExpiry(s.Nodes)
+}
+
+// oneHalf reports whether there is what lets at most one half live.
+func (s *Schedule) oneHalf() bool { return s.LUN || s.Lease }
 
 // dealer draws events.
 type dealer struct {
@@ -295,7 +328,7 @@ func (d *dealer) event() Event {
 	case LUNSlow:
 		e.Span = time.Duration(1+rng.IntN(30)) * 100 * time.Millisecond
 	}
-	if !d.s.LUN && e.Kind >= LUNHang {
+	if !d.s.LUN && e.Kind >= LUNHang && !(d.s.Lease && e.Kind >= APIDown) {
 		e.Kind = Heal
 	}
 	return e

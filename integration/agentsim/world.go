@@ -34,6 +34,7 @@ type world struct {
 	check *checker
 	lines []line
 	lists lists
+	lease kubeLease
 	ended bool
 }
 
@@ -54,6 +55,7 @@ type Result struct {
 	Events     int // LEFT and JOIN that subscribers got
 	Lefts      int // LEFT among them
 	Ties       int // equal splits that were judged
+	Living     int // nodes that are fed at the end and were not reset
 	Deaths     int // proven to subscribers
 	InForce    int // epoch of the latest list of members that was said to be in force
 }
@@ -92,8 +94,9 @@ func Run(s Schedule, dir string) *Result {
 	w.check = newChecker(w)
 	w.setLinks()
 	w.play()
+	living := w.living()
 	w.tearDown(cancel)
-	r := &Result{Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, InForce: w.lists.inForce}
+	r := &Result{Living: living, Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, InForce: w.lists.inForce}
 	for _, m := range w.machines {
 		r.Resets += m.resets
 	}
@@ -106,6 +109,18 @@ func Run(s Schedule, dir string) *Result {
 		}
 	}
 	return r
+}
+
+// living counts who is fed and was never reset.
+func (w *world) living() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, m := range w.machines {
+		if m.resets == 0 && w.check.lately(i) {
+			n++
+		}
+	}
+	return n
 }
 
 // play boots the machines and lets the events happen.

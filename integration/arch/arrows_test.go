@@ -22,7 +22,7 @@ var rooms = []room{
 	{pkg: "boottime"},
 	{pkg: "netgossip", may: []string{"boottime"}, pure: true},
 	{pkg: "diskquorum", may: []string{"boottime", "netgossip"}, pure: true},
-	{pkg: "watchdog", may: []string{"boottime", "netgossip", "diskquorum"}, pure: true},
+	{pkg: "watchdog", may: []string{"boottime", "netgossip", "diskquorum", "k8s/tiebreak"}, pure: true},
 
 	{pkg: "netgossip/swim", may: []string{"boottime", "netgossip", "netgossip/swim/wire"}},
 	{pkg: "netgossip/swim/wire", may: []string{"netgossip"}},
@@ -48,7 +48,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "netgossip", "netgossip/swim", "netgossip/iface", "diskquorum", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/marks", "k8s/ownnode", "k8s/roster", "cmd/fencing-agent/config",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/roster", "k8s/tiebreak", "cmd/fencing-agent/config",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
 }

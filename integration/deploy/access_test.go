@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/fencing-agent/fencing-agent/k8s"
+	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
 )
 
 // ownLabels and ownAnnotations are what the agent may change of its Node.
@@ -85,13 +87,23 @@ func (m *manifest) holds(t *testing.T, account, namespace string) []string {
 	return lines
 }
 
+// needed leaves out what only a group asks for that breaks ties by a Lease.
+func (m *manifest) needed(d *appsv1.DaemonSet) []k8s.Access {
+	for _, c := range m.configs {
+		if c.Labels["fencing-agent.io/group"] == d.Labels["fencing-agent.io/group"] && strings.Contains(c.Data["agent.yaml"], "tieBreak: lease") {
+			return k8s.Accesses()
+		}
+	}
+	return slices.DeleteFunc(k8s.Accesses(), func(a k8s.Access) bool { return a.Resource == "leases" })
+}
+
 func TestRolesGrantWhatTheAgentAsksAndNoMore(t *testing.T) {
 	accounts := 0
 	for _, m := range load(t) {
 		for _, d := range m.agents {
 			account := d.Spec.Template.Spec.ServiceAccountName
 			accounts++
-			have, want := m.holds(t, account, d.Namespace), asked(k8s.Accesses())
+			have, want := m.holds(t, account, d.Namespace), asked(m.needed(d))
 			for _, line := range have {
 				if !slices.Contains(want, line) {
 					t.Errorf("%s: %s may %s, which k8s.Accesses does not list", m.name, account, line)
@@ -115,6 +127,24 @@ func TestRolesGrantWhatTheAgentAsksAndNoMore(t *testing.T) {
 	}
 	if accounts == 0 {
 		t.Fatal("no agents")
+	}
+}
+
+// The role and the policy name the Lease as the agent does.
+func TestLeaseHasTheAgentsName(t *testing.T) {
+	m, name := load(t)["lease.yaml"], leaseregister.Name("prod", "worker")
+	named := slices.ContainsFunc(m.roles, func(r *rbacv1.Role) bool {
+		return slices.ContainsFunc(r.Rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Equal(r.Resources, []string{"leases"}) && slices.Equal(r.ResourceNames, []string{name})
+		})
+	})
+	limited := slices.ContainsFunc(m.policies, func(p *admissionv1.ValidatingAdmissionPolicy) bool {
+		return slices.ContainsFunc(p.Spec.Variables, func(v admissionv1.Variable) bool {
+			return v.Name == "leases" && strings.Contains(v.Expression, "'"+name+"'")
+		})
+	})
+	if !named || !limited {
+		t.Errorf("the Lease %s is named by the role: %v, by the policy: %v", name, named, limited)
 	}
 }
 
@@ -154,10 +184,12 @@ func TestPoliciesLimitEveryWrite(t *testing.T) {
 		if len(m.agents) == 0 {
 			continue
 		}
-		for _, a := range k8s.Accesses() {
-			for _, verb := range a.Verbs {
-				if op, writes := operations[verb]; writes && !m.limited(a.Group, a.Resource, op) {
-					t.Errorf("%s: no policy limits %s %s", m.name, verb, a.Resource)
+		for _, d := range m.agents {
+			for _, a := range m.needed(d) {
+				for _, verb := range a.Verbs {
+					if op, writes := operations[verb]; writes && !m.limited(a.Group, a.Resource, op) {
+						t.Errorf("%s: no policy limits %s %s", m.name, verb, a.Resource)
+					}
 				}
 			}
 		}

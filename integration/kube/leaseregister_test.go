@@ -28,7 +28,7 @@ func leaseRegister(t *testing.T, p *controlplane.ControlPlane, space, address st
 		t.Fatal(err)
 	}
 	r, err := leaseregister.New(leaseregister.Config{
-		Client: c, Namespace: space, Name: leaseregister.Name("worker"), Timeout: timeout, Clock: boottime.Now,
+		Client: c, Namespace: space, Name: leaseregister.Name("default", "worker"), Timeout: timeout, Clock: boottime.Now,
 		OnCompletion: func(tiebreak.Completion) {},
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ func TestLeaseIsARegister(t *testing.T) {
 	}
 
 	leases := client(t, p.Admin()).CoordinationV1().Leases("tie")
-	name := leaseregister.Name("worker")
+	name := leaseregister.Name("default", "worker")
 	if err := leases.Delete(t.Context(), name, meta.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

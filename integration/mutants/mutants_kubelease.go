@@ -10,6 +10,14 @@ func kubeLeaseMutants() []mutant {
 		m.in = []string{"./k8s/tiebreak"}
 		return m
 	}
+	glue := func(m mutant) mutant {
+		m.in = []string{"./watchdog"}
+		return m
+	}
+	wired := func(m mutant) mutant {
+		m.in = []string{"./cmd/fencing-agent/agent"}
+		return m
+	}
 	return []mutant{
 		in(one("K2", "a token does not move with the view", arbiter, "	if in.View != a.view || in.Stop {\n		a.view, a.token = in.View, netgossip.Token{}", "	a.view = in.View\n	if in.Stop {\n		a.token = netgossip.Token{}")),
 		in(one("K2", "a token may be that of the agent before", arbiter, "&& t > a.drawn &&", "&& t >= a.drawn &&")),
@@ -17,9 +25,10 @@ func kubeLeaseMutants() []mutant {
 		in(one("K2", "a grant is fed on without its members", arbiter, "min(anchor.Add(a.cfg.Timing.Term), evidence)", "anchor.Add(a.cfg.Timing.Term)")),
 		in(one("K2", "a write counts from when it is found", schedule, "a.landed, a.landedAt = a.sentDigest, a.sentAt", "a.landed, a.landedAt = a.sentDigest, c.Ended")),
 		in(one("K2", "a write counts before it is known to have landed", schedule, "op.Record.Tag, now, op.Record.Grant.Digest()\n", "op.Record.Tag, now, op.Record.Grant.Digest()\n		a.landed, a.landedAt = a.sentDigest, now\n")),
-		in(one("K2", "a relay of another grant counts", schedule, "r.Log == a.cfg.Log && r.Instance == digest", "r.Log == a.cfg.Log")),
-		in(one("K2", "a relay of another Lease counts", schedule, "r.Log == a.cfg.Log && r.Instance == digest", "r.Instance == digest")),
-		in(one("K2", "a relay is passed on", arbiter, "	if digest := want.Digest(); a.landed == digest {\n		return netgossip.Relay{Log: a.cfg.Log, Instance: digest, Anchor: a.landedAt}\n	}\n	return netgossip.Relay{}", "	return netgossip.Relay{Log: a.cfg.Log, Instance: want.Digest(), Anchor: a.anchor(want)}")),
+		in(one("K2", "a relay of another grant counts", schedule, "r.Instance == digest", "true")),
+		in(one("K6", "who goes by another Lease is not looked at", arbiter, "	if i := a.stranger(); i >= 0 {", "	if i := a.stranger(); i > 1000 {")),
+		in(one("K6", "only the own half is looked at", arbiter, "		if i == a.cfg.Roster.Self {\n			continue\n		}\n		if st, _", "		if i == a.cfg.Roster.Self || !a.view.Has(i) {\n			continue\n		}\n		if st, _")),
+		in(one("K2", "a relay is passed on", arbiter, "	if digest := want.Digest(); a.landed == digest {\n		return netgossip.Relay{Log: a.cfg.Log, Instance: digest, Anchor: a.landedAt}\n	}\n", "	if at := a.anchor(want); at > 0 {\n		return netgossip.Relay{Log: a.cfg.Log, Instance: want.Digest(), Anchor: at}\n	}\n")),
 		in(one("K2", "a member's view is not looked at", arbiter, "case st.View != a.view:", "case false:")),
 		in(one("K2", "a member's roster is not looked at", arbiter, "case st.RosterEpoch != r.Epoch || st.RosterDigest != r.Digest:", "case false:")),
 		in(one("K3", "a grant is replaced without proof or expiry", schedule, "	if why := a.mayReplace(now, want); why != \"\" {", "	if why := a.mayReplace(now, want); false {")),
@@ -36,5 +45,13 @@ func kubeLeaseMutants() []mutant {
 		in(one("live", "a half is not granted anew after a restart in it", arbiter, "!(same && want.Holders[i] == h)", "(!same || want.Holders[i] == h)")),
 		in(one("live", "a write that landed is not noted", schedule, "	if a.sent == c.Record.Tag && a.sent != (Tag{}) {", "	if false {")),
 		in(one("live", "a grant is not renewed", schedule, "a.anchor(want).Add(a.cfg.Timing.Term / 4)", "boottime.Never")),
+		in(one("K2", "a token survives a change of the list of members", arbiter, "a.cfg.Roster, a.view, a.token = r, netgossip.Set{}, netgossip.Token{}", "a.cfg.Roster = r")),
+		in(one("live", "an API server in trouble is asked on and on", schedule, "min(t.Refresh, t.Retry<<min(a.failures-1, maxDoublings))", "t.Retry")),
+		glue(one("K3", "the half that is next does not hear of a guard given up", "watchdog/disarm.go", "!c.cfg.Lease && c.slotShows(now)", "(c.cfg.Lease || c.slotShows(now))")),
+		glue(one("live", "a planned stop ends the grant before the guard", "watchdog/lease.go", "c.stopping && c.release.done", "c.stopping")),
+		glue(one("proof", "a grant that may have lapsed counts as one that lasted", "watchdog/proof.go", "	case v.grantSince == 0 || now >= v.grantUntil:", "	case v.grantSince == 0:")),
+		glue(one("proof", "nobody is told that a lease decides", "watchdog/core.go", "Leases: c.cfg.Lease || c.cfg.LUN", "Leases: c.cfg.LUN")),
+		glue(one("live", "who lost by the Lease goes on", "watchdog/lease.go", "	case tiebreak.Lost:\n		return diskquorum.SplitLost", "	case tiebreak.Lost:\n		return diskquorum.SplitPending")),
+		wired(one("live", "an operation that the register has no room for never ends", "cmd/fencing-agent/agent/lease.go", "	a.box.put(func(b *batch) { b.leases = append(b.leases, done) })", "	_ = done")),
 	}
 }

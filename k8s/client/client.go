@@ -106,27 +106,40 @@ func namespaceOf(kubeconfig string) string {
 
 // NewFor is New for a configuration that was read already. Its namespace is "default".
 func NewFor(rc *rest.Config, metrics *Metrics) (*Client, error) {
+	rc = rest.CopyConfig(rc)
+	rc.UserAgent = userAgent
+	rc.ContentType, rc.AcceptContentTypes = protobuf, protobuf+","+runtime.ContentTypeJSON
+	if metrics != nil {
+		rc.Wrap(metrics.count)
+	}
+	return newClient(rc, metav1.NamespaceDefault)
+}
+
+// newClient takes the configuration as it is, but for the limit of the rate.
+func newClient(rc *rest.Config, namespace string) (*Client, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("kubernetes: types of the API: %w", err)
 		}
 	}
-	rc = rest.CopyConfig(rc)
-	rc.UserAgent = userAgent
-	rc.ContentType, rc.AcceptContentTypes = protobuf, protobuf+","+runtime.ContentTypeJSON
 	rc.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(QPS, Burst)
-	if metrics != nil {
-		rc.Wrap(metrics.count)
-	}
 	client, err := rest.HTTPClientFor(rc)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: client for %s: %w", rc.Host, err)
 	}
 	return &Client{
-		rc: rc, http: client, codecs: serializer.NewCodecFactory(scheme), namespace: metav1.NamespaceDefault,
+		rc: rc, http: client, codecs: serializer.NewCodecFactory(scheme), namespace: namespace,
 		clients: map[schema.GroupVersion]rest.Interface{},
 	}, nil
+}
+
+// Apart returns a client with connections of its own, each of which carries one request at a
+// time: one on which a request has timed out is not used again, whatever else goes over others.
+func (c *Client) Apart() (*Client, error) {
+	rc := rest.CopyConfig(c.rc)
+	rc.NextProtos = []string{"http/1.1"}
+	return newClient(rc, c.namespace)
 }
 
 // Namespace is where the agent's own objects live: that of its pod, or of the kubeconfig's

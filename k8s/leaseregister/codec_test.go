@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
@@ -78,12 +80,16 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestName(t *testing.T) {
-	for group, want := range map[string]string{"worker": "fencing-agent-tie-worker", "a.b-c": "fencing-agent-tie-a.b-c"} {
-		if got := Name(group); got != want {
-			t.Errorf("%s: %s", group, got)
+	for _, c := range []struct{ cluster, group, want string }{
+		{"default", "worker", "fencing-agent-default-worker"},
+		{"Prod_1", "a.b-c", "fencing-agent-prod-1-a-b-c"},
+	} {
+		if got := Name(c.cluster, c.group); got != c.want {
+			t.Errorf("%s, %s: %s", c.cluster, c.group, got)
 		}
 	}
-	if Name("Worker_1") == Name("worker_1") || len(Name(strings.Repeat("x", 300))) > 63 {
-		t.Error("names of odd groups")
+	long := strings.Repeat("x", 63) // what a label value can have
+	if errs := validation.IsDNS1123Subdomain(Name(long, long)); len(errs) > 0 {
+		t.Error(errs)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -38,16 +37,15 @@ type Register struct {
 	ops    chan tiebreak.Op
 }
 
-// Name is the name of a group's Lease. A group whose name an object cannot have, or that is too
-// long, is told by a hash.
-func Name(group string) string {
-	name := "fencing-agent-tie-" + group
-	if len(validation.IsDNS1123Subdomain(name)) == 0 {
-		return name
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(group)) // a hash never fails
-	return fmt.Sprintf("fencing-agent-tie.%016x", h.Sum64())
+// Name is the name of a group's Lease. What the name of an object cannot have becomes a hyphen.
+// The role and the policy of the chart name the Lease so, too.
+func Name(cluster, group string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, strings.ToLower("fencing-agent-"+cluster+"-"+group))
 }
 
 // Log names the Lease in relays.

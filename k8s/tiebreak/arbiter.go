@@ -62,9 +62,10 @@ type Output struct {
 type Arbiter struct {
 	cfg Config
 
-	token netgossip.Token
-	drawn uint32 // tick of the latest token drawn, or of the start
-	view  netgossip.Set
+	started boottime.Instant
+	token   netgossip.Token
+	drawn   uint32 // tick of the latest token drawn, or of the start
+	view    netgossip.Set
 
 	known    bool
 	absent   bool
@@ -86,7 +87,8 @@ type Arbiter struct {
 	nextID   uint64
 	sequence uint64
 	readAt   boottime.Instant // START of the latest operation that showed the Lease
-	retryAt  boottime.Instant
+	failures int              // in a row,
+	failedAt boottime.Instant // END of the latest
 	hadTie   bool
 	err      error
 }
@@ -101,7 +103,7 @@ func New(cfg Config, now boottime.Instant) (*Arbiter, error) {
 		return nil, errors.New("lease tie-break: name of the lease, boot nonce and a roster with the own node are mandatory")
 	}
 	// A predecessor in this boot drew no token later than now's tick.
-	return &Arbiter{cfg: cfg, drawn: tickOf(now), needRead: true}, nil
+	return &Arbiter{cfg: cfg, started: now, drawn: tickOf(now), needRead: true}, nil
 }
 
 func tickOf(now boottime.Instant) uint32 {
@@ -120,11 +122,17 @@ func (a *Arbiter) followToken(now boottime.Instant, in *Input) {
 	}
 }
 
+// SetRoster makes r the roster by which views and evidence count. The token moves on: what
+// was granted by one list of members is worth nothing by another one.
+func (a *Arbiter) SetRoster(r *netgossip.Roster) {
+	a.cfg.Roster, a.view, a.token = r, netgossip.Set{}, netgossip.Token{}
+}
+
 // Step evaluates everything at now.
 func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
 	a.followToken(now, in)
 	a.followHolders()
-	out := Output{Token: a.token, Wake: now.Add(a.cfg.Timing.Refresh)}
+	out := Output{Token: a.token, Wake: now.Add(a.cfg.Timing.Refresh), Relay: netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started}}
 	if a.token.IsZero() && !in.Stop {
 		out.Wake = now.Add(tick)
 	}
@@ -155,6 +163,9 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
 func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	r := a.cfg.Roster
 	g := Grant{Roster: r.Ref(), Holders: make([]Holder, 0, a.view.Len())}
+	if i := a.stranger(); i >= 0 { // K6
+		return g, r.Name(i) + ": it does not break ties by this Lease; give all nodes the same kubernetes.tieBreak, cluster, nodeGroup and namespace"
+	}
 	for i := range a.view.All() {
 		token := a.token
 		if i != r.Self {
@@ -198,7 +209,20 @@ func (a *Arbiter) relay(want *Grant) netgossip.Relay {
 	if digest := want.Digest(); a.landed == digest {
 		return netgossip.Relay{Log: a.cfg.Log, Instance: digest, Anchor: a.landedAt}
 	}
-	return netgossip.Relay{}
+	return netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started}
+}
+
+// stranger is somebody who goes by another Lease, or by none, as far as it is known; -1: nobody.
+func (a *Arbiter) stranger() int {
+	for i := range a.cfg.Roster.Members {
+		if i == a.cfg.Roster.Self {
+			continue
+		}
+		if st, _ := a.cfg.Evidence.Statement(i); st != nil && a.cfg.Evidence.Relay(i).Log != a.cfg.Log {
+			return i
+		}
+	}
+	return -1
 }
 
 // followHolders notes which holders are proven to feed no more (K3).

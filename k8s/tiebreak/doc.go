@@ -20,6 +20,8 @@
 //	    one that is proven to have moved on
 //	K5  a Lease that names nobody is treated like one whose holders are unknown: only K3's
 //	    time frees it. So who deletes the Lease delays a decision, and makes no second half
+//	K6  nothing is granted while a member, of either half, is known to go by another Lease or
+//	    by none: both halves could win, each its own way
 //
 // Why at most one half feeds: let a write replace a grant. By K1 no write of that grant lands
 // after it. Either all its holders' tokens have moved on, and K2 fails for them for ever; or

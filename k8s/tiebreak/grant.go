@@ -21,6 +21,9 @@ type Grant struct {
 	Holders []Holder // in the order of the roster
 }
 
+// noGrant stands for the digest in a relay that only says by which Lease a node goes.
+const noGrant = 1
+
 // Digest names the grant in a relay: equal digests mean the same tokens of the same nodes.
 func (g *Grant) Digest() uint64 {
 	h := fnv.New64a()
@@ -37,7 +40,7 @@ func (g *Grant) Digest() uint64 {
 		number(m.Token.Nonce)
 		number(uint64(m.Token.Counter))
 	}
-	return h.Sum64()
+	return max(noGrant+1, h.Sum64())
 }
 
 // sameNodes reports whether both name the same members of the same roster.
@@ -112,8 +115,8 @@ type Timing struct {
 	Term    time.Duration // a grant is worth this from the start of a landed write; the same on all nodes
 	Expire  time.Duration // so long a version must have been seen before others replace it
 	Stagger time.Duration // between the writers of one half
-	Retry   time.Duration // between two operations after a failure
-	Poll    time.Duration // between two reads in a tie
+	Retry   time.Duration // between two operations after a failure; without a tie it doubles up to Refresh
+	Poll    time.Duration // between two reads in a tie, as long as that is young
 	Refresh time.Duration // between two reads otherwise
 }
 

@@ -25,7 +25,12 @@ func (r *rig) Statement(peer int) (*netgossip.Statement, boottime.Instant) {
 	return r.said[peer], r.at[peer]
 }
 
-func (r *rig) Relay(peer int) netgossip.Relay { return r.relay[peer] }
+func (r *rig) Relay(peer int) netgossip.Relay {
+	if relay, ok := r.relay[peer]; ok {
+		return relay
+	}
+	return netgossip.Relay{Log: 9, Instance: noGrant}
+}
 
 func setOf(members ...int) (s netgossip.Set) {
 	for _, m := range members {
@@ -218,7 +223,7 @@ func TestRelay(t *testing.T) {
 		if r.out.Split != c.want {
 			t.Errorf("%s: split %d", name, r.out.Split)
 		}
-		if r.out.Relay.Log != 0 {
+		if r.out.Relay.Instance != noGrant {
 			t.Errorf("%s: it is passed on", name)
 		}
 	}
@@ -401,5 +406,75 @@ func TestExcluded(t *testing.T) {
 	r.step(1)
 	if r.out.Split != Lost {
 		t.Errorf("by a read of this split: %d", r.out.Split)
+	}
+}
+
+// Guard: K6. Whoever goes by another Lease, or by none, could let the other half live, too.
+func TestAllGoByOneLease(t *testing.T) {
+	for _, peer := range []int{1, 2} { // of the own half, of the other
+		r := newRig(t)
+		r.answer(Done, Record{}, "1")
+		r.say(peer, netgossip.Token{Nonce: 0xb7, Counter: 1}, setOf(0, 1, 2, 3))
+		r.relay[peer] = netgossip.Relay{}
+		r.step(times.Expire)
+		r.split()
+		if r.op != nil && r.op.Kind == Write || r.out.Split != Pending || r.out.Why == "" {
+			t.Errorf("member %d goes by no Lease: op %+v, split %d, why %q", peer, r.op, r.out.Split, r.out.Why)
+		}
+		if r.op != nil {
+			r.answer(Done, Record{}, "1") // it looks
+		}
+		r.relay[peer] = netgossip.Relay{Log: 9, Instance: noGrant}
+		r.step(0)
+		if r.op == nil || r.op.Kind != Write {
+			t.Errorf("member %d goes by the Lease: op %+v, why %q", peer, r.op, r.out.Why)
+		}
+	}
+}
+
+// An API server in trouble is asked less and less often, until there is a tie.
+func TestFailuresSpaceOutRequests(t *testing.T) {
+	r := newRig(t)
+	asked := 0
+	for end := r.now.Add(10 * times.Refresh); r.now < end; r.step(times.Retry) {
+		if r.op != nil {
+			asked++
+			r.answer(Unknown, Record{}, "")
+		}
+	}
+	if asked < 10 || asked > 20 {
+		t.Errorf("asked %d times in ten refresh intervals", asked)
+	}
+	r.split()
+	for range 4 {
+		if r.op == nil {
+			t.Fatal("in a tie nothing is asked")
+		}
+		r.answer(Unknown, Record{}, "")
+		r.step(times.Retry)
+	}
+}
+
+// Guard: K2. What was granted by one list of members is worth nothing by another one.
+func TestAnotherListEndsTheGrant(t *testing.T) {
+	r := newRig(t)
+	r.won()
+	token := r.out.Token
+	roster := *r.a.cfg.Roster
+	roster.Members = append([]netgossip.Member{{Name: "n0"}}, roster.Members...)
+	roster.Self = 1
+	r.a.SetRoster(&roster)
+	r.in.View, r.in.Tie = setOf(1, 2), false
+	r.step(tick)
+	if r.out.Token == token || r.out.Token.IsZero() {
+		t.Errorf("token %v, by the former list %v", r.out.Token, token)
+	}
+	r = newRig(t)
+	r.won()
+	token = r.out.Token
+	r.a.SetRoster(r.a.cfg.Roster) // the same members, so the same view
+	r.step(tick)
+	if r.out.Token == token || r.out.Split == Won {
+		t.Errorf("by another list of the same members: token %v, split %d", r.out.Token, r.out.Split)
 	}
 }

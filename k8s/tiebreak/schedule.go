@@ -8,11 +8,12 @@ import (
 
 // schedule picks the next operation. There is at most one.
 func (a *Arbiter) schedule(now boottime.Instant, in *Input, out *Output, want *Grant) *Op {
+	retryAt := a.retryAt(in)
 	switch {
 	case a.op != nil || in.Stop:
 		return nil
-	case now < a.retryAt:
-		out.Wake = min(out.Wake, a.retryAt)
+	case now < retryAt:
+		out.Wake = min(out.Wake, retryAt)
 		return nil
 	case a.absent:
 		return a.begin(now, Op{Kind: Create})
@@ -34,10 +35,35 @@ func (a *Arbiter) schedule(now boottime.Instant, in *Input, out *Output, want *G
 			return op
 		}
 	}
-	if out.Split != Won && now >= a.readAt.Add(a.cfg.Timing.Poll) {
+	if out.Split != Won && now >= a.readAt.Add(a.pollInterval(now, in)) {
 		return a.begin(now, Op{Kind: Read})
 	}
 	return nil
+}
+
+// retryAt is when the next operation may begin after a failure. In a tie there is no time to
+// lose. Otherwise an API server in trouble is asked less and less often.
+func (a *Arbiter) retryAt(in *Input) boottime.Instant {
+	t := &a.cfg.Timing
+	if a.failures == 0 {
+		return 0
+	}
+	if in.Tie {
+		return a.failedAt.Add(t.Retry)
+	}
+	return a.failedAt.Add(min(t.Refresh, t.Retry<<min(a.failures-1, maxDoublings)))
+}
+
+// maxDoublings keeps the pause after many failures from running over.
+const maxDoublings = 16
+
+// pollInterval is longer in a tie that lasts: whoever lives on without being granted, by
+// onQuorumLoss, has nothing to hurry for.
+func (a *Arbiter) pollInterval(now boottime.Instant, in *Input) time.Duration {
+	if now.Sub(in.TieSince) > a.cfg.Timing.Term/2 {
+		return 10 * a.cfg.Timing.Poll
+	}
+	return a.cfg.Timing.Poll
 }
 
 // write puts the grant forward, or renews it, when it is this node's turn.
@@ -62,7 +88,8 @@ func (a *Arbiter) write(now boottime.Instant, in *Input, out *Output, want *Gran
 	return a.begin(now, Op{Kind: Write, Base: a.version, Record: Record{Instance: instance, Grant: *want}})
 }
 
-// anchor is the start of the latest write of the grant that this node knows of.
+// anchor is the start of the latest write of the grant that this node knows of. Nobody in the
+// view goes by another Lease, see half.
 func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
 	digest := want.Digest()
 	if a.landed == digest {
@@ -72,7 +99,7 @@ func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
 		if i == a.cfg.Roster.Self {
 			continue
 		}
-		if r := a.cfg.Evidence.Relay(i); r.Log == a.cfg.Log && r.Instance == digest {
+		if r := a.cfg.Evidence.Relay(i); r.Instance == digest {
 			at = max(at, r.Anchor)
 		}
 	}
@@ -116,21 +143,25 @@ func (a *Arbiter) Complete(c *Completion) {
 	a.op, a.err = nil, c.Err
 	switch c.Outcome {
 	case Done:
-		a.absent, a.needRead, a.retryAt = false, false, 0
+		a.absent, a.needRead, a.failures = false, false, 0
 		a.show(c)
 	case Absent:
-		a.known, a.absent, a.retryAt = false, true, 0
+		a.known, a.absent = false, true
 		if op.Kind == Create {
-			a.absent, a.needRead, a.retryAt = false, true, c.Ended.Add(a.cfg.Timing.Retry)
+			a.absent, a.needRead = false, true
+			a.failed(c)
 		}
 	case Conflict:
-		a.absent, a.needRead, a.retryAt = false, true, 0
+		a.absent, a.needRead, a.failures = false, true, 0
 	default:
 		// It may have landed or may land yet: nothing is known but by reading. A write that
 		// follows replaces what was read, so the former cannot land over it (K1).
-		a.needRead, a.retryAt = true, c.Ended.Add(a.cfg.Timing.Retry)
+		a.needRead = true
+		a.failed(c)
 	}
 }
+
+func (a *Arbiter) failed(c *Completion) { a.failures, a.failedAt = a.failures+1, c.Ended }
 
 // show takes what the Lease was seen to hold.
 func (a *Arbiter) show(c *Completion) {

@@ -215,7 +215,7 @@ func (n *node) step() {
 	if n.out.Split == Won && was != Won {
 		n.w.wins++
 		n.w.wonFor[strings.Join(n.roster.Names(n.view), ",")] = true
-		if n.out.Relay.Log == 0 {
+		if n.out.Relay.Instance == noGrant {
 			n.w.told++
 		}
 	}

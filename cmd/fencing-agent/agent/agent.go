@@ -26,6 +26,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
@@ -53,6 +54,7 @@ type Options struct {
 	Watchdog   watchdog.Device                // as configured
 	OpenLUN    func(path string) (LUN, error) // O_DIRECT
 	ProbeAPI   ProbeAPI                       // requests to the API server of the kubeconfig
+	OpenLease  OpenLease                      // a Lease of that API server
 	Kubernetes *client.Client                 // as configured
 	Members    MemberSource                   // as configured
 	Strike     func() error                   // as watchdog.onFence says; called once, instead of waiting for the watchdog
@@ -72,6 +74,9 @@ type Links struct {
 // ProbeAPI asks until ctx ends whether the Kubernetes API is reachable, and reports each
 // answer with the instant at which the question was put.
 type ProbeAPI func(ctx context.Context, report func(reachable bool, at boottime.Instant))
+
+// OpenLease makes the register of the Lease that breaks ties, which reports to the function.
+type OpenLease func(report func(tiebreak.Completion)) LeaseRegister
 
 // Agent is one running agent. The fields below the mailbox belong to the loop.
 type Agent struct {
@@ -97,41 +102,43 @@ type Agent struct {
 	kube        *client.Client      // nil: there is no API server to talk to
 	marks       *nodeMarks          // nil: nothing is written there
 
-	box     *mailbox
-	feeder  *wdt.Feeder
-	hub     *publish.Hub
-	server  *publish.Server
-	luns    []*lunKeeper // by position in lun.devices
-	said    atomic.Pointer[spoken]
-	relayed atomic.Pointer[netgossip.Relay] // what to tell of the LUN; nil: nothing
-	demand  netgossip.Demand                // of the last step
-	picture atomic.Pointer[fencingv1.Status]
-	alive   atomic.Int64 // last step, on the clock; for /healthz
-	ready   atomic.Bool
+	box      *mailbox
+	feeder   *wdt.Feeder
+	hub      *publish.Hub
+	server   *publish.Server
+	luns     []*lunKeeper  // by position in lun.devices
+	register LeaseRegister // nil: no Lease breaks ties
+	said     atomic.Pointer[spoken]
+	relayed  atomic.Pointer[netgossip.Relay] // what to tell of the LUN or the Lease; nil: nothing
+	demand   netgossip.Demand                // of the last step
+	picture  atomic.Pointer[fencingv1.Status]
+	alive    atomic.Int64 // last step, on the clock; for /healthz
+	ready    atomic.Bool
 
-	core        *watchdog.Core
-	superblocks []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
-	disableFile bool                     // is there
-	ownNode     ownnode.Signals          // of the own Node
-	granted     boottime.Instant
-	disarmed    bool
-	armAgain    boottime.Instant // the watchdog is asked for again then, at the earliest
-	lunFailed   bool
-	opened      bool             // the hub serves
-	began       boottime.Instant // of the loop
-	pictured    boottime.Instant
-	stopBy      boottime.Instant
-	nudgeAt     boottime.Instant // a planned stop is told again then
-	edges       *netgossip.Edges
-	edgesAt     boottime.Instant // they were looked for then
-	prevLeft    []time.Time      // by roster index
-	deaths      []watchdog.Death
-	fenced      netgossip.Set
-	device      string       // path of the real watchdog
-	strike      func() error // nil: the watchdog expires
-	struck      bool
-	waits       bool // a planned stop waits until the peers know of it
-	lingers     bool // a planned stop waits for the watchdog to fire
+	core         *watchdog.Core
+	superblocks  []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
+	disableFile  bool                     // is there
+	ownNode      ownnode.Signals          // of the own Node
+	granted      boottime.Instant
+	disarmed     bool
+	armAgain     boottime.Instant // the watchdog is asked for again then, at the earliest
+	lunFailed    bool
+	leaseTrouble string           // of the latest operation on the Lease
+	opened       bool             // the hub serves
+	began        boottime.Instant // of the loop
+	pictured     boottime.Instant
+	stopBy       boottime.Instant
+	nudgeAt      boottime.Instant // a planned stop is told again then
+	edges        *netgossip.Edges
+	edgesAt      boottime.Instant // they were looked for then
+	prevLeft     []time.Time      // by roster index
+	deaths       []watchdog.Death
+	fenced       netgossip.Set
+	device       string       // path of the real watchdog
+	strike       func() error // nil: the watchdog expires
+	struck       bool
+	waits        bool // a planned stop waits until the peers know of it
+	lingers      bool // a planned stop waits for the watchdog to fire
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
@@ -220,7 +227,7 @@ func coreConfig(c *config.Config, r *netgossip.Roster, boot uint64, version stri
 		case config.BreakerLUN:
 			w.LUN = true
 		case config.BreakerKubernetes:
-			w.API = true
+			w.API, w.Lease = !c.UsesLease(), c.UsesLease()
 		}
 	}
 	if len(c.LUN.Devices) > 0 {
@@ -254,6 +261,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startLUN(background); err != nil {
 		return err
 	}
+	if err := a.startLease(background); err != nil {
+		return err
+	}
 	stopFeeder, err := a.startFeeder()
 	if err != nil {
 		return err
@@ -271,6 +281,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	a.startRosters(background)
+	a.warnCrowded()
 	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Size(), "quorum", a.core.Quorum(),
 		"networks", len(a.nets), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.boot))
 	if a.opts.Ready != nil {
@@ -292,6 +303,8 @@ func (a *Agent) timing() diskquorum.Timing {
 	}
 }
 
+// prefersAPI reports whether reaching the API server counts in a tie, by itself or for who goes
+// first.
 func (a *Agent) prefersAPI() bool {
 	for _, b := range a.cfg.TieBreakers() {
 		if b == config.BreakerKubernetes {

@@ -167,6 +167,7 @@ func (a *Agent) handle(b *batch) error {
 		a.luns[c.Device].observe(c)
 		a.core.IOCompleted(now, c)
 	}
+	a.leaseCompleted(b.leases)
 	return a.identityLost(now)
 }
 
@@ -278,6 +279,7 @@ func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 		}
 	}
 	a.submitLUN(now, fx.Ops)
+	a.performLease(now, fx.LeaseOp)
 	if fx.Attempt != nil {
 		a.log.Info("ballot ended", "decided", fx.Attempt.Decided, "adopted", fx.Attempt.Adopted,
 			"ios", fx.Attempt.IOs, "reason", fx.Attempt.Reason)

@@ -6,6 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -35,6 +36,7 @@ type batch struct {
 	completions []diskquorum.Completion
 	locked      []lunLocked
 	lun         []lunOpened
+	leases      []tiebreak.Completion
 	api         *apiReport
 	disarm      map[string]bool
 	node        *ownnode.Signals
@@ -116,6 +118,8 @@ func (b *batch) reset() {
 	clear(b.completions)
 	b.completions = b.completions[:0]
 	b.locked = b.locked[:0]
+	clear(b.leases)
+	b.leases = b.leases[:0]
 	b.lun = b.lun[:0]
 	b.lists, b.rosterSaved, b.rebuilt = nil, nil, false
 	b.api, b.node, b.feeder, b.fatal = nil, nil, nil, nil

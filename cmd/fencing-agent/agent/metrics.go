@@ -187,6 +187,9 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 // tie follows one equal split from its beginning to its decision.
 func (m *metrics) tie(a *Agent, fx *watchdog.Effects) {
 	breaker, outcome := "lun", ""
+	if a.core.Lease() != nil {
+		breaker = "kubernetes"
+	}
 	switch fx.Decision.Reason {
 	case watchdog.ReasonSplitPending, watchdog.ReasonSplitLUN:
 		if m.tieBegan == 0 {

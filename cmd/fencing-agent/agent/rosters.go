@@ -308,6 +308,7 @@ func (a *Agent) renumber(to *netgossip.Roster) {
 			prevLeft[k], deaths[k] = a.prevLeft[i], a.deaths[i]
 		}
 	}
+	defer a.warnCrowded()
 	a.roster, a.prevLeft, a.deaths, a.fenced = to, prevLeft, deaths, a.core.Fenced()
 	a.edges = netgossip.NewEdges(len(a.nets), to.Size())
 	a.work = newBatch(len(a.nets), to.Size())

@@ -16,6 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
@@ -123,7 +124,10 @@ func (a *Agent) explain(d watchdog.Decision) string {
 // verdictText says a verdict in one sentence.
 func verdictText(c *watchdog.Core, d watchdog.Decision) string {
 	n := fmt.Sprintf("%d of %d nodes counted, %d needed", c.View().Counted.Len(), c.Size(), c.Quorum())
-	why := c.Split().Why
+	why, grant := c.Split().Why, "the grant on the LUN"
+	if c.Lease() != nil {
+		grant = "the grant of the Lease"
+	}
 	switch d.Reason {
 	case watchdog.ReasonStarting:
 		return "no quorum seen since the agent started, so the watchdog is not armed yet: " + n
@@ -132,12 +136,12 @@ func verdictText(c *watchdog.Core, d watchdog.Decision) string {
 	case watchdog.ReasonSplitPending:
 		return "equal split, being decided: " + n + "; waiting for: " + why
 	case watchdog.ReasonSplitWon:
-		return "equal split, won: the grant on the LUN names this half"
+		return "equal split, won: " + grant + " names this half"
 	case watchdog.ReasonSplitLost:
 		if why != "" {
-			return "equal split, lost: the grant on the LUN names this node, which has given it up: " + why
+			return "equal split, lost: " + grant + " names this node, which has given it up: " + why
 		}
-		return "equal split, lost: the grant on the LUN names the other half"
+		return "equal split, lost: " + grant + " names the other half"
 	case watchdog.ReasonSplitUndecided:
 		return "equal split, not decided in time; waiting for: " + why
 	case watchdog.ReasonSplitLUN:
@@ -308,6 +312,9 @@ func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
 }
 
 func (a *Agent) leaseStatus(now boottime.Instant) *fencingv1.LunLease {
+	if arb := a.core.Lease(); arb != nil {
+		return kubeLeaseStatus(arb, a.core.Split(), now)
+	}
 	if len(a.luns) == 0 {
 		return nil
 	}
@@ -319,6 +326,21 @@ func (a *Agent) leaseStatus(now boottime.Instant) *fencingv1.LunLease {
 		if st.Held {
 			l.GrantedFor = durationpb.New(st.HeldFor)
 		}
+	}
+	return l
+}
+
+// kubeLeaseStatus shows the Lease of the API server where others show that of the LUN.
+func kubeLeaseStatus(arb *tiebreak.Arbiter, s *diskquorum.Output, now boottime.Instant) *fencingv1.LunLease {
+	l := &fencingv1.LunLease{Held: s.Split == diskquorum.SplitWon, Pending: s.Split == diskquorum.SplitPending}
+	record, _ := arb.Latest()
+	l.Instance = record.Instance
+	for _, h := range record.Grant.Holders {
+		l.Holders = append(l.Holders, h.Node)
+	}
+	slices.Sort(l.Holders)
+	if l.Held {
+		l.GrantedFor = durationpb.New(max(0, s.Until.Sub(now)))
 	}
 	return l
 }

@@ -269,10 +269,46 @@ func TestRefusesWhatIsNotSupported(t *testing.T) {
 		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is no pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
 		{"source kubernetes and an epoch", with("members: {source: kubernetes, epoch: 3}", "kubernetes: {kubeconfig: /k}"), "members.epoch: is given although members.source is kubernetes, found 3; allowed: no epoch: the nodes number the lists"},
 		{"source kubernetes without the own Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, watchNode: false}"), "kubernetes.watchNode: is off although members.source is kubernetes, found false; allowed: true, or source: static"},
-		{"tie-break lease", with("kubernetes: {tieBreak: lease}"), "kubernetes.tieBreak: is not supported by this version, found lease; allowed: reachability"},
 		{"last man standing", with("quorum: {lastManStanding: true}"), "quorum.lastManStanding: is not supported by this version, found true; allowed: false"},
 		{"on fence halt", with("watchdog: {onFence: halt}"), "watchdog.onFence: is not a choice, found halt; allowed: expire, reboot, crash"},
 	})
+}
+
+func TestRefusesALeaseThatCannotDecide(t *testing.T) {
+	const kube = "kubernetes: {kubeconfig: /k, tieBreak: lease}"
+	many := func(n int) string {
+		text := "members:\n  static:\n"
+		for i := 1; i <= n; i++ {
+			text += fmt.Sprintf("    - {name: n%d, addresses: {mgmt: 10.0.0.%d}}\n", i, i)
+		}
+		return text
+	}
+	expectProblems(t, []problemCase{
+		{"lease and LUN", with(kube, "lun: {devices: [/dev/sda]}"), "kubernetes.tieBreak: cannot be combined with lun.devices: one half could win the Lease and the other half the LUN, found lease; allowed: lease without a LUN, or reachability"},
+		{"lease and a LUN that has no say", with(kube, "lun: {devices: [/dev/sda]}", "quorum: {tieBreakers: [kubernetes]}"), "kubernetes.tieBreak: cannot be combined with lun.devices"},
+		{"lease and the lun tie-breaker", with(kube, "quorum: {tieBreakers: [kubernetes, lun]}"), "quorum.tieBreakers[1]: is listed but lun.devices is empty; allowed: a device, or a list without lun"},
+		{"lease without API server", with("kubernetes: {tieBreak: lease}"), "kubernetes.tieBreak: needs an API server, and this is no pod, found lease; allowed: lease with kubernetes.kubeconfig, or reachability"},
+		{"lease and many members", with(kube, many(36)), "kubernetes.tieBreak: leaves no time to arbitrate among 36 members: turns of 200ms each in a half and three requests of up to 2s need 10.1s, " +
+			"the arbitration budget of 4 lun.heartbeatInterval + 3 lun.ioTimeout is 10s, found lease; allowed: lease with a greater lun.ioTimeout or timing: careful, which make the budget longer, also without a LUN"},
+	})
+	for name, file := range map[string]string{
+		"alone": with(kube), "many members": with(kube, many(35)), "more, and careful": with(kube, many(100), "timing: careful"), "fast": with(kube, many(8), "timing: fast"),
+	} {
+		c, _ := mustParse(t, file, environment())
+		if !c.UsesLease() {
+			t.Errorf("%s: no Lease is used", name)
+		}
+	}
+}
+
+// Guard: K3. Whatever the budget, a grant is not replaced before nobody feeds under it.
+func TestLeaseExpiryIsLongerThanItsTerm(t *testing.T) {
+	for _, file := range []string{with(), with("timing: fast"), with("timing: careful"), with("watchdog: {timeout: 2s, feedInterval: 500ms}", "lun: {heartbeatInterval: 100ms, ioTimeout: 200ms}")} {
+		c, _ := mustParse(t, file, environment())
+		if e := c.LeaseExpiry(2); e < LeaseTerm+LeaseTerm/8 || e < LeaseTerm+c.Budget(c.Watchdog.Timeout).Horizon() {
+			t.Errorf("expiry %v, term %v", e, LeaseTerm)
+		}
+	}
 }
 
 // checkLine checks that a problem points at the key itself or at a section around it.

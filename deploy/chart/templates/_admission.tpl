@@ -24,10 +24,10 @@ has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in reque
 {{- if eq (default "" (default dict $c.kubernetes).tieBreak) "lease" }}true{{ end -}}
 {{- end -}}
 
-{{/* Name of the lease of a group. */}}
+{{/* Name of the lease of a group, as the agent makes it (leaseregister.Name). */}}
 {{- define "fencing-agent.lease" -}}
 {{- $c := include "fencing-agent.config" . | fromYaml -}}
-{{- printf "fencing-agent-%s-%s" (default "default" $c.cluster) .group.name | lower -}}
+{{- regexReplaceAll "[^a-z0-9]" (printf "fencing-agent-%s-%s" (default "default" $c.cluster) .group.name | lower) "-" -}}
 {{- end -}}
 
 {{- define "fencing-agent.binding" -}}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+)
+
+// leaseRefresh is the time between two looks at the Lease while there is no tie: what was seen
+// then is old enough at the next tie for the first write to decide it.
+const leaseRefresh = 5 * time.Minute
+
+// errBusy completes an operation that the register has no room for.
+var errBusy = errors.New("the operation before is still under way")
+
+// LeaseRegister performs operations on the Lease that breaks ties, as leaseregister.Register
+// does: each that Submit takes is reported once, by a goroutine of Run.
+type LeaseRegister interface {
+	Submit(tiebreak.Op) bool
+	Run(context.Context)
+	// Log names the Lease among all that agents may go by.
+	Log() uint64
+}
+
+// startLease makes the arbiter of the Lease and starts what talks to the API server for it.
+// Nothing here waits for an answer: what was not heard in time is [tiebreak.Unknown], and a
+// node that hears nothing loses ties and nothing else.
+func (a *Agent) startLease(background spawn) error {
+	if !a.cfg.UsesLease() {
+		return nil
+	}
+	report := func(c tiebreak.Completion) {
+		a.box.put(func(b *batch) { b.leases = append(b.leases, c) })
+	}
+	register, err := a.openLease(report)
+	if err != nil {
+		return fmt.Errorf("kubernetes.tieBreak: %w", err)
+	}
+	arbiter, err := tiebreak.New(tiebreak.Config{
+		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, Process: a.process, Log: register.Log(), Timing: a.leaseTiming(),
+	}, a.started)
+	if err != nil {
+		return fmt.Errorf("kubernetes.tieBreak: %w", err)
+	}
+	a.register = register
+	a.core.LeaseOpened(arbiter)
+	background(register.Run)
+	return nil
+}
+
+func (a *Agent) openLease(report func(tiebreak.Completion)) (LeaseRegister, error) {
+	if a.opts.OpenLease != nil {
+		return a.opts.OpenLease(report), nil
+	}
+	// A connection that a watch keeps open would be used on when it leads nowhere any more.
+	api, err := a.kube.Apart()
+	if err != nil {
+		return nil, err
+	}
+	return leaseregister.New(leaseregister.Config{
+		Client: api, Namespace: a.kube.Namespace(), Name: leaseregister.Name(a.cfg.Cluster, a.cfg.NodeGroup),
+		Timeout: a.cfg.LeaseRequestTimeout(), Clock: a.clock, OnCompletion: report,
+	})
+}
+
+// leaseTiming is the time constants as the configuration gives them. The looks of many nodes
+// at the Lease are spread.
+func (a *Agent) leaseTiming() tiebreak.Timing {
+	c := a.cfg
+	return tiebreak.Timing{
+		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.largest), Stagger: config.LeaseStagger,
+		Retry: c.LeaseRetry(), Poll: c.LeaseRetry(), Refresh: leaseRefresh*3/4 + rand.N(leaseRefresh/2),
+	}
+}
+
+// performLease hands an operation to the register. One that it has no room for has not taken
+// effect, and is reported as any other.
+func (a *Agent) performLease(now boottime.Instant, op *tiebreak.Op) {
+	if op == nil || a.register.Submit(*op) {
+		return
+	}
+	done := tiebreak.Completion{ID: op.ID, Started: now, Ended: now, Outcome: tiebreak.Unknown, Err: errBusy}
+	a.box.put(func(b *batch) { b.leases = append(b.leases, done) })
+}
+
+// leaseCompleted hands the ends of operations to the core, and logs when the Lease begins and
+// ceases to answer.
+func (a *Agent) leaseCompleted(ended []tiebreak.Completion) {
+	for i := range ended {
+		c := &ended[i]
+		if c.Outcome == tiebreak.Unknown && a.leaseTrouble == "" {
+			a.log.Warn("the Lease that breaks ties cannot be used; equal splits cannot be won by this node alone", "error", c.Err)
+		}
+		if c.Outcome != tiebreak.Unknown && a.leaseTrouble != "" {
+			a.log.Info("the Lease that breaks ties answers again")
+		}
+		a.leaseTrouble = ""
+		if c.Outcome == tiebreak.Unknown {
+			a.leaseTrouble = fmt.Sprint(c.Err)
+		}
+		a.core.LeaseCompleted(c)
+	}
+}
+
+// warnCrowded says that a group is too large for all of a half to take their turns.
+func (a *Agent) warnCrowded() {
+	if n := a.core.Size(); a.cfg.UsesLease() && a.cfg.LeaseBudget(n) > a.cfg.ArbitrationBudget() {
+		a.log.Warn("kubernetes.tieBreak: the arbitration budget does not last for a turn of each node of a half; raise lun.ioTimeout, or set timing: careful",
+			"members", n, "needed", a.cfg.LeaseBudget(n), "budget", a.cfg.ArbitrationBudget())
+	}
+}

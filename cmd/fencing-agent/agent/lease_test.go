@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// heldRegister takes one operation and never ends it.
+type heldRegister struct{ taken []tiebreak.Op }
+
+func (*heldRegister) Run(context.Context) {}
+func (*heldRegister) Log() uint64         { return 1 }
+func (r *heldRegister) Submit(op tiebreak.Op) bool {
+	if len(r.taken) > 0 {
+		return false
+	}
+	r.taken = append(r.taken, op)
+	return true
+}
+
+// Guard: each operation ends exactly once, or the arbiter would never ask for another one.
+func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
+	r := &heldRegister{}
+	a := &Agent{box: newMailbox(1, numbered(2)), register: r}
+	ends := func() []tiebreak.Completion {
+		b := newBatch(1, 2)
+		a.box.take(&b)
+		return b.leases
+	}
+	a.performLease(5, nil)
+	a.performLease(5, &tiebreak.Op{ID: 1, Kind: tiebreak.Read})
+	if got := ends(); len(got) != 0 || len(r.taken) != 1 {
+		t.Fatalf("taken %v, ended %v", r.taken, got)
+	}
+	a.performLease(7, &tiebreak.Op{ID: 2, Kind: tiebreak.Read})
+	got := ends()
+	if len(got) != 1 || got[0].ID != 2 || got[0].Outcome != tiebreak.Unknown || !errors.Is(got[0].Err, errBusy) || got[0].Started != 7 || got[0].Ended != 7 {
+		t.Errorf("ended %+v", got)
+	}
+}
+
+// The log says when the Lease ceases to answer and when it answers again, not each time it does not.
+func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
+	var out strings.Builder
+	roster := numbered(2)
+	arbiter, err := tiebreak.New(tiebreak.Config{Roster: roster, Evidence: nobody{}, Boot: 1, Log: 1, Timing: tiebreak.Timing{Term: time.Minute, Expire: 2 * time.Minute}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core := watchdog.NewCore(watchdog.Config{Roster: roster, Networks: 1, Policy: netgossip.Any(), Lease: true})
+	core.LeaseOpened(arbiter)
+	a := &Agent{core: core, log: slog.New(slog.NewTextHandler(&out, nil))}
+	lost := tiebreak.Completion{Outcome: tiebreak.Unknown, Err: errors.New("no route to host")}
+	a.leaseCompleted([]tiebreak.Completion{lost, lost, {Outcome: tiebreak.Absent}, {Outcome: tiebreak.Done}, lost})
+	if n := strings.Count(out.String(), "\n"); n != 3 || strings.Count(out.String(), "no route to host") != 2 {
+		t.Errorf("%d lines:\n%s", n, out.String())
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Statement(int) (*netgossip.Statement, boottime.Instant) { return nil, 0 }
+func (nobody) Relay(int) netgossip.Relay                              { return netgossip.Relay{} }

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// LeaseTerm is for how long a grant of the Lease is worth something after the start of a
+	// write of it. All nodes of a group must have the same, so it is no setting.
+	LeaseTerm = 2 * time.Minute
+	// LeaseStagger is how long each node of a half leaves the Lease to the one before it,
+	// longer than a write to a healthy API server and the word of it take.
+	LeaseStagger = 200 * time.Millisecond
+
+	longestLeaseRequest = 2 * time.Second
+)
+
+// UsesLease reports whether a Lease of the API server decides ties.
+func (c *Config) UsesLease() bool {
+	return c.Kubernetes.TieBreak == TieBreakLease && slices.Contains(c.TieBreakers(), BreakerKubernetes)
+}
+
+// LeaseExpiry is for how long a version of the Lease must have been seen before others than its
+// holders replace it: these feed no more by then, and their watchdogs have fired. n is the size
+// of the group.
+func (c *Config) LeaseExpiry(n int) time.Duration {
+	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.Watchdog.Timeout, n).Horizon())
+}
+
+// LeaseRequestTimeout is when a request for the Lease is given up: early enough for another
+// one, with the time to find out what became of the first, within the arbitration budget.
+func (c *Config) LeaseRequestTimeout() time.Duration {
+	return min(longestLeaseRequest, c.ArbitrationBudget()/5)
+}
+
+// LeaseRetry is the pause after a request that told nothing, and between two looks in a tie.
+func (c *Config) LeaseRetry() time.Duration { return c.LeaseRequestTimeout() / 4 }
+
+// LeaseBudget is the time that deciding by the Lease may take in a group of n: the turns of a
+// half, a request that is given up, and the look at what became of it before the next.
+func (c *Config) LeaseBudget(n int) time.Duration {
+	return time.Duration(n/2)*LeaseStagger + 3*c.LeaseRequestTimeout() + c.LeaseRetry()
+}
+
+// checkLease refuses a Lease beside a LUN: one half would win the one, the other half the
+// other.
+func checkLease(c *Config, r *report) {
+	const key = "kubernetes.tieBreak"
+	if c.Kubernetes.TieBreak != TieBreakLease || !r.intact(key, "quorum.tieBreakers", "lun.devices") {
+		return
+	}
+	switch {
+	case len(c.LUN.Devices) > 0:
+		r.problem(key, "cannot be combined with lun.devices: one half could win the Lease and the other half the LUN", TieBreakLease,
+			"lease without a LUN, or reachability")
+		return
+	case !slices.Contains(c.Quorum.TieBreakers, BreakerKubernetes):
+		r.warn(key, "has no effect: kubernetes is no tie-breaker", TieBreakLease)
+		return
+	case slices.Contains(c.Quorum.TieBreakers, BreakerLUN): // checkQuorum tells that it has no device
+		return
+	case !c.UsesKubernetes() && r.intact("kubernetes.kubeconfig"):
+		r.problem(key, "needs an API server, and this is no pod", TieBreakLease, "lease with kubernetes.kubeconfig, or reachability")
+		return
+	}
+	n := len(c.Members.Static)
+	need, a := c.LeaseBudget(n), c.ArbitrationBudget()
+	if need > a && r.intact("lun.heartbeatInterval", "lun.ioTimeout", "members") {
+		r.problem(key, fmt.Sprintf("leaves no time to arbitrate among %d members: turns of %v each in a half and three requests of up to %v need %v, the arbitration budget of 4 lun.heartbeatInterval + 3 lun.ioTimeout is %v",
+			n, LeaseStagger, c.LeaseRequestTimeout(), need, a), TieBreakLease, "lease with a greater lun.ioTimeout or timing: careful, which make the budget longer, also without a LUN")
+	}
+}

@@ -1,0 +1,239 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+const (
+	leaseTerm   = 120 * sec
+	leaseExpire = 150 * sec
+	leaseLog    = 9
+)
+
+// leaseRig is a core of four nodes, n0000 with n0001 against the rest, and the Lease it uses.
+type leaseRig struct {
+	*Core
+	t       *testing.T
+	now     boottime.Instant
+	fx      *Effects
+	op      *tiebreak.Op
+	version string
+}
+
+func newLeaseRig(t *testing.T) *leaseRig {
+	t.Helper()
+	c := testCore(t, 4, func(c *Config) { c.Lease, c.Boot = true, 0xb0 })
+	a, err := tiebreak.New(tiebreak.Config{Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: 0xb0, Process: 1, Log: leaseLog, Timing: tiebreak.Timing{
+		MaxAge: c.cfg.MaxAge, Term: time.Duration(leaseTerm), Expire: time.Duration(leaseExpire), Stagger: 200 * time.Millisecond,
+		Retry: 500 * time.Millisecond, Poll: 500 * time.Millisecond, Refresh: 5 * time.Minute,
+	}}, sec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.LeaseOpened(a)
+	r := &leaseRig{Core: c, t: t, now: 2 * sec, version: "1"}
+	r.together()
+	if r.op == nil || r.op.Kind != tiebreak.Read {
+		t.Fatalf("the Lease is not looked at: %+v", r.op)
+	}
+	r.answer(tiebreak.Record{})
+	return r
+}
+
+func (r *leaseRig) step() {
+	r.fx = r.Step(r.now)
+	if r.fx.LeaseOp != nil {
+		r.op = r.fx.LeaseOp
+	}
+}
+
+// say makes peers state the sets as their own.
+func (r *leaseRig) say(view netgossip.Set, peers ...int) {
+	for _, p := range peers {
+		r.Merger().Answered(netgossip.Answer{
+			Peer: p, SentAt: r.now, Relay: netgossip.Relay{Log: leaseLog, Instance: 1, Anchor: r.now},
+			Statement: &netgossip.Statement{
+				Boot: uint64(0xb0 + p), Token: netgossip.Token{Nonce: uint64(0xb0 + p), Counter: 7}, RosterEpoch: r.cfg.Roster.Epoch,
+				RosterDigest: r.cfg.Roster.Digest, Seen: view, View: view, Lost: r.proof.lost,
+				Guard: netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 10 * time.Second, Horizon: 40 * time.Second},
+			},
+		})
+	}
+}
+
+func (r *leaseRig) together() {
+	r.say(netgossip.FullSet(4), 1, 2, 3)
+	r.step()
+}
+
+// apart lets time pass in which only the own half is heard.
+func (r *leaseRig) apart(d boottime.Instant) {
+	for end := r.now + d; r.now < end; {
+		r.now += sec / 2
+		r.say(netgossip.SetOf(0, 1), 1)
+		r.step()
+	}
+}
+
+// answer ends the operation under way as one that has taken effect.
+func (r *leaseRig) answer(rec tiebreak.Record) {
+	r.LeaseCompleted(&tiebreak.Completion{
+		ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: tiebreak.Done, Record: rec, Version: tiebreak.Version{UID: "u", Resource: r.version},
+	})
+	r.op = nil
+}
+
+// won takes the rig to a tie that its half has won.
+func (r *leaseRig) won() {
+	r.t.Helper()
+	r.now += leaseExpire
+	r.together()
+	r.apart(6 * sec)
+	if r.op == nil || r.op.Kind != tiebreak.Write || len(r.op.Record.Grant.Holders) != 2 {
+		r.t.Fatalf("no grant is put forward: %+v; %v %s", r.op, r.fx.Decision, r.Split().Why)
+	}
+	if d := r.fx.Decision; d.Action != Hold || d.Reason != ReasonSplitPending {
+		r.t.Fatalf("while it is written: %+v", d)
+	}
+	r.version = "2"
+	r.answer(r.op.Record)
+	r.step()
+	if d := r.fx.Decision; d.Action != Feed || d.Reason != ReasonSplitWon || d.Until <= r.now {
+		r.t.Fatalf("granted: %+v", d)
+	}
+}
+
+// renew keeps the grant in force.
+func (r *leaseRig) renew(d boottime.Instant) {
+	for end := r.now + d; r.now < end; {
+		r.apart(sec)
+		if r.op != nil {
+			r.version += "+"
+			r.answer(r.op.Record)
+		}
+	}
+}
+
+func TestLeaseDecidesATie(t *testing.T) {
+	r := newLeaseRig(t)
+	if r.fx.Statement.Token.IsZero() && r.now > 3*sec {
+		t.Error("no token is told")
+	}
+	r.won()
+	if tok := r.fx.Statement.Token; tok.IsZero() || tok.Nonce != 0xb0 {
+		t.Errorf("token %v", tok)
+	}
+	if r.fx.Relay.Log != leaseLog || r.fx.Relay.Instance <= 1 {
+		t.Errorf("the grant is not told: %+v", r.fx.Relay)
+	}
+	r.renew(leaseTerm) // past the budget and the first write's term
+	if d := r.fx.Decision; d.Action != Feed || d.Reason != ReasonSplitWon {
+		t.Errorf("after the term: %+v, %s", d, r.Split().Why)
+	}
+}
+
+// What the API server does, or does not, has no effect but on a tie.
+func TestLeaseWithoutAnswer(t *testing.T) {
+	r := newLeaseRig(t)
+	r.now += 30 * 60 * sec
+	r.together()
+	if d := r.fx.Decision; d.Reason != ReasonNetworkQuorum || r.op == nil {
+		t.Fatalf("with a majority: %+v, op %+v", d, r.op)
+	}
+	r.apart(20 * sec) // the read never ends
+	if d := r.fx.Decision; d.Action != Starve || d.Reason != ReasonSplitUndecided {
+		t.Errorf("in a tie: %+v", d)
+	}
+}
+
+// Guard: K3. Another half's grant ends this one at once.
+func TestLeaseNamesOthers(t *testing.T) {
+	r := newLeaseRig(t)
+	r.now += leaseExpire
+	r.together()
+	r.apart(6 * sec)
+	r.LeaseCompleted(&tiebreak.Completion{ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: tiebreak.Conflict})
+	r.step()
+	if r.op.Kind != tiebreak.Read {
+		t.Fatalf("after a conflict: %+v", r.op)
+	}
+	r.version = "2"
+	r.answer(tiebreak.Record{Instance: 1, Tag: tiebreak.Tag{Boot: 5}, Grant: tiebreak.Grant{Roster: r.cfg.Roster.Ref(), Holders: []tiebreak.Holder{
+		{Node: "n0002", Token: netgossip.Token{Nonce: 0xb2, Counter: 8}}, {Node: "n0003", Token: netgossip.Token{Nonce: 0xb3, Counter: 8}},
+	}}})
+	r.step()
+	if d := r.fx.Decision; d.Action != Starve || d.Reason != ReasonSplitLost {
+		t.Errorf("%+v, %s", d, r.Split().Why)
+	}
+}
+
+// Guard: a death in a tie counts from when the grant is known, and is proven after it.
+func TestLeaseProvesDeaths(t *testing.T) {
+	r := newLeaseRig(t)
+	r.SetGuard(true, 10*time.Second)
+	r.won()
+	learnt := r.now
+	for r.now < learnt+60*sec && r.fx.Fenced.IsEmpty() {
+		r.renew(sec)
+	}
+	if want := learnt + 40*sec + boottime.Instant(ProofDelay(4)); r.fx.Fenced != netgossip.SetOf(2, 3) || r.now < want || r.now > want+2*sec {
+		t.Errorf("fenced %v, %v after the grant was learnt; want both after %v", r.cfg.Roster.Names(r.fx.Fenced), r.now.Sub(learnt), want.Sub(learnt))
+	}
+}
+
+// Guard: a grant that may have lapsed between two steps does not count as one that lasted.
+func TestLeaseProofNeedsOneGrant(t *testing.T) {
+	r := newLeaseRig(t)
+	r.SetGuard(true, 10*time.Second)
+	r.won()
+	r.renew(45 * sec)
+	since := r.proof.grantSince
+	if since == 0 || r.now < since+40*sec {
+		t.Fatalf("granted since %v", since)
+	}
+	r.now = r.fx.Decision.Until // a stall: the grant is renewed by the other member meanwhile
+	r.say(netgossip.SetOf(0, 1), 1)
+	if r.op != nil {
+		r.answer(r.op.Record)
+	}
+	rel := r.fx.Relay
+	r.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: r.now, Relay: netgossip.Relay{Log: rel.Log, Instance: rel.Instance, Anchor: r.now}, Statement: func() *netgossip.Statement {
+		st, _ := r.Merger().Statement(1)
+		return st
+	}()})
+	r.step()
+	if d := r.fx.Decision; d.Reason != ReasonSplitWon || r.proof.grantSince != r.now {
+		t.Errorf("after the stall: %+v, granted since %v, want %v", d, r.proof.grantSince, r.now)
+	}
+}
+
+// Guard: in a tie a guard is not given up behind the back of the half that is granted next.
+func TestLeaseHoldsTheGuardInATie(t *testing.T) {
+	r := newLeaseRig(t)
+	r.SetGuard(true, 10*time.Second)
+	r.won()
+	r.SetDisarm("file", true)
+	r.renew(30 * sec)
+	if d := r.fx.Decision; r.fx.Disarm || r.Released() || d.Action != Feed || d.Reason != ReasonMaintenance {
+		t.Errorf("in a tie: %+v, released %v", d, r.Released())
+	}
+	r.SetDisarm("file", false)
+	r.Stop()
+	r.renew(30 * sec)
+	if d := r.fx.Decision; r.Released() || d.Action != Feed || d.Reason != ReasonStopping {
+		t.Errorf("stopping in a tie: %+v, released %v, %s", d, r.Released(), r.Split().Why)
+	}
+	for range 4 {
+		r.now += sec
+		r.say(netgossip.FullSet(4), 1, 2, 3)
+		r.step()
+	}
+	if !r.Released() {
+		t.Error("not released when a majority knows")
+	}
+}
