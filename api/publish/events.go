@@ -15,7 +15,7 @@ import (
 
 // RevisionHeader is the response header of GetAll and StreamEvents with the number of
 // events published before the answer.
-const RevisionHeader = "fencing-revision"
+const RevisionHeader = fencingv1.RevisionHeader
 
 func revisionHeader(revision uint64) metadata.MD {
 	return metadata.Pairs(RevisionHeader, strconv.FormatUint(revision, 10))

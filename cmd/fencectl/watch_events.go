@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/fencing-agent/fencing-agent/api/publish"
+	"github.com/fencing-agent/fencing-agent/api/client"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
@@ -58,64 +54,26 @@ func newEventLog(env *environment, format string) *eventLog {
 	return &eventLog{env: env, json: format == formatJSON, color: colorful(env)}
 }
 
-// follow prints until the stream ends, and returns why it did. The stream is opened
-// first and the set asked for when it stands: so no change falls between the two.
+// follow prints until the stream ends, and returns why it did.
 func (l *eventLog) follow(ctx context.Context, conn *agentConn, connected func()) error {
 	ctx, answered, cancel := conn.impatient(ctx)
 	defer cancel()
-	client := fencingv1.NewFencingClient(conn)
-	stream, err := client.StreamEvents(ctx, &emptypb.Empty{})
-	if err != nil {
-		return conn.explain(ctx, err)
+	var printing error // not the agent's
+	err := client.Stream(ctx, conn,
+		func(all *fencingv1.AllNodes, _ uint64) error {
+			answered()
+			connected()
+			printing = l.set(all)
+			return printing
+		},
+		func(ev *fencingv1.Event) error {
+			printing = l.event(ev)
+			return printing
+		})
+	if printing != nil {
+		return printing
 	}
-	begin, err := stream.Header()
-	if err == nil && begin == nil { // it ended without headers; the reason comes from Recv
-		_, err = stream.Recv()
-	}
-	if err != nil {
-		return conn.explain(ctx, err)
-	}
-	var at metadata.MD
-	all, err := client.GetAll(ctx, &emptypb.Empty{}, grpc.Header(&at))
-	if err != nil {
-		return conn.explain(ctx, err)
-	}
-	answered()
-	connected()
-	if err := l.set(all); err != nil {
-		return err
-	}
-	for known := alreadyIn(begin, at); ; known-- {
-		ev, err := stream.Recv()
-		if err != nil {
-			return conn.explain(ctx, err)
-		}
-		if known > 0 {
-			continue
-		}
-		if err := l.event(ev); err != nil {
-			return err
-		}
-	}
-}
-
-// alreadyIn is how many of the stream's first events the answer of GetAll contains. An
-// agent that does not say is taken at its events: they can be applied again.
-func alreadyIn(stream, all metadata.MD) int64 {
-	revision := func(md metadata.MD) (int64, bool) {
-		values := md.Get(publish.RevisionHeader)
-		if len(values) != 1 {
-			return 0, false
-		}
-		n, err := strconv.ParseInt(values[0], 10, 64)
-		return n, err == nil
-	}
-	from, ok1 := revision(stream)
-	to, ok2 := revision(all)
-	if !ok1 || !ok2 {
-		return 0
-	}
-	return max(0, to-from)
+	return conn.explain(ctx, err)
 }
 
 // set takes the whole set: all of it the first time, what differs later.

@@ -35,6 +35,7 @@ var rooms = []room{
 	{pkg: "watchdog/wdt", may: []string{"boottime", "watchdog"}},
 	{pkg: "watchdog/watchdogtest", may: []string{"boottime", "watchdog"}},
 	{pkg: "api/v1"},
+	{pkg: "api/client", may: []string{"api/v1"}},
 	{pkg: "api/publish", may: []string{"boottime", "api/v1"}},
 	{pkg: "k8s"},
 	{pkg: "k8s/client"},

@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+const (
+	// The pauses between attempts double from the first to the longest. They are short: the
+	// socket is local, and the longest bounds how late a new agent is noticed.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 2 * time.Second
+
+	// askInterval is between two questions whether the agent is alive. A process that is
+	// stopped or frozen keeps its socket open.
+	askInterval = time.Second
+	// patience is how long an answer may take before the connection is given up.
+	patience = 5 * time.Second
+	// rosterInterval is between two looks at the list of members.
+	rosterInterval = time.Minute
+
+	maxAnswerBytes = 16 << 20 // a status of a thousand nodes has about one
+)
+
+var (
+	errNoAnswer = errors.New("no answer in time: its process may be stopped or overloaded")
+	errOnce     = errors.New("the connection broke off")
+)
+
+// connect keeps a stream to the agent until ctx ends.
+func (f *follower) connect(ctx context.Context) {
+	for tries := 0; ; tries++ {
+		err := f.session(ctx, func() { tries = 0 })
+		if ctx.Err() != nil {
+			return
+		}
+		f.cfg.Log.Debug("no stream from the agent", "socket", f.cfg.Socket, "cause", err)
+		f.update(func() { f.connected, f.err = false, err })
+		if !sleep(ctx, backoff(tries)) {
+			return
+		}
+	}
+}
+
+// backoff is the pause after so many attempts in vain. It is random, so that the clients of
+// one agent do not come back all at once.
+func backoff(tries int) time.Duration {
+	d := longestPause
+	if tries < 5 {
+		d = min(d, firstPause<<tries)
+	}
+	return d/2 + rand.N(d/2)
+}
+
+// sleep waits for d and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// session is one connection, from dialling to its end. It calls answered when the agent
+// has told its set.
+func (f *follower) session(ctx context.Context, answered func()) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	conn, err := grpc.NewClient("passthrough:///agent",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(f.dialOnce()),
+		grpc.WithAuthority("localhost"),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+	)
+	if err != nil {
+		return fmt.Errorf("agent socket %s: %w", f.cfg.Socket, err)
+	}
+	var asking sync.WaitGroup
+	defer func() {
+		end(nil)
+		_ = conn.Close() // there is no call any more that it could fail
+		asking.Wait()
+	}()
+
+	impatience := time.AfterFunc(patience, func() { end(errNoAnswer) })
+	defer impatience.Stop()
+	err = Stream(ctx, conn,
+		func(all *fencingv1.AllNodes, revision uint64) error {
+			impatience.Stop()
+			answered()
+			f.update(func() {
+				f.word, f.connected, f.err = time.Now(), true, nil
+				f.set(all, revision, time.Now())
+			})
+			f.cfg.Log.Debug("following the agent", "socket", f.cfg.Socket, "revision", revision, "nodes", len(all.GetNodes()))
+			asking.Go(func() { f.ask(ctx, conn, end) })
+			return nil
+		},
+		func(ev *fencingv1.Event) error {
+			f.update(func() {
+				f.word = time.Now()
+				f.event(ev)
+			})
+			return nil
+		})
+	f.orderlyEnd(ctx, err)
+	return f.explain(ctx, err)
+}
+
+// orderlyEnd counts the end of a stream as the agent's last word, unless it is this side
+// that gave up: so far the stream was whole.
+func (f *follower) orderlyEnd(ctx context.Context, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.connected && err != nil && ctx.Err() == nil {
+		f.word = time.Now()
+	}
+}
+
+// dialOnce returns a dialer for one connection. If grpc connected anew by itself, the set
+// and the events after it could come from two agents, whose revisions do not compare.
+func (f *follower) dialOnce() func(context.Context, string) (net.Conn, error) {
+	var dialled atomic.Bool
+	return func(ctx context.Context, _ string) (net.Conn, error) {
+		if dialled.Swap(true) {
+			return nil, errOnce
+		}
+		return f.cfg.Dial(ctx)
+	}
+}
+
+// ask asks the agent again and again whether it is alive, and now and then for its list of
+// members, until ctx ends. It ends the session if there is no answer.
+func (f *follower) ask(ctx context.Context, conn *grpc.ClientConn, end func(error)) {
+	health, agent := healthpb.NewHealthClient(conn), fencingv1.NewFencingStatusClient(conn)
+	var rosterAt time.Time
+	for {
+		one, cancel := context.WithTimeout(ctx, patience)
+		var err error
+		if rosterAt.IsZero() || time.Since(rosterAt) >= rosterInterval {
+			rosterAt = time.Now()
+			var st *fencingv1.Status
+			if st, err = agent.GetStatus(one, &emptypb.Empty{}); err == nil {
+				f.update(func() { f.roster(st) })
+			}
+		} else {
+			_, err = health.Check(one, &healthpb.HealthCheckRequest{})
+		}
+		late := one.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case late:
+			end(errNoAnswer)
+			return
+		case ctx.Err() != nil:
+			return
+		case isAnswer(err):
+			f.heard()
+		}
+		if !sleep(ctx, askInterval) {
+			return
+		}
+	}
+}
+
+// isAnswer reports whether the agent said something, be it an error. UNAVAILABLE may come
+// from grpc on this side; then the stream ends as well.
+func isAnswer(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return false
+	}
+	return true
+}
+
+// explain says in one line why there is no stream.
+func (f *follower) explain(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(context.Cause(ctx), errNoAnswer):
+		err = errNoAnswer
+	case errors.Is(err, io.EOF):
+		err = errors.New("it ended the stream")
+	default:
+		err = fmt.Errorf("%s (%v)", status.Convert(err).Message(), status.Code(err))
+	}
+	return fmt.Errorf("agent socket %s: %w", f.cfg.Socket, err)
+}

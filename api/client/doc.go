@@ -1,0 +1,40 @@
+// Package client follows which nodes the agent of this node calls available, for programs
+// that move traffic or count members by it: a CNI, a load balancer, a leader election.
+//
+// [Follow] connects to the agent's Unix socket, keeps the set, survives restarts of the
+// agent and tells a callback what is and what has changed. [Stream] is one life of one
+// stream, for those who handle connections themselves.
+//
+// # State and invariants
+//
+//   - No gap and nothing twice: the stream stands before the set is asked for, and what the
+//     answer contains already is skipped by the revisions of both.
+//   - Every set the callback sees was the agent's at one moment, and the edges of an update
+//     lead from the set of the update before to its own. A callback that is slow misses
+//     moments, never changes; a node that went and came back meanwhile shows both edges.
+//   - What is kept for a slow callback is bounded by the number of nodes, not of events. The
+//     stream is read on, so the agent never ends it for slowness.
+//   - A set is in force ([State.InForce]) from the first good answer until the agent has
+//     said nothing for [Config.Hold]: no event, no answer to a question asked at least once
+//     a second, no orderly end. It is in force again with the next answer, and that update
+//     carries what has changed meanwhile.
+//   - A node is in [State.Left] only if this agent, or an earlier one that this follower
+//     heard, called it available and then LEFT. One that was never met, for instance because
+//     no agent runs on it yet, is in neither set: nothing is known of it.
+//
+// LEFT allows traffic to be moved, and nothing more; docs/consumers.md says who may act on
+// what. A consumer that would drop most of the group at once is more likely cut off itself.
+//
+// # Concurrency
+//
+// Follow blocks until its context ends. It calls back from its own goroutine, one call at a
+// time; the callback may take as long as it likes. Three more goroutines read, ask and
+// connect; Follow waits for them. Times are measured on Go's monotonic clock, which stands
+// still while the machine is suspended.
+//
+// # Errors
+//
+// Whatever keeps the agent from answering is passing: it is tried again, after pauses that
+// grow to two seconds, and told in [State.Err]. Follow returns an error only for a
+// [Config] that cannot work.
+package client

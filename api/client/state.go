@@ -1,0 +1,195 @@
+package client
+
+import (
+	"maps"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// State is what the agent said last, and whether that may still be used. The maps belong
+// to the follower and change after the callback has returned; the messages in them never
+// do. Who keeps a map clones it.
+type State struct {
+	// InForce: the agent has answered, and has not been silent for Config.Hold. While it
+	// is false the sets are history: use what else is known, for instance Kubernetes' view.
+	InForce bool
+	// Connected: the stream stands. While it does not, but the sets are in force, they are
+	// the last known ones: an agent that is being replaced says nothing about other nodes.
+	Connected bool
+	// Err is why there is no connection; nil while there is one.
+	Err error
+
+	// Revision is that of the set, by the count of the agent that is, or was, connected.
+	Revision uint64
+	// Available are the nodes that GetAll would list, by name.
+	Available map[string]*fencingv1.Node
+	// Left are the nodes that were available once and are not now, and when they were
+	// LEFT. A node that is removed from the roster disappears within a minute.
+	Left map[string]time.Time
+}
+
+// Edge is one change of Available.
+type Edge struct {
+	Type fencingv1.EventType // LEFT or JOIN; JOIN of a node that is there changes its addresses
+	Node *fencingv1.Node
+	Time time.Time // wall clock of the agent's decision
+	// Missed: there was no stream when it happened; the sets of before and after differ.
+	Missed bool
+}
+
+// Update is one call of the callback: the state, and what leads to its Available from that
+// of the call before. Edges is empty if only the rest has changed.
+type Update struct {
+	State
+	Edges []Edge
+}
+
+// change is what one node went through since the callback was called last.
+type change struct {
+	known bool  // the callback's Available has the node
+	left  *Edge // it went; nil if only its addresses changed
+	join  *Edge // it is there now
+	order uint64
+}
+
+// ledger is the agent's set of now, and what the callback lacks of it. At most one change
+// is kept per node that the callback knows or that is available now: the bound on memory.
+// Its fields are guarded by the follower's mutex.
+type ledger struct {
+	nodes    map[string]*fencingv1.Node
+	left     map[string]time.Time
+	pending  map[string]*change
+	order    uint64
+	revision uint64
+	answered bool // there was a set
+	dirty    bool // something but nodes has changed
+}
+
+// maxLeft bounds Left: four times the greatest roster.
+const maxLeft = 4096
+
+func newLedger() ledger {
+	return ledger{nodes: map[string]*fencingv1.Node{}, left: map[string]time.Time{}, pending: map[string]*change{}}
+}
+
+// set takes the whole set: the edges are what differs from the one before. The first one
+// differs in every node, and none of them was missed.
+func (l *ledger) set(all *fencingv1.AllNodes, revision uint64, now time.Time) {
+	there := make(map[string]bool, len(all.GetNodes()))
+	for _, n := range all.GetNodes() {
+		there[n.GetName()] = true
+	}
+	for name, n := range l.nodes {
+		if !there[name] {
+			l.apply(Edge{Type: fencingv1.EventType_LEFT, Node: n, Time: now, Missed: true})
+		}
+	}
+	for _, n := range all.GetNodes() {
+		old, known := l.nodes[n.GetName()]
+		e := Edge{Type: fencingv1.EventType_JOIN, Node: n, Time: now, Missed: l.answered}
+		switch {
+		case known && wentSince(old, n):
+			l.apply(Edge{Type: fencingv1.EventType_LEFT, Node: old, Time: n.GetPrevDisconnectTime().AsTime(), Missed: true})
+			l.apply(e)
+		case !known, !maps.Equal(old.GetAddresses(), n.GetAddresses()):
+			l.apply(e)
+		}
+	}
+	l.revision, l.answered, l.dirty = revision, true, true
+}
+
+// wentSince reports whether a node that is in two sets was LEFT between them: what ran on
+// it, its connections for instance, may be gone. An agent that was restarted does not know
+// when its nodes were LEFT before, which says nothing.
+func wentSince(before, now *fencingv1.Node) bool {
+	at := now.GetPrevDisconnectTime()
+	return at != nil && (before.GetPrevDisconnectTime() == nil || at.AsTime().After(before.GetPrevDisconnectTime().AsTime()))
+}
+
+// event takes one event of the stream.
+func (l *ledger) event(ev *fencingv1.Event) {
+	l.revision++
+	l.dirty = true
+	if ev.GetNode().GetName() == "" {
+		return // not of this protocol; nothing can be said of it
+	}
+	l.apply(Edge{Type: ev.GetType(), Node: ev.GetNode(), Time: ev.GetTime().AsTime()})
+}
+
+// apply changes the set of now by e and merges e into what the callback lacks.
+func (l *ledger) apply(e Edge) {
+	name := e.Node.GetName()
+	_, there := l.nodes[name]
+	c := l.pending[name]
+	switch e.Type {
+	case fencingv1.EventType_LEFT:
+		if !there {
+			return
+		}
+		delete(l.nodes, name)
+		l.leave(name, e.Time)
+		if c == nil {
+			c = &change{known: true}
+		}
+		if !c.known { // came and went unseen
+			delete(l.pending, name)
+			return
+		}
+		c.left, c.join = &e, nil
+	case fencingv1.EventType_JOIN:
+		l.nodes[name] = e.Node
+		delete(l.left, name)
+		if c == nil {
+			c = &change{known: there}
+		}
+		c.join = &e
+	default:
+		return // of a later version
+	}
+	l.order++
+	c.order = l.order
+	l.pending[name] = c
+}
+
+func (l *ledger) leave(name string, at time.Time) {
+	l.left[name] = at
+	if len(l.left) <= maxLeft {
+		return
+	}
+	oldest := name
+	for n, t := range l.left {
+		if t.Before(l.left[oldest]) {
+			oldest = n
+		}
+	}
+	delete(l.left, oldest)
+}
+
+// roster takes the agent's list of members. It tells of nodes that were LEFT before this
+// follower connected, and that a node is no member any more.
+func (l *ledger) roster(st *fencingv1.Status) {
+	if len(st.GetNodes()) == 0 {
+		return // no roster has no members
+	}
+	members := make(map[string]bool, len(st.GetNodes()))
+	for _, n := range st.GetNodes() {
+		name := n.GetName()
+		members[name] = true
+		_, there := l.nodes[name]
+		_, gone := l.left[name]
+		// Without either sign the agent has never met the node: it may be well, and have
+		// no agent of its own yet.
+		met := n.GetLeftReason() != "" || n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED
+		if !there && !gone && !n.GetAvailable() && met {
+			l.leave(name, n.GetPrevDisconnect().AsTime())
+			l.dirty = true
+		}
+	}
+	for name := range l.left {
+		if !members[name] {
+			delete(l.left, name)
+			l.dirty = true
+		}
+	}
+}

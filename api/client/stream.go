@@ -1,0 +1,77 @@
+package client
+
+import (
+	"context"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// Stream follows the agent behind conn until the stream ends, and returns why it did. It
+// calls set once, with the available nodes and their revision, and then event for each
+// change after that; an error of either ends the stream and is returned. Both are called
+// on the caller's goroutine. An agent that does not tell revisions gets 0, and events that
+// the set contains already may come again: applied in order they end in the same set.
+//
+// All calls must reach the same agent, so conn must not connect anew behind the caller's
+// back: revisions of two agents do not compare.
+func Stream(ctx context.Context, conn grpc.ClientConnInterface,
+	set func(all *fencingv1.AllNodes, revision uint64) error, event func(*fencingv1.Event) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream when GetAll fails
+
+	agent := fencingv1.NewFencingClient(conn)
+	stream, err := agent.StreamEvents(ctx, &emptypb.Empty{})
+	if err != nil {
+		return err
+	}
+	// From the headers on the agent records every change for this stream. In the other
+	// order a change between the two calls would be lost.
+	begin, err := stream.Header()
+	if err == nil && begin == nil { // it ended without headers; the reason comes from Recv
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		return err
+	}
+	var at metadata.MD
+	all, err := agent.GetAll(ctx, &emptypb.Empty{}, grpc.Header(&at))
+	if err != nil {
+		return err
+	}
+	from, ok1 := revisionIn(begin)
+	revision, ok2 := revisionIn(at)
+	known := uint64(0) // of the stream's first events: contained in the set
+	if ok1 && ok2 && revision > from {
+		known = revision - from
+	}
+	if err := set(all, revision); err != nil {
+		return err
+	}
+	for {
+		ev, err := stream.Recv()
+		switch {
+		case err != nil:
+			return err
+		case known > 0:
+			known--
+			continue
+		}
+		if err := event(ev); err != nil {
+			return err
+		}
+	}
+}
+
+func revisionIn(header metadata.MD) (uint64, bool) {
+	values := header.Get(fencingv1.RevisionHeader)
+	if len(values) != 1 {
+		return 0, false
+	}
+	revision, err := strconv.ParseUint(values[0], 10, 64)
+	return revision, err == nil
+}
