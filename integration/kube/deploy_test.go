@@ -57,27 +57,34 @@ func TestManifestsPassTheServer(t *testing.T) {
 		if strings.HasSuffix(path, monitoringPart) {
 			continue
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A dry run makes no namespace for the rest of the file.
-		for _, space := range regexp.MustCompile(`(?m)^  namespace: (\S+)$`).FindAllStringSubmatch(string(text), -1) {
-			apply(t, p, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", space[1]))
-		}
-		out := apply(t, p, string(text), "--dry-run=server")
-		if strings.Contains(out, "Warning:") {
-			t.Errorf("%s: the server warns:\n%s", path, out)
-		}
-		objects, passed := strings.Count("\n"+string(text), "\nkind: "), strings.Count(out, "serverside-applied (server dry run)")
-		if objects == 0 || passed != objects {
-			t.Errorf("%s: %d of %d objects passed:\n%s", path, passed, objects, out)
-		}
+		passes(t, p, path)
 		checked++
 	}
 	if checked < 2 {
 		t.Errorf("only %d manifests in %s", checked, manifests)
 	}
+}
+
+// passes sends a file of manifests to the server for a dry run, and returns it.
+func passes(t *testing.T, p *controlplane.ControlPlane, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A dry run makes no namespace for the rest of the file.
+	for _, space := range regexp.MustCompile(`(?m)^  namespace: (\S+)$`).FindAllStringSubmatch(string(text), -1) {
+		apply(t, p, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", space[1]))
+	}
+	out := apply(t, p, string(text), "--dry-run=server")
+	if strings.Contains(out, "Warning:") {
+		t.Errorf("%s: the server warns:\n%s", path, out)
+	}
+	objects, passed := strings.Count("\n"+string(text), "\nkind: "), strings.Count(out, "serverside-applied (server dry run)")
+	if objects == 0 || passed != objects {
+		t.Errorf("%s: %d of %d objects passed:\n%s", path, passed, objects, out)
+	}
+	return string(text)
 }
 
 // deployment is the minimal manifest, applied, with one pod of its DaemonSet on node-1.

@@ -28,6 +28,8 @@ const (
 	groupLabel  = "node.deckhouse.io/group"
 	// tolerance is for instants that each status converts to the time of day anew.
 	tolerance = time.Second
+	// checkOften is a members.checkInterval for tests that change the list.
+	checkOften = 2 * time.Second
 )
 
 // agentConfig has what a group needs to find its members in the API, and nothing of this machine.
@@ -231,6 +233,18 @@ func (r *realAgent) becomes(t *testing.T, reason string, members int) {
 	r.shows(t, fmt.Sprintf("%s of %d", reason, members), func(s agentStatus) bool {
 		return s.Verdict.Reason == reason && s.Verdict.Tally.Expected == members
 	})
+}
+
+// settled waits until so many of the group, the first that joined, all count each other by
+// one list that nobody is about to change, and are armed.
+func (a *agents) settled(t *testing.T, members int) {
+	t.Helper()
+	for _, r := range a.group[:members] {
+		r.shows(t, "one of a settled group", func(s agentStatus) bool {
+			return s.Verdict.Reason == "REASON_NETWORK_QUORUM" && s.Verdict.Tally.Counted == members && s.Verdict.Tally.Expected == members &&
+				s.Roster.Change == "" && s.Watchdog.State == "WATCHDOG_STATE_ARMED"
+		})
+	}
 }
 
 // shows waits for a status.

@@ -242,8 +242,6 @@ func TestAgentsInSteadyState(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := startAgents(t, defaultCheck)
-	for _, r := range a.group {
-		r.becomes(t, "REASON_NETWORK_QUORUM", 3)
-	}
+	a.settled(t, 3)
 	a.steady(t, duration)
 }
