@@ -119,20 +119,20 @@ func TestOneOfManyReplacesAVersion(t *testing.T) {
 // A write whose reply is lost is unknown, and is found by its tag.
 func TestLostReplyOfALeaseWrite(t *testing.T) {
 	p := plane(t)
-	namespace(t, p, "lost")
+	namespace(t, p, "lost-reply")
 	x, err := controlplane.NewProxy(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = x.Close() })
-	r := leaseRegister(t, p, "lost", x.URL(), 3*time.Second)
+	r := leaseRegister(t, p, "lost-reply", x.URL(), 3*time.Second)
 	made := r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Create})
 	for made.Outcome == tiebreak.Unknown && t.Context().Err() == nil { // a busy machine
 		made = r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Read})
 	}
 	x.Fault(controlplane.LoseReplies(func(q *http.Request) bool { return q.Method == http.MethodPut }))
 	do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(9, "n1")}, tiebreak.Unknown)
-	direct := leaseRegister(t, p, "lost", p.URL(), 30*time.Second)
+	direct := leaseRegister(t, p, "lost-reply", p.URL(), 30*time.Second)
 	read := do(t, direct, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Done)
 	if read.Record.Tag.Sequence != 9 {
 		t.Errorf("the write has not landed: %+v", read.Record)
