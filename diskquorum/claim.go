@@ -31,11 +31,13 @@ const claimRounds = 3
 // claimedDistance is added to the sequence once the slot is active. An agent that died before
 // its first writes landed (on a majority) may have left one of them behind, unseen, to land
 // late or on one device; its sequence was random and may be greater than the first ones of
-// this agent. It is at most maxFirstDistance beyond what this agent began from, so what
-// this agent writes from now on, ballots and all, is newer for every reader. Even, for the
-// copies to alternate; a slot has room for as many agents as can ever start.
+// this agent. It is at most maxFirstDistance beyond what that agent began from, and of such
+// agents there may have been several, each beginning from what the one before it left on one
+// device. So what this agent writes from now on, ballots and all, is newer for every reader
+// unless more than thirty in a row came no further. Even, for the copies to alternate; a slot
+// has room for sixty million agents that become active.
 const (
-	claimedDistance  = 4 * maxFirstDistance
+	claimedDistance  = 32 * maxFirstDistance
 	maxFirstDistance = 1 << 32 * copiesPerSlot
 )
 

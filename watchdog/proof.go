@@ -101,7 +101,7 @@ type witness struct {
 	boot      uint64               // the latest incarnation met; 0: none
 	former    uint64               // the one before
 	twins     bool                 // these two answer in turns
-	sequence  uint64               // the greatest with which that incarnation was seen in its slot; 0: never
+	sequence  uint64               // the greatest with which that incarnation was seen in its slot, active; 0: never
 	unseen    boottime.Instant     // the last moment at which it may have been seen; zero: never
 	death     Death
 }
@@ -161,13 +161,17 @@ func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 
 // look finds in the slot of a peer that nobody hears that it has booted anew. A record of
 // another boot proves that only if it was made after one of the incarnation in question:
-// else it may be of an older boot, which can come to light again when a write lands late.
+// else it may be of an older boot, which can come to light again when a write lands late,
+// or a device comes back that alone had taken it. The sequences of a slot that is still
+// being claimed do not tell: only those of an active one are past all earlier ones.
 func (v *prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	w := &v.peers[p]
 	switch {
 	case rec.Statement.Boot == 0:
 	case rec.Statement.Boot == w.boot:
-		w.sequence = max(w.sequence, rec.Sequence)
+		if rec.State == diskquorum.SlotActive {
+			w.sequence = max(w.sequence, rec.Sequence)
+		}
 	case w.sequence > 0 && rec.Sequence > w.sequence && w.death.Boot != w.boot:
 		w.death = Death{Proof: ProofBoot, Boot: w.boot, At: now}
 		v.fenced.Add(p)

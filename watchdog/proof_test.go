@@ -223,6 +223,7 @@ func TestSlotOfAnotherBoot(t *testing.T) {
 	record := func(boot, sequence uint64) *diskquorum.Slot {
 		return &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: sequence, Statement: netgossip.Statement{Boot: boot}}
 	}
+	claiming := func(s *diskquorum.Slot) *diskquorum.Slot { s.State = diskquorum.SlotClaiming; return s }
 	for _, tc := range []struct {
 		name  string
 		slots []*diskquorum.Slot
@@ -232,6 +233,8 @@ func TestSlotOfAnotherBoot(t *testing.T) {
 		{"it never wrote, an older boot did", []*diskquorum.Slot{record(99, 9)}, false},
 		{"an older record comes to light again", []*diskquorum.Slot{record(104, 9), record(99, 8)}, false},
 		{"it boots anew", []*diskquorum.Slot{record(104, 9), record(105, 11)}, true},
+		{"an older record comes to light while the slot is being claimed", []*diskquorum.Slot{claiming(record(104, 9)), record(99, 10)}, false},
+		{"it boots anew, and is claiming still", []*diskquorum.Slot{record(104, 9), claiming(record(105, 11))}, true},
 		{"a record without a boot", []*diskquorum.Slot{record(104, 9), record(0, 11)}, false},
 	} {
 		c := mourners(t, netgossip.Statement{Guard: killing}, nil)

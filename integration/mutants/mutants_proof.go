@@ -28,6 +28,7 @@ func proofMutants() []mutant {
 		of("old claims count", proofGo, "st == nil || now.Sub(anchor) > v.claimAge", "st == nil || anchor < 0"),
 		of("own knowledge does not speak against claims", proofGo, "|| !v.admissible(now, p) {", "{"),
 		of("a record of an older boot is a reboot", proofGo, "w.sequence > 0 && rec.Sequence > w.sequence &&", "w.sequence > 0 &&"),
+		of("the sequences of a slot that is being claimed tell which boot is later", proofGo, "		if rec.State == diskquorum.SlotActive {", "		if true {"),
 		of("a grant proves at once", proofGo, "now.Sub(v.grantSince) >= st.Guard.Horizon+v.delay", "now >= v.grantSince"),
 		of("the proof outlives the return", proofGo, "	v.fenced.Remove(p)\n}", "}"),
 		of("a disarm is not announced", disarmGo, "g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded", "g.Armed = g.Armed && !c.release.done && !c.release.yielded"),
