@@ -2,6 +2,7 @@ package diskquorum
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -260,6 +261,8 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 		return
 	case a.granted:
 		a.moveToken() // evidence was withdrawn before the deadline: renounce at once
+	case a.broken(a.lease.grant):
+		a.moveToken()
 	}
 	switch {
 	case a.claim == claimFailed:
@@ -276,6 +279,23 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	default:
 		a.out.Split, a.out.Why = SplitPending, a.pendingWhy()
 	}
+}
+
+// broken reports whether g names the own present token and that of another node which has
+// given it up: its agent restarted, say, while this half was being decided for. Nobody can
+// feed under such a grant (L6), now or later, for a token does not return. Unless this node
+// renounces it too, it remains a holder that is not done, and keeps its own half out (L5).
+func (a *Arbiter) broken(g *Grant) bool {
+	if named, ok := g.token(a.slot); !ok || named != a.token {
+		return false
+	}
+	return slices.ContainsFunc(g.Holders, func(h Holder) bool {
+		if int(h.Slot) == a.slot || int(h.Slot) >= len(a.table.entries) {
+			return false
+		}
+		e := &a.table.entries[h.Slot]
+		return e.status == slotKnown && h.left(e.record())
+	})
 }
 
 // excluded reports whether the latest decision names nodes that may still feed under it

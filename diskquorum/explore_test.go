@@ -1,10 +1,14 @@
 package diskquorum
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,23 +35,51 @@ func TestRandomSchedules(t *testing.T) {
 	} else {
 		base = rand.Uint64() >> 1
 	}
-	var total explorerStats
-	begun := time.Now()
-	for i := range runs {
-		e := newExplorer(base + i)
+	total, begun := explorerStats{}, time.Now()
+	for _, found := range explore(base, runs, &total, func(e *explorer) {
 		if runs == 1 {
 			e.rig.logf, e.rig.oracle.trace = t.Logf, t.Logf
 		}
-		e.run()
-		total.add(e)
-		if v := e.rig.oracle.violation; v != "" {
-			t.Fatalf("seed %d: %s\nreplay: DISKQUORUM_SEED=%d go test -v -run TestRandomSchedules ./diskquorum", base+i, v, base+i)
-		}
+	}) {
+		t.Errorf("%s", found)
 	}
-	t.Logf("%d schedules from seed %d in %v: %+v", runs, base, time.Since(begun), total)
-	if runs > 1000 && (total.Triples == 0 || total.TripleWon == 0 || total.Outvoted == 0 || total.Relayed == 0 || total.Decided == 0 || total.Adopted == 0 || total.Won == 0 || total.Lost == 0 || total.Late == 0) {
+	took := time.Since(begun)
+	t.Logf("%d schedules from seed %d in %v, %.0f a second: %+v", total.Schedules, base, took.Round(time.Millisecond), float64(total.Schedules)/took.Seconds(), total)
+	if runs > 1000 && !total.reached() {
 		t.Errorf("the schedules do not reach what they are to check: %+v", total)
 	}
+}
+
+// explore runs schedules on all processors and says what the first ones that failed violate.
+func explore(base, runs uint64, total *explorerStats, prepare func(*explorer)) (violations []string) {
+	var (
+		next   atomic.Uint64
+		failed atomic.Bool
+		mu     sync.Mutex
+		all    sync.WaitGroup
+	)
+	for range min(uint64(runtime.GOMAXPROCS(0)), runs) {
+		all.Go(func() {
+			stats := explorerStats{}
+			for i := next.Add(1) - 1; i < runs && !failed.Load(); i = next.Add(1) - 1 {
+				e := newExplorer(base + i)
+				prepare(e)
+				e.run()
+				stats.add(e)
+				if v := e.rig.oracle.violation; v != "" {
+					failed.Store(true)
+					mu.Lock()
+					violations = append(violations, fmt.Sprintf("seed %d: %s\nreplay: DISKQUORUM_SEED=%d go test -v -run TestRandomSchedules ./diskquorum", base+i, v, base+i))
+					mu.Unlock()
+				}
+			}
+			mu.Lock()
+			total.sum(&stats)
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return violations
 }
 
 func fromEnv(t *testing.T, key string, otherwise uint64) uint64 {
@@ -63,30 +95,6 @@ func fromEnv(t *testing.T, key string, otherwise uint64) uint64 {
 	return v
 }
 
-type explorerStats struct {
-	IOs, Decided, Adopted, Won, Lost, Late int
-	// Schedules with three devices, steps in them in which a node fed under a grant, and
-	// those of them in which one of its paths was broken.
-	Triples, TripleWon, Outvoted int
-	Relayed                      int // steps in which a node fed by the writes of another holder
-}
-
-func (s *explorerStats) add(e *explorer) {
-	o := &e.rig.oracle
-	s.IOs += e.ios
-	s.Decided += len(o.decided)
-	s.Adopted += o.adoptions
-	s.Won += o.won
-	s.Lost += o.lost
-	s.Late += e.late
-	s.Relayed += o.relayed
-	if len(e.rig.images) > 1 {
-		s.Triples++
-		s.TripleWon += o.won
-		s.Outvoted += o.outvoted
-	}
-}
-
 // explorer is a seeded scheduler of a rig.
 type explorer struct {
 	rig    *rig
@@ -99,6 +107,7 @@ type explorer struct {
 
 	paused    int // node that is not scheduled, -1: none
 	ios, late int
+	end       ending
 }
 
 func newExplorer(seed uint64) *explorer {
@@ -109,9 +118,12 @@ func newExplorer(seed uint64) *explorer {
 		timing.Takeover = 5 * time.Second
 	}
 	nodes, devices := []int{2, 2, 4}[rng.IntN(3)], 1+rng.IntN(2)*2
-	e := &explorer{rig: newSetRig(nodes, devices, timing), rng: rng, steps: devices * (60 + rng.IntN(300)), paused: -1}
+	e := &explorer{rng: rng, steps: devices * (60 + rng.IntN(300)), paused: -1}
+	e.groups = deal(rng, nodes)
+	e.rig = raced(nodes, devices, timing, e.groups)
 	for _, n := range e.rig.nodes {
 		n.seed = rng.Uint64()
+		n.arb.rng = rand.New(rand.NewPCG(n.seed, n.process))
 	}
 	e.pFail, e.pLate, e.pPart = e.draw(20), e.draw(100), e.draw(60)
 	e.pKill, e.pLand, e.pJump = e.draw(8), 1+e.draw(20), e.draw(4)
@@ -126,17 +138,36 @@ func (e *explorer) draw(most int) int { return max(0, e.rng.IntN(most*3/2+1)-mos
 func (e *explorer) chance(percent int) bool { return e.rng.IntN(100) < percent }
 
 func (e *explorer) run() {
-	r := e.rig
-	r.startAll()
-	e.split()
-	e.race()
 	for range e.steps {
-		if r.oracle.violation != "" {
+		if e.rig.oracle.violation != "" {
 			return
 		}
 		e.act()
 	}
+	e.spare()
 }
+
+// raced returns a rig on which the groups are about to begin their ballots, all at once. How
+// it gets there is the same in every schedule, so it is done once for each kind.
+func raced(nodes, devices int, timing Timing, groups [][]int) *rig {
+	key := fmt.Sprint(nodes, devices, timing.Takeover, groups)
+	racedRigs.Lock()
+	defer racedRigs.Unlock()
+	r, ok := racedRigs.byKind[key]
+	if !ok {
+		r = newSetRig(nodes, devices, timing)
+		r.startAll()
+		r.settle(groups...)
+		racedRigs.byKind[key] = r
+	}
+	return cloneRig(r)
+}
+
+// racedRigs holds the rigs of raced, which nobody changes.
+var racedRigs = struct {
+	sync.Mutex
+	byKind map[string]*rig
+}{byKind: map[string]*rig{}}
 
 // race ends all faults for a while and lets all nodes begin their ballots at once.
 func (e *explorer) race() {
@@ -153,19 +184,23 @@ func (e *explorer) race() {
 
 // split makes the network tie: two halves, each of which sees itself only.
 func (e *explorer) split() {
-	n := len(e.rig.nodes)
-	p := e.rng.Perm(n)
-	e.groups = [][]int{p[:n/2], p[n/2:]}
-	switch e.rng.IntN(8) {
+	e.groups = deal(e.rng, len(e.rig.nodes))
+	e.rig.trace("network %v", e.groups)
+}
+
+func deal(rng *rand.Rand, n int) [][]int {
+	p := rng.Perm(n)
+	groups := [][]int{p[:n/2], p[n/2:]}
+	switch rng.IntN(8) {
 	case 0:
-		e.groups = [][]int{p}
+		groups = [][]int{p}
 	case 1:
-		e.groups = [][]int{p[:1], p[1:]}
+		groups = [][]int{p[:1], p[1:]}
 	}
-	for _, g := range e.groups {
+	for _, g := range groups {
 		slices.Sort(g)
 	}
-	e.rig.trace("network %v", e.groups)
+	return groups
 }
 
 func (e *explorer) notice(i int) {
@@ -189,13 +224,7 @@ func (e *explorer) act() {
 	if e.chance(e.pLand) && len(r.late) > 0 {
 		e.landLate()
 	}
-	for _, n := range r.nodes {
-		for d := range n.orphans {
-			if n.orphans[d] != nil && e.chance(20) {
-				e.endOrphan(n, d)
-			}
-		}
-	}
+	e.endOrphans()
 	if e.chance(e.pPath) {
 		e.turnPath()
 	}
@@ -203,12 +232,17 @@ func (e *explorer) act() {
 		e.paused = e.rng.IntN(2*len(r.nodes)) - len(r.nodes)
 	}
 	if e.chance(e.pJump) {
-		r.now += boottime.Instant(e.rng.Int64N(int64(9 * time.Second)))
+		r.now += boottime.Instant(e.rng.Int64N(int64(10 * r.timing.IOTimeout)))
 	}
-	i := e.rng.IntN(len(r.nodes))
-	n := r.nodes[i]
+	if i := e.rng.IntN(len(r.nodes)); i != e.paused {
+		e.actOn(i)
+	}
+}
+
+// actOn does one thing to a node.
+func (e *explorer) actOn(i int) {
+	r, n := e.rig, e.rig.nodes[i]
 	switch {
-	case i == e.paused:
 	case n.arb == nil:
 		e.revive(n)
 	case e.chance(e.pKill):
@@ -278,6 +312,16 @@ func (e *explorer) revive(n *rigNode) {
 		r.reboot(n.index, e.chance(e.pLate))
 	case e.chance(40):
 		r.start(n.index)
+	}
+}
+
+func (e *explorer) endOrphans() {
+	for _, n := range e.rig.nodes {
+		for d := range n.orphans {
+			if n.orphans[d] != nil && e.chance(20) {
+				e.endOrphan(n, d)
+			}
+		}
 	}
 }
 

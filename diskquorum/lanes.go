@@ -232,20 +232,28 @@ func (t *transfer) count(c *Completion) {
 // conclude ends the present transfer when enough devices have done it, or too few can.
 // A read waits for a further device if some slot cannot be told from those that answered,
 // and so does the one that takes up what an earlier agent left (B3), but not for a device
-// that takes too long.
+// that takes too long. Nor is such a device waited for if one that failed may do by now:
+// the transfer fails, for the next one to ask that device again.
 func (a *Arbiter) conclude(now boottime.Instant) {
 	if !a.inFlight {
 		return
 	}
 	t := &a.cur
-	possible, waiting := t.done.len(), false
+	possible, waiting, slow := t.done.len(), false, 0
 	for d := range a.lanes {
 		l := &a.lanes[d]
 		if !l.usable() || t.done.has(d) || t.failed.has(d) {
 			continue
 		}
 		possible++
-		waiting = waiting || !l.inFlight || now.Sub(l.submitted) <= a.timing.IOTimeout
+		if l.inFlight && now.Sub(l.submitted) > a.timing.IOTimeout {
+			slow++
+		} else {
+			waiting = true
+		}
+	}
+	if failed := t.failed.len(); possible-slow+failed >= a.majority() && !waiting && failed > 0 {
+		possible -= slow
 	}
 	c := Completion{Kind: t.kind, Started: t.start, Ended: t.end}
 	switch {

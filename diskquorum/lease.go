@@ -68,11 +68,17 @@ func (t *Table) holderDone(h Holder, tm *Timing, ownWatchdog time.Duration) bool
 		return false
 	}
 	rec := e.record()
-	if shown := rec.Statement.Token; shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter {
-		return true // a lesser counter is an old record that landed late
+	if h.left(rec) {
+		return true
 	}
 	w := max(ownWatchdog, rec.Statement.Guard.Timeout)
 	return t.start.Sub(e.since) >= tm.Expire+w
+}
+
+// left reports whether the holder's slot shows that its node booted anew or renounced.
+func (h *Holder) left(rec *Slot) bool {
+	shown := rec.Statement.Token
+	return shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter // a lesser counter is an old record that landed late
 }
 
 // holdersDone reports whether every holder of g is done. No grant yet excludes nobody.

@@ -363,3 +363,24 @@ func TestTakingOver(t *testing.T) {
 		}
 	}
 }
+
+// Guard: L10. A member whose agent restarts while its half is being decided for gives the
+// grant up before anybody lived by it. The others renounce it as well, although they never
+// fed under it: else they stay holders that are not done, and keep their own half out.
+func TestGrantThatNobodyCanLiveByIsRenounced(t *testing.T) {
+	r := quad(t)
+	r.kill(2)
+	r.kill(3)
+	r.drive(t, 0, phaseWrite2)
+	r.nodes[1].arb.moveToken()
+	r.step(1)
+	r.gossip(0, 1)
+	r.hold(boottime.Never) // no other ballot yet
+	r.run(500 * time.Millisecond)
+	if len(r.oracle.decided) != 1 || r.oracle.won != 0 {
+		t.Fatalf("%d decisions, %d steps with a grant: not the case in question", len(r.oracle.decided), r.oracle.won)
+	}
+	r.hold(0)
+	r.run(5 * time.Second)
+	r.want(t, SplitWon, 0, 1)
+}

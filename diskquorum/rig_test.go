@@ -265,7 +265,8 @@ func (r *rig) step(i int) *Output {
 		r.submit(n, &n.out.Ops[k])
 	}
 	if n.out.Lock >= 0 {
-		n.wantLock = true
+		n.wantLock = true // also of one that it holds already: it is told so again
+		clear(n.locked)
 	}
 	r.grantLock(n)
 	return &n.out

@@ -217,6 +217,30 @@ func TestOneDeviceFailsAlone(t *testing.T) {
 	}
 }
 
+// Guard: B8. One device hangs, another fails once while the third is busy with an old I/O: as soon
+// as two of them work the node goes on, although the one that hangs never answers.
+func TestFailedDeviceIsAskedAgainWhenAnotherHangs(t *testing.T) {
+	for _, kind := range []OpKind{OpWrite, OpRead} {
+		r := startedSet(t)
+		n := r.nodes[0]
+		r.setView(0, 0)
+		r.hang(0, 2)
+		r.until(t, 0, kind)
+		r.until(t, 0, kind) // without device 2
+		r.loseOn(0, 1, false)
+		r.hang(0, 0)
+		r.completeOn(0, 2)
+		if r.step(0); !n.arb.inFlight {
+			t.Fatal("over at once, although device 0 may answer in time")
+		}
+		id := n.arb.cur.id
+		r.run(r.timing.IOTimeout + 2*r.timing.Heartbeat)
+		if n.arb.cur.id == id || !n.out.Healthy {
+			t.Errorf("kind %d: still waits for device 0: %+v, %s", kind, n.arb.cur, n.arb.Status(r.now).Trouble)
+		}
+	}
+}
+
 // Guard: B3. A write that failed on one device may land there late, so from then on a phase
 // goes to both copies, and counts only on devices that have both.
 func TestBothCopiesOnTheSameDevices(t *testing.T) {

@@ -1,0 +1,82 @@
+package diskquorum
+
+import "time"
+
+// explorerStats says what random schedules reached.
+type explorerStats struct {
+	Schedules                              int
+	IOs, Decided, Adopted, Won, Lost, Late int
+	// Schedules with three devices, steps in them in which a node fed under a grant, and
+	// those of them in which one of its paths was broken.
+	Triples, TripleWon, Outvoted int
+	Relayed                      int // steps in which a node fed by the writes of another holder
+
+	Spared    [fates]int // schedules in which the premise of the test of survival held, by the fate of the other half,
+	SparedWon [fates]int // and of those the ones in which the spared half won
+	Damaged   int        // schedules in which it did not, for a slot was damaged
+	Slowest   time.Duration
+	Ballots   [6]int // ends of those by the number of ballots begun: 0, 1, ... 5 or more
+}
+
+func (s *explorerStats) add(e *explorer) {
+	o := &e.rig.oracle
+	s.Schedules++
+	s.IOs += e.ios
+	s.Decided += len(o.decided)
+	s.Adopted += o.adoptions
+	s.Won += o.won
+	s.Lost += o.lost
+	s.Late += e.late
+	s.Relayed += o.relayed
+	if len(e.rig.images) > 1 {
+		s.Triples++
+		s.TripleWon += o.won
+		s.Outvoted += o.outvoted
+	}
+	if e.end.damaged {
+		s.Damaged++
+	}
+	if e.end.held {
+		s.Spared[e.end.fate]++
+		s.Slowest = max(s.Slowest, e.end.took)
+		s.Ballots[min(e.end.ballots, len(s.Ballots)-1)]++
+		if e.end.won {
+			s.SparedWon[e.end.fate]++
+		}
+	}
+}
+
+// sum adds what another worker reached.
+func (s *explorerStats) sum(o *explorerStats) {
+	s.Schedules += o.Schedules
+	s.IOs += o.IOs
+	s.Decided += o.Decided
+	s.Adopted += o.Adopted
+	s.Won += o.Won
+	s.Lost += o.Lost
+	s.Late += o.Late
+	s.Relayed += o.Relayed
+	s.Triples += o.Triples
+	s.TripleWon += o.TripleWon
+	s.Outvoted += o.Outvoted
+	for f := range s.Spared {
+		s.Spared[f] += o.Spared[f]
+		s.SparedWon[f] += o.SparedWon[f]
+	}
+	for b := range s.Ballots {
+		s.Ballots[b] += o.Ballots[b]
+	}
+	s.Damaged += o.Damaged
+	s.Slowest = max(s.Slowest, o.Slowest)
+}
+
+// reached reports whether the schedules were about what they are to check.
+func (s *explorerStats) reached() bool {
+	for f := range s.Spared {
+		if s.Spared[f] == 0 || s.SparedWon[f] == 0 {
+			return false
+		}
+	}
+	return s.Triples != 0 && s.TripleWon != 0 && s.Outvoted != 0 && s.Relayed != 0 && s.Decided != 0 &&
+		s.Adopted != 0 && s.Won != 0 && s.Lost != 0 && s.Late != 0 && s.Ballots[len(s.Ballots)-1] != 0
+}

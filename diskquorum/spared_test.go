@@ -1,0 +1,219 @@
+package diskquorum
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// Every random schedule ends with a test of survival. Its premise: from some moment on
+//
+//   - the network is two equal halves, and whoever runs an agent has noticed,
+//   - the agents of one half run, are scheduled, and hear each other,
+//   - each of them has a majority of the devices, not the same for all, on which every
+//     I/O ends well within its time limit, and which tell every slot.
+//
+// Whatever happened before is left as it is: ballots begun, values accepted, grants in force,
+// tokens of dead boots, writes that may land late, agents that are just claiming their slots.
+// The other half may be dead, hang, be as sound, or go on under all faults of the schedule.
+//
+// Then somebody wins within spareTime: the spared half as a whole, or, if the other half is
+// able to, that one: one node of it that feeds is enough, for no more can be asked of a half
+// under faults.
+
+// spareTime is a promise that can be computed: a holder's expiry and the head start of
+// holders, a claim, and heartbeats for the half to settle and repeat a few ballots.
+func spareTime(tm *Timing) time.Duration {
+	return tm.Expire + rigWatchdog + tm.Takeover + 3*tm.IOTimeout + 15*tm.Heartbeat
+}
+
+// fate is what becomes of the half that is not spared.
+type fate int
+
+const (
+	fateDead   fate = iota // its agents are killed and not started again
+	fateHung               // its agents run, and none of its I/O ends
+	fateFaulty             // all faults go on
+	fateSound              // it is spared, too
+	fates
+)
+
+// ending is how the last part of a schedule went.
+type ending struct {
+	held    bool // the premise did
+	damaged bool // it did not, for a slot was damaged
+	fate    fate
+	won     bool // the spared half did, not the other one
+	took    time.Duration
+	ballots int // that the spared half began
+}
+
+// spare ends a schedule with the test of survival.
+func (e *explorer) spare() {
+	r := e.rig
+	p := e.rng.Perm(len(r.nodes))
+	spared, others := p[:len(p)/2], p[len(p)/2:]
+	e.end.fate, e.paused = fate(e.rng.IntN(int(fates))), -1
+	e.groups = [][]int{slices.Sorted(slices.Values(spared)), slices.Sorted(slices.Values(others))}
+	r.trace("network %v, %v is spared, fate of the rest %d", e.groups, spared, e.end.fate)
+	for i := range r.nodes {
+		e.notice(i)
+	}
+	for _, i := range spared {
+		e.free(i)
+	}
+	for _, i := range others {
+		e.doom(i)
+	}
+	end := r.now.Add(spareTime(&r.timing))
+	for begun := r.now; r.now < end && r.oracle.violation == ""; {
+		e.pass(spared, others)
+		if !e.sound(spared) {
+			return // its arbiter gave up for good: another writer was in its slot
+		}
+		if e.end.won = e.feedTogether(spared); e.end.won || e.feedsAny(others) {
+			e.end.held, e.end.took = true, r.now.Sub(begun)
+			return
+		}
+	}
+	if e.damaged(spared) {
+		e.end.damaged = true
+		return
+	}
+	e.end.held = true
+	r.oracle.add("nodes %v could write and read a majority of devices for %v, and nobody won", spared, spareTime(&r.timing))
+}
+
+// free makes the premise true of a node: at most a minority of its paths hangs.
+func (e *explorer) free(i int) {
+	r, n := e.rig, e.rig.nodes[i]
+	n.hangs = 0
+	if d := e.rng.IntN(2 * len(n.ios)); len(n.ios) > 1 && d < len(n.ios) {
+		n.hangs = 1 << d
+	}
+	for d := range n.orphans {
+		if n.orphans[d] != nil && !n.hangs.has(d) {
+			e.endOrphanNow(n, d)
+		}
+	}
+	if n.arb == nil {
+		r.start(i)
+	}
+}
+
+func (e *explorer) endOrphanNow(n *rigNode, d int) {
+	if e.chance(50) {
+		e.rig.progress(n.orphans[d], wholeIO)
+	}
+	e.rig.abandon(n.orphans[d], false)
+	n.orphans[d] = nil
+	if n.arb != nil {
+		e.rig.grantLock(n)
+	}
+}
+
+// doom gives a node of the other half its fate.
+func (e *explorer) doom(i int) {
+	n := e.rig.nodes[i]
+	switch e.end.fate {
+	case fateDead:
+		if n.arb != nil {
+			e.rig.kill(i)
+		}
+	case fateHung:
+		n.hangs = 1<<len(n.ios) - 1
+	case fateSound:
+		e.free(i)
+	}
+}
+
+// pass lets a tenth of a heartbeat pass.
+func (e *explorer) pass(spared, others []int) {
+	r := e.rig
+	end := r.now.Add(r.timing.Heartbeat / 10)
+	if e.chance(e.pLand) && len(r.late) > 0 {
+		e.landLate()
+	}
+	e.endOrphans()
+	turns := slices.Clone(spared)
+	if e.end.fate != fateDead {
+		turns = append(turns, others...)
+	}
+	e.rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+	for _, i := range turns {
+		switch {
+		case e.end.fate != fateFaulty || slices.Contains(spared, i):
+			e.serve(i)
+		default:
+			for range 1 + e.rng.IntN(8) {
+				e.actOn(i)
+			}
+		}
+	}
+	r.now = max(r.now, end)
+}
+
+// serve steps a node and ends its I/O, most of it at once.
+func (e *explorer) serve(i int) {
+	r, n := e.rig, e.rig.nodes[i]
+	if n.arb == nil {
+		return
+	}
+	for j := range r.nodes {
+		if n.view.Has(j) {
+			r.gossip(i, j)
+		}
+	}
+	was := n.arb.prop.phase
+	for r.step(i); n.busy(); r.step(i) {
+		if was == phaseIdle && n.arb.prop.phase != phaseIdle {
+			e.end.ballots++
+		}
+		was = n.arb.prop.phase
+		r.now += boottime.Instant(time.Millisecond)
+		for d, io := range n.ios {
+			if io != nil && !n.hangs.has(d) {
+				r.completeOn(i, d)
+			}
+		}
+		if e.chance(20) {
+			return // the rest takes until the next turn
+		}
+	}
+}
+
+func (e *explorer) sound(nodes []int) bool {
+	for _, i := range nodes {
+		if e.rig.nodes[i].arb.claim == claimFailed {
+			return false
+		}
+	}
+	return true
+}
+
+// damaged reports whether a node reports a slot as damaged: that is what two torn writes in a
+// row, each on most devices and to another copy, make of it. Who writes nothing any more
+// cannot mend it, and nothing is decided until an administrator does (B9).
+func (e *explorer) damaged(nodes []int) bool {
+	return slices.ContainsFunc(nodes, func(i int) bool { return e.rig.nodes[i].arb.table.unreadable() >= 0 })
+}
+
+// feedTogether reports whether all these nodes feed, under one grant.
+func (e *explorer) feedTogether(nodes []int) bool {
+	first := e.rig.nodes[nodes[0]]
+	for _, i := range nodes {
+		if n := e.rig.nodes[i]; !feeds(n) || !same(n.arb.lease.grant, first.arb.lease.grant) {
+			return false
+		}
+	}
+	return true
+}
+
+// feedsAny reports whether one of the nodes of the other half feeds, of those that may.
+func (e *explorer) feedsAny(others []int) bool {
+	if e.end.fate == fateDead || e.end.fate == fateHung {
+		return false
+	}
+	return slices.ContainsFunc(others, func(i int) bool { return feeds(e.rig.nodes[i]) })
+}
