@@ -147,6 +147,7 @@ func (e *explorer) pass(spared, others []int) {
 			e.serve(i)
 		default:
 			for range 1 + e.rng.IntN(8) {
+				r.now += 1 + boottime.Instant(e.rng.Int64N(int64(3*time.Millisecond)))
 				e.actOn(i)
 			}
 		}
