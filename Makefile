@@ -82,8 +82,8 @@ sim: tools ## RUNS=1000 random fault schedules over simulated groups; SEED=N rep
 	@echo "sim: random schedules, about 40 a second"
 	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/sim
 
-schedules: tools ## RUNS=20000 random orders of I/O and faults on the arbiters, one or three devices; SEED=N replays (about 2 min)
-	@echo "schedules: 250 to 300 a second and processor"
+schedules: tools ## RUNS=20000 random orders of I/O and faults on the arbiters, one or three devices; SEED=N replays (about 30 s)
+	@echo "schedules: about 500 a second on each processor"
 	@GOGC=400 DISKQUORUM_SEED='$(SEED)' DISKQUORUM_RUNS='$(or $(RUNS),$(if $(SEED),1,20000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./diskquorum
 
 agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N (about 3 min)

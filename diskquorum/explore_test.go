@@ -19,7 +19,7 @@ import (
 // TestRandomSchedules drives two or four arbiters over a LUN of one or three devices, I/O by
 // I/O, through random schedules of delays, failures, late and torn writes, crashes, reboots, pauses and changed
 // views, and has the oracle judge every step. The seed of a failing schedule is printed;
-// DISKQUORUM_SEED replays it with a trace, DISKQUORUM_RUNS asks for more of them.
+// DISKQUORUM_SEED replays it with a trace, DISKQUORUM_RUNS asks for others, and more of them.
 func TestRandomSchedules(t *testing.T) {
 	runs := uint64(5000)
 	switch {
@@ -28,12 +28,16 @@ func TestRandomSchedules(t *testing.T) {
 	case testing.Short():
 		runs = 2500
 	}
+	asked := os.Getenv("DISKQUORUM_RUNS") != ""
 	runs = fromEnv(t, "DISKQUORUM_RUNS", runs)
 	base := fromEnv(t, "DISKQUORUM_SEED", 0)
-	if base != 0 {
-		runs = fromEnv(t, "DISKQUORUM_RUNS", 1)
-	} else {
+	switch {
+	case base != 0 && !asked:
+		runs = 1
+	case base == 0 && asked:
 		base = rand.Uint64() >> 1
+	case base == 0:
+		base = 1 // the same ones in every ordinary run: what they find is found by whoever brought it in
 	}
 	total, begun := explorerStats{}, time.Now()
 	for _, found := range explore(base, runs, &total, func(e *explorer) {
