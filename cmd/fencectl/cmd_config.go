@@ -35,6 +35,7 @@ a lost node counts as fenced if the watchdog driver takes the timeout as configu
 FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as they do for the agent.`,
 		Example: `  fencectl config check /etc/fencing-agent/agent.yaml
   fencectl config check agent.yaml --node-name node-3
+  fencectl config check agent.yaml --node-name node-3 --in-pod
   fencectl config check agent.yaml -o yaml > effective.yaml`,
 		Args: operands("FILE"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -43,10 +44,13 @@ FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as
 	}
 	nodeName := cmd.Flags().String("node-name", "", "check as this node, as if $NODE_NAME said so")
 	nodeGroup := cmd.Flags().String("node-group", "", "check as a node of this group, as if $NODE_GROUP said so")
+	inPod := cmd.Flags().Bool("in-pod", false, "check as in a pod, where the API server is there without a kubeconfig")
 	out := newPrinter(cmd, formatYAML)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		getenv := func(key string) string {
 			switch {
+			case key == config.EnvInCluster && *inPod:
+				return "kubernetes.default.svc" // any value says that it is there
 			case key == config.EnvNodeName && *nodeName != "":
 				return *nodeName
 			case key == config.EnvNodeGroup && *nodeGroup != "":

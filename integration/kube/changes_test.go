@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,13 @@ func (c *consumer) calm(t *testing.T, gone ...string) {
 			t.Errorf("%s: %+v", c.of, s)
 		}
 	}
+}
+
+// seen are the statuses so far.
+func (c *consumer) seen() []agentStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.verdicts)
 }
 
 // joins are the nodes that joined.

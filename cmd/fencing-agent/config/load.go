@@ -19,8 +19,8 @@ import (
 const (
 	EnvNodeName  = "NODE_NAME"
 	EnvNodeGroup = "NODE_GROUP"
-	// envInCluster is set by the kubelet in every pod.
-	envInCluster = "KUBERNETES_SERVICE_HOST"
+	// EnvInCluster is set by the kubelet in every pod, to the API server's address.
+	EnvInCluster = "KUBERNETES_SERVICE_HOST"
 )
 
 // maxFileSize in bytes leaves room for the longest roster on several networks.
@@ -85,7 +85,7 @@ func (r *report) parse(name string, data []byte, env func(string) string, hostna
 	}
 	if !r.refused[""] {
 		fillFromEnvironment(c, r, env, hostname)
-		c.InCluster = env(envInCluster) != ""
+		c.InCluster = env(EnvInCluster) != ""
 		if !r.given("quorum.tieBreakers") && len(c.LUN.Devices) == 0 {
 			// The default list is a preference; written out it would be a claim.
 			c.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
