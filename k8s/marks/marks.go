@@ -37,7 +37,7 @@ const (
 // Wish is which labels and annotations there are to be, by key. Nil: it is not to be there.
 type Wish map[string]*string
 
-// Config is what a [Writer] needs. Logger, Registry and Rand may be nil.
+// Config is what a [Writer] needs. Logger, which names the node, Registry and Rand may be nil.
 type Config struct {
 	Client   rest.Interface // of the core group
 	Node     string
@@ -134,7 +134,7 @@ func (w *Writer) Run(ctx context.Context) {
 		pause = backoff.Next(err)
 		if !failing {
 			failing = true
-			w.log.Warn("own Node cannot be written on", "node", w.cfg.Node, "error", err, "retry", pause)
+			w.log.Warn("own Node cannot be written on", "error", err, "retry", pause)
 		}
 		// Wishes that come meanwhile wait: the server is in trouble, or forbids it.
 		if wait(ctx, pause); ctx.Err() != nil {

@@ -32,7 +32,7 @@ const (
 	longestPause = time.Minute
 )
 
-// Config is what a [Watcher] needs. Logger and Rand may be nil.
+// Config is what a [Watcher] needs. Logger, which names the node, and Rand may be nil.
 type Config struct {
 	Client rest.Interface // of the core group
 	Node   string
@@ -95,10 +95,10 @@ func (w *Watcher) note(err error, pause time.Duration) {
 	switch {
 	case err != nil && !w.failing:
 		w.failing = true
-		w.log.Warn("own Node cannot be followed; what is known of it stands", "node", w.cfg.Node, "error", err, "retry", pause)
+		w.log.Warn("own Node cannot be followed; what is known of it stands", "error", err, "retry", pause)
 	case err == nil && w.failing:
 		w.failing = false
-		w.log.Info("own Node is followed again", "node", w.cfg.Node)
+		w.log.Info("own Node is followed again")
 	}
 }
 
@@ -138,7 +138,7 @@ func (w *Watcher) ask(ctx context.Context) error {
 	if !w.state.Known {
 		// A name that was never a Node's is a mistake, or a machine that has not been
 		// registered yet. Only what was there can have been removed.
-		w.log.Warn("no Node of the cluster has this name yet: check nodeName", "node", w.cfg.Node)
+		w.log.Warn("no Node of the cluster has this name yet: check nodeName")
 		return nil
 	}
 	w.learn(State{Known: true, UID: w.state.UID})
