@@ -22,6 +22,9 @@ func newLunCheckCommand(env *environment) *cobra.Command {
 Nothing else is written, and no agent reads that block. With --read-only nothing is written at all: the
 slot table is read as agents read it.
 
+Of a SCSI device it also asks, and tells, whether persistent reservations and COMPARE AND WRITE are
+offered. Agents need neither.
+
 It is safe while the LUN is in use, and may run on several nodes at once; run it on each node, for each
 can have a bad path. An uncontended decision in an equal split takes five I/Os: the arbitration budget
 must leave room for that, and lun.ioTimeout for the slowest single one.
@@ -127,6 +130,9 @@ func lunCheckTable(t *table, r *lunadmin.CheckReport) {
 	}
 	t.row("wrote", cmp.Or(r.Wrote, "nothing"))
 	t.row("decision", fmt.Sprintf("%.3f ms on a bad day: five times the slower p99", r.Decision))
+	if r.SCSI != nil {
+		t.row("scsi", r.SCSI.Summary())
+	}
 	t.row()
 	t.row("MS", "P50", "P90", "P99", "MAX")
 	t.row("read", ms(r.Read.P50), ms(r.Read.P90), ms(r.Read.P99), ms(r.Read.Max))

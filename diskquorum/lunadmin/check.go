@@ -23,9 +23,11 @@ type CheckReport struct {
 	Write  Latency       `json:"write"`
 	// Decision is five times the slower p99: what an uncontended decision in an equal
 	// split takes on a bad day.
-	Decision float64  `json:"decisionMs"`
-	Others   int      `json:"others"` // rounds in which a check of another node got in between
-	Warnings []string `json:"warnings"`
+	Decision float64 `json:"decisionMs"`
+	Others   int     `json:"others"` // rounds in which a check of another node got in between
+	// SCSI is missing where the device does not take SCSI commands.
+	SCSI     *SCSIReport `json:"scsi,omitempty"`
+	Warnings []string    `json:"warnings"`
 }
 
 // Latency is a distribution, in milliseconds.
@@ -54,6 +56,7 @@ func CheckPath(ctx context.Context, path string, n int, readOnly bool, progress 
 		return nil, fmt.Errorf("check %s: %w", path, err)
 	}
 	r.Device = deviceReport(path, dev)
+	r.SCSI = probeSCSI(path)
 	if w := dev.Warning(); w != "" {
 		r.Warnings = append(r.Warnings, w)
 	}
