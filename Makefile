@@ -27,7 +27,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour soak demo image simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour test-vms vms-table soak demo image simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -128,6 +128,13 @@ kube-hour: build tools ## what three agents ask of a real API server in an hour,
 	@echo "kube-hour: a settled group for $(STEADY)"
 	@FENCING_STEADY=$(STEADY) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestAgentsInSteadyState .
 
+test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: more scenarios; RUN=REGEXP; needs QEMU and Debian's apt, no root (about 10 min)
+	@echo "test-vms: real resets in emulated machines; about 10 minutes on two idle processors, with LONG=1 20; each scenario is told when it has ended"
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestScenarios$$$(if $(RUN),/$(RUN))' ./integration/vms $(if $(LONG),-long)
+
+vms-table: ## the table of resets in docs/verification.md anew, by make test-vms
+	@FENCING_VMS_TABLE=$(CURDIR)/docs/verification.md $(MAKE) --no-print-directory test-vms
+
 soak: build ## real agents and random faults in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="-nodes 7"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
@@ -159,7 +166,7 @@ simulate-table: build ## the simulated tables of docs/performance.md anew (about
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "kube-hour" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "kube-hour" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -1,0 +1,181 @@
+package vms
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
+)
+
+// Stories about the agent and its machine.
+
+func without(all []string, node string) (rest []string) {
+	for _, other := range all {
+		if other != node {
+			rest = append(rest, other)
+		}
+	}
+	return rest
+}
+
+func (s *story) service(node, verb string) {
+	s.t.Helper()
+	s.must(s.machines[node].Service(s.t.Context(), verb))
+}
+
+const killAgent = "kill -9 $(pidof fencing-agent)"
+
+// agentRestarted: the unit starts a killed agent again, and that takes the watchdog over while it counts.
+func (s *story) agentRestarted() {
+	at := time.Now()
+	s.run("n4", killAgent)
+	s.logf("killed")
+	s.unharmed(nodes, at)
+}
+
+// agentKilled: nobody feeds a watchdog whose agent is gone. The node's next boot proves its death to the others.
+func (s *story) agentKilled() {
+	s.service("n4", "norestart")
+	at := time.Now()
+	s.run("n4", killAgent)
+	s.logf("killed")
+	rest := without(nodes, "n4")
+	s.alive(rest, at, s.reset([]string{"n4"}, at, s.budget.GetHorizonMajority().AsDuration()))
+	s.await(upLimit, "its death is proven", rest, dead("n4", rest))
+}
+
+// dead holds when all observers know that an incarnation of the node has ended.
+func dead(node string, observers []string) observe.Condition {
+	return func(v *observe.View) string {
+		for _, o := range observers {
+			for _, n := range v.Status[o].GetNodes() {
+				if n.GetName() == node && n.GetDeath() == nil {
+					return o + " knows of no death of " + node
+				}
+			}
+		}
+		return ""
+	}
+}
+
+// agentStopped: an agent that stands still feeds no more, and one that goes on later cannot undo that.
+func (s *story) agentStopped() {
+	at := time.Now()
+	s.run("n2", "kill -STOP $(pidof fencing-agent)")
+	s.logf("stopped")
+	s.alive(without(nodes, "n2"), at, s.reset([]string{"n2"}, at, s.budget.GetHorizonMajority().AsDuration()))
+}
+
+// pause is longer than the watchdog's timeout, and shorter than the 43 s after which the clock of an emulated machine
+// that does not run wraps, and loses them.
+const pause = 35 * time.Second
+
+// machinePaused: a machine that is stopped while time goes on must not be fed when it is resumed.
+func (s *story) machinePaused() {
+	at := time.Now()
+	s.must(s.machines["n3"].Signal(syscall.SIGSTOP))
+	s.logf("paused")
+	rest := without(nodes, "n3")
+	s.alive(rest, at, at.Add(pause))
+	resumed := time.Now()
+	s.must(s.machines["n3"].Signal(syscall.SIGCONT))
+	s.logf("resumed")
+	s.eventually(resumed.Add(patience), "reset after the pause", func() string {
+		if _, ok := s.resetAt("n3", at); !ok {
+			return "n3 was not reset"
+		}
+		return ""
+	})
+	reset, _ := s.resetAt("n3", at)
+	if fed := s.feeds("n3", resumed, reset); len(fed) > 0 {
+		s.t.Fatalf("n3 was fed %v after it was resumed", fed[0].Sub(resumed))
+	}
+	s.logf("reset %v after it was resumed, not fed", reset.Sub(resumed).Round(time.Millisecond))
+	s.alive(rest, at, reset)
+}
+
+// upgrade: all agents are replaced, one after the other. Nobody is reset, and nobody is LEFT.
+func (s *story) upgrade() {
+	at := time.Now()
+	for _, node := range nodes {
+		s.run(node, "cp /disk/bin/fencing-agent /disk/bin/fencing-agent.old && mv /disk/bin/fencing-agent.next /disk/bin/fencing-agent && sync")
+		s.service(node, "restart")
+		s.await(upLimit, node+" runs the next version", nodes, runs(node, nextVersion),
+			observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...), observe.Counting(nodes...), observe.LUNReady(nodes...), armed(nodes...))
+	}
+	for _, node := range nodes {
+		if text, ok := s.saidLeft(node, at); ok {
+			s.fatal("%s said LEFT during the upgrade: %s", node, text)
+		}
+	}
+	s.unharmed(nodes, at)
+	for _, node := range nodes { // what the next scenario boots
+		s.run(node, "mv /disk/bin/fencing-agent /disk/bin/fencing-agent.next && mv /disk/bin/fencing-agent.old /disk/bin/fencing-agent && sync")
+	}
+}
+
+func runs(node, version string) observe.Condition {
+	return func(v *observe.View) string {
+		if got := v.Status[node].GetSelf().GetVersion(); got != version {
+			return fmt.Sprintf("%s runs %q", node, got)
+		}
+		return ""
+	}
+}
+
+// saidLeft finds a node that the agent reported LEFT, itself excepted.
+func (s *story) saidLeft(node string, after time.Time) (text string, found bool) {
+	_, found = s.first(node, after, func(e machine.Event) bool {
+		d, ok := agentLine(e)
+		if !ok || d.Msg != "membership" || len(without(d.Left, node)) == 0 {
+			return false
+		}
+		text = strings.Join(d.Left, " ")
+		return true
+	})
+	return text, found
+}
+
+// kernelPanic: a kernel that panics restarts the machine by itself, and the rest goes on.
+func (s *story) kernelPanic() {
+	at := time.Now()
+	ctx := s.t.Context()
+	go func() { _, _ = s.machines["n1"].Run(ctx, "echo c > /proc/sysrq-trigger") }() // it never answers: the reset ends it
+	s.eventually(at.Add(watchdogTimeout+patience), "reset after the panic", func() string {
+		if _, ok := s.resetAt("n1", at); !ok {
+			return "n1 was not reset"
+		}
+		return ""
+	})
+	rest := without(nodes, "n1")
+	s.unharmed(rest, at)
+	s.await(upLimit, "its death is proven", rest, dead("n1", rest))
+}
+
+// clockJumps: no decision reads the clock of the wall.
+func (s *story) clockJumps() {
+	for _, jump := range []int{3600, -7200} {
+		at := time.Now()
+		s.run("n2", fmt.Sprintf("date -u -s @$(( $(date +%%s) + %d ))", jump))
+		s.logf("clock of n2 set by %d s", jump)
+		s.unharmed(nodes, at)
+	}
+	s.run("n2", fmt.Sprintf("date -u -s @%d", time.Now().Unix()))
+}
+
+// outOfMemory: the kernel ends the agent, which the unit's OOMScoreAdjust forbids and an operator may have undone.
+func (s *story) outOfMemory() {
+	at := time.Now()
+	s.run("n3", "echo 1000 > /proc/$(pidof fencing-agent)/oom_score_adj && echo f > /proc/sysrq-trigger")
+	s.eventually(at.Add(patience), "the kernel ends the agent", func() string {
+		if _, ok := s.first("n3", at, func(e machine.Event) bool { return strings.HasPrefix(e.Text, "agent ended: signal: killed") }); !ok {
+			return "it runs"
+		}
+		return ""
+	})
+	s.unharmed(nodes, at)
+}

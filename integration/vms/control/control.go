@@ -1,0 +1,89 @@
+package control
+
+// Port is the name of the virtio port in the guest.
+const Port = "ctl"
+
+// Kinds of messages from a guest.
+const (
+	Hello = "hello" // it has booted; Text is the kernel's boot_id
+	Log   = "log"   // Text is a line of the program Source
+	Feed  = "feed"  // the kernel's watchdog core saw what Source names: start, ping or stop
+	Reply = "reply" // to the request ID
+)
+
+// Sources of log lines.
+const (
+	SourceAgent = "agent"
+	SourceGuest = "guest"
+)
+
+// Message is a line from a guest.
+type Message struct {
+	Kind   string `json:"kind"`
+	ID     uint64 `json:"id,omitempty"`
+	Source string `json:"source,omitempty"`
+	Text   string `json:"text,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// Operations that a guest carries out.
+const (
+	OpExec    = "exec"    // Args[0] is a script for sh; the text is what it wrote
+	OpGet     = "get"     // Args[0] is an http URL; the text is its body
+	OpService = "service" // Args[0] is start, stop, restart, or norestart: an agent that ends is not started again
+)
+
+// Request is a line to a guest.
+type Request struct {
+	ID   uint64   `json:"id"`
+	Op   string   `json:"op"`
+	Args []string `json:"args,omitempty"`
+}
+
+// Interface is a network card, by its MAC address.
+type Interface struct {
+	MAC     string `json:"mac"`
+	Name    string `json:"name"`
+	Address string `json:"address"` // with the length of the prefix
+}
+
+// Module is a kernel module in the image.
+type Module struct {
+	Path    string `json:"path"`
+	Options string `json:"options,omitempty"`
+}
+
+// Initiator is how a node reaches its LUN.
+type Initiator struct {
+	Name   string `json:"name"`   // of this node
+	Target string `json:"target"` // of the LUN
+	Portal string `json:"portal"`
+}
+
+// Target is a LUN that a storage machine offers.
+type Target struct {
+	Name       string   `json:"name"`
+	Portal     string   `json:"portal"`
+	Device     string   `json:"device"`
+	Serial     string   `json:"serial"`
+	Initiators []string `json:"initiators"`
+}
+
+// Boot is what one machine does when it boots. Files are written first.
+type Boot struct {
+	Name       string            `json:"name"`
+	Modules    []Module          `json:"modules"` // in the order of loading
+	Disk       string            `json:"disk,omitempty"`
+	Interfaces []Interface       `json:"interfaces"`
+	Files      map[string]string `json:"files,omitempty"`
+	Initiator  *Initiator        `json:"initiator,omitempty"`
+	Target     *Target           `json:"target,omitempty"`
+	Service    []string          `json:"service,omitempty"` // the command line of the agent
+	Env        []string          `json:"env,omitempty"`     // of the agent
+}
+
+// BootFile is the path of a machine's Boot in the image; the kernel's command line says vm=NAME.
+func BootFile(name string) string { return "/etc/vm/" + name + ".json" }
+
+// Disk mount point: what a machine keeps over a reset.
+const DiskMount = "/disk"

@@ -1,0 +1,25 @@
+// Package vms tests the real binaries on whole virtual machines: four nodes with Debian's kernel, two networks, an
+// iSCSI initiator and the kernel's software watchdog, and a storage machine with the kernel's iSCSI target. QEMU
+// emulates the processors, so that neither KVM nor root is needed. It has tests only, which "make test-vms" runs:
+//
+//	FENCING_TEST_VMS=1 go test ./integration/vms -v
+//
+// Elsewhere they skip and say why.
+//
+// # What is proven
+//
+// A node counts as dead when the hypervisor saw a RESET of its machine, and for no other reason. When it was fed last
+// is told by the kernel's watchdog core through its trace points, not by the agent. The agent's log is asked only for
+// the time of its verdict.
+//
+// # State and invariants
+//
+// One lab serves one scenario after the other, each of which begins and ends with four nodes that count each other
+// and hold their slots; when one has failed the next gets a lab of its own. Logs of all machines stay when a test
+// fails. All traffic of the machines stays in this process (package fabric).
+//
+// # Concurrency and blocking
+//
+// The test's goroutine tells the story; the machines' goroutines belong to package machine. Ctrl-C ends the machines
+// and removes the files.
+package vms

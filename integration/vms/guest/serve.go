@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/integration/vms/control"
+)
+
+// poll is the pause between two looks for something that comes by itself.
+const poll = 100 * time.Millisecond
+
+// link is the line to the harness. Its methods may be called from any goroutine.
+type link struct {
+	mu   sync.Mutex
+	port io.ReadWriter
+}
+
+func (l *link) send(m control.Message) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return // plain strings can be encoded
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.port.Write(append(text, '\n')); err != nil {
+		fmt.Println("guest: harness:", err)
+	}
+}
+
+func (l *link) log(format string, args ...any) {
+	l.send(control.Message{Kind: control.Log, Source: control.SourceGuest, Text: fmt.Sprintf(format, args...)})
+}
+
+// serve brings the machine up and then answers until the port fails. Its goroutines live as long as the machine.
+func serve() error {
+	boot, err := readBoot()
+	if err != nil {
+		return err
+	}
+	port, err := openPort()
+	if err != nil {
+		return err
+	}
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	l := &link{port: port}
+	if _, err := port.Write([]byte("\n")); err != nil {
+		return fmt.Errorf("harness: %w", err)
+	}
+	l.send(control.Message{Kind: control.Hello, Text: strings.TrimSpace(string(id))})
+	s := newService(boot, l)
+	go func() {
+		if err := bringUp(boot, l); err != nil {
+			l.log("not up: %v", err)
+			return
+		}
+		l.log("up")
+		if len(boot.Service) > 0 {
+			s.start()
+		}
+	}()
+	requests := json.NewDecoder(bufio.NewReader(port))
+	for {
+		var r control.Request
+		if err := requests.Decode(&r); err != nil {
+			return fmt.Errorf("harness: %w", err)
+		}
+		go func() {
+			text, err := answer(s, r)
+			m := control.Message{Kind: control.Reply, ID: r.ID, Text: text}
+			if err != nil {
+				m.Error = err.Error()
+			}
+			l.send(m)
+		}()
+	}
+}
+
+func openPort() (*os.File, error) {
+	for range 100 {
+		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range names {
+			name, err := os.ReadFile(path)
+			if err == nil && strings.TrimSpace(string(name)) == control.Port {
+				return os.OpenFile("/dev/"+filepath.Base(filepath.Dir(path)), os.O_RDWR, 0)
+			}
+		}
+		time.Sleep(poll)
+	}
+	return nil, fmt.Errorf("no virtio port %q", control.Port)
+}
+
+func answer(s *service, r control.Request) (string, error) {
+	if len(r.Args) != 1 {
+		return "", fmt.Errorf("%s wants one argument", r.Op)
+	}
+	switch r.Op {
+	case control.OpExec:
+		out, err := exec.Command("/bin/sh", "-c", r.Args[0]).CombinedOutput()
+		return string(out), err
+	case control.OpGet:
+		return get(r.Args[0])
+	case control.OpService:
+		return "", s.control(r.Args[0])
+	}
+	return "", fmt.Errorf("unknown operation %q", r.Op)
+}
+
+func get(url string) (string, error) {
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return string(text), err
+}
+
+// bringUp does what the boot of a real machine does between kernel and services.
+func bringUp(boot *control.Boot, l *link) error {
+	for path, text := range boot.Files {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if len(boot.Service) > 0 {
+		if err := traceFeeds(l); err != nil {
+			return err
+		}
+	}
+	if boot.Disk != "" {
+		if err := unix.Mount(boot.Disk, control.DiskMount, "ext4", 0, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", boot.Disk, err)
+		}
+	}
+	for _, i := range boot.Interfaces {
+		if err := connect(i); err != nil {
+			return fmt.Errorf("network %s: %w", i.Name, err)
+		}
+	}
+	if boot.Target != nil {
+		if err := offer(boot.Target); err != nil {
+			return err
+		}
+	}
+	if boot.Initiator != nil {
+		go func() {
+			if err := login(boot.Initiator); err != nil {
+				l.log("no LUN: %v", err)
+				return
+			}
+			l.log("LUN attached")
+		}()
+	}
+	return nil
+}
+
+// connect gives the card with the MAC its name and address.
+func connect(i control.Interface) error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return err
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		return err
+	}
+	for _, card := range links {
+		if card.Attrs().HardwareAddr.String() != i.MAC {
+			continue
+		}
+		if err := netlink.LinkSetName(card, i.Name); err != nil {
+			return err
+		}
+		address, err := netlink.ParseAddr(i.Address)
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(card, address); err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(card)
+	}
+	return fmt.Errorf("no card %s", i.MAC)
+}
+
+// traceFeeds tells the harness of each start, ping and stop that the kernel's watchdog core passes to the driver,
+// whoever asked for it.
+func traceFeeds(l *link) error {
+	const tracing = "/sys/kernel/tracing/"
+	for _, event := range []string{"start", "ping", "stop"} {
+		if err := os.WriteFile(tracing+"events/watchdog/watchdog_"+event+"/enable", []byte("1"), 0); err != nil {
+			return fmt.Errorf("trace the watchdog: %w", err)
+		}
+	}
+	pipe, err := os.Open(tracing + "trace_pipe")
+	if err != nil {
+		return fmt.Errorf("trace the watchdog: %w", err)
+	}
+	go func() {
+		lines := bufio.NewScanner(pipe)
+		for lines.Scan() {
+			_, event, ok := strings.Cut(lines.Text(), "watchdog_")
+			if kind, _, found := strings.Cut(event, ":"); ok && found {
+				l.send(control.Message{Kind: control.Feed, Source: kind, Text: lines.Text()})
+			}
+		}
+		l.log("tracing of the watchdog ended: %v", lines.Err())
+	}()
+	return nil
+}

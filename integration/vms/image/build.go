@@ -1,0 +1,130 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/fencing-agent/fencing-agent/integration/vms/control"
+)
+
+// Machine is one machine for the image. Its Boot names modules by name; Build puts their files and order in.
+type Machine struct {
+	Boot    control.Boot
+	Modules []control.Module
+}
+
+// commands are what busybox stands for in the image.
+var commands = []string{
+	"sh", "cat", "ls", "ps", "kill", "killall", "echo", "sleep", "dd", "date", "mount", "umount", "ip", "ping", "dmesg", "grep", "cp",
+	"mv", "rm", "mkdir", "ln", "head", "tail", "pidof", "sync", "touch", "chmod", "awk", "sed", "test", "tr", "printf", "free", "top", "wc", "yes",
+}
+
+// Image is what QEMU boots.
+type Image struct {
+	Kernel string
+	Initrd string
+}
+
+// Build writes the image for the machines into dir. Guest is the guest program, static.
+func Build(tree, dir, guest string, machines []Machine) (*Image, error) {
+	kernels, err := filepath.Glob(filepath.Join(tree, "boot", "vmlinuz-*"))
+	if err != nil || len(kernels) != 1 {
+		return nil, fmt.Errorf("not one kernel below %s but %d", tree, len(kernels))
+	}
+	img := &Image{Kernel: kernels[0], Initrd: filepath.Join(dir, "initrd")}
+	out, err := os.Create(img.Initrd)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	a := newArchive(out)
+	for _, d := range []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/etc/iscsi/nodes", "/var/lib"} {
+		a.dir(d)
+	}
+	if err := addPrograms(a, tree, guest); err != nil {
+		return nil, err
+	}
+	if err := addMachines(a, tree, machines); err != nil {
+		return nil, err
+	}
+	if err := a.close(); err != nil {
+		return nil, fmt.Errorf("image %s: %w", img.Initrd, err)
+	}
+	return img, nil
+}
+
+func addPrograms(a *archive, tree, guest string) error {
+	files := map[string]string{"/init": guest, "/bin/busybox": filepath.Join(tree, "bin", "busybox")}
+	var programs []string
+	for _, name := range []string{"iscsid", "iscsiadm"} {
+		path := filepath.Join(tree, "sbin", name)
+		if _, err := os.Stat(path); err != nil {
+			path = filepath.Join(tree, "usr", "sbin", name)
+		}
+		files["/sbin/"+name] = path
+		programs = append(programs, path)
+	}
+	if _, err := os.Stat(files["/bin/busybox"]); err != nil {
+		files["/bin/busybox"] = filepath.Join(tree, "usr", "bin", "busybox")
+	}
+	needed, err := libraries(tree, programs...)
+	if err != nil {
+		return err
+	}
+	for at, from := range needed {
+		files[at] = from
+	}
+	for at, from := range files {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		a.file(at, 0o755, content)
+	}
+	for _, c := range commands {
+		a.link("/bin/"+c, "busybox")
+	}
+	return nil
+}
+
+func addMachines(a *archive, tree string, machines []Machine) error {
+	available, err := findModules(tree)
+	if err != nil {
+		return err
+	}
+	for _, m := range machines {
+		boot := m.Boot
+		var order []string
+		options := map[string]string{}
+		for _, module := range m.Modules {
+			options[module.Path] = module.Options
+			if order, err = available.order(order, module.Path); err != nil {
+				return err
+			}
+		}
+		for _, name := range order {
+			at := "/lib/modules/" + filepath.Base(available[name])
+			content, err := os.ReadFile(available[name])
+			if err != nil {
+				return err
+			}
+			a.file(at, 0o644, content)
+			boot.Modules = append(boot.Modules, control.Module{Path: at, Options: options[name]})
+		}
+		text, err := json.Marshal(boot)
+		if err != nil {
+			return err
+		}
+		a.file(control.BootFile(boot.Name), 0o644, text)
+	}
+	return nil
+}
+
+// Disk writes a file system with the content of the folder from into the file path.
+func Disk(ctx context.Context, path, from string, megabytes int) error {
+	_, err := output(ctx, "", "mke2fs", "-q", "-F", "-t", "ext4", "-d", from, path, fmt.Sprintf("%dM", megabytes))
+	return err
+}

@@ -1,0 +1,275 @@
+package vms
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fencing-agent/fencing-agent/integration/vms/control"
+	"github.com/fencing-agent/fencing-agent/integration/vms/fabric"
+	"github.com/fencing-agent/fencing-agent/integration/vms/image"
+	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
+)
+
+const (
+	storage    = "storage"
+	san        = "san" // the network of the LUN
+	targetName = "iqn.2024-01.test.lab:lun"
+	portal     = "10.88.3.100:3260"
+
+	nodeMegabytes    = 256
+	storageMegabytes = 192
+	diskMegabytes    = 128
+	lunBytes         = 16 << 20
+
+	// watchdogTimeout leaves an agent on an emulated, shared processor time to start again, and a run time for many resets.
+	watchdogTimeout = 20 * time.Second
+	feedInterval    = 2 * time.Second
+)
+
+var (
+	nodes    = []string{"n1", "n2", "n3", "n4"}
+	networks = []string{"mgmt", "data"} // of the agents
+)
+
+// lab is four nodes and their storage.
+type lab struct {
+	dir      string // logs, disks, LUN
+	sockets  string // short
+	fabric   *fabric.Fabric
+	machines map[string]*machine.Machine
+}
+
+// newLab boots everything; it does not wait for it.
+func newLab(t *testing.T) (*lab, error) {
+	interrupted.Lock()
+	defer interrupted.Unlock()
+	l := &lab{machines: map[string]*machine.Machine{}}
+	var err error
+	if l.dir, err = os.MkdirTemp("", "fencing-lab-"); err != nil {
+		return nil, err
+	}
+	if l.sockets, err = os.MkdirTemp("", "vm"); err != nil {
+		return nil, err
+	}
+	l.fabric = fabric.New(l.sockets)
+	if interrupted.labs == nil {
+		interrupted.labs = map[*lab]bool{}
+	}
+	interrupted.labs[l] = true
+	if err := l.boot(t.Context()); err != nil {
+		l.end()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lab) boot(ctx context.Context) error {
+	lun := filepath.Join(l.dir, "lun.img")
+	if err := os.WriteFile(lun, nil, 0o644); err != nil {
+		return err
+	}
+	if err := os.Truncate(lun, lunBytes); err != nil {
+		return err
+	}
+	out, err := exec.Command(filepath.Join(built.programs, "fencectl"), "lun", "init", lun, "--cluster", "lab", "--node-group", "worker", "--slots", strconv.Itoa(len(nodes))).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("fencectl lun init: %w\n%s", err, out)
+	}
+	machines := []image.Machine{storageMachine()}
+	for i, node := range nodes {
+		m, err := nodeMachine(i, node)
+		if err != nil {
+			return err
+		}
+		machines = append(machines, m)
+	}
+	img, err := image.Build(built.tree, l.dir, built.guest, machines)
+	if err != nil {
+		return err
+	}
+	if err := l.start(ctx, img, storage, []string{lun}, storageMegabytes, machines[0].Boot.Interfaces); err != nil {
+		return err
+	}
+	for i, node := range nodes {
+		disk := filepath.Join(l.dir, node+".img")
+		if err := nodeDisk(ctx, l.dir, disk); err != nil {
+			return err
+		}
+		if err := l.start(ctx, img, node, []string{disk}, nodeMegabytes, machines[i+1].Boot.Interfaces); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeDisk has the programs, and is where it keeps its list of members over a reset.
+func nodeDisk(ctx context.Context, dir, path string) error {
+	root := filepath.Join(dir, "disk")
+	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"fencing-agent", "fencing-agent.next", "fencectl"} {
+		if err := os.Link(filepath.Join(built.programs, name), filepath.Join(root, "bin", name)); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(root, "lib"), 0o755); err != nil {
+		return err
+	}
+	return image.Disk(ctx, path, root, diskMegabytes)
+}
+
+func (l *lab) start(ctx context.Context, img *image.Image, name string, disks []string, megabytes int, cards []control.Interface) error {
+	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir}
+	for _, card := range cards {
+		mac, err := net.ParseMAC(card.MAC)
+		if err != nil {
+			return err
+		}
+		port, err := l.fabric.Connect(card.Name, name, mac)
+		if err != nil {
+			return err
+		}
+		c.Ports = append(c.Ports, port)
+	}
+	m, err := machine.Start(ctx, c)
+	if err != nil {
+		return err
+	}
+	l.machines[name] = m
+	return nil
+}
+
+// end kills the machines.
+func (l *lab) end() {
+	for _, m := range l.machines {
+		m.Close()
+	}
+	l.fabric.Close()
+}
+
+func (l *lab) removeFiles() {
+	os.RemoveAll(l.dir)
+	os.RemoveAll(l.sockets)
+}
+
+// close ends the lab of a test; what a failed one leaves behind is named.
+func (l *lab) close(t *testing.T) {
+	interrupted.Lock()
+	defer interrupted.Unlock()
+	delete(interrupted.labs, l)
+	l.end()
+	if !t.Failed() {
+		l.removeFiles()
+		return
+	}
+	os.RemoveAll(l.sockets)
+	for _, pattern := range []string{"*.img", "initrd", "disk"} {
+		names, _ := filepath.Glob(filepath.Join(l.dir, pattern)) // the pattern is valid
+		for _, name := range names {
+			os.RemoveAll(name)
+		}
+	}
+	t.Logf("the logs of the machines are kept in %s", l.dir)
+}
+
+func address(network, host int) string { return fmt.Sprintf("10.88.%d.%d", network, host) }
+
+func card(network, host int, name string) control.Interface {
+	return control.Interface{
+		MAC: fmt.Sprintf("52:54:00:00:%02x:%02x", network, host), Name: name, Address: address(network, host) + "/24",
+	}
+}
+
+func initiator(node string) string { return "iqn.2024-01.test.lab:" + node }
+
+func named(names ...string) (modules []control.Module) {
+	for _, name := range names {
+		modules = append(modules, control.Module{Path: name})
+	}
+	return modules
+}
+
+// common are the modules of every machine.
+func common() []control.Module {
+	return named("virtio_pci", "virtio_console", "virtio_net", "virtio_blk", "ext4", "crc32c_generic", "crc32c_intel")
+}
+
+func storageMachine() image.Machine {
+	target := &control.Target{Name: targetName, Portal: portal, Device: "/dev/vda", Serial: "fencing-lab-lun"}
+	for _, node := range nodes {
+		target.Initiators = append(target.Initiators, initiator(node))
+	}
+	return image.Machine{
+		Boot:    control.Boot{Name: storage, Interfaces: []control.Interface{card(3, 100, san)}, Target: target},
+		Modules: slices.Concat(common(), named("configfs", "target_core_mod", "target_core_iblock", "iscsi_target_mod")),
+	}
+}
+
+func nodeMachine(i int, node string) (image.Machine, error) {
+	config, err := yaml.Marshal(agentConfig(node))
+	if err != nil {
+		return image.Machine{}, err
+	}
+	modules := slices.Concat(common(), named("sd_mod", "iscsi_tcp"), []control.Module{
+		// As deploy/node/modprobe.d asks for.
+		{Path: "watchdog", Options: "stop_on_reboot=0"},
+		{Path: "softdog", Options: "nowayout=0 soft_panic=0"},
+	})
+	return image.Machine{
+		Boot: control.Boot{
+			Name: node, Disk: "/dev/vda",
+			Interfaces: []control.Interface{card(1, i+1, networks[0]), card(2, i+1, networks[1]), card(3, i+1, san)},
+			Files:      map[string]string{"/etc/fencing-agent/agent.yaml": string(config), "/etc/iscsi/iscsid.conf": iscsidConf},
+			Initiator:  &control.Initiator{Name: initiator(node), Target: targetName, Portal: portal},
+			Service:    []string{control.DiskMount + "/bin/fencing-agent", "--config", "/etc/fencing-agent/agent.yaml", "--log-format", "json"},
+			Env:        []string{"NODE_NAME=" + node, "NODE_GROUP=worker"},
+		},
+		Modules: modules,
+	}, nil
+}
+
+// iscsidConf has the times that docs/operations.md asks for.
+const iscsidConf = `node.startup = manual
+node.leading_login = No
+node.session.timeo.replacement_timeout = 5
+node.conn[0].timeo.login_timeout = 5
+node.conn[0].timeo.noop_out_interval = 5
+node.conn[0].timeo.noop_out_timeout = 5
+node.session.initial_login_retry_max = 2
+node.session.scan = auto
+`
+
+func agentConfig(node string) map[string]any {
+	var members []map[string]any
+	for i, n := range nodes {
+		members = append(members, map[string]any{
+			"name": n, "addresses": map[string]string{networks[0]: address(1, i+1), networks[1]: address(2, i+1)},
+		})
+	}
+	return map[string]any{
+		"cluster": "lab", "nodeName": node, "nodeGroup": "worker",
+		"members":        map[string]any{"source": "static", "static": members, "cacheFile": control.DiskMount + "/lib/members.json"},
+		"systemNetworks": []map[string]any{{"name": networks[0], "interface": networks[0]}, {"name": networks[1], "interface": networks[1]}},
+		"reachability":   "any",
+		"timing":         "careful", // the emulation shares its processors
+		"quorum":         map[string]any{"tieBreakers": []string{"lun"}},
+		"lun":            map[string]any{"devices": []string{"/dev/sda"}},
+		"watchdog": map[string]any{
+			"device": "/dev/watchdog", "timeout": watchdogTimeout.String(), "feedInterval": feedInterval.String(),
+			"disableFile": "/run/fencing-agent/disable",
+		},
+		"api":  map[string]any{"socket": "/run/fencing-agent.sock"},
+		"http": map[string]any{"address": "127.0.0.1:9110"},
+	}
+}

@@ -1,0 +1,244 @@
+package machine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/vms/control"
+	"github.com/fencing-agent/fencing-agent/integration/vms/fabric"
+)
+
+// Kinds of events besides those of package control.
+const (
+	QMP     = "qmp" // Source is the event's name
+	Console = "console"
+)
+
+// Event is something that happened to a machine.
+type Event struct {
+	At     time.Time // of arrival; of QMP: of the event
+	Kind   string
+	Source string
+	Text   string
+}
+
+// Config is what a machine is made of.
+type Config struct {
+	Name           string
+	Kernel, Initrd string
+	Disks          []string // raw files, as /dev/vda and so on
+	Ports          []*fabric.Port
+	Megabytes      int
+	SocketDir      string // short
+	LogDir         string
+}
+
+// Machine is a running virtual machine.
+type Machine struct {
+	Config
+	cmd  *exec.Cmd
+	wg   sync.WaitGroup
+	done chan struct{} // closed when the process has ended
+
+	log *os.File
+
+	qmp  *jsonLine
+	ctl  *jsonLine
+	next atomic.Uint64
+
+	mu      sync.Mutex
+	events  []Event                           // guarded by mu
+	changed chan struct{}                     // guarded by mu; closed and replaced with each event
+	waiting map[uint64]chan<- control.Message // guarded by mu; requests to the guest
+	stderr  strings.Builder                   // guarded by mu
+	closing bool                              // guarded by mu
+	exit    error                             // set before done is closed
+}
+
+// connectLimit bounds the wait for QEMU's sockets.
+const connectLimit = 30 * time.Second
+
+// Start starts QEMU and returns when its lines are connected; the guest boots meanwhile.
+func Start(ctx context.Context, config Config) (*Machine, error) {
+	m := &Machine{Config: config, done: make(chan struct{}), changed: make(chan struct{}), waiting: map[uint64]chan<- control.Message{}}
+	var err error
+	if m.log, err = os.Create(filepath.Join(config.LogDir, config.Name+".log")); err != nil {
+		return nil, err
+	}
+	m.cmd = exec.Command("qemu-system-x86_64", m.args()...)
+	// The hypervisor must not outlive the lab, whatever ends that. A session of its own keeps Ctrl-C from it, and makes it
+	// a party of its own to a scheduler that shares the processors out by sessions.
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
+	m.cmd.Stderr = (*stderr)(m)
+	console, err := m.cmd.StdoutPipe()
+	if err != nil {
+		m.log.Close()
+		return nil, err
+	}
+	if err := m.start(); err != nil {
+		m.log.Close()
+		return nil, fmt.Errorf("machine %s: %w", m.Name, err)
+	}
+	m.wg.Go(func() {
+		lines := bufio.NewScanner(console)
+		for lines.Scan() {
+			m.note(Event{At: time.Now(), Kind: Console, Text: lines.Text()})
+		}
+		m.exit = m.cmd.Wait()
+		close(m.done)
+	})
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	if err := m.connect(ctx); err != nil {
+		err = fmt.Errorf("machine %s: %w%s", m.Name, err, m.lastWords())
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// start starts the process from a thread that lives as long as it: the signal on the parent's death is on that of
+// the thread.
+func (m *Machine) start() error {
+	started := make(chan error)
+	m.wg.Go(func() { onOwnThread(func() { started <- m.cmd.Start() }, m.done) })
+	err := <-started
+	if err != nil {
+		close(m.done)
+		m.wg.Wait()
+	}
+	return err
+}
+
+func (m *Machine) args() []string {
+	args := []string{
+		"-nodefaults", "-no-user-config", "-accel", "tcg", "-cpu", "max", "-machine", "pc", "-smp", "1",
+		"-m", fmt.Sprint(m.Megabytes), "-display", "none", "-kernel", m.Kernel, "-initrd", m.Initrd,
+		// On a busy machine interrupts come late: the guest must not conclude that its timers are broken, nor measure one
+		// clock by another, by which it would end up with seconds of its own. The HPET has a frequency that is known.
+		"-append", "console=ttyS0 quiet no_timer_check panic=1 nokaslr tsc=unstable clocksource=hpet nolapic_timer mitigations=off random.trust_cpu=on vm=" + m.Name,
+		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+		"-qmp", "unix:" + m.socket("qmp") + ",server=on,wait=off",
+		"-device", "virtio-serial-pci", "-chardev", "socket,id=ctl,path=" + m.socket("ctl") + ",server=on,wait=off",
+		"-device", "virtserialport,chardev=ctl,name=" + control.Port,
+	}
+	for i, p := range m.Ports {
+		args = append(args,
+			"-netdev", fmt.Sprintf("dgram,id=net%d,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s", i, p.Local, p.Remote),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,mac=%s,romfile=", i, p.MAC))
+	}
+	for _, d := range m.Disks {
+		args = append(args, "-drive", "file="+d+",format=raw,if=virtio")
+	}
+	return args
+}
+
+func (m *Machine) socket(name string) string { return filepath.Join(m.SocketDir, m.Name+"."+name) }
+
+func (m *Machine) connect(ctx context.Context) error {
+	qmp, err := m.dial(ctx, m.socket("qmp"))
+	if err != nil {
+		return err
+	}
+	ctl, err := m.dial(ctx, m.socket("ctl"))
+	if err != nil {
+		qmp.Close()
+		return err
+	}
+	m.qmp, m.ctl = newJSONLine(qmp), newJSONLine(ctl)
+	m.wg.Go(m.readQMP)
+	m.wg.Go(m.readControl)
+	return m.qmp.write(map[string]any{"execute": "qmp_capabilities"})
+}
+
+func (m *Machine) dial(ctx context.Context, path string) (net.Conn, error) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		conn, err := net.Dial("unix", path)
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-ticker.C:
+		case <-m.done:
+			return nil, fmt.Errorf("QEMU ended: %w", m.exit)
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// Signal sends a signal to the hypervisor: SIGSTOP pauses the machine while time goes on.
+func (m *Machine) Signal(s syscall.Signal) error { return m.cmd.Process.Signal(s) }
+
+// Close ends the machine. It may be called twice.
+func (m *Machine) Close() {
+	m.mu.Lock()
+	m.closing = true
+	m.mu.Unlock()
+	_ = m.cmd.Process.Kill() // it may have ended
+	if m.qmp != nil {
+		m.qmp.conn.Close()
+		m.ctl.conn.Close()
+	}
+	m.wg.Wait()
+	m.log.Close()
+}
+
+// Ended says why the machine is gone; nil: it runs.
+func (m *Machine) Ended() error {
+	select {
+	case <-m.done:
+		return fmt.Errorf("machine %s has ended: %w%s", m.Name, m.exit, m.lastWords())
+	default:
+		return nil
+	}
+}
+
+type stderr Machine
+
+func (s *stderr) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stderr.Write(p)
+}
+
+func (m *Machine) lastWords() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if words := strings.TrimSpace(m.stderr.String()); words != "" {
+		return ": " + words
+	}
+	return ""
+}
+
+func (m *Machine) note(e Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.events = append(m.events, e)
+	fmt.Fprintf(m.log, "%s %s %s %s\n", e.At.UTC().Format("15:04:05.000"), e.Kind, e.Source, e.Text)
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// Events are all since the machine was started, and a channel that is closed with the next.
+func (m *Machine) Events() ([]Event, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.events[:len(m.events):len(m.events)], m.changed
+}
+
+// errReset answers requests to a guest that is there no more.
+var errReset = errors.New("the machine was reset")

@@ -1,0 +1,111 @@
+package vms
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/fencing-agent/fencing-agent/integration/vms/image"
+)
+
+// enableEnv asks for these tests: they need QEMU, Debian's packages and minutes.
+const enableEnv = "FENCING_TEST_VMS"
+
+// cacheEnv names the folder for unpacked packages; without it they are fetched for each run.
+const cacheEnv = "FENCING_VMS_CACHE"
+
+// nextVersion is what the second build of the agent calls itself, for the upgrade.
+const nextVersion = "v999.0.0-next"
+
+// built is what all labs share; set by TestMain, if asked for.
+var built struct {
+	tree     string // the unpacked packages
+	guest    string
+	programs string // folder of fencing-agent, fencing-agent.next and fencectl
+}
+
+// interrupted is what Ctrl-C closes.
+var interrupted struct {
+	sync.Mutex
+	labs map[*lab]bool // guarded by Mutex
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(enableEnv) == "" || image.Missing() != nil {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "fencing-vms-")
+	if err == nil {
+		err = prepare(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.RemoveAll(dir)
+		os.Exit(1)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		fmt.Fprintf(os.Stderr, "%v: ending all machines\n", s)
+		interrupted.Lock() // never unlocked: no lab begins any more
+		for l := range interrupted.labs {
+			l.end()
+			l.removeFiles()
+		}
+		os.RemoveAll(dir)
+		os.Exit(130)
+	}()
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// prepare fetches and builds into dir.
+func prepare(dir string) error {
+	cache := os.Getenv(cacheEnv)
+	if cache == "" {
+		cache = dir
+	}
+	progress := func(text string) { fmt.Fprintln(os.Stderr, text) }
+	var err error
+	if built.tree, err = image.Fetch(context.Background(), cache, progress); err != nil {
+		return err
+	}
+	built.guest = filepath.Join(dir, "guest")
+	built.programs = filepath.Join(dir, "programs")
+	progress("building the programs for the machines")
+	for _, b := range []struct{ out, version, pkg string }{
+		{built.guest, "", "./guest"},
+		{filepath.Join(built.programs, "fencing-agent"), "v998.0.0", "../../cmd/fencing-agent"},
+		{filepath.Join(built.programs, "fencing-agent.next"), nextVersion, "../../cmd/fencing-agent"},
+		{filepath.Join(built.programs, "fencectl"), "", "../../cmd/fencectl"},
+	} {
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+b.version, "-o", b.out, b.pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", b.pkg, err, out)
+		}
+	}
+	return nil
+}
+
+// need skips where these tests cannot run or were not asked for.
+func need(t *testing.T) {
+	t.Helper()
+	if os.Getenv(enableEnv) == "" {
+		t.Skipf("set %s=1 to run the agents in virtual machines (make test-vms)", enableEnv)
+	}
+	if err := image.Missing(); err != nil {
+		t.Fatal(err)
+	}
+}

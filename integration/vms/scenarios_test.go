@@ -1,0 +1,80 @@
+package vms
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+)
+
+var long = flag.Bool("long", false, "the scenarios that take longest, too")
+
+type scenario struct {
+	name  string
+	long  bool
+	story func(s *story)
+}
+
+// The short set comes to less than ten minutes on two processors that have nothing else to do.
+var scenarios = []scenario{
+	{name: "LUN checked", story: (*story).lunChecked},
+	{name: "agent killed, unit starts it again", story: (*story).agentRestarted},
+	{name: "agent killed for good", story: (*story).agentKilled},
+	{name: "equal split", story: (*story).equalSplit},
+	{name: "one node cut off", story: (*story).isolated},
+	{name: "one network of two lost", story: (*story).oneNetwork},
+	{name: "LUN lost by all", story: (*story).lunLostByAll},
+	{name: "equal split, LUN lost by one half", story: (*story).splitWithoutLUN},
+	{name: "agent stopped", story: (*story).agentStopped},
+	{name: "machine paused for 35 s", story: (*story).machinePaused},
+	{name: "rolling upgrade", story: (*story).upgrade},
+	{name: "one-way cut", long: true, story: (*story).oneWay},
+	{name: "LUN path hangs", long: true, story: (*story).lunPath},
+	{name: "kernel panic", long: true, story: (*story).kernelPanic},
+	{name: "clock jumps", long: true, story: (*story).clockJumps},
+	{name: "agent ended for want of memory", long: true, story: (*story).outOfMemory},
+	{name: "equal split, LUN lost by all", long: true, story: (*story).splitLUNLostByAll},
+}
+
+// TestScenarios goes through all scenarios with one lab, and a new one after a failure.
+func TestScenarios(t *testing.T) {
+	need(t)
+	stalls := observe.NewStalls()
+	defer stalls.Close()
+	var l *lab
+	defer func() {
+		if l != nil {
+			l.close(t)
+		}
+	}()
+	for _, c := range scenarios {
+		if c.long && !*long {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			s := &story{t: t, name: c.name, began: time.Now(), stalls: stalls}
+			if l == nil {
+				var err error
+				if l, err = newLab(t); err != nil {
+					t.Fatal(err)
+				}
+				s.logf("booting four nodes and their storage")
+			}
+			s.lab = l
+			defer func() {
+				if t.Failed() || t.Skipped() {
+					l.close(t)
+					l = nil
+				}
+			}()
+			s.allWell("all well")
+			c.story(s)
+			s.heal()
+			s.allWell("all well again")
+		})
+	}
+	if err := writeTable(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,125 @@
+package vms
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+	"github.com/fencing-agent/fencing-agent/integration/vms/fabric"
+)
+
+// Stories about the networks and the LUN.
+
+// lunChecked: the LUN is what it is meant to be, a SCSI target with reservations, and fencectl can tell.
+func (s *story) lunChecked() {
+	out := s.run("n1", "/disk/bin/fencectl lun check /dev/sda -n 20")
+	for _, want := range []string{"LIO-ORG", "persistent reservations: yes, 6 types", "COMPARE AND WRITE: yes, 1 block"} {
+		if !strings.Contains(out, want) {
+			s.t.Errorf("fencectl lun check does not say %q:\n%s", want, out)
+		}
+	}
+	s.logf("fencectl lun check:\n%s", out)
+}
+
+// equalSplit: with a LUN that all can read, exactly one half lives.
+func (s *story) equalSplit() {
+	at := s.cut(networks, nodes[:2], nodes[2:])
+	s.oneHalf(at, nodes[:2], nodes[2:])
+}
+
+// isolated: three of four live, the lone one is reset though it reaches the LUN.
+func (s *story) isolated() {
+	lone := "n2"
+	rest := without(nodes, lone)
+	at := s.cut(networks, []string{lone}, rest)
+	s.alive(rest, at, s.reset([]string{lone}, at, s.budget.GetHorizonMajority().AsDuration()))
+}
+
+// oneNetwork: the other network is enough.
+func (s *story) oneNetwork() {
+	at := s.cut(networks[1:], nodes[:2], nodes[2:])
+	s.await(s.lost(), "the network is lost between the halves", nodes, observe.Networks(false, networks[1:], []string{"n1", "n3"}))
+	s.unharmed(nodes, at)
+}
+
+// lost is how long after a fault the agents must know of it.
+func (s *story) lost() time.Duration { return s.budget.GetDMax().AsDuration() + patience }
+
+// oneWay: what is heard in one direction only does not count, and three of four still count each other.
+func (s *story) oneWay() {
+	var hops []fabric.Hop
+	for _, network := range networks {
+		hops = append(hops, fabric.Hop{Network: network, From: "n1", To: "n2"})
+	}
+	at := s.drop(hops...)
+	s.logf("cut from n1 to n2")
+	s.unharmed(nodes, at)
+}
+
+// noLUN holds when none of the nodes can use the LUN.
+func noLUN(of []string) observe.Condition {
+	return func(v *observe.View) string {
+		for _, node := range of {
+			if v.Status[node] == nil {
+				return node + " does not answer"
+			}
+			for _, l := range v.Status[node].GetLuns() {
+				if l.GetHealthy() {
+					return node + " still has the LUN"
+				}
+			}
+		}
+		return ""
+	}
+}
+
+// lunLimit is how long it takes a node at most to miss the LUN, or to have it back: session and commands have
+// timeouts of their own.
+const lunLimit = time.Minute
+
+// lunLostByAll: the target is gone for everybody and comes back. Under healthy networks that is nobody's fault.
+func (s *story) lunLostByAll() {
+	at := time.Now()
+	target := "/sys/kernel/config/target/iscsi/" + targetName + "/tpgt_1/enable"
+	s.run(storage, "echo 0 > "+target)
+	s.logf("target stopped")
+	s.await(lunLimit, "all miss the LUN", nodes, noLUN(nodes))
+	s.unharmed(nodes, latest(at, time.Now()))
+	s.run(storage, "echo 1 > "+target)
+	s.logf("target started")
+	s.await(upLimit, "the LUN is back", nodes, observe.LUNReady(nodes...))
+	s.unharmed(nodes, at)
+}
+
+// lunPath: I/O on one path hangs and then goes on, before the session gives it up and after.
+func (s *story) lunPath() {
+	for _, length := range []time.Duration{4 * time.Second, 30 * time.Second} {
+		at := s.cut([]string{san}, []string{"n1"}, []string{storage})
+		s.alive(nodes, at, at.Add(length))
+		s.heal()
+		s.await(upLimit, "the LUN is back", nodes, observe.LUNReady(nodes...))
+		s.unharmed(nodes, at)
+	}
+}
+
+// splitWithoutLUN: the half that has the LUN lives.
+func (s *story) splitWithoutLUN() {
+	with, without := nodes[2:], nodes[:2]
+	s.cut([]string{san}, without, []string{storage})
+	s.await(lunLimit, strings.Join(without, " ")+" miss the LUN", nodes, noLUN(without), observe.LUNReady(with...))
+	s.await(lunLimit, "nobody minds", nodes, observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...))
+	at := s.cut(networks, without, with)
+	if lost, _ := s.oneHalf(at, without, with); !slices.Equal(lost, without) {
+		s.t.Fatalf("%v were reset, which have the LUN", lost)
+	}
+}
+
+// splitLUNLostByAll: with lun.unavailableAtTie: fence neither half may live.
+func (s *story) splitLUNLostByAll() {
+	s.cut([]string{san}, nodes, []string{storage})
+	s.await(lunLimit, "all miss the LUN", nodes, noLUN(nodes))
+	at := s.cut(networks, nodes[:2], nodes[2:])
+	s.reset(nodes, at, s.budget.GetHorizonTie().AsDuration())
+}

@@ -1,0 +1,304 @@
+package vms
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+	"github.com/fencing-agent/fencing-agent/integration/vms/fabric"
+	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
+)
+
+const (
+	// upLimit bounds boots and returns: four machines that boot at once share two processors with the rest.
+	upLimit = 3 * time.Minute
+	// askLimit bounds one question to an agent.
+	askLimit = 10 * time.Second
+	// recheck is the pause between two looks at all agents: each costs an emulated processor some 100 ms.
+	recheck = time.Second
+	// progressEvery is how often a long wait says what for.
+	progressEvery = 20 * time.Second
+	// patience is what emulation on busy processors may add to a bound that the agents keep.
+	patience = 10 * time.Second
+	// standstill is how long the machine that emulates may stand still before what is seen says nothing.
+	standstill = 2 * time.Second
+)
+
+// story is one scenario under way.
+type story struct {
+	*lab
+	t       *testing.T
+	name    string
+	began   time.Time
+	stalls  *observe.Stalls
+	budget  *fencingv1.TimeBudget // as the agents publish it
+	dropped []fabric.Hop
+}
+
+// logf is a line of progress.
+func (s *story) logf(format string, args ...any) {
+	s.t.Helper()
+	s.t.Logf("%6.1fs %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// fatal ends the scenario. What a machine that stood still did, its agents did together: that says nothing, unless
+// safety was lost.
+func (s *story) fatal(format string, args ...any) {
+	s.t.Helper()
+	text := fmt.Sprintf(format, args...)
+	if took := s.stalls.Since(s.began); took > standstill {
+		s.t.Skipf("says nothing: the machine stood still for %v: %s", took.Round(time.Millisecond), text)
+	}
+	s.t.Fatal(text)
+}
+
+func (s *story) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.fatal("%v", err)
+	}
+}
+
+// run runs a script on a node.
+func (s *story) run(node, script string) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	out, err := s.machines[node].Run(ctx, script)
+	s.must(err)
+	return out
+}
+
+// status is what the agent of a node says of itself; nil: it does not answer.
+func (s *story) status(ctx context.Context, node string) *fencingv1.Status {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	text, err := s.machines[node].Get(ctx, "http://127.0.0.1:9110/debug/state")
+	if err != nil {
+		return nil
+	}
+	var state struct {
+		Status json.RawMessage `json:"status"`
+	}
+	status := new(fencingv1.Status)
+	if json.Unmarshal([]byte(text), &state) != nil || protojson.Unmarshal(state.Status, status) != nil || status.Self == nil {
+		return nil
+	}
+	return status
+}
+
+func (s *story) view(of []string) *observe.View {
+	v := &observe.View{Now: time.Now(), Status: map[string]*fencingv1.Status{}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, node := range of {
+		wg.Go(func() {
+			if status := s.status(s.t.Context(), node); status != nil {
+				mu.Lock()
+				v.Status[node] = status
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return v
+}
+
+// await asks the nodes until the conditions hold.
+func (s *story) await(within time.Duration, what string, of []string, conditions ...observe.Condition) *observe.View {
+	s.t.Helper()
+	v := s.view(of)
+	missing := observe.All(conditions...)(v)
+	deadline := time.Now().Add(within)
+	ticker := time.NewTicker(recheck)
+	defer ticker.Stop()
+	said := time.Now()
+	for missing != "" {
+		if time.Since(said) > progressEvery {
+			s.logf("waiting: %s", missing)
+			said = time.Now()
+		}
+		if time.Now().After(deadline) {
+			s.fatal("%s: not within %v: %s", what, within, missing)
+		}
+		for _, m := range s.machines {
+			s.must(m.Ended())
+		}
+		<-ticker.C
+		v = s.view(of)
+		missing = observe.All(conditions...)(v)
+	}
+	s.logf("%s", what)
+	return v
+}
+
+// armed holds when all watchdogs run.
+func armed(of ...string) observe.Condition {
+	return func(v *observe.View) string {
+		for _, node := range of {
+			if !v.Status[node].GetWatchdog().GetArmed() {
+				return node + " is not armed"
+			}
+		}
+		return ""
+	}
+}
+
+// allWell waits until four nodes count each other on all networks, hold their slots and are armed.
+func (s *story) allWell(what string) {
+	s.t.Helper()
+	v := s.await(upLimit, what, nodes, observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...), observe.Counting(nodes...),
+		observe.Networks(true, networks, nodes), observe.LUNReady(nodes...), armed(nodes...))
+	s.budget = v.Status[nodes[0]].GetTimeBudget()
+}
+
+// eventually waits for something in the events of the machines.
+func (s *story) eventually(deadline time.Time, what string, condition func() string) {
+	s.t.Helper()
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		missing := condition()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.fatal("%s: %s", what, missing)
+		}
+		<-ticker.C
+	}
+}
+
+// resetAt is when the hypervisor first saw the node reset after a moment.
+func (s *story) resetAt(node string, after time.Time) (time.Time, bool) {
+	return s.first(node, after, func(e machine.Event) bool { return isReset(e) })
+}
+
+func (s *story) first(node string, after time.Time, is func(machine.Event) bool) (time.Time, bool) {
+	events, _ := s.machines[node].Events()
+	for _, e := range events {
+		if e.At.After(after) && is(e) {
+			return e.At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// alive waits until the kernels of the nodes have seen two feeds after a moment, and checks that none was reset.
+func (s *story) alive(of []string, since, after time.Time) {
+	s.t.Helper()
+	s.eventually(latest(after, time.Now()).Add(3*feedInterval+patience), "fed on", func() string {
+		for _, node := range of {
+			if at, reset := s.resetAt(node, since); reset {
+				s.fatal("%s was reset %v after the fault", node, at.Sub(since))
+			}
+			if n := len(s.feeds(node, after, time.Now())); n < 2 {
+				return fmt.Sprintf("%s was fed %d times", node, n)
+			}
+		}
+		return ""
+	})
+	s.logf("%s: fed on, not reset", strings.Join(of, " "))
+}
+
+// unharmed checks that no node is reset for a fault of this moment: all are still fed when whoever has lost his
+// permission by it cannot be fed any more.
+func (s *story) unharmed(of []string, at time.Time) {
+	s.t.Helper()
+	b := s.budget
+	s.alive(of, at, at.Add(b.GetDMax().AsDuration()+b.GetFeedInterval().AsDuration()+time.Second))
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// reset waits until all the nodes were reset, by the horizon that the agents publish, and records each.
+func (s *story) reset(of []string, cut time.Time, horizon time.Duration) (last time.Time) {
+	s.t.Helper()
+	s.eventually(cut.Add(horizon+patience), fmt.Sprintf("%s: reset", strings.Join(of, " ")), func() string {
+		for _, node := range of {
+			if _, ok := s.resetAt(node, cut); !ok {
+				return node + " was not reset"
+			}
+		}
+		return ""
+	})
+	for _, node := range of {
+		at, _ := s.resetAt(node, cut)
+		s.record(node, cut, at, horizon)
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
+// cut drops all that goes between the two sides on the networks named, besides what is cut already.
+func (s *story) cut(on []string, a, b []string) time.Time {
+	var hops []fabric.Hop
+	for _, network := range on {
+		for _, x := range a {
+			for _, y := range b {
+				hops = append(hops, fabric.Hop{Network: network, From: x, To: y}, fabric.Hop{Network: network, From: y, To: x})
+			}
+		}
+	}
+	at := s.drop(hops...)
+	s.logf("cut %s between %s and %s", strings.Join(on, "+"), strings.Join(a, " "), strings.Join(b, " "))
+	return at
+}
+
+// drop cuts single directions.
+func (s *story) drop(hops ...fabric.Hop) time.Time {
+	rules := fabric.Rules{Cut: map[fabric.Hop]bool{}}
+	for _, hop := range append(hops, s.dropped...) {
+		rules.Cut[hop] = true
+		s.dropped = append(s.dropped, hop)
+	}
+	at := time.Now()
+	s.fabric.Set(rules)
+	return at
+}
+
+// heal ends all cuts.
+func (s *story) heal() {
+	s.dropped = nil
+	s.fabric.Set(fabric.Rules{})
+	s.logf("networks healed")
+}
+
+// oneHalf waits until one of the halves was reset as a whole and returns it first.
+func (s *story) oneHalf(cut time.Time, a, b []string) (lost, won []string) {
+	s.t.Helper()
+	horizon := s.budget.GetHorizonTie().AsDuration()
+	s.eventually(cut.Add(horizon+patience), "one half is reset", func() string {
+		for _, node := range slices.Concat(a, b) {
+			if _, ok := s.resetAt(node, cut); ok {
+				return ""
+			}
+		}
+		return "nobody was reset"
+	})
+	lost, won = a, b
+	for _, node := range b {
+		if _, ok := s.resetAt(node, cut); ok {
+			lost, won = b, a
+		}
+	}
+	last := s.reset(lost, cut, horizon)
+	s.alive(won, cut, last)
+	return lost, won
+}
