@@ -99,3 +99,40 @@ func (a *agents) unmoved(t *testing.T, begin func() error) {
 		a.compare(t, before)
 	}
 }
+
+// What an agent has seen of the members and of its Node outlives it: agents that crash, and
+// start while the server is away, find their group and arm, or stay disarmed, as before.
+func TestAgentsStartWithoutTheServer(t *testing.T) {
+	a := startAgents(t, checkOften)
+	a.settled(t, 3)
+	ill := a.group[2]
+	if err := patchNode(a.admin, ill.node, annotate(disable, true)); err != nil {
+		t.Fatal(err)
+	}
+	disarmed := func(s agentStatus) bool {
+		return s.Verdict.Reason == "REASON_MAINTENANCE" && s.Watchdog.State == "WATCHDOG_STATE_DISARMED"
+	}
+	ill.shows(t, "maintenance", disarmed)
+	if err := a.plane.KillServer(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range a.group {
+		r.kill()
+	}
+	for _, r := range a.group {
+		r.start(t)
+	}
+	for _, r := range a.group[:2] {
+		r.shows(t, "its group and its permission", func(s agentStatus) bool {
+			return s.Verdict.Reason == "REASON_NETWORK_QUORUM" && s.Verdict.Tally.Counted == 3 && s.Watchdog.State == "WATCHDOG_STATE_ARMED"
+		})
+	}
+	ill.shows(t, "the maintenance from before", func(s agentStatus) bool {
+		return s.Verdict.Reason == "REASON_MAINTENANCE" && s.Verdict.Tally.Counted == 3 && s.Watchdog.State != "WATCHDOG_STATE_ARMED"
+	})
+	serverUp(t, a.plane)
+	if err := patchNode(a.admin, ill.node, annotate(disable, false)); err != nil {
+		t.Fatal(err)
+	}
+	a.settled(t, 3)
+}

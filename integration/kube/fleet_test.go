@@ -66,6 +66,7 @@ type realAgent struct {
 	config  string // file
 	program string
 	log     string // file
+	kill    func() // of the process that runs; waits for its end
 }
 
 // agents are a group of them with the role, the service account and the tokens of the
@@ -204,12 +205,13 @@ func (r *realAgent) start(t *testing.T) {
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	r.kill = func() {
 		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) { // what it leaves behind is in its own folder
 			t.Error(err)
 		}
 		<-done
-	})
+	}
+	t.Cleanup(r.kill)
 }
 
 // status asks the agent; an agent that does not answer has none.
