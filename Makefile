@@ -118,9 +118,9 @@ test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 eq
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES)
 
-test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 7 min; the first time 6 min more: it compiles Kubernetes)
+test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 9 min; the first time 6 min more: it compiles Kubernetes)
 	@$(KUBETEST) .
-	@echo "test-kube: go test ./... in integration/kube, about 7 minutes"
+	@echo "test-kube: go test ./... in integration/kube, about 9 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
 
 kube-hour: build tools ## what three agents ask of a real API server in an hour, by default; STEADY=1h
