@@ -99,10 +99,10 @@ func (g *tied) tiedRole(t *testing.T) string {
 	return token
 }
 
-func newTied(t *testing.T) *tied {
+func newTied(t *testing.T, space string) *tied {
 	t.Helper()
 	p := plane(t)
-	g := &tied{plane: p, admin: client(t, p.Admin()), space: "tied"}
+	g := &tied{plane: p, admin: client(t, p.Admin()), space: space}
 	token := g.tiedRole(t)
 	g.proxies = [2]*controlplane.Proxy{newProxy(t, p), newProxy(t, p)}
 	var err error
@@ -264,7 +264,7 @@ func (g *tied) holders(t *testing.T) (string, bool) {
 // reached by both or by one, none if by nobody. Without a tie nothing that the server does has
 // an effect.
 func TestLeaseBreaksTies(t *testing.T) {
-	g := newTied(t)
+	g := newTied(t, "tied")
 	both := func(do func(*controlplane.Proxy)) {
 		for _, x := range g.proxies {
 			do(x)
