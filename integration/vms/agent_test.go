@@ -70,12 +70,14 @@ func (s *story) agentStopped() {
 	s.alive(without(nodes, "n2"), at, s.reset([]string{"n2"}, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
-// pause is longer than the watchdog's timeout, and shorter than the 43 s after which the clock of an emulated machine
-// that does not run wraps, and loses them.
-const pause = 35 * time.Second
+// pause is longer than the watchdog's timeout, and than all that the others wait for.
+const pause = 60 * time.Second
 
 // machinePaused: a machine that is stopped while time goes on must not be fed when it is resumed.
 func (s *story) machinePaused() {
+	if built.tsc == 0 {
+		s.t.Skip("on this processor an emulated machine has no clock that runs on while it is paused")
+	}
 	at := time.Now()
 	s.must(s.machines["n3"].Signal(syscall.SIGSTOP))
 	s.logf("paused")

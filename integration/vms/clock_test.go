@@ -66,6 +66,7 @@ func feedMoment(e machine.Event) (moment, bool) {
 type decision struct {
 	Time        time.Time
 	Msg, Action string
+	Reason      string
 	Left        []string
 }
 
@@ -95,26 +96,30 @@ func (s *story) feeds(node string, from, to time.Time) (out []time.Time) {
 	return out
 }
 
-// starvedAt is when the agent of the node first said that it may not feed.
-func (s *story) starvedAt(node string, after time.Time) (time.Time, bool) {
+// decidedAt is when the agent of the node first logged such a decision after a moment.
+func (s *story) decidedAt(node string, after time.Time, is func(decision) bool) (time.Time, bool) {
 	events, _ := s.machines[node].Events()
 	for _, boot := range boots(events) {
 		var moments []moment
-		var starved []bool
+		var wanted []bool
 		for _, e := range boot {
 			if d, ok := agentLine(e); ok {
 				moments = append(moments, moment{float64(d.Time.UnixMicro()) / 1e6, e.At})
-				starved = append(starved, d.Msg == "decision" && d.Action == "starve")
+				wanted = append(wanted, d.Msg == "decision" && is(d))
 			}
 		}
 		for i, at := range dated(moments) {
-			if starved[i] && at.After(after) {
+			if wanted[i] && at.After(after) {
 				return at, true
 			}
 		}
 	}
 	return time.Time{}, false
 }
+
+func starved(d decision) bool { return d.Action == "starve" }
+
+func wonSplit(d decision) bool { return d.Action == "feed" && d.Reason == "split_won" }
 
 func TestDates(t *testing.T) {
 	began := time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC)

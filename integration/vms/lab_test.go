@@ -130,7 +130,7 @@ func nodeDisk(ctx context.Context, dir, path string) error {
 }
 
 func (l *lab) start(ctx context.Context, img *image.Image, name string, disks []string, megabytes int, cards []control.Interface) error {
-	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir}
+	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir, TSCKilohertz: built.tsc}
 	for _, card := range cards {
 		mac, err := net.ParseMAC(card.MAC)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fencing-agent/fencing-agent/integration/vms/image"
+	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
 )
 
 // enableEnv asks for these tests: they need QEMU, Debian's packages and minutes.
@@ -29,6 +30,7 @@ const nextVersion = "v999.0.0-next"
 var built struct {
 	tree     string // the unpacked packages
 	guest    string
+	tsc      uint64 // kHz
 	programs string // folder of fencing-agent, fencing-agent.next and fencectl
 }
 
@@ -81,6 +83,7 @@ func prepare(dir string) error {
 	if built.tree, err = image.Fetch(context.Background(), cache, progress); err != nil {
 		return err
 	}
+	built.tsc = machine.TSCKilohertz()
 	built.guest = filepath.Join(dir, "guest")
 	built.programs = filepath.Join(dir, "programs")
 	progress("building the programs for the machines")

@@ -27,7 +27,7 @@ var scenarios = []scenario{
 	{name: "LUN lost by all", story: (*story).lunLostByAll},
 	{name: "equal split, LUN lost by one half", story: (*story).splitWithoutLUN},
 	{name: "agent stopped", story: (*story).agentStopped},
-	{name: "machine paused for 35 s", story: (*story).machinePaused},
+	{name: "machine paused for 60 s", story: (*story).machinePaused},
 	{name: "rolling upgrade", story: (*story).upgrade},
 	{name: "one-way cut", long: true, story: (*story).oneWay},
 	{name: "LUN path hangs", long: true, story: (*story).lunPath},
@@ -61,7 +61,7 @@ func TestScenarios(t *testing.T) {
 				}
 				s.logf("booting four nodes and their storage")
 			}
-			s.lab = l
+			s.begin(l)
 			defer func() {
 				if t.Failed() || t.Skipped() {
 					l.close(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ const (
 	progressEvery = 20 * time.Second
 	// patience is what emulation on busy processors may add to a bound that the agents keep.
 	patience = 10 * time.Second
+	// starvedShare of the time is what a machine may wait for processors before what is slow in it says nothing.
+	starvedShare = 0.25
 	// standstill is how long the machine that emulates may stand still before what is seen says nothing.
 	standstill = 2 * time.Second
 )
@@ -42,6 +45,7 @@ type story struct {
 	stalls  *observe.Stalls
 	budget  *fencingv1.TimeBudget // as the agents publish it
 	dropped []fabric.Hop
+	before  map[string]time.Duration // what each machine had waited for processors when the scenario began
 }
 
 // logf is a line of progress.
@@ -50,15 +54,40 @@ func (s *story) logf(format string, args ...any) {
 	s.t.Logf("%6.1fs %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// fatal ends the scenario. What a machine that stood still did, its agents did together: that says nothing, unless
-// safety was lost.
+// fatal ends the scenario for something that did not happen in time. Where the machines stood still, or waited for
+// processors, that says nothing. What must never happen, however slow all is, is for t.Fatal.
 func (s *story) fatal(format string, args ...any) {
 	s.t.Helper()
 	text := fmt.Sprintf(format, args...)
 	if took := s.stalls.Since(s.began); took > standstill {
 		s.t.Skipf("says nothing: the machine stood still for %v: %s", took.Round(time.Millisecond), text)
 	}
+	elapsed := time.Since(s.began)
+	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
+		if waited := s.waited(name) - s.before[name]; waited > time.Duration(starvedShare*float64(elapsed)) {
+			s.t.Skipf("says nothing: in %v the threads of machine %s waited %v for a processor: %s",
+				elapsed.Round(time.Second), name, waited.Round(time.Second), text)
+		}
+	}
 	s.t.Fatal(text)
+}
+
+// waited is how long a machine has waited for processors since it was started; 0: not known.
+func (s *story) waited(name string) time.Duration {
+	waited, err := s.machines[name].Waited()
+	if err != nil {
+		s.t.Log(err)
+	}
+	return waited
+}
+
+// begin notes what the lab has been through before this scenario.
+func (s *story) begin(l *lab) {
+	s.lab = l
+	s.before = map[string]time.Duration{}
+	for name := range l.machines {
+		s.before[name] = s.waited(name)
+	}
 }
 
 func (s *story) must(err error) {
@@ -161,18 +190,28 @@ func (s *story) allWell(what string) {
 	s.budget = v.Status[nodes[0]].GetTimeBudget()
 }
 
-// eventually waits for something in the events of the machines.
+// eventually waits for something in the events of the machines that a slow lab may owe.
 func (s *story) eventually(deadline time.Time, what string, condition func() string) {
 	s.t.Helper()
+	if missing := s.poll(deadline, condition); missing != "" {
+		s.fatal("%s: %s", what, missing)
+	}
+}
+
+// surely waits for something that safety asks for: however slow the lab is, two parts must not live for so long.
+func (s *story) surely(deadline time.Time, what string, condition func() string) {
+	s.t.Helper()
+	if missing := s.poll(deadline, condition); missing != "" {
+		s.t.Fatalf("%s: %s", what, missing)
+	}
+}
+
+func (s *story) poll(deadline time.Time, condition func() string) (missing string) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		missing := condition()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.fatal("%s: %s", what, missing)
+		if missing = condition(); missing == "" || time.Now().After(deadline) {
+			return missing
 		}
 		<-ticker.C
 	}
@@ -228,7 +267,7 @@ func latest(a, b time.Time) time.Time {
 // reset waits until all the nodes were reset, by the horizon that the agents publish, and records each.
 func (s *story) reset(of []string, cut time.Time, horizon time.Duration) (last time.Time) {
 	s.t.Helper()
-	s.eventually(cut.Add(horizon+patience), fmt.Sprintf("%s: reset", strings.Join(of, " ")), func() string {
+	s.surely(cut.Add(horizon+patience), fmt.Sprintf("%s: reset", strings.Join(of, " ")), func() string {
 		for _, node := range of {
 			if _, ok := s.resetAt(node, cut); !ok {
 				return node + " was not reset"
@@ -284,7 +323,7 @@ func (s *story) heal() {
 func (s *story) oneHalf(cut time.Time, a, b []string) (lost, won []string) {
 	s.t.Helper()
 	horizon := s.budget.GetHorizonTie().AsDuration()
-	s.eventually(cut.Add(horizon+patience), "one half is reset", func() string {
+	s.surely(cut.Add(horizon+patience), "one half is reset", func() string {
 		for _, node := range slices.Concat(a, b) {
 			if _, ok := s.resetAt(node, cut); ok {
 				return ""

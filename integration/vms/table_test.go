@@ -12,6 +12,7 @@ import (
 type row struct {
 	scenario, node string
 	verdict        time.Duration // 0: the agent did not say
+	granted        time.Duration // when the last of the other half had its verdict; 0: no tie was won
 	lastFeed       time.Duration // negative: before the fault
 	reset          time.Duration
 	horizon        time.Duration
@@ -28,8 +29,13 @@ const feedTolerance = time.Second
 func (s *story) record(node string, cut, reset time.Time, horizon time.Duration) {
 	s.t.Helper()
 	r := row{scenario: s.name, node: node, reset: reset.Sub(cut), horizon: horizon}
-	if at, ok := s.starvedAt(node, cut); ok && at.Before(reset) {
+	if at, ok := s.decidedAt(node, cut, starved); ok && at.Before(reset) {
 		r.verdict = at.Sub(cut)
+	}
+	for _, other := range nodes {
+		if at, ok := s.decidedAt(other, cut, wonSplit); ok {
+			r.granted = max(r.granted, at.Sub(cut))
+		}
 	}
 	feeds := s.feeds(node, cut.Add(-time.Minute), reset)
 	if len(feeds) == 0 {
@@ -43,16 +49,20 @@ func (s *story) record(node string, cut, reset time.Time, horizon time.Duration)
 		s.fatal("%s was reset %v after its last feed, not after the watchdog's %v", node, counted, watchdogTimeout)
 	}
 	if r.reset > horizon {
-		s.fatal("%s was reset %v after the fault, later than the published horizon of %v", node, r.reset, horizon)
+		s.t.Fatalf("%s was reset %v after the fault, later than the published horizon of %v", node, r.reset, horizon)
 	}
 }
 
 func (r row) String() string {
-	verdict := "-"
-	if r.verdict > 0 {
-		verdict = seconds(r.verdict)
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", r.scenario, r.node, known(r.verdict), known(r.granted),
+		seconds(r.lastFeed), seconds(r.reset), seconds(r.horizon))
+}
+
+func known(d time.Duration) string {
+	if d == 0 {
+		return "-"
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", r.scenario, r.node, verdict, seconds(r.lastFeed), seconds(r.reset), seconds(r.horizon))
+	return seconds(d)
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
@@ -61,6 +71,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds())
 const tableEnv = "FENCING_VMS_TABLE"
 
 const (
+	tableHead  = "| scenario | node | verdict: starve | other half: granted | last feed | reset | horizon |\n|---|---|---|---|---|---|---|\n"
 	tableBegin = "<!-- resets of virtual machines -->\n"
 	tableEnd   = "<!-- end of resets -->\n"
 )
@@ -68,7 +79,7 @@ const (
 // table is all resets as Markdown.
 func table(rows []row) string {
 	var b strings.Builder
-	b.WriteString("| scenario | node | verdict | last feed | reset | horizon |\n|---|---|---|---|---|---|\n")
+	b.WriteString(tableHead)
 	for _, r := range rows {
 		fmt.Fprintln(&b, r)
 	}
@@ -104,8 +115,8 @@ func replaceTable(text, table string) (string, error) {
 func TestReplaceTable(t *testing.T) {
 	r := row{scenario: "s", node: "n1", verdict: 1500 * time.Millisecond, lastFeed: -time.Second, reset: 9 * time.Second, horizon: time.Minute}
 	got, err := replaceTable("a\n"+tableBegin+"old\n"+tableEnd+"b\n", table([]row{r}))
-	want := "a\n" + tableBegin + "\n| scenario | node | verdict | last feed | reset | horizon |\n|---|---|---|---|---|---|\n" +
-		"| s | n1 | 1.5 s | -1.0 s | 9.0 s | 60.0 s |\n\n" + tableEnd + "b\n"
+	want := "a\n" + tableBegin + "\n" + tableHead +
+		"| s | n1 | 1.5 s | - | -1.0 s | 9.0 s | 60.0 s |\n\n" + tableEnd + "b\n"
 	if err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -68,9 +68,18 @@ func locate(tree, name string) (string, error) {
 // modules are the files of the kernel's modules by their names, with "_" for "-".
 type modules map[string]string
 
+// modulesDir is where the packages of this release have the kernel's modules.
+func modulesDir(tree string) string {
+	dir := filepath.Join(tree, "lib", "modules")
+	if _, err := os.Stat(dir); err != nil {
+		return filepath.Join(tree, "usr", "lib", "modules")
+	}
+	return dir
+}
+
 func findModules(tree string) (modules, error) {
 	m := modules{}
-	err := filepath.WalkDir(filepath.Join(tree, "lib", "modules"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(modulesDir(tree), func(path string, d fs.DirEntry, err error) error {
 		if name, _, ok := strings.Cut(d.Name(), ".ko"); ok && err == nil && d.Type().IsRegular() {
 			m[strings.ReplaceAll(name, "-", "_")] = path
 		}

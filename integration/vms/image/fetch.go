@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,7 +76,26 @@ func Fetch(ctx context.Context, cache string, progress func(string)) (tree strin
 			return "", err
 		}
 	}
+	if err := decompress(ctx, tree); err != nil {
+		return "", err
+	}
 	return tree, os.WriteFile(complete, []byte(strings.Join(files, "\n")+"\n"), 0o644)
+}
+
+// decompress unpacks kernel modules, which later releases of Debian keep compressed: what they depend on stands inside.
+func decompress(ctx context.Context, tree string) error {
+	var files []string
+	err := filepath.WalkDir(modulesDir(tree), func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".ko.xz") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	_, err = output(ctx, "", "xz", append([]string{"-d"}, files...)...)
+	return err
 }
 
 // resolve names the packages to download: the kernel, the programs and all libraries that those may need.

@@ -1,0 +1,17 @@
+package machine
+
+import (
+	"runtime"
+	"testing"
+)
+
+func TestTSC(t *testing.T) {
+	a, b := TSCKilohertz(), TSCKilohertz()
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("%s has no such counter", runtime.GOARCH)
+	}
+	// A factor between the two would be a second of its own in a guest.
+	if a == 0 || max(a, b)-min(a, b) > a/100 {
+		t.Errorf("%d and %d kHz", a, b)
+	}
+}
