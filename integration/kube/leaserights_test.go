@@ -6,17 +6,23 @@ import (
 	"testing"
 	"time"
 
+	authorization "k8s.io/api/authorization/v1"
+	coordination "k8s.io/api/coordination/v1"
 	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
+	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
 )
+
+// user is the group's account.
+func (g *tied) user() string { return "system:serviceaccount:" + g.space + ":tied" }
 
 // denied counts the requests of this verb about Leases that the group was denied.
 func (g *tied) denied(t *testing.T, verb string) int {
 	t.Helper()
 	all, err := g.plane.Requests(func(r controlplane.Request) bool {
-		return r.User.Name == "system:serviceaccount:"+g.space+":tied" && r.Object.Resource == "leases" && r.Verb == verb && r.Response.Code == http.StatusForbidden
+		return r.User.Name == g.user() && r.Object.Resource == "leases" && r.Verb == verb && r.Response.Code == http.StatusForbidden
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -32,20 +38,25 @@ func (g *tied) deny(t *testing.T, verb string) (give func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(rules []rbac.PolicyRule) {
+	of := authorization.ResourceAttributes{Verb: verb, Group: coordination.GroupName, Resource: "leases", Namespace: g.space, Name: leaseregister.Name("tied", "four")}
+	if verb == "create" {
+		of.Name = "" // a request to create has none
+	}
+	set := func(rules []rbac.PolicyRule, allowed bool) {
 		t.Helper()
 		changed := role.DeepCopy()
 		changed.Rules, changed.ResourceVersion = rules, ""
 		if _, err := roles.Update(t.Context(), changed, meta.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		takesEffect(t, g.admin, g.user(), allowed, of)
 	}
 	rest := without(role.Rules, right{verb, "leases"})
 	if slices.EqualFunc(rest, role.Rules, func(a, b rbac.PolicyRule) bool { return slices.Equal(a.Verbs, b.Verbs) }) {
 		t.Fatalf("there is no right to %s", verb)
 	}
-	set(rest)
-	return func() { set(role.Rules) }
+	set(rest, false)
+	return func() { set(role.Rules, true) }
 }
 
 // Each right on the Lease is needed: without it there is none, it is not looked at, or nobody

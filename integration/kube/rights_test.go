@@ -1,12 +1,15 @@
 package kube
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 
+	authorization "k8s.io/api/authorization/v1"
 	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
@@ -84,6 +87,7 @@ func reports(t *testing.T, a *agents, r *realAgent) bool {
 // rules are the rules of one role of the agents, and how to replace them.
 type rules struct {
 	where   string
+	space   string // empty: cluster-wide
 	granted []rbac.PolicyRule
 	replace func(t *testing.T, with []rbac.PolicyRule)
 }
@@ -108,7 +112,7 @@ func (d *deployment) roles(t *testing.T) []rules {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, rules{"ClusterRole " + role.Name, role.Rules, func(t *testing.T, with []rbac.PolicyRule) {
+			all = append(all, rules{"ClusterRole " + role.Name, "", role.Rules, func(t *testing.T, with []rbac.PolicyRule) {
 				t.Helper()
 				changed := role.DeepCopy()
 				changed.Rules, changed.ResourceVersion = with, ""
@@ -128,7 +132,7 @@ func (d *deployment) roles(t *testing.T) []rules {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, rules{"Role " + role.Namespace + "/" + role.Name, role.Rules, func(t *testing.T, with []rbac.PolicyRule) {
+			all = append(all, rules{"Role " + role.Namespace + "/" + role.Name, role.Namespace, role.Rules, func(t *testing.T, with []rbac.PolicyRule) {
 				t.Helper()
 				changed := role.DeepCopy()
 				changed.Rules, changed.ResourceVersion = with, ""
@@ -154,6 +158,19 @@ func without(from []rbac.PolicyRule, x right) []rbac.PolicyRule {
 		}
 	}
 	return out
+}
+
+// takesEffect waits until the server goes by a changed role: it learns of it a little later.
+func takesEffect(t *testing.T, admin *kubernetes.Clientset, user string, allowed bool, of authorization.ResourceAttributes) {
+	t.Helper()
+	review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{User: user, ResourceAttributes: &of}}
+	await(t, fmt.Sprintf("%s of %s is allowed: %v", of.Verb, of.Resource, allowed), func() bool {
+		answer, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, meta.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Status.Allowed == allowed
+	})
 }
 
 // Each right that the manifests grant is needed by a whole agent: without it the server denies
@@ -201,6 +218,9 @@ func lacking(t *testing.T, d *deployment, role rules, x right, n need) {
 	}
 	role.replace(t, without(role.granted, x))
 	defer role.replace(t, role.granted)
+	const user = "system:serviceaccount:" + deployedSpace + ":" + deployedName
+	of := authorization.ResourceAttributes{Verb: x.verb, Resource: x.resource, Namespace: role.space}
+	takesEffect(t, a.admin, user, false, of)
 	r := a.join(t, "192.0.2.1") // so that the agent has to say its address
 	r.start(t)
 	await(t, "a request is denied", func() bool { return denied() > 0 })
@@ -211,6 +231,7 @@ func lacking(t *testing.T, d *deployment, role rules, x right, n need) {
 		t.Error("it was done without the right")
 	}
 	role.replace(t, role.granted)
+	takesEffect(t, a.admin, user, true, of)
 	provoke(r)
 	await(t, "it is done with the right", func() bool { return n.done(t, a, r) })
 }
