@@ -130,7 +130,7 @@ kube-hour: build tools ## what three agents ask of a real API server in an hour,
 
 test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: more scenarios; RUN=REGEXP; needs QEMU and Debian's apt, no root (about 10 min)
 	@echo "test-vms: real resets in emulated machines; about 10 minutes on two idle processors, with LONG=1 20; each scenario is told when it has ended"
-	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestScenarios$$$(if $(RUN),/$(RUN))' ./integration/vms $(if $(LONG),-long)
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms $(if $(LONG),-long)
 
 vms-table: ## the table of resets in docs/verification.md anew, by make test-vms
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/verification.md $(MAKE) --no-print-directory test-vms
