@@ -55,7 +55,23 @@ func (s *story) oneWay() {
 	}
 	at := s.drop(hops...)
 	s.logf("cut from n1 to n2")
+	s.await(s.lost(), "the two do not count each other", nodes, doesNotCount("n1", "n2"), doesNotCount("n2", "n1"))
 	s.unharmed(nodes, at)
+}
+
+// doesNotCount holds when the observer does not count the node.
+func doesNotCount(observer, node string) observe.Condition {
+	return func(v *observe.View) string {
+		if v.Status[observer] == nil {
+			return observer + " does not answer"
+		}
+		for _, n := range v.Status[observer].GetNodes() {
+			if n.GetName() == node && n.GetCounted() {
+				return observer + " counts " + node
+			}
+		}
+		return ""
+	}
 }
 
 // noLUN holds when none of the nodes can use the LUN.
@@ -74,6 +90,9 @@ func noLUN(of []string) observe.Condition {
 		return ""
 	}
 }
+
+// sessionLimit is when the initiator gives a session up: interval and timeout of its own probes, and the wait for another.
+const sessionLimit = 15 * time.Second
 
 // lunLimit is how long it takes a node at most to miss the LUN, or to have it back: session and commands have
 // timeouts of their own.
@@ -97,6 +116,9 @@ func (s *story) lunLostByAll() {
 func (s *story) lunPath() {
 	for _, length := range []time.Duration{4 * time.Second, 30 * time.Second} {
 		at := s.cut([]string{san}, []string{"n1"}, []string{storage})
+		if length > sessionLimit {
+			s.await(lunLimit, "n1 misses the LUN", nodes, noLUN(nodes[:1]), observe.LUNReady(nodes[1:]...))
+		}
 		s.alive(nodes, at, at.Add(length))
 		s.heal()
 		s.await(upLimit, "the LUN is back", nodes, observe.LUNReady(nodes...))

@@ -25,7 +25,7 @@ const (
 	// askLimit bounds one question to an agent.
 	askLimit = 10 * time.Second
 	// recheck is the pause between two looks at all agents: each costs an emulated processor some 100 ms.
-	recheck = time.Second
+	recheck = 2 * time.Second
 	// progressEvery is how often a long wait says what for.
 	progressEvery = 20 * time.Second
 	// patience is what emulation on busy processors may add to a bound that the agents keep.
