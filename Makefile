@@ -27,7 +27,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour test-vms vms-table soak demo image simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour test-cilium test-vms vms-table soak demo image simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -135,6 +135,16 @@ test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: 
 vms-table: ## the table of resets in docs/verification.md anew, by make test-vms
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/verification.md $(MAKE) --no-print-directory test-vms
 
+test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too (first time: 700 MB of modules, 15 min)
+	@echo "test-cilium: Cilium is compiled first; then about a minute"
+	@cd deploy/cilium && GOWORK=off $(GO) mod tidy -diff >/dev/null || { echo "test-cilium: run go mod tidy in deploy/cilium" >&2; exit 1; }
+	@cd deploy/cilium && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) build -o ../../bin/cilium-agent ./agent
+	@GOWORK=off $(TESTRUN) -C deploy/cilium -- -count=1 ./subscriber
+	@if [ "$$(id -u)" = 0 ]; then \
+	   echo "test-cilium: again on unpinned BPF maps, in a mount namespace with a bpffs of its own"; \
+	   unshare -m sh -c 'mount -t bpf bpf /sys/fs/bpf && FENCING_TEST_BPF=1 GOWORK=off $(TESTRUN) -C deploy/cilium -- -count=1 ./subscriber'; \
+	 else echo "test-cilium: without root BPF maps are faked"; fi
+
 soak: build ## real agents and random faults in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="-nodes 7"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
@@ -166,7 +176,7 @@ simulate-table: build ## the simulated tables of docs/performance.md anew (about
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "kube-hour" "test-vms LONG=1" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

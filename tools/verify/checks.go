@@ -35,7 +35,12 @@ const manifestsModule = "tools/manifests"
 // would have to be compiled to look at it.
 const controlPlaneModule = "integration/kube/cmd/kubetest"
 
-// modules are the folders of the repository that are Go modules, the root first.
+// ciliumModule is built on all of Cilium, which would have to be downloaded and compiled:
+// `make test-cilium` checks it.
+const ciliumModule = "deploy/cilium"
+
+// modules are the folders of the repository that are Go modules, the root first, but for
+// Cilium's.
 func modules(root string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -44,6 +49,9 @@ func modules(root string) ([]string, error) {
 		}
 		name := d.Name()
 		if d.IsDir() && path != root && (name == "testdata" || name == "bin" || name == "dist" || strings.HasPrefix(name, ".")) {
+			return fs.SkipDir
+		}
+		if path == filepath.Join(root, ciliumModule) {
 			return fs.SkipDir
 		}
 		if name == "go.mod" {

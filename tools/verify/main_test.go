@@ -91,8 +91,8 @@ func TestChecksFindTheirFault(t *testing.T) {
 	}
 }
 
-// Guard: modules. What is in a module of its own is looked at, too, but for the one that is
-// mostly Kubernetes.
+// Guard: modules. What is in a module of its own is looked at, too, but for those that
+// are mostly Kubernetes or Cilium.
 func TestNestedModulesAreChecked(t *testing.T) {
 	root := t.TempDir()
 	bad := "package m\n\nimport \"fmt\"\n\nfunc G() { fmt.Printf(\"%d\", \"x\") }\n"
@@ -101,6 +101,8 @@ func TestNestedModulesAreChecked(t *testing.T) {
 		"m.go":                            "package m\n",
 		controlPlaneModule + "/go.mod":    "module example.com/m/k\n\ngo 1.26\n",
 		controlPlaneModule + "/vet.go":    bad,
+		ciliumModule + "/go.mod":          "module example.com/m/c\n\ngo 1.26\n",
+		ciliumModule + "/vet.go":          bad,
 		"bin/go.mod":                      "module example.com/m/built\n\ngo 1.26\n",
 		"integration/x/testdata/m/go.mod": "module example.com/m/data\n\ngo 1.26\n",
 	} {

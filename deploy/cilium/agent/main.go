@@ -1,0 +1,30 @@
+// Command agent is cilium-agent with the subscriber of the fencing agent.
+package main
+
+import (
+	"log/slog"
+
+	"github.com/cilium/hive/cell"
+
+	"github.com/cilium/cilium/daemon/cmd"
+	"github.com/cilium/cilium/pkg/clustermesh"
+	"github.com/cilium/cilium/pkg/hive"
+	"github.com/cilium/cilium/pkg/loadbalancer/writer"
+
+	"github.com/fencing-agent/fencing-agent/deploy/cilium/subscriber"
+)
+
+func main() {
+	cmd.Execute(cmd.NewAgentCmd(func() *hive.Hive {
+		// The order matters: the last one to set the hook of the selection has it.
+		return hive.New(cmd.Agent, cell.Provide(base), subscriber.Cell)
+	}))
+}
+
+// base is what ClusterMesh selects where it is on: the cell takes its hook, and builds on it.
+func base(mesh *clustermesh.ClusterMesh, w *writer.Writer, log *slog.Logger) *subscriber.Base {
+	if mesh == nil {
+		return nil
+	}
+	return &subscriber.Base{Select: clustermesh.NewClusterMeshSelectBackends(w, log).SelectBackends}
+}

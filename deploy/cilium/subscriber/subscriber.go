@@ -1,0 +1,199 @@
+package subscriber
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+
+	"github.com/cilium/cilium/pkg/loadbalancer"
+	"github.com/cilium/cilium/pkg/loadbalancer/writer"
+	"github.com/cilium/cilium/pkg/metrics"
+	nodetypes "github.com/cilium/cilium/pkg/node/types"
+
+	"github.com/fencing-agent/fencing-agent/api/client"
+)
+
+// Cell takes the backends of LEFT nodes out of the load balancer. It must stand behind the
+// cells of the agent: the last one to set the hook of the selection has it.
+var Cell = cell.Module(
+	"fencing-agent",
+	"Takes backends of LEFT nodes out of the load balancer",
+
+	cell.Config(defaultConfig),
+	metrics.Metric(newMetrics),
+	cell.Invoke(register),
+)
+
+// Base is the selection of backends that the cell builds on. Not provided: that of the
+// load balancer itself.
+type Base struct{ Select writer.SelectBackendsFunc }
+
+type params struct {
+	cell.In
+
+	Log     *slog.Logger
+	Jobs    job.Group
+	Config  Config
+	Writer  *writer.Writer
+	Metrics Metrics
+	Base    *Base `optional:"true"`
+}
+
+// register sets the hook and starts the job, if a socket is configured.
+func register(p params) error {
+	if p.Config.FencingAgentSocket == "" {
+		p.Log.Info("No socket of the fencing agent is configured: Kubernetes' view of the backends rules")
+		return nil
+	}
+	if err := p.Config.validate(); err != nil {
+		return err
+	}
+	base := p.Writer.DefaultSelectBackends
+	if p.Base != nil && p.Base.Select != nil {
+		base = p.Base.Select
+	}
+	s := &subscriber{
+		log: p.Log, config: p.Config, writer: p.Writer, metrics: p.Metrics,
+		selection: newSelection(base, p.Config.FencingAgentAllLeft == allLeftKeep),
+	}
+	p.Writer.SetSelectBackendsFunc(s.selection.choose)
+	p.Jobs.Add(job.OneShot("follow", s.follow))
+	return nil
+}
+
+// subscriber is the job. Its fields belong to the goroutine that is called back.
+type subscriber struct {
+	log       *slog.Logger
+	config    Config
+	writer    *writer.Writer
+	metrics   Metrics
+	selection *selection
+	own       string
+	ruled     mode // told last
+}
+
+// follow follows the agent until ctx ends. The set is left as it is: the process ends, and
+// the maps with the backends outlive it.
+func (s *subscriber) follow(ctx context.Context, health cell.Health) error {
+	s.own = nodetypes.GetName()
+	health.Degraded("Kubernetes' view of the backends rules", errors.New("the fencing agent has not answered yet"))
+	s.metrics.ruled(modeNoAnswer, 0)
+	s.log.Info("Following the fencing agent; until it answers Kubernetes' view of the backends rules",
+		"socket", s.config.FencingAgentSocket, "hold", s.config.FencingAgentHold)
+	return client.Follow(ctx, client.Config{
+		Socket: s.config.FencingAgentSocket, Hold: s.config.FencingAgentHold, Log: s.log,
+	}, func(u client.Update) { s.update(u, health) })
+}
+
+// update takes one update of the agent.
+func (s *subscriber) update(u client.Update, health cell.Health) {
+	began := time.Now()
+	r := judge(u.State, s.own, s.config.FencingAgentMaxLeftPercent)
+	changed := difference(*s.selection.out.Load(), r.out)
+	refreshed, hooked := 0, true
+	if len(changed) > 0 {
+		var err error
+		if refreshed, hooked, err = s.apply(r.out, changed); err != nil {
+			s.log.Error("Backends of LEFT nodes could not be selected anew; the next change tries again", "nodes", slices.Sorted(maps.Keys(changed)), "error", err)
+			health.Degraded("Backends could not be selected anew", err)
+			return
+		}
+		s.metrics.ApplySeconds.Observe(time.Since(began).Seconds())
+		s.metrics.Refreshed.Add(float64(refreshed))
+	}
+	s.metrics.ruled(r.mode, len(r.out))
+	s.tell(r, changed, refreshed)
+	switch {
+	case !hooked:
+		health.Degraded("LEFT has no effect", errors.New("another component took the hook of the backend selection: the cell must stand behind all others"))
+	case r.mode != modeAgent:
+		health.Degraded("Kubernetes' view of the backends rules", errors.New(r.reason))
+	case !u.Connected:
+		health.OK("The fencing agent is away; its last word is in force: " + describe(r.out))
+	default:
+		health.OK("LEFT is in force: " + describe(r.out))
+	}
+}
+
+// tell logs one line when something has changed for the load balancer.
+func (s *subscriber) tell(r ruling, changed nodeSet, refreshed int) {
+	attrs := []any{"nodesOut", slices.Sorted(maps.Keys(r.out)), "changed", slices.Sorted(maps.Keys(changed)), "services", refreshed}
+	switch {
+	case r.mode != s.ruled && r.mode == modeAgent:
+		s.log.Info("The fencing agent's LEFT is in force", attrs...)
+	case r.mode != s.ruled:
+		s.log.Warn("Kubernetes' view of the backends rules", append(attrs, "cause", r.reason)...)
+	case len(changed) > 0:
+		s.log.Info("Backends of nodes were taken out or put back", attrs...)
+	}
+	s.ruled = r.mode
+}
+
+// apply makes out the nodes whose backends are out, and refreshes every frontend with a
+// backend on a node that changed. Frontends that a policy redirects to pods of this node
+// need none: the own node is never out. hooked tells whether the selection was used.
+func (s *subscriber) apply(out, changed nodeSet) (refreshed int, hooked bool, err error) {
+	txn := s.writer.WriteTxn()
+	before := *s.selection.out.Load()
+	s.selection.out.Store(&out)
+	used := s.selection.used.Load()
+
+	touched := map[loadbalancer.ServiceName]struct{}{}
+	for be := range s.writer.Backends().All(txn) {
+		if isOut(be, changed) {
+			touched[be.ServiceName] = struct{}{}
+		}
+	}
+	selected := false
+	for name := range touched {
+		if err := s.writer.RefreshFrontends(txn, name); err != nil {
+			s.selection.out.Store(&before)
+			txn.Abort()
+			return 0, true, err
+		}
+		for range s.writer.Frontends().List(txn, loadbalancer.FrontendByServiceName(name)) {
+			selected = true
+			break
+		}
+	}
+	txn.Commit()
+	return len(touched), !selected || s.selection.used.Load() > used, nil
+}
+
+// difference is the nodes that are in one set only.
+func difference(a, b nodeSet) nodeSet {
+	d := nodeSet{}
+	for name := range a {
+		if !b.has(name) {
+			d[name] = struct{}{}
+		}
+	}
+	for name := range b {
+		if !a.has(name) {
+			d[name] = struct{}{}
+		}
+	}
+	return d
+}
+
+// describe names a few nodes.
+func describe(out nodeSet) string {
+	names := slices.Sorted(maps.Keys(out))
+	switch {
+	case len(names) == 0:
+		return "no node is out"
+	case len(names) > 5:
+		names = append(names[:5], "...")
+	}
+	text := "out are"
+	for _, n := range names {
+		text += " " + n
+	}
+	return text
+}
