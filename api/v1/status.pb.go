@@ -106,7 +106,7 @@ const (
 	Reason_REASON_NETWORK_QUORUM Reason = 2
 	// Equal split: the decision is under way.
 	Reason_REASON_SPLIT_PENDING Reason = 3
-	// Equal split: this half was granted the lease on the LUN.
+	// Equal split: this half was granted the lease, on the LUN or at the API server.
 	Reason_REASON_SPLIT_WON Reason = 4
 	// Equal split: the other half was.
 	Reason_REASON_SPLIT_LOST Reason = 5
@@ -409,7 +409,8 @@ type Status struct {
 	Nodes []*NodeStatus `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// One per configured LUN, in the order of the configuration.
 	Luns []*LunStatus `protobuf:"bytes,7,rep,name=luns,proto3" json:"luns,omitempty"`
-	// The lease that decides an equal split. Absent: no LUN is configured.
+	// The lease that decides an equal split: that of the LUN or, with kubernetes.tieBreak: lease,
+	// that of the API server. Absent: neither is configured.
 	LunLease   *LunLease       `protobuf:"bytes,8,opt,name=lun_lease,json=lunLease,proto3" json:"lun_lease,omitempty"`
 	Watchdog   *WatchdogStatus `protobuf:"bytes,9,opt,name=watchdog,proto3" json:"watchdog,omitempty"`
 	TimeBudget *TimeBudget     `protobuf:"bytes,10,opt,name=time_budget,json=timeBudget,proto3" json:"time_budget,omitempty"`
@@ -1733,7 +1734,7 @@ func (x *LunStatus) GetForeignWriter() bool {
 	return false
 }
 
-// LunLease is the latest decision of the log on the LUN.
+// LunLease is the latest decision of the log on the LUN, or of the Lease at the API server.
 type LunLease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the decision; 0: nothing was ever decided.

@@ -45,7 +45,7 @@ func (a *Agent) startLease(background spawn) error {
 	}
 	arbiter, err := tiebreak.New(tiebreak.Config{
 		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, Process: a.process, Log: register.Log(), Timing: a.leaseTiming(),
-	}, a.started)
+	}, a.clock()) // after the socket was taken: no agent before this one draws a token any more
 	if err != nil {
 		return fmt.Errorf("kubernetes.tieBreak: %w", err)
 	}
@@ -105,6 +105,7 @@ func (a *Agent) leaseCompleted(ended []tiebreak.Completion) {
 		if c.Outcome == tiebreak.Unknown {
 			a.leaseTrouble = fmt.Sprint(c.Err)
 		}
+		a.metrics.kubeLease.Set(boolGauge(a.leaseTrouble == ""))
 		a.core.LeaseCompleted(c)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -58,9 +61,17 @@ func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
 	}
 	core := watchdog.NewCore(watchdog.Config{Roster: roster, Networks: 1, Policy: netgossip.Any(), Lease: true})
 	core.LeaseOpened(arbiter)
-	a := &Agent{core: core, log: slog.New(slog.NewTextHandler(&out, nil))}
+	usable := prometheus.NewGauge(prometheus.GaugeOpts{Name: "usable"})
+	a := &Agent{core: core, metrics: &metrics{kubeLease: usable}, log: slog.New(slog.NewTextHandler(&out, nil))}
 	lost := tiebreak.Completion{Outcome: tiebreak.Unknown, Err: errors.New("no route to host")}
-	a.leaseCompleted([]tiebreak.Completion{lost, lost, {Outcome: tiebreak.Absent}, {Outcome: tiebreak.Done}, lost})
+	a.leaseCompleted([]tiebreak.Completion{lost, lost, {Outcome: tiebreak.Absent}, {Outcome: tiebreak.Done}})
+	if v := testutil.ToFloat64(usable); v != 1 {
+		t.Errorf("usable %v after an answer", v)
+	}
+	a.leaseCompleted([]tiebreak.Completion{lost})
+	if v := testutil.ToFloat64(usable); v != 0 {
+		t.Errorf("usable %v without an answer", v)
+	}
 	if n := strings.Count(out.String(), "\n"); n != 3 || strings.Count(out.String(), "no route to host") != 2 {
 		t.Errorf("%d lines:\n%s", n, out.String())
 	}

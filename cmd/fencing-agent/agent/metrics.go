@@ -25,6 +25,7 @@ type metrics struct {
 	network     *prometheus.GaugeVec
 	lunHealthy  *prometheus.GaugeVec
 	leaseHeld   prometheus.Gauge
+	kubeLease   prometheus.Gauge // nil: no Lease breaks ties
 	tieBreaks   *prometheus.CounterVec
 	tieSeconds  prometheus.Histogram
 	decision    prometheus.Histogram
@@ -62,7 +63,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		verdict:    vec("verdict", "1 for the reason of the present verdict, 0 for all others.", "reason"),
 		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
 		lunHealthy: vec("lun_healthy", "1 while the LUN answers in time and the own slot is held.", "device"),
-		leaseHeld:  gauge("lun_lease_held", "1 while this node feeds under a grant of the tie-break lease."),
+		leaseHeld:  gauge("lun_lease_held", "1 while this node feeds under a grant of the tie-break lease, on the LUN or at the API server."),
 		tieBreaks: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "tiebreak_total",
 			Help: "Equal splits by tie-breaker and outcome: won, lost, undecided."}, []string{"breaker", "outcome"}),
 		tieSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "tiebreak_seconds",
@@ -88,6 +89,9 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 	reg.MustRegister(m.deaths, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
+	if c.UsesLease() {
+		m.kubeLease = gauge("kube_lease_usable", "1 while the latest request for the Lease that breaks ties got an answer that tells something.")
+	}
 	m.init(c)
 	return m
 }
