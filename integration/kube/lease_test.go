@@ -260,6 +260,23 @@ func (g *tied) holders(t *testing.T) (string, bool) {
 	return *l.Spec.HolderIdentity, true
 }
 
+// commands runs those of docs/kubernetes.md and docs/troubleshooting.md that show the Lease.
+func (g *tied) commands(t *testing.T, holders string) {
+	t.Helper()
+	name := leaseregister.Name("tied", "four")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-n", g.space, "get", "lease", name, "-o", "yaml"}, "holderIdentity: " + holders},
+		{[]string{"auth", "can-i", "update", "leases.coordination.k8s.io/" + name, "--as=system:serviceaccount:" + g.space + ":tied", "-n", g.space}, "yes"},
+	} {
+		if out, err := g.plane.Kubectl(t.Context(), "", c.args...); err != nil || !strings.Contains(out, c.want) {
+			t.Errorf("kubectl %v: %v, %q lacks %q", c.args, err, out, c.want)
+		}
+	}
+}
+
 // Whole agents break ties by a Lease of the real API server: exactly one half lives if it is
 // reached by both or by one, none if by nobody. Without a tie nothing that the server does has
 // an effect.
@@ -305,6 +322,7 @@ func TestLeaseBreaksTies(t *testing.T) {
 		if shown, _ := g.holders(t); shown != want {
 			t.Errorf("the Lease shows %q, want %q", shown, want)
 		}
+		g.commands(t, want)
 		g.heal(t)
 	})
 	for half, name := range []string{"one half reaches it", "the other half reaches it"} {

@@ -21,6 +21,8 @@ type checker struct {
 	violations []string
 	Attempts   []diskquorum.Attempt
 	Proofs     map[watchdog.Proof]int
+	granted    map[int]bool // nodes that feed under a grant of the Lease
+	Grants     int          // how often one began to
 }
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
@@ -31,8 +33,12 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 //     than the tie's budget before the watchdog: max(D_max+A, G). Only the policy fence
 //     promises that.
 //   - One instance of the log has two values.
+//   - Two halves feed by grants of the Lease at one moment.
 //   - A node is published as fenced that is still running as it was.
 func (c *Cluster) Violations() []string { return c.check.violations }
+
+// Grants counts how often a node began to feed under a grant of the Lease.
+func (c *Cluster) Grants() int { return c.check.Grants }
 
 // Attempts lists the ballots that ended.
 func (c *Cluster) Attempts() []diskquorum.Attempt { return c.check.Attempts }
@@ -52,6 +58,7 @@ func (c *Cluster) checkStep() {
 		bound = max(bound, c.cfg.Odd.undecided())
 	}
 	bound += slack
+	c.checkGrants()
 	for i, a := range c.nodes {
 		c.checkLog(a)
 		for _, b := range c.nodes[i+1:] {
@@ -106,6 +113,30 @@ func (c *Cluster) checkLog(n *Node) {
 	} else if !known.Equal(grant) {
 		c.check.add("%v: instance %d decided twice: %+v and, at %s, %+v", c.Now(), inst, *known, n.Name, *grant)
 		c.check.decided[inst] = grant
+	}
+}
+
+// checkGrants holds the Lease to what it promises: two halves do not feed by grants of it at one
+// moment, however short.
+func (c *Cluster) checkGrants() {
+	if c.kube == nil {
+		return
+	}
+	k := &c.check
+	if k.granted == nil {
+		k.granted = map[int]bool{}
+	}
+	for i, a := range c.nodes {
+		by := c.feeding(a) && a.decision.Reason == watchdog.ReasonSplitWon
+		if by && !k.granted[i] {
+			k.Grants++
+		}
+		k.granted[i] = by
+		for j, b := range c.nodes[:i] {
+			if by && k.granted[j] && !c.counted(a).Intersects(c.counted(b)) {
+				k.add("%v: %s and %s both feed under grants of the Lease, of different halves", c.Now(), b.Name, a.Name)
+			}
+		}
 	}
 }
 

@@ -18,7 +18,8 @@ type Config struct {
 	Networks []string
 	Policy   netgossip.Policy
 	LUN      bool
-	Devices  int // of the LUN: 1 or 3; 0: 1
+	Lease    bool // a Lease of an API server, in place of the LUN
+	Devices  int  // of the LUN: 1 or 3; 0: 1
 	Mode     watchdog.LUNMode
 	OnLoss   watchdog.LossPolicy
 	Times
@@ -62,7 +63,7 @@ func (c *Config) Budget() watchdog.Budget { return c.budget(&c.Times) }
 
 func (c *Config) budget(t *Times) watchdog.Budget {
 	b := watchdog.Budget{MaxAge: t.Timing.MaxAge, Grant: t.Timing.Grant, Feed: t.Feed, Margin: c.Margin}.WithWatchdog(t.Watchdog)
-	if c.LUN {
+	if c.LUN || c.Lease {
 		b.Arbitrate = t.Timing.Arbitrate
 	}
 	return b
@@ -85,6 +86,7 @@ type Cluster struct {
 	seq   uint64
 	nodes []*Node
 	lun   *lun
+	kube  *kubeLease
 	cut   map[edge]bool
 	check checker
 	trace func(format string, args ...any)
@@ -127,6 +129,9 @@ func New(cfg Config) *Cluster {
 	if cfg.LUN {
 		c.lun = newLUN(c)
 	}
+	if cfg.Lease {
+		c.kube = newKubeLease(c)
+	}
 	width := len(fmt.Sprint(cfg.Nodes)) // so that the roster's order is the index order
 	for i := range cfg.Nodes {
 		n := &Node{Index: i, Name: fmt.Sprintf("n%0*d", width, i+1), boot: c.rng.Uint64() | 1}
@@ -157,7 +162,7 @@ func (c *Cluster) Start(i int) {
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
 		LUNMode: c.cfg.Mode, LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
-		LUN: c.cfg.LUN, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Version: "sim",
+		LUN: c.cfg.LUN, Lease: c.cfg.Lease, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Version: "sim",
 		Succession: succession,
 	})
 	n.core.SetDisarm("file", n.disable)
@@ -169,6 +174,9 @@ func (c *Cluster) Start(i int) {
 			Devices: c.lun.sbs, Roster: r, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process,
 			Timing: own.Timing, Seed: c.cfg.Seed,
 		}))
+	}
+	if c.kube != nil {
+		c.openLease(n)
 	}
 	for p := range c.nodes {
 		if p != i {
@@ -331,6 +339,9 @@ func (c *Cluster) step(n *Node) {
 	}
 	for p := range fx.Joined.All() {
 		n.events = append(n.events, "JOIN "+n.roster.Name(p))
+	}
+	if fx.LeaseOp != nil {
+		c.kube.submit(n, *fx.LeaseOp)
 	}
 	c.followRosters(n, fx)
 	said := n.said

@@ -1,9 +1,9 @@
 // Package sim runs whole groups of decision cores against each other on virtual time, in
 // one goroutine: simulated networks that can be cut one way, a simulated LUN whose I/O is
-// late, lost, torn or hung, and watchdogs that really stop a node. A seed and a commit
+// late, lost, torn or hung, or a Lease whose API server answers late or never, and watchdogs that really stop a node. A seed and a commit
 // replay a run exactly.
 //
-// What runs is the real netgossip.Merger, diskquorum.Arbiter and watchdog.Core; what is
+// What runs is the real netgossip.Merger, diskquorum.Arbiter, tiebreak.Arbiter and watchdog.Core; what is
 // simulated is everything around them. The gossip adapter is reduced to its contract: a
 // probe that is answered carries the peer's statement. Nodes may differ in all times that
 // enter the budget ([Config.Odd]).

@@ -18,7 +18,7 @@ import (
 // below what every node then decides; go test ./integration/sim -rewrite writes it anew,
 // and the difference is to be read line by line.
 //
-//	new nodes=N [networks=(a,b)] [policy=all] [lun=no] [onloss=exclude] [watchdog=D] [reboot=D]
+//	new nodes=N [networks=(a,b)] [policy=all] [lun=no] [lease=yes] [onloss=exclude] [watchdog=D] [reboot=D]
 //	run for=D              let time pass
 //	split (n1,n2) (n3,n4) [network=a]
 //	oneway from=n1 to=n2 [network=a]
@@ -26,6 +26,7 @@ import (
 //	linkdown node=n1 network=a | linkup node=n1 network=a
 //	kill node=n1 | start node=n1 | restart node=n1 | pause node=n1 | resume node=n1
 //	lun node=n1 is=(down|hung|readonly|ok)
+//	api node=n1 is=(down|ok)
 //	events                 what each node published since the last time
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -59,6 +60,8 @@ func scenarioConfig(t *testing.T, d *datadriven.TestData) Config {
 			}
 		case "lun":
 			cfg.LUN = a.Vals[0] != "no"
+		case "lease":
+			cfg.LUN, cfg.Lease = false, true
 		case "onloss":
 			cfg.OnLoss = map[string]watchdog.LossPolicy{"fence": watchdog.LossFence, "exclude": watchdog.LossExclude, "wait": watchdog.LossWait}[a.Vals[0]]
 		case "watchdog":
@@ -122,6 +125,10 @@ func runCommand(t *testing.T, c *Cluster, d *datadriven.TestData) string {
 		d.ScanArgs(t, "is", &is)
 		f := map[string]*Faults{"down": {Down: true}, "hung": {Hung: true}, "readonly": {Down: true, Writes: true}, "ok": nil}[is]
 		c.LUNFaults(node("node"), f)
+	case "api":
+		var is string
+		d.ScanArgs(t, "is", &is)
+		c.APIFaults(node("node"), APIFaults{Down: is == "down"})
 	case "events":
 		var b strings.Builder
 		for i, n := range c.nodes {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -23,6 +24,24 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 	if rng.IntN(3) == 0 {
 		cfg.Odd = cfg.otherTimes(rng)
 	}
+	return play(cfg, rng, trace, logf)
+}
+
+// RandomLeaseSchedule is RandomSchedule for a group that has a Lease and no LUN.
+func RandomLeaseSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
+	rng := rand.New(rand.NewPCG(seed, 0x1ea5e))
+	cfg := DefaultConfig([]int{2, 2, 3, 4, 4, 4, 5, 6}[rng.IntN(8)], seed)
+	cfg.LUN, cfg.Lease = false, true
+	if rng.IntN(2) == 0 {
+		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
+	}
+	if rng.IntN(3) == 0 {
+		cfg.Odd = cfg.otherTimes(rng)
+	}
+	return play(cfg, rng, trace, logf)
+}
+
+func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args ...any)) *Cluster {
 	c := New(cfg)
 	if trace {
 		logf("%d nodes, %d devices, mode %d, watchdog %v, odd ones %+v", cfg.Nodes, cfg.Devices, cfg.Mode, cfg.Watchdog, cfg.Odd)
@@ -68,8 +87,12 @@ func (c *Cluster) longest() time.Duration {
 
 // disturb makes one random change.
 func disturb(c *Cluster, rng *rand.Rand) {
-	n := len(c.nodes)
-	switch rng.IntN(17) {
+	n, what := len(c.nodes), rng.IntN(17)
+	if c.kube != nil && slices.Contains([]int{9, 10, 14, 16}, what) {
+		c.kube.disturb(rng)
+		return
+	}
+	switch what {
 	case 0, 1, 2:
 		c.Heal()
 		c.Split(randomGroups(rng, n))

@@ -245,6 +245,37 @@ func TestRandomSchedules(t *testing.T) {
 		runs, base, resets, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
 }
 
+// The same with a Lease in place of the LUN.
+func TestRandomLeaseSchedules(t *testing.T) {
+	runs, base := 150, rand.Uint64()
+	if testing.Short() {
+		runs = 40
+	}
+	if seed := envNumber(t, "SIM_SEED"); seed != 0 {
+		runs, base = 1, seed
+	}
+	if n := envNumber(t, "SIM_RUNS"); n != 0 {
+		runs = int(n)
+	}
+	resets, grants, proofs := 0, 0, map[watchdog.Proof]int{}
+	for i := range runs {
+		seed := base + uint64(i)
+		c := RandomLeaseSchedule(seed, runs == 1, t.Logf)
+		if v := c.Violations(); len(v) > 0 {
+			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
+		}
+		resets, grants = resets+c.Resets(), grants+c.Grants()
+		for proof, n := range c.Proofs() {
+			proofs[proof] += n
+		}
+	}
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d times a node began to feed under a grant, deaths published: %d proven by time",
+		runs, base, resets, grants, proofs[watchdog.ProofTime])
+	if runs >= 40 && grants == 0 {
+		t.Error("no grant in all of them")
+	}
+}
+
 // envNumber is the number in an environment variable, 0 if it is empty.
 func envNumber(t *testing.T, name string) uint64 {
 	t.Helper()

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+)
+
+// leaseTiming are the times of a Lease in these simulations: short, so that grants run out and
+// are taken over within a schedule, and with no more between Term and Expire than there must be.
+func (t *Times) leaseTiming() tiebreak.Timing {
+	const term = 20 * time.Second
+	return tiebreak.Timing{
+		MaxAge: t.Timing.MaxAge, Term: term, Expire: term + term/8, Stagger: 200 * time.Millisecond,
+		Retry: 500 * time.Millisecond, Poll: 500 * time.Millisecond, Refresh: time.Minute,
+	}
+}
+
+// requestTimeout is when a request to the API server is given up.
+const requestTimeout = 2 * time.Second
+
+// kubeLease is the Lease behind an API server.
+type kubeLease struct {
+	c        *Cluster
+	uid      int
+	resource int
+	present  bool
+	record   tiebreak.Record
+	faults   []APIFaults // by node
+}
+
+// APIFaults is what the way from a node to the API server does. What is down takes nothing;
+// else Lost is the share of requests whose answer does not arrive, or arrives too late: half of
+// these take effect at any time in LateBy.
+type APIFaults struct {
+	Down   bool
+	Slow   time.Duration
+	Lost   float64
+	LateBy time.Duration
+}
+
+func newKubeLease(c *Cluster) *kubeLease {
+	return &kubeLease{c: c, faults: make([]APIFaults, c.cfg.Nodes)}
+}
+
+// openLease makes the arbiter of a node that starts.
+func (c *Cluster) openLease(n *Node) {
+	a, err := tiebreak.New(tiebreak.Config{
+		Roster: n.roster, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process, Log: 1 << 50, Timing: c.times(n).leaseTiming(),
+	}, c.now)
+	if err != nil {
+		panic(err)
+	}
+	n.core.LeaseOpened(a)
+}
+
+// APIFaults sets the way from a node to the API server; the zero value is a good one.
+func (c *Cluster) APIFaults(i int, f APIFaults) {
+	c.trace("n%d: API server %+v", i+1, f)
+	c.kube.faults[i] = f
+	if n := c.nodes[i]; n.up {
+		n.core.APIChecked(!f.Down && f.Lost < 1, c.now)
+	}
+}
+
+// DeleteLease is what a careless person does.
+func (c *Cluster) DeleteLease() {
+	c.trace("somebody deletes the Lease")
+	c.kube.present = false
+}
+
+// submit sends one request for a node. Who dies meanwhile does not stop it from landing.
+func (l *kubeLease) submit(n *Node, op tiebreak.Op) {
+	c, f, started := l.c, l.faults[n.Index], l.c.now
+	answer := func(d time.Duration, done tiebreak.Completion) {
+		c.during(n, d, func() {
+			done.ID, done.Started, done.Ended = op.ID, started, c.now
+			n.core.LeaseCompleted(&done)
+			c.wakeNode(n, 0)
+		})
+	}
+	unknown := tiebreak.Completion{Outcome: tiebreak.Unknown, Err: fmt.Errorf("no answer")}
+	there := c.delay() + time.Duration(c.rng.Int64N(int64(f.Slow)+1))
+	switch {
+	case f.Down:
+		answer(requestTimeout, unknown)
+	case c.rng.Float64() < f.Lost || there >= requestTimeout:
+		if c.rng.IntN(2) == 0 {
+			c.at(time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() { l.apply(n, &op) })
+		}
+		answer(requestTimeout, unknown)
+	default:
+		back := c.delay()
+		c.at(there, func() { answer(back, l.apply(n, &op)) })
+	}
+}
+
+// apply is the API server: compare and swap.
+func (l *kubeLease) apply(n *Node, op *tiebreak.Op) tiebreak.Completion {
+	version := func() tiebreak.Version {
+		return tiebreak.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
+	}
+	switch {
+	case op.Kind == tiebreak.Create && l.present, op.Kind == tiebreak.Write && l.present && op.Base != version():
+		return tiebreak.Completion{Outcome: tiebreak.Conflict}
+	case op.Kind == tiebreak.Create:
+		l.uid, l.present = l.uid+1, true
+	case !l.present:
+		return tiebreak.Completion{Outcome: tiebreak.Absent}
+	}
+	if op.Kind != tiebreak.Read {
+		l.resource++
+		l.record = op.Record
+		l.c.trace("%s writes the Lease: %v", n.Name, op.Record.Grant.Holders)
+	}
+	return tiebreak.Completion{Outcome: tiebreak.Done, Record: l.record, Version: version()}
+}
+
+// disturb makes one random change of the API server, or of the ways to it.
+func (l *kubeLease) disturb(rng *rand.Rand) {
+	c, n := l.c, len(l.faults)
+	bad := func() APIFaults {
+		return APIFaults{Down: rng.IntN(2) == 0, Slow: time.Duration(rng.Int64N(int64(3 * time.Second))), Lost: rng.Float64(), LateBy: 30 * time.Second}
+	}
+	switch rng.IntN(6) {
+	case 0:
+		c.APIFaults(rng.IntN(n), bad())
+	case 1, 2:
+		for i := range n {
+			c.APIFaults(i, APIFaults{})
+		}
+	case 3:
+		f := bad()
+		for i := range n {
+			c.APIFaults(i, f)
+		}
+	case 4:
+		if rng.IntN(4) == 0 {
+			c.DeleteLease()
+		}
+	case 5:
+		// A half of the nodes loses the API server, while the halves are dealt anew.
+		p := rng.Perm(n)
+		for _, i := range p[:n/2] {
+			c.APIFaults(i, APIFaults{Down: true})
+		}
+		c.Heal()
+		p = rng.Perm(n)
+		c.Split([][]int{p[:n/2], p[n/2:]})
+	}
+}
