@@ -214,9 +214,21 @@ func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
 
 // LinkState says how a peer stands on one network: memberlist's opinion, the anchor of
 // the latest evidence, own or vouched, and whether the two together make it reachable there.
+//
+// Where many peers are each probed and one network suffices, the networks take turns, and a link's
+// evidence may be older than MaxAge because nobody asked. It is shown as reachable for as long again,
+// unless it was missed, while another network reaches the peer. Views are made of fresh evidence only.
 func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, anchor boottime.Instant, reachable bool) {
-	return m.link(network, p).alive, m.evidence(network, p), m.linkExpiry(network, p) > now
+	l := m.link(network, p)
+	anchor, expiry := m.evidence(network, p), m.linkExpiry(network, p)
+	if reachable = expiry > now; !reachable && expiry > 0 && m.needed == 1 && m.vouches(l) && len(m.peers) > sharedFrom {
+		reachable = expiry.Add(m.maxAge) > now && m.peerExpiry(p) > now
+	}
+	return l.alive, anchor, reachable
 }
+
+// sharedFrom is the size of the largest group in which each peer is asked on each network within MaxAge.
+const sharedFrom = 300
 
 // NetworkUp reports whether the own side of a network has carrier and address.
 func (m *Merger) NetworkUp(network int) bool { return m.up[network] }

@@ -101,6 +101,9 @@ func Tune(n int) Params {
 	if n > fullPackets {
 		p.GossipInterval = 200 * time.Millisecond
 	}
+	if n > largeGroup {
+		p.GossipInterval, p.IndirectChecks = 300*time.Millisecond, 5
+	}
 	if n <= smallGroup {
 		p.ProbeInterval, p.ProbeTimeout = 300*time.Millisecond, 120*time.Millisecond
 	}
@@ -110,6 +113,10 @@ func Tune(n int) Params {
 // fullPackets is the largest group in which half of the members may be declared dead at
 // memberlist's usual pace. In larger ones it sends smaller packets and fewer of them.
 const fullPackets = 100
+
+// largeGroup is the largest group at the pace of those above fullPackets. In larger ones the evidence
+// of a cut leaves less room: the sweep alone is 416 probes a second.
+const largeGroup = 300
 
 // gossipPacketSize bounds what memberlist sends while it has more news than fit: after half of a
 // large group is gone every packet is full, those of gossip and those of probes and helpers. A

@@ -71,6 +71,8 @@ type Demand struct {
 	Others int // members that are counted, without self
 	Margin int // how many of them the quorum can do without; 0 in a tie and without quorum
 	Share  int // networks on which a peer must vanish to be lost, at least 1
+	// Any says that one network suffices to reach a peer, and that there are several.
+	Any bool
 	// Each asks for fresh statements of every peer, whatever the margin.
 	Each bool
 }
@@ -83,7 +85,7 @@ func (m *Merger) Demand(v *View, quorum int) Demand {
 			up++
 		}
 	}
-	d := Demand{Share: max(1, up-m.needed+1)}
+	d := Demand{Share: max(1, up-m.needed+1), Any: m.needed == 1 && up > 1}
 	narrow := func(counted, quorum int) {
 		others, margin := max(0, counted-1), max(0, counted-quorum)
 		if d.Others == 0 || (margin+1)*d.Others < (d.Margin+1)*others {

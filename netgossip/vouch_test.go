@@ -216,7 +216,7 @@ func TestNothingIsBelievedForLongerThanMaxAge(t *testing.T) {
 func TestDemandFollowsTheMargin(t *testing.T) {
 	m := vouched(t, 10, 2, Any())
 	v := m.Evaluate(11*sec, 6)
-	if d := m.Demand(&v, 6); d != (Demand{Others: 9, Margin: 4, Share: 2}) {
+	if d := m.Demand(&v, 6); d != (Demand{Others: 9, Margin: 4, Share: 2, Any: true}) {
 		t.Errorf("all there: %+v", d)
 	}
 	m.LinkChanged(1, false)

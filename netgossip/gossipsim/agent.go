@@ -155,6 +155,7 @@ func (a *agent) MemberChanged(network, peer int, alive bool, at boottime.Instant
 // Answered implements swim.Sink.
 func (a *agent) Answered(x netgossip.Answer) {
 	a.post(report{network: x.Network, peer: x.Peer, answer: x})
+	a.others(x.Network, func(in *swim.Instance) { in.Proven(a.roster.Name(x.Peer), x.SentAt, x.Statement != nil) })
 }
 
 // Vouched implements swim.Sink.

@@ -20,6 +20,9 @@
 //     peers that are each probed hear of it when they ask themselves.
 //   - A vouch is dated by the start of samples that were all answered. Whoever ceases to be
 //     covered by it is reported, and before it is given everybody has been asked.
+//   - Where many peers are each probed and one network suffices to reach them, the networks take turns
+//     ([Instance.Proven]). That one of them asks puts off the other's question for a bounded time and
+//     makes nothing believed.
 //   - What is sent is bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, the
 //     probes of lost peers by 20 a second.
 //   - A node without a statement does not answer: it cannot say whom it sees.
@@ -50,7 +53,7 @@
 //
 // # Blocking
 //
-// New binds and returns. Start, Nudge, Announce, Renew, SetDemand, Doubt, Verify and Rebind do not wait for anybody. Stop with leave waits
+// New binds and returns. Start, Nudge, Announce, Renew, SetDemand, Doubt, Verify, Proven and Rebind do not wait for anybody. Stop with leave waits
 // until the farewell has been sent (below a second for small clusters, 6 s for 1000 nodes),
 // then for goroutines, both within its context. Joining a peer that does not respond blocks
 // the rejoin goroutine, and only that, for TCPTimeout.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -19,12 +20,18 @@ import (
 // turn: replies must be fast, but a flood must not stop the own probing.
 const inboxBurst = 16
 
+// grain is the least unit of waiting: what is due within the same one is done in one go, which
+// spares the processor most of its wakings while many peers are asked.
+const grain = time.Millisecond
+
 // arrival is what the delegates hand over.
 type arrival struct {
 	packet []byte // of the evidence protocol; nil: something about the peer
 	peer   int
-	missed bool // another network misses it; otherwise its membership has changed
-	dead   bool // to that
+	missed bool // another network misses it
+	proven bool // another network has its answer to a probe sent at at; otherwise its membership has changed
+	told   bool // with its statement
+	dead   bool // to memberlist
 	at     boottime.Instant
 }
 
@@ -60,6 +67,8 @@ type evidence struct {
 
 	said   *netgossip.Statement // the own statement that digest is of
 	digest uint64
+
+	shares atomic.Bool // answers on other networks are of interest
 
 	// What was reported already:
 	vouched         boottime.Instant
@@ -111,10 +120,15 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 	e.plan(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var armed boottime.Instant // what the timer stands at
 	for ctx.Err() == nil {
 		e.drain()
-		if wait := e.step(e.cfg.Clock()); wait > 0 {
-			timer.Reset(min(wait, time.Hour))
+		now := e.cfg.Clock()
+		if wait := e.step(now); wait > 0 {
+			if at := now.Add(min(wait, time.Hour)+grain-1) / boottime.Instant(grain) * boottime.Instant(grain); at != armed {
+				armed = at
+				timer.Reset(at.Sub(now))
+			}
 			select {
 			case <-ctx.Done():
 				return
@@ -123,6 +137,7 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 			case <-e.wake:
 				e.grant()
 			case <-timer.C:
+				armed = 0
 			}
 		}
 	}
@@ -220,6 +235,9 @@ func (e *evidence) report() {
 		e.misses = s.samples.misses
 		e.count.misses.add(int(n))
 	}
+	if shares := s.shares(); shares != e.shares.Load() {
+		e.shares.Store(shares)
+	}
 	if mode := s.mode(); mode != e.mode {
 		e.mode = mode
 		e.count.setMode(mode)
@@ -230,7 +248,19 @@ func (e *evidence) report() {
 // it is, never younger. A brief probe does not ask for the peer's statement.
 func (e *evidence) probe(p *peer, brief bool) {
 	e.count.health.Set(float64(e.list.GetHealthScore()))
+	m := e.question(p, brief)
+	now := e.cfg.Clock()
+	e.schedule.probed(p, m.ID, now)
+	e.count.probes.add(1)
+	e.transmit(p, m)
+}
+
+// question is the packet of a probe.
+func (e *evidence) question(p *peer, brief bool) wire.Message {
 	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.digest, Brief: brief && p.known != nil}
+	if m.Brief && e.schedule.sweeping(p) {
+		m.Holds = 0 // whether it is there is all that matters, and in a large group every byte
+	}
 	if !brief && e.schedule.tells(p) {
 		if _, digest := e.statement(); digest != 0 && p.holds != digest {
 			m.News = wire.NewsOf(digest)
@@ -239,10 +269,7 @@ func (e *evidence) probe(p *peer, brief bool) {
 	// A peer with another roster cannot tell who a number is, so whoever did not answer
 	// the last time gets a name.
 	e.sign(&m, p.sharesRoster(e.cfg.Roster) && len(p.sent) == 0)
-	now := e.cfg.Clock()
-	e.schedule.probed(p, m.ID, now)
-	e.count.probes.add(1)
-	e.transmit(p, m)
+	return m
 }
 
 // sign puts the sender in.
@@ -279,6 +306,10 @@ func (e *evidence) handle(a arrival) {
 	if a.packet == nil {
 		// memberlist, or another network, has an opinion, right or wrong: ask the peer itself.
 		if p := e.schedule.byIndex[a.peer]; p != nil {
+			if a.proven {
+				e.schedule.provenElsewhere(p, a.at, a.told)
+				return
+			}
 			if a.dead {
 				p.dead = a.at
 			}
@@ -304,6 +335,7 @@ func (e *evidence) handle(a arrival) {
 		e.refuse(refusedStranger, "evidence from a node that is not expected on this network", slog.String("sender", m.Name), slog.Int("member", m.Member))
 		return
 	}
+	p.heard = a.at
 	if m.Kind == wire.Probe {
 		e.answer(p, m) // first of all: the peer measures how fast we are
 	} else {
@@ -317,7 +349,7 @@ func (e *evidence) handle(a arrival) {
 // ours, which bounds its age. So ask.
 func (e *evidence) answer(p *peer, m wire.Message) {
 	if s, digest := e.statement(); s != nil {
-		p.holds = m.Holds
+		e.takeHolds(p, m)
 		reply := wire.Message{Kind: wire.Answer, ID: m.ID}
 		e.sign(&reply, m.Roster == e.tag)
 		seen, sameRoster := e.sees(s, p)
@@ -341,6 +373,13 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 	if m.News != 0 && m.News != wire.NewsOf(p.digest) || p.lost || p.proven == 0 {
 		p.curious = true
 		e.schedule.urge(p, now)
+	}
+}
+
+// takeHolds takes what a probe says that its sender holds. A sweep does not say.
+func (e *evidence) takeHolds(p *peer, m wire.Message) {
+	if m.Holds != 0 || !m.Brief {
+		p.holds = m.Holds
 	}
 }
 
@@ -395,6 +434,9 @@ func (e *evidence) evaluate(p *peer, m wire.Message) {
 		contact = answer.Sees
 	}
 	e.schedule.answered(p, asked, contact, now)
+	if answer.Statement != nil {
+		p.told = max(p.told, asked.at)
+	}
 	if m.Statement != nil && asked.at == p.proven { // not overtaken by a younger answer
 		p.known, p.digest = m.Statement, m.Digest
 	}

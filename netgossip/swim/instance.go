@@ -212,6 +212,19 @@ func (in *Instance) Doubt() { in.evidence.ask(func(r *request) { r.doubt = true 
 // called from inside another instance's Sink.
 func (in *Instance) Verify(peer int) { in.evidence.post(arrival{peer: peer, missed: true}) }
 
+// Proven says that another network of the node has the answer of a peer, named as in the roster, to a
+// probe sent at an instant, and whether with its statement. Where the networks share the probing it
+// puts off the next probe here. It does not block, and may be called from inside another instance's
+// Sink.
+func (in *Instance) Proven(name string, at boottime.Instant, told bool) {
+	if !in.evidence.shares.Load() {
+		return
+	}
+	if peer, ok := in.cfg.Roster.Index(name); ok {
+		in.evidence.post(arrival{peer: peer, proven: true, told: told, at: at})
+	}
+}
+
 // Stats returns the counts so far.
 func (in *Instance) Stats() Stats {
 	c := in.count

@@ -120,12 +120,12 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 	single.setDemand(netgossip.Demand{Others: 300, Share: 1}, single.now)
 	for i := range 300 {
 		p, q := a.byIndex[i+1], b.byIndex[i+1]
-		if a.brief(p) == b.brief(q) || single.brief(single.byIndex[i+1]) {
-			t.Fatalf("peer %d: brief %v and %v, alone %v", i, a.brief(p), b.brief(q), single.brief(single.byIndex[i+1]))
+		if a.brief(p, a.now) == b.brief(q, b.now) || single.brief(single.byIndex[i+1], single.now) {
+			t.Fatalf("peer %d: brief %v and %v, alone %v", i, a.brief(p, a.now), b.brief(q, b.now), single.brief(single.byIndex[i+1], single.now))
 		}
-		if was := a.brief(p); true {
+		if was := a.brief(p, a.now); true {
 			p.turn++
-			if a.brief(p) == was {
+			if a.brief(p, a.now) == was {
 				t.Fatalf("peer %d is never asked on one of the networks", i)
 			}
 		}
@@ -133,7 +133,7 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 			*why = true
 			q := *p
 			q.turn++
-			if a.brief(p) || a.brief(&q) {
+			if a.brief(p, a.now) || a.brief(&q, a.now) {
 				t.Fatalf("peer %d is not asked for its statement", i)
 			}
 			*why = false
@@ -141,7 +141,7 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 	}
 	a.setDemand(netgossip.Demand{Others: 300, Share: 2, Each: true}, a.now)
 	for _, p := range a.all {
-		if a.brief(p) {
+		if a.brief(p, a.now) {
 			t.Fatal("a consent is not asked for")
 		}
 	}

@@ -60,6 +60,10 @@ type peer struct {
 	curious bool             // the next probe is to ask for the statement
 	turn    int              // answers so far
 
+	heard     boottime.Instant // when anything of the evidence protocol came from it
+	elsewhere boottime.Instant // start of its latest probe that it answered on another network
+	told      boottime.Instant // likewise on any, and said what it has to say
+
 	known  *netgossip.Statement // of the latest answer that had one; nil: none
 	digest uint64               // that came with known
 	holds  uint64               // digest of our statement that the peer said it holds
@@ -237,7 +241,7 @@ func (s *schedule) next(now boottime.Instant) (p *peer, brief bool, wait time.Du
 	at := min(s.counted, s.samples.next(), s.sweep.wakes(), s.nudges.wakes())
 	if len(s.peers) > 0 {
 		if p := s.peers[0]; p.due <= now {
-			return p, s.brief(p), 0
+			return p, s.brief(p, now), 0
 		}
 		at = min(at, s.peers[0].due)
 	}
@@ -247,12 +251,35 @@ func (s *schedule) next(now boottime.Instant) (p *peer, brief bool, wait time.Du
 // brief reports whether a probe need not ask for the statement. After a cut every view changes, and
 // the statements of half of a large group are most of what is sent: so the networks on which a peer
 // must vanish to be lost take turns to ask for it. Which one it is, changes with every answer, so that
-// no statement depends on one network, and is 2 Pace.Interval late at most.
-func (s *schedule) brief(p *peer) bool {
+// no statement depends on one network, and is 2 Pace.Interval late at most. Where they share the
+// probing, each peer is asked for it every second time, whichever network's turn that is.
+func (s *schedule) brief(p *peer, now boottime.Instant) bool {
 	if !s.crowded() || s.demand.Each || p.nudged || p.curious || !s.vouchable(p) {
 		return false
 	}
+	if age := now.Sub(p.told); s.shares() && age < 3*s.pace.Interval {
+		return age < s.pace.Interval*3/2
+	}
 	return (p.index+p.turn+s.network)%max(1, s.demand.Share) != 0
+}
+
+// shares reports whether the networks share the work of probing each peer: where these are many, and
+// one network suffices to reach them.
+func (s *schedule) shares() bool { return s.crowded() && s.demand.Any && !s.demand.Each }
+
+// provenElsewhere takes that a peer answered a probe that was sent at an instant on another network: it
+// need not be asked here for an interval. There it is not asked again for an eighth longer, so that the
+// networks take turns, and if one fails to, the other does it. Nothing is believed here because of it.
+func (s *schedule) provenElsewhere(p *peer, at boottime.Instant, told bool) {
+	if p.elsewhere = max(p.elsewhere, at); told {
+		p.told = max(p.told, at)
+	}
+	if !s.shares() || p.asked != 0 || p.nudged || p.curious || !s.vouchable(p) || s.sweeping(p) || p.due == boottime.Never {
+		return
+	}
+	if due := p.elsewhere.Add(s.jitter(s.pace.Interval)); p.due < due {
+		s.plan(p, due)
+	}
 }
 
 // probed notes that a probe is being sent now and plans the next one as if no answer came.
@@ -339,8 +366,11 @@ func (s *schedule) answered(p *peer, o outstanding, contact bool, now boottime.I
 		s.plan(p, boottime.Never)
 	default:
 		interval := s.pace.Interval
-		if s.sampling() {
+		switch {
+		case s.sampling():
 			interval = s.params.EvidenceInterval
+		case s.shares():
+			interval = interval * 9 / 8 // after the other networks
 		}
 		due := max(now, o.at.Add(s.jitter(interval)))
 		if len(p.sent) > 0 { // on a slow network the younger probes still deserve their time

@@ -12,6 +12,9 @@ const (
 	// A loss of massLoss peers and of one in massShare is no matter of a few packets or
 	// nodes: whoever stayed silent counts for nothing from that moment on.
 	massLoss, massShare = 3, 10
+	// Of very many silent peers a few are probed again at first. If hardly any of those answers, it is
+	// no matter of lost packets, and the others are taken to be gone like them.
+	probePart, probeShare = 32, 10
 )
 
 // round is a list of peers that are visited one after the other.
@@ -63,17 +66,21 @@ func (r *round) next(now boottime.Instant) *peer {
 // first pass takes at most three fifths of EvidenceMaxAge: when the old vouch runs out, those who are
 // there have answered. The last pass ends no earlier than the same three fifths after the
 // beginning: a node that stands still for two seconds sees everybody fall silent, and finds the
-// answers when it goes on.
+// answers when it goes on. Of more than fewPeers silent peers only a part is probed in the later passes,
+// and stands for the others (sweepPart).
 type sweep struct {
 	on     bool
 	number int // counts the sweeps
 	pass   int
 	size   int
 	peers  []*peer // of this pass
+	rest   []*peer // as silent as they were in the first pass, and to share the outcome of theirs
 	round  round
 	end    boottime.Instant // of the wait after the last probe of a pass; zero: it goes on
 	began  boottime.Instant
 	report bool // it has just begun
+	// patient is since when the peers have had time to answer, begin or the end of the first pass.
+	patient boottime.Instant
 }
 
 // blind reports whether the samples have to wait.
@@ -102,7 +109,7 @@ func (s *schedule) startSweep(now boottime.Instant) {
 	}
 	s.abandonSamples()
 	s.samples.missed = s.samples.missed[:0]
-	w.on, w.report, w.began, w.pass, w.end = true, true, now, 1, 0
+	w.on, w.report, w.began, w.patient, w.pass, w.end, w.rest = true, true, now, now, 1, 0, nil
 	w.number++
 	s.rand.Shuffle(len(s.all), func(i, j int) { s.all[i], s.all[j] = s.all[j], s.all[i] })
 	w.peers = w.peers[:0]
@@ -132,8 +139,7 @@ func (s *schedule) tickSweep(now boottime.Instant) {
 	if w.end == 0 {
 		w.end = now.Add(s.params.EvidenceTimeout * 3 / 4)
 		if w.pass > 1 {
-			patience := s.params.EvidenceMaxAge * 3 / 5
-			w.end = max(w.end, w.began.Add(patience*time.Duration(w.pass-1)/(sweepPasses-1)))
+			w.end = max(w.end, w.patient.Add(s.params.EvidenceMaxAge*3/5*time.Duration(w.pass-1)/(sweepPasses-1)))
 		}
 		return
 	}
@@ -154,20 +160,64 @@ func (s *schedule) tickSweep(now boottime.Instant) {
 			s.misses = append(s.misses, miss{peer: p.index, since: p.asked})
 		}
 	}
-	if len(silent) == 0 || w.pass == sweepPasses {
+	switch {
+	case w.pass == 1 && len(silent) > fewPeers:
+		s.sweepPart(now)
+	case len(w.rest) > 0 && probeShare*(probePart-len(w.peers)) > probePart:
+		s.sweepRest()
+	}
+	if len(w.peers)+len(w.rest) == 0 || w.pass == sweepPasses {
 		s.endSweep(now)
 		return
 	}
 	w.pass++
-	w.round.start(silent, now, s.params.RoundTime(len(silent)), func(*peer) bool { return true })
+	w.round.start(w.peers, now, s.params.RoundTime(len(w.peers)), func(*peer) bool { return true })
+}
+
+// sweepPart takes a part of the many that are silent for all of them. Whoever sent us something since
+// the sweep began is there, whatever was lost: it is asked again on its own. The others have as much
+// time to answer as if their probes had been the first: the node may have stood still meanwhile.
+func (s *schedule) sweepPart(now boottime.Instant) {
+	w := &s.sweep
+	mute := w.peers[:0]
+	for _, p := range w.peers {
+		if p.heard < w.began {
+			mute = append(mute, p)
+			continue
+		}
+		p.swept = 0
+		s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(s.params.RoundTime(len(w.peers))))))
+	}
+	w.peers = mute
+	if len(mute) > fewPeers {
+		w.peers, w.rest, w.patient = mute[:probePart:probePart], mute[probePart:], now
+	}
+}
+
+// sweepRest goes back to the second pass with all that are silent, since some of the part of them
+// that was probed again have answered.
+func (s *schedule) sweepRest() {
+	w := &s.sweep
+	for _, p := range w.rest {
+		if p.proven < w.began {
+			w.peers = append(w.peers, p)
+		}
+	}
+	w.rest, w.pass, w.patient = nil, 1, w.began
 }
 
 // endSweep reports whom the sweep did not find and leaves the peers to the schedule.
 func (s *schedule) endSweep(now boottime.Instant) {
 	w := &s.sweep
-	mass := len(w.peers) >= massLoss && len(w.peers)*massShare >= w.size
+	silent := w.peers
+	for _, p := range w.rest {
+		if p.proven < w.began { // nor has it since
+			silent = append(silent, p)
+		}
+	}
+	mass := len(silent) >= massLoss && len(silent)*massShare >= w.size
 	w.on = false
-	for _, p := range w.peers {
+	for _, p := range silent {
 		if mass {
 			p.lost = true
 			s.misses = append(s.misses, miss{peer: p.index, since: p.asked, void: true})

@@ -132,6 +132,8 @@ type sink struct {
 	roster   *netgossip.Roster // of the instance
 	conflict func(network int, name, address string)
 	others   func(network int, do func(*swim.Instance)) // calls the instances of the other networks
+	// proven tells them that a peer answered a probe sent at an instant, and whether with its statement.
+	proven func(network int, peer string, at boottime.Instant, told bool)
 }
 
 func (s sink) peer(network, peer int, f func(r *peerReport, peer int)) {
@@ -172,6 +174,7 @@ func (s sink) Answered(a netgossip.Answer) {
 			r.answer.Peer = peer
 		}
 	})
+	s.proven(a.Network, s.roster.Name(a.Peer), a.SentAt, a.Statement != nil)
 }
 
 // Vouched implements swim.Sink.

@@ -222,7 +222,7 @@ func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (
 		Clock: a.clock, Statement: a.statement, Relay: a.relay, Sees: a.sees, Logger: a.log, Metrics: a.swimMetrics,
 		Sink: sink{box: a.box, roster: r, conflict: func(_ int, name, address string) {
 			a.alarms.report(nameConflict{sn.Name, name, address})
-		}, others: a.others},
+		}, others: a.others, proven: a.proven},
 	})
 	if err != nil {
 		return nil, err
@@ -236,6 +236,16 @@ func (a *Agent) others(network int, do func(*swim.Instance)) {
 	for i, n := range a.nets {
 		if i != network {
 			do(n.now().swim)
+		}
+	}
+}
+
+// proven tells the instances of all networks but one that a peer answered on that. It is called for every
+// answer and does not allocate.
+func (a *Agent) proven(network int, peer string, at boottime.Instant, told bool) {
+	for i, n := range a.nets {
+		if i != network {
+			n.now().swim.Proven(peer, at, told)
 		}
 	}
 }

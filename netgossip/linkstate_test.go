@@ -1,0 +1,41 @@
+package netgossip
+
+import "testing"
+
+// Guard: a link that nobody asked because the networks take turns is shown as reachable for D_max
+// longer, in a group so large that they do, and only while another network reaches the peer and nothing
+// is held against the link. No view is made of it.
+func TestLinkThatHadNoTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		n       int
+		policy  Policy
+		against func(m *Merger)
+		shown   bool
+	}{
+		"large group":            {sharedFrom + 1, Any(), func(*Merger) {}, true},
+		"small group":            {sharedFrom, Any(), func(*Merger) {}, false},
+		"on all networks":        {sharedFrom + 1, All(), func(*Merger) {}, false},
+		"it was missed":          {sharedFrom + 1, Any(), func(m *Merger) { m.Missed(1, 1, 10*sec+1, false) }, false},
+		"dead to memberlist":     {sharedFrom + 1, Any(), func(m *Merger) { m.MemberChanged(1, 1, false, 11*sec) }, false},
+		"the network is down":    {sharedFrom + 1, Any(), func(m *Merger) { m.LinkChanged(1, false) }, false},
+		"nor does another reach": {sharedFrom + 1, Any(), func(m *Merger) { m.Missed(0, 1, 13*sec, true) }, false},
+	} {
+		m := testMerger(t, c.n, 2, c.policy)
+		for k := range 2 {
+			m.MemberChanged(k, 1, true, 9*sec)
+			answer(m, k, 1, 10*sec)
+		}
+		answer(m, 0, 1, 12*sec+sec/2)
+		c.against(m)
+		if _, anchor, shown := m.LinkState(1, 1, 15*sec); shown != c.shown || anchor > 10*sec {
+			t.Errorf("%s: shown as reachable %v by evidence of %d s, want %v", name, shown, anchor/sec, c.shown)
+		}
+		if _, _, shown := m.LinkState(1, 1, 18*sec); shown {
+			t.Errorf("%s: shown as reachable twice D_max after the evidence", name)
+		}
+		m.LinkChanged(0, false)
+		if v := m.Evaluate(15*sec, 1); v.Seen.Has(1) {
+			t.Errorf("%s: seen by evidence of %d s", name, 10)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package swim
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// half answers for the peers with odd numbers only.
+func half(p *peer) time.Duration {
+	if p.index%2 == 0 {
+		return 0
+	}
+	return time.Millisecond
+}
+
+func voided(r *rig) (n int) {
+	for _, m := range r.missed {
+		if m.void {
+			n++
+		}
+	}
+	return n
+}
+
+// Of hundreds of silent peers a few are asked again, and the others count as lost with them: the later
+// passes cost next to nothing.
+func TestManySilentPeersAreJudgedByAPart(t *testing.T) {
+	r := newRig(t, 1000)
+	r.run(5 * time.Second)
+	r.answer = half
+	for r.sweeps == 0 {
+		r.run(10 * time.Millisecond)
+	}
+	r.probes = nil
+	for r.sweep.on {
+		r.run(10 * time.Millisecond)
+	}
+	if n := voided(r); n != 500 {
+		t.Errorf("%d of 500 are lost", n)
+	}
+	if n := len(r.probes); n > 1000+2*probePart+100 {
+		t.Errorf("%d probes", n)
+	}
+	if took := r.now.Sub(r.sweep.began); took > r.params.EvidenceMaxAge*7/5 {
+		t.Errorf("the sweep took %v", took)
+	}
+}
+
+// Guard: where packets are lost many are silent, too. The part that is asked again answers, then, and
+// everybody is asked again.
+func TestLostPacketsLoseNoPart(t *testing.T) {
+	r := newRig(t, 1000)
+	r.run(5 * time.Second)
+	r.answer = func(*peer) time.Duration {
+		if r.rand.Float64() < 0.36 { // a fifth in each direction
+			return 0
+		}
+		return time.Millisecond
+	}
+	for range 5 {
+		r.startSweep(r.now)
+		parts := false
+		for r.sweep.on {
+			r.run(10 * time.Millisecond)
+			parts = parts || len(r.sweep.rest) > 0
+		}
+		if !parts {
+			t.Error("there never was a part: the test proves nothing")
+		}
+		if n := voided(r); n > 0 {
+			t.Fatalf("%d peers count as lost", n)
+		}
+		r.run(10 * time.Second)
+	}
+}
+
+// Guard: whoever sends us anything during the sweep is there, though it seems silent.
+func TestWhoIsHeardIsNotLostWithOthers(t *testing.T) {
+	r := newRig(t, 1000)
+	r.run(5 * time.Second)
+	r.answer = half
+	r.startSweep(r.now)
+	r.run(time.Second)
+	for i := 2; i <= 400; i += 2 {
+		r.byIndex[i].heard = r.now
+	}
+	for r.sweep.on {
+		r.run(10 * time.Millisecond)
+	}
+	lost := map[int]bool{}
+	for _, m := range r.missed {
+		lost[m.peer] = lost[m.peer] || m.void
+	}
+	if n := voided(r); n != 300 {
+		t.Errorf("%d are lost, want the 300 that are not heard", n)
+	}
+	if i := slices.IndexFunc(r.all, func(p *peer) bool { return lost[p.index] && p.heard > r.sweep.began }); i >= 0 {
+		t.Errorf("peer %d was heard and is lost", r.all[i].index)
+	}
+	for i := 2; i <= 400; i += 2 {
+		if p := r.byIndex[i]; !p.aside && !p.lost || r.vouchable(p) {
+			t.Fatalf("peer %d is vouched for although it does not answer", i)
+		}
+	}
+}
