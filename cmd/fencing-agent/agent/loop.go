@@ -319,10 +319,15 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		if d.Action == watchdog.Starve && d.Reason != watchdog.ReasonStarting || d.Action == watchdog.Hold {
 			level = slog.LevelWarn
 		}
-		a.log.Log(context.Background(), level, "decision",
+		what := []any{
 			"action", d.Action.String(), "reason", d.Reason.String(), "quorum", d.Quorum,
 			"tally", tallyText(a.core), "until_s", max(0, d.Until.Sub(now)).Seconds(),
-			"view", a.roster.Names(a.core.View().Counted), "split", a.core.Split().Split.String(), "why", a.core.Split().Why)
+			"view", a.roster.Names(a.core.View().Counted),
+		}
+		if len(a.cfg.LUN.Devices) > 0 || a.cfg.UsesLease() {
+			what = append(what, "split", a.core.Split().Split.String(), "why", a.core.Split().Why)
+		}
+		a.log.Log(context.Background(), level, "decision", what...)
 	}
 	a.metrics.observe(a, fx)
 	if fx.Changed || now.Sub(a.pictured) >= time.Second {
