@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 )
 
 func TestDescribe(t *testing.T) {
@@ -125,5 +127,42 @@ func TestConfigurationErrorsSayWhatToDo(t *testing.T) {
 	}
 	if _, err := New("/nowhere", nil); err == nil || !strings.Contains(err.Error(), "kubernetes.kubeconfig /nowhere") {
 		t.Error(err)
+	}
+}
+
+// Requests that must not share the fate of a watch's connection have connections of their own.
+func TestApart(t *testing.T) {
+	var mu sync.Mutex
+	versions, connections := map[string]int{}, map[string]string{}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		versions[r.Header.Get("Test")], connections[r.Header.Get("Test")] = r.ProtoMajor, r.RemoteAddr
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"NodeList","apiVersion":"v1"}`)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	c, err := NewFor(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.namespace = "here"
+	own, err := c.Apart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*Client{"shared": c, "apart": own} {
+		r, err := c.For(Core)
+		if err == nil {
+			err = r.Get().Resource("nodes").SetHeader("Test", name).Do(t.Context()).Error()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if versions["shared"] != 2 || versions["apart"] != 1 || connections["shared"] == connections["apart"] || own.Namespace() != "here" {
+		t.Errorf("versions %v, connections %v, namespace %q", versions, connections, own.Namespace())
 	}
 }
