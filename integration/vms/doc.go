@@ -12,6 +12,10 @@
 // is told by the kernel's watchdog core through its trace points, not by the agent. The agent's log is asked only for
 // the time of its verdict.
 //
+// What merely did not happen in time says nothing where the machines had to wait for processors: such a scenario is
+// skipped, with the reason. Two parts that live beyond the horizon, a feed after a pause, a reset later than published
+// are failures however slow everything is.
+//
 // # State and invariants
 //
 // One lab serves one scenario after the other, each of which begins and ends with four nodes that count each other

@@ -67,7 +67,9 @@ func newLab(t *testing.T) (*lab, error) {
 	}
 	interrupted.labs[l] = true
 	if err := l.boot(t.Context()); err != nil {
+		delete(interrupted.labs, l)
 		l.end()
+		l.removeFiles()
 		return nil, err
 	}
 	return l, nil
