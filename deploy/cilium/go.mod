@@ -201,10 +201,14 @@ require (
 
 replace github.com/fencing-agent/fencing-agent => ../..
 
+// Not every proxy has the versions that Cilium 1.20.2 names; these differ from them by a
+// server for debugging and a fix of the reconciler's retries, and by nothing that is used here.
 replace github.com/cilium/statedb => github.com/cilium/statedb v0.8.3
 
 replace github.com/osrg/gobgp/v4 => github.com/osrg/gobgp/v4 v4.7.0
 
+// What the agent's module wants newer than Cilium 1.20.2 is built and tested with, held at
+// Cilium's. Of the agent's module only api is used here, which needs none of it so new.
 replace (
 	cel.dev/expr => cel.dev/expr v0.25.2
 	github.com/envoyproxy/go-control-plane/envoy => github.com/envoyproxy/go-control-plane/envoy v1.37.0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,9 +61,11 @@ func measureToMaps(b *testing.B, services, nodes int, maglev bool) {
 	lb.until(b, total)
 	onOne := total / nodes
 
-	var left, join, slice []time.Duration
+	var left, join, slice, busy []time.Duration
 	for n := 0; b.Loop(); n++ {
+		before := processorTime(b)
 		left = append(left, lb.took(b, total-onOne, func() { lb.agent.publish(fencingv1.EventType_LEFT, "n0") }))
+		busy = append(busy, processorTime(b)-before)
 		if got := lb.inMaps(b); got != total-onOne {
 			b.Fatalf("%d backends are in the maps, want %d", got, total-onOne)
 		}
@@ -78,8 +81,19 @@ func measureToMaps(b *testing.B, services, nodes int, maglev bool) {
 		b.ReportMetric(float64(times[len(times)-1].Microseconds())/1000, name+"-max-ms")
 	}
 	report("left", left)
+	report("left-processor", busy)
 	report("join", join)
 	report("slice", slice)
+}
+
+// processorTime is what the process has used so far. On a busy machine it tells more than
+// the time that has passed.
+func processorTime(t testing.TB) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // took is how long it takes after change until the frontends have so many backends, and all

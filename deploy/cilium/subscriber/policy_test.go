@@ -3,16 +3,14 @@ package subscriber
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"maps"
-
-	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
-
 	"github.com/fencing-agent/fencing-agent/api/client"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
 func state(inForce bool, available, left string) client.State {
@@ -24,6 +22,12 @@ func state(inForce bool, available, left string) client.State {
 		st.Left[n] = time.Time{}
 	}
 	return st
+}
+
+func updateOf(inForce bool, available, left string) client.Update {
+	st := state(inForce, available, left)
+	st.Connected = inForce
+	return client.Update{State: st}
 }
 
 func TestJudge(t *testing.T) {
