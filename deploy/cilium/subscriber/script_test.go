@@ -22,7 +22,7 @@ func TestScript(t *testing.T) {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		flags.ParseErrorsWhitelist.UnknownFlags = true
 		set := map[string]string{}
-		for _, name := range []string{"fencing-agent-all-left", "fencing-agent-max-left-percent", "bpf-lb-algorithm"} {
+		for _, name := range []string{"fencing-agent-all-left", "lb-test-fault-probability"} {
 			flags.Func(name, "", func(value string) error { set[name] = value; return nil })
 		}
 		if err := flags.Parse(args); err != nil {
