@@ -27,6 +27,12 @@ func (p Params) SuspicionMax(n int) time.Duration {
 	return p.SuspicionMin(n) * time.Duration(p.SuspicionMaxTimeoutMult)
 }
 
+// AccusedSince is how long ago the accusation began, at least, of a member whose death is news. Whoever
+// answered since then is not dead, however many say so. It is also short against D_max.
+func (p Params) AccusedSince() time.Duration {
+	return min(p.SuspicionMin(1), p.EvidenceMaxAge/2)
+}
+
 // Confirmations is how many other members must suspect a member as well for the time to
 // shrink from SuspicionMax to SuspicionMin. It is 0 where so many others do not exist:
 // the first suspicion then runs for SuspicionMin.

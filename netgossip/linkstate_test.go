@@ -1,6 +1,10 @@
 package netgossip
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
 
 // Guard: a link that nobody asked because the networks take turns is shown as reachable for D_max
 // longer, in a group so large that they do, and only while another network reaches the peer and nothing
@@ -36,6 +40,25 @@ func TestLinkThatHadNoTurn(t *testing.T) {
 		m.LinkChanged(0, false)
 		if v := m.Evaluate(15*sec, 1); v.Seen.Has(1) {
 			t.Errorf("%s: seen by evidence of %d s", name, 10)
+		}
+	}
+}
+
+// Guard: a death voids what a vouch said of the peer, whatever its date; an own answer from since the accusation stands.
+func TestDeathVoidsWhatWasVouchedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		answered boottime.Instant // a probe sent at
+		seen     bool
+	}{"vouched for only": {0, false}, "answered before": {17 * sec, false}, "answered since": {18*sec + sec/2, true}} {
+		m := vouched(t, 20, 1, Any())
+		m.Vouched(0, 19*sec)
+		if c.answered > 0 {
+			answer(m, 0, 1, c.answered)
+		}
+		m.Missed(0, 1, 19*sec, false)
+		m.MemberChanged(0, 1, false, 18*sec) // known at 20 s
+		if v := m.Evaluate(20*sec, 11); v.Seen.Has(1) != c.seen || v.Seen.Len() < 18 {
+			t.Errorf("%s: seen %v", name, !c.seen)
 		}
 	}
 }

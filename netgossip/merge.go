@@ -103,15 +103,19 @@ func (m *Merger) link(network, p int) *link { return &m.links[network*len(m.peer
 
 // MemberChanged takes memberlist's opinion. A death voids the evidence from before
 // it, so that a crash is believed as soon as SWIM knows it; evidence from after it
-// stands, so that a false accusation does not cost a peer that we reach ourselves.
+// stands, so that a false accusation does not cost a peer that we reach ourselves. A
+// death is dated by the latest instant at which the accusation can have begun.
 func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) {
 	if !m.valid(network, p) {
 		return
 	}
 	l := m.link(network, p)
 	l.alive = alive
-	if !alive {
-		l.lostAt = at
+	if alive {
+		return
+	}
+	if l.lostAt = max(l.lostAt, at); l.contact <= l.lostAt {
+		l.anchor = 0 // though a vouch may have dated it later: that is no answer of its own
 	}
 }
 

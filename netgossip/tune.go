@@ -102,7 +102,7 @@ func Tune(n int) Params {
 		p.GossipInterval = 200 * time.Millisecond
 	}
 	if n > largeGroup {
-		p.GossipInterval, p.IndirectChecks = 300*time.Millisecond, 5
+		p.GossipInterval, p.IndirectChecks = 400*time.Millisecond, 5
 	}
 	if n <= smallGroup {
 		p.ProbeInterval, p.ProbeTimeout = 300*time.Millisecond, 120*time.Millisecond

@@ -51,6 +51,9 @@ func (d delegate) memberChanged(name string, alive bool) {
 		return
 	}
 	at := in.cfg.Clock()
+	if !alive && !in.rejoin.leaving[index].Load() {
+		at = at.Add(-in.cfg.Params.AccusedSince())
+	}
 	in.gate.pass(func() { in.cfg.Sink.MemberChanged(in.cfg.Network, index, alive, at) })
 	in.rejoin.noteChange(index, alive)
 	in.evidence.post(arrival{peer: index, dead: !alive, at: at})

@@ -311,7 +311,7 @@ func (e *evidence) handle(a arrival) {
 				return
 			}
 			if a.dead {
-				p.dead = a.at
+				p.dead = max(p.dead, a.at)
 			}
 			e.schedule.verify(p, a.missed, e.cfg.Clock())
 		}
@@ -436,6 +436,7 @@ func (e *evidence) evaluate(p *peer, m wire.Message) {
 	e.schedule.answered(p, asked, contact, now)
 	if answer.Statement != nil {
 		p.told = max(p.told, asked.at)
+		e.rejoin.leaving[p.index].Store(answer.Statement.Stopping)
 	}
 	if m.Statement != nil && asked.at == p.proven { // not overtaken by a younger answer
 		p.known, p.digest = m.Statement, m.Digest

@@ -31,6 +31,7 @@ type rejoiner struct {
 	changed chan struct{} // memberlist's table has changed
 	reached chan int      // a peer that is not listed has answered a probe
 	listed  []atomic.Bool // by roster index, as the events tell
+	leaving []atomic.Bool // likewise, as the peers' statements say
 
 	// Owned by run:
 	list    *memberlist.Memberlist
@@ -46,6 +47,7 @@ func newRejoiner(cfg *Config, targets []target, j *journal) *rejoiner {
 		changed: make(chan struct{}, 1),
 		reached: make(chan int, 16),
 		listed:  make([]atomic.Bool, cfg.Roster.Size()),
+		leaving: make([]atomic.Bool, cfg.Roster.Size()),
 		last:    make(map[int]time.Time),
 	}
 }

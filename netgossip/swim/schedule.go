@@ -419,6 +419,8 @@ func (s *schedule) verify(p *peer, missed bool, now boottime.Instant) {
 		} else if p.asked == 0 && !s.sweeping(p) {
 			s.plan(p, boottime.Never)
 		}
+	case p.lost && missed:
+		// That it is lost elsewhere, too, is no reason to ask it: after a cut that is true of half of the group.
 	case p.lost:
 		// After a partition many come back at once.
 		within := s.params.RoundTime(s.lost)

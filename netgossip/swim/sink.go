@@ -10,7 +10,9 @@ import (
 // return, never block and never call back into the instance. An instance makes one call
 // at a time, and none after its Stop has returned; several instances call concurrently.
 type Sink interface {
-	// MemberChanged says that memberlist began or ceased to hold a roster member alive.
+	// MemberChanged says that memberlist began or ceased to hold a roster member alive. A death that
+	// the member did not announce is dated by when, at the latest, it was accused: by
+	// Params.AccusedSince earlier than it became known.
 	MemberChanged(network, peer int, alive bool, at boottime.Instant)
 	// Answered reports completed two-way evidence; its Statement is never nil.
 	Answered(a netgossip.Answer)

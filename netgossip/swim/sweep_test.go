@@ -104,3 +104,30 @@ func TestWhoIsHeardIsNotLostWithOthers(t *testing.T) {
 		}
 	}
 }
+
+// After a cut each network loses half of the group, and tells the other one of each. Neither asks them all
+// because of it; that memberlist has one again is a reason.
+func TestLostElsewhereIsNoReasonToAsk(t *testing.T) {
+	r := newRig(t, 1000)
+	r.run(5 * time.Second)
+	r.answer = half
+	r.run(10 * time.Second)
+	if r.lost != 500 {
+		t.Fatalf("%d peers are lost", r.lost)
+	}
+	r.probes = nil
+	for _, p := range r.all {
+		if p.lost {
+			r.verify(p, true, r.now)
+		}
+	}
+	r.run(3 * time.Second)
+	if n := len(r.probes); n > 3*(lostRate*5/4+8) {
+		t.Errorf("%d probes in 3 s", n)
+	}
+	p := r.byIndex[2]
+	r.verify(p, false, r.now)
+	if wait := p.due.Sub(r.now); wait > r.params.RoundTime(r.lost) {
+		t.Errorf("a peer that memberlist has again is asked after %v", wait)
+	}
+}
