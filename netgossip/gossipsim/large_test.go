@@ -56,6 +56,31 @@ func TestAllStartAtOnce(t *testing.T) {
 	})
 }
 
+// A thousand nodes on two networks: idle, they send what small groups do; the one that is cut off knows
+// it, and nobody else is disturbed. It takes 40 s and 3 GB, in a process of its own.
+func TestIsolatedNodeOfTheLargestGroup(t *testing.T) {
+	if raceDetector {
+		t.Skip("too many events for the race detector")
+	}
+	cfg := config(MaxNodes, "auto", "isolate", lasting(6*time.Second), func(c *Config) { c.Warmup = Duration(time.Second) })
+	r, err := RunProcess(t.Context(), Self(roleChild), cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("below quorum %s; %v of real time, %d MB", show(r.BelowQuorum), r.Wall, r.PeakRSS>>20)
+	if r.Complete != MaxNodes {
+		t.Errorf("at the beginning only %d nodes reached all others", r.Complete)
+	}
+	expectAll(t, "isolated node below quorum", r.BelowQuorum, 1, 5*time.Second)
+	expectNoneFalse(t, r)
+	if idle := r.rates(r.Seconds[0], 1); idle.Bytes+idle.StreamBytes > 3000 || idle.EvidencePackets < 10 {
+		t.Errorf("a node sends %+v before anything happens", idle)
+	}
+	if p := r.Peak(); p.Bytes+p.StreamBytes > 25e3 {
+		t.Errorf("in the second with the most a node sends %+v", p)
+	}
+}
+
 // An equal split of the largest group is known in time, and nobody floods the network for it. It
 // takes minutes, and runs with GOSSIPSIM_LARGE=1 only.
 func TestEqualSplitOfTheLargestGroup(t *testing.T) {
