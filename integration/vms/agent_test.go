@@ -104,7 +104,7 @@ func (s *story) machinePaused() {
 func (s *story) upgrade() {
 	at := time.Now()
 	for _, node := range nodes {
-		s.run(node, "cp /disk/bin/fencing-agent /disk/bin/fencing-agent.old && mv /disk/bin/fencing-agent.next /disk/bin/fencing-agent && sync")
+		s.run(node, "ln -sfn next "+current)
 		s.service(node, "restart")
 		s.await(upLimit, node+" runs the next version", nodes, runs(node, nextVersion),
 			observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...), observe.Counting(nodes...), observe.LUNReady(nodes...), armed(nodes...))
@@ -116,7 +116,7 @@ func (s *story) upgrade() {
 	}
 	s.unharmed(nodes, at)
 	for _, node := range nodes { // what the next scenario boots
-		s.run(node, "mv /disk/bin/fencing-agent /disk/bin/fencing-agent.next && mv /disk/bin/fencing-agent.old /disk/bin/fencing-agent && sync")
+		s.run(node, "ln -sfn first "+current)
 	}
 }
 

@@ -114,16 +114,22 @@ func (l *lab) boot(ctx context.Context) error {
 	return nil
 }
 
+// current is a link to the folder of the agent that a node runs: first or next.
+const current = control.DiskMount + "/current"
+
 // nodeDisk has the programs, and is where it keeps its list of members over a reset.
 func nodeDisk(ctx context.Context, dir, path string) error {
 	root := filepath.Join(dir, "disk")
-	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
-		return err
-	}
-	for _, name := range []string{"fencing-agent", "fencing-agent.next", "fencectl"} {
-		if err := os.Link(filepath.Join(built.programs, name), filepath.Join(root, "bin", name)); err != nil && !os.IsExist(err) {
+	for name, at := range map[string]string{"fencing-agent": "first/fencing-agent", "fencing-agent.next": "next/fencing-agent", "fencectl": "bin/fencectl"} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(at)), 0o755); err != nil {
 			return err
 		}
+		if err := os.Link(filepath.Join(built.programs, name), filepath.Join(root, at)); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	if err := os.Symlink("first", filepath.Join(root, filepath.Base(current))); err != nil && !os.IsExist(err) {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Join(root, "lib"), 0o755); err != nil {
 		return err
@@ -234,7 +240,7 @@ func nodeMachine(i int, node string) (image.Machine, error) {
 			Interfaces: []control.Interface{card(1, i+1, networks[0]), card(2, i+1, networks[1]), card(3, i+1, san)},
 			Files:      map[string]string{"/etc/fencing-agent/agent.yaml": string(config), "/etc/iscsi/iscsid.conf": iscsidConf},
 			Initiator:  &control.Initiator{Name: initiator(node), Target: targetName, Portal: portal},
-			Service:    []string{control.DiskMount + "/bin/fencing-agent", "--config", "/etc/fencing-agent/agent.yaml", "--log-format", "json"},
+			Service:    []string{current + "/fencing-agent", "--config", "/etc/fencing-agent/agent.yaml", "--log-format", "json"},
 			Env:        []string{"NODE_NAME=" + node, "NODE_GROUP=worker"},
 		},
 		Modules: modules,
