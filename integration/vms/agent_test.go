@@ -136,7 +136,7 @@ func (s *story) saidLeft(node string, after time.Time) (text string, found bool)
 		if !ok || d.Msg != "membership" || len(without(d.Left, node)) == 0 {
 			return false
 		}
-		text = strings.Join(d.Left, " ")
+		text = e.Text
 		return true
 	})
 	return text, found
