@@ -224,7 +224,7 @@ func (s *Succession) Standing() Standing {
 	return st
 }
 
-// Lookup returns a roster that this node can give to a peer.
+// Lookup returns a roster that this node holds or knows, or nil.
 func (s *Succession) Lookup(ref RosterRef) *Roster {
 	for _, r := range s.held() {
 		if r.Ref() == ref {

@@ -187,6 +187,7 @@ func TestEpochNamesOneList(t *testing.T) {
 	if err := c.s.Learn(listOf(0, 0, 0, 2)); !errors.Is(err, ErrEpochTaken) {
 		t.Errorf("the epoch in force: %v", err)
 	}
+	c.peers[1] = stands(false, nil, old)
 	c.offer(one)
 	if err := c.s.Learn(other); !errors.Is(err, ErrEpochTaken) {
 		t.Errorf("the epoch on offer: %v", err)

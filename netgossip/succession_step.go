@@ -13,8 +13,9 @@ type Peers struct {
 type Moves struct {
 	Changed bool      // another chain: count anew, and tell the peers
 	Save    *Saved    // to be stored; nil: nothing. Answer with Saved before the next is handed out
-	Fetch   RosterRef // to be asked for; zero: nothing
-	From    int       // the contact that has it
+	Fetch   RosterRef // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
+	From    int       // a contact that has it
+	Holders Set       // the contacts that can hand it over; empty: nobody has taken it up
 	Rival   int       // a contact whose list is another one of the same epoch; -1: none
 }
 
@@ -34,7 +35,7 @@ func (s *Succession) Advance(p *Peers) Moves {
 	m.Changed = m.Changed || founded
 	want, store, from := s.wanted(p)
 	if !want.IsZero() && s.known[want] == nil {
-		m.Fetch, m.From = want, from
+		m.Fetch, m.From, m.Holders = want, from, s.holders(p, want)
 	}
 	r := s.known[store]
 	if s.next = (RosterRef{}); r != nil {
@@ -166,20 +167,27 @@ func (s *Succession) settle(p *Peers) bool {
 
 // mayStore reports whether a known roster may become the offer. What is stored is promised, and
 // taken up after a restart; a peer that does not know it could not follow, would count this node
-// no more and might lose its quorum. So all that are counted must know it. The promise costs
-// nothing where a peer has taken the roster up already, and a fresh node has nothing to lose.
+// no more and might lose its quorum. So all that are counted must know it, and with this node they must
+// be a majority of the roster in force: who is alone with a roster would promise what nobody else
+// may ever have heard of. A node that was left behind need not wait for those it was left behind with.
+// The promise costs nothing where a peer has taken the roster up already, and a fresh node has
+// nothing to lose.
 func (s *Succession) mayStore(p *Peers, ref RosterRef) bool {
-	all := true
+	all, behind, know := true, false, Set{}
+	know.Add(p.Self)
 	for i := range p.Contact.All() {
 		st := p.Stands(i)
-		if st.holds(ref) && !st.Fresh {
+		switch {
+		case st.holds(ref) && !st.Fresh:
 			return true
-		}
-		if !st.holds(ref) && st.Offer != ref && st.Known != ref && s.Countable(&st) {
+		case st.holds(ref) || st.Offer == ref || st.Known == ref:
+			know.Add(i)
+			behind = behind || !st.Fresh && st.Base().Epoch > s.chain[0].Epoch
+		case s.Countable(&st):
 			all = false
 		}
 	}
-	return all || s.fresh
+	return s.fresh || all && (behind || s.majority(p, s.chain[0], know))
 }
 
 // wanted picks the roster to go on with: one that is in force, else one that a peer has taken

@@ -152,6 +152,9 @@ func (p *party) String() string {
 		for _, ref := range slices.SortedFunc(maps.Keys(s.known), cmpEpoch) {
 			fmt.Fprintf(&b, " knows %d", ref.Epoch)
 		}
+		if !s.next.IsZero() {
+			fmt.Fprintf(&b, " says so of %d", s.next.Epoch)
+		}
 		b.WriteString(";\n")
 	}
 	return b.String()

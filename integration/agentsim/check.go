@@ -187,8 +187,7 @@ func (c *checker) fed(p *process) {
 }
 
 // steady lists the nodes, x included, that x could hear from for so long without a break and
-// with nobody touching their processes, and with the same lists of members told to them; none
-// if x's own process was touched.
+// with nobody touching their processes; none if x's own process was touched.
 func (c *checker) steady(x int, within time.Duration) []int {
 	from := c.w.now() - within
 	untouched := func(i int) bool {
@@ -200,7 +199,7 @@ func (c *checker) steady(x int, within time.Duration) []int {
 	}
 	with := []int{x}
 	for y := range c.conn[x] {
-		if c.conn[x][y] && c.since[x][y] <= from && untouched(y) && c.w.lists.agree(x, y) {
+		if c.conn[x][y] && c.since[x][y] <= from && untouched(y) {
 			with = append(with, y)
 		}
 	}

@@ -30,8 +30,8 @@
 //
 // The checker knows what the networks let through and nothing of what the agents think. Where
 // lists of members change, half of the group is half of any list so far, and nobody must be
-// reset or miss its feed who is on all lists and in contact with a majority of each that has
-// been told of the same ones:
+// reset or miss its feed who is on all lists and in contact with a majority of each, whatever
+// lists it was told of itself:
 //
 //   - lonely: no feed by a node that for D_max could hear from less than half of the
 //     group, or from no more than half where no tie-breaker is configured;

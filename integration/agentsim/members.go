@@ -15,15 +15,8 @@ import (
 // which of them each machine's file has. The world's mu guards them.
 type lists struct {
 	all     [][]int
-	onFile  []int   // epoch, by machine
-	was     [][]int // what it had before each change
-	inForce int     // latest epoch that a subscriber was told to be in force
-}
-
-// agree reports whether two machines have been told of the same lists. An agent that was not told
-// of one is not counted by those that have taken it up, and agents do not give lists to each other.
-func (l *lists) agree(x, y int) bool {
-	return l.onFile[x] == l.onFile[y] && !slices.ContainsFunc(l.was, func(w []int) bool { return w[x] != w[y] })
+	onFile  []int // epoch, by machine
+	inForce int   // latest epoch that a subscriber was told to be in force
 }
 
 // listed reports whether the file of a machine's agent lists the machine.
@@ -65,7 +58,6 @@ func (l *lists) share(list []int, has func(int) bool) (n int) {
 func (w *world) newMembers(e Event) {
 	w.mu.Lock()
 	epoch := len(w.lists.all)
-	w.lists.was = append(w.lists.was, slices.Clone(w.lists.onFile))
 	w.lists.all = append(w.lists.all, e.Nodes)
 	added := slices.DeleteFunc(slices.Clone(e.Nodes), func(i int) bool { return w.lists.listed(i) })
 	for _, i := range slices.Concat(e.Parts[0], added) {

@@ -1,0 +1,65 @@
+package netgossip
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Lists that are handed over
+//
+// A list that a part of the group has taken up and that was replaced before it came into force
+// is in no source any more. Who was away meanwhile would never hold it, so it would not count those
+// that do. They hand it over.
+//
+// To know a list promises nothing, and a node may get to know any list at any time: so whom a
+// text comes from decides nothing about safety. What is handed over is what the maker of the list could
+// have shown this node itself, and goes the same way: known, stored, taken up, in force. Three bounds
+// keep one node that was given a wrong list from spreading it:
+//
+//   - Handed over is only what the sender has taken up. It has stored that when a majority of the
+//     list in force knew it, from sources of their own (mayStore).
+//   - A fresh node is handed nothing: it has forgotten what it promised, and takes only what its
+//     own source shows. Nor does it hand anything over.
+//   - A list that leaves this node out, or has it at another address, is taken from its own source
+//     only: nobody is removed, or made to fall silent, by what another node says.
+
+// HandsOver returns the lists that may be given to a peer that lacks them.
+func (s *Succession) HandsOver() []*Roster {
+	if s.fresh {
+		return nil
+	}
+	return s.chain
+}
+
+// holders are the contacts that have taken a list up and may hand it over.
+func (s *Succession) holders(p *Peers, ref RosterRef) (set Set) {
+	if s.fresh {
+		return set
+	}
+	for i := range p.Contact.All() {
+		if st := p.Stands(i); !st.Fresh && st.holds(ref) {
+			set.Add(i)
+		}
+	}
+	return set
+}
+
+var (
+	errHandedFresh = errors.New("this node does not know what list is in force, and waits for its own source to show it")
+	errHandedSelf  = errors.New("it leaves this node out, or has it at another address: only this node's own source can say so")
+)
+
+// Hand makes known a list that was handed over by one of Moves.Holders. Its text must have the
+// digest that was announced.
+func (s *Succession) Hand(r *Roster) error {
+	var err error
+	switch {
+	case s.fresh:
+		err = errHandedFresh
+	case r.Self < 0 || !s.Top().sameSelf(r):
+		err = errHandedSelf
+	default:
+		return s.Learn(r)
+	}
+	return fmt.Errorf("roster of epoch %d: %w", r.Epoch, err)
+}
