@@ -9,8 +9,9 @@ import (
 type RosterEffects struct {
 	Changed bool                // the chain of rosters is another one
 	Save    *netgossip.Saved    // to be stored; answer with Core.RostersSaved
-	Fetch   netgossip.RosterRef // to be asked for; zero: nothing
-	From    int                 // the node that has it
+	Fetch   netgossip.RosterRef // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
+	From    int                 // a node that has it
+	Holders netgossip.Set       // those that can hand it over; answer with Core.HandRoster
 	Rival   int                 // a node whose list is another one of the same epoch; -1: none
 	// Directory is the roster to count by from now on: hand it to Core.Renumber when the
 	// other effects are done, and to everybody who uses indices. Nil: the present one stays.
@@ -60,7 +61,15 @@ func (c *Core) RostersSaved(err error) {
 	}
 }
 
-// LearnRoster makes a list of members known, from the configuration or from a peer.
+// HandRoster makes a list of members known that a peer has handed over (netgossip.Succession.Hand).
+func (c *Core) HandRoster(r *netgossip.Roster) error {
+	if c.cfg.Succession == nil {
+		return nil
+	}
+	return c.cfg.Succession.Hand(r)
+}
+
+// LearnRoster makes a list of members known, from the configuration.
 func (c *Core) LearnRoster(r *netgossip.Roster) error {
 	if c.cfg.Succession == nil {
 		return nil
@@ -137,7 +146,7 @@ func (c *Core) followRosters(now boottime.Instant) {
 	}
 	moves := s.Advance(&c.rosters.peers)
 	fx := &c.fx.Rosters
-	fx.Changed, fx.Save, fx.Fetch, fx.From, fx.Rival = moves.Changed, moves.Save, moves.Fetch, moves.From, moves.Rival
+	fx.Changed, fx.Save, fx.Fetch, fx.From, fx.Holders, fx.Rival = moves.Changed, moves.Save, moves.Fetch, moves.From, moves.Holders, moves.Rival
 	if s.Version() != c.rosters.version {
 		c.rosters.version, c.rosters.changed, c.rosters.stale = s.Version(), now, true
 		c.recount()

@@ -126,6 +126,13 @@ func TestMembersChange(t *testing.T) {
 		// node that only the next list has. These two must not put it into force.
 		{"half and one that is to be added", group(3, func(s *Schedule) { s.Members = []int{0, 1} }, split([]int{0}, []int{1, 2}),
 			at(7*time.Second, newMembers([]int{0, 1, 2}, 1, 2))), 1, 0},
+		// Shortened from seed 70228: what one was told of, it stored while it was alone, and went by after its
+		// reset. Nobody else had ever heard of it, and nobody counted that node again.
+		{"told to one that is then alone", group(4, first(0, 1, 2), newMembers([]int{1, 2}, 1), at(5*time.Second, split([]int{1}, []int{0, 2, 3})),
+			at(30*time.Second, Event{Kind: Heal})), 1, 0},
+		// The second list is in no file of the third machine, and the first is in none that it could read.
+		{"one was never told", group(3, noLUN, split([]int{0, 1}, []int{2}), at(3*time.Second, newMembers([]int{0, 1, 2}, 0, 1)),
+			at(25*time.Second, Event{Kind: Kill, Nodes: []int{1}}), at(26*time.Second, Event{Kind: Heal})), 2, 1},
 	} {
 		if raceDetector && c.name != "one more" {
 			continue // its runtime breaks in long bubbles (go.dev/issue/78156)

@@ -53,6 +53,12 @@ type Config struct {
 	// roster than Roster, has a node among the seen; nil: no such statement is returned. It
 	// must not block.
 	Sees func(s *netgossip.Statement, node string) bool
+	// HandsOver returns a list that this node goes by, to be given to a peer that lacks it; nil: it
+	// may not be. It is called from the evidence goroutine and must not block.
+	HandsOver func(list netgossip.RosterRef) *netgossip.Roster
+	// Handed takes a list that Instance.Fetch has fetched, with the digest that it was asked for
+	// by. It is called like a Sink; nil: nothing is fetched.
+	Handed func(r *netgossip.Roster)
 
 	Logger  *slog.Logger
 	Metrics *Metrics // shared by the instances of the process; nil: none

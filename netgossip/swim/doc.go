@@ -33,6 +33,9 @@
 //     otherwise every RejoinInterval, growing to 15 s. It needs nothing but the roster.
 //   - An instance serves one roster and one address. When either changes, stop it without
 //     leaving and make another; peers do not notice if that takes less than a suspicion.
+//   - A list of members that a peer goes by and this node lacks is fetched in pieces of 512 bytes, one with
+//     each reply (handover.go), and counts only with the digest that was announced. At most one is
+//     fetched at a time, of 256 KiB at most, by 20 probes a second.
 //   - With a Device, nothing is sent or received by another one, whatever routes there are:
 //     a network whose device is down is silent. The sockets belong to an interface by its
 //     number; [Instance.Rebind] opens new ones when the device is made anew, and neither
@@ -53,7 +56,7 @@
 //
 // # Blocking
 //
-// New binds and returns. Start, Nudge, Announce, Renew, SetDemand, Doubt, Verify, Proven and Rebind do not wait for anybody. Stop with leave waits
+// New binds and returns. Start, Nudge, Announce, Renew, SetDemand, Doubt, Verify, Proven, Fetch and Rebind do not wait for anybody. Stop with leave waits
 // until the farewell has been sent (below a second for small clusters, 6 s for 1000 nodes),
 // then for goroutines, both within its context. Joining a peer that does not respond blocks
 // the rejoin goroutine, and only that, for TCPTimeout.

@@ -39,6 +39,7 @@ type arrival struct {
 type request struct {
 	nudge, announce, renew, doubt bool
 	demand                        netgossip.Demand
+	fetch                         fetchOf // zero: nothing more
 }
 
 // evidence runs the evidence protocol of one instance: it probes the peers, answers
@@ -64,6 +65,7 @@ type evidence struct {
 	list     *memberlist.Memberlist
 	schedule *schedule
 	buf      []byte // scratch of transmit
+	handover handover
 
 	said   *netgossip.Statement // the own statement that digest is of
 	digest uint64
@@ -180,6 +182,9 @@ func (e *evidence) grant() {
 	if r.doubt {
 		e.schedule.burst(now)
 	}
+	if r.fetch != (fetchOf{}) {
+		e.fetch(r.fetch, now)
+	}
 	if r.announce {
 		e.schedule.nudgeAll(now)
 	} else if r.nudge {
@@ -269,6 +274,7 @@ func (e *evidence) question(p *peer, brief bool) wire.Message {
 	// A peer with another roster cannot tell who a number is, so whoever did not answer
 	// the last time gets a name.
 	e.sign(&m, p.sharesRoster(e.cfg.Roster) && len(p.sent) == 0)
+	m.Wanted = e.wants(p, e.cfg.Clock())
 	return m
 }
 
@@ -367,6 +373,9 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 		}
 		reply.Sees = seen && !(sameRoster && m.Roster == e.tag)
 		e.relay(&reply)
+		if reply.Statement == nil {
+			reply.Piece = e.piece(m.Wanted)
+		}
 		e.transmit(p, reply)
 	}
 	now := e.cfg.Clock()
@@ -441,6 +450,7 @@ func (e *evidence) evaluate(p *peer, m wire.Message) {
 	if m.Statement != nil && asked.at == p.proven { // not overtaken by a younger answer
 		p.known, p.digest = m.Statement, m.Digest
 	}
+	e.takePiece(p, m.Piece, now)
 	e.gate.pass(func() { e.cfg.Sink.Answered(answer) })
 	e.rejoin.noteReached(p.index)
 }

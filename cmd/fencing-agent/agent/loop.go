@@ -159,6 +159,9 @@ func (a *Agent) handle(b *batch) error {
 	for _, l := range b.lists {
 		a.learn(l)
 	}
+	for _, r := range b.handed {
+		a.learnHanded(r)
+	}
 	for _, err := range b.rosterSaved {
 		a.core.RostersSaved(err)
 	}

@@ -219,7 +219,8 @@ func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (
 	in, unpinned, err := openInstance(sn, swim.Config{
 		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: r,
 		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: a.keys, AnySource: a.cfg.Gossip.Sources == config.SourcesAny, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
-		Clock: a.clock, Statement: a.statement, Relay: a.relay, Sees: a.sees, Logger: a.log, Metrics: a.swimMetrics,
+		Clock: a.clock, Statement: a.statement, Relay: a.relay, Sees: a.sees, HandsOver: a.rosters.handing.handsOver, Logger: a.log, Metrics: a.swimMetrics,
+		Handed: func(r *netgossip.Roster) { a.box.put(func(b *batch) { b.handed = append(b.handed, r) }) },
 		Sink: sink{box: a.box, roster: r, conflict: func(_ int, name, address string) {
 			a.alarms.report(nameConflict{sn.Name, name, address})
 		}, others: a.others, proven: a.proven},

@@ -29,13 +29,14 @@ type rosterWork struct {
 	refused    string                // why its latest list was refused
 	saves      chan *netgossip.Saved // capacity 1: at most one is under way
 	nagged     boottime.Instant
+	handing    handing
 }
 
 // beginRosters finds out which lists the agent goes by: those it remembers, else the first one
 // of its source.
 func (a *Agent) beginRosters(ctx context.Context) (*netgossip.Succession, error) {
 	c := a.cfg
-	a.rosters = rosterWork{cache: newRosterCache(c), saves: make(chan *netgossip.Saved, 1), again: make(chan struct{}, 1)}
+	a.rosters.cache, a.rosters.saves, a.rosters.again = newRosterCache(c), make(chan *netgossip.Saved, 1), make(chan struct{}, 1)
 	a.rosters.source = a.opts.Members
 	switch {
 	case a.rosters.source != nil:
@@ -74,8 +75,9 @@ func (a *Agent) beginRosters(ctx context.Context) (*netgossip.Succession, error)
 	return s, nil
 }
 
-// showPresent tells the source by which list the node goes.
+// showPresent tells the source, and peers that lack one, by which lists the node goes.
 func (w *rosterWork) showPresent(s *netgossip.Succession) {
+	w.handing.showGives(s)
 	if w.kube == nil {
 		return
 	}
@@ -239,8 +241,9 @@ func (a *Agent) followRosters(now boottime.Instant, fx *watchdog.Effects) {
 	if !r.Fetch.IsZero() {
 		a.readAgain(now)
 	}
+	coming := a.askForList(now, r)
 	if a.nagsRosters(now) {
-		if !r.Fetch.IsZero() {
+		if !r.Fetch.IsZero() && !coming {
 			a.nag(now, "members: another node has a list that this node's source does not show; give both the same configuration", "node", a.roster.Name(r.From), "list", r.Fetch.String())
 		}
 		if r.Rival >= 0 {

@@ -50,6 +50,7 @@ type Message struct {
 	Holds  uint64 // digest that came with the receiver's latest statement; 0: holds none
 	News   uint32 // NewsOf a statement that the receiver should ask for; 0: none
 	Brief  bool   // the prober wants to know whether it is seen, not the statement
+	Wanted Wanted // of a list that the prober lacks
 
 	// Of a reply, exactly one:
 	Unchanged bool // the statement is the one that the probe said its sender holds
@@ -63,6 +64,8 @@ type Message struct {
 	Relay netgossip.Relay
 	// RelayAge is how old Relay is when the reply is made. Append rounds it up.
 	RelayAge time.Duration
+	// Piece goes with any of them but a statement, beside which it might not have room.
+	Piece Piece
 }
 
 // RosterTag is a short digest of a roster and its epoch.
@@ -96,11 +99,13 @@ func Append(dst []byte, m Message) ([]byte, error) {
 		}
 		if m.Statement != nil {
 			r.Statement, r.Digest = statementToWire(m.Statement), m.Digest
+		} else {
+			r.Part = pieceToWire(m.Piece)
 		}
 		p.Kind = &Packet_Reply{Reply: r}
 	} else {
 		p.Kind = &Packet_Probe{Probe: &Question{
-			Id: m.ID, Member: number, Sender: m.Name, Roster: m.Roster, Holds: m.Holds, News: m.News, Brief: m.Brief,
+			Id: m.ID, Member: number, Sender: m.Name, Roster: m.Roster, Holds: m.Holds, News: m.News, Brief: m.Brief, Wants: wantedToWire(m.Wanted),
 		}}
 	}
 	start := len(dst)
@@ -136,6 +141,10 @@ func Decode(b []byte, r *netgossip.Roster, tag uint32) (Message, error) {
 			Roster: q.GetRoster(), Holds: q.GetHolds(), News: q.GetNews(), Brief: q.GetBrief(),
 		}
 		number = q.GetMember()
+		var err error
+		if m.Wanted, err = wantedFromWire(q.GetWants()); err != nil {
+			return Message{}, err
+		}
 	} else if a := p.GetReply(); a != nil {
 		m = Message{Kind: Answer, ID: a.GetId(), Name: a.GetSender()}
 		number = a.GetMember()
@@ -200,7 +209,9 @@ func (m *Message) say(a *Reply, r *netgossip.Roster) error {
 		m.RelayAge = time.Duration(relay.GetAgeMs()) * time.Millisecond
 	}
 	if a.GetStatement() == nil {
-		return nil
+		var err error
+		m.Piece, err = pieceFromWire(a.GetPart())
+		return err
 	}
 	s, err := statementFromWire(a.GetStatement(), r)
 	if err != nil {

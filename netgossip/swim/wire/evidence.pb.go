@@ -172,6 +172,7 @@ type Question struct {
 	Holds         uint64                 `protobuf:"fixed64,5,opt,name=holds,proto3" json:"holds,omitempty"`   // digest of the receiver's statement that the prober holds; 0: none
 	News          uint32                 `protobuf:"fixed32,6,opt,name=news,proto3" json:"news,omitempty"`     // half of the digest of a statement that the receiver should ask for; 0: none
 	Brief         bool                   `protobuf:"varint,7,opt,name=brief,proto3" json:"brief,omitempty"`    // the prober wants to know whether it is seen and no statement
+	Wants         *Wish                  `protobuf:"bytes,8,opt,name=wants,proto3" json:"wants,omitempty"`     // a list of members that the receiver goes by and the prober lacks; absent: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,6 +256,13 @@ func (x *Question) GetBrief() bool {
 	return false
 }
 
+func (x *Question) GetWants() *Wish {
+	if x != nil {
+		return x.Wants
+	}
+	return nil
+}
+
 // A reply says one of three things: the statement is the one that the prober holds, or
 // only whether the prober is seen, or the statement and its digest.
 type Reply struct {
@@ -268,6 +276,7 @@ type Reply struct {
 	Digest        uint64                 `protobuf:"fixed64,7,opt,name=digest,proto3" json:"digest,omitempty"` // of the statement, in the replier's reckoning, never 0
 	Sees          bool                   `protobuf:"varint,8,opt,name=sees,proto3" json:"sees,omitempty"`      // the replier sees the prober; said with a statement to a prober with another roster
 	Relay         *Relay                 `protobuf:"bytes,9,opt,name=relay,proto3" json:"relay,omitempty"`     // with any of the three; absent: the replier does not feed under a grant of the LUN
+	Part          *Part                  `protobuf:"bytes,10,opt,name=part,proto3" json:"part,omitempty"`      // that the prober wished for; not with a statement, and absent as long as the replier does not go by the list
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +374,241 @@ func (x *Reply) GetRelay() *Relay {
 	return nil
 }
 
+func (x *Reply) GetPart() *Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+// Wish asks for the part of a list's text that begins at an offset.
+type Wish struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          *RosterRef             `protobuf:"bytes,1,opt,name=list,proto3" json:"list,omitempty"`
+	Offset        uint32                 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wish) Reset() {
+	*x = Wish{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wish) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wish) ProtoMessage() {}
+
+func (x *Wish) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wish.ProtoReflect.Descriptor instead.
+func (*Wish) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Wish) GetList() *RosterRef {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *Wish) GetOffset() uint32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+// Part is a part of the text of a list, an encoded List.
+type Part struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          *RosterRef             `protobuf:"bytes,1,opt,name=list,proto3" json:"list,omitempty"`
+	Offset        uint32                 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // bytes
+	Total         uint32                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`   // bytes of the whole text
+	Text          []byte                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Part) Reset() {
+	*x = Part{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Part) ProtoMessage() {}
+
+func (x *Part) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Part.ProtoReflect.Descriptor instead.
+func (*Part) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Part) GetList() *RosterRef {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *Part) GetOffset() uint32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Part) GetTotal() uint32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Part) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+// List is the text of a list of members. It is identified by the digest that is made of its content,
+// so that two versions of the program need not agree on the encoding.
+type List struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Networks      []string               `protobuf:"bytes,1,rep,name=networks,proto3" json:"networks,omitempty"` // in order, each once
+	Members       []*ListMember          `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *List) Reset() {
+	*x = List{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *List) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*List) ProtoMessage() {}
+
+func (x *List) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use List.ProtoReflect.Descriptor instead.
+func (*List) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *List) GetNetworks() []string {
+	if x != nil {
+		return x.Networks
+	}
+	return nil
+}
+
+func (x *List) GetMembers() []*ListMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+type ListMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Addresses     []string               `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"` // one for each network of the list; empty: it is not on that
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMember) Reset() {
+	*x = ListMember{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMember) ProtoMessage() {}
+
+func (x *ListMember) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMember.ProtoReflect.Descriptor instead.
+func (*ListMember) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListMember) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListMember) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 // Relay is netgossip.Relay.
 type Relay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -377,7 +621,7 @@ type Relay struct {
 
 func (x *Relay) Reset() {
 	*x = Relay{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -389,7 +633,7 @@ func (x *Relay) String() string {
 func (*Relay) ProtoMessage() {}
 
 func (x *Relay) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -402,7 +646,7 @@ func (x *Relay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Relay.ProtoReflect.Descriptor instead.
 func (*Relay) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Relay) GetLog() uint64 {
@@ -455,7 +699,7 @@ type Statement struct {
 
 func (x *Statement) Reset() {
 	*x = Statement{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +711,7 @@ func (x *Statement) String() string {
 func (*Statement) ProtoMessage() {}
 
 func (x *Statement) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +724,7 @@ func (x *Statement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statement.ProtoReflect.Descriptor instead.
 func (*Statement) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Statement) GetBoot() uint64 {
@@ -636,7 +880,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +892,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +905,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{5}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Standing) GetFresh() bool {
@@ -702,7 +946,7 @@ type RosterRef struct {
 
 func (x *RosterRef) Reset() {
 	*x = RosterRef{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +958,7 @@ func (x *RosterRef) String() string {
 func (*RosterRef) ProtoMessage() {}
 
 func (x *RosterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +971,7 @@ func (x *RosterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterRef.ProtoReflect.Descriptor instead.
 func (*RosterRef) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{6}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RosterRef) GetEpoch() uint64 {
@@ -752,7 +996,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x06Packet\x123\n" +
 	"\x05probe\x18\x01 \x01(\v2\x1b.fencing.gossip.v1.QuestionH\x00R\x05probe\x120\n" +
 	"\x05reply\x18\x02 \x01(\v2\x18.fencing.gossip.v1.ReplyH\x00R\x05replyB\x06\n" +
-	"\x04kind\"\xa2\x01\n" +
+	"\x04kind\"\xd1\x01\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
@@ -760,7 +1004,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x06roster\x18\x04 \x01(\aR\x06roster\x12\x14\n" +
 	"\x05holds\x18\x05 \x01(\x06R\x05holds\x12\x12\n" +
 	"\x04news\x18\x06 \x01(\aR\x04news\x12\x14\n" +
-	"\x05brief\x18\a \x01(\bR\x05brief\"\xad\x02\n" +
+	"\x05brief\x18\a \x01(\bR\x05brief\x12-\n" +
+	"\x05wants\x18\b \x01(\v2\x17.fencing.gossip.v1.WishR\x05wants\"\xda\x02\n" +
 	"\x05Reply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
@@ -770,7 +1015,24 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\tstatement\x18\x06 \x01(\v2\x1c.fencing.gossip.v1.StatementR\tstatement\x12\x16\n" +
 	"\x06digest\x18\a \x01(\x06R\x06digest\x12\x12\n" +
 	"\x04sees\x18\b \x01(\bR\x04sees\x12.\n" +
-	"\x05relay\x18\t \x01(\v2\x18.fencing.gossip.v1.RelayR\x05relay\"L\n" +
+	"\x05relay\x18\t \x01(\v2\x18.fencing.gossip.v1.RelayR\x05relay\x12+\n" +
+	"\x04part\x18\n" +
+	" \x01(\v2\x17.fencing.gossip.v1.PartR\x04part\"P\n" +
+	"\x04Wish\x120\n" +
+	"\x04list\x18\x01 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x04list\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\rR\x06offset\"z\n" +
+	"\x04Part\x120\n" +
+	"\x04list\x18\x01 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x04list\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\rR\x06offset\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\rR\x05total\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\fR\x04text\"[\n" +
+	"\x04List\x12\x1a\n" +
+	"\bnetworks\x18\x01 \x03(\tR\bnetworks\x127\n" +
+	"\amembers\x18\x02 \x03(\v2\x1d.fencing.gossip.v1.ListMemberR\amembers\">\n" +
+	"\n" +
+	"ListMember\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\taddresses\x18\x02 \x03(\tR\taddresses\"L\n" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
@@ -827,32 +1089,41 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP() []byte 
 }
 
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
-	(Sight)(0),        // 0: fencing.gossip.v1.Sight
-	(*Packet)(nil),    // 1: fencing.gossip.v1.Packet
-	(*Question)(nil),  // 2: fencing.gossip.v1.Question
-	(*Reply)(nil),     // 3: fencing.gossip.v1.Reply
-	(*Relay)(nil),     // 4: fencing.gossip.v1.Relay
-	(*Statement)(nil), // 5: fencing.gossip.v1.Statement
-	(*Standing)(nil),  // 6: fencing.gossip.v1.Standing
-	(*RosterRef)(nil), // 7: fencing.gossip.v1.RosterRef
+	(Sight)(0),         // 0: fencing.gossip.v1.Sight
+	(*Packet)(nil),     // 1: fencing.gossip.v1.Packet
+	(*Question)(nil),   // 2: fencing.gossip.v1.Question
+	(*Reply)(nil),      // 3: fencing.gossip.v1.Reply
+	(*Wish)(nil),       // 4: fencing.gossip.v1.Wish
+	(*Part)(nil),       // 5: fencing.gossip.v1.Part
+	(*List)(nil),       // 6: fencing.gossip.v1.List
+	(*ListMember)(nil), // 7: fencing.gossip.v1.ListMember
+	(*Relay)(nil),      // 8: fencing.gossip.v1.Relay
+	(*Statement)(nil),  // 9: fencing.gossip.v1.Statement
+	(*Standing)(nil),   // 10: fencing.gossip.v1.Standing
+	(*RosterRef)(nil),  // 11: fencing.gossip.v1.RosterRef
 }
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
-	2, // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
-	3, // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Reply
-	0, // 2: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
-	5, // 3: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
-	4, // 4: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
-	6, // 5: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
-	7, // 6: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
-	7, // 7: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
-	7, // 8: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	2,  // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
+	3,  // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Reply
+	4,  // 2: fencing.gossip.v1.Question.wants:type_name -> fencing.gossip.v1.Wish
+	0,  // 3: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
+	9,  // 4: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
+	8,  // 5: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
+	5,  // 6: fencing.gossip.v1.Reply.part:type_name -> fencing.gossip.v1.Part
+	11, // 7: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
+	11, // 8: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
+	7,  // 9: fencing.gossip.v1.List.members:type_name -> fencing.gossip.v1.ListMember
+	10, // 10: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
+	11, // 11: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
+	11, // 12: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
+	11, // 13: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }
@@ -870,7 +1141,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc), len(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,133 @@
+package swim
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
+)
+
+// Lists of members are handed over in pieces, with the probes and replies that go to and fro in
+// any case: the node that lacks one asks one peer for a piece after the other, so it sets the pace,
+// and whoever gives keeps nothing in mind. A peer of an earlier version does not understand the
+// wish, and answers the probe. What was fetched counts only if it has the digest by which the
+// peer announced it.
+
+const (
+	// fetchStuck is the silence after which another peer may be asked for the list.
+	fetchStuck = 2 * time.Second
+	// fetchEnd is the silence after which a list is not asked for any more.
+	fetchEnd = 10 * time.Second
+)
+
+// handover is what an instance fetches, and what it gives. The evidence goroutine owns it.
+type handover struct {
+	peer  *peer // that is asked; nil: nothing is fetched
+	list  netgossip.RosterRef
+	text  []byte           // so far
+	total int              // bytes that the text will have
+	moved boottime.Instant // when it began, or the latest piece came
+
+	gives netgossip.RosterRef // that given is the text of
+	given []byte
+}
+
+// Fetch asks a peer for the text of a list that it goes by and this node lacks. When it is there
+// Config.Handed is called. It may not be, ever: call it again, for this peer or another one, every
+// few seconds. It does not block.
+func (in *Instance) Fetch(peer string, list netgossip.RosterRef) {
+	in.evidence.ask(func(r *request) { r.fetch = fetchOf{peer, list} })
+}
+
+// fetchOf is what Fetch was called with.
+type fetchOf struct {
+	peer string
+	list netgossip.RosterRef
+}
+
+// fetch begins to fetch a list, unless that is under way.
+func (e *evidence) fetch(f fetchOf, now boottime.Instant) {
+	i, ok := e.cfg.Roster.Index(f.peer)
+	p := e.schedule.byIndex[i]
+	h := &e.handover
+	if !ok || p == nil || e.cfg.Handed == nil || h.peer != nil && h.list == f.list && (h.peer == p || now.Sub(h.moved) < fetchStuck) {
+		return
+	}
+	h.peer, h.list, h.text, h.total, h.moved = p, f.list, nil, 0, now
+	e.schedule.urge(p, now)
+}
+
+// wants is what a probe of a peer is to wish for.
+func (e *evidence) wants(p *peer, now boottime.Instant) wire.Wanted {
+	h := &e.handover
+	if h.peer != nil && now.Sub(h.moved) >= fetchEnd {
+		h.peer, h.text = nil, nil
+	}
+	if h.peer != p {
+		return wire.Wanted{}
+	}
+	return wire.Wanted{List: h.list, Offset: len(h.text)}
+}
+
+// piece is what a prober wishes for, if this node may give it.
+func (e *evidence) piece(w wire.Wanted) wire.Piece {
+	if w.List.IsZero() || e.cfg.HandsOver == nil {
+		return wire.Piece{}
+	}
+	r := e.cfg.HandsOver(w.List) // asked each time: the text outlives the right to give it
+	if r == nil {
+		return wire.Piece{}
+	}
+	h := &e.handover
+	if h.gives != w.List {
+		text, err := wire.EncodeList(r.Members)
+		if err != nil {
+			e.journal.warn("hand over", "a list of members cannot be handed over", slog.Any("error", err))
+		}
+		h.gives, h.given = w.List, text
+	}
+	return wire.PieceAt(w.List, h.given, w.Offset)
+}
+
+// takePiece goes on with what is fetched.
+func (e *evidence) takePiece(p *peer, piece wire.Piece, now boottime.Instant) {
+	h := &e.handover
+	if piece.List.IsZero() || p != h.peer || piece.List != h.list || piece.Offset != len(h.text) || h.total != 0 && piece.Total != h.total {
+		return // of an earlier wish, or nobody's
+	}
+	h.text, h.total, h.moved = append(h.text, piece.Text...), piece.Total, now
+	if len(h.text) < h.total {
+		e.schedule.urge(p, now)
+		return
+	}
+	text := h.text
+	h.peer, h.text = nil, nil
+	r, err := e.read(h.list, text)
+	if err != nil {
+		e.refuse(refusedMalformed, "a list of members that was handed over is refused", slog.String("peer", p.addr.Name), slog.String("list", h.list.String()), slog.Any("error", err))
+		return
+	}
+	e.gate.pass(func() { e.cfg.Handed(r) })
+}
+
+var errDigest = errors.New("its text does not have the digest that was announced")
+
+// read makes a list of a text.
+func (e *evidence) read(list netgossip.RosterRef, text []byte) (*netgossip.Roster, error) {
+	members, err := wire.DecodeList(text)
+	if err != nil {
+		return nil, err
+	}
+	r, err := netgossip.RosterOf(list.Epoch, members, e.self)
+	if err != nil {
+		return nil, err
+	}
+	// Another text would be taken for a list by which the others go, and be counted by.
+	if r.Ref() != list {
+		return nil, errDigest
+	}
+	return r, nil
+}
