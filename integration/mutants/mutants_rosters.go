@@ -4,6 +4,7 @@ const (
 	successionGo = "netgossip/succession.go"
 	advanceGo    = "netgossip/succession_step.go"
 	sightGo      = "netgossip/succession_sight.go"
+	handGo       = "netgossip/succession_hand.go"
 )
 
 // rosterMutants are the guards of changing the list of members.
@@ -37,7 +38,15 @@ func rosterMutants() []mutant {
 		in(one("J", "a node that begins in a tie says that the list of its configuration is in force", "watchdog/rosters.go", "	defer c.stand()\n", ""), "./watchdog"),
 		in(one("J", "sets that count by another roster are read by the own one", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
 		in(one("calm", "a list is taken up before everybody has it", advanceGo, "			ready = false\n", "			_ = ready\n"), net),
-		in(one("calm", "a list is stored that a counted node does not know", advanceGo, "	return all || s.fresh\n", "	return all || true\n"), net),
+		in(one("calm", "a list is stored that a counted node does not know", advanceGo, "		case s.Countable(&st):\n			all = false\n", "		case s.Countable(&st):\n			_ = all\n"), net),
+		in(one("calm", "a list is stored by a node that is alone with it", advanceGo, "all && (behind || s.majority(p, s.chain[0], know))", "all && (know.Len() > 0 || behind)"), net),
+		in(one("calm", "a node that was left behind waits for those it was left behind with", advanceGo, "all && (behind || s.majority(p, s.chain[0], know))", "all && (behind && false || s.majority(p, s.chain[0], know))"), net),
+		in(one("calm", "a list that was missed is not handed over", handGo, "!st.Fresh && st.holds(ref)", "!st.Fresh && st.holds(ref) && false"), net),
+		in(one("calm", "a list is handed over that nobody has taken up", handGo, "!st.Fresh && st.holds(ref)", "!st.Fresh"), net),
+		in(one("calm", "a node gives a list that it has but stored", handGo, "	return s.chain\n", "	return s.held()\n"), net),
+		in(one("calm", "a node is removed by what another one hands over", handGo, "	case r.Self < 0 || !s.Top().sameSelf(r):\n", "	case false:\n"), net),
+		in(one("J", "a node that remembers nothing takes what others hand over", handGo, "	case s.fresh:\n		err", "	case false:\n		err"), net),
+		in(one("J", "a text that is handed over counts with another digest", "netgossip/swim/handover.go", "	if r.Ref() != list {", "	if false {"), "./netgossip/swim"),
 		in(one("calm", "a list that was left is brought back", sightGo, "!s.shown.current || len", "len"), net),
 		in(one("calm", "a list is taken up that costs the quorum", advanceGo, "!after && (!taken || s.quorate(p, nil))", "!after && false"), net),
 		in(one("calm", "a removed node is not told", "watchdog/rosters.go", "	if !present.Covers(d) {", "	if true {"), "./integration/sim"),

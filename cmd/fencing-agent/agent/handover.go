@@ -20,11 +20,13 @@ type handing struct {
 	gives   atomic.Pointer[[]*netgossip.Roster] // what may be handed over; the gossip reads it
 	version uint64                              // of the succession, that gives was made for
 
-	list    netgossip.RosterRef // that is asked for; zero: none
-	since   boottime.Instant
-	asked   boottime.Instant
-	tries   int
-	refused netgossip.RosterRef // came, and cannot be gone by here
+	list  netgossip.RosterRef // that is asked for; zero: none
+	since boottime.Instant
+	asked boottime.Instant
+	tries int
+
+	refused   netgossip.RosterRef // came, and cannot be gone by here
+	refusedAt boottime.Instant
 }
 
 // showGives follows the lists that this node goes by.
@@ -56,7 +58,7 @@ func (a *Agent) askForList(now boottime.Instant, fx *watchdog.RosterEffects) boo
 	if fx.Fetch != h.list {
 		h.list, h.since, h.asked, h.tries = fx.Fetch, now, 0, 0
 	}
-	if fx.Fetch.IsZero() || fx.Holders.IsEmpty() || fx.Fetch == h.refused {
+	if fx.Fetch.IsZero() || fx.Holders.IsEmpty() || fx.Fetch == h.refused && now.Sub(h.refusedAt) < rosterNag {
 		return false
 	}
 	if h.asked == 0 || now.Sub(h.asked) >= handInterval {
@@ -81,7 +83,7 @@ func (a *Agent) learnHanded(r *netgossip.Roster) {
 		err = a.core.HandRoster(r)
 	}
 	if err != nil {
-		h.refused = r.Ref()
+		h.refused, h.refusedAt = r.Ref(), a.clock()
 		a.log.Error("a list of members that another node has handed over is not taken up", "list", r.Ref().String(), "members", r.Size(), "error", err)
 		return
 	}

@@ -286,6 +286,8 @@ func FuzzDecode(f *testing.F) {
 		{Kind: Probe, ID: 1, Member: 3, Roster: RosterTag(small), Holds: 1, News: 1, Brief: true},
 		{Kind: Answer, ID: 7, Member: 3, Unchanged: true},
 		{Kind: Answer, ID: 7, Member: 3, Sight: netgossip.SightSeen},
+		{Kind: Probe, ID: 1, Name: "n0000", Wanted: Wanted{netgossip.RosterRef{Epoch: 1, Digest: 2}, 512}},
+		{Kind: Answer, ID: 7, Member: 3, Unchanged: true, Piece: PieceAt(netgossip.RosterRef{Epoch: 1, Digest: 2}, []byte("a list"), 2)},
 	} {
 		b, err := Append(nil, m)
 		if err != nil {

@@ -10,8 +10,11 @@
 // hold it already, and its sets are written the shortest way (set.go). A usual probe has 33
 // bytes and the reply 20.
 //
-// [Decode] takes bytes from the network: it is strict, its work and memory are bounded
-// by [MaxSize], and it never panics. What it returns is canonical, so it encodes to an
+// A list of members that the prober lacks travels in pieces of its text, one with each reply
+// (list.go).
+//
+// [Decode] and [DecodeList] take bytes from the network: they are strict, their work and memory are bounded
+// by [MaxSize] and [MaxList], and they never panic. What they return is canonical, so it encodes to an
 // equivalent packet. A packet from a newer version with fields unknown here decodes to
 // what is known here.
 //

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// A node that was away while the others went over to another list, and whose own source shows
+// nothing, is handed that list and takes part.
+func TestMissedListIsHandedToAnAgent(t *testing.T) {
+	f := newFleet(t)
+	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
+	s := &showcase{f: f, shown: map[string][]string{}}
+	f.source = func(node string) MemberSource { return window{s, node} }
+	for _, n := range four {
+		f.configure(n, 0, four...)
+	}
+	s.show(three, three...)
+	f.start(three...)
+	f.await(0, three...)
+	f.stop("n3", nil)
+
+	s.show(four, "n1", "n2", "n4")
+	f.start("n4")
+	epoch := netgossip.EpochOf(1, f.roster(four...))
+	deadline := time.After(40 * time.Second)
+	for st := f.status("n1"); st.Roster.Epoch != epoch || st.Roster.Change != ""; st = f.status("n1") {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-deadline:
+			t.Fatalf("the list of four is not in force without n3: %v", st.Roster)
+		}
+	}
+	f.mark()
+	s.show(nil, "n3")
+	f.start("n3")
+	f.await(epoch, four...)
+	f.calm("n1", "n2", "n4")
+	if log := f.nodes["n3"].logged(); !strings.Contains(log, "another node has handed over a list") || strings.Contains(log, "source does not show; give both") {
+		t.Errorf("n3 says:\n%s", log)
+	}
+}
