@@ -336,6 +336,7 @@ func (e *explorer) endOrphan(n *rigNode, d int) {
 	} else if !e.chance(e.pFail) {
 		e.rig.progress(n.orphans[d], wholeIO)
 	}
+	e.late++
 	if e.chance(60) {
 		e.rig.abandon(n.orphans[d], false)
 		n.orphans[d] = nil

@@ -20,7 +20,8 @@ import (
 //
 // Then somebody wins within spareTime: the spared half as a whole, or, if the other half is
 // able to, that one: one node of it that feeds is enough, for no more can be asked of a half
-// under faults.
+// under faults. A write of a holder that lands late is a sign of life, so the time begins anew
+// with each; there are finitely many.
 
 // spareTime is a promise that can be computed: a holder's expiry and the head start of
 // holders, a claim, and heartbeats for the half to settle and repeat a few ballots.
@@ -68,7 +69,9 @@ func (e *explorer) spare() {
 	}
 	end := r.now.Add(spareTime(&r.timing))
 	for begun := r.now; r.now < end && r.oracle.violation == ""; {
-		e.pass(spared, others)
+		if e.pass(spared, others) {
+			end = r.now.Add(spareTime(&r.timing))
+		}
 		if !e.sound(spared) {
 			return // its arbiter gave up for good: another writer was in its slot
 		}
@@ -128,10 +131,11 @@ func (e *explorer) doom(i int) {
 	}
 }
 
-// pass lets a tenth of a heartbeat pass.
-func (e *explorer) pass(spared, others []int) {
+// pass lets a tenth of a heartbeat pass. It reports whether a write landed late.
+func (e *explorer) pass(spared, others []int) bool {
 	r := e.rig
 	end := r.now.Add(r.timing.Heartbeat / 10)
+	landed := e.late
 	if e.chance(e.pLand) && len(r.late) > 0 {
 		e.landLate()
 	}
@@ -153,6 +157,7 @@ func (e *explorer) pass(spared, others []int) {
 		}
 	}
 	r.now = max(r.now, end)
+	return e.late != landed
 }
 
 // serve steps a node and ends its I/O, most of it at once.

@@ -124,6 +124,9 @@ func lunShare(cmd *cobra.Command, env *environment, out *printer, device, share,
 
 func lunCheckTable(t *table, r *lunadmin.CheckReport) {
 	t.row("device", fmt.Sprintf("%s (%s)", r.Device.Path, r.Device.Kind))
+	if r.Set != nil {
+		t.row("set", r.Set.String())
+	}
 	t.row("verified", fmt.Sprintf("%d rounds", r.Count))
 	if r.Others > 0 {
 		t.row("", fmt.Sprintf("in %d of them the check of another node got in between", r.Others))

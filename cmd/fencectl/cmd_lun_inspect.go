@@ -74,6 +74,9 @@ func lunTable(t *table, r *lunadmin.Report) {
 	t.row("device", fmt.Sprintf("%s (%s), %d bytes, sectors of %d", r.Device.Path, r.Device.Kind, r.Device.Bytes, r.Device.SectorBytes))
 	t.row("lun", fmt.Sprintf("cluster %s, node group %s, format %d, created %s", sb.Cluster, sb.NodeGroup, sb.Version, sb.Created))
 	t.row("id", sb.ID)
+	if sb.Set != nil {
+		t.row("set", sb.Set.String())
+	}
 	t.row("lease", leaseText(&r.Lease))
 	for _, h := range r.Lease.Holders {
 		node := h.Node

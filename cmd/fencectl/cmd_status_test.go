@@ -181,6 +181,14 @@ func TestStatusOfAnEmptyMessage(t *testing.T) {
 	}
 }
 
+// TestGrantByTheWordOfAnother: such a node has lost its own path to the LUN.
+func TestGrantByTheWordOfAnother(t *testing.T) {
+	v := &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_SPLIT_WON, Text: "equal split, won: the grant on the LUN names this half; another holder vouches for it, this node has no fresh write of its own"}
+	if got := reasonWords(v); !strings.HasSuffix(got, "this node lives by the word of another holder") {
+		t.Error(got)
+	}
+}
+
 // TestSplitLostByAHolder: nobody else may live by that grant, so nobody should look for them.
 func TestSplitLostByAHolder(t *testing.T) {
 	got := reasonWords(&fencingv1.Verdict{

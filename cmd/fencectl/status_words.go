@@ -71,6 +71,9 @@ func reasonWords(v *fencingv1.Verdict) string {
 	case fencingv1.Reason_REASON_SPLIT_PENDING:
 		return split + ", being decided"
 	case fencingv1.Reason_REASON_SPLIT_WON:
+		if strings.Contains(v.GetText(), "another holder vouches") {
+			return split + ", " + grant + " names this half, and this node lives by the word of another holder"
+		}
 		return split + ", " + grant + " names this half"
 	case fencingv1.Reason_REASON_SPLIT_LOST:
 		if strings.Contains(v.GetText(), "names this node") {

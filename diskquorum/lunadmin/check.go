@@ -17,6 +17,7 @@ import (
 // fencectl's interface.
 type CheckReport struct {
 	Device *DeviceReport `json:"device,omitempty"`
+	Set    *SetPlace     `json:"set,omitempty"` // nil: a LUN of one device
 	Count  int           `json:"count"` // of each, reads and writes
 	Wrote  string        `json:"wrote"` // what was written, in words; empty: nothing
 	Read   Latency       `json:"read"`
@@ -95,7 +96,7 @@ func Check(ctx context.Context, dev diskquorum.Device, n int, progress func(done
 	if c.torn && !c.foreign {
 		return nil, errors.New("the block read back half old, half new, and no other check runs: the device tears single writes")
 	}
-	r := &CheckReport{Count: n, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Warnings: []string{}, Wrote: scratchWords(sb)}
+	r := &CheckReport{Count: n, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Warnings: []string{}, Wrote: scratchWords(sb), Set: setPlace(sb)}
 	r.Decision = 5 * max(r.Read.P99, r.Write.P99)
 	r.warnSlow()
 	return r, nil
@@ -128,7 +129,7 @@ func CheckReads(ctx context.Context, dev diskquorum.Device, n int, progress func
 			progress(i + 1)
 		}
 	}
-	r := &CheckReport{Count: n, Read: latency(reads), Warnings: []string{}}
+	r := &CheckReport{Count: n, Read: latency(reads), Warnings: []string{}, Set: setPlace(sb)}
 	r.Decision = 5 * r.Read.P99
 	r.warnSlow()
 	return r, nil

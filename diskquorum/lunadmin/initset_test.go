@@ -2,6 +2,7 @@ package lunadmin
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,17 @@ func TestInitSet(t *testing.T) {
 	}
 	if err := diskquorum.CheckSet(sbs[:1]); err == nil {
 		t.Error("one device of a set passes as a LUN of its own")
+	}
+	for d, path := range paths {
+		want := SetPlace{ID: fmt.Sprintf("%x", sbs[0].SetID), Device: d + 1, Devices: 3}
+		seen, err := InspectPath(t.Context(), path, InspectOptions{})
+		if err != nil || seen.Superblock.Set == nil || *seen.Superblock.Set != want {
+			t.Errorf("inspect %d: %+v, %v; want %v", d, seen, err, want)
+		}
+		checked, err := CheckPath(t.Context(), path, 1, d == 0, nil)
+		if err != nil || checked.Set == nil || *checked.Set != want {
+			t.Errorf("check %d: %+v, %v; want %v", d, checked, err, want)
+		}
 	}
 	if sbs[0].ID == sbs[1].ID || sbs[1].ID == sbs[2].ID || sbs[0].ID == sbs[2].ID {
 		t.Error("two devices have one id: a block of one verifies on the other")

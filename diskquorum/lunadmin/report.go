@@ -37,6 +37,26 @@ type SuperblockReport struct {
 	Slots     int       `json:"slots"`
 	Created   string    `json:"created"` // RFC 3339
 	Copies    [2]string `json:"copies"`
+	Set       *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
+}
+
+// SetPlace is where a device stands in a set of three.
+type SetPlace struct {
+	ID      string `json:"id"`
+	Device  int    `json:"device"` // 1 to Devices, in the order of `fencectl lun init`
+	Devices int    `json:"devices"`
+}
+
+// String is the place in words.
+func (p *SetPlace) String() string {
+	return fmt.Sprintf("%s, device %d of %d", p.ID, p.Device, p.Devices)
+}
+
+func setPlace(sb *diskquorum.Superblock) *SetPlace {
+	if sb.Devices == 0 {
+		return nil
+	}
+	return &SetPlace{ID: fmt.Sprintf("%x", sb.SetID), Device: sb.Device + 1, Devices: sb.Devices}
 }
 
 // SlotReport is one slot. All but Slot, State, Copies and Moving is missing if no copy can be read.
@@ -118,7 +138,7 @@ func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 	r := &Report{
 		Superblock: SuperblockReport{
 			Version: int(sb.Version), ID: fmt.Sprintf("%x", sb.ID), Cluster: clean(sb.Cluster), NodeGroup: clean(sb.NodeGroup),
-			Slots: sb.Slots, Created: time.Unix(sb.Created, 0).UTC().Format(time.RFC3339),
+			Slots: sb.Slots, Created: time.Unix(sb.Created, 0).UTC().Format(time.RFC3339), Set: setPlace(sb),
 		},
 		Slots: []SlotReport{}, Warnings: []string{},
 	}

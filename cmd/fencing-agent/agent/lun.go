@@ -19,6 +19,10 @@ import (
 // is a mistake to be corrected; a device that is merely away is not.
 var errContent = errors.New("not the LUN of this group")
 
+// errWiped marks, beside errContent, a device that nobody's format can be read from. Two others
+// of a set do without it.
+var errWiped = errors.New("its format cannot be read")
+
 const superblockSize = 2 * diskquorum.BlockSize
 
 // errNotOpen completes operations while there is no device.
@@ -96,7 +100,7 @@ func (k *lunKeeper) run(ctx context.Context) {
 	err := k.openOnce()
 	select {
 	case k.first <- err:
-		if err != nil && !away(err) {
+		if err != nil && !away(err) && !k.spares(err) {
 			return // the start of the agent ends with it
 		}
 	case <-k.notFirst:
@@ -141,11 +145,19 @@ func (k *lunKeeper) noteFault(err error) {
 	changed := (k.fault == nil) != (err == nil) || (err != nil && k.fault.Error() != err.Error())
 	k.fault = err
 	k.mu.Unlock()
-	if changed && err != nil {
-		k.log.Error("LUN not usable; equal splits cannot be arbitrated by this node until it is back",
-			"device", k.path, "error", err, "retry", k.retry)
+	if !changed || err == nil {
+		return
 	}
+	what := "LUN not usable; equal splits cannot be arbitrated by this node until it is back"
+	if k.set {
+		what = "LUN device not usable; both others of the set have to do until it is back"
+	}
+	k.log.Error(what, "device", k.path, "error", err, "retry", k.retry)
 }
+
+// spares reports whether the agent may start although opening the device ended with err: one of
+// a set that was wiped. Nothing is written to it while its format cannot be read.
+func (k *lunKeeper) spares(err error) bool { return k.set && errors.Is(err, errWiped) }
 
 // openOnce opens the device, checks that it is the group's LUN and starts its engine.
 func (k *lunKeeper) openOnce() error {
@@ -173,15 +185,18 @@ func (k *lunKeeper) openOnce() error {
 // identify reads the superblock and compares it with the configuration.
 func (k *lunKeeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 	if dev.Size() < superblockSize {
-		return nil, fmt.Errorf("lun %s: %w: it has only %d bytes; was it truncated?", k.path, errContent, dev.Size())
+		return nil, fmt.Errorf("lun %s: %w: %w: it has only %d bytes; was it truncated?", k.path, errContent, errWiped, dev.Size())
 	}
 	data := make([]byte, superblockSize)
 	if _, err := dev.ReadAt(data, 0); err != nil {
 		return nil, fmt.Errorf("read superblock of %s: %w", k.path, err)
 	}
 	sb, err := diskquorum.ReadSuperblock(data)
-	if err != nil {
+	switch {
+	case errors.Is(err, diskquorum.ErrVersion):
 		return nil, fmt.Errorf("lun %s: %w: %w; %s", k.path, errContent, err, k.formatAdvice())
+	case err != nil:
+		return nil, fmt.Errorf("lun %s: %w: %w: %w; %s", k.path, errContent, errWiped, err, k.formatAdvice())
 	}
 	switch {
 	case sb.Cluster != k.cluster || sb.NodeGroup != k.group:

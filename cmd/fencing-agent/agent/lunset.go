@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,7 +43,8 @@ func (a *Agent) startLUN(background spawn) error {
 	limit := time.NewTimer(a.cfg.LUN.IOTimeout)
 	defer limit.Stop()
 	late := false
-	opened := make([]*diskquorum.Superblock, len(paths))
+	opened, found := make([]*diskquorum.Superblock, len(paths)), 0
+	var wiped error
 	for d, k := range a.luns {
 		if late {
 			k.startWithout(a.cfg.LUN.IOTimeout)
@@ -50,7 +52,12 @@ func (a *Agent) startLUN(background spawn) error {
 		}
 		select {
 		case err := <-k.first:
-			if err != nil && !away(err) {
+			switch {
+			case err == nil:
+				found++
+			case k.spares(err):
+				wiped = errors.Join(wiped, err)
+			case !away(err):
 				return err
 			}
 			opened[d] = k.superblock()
@@ -58,6 +65,9 @@ func (a *Agent) startLUN(background spawn) error {
 			late = true
 			k.startWithout(a.cfg.LUN.IOTimeout)
 		}
+	}
+	if wiped != nil && 2*found <= len(paths) {
+		return wiped // the others do not show that this is the set it was
 	}
 	if err := diskquorum.CheckSet(opened); err != nil {
 		return fmt.Errorf("lun.devices %v: %w", paths, err)

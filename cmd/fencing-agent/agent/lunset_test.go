@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -203,5 +204,62 @@ func TestLateDeviceOfAnotherSetIsLeftOut(t *testing.T) {
 		if got := r.a.core.Arbiter().DeviceTrouble(1, r.a.clock()); got != "not opened yet" {
 			t.Errorf("device b: %q", got)
 		}
+	})
+}
+
+// A device of which nothing is left does not keep an agent from starting while the two others
+// are intact. It is never written to, whatever the arbiter does, and joins when it is restored.
+func TestWipedDeviceIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newSetRig(t, nil)
+		r.a.log = slog.New(slog.NewTextHandler(&log, nil))
+		intact := r.take("/dev/b")
+		wiped := diskquorumtest.NewLUN(diskquorum.DeviceSize(2), 1)
+		r.put("/dev/b", wiped)
+		if err := r.start(); err != nil {
+			t.Fatal(err)
+		}
+		r.handle()
+		arb := r.a.core.Arbiter()
+		if arb == nil {
+			t.Fatal("no arbiter with two of three devices")
+		}
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			r.a.submitLUN(r.a.clock(), r.a.core.Step(r.a.clock()).Ops)
+			r.handle()
+		}
+		if trouble := arb.DeviceTrouble(1, r.a.clock()); trouble != "not opened yet" || arb.Status(r.a.clock()).LastRead < 0 {
+			t.Errorf("device b: %q, last read %v", trouble, arb.Status(r.a.clock()).LastRead)
+		}
+		r.put("/dev/b", intact)
+		time.Sleep(lunRetry + time.Second)
+		r.handle()
+		if r.a.superblocks[1] == nil {
+			t.Error("the restored device did not join")
+		}
+		r.stop()
+		if n := strings.Count(log.String(), "level=ERROR msg=\"LUN device not usable"); n != 1 || !strings.Contains(log.String(), "device=/dev/b") {
+			t.Errorf("said %d times:\n%s", n, log.String())
+		}
+		for i, b := range wiped.Bytes() {
+			if b != 0 {
+				t.Fatalf("byte %d of the wiped device was written", i)
+			}
+		}
+	})
+}
+
+// With a wiped device and not both others in sight, nothing shows that this is the set it was.
+func TestWipedDeviceWithOneOtherIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSetRig(t, nil)
+		r.put("/dev/a", diskquorumtest.NewLUN(diskquorum.DeviceSize(2), 1))
+		r.take("/dev/c")
+		if err := r.start(); err == nil || !strings.Contains(err.Error(), "/dev/a") || !strings.Contains(err.Error(), "fencectl lun import") {
+			t.Errorf("started: %v", err)
+		}
+		r.stop()
 	})
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
@@ -78,5 +79,16 @@ func TestReasonsHaveTheirText(t *testing.T) {
 			t.Errorf("%v and %v read the same: %s", other, r, text)
 		}
 		seen[text] = r
+	}
+}
+
+// Who lives by another holder's writes is told so: its own path to the LUN needs care.
+func TestRelayedGrantIsExplained(t *testing.T) {
+	core := watchdog.NewCore(watchdog.Config{Roster: listing(t, "n1", "n2"), Networks: 1})
+	d := watchdog.Decision{Reason: watchdog.ReasonSplitWon}
+	own := verdictText(core, d)
+	core.Split().Relayed = true
+	if by := verdictText(core, d); by == own || !strings.Contains(by, "another holder vouches") {
+		t.Errorf("by own writes: %s\nby another holder's: %s", own, by)
 	}
 }
