@@ -18,8 +18,8 @@ import (
 type CheckReport struct {
 	Device *DeviceReport `json:"device,omitempty"`
 	Set    *SetPlace     `json:"set,omitempty"` // nil: a LUN of one device
-	Count  int           `json:"count"` // of each, reads and writes
-	Wrote  string        `json:"wrote"` // what was written, in words; empty: nothing
+	Count  int           `json:"count"`         // of each, reads and writes
+	Wrote  string        `json:"wrote"`         // what was written, in words; empty: nothing
 	Read   Latency       `json:"read"`
 	Write  Latency       `json:"write"`
 	// Decision is five times the slower p99: what an uncontended decision in an equal
