@@ -75,10 +75,6 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 		{"other group", format(func(sb *diskquorum.Superblock) { sb.NodeGroup = "test" }), `node group "test", and this agent belongs to`},
 		{"too few slots", func(r *lunRig) { r.keeper.members = 5 }, "it has 4 slots for 5 members"},
 		{"blank", func(r *lunRig) { r.lun.Modify(func(b []byte) { clear(b) }) }, "format it once with: fencectl lun init /dev/lun --cluster main --node-group worker --slots N, N at least 2"},
-		{"blank, of a set", func(r *lunRig) {
-			r.keeper.set = true
-			r.lun.Modify(func(b []byte) { clear(b) })
-		}, "format all devices of the set together, once, with fencectl lun init, or restore this one from its export with: fencectl lun import /dev/lun FILE"},
 		{"garbage", func(r *lunRig) { r.lun.Modify(func(b []byte) { copy(b, bytes.Repeat([]byte("garbage"), 2000)) }) }, "not the LUN of this group"},
 		{"cut within the slots", sized(5 * diskquorum.BlockSize), "which need 45056 bytes, but has only 20480; was it truncated?"},
 		{"cut within the superblock", sized(diskquorum.BlockSize), "it has only 4096 bytes; was it truncated?"},
