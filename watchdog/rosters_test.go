@@ -42,3 +42,40 @@ func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
 		}
 	}
 }
+
+// Guard: L3. While two lists are in force, half of one of them is a minority: the other half of
+// that list may stand against another list, and two ties by different lists could both be won.
+func TestNoTieWhileTwoListsAreInForce(t *testing.T) {
+	list := func(epoch uint64, names ...string) *netgossip.Roster {
+		var ms []netgossip.Member
+		for _, n := range names {
+			ms = append(ms, netgossip.Member{Name: n, Addresses: map[string]string{"mgmt": "10.0.0." + n[1:]}})
+		}
+		r, err := netgossip.NewRoster(epoch, ms, names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	old, next := list(1, "n0", "n1", "n2", "n3"), list(2, "n0", "n1", "n2", "n3", "n4", "n5")
+	for _, c := range []struct {
+		chain   []*netgossip.Roster
+		counted netgossip.Set
+		want    netgossip.Outcome
+	}{
+		{[]*netgossip.Roster{next}, netgossip.SetOf(0, 1, 2), netgossip.EqualSplit},
+		{[]*netgossip.Roster{old, next}, netgossip.SetOf(0, 1, 2), netgossip.Minority}, // half of the newer one
+		{[]*netgossip.Roster{old, next}, netgossip.SetOf(0, 1, 4, 5), netgossip.Minority},
+		{[]*netgossip.Roster{old, next}, netgossip.SetOf(0, 1, 2, 3), netgossip.Majority},
+	} {
+		s, err := netgossip.NewSuccession(&netgossip.Saved{Chain: c.chain}, nil, func(r *netgossip.Roster) int { return r.Quorum(0) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		core := testCore(t, 2, func(cfg *Config) { cfg.Roster, cfg.Succession = next, s })
+		core.view.Counted = c.counted
+		if got := core.tally(); got != c.want {
+			t.Errorf("%d lists, counted %v: %v, want %v", len(c.chain), c.counted, got, c.want)
+		}
+	}
+}

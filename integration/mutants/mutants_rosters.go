@@ -19,6 +19,7 @@ func rosterMutants() []mutant {
 	}
 	return []mutant{
 		in(one("J", "a peer that goes by an unknown roster is counted", successionGo, "		if !holds {\n			return false\n		}", "		if !holds && false {\n			return false\n		}"), net),
+		in(one("J", "an equal split counts while two lists are in force", "watchdog/rosters.go", "		if len(chain) > 1 {\n			return netgossip.Minority\n		}\n", ""), "./watchdog"),
 		in(one("J", "a fresh node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.Removed()"), net),
 		in(one("J", "a removed node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.fresh"), net),
 		in(one("J", "a change is settled without a majority of the old list", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, have) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, have) {"), net),
