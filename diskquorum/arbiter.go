@@ -284,7 +284,8 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 // broken reports whether g names the own present token and that of another node which has
 // given it up: its agent restarted, say, while this half was being decided for. Nobody can
 // feed under such a grant (L6), now or later, for a token does not return. Unless this node
-// renounces it too, it remains a holder that is not done, and keeps its own half out (L5).
+// renounces it too, it remains a holder that is not done, and keeps its own half, and the other
+// one, out (L5). The word of that node is as good as its slot, which it may not be able to write.
 func (a *Arbiter) broken(g *Grant) bool {
 	if named, ok := g.token(a.slot); !ok || named != a.token {
 		return false
@@ -294,7 +295,15 @@ func (a *Arbiter) broken(g *Grant) bool {
 			return false
 		}
 		e := &a.table.entries[h.Slot]
-		return e.status == slotKnown && h.left(e.record())
+		if e.status == slotKnown && h.left(e.record().Statement.Token) {
+			return true
+		}
+		idx, ok := a.roster.Index(e.record().NodeName)
+		if !ok {
+			return false
+		}
+		st, _ := a.evidence.Statement(idx)
+		return st != nil && h.left(st.Token)
 	})
 }
 

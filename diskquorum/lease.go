@@ -68,16 +68,15 @@ func (t *Table) holderDone(h Holder, tm *Timing, ownWatchdog time.Duration) bool
 		return false
 	}
 	rec := e.record()
-	if h.left(rec) {
+	if h.left(rec.Statement.Token) {
 		return true
 	}
 	w := max(ownWatchdog, rec.Statement.Guard.Timeout)
 	return t.start.Sub(e.since) >= tm.Expire+w
 }
 
-// left reports whether the holder's slot shows that its node booted anew or renounced.
-func (h *Holder) left(rec *Slot) bool {
-	shown := rec.Statement.Token
+// left reports whether a token that the holder shows says that its node booted anew or renounced.
+func (h *Holder) left(shown Token) bool {
 	return shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter // a lesser counter is an old record that landed late
 }
 

@@ -364,23 +364,35 @@ func TestTakingOver(t *testing.T) {
 	}
 }
 
-// Guard: L10. A member whose agent restarts while its half is being decided for gives the
-// grant up before anybody lived by it. The others renounce it as well, although they never
-// fed under it: else they stay holders that are not done, and keep their own half out.
+// Guard: L10. A member gives a grant up before anybody lived by it: its agent restarts while its
+// half is being decided for, or its view changes while it cannot write, so that only its word
+// tells. The others renounce as well, although they never fed under that grant: else they stay
+// holders that are not done, and nobody is ever decided for.
 func TestGrantThatNobodyCanLiveByIsRenounced(t *testing.T) {
-	r := quad(t)
-	r.kill(2)
-	r.kill(3)
-	r.drive(t, 0, phaseWrite2)
-	r.nodes[1].arb.moveToken()
-	r.step(1)
-	r.gossip(0, 1)
-	r.hold(boottime.Never) // no other ballot yet
-	r.run(500 * time.Millisecond)
-	if len(r.oracle.decided) != 1 || r.oracle.won != 0 {
-		t.Fatalf("%d decisions, %d steps with a grant: not the case in question", len(r.oracle.decided), r.oracle.won)
+	for _, hangs := range []bool{false, true} {
+		r := quad(t)
+		rival := []int{2, 3}
+		r.drive(t, 0, phaseWrite2)
+		r.nodes[1].arb.moveToken()
+		if hangs {
+			r.nodes[1].hangs = 1
+		} else {
+			r.kill(2)
+			r.kill(3)
+		}
+		r.step(1)
+		r.gossip(0, 1)
+		r.hold(boottime.Never) // no other ballot yet
+		r.run(500 * time.Millisecond)
+		if len(r.oracle.decided) != 1 || r.oracle.won != 0 {
+			t.Fatalf("%d decisions, %d steps with a grant: not the case in question", len(r.oracle.decided), r.oracle.won)
+		}
+		r.hold(0)
+		r.run(r.timing.Expire + rigWatchdog + 5*time.Second)
+		if hangs {
+			r.want(t, SplitWon, rival...)
+		} else {
+			r.want(t, SplitWon, 0, 1)
+		}
 	}
-	r.hold(0)
-	r.run(5 * time.Second)
-	r.want(t, SplitWon, 0, 1)
 }
