@@ -19,9 +19,11 @@ import (
 // is a mistake to be corrected; a device that is merely away is not.
 var errContent = errors.New("not the LUN of this group")
 
-// errWiped marks, beside errContent, a device that nobody's format can be read from. Two others
-// of a set do without it.
-var errWiped = errors.New("its format cannot be read")
+// wipedError is an errContent of a device that nobody's format can be read from. Two others of a
+// set do without it.
+type wipedError struct{ error }
+
+func (e wipedError) Unwrap() error { return e.error }
 
 const superblockSize = 2 * diskquorum.BlockSize
 
@@ -157,7 +159,10 @@ func (k *lunKeeper) noteFault(err error) {
 
 // spares reports whether the agent may start although opening the device ended with err: one of
 // a set that was wiped. Nothing is written to it while its format cannot be read.
-func (k *lunKeeper) spares(err error) bool { return k.set && errors.Is(err, errWiped) }
+func (k *lunKeeper) spares(err error) bool {
+	var wiped wipedError
+	return k.set && errors.As(err, &wiped)
+}
 
 // openOnce opens the device, checks that it is the group's LUN and starts its engine.
 func (k *lunKeeper) openOnce() error {
@@ -185,18 +190,19 @@ func (k *lunKeeper) openOnce() error {
 // identify reads the superblock and compares it with the configuration.
 func (k *lunKeeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 	if dev.Size() < superblockSize {
-		return nil, fmt.Errorf("lun %s: %w: %w: it has only %d bytes; was it truncated?", k.path, errContent, errWiped, dev.Size())
+		return nil, wipedError{fmt.Errorf("lun %s: %w: it has only %d bytes; was it truncated?", k.path, errContent, dev.Size())}
 	}
 	data := make([]byte, superblockSize)
 	if _, err := dev.ReadAt(data, 0); err != nil {
 		return nil, fmt.Errorf("read superblock of %s: %w", k.path, err)
 	}
 	sb, err := diskquorum.ReadSuperblock(data)
-	switch {
-	case errors.Is(err, diskquorum.ErrVersion):
-		return nil, fmt.Errorf("lun %s: %w: %w; %s", k.path, errContent, err, k.formatAdvice())
-	case err != nil:
-		return nil, fmt.Errorf("lun %s: %w: %w: %w; %s", k.path, errContent, errWiped, err, k.formatAdvice())
+	if err != nil {
+		err = fmt.Errorf("lun %s: %w: %w; %s", k.path, errContent, err, k.formatAdvice())
+		if !errors.Is(err, diskquorum.ErrVersion) {
+			err = wipedError{err}
+		}
+		return nil, err
 	}
 	switch {
 	case sb.Cluster != k.cluster || sb.NodeGroup != k.group:
