@@ -50,6 +50,7 @@ type Effects struct {
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
 	LeaseOp *tiebreak.Op // to be performed on the Lease; answer with Core.LeaseCompleted
+	AskAPI  bool         // whether the API server is reachable may be needed soon: ask it often
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
 	Nudge     bool                 // tell them now
@@ -104,12 +105,6 @@ type Core struct {
 	input   diskquorum.Input
 }
 
-type apiState struct {
-	asked     bool
-	reachable bool
-	at        boottime.Instant
-}
-
 // NewCore returns a core that has seen nobody yet.
 func NewCore(cfg Config) *Core {
 	c := &Core{
@@ -153,11 +148,6 @@ func (c *Core) SlotLocked(now boottime.Instant, device int, err error) {
 	}
 }
 
-// APIChecked takes the result of a probe of the Kubernetes API that began at the instant.
-func (c *Core) APIChecked(reachable bool, at boottime.Instant) {
-	c.api = apiState{asked: true, reachable: reachable, at: at}
-}
-
 // SetDisarm raises or lowers one disarm signal; any raised one disarms.
 func (c *Core) SetDisarm(source string, on bool) {
 	if on {
@@ -196,9 +186,6 @@ func (c *Core) Available() netgossip.Set { return c.fx.Available }
 // Size is N, the number of expected nodes.
 func (c *Core) Size() int { return c.base().Size() }
 
-// API is the latest result of the probe of the Kubernetes API and when it began.
-func (c *Core) API() (reachable bool, at boottime.Instant) { return c.api.reachable, c.api.at }
-
 // Outcome is how the latest view stands against the roster.
 func (c *Core) Outcome() netgossip.Outcome { return c.outcome }
 
@@ -221,6 +208,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
 	c.proof.follow(now, c.merger, c.view.Seen, c.arbiter)
 	c.followMajority(now)
+	c.followAPI(now)
 	c.arbitrate(now)
 	c.followLUN(now)
 	c.followRelease(now)
@@ -309,13 +297,6 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 	return in
 }
 
-func (c *Core) apiUntil() boottime.Instant {
-	if !c.api.asked {
-		return 0
-	}
-	return c.api.at.Add(c.cfg.APIMaxAge)
-}
-
 // statement is what this node says about itself now. One that is about to disarm does not
 // claim to be guarded: nobody may conclude from its silence that a watchdog has reset it.
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
@@ -333,7 +314,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Feeding:      (c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold) && len(c.disarm) == 0,
 		Stopping:     c.stopping,
 		LUNHealthy:   c.split.Healthy,
-		APIReachable: c.api.reachable && c.apiUntil() > now,
+		APIReachable: c.tellsAPI(now),
 		Version:      c.cfg.Version,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 )
@@ -339,12 +341,11 @@ func (p *process) watchLinks(ctx context.Context, c iface.WatchConfig) error {
 }
 
 // probeAPI asks as apicheck does: every two seconds, with a timeout of one.
-func (p *process) probeAPI(ctx context.Context, report func(bool, boottime.Instant)) {
-	tick := time.NewTicker(2 * time.Second)
-	defer tick.Stop()
-	for {
+func (p *process) probeAPI(ctx context.Context, pace *apicheck.Pace, report func(bool, boottime.Instant)) {
+	draw := rand.New(rand.NewPCG(uint64(p.m.now()), 1))
+	for ctx.Err() == nil {
 		p.stop.pass()
-		at := p.m.now()
+		began, at := time.Now(), p.m.now()
 		p.m.w.mu.Lock()
 		state := p.m.api
 		p.m.w.mu.Unlock()
@@ -352,11 +353,7 @@ func (p *process) probeAPI(ctx context.Context, report func(bool, boottime.Insta
 			time.Sleep(time.Second)
 		}
 		report(state == apiReachable, at)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		pace.Wait(ctx, began, draw)
 	}
 }
 

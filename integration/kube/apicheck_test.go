@@ -37,7 +37,7 @@ func startChecks(t *testing.T, p *controlplane.ControlPlane, address, token stri
 	}
 	found := &checks{}
 	k, err := apicheck.New(apicheck.Config{
-		Kubeconfig: path, Interval: checkInterval, Timeout: checkTimeout, Clock: boottime.Now,
+		Kubeconfig: path, Pace: apicheck.NewPace(checkInterval, checkInterval), Timeout: checkTimeout, Clock: boottime.Now,
 		OnResult: func(reachable bool, _ boottime.Instant) {
 			found.reachable.Store(reachable)
 			found.count.Add(1)

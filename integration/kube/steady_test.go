@@ -24,9 +24,9 @@ const (
 	defaultCheck = 5 * time.Minute
 	// kubeletPause is how often a kubelet writes the status of a Node that does not change.
 	kubeletPause = 5 * time.Minute
-	// probePause is the time between two looks whether the server is there, as the kubernetes
-	// tie-breaker wants to know.
-	probePause = 2 * time.Second
+	// probePause is the time between two looks whether the server is there, which the
+	// kubernetes tie-breaker takes while no tie is near.
+	probePause = time.Minute
 	// shortestWatch is the least time after which a server ends a watch by itself.
 	shortestWatch = 30 * time.Minute
 )

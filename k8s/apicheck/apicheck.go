@@ -24,8 +24,8 @@ const longestBody = 64 << 10
 // Config is what a [Checker] needs. Logger and Rand may be nil.
 type Config struct {
 	Kubeconfig string        // path; empty: the pod's service account
-	Interval   time.Duration // from the start of a check to the next, give or take a tenth
-	Timeout    time.Duration // of a check, at most Interval
+	Pace       *Pace         // when to ask
+	Timeout    time.Duration // of a check, at most the shorter interval of Pace
 	Logger     *slog.Logger
 	Clock      boottime.Clock
 	// OnResult is told of every check. It runs on Run's goroutine and delays the next check.
@@ -44,11 +44,11 @@ type Checker struct {
 
 // New reads the kubeconfig, or the service account of the pod. It does not connect.
 func New(c Config) (*Checker, error) {
-	if c.Clock == nil || c.OnResult == nil {
-		return nil, errors.New("api check: clock and result function are mandatory")
+	if c.Clock == nil || c.OnResult == nil || c.Pace == nil {
+		return nil, errors.New("api check: clock, pace and result function are mandatory")
 	}
-	if c.Timeout <= 0 || c.Timeout > c.Interval {
-		return nil, fmt.Errorf("api check: timeout %v with interval %v: the timeout must be positive and not exceed the interval", c.Timeout, c.Interval)
+	if c.Timeout <= 0 || c.Timeout > c.Pace.often {
+		return nil, fmt.Errorf("api check: timeout %v with interval %v: the timeout must be positive and not exceed the interval", c.Timeout, c.Pace.often)
 	}
 	rc, err := client.Load(c.Kubeconfig)
 	if err != nil {
@@ -84,16 +84,14 @@ func newChecker(c Config, rc *rest.Config) (*Checker, error) {
 	return k, nil
 }
 
-// Run checks at once and then every Interval until ctx ends.
+// Run checks at once and then at the pace until ctx ends.
 func (k *Checker) Run(ctx context.Context) {
 	defer k.drop()
 	var reachable, known bool
 	for {
-		timer := time.NewTimer(k.jittered())
-		at := k.config.Clock()
+		began, at := time.Now(), k.config.Clock()
 		err := k.check(ctx)
 		if ctx.Err() != nil {
-			timer.Stop()
 			return // an aborted check says nothing
 		}
 		if now := err == nil; !known || now != reachable {
@@ -101,18 +99,10 @@ func (k *Checker) Run(ctx context.Context) {
 			k.logChange(err)
 		}
 		k.config.OnResult(reachable, at)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if k.config.Pace.Wait(ctx, began, k.config.Rand); ctx.Err() != nil {
 			return
 		}
 	}
-}
-
-func (k *Checker) jittered() time.Duration {
-	tenth := int64(k.config.Interval / 10)
-	return k.config.Interval + time.Duration(k.config.Rand.Int64N(2*tenth+1)-tenth)
 }
 
 func (k *Checker) logChange(err error) {

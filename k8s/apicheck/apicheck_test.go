@@ -37,7 +37,7 @@ users: [{name: u, user: {token: secret}}]
 }
 
 func config(path string, onResult func(bool, boottime.Instant)) Config {
-	return Config{Kubeconfig: path, Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Clock: boottime.Now, OnResult: onResult}
+	return Config{Kubeconfig: path, Pace: NewPace(50*time.Millisecond, 50*time.Millisecond), Timeout: 50 * time.Millisecond, Clock: boottime.Now, OnResult: onResult}
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -148,7 +148,7 @@ func TestOverSockets(t *testing.T) {
 		case <-ctx.Done():
 		}
 	})
-	c.Timeout, c.Interval = time.Second, time.Second
+	c.Timeout, c.Pace = time.Second, NewPace(time.Second, time.Second)
 	k, err := New(c)
 	if err != nil {
 		t.Fatal(err)

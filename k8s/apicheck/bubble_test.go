@@ -130,7 +130,7 @@ func start(t *testing.T, rc *rest.Config) <-chan result {
 	began := time.Now()
 	results := make(chan result, 100)
 	k, err := newChecker(Config{
-		Interval: testInterval, Timeout: testTimeout, Rand: rand.New(rand.NewPCG(1, 2)),
+		Pace: NewPace(testInterval, testInterval), Timeout: testTimeout, Rand: rand.New(rand.NewPCG(1, 2)),
 		Clock: func() boottime.Instant { return boottime.Instant(time.Since(began)) },
 		OnResult: func(reachable bool, at boottime.Instant) {
 			results <- result{reachable, time.Duration(at), time.Since(began)}
@@ -299,7 +299,7 @@ func TestEndIsNotUnreachable(t *testing.T) {
 		s := newAPIServer(t)
 		s.hang()
 		k, err := newChecker(Config{
-			Interval: testInterval, Timeout: testTimeout, Clock: boottime.Now,
+			Pace: NewPace(testInterval, testInterval), Timeout: testTimeout, Clock: boottime.Now,
 			OnResult: func(reachable bool, _ boottime.Instant) { t.Errorf("told %v", reachable) },
 		}, s.config())
 		if err != nil {

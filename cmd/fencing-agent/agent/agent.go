@@ -24,6 +24,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
@@ -71,9 +72,9 @@ type Links struct {
 	Watch func(context.Context, iface.WatchConfig) error
 }
 
-// ProbeAPI asks until ctx ends whether the Kubernetes API is reachable, and reports each
-// answer with the instant at which the question was put.
-type ProbeAPI func(ctx context.Context, report func(reachable bool, at boottime.Instant))
+// ProbeAPI asks until ctx ends, at that pace, whether the Kubernetes API is reachable, and
+// reports each answer with the instant at which the question was put.
+type ProbeAPI func(ctx context.Context, pace *apicheck.Pace, report func(reachable bool, at boottime.Instant))
 
 // OpenLease makes the register of the Lease that breaks ties, which reports to the function.
 type OpenLease func(report func(tiebreak.Completion)) LeaseRegister
@@ -101,6 +102,7 @@ type Agent struct {
 	keys        *memberlist.Keyring // nil: no encryption
 	kube        *client.Client      // nil: there is no API server to talk to
 	marks       *nodeMarks          // nil: nothing is written there
+	apiPace     *apicheck.Pace      // how often the API server is asked whether it is there
 
 	box      *mailbox
 	feeder   *wdt.Feeder
@@ -156,7 +158,7 @@ func Run(ctx context.Context, o Options) error {
 // members where none is remembered.
 func prepare(ctx context.Context, o Options) (*Agent, error) {
 	c := o.Config
-	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, boot: o.Boot}
+	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, boot: o.Boot, apiPace: apicheck.NewPace(apiSeldom, apiInterval)}
 	if a.log == nil {
 		a.log = slog.Default()
 	}

@@ -205,6 +205,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.disk(now, fx)
 	a.say(fx)
 	a.demandEvidence()
+	a.apiPace.Urge(fx.AskAPI)
 	a.noteEdges(now, fx)
 	a.publish(now, fx)
 	a.noteDeaths(now, fx)

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	apiInterval     = 2 * time.Second
+	apiSeldom       = time.Minute     // while no tie is near
+	apiInterval     = 2 * time.Second // while one is
 	apiTimeout      = time.Second
 	apiMaxAge       = 2*apiInterval + apiTimeout // one lost answer does not make the API unreachable
 	disableInterval = time.Second
@@ -301,11 +302,11 @@ func (a *Agent) startSignals(background spawn) error {
 		a.box.put(func(b *batch) { b.api = &apiReport{reachable, at} })
 	}
 	if probe := a.opts.ProbeAPI; probe != nil {
-		background(func(ctx context.Context) { probe(ctx, report) })
+		background(func(ctx context.Context) { probe(ctx, a.apiPace, report) })
 		return nil
 	}
 	check, err := apicheck.New(apicheck.Config{
-		Kubeconfig: a.cfg.Kubernetes.Kubeconfig, Interval: apiInterval, Timeout: apiTimeout, Logger: a.log, Clock: a.clock,
+		Kubeconfig: a.cfg.Kubernetes.Kubeconfig, Pace: a.apiPace, Timeout: apiTimeout, Logger: a.log, Clock: a.clock,
 		OnResult: report,
 	})
 	if err != nil {
