@@ -85,5 +85,5 @@ type Boot struct {
 // BootFile is the path of a machine's Boot in the image; the kernel's command line says vm=NAME.
 func BootFile(name string) string { return "/etc/vm/" + name + ".json" }
 
-// Disk mount point: what a machine keeps over a reset.
+// DiskMount is the mount point of what a machine keeps over a reset.
 const DiskMount = "/disk"

@@ -19,11 +19,8 @@ import (
 
 func main() {
 	if os.Getpid() != 1 {
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, "guest:", err)
-			os.Exit(1)
-		}
-		return
+		fmt.Fprintln(os.Stderr, "guest:", serve())
+		os.Exit(1)
 	}
 	if err := prepare(); err != nil {
 		fmt.Println("guest:", err)
