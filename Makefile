@@ -135,7 +135,7 @@ test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: 
 vms-table: ## the table of resets in docs/verification.md anew, by make test-vms
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/verification.md $(MAKE) --no-print-directory test-vms
 
-test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too (first time: 700 MB of modules, 15 min)
+test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too; after make test-kube with a real API server (first time: 700 MB of modules, 15 min)
 	@echo "test-cilium: Cilium is compiled first; then about a minute"
 	@cd deploy/cilium && GOWORK=off $(GO) mod tidy -diff >/dev/null || { echo "test-cilium: run go mod tidy in deploy/cilium" >&2; exit 1; }
 	@cd deploy/cilium && GOWORK=off $(GO) build -o ../../bin/cilium-agent ./agent

@@ -7,8 +7,12 @@ require (
 	github.com/cilium/hive v1.0.4
 	github.com/cilium/statedb v0.8.4
 	github.com/fencing-agent/fencing-agent v0.0.0
+	github.com/fencing-agent/fencing-agent/integration/kube v0.0.0
+	github.com/prometheus/client_golang v1.25.0
 	github.com/spf13/pflag v1.0.10
+	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
+	k8s.io/client-go v0.37.2
 )
 
 require (
@@ -127,7 +131,6 @@ require (
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/prometheus-community/pro-bing v0.9.0 // indirect
-	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
@@ -183,9 +186,7 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
-	k8s.io/api v0.37.2 // indirect
 	k8s.io/apiextensions-apiserver v0.36.4 // indirect
-	k8s.io/client-go v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3 // indirect
@@ -200,6 +201,8 @@ require (
 )
 
 replace github.com/fencing-agent/fencing-agent => ../..
+
+replace github.com/fencing-agent/fencing-agent/integration/kube => ../../integration/kube
 
 // Not every proxy has the versions that Cilium 1.20.2 names; these differ from them by a
 // server for debugging and a fix of the reconciler's retries, and by nothing that is used here.

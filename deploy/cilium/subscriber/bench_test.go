@@ -22,30 +22,39 @@ import (
 
 // BenchmarkToMaps is the time from the agent's decision, which is published on its socket,
 // until the last map of the load balancer is written, for LEFT and for JOIN; and, as what it
-// competes with, from an EndpointSlice in the (faked) API until the maps. Every service has
-// one backend on each of ten nodes.
+// competes with, from one EndpointSlice in the API until the maps. Every service has one
+// backend on each of ten nodes. The API is faked but where it is said to be real.
 func BenchmarkToMaps(b *testing.B) {
-	for _, size := range []struct {
-		services, nodes int
-		maglev          bool
-	}{
+	for _, size := range []toMaps{
 		{services: 100, nodes: 10}, {services: 1000, nodes: 100}, {services: 1000, nodes: 10}, {services: 100, nodes: 10, maglev: true},
+		{services: 100, nodes: 10, realAPI: true},
 	} {
-		name := fmt.Sprintf("backends=%d/nodes=%d/maglev=%v", size.services*perService, size.nodes, size.maglev)
-		b.Run(name, func(b *testing.B) { measureToMaps(b, size.services, size.nodes, size.maglev) })
+		b.Run(fmt.Sprintf("backends=%d/nodes=%d/maglev=%v/realAPI=%v", size.services*perService, size.nodes, size.maglev, size.realAPI), size.measure)
 	}
 }
 
 const perService = 10
 
-func measureToMaps(b *testing.B, services, nodes int, maglev bool) {
+// toMaps is one case of [BenchmarkToMaps].
+type toMaps struct {
+	services, nodes int
+	maglev, realAPI bool
+}
+
+// build starts the load balancer and its agent, with all services in the maps.
+func (size toMaps) build(b *testing.B) *balancer {
 	set := map[string]string{"fencing-agent-hold": "1m", "lb-test-fault-probability": "0"}
-	if maglev {
+	if size.maglev {
 		set["bpf-lb-algorithm"], set["bpf-lb-maglev-table-size"] = "maglev", "16381"
 	}
-	lb := newBalancer(b, set)
+	var lb *balancer
+	if size.realAPI {
+		lb = newBalancerWith(b, newControlPlane(b), set)
+	} else {
+		lb = newBalancer(b, set)
+	}
 	names := []string{ownNode}
-	for i := range nodes {
+	for i := range size.nodes {
 		names = append(names, fmt.Sprintf("n%d", i))
 	}
 	if err := lb.agent.start(names...); err != nil {
@@ -54,13 +63,17 @@ func measureToMaps(b *testing.B, services, nodes int, maglev bool) {
 	if err := lb.hive.Start(lb.log, b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	for i := range services {
-		lb.addService(b, i, nodes, maglev)
+	for i := 1; i <= size.services; i++ {
+		lb.addService(b, i, size.nodes, size.maglev)
 	}
-	total := services * perService
-	lb.until(b, total)
-	onOne := total / nodes
+	lb.until(b, size.services*perService)
+	return lb
+}
 
+func (size toMaps) measure(b *testing.B) {
+	lb := size.build(b)
+	total := size.services * perService
+	onOne := total / size.nodes
 	var left, join, slice, busy []time.Duration
 	for n := 0; b.Loop(); n++ {
 		before := processorTime(b)
@@ -71,8 +84,8 @@ func measureToMaps(b *testing.B, services, nodes int, maglev bool) {
 		}
 		join = append(join, lb.took(b, total, func() { lb.agent.publish(fencingv1.EventType_JOIN, "n0") }))
 		if n < 5 {
-			slice = append(slice, lb.took(b, total-1, func() { lb.updateSlice(b, 0, nodes, perService-1) }))
-			lb.took(b, total, func() { lb.updateSlice(b, 0, nodes, perService) })
+			slice = append(slice, lb.took(b, total-1, func() { lb.updateSlice(b, 1, size.nodes, perService-1) }))
+			lb.took(b, total, func() { lb.updateSlice(b, 1, size.nodes, perService) })
 		}
 	}
 	report := func(name string, times []time.Duration) {
@@ -155,16 +168,16 @@ func (b *balancer) addService(t testing.TB, i, nodes int, external bool) {
 		svc.Spec.Type = slimcorev1.ServiceTypeLoadBalancer
 		svc.Status.LoadBalancer.Ingress = []slimcorev1.LoadBalancerIngress{{IP: address(97, i)}}
 	}
-	if _, err := b.client.SlimFakeClientset.CoreV1().Services("test").Create(context.Background(), svc, metav1.CreateOptions{}); err != nil {
+	if _, err := b.slim.CoreV1().Services("test").Create(context.Background(), svc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.client.SlimFakeClientset.DiscoveryV1().EndpointSlices("test").Create(context.Background(), endpointSlice(i, nodes, perService), metav1.CreateOptions{}); err != nil {
+	if _, err := b.slim.DiscoveryV1().EndpointSlices("test").Create(context.Background(), endpointSlice(i, nodes, perService), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (b *balancer) updateSlice(t testing.TB, i, nodes, backends int) {
-	slices, slice := b.client.SlimFakeClientset.DiscoveryV1().EndpointSlices("test"), endpointSlice(i, nodes, backends)
+	slices, slice := b.slim.DiscoveryV1().EndpointSlices("test"), endpointSlice(i, nodes, backends)
 	old, err := slices.Get(context.Background(), slice.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

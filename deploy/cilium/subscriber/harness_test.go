@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/hive/hivetest"
 	"github.com/cilium/hive/script"
 	"github.com/cilium/statedb"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	daemonk8s "github.com/cilium/cilium/daemon/k8s"
@@ -25,6 +26,7 @@ import (
 	envoycfg "github.com/cilium/cilium/pkg/envoy/config"
 	"github.com/cilium/cilium/pkg/hive"
 	k8sfake "github.com/cilium/cilium/pkg/k8s/client/testutils"
+	slimclient "github.com/cilium/cilium/pkg/k8s/slim/k8s/client/clientset/versioned"
 	k8stables "github.com/cilium/cilium/pkg/k8s/tables"
 	k8stest "github.com/cilium/cilium/pkg/k8s/testutils"
 	"github.com/cilium/cilium/pkg/k8s/version"
@@ -71,21 +73,33 @@ func becomeNobody() error {
 func realMaps() bool { return os.Getenv("FENCING_TEST_BPF") != "" }
 
 // balancer is Cilium's load balancer with the subscriber, from the API server's objects,
-// which are faked, to the maps.
+// to the maps.
 type balancer struct {
-	hive   *hive.Hive
-	log    *slog.Logger
-	writer *writer.Writer
-	maps   lbmaps.LBMaps
-	client *k8sfake.FakeClientset
-	agent  *agent
+	hive    *hive.Hive
+	log     *slog.Logger
+	agent   *agent
+	client  *k8sfake.FakeClientset // nil with a real API server
+	slim    slimclient.Interface   // of either, to write with
+	writer  *writer.Writer
+	maps    lbmaps.LBMaps
+	metrics Metrics
 }
 
-// newBalancer makes it, not started. set are flags.
+// newBalancer makes it, not started, with a faked API server. set are flags.
 func newBalancer(t testing.TB, set map[string]string) *balancer {
 	t.Helper()
+	return newBalancerOn(t, fakeAPI, set)
+}
+
+func fakeAPI(b *balancer) cell.Cell {
+	return cell.Group(k8sfake.FakeClientCell(), cell.Invoke(func(c *k8sfake.FakeClientset) { b.client, b.slim = c, c.Slim() }))
+}
+
+// newBalancerOn makes it with the API server that the cell has a client of.
+func newBalancerOn(t testing.TB, api func(*balancer) cell.Cell, set map[string]string) *balancer {
+	t.Helper()
 	b := &balancer{agent: newAgent(t), log: hivetest.Logger(t, hivetest.LogLevel(slog.LevelInfo))}
-	b.hive = hive.New(b.cells())
+	b.hive = hive.New(api(b), b.cells())
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	b.hive.RegisterFlags(flags)
 	all := map[string]string{
@@ -116,7 +130,6 @@ func newBalancer(t testing.TB, set map[string]string) *balancer {
 
 func (b *balancer) cells() cell.Cell {
 	return cell.Group(
-		k8sfake.FakeClientCell(),
 		daemonk8s.ResourcesCell,
 		k8stables.TablesCell,
 		cell.Config(envoycfg.SecretSyncConfig{}),
@@ -136,8 +149,8 @@ func (b *balancer) cells() cell.Cell {
 			func() *option.DaemonConfig { return &option.DaemonConfig{EnableIPv4: true, EnableIPv6: true} },
 			func() uhive.ScriptCmdsOut { return uhive.NewScriptCmds(b.agent.commands()) },
 		),
-		cell.Invoke(func(c *k8sfake.FakeClientset, w *writer.Writer, m lbmaps.LBMaps) {
-			b.client, b.writer, b.maps = c, w, m
+		cell.Invoke(func(w *writer.Writer, m lbmaps.LBMaps, own Metrics) {
+			b.writer, b.maps, b.metrics = w, m, own
 		}),
 		lbcell.Cell,
 		Cell,
@@ -155,6 +168,7 @@ type agent struct {
 	served chan error
 	left   map[string]bool // as the agent remembers
 	roster []string
+	counts *prometheus.Registry
 }
 
 func newAgent(t testing.TB) *agent {
@@ -175,7 +189,8 @@ func (a *agent) start(names ...string) error {
 	a.kill()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.hub = publish.NewHub(publish.HubConfig{Source: ownNode})
+	a.counts = prometheus.NewRegistry()
+	a.hub = publish.NewHub(publish.HubConfig{Source: ownNode, Metrics: publish.NewMetrics(a.counts)})
 	var err error
 	if a.server, err = publish.New(publish.Config{Hub: a.hub, Status: a.status}); err != nil {
 		return err
@@ -224,6 +239,24 @@ func (a *agent) publish(kind fencingv1.EventType, names ...string) {
 		edges[i] = publish.Edge{Type: kind, Node: publish.Node{Name: n}}
 	}
 	hub.Publish(edges...)
+}
+
+// dropped is how many streams the agent has ended because their subscriber was too slow.
+func (a *agent) dropped() (count float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	families, err := a.counts.Gather()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "fencing_agent_subscribers_dropped_total" {
+			for _, m := range f.GetMetric() {
+				count += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return count
 }
 
 // status is what subscribers read of it: who is a member, and who was LEFT before they came.
