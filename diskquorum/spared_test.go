@@ -21,13 +21,17 @@ import (
 // Then somebody wins within spareTime: the spared half as a whole, or, if the other half is
 // able to, that one: one node of it that feeds is enough, for no more can be asked of a half
 // under faults. A write of a holder that lands late is a sign of life, so the time begins anew
-// with each; there are finitely many.
+// with each; there are finitely many. It begins anew, too, when a damaged slot is whole again.
 
 // spareTime is a promise that can be computed: a holder's expiry and the head start of
 // holders, a claim, and heartbeats for the half to settle and repeat a few ballots.
 func spareTime(tm *Timing) time.Duration {
 	return tm.Expire + rigWatchdog + tm.Takeover + 3*tm.IOTimeout + 15*tm.Heartbeat
 }
+
+// maxMends is how often a slot may be damaged and whole again while a half is spared, before
+// the premise counts as one that never held: its owner, under all faults, can go on for ever.
+const maxMends = 5
 
 // fate is what becomes of the half that is not spared.
 type fate int
@@ -68,8 +72,15 @@ func (e *explorer) spare() {
 		e.doom(i)
 	}
 	end := r.now.Add(spareTime(&r.timing))
-	for begun := r.now; r.now < end && r.oracle.violation == ""; {
-		if e.pass(spared, others) {
+	hurt, mends := false, 0
+	for begun := r.now; r.now < end && mends < maxMends && r.oracle.violation == ""; {
+		late := e.pass(spared, others)
+		mended := hurt && !e.damaged(spared)
+		hurt = e.damaged(spared)
+		if mended {
+			mends++
+		}
+		if late || mended { // the premise holds from here on
 			end = r.now.Add(spareTime(&r.timing))
 		}
 		if !e.sound(spared) {
@@ -80,7 +91,7 @@ func (e *explorer) spare() {
 			return
 		}
 	}
-	if e.damaged(spared) {
+	if e.damaged(spared) || mends == maxMends {
 		e.end.damaged = true
 		return
 	}
