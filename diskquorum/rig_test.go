@@ -378,9 +378,10 @@ func (r *rig) completeOn(i, d int) {
 	} else if n.whole[d] > 0 && len(r.lateFor(i, d)) == 0 {
 		n.whole[d]--
 	}
-	anchor := n.arb.anchor
+	anchor, latest := n.arb.anchor, n.arb.lease.latest
 	n.arb.Complete(r.now, c)
-	r.oracle.completed(n, io, c, n.arb.anchor != anchor)
+	// One and the same write may stand behind a newer decision, too.
+	r.oracle.completed(n, io, c, n.arb.anchor != anchor || n.arb.lease.latest != latest)
 }
 
 // lose fails the I/O of a node on the first device; late keeps what has not landed of a
