@@ -177,6 +177,9 @@ func (f *follower) take(told *State, first bool) (_ Update, news bool, wait time
 
 // edges takes what the callback lacks, in the order in which it came to be.
 func (l *ledger) edges() []Edge {
+	if len(l.pending) == 0 {
+		return nil
+	}
 	changes := slices.SortedFunc(maps.Values(l.pending), func(a, b *change) int { return cmp.Compare(a.order, b.order) })
 	var edges []Edge
 	for _, c := range changes {
@@ -187,6 +190,7 @@ func (l *ledger) edges() []Edge {
 			edges = append(edges, *c.join)
 		}
 	}
-	clear(l.pending)
+	// Not cleared: walking a map takes as long as it was ever great, here for each event.
+	l.pending = map[string]*change{}
 	return edges
 }
