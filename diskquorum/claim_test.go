@@ -413,3 +413,26 @@ func TestSlotIsActiveAfterThreeReads(t *testing.T) {
 		t.Errorf("active after %d reads", reads)
 	}
 }
+
+// Guard: B3. What an agent that got no further left on a device that is not read is older,
+// for every reader, than what an agent writes whose slot is active.
+func TestActiveSlotIsPastWhatCannotBeSeen(t *testing.T) {
+	r := newcomer(t)
+	r.start(0)
+	n := r.nodes[0]
+	began := uint64(0)
+	for n.arb.claim != claimActive {
+		if n.arb.claim == claimWriting && began == 0 {
+			began = n.arb.seq
+		}
+		r.now = r.now.Add(100 * time.Millisecond)
+		if r.step(0); n.ios[0] != nil {
+			r.complete(0)
+		}
+	}
+	// Each began from what the one before it had left there, and the last went on from less.
+	const before = 30
+	if left := began + before*maxFirstDistance; n.arb.seq <= left {
+		t.Errorf("active with sequence %d, and %d agents that were never seen may have left %d", n.arb.seq, before, left)
+	}
+}
