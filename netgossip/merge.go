@@ -151,7 +151,7 @@ func (m *Merger) Answered(a Answer) {
 	l, p := m.link(a.Network, a.Peer), &m.peers[a.Peer]
 	l.anchor = max(l.anchor, a.SentAt)
 	p.sighted = max(p.sighted, a.SentAt)
-	if a.SentAt >= p.heard {
+	if a.SentAt >= p.heard && !a.Statement.outdated(p.statement) {
 		p.heard, p.relay = a.SentAt, a.Relay
 		m.hear(p, &a)
 	}

@@ -62,6 +62,9 @@ type Statement struct {
 	LUNHealthy   bool
 	APIReachable bool
 	Version      string
+	// Stated is when it was made, by the clock of its node. It orders the statements of one
+	// boot, which overtake each other on two networks; zero: it is not known.
+	Stated boottime.Instant
 }
 
 // Stands returns what the node goes by.
@@ -70,6 +73,11 @@ func (s *Statement) Stands() Standing {
 		return s.Standing
 	}
 	return Standing{Chain: [MaxChain]RosterRef{{s.RosterEpoch, s.RosterDigest}}}
+}
+
+// outdated reports whether a node made other, which is known already, after this one.
+func (s *Statement) outdated(other *Statement) bool {
+	return s != nil && other != nil && s.Boot == other.Boot && s.Stated != 0 && s.Stated < other.Stated
 }
 
 // foreign is the statement of a node that counts by another roster, as far as it can be

@@ -325,9 +325,13 @@ func (c *Core) state(now boottime.Instant) {
 	st := c.statement(now)
 	old := c.fx.Statement
 	c.fx.Nudge = false
-	if old != nil && *old == st {
-		return
+	if old != nil {
+		st.Stated = old.Stated
+		if *old == st {
+			return
+		}
 	}
+	st.Stated = now
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping ||
 		old.Guard != st.Guard || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)

@@ -220,3 +220,19 @@ func TestStallIsNoReasonToCallEverybodyLeft(t *testing.T) {
 		t.Fatalf("grace is over: left %v, want the one that did not answer", c.cfg.Roster.Names(fx.Left))
 	}
 }
+
+// Statements of one boot are ordered by when they were made; one that stays as it is keeps its time.
+func TestStatementsTellWhenTheyWereMade(t *testing.T) {
+	c := testCore(t, 3, nil)
+	first := c.Step(10 * sec).Statement
+	if first.Stated != 10*sec {
+		t.Errorf("stated %v", first.Stated)
+	}
+	if st := c.Step(11 * sec).Statement; st != first {
+		t.Errorf("a statement that says the same is another one: %+v", st)
+	}
+	hear(c, 12*sec, 1, 2)
+	if st := c.Step(12 * sec).Statement; st == first || st.Stated != 12*sec {
+		t.Errorf("a new one is stated %v", st.Stated)
+	}
+}

@@ -25,7 +25,7 @@ var rooms = []room{
 	{pkg: "watchdog", may: []string{"boottime", "netgossip", "diskquorum", "k8s/tiebreak"}, pure: true},
 
 	{pkg: "netgossip/swim", may: []string{"boottime", "netgossip", "netgossip/swim/wire"}},
-	{pkg: "netgossip/swim/wire", may: []string{"netgossip"}},
+	{pkg: "netgossip/swim/wire", may: []string{"boottime", "netgossip"}},
 	{pkg: "netgossip/iface", may: []string{"boottime", "netgossip"}},
 	{pkg: "netgossip/netgossiptest", may: []string{"boottime", "netgossip"}},
 	{pkg: "netgossip/gossipsim", may: []string{"boottime", "netgossip", "netgossip/swim", "netgossip/swim/wire"}},

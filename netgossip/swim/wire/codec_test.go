@@ -50,6 +50,7 @@ func fullStatement(r *netgossip.Roster) *netgossip.Statement {
 		LUNHealthy:   true,
 		APIReachable: true,
 		Version:      "v1.2.3",
+		Stated:       1234567890123,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -54,6 +55,7 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		HorizonMs:         millisUp(s.Guard.Horizon),
 		Leases:            s.Guard.Leases,
 		Standing:          standingToWire(&s.Standing),
+		Stated:            uint64(max(0, s.Stated)),
 	}
 }
 
@@ -156,6 +158,7 @@ func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement,
 		LUNHealthy:   w.GetLunHealthy(),
 		APIReachable: w.GetApiReachable(),
 		Version:      w.GetVersion(),
+		Stated:       boottime.Instant(min(w.GetStated(), math.MaxInt64)),
 	}, nil
 }
 
