@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	authorization "k8s.io/api/authorization/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -83,6 +84,7 @@ type agents struct {
 	check   time.Duration
 	group   []*realAgent
 	made    int // members so far, those that are gone included
+	began   time.Time
 }
 
 // newGroup is one without members.
@@ -100,6 +102,10 @@ func newGroup(t *testing.T, d *deployment, name string, check time.Duration) *ag
 		t.Fatalf("agent: %v: run make test-kube, or name the folder in %s", err, programsEnv)
 	}
 	a := &agents{deployment: d, name: name, check: check, program: program}
+	for _, verb := range []string{"list", "watch"} { // the server learns of roles a little later, after a restart, too
+		takesEffect(t, a.admin, "system:serviceaccount:"+deployedSpace+":"+deployedName, true, authorization.ResourceAttributes{Verb: verb, Resource: "nodes"})
+	}
+	a.began = time.Now()
 	a.proxy = newProxy(t, a.plane)
 	if a.work, err = os.MkdirTemp("", "kube"); err != nil { // short, for the paths of sockets
 		t.Fatal(err)

@@ -95,7 +95,8 @@ func (a *agents) requests(t *testing.T) traffic {
 	count := traffic{}
 	for _, r := range all {
 		count.add(r.User.Node(), describe(r))
-		if r.Response.Code == http.StatusForbidden && r.Object.Resource != "" {
+		// A server that has just been restarted by another test denies what it has not read the roles for yet.
+		if r.Response.Code == http.StatusForbidden && r.Object.Resource != "" && r.Received.After(a.began) {
 			t.Errorf("the role of the manifests forbids what the agent asks for: %v", r)
 		}
 	}
