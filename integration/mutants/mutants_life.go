@@ -16,9 +16,14 @@ func lifeMutants() []mutant {
 		one("A20", "two machines that answer as one are a storm of reboots", publicationGo, "	case boot == l.former:\n", "	case false:\n"),
 		one("L9", "two machines that answer as one prove each other dead", "watchdog/proof.go", "	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, w.twins && st.Boot == w.former:\n", "	case false:\n"),
 		one("A20", "a rebooted node that was LEFT before is LEFT again", publicationGo, "		if before.Has(i) {\n", "		if true {\n"),
+		one("R66", "the API server is asked often at all times", "watchdog/apiuse.go", "	c.fx.AskAPI = urgent\n", "	c.fx.AskAPI = true\n"),
+		one("R60", "the API server is asked often only in a tie", "watchdog/apiuse.go", " || counted < n && counted-n/2 <= max(1, n/10)\n", " || counted > n\n"),
+		one("R60", "an answer of the time when none was needed stands in a tie", "watchdog/apiuse.go", "(c.api.urgent == 0 || now < c.api.urgent.Add(apiFirst))", "true"),
 	}
 	for i := range list {
 		list[i].in = []string{"./watchdog"}
 	}
-	return list
+	order := one("L2", "what a node said before replaces what it has said since", "netgossip/merge.go", " && !a.Statement.outdated(p.statement) {", " {")
+	order.in = []string{"./netgossip"}
+	return append(list, order)
 }
