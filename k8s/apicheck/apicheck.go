@@ -123,6 +123,10 @@ func (k *Checker) check(ctx context.Context) error {
 		path = "livez"
 		status, err = k.get(ctx, path)
 	}
+	if err == nil {
+		// http.Client may still hand out an answer that came as the timeout closed the connection.
+		err = ctx.Err()
+	}
 	if err == nil && !says(status) {
 		err = fmt.Errorf("GET %s: status %d %s", k.base.JoinPath(path), status, http.StatusText(status))
 	}
