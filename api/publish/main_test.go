@@ -20,6 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// windowBytes is what a stream takes in for a reader that does not read.
+const windowBytes = 64 << 10
+
 // patience is how long a test waits for what must happen soon.
 const patience = 30 * time.Second
 
@@ -90,7 +93,12 @@ func serve(t testing.TB, hub HubConfig, cfg Config) *fixture {
 // dial opens a connection of its own, optionally through wrap.
 func (f *fixture) dial(t testing.TB, wrap func(net.Conn) net.Conn) *grpc.ClientConn {
 	t.Helper()
-	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// A window that grows with what grpc believes of the connection would at times take in
+		// all that a test sends to a reader that does not read.
+		grpc.WithStaticStreamWindowSize(windowBytes),
+	}
 	if wrap != nil {
 		options = append(options, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			var d net.Dialer

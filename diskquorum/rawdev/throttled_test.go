@@ -2,6 +2,7 @@ package rawdev
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +30,7 @@ func TestThrottledDevice(t *testing.T) {
 	ended := make(chan diskquorum.Completion, 1)
 	e := NewEngine(d, boottime.Now, func(c diskquorum.Completion) { ended <- c })
 	t.Cleanup(func() {
-		if err := e.Close(t.Context()); err != nil && !errors.Is(err, ErrClosed) {
+		if err := e.Close(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 	})

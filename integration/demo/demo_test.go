@@ -4,17 +4,26 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// walksAtOnce is more than there are processors: walks mostly wait.
+const walksAtOnce = "12"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(walksAtOnce) // fails for no number only
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func names(n int) (out []string) {
 	for i := range n {
@@ -23,11 +32,11 @@ func names(n int) (out []string) {
 	return out
 }
 
-// walk runs a scenario over the model. The limit is short: the model is never late.
+// walk runs a scenario over the model, whose patience bounds all waits.
 func walk(t *testing.T, m *model, scenario string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := Walk(t.Context(), m, "lun.img", Options{Scenario: scenario, Out: &out, limit: 2 * time.Second})
+	err := Walk(t.Context(), m, "lun.img", Options{Scenario: scenario, Out: &out, limit: m.patience()})
 	return out.String(), err
 }
 
@@ -85,7 +94,7 @@ func TestKeepShowsHowToLookAndEndsWithTheContext(t *testing.T) {
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Walk(ctx, m, "/some/lun.img", Options{Scenario: "up", Keep: true, Out: write, limit: 2 * time.Second})
+		ended <- Walk(ctx, m, "/some/lun.img", Options{Scenario: "up", Keep: true, Out: write, limit: m.patience()})
 		write.Close()
 	}()
 	var out strings.Builder

@@ -51,7 +51,17 @@ type modelAgent struct {
 	events []*fencingv1.Event
 }
 
+// modelDMax is how long the demo watches that nothing happens, 5/4 of it.
 const modelDMax = 100 * time.Millisecond
+
+// patience is for how long the demo waits for what must come. Ideal agents are never late, but
+// the machine may be; of what never comes because of a fault the whole of it is waited out.
+func (m *model) patience() time.Duration {
+	if m.fault == "" {
+		return time.Minute
+	}
+	return 6 * time.Second
+}
 
 func newModel(t *testing.T, nodes []string, fault string) *model {
 	t.Helper()
@@ -226,7 +236,7 @@ func (m *model) tell(a *modelAgent) {
 		LunLease: &fencingv1.LunLease{Held: held, Holders: m.grant, Instance: m.instance},
 		TimeBudget: &fencingv1.TimeBudget{
 			DMax: durationpb.New(modelDMax), WatchdogTimeout: durationpb.New(modelDMax),
-			HorizonMajority: durationpb.New(10 * modelDMax), HorizonTie: durationpb.New(10 * modelDMax),
+			HorizonMajority: durationpb.New(m.patience()), HorizonTie: durationpb.New(m.patience()),
 		},
 	}
 	m.describePeers(a, view)

@@ -17,7 +17,7 @@ import (
 
 const (
 	// runLimit bounds a program that is expected to end, and every wait of a script.
-	runLimit = 40 * time.Second
+	runLimit = 2 * time.Minute
 	// nobody is the user without rights, in scripts that root runs.
 	nobody = 65534
 )

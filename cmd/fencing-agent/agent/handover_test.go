@@ -26,7 +26,7 @@ func TestMissedListIsHandedToAnAgent(t *testing.T) {
 	s.show(four, "n1", "n2", "n4")
 	f.start("n4")
 	epoch := netgossip.EpochOf(1, f.roster(four...))
-	deadline := time.After(40 * time.Second)
+	deadline := time.After(fleetPatience)
 	for st := f.status("n1"); st.Roster.Epoch != epoch || st.Roster.Change != ""; st = f.status("n1") {
 		select {
 		case <-time.After(50 * time.Millisecond):

@@ -93,7 +93,7 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 	f.agree("n2", "n3", "n4") // a list that shrinks is believed after a while
 	f.calm("n2", "n3", "n4")
 	f.until("n1", "told that it was removed", func(st *fencingv1.Status) bool { return st.Roster.GetChange() != "" || !st.Verdict.Quorum })
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(fleetPatience)
 	for !strings.Contains(f.nodes["n1"].logged(), "this node was removed from the group") {
 		if time.Now().After(deadline) {
 			t.Fatal("n1 is not told that it was removed")
@@ -114,12 +114,12 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 func TestWaitingForTheFirstList(t *testing.T) {
 	f := newFleet(t)
 	s := k8stest.New(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.81.3.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	_ = l.Close() // for the agent
+	_ = l.Close() // for the agent; no other test uses this address
 	f.configureKube("n1")
 	text, err := os.ReadFile(f.path("n1"))
 	if err != nil {
@@ -139,7 +139,7 @@ func TestWaitingForTheFirstList(t *testing.T) {
 	}()
 	says := func(path string, code int, want string) {
 		t.Helper()
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(fleetPatience)
 		for {
 			got := ""
 			if resp, err := http.Get("http://" + address + path); err == nil {

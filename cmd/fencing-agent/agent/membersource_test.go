@@ -127,7 +127,7 @@ func (f *fleet) roster(names ...string) *netgossip.Roster {
 // awaitLog waits until a node has logged something.
 func (f *fleet) awaitLog(node, text string) {
 	f.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(fleetPatience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !strings.Contains(f.nodes[node].logged(), text) {

@@ -21,7 +21,7 @@ const disableAnnotation = "node-manager.deckhouse.io/fencing-disable"
 // until waits for what an agent's status says.
 func (f *fleet) until(name, what string, ok func(*fencingv1.Status) bool) {
 	f.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(fleetPatience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
