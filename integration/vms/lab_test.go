@@ -3,6 +3,7 @@ package vms
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -41,8 +42,25 @@ var (
 	networks = []string{"mgmt", "data"} // of the agents
 )
 
+// crew is what runs on the nodes of a lab.
+type crew struct {
+	megabytes int                                // of a node
+	lun       func(path string) error            // writes what the LUN has at first; nil: zeros
+	disk      func(root string) error            // fills the disk of a node
+	node      func(i int) (image.Machine, error) // of nodes[i]
+}
+
+// agents is the crew of the scenarios: the agent, with more of its configuration.
+func agents(config map[string]any) crew {
+	return crew{
+		megabytes: nodeMegabytes, lun: initLUN, disk: agentDisk,
+		node: func(i int) (image.Machine, error) { return agentMachine(i, config) },
+	}
+}
+
 // lab is four nodes and their storage.
 type lab struct {
+	crew     crew
 	dir      string // logs, disks, LUN
 	sockets  string // short
 	fabric   *fabric.Fabric
@@ -50,10 +68,10 @@ type lab struct {
 }
 
 // newLab boots everything; it does not wait for it.
-func newLab(t *testing.T) (*lab, error) {
+func newLab(t *testing.T, c crew) (*lab, error) {
 	interrupted.Lock()
 	defer interrupted.Unlock()
-	l := &lab{machines: map[string]*machine.Machine{}}
+	l := &lab{crew: c, machines: map[string]*machine.Machine{}}
 	var err error
 	if l.dir, err = os.MkdirTemp("", "fencing-lab-"); err != nil {
 		return nil, err
@@ -83,13 +101,14 @@ func (l *lab) boot(ctx context.Context) error {
 	if err := os.Truncate(lun, lunBytes); err != nil {
 		return err
 	}
-	out, err := exec.Command(filepath.Join(built.programs, "fencectl"), "lun", "init", lun, "--cluster", "lab", "--node-group", "worker", "--slots", strconv.Itoa(len(nodes))).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("fencectl lun init: %w\n%s", err, out)
+	if l.crew.lun != nil {
+		if err := l.crew.lun(lun); err != nil {
+			return err
+		}
 	}
 	machines := []image.Machine{storageMachine()}
-	for i, node := range nodes {
-		m, err := nodeMachine(i, node)
+	for i := range nodes {
+		m, err := l.crew.node(i)
 		if err != nil {
 			return err
 		}
@@ -102,12 +121,16 @@ func (l *lab) boot(ctx context.Context) error {
 	if err := l.start(ctx, img, storage, []string{lun}, storageMegabytes, machines[0].Boot.Interfaces); err != nil {
 		return err
 	}
+	root := filepath.Join(l.dir, "disk")
+	if err := l.crew.disk(root); err != nil {
+		return err
+	}
 	for i, node := range nodes {
 		disk := filepath.Join(l.dir, node+".img")
-		if err := nodeDisk(ctx, l.dir, disk); err != nil {
+		if err := image.Disk(ctx, disk, root, diskMegabytes); err != nil {
 			return err
 		}
-		if err := l.start(ctx, img, node, []string{disk}, nodeMegabytes, machines[i+1].Boot.Interfaces); err != nil {
+		if err := l.start(ctx, img, node, []string{disk}, l.crew.megabytes, machines[i+1].Boot.Interfaces); err != nil {
 			return err
 		}
 	}
@@ -117,24 +140,28 @@ func (l *lab) boot(ctx context.Context) error {
 // current is a link to the folder of the agent that a node runs: first or next.
 const current = control.DiskMount + "/current"
 
-// nodeDisk has the programs, and is where it keeps its list of members over a reset.
-func nodeDisk(ctx context.Context, dir, path string) error {
-	root := filepath.Join(dir, "disk")
+func initLUN(path string) error {
+	out, err := exec.Command(filepath.Join(built.programs, "fencectl"), "lun", "init", path, "--cluster", "lab", "--node-group", "worker", "--slots", strconv.Itoa(len(nodes))).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("fencectl lun init: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// agentDisk has the programs, and is where a node keeps its list of members over a reset.
+func agentDisk(root string) error {
 	for name, at := range map[string]string{"fencing-agent": "first/fencing-agent", "fencing-agent.next": "next/fencing-agent", "fencectl": "bin/fencectl"} {
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(at)), 0o755); err != nil {
 			return err
 		}
-		if err := os.Link(filepath.Join(built.programs, name), filepath.Join(root, at)); err != nil && !os.IsExist(err) {
+		if err := os.Link(filepath.Join(built.programs, name), filepath.Join(root, at)); err != nil {
 			return err
 		}
 	}
-	if err := os.Symlink("first", filepath.Join(root, filepath.Base(current))); err != nil && !os.IsExist(err) {
+	if err := os.Symlink("first", filepath.Join(root, filepath.Base(current))); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(root, "lib"), 0o755); err != nil {
-		return err
-	}
-	return image.Disk(ctx, path, root, diskMegabytes)
+	return os.MkdirAll(filepath.Join(root, "lib"), 0o755)
 }
 
 func (l *lab) start(ctx context.Context, img *image.Image, name string, disks []string, megabytes int, cards []control.Interface) error {
@@ -224,27 +251,36 @@ func storageMachine() image.Machine {
 	}
 }
 
-func nodeMachine(i int, node string) (image.Machine, error) {
-	config, err := yaml.Marshal(agentConfig(node))
+// nodeMachine has three networks, the LUN and a watchdog.
+func nodeMachine(i int) image.Machine {
+	return image.Machine{
+		Boot: control.Boot{
+			Name: nodes[i], Disk: "/dev/vda",
+			Interfaces: []control.Interface{card(1, i+1, networks[0]), card(2, i+1, networks[1]), card(3, i+1, san)},
+			Files:      map[string]string{"/etc/iscsi/iscsid.conf": iscsidConf},
+			Initiator:  &control.Initiator{Name: initiator(nodes[i]), Target: targetName, Portal: portal},
+			Env:        []string{"NODE_NAME=" + nodes[i]},
+		},
+		Modules: slices.Concat(common(), named("sd_mod", "iscsi_tcp"), []control.Module{
+			// As deploy/node/modprobe.d asks for.
+			{Path: "watchdog", Options: "stop_on_reboot=0"},
+			{Path: "softdog", Options: "nowayout=0 soft_panic=0"},
+		}),
+	}
+}
+
+func agentMachine(i int, extra map[string]any) (image.Machine, error) {
+	config := agentConfig(nodes[i])
+	maps.Copy(config, extra)
+	text, err := yaml.Marshal(config)
 	if err != nil {
 		return image.Machine{}, err
 	}
-	modules := slices.Concat(common(), named("sd_mod", "iscsi_tcp"), []control.Module{
-		// As deploy/node/modprobe.d asks for.
-		{Path: "watchdog", Options: "stop_on_reboot=0"},
-		{Path: "softdog", Options: "nowayout=0 soft_panic=0"},
-	})
-	return image.Machine{
-		Boot: control.Boot{
-			Name: node, Disk: "/dev/vda",
-			Interfaces: []control.Interface{card(1, i+1, networks[0]), card(2, i+1, networks[1]), card(3, i+1, san)},
-			Files:      map[string]string{"/etc/fencing-agent/agent.yaml": string(config), "/etc/iscsi/iscsid.conf": iscsidConf},
-			Initiator:  &control.Initiator{Name: initiator(node), Target: targetName, Portal: portal},
-			Service:    []string{current + "/fencing-agent", "--config", "/etc/fencing-agent/agent.yaml", "--log-format", "json"},
-			Env:        []string{"NODE_NAME=" + node, "NODE_GROUP=worker"},
-		},
-		Modules: modules,
-	}, nil
+	m := nodeMachine(i)
+	m.Boot.Files["/etc/fencing-agent/agent.yaml"] = string(text)
+	m.Boot.Service = []string{current + "/fencing-agent", "--config", "/etc/fencing-agent/agent.yaml", "--log-format", "json"}
+	m.Boot.Env = append(m.Boot.Env, "NODE_GROUP=worker")
+	return m, nil
 }
 
 // iscsidConf has the times that docs/operations.md asks for.
@@ -258,6 +294,17 @@ node.session.initial_login_retry_max = 2
 node.session.scan = auto
 `
 
+// scenarioConfig is for many resets in a short time, on an emulation that shares its processors.
+func scenarioConfig() map[string]any {
+	return map[string]any{
+		"timing": "careful",
+		"watchdog": map[string]any{
+			"device": "/dev/watchdog", "timeout": watchdogTimeout.String(), "feedInterval": feedInterval.String(),
+			"disableFile": "/run/fencing-agent/disable",
+		},
+	}
+}
+
 func agentConfig(node string) map[string]any {
 	var members []map[string]any
 	for i, n := range nodes {
@@ -270,14 +317,9 @@ func agentConfig(node string) map[string]any {
 		"members":        map[string]any{"source": "static", "static": members, "cacheFile": control.DiskMount + "/lib/members.json"},
 		"systemNetworks": []map[string]any{{"name": networks[0], "interface": networks[0]}, {"name": networks[1], "interface": networks[1]}},
 		"reachability":   "any",
-		"timing":         "careful", // the emulation shares its processors
 		"quorum":         map[string]any{"tieBreakers": []string{"lun"}},
 		"lun":            map[string]any{"devices": []string{"/dev/sda"}},
-		"watchdog": map[string]any{
-			"device": "/dev/watchdog", "timeout": watchdogTimeout.String(), "feedInterval": feedInterval.String(),
-			"disableFile": "/run/fencing-agent/disable",
-		},
-		"api":  map[string]any{"socket": "/run/fencing-agent.sock"},
-		"http": map[string]any{"address": "127.0.0.1:9110"},
+		"api":            map[string]any{"socket": "/run/fencing-agent.sock"},
+		"http":           map[string]any{"address": "127.0.0.1:9110"},
 	}
 }

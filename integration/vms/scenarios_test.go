@@ -56,7 +56,7 @@ func TestScenarios(t *testing.T) {
 			s := &story{t: t, name: c.name, began: time.Now(), stalls: stalls}
 			if l == nil {
 				var err error
-				if l, err = newLab(t); err != nil {
+				if l, err = newLab(t, agents(scenarioConfig())); err != nil {
 					t.Fatal(err)
 				}
 				s.logf("booting four nodes and their storage")

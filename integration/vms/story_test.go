@@ -287,7 +287,13 @@ func (s *story) reset(of []string, cut time.Time, horizon time.Duration) (last t
 
 // cut drops all that goes between the two sides on the networks named, besides what is cut already.
 func (s *story) cut(on []string, a, b []string) time.Time {
-	var hops []fabric.Hop
+	at := s.drop(between(on, a, b)...)
+	s.logf("cut %s between %s and %s", strings.Join(on, "+"), strings.Join(a, " "), strings.Join(b, " "))
+	return at
+}
+
+// between is all that goes between two sets of machines.
+func between(on, a, b []string) (hops []fabric.Hop) {
 	for _, network := range on {
 		for _, x := range a {
 			for _, y := range b {
@@ -295,9 +301,7 @@ func (s *story) cut(on []string, a, b []string) time.Time {
 			}
 		}
 	}
-	at := s.drop(hops...)
-	s.logf("cut %s between %s and %s", strings.Join(on, "+"), strings.Join(a, " "), strings.Join(b, " "))
-	return at
+	return hops
 }
 
 // drop cuts single directions.

@@ -96,31 +96,31 @@ func writeTable() error {
 	if err != nil {
 		return err
 	}
-	changed, err := replaceTable(string(text), table(recorded))
+	changed, err := replaceTable(string(text), table(recorded), tableBegin, tableEnd)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.WriteFile(path, []byte(changed), 0o644)
 }
 
-func replaceTable(text, table string) (string, error) {
-	before, rest, ok := strings.Cut(text, tableBegin)
-	_, after, ok2 := strings.Cut(rest, tableEnd)
+func replaceTable(text, table, begin, end string) (string, error) {
+	before, rest, ok := strings.Cut(text, begin)
+	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		return "", fmt.Errorf("lacks the line %q, or after it the line %q", tableBegin, tableEnd)
+		return "", fmt.Errorf("lacks the line %q, or after it the line %q", begin, end)
 	}
-	return before + tableBegin + "\n" + table + "\n" + tableEnd + after, nil
+	return before + begin + "\n" + table + "\n" + end + after, nil
 }
 
 func TestReplaceTable(t *testing.T) {
 	r := row{scenario: "s", node: "n1", verdict: 1500 * time.Millisecond, lastFeed: -time.Second, reset: 9 * time.Second, horizon: time.Minute}
-	got, err := replaceTable("a\n"+tableBegin+"old\n"+tableEnd+"b\n", table([]row{r}))
+	got, err := replaceTable("a\n"+tableBegin+"old\n"+tableEnd+"b\n", table([]row{r}), tableBegin, tableEnd)
 	want := "a\n" + tableBegin + "\n" + tableHead +
 		"| s | n1 | 1.5 s | - | -1.0 s | 9.0 s | 60.0 s |\n\n" + tableEnd + "b\n"
 	if err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := replaceTable("a\n", ""); err == nil {
+	if _, err := replaceTable("a\n", "", tableBegin, tableEnd); err == nil {
 		t.Error("a file without marks was changed")
 	}
 }

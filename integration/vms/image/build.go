@@ -123,6 +123,40 @@ func addMachines(a *archive, tree string, machines []Machine) error {
 	return nil
 }
 
+// Install copies programs of a tree, and the libraries they need, into the folders bin and lib below root.
+func Install(tree, root string, programs ...string) error {
+	needed := map[string]string{}
+	var found []string
+	for _, name := range programs {
+		path := filepath.Join(tree, "usr", "sbin", name)
+		if _, err := os.Stat(path); err != nil {
+			path = filepath.Join(tree, "usr", "bin", name)
+		}
+		needed[filepath.Join("bin", name)] = path
+		found = append(found, path)
+	}
+	more, err := libraries(tree, found...)
+	if err != nil {
+		return err
+	}
+	for at, from := range more {
+		needed[filepath.Join("lib", filepath.Base(at))] = from
+	}
+	for at, from := range needed {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(at)), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(root, at), content, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Disk writes a file system with the content of the folder from into the file path.
 func Disk(ctx context.Context, path, from string, megabytes int) error {
 	_, err := output(ctx, "", "mke2fs", "-q", "-F", "-t", "ext4", "-d", from, path, fmt.Sprintf("%dM", megabytes))

@@ -43,10 +43,26 @@ func Missing() error {
 		strings.Join(programs, ", "), strings.Join(slices.Compact(from), " "))
 }
 
-// Fetch returns a folder with the unpacked packages, which is below cache.
+// Fetch returns a folder with the unpacked packages of the lab, which is below cache.
 func Fetch(ctx context.Context, cache string, progress func(string)) (tree string, err error) {
+	return fetch(ctx, cache, progress, func(ctx context.Context) ([]string, error) {
+		linux, err := kernelPackage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		names, err := withLibraries(ctx, packages)
+		return append(names, linux), err
+	})
+}
+
+// FetchPrograms returns a folder with more packages and the libraries they depend on, which is below cache.
+func FetchPrograms(ctx context.Context, cache string, progress func(string), packages ...string) (tree string, err error) {
+	return fetch(ctx, cache, progress, func(ctx context.Context) ([]string, error) { return withLibraries(ctx, packages) })
+}
+
+func fetch(ctx context.Context, cache string, progress func(string), resolve func(context.Context) ([]string, error)) (tree string, err error) {
 	tree = filepath.Join(cache, "tree")
-	complete := filepath.Join(cache, "complete")
+	complete := filepath.Join(cache, completeFile)
 	if _, err := os.Stat(complete); err == nil {
 		return tree, nil
 	}
@@ -63,7 +79,7 @@ func Fetch(ctx context.Context, cache string, progress func(string)) (tree strin
 	if err != nil {
 		return "", err
 	}
-	progress(fmt.Sprintf("downloading %d packages of Debian, about 70 MB", len(names)))
+	progress(fmt.Sprintf("downloading %d packages of Debian, some 30 to 70 MB", len(names)))
 	if _, err := output(ctx, debs, "apt-get", append([]string{"download"}, names...)...); err != nil {
 		return "", fmt.Errorf("%w; has this machine run apt-get update?", err)
 	}
@@ -82,9 +98,30 @@ func Fetch(ctx context.Context, cache string, progress func(string)) (tree strin
 	return tree, os.WriteFile(complete, []byte(strings.Join(files, "\n")+"\n"), 0o644)
 }
 
+// completeFile is in the folder of a tree that is whole, and names its packages.
+const completeFile = "complete"
+
+// Version is that of a package in a tree that was fetched.
+func Version(tree, name string) (string, error) {
+	path := filepath.Join(filepath.Dir(tree), completeFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	for file := range strings.Lines(string(text)) {
+		if fields := strings.Split(filepath.Base(file), "_"); len(fields) == 3 && fields[0] == name {
+			return fields[1], nil
+		}
+	}
+	return "", fmt.Errorf("%s: no package %s", path, name)
+}
+
 // decompress unpacks kernel modules, which later releases of Debian keep compressed: what they depend on stands inside.
 func decompress(ctx context.Context, tree string) error {
 	var files []string
+	if _, err := os.Stat(modulesDir(tree)); os.IsNotExist(err) {
+		return nil // programs only
+	}
 	err := filepath.WalkDir(modulesDir(tree), func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".ko.xz") {
 			files = append(files, path)
@@ -98,29 +135,35 @@ func decompress(ctx context.Context, tree string) error {
 	return err
 }
 
-// resolve names the packages to download: the kernel, the programs and all libraries that those may need.
-func resolve(ctx context.Context) ([]string, error) {
-	var names []string
+// kernelPackage is the package of the newest kernel for virtual machines.
+func kernelPackage(ctx context.Context) (string, error) {
 	out, err := output(ctx, "", "apt-cache", "depends", "--important", kernel)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	var names []string
 	for line := range strings.Lines(out) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: linux-image-"); ok {
 			names = append(names, "linux-image-"+name)
 		}
 	}
 	if len(names) != 1 {
-		return nil, fmt.Errorf("apt-cache depends %s: not the one kernel that was expected but %q", kernel, names)
+		return "", fmt.Errorf("apt-cache depends %s: not the one kernel that was expected but %q", kernel, names)
 	}
-	names = append(names, packages...)
-	out, err = output(ctx, "", "apt-cache", append([]string{"depends", "--recurse", "--important"}, packages...)...)
+	return names[0], nil
+}
+
+// withLibraries adds all libraries that the packages may need.
+func withLibraries(ctx context.Context, packages []string) ([]string, error) {
+	out, err := output(ctx, "", "apt-cache", append([]string{"depends", "--recurse", "--important"}, packages...)...)
 	if err != nil {
 		return nil, err
 	}
+	names := slices.Clone(packages)
 	for line := range strings.Lines(out) {
-		// Names in the first column are the packages themselves.
-		if name := strings.TrimSpace(line); strings.HasPrefix(line, "lib") && !strings.Contains(name, "perl") {
+		// Names in the first column are the packages themselves. elogind stands in for systemd's library, which is there.
+		library := strings.HasPrefix(line, "lib") || strings.HasPrefix(line, "zlib")
+		if name := strings.TrimSpace(line); library && !strings.Contains(name, "perl") && !strings.Contains(name, "elogind") {
 			names = append(names, name)
 		}
 	}
