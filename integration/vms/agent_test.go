@@ -34,32 +34,17 @@ func (s *story) agentRestarted() {
 	at := time.Now()
 	s.run("n4", killAgent)
 	s.logf("killed")
-	s.unharmed(nodes, at)
+	s.unharmed(s.nodes, at)
 }
 
-// agentKilled: nobody feeds a watchdog whose agent is gone. The node's next boot proves its death to the others.
+// agentKilled: nobody feeds a watchdog whose agent is gone.
 func (s *story) agentKilled() {
 	s.service("n4", "norestart")
 	at := time.Now()
 	s.run("n4", killAgent)
 	s.logf("killed")
-	rest := without(nodes, "n4")
+	rest := without(s.nodes, "n4")
 	s.alive(rest, at, s.reset([]string{"n4"}, at, s.budget.GetHorizonMajority().AsDuration()))
-	s.await(upLimit, "its death is proven", rest, dead("n4", rest))
-}
-
-// dead holds when all observers know that an incarnation of the node has ended.
-func dead(node string, observers []string) observe.Condition {
-	return func(v *observe.View) string {
-		for _, o := range observers {
-			for _, n := range v.Status[o].GetNodes() {
-				if n.GetName() == node && n.GetDeath() == nil {
-					return o + " knows of no death of " + node
-				}
-			}
-		}
-		return ""
-	}
 }
 
 // agentStopped: an agent that stands still feeds no more, and one that goes on later cannot undo that.
@@ -67,7 +52,7 @@ func (s *story) agentStopped() {
 	at := time.Now()
 	s.run("n2", "kill -STOP $(pidof fencing-agent)")
 	s.logf("stopped")
-	s.alive(without(nodes, "n2"), at, s.reset([]string{"n2"}, at, s.budget.GetHorizonMajority().AsDuration()))
+	s.alive(without(s.nodes, "n2"), at, s.reset([]string{"n2"}, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
 // pause is longer than the watchdog's timeout, and than all that the others wait for.
@@ -81,7 +66,7 @@ func (s *story) machinePaused() {
 	at := time.Now()
 	s.must(s.machines["n3"].Signal(syscall.SIGSTOP))
 	s.logf("paused")
-	rest := without(nodes, "n3")
+	rest := without(s.nodes, "n3")
 	s.alive(rest, at, at.Add(pause))
 	resumed := time.Now()
 	s.must(s.machines["n3"].Signal(syscall.SIGCONT))
@@ -97,25 +82,54 @@ func (s *story) machinePaused() {
 		s.t.Fatalf("n3 was fed %v after it was resumed", fed[0].Sub(resumed))
 	}
 	s.logf("reset %v after it was resumed, not fed", reset.Sub(resumed).Round(time.Millisecond))
+	s.note("n3", at, reset)
 	s.alive(rest, at, reset)
+}
+
+// shortPause is longer than evidence counts, and shorter than the watchdog counts down.
+const shortPause = 13 * time.Second
+
+// pausedAndCutOff: what permitted the feeds before the pause does not permit one after it. The watchdog alone would
+// let this node live on.
+func (s *story) pausedAndCutOff() {
+	if built.tsc == 0 {
+		s.t.Skip("on this processor an emulated machine has no clock that runs on while it is paused")
+	}
+	if d := s.budget.GetDMax().AsDuration(); d >= shortPause {
+		s.t.Fatalf("evidence counts for %v, which a pause of %v does not outlast", d, shortPause)
+	}
+	paused := "n3"
+	rest := without(s.nodes, paused)
+	at := time.Now()
+	s.must(s.machines[paused].Signal(syscall.SIGSTOP))
+	s.cut(networks, []string{paused}, rest)
+	s.until(at.Add(shortPause))
+	resumed := time.Now()
+	s.must(s.machines[paused].Signal(syscall.SIGCONT))
+	s.logf("resumed")
+	last := s.reset([]string{paused}, at, s.budget.GetHorizonMajority().AsDuration())
+	if fed := s.feeds(paused, resumed, last); len(fed) > 0 {
+		s.t.Fatalf("%s was fed %v after it was resumed, by a permission from before the pause of %v", paused, fed[0].Sub(resumed), shortPause)
+	}
+	s.alive(rest, at, last)
 }
 
 // upgrade: all agents are replaced, one after the other. Nobody is reset, and nobody is LEFT.
 func (s *story) upgrade() {
 	at := time.Now()
-	for _, node := range nodes {
+	for _, node := range s.nodes {
 		s.run(node, "ln -sfn next "+current)
 		s.service(node, "restart")
-		s.await(upLimit, node+" runs the next version", nodes, runs(node, nextVersion),
-			observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...), observe.Counting(nodes...), observe.LUNReady(nodes...), armed(nodes...))
+		s.await(upLimit, node+" runs the next version", s.nodes, runs(node, nextVersion),
+			observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, s.nodes...), observe.Counting(s.nodes...), observe.LUNReady(s.nodes...), armed(s.nodes...))
 	}
-	for _, node := range nodes {
+	for _, node := range s.nodes {
 		if text, ok := s.saidLeft(node, at); ok {
 			s.fatal("%s said LEFT during the upgrade: %s", node, text)
 		}
 	}
-	s.unharmed(nodes, at)
-	for _, node := range nodes { // what the next scenario boots
+	s.unharmed(s.nodes, at)
+	for _, node := range s.nodes { // what the next scenario boots
 		s.run(node, "ln -sfn first "+current)
 	}
 }
@@ -153,9 +167,9 @@ func (s *story) kernelPanic() {
 		}
 		return ""
 	})
-	rest := without(nodes, "n1")
-	s.unharmed(rest, at)
-	s.await(upLimit, "its death is proven", rest, dead("n1", rest))
+	reset, _ := s.resetAt("n1", at)
+	s.note("n1", at, reset)
+	s.unharmed(without(s.nodes, "n1"), at)
 }
 
 // clockJumps: no decision reads the clock of the wall.
@@ -164,7 +178,7 @@ func (s *story) clockJumps() {
 		at := time.Now()
 		s.run("n2", fmt.Sprintf("date -u -s @$(( $(date +%%s) + %d ))", jump))
 		s.logf("clock of n2 set by %d s", jump)
-		s.unharmed(nodes, at)
+		s.unharmed(s.nodes, at)
 	}
 	s.run("n2", fmt.Sprintf("date -u -s @%d", time.Now().Unix()))
 }
@@ -179,5 +193,5 @@ func (s *story) outOfMemory() {
 		}
 		return ""
 	})
-	s.unharmed(nodes, at)
+	s.unharmed(s.nodes, at)
 }

@@ -62,11 +62,12 @@ func feedMoment(e machine.Event) (moment, bool) {
 	return moment{uptime, e.At}, err == nil
 }
 
-// decision is what is read of the agent's log.
+// decision is what is read of a line of the agent's log.
 type decision struct {
 	Time        time.Time
 	Msg, Action string
 	Reason      string
+	Peer        string
 	Left        []string
 }
 
@@ -98,6 +99,11 @@ func (s *story) feeds(node string, from, to time.Time) (out []time.Time) {
 
 // decidedAt is when the agent of the node first logged such a decision after a moment.
 func (s *story) decidedAt(node string, after time.Time, is func(decision) bool) (time.Time, bool) {
+	return s.saidAt(node, after, func(d decision) bool { return d.Msg == "decision" && is(d) })
+}
+
+// saidAt is when the agent of the node first logged such a line after a moment.
+func (s *story) saidAt(node string, after time.Time, is func(decision) bool) (time.Time, bool) {
 	events, _ := s.machines[node].Events()
 	for _, boot := range boots(events) {
 		var moments []moment
@@ -105,7 +111,7 @@ func (s *story) decidedAt(node string, after time.Time, is func(decision) bool) 
 		for _, e := range boot {
 			if d, ok := agentLine(e); ok {
 				moments = append(moments, moment{float64(d.Time.UnixMicro()) / 1e6, e.At})
-				wanted = append(wanted, d.Msg == "decision" && is(d))
+				wanted = append(wanted, is(d))
 			}
 		}
 		for i, at := range dated(moments) {

@@ -38,29 +38,43 @@ const (
 )
 
 var (
-	nodes    = []string{"n1", "n2", "n3", "n4"}
+	nodes    = nodesNamed(4)            // of a lab whose crew does not say how many
 	networks = []string{"mgmt", "data"} // of the agents
 )
 
+func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
+
+func nodesNamed(count int) (names []string) {
+	for i := range count {
+		names = append(names, nodeName(i))
+	}
+	return names
+}
+
 // crew is what runs on the nodes of a lab.
 type crew struct {
+	nodes     []string                           // none: nodes
 	megabytes int                                // of a node
 	lun       func(path string) error            // writes what the LUN has at first; nil: zeros
 	disk      func(root string) error            // fills the disk of a node
-	node      func(i int) (image.Machine, error) // of nodes[i]
+	node      func(i int) (image.Machine, error) // the one named nodes[i]
 }
 
 // agents is the crew of the scenarios: the agent, with more of its configuration.
-func agents(config map[string]any) crew {
+func agents(config map[string]any) crew { return agentsOn(nodes, config) }
+
+func agentsOn(nodes []string, config map[string]any) crew {
 	return crew{
-		megabytes: nodeMegabytes, lun: initLUN, disk: agentDisk,
-		node: func(i int) (image.Machine, error) { return agentMachine(i, config) },
+		nodes: nodes, megabytes: nodeMegabytes, disk: agentDisk,
+		lun:  func(path string) error { return initLUN(path, len(nodes)) },
+		node: func(i int) (image.Machine, error) { return agentMachine(nodes, i, config) },
 	}
 }
 
-// lab is four nodes and their storage.
+// lab is some nodes and their storage.
 type lab struct {
 	crew     crew
+	nodes    []string
 	dir      string // logs, disks, LUN
 	sockets  string // short
 	fabric   *fabric.Fabric
@@ -71,7 +85,10 @@ type lab struct {
 func newLab(t *testing.T, c crew) (*lab, error) {
 	interrupted.Lock()
 	defer interrupted.Unlock()
-	l := &lab{crew: c, machines: map[string]*machine.Machine{}}
+	l := &lab{crew: c, nodes: c.nodes, machines: map[string]*machine.Machine{}}
+	if len(l.nodes) == 0 {
+		l.nodes = nodes
+	}
 	var err error
 	if l.dir, err = os.MkdirTemp("", "fencing-lab-"); err != nil {
 		return nil, err
@@ -106,8 +123,8 @@ func (l *lab) boot(ctx context.Context) error {
 			return err
 		}
 	}
-	machines := []image.Machine{storageMachine()}
-	for i := range nodes {
+	machines := []image.Machine{storageMachine(l.nodes)}
+	for i := range l.nodes {
 		m, err := l.crew.node(i)
 		if err != nil {
 			return err
@@ -125,7 +142,7 @@ func (l *lab) boot(ctx context.Context) error {
 	if err := l.crew.disk(root); err != nil {
 		return err
 	}
-	for i, node := range nodes {
+	for i, node := range l.nodes {
 		disk := filepath.Join(l.dir, node+".img")
 		if err := image.Disk(ctx, disk, root, diskMegabytes); err != nil {
 			return err
@@ -140,8 +157,8 @@ func (l *lab) boot(ctx context.Context) error {
 // current is a link to the folder of the agent that a node runs: first or next.
 const current = control.DiskMount + "/current"
 
-func initLUN(path string) error {
-	out, err := exec.Command(filepath.Join(built.programs, "fencectl"), "lun", "init", path, "--cluster", "lab", "--node-group", "worker", "--slots", strconv.Itoa(len(nodes))).CombinedOutput()
+func initLUN(path string, slots int) error {
+	out, err := exec.Command(filepath.Join(built.programs, "fencectl"), "lun", "init", path, "--cluster", "lab", "--node-group", "worker", "--slots", strconv.Itoa(slots)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("fencectl lun init: %w\n%s", err, out)
 	}
@@ -240,7 +257,7 @@ func common() []control.Module {
 	return named("virtio_pci", "virtio_console", "virtio_net", "virtio_blk", "ext4", "crc32c_generic", "crc32c_intel")
 }
 
-func storageMachine() image.Machine {
+func storageMachine(nodes []string) image.Machine {
 	target := &control.Target{Name: targetName, Portal: portal, Device: "/dev/vda", Serial: "fencing-lab-lun"}
 	for _, node := range nodes {
 		target.Initiators = append(target.Initiators, initiator(node))
@@ -253,13 +270,14 @@ func storageMachine() image.Machine {
 
 // nodeMachine has three networks, the LUN and a watchdog.
 func nodeMachine(i int) image.Machine {
+	name := nodeName(i)
 	return image.Machine{
 		Boot: control.Boot{
-			Name: nodes[i], Disk: "/dev/vda",
+			Name: name, Disk: "/dev/vda",
 			Interfaces: []control.Interface{card(1, i+1, networks[0]), card(2, i+1, networks[1]), card(3, i+1, san)},
 			Files:      map[string]string{"/etc/iscsi/iscsid.conf": iscsidConf},
-			Initiator:  &control.Initiator{Name: initiator(nodes[i]), Target: targetName, Portal: portal},
-			Env:        []string{"NODE_NAME=" + nodes[i]},
+			Initiator:  &control.Initiator{Name: initiator(name), Target: targetName, Portal: portal},
+			Env:        []string{"NODE_NAME=" + name},
 		},
 		Modules: slices.Concat(common(), named("sd_mod", "iscsi_tcp"), []control.Module{
 			// As deploy/node/modprobe.d asks for.
@@ -269,8 +287,8 @@ func nodeMachine(i int) image.Machine {
 	}
 }
 
-func agentMachine(i int, extra map[string]any) (image.Machine, error) {
-	config := agentConfig(nodes[i])
+func agentMachine(nodes []string, i int, extra map[string]any) (image.Machine, error) {
+	config := agentConfig(nodes, nodes[i])
 	maps.Copy(config, extra)
 	text, err := yaml.Marshal(config)
 	if err != nil {
@@ -305,7 +323,7 @@ func scenarioConfig() map[string]any {
 	}
 }
 
-func agentConfig(node string) map[string]any {
+func agentConfig(nodes []string, node string) map[string]any {
 	var members []map[string]any
 	for i, n := range nodes {
 		members = append(members, map[string]any{

@@ -1,6 +1,7 @@
 package vms
 
 import (
+	"cmp"
 	"flag"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ var long = flag.Bool("long", false, "the scenarios that take longest, too")
 type scenario struct {
 	name  string
 	long  bool
+	nodes int // 0: four
 	story func(s *story)
 }
 
@@ -29,12 +31,15 @@ var scenarios = []scenario{
 	{name: "agent stopped", story: (*story).agentStopped},
 	{name: "machine paused for 60 s", story: (*story).machinePaused},
 	{name: "rolling upgrade", story: (*story).upgrade},
+	{name: "paused for 13 s and cut off", story: (*story).pausedAndCutOff},
 	{name: "one-way cut", long: true, story: (*story).oneWay},
 	{name: "LUN path hangs", long: true, story: (*story).lunPath},
+	{name: "LUN blinks for all", long: true, story: (*story).lunBlinks},
 	{name: "kernel panic", long: true, story: (*story).kernelPanic},
 	{name: "clock jumps", long: true, story: (*story).clockJumps},
 	{name: "agent ended for want of memory", long: true, story: (*story).outOfMemory},
 	{name: "equal split, LUN lost by all", long: true, story: (*story).splitLUNLostByAll},
+	{name: "five nodes, two cut off from three", long: true, nodes: 5, story: (*story).minority},
 }
 
 // TestScenarios goes through all scenarios with one lab, and a new one after a failure.
@@ -54,12 +59,17 @@ func TestScenarios(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			s := &story{t: t, name: c.name, began: time.Now(), stalls: stalls}
+			count := cmp.Or(c.nodes, 4)
+			if l != nil && len(l.nodes) != count {
+				l.close(t)
+				l = nil
+			}
 			if l == nil {
 				var err error
-				if l, err = newLab(t, agents(scenarioConfig())); err != nil {
+				if l, err = newLab(t, agentsOn(nodesNamed(count), scenarioConfig())); err != nil {
 					t.Fatal(err)
 				}
-				s.logf("booting four nodes and their storage")
+				s.logf("booting %d nodes and their storage", count)
 			}
 			s.begin(l)
 			defer func() {
@@ -68,10 +78,11 @@ func TestScenarios(t *testing.T) {
 					l = nil
 				}
 			}()
-			s.allWell("all well")
+			s.noteBoots(s.allWell("all well"))
 			c.story(s)
 			s.heal()
-			s.allWell("all well again")
+			s.returned(s.allWell("all well again"))
+			passed[c.name]++
 		})
 	}
 	if err := writeTable(); err != nil {

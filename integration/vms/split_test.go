@@ -25,23 +25,32 @@ func (s *story) lunChecked() {
 
 // equalSplit: with a LUN that all can read, exactly one half lives.
 func (s *story) equalSplit() {
-	at := s.cut(networks, nodes[:2], nodes[2:])
-	s.oneHalf(at, nodes[:2], nodes[2:])
+	at := s.cut(networks, s.nodes[:2], s.nodes[2:])
+	lost, won := s.oneHalf(at, s.nodes[:2], s.nodes[2:])
+	s.fenced(lost, won)
+}
+
+// minority: two of five are no half, and there is nothing to decide.
+func (s *story) minority() {
+	two, three := s.nodes[:2], s.nodes[2:]
+	at := s.cut(networks, two, three)
+	s.alive(three, at, s.reset(two, at, s.budget.GetHorizonMajority().AsDuration()))
+	s.fenced(two, three)
 }
 
 // isolated: three of four live, the lone one is reset though it reaches the LUN.
 func (s *story) isolated() {
 	lone := "n2"
-	rest := without(nodes, lone)
+	rest := without(s.nodes, lone)
 	at := s.cut(networks, []string{lone}, rest)
 	s.alive(rest, at, s.reset([]string{lone}, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
 // oneNetwork: the other network is enough.
 func (s *story) oneNetwork() {
-	at := s.cut(networks[1:], nodes[:2], nodes[2:])
-	s.await(s.lost(), "the network is lost between the halves", nodes, observe.Networks(false, networks[1:], []string{"n1", "n3"}))
-	s.unharmed(nodes, at)
+	at := s.cut(networks[1:], s.nodes[:2], s.nodes[2:])
+	s.await(s.lost(), "the network is lost between the halves", s.nodes, observe.Networks(false, networks[1:], []string{"n1", "n3"}))
+	s.unharmed(s.nodes, at)
 }
 
 // lost is how long after a fault the agents must know of it.
@@ -55,8 +64,8 @@ func (s *story) oneWay() {
 	}
 	at := s.drop(hops...)
 	s.logf("cut from n1 to n2")
-	s.await(s.lost(), "the two do not count each other", nodes, doesNotCount("n1", "n2"), doesNotCount("n2", "n1"))
-	s.unharmed(nodes, at)
+	s.await(s.lost(), "the two do not count each other", s.nodes, doesNotCount("n1", "n2"), doesNotCount("n2", "n1"))
+	s.unharmed(s.nodes, at)
 }
 
 // doesNotCount holds when the observer does not count the node.
@@ -104,12 +113,33 @@ func (s *story) lunLostByAll() {
 	target := "/sys/kernel/config/target/iscsi/" + targetName + "/tpgt_1/enable"
 	s.run(storage, "echo 0 > "+target)
 	s.logf("target stopped")
-	s.await(lunLimit, "all miss the LUN", nodes, noLUN(nodes))
-	s.unharmed(nodes, latest(at, time.Now()))
+	s.await(lunLimit, "all miss the LUN", s.nodes, noLUN(s.nodes))
+	s.unharmed(s.nodes, latest(at, time.Now()))
 	s.run(storage, "echo 1 > "+target)
 	s.logf("target started")
-	s.await(upLimit, "the LUN is back", nodes, observe.LUNReady(nodes...))
-	s.unharmed(nodes, at)
+	s.await(upLimit, "the LUN is back", s.nodes, observe.LUNReady(s.nodes...))
+	s.unharmed(s.nodes, at)
+}
+
+// lunBlinks: all lose the LUN for a moment, and again for longer than a session lasts. Nobody is reset, nobody is
+// LEFT, and the verdict stays what it is.
+func (s *story) lunBlinks() {
+	at := time.Now()
+	for _, length := range []time.Duration{3 * time.Second, sessionLimit + 5*time.Second} {
+		blink := s.cut([]string{san}, s.nodes, []string{storage})
+		s.until(blink.Add(length))
+		s.heal()
+		s.await(upLimit, "the LUN is back", s.nodes, observe.LUNReady(s.nodes...))
+	}
+	s.unharmed(s.nodes, at)
+	for _, node := range s.nodes {
+		if text, ok := s.saidLeft(node, at); ok {
+			s.fatal("%s said LEFT while the networks were healthy: %s", node, text)
+		}
+		if when, ok := s.decidedAt(node, at, func(d decision) bool { return d.Action != "feed" }); ok {
+			s.fatal("%s changed its verdict %v after the LUN was lost", node, when.Sub(at))
+		}
+	}
 }
 
 // lunPath: I/O on one path hangs and then goes on, before the session gives it up and after.
@@ -117,21 +147,21 @@ func (s *story) lunPath() {
 	for _, length := range []time.Duration{4 * time.Second, 30 * time.Second} {
 		at := s.cut([]string{san}, []string{"n1"}, []string{storage})
 		if length > sessionLimit {
-			s.await(lunLimit, "n1 misses the LUN", nodes, noLUN(nodes[:1]), observe.LUNReady(nodes[1:]...))
+			s.await(lunLimit, "n1 misses the LUN", s.nodes, noLUN(s.nodes[:1]), observe.LUNReady(s.nodes[1:]...))
 		}
-		s.alive(nodes, at, at.Add(length))
+		s.alive(s.nodes, at, at.Add(length))
 		s.heal()
-		s.await(upLimit, "the LUN is back", nodes, observe.LUNReady(nodes...))
-		s.unharmed(nodes, at)
+		s.await(upLimit, "the LUN is back", s.nodes, observe.LUNReady(s.nodes...))
+		s.unharmed(s.nodes, at)
 	}
 }
 
 // splitWithoutLUN: the half that has the LUN lives.
 func (s *story) splitWithoutLUN() {
-	with, without := nodes[2:], nodes[:2]
+	with, without := s.nodes[2:], s.nodes[:2]
 	s.cut([]string{san}, without, []string{storage})
-	s.await(lunLimit, strings.Join(without, " ")+" miss the LUN", nodes, noLUN(without), observe.LUNReady(with...))
-	s.await(lunLimit, "nobody minds", nodes, observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...))
+	s.await(lunLimit, strings.Join(without, " ")+" miss the LUN", s.nodes, noLUN(without), observe.LUNReady(with...))
+	s.await(lunLimit, "nobody minds", s.nodes, observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, s.nodes...))
 	at := s.cut(networks, without, with)
 	if lost, _ := s.oneHalf(at, without, with); !slices.Equal(lost, without) {
 		s.t.Fatalf("%v were reset, which have the LUN", lost)
@@ -140,8 +170,8 @@ func (s *story) splitWithoutLUN() {
 
 // splitLUNLostByAll: with lun.unavailableAtTie: fence neither half may live.
 func (s *story) splitLUNLostByAll() {
-	s.cut([]string{san}, nodes, []string{storage})
-	s.await(lunLimit, "all miss the LUN", nodes, noLUN(nodes))
-	at := s.cut(networks, nodes[:2], nodes[2:])
-	s.reset(nodes, at, s.budget.GetHorizonTie().AsDuration())
+	s.cut([]string{san}, s.nodes, []string{storage})
+	s.await(lunLimit, "all miss the LUN", s.nodes, noLUN(s.nodes))
+	at := s.cut(networks, s.nodes[:2], s.nodes[2:])
+	s.reset(s.nodes, at, s.budget.GetHorizonTie().AsDuration())
 }

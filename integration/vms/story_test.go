@@ -44,6 +44,8 @@ type story struct {
 	began   time.Time
 	stalls  *observe.Stalls
 	budget  *fencingv1.TimeBudget // as the agents publish it
+	well    time.Time             // when the scenario began with all well
+	boots   map[string]string     // the incarnations of the nodes then
 	dropped []fabric.Hop
 	before  map[string]time.Duration // what each machine had waited for processors when the scenario began
 }
@@ -182,13 +184,17 @@ func armed(of ...string) observe.Condition {
 	}
 }
 
-// allWell waits until four nodes count each other on all networks, hold their slots and are armed.
-func (s *story) allWell(what string) {
+// allWell waits until the nodes count each other on all networks, hold their slots and are armed.
+func (s *story) allWell(what string) *observe.View {
 	s.t.Helper()
-	v := s.await(upLimit, what, nodes, observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...), observe.Counting(nodes...),
-		observe.Networks(true, networks, nodes), observe.LUNReady(nodes...), armed(nodes...))
-	s.budget = v.Status[nodes[0]].GetTimeBudget()
+	v := s.await(upLimit, what, s.nodes, observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, s.nodes...), observe.Counting(s.nodes...),
+		observe.Networks(true, networks, s.nodes), observe.LUNReady(s.nodes...), armed(s.nodes...))
+	s.budget = v.Status[s.nodes[0]].GetTimeBudget()
+	return v
 }
+
+// until lets time pass where a fault is to last that long.
+func (s *story) until(at time.Time) { <-time.After(time.Until(at)) }
 
 // eventually waits for something in the events of the machines that a slow lab may owe.
 func (s *story) eventually(deadline time.Time, what string, condition func() string) {

@@ -3,6 +3,7 @@ package vms
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,29 +11,31 @@ import (
 
 // row is one reset: when it happened and what led to it, as times since the fault.
 type row struct {
-	scenario, node string
-	verdict        time.Duration // 0: the agent did not say
-	granted        time.Duration // when the last of the other half had its verdict; 0: no tie was won
-	lastFeed       time.Duration // negative: before the fault
-	reset          time.Duration
-	horizon        time.Duration
+	scenario string
+	verdict  time.Duration // 0: the agent did not say
+	granted  time.Duration // when the last of the other half had its verdict; 0: no tie was won
+	lastFeed time.Duration // negative: before the fault
+	reset    time.Duration
+	horizon  time.Duration // 0: not the agent's doing
 }
 
-// recorded are the resets of all scenarios.
-var recorded []row
+// recorded are the resets of all scenarios, passed how often each has passed. Runs add up.
+var (
+	recorded []row
+	passed   = map[string]int{}
+)
 
 // feedTolerance is how late the harness may hear of a feed, and how exact the software watchdog is.
 const feedTolerance = time.Second
 
-// record keeps the times of a reset and checks them: the watchdog must have fired its timeout after the last feed,
-// and all of it within the horizon.
-func (s *story) record(node string, cut, reset time.Time, horizon time.Duration) {
+// note keeps the times of a reset.
+func (s *story) note(node string, cut, reset time.Time) row {
 	s.t.Helper()
-	r := row{scenario: s.name, node: node, reset: reset.Sub(cut), horizon: horizon}
+	r := row{scenario: s.name, reset: reset.Sub(cut)}
 	if at, ok := s.decidedAt(node, cut, starved); ok && at.Before(reset) {
 		r.verdict = at.Sub(cut)
 	}
-	for _, other := range nodes {
+	for _, other := range s.nodes {
 		if at, ok := s.decidedAt(other, cut, wonSplit); ok {
 			r.granted = max(r.granted, at.Sub(cut))
 		}
@@ -41,21 +44,24 @@ func (s *story) record(node string, cut, reset time.Time, horizon time.Duration)
 	if len(feeds) == 0 {
 		s.fatal("%s was reset, and its kernel saw no feed in the minute before the fault", node)
 	}
-	last := feeds[len(feeds)-1]
-	r.lastFeed = last.Sub(cut)
+	r.lastFeed = feeds[len(feeds)-1].Sub(cut)
 	recorded = append(recorded, r)
-	s.logf("%s", r)
-	if counted := reset.Sub(last); counted < watchdogTimeout-feedTolerance || counted > watchdogTimeout+feedTolerance {
+	return r
+}
+
+// record keeps the times of a reset and checks them: the watchdog must have fired its timeout after the last feed,
+// and all of it within the horizon.
+func (s *story) record(node string, cut, reset time.Time, horizon time.Duration) {
+	s.t.Helper()
+	r := s.note(node, cut, reset)
+	recorded[len(recorded)-1].horizon = horizon
+	s.logf("%s: starve %s, other half granted %s, last feed %s, reset %s", node, known(r.verdict), known(r.granted), seconds(r.lastFeed), seconds(r.reset))
+	if counted := r.reset - r.lastFeed; counted < watchdogTimeout-feedTolerance || counted > watchdogTimeout+feedTolerance {
 		s.fatal("%s was reset %v after its last feed, not after the watchdog's %v", node, counted, watchdogTimeout)
 	}
 	if r.reset > horizon {
 		s.t.Fatalf("%s was reset %v after the fault, later than the published horizon of %v", node, r.reset, horizon)
 	}
-}
-
-func (r row) String() string {
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", r.scenario, r.node, known(r.verdict), known(r.granted),
-		seconds(r.lastFeed), seconds(r.reset), seconds(r.horizon))
 }
 
 func known(d time.Duration) string {
@@ -67,26 +73,59 @@ func known(d time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
+// spread is least, median and greatest, without what is not known.
+func spread(all []time.Duration) string {
+	all = slices.DeleteFunc(all, func(d time.Duration) bool { return d == 0 })
+	if len(all) == 0 {
+		return "-"
+	}
+	slices.Sort(all)
+	least, middle, most := seconds(all[0]), seconds(all[len(all)/2]), seconds(all[len(all)-1])
+	if least == most {
+		return least
+	}
+	return strings.TrimSuffix(least, " s") + " / " + strings.TrimSuffix(middle, " s") + " / " + most
+}
+
 // tableEnv names a Markdown file in which the table between the two marks is replaced.
 const tableEnv = "FENCING_VMS_TABLE"
 
 const (
-	tableHead  = "| scenario | node | verdict: starve | other half: granted | last feed | reset | horizon |\n|---|---|---|---|---|---|---|\n"
+	tableHead  = "| scenario | passed | resets | verdict: starve | other half: granted | last feed | reset | horizon |\n|---|---|---|---|---|---|---|---|\n"
 	tableBegin = "<!-- resets of virtual machines -->\n"
 	tableEnd   = "<!-- end of resets -->\n"
 )
 
-// table is all resets as Markdown.
-func table(rows []row) string {
+// table is all scenarios that have passed, in the order of names, as Markdown.
+func table(names []string, passed map[string]int, rows []row) string {
 	var b strings.Builder
 	b.WriteString(tableHead)
-	for _, r := range rows {
-		fmt.Fprintln(&b, r)
+	for _, name := range names {
+		if passed[name] == 0 {
+			continue
+		}
+		var of []row
+		for _, r := range rows {
+			if r.scenario == name {
+				of = append(of, r)
+			}
+		}
+		column := func(get func(row) time.Duration) string {
+			var all []time.Duration
+			for _, r := range of {
+				all = append(all, get(r))
+			}
+			return spread(all)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s | %s | %s |\n", strings.ReplaceAll(name, "|", "\\|"), passed[name], len(of),
+			column(func(r row) time.Duration { return r.verdict }), column(func(r row) time.Duration { return r.granted }),
+			column(func(r row) time.Duration { return r.lastFeed }), column(func(r row) time.Duration { return r.reset }),
+			column(func(r row) time.Duration { return r.horizon }))
 	}
 	return b.String()
 }
 
-// writeTable puts the table into the file that was asked for.
+// writeTable puts the table of all runs into the file that was asked for.
 func writeTable() error {
 	path := os.Getenv(tableEnv)
 	if path == "" || len(recorded) == 0 {
@@ -96,7 +135,11 @@ func writeTable() error {
 	if err != nil {
 		return err
 	}
-	changed, err := replaceTable(string(text), table(recorded), tableBegin, tableEnd)
+	var names []string
+	for _, c := range scenarios {
+		names = append(names, c.name)
+	}
+	changed, err := replaceTable(string(text), table(names, passed, recorded), tableBegin, tableEnd)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -113,10 +156,15 @@ func replaceTable(text, table, begin, end string) (string, error) {
 }
 
 func TestReplaceTable(t *testing.T) {
-	r := row{scenario: "s", node: "n1", verdict: 1500 * time.Millisecond, lastFeed: -time.Second, reset: 9 * time.Second, horizon: time.Minute}
-	got, err := replaceTable("a\n"+tableBegin+"old\n"+tableEnd+"b\n", table([]row{r}), tableBegin, tableEnd)
+	rows := []row{
+		{scenario: "s", verdict: 1500 * time.Millisecond, lastFeed: -time.Second, reset: 9 * time.Second, horizon: time.Minute},
+		{scenario: "s", verdict: 1200 * time.Millisecond, lastFeed: time.Second, reset: 8 * time.Second, horizon: time.Minute},
+		{scenario: "failed", reset: time.Second},
+	}
+	of := table([]string{"calm", "s", "failed"}, map[string]int{"s": 1, "calm": 2}, rows)
+	got, err := replaceTable("a\n"+tableBegin+"old\n"+tableEnd+"b\n", of, tableBegin, tableEnd)
 	want := "a\n" + tableBegin + "\n" + tableHead +
-		"| s | n1 | 1.5 s | - | -1.0 s | 9.0 s | 60.0 s |\n\n" + tableEnd + "b\n"
+		"| calm | 2 | 0 | - | - | - | - | - |\n| s | 1 | 2 | 1.2 / 1.5 / 1.5 s | - | -1.0 / 1.0 / 1.0 s | 8.0 / 9.0 / 9.0 s | 60.0 s |\n\n" + tableEnd + "b\n"
 	if err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}
