@@ -86,6 +86,18 @@ func prepare(dir string) error {
 	built.tsc = machine.TSCKilohertz()
 	built.guest = filepath.Join(dir, "guest")
 	built.programs = filepath.Join(dir, "programs")
+	var agentFlags []string
+	m, err := chosenMutant()
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		overlay, err := m.overlay(dir)
+		if err != nil {
+			return err
+		}
+		agentFlags = append(agentFlags, overlay)
+	}
 	progress("building the programs for the machines")
 	for _, b := range []struct{ out, version, pkg string }{
 		{built.guest, "", "./guest"},
@@ -93,7 +105,8 @@ func prepare(dir string) error {
 		{filepath.Join(built.programs, "fencing-agent.next"), nextVersion, "../../cmd/fencing-agent"},
 		{filepath.Join(built.programs, "fencectl"), "", "../../cmd/fencectl"},
 	} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+b.version, "-o", b.out, b.pkg)
+		args := append([]string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + b.version, "-o", b.out}, agentFlags...)
+		cmd := exec.Command("go", append(args, b.pkg)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", b.pkg, err, out)

@@ -1,0 +1,158 @@
+package vms
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A lab in which nothing can fail proves nothing. These are agents with one guard taken away, and what the scenario
+// that is there for it must say of them.
+
+var mutants = flag.Bool("mutants", false, "run agents with a guard taken away: each must fail its scenario")
+
+// mutantEnv names the mutant that the agents of a lab are built from.
+const mutantEnv = "FENCING_VMS_MUTANT"
+
+// mutant is an agent without one of its guards.
+type mutant struct {
+	name     string // what is wrong with it
+	file     string // below the module's root
+	from, to string // from occurs once
+	scenario string
+	says     string // what the scenario's failure says, a regular expression
+}
+
+var mutantAgents = []mutant{
+	{
+		name: "the feeder ignores the deadline", file: "watchdog/wdt/loop.go",
+		from: "	if !now.Before(until) {\n		f.setStatus(Starved)", to: "	if until < 0 {\n		f.setStatus(Starved)",
+		scenario: "one node cut off", says: `n2: reset: n2 was not reset`,
+	},
+	{
+		name: "a half without grant goes on", file: "watchdog/decide.go",
+		from:     "return Decision{Action: Starve, Reason: ReasonSplitLost} // at once (L8)",
+		to:       "return Decision{Action: Feed, Reason: ReasonSplitLost, Until: in.Now.Add(in.LossLease)}",
+		scenario: "equal split", says: `one half is reset: nobody was reset`,
+	},
+	{
+		name: "a verdict is honoured after its time", file: "cmd/fencing-agent/agent/loop.go",
+		from: "		until = d.Until\n", to: "		until = now.Add(time.Hour)\n",
+		scenario: "paused for 13 s and cut off", says: `n3 was fed .* after it was resumed`,
+	},
+	{
+		name: "a node is held for dead before its horizon", file: "watchdog/proof.go",
+		from: "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", to: "now.Sub(w.unseen) >= v.delay)",
+		scenario: "one node cut off", says: `held n2 for dead .* before its reset`,
+	},
+	{
+		name: "a restart that was announced is LEFT", file: "watchdog/publication.go",
+		from: "anchor.Add(p.grace) > now {", to: "false {",
+		scenario: "rolling upgrade", says: `said LEFT during the upgrade`,
+	},
+}
+
+// root is the module's, from this folder.
+const root = "../.."
+
+// overlay writes the mutant's source into dir and returns the flag by which the go command compiles it, in place of
+// what is in the working tree.
+func (m *mutant) overlay(dir string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(root, m.file))
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), m.from); n != 1 {
+		return "", fmt.Errorf("mutant %q: %s has %d times, not once: %s", m.name, m.file, n, m.from)
+	}
+	changed := filepath.Join(dir, filepath.Base(m.file))
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.from, m.to, 1)), 0o600); err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "overlay.json")
+	return "-overlay=" + name, os.WriteFile(name, list, 0o600)
+}
+
+// chosenMutant is the one that the environment names; nil: none.
+func chosenMutant() (*mutant, error) {
+	name := os.Getenv(mutantEnv)
+	if name == "" {
+		return nil, nil
+	}
+	for i := range mutantAgents {
+		if mutantAgents[i].name == name {
+			return &mutantAgents[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%s: no mutant %q", mutantEnv, name)
+}
+
+// TestMutants runs the scenario of each mutant in a process of its own, which has to fail for the right reason.
+func TestMutants(t *testing.T) {
+	if !*mutants {
+		t.Skip("-mutants (make vms-mutants) runs agents without their guards in virtual machines")
+	}
+	need(t)
+	for _, m := range mutantAgents {
+		t.Run(m.name, func(t *testing.T) {
+			began := time.Now()
+			out := runScenario(t.Context(), m)
+			test := "TestScenarios/" + strings.ReplaceAll(m.scenario, " ", "_")
+			if !strings.Contains(out, "--- FAIL: "+test) {
+				t.Fatalf("%q did not fail: either nothing there tells this mutant from the agent, or it could not run:\n%s", m.scenario, out)
+			}
+			says := regexp.MustCompile(".*" + m.says + ".*").FindString(out)
+			if says == "" {
+				t.Fatalf("%q failed, but not with %q:\n%s", m.scenario, m.says, out)
+			}
+			t.Logf("%v: %q fails: %s", time.Since(began).Round(time.Second), m.scenario, strings.TrimSpace(says))
+		})
+	}
+}
+
+// runScenario returns what the test said.
+func runScenario(ctx context.Context, m mutant) string {
+	pattern := "^TestScenarios$/^" + regexp.QuoteMeta(strings.ReplaceAll(m.scenario, " ", "_")) + "$"
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.v", "-test.run", pattern, "-long")
+	cmd.Env = append(os.Environ(), mutantEnv+"="+m.name, tableEnv+"=")
+	// The signal comes when the thread ends that started the process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	out, _ := cmd.CombinedOutput() // it has to fail; how is in what it said
+	return string(out)
+}
+
+// TestMutantsApply keeps the list true to the source.
+func TestMutantsApply(t *testing.T) {
+	for _, m := range mutantAgents {
+		if _, err := m.overlay(t.TempDir()); err != nil {
+			t.Error(err)
+		}
+		known := false
+		for _, c := range scenarios {
+			known = known || c.name == m.scenario
+		}
+		if !known {
+			t.Errorf("mutant %q: no scenario %q", m.name, m.scenario)
+		}
+	}
+}
