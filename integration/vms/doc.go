@@ -18,8 +18,9 @@
 //
 // # State and invariants
 //
-// One lab serves one scenario after the other, each of which begins and ends with four nodes that count each other
-// and hold their slots; when one has failed the next gets a lab of its own. Logs of all machines stay when a test
+// One lab serves one scenario after the other, each of which begins and ends with nodes that count each other and hold
+// their slots; when one has failed, or wants more nodes, the next gets a lab of its own. A node that was reset is back
+// as another incarnation, and the others know of that death by the new boot and not before the reset. Logs of all machines stay when a test
 // fails. All traffic of the machines stays in this process (package fabric).
 //
 // # Concurrency and blocking

@@ -29,9 +29,9 @@ var scenarios = []scenario{
 	{name: "LUN lost by all", story: (*story).lunLostByAll},
 	{name: "equal split, LUN lost by one half", story: (*story).splitWithoutLUN},
 	{name: "agent stopped", story: (*story).agentStopped},
-	{name: "machine paused for 60 s", story: (*story).machinePaused},
 	{name: "rolling upgrade", story: (*story).upgrade},
 	{name: "paused for 13 s and cut off", story: (*story).pausedAndCutOff},
+	{name: "machine paused for 60 s", long: true, story: (*story).machinePaused},
 	{name: "one-way cut", long: true, story: (*story).oneWay},
 	{name: "LUN path hangs", long: true, story: (*story).lunPath},
 	{name: "LUN blinks for all", long: true, story: (*story).lunBlinks},
@@ -59,6 +59,7 @@ func TestScenarios(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			s := &story{t: t, name: c.name, began: time.Now(), stalls: stalls}
+			s.logf("%s", c.name)
 			count := cmp.Or(c.nodes, 4)
 			if l != nil && len(l.nodes) != count {
 				l.close(t)
