@@ -62,9 +62,6 @@ func (m *Merger) evidence(network, p int) boottime.Instant {
 	return l.anchor
 }
 
-// Vouch returns up to when the samples of a network vouch for its peers; zero: they do not.
-func (m *Merger) Vouch(network int) boottime.Instant { return m.vouch[network] }
-
 // Demand says how closely the peers have to be watched: how many of those that are counted
 // may vanish before it matters.
 type Demand struct {

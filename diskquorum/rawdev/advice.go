@@ -161,10 +161,25 @@ func seconds(text string) (int, bool) {
 	return n, err == nil
 }
 
-// wwid is the identity of a device that the storage gives it, or "".
+// wwid is the identity of a device that the storage gives it, or "". A LUN has the same one with
+// and without multipath, which may take it over at any time.
 func (h host) wwid(number uint64) string {
 	dir := h.blockDir(number)
-	for _, parts := range [][]string{{"dm", "uuid"}, {"device", "wwid"}, {"wwid"}} {
+	if id := attribute(dir, "dm", "uuid"); id != "" {
+		lun, multipath := strings.CutPrefix(id, "mpath-")
+		naa, isNAA := strings.CutPrefix(lun, "3") // the type of the SCSI identifier
+		eui, isEUI := strings.CutPrefix(lun, "2")
+		switch {
+		case !multipath:
+			return id
+		case isNAA:
+			return "naa." + naa
+		case isEUI:
+			return "eui." + eui
+		}
+		return "" // other types are written in several ways
+	}
+	for _, parts := range [][]string{{"device", "wwid"}, {"wwid"}} {
 		if id := attribute(append([]string{dir}, parts...)...); id != "" {
 			return id
 		}

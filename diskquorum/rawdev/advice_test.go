@@ -99,10 +99,25 @@ func TestAdvice(t *testing.T) {
 	if got := h.advice("/dev/mapper/fence", unix.Mkdev(253, 3)); len(got) != 0 {
 		t.Errorf("a table that cannot be read: %q", got)
 	}
-	for number, want := range map[uint64]string{unix.Mkdev(253, 3): "mpath-3600a0b80", unix.Mkdev(8, 16): "naa.600a0b80", unix.Mkdev(9, 9): ""} {
-		if got := h.wwid(number); got != want {
-			t.Errorf("wwid %q, want %q", got, want)
+}
+
+// Guard: a path that multipath takes over is no other device.
+func TestWWIDIsTheSameWithMultipath(t *testing.T) {
+	for uuid, want := range map[string]string{
+		"": "naa.600a0b80", "mpath-3600a0b80": "naa.600a0b80", "mpath-20025385": "eui.0025385", "mpath-1QEMU disk": "", "LVM-x1": "LVM-x1",
+	} {
+		root := tree(t, storage(map[string]string{"sys/devices/virtual/block/dm-3/dm/uuid": uuid}))
+		h := host{sys: filepath.Join(root, "sys")}
+		number := unix.Mkdev(253, 3)
+		if uuid == "" {
+			number = unix.Mkdev(8, 16)
 		}
+		if got := h.wwid(number); got != want {
+			t.Errorf("uuid %q: wwid %q, want %q", uuid, got, want)
+		}
+	}
+	if got := (host{sys: filepath.Join(tree(t, storage(nil)), "sys")}).wwid(unix.Mkdev(9, 9)); got != "" {
+		t.Errorf("wwid %q of a device that sysfs does not know", got)
 	}
 }
 

@@ -34,7 +34,7 @@ const (
 	protobuf      = "application/vnd.kubernetes.protobuf"
 )
 
-// Core is the API group of Nodes, ConfigMaps and Events.
+// Core is the API group of Nodes and Events.
 var Core = corev1.SchemeGroupVersion
 
 // Coordination is the API group of Leases.

@@ -1,6 +1,6 @@
-// Package k8stest is a small Kubernetes API server for tests: Nodes, ConfigMaps and Events
-// over HTTP, with resource versions, pages, watches that resume, bookmarks, compaction,
-// optimistic locking and merge patches, as far as the agent uses them.
+// Package k8stest is a small Kubernetes API server for tests: Nodes and Events over HTTP, with
+// resource versions, pages, watches that resume, bookmarks, compaction and merge patches, as far
+// as the agent uses them.
 //
 // The network under it is made of pipes, so that it works in testing/synctest bubbles and
 // whole hours pass in no time; HTTP and client-go are the real ones. What only a real server

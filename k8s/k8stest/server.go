@@ -43,7 +43,6 @@ type Server struct {
 	version   int
 	oldest    int // watches from before it are refused
 	nodes     map[string]*corev1.Node
-	maps      map[string]*corev1.ConfigMap
 	events    []*corev1.Event
 	history   []change
 	watchers  map[chan struct{}]struct{} // closed to end a watch
@@ -70,8 +69,8 @@ func New(tb testing.TB) *Server {
 	}
 	s := &Server{
 		conns: make(chan net.Conn), closed: make(chan struct{}), version: 100,
-		decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(),
-		nodes:   map[string]*corev1.Node{}, maps: map[string]*corev1.ConfigMap{},
+		decoder:  serializer.NewCodecFactory(scheme).UniversalDeserializer(),
+		nodes:    map[string]*corev1.Node{},
 		watchers: map[chan struct{}]struct{}{}, wake: make(chan struct{}), open: map[net.Conn]struct{}{},
 	}
 	s.server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
@@ -189,8 +188,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch resource {
 	case "nodes":
 		s.serveNodes(w, r, verb)
-	case "configmaps":
-		s.serveConfigMaps(w, r, verb)
 	case "events":
 		s.serveEvents(w, r, verb)
 	default:

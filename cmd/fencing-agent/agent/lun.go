@@ -79,6 +79,7 @@ type lunKeeper struct {
 	sb       *diskquorum.Superblock // of the LUN as it was opened last
 
 	lastID [16]byte // of the LUN this agent began with; the keeper's
+	wwid   string   // of its device, "" unless the storage tells one
 	known  bool
 
 	troubles     troubleLog    // the loop's
@@ -175,6 +176,9 @@ func (k *lunKeeper) openOnce() error {
 		return errors.Join(err, dev.Close())
 	}
 	k.lastID, k.known = sb.ID, true
+	if k.wwid == "" {
+		k.wwid = wwid(dev)
+	}
 	k.mu.Lock()
 	k.dev, k.locked, k.fault, k.sb = dev, false, nil, sb
 	k.engine = rawdev.NewEngine(dev, k.clock, k.ended)
@@ -212,11 +216,24 @@ func (k *lunKeeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 		return nil, fmt.Errorf("lun %s: %w: it has %d slots for %d members; format it with more --slots", k.path, errContent, sb.Slots, k.members)
 	case k.known && sb.ID != k.lastID:
 		return nil, fmt.Errorf("lun %s: %w: it was formatted anew since this agent started; restart the agents of this group one by one", k.path, errContent)
+	case k.wwid != "" && wwid(dev) != "" && wwid(dev) != k.wwid:
+		// A clone or a snapshot has the same superblock, and nobody else writes to it: each half
+		// of the group could be granted on a copy of its own.
+		return nil, fmt.Errorf("lun %s: %w: the path leads to another device, %s, than when this agent started, %s; map the LUN itself to this node, or restart all agents of the group where it was replaced",
+			k.path, errContent, wwid(dev), k.wwid)
 	case dev.Size() < diskquorum.DeviceSize(sb.Slots):
 		return nil, fmt.Errorf("lun %s: %w: it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?",
 			k.path, errContent, sb.Slots, diskquorum.DeviceSize(sb.Slots), dev.Size())
 	}
 	return &sb, nil
+}
+
+// wwid is the storage's name of a device, or "".
+func wwid(dev LUN) string {
+	if d, ok := dev.(interface{ WWID() string }); ok {
+		return d.WWID()
+	}
+	return ""
 }
 
 // formatAdvice says how a device without a readable format gets one. One device of a set must

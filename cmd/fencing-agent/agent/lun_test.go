@@ -187,6 +187,33 @@ func TestReformattedLUNIsRefusedUntilRestart(t *testing.T) {
 	})
 }
 
+// Guard: the device's own name. A clone of the LUN has its superblock, and nobody else writes to it.
+func TestCloneIsNotTheLUN(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, nil) // what it opens first has no name yet
+		defer r.end()
+		if err := <-r.keeper.first; err != nil {
+			t.Fatal(err)
+		}
+		for opens, c := range []struct {
+			wwid string
+			ok   bool
+		}{{"naa.6001", true}, {"", true}, {"naa.6002", false}, {"naa.6001", true}} {
+			r.taken()
+			r.set(func(r *lunRig) { r.wwid = c.wwid })
+			if opens < 3 {
+				r.fail()
+			} else {
+				time.Sleep(lunRetry) // there is no device whose I/O could fail
+			}
+			o, told := r.last(opens+2), len(r.taken().lun)
+			if o.closed == c.ok || (told == 1) != c.ok || strings.Contains(r.keeper.trouble(), "another device, naa.6002, than when this agent started, naa.6001") == c.ok {
+				t.Errorf("%q: closed %v, told %d times, trouble %q", c.wwid, o.closed, told, r.keeper.trouble())
+			}
+		}
+	})
+}
+
 // An I/O in flight may still land: nothing is closed and nothing opened until it has
 // ended, its end is reported, and no other begins meanwhile.
 func TestReopenWaitsForIOInFlight(t *testing.T) {

@@ -40,6 +40,7 @@ func superblock() *diskquorum.Superblock {
 type openLUN struct {
 	*diskquorumtest.MemDevice
 	rig         *lunRig
+	wwid        string
 	locked      []int
 	closed      bool
 	heldAtClose int
@@ -56,6 +57,7 @@ func (o *openLUN) LockSlot(slot int) error {
 }
 
 func (o *openLUN) Warning() string { return "" }
+func (o *openLUN) WWID() string    { return o.wwid }
 
 func (o *openLUN) Close() error {
 	o.rig.mu.Lock()
@@ -76,6 +78,7 @@ type lunRig struct {
 	log     bytes.Buffer
 	openErr error
 	lockErr error
+	wwid    string // of what is opened next
 	opens   []*openLUN
 }
 
@@ -145,7 +148,7 @@ func startKeeper(t *testing.T, edit func(*lunRig)) *lunRig {
 		if r.openErr != nil {
 			return nil, r.openErr
 		}
-		o := &openLUN{MemDevice: r.lun.Client(), rig: r}
+		o := &openLUN{MemDevice: r.lun.Client(), rig: r, wwid: r.wwid}
 		r.opens = append(r.opens, o)
 		return o, nil
 	}

@@ -102,11 +102,6 @@ func (m *Machine) readControl() {
 	})
 }
 
-// Monitor gives the hypervisor a command, such as "stop" or "system_reset". It does not wait for the reply.
-func (m *Machine) Monitor(command string) error {
-	return m.qmp.write(map[string]any{"execute": command})
-}
-
 // Run runs a script in the guest and returns what it wrote.
 func (m *Machine) Run(ctx context.Context, script string) (string, error) {
 	return m.ask(ctx, control.OpExec, script)
