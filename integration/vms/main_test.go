@@ -54,7 +54,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// SIGPIPE: whoever read what the tests say is gone, and did not pass Ctrl-C on.
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	go func() {
 		s := <-signals
 		fmt.Fprintf(os.Stderr, "%v: ending all machines\n", s)
