@@ -16,6 +16,9 @@
 // skipped, with the reason. Two parts that live beyond the horizon, a feed after a pause, a reset later than published
 // are failures however slow everything is.
 //
+// TestComparison ("make vms-compare") puts other systems into the same machines, by their programs of Debian, and
+// measures what the same faults do to them.
+//
 // # State and invariants
 //
 // One lab serves one scenario after the other, each of which begins and ends with nodes that count each other and hold

@@ -31,7 +31,7 @@ var built struct {
 	tree     string // the unpacked packages
 	guest    string
 	tsc      uint64 // kHz
-	programs string // folder of fencing-agent, fencing-agent.next and fencectl
+	programs string // folder of fencing-agent, fencing-agent.next, fencectl and holder
 }
 
 // interrupted is what Ctrl-C closes.
@@ -105,6 +105,7 @@ func prepare(dir string) error {
 		{filepath.Join(built.programs, "fencing-agent"), "v998.0.0", "../../cmd/fencing-agent"},
 		{filepath.Join(built.programs, "fencing-agent.next"), nextVersion, "../../cmd/fencing-agent"},
 		{filepath.Join(built.programs, "fencectl"), "", "../../cmd/fencectl"},
+		{filepath.Join(built.programs, "holder"), "", "./holder"},
 	} {
 		args := append([]string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + b.version, "-o", b.out}, agentFlags...)
 		cmd := exec.Command("go", append(args, b.pkg)...)

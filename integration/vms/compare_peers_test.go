@@ -1,0 +1,204 @@
+package vms
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/vms/image"
+)
+
+// corosync arbitrates by the lowest node id, and resets nobody: active is who has quorum.
+var corosync = &contender{
+	name: "corosync", packages: []string{"corosync"}, programs: []string{"corosync", "corosync-quorumtool"},
+	faults: []fault{networksCut},
+	crew: func(c *contender) (crew, error) {
+		return peerCrew(c, sharedMemory+"exec corosync -f\n", corosyncFiles)
+	},
+	ready: quorate,
+	end: func(s *story, at time.Time) []outcome {
+		idle := s.all(second, at, "the second half is told that it has no quorum", s.says("non-primary component"))
+		told := s.all(first, at, "the first half has a membership of its own", s.says("[QUORUM] Members[2]: 1 2"))
+		s.keptQuorum(at)
+		s.spared(nodes, at)
+		return []outcome{{idle: idle, active: max(idle, told)}}
+	},
+}
+
+// keptQuorum fails if one of the first half lost its quorum.
+func (s *story) keptQuorum(at time.Time) {
+	s.t.Helper()
+	for _, node := range first {
+		if _, lost := s.said(node, at, "non-primary component"); lost {
+			s.t.Fatalf("%s lost its quorum, which has the lowest node id in its half", node)
+		}
+	}
+}
+
+// sharedMemory mounts what corosync and wdmd keep their state in.
+const sharedMemory = "mkdir -p /dev/shm /var/lib/corosync && mount -t tmpfs tmpfs /dev/shm\n"
+
+func corosyncFiles(int) map[string]string {
+	var b strings.Builder
+	b.WriteString(`totem {
+  version: 2
+  cluster_name: lab
+  transport: knet
+}
+quorum {
+  provider: corosync_votequorum
+  auto_tie_breaker: 1
+}
+logging {
+  to_stderr: yes
+  to_syslog: no
+}
+nodelist {
+`)
+	for i, node := range nodes {
+		fmt.Fprintf(&b, "  node {\n    name: %s\n    nodeid: %d\n    ring0_addr: %s\n    ring1_addr: %s\n  }\n", node, i+1, address(1, i+1), address(2, i+1))
+	}
+	b.WriteString("}\n")
+	return map[string]string{"/etc/corosync/corosync.conf": b.String()}
+}
+
+func quorate(s *story) {
+	s.settled("four nodes have quorum", "corosync-quorumtool -s > /tmp/quorum; grep -q 'Total votes: *4' /tmp/quorum && grep -q 'Quorate: *Yes' /tmp/quorum", nodes...)
+}
+
+// sbd is driven by corosync's votequorum and a loop in place of Pacemaker: the node with the lowest id of a quorate
+// half writes a reset into the slot of each node that left. Active is the half whose messages count as delivered.
+var sbd = &contender{
+	name: "sbd", packages: []string{"sbd", "corosync"}, programs: []string{"sbd", "corosync", "corosync-quorumtool"},
+	faults: []fault{networksCut, halfCutOff},
+	crew:   func(c *contender) (crew, error) { return peerCrew(c, sharedMemory+sbdScript, corosyncFiles) },
+	prepare: func(s *story) {
+		s.hasDisk("n1")
+		s.peer("n1", "sbd -d /dev/sda create")
+	},
+	ready: func(s *story) {
+		quorate(s)
+		s.settled("all watchdogs are armed, all slots clear",
+			"pidof sbd > /dev/null && [ $(cat /sys/class/watchdog/watchdog0/state) = active ] && sbd -d /dev/sda list | grep -q $(cat /proc/sys/kernel/hostname).clear", nodes...)
+	},
+	end: func(s *story, at time.Time) []outcome {
+		reset := s.all(second, at, "the second half is reset", s.resetAt)
+		told := max(s.all(first[:1], at, "n3 counts as fenced", s.says("fenced n3")), s.all(first[:1], at, "n4 counts as fenced", s.says("fenced n4")))
+		s.keptQuorum(at)
+		s.spared(first, at)
+		return []outcome{{reset: reset, idle: reset, active: max(reset, told)}}
+	},
+}
+
+const sbdScript = awaitDisk + `until sbd -d /dev/sda dump > /dev/null 2>&1; do sleep 1; done
+sbd -d /dev/sda -w /dev/watchdog -n $NODE_NAME -P -P watch
+corosync -f 2>&1 | while read -r line; do
+  echo "$line"
+  case "$line" in
+  *"Members left: "*)
+    left=${line##*Members left: } ;;
+  *"[QUORUM] Members["*)
+    set -- ${line##*]: }
+    if [ "$1" = $NODE_ID ] && corosync-quorumtool -s | grep -q 'Quorate: *Yes'; then
+      for id in $left; do
+        (sbd -d /dev/sda message n$id reset && echo "fenced n$id") &
+      done
+    fi
+    left= ;;
+  esac
+done
+`
+
+// sanlock knows nothing of networks: what counts is who renews on the LUN. Active is the program that holds a lease. The
+// one on n3 gets errors from its storage and can be ended, the one on n4 hangs.
+var sanlock = &contender{
+	name: "sanlock", packages: []string{"sanlock"}, programs: []string{"sanlock", "wdmd"},
+	faults: []fault{halfCutOff},
+	crew: func(c *contender) (crew, error) {
+		members, err := peerCrew(c, sanlockScript, func(i int) map[string]string {
+			if nodes[i] != "n4" {
+				return nil
+			}
+			return map[string]string{"/etc/iscsi/iscsid.conf": strings.Replace(iscsidConf, "replacement_timeout = 5", "replacement_timeout = 86400", 1)}
+		})
+		members.disk = func(root string) error {
+			if err := image.Install(c.tree, root, c.programs...); err != nil {
+				return err
+			}
+			return os.Link(filepath.Join(built.programs, "holder"), filepath.Join(root, "bin", "holder"))
+		}
+		return members, err
+	},
+	prepare: func(s *story) {
+		s.hasDisk("n1")
+		s.peer("n1", "sanlock direct init -s LAB:0:/dev/sda:0 && sanlock direct init -r "+resource("n3")+" && sanlock direct init -r "+resource("n4"))
+	},
+	ready: func(s *story) {
+		s.settled("all are in the lockspace", "sanlock client status | grep '^s LAB' | grep -vq 'ADD\\|REM'", nodes...)
+		for _, node := range second {
+			s.settled(node+" has its lease", fmt.Sprintf(holdShell, resource(node)), node)
+		}
+	},
+	end: takenOver,
+}
+
+// holdShell succeeds when this node has its lease, and tries to get it while nothing else here does.
+const holdShell = `sanlock client status | grep -q '^r LAB' && exit
+[ -e /tmp/asked ] || (touch /tmp/asked; sanlock client command -r %s -c /disk/bin/holder /dev/sda; rm /tmp/asked; echo holder ended) < /dev/null > /dev/console 2>&1 &
+sleep 1; exit 1
+`
+
+const sanlockScript = sharedMemory + awaitDisk + `mkdir -p /run/sanlock /run/wdmd /var/log
+until sanlock direct read_leader -s LAB:1:/dev/sda:0 > /dev/null 2>&1; do sleep 1; done
+wdmd -D -H 0 -G root -w /dev/watchdog &
+sanlock daemon -D -U root -G root -e $NODE_NAME &
+until sanlock client add_lockspace -s LAB:$NODE_ID:/dev/sda:0; do sleep 1; done
+wait
+`
+
+// resource is the lease of a node: the lockspace has the first megabyte of the LUN.
+func resource(node string) string {
+	return fmt.Sprintf("LAB:%s:/dev/sda:%d", node, (1+strings.Index("n1n2n3n4", node)/2)<<20)
+}
+
+// takenOver waits until n1 has the lease of n3, and n2 that of n4.
+func takenOver(s *story, at time.Time) []outcome {
+	var wg sync.WaitGroup
+	taken := map[string]time.Duration{}
+	var mu sync.Mutex
+	for i, loser := range second {
+		wg.Go(func() {
+			ctx, cancel := context.WithDeadline(s.t.Context(), at.Add(endLimit))
+			defer cancel()
+			// Its exit code says nothing of the lease.
+			script := peerShell + "rm -f /tmp/taken; until [ -e /tmp/taken ]; do sanlock client command -r " + resource(loser) + " -c /bin/touch /tmp/taken; sleep 1; done"
+			if out, err := s.machines[first[i]].Run(ctx, script); err != nil {
+				s.t.Errorf("%v: %s", err, out)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			taken[loser] = time.Since(at)
+			s.logf("%s has the lease of %s", first[i], loser)
+		})
+	}
+	wg.Wait()
+	if s.t.Failed() {
+		s.t.FailNow()
+	}
+	s.spared(first, at)
+	ended := s.all([]string{"n3"}, at, "the program on n3 is ended", s.says("holder ended"))
+	reset := s.all([]string{"n4"}, at, "n4 is reset", s.resetAt)
+	s.spared([]string{"n3"}, at)
+	if err := s.machines["n3"].Monitor("system_reset"); err != nil { // to begin anew
+		s.t.Fatal(err)
+	}
+	return []outcome{
+		{of: "a program that can be ended", idle: ended, active: max(ended, taken["n3"])},
+		{of: "a program whose I/O hangs", reset: reset, idle: reset, active: max(reset, taken["n4"])},
+	}
+}

@@ -1,0 +1,325 @@
+package vms
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+	"github.com/fencing-agent/fencing-agent/integration/vms/control"
+	"github.com/fencing-agent/fencing-agent/integration/vms/image"
+	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
+)
+
+// contender is a system that is compared. It runs on the machines of the scenarios, and what it does is taken from
+// what the hypervisor saw and from what it says.
+type contender struct {
+	name     string
+	packages []string // of Debian; the first is its version
+	programs []string // of the packages
+	crew     func(c *contender) (crew, error)
+	faults   []fault
+	prepare  func(s *story)                         // when the machines have booted; may be nil
+	ready    func(s *story)                         // returns when all is well
+	end      func(s *story, at time.Time) []outcome // waits until the fault of that moment is dealt with
+
+	tree string // of the packages
+}
+
+// fault is what happens to a group of four.
+type fault struct {
+	name     string
+	networks bool // both are cut between the halves
+	lun      bool // the second half loses the LUN
+}
+
+var (
+	networksCut = fault{name: "networks cut 2 \\| 2", networks: true}
+	halfCutOff  = fault{name: "networks cut 2 \\| 2, n3 and n4 without LUN", networks: true, lun: true}
+)
+
+// first and second are the halves.
+var first, second = nodes[:2], nodes[2:]
+
+// outcome is how a fault ended: when the last of the losers was reset (0: none was), when none of them was active any
+// more, and when the others had been told, too. What active means is of the contender.
+type outcome struct {
+	of                  string // what of the contender it is about; "" for all
+	reset, idle, active time.Duration
+}
+
+const (
+	// endLimit bounds the wait for the end of a fault: twice what the slowest contender takes by its own arithmetic.
+	endLimit = 5 * time.Minute
+	// compareRuns is how often each fault is repeated.
+	compareRuns   = 3
+	peerMegabytes = 512
+)
+
+var contenders = []*contender{corosync, sbd, sanlock, agentByDefault, agentCareful}
+
+// TestComparison goes through the same faults with other systems, and with the agent as it is by default.
+func TestComparison(t *testing.T) {
+	need(t)
+	table := comparison{}
+	for _, c := range contenders {
+		t.Run(c.name, func(t *testing.T) { c.compete(t, &table) })
+	}
+	if err := table.write(os.Getenv(compareEnv)); err != nil {
+		t.Error(err)
+	}
+}
+
+func (c *contender) compete(t *testing.T, table *comparison) {
+	s := &story{t: t, name: c.name, began: time.Now(), stalls: observe.NewStalls()}
+	defer s.stalls.Close()
+	system, err := c.fetch(t.Context(), s.logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := c.crew(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLab(t, members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close(t)
+	s.begin(l)
+	if c.prepare != nil {
+		c.prepare(s)
+	}
+	for _, f := range c.faults {
+		for range compareRuns {
+			c.ready(s)
+			at := s.inflict(f)
+			for _, o := range c.end(s, at) {
+				s.logf("%s %s: reset %s, idle %s, one side active %s", system, o.of, known(o.reset), known(o.idle), seconds(o.active))
+				table.add(c.name, system, f, o)
+			}
+			s.heal()
+		}
+	}
+}
+
+// fetch gets the packages, and returns what the contender is called in the table.
+func (c *contender) fetch(ctx context.Context, progress func(string, ...any)) (system string, err error) {
+	if len(c.packages) == 0 {
+		return c.name, nil
+	}
+	cache := os.Getenv(cacheEnv)
+	if cache == "" {
+		cache = filepath.Dir(built.guest)
+	}
+	c.tree, err = image.FetchPrograms(ctx, filepath.Join(cache, c.packages[0]), func(text string) { progress("%s", text) }, c.packages...)
+	if err != nil {
+		return "", err
+	}
+	version, err := image.Version(c.tree, c.packages[0])
+	return c.name + " " + version, err
+}
+
+// inflict makes a fault happen between two packets.
+func (s *story) inflict(f fault) time.Time {
+	hops := between(networks, first, second)
+	if f.lun {
+		hops = append(hops, between([]string{san}, second, []string{storage})...)
+	}
+	at := s.drop(hops...)
+	s.logf("%s", f.name)
+	return at
+}
+
+// peerCrew runs a script on each node, with the programs of a contender and what the files say.
+func peerCrew(c *contender, script string, files func(i int) map[string]string) (crew, error) {
+	return crew{
+		megabytes: peerMegabytes,
+		disk:      func(root string) error { return image.Install(c.tree, root, c.programs...) },
+		node: func(i int) (image.Machine, error) {
+			m := nodeMachine(i)
+			m.Boot.Files["/etc/group"] = "root:x:0:\n"
+			m.Boot.Files[peerScript] = peerShell + script
+			for path, text := range files(i) {
+				m.Boot.Files[path] = text
+			}
+			m.Boot.Env = append(m.Boot.Env, fmt.Sprintf("NODE_ID=%d", i+1))
+			m.Boot.Service = []string{"/bin/sh", peerScript}
+			return m, nil
+		},
+	}, nil
+}
+
+const (
+	peerScript = "/etc/peer.sh"
+	// peerShell begins every script that calls programs of a contender.
+	peerShell = "export PATH=" + control.DiskMount + "/bin:$PATH LD_LIBRARY_PATH=" + control.DiskMount + "/lib\n"
+	// awaitDisk lets a script wait for the LUN.
+	awaitDisk = "until [ -b /dev/sda ]; do sleep 1; done\n"
+)
+
+// peer runs a script with the programs of the contender on a node.
+func (s *story) peer(node, script string) string {
+	s.t.Helper()
+	return s.run(node, peerShell+script)
+}
+
+// settled waits until a script succeeds on each of the nodes.
+func (s *story) settled(what, script string, of ...string) {
+	s.t.Helper()
+	deadline := time.Now().Add(endLimit)
+	for _, node := range of {
+		s.eventually(deadline, what, func() string {
+			ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+			defer cancel()
+			if out, err := s.machines[node].Run(ctx, peerShell+script); err != nil {
+				return fmt.Sprintf("not on %s: %s", node, out)
+			}
+			return ""
+		})
+	}
+	s.logf("%s", what)
+}
+
+// hasDisk waits until the LUN is there.
+func (s *story) hasDisk(node string) {
+	s.t.Helper()
+	s.settled(node+" has the LUN", "[ -b /dev/sda ]", node)
+}
+
+// said is when a node first wrote a line with the text after a moment.
+func (s *story) said(node string, after time.Time, text string) (time.Time, bool) {
+	return s.first(node, after, func(e machine.Event) bool {
+		return (e.Kind == control.Log || e.Kind == machine.Console) && strings.Contains(e.Text, text)
+	})
+}
+
+// when finds a moment after another, such as that of a reset.
+type when func(node string, after time.Time) (time.Time, bool)
+
+func (s *story) says(text string) when {
+	return func(node string, after time.Time) (time.Time, bool) { return s.said(node, after, text) }
+}
+
+// all waits until something has happened on all the nodes, and returns how long after the fault that was.
+func (s *story) all(of []string, at time.Time, what string, happened when) (took time.Duration) {
+	s.t.Helper()
+	s.eventually(at.Add(endLimit), what, func() string {
+		took = 0
+		for _, node := range of {
+			moment, ok := happened(node, at)
+			if !ok {
+				return "not on " + node
+			}
+			took = max(took, moment.Sub(at))
+		}
+		return ""
+	})
+	return took
+}
+
+// spared fails if any of the nodes was reset.
+func (s *story) spared(of []string, at time.Time) {
+	s.t.Helper()
+	for _, node := range of {
+		if moment, ok := s.resetAt(node, at); ok {
+			s.t.Fatalf("%s was reset %v after the fault", node, moment.Sub(at))
+		}
+	}
+}
+
+// compareEnv names the Markdown file whose table of the comparison is brought up to date.
+const compareEnv = "FENCING_VMS_COMPARE"
+
+const (
+	compareHead  = "| system | fault | runs | losers reset | losers idle | exactly one side active |\n|---|---|---|---|---|---|\n"
+	compareBegin = "<!-- comparison in virtual machines -->\n"
+	compareEnd   = "<!-- end of comparison -->\n"
+)
+
+// comparison is what was measured.
+type comparison struct{ cells []*cell }
+
+// cell is one system, one fault.
+type cell struct {
+	contender, system, fault string
+	outcomes                 []outcome
+}
+
+func (c *comparison) add(contender, system string, f fault, o outcome) {
+	if o.of != "" {
+		system += ", " + o.of
+	}
+	for _, have := range c.cells {
+		if have.system == system && have.fault == f.name {
+			have.outcomes = append(have.outcomes, o)
+			return
+		}
+	}
+	c.cells = append(c.cells, &cell{contender, system, f.name, []outcome{o}})
+}
+
+func (c *cell) String() string {
+	var resets, idle, active []time.Duration
+	for _, o := range c.outcomes {
+		resets, idle, active = append(resets, o.reset), append(idle, o.idle), append(active, o.active)
+	}
+	return fmt.Sprintf("| %s | %s | %d | %s | %s | %s |", c.system, c.fault, len(c.outcomes), spread(resets), spread(idle), spread(active))
+}
+
+// merge puts what was measured into a table: the rows of contenders that were not measured stay.
+func (c *comparison) merge(old string) string {
+	var b strings.Builder
+	b.WriteString(compareHead)
+	for _, contender := range contenders {
+		measured := false
+		for _, have := range c.cells {
+			if have.contender == contender.name {
+				fmt.Fprintln(&b, have)
+				measured = true
+			}
+		}
+		for line := range strings.Lines(old) {
+			if !measured && strings.HasPrefix(line, "| "+contender.name+" ") {
+				b.WriteString(line)
+			}
+		}
+	}
+	return b.String()
+}
+
+func (c *comparison) write(path string) error {
+	if path == "" || len(c.cells) == 0 {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	_, rest, _ := strings.Cut(string(text), compareBegin)
+	old, _, _ := strings.Cut(rest, compareEnd)
+	changed, err := replaceTable(string(text), c.merge(old), compareBegin, compareEnd)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, []byte(changed), 0o644)
+}
+
+func TestMergeComparison(t *testing.T) {
+	old := "\n" + compareHead + "| sbd 1 | a | 3 | x | x | x |\n| sanlock 1, p | a | 3 | x | x | x |\n| gone 1 | a | 3 | x | x | x |\n"
+	var c comparison
+	for _, s := range []int{12, 10, 11} {
+		c.add("sbd", "sbd 2", networksCut, outcome{reset: time.Duration(s) * time.Second, idle: time.Second, active: time.Minute})
+	}
+	c.add("corosync", "corosync 1", networksCut, outcome{of: "q", idle: time.Second, active: time.Second})
+	want := compareHead + "| corosync 1, q | networks cut 2 \\| 2 | 1 | - | 1.0 s | 1.0 s |\n" +
+		"| sbd 2 | networks cut 2 \\| 2 | 3 | 10.0 / 11.0 / 12.0 s | 1.0 s | 60.0 s |\n" +
+		"| sanlock 1, p | a | 3 | x | x | x |\n"
+	if got := c.merge(old); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,42 @@
+// Command holder is a program that works with a shared disk under a lease, for the comparison with sanlock: it reads a
+// block of the disk every 100 ms, past the cache, for ever. I/O that fails is tried again, as by a program that hopes
+// for its storage to come back; while I/O hangs, the kernel does not let it end.
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	blockSize = 4096
+	pause     = 100 * time.Millisecond
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: holder DEVICE")
+		os.Exit(2)
+	}
+	fd, err := unix.Open(os.Args[1], unix.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "holder: open %s: %v\n", os.Args[1], err)
+		os.Exit(1)
+	}
+	block, err := unix.Mmap(-1, 0, blockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "holder: buffer: %v\n", err)
+		os.Exit(1)
+	}
+	failed := false
+	for ; ; time.Sleep(pause) {
+		_, err := unix.Pread(fd, block, 0)
+		if (err != nil) != failed {
+			failed = err != nil
+			fmt.Printf("holder: read %s: %v\n", os.Args[1], err)
+		}
+	}
+}
