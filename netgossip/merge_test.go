@@ -1,6 +1,7 @@
 package netgossip
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -252,10 +253,21 @@ func dumbView(m *Merger, now boottime.Instant, quorum int) View {
 	return v
 }
 
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another each time")
+
+// random is the source of a test, and says how to repeat it.
+func random(t *testing.T, stream uint64) *rand.Rand {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("repeat with -args -seed=%d", seed)
+	return rand.New(rand.NewPCG(seed, stream))
+}
+
 func TestEvaluateAgreesWithDumbTwin(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := random(t, 1)
 	for range 300 {
 		n, networks := 1+rng.IntN(12), 1+rng.IntN(4)
 		policy := []Policy{Any(), All(), AtLeast(1 + rng.IntN(networks))}[rng.IntN(3)]
@@ -277,7 +289,7 @@ func TestEvaluateAgreesWithDumbTwin(t *testing.T) {
 			}
 			quorum := 1 + rng.IntN(n)
 			if got, want := m.Evaluate(now, quorum), dumbView(m, now, quorum); got != want {
-				t.Fatalf("seed %d, n=%d networks=%d policy=%v quorum=%d step %d:\n got %+v\nwant %+v", seed, n, networks, policy, quorum, step, got, want)
+				t.Fatalf("n=%d networks=%d policy=%v quorum=%d step %d:\n got %+v\nwant %+v", n, networks, policy, quorum, step, got, want)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package netgossip
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -163,9 +162,7 @@ func TestBriefAnswerConfirmsAndTakesBackOnly(t *testing.T) {
 // Whatever happens, whoever is seen has answered within D_max, or is vouched for by samples
 // within D_max and has neither died nor missed a probe since it last answered.
 func TestNothingIsBelievedForLongerThanMaxAge(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 2))
+	rng := random(t, 2)
 	seen := 0
 	for range 200 {
 		const n = 4
@@ -202,8 +199,8 @@ func TestNothingIsBelievedForLongerThanMaxAge(t *testing.T) {
 				covered := contacts[p] > deaths[p] && now.Sub(vouch) < 4*time.Second &&
 					(contacts[p] > against[p] || now.Sub(against[p]) < 4*time.Second)
 				if !own && !covered {
-					t.Fatalf("seed %d, step %d: peer %d is seen at %v; answered %v, contact %v, missed %v, dead %v, vouch %v",
-						seed, step, p, now, answers[p], contacts[p], against[p], deaths[p], vouch)
+					t.Fatalf("step %d: peer %d is seen at %v; answered %v, contact %v, missed %v, dead %v, vouch %v",
+						step, p, now, answers[p], contacts[p], against[p], deaths[p], vouch)
 				}
 			}
 		}

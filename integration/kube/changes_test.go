@@ -17,7 +17,8 @@ import (
 
 // consumer follows one agent over its socket, as fencectl does.
 type consumer struct {
-	of string
+	of     string
+	excuse func(*testing.T)
 
 	mu       sync.Mutex
 	left     []string      // nodes, in the order of the events
@@ -28,7 +29,7 @@ type consumer struct {
 // listen follows the available nodes and the verdicts of an agent until the test ends.
 func (a *agents) listen(t *testing.T, r *realAgent) *consumer {
 	t.Helper()
-	c := &consumer{of: r.node}
+	c := &consumer{of: r.node, excuse: a.excuse}
 	socket := filepath.Join(a.work, r.node+".sock")
 	a.fencectl(t, func(line []byte) {
 		var e struct {
@@ -97,10 +98,12 @@ func (c *consumer) calm(t *testing.T, gone ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if got, want := strings.Join(c.left, " "), strings.Join(gone, " "); got != want {
+		c.excuse(t)
 		t.Errorf("%s: LEFT %q, want %q", c.of, got, want)
 	}
 	for _, s := range c.verdicts {
 		if s.Verdict.Permission != "PERMISSION_FEED" || s.Watchdog.State != "WATCHDOG_STATE_ARMED" {
+			c.excuse(t)
 			t.Errorf("%s: %+v", c.of, s)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
 const (
@@ -31,6 +32,8 @@ const (
 	tolerance = time.Second
 	// checkOften is a members.checkInterval for tests that change the list.
 	checkOften = 2 * time.Second
+	// standstill is how long the machine may stand still without excuse for what agents do.
+	standstill = 2 * time.Second
 )
 
 // agentConfig has what a group needs to find its members in the API, and nothing of this machine.
@@ -76,6 +79,7 @@ type agents struct {
 	*deployment
 
 	proxy   *controlplane.Proxy
+	stalls  *observe.Stalls
 	name    string // of the group
 	program string
 	work    string // folder
@@ -101,7 +105,8 @@ func newGroup(t *testing.T, d *deployment, name string, check time.Duration) *ag
 	if err != nil {
 		t.Fatalf("agent: %v: run make test-kube, or name the folder in %s", err, programsEnv)
 	}
-	a := &agents{deployment: d, name: name, check: check, program: program}
+	a := &agents{deployment: d, name: name, check: check, program: program, stalls: observe.NewStalls()}
+	t.Cleanup(a.stalls.Close)
 	for _, verb := range []string{"list", "watch"} { // the server learns of roles a little later, after a restart, too
 		takesEffect(t, a.admin, "system:serviceaccount:"+deployedSpace+":"+deployedName, true, authorization.ResourceAttributes{Verb: verb, Resource: "nodes"})
 	}
@@ -285,6 +290,15 @@ func (a *agents) verdicts(t *testing.T) map[string]agentStatus {
 	return all
 }
 
+// excuse skips the rest of a test that is about to fail, if the machine stood still: its agents
+// did so together, and rightly took each other for gone.
+func (a *agents) excuse(t *testing.T) {
+	t.Helper()
+	if took := a.stalls.Since(a.began); took >= standstill {
+		t.Skipf("says nothing: the machine stood still for %v", took)
+	}
+}
+
 // compare holds all agents to their earlier verdicts: not even for a moment another one, and
 // nothing that subscribers were told.
 func (a *agents) compare(t *testing.T, before map[string]agentStatus) {
@@ -292,10 +306,12 @@ func (a *agents) compare(t *testing.T, before map[string]agentStatus) {
 	for _, r := range a.group {
 		s, ok := r.status()
 		if !ok {
+			a.excuse(t)
 			t.Errorf("%s does not answer", r.node)
 			continue
 		}
 		if b := before[r.node]; s.Verdict.Permission != b.Verdict.Permission || s.Verdict.Since.Sub(b.Verdict.Since).Abs() > tolerance || s.Revision != b.Revision {
+			a.excuse(t)
 			t.Errorf("%s: verdict %+v, revision %s; before %+v, %s", r.node, s.Verdict, s.Revision, b.Verdict, b.Revision)
 		}
 	}
