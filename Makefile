@@ -135,7 +135,7 @@ test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: 
 vms-table: ## the table of resets in docs/verification.md anew, by make test-vms
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/verification.md $(MAKE) --no-print-directory test-vms
 
-vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 15 min)
+vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 10 min)
 	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 

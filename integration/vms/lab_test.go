@@ -221,7 +221,7 @@ func (l *lab) close(t *testing.T) {
 	defer interrupted.Unlock()
 	delete(interrupted.labs, l)
 	l.end()
-	if !t.Failed() {
+	if !t.Failed() || os.Getenv(mutantEnv) != "" { // a mutant's test says all that is of interest
 		l.removeFiles()
 		return
 	}

@@ -55,11 +55,6 @@ var mutantAgents = []mutant{
 		from: "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", to: "now.Sub(w.unseen) >= v.delay)",
 		scenario: "one node cut off", says: `held n2 for dead .* before its reset`,
 	},
-	{
-		name: "a restart that was announced is LEFT", file: "watchdog/publication.go",
-		from: "anchor.Add(p.grace) > now {", to: "false {",
-		scenario: "rolling upgrade", says: `said LEFT during the upgrade`,
-	},
 }
 
 // root is the module's, from this folder.

@@ -35,7 +35,6 @@ func (s *story) minority() {
 	two, three := s.nodes[:2], s.nodes[2:]
 	at := s.cut(networks, two, three)
 	s.alive(three, at, s.reset(two, at, s.budget.GetHorizonMajority().AsDuration()))
-	s.fenced(two, three)
 }
 
 // isolated: three of four live, the lone one is reset though it reaches the LUN.
