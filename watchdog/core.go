@@ -118,6 +118,7 @@ func NewCore(cfg Config) *Core {
 		proof:  newProver(cfg.Roster),
 		fx:     Effects{Lock: -1},
 	}
+	c.SetGuard(false, 0)
 	c.recount()
 	return c
 }
@@ -166,8 +167,20 @@ func (c *Core) SetGuard(armed bool, timeout time.Duration) {
 	c.guard = netgossip.Guard{
 		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.cfg.Lease || c.cfg.LUN && !c.cfg.LUNLostAsksAPI, Timeout: timeout,
 	}
-	if timeout > 0 {
-		c.guard.Horizon = c.cfg.Budget.WithWatchdog(timeout).Horizon()
+	c.bound()
+}
+
+// bound makes the horizon that of the budget. Before the watchdog was armed for the first time it
+// is that of the timeout which will be asked for: a grant may come first. It is none while a
+// countdown runs whose length the driver does not tell.
+func (c *Core) bound() {
+	switch {
+	case c.guard.Timeout > 0:
+		c.guard.Horizon = c.cfg.Budget.WithWatchdog(c.guard.Timeout).Horizon()
+	case c.guard.Armed:
+		c.guard.Horizon = 0
+	default:
+		c.guard.Horizon = c.cfg.Budget.Horizon()
 	}
 }
 

@@ -26,6 +26,7 @@ func (c *Core) LeaseCompleted(done *tiebreak.Completion) {
 func (c *Core) arbitrateByLease(now boottime.Instant) {
 	out := c.lease.Step(now, &tiebreak.Input{
 		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit, TieSince: c.tieSince, Stop: c.stopping && c.release.done,
+		Horizon: c.guard.Horizon,
 	})
 	c.split = diskquorum.Output{Split: splitOf(out.Split), Until: out.Until, Why: out.Why, Token: out.Token, Lock: -1}
 	c.fx.LeaseOp, c.fx.Relay = out.Op, out.Relay

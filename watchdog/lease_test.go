@@ -11,7 +11,7 @@ import (
 
 const (
 	leaseTerm   = 120 * sec
-	leaseExpire = 150 * sec
+	leaseExpire = 165 * sec
 	leaseLog    = 9
 )
 
@@ -27,9 +27,12 @@ type leaseRig struct {
 
 func newLeaseRig(t *testing.T) *leaseRig {
 	t.Helper()
-	c := testCore(t, 4, func(c *Config) { c.Lease, c.Boot = true, 0xb0 })
+	c := testCore(t, 4, func(c *Config) {
+		c.Lease, c.Boot = true, 0xb0
+		c.Budget = Budget{MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, Feed: time.Second, Margin: time.Second}.WithWatchdog(5 * time.Second)
+	})
 	a, err := tiebreak.New(tiebreak.Config{Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: 0xb0, Process: 1, Log: leaseLog, Timing: tiebreak.Timing{
-		MaxAge: c.cfg.MaxAge, Term: time.Duration(leaseTerm), Expire: time.Duration(leaseExpire), Stagger: 200 * time.Millisecond,
+		MaxAge: c.cfg.MaxAge, Term: time.Duration(leaseTerm), Expire: time.Duration(leaseExpire), Longest: time.Hour, Stagger: 200 * time.Millisecond,
 		Retry: 500 * time.Millisecond, Poll: 500 * time.Millisecond, Refresh: 5 * time.Minute,
 	}}, sec)
 	if err != nil {
@@ -134,6 +137,38 @@ func TestLeaseDecidesATie(t *testing.T) {
 	r.renew(leaseTerm) // past the budget and the first write's term
 	if d := r.fx.Decision; d.Action != Feed || d.Reason != ReasonSplitWon {
 		t.Errorf("after the term: %+v, %s", d, r.Split().Why)
+	}
+}
+
+// Guard: K7. The Lease says of each holder what its statements say of its guard, also of one
+// whose watchdog is not armed yet, and a longer guard ends the grant.
+func TestLeaseStatesTheGuards(t *testing.T) {
+	r := newLeaseRig(t)
+	if h := r.fx.Statement.Guard.Horizon; h != r.cfg.Budget.Horizon() || h == 0 {
+		t.Errorf("before the driver has told its timeout: %v", h)
+	}
+	r.SetGuard(true, 10*time.Second)
+	r.now += leaseExpire
+	r.together()
+	r.apart(6 * sec)
+	for i, h := range r.op.Record.Grant.Holders {
+		if want := [...]time.Duration{r.fx.Statement.Guard.Horizon, 40 * time.Second}[i]; h.Horizon != want || want == 0 {
+			t.Errorf("%s: horizon %v, want %v", h.Node, h.Horizon, want)
+		}
+	}
+	r.version = "2"
+	r.answer(r.op.Record)
+	r.step()
+	token := r.fx.Statement.Token
+	r.SetGuard(true, 20*time.Second)
+	r.step()
+	if st := r.fx.Statement; st.Token == token || r.fx.Decision.Reason == ReasonSplitWon {
+		t.Errorf("with a longer guard: token %v, %+v", st.Token, r.fx.Decision)
+	}
+	r.SetGuard(true, 0)
+	r.step()
+	if h := r.fx.Statement.Guard.Horizon; h != 0 {
+		t.Errorf("with a countdown of unknown length: %v", h)
 	}
 }
 

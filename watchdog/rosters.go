@@ -89,9 +89,7 @@ func (c *Core) SightRoster(r *netgossip.Roster, readAt boottime.Instant) {
 // become shorter: peers may reckon with what they were told before.
 func (c *Core) SetBudget(b Budget) {
 	c.cfg.Budget = b
-	if c.guard.Timeout > 0 {
-		c.guard.Horizon = b.WithWatchdog(c.guard.Timeout).Horizon()
-	}
+	c.bound()
 }
 
 // recount follows a changed chain, or a changed directory.

@@ -131,3 +131,35 @@ func TestLeaseHoldsAPlannedStop(t *testing.T) {
 		t.Errorf("%d resets; %d agents ended in the split, %d after it\n%s", r.Resets, ended(split, heal), ended(heal, s.End), Explain(s, r))
 	}
 }
+
+// Nodes with longer watchdogs than the others' won, and then lose the API server. The others, that
+// were reset and are back, are granted the Lease when those have been reset, too: by their own
+// times it would have been while both of them still ran. Guard: K3, K7.
+func TestLeaseWaitsForTheHoldersWatchdogs(t *testing.T) {
+	if raceDetector {
+		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
+	}
+	ours, theirs := []int{1, 3}, []int{0, 2}
+	s := group(4, func(s *Schedule) { lease(s); s.Odd = 90 * time.Second },
+		Event{Kind: APIDown, Nodes: theirs, Pick: 1}, at(10*time.Second, split(ours, theirs)),
+		at(40*time.Second, Event{Kind: APIDown, Nodes: ours, Pick: 1}), at(400*time.Second, Event{Kind: Nothing}))
+	s = seasoned(s)
+	r := run(t, s)
+	reset, granted, held := map[string]bool{}, 0, 0
+	for _, l := range r.Timeline {
+		for _, name := range []string{"n2", "n4"} {
+			reset[name] = reset[name] || strings.Contains(l, name+"   RESET")
+		}
+		if strings.Contains(l, "writes the Lease") && strings.Contains(l, "[n2 n4]") {
+			held++
+		}
+		if strings.Contains(l, "writes the Lease") && strings.Contains(l, "[n1 n3]") {
+			if granted++; !reset["n2"] || !reset["n4"] {
+				t.Errorf("granted to the others while holders run: %s", l)
+			}
+		}
+	}
+	if len(r.Violations) > 0 || held == 0 || granted == 0 || r.Resets != 4 {
+		t.Errorf("%d resets, %d writes by the half that wins, %d by the one that takes over\n%s", r.Resets, held, granted, Explain(s, r))
+	}
+}

@@ -21,6 +21,7 @@ type Schedule struct {
 	Members     []int  // the first list of members; nil: all
 	Watchdog    time.Duration
 	Feed        time.Duration
+	Odd         time.Duration // the watchdog's timeout on nodes with an odd index; 0: the same
 	Reboot      time.Duration // from the reset to the start of the agent
 	Events      []Event
 	End         time.Duration
@@ -83,7 +84,7 @@ type times struct {
 
 func (s *Schedule) timing() times {
 	c := s.agentConfig(0, "/nonexistent", 0, s.everybody())
-	b := c.Budget(s.Watchdog)
+	b := c.Budget(max(s.Watchdog, s.Odd))
 	return times{b.MaxAge, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
 }
 
@@ -149,7 +150,11 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int) string {
 	}
 	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s}\n", devices)
 	fmt.Fprintf(&b, "quorum: {tieBreakers: [%s]}\nonQuorumLoss: %s\n", strings.Join(breakers, ", "), s.OnLoss)
-	fmt.Fprintf(&b, "watchdog: {driver: device, timeout: %v, feedInterval: %v, disableFile: /nonexistent/fencing-agent/disable}\n", s.Watchdog, s.Feed)
+	timeout := s.Watchdog
+	if s.Odd > 0 && node%2 == 1 {
+		timeout = s.Odd
+	}
+	fmt.Fprintf(&b, "watchdog: {driver: device, timeout: %v, feedInterval: %v, disableFile: /nonexistent/fencing-agent/disable}\n", timeout, s.Feed)
 	b.WriteString("api: {socket: /nonexistent/fencing-agent.sock}\nhttp: {address: \"\"}\n")
 	return b.String()
 }
@@ -286,6 +291,7 @@ func (s *Schedule) drawLease() {
 // the first write: what is in the Lease must have been seen for its expiry.
 func (s *Schedule) seasoned() time.Duration {
 	c := s.agentConfig(0, "/nonexistent", 0, s.everybody())
+	c.Watchdog.Timeout = max(s.Watchdog, s.Odd)
 	return healthyFor + c.LeaseExpiry(s.Nodes)
 }
 

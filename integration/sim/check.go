@@ -34,6 +34,7 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 //     promises that.
 //   - One instance of the log has two values.
 //   - Two halves feed by grants of the Lease at one moment.
+//   - A grant of the Lease is replaced while a holder runs whose token has not moved on.
 //   - A node is published as fenced that is still running as it was.
 func (c *Cluster) Violations() []string { return c.check.violations }
 

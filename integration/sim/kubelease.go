@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
@@ -13,7 +14,7 @@ import (
 func (t *Times) leaseTiming() tiebreak.Timing {
 	const term = 20 * time.Second
 	return tiebreak.Timing{
-		MaxAge: t.Timing.MaxAge, Term: term, Expire: term + term/8, Stagger: 200 * time.Millisecond,
+		MaxAge: t.Timing.MaxAge, Term: term, Expire: term + term/8, Longest: time.Hour, Stagger: 200 * time.Millisecond,
 		Retry: 500 * time.Millisecond, Poll: 500 * time.Millisecond, Refresh: time.Minute,
 	}
 }
@@ -111,11 +112,28 @@ func (l *kubeLease) apply(n *Node, op *tiebreak.Op) tiebreak.Completion {
 		return tiebreak.Completion{Outcome: tiebreak.Absent}
 	}
 	if op.Kind != tiebreak.Read {
+		if op.Kind == tiebreak.Write {
+			l.checkReplaced(n, &op.Record.Grant)
+		}
 		l.resource++
 		l.record = op.Record
 		l.c.trace("%s writes the Lease: %v", n.Name, op.Record.Grant.Holders)
 	}
 	return tiebreak.Completion{Outcome: tiebreak.Done, Record: l.record, Version: version()}
+}
+
+// checkReplaced holds a write that names other nodes to what it promises: of the holders before,
+// those whose token has not moved on have been reset.
+func (l *kubeLease) checkReplaced(by *Node, g *tiebreak.Grant) {
+	named := func(name string) bool {
+		return slices.ContainsFunc(g.Holders, func(h tiebreak.Holder) bool { return h.Node == name })
+	}
+	for _, h := range l.record.Grant.Holders {
+		n := l.c.named(h.Node)
+		if !named(h.Node) && n.armed && n.boot == h.Token.Nonce && n.core.Split().Token == h.Token {
+			l.c.check.add("%v: %s replaces %s in the Lease, which still runs", l.c.Now(), by.Name, n.Name)
+		}
+	}
 }
 
 // disturb makes one random change of the API server, or of the ways to it.

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -28,12 +30,14 @@ type wire struct {
 	Digest   string       `json:"rosterDigest"`
 	Holders  []wireHolder `json:"holders"`
 	Writer   wireTag      `json:"writer"`
+	Horizon  uint32       `json:"horizonMs,omitempty"` // absent: not stated, here and of a holder
 }
 
 type wireHolder struct {
 	Node    string `json:"node"`
 	Boot    string `json:"boot"`
 	Counter uint32 `json:"counter"`
+	Horizon uint32 `json:"horizonMs,omitempty"`
 }
 
 type wireTag struct {
@@ -44,15 +48,23 @@ type wireTag struct {
 
 func hexOf(n uint64) string { return strconv.FormatUint(n, 16) }
 
+// millisUp rounds up: nobody must assume too short a time.
+func millisUp(d time.Duration) uint32 {
+	return uint32(min(max(0, (d+time.Millisecond-1)/time.Millisecond), math.MaxUint32))
+}
+
+func fromMillis(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
+
 // encode writes a record.
 func encode(r *tiebreak.Record) (string, error) {
 	w := wire{
 		Format: format, Instance: r.Instance, Epoch: r.Grant.Roster.Epoch, Digest: hexOf(r.Grant.Roster.Digest),
 		Holders: make([]wireHolder, len(r.Grant.Holders)),
 		Writer:  wireTag{hexOf(r.Tag.Boot), hexOf(r.Tag.Process), r.Tag.Sequence},
+		Horizon: millisUp(r.Horizon),
 	}
 	for i, h := range r.Grant.Holders {
-		w.Holders[i] = wireHolder{h.Node, hexOf(h.Token.Nonce), h.Token.Counter}
+		w.Holders[i] = wireHolder{h.Node, hexOf(h.Token.Nonce), h.Token.Counter, millisUp(h.Horizon)}
 	}
 	text, err := json.Marshal(w)
 	return string(text), err
@@ -84,12 +96,14 @@ func decode(text string) (r tiebreak.Record, err error) {
 		Instance: w.Instance,
 		Grant:    tiebreak.Grant{Roster: netgossip.RosterRef{Epoch: w.Epoch, Digest: number(w.Digest)}},
 		Tag:      tiebreak.Tag{Boot: number(w.Writer.Boot), Process: number(w.Writer.Process), Sequence: w.Writer.Sequence},
+		Horizon:  fromMillis(w.Horizon),
 	}
 	for _, h := range w.Holders {
 		if h.Node == "" {
 			return tiebreak.Record{}, errors.New("a holder without a name")
 		}
-		r.Grant.Holders = append(r.Grant.Holders, tiebreak.Holder{Node: h.Node, Token: netgossip.Token{Nonce: number(h.Boot), Counter: h.Counter}})
+		token := netgossip.Token{Nonce: number(h.Boot), Counter: h.Counter}
+		r.Grant.Holders = append(r.Grant.Holders, tiebreak.Holder{Node: h.Node, Token: token, Horizon: fromMillis(h.Horizon)})
 	}
 	if err != nil {
 		return tiebreak.Record{}, err

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -15,12 +16,12 @@ func sample() tiebreak.Record {
 	return tiebreak.Record{
 		Instance: 3, Tag: tiebreak.Tag{Boot: 1<<64 - 1, Process: 2, Sequence: 9},
 		Grant: tiebreak.Grant{Roster: netgossip.RosterRef{Epoch: 4, Digest: 1<<64 - 2}, Holders: []tiebreak.Holder{
-			{Node: "n1", Token: netgossip.Token{Nonce: 1<<64 - 3, Counter: 1<<32 - 1}}, {Node: "n2", Token: netgossip.Token{Nonce: 7, Counter: 1}},
+			{Node: "n1", Token: netgossip.Token{Nonce: 1<<64 - 3, Counter: 1<<32 - 1}, Horizon: 80 * time.Second}, {Node: "n2", Token: netgossip.Token{Nonce: 7, Counter: 1}},
 		}},
 	}
 }
 
-const golden = `{"format":1,"instance":3,"rosterEpoch":4,"rosterDigest":"fffffffffffffffe","holders":[{"node":"n1","boot":"fffffffffffffffd","counter":4294967295},` +
+const golden = `{"format":1,"instance":3,"rosterEpoch":4,"rosterDigest":"fffffffffffffffe","holders":[{"node":"n1","boot":"fffffffffffffffd","counter":4294967295,"horizonMs":80000},` +
 	`{"node":"n2","boot":"7","counter":1}],"writer":{"boot":"ffffffffffffffff","process":"2","sequence":9}}`
 
 func TestCodec(t *testing.T) {
@@ -32,12 +33,32 @@ func TestCodec(t *testing.T) {
 	if got, err := decode(text); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v: %+v", err, got)
 	}
-	nobody := tiebreak.Record{Tag: want.Tag}
+	nobody := tiebreak.Record{Tag: want.Tag, Horizon: 70 * time.Second}
 	if text, err = encode(&nobody); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := decode(text); err != nil || !reflect.DeepEqual(got, nobody) {
 		t.Errorf("nobody: %v: %+v", err, got)
+	}
+}
+
+// Guard: K7. A horizon is never read back shorter than it was, and one that is not there is none:
+// versions without it write the same format.
+func TestHorizonsAreRoundedUp(t *testing.T) {
+	for in, want := range map[time.Duration]time.Duration{0: 0, 1: time.Millisecond, time.Second: time.Second, time.Second + 1: time.Second + time.Millisecond, 1 << 62: (1<<32 - 1) * time.Millisecond} {
+		r := sample()
+		r.Horizon, r.Grant.Holders[1].Horizon = in, in
+		text, err := encode(&r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decode(text)
+		if err != nil || got.Horizon != want || got.Grant.Holders[1].Horizon != want {
+			t.Errorf("%v: %v: %+v", in, err, got)
+		}
+		if (in == 0) == strings.Contains(text, `"counter":1,"horizonMs"`) {
+			t.Errorf("%v: %s", in, text)
+		}
 	}
 }
 
@@ -52,6 +73,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"a boot of 65 bits":   strings.Replace(golden, `"boot":"7"`, `"boot":"1ffffffffffffffff"`, 1),
 		"no name":             strings.Replace(golden, `"n2"`, `""`, 1),
 		"a negative counter":  strings.Replace(golden, `"counter":1}`, `"counter":-1}`, 1),
+		"a negative horizon":  strings.Replace(golden, `"horizonMs":80000`, `"horizonMs":-1`, 1),
+		"a horizon of years":  strings.Replace(golden, `"horizonMs":80000`, `"horizonMs":80000000000`, 1),
 		"two values":          golden + golden,
 		"cut off":             golden[:len(golden)-1],
 	} {

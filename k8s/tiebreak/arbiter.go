@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -34,6 +35,8 @@ type Input struct {
 	Tie      bool          // exactly half of an even roster
 	TieSince boottime.Instant
 	Stop     bool // planned stop: the token is given up
+	// Horizon is what the node's statements, made after this step, say of its own guard.
+	Horizon time.Duration
 }
 
 // State is how the split stands.
@@ -66,6 +69,7 @@ type Arbiter struct {
 	token   netgossip.Token
 	drawn   uint32 // tick of the latest token drawn, or of the start
 	view    netgossip.Set
+	horizon time.Duration // the own, as last stated
 
 	known    bool
 	absent   bool
@@ -99,6 +103,9 @@ func New(cfg Config, now boottime.Instant) (*Arbiter, error) {
 	if t.Term <= 0 || t.Expire < t.Term+t.Term/8 {
 		return nil, fmt.Errorf("lease tie-break: expiry %v with a term of %v: it must be longer by an eighth at least", t.Expire, t.Term)
 	}
+	if t.Longest <= 0 {
+		return nil, errors.New("lease tie-break: a horizon for those who state none is mandatory")
+	}
 	if cfg.Log == 0 || cfg.Boot == 0 || cfg.Roster.Self < 0 {
 		return nil, errors.New("lease tie-break: name of the lease, boot nonce and a roster with the own node are mandatory")
 	}
@@ -113,10 +120,15 @@ func tickOf(now boottime.Instant) uint32 {
 // followToken moves the token on with each change of the view. A token is the tick in which
 // it is drawn, and no tick is used twice, so that none returns after a restart of the agent,
 // which remembers nothing. Until the next tick the node has none.
+//
+// It moves on when the own horizon grows, too (K7): the writer of a grant takes a member's horizon
+// from the statement that has the token, and what it has written then holds for that token's life.
 func (a *Arbiter) followToken(now boottime.Instant, in *Input) {
-	if in.View != a.view || in.Stop {
+	grown := in.Horizon > a.horizon || in.Horizon == 0 && a.horizon > 0 // unknown is longer than any
+	if in.View != a.view || in.Stop || grown {
 		a.view, a.token = in.View, netgossip.Token{}
 	}
+	a.horizon = in.Horizon
 	if t := tickOf(now); a.token.IsZero() && !in.Stop && t > a.drawn && t < math.MaxUint32 {
 		a.drawn, a.token = t, netgossip.Token{Nonce: a.cfg.Boot, Counter: t}
 	}
@@ -167,7 +179,7 @@ func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 		return g, r.Name(i) + ": it does not break ties by this Lease; give all nodes the same kubernetes.tieBreak, cluster, nodeGroup and namespace"
 	}
 	for i := range a.view.All() {
-		token := a.token
+		token, horizon := a.token, a.horizon
 		if i != r.Self {
 			st, at := a.cfg.Evidence.Statement(i)
 			switch {
@@ -178,12 +190,12 @@ func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 			case st.View != a.view:
 				return g, r.Name(i) + ": it has another view"
 			}
-			token = st.Token
+			token, horizon = st.Token, st.Guard.Horizon
 		}
 		if token.IsZero() {
 			return g, r.Name(i) + ": it has no token yet"
 		}
-		g.Holders = append(g.Holders, Holder{r.Name(i), token})
+		g.Holders = append(g.Holders, Holder{r.Name(i), token, horizon})
 	}
 	return g, ""
 }
@@ -257,9 +269,58 @@ func (a *Arbiter) movedOn(h Holder) bool {
 	return false
 }
 
-// expired reports whether nobody can feed any more under the version known (K3).
+// expired reports whether nobody can feed any more under the version known, and whoever did has
+// been reset (K3).
 func (a *Arbiter) expired(now boottime.Instant) bool {
-	return a.known && now.Sub(a.since) >= a.cfg.Timing.Expire
+	return a.known && now.Sub(a.since) >= a.expiry()
+}
+
+// expiry is for how long the version known must have been seen. A holder feeds for Term after
+// its last write at most, and runs on for a horizon that may be longer than the own: nodes are
+// configured one after the other.
+func (a *Arbiter) expiry() time.Duration {
+	horizon := a.horizon
+	for i := range a.record.Grant.Holders {
+		if !a.done[i] {
+			horizon = max(horizon, a.horizonOf(&a.record.Grant.Holders[i]))
+		}
+	}
+	if len(a.record.Grant.Holders) == 0 { // K5
+		horizon = max(a.record.Horizon, a.longestHeard())
+	}
+	return max(a.cfg.Timing.Expire, a.cfg.Timing.Term+horizon)
+}
+
+// horizonOf is the horizon of a holder: as the Lease states it or, where a writer that knew of no
+// horizons left it out, as the holder itself states it with the very token that is named.
+func (a *Arbiter) horizonOf(h *Holder) time.Duration {
+	if h.Horizon > 0 {
+		return h.Horizon
+	}
+	token, horizon := a.token, a.horizon
+	if i, ok := a.cfg.Roster.Index(h.Node); !ok {
+		token = netgossip.Token{}
+	} else if i != a.cfg.Roster.Self {
+		token = netgossip.Token{}
+		if st, _ := a.cfg.Evidence.Statement(i); st != nil {
+			token, horizon = st.Token, st.Guard.Horizon
+		}
+	}
+	if token != h.Token || horizon == 0 {
+		return a.cfg.Timing.Longest
+	}
+	return horizon
+}
+
+// longestHeard is the longest horizon that anybody has stated to this node, or it states itself.
+func (a *Arbiter) longestHeard() time.Duration {
+	longest := a.horizon
+	for i := range a.cfg.Roster.Members {
+		if st, _ := a.cfg.Evidence.Statement(i); st != nil && i != a.cfg.Roster.Self {
+			longest = max(longest, st.Guard.Horizon)
+		}
+	}
+	return longest
 }
 
 // mayReplace says what keeps the node from replacing the record by the grant, or "".
@@ -273,7 +334,7 @@ func (a *Arbiter) mayReplace(now boottime.Instant, want *Grant) string {
 	}
 	same := old.sameNodes(want)
 	for i, h := range old.Holders {
-		if !a.done[i] && !(same && want.Holders[i] == h) { // K3, K4
+		if !a.done[i] && !(same && want.Holders[i].Token == h.Token) { // K3, K4
 			return h.Node + ": it may still feed under the former grant"
 		}
 	}

@@ -14,20 +14,24 @@
 //	    view, and no longer than Term after the START of a write of this grant that is known
 //	    to have landed: its own, or one that a member of its view tells of first hand
 //	K3  a grant is replaced by one to other nodes only when each holder's token is proven to
-//	    have moved on, or when the version that is replaced was seen Expire before the write
-//	    is sent, Expire being longer than Term
+//	    have moved on, or when the version that is replaced was seen an expiry before the
+//	    write is sent, which is Term and the longest horizon of these holders and the writer
 //	K4  among the same nodes a grant may follow at once, if it keeps each token or replaces
 //	    one that is proven to have moved on
 //	K5  a Lease that names nobody is treated like one whose holders are unknown: only K3's
 //	    time frees it. So who deletes the Lease delays a decision, and makes no second half
 //	K6  nothing is granted while a member, of either half, is known to go by another Lease or
 //	    by none: both halves could win, each its own way
+//	K7  the Lease says how long the horizon of each holder is, that is, for how long it may run
+//	    on when it feeds no more. A node states one with each token, and takes another token
+//	    before a longer one. Whoever has stated none is taken to have the longest there is
 //
 // Why at most one half feeds: let a write replace a grant. By K1 no write of that grant lands
 // after it. Either all its holders' tokens have moved on, and K2 fails for them for ever; or
 // the replaced version was written before it was seen, so that everything that K2 rests on
 // began more than Term ago. In both cases nobody feeds under the former grant, or under one
-// before it, when the write is sent. Nothing here rests on the age of a read, on the order or
+// before it, when the write is sent; and in the second the watchdogs of those who did have
+// fired, however differently nodes are configured. Nothing here rests on the age of a read, on the order or
 // the time of replies, on the Lease's own times, or on clocks of other nodes. docs/adr has
 // the whole argument.
 //

@@ -13,6 +13,9 @@ import (
 type Holder struct {
 	Node  string
 	Token netgossip.Token
+	// Horizon is the one that the node states with this token (K7): it runs no longer than
+	// this once it feeds no more. Zero: nobody has said.
+	Horizon time.Duration
 }
 
 // Grant names a half; without holders it names nobody.
@@ -24,7 +27,8 @@ type Grant struct {
 // noGrant stands for the digest in a relay that only says by which Lease a node goes.
 const noGrant = 1
 
-// Digest names the grant in a relay: equal digests mean the same tokens of the same nodes.
+// Digest names the grant in a relay: equal digests mean the same tokens of the same nodes, hence
+// the same horizons, whoever has said them.
 func (g *Grant) Digest() uint64 {
 	h := fnv.New64a()
 	var b [8]byte
@@ -65,6 +69,9 @@ type Record struct {
 	Instance uint64 // counts the grants; for people
 	Grant    Grant
 	Tag      Tag
+	// Horizon is the longest that its writer knows of any node, in a record that names nobody:
+	// of those who may hold what stood there before. Zero: nobody has said.
+	Horizon time.Duration
 }
 
 // Version names one content of one Lease: its UID and resourceVersion.
@@ -113,7 +120,8 @@ type Completion struct {
 type Timing struct {
 	MaxAge  time.Duration // D_max: older statements of members count for nothing
 	Term    time.Duration // a grant is worth this from the start of a landed write; the same on all nodes
-	Expire  time.Duration // so long a version must have been seen before others replace it
+	Expire  time.Duration // so long, at least, a version must have been seen before others replace it
+	Longest time.Duration // the horizon of a holder of whom none is known
 	Stagger time.Duration // between the writers of one half
 	Retry   time.Duration // between two operations after a failure; without a tie it doubles up to Refresh
 	Poll    time.Duration // between two reads in a tie, as long as that is young

@@ -41,6 +41,9 @@ func setOf(members ...int) (s netgossip.Set) {
 
 const ownBoot = 0xb1
 
+// brief is a horizon that is not waited for: Expire covers it.
+var brief = times.Expire - times.Term
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{
@@ -205,7 +208,7 @@ func TestRelay(t *testing.T) {
 	if r.out.Split != Pending {
 		t.Fatalf("split %d", r.out.Split)
 	}
-	want := Grant{Roster: netgossip.RosterRef{Epoch: 1, Digest: 7}, Holders: []Holder{{"n1", r.out.Token}, {"n2", r.said[1].Token}}}
+	want := Grant{Roster: netgossip.RosterRef{Epoch: 1, Digest: 7}, Holders: []Holder{{Node: "n1", Token: r.out.Token}, {Node: "n2", Token: r.said[1].Token}}}
 	good := netgossip.Relay{Log: 9, Instance: want.Digest(), Anchor: r.now - boottime.Instant(time.Second)}
 	for name, c := range map[string]struct {
 		edit func(*netgossip.Relay)
@@ -255,7 +258,7 @@ func TestLostReply(t *testing.T) {
 
 // What proves that a holder's token has moved on (K3).
 func TestProofOfMovedOn(t *testing.T) {
-	holder := Holder{"n2", netgossip.Token{Nonce: 0xb2, Counter: 20}}
+	holder := Holder{Node: "n2", Token: netgossip.Token{Nonce: 0xb2, Counter: 20}, Horizon: brief}
 	for _, c := range []struct {
 		name  string
 		boot  uint64
@@ -295,12 +298,12 @@ func TestProofOfMovedOn(t *testing.T) {
 func TestProofIsOfOneGrant(t *testing.T) {
 	r := newRig(t)
 	r.say(1, netgossip.Token{Nonce: 0xb2, Counter: 20}, setOf(0))
-	r.answer(Done, Record{Grant: Grant{Holders: []Holder{{"n2", netgossip.Token{Nonce: 0xb2, Counter: 19}}}}}, "1")
+	r.answer(Done, Record{Grant: Grant{Holders: []Holder{{Node: "n2", Token: netgossip.Token{Nonce: 0xb2, Counter: 19}, Horizon: brief}}}}, "1")
 	r.step(times.Refresh)
 	if !r.a.done[0] {
 		t.Fatal("no proof")
 	}
-	r.answer(Done, Record{Grant: Grant{Holders: []Holder{{"n2", netgossip.Token{Nonce: 0xb2, Counter: 20}}}}}, "2")
+	r.answer(Done, Record{Grant: Grant{Holders: []Holder{{Node: "n2", Token: netgossip.Token{Nonce: 0xb2, Counter: 20}, Horizon: brief}}}}, "2")
 	r.step(1)
 	if r.a.done[0] {
 		t.Error("a proof outlives the grant it was for")
@@ -321,23 +324,33 @@ func TestMayReplace(t *testing.T) {
 	}{
 		{name: "nobody, just made", holders: func(*rig) []Holder { return nil }},
 		{name: "nobody, for long", holders: func(*rig) []Holder { return nil }, age: times.Expire, may: true},
-		{name: "others", holders: func(*rig) []Holder { return []Holder{{"n3", netgossip.Token{Nonce: 3, Counter: 5}}} }},
+		{name: "others", holders: func(*rig) []Holder {
+			return []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}}
+		}},
 		{name: "others who are over", n3: 6, n4: 6, may: true, holders: func(*rig) []Holder {
-			return []Holder{{"n3", netgossip.Token{Nonce: 3, Counter: 5}}, {"n4", netgossip.Token{Nonce: 4, Counter: 5}}}
+			return []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}, {Node: "n4", Token: netgossip.Token{Nonce: 4, Counter: 5}, Horizon: brief}}
 		}},
 		{name: "others of whom one is over", n3: 6, n4: 5, holders: func(*rig) []Holder {
-			return []Holder{{"n3", netgossip.Token{Nonce: 3, Counter: 5}}, {"n4", netgossip.Token{Nonce: 4, Counter: 5}}}
+			return []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}, {Node: "n4", Token: netgossip.Token{Nonce: 4, Counter: 5}, Horizon: brief}}
 		}},
-		{name: "others, nearly expired", age: times.Expire - 2*tick, holders: func(*rig) []Holder { return []Holder{{"n3", netgossip.Token{Nonce: 3, Counter: 5}}} }},
-		{name: "others, expired", age: times.Expire, may: true, holders: func(*rig) []Holder { return []Holder{{"n3", netgossip.Token{Nonce: 3, Counter: 5}}} }},
-		{name: "the same", may: true, holders: func(r *rig) []Holder { return []Holder{{"n1", own(r)}, {"n2", member}} }},
+		{name: "others, nearly expired", age: times.Expire - 2*tick, holders: func(*rig) []Holder {
+			return []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}}
+		}},
+		{name: "others, expired", age: times.Expire, may: true, holders: func(*rig) []Holder {
+			return []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}}
+		}},
+		{name: "the same", may: true, holders: func(r *rig) []Holder {
+			return []Holder{{Node: "n1", Token: own(r), Horizon: brief}, {Node: "n2", Token: member, Horizon: brief}}
+		}},
 		{name: "the same, one moved on", may: true, holders: func(r *rig) []Holder {
-			return []Holder{{"n1", own(r)}, {"n2", netgossip.Token{Nonce: 0xb2, Counter: 19}}}
+			return []Holder{{Node: "n1", Token: own(r), Horizon: brief}, {Node: "n2", Token: netgossip.Token{Nonce: 0xb2, Counter: 19}, Horizon: brief}}
 		}},
 		{name: "the same, by a later token than heard", holders: func(r *rig) []Holder {
-			return []Holder{{"n1", own(r)}, {"n2", netgossip.Token{Nonce: 0xb2, Counter: 21}}}
+			return []Holder{{Node: "n1", Token: own(r), Horizon: brief}, {Node: "n2", Token: netgossip.Token{Nonce: 0xb2, Counter: 21}, Horizon: brief}}
 		}},
-		{name: "a node that is in no roster", holders: func(*rig) []Holder { return []Holder{{"x", netgossip.Token{Nonce: 3, Counter: 5}}} }},
+		{name: "a node that is in no roster", holders: func(*rig) []Holder {
+			return []Holder{{Node: "x", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
@@ -361,7 +374,7 @@ func TestMayReplace(t *testing.T) {
 
 // The expiry is counted anew with each version, and with each Lease.
 func TestExpiryIsOfOneVersion(t *testing.T) {
-	others := Record{Grant: Grant{Holders: []Holder{{"n3", netgossip.Token{Nonce: 3, Counter: 5}}}}}
+	others := Record{Grant: Grant{Holders: []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}}}}
 	r := newRig(t)
 	r.answer(Done, others, "1")
 	r.step(times.Refresh)
@@ -390,7 +403,7 @@ func TestExpiryIsOfOneVersion(t *testing.T) {
 // A half that finds the Lease with the other one stops at once; one that finds a grant from
 // before the split goes on asking.
 func TestExcluded(t *testing.T) {
-	others := Record{Grant: Grant{Holders: []Holder{{"n3", netgossip.Token{Nonce: 3, Counter: 5}}, {"n4", netgossip.Token{Nonce: 4, Counter: 5}}}}}
+	others := Record{Grant: Grant{Holders: []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}, {Node: "n4", Token: netgossip.Token{Nonce: 4, Counter: 5}, Horizon: brief}}}}
 	r := newRig(t)
 	r.answer(Done, others, "1")
 	r.step(1)

@@ -16,7 +16,7 @@ func (a *Arbiter) schedule(now boottime.Instant, in *Input, out *Output, want *G
 		out.Wake = min(out.Wake, retryAt)
 		return nil
 	case a.absent:
-		return a.begin(now, Op{Kind: Create})
+		return a.begin(now, Op{Kind: Create, Record: Record{Horizon: a.longestHeard()}})
 	case a.needRead || !a.known:
 		return a.begin(now, Op{Kind: Read})
 	case !in.Tie:

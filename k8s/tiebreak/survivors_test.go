@@ -29,7 +29,7 @@ func TestSurvivors(t *testing.T) {
 		for seed := range uint64(6) {
 			w := newWorld(2*seed+1, 4)
 			w.calm = true
-			if v := w.run(times.Expire + time.Second); v != "" {
+			if v := w.run(times.Term + 6*time.Second); v != "" {
 				t.Fatal(v)
 			}
 			for i, n := range w.nodes {

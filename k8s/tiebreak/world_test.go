@@ -13,7 +13,7 @@ import (
 
 // times of the random schedules: short, so that renewals, expiries and take-overs all happen.
 var times = Timing{
-	MaxAge: 300 * time.Millisecond, Term: 2 * time.Second, Expire: 2500 * time.Millisecond, Stagger: 50 * time.Millisecond,
+	MaxAge: 300 * time.Millisecond, Term: 2 * time.Second, Expire: 2500 * time.Millisecond, Longest: 20 * time.Second, Stagger: 50 * time.Millisecond,
 	Retry: 100 * time.Millisecond, Poll: 200 * time.Millisecond, Refresh: 5 * time.Second,
 }
 
@@ -36,6 +36,7 @@ type world struct {
 	wins, expiries, proofs, renewals, deletions int
 	told                                        int // wins by what another member told alone
 	wonFor                                      map[string]bool
+	broken                                      string // the first holder that was replaced too early
 }
 
 type stored struct {
@@ -72,7 +73,15 @@ type node struct {
 	tie      bool
 	heard    []heard
 	out      Output
+
+	runsOn time.Duration // its watchdog: so long after it was fed last
+	stated time.Duration // the horizon that its statements give
+	fedAt  time.Duration // latest moment, of the world, at which it fed by a grant
+	mute   bool          // what it writes gives no horizons
 }
+
+// horizon is what the node says of its watchdog, with a margin for clocks.
+func (n *node) horizon() time.Duration { return n.runsOn + n.runsOn/20 + 10*time.Millisecond }
 
 type heard struct {
 	statement netgossip.Statement
@@ -101,7 +110,7 @@ func newWorld(seed uint64, size int) *world {
 		names[i].Name = fmt.Sprintf("n%d", i+1)
 	}
 	for i := range size {
-		n := &node{w: w, index: i, offset: boottime.Instant(w.rng.Int64N(int64(time.Hour))), rate: 1 + (w.rng.Float64()-0.5)/100, api: true}
+		n := &node{w: w, mute: i == 0 && seed%5 == 0, index: i, offset: boottime.Instant(w.rng.Int64N(int64(time.Hour))), rate: 1 + (w.rng.Float64()-0.5)/100, api: true}
 		n.roster = &netgossip.Roster{Epoch: 1, Digest: 7, Members: names, Self: i}
 		w.nodes = append(w.nodes, n)
 		n.start(true)
@@ -119,6 +128,7 @@ func (n *node) start(reboot bool) {
 		n.boot = n.w.rng.Uint64() | 1
 	}
 	n.life++
+	n.runsOn = n.w.between(100, 4000)
 	n.heard = make([]heard, len(n.w.nodes)+8)
 	n.view, n.out, n.tie, n.down = netgossip.Set{}, Output{}, false, 0
 	a, err := New(Config{Roster: n.roster, Evidence: n, Boot: n.boot, Process: n.w.rng.Uint64(), Log: 9, Timing: times}, n.clock())
@@ -166,6 +176,7 @@ func (w *world) gossip() {
 			delay := boottime.Instant(w.rng.Int64N(int64(40 * time.Millisecond)))
 			st := netgossip.Statement{
 				Boot: peer.boot, RosterEpoch: 1, RosterDigest: 7, Token: peer.out.Token, View: peer.view, APIReachable: peer.api, Seen: peer.seen(),
+				Guard: netgossip.Guard{Horizon: peer.stated},
 			}
 			h := heard{statement: st, at: n.clock() - delay, known: true}
 			if r := peer.out.Relay; r.Log != 0 {
@@ -208,7 +219,11 @@ func (n *node) step() {
 	}
 	n.tie = tie
 	was := n.out.Split
-	n.out = n.arbiter.Step(now, &Input{View: n.view, Tie: tie, TieSince: n.tieSince})
+	n.stated = n.horizon()
+	n.out = n.arbiter.Step(now, &Input{View: n.view, Tie: tie, TieSince: n.tieSince, Horizon: n.stated})
+	if n.feeds() {
+		n.fedAt = n.w.now
+	}
 	if n.out.Split != was {
 		n.w.logf("n%d: view %v token %v: split %d until %v %s", n.index+1, n.roster.Names(n.view), n.out.Token, n.out.Split, n.out.Until, n.out.Why)
 	}
@@ -318,9 +333,31 @@ func (w *world) apply(f *flight) Completion {
 func (w *world) put(f *flight, uid string) Completion {
 	w.absent = false
 	s := stored{version: Version{uid, fmt.Sprint(len(w.lease))}, record: f.op.Record}
+	if f.node.mute {
+		s.record.Horizon, s.record.Grant.Holders = 0, slices.Clone(s.record.Grant.Holders)
+		for i := range s.record.Grant.Holders {
+			s.record.Grant.Holders[i].Horizon = 0
+		}
+	}
+	w.survivor(&s.record.Grant)
 	w.lease = append(w.lease, s)
 	w.logf("n%d writes %v: %v", f.node.index+1, s.version, s.record.Grant.Holders)
 	return Completion{Outcome: Done, Record: s.record, Version: s.version}
+}
+
+// survivor notes a holder that still runs, and still by its grant, when others replace it: who is
+// replaced without a proof that its token has moved on must have been reset.
+func (w *world) survivor(by *Grant) {
+	if len(w.lease) == 0 {
+		return
+	}
+	old := &w.lease[len(w.lease)-1].record.Grant
+	for _, h := range old.Holders {
+		n := w.nodes[slices.IndexFunc(w.nodes, func(n *node) bool { return n.roster.Name(n.index) == h.Node })]
+		if !old.sameNodes(by) && n.down == 0 && n.out.Token == h.Token && w.now < n.fedAt+n.runsOn {
+			w.broken = fmt.Sprintf("at %v n%d is replaced by %v; it fed at %v and runs on for %v", w.now, n.index+1, by.Holders, n.fedAt, n.runsOn)
+		}
+	}
 }
 
 func (w *world) count(f *flight, old *Grant) {
@@ -339,7 +376,10 @@ func (w *world) count(f *flight, old *Grant) {
 // fault does one random thing to the cluster.
 func (w *world) fault() {
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
-	switch dice := w.rng.IntN(20); {
+	switch dice := w.rng.IntN(21); {
+	case dice == 20:
+		n.runsOn = w.between(100, 4000)
+		w.logf("n%d runs on for %v", n.index+1, n.runsOn)
 	case dice < 8:
 		w.split()
 	case dice < 10:
@@ -389,7 +429,7 @@ func (w *world) violation() string {
 			}
 		}
 	}
-	return ""
+	return w.broken
 }
 
 // run plays a schedule for so long.

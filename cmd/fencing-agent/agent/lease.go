@@ -75,7 +75,7 @@ func (a *Agent) openLease(report func(tiebreak.Completion)) (LeaseRegister, erro
 func (a *Agent) leaseTiming() tiebreak.Timing {
 	c := a.cfg
 	return tiebreak.Timing{
-		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.largest), Stagger: config.LeaseStagger,
+		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.largest), Longest: c.LongestHorizon(a.largest), Stagger: config.LeaseStagger,
 		Retry: c.LeaseRetry(), Poll: c.LeaseRetry(), Refresh: leaseRefresh*3/4 + rand.N(leaseRefresh/2),
 	}
 }

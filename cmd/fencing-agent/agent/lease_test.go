@@ -55,7 +55,7 @@ func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
 func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
 	var out strings.Builder
 	roster := numbered(2)
-	arbiter, err := tiebreak.New(tiebreak.Config{Roster: roster, Evidence: nobody{}, Boot: 1, Log: 1, Timing: tiebreak.Timing{Term: time.Minute, Expire: 2 * time.Minute}}, 1)
+	arbiter, err := tiebreak.New(tiebreak.Config{Roster: roster, Evidence: nobody{}, Boot: 1, Log: 1, Timing: tiebreak.Timing{Term: time.Minute, Expire: 2 * time.Minute, Longest: time.Hour}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,9 @@ const (
 	LeaseStagger = 200 * time.Millisecond
 
 	longestLeaseRequest = 2 * time.Second
+
+	// longestTimeout is the greatest watchdog.timeout that a configuration may have.
+	longestTimeout = time.Hour
 )
 
 // UsesLease reports whether a Lease of the API server decides ties.
@@ -22,12 +25,16 @@ func (c *Config) UsesLease() bool {
 	return c.Kubernetes.TieBreak == TieBreakLease && slices.Contains(c.TieBreakers(), BreakerKubernetes)
 }
 
-// LeaseExpiry is for how long a version of the Lease must have been seen before others than its
-// holders replace it: these feed no more by then, and their watchdogs have fired. n is the size
-// of the group.
+// LeaseExpiry is for how long, at least, a version of the Lease must have been seen before others
+// than its holders replace it: these feed no more by then, and watchdogs like the own have fired. It is
+// longer where a holder states a longer horizon. n is the size of the group.
 func (c *Config) LeaseExpiry(n int) time.Duration {
 	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.Watchdog.Timeout, n).Horizon())
 }
+
+// LongestHorizon is the horizon of a node that has not stated its own: that of the longest timeout
+// of a watchdog.
+func (c *Config) LongestHorizon(n int) time.Duration { return c.BudgetFor(longestTimeout, n).Horizon() }
 
 // LeaseRequestTimeout is when a request for the Lease is given up: early enough for another
 // one, with the time to find out what became of the first, within the arbitration budget.

@@ -301,6 +301,20 @@ func TestRefusesALeaseThatCannotDecide(t *testing.T) {
 	}
 }
 
+// Guard: K3. Who has not said how long its watchdog waits is waited for as if it had the longest.
+func TestLongestHorizonIsThatOfTheLongestTimeout(t *testing.T) {
+	if _, _, err := Parse("f", []byte(with("watchdog: {timeout: 3601s}")), environment("NODE_NAME", "n1")); err == nil {
+		t.Error("a watchdog may wait for longer than an hour")
+	}
+	c, _, err := Parse("f", []byte(with("watchdog: {timeout: 1h}")), environment("NODE_NAME", "n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if longest, own := c.LongestHorizon(2), c.BudgetFor(c.Watchdog.Timeout, 2).Horizon(); longest != own || own < 2*time.Hour {
+		t.Errorf("%v, with a watchdog of an hour %v", longest, own)
+	}
+}
+
 // Guard: K3. Whatever the budget, a grant is not replaced before nobody feeds under it.
 func TestLeaseExpiryIsLongerThanItsTerm(t *testing.T) {
 	for _, file := range []string{with(), with("timing: fast"), with("timing: careful"), with("watchdog: {timeout: 2s, feedInterval: 500ms}", "lun: {heartbeatInterval: 100ms, ioTimeout: 200ms}")} {
