@@ -91,12 +91,15 @@ func throttle(t *testing.T, device uint64) (free func()) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Skipf("no control group for I/O here: %v", err)
 	}
+	inside := false
 	free = func() {
 		if dir == "" {
 			return
 		}
-		if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "cgroup.procs"), []byte("0"), 0); err != nil {
-			t.Error(err)
+		if inside {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "cgroup.procs"), []byte("0"), 0); err != nil {
+				t.Error(err)
+			}
 		}
 		if err := os.Remove(dir); err != nil {
 			t.Error(err)
@@ -112,5 +115,6 @@ func throttle(t *testing.T, device uint64) (free func()) {
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0); err != nil {
 		t.Skipf("this process cannot enter a control group for I/O: %v", err)
 	}
+	inside = true
 	return free
 }

@@ -114,6 +114,21 @@ func TestSubscriptionEndsUnread(t *testing.T) {
 	})
 }
 
+// awaitCarrier waits until a link that was set up is: the kernel makes it so a little later.
+func awaitCarrier(index int) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); ; <-tick.C {
+		s, err := readKernel()
+		if err != nil || s.links[index].up {
+			return err
+		}
+		if time.Now().After(end) {
+			return errors.New("a cable has no carrier after a minute")
+		}
+	}
+}
+
 // watchHere runs Watch in the calling thread's namespace until stop.
 func watchHere(t *testing.T, l Local) (reports chan Change, stop func(), err error) {
 	ns, err := netns.Get()
@@ -154,6 +169,9 @@ func TestWatchRealInterfaces(t *testing.T) {
 		}
 		addr, err := netlink.ParseAddr("10.7.0.1/24")
 		if err != nil {
+			return err
+		}
+		if err := awaitCarrier(local.Index); err != nil {
 			return err
 		}
 		reports, stop, err := watchHere(t, local)
