@@ -139,7 +139,7 @@ http: {address: ""}
 	if err := cmd.Start(); err != nil {
 		t.Skipf("needs a network namespace: %v", err)
 	}
-	limit := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	limit := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	for in := bufio.NewScanner(out); in.Scan(); {
 		if why, ok := strings.CutPrefix(in.Text(), "skip: "); ok {

@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait of the suite; a case that needs it has failed.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // TransportCase is one clause of the contract of a transport. a and b are addresses
 // that the transport can listen on and that nobody uses.

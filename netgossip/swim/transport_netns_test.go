@@ -112,7 +112,7 @@ func TestSocketsFollowTheirDevice(t *testing.T) {
 		if err := talks(s); err != nil {
 			return fmt.Errorf("at first: %w", err)
 		}
-		c, err := s.DialTimeout(cableAt.String(), time.Second)
+		c, err := s.DialTimeout(cableAt.String(), 10*time.Second)
 		if err != nil {
 			return err
 		}
@@ -223,12 +223,12 @@ func TestWriteNeverBlocks(t *testing.T) {
 			if _, err := s.WriteTo(packet, "10.7.0.2:7946"); err != nil {
 				return err
 			}
-			if time.Since(began) > 10*time.Second {
+			if time.Since(began) > time.Minute {
 				return errors.New("there is never room again")
 			}
 			<-time.After(10 * time.Millisecond)
 		}
-		if wait := time.Since(began); took > wait/4 {
+		if wait := time.Since(began); took > wait*3/4 {
 			return fmt.Errorf("sending took %v, there was room again after %v", took, wait)
 		}
 		return nil

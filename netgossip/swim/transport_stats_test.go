@@ -93,14 +93,14 @@ func TestRebindKeepsWhatItHasUntilItCan(t *testing.T) {
 		defer nd.stop(t, false)
 		c.nodes = append(c.nodes, nd)
 	}
-	c.awaitComplete(10 * time.Second)
+	c.awaitComplete(patience)
 	n1 := c.nodes[0]
 	const line = "sockets cannot be moved to the device"
 	n1.Rebind("no-such-card", 99)
-	c.await(5*time.Second, "the log tells", func() bool { return n1.logs.count(line) == 1 && n1.logs.count("no such device") == 1 })
-	c.awaitComplete(10 * time.Second)
+	c.await(patience, "the log tells", func() bool { return n1.logs.count(line) == 1 && n1.logs.count("no such device") == 1 })
+	c.awaitComplete(patience)
 	n1.Rebind("lo", 1)
-	c.awaitComplete(10 * time.Second)
+	c.awaitComplete(patience)
 	if n := n1.logs.count(line); n != 1 {
 		t.Errorf("%d lines about one trouble", n)
 	}
