@@ -26,6 +26,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
 	"github.com/fencing-agent/fencing-agent/k8s"
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
@@ -288,7 +289,8 @@ func TestLeaseBreaksTies(t *testing.T) {
 		}
 	}
 	g.together(t, time.Time{})
-	verdicts := &agents{group: g.group}
+	verdicts := &agents{group: g.group, stalls: observe.NewStalls(), began: time.Now()}
+	t.Cleanup(verdicts.stalls.Close)
 	for _, o := range []struct {
 		name  string
 		begin func(*controlplane.Proxy)
