@@ -88,19 +88,30 @@ func fuzzAll(ctx context.Context, r *report, dir string, each time.Duration, pac
 			return ctx.Err()
 		}
 		began := time.Now()
-		// The target runs as a test first: within a short time go test may not get through the seeds
-		// before it fuzzes, and calls that a success.
-		cmd := command(ctx, dir, "-run", "^"+t.name+"$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), t.pkg)
-		var output bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &output, &output
-		if err := cmd.Run(); err != nil {
-			r.fail(t.pkg+" "+t.name, output.String())
+		output, err := fuzz(ctx, r, dir, t, each)
+		if err != nil {
+			r.fail(t.pkg+" "+t.name, output)
 			continue
 		}
 		r.passed++
-		fmt.Fprintf(r.out, "ok    %s %s  %s  %.1fs\n", shorten(t.pkg), t.name, lastProgress(output.String()), time.Since(began).Seconds())
+		fmt.Fprintf(r.out, "ok    %s %s  %s  %.1fs\n", shorten(t.pkg), t.name, lastProgress(output), time.Since(began).Seconds())
 	}
 	return nil
+}
+
+// fuzz runs one target, once more where it failed for nothing but the end of its time.
+func fuzz(ctx context.Context, r *report, dir string, t fuzzTarget, each time.Duration) (output string, err error) {
+	for attempt := 1; ; attempt++ {
+		// The target runs as a test first: within a short time go test may not get through the seeds
+		// before it fuzzes, and calls that a success.
+		cmd := command(ctx, dir, "-run", "^"+t.name+"$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), t.pkg)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err = cmd.Run(); err == nil || attempt == fuzzAttempts || ctx.Err() != nil || !fuzzTimeWasUp(out.String(), t.name) {
+			return out.String(), err
+		}
+		fmt.Fprintf(r.out, "again %s %s: the fuzzer took the end of its time for a failure (go.dev/issue/75804)\n", shorten(t.pkg), t.name)
+	}
 }
 
 type fuzzTarget struct{ pkg, name string }
