@@ -5,11 +5,10 @@ import (
 	"slices"
 	"time"
 
-	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// The agent with nothing but a profile: active is the half that was told that the nodes of the other are FENCED.
+// The agent with nothing but a profile: active is a node that was not reset; the others have been told when they know that it is dead.
 var (
 	agentByDefault = agentContender("default")
 	agentCareful   = agentContender("careful")
@@ -42,25 +41,30 @@ func fenced(s *story, at time.Time) []outcome {
 		}
 	}
 	reset := s.all(lost, at, "one half is reset", s.resetAt)
-	s.await(endLimit, fmt.Sprintf("%v know that %v are dead", won, lost), won, calledFenced(won, lost))
+	s.await(endLimit, fmt.Sprintf("%v know that %v are dead", won, lost), won, calledDead(won, lost, at))
 	told := time.Since(at)
 	s.spared(won, at)
 	return []outcome{{reset: reset, idle: reset, active: max(reset, told)}}
 }
 
-// calledFenced holds when all observers call the nodes FENCED.
-func calledFenced(observers, of []string) observe.Condition {
+// calledDead holds when all observers know that the nodes died in a fault: by time, which makes them FENCED, or by
+// their next boot, after which they are merely unreachable.
+func calledDead(observers, of []string, fault time.Time) observe.Condition {
 	return func(v *observe.View) string {
 		for _, o := range observers {
 			if v.Status[o] == nil {
 				return o + " does not answer"
 			}
 			for _, n := range v.Status[o].GetNodes() {
-				if slices.Contains(of, n.GetName()) && n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED {
-					return fmt.Sprintf("%s calls %s %s", o, n.GetName(), n.GetState())
+				died := n.GetDeath().GetTime().AsTime()
+				if slices.Contains(of, n.GetName()) && (n.GetDeath() == nil || died.Before(fault.Add(-clockError))) {
+					return fmt.Sprintf("%s knows of no death of %s", o, n.GetName())
 				}
 			}
 		}
 		return ""
 	}
 }
+
+// clockError is how far the clock of a machine may be behind this one's; two faults are much further apart.
+const clockError = 5 * time.Second

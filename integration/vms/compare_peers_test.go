@@ -78,7 +78,7 @@ var sbd = &contender{
 	crew:   func(c *contender) (crew, error) { return peerCrew(c, sharedMemory+sbdScript, corosyncFiles) },
 	prepare: func(s *story) {
 		s.hasDisk("n1")
-		s.peer("n1", "sbd -d /dev/sda create")
+		s.peer("n1", "sbd -d /dev/sda -I 30 create")
 	},
 	ready: func(s *story) {
 		quorate(s)
@@ -95,6 +95,7 @@ var sbd = &contender{
 }
 
 const sbdScript = awaitDisk + `until sbd -d /dev/sda dump > /dev/null 2>&1; do sleep 1; done
+export SBD_SYNC_RESOURCE_STARTUP=no
 sbd -d /dev/sda -w /dev/watchdog -n $NODE_NAME -P -P watch
 corosync -f 2>&1 | while read -r line; do
   echo "$line"
@@ -146,8 +147,8 @@ var sanlock = &contender{
 	end: takenOver,
 }
 
-// holdShell succeeds when this node has its lease, and tries to get it while nothing else here does.
-const holdShell = `sanlock client status | grep -q '^r LAB' && exit
+// holdShell succeeds when this node has its lease, with which the program begins, and asks for it if nothing else does.
+const holdShell = `pidof holder > /dev/null && exit
 [ -e /tmp/asked ] || (touch /tmp/asked; sanlock client command -r %s -c /disk/bin/holder /dev/sda; rm /tmp/asked; echo holder ended) < /dev/null > /dev/console 2>&1 &
 sleep 1; exit 1
 `

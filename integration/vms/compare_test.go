@@ -69,9 +69,6 @@ func TestComparison(t *testing.T) {
 	for _, c := range contenders {
 		t.Run(c.name, func(t *testing.T) { c.compete(t, &table) })
 	}
-	if err := table.write(os.Getenv(compareEnv)); err != nil {
-		t.Error(err)
-	}
 }
 
 func (c *contender) compete(t *testing.T, table *comparison) {
@@ -101,6 +98,9 @@ func (c *contender) compete(t *testing.T, table *comparison) {
 			for _, o := range c.end(s, at) {
 				s.logf("%s %s: reset %s, idle %s, one side active %s", system, o.of, known(o.reset), known(o.idle), seconds(o.active))
 				table.add(c.name, system, f, o)
+			}
+			if err := table.write(os.Getenv(compareEnv)); err != nil { // now, lest a run that is broken off is lost
+				t.Error(err)
 			}
 			s.heal()
 		}
