@@ -1,0 +1,5 @@
+//go:build !race
+
+package lastman
+
+const raceEnabled = false
