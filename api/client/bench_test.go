@@ -18,10 +18,16 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
+// groupSize is the number of nodes in the group.
+const groupSize = 1000
+
 // BenchmarkDecisionToCallback is the time from the agent's decision, the call of
 // Hub.Publish, to the callback of Follow over a real socket, for a group of 1000 nodes.
-// Agent and subscribers share the processors of this machine. The stuck ones are one
-// whose callback never returns and one that does not read its stream.
+// Agent and subscribers are one process, and each event follows the one before as soon as
+// that is delivered. p50 and p99 are over all deliveries, that is over events and
+// subscribers; cpu-ns is the processor time of one delivery, by agent and subscriber
+// together. The stuck ones are one whose callback never returns and one that does not read
+// its stream.
 func BenchmarkDecisionToCallback(b *testing.B) {
 	for _, subscribers := range []int{1, 10, 100} {
 		for _, stuck := range []bool{false, true} {
@@ -68,6 +74,7 @@ func measureDelivery(b *testing.B, subscribers int, stuck bool) {
 		deaf(b, ctx, path)
 	}
 	eventually(b, "everybody has the set", func() bool { return got.Load() == int64(subscribers) })
+	before := processorTime()
 	for n := 0; b.Loop(); n++ {
 		e := left("n7")
 		if n%2 == 1 {
@@ -81,6 +88,8 @@ func measureDelivery(b *testing.B, subscribers int, stuck bool) {
 			<-arrived // of size one: somebody has got it
 		}
 	}
+	used := processorTime() - before
+	b.ReportMetric(float64(used.Nanoseconds())/float64(b.N*subscribers), "cpu-ns")
 	all := slices.Sorted(slices.Values(slices.Concat(times...)))
 	b.ReportMetric(float64(all[len(all)/2].Nanoseconds()), "p50-ns")
 	b.ReportMetric(float64(all[len(all)*99/100].Nanoseconds()), "p99-ns")
@@ -123,7 +132,7 @@ func serveOnSocket(b *testing.B) (*publish.Hub, string) {
 			b.Error(err)
 		}
 	})
-	set := make([]publish.Node, 1000)
+	set := make([]publish.Node, groupSize)
 	for i := range set {
 		set[i] = node(fmt.Sprintf("n%d", i))
 	}

@@ -75,18 +75,40 @@ func Follow(ctx context.Context, cfg Config, use func(Update)) error {
 	if use == nil {
 		return errors.New("follow the agent: no callback given")
 	}
-	f := &follower{cfg: cfg, ledger: newLedger(), word: time.Now(), wake: make(chan struct{}, 1)}
+	newFollower(cfg, use).run(ctx)
+	return nil
+}
+
+func newFollower(cfg Config, use func(Update)) *follower {
+	return &follower{
+		cfg: cfg, use: use, ledger: newLedger(), word: time.Now(),
+		wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), first: true,
+		told: State{Available: map[string]*fencingv1.Node{}, Left: map[string]time.Time{}},
+	}
+}
+
+// run returns after ctx has ended and every goroutine with it.
+func (f *follower) run(ctx context.Context) {
 	var connections sync.WaitGroup
 	connections.Go(func() { f.connect(ctx) })
-	f.deliver(ctx, use)
+	f.deliver(ctx)
 	connections.Wait()
-	return nil
+	f.readers.Wait()
 }
 
 // follower is one call of Follow.
 type follower struct {
 	cfg  Config
 	wake chan struct{} // of size one: there may be something for the callback
+
+	// readers are the goroutine that reads the stream, and those whose callback has kept
+	// them from it too long.
+	readers sync.WaitGroup
+
+	turn  chan struct{} // of size one: full while somebody calls back, who owns what follows
+	use   func(Update)
+	told  State
+	first bool // nothing was told yet
 
 	mu sync.Mutex // guards what follows; never held while something blocks
 	ledger
@@ -95,11 +117,16 @@ type follower struct {
 	word      time.Time // when the agent was heard last; before that when Follow began
 }
 
-// update runs change under the mutex and wakes the goroutine that calls back.
+// update runs change under the mutex and has the callback told.
 func (f *follower) update(change func()) {
 	f.mu.Lock()
 	change()
 	f.mu.Unlock()
+	f.rouse()
+}
+
+// rouse wakes Follow's goroutine: there may be something for the callback.
+func (f *follower) rouse() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -109,31 +136,23 @@ func (f *follower) update(change func()) {
 // heard notes a word of the agent.
 func (f *follower) heard() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.word = time.Now()
-	// After a silence longer than the hold time this word puts the set in force again.
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	f.mu.Unlock()
+	f.rouse() // after a silence longer than the hold time this word puts the set in force again
 }
 
-// deliver calls use until ctx ends. It owns what use sees.
-func (f *follower) deliver(ctx context.Context, use func(Update)) {
-	told := State{Available: map[string]*fencingv1.Node{}, Left: map[string]time.Time{}}
-	first := true
+// deliver calls back until ctx ends, but for what the readers of events do themselves.
+func (f *follower) deliver(ctx context.Context) {
 	timer := time.NewTimer(f.cfg.Hold)
 	defer timer.Stop()
 	for {
-		u, news, wait := f.take(&told, first)
+		f.turn <- struct{}{}
+		news, wait := f.tell(ctx)
 		if news {
-			first = false
-			use(u)
-			if ctx.Err() != nil {
-				return
-			}
 			continue
 		}
+		// A callback of an event meanwhile does not make this too long: the hold time counts
+		// from a word of the agent that is later than this.
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
@@ -144,15 +163,30 @@ func (f *follower) deliver(ctx context.Context, use func(Update)) {
 	}
 }
 
+// tell calls back if there is news, and gives the turn back. Without news it returns what
+// take does.
+func (f *follower) tell(ctx context.Context) (news bool, wait time.Duration) {
+	defer func() { <-f.turn }()
+	if ctx.Err() != nil {
+		return false, f.cfg.Hold
+	}
+	u, news, wait := f.take()
+	if news {
+		f.use(u)
+	}
+	return news, wait
+}
+
 // take brings told up to date. Without news it returns how long there can be none unless
-// the follower is woken.
-func (f *follower) take(told *State, first bool) (_ Update, news bool, wait time.Duration) {
+// the follower is woken. The caller has the turn.
+func (f *follower) take() (_ Update, news bool, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	told := &f.told
 	silent := time.Since(f.word)
 	inForce := f.answered && silent < f.cfg.Hold
-	overdue := first && silent >= f.cfg.Hold
-	if !overdue && !f.dirty && inForce == told.InForce && (first || f.connected == told.Connected) {
+	overdue := f.first && silent >= f.cfg.Hold
+	if !overdue && !f.dirty && inForce == told.InForce && (f.first || f.connected == told.Connected) {
 		if wait = f.cfg.Hold - silent; wait <= 0 {
 			wait = f.cfg.Hold // only a word of the agent makes a difference
 		}
@@ -160,16 +194,19 @@ func (f *follower) take(told *State, first bool) (_ Update, news bool, wait time
 	}
 	u := Update{Edges: f.edges()}
 	for _, e := range u.Edges {
+		name := e.Node.GetName()
 		if e.Type == fencingv1.EventType_LEFT {
-			delete(told.Available, e.Node.GetName())
+			delete(told.Available, name)
+			told.Left[name] = e.Time
 		} else {
-			told.Available[e.Node.GetName()] = e.Node
+			told.Available[name] = e.Node
+			delete(told.Left, name)
 		}
 	}
-	if f.dirty {
-		told.Left = maps.Clone(f.left)
+	if f.recount {
+		told.Left, f.recount = maps.Clone(f.left), false
 	}
-	f.dirty = false
+	f.dirty, f.first = false, false
 	told.InForce, told.Connected, told.Err, told.Revision = inForce, f.connected, f.err, f.revision
 	u.State = *told
 	return u, true, 0
@@ -181,7 +218,7 @@ func (l *ledger) edges() []Edge {
 		return nil
 	}
 	changes := slices.SortedFunc(maps.Values(l.pending), func(a, b *change) int { return cmp.Compare(a.order, b.order) })
-	var edges []Edge
+	edges := make([]Edge, 0, len(changes))
 	for _, c := range changes {
 		if c.left != nil {
 			edges = append(edges, *c.left)

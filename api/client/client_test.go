@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,72 @@ func TestSlowCallback(t *testing.T) {
 	})
 }
 
+// TestCallbackStuckOnAnEvent: it is called by the goroutine that reads the stream, so another
+// one must read on. Otherwise the agent would end the stream of a subscriber that is only slow.
+func TestCallbackStuckOnAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, w := newAgent(t), newWitness()
+		hub := a.start()
+		hub.Update(nodes("n1", "n2", "n3"), nil)
+		follow(t, a, 0, w)
+		synctest.Wait()
+
+		stuck := make(chan struct{})
+		w.busy = func() { <-stuck }
+		hub.Publish(left("n2"))
+		time.Sleep(2 * callbackPatience)
+		for range 2000 { // more than the agent queues and the stream holds
+			hub.Publish(left("n3"), join("n3"))
+			synctest.Wait()
+		}
+		if n := len(w.seen()); n != 2 {
+			t.Fatalf("%d calls, one of them does not return", n)
+		}
+		close(stuck)
+		synctest.Wait()
+		want(t, w.last(), "connected", "n1 n3", "n2", "-n3 +n3")
+		if got := w.last().revision; got != hub.Revision() {
+			t.Errorf("revision %d, the agent's is %d", got, hub.Revision())
+		}
+		hub.Publish(join("n2"))
+		synctest.Wait()
+		want(t, w.last(), "connected", "n1 n2 n3", "", "+n2")
+	})
+}
+
+// TestOneCallAtATime: whoever calls back, readers that take turns or Follow's goroutine.
+func TestOneCallAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, w := newAgent(t), newWitness()
+		hub := a.start()
+		hub.Update(nodes("n1", "n2", "n3"), nil)
+		var inside, together atomic.Int32
+		w.busy = func() {
+			together.Add(max(0, inside.Add(1)-1))
+			time.Sleep(3 * callbackPatience / 2)
+			inside.Add(-1)
+		}
+		follow(t, a, time.Minute, w)
+		synctest.Wait()
+		for i := range 60 {
+			e := left("n2")
+			if i%2 == 1 {
+				e = join("n2")
+			}
+			hub.Publish(e)
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			if i%20 == 19 {
+				a.cut()
+			}
+		}
+		time.Sleep(2 * longestPause)
+		want(t, w.last(), "connected", "n1 n2 n3", "", w.last().edges)
+		if n := together.Load(); n > 0 {
+			t.Errorf("%d calls while another one ran", n)
+		}
+	})
+}
+
 // TestFloodWhileTheCallbackIsStuck: what is kept is bounded by the nodes, and the agent
 // does not end a stream whose callback is slow.
 func TestFloodWhileTheCallbackIsStuck(t *testing.T) {
@@ -71,11 +138,10 @@ func TestFloodWhileTheCallbackIsStuck(t *testing.T) {
 	hub.Update(nodes("n1", "n2"), nil)
 	stuck := make(chan struct{})
 	w.busy = func() { <-stuck }
-	f := &follower{cfg: mustDefaults(t, Config{Dial: a.dial}), ledger: newLedger(), word: time.Now(), wake: make(chan struct{}, 1)}
+	f := newFollower(mustDefaults(t, Config{Dial: a.dial}), w.use)
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{}, 2)
-	go func() { f.connect(ctx); done <- struct{}{} }()
-	go func() { f.deliver(ctx, w.use); done <- struct{}{} }()
+	done := make(chan struct{})
+	go func() { f.run(ctx); close(done) }()
 	<-w.more
 
 	const names, rounds = 50, 200 // ten times what the agent queues
@@ -94,7 +160,6 @@ func TestFloodWhileTheCallbackIsStuck(t *testing.T) {
 	}
 	close(stuck)
 	cancel()
-	<-done
 	<-done
 	if n := len(f.left); n > maxLeft {
 		t.Errorf("%d names are kept as left, more than %d", n, maxLeft)

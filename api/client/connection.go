@@ -108,25 +108,20 @@ func (f *follower) session(ctx context.Context, answered func()) error {
 
 	impatience := time.AfterFunc(patience, func() { end(errNoAnswer) })
 	defer impatience.Stop()
-	err = Stream(ctx, conn,
-		func(all *fencingv1.AllNodes, revision uint64) error {
-			impatience.Stop()
-			answered()
-			f.update(func() {
-				f.word, f.connected, f.err = time.Now(), true, nil
-				f.set(all, revision, time.Now())
-			})
-			f.cfg.Log.Debug("following the agent", "socket", f.cfg.Socket, "revision", revision, "nodes", len(all.GetNodes()))
-			asking.Go(func() { f.ask(ctx, conn, end) })
-			return nil
-		},
-		func(ev *fencingv1.Event) error {
-			f.update(func() {
-				f.word = time.Now()
-				f.event(ev)
-			})
-			return nil
+	events, err := begin(ctx, conn, func(all *fencingv1.AllNodes, revision uint64) error {
+		impatience.Stop()
+		answered()
+		f.update(func() {
+			f.word, f.connected, f.err = time.Now(), true, nil
+			f.set(all, revision, time.Now())
 		})
+		f.cfg.Log.Debug("following the agent", "socket", f.cfg.Socket, "revision", revision, "nodes", len(all.GetNodes()))
+		asking.Go(func() { f.ask(ctx, conn, end) })
+		return nil
+	})
+	if err == nil {
+		err = f.read(ctx, events)
+	}
 	f.orderlyEnd(ctx, err)
 	return f.explain(ctx, err)
 }

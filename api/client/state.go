@@ -64,6 +64,7 @@ type ledger struct {
 	revision uint64
 	answered bool // there was a set
 	dirty    bool // something but nodes has changed
+	recount  bool // left is not what the callback's Left becomes by the pending changes
 }
 
 // maxLeft bounds Left: four times the greatest roster.
@@ -134,6 +135,7 @@ func (l *ledger) apply(e Edge) {
 		}
 		if !c.known { // came and went unseen
 			delete(l.pending, name)
+			l.recount = true
 			return
 		}
 		c.left, c.join = &e, nil
@@ -164,6 +166,7 @@ func (l *ledger) leave(name string, at time.Time) {
 		}
 	}
 	delete(l.left, oldest)
+	l.recount = true
 }
 
 // roster takes the agent's list of members. It tells of nodes that were LEFT before this
@@ -183,13 +186,13 @@ func (l *ledger) roster(st *fencingv1.Status) {
 		met := n.GetLeftReason() != "" || n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED
 		if !there && !gone && !n.GetAvailable() && met {
 			l.leave(name, n.GetPrevDisconnect().AsTime())
-			l.dirty = true
+			l.dirty, l.recount = true, true
 		}
 	}
 	for name := range l.left {
 		if !members[name] {
 			delete(l.left, name)
-			l.dirty = true
+			l.dirty, l.recount = true, true
 		}
 	}
 }

@@ -23,11 +23,34 @@ func Stream(ctx context.Context, conn grpc.ClientConnInterface,
 	set func(all *fencingv1.AllNodes, revision uint64) error, event func(*fencingv1.Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream when GetAll fails
+	events, err := begin(ctx, conn, set)
+	if err != nil {
+		return err
+	}
+	for {
+		ev, err := events.next()
+		if err != nil {
+			return err
+		}
+		if err := event(ev); err != nil {
+			return err
+		}
+	}
+}
 
+// events is a stream whose set has been told. Its next belongs to one goroutine at a time.
+type events struct {
+	stream grpc.ServerStreamingClient[fencingv1.Event]
+	known  uint64 // so many of the first are contained in the set
+}
+
+// begin opens a stream and tells the set. The stream lives until ctx ends, also after an
+// error.
+func begin(ctx context.Context, conn grpc.ClientConnInterface, set func(*fencingv1.AllNodes, uint64) error) (*events, error) {
 	agent := fencingv1.NewFencingClient(conn)
 	stream, err := agent.StreamEvents(ctx, &emptypb.Empty{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// From the headers on the agent records every change for this stream. In the other
 	// order a change between the two calls would be lost.
@@ -36,34 +59,33 @@ func Stream(ctx context.Context, conn grpc.ClientConnInterface,
 		_, err = stream.Recv()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var at metadata.MD
 	all, err := agent.GetAll(ctx, &emptypb.Empty{}, grpc.Header(&at))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	from, ok1 := revisionIn(begin)
 	revision, ok2 := revisionIn(at)
-	known := uint64(0) // of the stream's first events: contained in the set
+	e := &events{stream: stream}
 	if ok1 && ok2 && revision > from {
-		known = revision - from
+		e.known = revision - from
 	}
-	if err := set(all, revision); err != nil {
-		return err
-	}
+	return e, set(all, revision)
+}
+
+// next waits for the next event that the set does not contain.
+func (e *events) next() (*fencingv1.Event, error) {
 	for {
-		ev, err := stream.Recv()
+		ev, err := e.stream.Recv()
 		switch {
 		case err != nil:
-			return err
-		case known > 0:
-			known--
-			continue
+			return nil, err
+		case e.known == 0:
+			return ev, nil
 		}
-		if err := event(ev); err != nil {
-			return err
-		}
+		e.known--
 	}
 }
 

@@ -75,9 +75,16 @@ func (s *Server) deliver(sub *Subscription, stream grpc.ServerStreamingServer[fe
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(q.event); err != nil {
+		if err := send(stream, q); err != nil {
 			return err
 		}
 		s.hub.cfg.Metrics.delivery.Observe(time.Since(q.at).Seconds())
 	}
+}
+
+func send(stream grpc.ServerStreamingServer[fencingv1.Event], q queued) error {
+	if q.encoded == nil {
+		return stream.Send(q.event)
+	}
+	return stream.SendMsg(q.encoded)
 }

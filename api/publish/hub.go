@@ -124,8 +124,12 @@ func (h *Hub) commit(nodes set, events []*fencingv1.Event) {
 	now := time.Now()
 	for _, ev := range events {
 		h.cfg.Metrics.event(ev.GetType())
+		if len(h.subs) == 0 {
+			continue
+		}
+		q := queued{event: ev, encoded: encode(ev), at: now}
 		for s := range h.subs {
-			if !s.offer(queued{ev, now}) {
+			if !s.offer(q) {
 				h.drop(s)
 				h.cfg.Metrics.droppedSlow.Inc()
 			}
@@ -209,8 +213,9 @@ type Subscription struct {
 }
 
 type queued struct {
-	event *fencingv1.Event
-	at    time.Time // published
+	event   *fencingv1.Event
+	encoded *encoded  // event; once for all subscribers
+	at      time.Time // published
 }
 
 // offer queues q, or ends s and returns false when there is no room.

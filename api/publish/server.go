@@ -93,6 +93,7 @@ func New(cfg Config) (*Server, error) {
 		grpc.StreamInterceptor(s.guardStream),
 		grpc.MaxConcurrentStreams(maxStreamsPerConnection),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.ForceServerCodecV2(newCodec()),
 		// A consumer that checks its connection often is welcome on a local socket; the
 		// default would hang up on it.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),

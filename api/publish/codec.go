@@ -1,0 +1,37 @@
+package publish
+
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	protobuf "google.golang.org/protobuf/proto"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// encoded is an event as it goes to every subscriber. The bytes are shared by all streams
+// and never change; they belong to no pool, so that no stream can give them back.
+type encoded struct{ data mem.BufferSlice }
+
+// encode returns ev encoded, or nil if it cannot be: then each stream fails with the cause.
+func encode(ev *fencingv1.Event) *encoded {
+	data, err := protobuf.Marshal(ev)
+	if err != nil {
+		return nil
+	}
+	return &encoded{mem.BufferSlice{mem.SliceBuffer(data)}}
+}
+
+// codec is grpc's, but it takes messages that are encoded already. Compression, if a client
+// asks for it, comes after it and is the stream's own.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(message any) (mem.BufferSlice, error) {
+	if e, ok := message.(*encoded); ok {
+		return e.data, nil
+	}
+	return c.CodecV2.Marshal(message)
+}
