@@ -73,7 +73,7 @@ func TestUnprivileged(t *testing.T) {
 	if err := os.Mkdir(work, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+	for d := dir; d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
