@@ -152,6 +152,8 @@ func Walk(ctx context.Context, c lab.Cluster, lun string, o Options) error {
 		return fmt.Errorf("demo: %w", err)
 	}
 	defer observer.Close()
+	stalls := observe.NewStalls()
+	defer stalls.Close()
 	r := &run{c: c, o: observer, p: &printer{out: o.Out, color: o.Color}, began: time.Now(), limit: cmp.Or(o.limit, startLimit)}
 	r.p.line("%d agents, networks %s, a LUN of %d slots in %s", len(c.Nodes()), strings.Join(c.Networks(), " and "), len(c.Nodes()), filepath.Base(lun))
 	r.p.line("%s", c.Describe())
@@ -159,6 +161,10 @@ func Walk(ctx context.Context, c lab.Cluster, lun string, o Options) error {
 		r.p.line("(%s)", o.Reason)
 	}
 	failure := r.steps(ctx, o.Scenario)
+	if took := stalls.Since(r.began); failure != nil && took >= standstill {
+		// Agents that stand still together rightly lose sight of each other.
+		failure = fmt.Errorf("%w; the machine stood still for %s, and all agents with it: run the demo again", failure, seconds(took))
+	}
 	if failure == nil {
 		r.p.line("\nAll %d expectations held, %s in all.", r.p.held, seconds(time.Since(r.began)))
 	}

@@ -19,6 +19,8 @@ const (
 	// startLimit bounds start and return of agents: claims on the LUN take a few of
 	// their heartbeats, and the machine may be busy.
 	startLimit = 40 * time.Second
+	// standstill is how long the machine may stand still without excuse for what agents do.
+	standstill = time.Second
 	// callLimit bounds a single call to an agent.
 	callLimit = 5 * time.Second
 )
