@@ -39,7 +39,10 @@ import (
 //	 146   6  reserved
 //	 152  64  node UID, zero padded
 //	 216 253  node name, zero padded
-//	 469  27  reserved
+//	 469   3  reserved
+//	 472   4  grant lifetime, ms; 0: not stated
+//	 476   4  horizon, ms; 0: not stated, or unbounded
+//	 480  16  reserved
 //	sector 1: ballot
 //	   0   8  instance
 //	   8   8  mbal
@@ -86,6 +89,8 @@ const (
 	slNameLen      = 145
 	slUID          = 152
 	slName         = 216
+	slGrant        = 472
+	slHorizon      = 476
 
 	slBallot      = SectorSize // sector 1
 	slInstance    = slBallot + 0
@@ -168,6 +173,8 @@ func encodeIdentity(dst []byte, s *Slot) {
 	le.PutUint64(dst[slRosterDigest:], st.RosterDigest)
 	le.PutUint64(dst[slWall:], uint64(s.WallTime))
 	le.PutUint32(dst[slTimeout:], uint32(toMillis(st.Guard.Timeout)))
+	le.PutUint32(dst[slGrant:], uint32(toMillis(s.GrantLifetime)))
+	le.PutUint32(dst[slHorizon:], uint32(toMillis(st.Guard.Horizon)))
 	le.PutUint16(dst[slRosterIndex:], uint16(s.RosterIndex))
 	le.PutUint16(dst[slRosterSize:], uint16(s.RosterSize))
 	for i := range setWords {
@@ -253,6 +260,8 @@ func decodeIdentity(src []byte, old, d *Slot) error {
 	st.RosterDigest = le.Uint64(src[slRosterDigest:])
 	d.WallTime = int64(le.Uint64(src[slWall:]))
 	st.Guard.Timeout = time.Duration(le.Uint32(src[slTimeout:])) * time.Millisecond
+	d.GrantLifetime = time.Duration(le.Uint32(src[slGrant:])) * time.Millisecond
+	st.Guard.Horizon = time.Duration(le.Uint32(src[slHorizon:])) * time.Millisecond
 	d.RosterIndex = int(le.Uint16(src[slRosterIndex:]))
 	d.RosterSize = int(le.Uint16(src[slRosterSize:]))
 	for i := range setWords {
@@ -375,6 +384,8 @@ func (s *Slot) validate(which int) error {
 		return fmt.Errorf("node UID: %d bytes, at most %d are possible", len(s.NodeUID), maxUIDBytes)
 	case !millisFit(s.HeartbeatInterval) || !millisFit(st.Guard.Timeout):
 		return fmt.Errorf("heartbeat interval %v or watchdog timeout %v is out of range", s.HeartbeatInterval, st.Guard.Timeout)
+	case !millisFit(s.GrantLifetime) || !millisFit(st.Guard.Horizon):
+		return fmt.Errorf("grant lifetime %v or horizon %v is out of range", s.GrantLifetime, st.Guard.Horizon)
 	case s.RosterSize < 0 || s.RosterSize > MaxSlots:
 		return fmt.Errorf("roster of %d nodes, at most %d can share a LUN", s.RosterSize, MaxSlots)
 	case s.RosterIndex < 0 || s.RosterIndex >= max(1, s.RosterSize):

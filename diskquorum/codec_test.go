@@ -37,10 +37,10 @@ func sampleSlot() Slot {
 			Boot: 0x3132333435363738, RosterEpoch: 0x4142434445464748, RosterDigest: 0x5152535455565758,
 			Token: Token{Nonce: 0x6162636465666768, Counter: 0x71727374},
 			Seen:  netgossip.SetOf(0, 7, 63, 64, 199), View: netgossip.SetOf(6, 8, 128, 198),
-			Guard:   netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second},
+			Guard:   netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
 			Feeding: true, LUNHealthy: true, APIReachable: true, Version: "v1.2.3",
 		},
-		HeartbeatInterval: 1500 * time.Millisecond, WallTime: 1_700_000_000_123,
+		HeartbeatInterval: 1500 * time.Millisecond, GrantLifetime: 6500 * time.Millisecond, WallTime: 1_700_000_000_123,
 		Ballot: Ballot{
 			Instance: 9, MBal: 0x8182838485868788, Bal: 0x1182838485868788, Value: sampleGrant(100, 1),
 			DecidedInstance: 8, Decided: sampleGrant(MaxHolders, 0),
@@ -97,11 +97,14 @@ func TestSlotRoundTrip(t *testing.T) {
 
 func TestSlotRoundsUpAndCuts(t *testing.T) {
 	s := sampleSlot()
-	s.Statement.Guard.Timeout = 30*time.Second + 1
+	s.Statement.Guard.Timeout, s.Statement.Guard.Horizon, s.GrantLifetime = 30*time.Second+1, 80*time.Second+1, time.Second+1
 	s.Statement.Version = strings.Repeat("x", 100)
 	var got Slot
 	if err := DecodeSlot(encodeSlot(t, &s), sampleID, s.Index, 0, &got); err != nil {
 		t.Fatal(err)
+	}
+	if got.Statement.Guard.Horizon != 80*time.Second+time.Millisecond || got.GrantLifetime != time.Second+time.Millisecond {
+		t.Errorf("horizon %v, grant lifetime %v: they must never be understated", got.Statement.Guard.Horizon, got.GrantLifetime)
 	}
 	if got.Statement.Guard.Timeout != 30*time.Second+time.Millisecond {
 		t.Errorf("timeout %v: a watchdog timeout must never be understated", got.Statement.Guard.Timeout)
@@ -122,6 +125,8 @@ var badSlots = map[string]func(*Slot){
 	"UID too long":              func(s *Slot) { s.NodeUID = strings.Repeat("n", maxUIDBytes+1) },
 	"heartbeat negative":        func(s *Slot) { s.HeartbeatInterval = -1 },
 	"timeout too long":          func(s *Slot) { s.Statement.Guard.Timeout = 1 << 62 },
+	"horizon too long":          func(s *Slot) { s.Statement.Guard.Horizon = 1 << 62 },
+	"negative grant lifetime":   func(s *Slot) { s.GrantLifetime = -1 << 40 },
 	"roster too large":          func(s *Slot) { s.RosterSize = MaxSlots + 1 },
 	"roster index outside":      func(s *Slot) { s.RosterIndex = s.RosterSize },
 	"roster index without size": func(s *Slot) { *s = Slot{Sequence: 2, RosterIndex: 1} },
@@ -431,6 +436,24 @@ func randomGrant(rng *rand.Rand) *Grant {
 		g.Holders = []Holder{{Slot: 1}}
 	}
 	return g
+}
+
+// What was written before a slot stated the times of its owner says that they are not known.
+func TestSlotWithoutTimes(t *testing.T) {
+	dump, err := os.ReadFile(filepath.Join("testdata", "golden", "slot_v1_untimed.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sampleSlot()
+	want.GrantLifetime, want.Statement.Guard.Horizon = 0, 0
+	block := encodeSlot(t, &want)
+	if hex.Dump(block) != string(dump) {
+		t.Error("times that are not stated are not zero on disk")
+	}
+	var got Slot
+	if err := DecodeSlot(block, sampleID, want.Index, 0, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v: %+v", err, got)
+	}
 }
 
 // TestGolden pins the format: a difference here is a new format version.

@@ -59,7 +59,7 @@ func (g *Grant) token(slot int) (Token, bool) {
 // The read that ends the interval must be the latest one, and the interval runs from the
 // END of the first read to the START of the last: nothing else proves that the holder
 // had that long to notice (counterexample 6).
-func (t *Table) holderDone(h Holder, tm *Timing, ownWatchdog time.Duration) bool {
+func (t *Table) holderDone(h Holder, expiry time.Duration) bool {
 	if int(h.Slot) >= len(t.entries) {
 		return false
 	}
@@ -67,12 +67,24 @@ func (t *Table) holderDone(h Holder, tm *Timing, ownWatchdog time.Duration) bool
 	if e.status != slotKnown {
 		return false
 	}
-	rec := e.record()
-	if h.left(rec.Statement.Token) {
-		return true
+	return h.left(e.record().Statement.Token) || t.start.Sub(e.since) >= expiry
+}
+
+// expiry is T_expire with W, for all holders the same: how long that takes is for them to say,
+// since nodes are configured one after the other, and one whose own slot has stood still
+// for long may feed by the writes of another (L7), but with its own G. A record that shows the
+// granted token is of the process that holds it, whose G is fixed.
+func (t *Table) expiry(g *Grant, tm *Timing, ownWatchdog time.Duration) time.Duration {
+	lifetime, w := tm.Grant, ownWatchdog
+	for _, h := range g.Holders {
+		if int(h.Slot) >= len(t.entries) || t.entries[h.Slot].status != slotKnown {
+			continue // holderDone is false
+		}
+		if rec := t.entries[h.Slot].record(); !h.left(rec.Statement.Token) {
+			lifetime, w = max(lifetime, rec.GrantLifetime), max(w, rec.Statement.Guard.Timeout)
+		}
 	}
-	w := max(ownWatchdog, rec.Statement.Guard.Timeout)
-	return t.start.Sub(e.since) >= tm.Expire+w
+	return tm.Expire + lifetime - tm.Grant + w
 }
 
 // left reports whether a token that the holder shows says that its node booted anew or renounced.
@@ -85,8 +97,9 @@ func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) boo
 	if g == nil {
 		return true
 	}
+	expiry := t.expiry(g, tm, ownWatchdog)
 	for _, h := range g.Holders {
-		if !t.holderDone(h, tm, ownWatchdog) {
+		if !t.holderDone(h, expiry) {
 			return false
 		}
 	}

@@ -153,10 +153,60 @@ func TestBallotDoesNotBegin(t *testing.T) {
 	}
 }
 
+// Guard: L5. A holder without the LUN may feed by the writes of another, for its own G and W: so
+// all are waited for by the longest times of those who have not left.
+func TestHoldersAreWaitedForByTheLongestTimes(t *testing.T) {
+	const second = boottime.Instant(time.Second)
+	tm := &Timing{Grant: 2 * time.Second, Expire: 7 * time.Second}
+	for _, c := range []struct {
+		name  string
+		its   func(*Slot) // of the one whose slot has stood still for long
+		left  bool        // and shows that it renounced
+		since boottime.Instant
+		want  bool
+	}{
+		{"equal", func(*Slot) {}, false, 90, true},
+		{"a longer grant", func(s *Slot) { s.GrantLifetime = 4 * time.Second }, false, 89, false},
+		{"a longer grant, expired", func(s *Slot) { s.GrantLifetime = 4 * time.Second }, false, 88, true},
+		{"a longer watchdog", func(s *Slot) { s.Statement.Guard.Timeout = 5 * time.Second }, false, 89, false},
+		{"a longer watchdog, expired", func(s *Slot) { s.Statement.Guard.Timeout = 5 * time.Second }, false, 88, true},
+		{"longer times, but it has left", func(s *Slot) { s.GrantLifetime, s.Statement.Guard.Timeout = time.Minute, time.Minute }, true, 90, true},
+	} {
+		p := newPhoto(t)
+		p.write(41, func(s *Slot) {
+			s.Statement.Token, s.Statement.Guard.Timeout = Token{Nonce: 9, Counter: 5}, 3*time.Second
+		})
+		writer := p.read(1, 2)
+		writer.since, p.table.start, p.table.end = c.since*second, 100*second, 105*second
+		still := &p.table.entries[0]
+		still.status, still.since = slotKnown, 10*second
+		rec := still.record()
+		rec.Statement.Token = Token{Nonce: 1, Counter: 1}
+		if c.left {
+			rec.Statement.Token.Counter++
+		}
+		c.its(rec)
+		g := &Grant{Holders: []Holder{{Slot: 0, Token: Token{Nonce: 1, Counter: 1}}, {Slot: 1, Token: Token{Nonce: 9, Counter: 5}}}}
+		if got := p.table.holdersDone(g, tm, 3*time.Second); got != c.want {
+			t.Errorf("%s: done %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Guard: L5. A slot says what the others have to wait for.
+func TestSlotStatesTheTimesOfItsOwner(t *testing.T) {
+	r := startedRig(t, 2)
+	a := r.nodes[1].arb
+	a.own.Guard.Horizon = 80 * time.Second
+	if rec := a.compose(); rec.GrantLifetime != rigTiming().Grant || rec.GrantLifetime == 0 || rec.Statement.Guard.Horizon != 80*time.Second {
+		t.Errorf("grant lifetime %v, horizon %v", rec.GrantLifetime, rec.Statement.Guard.Horizon)
+	}
+}
+
 // Guard: L5. Gone, renounced and expired, and nothing else, makes a holder done.
 func TestHolderDone(t *testing.T) {
 	const second = boottime.Instant(time.Second)
-	tm := &Timing{Expire: 7 * time.Second}
+	tm := &Timing{Grant: 2 * time.Second, Expire: 7 * time.Second}
 	holder := Holder{Slot: 1, Token: Token{Nonce: 9, Counter: 5}}
 	for _, c := range []struct {
 		name  string
@@ -175,6 +225,9 @@ func TestHolderDone(t *testing.T) {
 		{"not quite expired", Token{Nonce: 9, Counter: 5}, 91, 3, 3, nil, false},
 		{"its watchdog is slower", Token{Nonce: 9, Counter: 5}, 90, 3, 4, nil, false},
 		{"the own watchdog is slower", Token{Nonce: 9, Counter: 5}, 90, 4, 3, nil, false},
+		{"its grant lasts longer", Token{Nonce: 9, Counter: 5}, 90, 3, 3, func(e *entry) { e.record().GrantLifetime = tm.Grant + time.Second }, false},
+		{"its grant lasts longer, expired", Token{Nonce: 9, Counter: 5}, 89, 3, 3, func(e *entry) { e.record().GrantLifetime = tm.Grant + time.Second }, true},
+		{"its grant lasts for less", Token{Nonce: 9, Counter: 5}, 91, 3, 3, func(e *entry) { e.record().GrantLifetime = tm.Grant / 2 }, false},
 		{"unreadable", Token{Nonce: 8, Counter: 5}, 50, 3, 3, func(e *entry) { e.status = slotUnknown }, false},
 		{"blank", Token{Nonce: 8, Counter: 5}, 50, 3, 3, func(e *entry) { e.status = slotBlank }, false},
 	} {
@@ -187,7 +240,8 @@ func TestHolderDone(t *testing.T) {
 		if c.spoil != nil {
 			c.spoil(e)
 		}
-		if got := p.table.holderDone(holder, tm, c.own*time.Second); got != c.want {
+		alone := &Grant{Holders: []Holder{holder}}
+		if got := p.table.holdersDone(alone, tm, c.own*time.Second); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 		other := Holder{Slot: 0, Token: Token{Nonce: 1, Counter: 1}}
@@ -199,7 +253,7 @@ func TestHolderDone(t *testing.T) {
 	}
 	p := newPhoto(t)
 	p.read(1, 2)
-	if p.table.holderDone(Holder{Slot: 3, Token: holder.Token}, tm, 0) {
+	if p.table.holdersDone(&Grant{Holders: []Holder{{Slot: 3, Token: holder.Token}}}, tm, 0) {
 		t.Error("a holder outside the table is done")
 	}
 	if !p.table.holdersDone(nil, tm, 0) {

@@ -53,6 +53,7 @@ type Slot struct {
 	Statement   netgossip.Statement
 
 	HeartbeatInterval time.Duration // the owner's, milliseconds on disk
+	GrantLifetime     time.Duration // the owner's G, milliseconds on disk; 0: not stated
 	WallTime          int64         // Unix milliseconds, for people only; never compared
 
 	Ballot Ballot

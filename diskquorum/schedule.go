@@ -130,7 +130,8 @@ func (a *Arbiter) compose() Slot {
 		Index: a.slot, State: SlotClaiming, Sequence: a.seq,
 		NodeName: a.roster.Name(a.roster.Self), NodeUID: a.uid, Process: a.process,
 		RosterIndex: a.roster.Self, RosterSize: a.roster.Size(),
-		Statement: st, HeartbeatInterval: a.timing.Heartbeat, WallTime: a.wall, Ballot: a.ballot,
+		Statement: st, HeartbeatInterval: a.timing.Heartbeat, GrantLifetime: a.timing.Grant,
+		WallTime: a.wall, Ballot: a.ballot,
 	}
 	switch {
 	case a.stop:

@@ -47,7 +47,7 @@ verify, and slots that cannot be read. What can be read is left as it is, for it
 export. A restored slot is a free one: its owner takes it, or another one, when its agent starts.
 
 Stop all agents of the group first. The device is watched before it is written, for as long as a grant
-of the lease could be in force: the longest watchdog timeout in the slots and 20 s, or --horizon.
+of the lease could be in force: the longest horizon in the slots, or --horizon.
 It is refused if
   - anybody writes it meanwhile, or it is mounted, held or used by an agent of this node
   - its size is not that of the exported device, or it carries the superblock of another LUN
@@ -61,7 +61,7 @@ It is refused if
 	flags := cmd.Flags()
 	flags.BoolVar(&o.DryRun, "dry-run", false, "say what would be restored, and write nothing")
 	flags.BoolVar(&o.Force, "force", false, "restore it although it cannot be recognised or carries something else")
-	flags.DurationVar(&o.Horizon, "horizon", 0, "how long nobody may write (default the longest watchdog timeout and 20s)")
+	flags.DurationVar(&o.Horizon, "horizon", 0, "how long nobody may write (default the longest in the slots)")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.Horizon < 0 {

@@ -16,9 +16,10 @@ func newLunReleaseCommand(env *environment) *cobra.Command {
 		Long: `Give the slot of a node that is gone for good back, so that another node can have it. A node that
 comes back finds its slot by its name: nothing has to be released for a reboot or a repair.
 
-The slot is watched first, for as long as its owner could live on without writing it: the watchdog's
-timeout in the slot and 20 s, or --horizon, which should be the time budget for an equal split that
-fencectl status prints. It is refused if
+The slot is watched first, for as long as its owner could live on without writing it: the horizon
+that its agent states in the slot, or --horizon. Older agents state none, and have their watchdog's
+timeout and 20 s: for these give the time budget for an equal split that fencectl status prints.
+It is refused if
   - the slot changes meanwhile, or an agent of this node has it locked: the owner is alive
   - a node that writes the LUN says that it hears from the owner
   - no other node writes the LUN, so that nobody can say so
@@ -41,7 +42,7 @@ slot can make both halves of an equal split live. What the slot knows of past de
 	o := lunadmin.ReleaseOptions{}
 	flags := cmd.Flags()
 	flags.IntVar(&o.Slot, "slot", -1, "the slot by its number, for one that cannot be read or a name that owns two")
-	flags.DurationVar(&o.Horizon, "horizon", 0, "how long the slot must stand still (default its watchdog timeout and 20s)")
+	flags.DurationVar(&o.Horizon, "horizon", 0, "how long the slot must stand still (default what it states)")
 	flags.BoolVar(&o.Force, "force", false, "the node is switched off, release the slot in spite of what speaks against it")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -19,7 +19,7 @@ type ImportOptions struct {
 	File     string
 	Force    bool          // take the administrator's word that the device is the exported one
 	DryRun   bool          // say what would be done
-	Horizon  time.Duration // how long nobody may write; 0: the longest watchdog timeout in the slots and 20 s
+	Horizon  time.Duration // how long nobody may write; 0: the longest that a slot states
 	Progress func(string)
 
 	kernel kernel // zero: this machine

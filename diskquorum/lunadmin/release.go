@@ -20,7 +20,7 @@ type ReleaseOptions struct {
 	// Force takes the administrator's word that the node is off. It never overrides a slot
 	// that changes while it is watched, or one that an agent of this host has locked.
 	Force    bool
-	Horizon  time.Duration // how long the slot must stand still; 0: the watchdog timeout in it and 20 s
+	Horizon  time.Duration // how long the slot must stand still; 0: as it states
 	Progress func(string)
 }
 

@@ -208,3 +208,15 @@ func TestReleaseNotThere(t *testing.T) {
 		}
 	}
 }
+
+// A slot is watched for as long as its owner says that it may live on, and never for less than
+// an agent with the default settings could that says nothing.
+func TestWatchedForTheHorizonOfTheOwner(t *testing.T) {
+	s := &diskquorum.Slot{HeartbeatInterval: time.Second, Statement: netgossip.Statement{Guard: netgossip.Guard{Timeout: 30 * time.Second}}}
+	for stated, want := range map[time.Duration]time.Duration{0: 53 * time.Second, 40 * time.Second: 53 * time.Second, 80 * time.Second: 80 * time.Second} {
+		s.Statement.Guard.Horizon = stated
+		if got := horizon(s); got != want {
+			t.Errorf("stated %v: watched for %v, want %v", stated, got, want)
+		}
+	}
+}

@@ -61,12 +61,13 @@ func (v *vigil) keep(ctx context.Context, d time.Duration, stop func(moved map[i
 const budgetBesidesWatchdog = 20 * time.Second
 
 // horizon is how long the owner of a slot may live on after its last write to it, as far
-// as the slot tells.
+// as the slot tells: agents that do not state it are taken to have the default settings.
 func horizon(s *diskquorum.Slot) time.Duration {
 	if s == nil {
 		return budgetBesidesWatchdog
 	}
-	return budgetBesidesWatchdog + s.Statement.Guard.Timeout + 3*min(s.HeartbeatInterval, maxWatch)
+	guess := budgetBesidesWatchdog + s.Statement.Guard.Timeout + 3*min(s.HeartbeatInterval, maxWatch)
+	return max(guess, s.Statement.Guard.Horizon)
 }
 
 // signOfLife is how long a slot must stand still even if its owner is known to have

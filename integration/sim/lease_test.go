@@ -207,3 +207,34 @@ func TestGrantedHalfLivesByOnePathToTheLUN(t *testing.T) {
 		noViolations(t, c)
 	}
 }
+
+// Guard: L5. The holders' grants last longer than the others', who take over when those feed no
+// more: by their own times it would have been while both halves feed.
+func TestTakeOverWaitsForTheHoldersGrant(t *testing.T) {
+	cfg := DefaultConfig(4, 5)
+	cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, 5*time.Second
+	cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
+	odd := cfg.Times
+	odd.Timing.Grant = 90 * time.Second
+	odd.Timing.Expire = odd.Timing.Grant + cfg.Feed + cfg.Margin
+	cfg.Odd = &odd
+	c := started(t, cfg)
+	c.LUNFaults(0, &Faults{Down: true})
+	c.LUNFaults(2, &Faults{Down: true})
+	c.Split([][]int{{1, 3}, {0, 2}})
+	mustRun(t, c, "n2 and n4 feed under a grant, and the others are back from their resets", time.Minute, func() bool {
+		return c.reason(1) == watchdog.ReasonSplitWon && c.reason(3) == watchdog.ReasonSplitWon && c.Resets() == 2 && c.nodes[0].up && c.nodes[2].up
+	})
+	c.LUNFaults(0, nil)
+	c.LUNFaults(2, nil)
+	c.Run(5 * time.Second)
+	c.LUNFaults(1, &Faults{Hung: true})
+	c.LUNFaults(3, &Faults{Hung: true})
+	mustRun(t, c, "n1 and n3 take over", 3*time.Minute, func() bool {
+		if c.reason(0) == watchdog.ReasonSplitWon && (c.feeding(c.nodes[1]) || c.feeding(c.nodes[3])) {
+			t.Fatalf("%v: both halves feed\n%s", c.Now(), c.Report())
+		}
+		return c.reason(0) == watchdog.ReasonSplitWon && c.reason(2) == watchdog.ReasonSplitWon
+	})
+	noViolations(t, c)
+}
