@@ -58,7 +58,7 @@ func TestSearch(t *testing.T) {
 			m := group(b.nodes, b.rules)
 			m.Log = b.log
 			begun := time.Now()
-			f := m.Search(won(b.nodes, b.left), env("LASTMAN_LIMIT", 5_000_000))
+			f := m.Search(won(b.nodes, b.left), env("LASTMAN_LIMIT", 7_000_000))
 			t.Logf("%d states, %d steps deep, all: %t, %+v, in %v", f.States, f.Depth, !f.Cut, f.Met, time.Since(begun).Round(10*time.Millisecond))
 			if f.Torn != nil {
 				t.Errorf("two parts live:%s\n%v", list(f.Torn), &f.State)
