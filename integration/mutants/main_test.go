@@ -53,7 +53,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	good := mutate("guard gone", "n > 0", "true")
 	var out bytes.Buffer
-	err := execute(context.Background(), &lab{timeout: time.Minute}, []mutant{
+	err := execute(context.Background(), &lab{timeout: 5 * time.Minute}, []mutant{
 		good, mutate("nobody cares", "return 1", "return 2"), mutate("not there", "n > 7", "true"), mutate("no Go", "n > 0", "("),
 	}, false, &out)
 	text := out.String()
@@ -69,7 +69,7 @@ func TestVerdicts(t *testing.T) {
 		t.Errorf("the failing test is not named:\n%s", text)
 	}
 	out.Reset()
-	if err := execute(context.Background(), &lab{timeout: time.Minute}, []mutant{good}, false, &out); err != nil {
+	if err := execute(context.Background(), &lab{timeout: 5 * time.Minute}, []mutant{good}, false, &out); err != nil {
 		t.Errorf("every mutant is caught: %v\n%s", err, out.String())
 	}
 }

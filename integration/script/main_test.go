@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,8 +34,9 @@ const (
 )
 
 var (
-	programs  string // folder of the programs under test, set by build
-	temporary string // to be removed at the end
+	programs  string            // folder of the programs under test, set by build
+	version   = "v0.0.1-script" // of the programs; of those that were given it is another
+	temporary string            // to be removed at the end
 )
 
 func TestMain(m *testing.M) {
@@ -51,7 +54,11 @@ func TestMain(m *testing.M) {
 var build = sync.OnceValue(func() error {
 	if programs = os.Getenv(binariesEnv); programs != "" {
 		var err error
-		programs, err = filepath.Abs(programs)
+		if programs, err = filepath.Abs(programs); err != nil {
+			return err
+		}
+		out, err := exec.Command(programs+"/fencing-agent", "--version").Output()
+		version = strings.TrimSpace(strings.TrimPrefix(string(out), "fencing-agent "))
 		return err
 	}
 	var err error
@@ -62,7 +69,7 @@ var build = sync.OnceValue(func() error {
 		return err
 	}
 	programs = filepath.Join(temporary, "bin")
-	args := []string{"build", "-ldflags", "-X main.version=v0.0.1-script", "-o", programs + "/"}
+	args := []string{"build", "-ldflags", "-X main.version=" + version, "-o", programs + "/"}
 	if raceDetector {
 		args = append(args, "-race")
 	}
@@ -144,6 +151,7 @@ func setup(e *testscript.Env) error {
 	}
 	e.Setenv("PATH", programs+string(os.PathListSeparator)+e.Getenv("PATH"))
 	e.Setenv("NET", fmt.Sprintf("127.%d.%d", s.net[0], s.net[1]))
+	e.Setenv("VERSION", regexp.QuoteMeta(version))
 	e.Setenv("PORT", strconv.Itoa(s.port))
 	e.Defer(func() {
 		s.end()
