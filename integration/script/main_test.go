@@ -28,7 +28,7 @@ const (
 	// module is the root of the repository, seen from here.
 	module = "../.."
 	// standstill is how long the machine may stand still without excuse for what agents do.
-	standstill = 2 * time.Second
+	standstill = time.Second
 	// scriptsAtOnce is more than there are processors: scripts mostly wait.
 	scriptsAtOnce = 6
 )

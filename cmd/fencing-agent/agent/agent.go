@@ -131,6 +131,7 @@ type Agent struct {
 	pictured     boottime.Instant
 	stopBy       boottime.Instant
 	nudgeAt      boottime.Instant // a planned stop is told again then
+	answered     boottime.Instant // every counted peer had answered since a planned stop was announced
 	edges        *netgossip.Edges
 	edgesAt      boottime.Instant // they were looked for then
 	prevLeft     []time.Time      // by roster index

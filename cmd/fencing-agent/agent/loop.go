@@ -293,8 +293,26 @@ func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 // told reports whether a planned stop is known to the LUN and, by an answered or sent
 // statement, to the peers.
 func (a *Agent) told(now boottime.Instant) bool {
-	arb := a.core.Arbiter()
-	return (arb == nil || arb.Stopped()) && now >= a.stopBy.Add(-a.stopPatience()+a.stopNudge()) && a.core.Released()
+	arb, said := a.core.Arbiter(), a.stopBy.Add(-a.stopPatience())
+	heard := a.answeredSince(now, said)
+	return (arb == nil || arb.Stopped()) && now >= said.Add(a.stopNudge()) && a.core.Released() && heard
+}
+
+// answeredSince reports whether every counted peer has answered since the stop was announced, and
+// has had the time to ask for what was announced: one whose machine is busy would call this node LEFT.
+func (a *Agent) answeredSince(now, said boottime.Instant) bool {
+	for i := range a.core.View().Counted.All() {
+		if i == a.roster.Self {
+			continue
+		}
+		if _, anchor := a.core.Merger().Statement(i); anchor <= said {
+			return false
+		}
+	}
+	if a.answered == 0 {
+		a.answered = now
+	}
+	return now >= a.answered.Add(2*minStopWord)
 }
 
 // minStopWord is the least time between two announcements of a stop. In a large group an
