@@ -23,8 +23,8 @@
 // but not the same interleaving: memberlist and the runtime draw from sources that no seed
 // reaches. [Shrink] therefore accepts what fails, however often it has to try.
 //
-// A third of the schedules of [Random] change the list of members, in the configuration files
-// of all machines or of some. Machines that are to be added run no agent before.
+// A third of the groups of [Random] have watchdogs of two lengths. A third of the schedules
+// change the list of members, in the configuration files of all machines or of some. Machines that are to be added run no agent before.
 //
 // # Properties
 //

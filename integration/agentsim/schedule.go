@@ -1,6 +1,7 @@
 package agentsim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -177,8 +178,8 @@ func (s *Schedule) describe() string {
 		policy = "all"
 	}
 	t := s.timing()
-	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s), %s, onQuorumLoss %s, watchdog %v fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
-		s.Seed, s.Nodes, s.Networks, policy, breaker, s.OnLoss, s.Watchdog, s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
+	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s), %s, onQuorumLoss %s, watchdog %v, on odd nodes %v, fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
+		s.Seed, s.Nodes, s.Networks, policy, breaker, s.OnLoss, s.Watchdog, cmp.Or(s.Odd, s.Watchdog), s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
 }
 
 // String says an event in words.
@@ -259,6 +260,7 @@ func Random(seed uint64) Schedule {
 		at = healthyFor
 	}
 	s.drawLease()
+	s.drawOdd()
 	if s.Lease && at == healthyFor {
 		at = s.seasoned()
 	}
@@ -284,6 +286,13 @@ func Random(seed uint64) Schedule {
 func (s *Schedule) drawLease() {
 	if rng := rand.New(rand.NewPCG(s.Seed, 0x1ea5e)); !s.LUN && rng.IntN(2) == 0 {
 		s.API, s.Lease = true, true
+	}
+}
+
+// drawOdd gives a third of the groups watchdogs of two lengths.
+func (s *Schedule) drawOdd() {
+	if rng := rand.New(rand.NewPCG(s.Seed, 0x0dd)); rng.IntN(3) == 0 {
+		s.Odd = time.Duration(4+rng.IntN(27)) * time.Second
 	}
 }
 
