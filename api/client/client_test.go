@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
@@ -76,6 +77,7 @@ func TestCallbackStuckOnAnEvent(t *testing.T) {
 
 		stuck := make(chan struct{})
 		w.busy = func() { <-stuck }
+		time.Sleep(lull) // else Follow's goroutine would be the one to call
 		hub.Publish(left("n2"))
 		time.Sleep(2 * callbackPatience)
 		for range 2000 { // more than the agent queues and the stream holds
@@ -94,6 +96,34 @@ func TestCallbackStuckOnAnEvent(t *testing.T) {
 		hub.Publish(join("n2"))
 		synctest.Wait()
 		want(t, w.last(), "connected", "n1 n2 n3", "", "+n2")
+	})
+}
+
+// TestManyEventsFewCalls: what comes during a callback is told at once afterwards, not one by
+// one, though the goroutine that reads has made the call.
+func TestManyEventsFewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, w := newAgent(t), newWitness()
+		hub := a.start()
+		names := []string{"n1"}
+		var edges []publish.Edge
+		for i := range 500 {
+			names = append(names, fmt.Sprintf("n%d", 100+i))
+			edges = append(edges, left(names[i+1]))
+		}
+		hub.Update(nodes(names...), nil)
+		follow(t, a, 0, w)
+		time.Sleep(lull)
+		w.busy = func() { time.Sleep(time.Millisecond) }
+		before := len(w.seen())
+		hub.Publish(edges...)
+		time.Sleep(time.Second / 2)
+		if got := w.last(); got.available != "n1" || got.revision != hub.Revision() {
+			t.Errorf("in the end the callback was told [%s], revision %d; the agent's is %d", got.available, got.revision, hub.Revision())
+		}
+		if n := len(w.seen()) - before; n > 10 {
+			t.Errorf("%d calls for %d events at once", n, len(edges))
+		}
 	})
 }
 

@@ -28,8 +28,8 @@
 // # Concurrency
 //
 // Follow blocks until its context ends. It calls back one call at a time, though not always
-// from the same goroutine: an event is told by the goroutine that reads it, everything else by
-// Follow's own. The callback may take as long as it likes: when it keeps the reader for more
+// from the same goroutine: an event that comes alone is told by the goroutine that reads it,
+// everything else by Follow's own. The callback may take as long as it likes: when it keeps the reader for more
 // than 10 ms another one reads on. Others ask and connect; Follow waits for all of them. Times
 // are measured on Go's monotonic clock, which stands still while the machine is suspended.
 //

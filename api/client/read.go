@@ -10,6 +10,11 @@ import (
 // less than what the agent and the stream queue for one subscriber.
 const callbackPatience = 10 * time.Millisecond
 
+// lull is how long nothing must have come before an event that is told at once. What comes
+// closer together, a group that falls apart or what has piled up during a callback, is told
+// by Follow's goroutine while the stream is read on: many events in few calls.
+const lull = 100 * time.Microsecond
+
 // What the goroutine that reads a stream is doing.
 const (
 	reading int32 = iota
@@ -18,9 +23,9 @@ const (
 )
 
 // read reads the events of a session until its stream ends, and returns why it did. The
-// goroutine that reads an event calls back itself: to wake another one for it would be what
-// takes longest between the agent's decision and the callback. If the callback does not
-// return soon another goroutine reads on, so a slow one costs the stream a delay, once.
+// goroutine that reads an event after a lull calls back itself, without waking another one
+// for it. If the callback does not return soon another goroutine reads on, so a slow one
+// costs the stream a delay, once.
 //
 // Exactly one goroutine reads at any time; it alone ends the reading, by its error.
 func (f *follower) read(ctx context.Context, events *events) error {
@@ -39,16 +44,21 @@ func (f *follower) readOn(ctx context.Context, events *events, ended chan<- erro
 	})
 	defer relief.Stop()
 	for {
+		idle := time.Now()
 		ev, err := events.next()
 		if err != nil {
 			ended <- err
 			return
 		}
+		now := time.Now()
 		f.mu.Lock()
-		f.word = time.Now()
+		f.word = now
 		f.event(ev)
 		f.mu.Unlock()
-
+		if now.Sub(idle) < lull {
+			f.rouse()
+			continue
+		}
 		doing.Store(calling)
 		relief.Reset(callbackPatience)
 		f.callBack(ctx)
