@@ -114,6 +114,7 @@ func TestManyEventsFewCalls(t *testing.T) {
 		hub.Update(nodes(names...), nil)
 		follow(t, a, 0, w)
 		time.Sleep(lull)
+		synctest.Wait()
 		w.busy = func() { time.Sleep(time.Millisecond) }
 		before := len(w.seen())
 		hub.Publish(edges...)

@@ -29,7 +29,7 @@ sed -e 's|^\tfqdn "github.com/cilium/cilium/pkg/fqdn/cell"$|\t"github.com/cilium
 
 for f in "$here"/subscriber/*.go "$root"/api/client/*.go "$root"/api/v1/*.go; do
   case $f in
-  *_test.go) continue ;;
+  *_test.go | */cilium_older.go | */cilium_11*.go) continue ;; # tests, and what is for older versions
   */api/client/*) to=client ;;
   */api/v1/*) to=v1 ;;
   *) to=. ;;
@@ -40,7 +40,7 @@ for f in "$here"/subscriber/*.go "$root"/api/client/*.go "$root"/api/v1/*.go; do
   fi
   sed -e 's|github.com/fencing-agent/fencing-agent/api/|github.com/cilium/cilium/pkg/fencing/|' \
     -e 's|^package subscriber$|package fencing|' -e 's|^// Package subscriber |// Package fencing |' \
-    "$f" > "$work/b/pkg/fencing/$to/$(basename "$f")"
+    -e '\|^//go:build !cilium119|,+1d' "$f" > "$work/b/pkg/fencing/$to/$(basename "$f")"
 done
 cd "$work"
 git diff --no-index --no-prefix a b || [ $? -eq 1 ]

@@ -27,7 +27,6 @@ import (
 	"github.com/cilium/cilium/pkg/hive"
 	k8sfake "github.com/cilium/cilium/pkg/k8s/client/testutils"
 	slimclient "github.com/cilium/cilium/pkg/k8s/slim/k8s/client/clientset/versioned"
-	k8stables "github.com/cilium/cilium/pkg/k8s/tables"
 	k8stest "github.com/cilium/cilium/pkg/k8s/testutils"
 	"github.com/cilium/cilium/pkg/k8s/version"
 	"github.com/cilium/cilium/pkg/kpr"
@@ -131,7 +130,7 @@ func newBalancerOn(t testing.TB, api func(*balancer) cell.Cell, set map[string]s
 func (b *balancer) cells() cell.Cell {
 	return cell.Group(
 		daemonk8s.ResourcesCell,
-		k8stables.TablesCell,
+		podTables,
 		cell.Config(envoycfg.SecretSyncConfig{}),
 		kpr.Cell,
 		cell.Config(loadbalancer.TestConfig{TestFaultProbability: 0.1}), // of operations on faked maps

@@ -7,29 +7,31 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/cilium/cilium/pkg/loadbalancer"
-	"github.com/cilium/cilium/pkg/loadbalancer/writer"
 	"github.com/cilium/cilium/pkg/source"
 )
 
-type backends = iter.Seq2[*loadbalancer.Backend, statedb.Revision]
+type backends = iter.Seq2[backend, statedb.Revision]
+
+// selectFunc chooses the backends of a frontend.
+type selectFunc = func(statedb.ReadTxn, backends, *loadbalancer.Service, *loadbalancer.Frontend) backends
 
 // selection leaves the backends of some nodes out of what another selection chooses from.
 // The other one sees them gone: ClusterMesh' affinity and the topology hints fall back to
 // what is left just as if Kubernetes had removed them.
 type selection struct {
-	base     writer.SelectBackendsFunc
+	base     selectFunc
 	keepLast bool // a frontend whose usable backends are all out keeps them
 	out      atomic.Pointer[nodeSet]
 	used     atomic.Uint64 // calls; none in a refresh means that somebody took the hook
 }
 
-func newSelection(base writer.SelectBackendsFunc, keepLast bool) *selection {
+func newSelection(base selectFunc, keepLast bool) *selection {
 	s := &selection{base: base, keepLast: keepLast}
 	s.out.Store(&nodeSet{})
 	return s
 }
 
-// choose is a writer.SelectBackendsFunc. The sequence that it returns is walked again after
+// choose is a selectFunc. The sequence that it returns is walked again after
 // the transaction, by the reconciler: so the set of nodes is taken here.
 func (s *selection) choose(txn statedb.ReadTxn, all backends, svc *loadbalancer.Service, fe *loadbalancer.Frontend) backends {
 	s.used.Add(1)
@@ -37,7 +39,7 @@ func (s *selection) choose(txn statedb.ReadTxn, all backends, svc *loadbalancer.
 	if len(out) == 0 {
 		return s.base(txn, all, svc, fe)
 	}
-	rest := func(yield func(*loadbalancer.Backend, statedb.Revision) bool) {
+	rest := func(yield func(backend, statedb.Revision) bool) {
 		for be, rev := range all {
 			if !isOut(be, out) && !yield(be, rev) {
 				return
@@ -55,7 +57,7 @@ func (s *selection) choose(txn statedb.ReadTxn, all backends, svc *loadbalancer.
 
 // isOut reports whether be is on one of the nodes. Names of nodes are those of the local
 // cluster, so nothing is said of another cluster's backends.
-func isOut(be *loadbalancer.Backend, out nodeSet) bool {
+func isOut(be backend, out nodeSet) bool {
 	return be.NodeName != "" && be.ClusterID == 0 && be.Source != source.ClusterMesh && out.has(be.NodeName)
 }
 

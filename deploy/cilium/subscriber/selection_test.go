@@ -11,8 +11,8 @@ import (
 	"github.com/cilium/cilium/pkg/source"
 )
 
-func seq(bes ...*loadbalancer.Backend) backends {
-	return func(yield func(*loadbalancer.Backend, statedb.Revision) bool) {
+func seq(bes ...backend) backends {
+	return func(yield func(backend, statedb.Revision) bool) {
 		for i, be := range bes {
 			if !yield(be, statedb.Revision(i)) {
 				return
@@ -25,8 +25,8 @@ func whole(_ statedb.ReadTxn, bes backends, _ *loadbalancer.Service, _ *loadbala
 	return bes
 }
 
-func on(node string, state loadbalancer.BackendState) *loadbalancer.Backend {
-	return &loadbalancer.Backend{NodeName: node, State: state, Source: source.Kubernetes}
+func on(node string, state loadbalancer.BackendState) backend {
+	return newBackend(node, state, source.Kubernetes)
 }
 
 func nodesOf(bes backends) string {

@@ -32,7 +32,7 @@ var Cell = cell.Module(
 
 // Base is the selection of backends that the cell builds on. Not provided: that of the
 // load balancer itself.
-type Base struct{ Select writer.SelectBackendsFunc }
+type Base struct{ Select selectFunc }
 
 type params struct {
 	cell.In
@@ -54,7 +54,7 @@ func register(p params) error {
 	if err := p.Config.validate(); err != nil {
 		return err
 	}
-	base := p.Writer.DefaultSelectBackends
+	base := defaultSelection(p.Writer)
 	if p.Base != nil && p.Base.Select != nil {
 		base = p.Base.Select
 	}
@@ -62,7 +62,7 @@ func register(p params) error {
 		log: p.Log, config: p.Config, writer: p.Writer, metrics: p.Metrics,
 		selection: newSelection(base, p.Config.FencingAgentAllLeft == allLeftKeep),
 	}
-	p.Writer.SetSelectBackendsFunc(s.selection.choose)
+	setSelection(p.Writer, s.selection.choose)
 	p.Jobs.Add(job.OneShot("follow", s.follow))
 	return nil
 }
@@ -145,9 +145,9 @@ func (s *subscriber) apply(out, changed nodeSet) (refreshed int, hooked bool, er
 	used := s.selection.used.Load()
 
 	touched := map[loadbalancer.ServiceName]struct{}{}
-	for be := range s.writer.Backends().All(txn) {
+	for name, be := range backendsOf(s.writer, txn) {
 		if isOut(be, changed) {
-			touched[be.ServiceName] = struct{}{}
+			touched[name] = struct{}{}
 		}
 	}
 	selected := false

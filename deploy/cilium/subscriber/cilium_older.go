@@ -1,0 +1,30 @@
+//go:build cilium119 || cilium118
+
+package subscriber
+
+import (
+	"iter"
+
+	"github.com/cilium/statedb"
+
+	"github.com/cilium/cilium/pkg/loadbalancer"
+	"github.com/cilium/cilium/pkg/loadbalancer/writer"
+)
+
+// backend is one backend of one service, as Cilium 1.18 and 1.19 select them.
+type backend = loadbalancer.BackendParams
+
+// backendsOf are all backends, with the service of each. Where several sources name a
+// backend, the one that Cilium does not use may be among them: a service too many is
+// selected anew, and none too few.
+func backendsOf(w *writer.Writer, txn statedb.ReadTxn) iter.Seq2[loadbalancer.ServiceName, backend] {
+	return func(yield func(loadbalancer.ServiceName, backend) bool) {
+		for be := range w.Backends().All(txn) {
+			for key, instance := range be.Instances.All() {
+				if !yield(key.ServiceName, instance) {
+					return
+				}
+			}
+		}
+	}
+}
