@@ -128,11 +128,11 @@ kube-hour: build tools ## what three agents ask of a real API server in an hour,
 	@echo "kube-hour: a settled group for $(STEADY)"
 	@FENCING_STEADY=$(STEADY) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestAgentsInSteadyState .
 
-test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: more scenarios; RUN=REGEXP; TIMES=3; needs QEMU and Debian's apt, no root (10 to 20 min)
-	@echo "test-vms: real resets in emulated machines; 10 to 20 minutes, with LONG=1 twice that; each scenario is told when it has ended"
+test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: more scenarios; RUN=REGEXP; TIMES=3; needs QEMU and Debian's apt, no root (9 min, with LONG=1 17)
+	@echo "test-vms: real resets in emulated machines; about 9 minutes on two processors, with LONG=1 about 17; each scenario is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms $(if $(LONG),-long)
 
-vms-table: ## the table of resets in docs/verification.md anew, by make test-vms
+vms-table: ## the table of resets in docs/verification.md anew, by make test-vms; LONG=1 TIMES=3 as it stands there
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/verification.md $(MAKE) --no-print-directory test-vms
 
 vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 10 min)
