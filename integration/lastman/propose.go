@@ -47,19 +47,19 @@ func (m *Model) value(t *State, x int, k Kind) (Value, bool) {
 }
 
 // settled reports that the slots of all show their present tokens, and so their present views (L5).
-func (t *State) settled(of Set) bool {
-	for y := range int(t.n) {
-		nd := &t.nodes[y]
-		if of.has(y) && (!nd.up || !nd.claimed || nd.slotToken != nd.token || t.view(y) != of) {
+func (s *State) settled(of Set) bool {
+	for y := range int(s.n) {
+		nd := &s.nodes[y]
+		if of.has(y) && (!nd.up || !nd.claimed || nd.slotToken != nd.token || s.view(y) != of) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *State) asNamed(d *Value) bool {
-	for y := range int(t.n) {
-		if d.Holders.has(y) && t.nodes[y].slotToken != d.Tokens[y] {
+func (s *State) asNamed(d *Value) bool {
+	for y := range int(s.n) {
+		if d.Holders.has(y) && s.nodes[y].slotToken != d.Tokens[y] {
 			return false
 		}
 	}
@@ -67,19 +67,19 @@ func (t *State) asNamed(d *Value) bool {
 }
 
 // allBound reports that the slots of all holders show, under the tokens that d names, that d binds them.
-func (t *State) allBound(d *Value) bool {
-	for y := range int(t.n) {
-		if d.Holders.has(y) && t.nodes[y].slotBond != t.latest {
+func (s *State) allBound(d *Value) bool {
+	for y := range int(s.n) {
+		if d.Holders.has(y) && s.nodes[y].slotBond != s.latest {
 			return false
 		}
 	}
-	return t.asNamed(d)
+	return s.asNamed(d)
 }
 
 // done reports that all holders of d are gone, renounced or expired (L5).
-func (t *State) done(d *Value) bool {
-	for y := range int(t.n) {
-		nd := &t.nodes[y]
+func (s *State) done(d *Value) bool {
+	for y := range int(s.n) {
+		nd := &s.nodes[y]
 		if d.Holders.has(y) && nd.slotToken == d.Tokens[y] && nd.up && nd.claimed && nd.path && !nd.late {
 			return false
 		}
@@ -88,38 +88,38 @@ func (t *State) done(d *Value) bool {
 }
 
 // lapse moves the tokens of those on whose expiry a grant is put forward: all of them stood still, so none could tell another of a write (L7).
-func (t *State) lapse(d *Value) {
-	for y := range int(t.n) {
-		if d.Holders.has(y) && t.nodes[y].up && t.nodes[y].token == d.Tokens[y] {
-			t.nodes[y].token = t.fresh(y)
+func (s *State) lapse(d *Value) {
+	for y := range int(s.n) {
+		if d.Holders.has(y) && s.nodes[y].up && s.nodes[y].token == d.Tokens[y] {
+			s.nodes[y].token = s.fresh(y)
 		}
 	}
 }
 
-func (t *State) named(k Kind, holders Set) Value {
+func (s *State) named(k Kind, holders Set) Value {
 	v := Value{Kind: k, Holders: holders}
-	for y := range int(t.n) {
+	for y := range int(s.n) {
 		if holders.has(y) {
-			v.Tokens[y] = t.nodes[y].token
+			v.Tokens[y] = s.nodes[y].token
 		}
 	}
 	return v
 }
 
 // fresh is a token that x never had, as far as anybody can still tell.
-func (t *State) fresh(x int) uint8 {
-	nd := &t.nodes[x]
-	top := max(nd.token, nd.slotToken, nd.lateToken, t.log[t.latest].Tokens[x])
-	for y := range int(t.n) {
-		top = max(top, t.nodes[y].prop.value.Tokens[x])
+func (s *State) fresh(x int) uint8 {
+	nd := &s.nodes[x]
+	top := max(nd.token, nd.slotToken, nd.lateToken, s.log[s.latest].Tokens[x])
+	for y := range int(s.n) {
+		top = max(top, s.nodes[y].prop.value.Tokens[x])
 	}
 	return top + 1
 }
 
 // normalize makes states equal that differ only in the numbers of tokens.
-func (t *State) normalize() {
-	for x := range int(t.n) {
-		nd := &t.nodes[x]
+func (s *State) normalize() {
+	for x := range int(s.n) {
+		nd := &s.nodes[x]
 		if !nd.late {
 			nd.lateToken, nd.lateBond = 0, 0
 		}
@@ -128,9 +128,9 @@ func (t *State) normalize() {
 			f(&nd.token)
 			f(&nd.slotToken)
 			f(&nd.lateToken)
-			f(&t.log[t.latest].Tokens[x])
-			for y := range int(t.n) {
-				f(&t.nodes[y].prop.value.Tokens[x])
+			f(&s.log[s.latest].Tokens[x])
+			for y := range int(s.n) {
+				f(&s.nodes[y].prop.value.Tokens[x])
 			}
 		}
 		each(func(p *uint8) { used |= 1 << *p })
