@@ -91,8 +91,8 @@ func (c *contender) compete(t *testing.T, table *comparison) {
 	if c.prepare != nil {
 		c.prepare(s)
 	}
-	for _, f := range c.faults {
-		for range compareRuns {
+	for range compareRuns {
+		for _, f := range c.faults {
 			c.ready(s)
 			at := s.inflict(f)
 			for _, o := range c.end(s, at) {
