@@ -60,9 +60,9 @@ const (
 	peerMegabytes = 512
 )
 
-var contenders = []*contender{corosync, sbd, sanlock, agentByDefault, agentCareful}
+var contenders = []*contender{corosync, sanlock}
 
-// TestComparison goes through the same faults with other systems, and with the agent as it is by default.
+// TestComparison goes through the same faults with other systems.
 func TestComparison(t *testing.T) {
 	need(t)
 	table := comparison{}
@@ -310,15 +310,13 @@ func (c *comparison) write(path string) error {
 }
 
 func TestMergeComparison(t *testing.T) {
-	old := "\n" + compareHead + "| sbd 1 | a | 3 | x | x | x |\n| sanlock 1, p | a | 3 | x | x | x |\n| gone 1 | a | 3 | x | x | x |\n"
+	old := "\n" + compareHead + "| corosync 1, q | a | 3 | x | x | x |\n| sanlock 1 | a | 3 | x | x | x |\n| gone 1 | a | 3 | x | x | x |\n"
 	var c comparison
 	for _, s := range []int{12, 10, 11} {
-		c.add("sbd", "sbd 2", networksCut, outcome{reset: time.Duration(s) * time.Second, idle: time.Second, active: time.Minute})
+		c.add("sanlock", "sanlock 2", networksCut, outcome{reset: time.Duration(s) * time.Second, idle: time.Second, active: time.Minute})
 	}
-	c.add("corosync", "corosync 1", networksCut, outcome{of: "q", idle: time.Second, active: time.Second})
-	want := compareHead + "| corosync 1, q | networks cut 2 \\| 2 | 1 | - | 1.0 s | 1.0 s |\n" +
-		"| sbd 2 | networks cut 2 \\| 2 | 3 | 10.0 / 11.0 / 12.0 s | 1.0 s | 60.0 s |\n" +
-		"| sanlock 1, p | a | 3 | x | x | x |\n"
+	want := compareHead + "| corosync 1, q | a | 3 | x | x | x |\n" +
+		"| sanlock 2 | networks cut 2 \\| 2 | 3 | 10.0 / 11.0 / 12.0 s | 1.0 s | 60.0 s |\n"
 	if got := c.merge(old); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
