@@ -60,9 +60,7 @@ type crew struct {
 	node      func(i int) (image.Machine, error) // the one named nodes[i]
 }
 
-// agents is the crew of the scenarios: the agent, with more of its configuration.
-func agents(config map[string]any) crew { return agentsOn(nodes, config) }
-
+// agentsOn is the crew of the scenarios: the agent, with more of its configuration.
 func agentsOn(nodes []string, config map[string]any) crew {
 	return crew{
 		nodes: nodes, megabytes: nodeMegabytes, disk: agentDisk,
