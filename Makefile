@@ -139,8 +139,8 @@ vms-mutants: tools ## agents without a guard in virtual machines: each must fail
 	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 
-vms-compare: tools ## sanlock and corosync under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP (about 15 min)
-	@echo "vms-compare: each of the systems three times through its fault, about 15 minutes; RUN=corosync is one of them"
+vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP (about 40 min)
+	@echo "vms-compare: each of the systems three times through its faults, about 40 minutes; RUN=corosync is one of them"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms
 
 test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too; after make test-kube with a real API server (first time: 700 MB of modules, 15 min)

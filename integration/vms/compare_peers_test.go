@@ -70,6 +70,52 @@ func quorate(s *story) {
 	s.settled("four nodes have quorum", "corosync-quorumtool -s > /tmp/quorum; grep -q 'Total votes: *4' /tmp/quorum && grep -q 'Quorate: *Yes' /tmp/quorum", nodes...)
 }
 
+// sbd is driven by corosync's votequorum and a loop in place of Pacemaker: the node with the lowest id of a quorate
+// half writes a reset into the slot of each node that left. Active is the half whose messages count as delivered.
+var sbd = &contender{
+	name: "sbd", packages: []string{"sbd", "corosync"}, programs: []string{"sbd", "corosync", "corosync-quorumtool"},
+	faults: []fault{networksCut, halfCutOff},
+	crew:   func(c *contender) (crew, error) { return peerCrew(c, sharedMemory+sbdScript, corosyncFiles) },
+	prepare: func(s *story) {
+		s.hasDisk("n1")
+		s.peer("n1", "sbd -d /dev/sda -I 30 create")
+	},
+	ready: func(s *story) {
+		quorate(s)
+		s.settled("all watchdogs are armed, all slots clear",
+			"pidof sbd > /dev/null && [ $(cat /sys/class/watchdog/watchdog0/state) = active ] && sbd -d /dev/sda list | grep -q $(cat /proc/sys/kernel/hostname).clear", nodes...)
+	},
+	end: func(s *story, at time.Time) []outcome {
+		reset := s.all(second, at, "the second half is reset", s.resetAt)
+		told := max(s.all(first[:1], at, "n3 counts as fenced", s.says("fenced n3")), s.all(first[:1], at, "n4 counts as fenced", s.says("fenced n4")))
+		s.keptQuorum(at)
+		s.spared(first, at)
+		return []outcome{{reset: reset, idle: reset, active: max(reset, told)}}
+	},
+}
+
+// To find a slot for itself takes a node longer here than its watchdog timeout, whereupon sbd gives up: it is started again.
+const sbdScript = awaitDisk + `busybox syslogd -n -O - &
+until [ -S /dev/log ] && sbd -d /dev/sda dump > /dev/null 2>&1; do sleep 1; done
+export SBD_SYNC_RESOURCE_STARTUP=no
+until sbd -v -d /dev/sda -w /dev/watchdog -n $NODE_NAME -P -P -c -c watch; do sleep 2; done
+corosync -f 2>&1 | while read -r line; do
+  echo "$line"
+  case "$line" in
+  *"Members left: "*)
+    left=${line##*Members left: } ;;
+  *"[QUORUM] Members["*)
+    set -- ${line##*]: }
+    if [ "$1" = $NODE_ID ] && corosync-quorumtool -s | grep -q 'Quorate: *Yes'; then
+      for id in $left; do
+        (sbd -d /dev/sda message n$id reset && echo "fenced n$id") &
+      done
+    fi
+    left= ;;
+  esac
+done
+`
+
 // sanlock knows nothing of networks: what counts is who renews on the LUN. Active is the program that holds a lease. The
 // one on n3 gets errors from its storage and can be ended, the one on n4 hangs.
 var sanlock = &contender{

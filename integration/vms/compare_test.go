@@ -60,9 +60,9 @@ const (
 	peerMegabytes = 512
 )
 
-var contenders = []*contender{corosync, sanlock}
+var contenders = []*contender{corosync, sbd, sanlock, agentByDefault}
 
-// TestComparison goes through the same faults with other systems.
+// TestComparison goes through the same faults with other systems, and with the agent as it is by default.
 func TestComparison(t *testing.T) {
 	need(t)
 	table := comparison{}

@@ -16,8 +16,8 @@
 // skipped, with the reason. Two parts that live beyond the horizon, a feed after a pause, a reset later than published
 // are failures however slow everything is.
 //
-// TestComparison ("make vms-compare") puts other systems into the same machines, by their programs of Debian, and
-// measures what the same faults do to them.
+// TestComparison ("make vms-compare") puts other systems into the same machines, by their programs of Debian, and the
+// agent with its defaults, and measures what the same faults do to them.
 //
 // # State and invariants
 //
