@@ -23,6 +23,14 @@ func lifeMutants() []mutant {
 	for i := range list {
 		list[i].in = []string{"./watchdog"}
 	}
+	agent := []mutant{
+		one("A20", "a planned stop ends though a counted peer has not answered", "cmd/fencing-agent/agent/loop.go", " && a.core.Released() && heard\n", " && a.core.Released() && (heard || true)\n"),
+		one("R102", "a clone of the LUN is the LUN", "cmd/fencing-agent/agent/lun.go", "	case k.wwid != \"\" && wwid(dev) != \"\" && wwid(dev) != k.wwid:\n", "	case false:\n"),
+	}
+	for i := range agent {
+		agent[i].in = []string{"./cmd/fencing-agent/agent"}
+	}
+	list = append(list, agent...)
 	order := one("L2", "what a node said before replaces what it has said since", "netgossip/merge.go", " && !a.Statement.outdated(p.statement) {", " {")
 	order.in = []string{"./netgossip"}
 	return append(list, order)
