@@ -62,3 +62,52 @@ func TestDeathVoidsWhatWasVouchedFor(t *testing.T) {
 		}
 	}
 }
+
+// Guard: LinkState tells when a peer last answered, whatever has become of that as evidence. Otherwise
+// operators read "never" of a peer that answered seconds ago.
+func TestLinkStateRemembersTheLastAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		become func(m *Merger)
+		want   boottime.Instant
+	}{
+		"nothing":                 {func(*Merger) {}, 10 * sec},
+		"dead to memberlist":      {func(m *Merger) { m.MemberChanged(0, 1, false, 11*sec) }, 10 * sec},
+		"dead and alive again":    {func(m *Merger) { m.MemberChanged(0, 1, false, 11*sec); m.MemberChanged(0, 1, true, 12*sec) }, 10 * sec},
+		"the network was down":    {func(m *Merger) { m.LinkChanged(0, false); m.LinkChanged(0, true) }, 10 * sec},
+		"an older answer is late": {func(m *Merger) { m.MemberChanged(0, 1, false, 11*sec); answer(m, 0, 1, 9*sec) }, 10 * sec},
+		"the list has changed": {func(m *Merger) {
+			m.MemberChanged(0, 1, false, 11*sec)
+			m.Renumber(testRoster(t, 4, 0))
+		}, 10 * sec},
+	} {
+		m := testMerger(t, 3, 1, Any())
+		m.MemberChanged(0, 1, true, 9*sec)
+		answer(m, 0, 1, 10*sec)
+		c.become(m)
+		if _, anchor, reachable := m.LinkState(0, 1, 15*sec); anchor != c.want || reachable {
+			t.Errorf("%s: the last answer is shown as of %d s, want %d; reachable %v", name, anchor/sec, c.want/sec, reachable)
+		}
+		if v := m.Evaluate(12*sec, 2); name != "nothing" && v.Seen.Has(1) {
+			t.Errorf("%s: seen by an answer that is void", name)
+		}
+	}
+	if _, anchor, _ := testMerger(t, 3, 1, Any()).LinkState(0, 1, 15*sec); anchor != 0 {
+		t.Errorf("who never answered is shown as of %d s", anchor/sec)
+	}
+}
+
+// What was vouched for before the accusation began was true then, and is shown; what the vouch
+// said of the peer after that was not.
+func TestLinkStateRemembersAVouchUntilTheAccusation(t *testing.T) {
+	m := vouched(t, 20, 1, Any())
+	m.Vouched(0, 19*sec)
+	m.MemberChanged(0, 1, false, 18*sec) // known at 20 s
+	if _, anchor, reachable := m.LinkState(0, 1, 20*sec); anchor != 18*sec || reachable {
+		t.Errorf("proven last at %d s, want 18; reachable %v", anchor/sec, reachable)
+	}
+	m.LinkChanged(0, false)
+	m.LinkChanged(0, true)
+	if _, anchor, reachable := m.LinkState(0, 2, 20*sec); anchor != 19*sec || reachable {
+		t.Errorf("after the network was down: proven last at %d s, want 19; reachable %v", anchor/sec, reachable)
+	}
+}

@@ -46,6 +46,7 @@ type link struct {
 	lostAt  boottime.Instant // when memberlist declared it dead; evidence from before is void
 	contact boottime.Instant // start of the latest own probe whose answer said that the peer sees us
 	missed  boottime.Instant // start of the latest probe that was not answered so
+	proven  boottime.Instant // when it was last proven to be there, for people: nothing voids it, nothing counts it
 	alive   bool             // memberlist's opinion
 }
 
@@ -110,6 +111,9 @@ func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) 
 		return
 	}
 	l := m.link(network, p)
+	if !alive {
+		l.proven = max(l.proven, min(m.evidence(network, p), at))
+	}
 	l.alive = alive
 	if alive {
 		return
@@ -128,11 +132,12 @@ func (m *Merger) LinkChanged(network int, up bool) {
 	}
 	m.up[network] = up
 	if up {
-		m.vouch[network] = 0
 		for p := range m.peers {
 			l := m.link(network, p)
+			l.proven = max(l.proven, m.evidence(network, p))
 			l.anchor, l.contact = 0, 0
 		}
+		m.vouch[network] = 0
 	}
 }
 
@@ -149,7 +154,7 @@ func (m *Merger) Answered(a Answer) {
 		return
 	}
 	l, p := m.link(a.Network, a.Peer), &m.peers[a.Peer]
-	l.anchor = max(l.anchor, a.SentAt)
+	l.anchor, l.proven = max(l.anchor, a.SentAt), max(l.proven, a.SentAt)
 	p.sighted = max(p.sighted, a.SentAt)
 	if a.SentAt >= p.heard && !a.Statement.outdated(p.statement) {
 		p.heard, p.relay = a.SentAt, a.Relay
@@ -216,19 +221,20 @@ func (m *Merger) Relay(p int) Relay { return m.peers[p].relay }
 // Sighted returns the latest sign of life of a peer, in whatever direction.
 func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
 
-// LinkState says how a peer stands on one network: memberlist's opinion, the anchor of
-// the latest evidence, own or vouched, and whether the two together make it reachable there.
+// LinkState says how a peer stands on one network: memberlist's opinion, when the peer was last
+// proven to be there, by an own probe or a vouch, and whether it is reachable there. The instant is
+// for people: it stays when the evidence is void, so that "never" is said only of who never answered.
 //
 // Where many peers are each probed and one network suffices, the networks take turns, and a link's
 // evidence may be older than MaxAge because nobody asked. It is shown as reachable for as long again,
 // unless it was missed, while another network reaches the peer. Views are made of fresh evidence only.
-func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, anchor boottime.Instant, reachable bool) {
+func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, proven boottime.Instant, reachable bool) {
 	l := m.link(network, p)
-	anchor, expiry := m.evidence(network, p), m.linkExpiry(network, p)
+	expiry := m.linkExpiry(network, p)
 	if reachable = expiry > now; !reachable && expiry > 0 && m.needed == 1 && m.vouches(l) && len(m.peers) > sharedFrom {
 		reachable = expiry.Add(m.maxAge) > now && m.peerExpiry(p) > now
 	}
-	return l.alive, anchor, reachable
+	return l.alive, max(l.proven, m.evidence(network, p)), reachable
 }
 
 // sharedFrom is the size of the largest group in which each peer is asked on each network within MaxAge.

@@ -1131,7 +1131,9 @@ type NetworkMember struct {
 	Address string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// The gossip instance of this network holds it alive (or merely suspects it).
 	Alive bool `protobuf:"varint,3,opt,name=alive,proto3" json:"alive,omitempty"`
-	// Time since the start of the last own probe that it answered.
+	// Time since the start of the last own probe that it answered. It goes on when that answer
+	// does not count any more, as after memberlist has declared the peer dead; reachable says
+	// whether it does.
 	EvidenceAge *durationpb.Duration `protobuf:"bytes,4,opt,name=evidence_age,json=evidenceAge,proto3" json:"evidence_age,omitempty"`
 	// Alive, and the evidence is young enough.
 	Reachable bool `protobuf:"varint,5,opt,name=reachable,proto3" json:"reachable,omitempty"`

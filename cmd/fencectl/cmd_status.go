@@ -23,8 +23,8 @@ func newStatusCommand(env *environment) *cobra.Command {
 network, the LUN, the watchdog and the time budget.
 
 Of more than 20 nodes, those in order are only counted. On each network a node is ok, STALE (heard of,
-but its last answer is too old) or LOST, with the time since its last answer. In brackets is what a node
-said before it ceased to answer.
+but its last answer is too old) or LOST, with the time since its last answer, or NEVER answered. In
+brackets is what a node said before it ceased to answer.
 
 -o json prints fencing.v1.Status as docs/fencectl.md describes it. The exit code is 0 when the agent
 answered, whatever it says; with --check only if the node also has quorum and the permission to feed.`,

@@ -280,6 +280,26 @@ func TestStatusBeforeTheFirstView(t *testing.T) {
 	}
 }
 
+// TestLinkCells walks through what can be known of a peer on a network.
+func TestLinkCells(t *testing.T) {
+	for want, member := range map[string]*fencingv1.NetworkMember{
+		"ok 0.3s":    {Alive: true, Reachable: true, EvidenceAge: secs(0.3), StateAge: secs(60)},
+		"STALE 5.1s": {Alive: true, EvidenceAge: secs(5.1), StateAge: secs(1.1)},
+		"LOST 5.1s":  {EvidenceAge: secs(5.1), StateAge: secs(1.1)},
+		"LOST >1.1s": {StateAge: secs(1.1)}, // of an older agent, which forgets the answer when memberlist declares a death
+		"NEVER":      {Alive: true},
+	} {
+		member.Name = "n2"
+		m := newMatrix(&fencingv1.Status{
+			Self:     &fencingv1.NodeIdentity{Name: "n1"},
+			Networks: []*fencingv1.NetworkStatus{{Name: "mgmt", Up: true, Members: []*fencingv1.NetworkMember{member}}},
+		})
+		if got := m.link(0, "n2").text; got != want {
+			t.Errorf("%v is shown as %q, want %q", member, got, want)
+		}
+	}
+}
+
 func TestBrief(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.0s", 99 * time.Millisecond: "0.0s", 3210 * time.Millisecond: "3.2s", 9990 * time.Millisecond: "9.9s",

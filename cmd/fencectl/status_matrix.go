@@ -143,14 +143,17 @@ func (m *matrix) link(network int, name string) span {
 		return span{"DOWN", bad}
 	}
 	peer := m.members[network][name]
-	never := peer.GetEvidenceAge() == nil
 	switch {
 	case peer == nil:
 		return span{"-", plain}
 	case peer.GetReachable():
 		return span{"ok " + ago(peer.GetEvidenceAge()), plain}
-	case never:
-		return span{"LOST never", bad}
+	case peer.GetEvidenceAge() == nil && peer.GetStateAge() != nil:
+		// Older agents forget the answer with the evidence: it was reached before, and how long ago
+		// at least is all that can be said.
+		return span{"LOST >" + ago(peer.GetStateAge()), bad}
+	case peer.GetEvidenceAge() == nil:
+		return span{"NEVER", bad}
 	case peer.GetAlive():
 		return span{"STALE " + ago(peer.GetEvidenceAge()), warn}
 	default:

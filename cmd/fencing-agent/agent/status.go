@@ -189,10 +189,10 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 			if p == a.roster.Self {
 				continue
 			}
-			alive, anchor, ok := m.LinkState(i, p, now)
+			alive, proven, ok := m.LinkState(i, p, now)
 			s.Members = append(s.Members, &fencingv1.NetworkMember{
 				Name: a.roster.Name(p), Address: a.roster.Members[p].Addresses[n.name],
-				Alive: alive, EvidenceAge: age(now, anchor), Reachable: ok, StateAge: age(now, a.edges.LinkSince(i, p)),
+				Alive: alive, EvidenceAge: age(now, proven), Reachable: ok, StateAge: age(now, a.edges.LinkSince(i, p)),
 			})
 			if ok {
 				reachable++
