@@ -87,9 +87,11 @@ type prover struct {
 	delay    time.Duration
 	peers    []witness
 
-	guarded netgossip.Set // last word: its guard kills
-	lost    netgossip.Set // claimed by this node
-	fenced  netgossip.Set // dead, and not met since
+	guarded netgossip.Set    // last word: its guard kills, and it cannot have been given up unknown to all
+	carried netgossip.Set    // peers whose guard outlives the latest change of the list, see carryOver
+	doubted boottime.Instant // of that change: others must have been asked since; zero: there was none
+	lost    netgossip.Set    // claimed by this node
+	fenced  netgossip.Set    // dead, and not met since
 
 	grantSince boottime.Instant // the grant that names this node is in force since; zero: none
 	grantUntil boottime.Instant // as known at the last step
@@ -115,13 +117,14 @@ func newProver(r *netgossip.Roster) prover {
 func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossip.Set, a *diskquorum.Arbiter) {
 	for p := range v.peers {
 		w := &v.peers[p]
-		st, _ := m.Statement(p)
+		st, anchor := m.Statement(p)
 		if st == nil || p == v.roster.Self {
 			continue
 		}
 		if st != w.statement {
 			v.meet(now, p, st)
 		}
+		put(&v.guarded, p, kills(st) && (anchor > v.doubted || v.carried.Has(p)))
 		if seen.Has(p) {
 			w.unseen = now
 		} else {
@@ -143,7 +146,6 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossi
 func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	w := &v.peers[p]
 	w.statement = st
-	put(&v.guarded, p, st.Guard.Kills() && !st.Stopping)
 	if st.Boot == w.boot || st.Boot == 0 {
 		return
 	}
@@ -158,6 +160,9 @@ func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	w.boot, w.former, w.sequence = st.Boot, w.boot, 0
 	v.fenced.Remove(p)
 }
+
+// kills reports whether the last word of a peer is that its guard kills.
+func kills(st *netgossip.Statement) bool { return st.Guard.Kills() && !st.Stopping }
 
 // look finds in the slot of a peer that nobody hears that it has booted anew. A record of
 // another boot proves that only if it was made after one of the incarnation in question:
@@ -199,7 +204,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 	}
 	claimed := v.lost
 	for m := range c.view.Counted.All() {
-		if st := v.fresh(now, m, c.merger); st != nil {
+		if st := v.fresh(now, m, c); st != nil {
 			claimed = claimed.Union(st.Lost)
 		}
 	}
@@ -223,16 +228,20 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 // admissible reports that nothing this node knows itself speaks against a peer's death.
 func (v *prover) admissible(now boottime.Instant, p int) bool {
 	w := &v.peers[p]
-	return (w.statement == nil || v.guarded.Has(p)) && (w.unseen == 0 || now.Sub(w.unseen) >= v.delay)
+	return (w.statement == nil || kills(w.statement)) && (w.unseen == 0 || now.Sub(w.unseen) >= v.delay)
 }
 
-// fresh is a peer's statement if its claims count, or nil.
-func (v *prover) fresh(now boottime.Instant, m int, merger *netgossip.Merger) *netgossip.Statement {
+// fresh is a peer's statement if its claims count, or nil. They do not while it goes by another
+// list, too: it has not doubted yet what was said under that one.
+func (v *prover) fresh(now boottime.Instant, m int, c *Core) *netgossip.Statement {
 	if m == v.roster.Self {
 		return nil
 	}
-	st, anchor := merger.Statement(m)
+	st, anchor := c.merger.Statement(m)
 	if st == nil || now.Sub(anchor) > v.claimAge {
+		return nil
+	}
+	if stands := st.Stands(); c.cfg.Succession != nil && !goesBy(&stands, c.base()) {
 		return nil
 	}
 	return st
@@ -245,7 +254,7 @@ func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
 		n++
 	}
 	for m := range c.view.Counted.All() {
-		if st := v.fresh(now, m, c.merger); st != nil && st.Lost.Has(p) {
+		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {
 			n++
 		}
 	}
@@ -282,6 +291,12 @@ func (v *prover) doubt(now boottime.Instant) {
 	v.lost, v.grantSince = netgossip.Set{}, 0
 }
 
+// doubtGuards takes no peer for guarded that has not said so since now, but for those to keep.
+func (v *prover) doubtGuards(now boottime.Instant, keep netgossip.Set) {
+	v.doubted, v.carried = now, keep
+	v.guarded = v.guarded.And(keep)
+}
+
 // renumber keeps what is known of those who are still listed.
 func (v *prover) renumber(n netgossip.Renumbering, to *netgossip.Roster) {
 	peers := make([]witness, to.Size())
@@ -292,7 +307,7 @@ func (v *prover) renumber(n netgossip.Renumbering, to *netgossip.Roster) {
 	}
 	v.roster, v.peers = to, peers
 	v.claimAge, v.delay = ClaimAge(to.Size()), ProofDelay(to.Size())
-	v.guarded, v.lost, v.fenced = n.Set(v.guarded), n.Set(v.lost), n.Set(v.fenced)
+	v.guarded, v.carried, v.lost, v.fenced = n.Set(v.guarded), n.Set(v.carried), n.Set(v.lost), n.Set(v.fenced)
 }
 
 // Fenced are the nodes whose last known incarnation cannot run any more and that were not

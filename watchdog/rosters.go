@@ -142,6 +142,7 @@ func (c *Core) followRosters(now boottime.Instant) {
 			return st.Stands()
 		}
 	}
+	before := listsOf(s)
 	moves := s.Advance(&c.rosters.peers)
 	fx := &c.fx.Rosters
 	fx.Changed, fx.Save, fx.Fetch, fx.From, fx.Holders, fx.Rival = moves.Changed, moves.Save, moves.Fetch, moves.From, moves.Holders, moves.Rival
@@ -149,6 +150,7 @@ func (c *Core) followRosters(now boottime.Instant) {
 		c.rosters.version, c.rosters.changed, c.rosters.stale = s.Version(), now, true
 		c.recount()
 		c.proof.doubt(now)
+		c.carryOver(now, before)
 		c.SetDisarm("removed", s.Removed())
 		c.view = c.merger.Evaluate(now, c.quorum)
 	}

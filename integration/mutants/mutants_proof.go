@@ -2,6 +2,7 @@ package main
 
 const (
 	proofGo   = "watchdog/proof.go"
+	carryGo   = "watchdog/carryover.go"
 	disarmGo  = "watchdog/disarm.go"
 	strikeGo  = "watchdog/strike.go"
 	budgetGo  = "watchdog/budget.go"
@@ -17,7 +18,7 @@ func proofMutants() []mutant {
 		m.in = []string{watchdogs, "./integration/sim"}
 		return m
 	}
-	return []mutant{
+	list := []mutant{
 		of("half of the claims are enough", proofGo, "2*claims > c.base().Size()", "2*claims >= c.base().Size()-1"),
 		of("one claim is enough", proofGo, "byMajority && 2*claims > c.base().Size()", "byMajority && claims > 0"),
 		of("a claim stands for a moment", proofGo, "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= v.delay)"),
@@ -43,5 +44,31 @@ func proofMutants() []mutant {
 		of("a node that boots is taken down", strikeGo, "d.Reason == ReasonStarting || !c.hadQuorum ||", ""),
 		of("a node is taken down in a moment of weakness", strikeGo, "const strikeAfter = time.Second", "const strikeAfter = 0 * time.Second"),
 		of("a node that stood still is taken down before it hears anybody", strikeGo, " || now < c.holdLeft", ""),
+	}
+	return append(list, carryMutants()...)
+}
+
+// carryMutants are the guards of what outlives a change of the list of members.
+func carryMutants() []mutant {
+	core := func(what, file, from, to string) mutant {
+		m := one("death", what, file, from, to)
+		m.in = []string{watchdogs}
+		return m
+	}
+	whole := one("death", "those who knew of a stop take it with them when they leave the list", carryGo, "if c.vouchedFor(x, before) {", "if c.vouchedFor(x, before) || true {")
+	whole.in = []string{"./integration/sim"}
+	never := one("death", "no guard outlives a change of the list", carryGo, "if c.vouchedFor(x, before) {", "if c.vouchedFor(x, before) && false {")
+	never.in = whole.in
+	return []mutant{
+		whole, never,
+		core("a guard is doubted for ever", proofGo, "anchor > v.doubted || v", "anchor < 0 || v.doubted == 0 || v"),
+		core("what was said before a change counts after it", proofGo, "anchor > v.doubted || v", "anchor > 0 || v"),
+		core("a node that begins vouches for itself", carryGo, "	if before.fresh {\n		return false\n	}\n", ""),
+		core("half of the old list vouches for a guard", carryGo, "2*most.And(c.membersOf(old)).Len() <= old.Size()", "2*most.And(c.membersOf(old)).Len() < old.Size()"),
+		core("who goes by the old list alone vouches for a guard", carryGo, "	return took && st", "	return (took || !took) && st"),
+		core("who goes by a third list vouches for a guard", carryGo, "!ref.IsZero() && ref != base.Ref() && !slices", "false && !slices"),
+		core("a node vouches for its own guard", carryGo, "if m == x || !st.Guarded.Has(x)", "if !st.Guarded.Has(x)"),
+		core("sets by another directory vouch for a guard", carryGo, " || st.RosterEpoch != c.cfg.Roster.Epoch || st.RosterDigest != c.cfg.Roster.Digest {", " {"),
+		core("claims count of who goes by another list", proofGo, "c.cfg.Succession != nil && !goesBy(&stands, c.base())", "false && !goesBy(&stands, c.base())"),
 	}
 }

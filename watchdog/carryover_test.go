@@ -1,0 +1,121 @@
+package watchdog
+
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// rosterOf is a list of named members as the first of all nodes knows it.
+func rosterOf(t *testing.T, epoch uint64, names ...string) *netgossip.Roster {
+	t.Helper()
+	var ms []netgossip.Member
+	for _, n := range names {
+		ms = append(ms, netgossip.Member{Name: n})
+	}
+	r, err := netgossip.RosterOf(epoch, ms, "n0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// listCore goes by the chain; its directory is d.
+func listCore(t *testing.T, d *netgossip.Roster, chain ...*netgossip.Roster) *Core {
+	t.Helper()
+	s, err := netgossip.NewSuccession(&netgossip.Saved{Chain: chain}, nil, func(r *netgossip.Roster) int { return r.Quorum(0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return testCore(t, 2, func(c *Config) { c.Roster, c.Succession = d, s })
+}
+
+func standingBy(chain ...*netgossip.Roster) netgossip.Standing {
+	var st netgossip.Standing
+	for i, r := range chain {
+		st.Chain[i] = r.Ref()
+	}
+	return st
+}
+
+// Guard: what a node said of its guard outlives a list only if nobody can have missed that it gave it up.
+func TestWhoVouchesForAGuard(t *testing.T) {
+	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3", "n4", "x"), rosterOf(t, 2, "n0", "n1", "x")
+	third := rosterOf(t, 3, "n0", "n1", "n2", "x")
+	const x = 5
+	says := func(st netgossip.Standing) netgossip.Statement {
+		return netgossip.Statement{Standing: st, Guarded: netgossip.SetOf(x)}
+	}
+	both, silent := says(standingBy(old, next)), netgossip.Statement{Standing: standingBy(old, next)}
+	fresh := standingBy(next)
+	fresh.Fresh = true
+	foreign := both
+	foreign.RosterDigest, foreign.RosterEpoch = 77, 77
+	for _, tc := range []struct {
+		name  string
+		fresh bool
+		peers []netgossip.Statement // n1, n2 and so on
+		want  bool
+	}{
+		{"four of six", false, []netgossip.Statement{both, both, both}, true},
+		{"half of the old list", false, []netgossip.Statement{both, both}, false},
+		{"most hold the new list, some know of the stop", false, []netgossip.Statement{both, both, silent, silent}, false},
+		{"the third goes by the old list alone", false, []netgossip.Statement{both, both, says(standingBy(old))}, false},
+		{"the third goes by another list as well", false, []netgossip.Statement{both, both, says(standingBy(old, next, third))}, false},
+		{"the third counts by another directory", false, []netgossip.Statement{both, both, foreign}, false},
+		{"the third is x", false, []netgossip.Statement{both, both, {}, {}, both}, false},
+		{"a peer has looked already", false, []netgossip.Statement{says(standingBy(next))}, true},
+		{"a peer has looked already, and found a stop", false, []netgossip.Statement{{Standing: standingBy(next)}}, false},
+		{"x says it of itself", false, []netgossip.Statement{{}, {}, {}, {}, says(standingBy(next))}, false},
+		{"a fresh node believes", false, []netgossip.Statement{says(fresh)}, false},
+		{"this node was fresh", true, []netgossip.Statement{both, both, both}, false},
+		{"this node was fresh, a peer has looked", true, []netgossip.Statement{says(standingBy(next))}, true},
+	} {
+		c := listCore(t, old, next)
+		for i, st := range tc.peers {
+			if st.Stands().Chain[0].IsZero() {
+				continue
+			}
+			if st.Seen = netgossip.FullSet(6); st.RosterDigest == 0 {
+				st.RosterEpoch, st.RosterDigest = old.Epoch, old.Digest
+			}
+			c.Merger().Answered(netgossip.Answer{Peer: i + 1, SentAt: 10 * sec, Statement: &st, Sees: true})
+		}
+		c.view = c.merger.Evaluate(10*sec, c.quorum)
+		before := lists{[]*netgossip.Roster{old, next}, tc.fresh}
+		if tc.fresh {
+			before.chain = before.chain[1:]
+		}
+		if got := c.vouchedFor(x, before); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// Guard: after a change a peer is guarded again when it has said so since, asked since.
+func TestGuardIsSaidAgainAfterAChange(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	c.proof.doubtGuards(20*sec, netgossip.SetOf(1))
+	tell(c, 19*sec, 1, netgossip.Statement{Guard: killing})
+	tell(c, 20*sec, 2, netgossip.Statement{Guard: killing})
+	tell(c, 20*sec+1, 3, netgossip.Statement{Guard: killing})
+	c.Step(22 * sec)
+	if got := c.proof.guarded; got != netgossip.SetOf(1, 3) {
+		t.Errorf("guarded %v, want the one that was vouched for and the one that was asked since", c.cfg.Roster.Names(got))
+	}
+}
+
+// Guard: a peer that goes by another list, too, has not doubted yet what was said under that one.
+func TestClaimsOfOneListAlone(t *testing.T) {
+	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3"), rosterOf(t, 2, "n0", "n1", "n2")
+	c := listCore(t, old, next)
+	lost := netgossip.SetOf(2)
+	for p, st := range []netgossip.Standing{{}, standingBy(next), standingBy(old, next), standingBy(old)} {
+		if p > 0 {
+			tell(c, 10*sec, p, netgossip.Statement{Lost: lost, Standing: st})
+		}
+		if got := c.proof.fresh(10*sec, p, c) != nil; got != (p == 1) {
+			t.Errorf("peer %d: its claims count: %v", p, got)
+		}
+	}
+}
