@@ -116,6 +116,8 @@ type stream struct {
 	net.Conn
 	network       *Network
 	local, remote netip.AddrPort
+	dialed        bool
+	sent          []byte // for a Tap, guarded by network.mu
 }
 
 func (s *stream) LocalAddr() net.Addr  { return net.TCPAddrFromAddrPort(s.local) }
@@ -124,6 +126,10 @@ func (s *stream) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.remote
 func (s *stream) Close() error {
 	s.network.mu.Lock()
 	delete(s.network.streams, s)
+	if s.network.tap != nil && len(s.sent) > 0 {
+		s.network.tap(Frame{From: s.local, To: s.remote, Stream: true, Dialed: s.dialed, Data: s.sent})
+		s.sent = nil
+	}
 	s.network.mu.Unlock()
 	return s.Conn.Close()
 }

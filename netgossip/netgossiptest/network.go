@@ -45,6 +45,7 @@ type Network struct {
 	endpoints map[netip.AddrPort]*endpoint
 	streams   map[*stream]struct{}
 	overflows uint64
+	tap       func(Frame)
 }
 
 // NewNetwork returns a network without loss and delay; seed decides what gets lost later.
@@ -185,6 +186,9 @@ func (n *Network) send(e *endpoint, to netip.AddrPort, b []byte) {
 	defer n.mu.Unlock()
 	e.sent.Packets++
 	e.sent.Bytes += uint64(len(b))
+	if n.tap != nil {
+		n.tap(Frame{From: e.at, To: to, Data: append([]byte(nil), b...)})
+	}
 	l := n.link(direction{e.at.Addr(), to.Addr()})
 	if n.lose(l) {
 		return
@@ -235,7 +239,7 @@ func (n *Network) connect(e *endpoint, to netip.AddrPort, retry time.Duration) (
 		return refuse(syscall.ECONNREFUSED)
 	}
 	here, far := net.Pipe()
-	s = &stream{Conn: here, network: n, local: e.at, remote: to}
+	s = &stream{Conn: here, network: n, local: e.at, remote: to, dialed: true}
 	accepted := &stream{Conn: far, network: n, local: to, remote: e.at}
 	select {
 	case dst.accepts <- accepted:

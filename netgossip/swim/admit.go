@@ -32,6 +32,18 @@ func (in *Instance) reportForeign(from netip.Addr) {
 		slog.String("from", from.String()))
 }
 
+// reportFrame is the ledger's report function of an instance.
+func (in *Instance) reportFrame(why refusal, from netip.Addr) {
+	msg := "undecodable gossip refused"
+	switch why {
+	case refusedVersion:
+		msg = "gossip of encryption version 0 refused: a frame that somebody has altered to end this agent, or one of an agent without a key: give all nodes the same key file, and look for who else can send on this network"
+	case refusedKey:
+		msg = "unencrypted gossip refused: give all nodes the same key file"
+	}
+	in.journal.warn(string(why), msg, slog.String("from", from.String()))
+}
+
 var (
 	errStranger  = errors.New("it is not on the roster")
 	errElsewhere = errors.New("the roster has it at another address")

@@ -163,6 +163,12 @@ func (l *logs) count(text string) int {
 	return strings.Count(l.buf.String(), text)
 }
 
+func (l *logs) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
 // node is one instance with what is around it.
 type node struct {
 	*swim.Instance
@@ -222,7 +228,7 @@ func (n *node) stop(t *testing.T, leave bool) {
 // names are n1, n2, ...; addresses 10.0.0.1, 10.0.0.2, ...
 func memory(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i + 1)}) }
 
-func testRoster(t *testing.T, n, self int, address func(int) netip.Addr) *netgossip.Roster {
+func testRoster(t testing.TB, n, self int, address func(int) netip.Addr) *netgossip.Roster {
 	t.Helper()
 	members := make([]netgossip.Member, n)
 	for i := range members {
@@ -362,7 +368,7 @@ func (c *cluster) awaitComplete(within time.Duration) {
 	c.await(within, "every node lists and has evidence of every other", func() bool { return c.complete(from) })
 }
 
-func keyring(t *testing.T, keys ...string) *memberlist.Keyring {
+func keyring(t testing.TB, keys ...string) *memberlist.Keyring {
 	t.Helper()
 	var raw [][]byte
 	for _, k := range keys {

@@ -25,6 +25,8 @@
 //     makes nothing believed.
 //   - What is sent is bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, the
 //     probes of lost peers by 20 a second.
+//   - With a keyring, a frame that is sealed in another way than agents do it never gets as far as
+//     memberlist, which it would end (docs/adr/0016-frames-before-memberlist.md).
 //   - A node without a statement does not answer: it cannot say whom it sees.
 //   - Peers are the roster's members with an address on this network. Others are refused,
 //     counted and logged once a minute; so are foreign labels and keys.

@@ -103,6 +103,9 @@ var complaints = []struct {
 func (j *journal) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
 	level, text := splitLevel(line)
+	if strings.Contains(text, errFrame.Error()) {
+		level = slog.LevelDebug // whoever refused the frame has said so, and counted it
+	}
 	if level >= slog.LevelWarn {
 		for _, c := range complaints {
 			if strings.Contains(text, c.text) {

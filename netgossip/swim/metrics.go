@@ -15,6 +15,7 @@ const (
 	refusedCut       refusal = "cut"       // a stream that ended before it said what it is
 	refusedLabel     refusal = "label"     // of another cluster, group or network
 	refusedKey       refusal = "key"       // not encrypted with a key that we have
+	refusedVersion   refusal = "version"   // encrypted in a way that no agent does
 	refusedMalformed refusal = "malformed" // not decodable, or contradicting the roster
 	refusedRoster    refusal = "roster"    // counts its sender by another roster; it comes again with a name
 	refusedStranger  refusal = "stranger"  // names nobody on the roster with an address here
@@ -24,7 +25,7 @@ const (
 )
 
 var refusals = []refusal{
-	refusedSource, refusedCut, refusedLabel, refusedKey, refusedMalformed, refusedRoster, refusedStranger,
+	refusedSource, refusedCut, refusedLabel, refusedKey, refusedVersion, refusedMalformed, refusedRoster, refusedStranger,
 	refusedOwnName, refusedUnmatched, refusedOverflow,
 }
 

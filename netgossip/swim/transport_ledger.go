@@ -20,6 +20,8 @@ type ledger struct {
 	// foreign is told of what is refused because it comes from the address of no peer; nil:
 	// nothing is. It must not block.
 	foreign func(from netip.Addr)
+	seals   *sealer                            // nil without a keyring
+	report  func(why refusal, from netip.Addr) // of a frame that seals refuses; nil: nobody asks. It must not block
 }
 
 func newLedger(count *counters, clock boottime.Clock, targets []target) *ledger {
@@ -56,6 +58,12 @@ type streams struct {
 	open map[*stream]struct{} // nil after the end
 }
 
+// maxStreams is how many may be open when another one comes: what a stream may hold until memberlist
+// gives up on it is bounded, and so must be their number.
+const maxStreams = 256
+
+var errCrowd = errors.New("too many open streams")
+
 func newStreams(l *ledger) *streams {
 	return &streams{ledger: l, open: make(map[*stream]struct{})}
 }
@@ -66,7 +74,8 @@ func (s *streams) accepted(c net.Conn) (net.Conn, error) { return s.add(c, true)
 // dialed takes over a stream to a peer.
 func (s *streams) dialed(c net.Conn) (net.Conn, error) { return s.add(c, false) }
 
-// add takes a stream over, or closes it if the transport has ended.
+// add takes a stream over, or closes it if the transport has ended or, with errCrowd, has its fill of
+// streams.
 func (s *streams) add(c net.Conn, accepted bool) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +83,12 @@ func (s *streams) add(c net.Conn, accepted bool) (net.Conn, error) {
 		c.Close()
 		return nil, net.ErrClosed
 	}
-	st := &stream{Conn: c, streams: s, mute: accepted}
+	if accepted && len(s.open) >= maxStreams {
+		c.Close()
+		s.ledger.refused[refusedOverflow].add(1)
+		return nil, errCrowd
+	}
+	st := &stream{Conn: c, streams: s, mute: accepted, seals: s.ledger.seals}
 	s.open[st] = struct{}{}
 	return st, nil
 }
@@ -96,6 +110,9 @@ type stream struct {
 	net.Conn
 	streams *streams
 	mute    bool // accepted, and nothing has come yet; memberlist reads from one goroutine
+	// Until the frame is judged, and after it was refused:
+	seals *sealer
+	head  []byte
 }
 
 // errMute is what an accepted stream that ends without a byte reads as. Without it
@@ -110,6 +127,9 @@ func (s *stream) Read(b []byte) (int, error) {
 		return 0, errMute
 	}
 	s.mute = s.mute && n == 0
+	if err := s.check(b[:n]); err != nil {
+		return 0, err
+	}
 	return n, err
 }
 

@@ -42,7 +42,7 @@ func (m *meter) run() {
 		select {
 		case p := <-m.NodeAwareTransport.PacketCh():
 			m.ledger.received(len(p.Buf), addrOf(p.From))
-			if !m.ledger.admits(addrOf(p.From)) {
+			if from := addrOf(p.From); !m.ledger.admits(from) || !m.ledger.opens(p.Buf, from) {
 				continue
 			}
 			select {

@@ -116,7 +116,7 @@ func (t *sockets) receive(p *pair) {
 			continue
 		}
 		t.ledger.received(n, from.Addr())
-		if !t.ledger.admits(from.Addr()) {
+		if !t.ledger.admits(from.Addr()) || !t.ledger.opens(in.buf[:n], from.Addr()) {
 			continue
 		}
 		select {
@@ -145,7 +145,9 @@ func (t *sockets) accept(p *pair) {
 			continue
 		}
 		s, err := t.streams.accepted(c)
-		if err != nil {
+		if errors.Is(err, errCrowd) {
+			continue
+		} else if err != nil {
 			return
 		}
 		select {

@@ -1,0 +1,68 @@
+package netgossiptest
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Frame is what somebody who listens on the wire has recorded: a packet, or all that one end of a
+// stream has sent.
+type Frame struct {
+	From, To netip.AddrPort
+	Stream   bool // Data is of a stream,
+	Dialed   bool // and From opened it
+	Data     []byte
+}
+
+// Tap has f called with every packet when it is sent, also one that gets lost, and with what each end
+// of a stream has sent when that end is closed. f must not block nor call the network; nil ends it.
+func (n *Network) Tap(f func(Frame)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.tap = f
+}
+
+// Inject delivers a packet as if it came from an address, whatever the links are like: somebody on
+// the receiver's wire does that.
+func (n *Network) Inject(from, to netip.AddrPort, b []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.deliver(to, &memberlist.Packet{Buf: slices.Clone(b), From: net.UDPAddrFromAddrPort(from)})
+}
+
+// InjectStream opens a stream as if it came from an address, whatever the links are like.
+func (n *Network) InjectStream(from, to netip.AddrPort) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	dst := n.endpoints[to]
+	if dst == nil {
+		return nil, fmt.Errorf("inject a stream to %s: %w", to, syscall.ECONNREFUSED)
+	}
+	here, far := net.Pipe()
+	accepted := &stream{Conn: far, network: n, local: to, remote: from}
+	select {
+	case dst.accepts <- accepted:
+		n.streams[accepted] = struct{}{}
+		return here, nil
+	default:
+		here.Close()
+		far.Close()
+		return nil, fmt.Errorf("inject a stream to %s: %w", to, syscall.EAGAIN)
+	}
+}
+
+// Write sends, and keeps for a Tap what it sent.
+func (s *stream) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	s.network.mu.Lock()
+	defer s.network.mu.Unlock()
+	if s.network.tap != nil {
+		s.sent = append(s.sent, b[:n]...)
+	}
+	return n, err
+}

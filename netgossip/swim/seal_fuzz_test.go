@@ -1,0 +1,230 @@
+package swim_test
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"log/slog"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+)
+
+// The targets of this file put bytes where the network does, into a whole instance with a keyring and
+// a label: the transport's checks, memberlist, the evidence protocol. Each takes them either as they
+// are, which is what somebody without the key can send, or sealed by the harness, which gets as far as
+// the decoders: what somebody with the key can send. A panic in any goroutine ends the run.
+
+// wall is the transport of the instance: what comes is what the target puts in, what is sent goes nowhere.
+type wall struct {
+	packets chan *memberlist.Packet
+	accepts chan net.Conn
+	dialed  chan net.Conn // what the next dial returns; none: it is refused
+}
+
+func (w *wall) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return fuzzSelf.Addr().AsSlice(), int(fuzzSelf.Port()), nil
+}
+func (w *wall) PacketCh() <-chan *memberlist.Packet { return w.packets }
+func (w *wall) StreamCh() <-chan net.Conn           { return w.accepts }
+func (w *wall) Shutdown() error                     { return nil }
+func (w *wall) WriteTo(b []byte, to string) (time.Time, error) {
+	return w.WriteToAddress(b, memberlist.Address{Addr: to})
+}
+
+func (w *wall) WriteToAddress([]byte, memberlist.Address) (time.Time, error) { return time.Now(), nil }
+
+func (w *wall) DialTimeout(string, time.Duration) (net.Conn, error) {
+	select {
+	case c := <-w.dialed:
+		return c, nil
+	default:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
+	}
+}
+
+func (w *wall) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return w.DialTimeout(a.Addr, timeout)
+}
+
+// tape is a stream that plays what was recorded and takes what is written.
+type tape struct {
+	*bytes.Reader
+	closed chan struct{}
+}
+
+func newTape(b []byte) *tape { return &tape{bytes.NewReader(b), make(chan struct{}, 8)} }
+
+func (t *tape) Write(b []byte) (int, error)      { return len(b), nil }
+func (t *tape) Close() error                     { t.closed <- struct{}{}; return nil }
+func (t *tape) LocalAddr() net.Addr              { return net.TCPAddrFromAddrPort(fuzzSelf) }
+func (t *tape) RemoteAddr() net.Addr             { return net.TCPAddrFromAddrPort(fuzzPeer) }
+func (t *tape) SetDeadline(time.Time) error      { return nil }
+func (t *tape) SetReadDeadline(time.Time) error  { return nil }
+func (t *tape) SetWriteDeadline(time.Time) error { return nil }
+
+var (
+	fuzzSelf = netip.AddrPortFrom(memory(0), testPort)
+	fuzzPeer = netip.AddrPortFrom(memory(1), testPort)
+)
+
+// deaf is a Sink that nobody asks.
+type deaf struct{}
+
+func (deaf) MemberChanged(int, int, bool, boottime.Instant) {}
+func (deaf) Answered(netgossip.Answer)                      {}
+func (deaf) Vouched(int, boottime.Instant)                  {}
+func (deaf) Missed(int, int, boottime.Instant, bool)        {}
+func (deaf) Doubted(int)                                    {}
+func (deaf) Heard(int, int, boottime.Instant)               {}
+func (deaf) Conflict(int, string, string)                   {}
+
+// press seals what the harness makes, as memberlist would.
+type press struct {
+	gcm   cipher.AEAD
+	nonce [12]byte
+}
+
+func newPress(f testing.TB) *press {
+	block, err := aes.NewCipher(bytes.Repeat([]byte(sealedKey), 32))
+	if err != nil {
+		f.Fatal(err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return &press{gcm: gcm}
+}
+
+// open returns what is in a frame, from where its version stands on; more is authenticated with it.
+func (p *press) open(f testing.TB, sealed, more []byte) []byte {
+	plain, err := p.gcm.Open(nil, sealed[1:13], sealed[13:], more)
+	if err != nil {
+		f.Fatalf("captured frame: %v", err)
+	}
+	return plain
+}
+
+func (p *press) packet(plain []byte) []byte {
+	head := append(bytes.Clone(labelHeader), 1)
+	return p.gcm.Seal(append(head, p.nonce[:]...), p.nonce[:], plain, []byte(testLabel))
+}
+
+// stream seals what one side sends, without a label header.
+func (p *press) stream(plain []byte) []byte {
+	head := binary.BigEndian.AppendUint32([]byte{10}, uint32(len(plain)+29))
+	more := append(bytes.Clone(head), testLabel...)
+	return p.gcm.Seal(append(append(head, 1), p.nonce[:]...), p.nonce[:], plain, more)
+}
+
+// fuzzed starts an instance behind a wall, directly or with what New puts between.
+func fuzzed(f testing.TB, directly bool) (*swim.Instance, *wall, *press) {
+	p := newPress(f)
+	w := &wall{packets: make(chan *memberlist.Packet), accepts: make(chan net.Conn), dialed: make(chan net.Conn, 1)}
+	nd := configureF(f, 2, 0)
+	nd.Keyring, nd.Transport = keyring(f, sealedKey), func(netip.AddrPort) (memberlist.NodeAwareTransport, error) { return w, nil }
+	in, err := swim.New(nd)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if directly {
+		in.ReadFrom(w)
+	}
+	if err := in.Start(); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		if err := in.Stop(f.Context(), false); err != nil && f.Context().Err() == nil {
+			f.Error(err)
+		}
+	})
+	return in, w, p
+}
+
+// configureF is a configuration whose instance does nothing by itself for as long as a target runs.
+func configureF(f testing.TB, n, self int) swim.Config {
+	p := netgossip.Tune(n)
+	p.RejoinInterval, p.ProbeInterval, p.EvidenceInterval, p.EvidenceMaxAge = time.Hour, time.Hour, time.Hour, 2*time.Hour
+	return swim.Config{
+		Name: "mgmt", Label: testLabel, Roster: testRoster(f, n, self, memory), BindAddr: memory(self), Port: testPort,
+		Params: p, Clock: clock, Sink: deaf{}, Statement: func() *netgossip.Statement { return nil },
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// FuzzPacket is what comes by UDP.
+func FuzzPacket(f *testing.F) {
+	in, w, p := fuzzed(f, true)
+	for _, b := range readFrames(f, "packet") {
+		f.Add(false, b)
+		flipped := bytes.Clone(b)
+		flipped[len(labelHeader)] = 0
+		f.Add(false, flipped)
+		f.Add(true, p.open(f, b[len(labelHeader):], []byte(testLabel)))
+	}
+	from := net.UDPAddrFromAddrPort(fuzzPeer)
+	nothing := &memberlist.Packet{From: from}
+	f.Fuzz(func(_ *testing.T, key bool, b []byte) {
+		if key {
+			b = p.packet(b)
+		} else {
+			b = bytes.Clone(b)
+		}
+		if in.Opens(b, fuzzPeer.Addr()) {
+			w.packets <- &memberlist.Packet{Buf: b, From: from, Timestamp: time.Now()}
+			w.packets <- nothing // is taken when memberlist is through with the one before
+		}
+	})
+}
+
+// FuzzStream is what comes by a stream that a peer has opened.
+func FuzzStream(f *testing.F) {
+	_, w, p := fuzzed(f, false)
+	seedStreams(f, p)
+	f.Fuzz(func(_ *testing.T, key bool, b []byte) {
+		if key {
+			b = append(bytes.Clone(labelHeader), p.stream(b)...)
+		}
+		t := newTape(b)
+		w.accepts <- t
+		<-t.closed
+	})
+}
+
+// FuzzReply is what comes back by a stream to a peer.
+func FuzzReply(f *testing.F) {
+	in, w, p := fuzzed(f, false)
+	seedStreams(f, p)
+	f.Fuzz(func(_ *testing.T, key bool, b []byte) {
+		if key {
+			b = p.stream(b)
+		}
+		t := newTape(b)
+		w.dialed <- t
+		in.Join(1)
+		<-t.closed
+	})
+}
+
+// seedStreams adds both sides of streams, as each other as well.
+func seedStreams(f *testing.F, p *press) {
+	for _, b := range append(readFrames(f, "stream"), readFrames(f, "reply")...) {
+		b = bytes.TrimPrefix(b, labelHeader)
+		flipped := bytes.Clone(b)
+		flipped[5] = 0
+		for _, raw := range [][]byte{b, flipped} {
+			f.Add(false, raw)
+			f.Add(false, append(bytes.Clone(labelHeader), raw...))
+		}
+		f.Add(true, p.open(f, b[5:], append(bytes.Clone(b[:5]), testLabel...)))
+	}
+}
