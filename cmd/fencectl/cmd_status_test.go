@@ -35,21 +35,27 @@ func TestStatusTable(t *testing.T) {
 	for _, s := range scenes {
 		t.Run(s.name, func(t *testing.T) {
 			a.set(scene(t, s.name))
-			code, stdout, stderr := ask(t, a, s.late, "status")
+			code, stdout, stderr := ask(t, a, 0, "status")
 			if code != exitOK || stderr != "" {
 				t.Fatalf("exit %d, stderr %q", code, stderr)
 			}
-			for line := range strings.Lines(stdout) {
-				line = strings.TrimSuffix(line, "\n")
-				if len(line) > pageWidth || strings.TrimRight(line, " ") != line {
-					t.Errorf("a line of %d bytes, or one with spaces at its end: %q", len(line), line)
-				}
-				if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
-					t.Errorf("not plain text: %q", line)
-				}
-			}
+			wantPlain(t, stdout)
 			compareGolden(t, filepath.Join("testdata", "status", s.name+".golden"), stdout)
 		})
+	}
+}
+
+// wantPlain demands ASCII without controls, in lines that are not too long.
+func wantPlain(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if len(line) > pageWidth || strings.TrimRight(line, " ") != line {
+			t.Errorf("a line of %d bytes, or one with spaces at its end: %q", len(line), line)
+		}
+		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+			t.Errorf("not plain text: %q", line)
+		}
 	}
 }
 
@@ -72,7 +78,7 @@ func compareGolden(t *testing.T, file, got string) {
 
 func TestStatusShowsAllOnDemand(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
-	a.set(scene(t, "nodes-300"))
+	a.set(scene(t, "large"))
 	_, some, _ := ask(t, a, 0, "status")
 	_, all, _ := ask(t, a, 0, "status", "--all")
 	rows := func(text string) (n int) {
@@ -83,10 +89,10 @@ func TestStatusShowsAllOnDemand(t *testing.T) {
 		}
 		return n
 	}
-	if got := rows(some); got != 7 { // six with trouble and this node
-		t.Errorf("%d rows are shown of 300, want 7", got)
+	if got := rows(some); got != 4 { // three with trouble and this node
+		t.Errorf("%d rows are shown of %d, want 4", got, many)
 	}
-	if got := rows(all); got != 300 {
+	if got := rows(all); got != many {
 		t.Errorf("%d rows are shown with --all", got)
 	}
 }
@@ -121,14 +127,16 @@ func TestStatusCheck(t *testing.T) {
 	}{
 		{"healthy", 0, ""},
 		{"healthy", -time.Hour, ""}, // the wall clock was set back
-		{"network-lost", 0, ""},
+		{"network-cut", 0, ""},
+		{"network-down", 0, ""},
 		{"lun-failed", 0, ""},
 		{"split-pending", 0, ""},
 		{"split-won", 0, ""},
 		{"split-lost", 0, "no permission to feed: equal split (2 of 4), the LUN's grant names the other half"},
 		{"maintenance", 0, "no permission to feed: maintenance"},
 		{"starting", 0, "no permission to feed: starting"},
-		{"exclude", 0, "no quorum: less than half"},
+		{"exclude", 0, "no quorum: this node is cut off"},
+		{"standing-still", 0, "the agent stands still, its status is 12s old"},
 		{"healthy", 12 * time.Second, "the agent stands still, its status is 12s old"},
 	} {
 		a.set(scene(t, tt.scene))
@@ -144,6 +152,44 @@ func TestStatusCheck(t *testing.T) {
 			if _, without, _ := ask(t, a, tt.late, "status", "-o", format); stdout != without || stdout == "" {
 				t.Errorf("%s: --check changes the output", tt.scene)
 			}
+		}
+	}
+}
+
+// TestForeignWordsSteerNoTerminal: what could be done by a peer that controls its own words.
+func TestForeignWordsSteerNoTerminal(t *testing.T) {
+	st := scene(t, "lun-failed")
+	nodeOf(st, "n2").Version = "v\x1b[2J\x07\u202e"
+	st.Luns[0].Error = "two\nlines and \x1b]0;a title\x07"
+	st.Networks[0].Name = "mgm\u00fc"
+	text := string(statusView{now: noon, zone: time.UTC}.render(st))
+	wantPlain(t, text)
+	for _, want := range []string{" mgm?  ", " v?[2J??\n", " two lines and ?]0;a title?;"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+// TestWordsOfTrouble are those that the scenes do not need.
+func TestWordsOfTrouble(t *testing.T) {
+	st := scene(t, "healthy")
+	st.Luns[0].ForeignWriter, st.Luns[0].Healthy, st.Luns[0].Claimed = true, false, false
+	st.Api = &fencingv1.ApiStatus{Configured: true, Age: secs(7)}
+	st.TimeBudget.HorizonMajority = secs(99) // reckoned in a way that this program does not know
+	st.Networks[1].Members = st.Networks[1].Members[1:]
+	st.Watchdog.Nowayout, st.Watchdog.Pretimeout, st.Watchdog.LastBootReset = true, secs(10), true
+	n2 := nodeOf(st, "n2")
+	n2.SeesThisNode, n2.SameRoster, n2.Stopping = false, false, true
+	text := string(statusView{now: noon, zone: time.UTC}.render(st))
+	for _, want := range []string{
+		"FAILED, another writer in the own slot: two agents run under one name; slot 0 not relied on yet,",
+		"lost to a majority: 1m39s in all; known parts: 4s evidence, 5s feed, ", "nowayout: cannot be disarmed - pretimeout 10s - this boot follows a reset",
+		"kube API      NOT REACHABLE 7.0s ago", "answering, but not reaching this node in turn: n2", "with another list of nodes (compare the members in its configuration): n2",
+		"\nn2    stopping   ok 0.6s  -        yes      OTHER   ",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
 }

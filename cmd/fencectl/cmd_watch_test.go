@@ -324,7 +324,7 @@ func replay(text string) (present []string) {
 func TestWatchFailsWhenItCannotPrint(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	a.hub.Update(members("n1"), nil)
-	a.set(group(4))
+	a.set(scene(t, "healthy"))
 	for _, args := range [][]string{{"watch"}, {"watch", "-o", "json"}, {"watch", "--status"}, {"status"}, {"status", "-o", "json"}} {
 		var errs strings.Builder
 		code := run(t.Context(), &environment{
@@ -341,7 +341,7 @@ func TestWatchFailsWhenItCannotPrint(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	a.hub.Update(members("n1"), nil)
-	a.set(group(4))
+	a.set(scene(t, "healthy"))
 	for _, args := range [][]string{{"watch"}, {"watch", "--status"}} {
 		stdout, stderr := newOutput(), newOutput()
 		cmd := exec.CommandContext(t.Context(), "fencectl", append(args, "--socket", a.path)...)

@@ -1,212 +1,192 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/agentsim"
 )
 
-// scenes are the situations an operator meets.
-var scenes = []struct {
-	name string
-	size int
-	make func(st *fencingv1.Status)
-
-	late time.Duration // between the status and the look at it
-}{
-	{name: "healthy", size: 4},
-	{name: "network-lost", size: 4, make: networkLost},
-	{name: "peer-lost", size: 4, make: peerLost},
-	{name: "split-pending", size: 4, make: splitPending},
-	{name: "split-won", size: 4, make: splitWon},
-	{name: "split-lost", size: 4, make: splitLost},
-	{name: "overdue", size: 4, make: overdue},
-	{name: "exclude", size: 4, make: exclude},
-	{name: "starting", size: 4, make: starting},
-	{name: "maintenance", size: 4, make: maintenance},
-	{name: "lun-failed", size: 4, make: lunFailed},
-	{name: "dry-run-starved", size: 4, make: dryRun},
-	{name: "kubernetes", size: 4, make: kubernetes},
-	{name: "standing-still", size: 4, late: 12 * time.Second},
-	{name: "alarms", size: 4, make: alarms},
-	{name: "hostile-names", size: 4, make: hostile},
-	{name: "nodes-300", size: 300, make: largeGroup},
-	{name: "nodes-300-network-down", size: 300, make: largeDown},
-	{name: "nodes-300-cut-off", size: 300, make: largeCut},
+// situation is what an operator meets, as an agent tells it: whole agents live through
+// the schedule on virtual time, and the first answer that is the one meant is kept in
+// testdata/scenes.
+type situation struct {
+	name   string
+	s      agentsim.Schedule
+	during [2]time.Duration // the agents are asked from then until then, after the group has settled
+	of     []int            // which agents, the first one if nil
+	is     func(*fencingv1.Status) bool
+	varies string // what it says of this is another thing from run to run
+	slow   bool   // to be recorded again: not by short tests
 }
 
-func networkLost(st *fencingv1.Status) {
-	st.Networks[1].Up, st.Networks[1].HealthScore = false, 3
-	for _, n := range []string{"n2", "n3", "n4"} {
-		lose(st, "data", n, 12.4)
+// settled is when a group that booted has come to rest and what happens to it begins.
+const settled = 45 * time.Second
+
+// each is how long it takes until the agents are asked again.
+const each = 200 * time.Millisecond
+
+// ordinary is a group with the times of docs/configuration.md; what happens begins when it has
+// settled.
+func ordinary(nodes int, change func(*agentsim.Schedule), events ...agentsim.Event) agentsim.Schedule {
+	s := agentsim.Schedule{
+		Seed: uint64(nodes), Nodes: nodes, Networks: 2, LUN: true, OnLoss: "fence", Watchdog: 30 * time.Second, Feed: 5 * time.Second,
+		Reboot: time.Hour, Events: events, Unjudged: true,
 	}
-}
-
-func peerLost(st *fencingv1.Status) {
-	loseAll(st, 45.8, "n4")
-	nodeOf(st, "n4").State = fencingv1.NodeState_NODE_STATE_FENCED
-	lose(st, "data", "n3", 7.3)
-	st.Networks[1].Members[1].Alive = true // n3 on data: heard of, but the answer is old
-	n2 := nodeOf(st, "n2")
-	n2.SeesThisNode, n2.Counted, n2.SameRoster = false, false, false
-	st.Verdict.Tally.Counted = 2
-	decide(st, fencingv1.Permission_PERMISSION_STARVE, fencingv1.Reason_REASON_QUORUM_LOST, false, 0, 2, "less than half of the group is in contact")
-	st.Watchdog.State, st.Watchdog.LastFeedAge = fencingv1.WatchdogState_WATCHDOG_STATE_STARVED, secs(6)
-}
-
-func splitPending(st *fencingv1.Status) {
-	loseAll(st, 6, "n3", "n4")
-	nodeOf(st, "n3").HeardAge = secs(0.2)
-	decide(st, fencingv1.Permission_PERMISSION_HOLD, fencingv1.Reason_REASON_SPLIT_PENDING, true, 7.15, 2.85,
-		"equal split, being decided: 2 of 4 nodes counted, 3 needed; waiting for: the holders' grant of decision 6 to expire")
-	st.LunLease = &fencingv1.LunLease{Instance: 6, Holders: []string{"n3", "n4"}, Pending: true}
-	st.Luns[0].InFlightAge = secs(0.1)
-}
-
-func splitWon(st *fencingv1.Status) {
-	loseAll(st, 75, "n3", "n4")
-	decide(st, fencingv1.Permission_PERMISSION_FEED, fencingv1.Reason_REASON_SPLIT_WON, true, 6.4, 65, "equal split, won")
-	st.LunLease = &fencingv1.LunLease{Instance: 7, Holders: []string{"n1", "n2"}, Held: true, GrantedFor: secs(6.4)}
-	for _, n := range []string{"n3", "n4"} {
-		nodeOf(st, n).State = fencingv1.NodeState_NODE_STATE_FENCED
+	if change != nil {
+		change(&s)
 	}
+	for i := range s.Events {
+		s.Events[i].At += settled
+	}
+	return s
 }
 
-func splitLost(st *fencingv1.Status) {
-	loseAll(st, 12.7, "n3", "n4")
-	decide(st, fencingv1.Permission_PERMISSION_STARVE, fencingv1.Reason_REASON_SPLIT_LOST, false, 0, 8.7, "equal split, lost: the grant on the LUN names the other half")
-	st.LunLease = &fencingv1.LunLease{Instance: 7, Holders: []string{"n3", "n4"}}
-	st.Watchdog.State, st.Watchdog.LastFeedAge = fencingv1.WatchdogState_WATCHDOG_STATE_STARVED, secs(8.9)
-	nodeOf(st, "n2").Feeding = false
+func reason(r fencingv1.Reason) func(*fencingv1.Status) bool {
+	return func(st *fencingv1.Status) bool { return st.GetVerdict().GetReason() == r }
 }
 
-func overdue(st *fencingv1.Status) {
-	splitLost(st)
-	st.Watchdog.State, st.Watchdog.LastFeedAge = fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY, secs(34.2)
-	st.Watchdog.Error = "the countdown ran out and the node was not reset"
+// peer is true of a status in which a node is in a state.
+func peer(name string, state fencingv1.NodeState) func(*fencingv1.Status) bool {
+	return func(st *fencingv1.Status) bool { return nodeOf(st, name).GetState() == state }
 }
 
-func exclude(st *fencingv1.Status) {
-	loseAll(st, 31, "n2", "n3", "n4")
-	st.Verdict.OnQuorumLoss = "exclude"
-	decide(st, fencingv1.Permission_PERMISSION_FEED, fencingv1.Reason_REASON_QUORUM_LOST, false, 4, 27, "less than half of the group is in contact")
-	nodeOf(st, "n1").Available = false
+// aliveAndOld is true while memberlist has not given up a peer whose answers have become too old.
+func aliveAndOld(st *fencingv1.Status) bool {
+	return slices.ContainsFunc(st.GetNetworks()[0].GetMembers(), func(m *fencingv1.NetworkMember) bool { return m.GetAlive() && !m.GetReachable() })
 }
 
-func starting(st *fencingv1.Status) {
-	loseAll(st, 0, "n2", "n3", "n4")
-	for _, name := range []string{"n2", "n3", "n4"} {
-		for _, network := range st.Networks {
-			for _, m := range network.Members {
-				m.EvidenceAge = nil
+func all(of ...func(*fencingv1.Status) bool) func(*fencingv1.Status) bool {
+	return func(st *fencingv1.Status) bool {
+		for _, is := range of {
+			if !is(st) {
+				return false
 			}
 		}
-		*nodeOf(st, name) = fencingv1.NodeStatus{Name: name, State: fencingv1.NodeState_NODE_STATE_UNKNOWN}
-	}
-	decide(st, fencingv1.Permission_PERMISSION_STARVE, fencingv1.Reason_REASON_STARTING, false, 0, 1.5, "no quorum seen since the agent started")
-	st.Self.Uptime = secs(1.5)
-	st.Watchdog = &fencingv1.WatchdogStatus{
-		Driver: "device", Device: "/dev/watchdog", State: fencingv1.WatchdogState_WATCHDOG_STATE_UNARMED, LastBootReset: true,
-	}
-	nodeOf(st, "n1").WatchdogArmed = false
-	st.Luns[0] = &fencingv1.LunStatus{Path: "/dev/mapper/fence", Device: "dm-3", Error: "not opened yet"}
-	nodeOf(st, "n1").LunHealthy = false
-}
-
-func maintenance(st *fencingv1.Status) {
-	decide(st, fencingv1.Permission_PERMISSION_DISARM, fencingv1.Reason_REASON_MAINTENANCE, true, 0, 600, "disarmed for maintenance")
-	st.Watchdog.State, st.Watchdog.Armed, st.Watchdog.DisarmReason = fencingv1.WatchdogState_WATCHDOG_STATE_DISARMED, false, "maintenance"
-	nodeOf(st, "n1").WatchdogArmed = false
-}
-
-func lunFailed(st *fencingv1.Status) {
-	l := st.Luns[0]
-	l.Healthy, l.LastWriteAge, l.LastReadAge, l.InFlightAge = false, secs(187), secs(188), secs(186)
-	l.Error = "write /dev/mapper/fence: no answer within 2s: the LUN or the path to it hangs"
-	nodeOf(st, "n1").LunHealthy, nodeOf(st, "n3").LunHealthy = false, false
-}
-
-func dryRun(st *fencingv1.Status) {
-	splitLost(st)
-	w := st.Watchdog
-	w.Driver, w.Device, w.Identity, w.Armed = "none", "", "none (dry run)", false
-	for _, n := range st.Nodes {
-		n.WatchdogArmed = false
+		return true
 	}
 }
 
-func kubernetes(st *fencingv1.Status) {
-	loseAll(st, 15, "n3", "n4")
-	st.Luns, st.LunLease = nil, nil
-	st.Api = &fencingv1.ApiStatus{Configured: true, Reachable: true, Age: secs(1.2)}
-	nodeOf(st, "n1").ApiReachable = true
-	st.TimeBudget.Grant = secs(20)
-	st.TimeBudget.HorizonTie = secs(86)
-	decide(st, fencingv1.Permission_PERMISSION_FEED, fencingv1.Reason_REASON_API_REACHABLE, true, 2.8, 5, "")
+var bothNetworks = []int{0, 1}
+
+func halves(a, b []int) agentsim.Event {
+	return agentsim.Event{Kind: agentsim.Split, Parts: [][]int{a, b}, Networks: bothNetworks}
 }
 
-// alarms is everything at once that a person should see while the node is fed.
-func alarms(st *fencingv1.Status) {
-	st.Watchdog.State, st.Watchdog.Nowayout = fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY, true
-	st.Watchdog.Error = "feed /dev/watchdog: input/output error"
-	st.Watchdog.Slack = secs(-1.5)
-	st.Luns[0].ForeignWriter, st.Luns[0].Healthy, st.Luns[0].Claimed = true, false, false
-	st.Api = &fencingv1.ApiStatus{Configured: true, Age: secs(7)}
-	st.TimeBudget.HorizonMajority = secs(99)
-	loseAll(st, 20, "n4")
-	nodeOf(st, "n4").State = fencingv1.NodeState_NODE_STATE_STOPPED
-	st.Networks[1].Members = st.Networks[1].Members[1:] // of another roster for a moment
+func of(kind agentsim.Kind, nodes ...int) agentsim.Event {
+	return agentsim.Event{Kind: kind, Nodes: nodes, Networks: bothNetworks}
 }
 
-// hostile is what could be done to a terminal by a peer that controls its own words.
-func hostile(st *fencingv1.Status) {
-	nodeOf(st, "n2").Version = "v\x1b[2J\x07\u202e"
-	st.Luns[0].Healthy, st.Luns[0].Error = false, "two\nlines and \x1b]0;a title\x07"
-	st.Networks[0].Name = "mgm\u00fc"
+// broken makes every I/O of these nodes on the LUN fail.
+func broken(nodes ...int) agentsim.Event {
+	return agentsim.Event{Kind: agentsim.LUNError, Nodes: nodes, Share: 1}
 }
 
-func largeGroup(st *fencingv1.Status) {
-	st.TimeBudget.Sampling, st.TimeBudget.HorizonMajority, st.TimeBudget.HorizonTie = secs(4), secs(74), secs(84)
-	st.Watchdog.Pretimeout = secs(10)
-	loseAll(st, 3721, "n77")
-	nodeOf(st, "n77").State = fencingv1.NodeState_NODE_STATE_FENCED
-	loseAll(st, 9.1, "n204")
-	lose(st, "mgmt", "n33", 6.2)
-	nodeOf(st, "n150").LunHealthy = false
-	nodeOf(st, "n151").WatchdogArmed = false
-	nodeOf(st, "n152").Stopping = true
+func after(d time.Duration, e agentsim.Event) agentsim.Event {
+	e.At = d
+	return e
 }
 
-// largeDown: the network that is down here is no trouble of 299 others.
-func largeDown(st *fencingv1.Status) {
-	st.Networks[1].Up = false
-	for _, n := range st.Nodes[1:] {
-		lose(st, "data", n.Name, 30)
+// from asks once, a while after what happened.
+func from(d time.Duration) [2]time.Duration { return [2]time.Duration{d, d} }
+
+func between(a, b time.Duration) [2]time.Duration { return [2]time.Duration{a, b} }
+
+// many is a group of more nodes than are shown one by one.
+const many = 24
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
 	}
+	return all
 }
 
-func largeCut(st *fencingv1.Status) {
-	for _, n := range st.Nodes[1:] {
-		loseAll(st, 5.5, n.Name)
-		n.HeardAge = secs(0.4)
-	}
-	decide(st, fencingv1.Permission_PERMISSION_STARVE, fencingv1.Reason_REASON_QUORUM_LOST, false, 0, 1, "")
-	st.Watchdog.LastFeedAge = secs(3)
+// inHalves is the equal split of four that most of the scenes of a tie are about.
+var inHalves = halves([]int{0, 1}, []int{2, 3})
+
+const (
+	sec = time.Second
+	// horizon is later than T_dead of these groups, 81 s, after both have lost sight of each other.
+	horizon = 100 * sec
+)
+
+var scenes = []situation{
+	{name: "healthy", s: ordinary(4, nil), during: from(sec)},
+	{name: "network-cut", s: ordinary(4, nil, agentsim.Event{Kind: agentsim.Split, Parts: [][]int{{0, 1}, {2, 3}}, Networks: []int{1}}), during: from(12 * sec)},
+	{name: "network-down", s: ordinary(4, nil, agentsim.Event{Kind: agentsim.Carrier, Nodes: []int{0}, Networks: []int{1}}), during: from(12 * sec)},
+	{name: "one-way", s: ordinary(4, nil, of(agentsim.OneWay, 0, 1)), during: from(12 * sec)},
+	{name: "stale", s: ordinary(4, nil, agentsim.Event{Kind: agentsim.Freeze, Nodes: []int{2}, Span: time.Minute}), during: between(3*sec, 9*sec), is: all(aliveAndOld, peer("n3", fencingv1.NodeState_NODE_STATE_UNREACHABLE))},
+	{name: "peer-dead", s: ordinary(4, nil, of(agentsim.Kill, 3)), during: from(20 * sec)},
+	{name: "peer-fenced", s: ordinary(4, nil, of(agentsim.Kill, 3)), during: between(30*sec, horizon+30*sec), is: peer("n4", fencingv1.NodeState_NODE_STATE_FENCED), slow: true},
+	{name: "peer-upgrade", s: ordinary(4, nil, agentsim.Event{Kind: agentsim.Upgrade, Nodes: []int{1}, Span: 20 * sec}), during: from(10 * sec)},
+	{name: "split-pending", s: ordinary(4, nil, inHalves), during: between(0, 20*sec),
+		is: reason(fencingv1.Reason_REASON_SPLIT_PENDING), varies: ".watchdog.state = "}, // STARVED until it is fed again
+	{name: "split-won", s: ordinary(4, nil, inHalves), during: from(15 * sec), of: upTo(4), is: reason(fencingv1.Reason_REASON_SPLIT_WON)},
+	{name: "split-won-fenced", s: ordinary(4, nil, inHalves), during: between(60*sec, horizon+30*sec), of: upTo(4), slow: true,
+		is: all(reason(fencingv1.Reason_REASON_SPLIT_WON), func(st *fencingv1.Status) bool {
+			return peer("n4", fencingv1.NodeState_NODE_STATE_FENCED)(st) || peer("n1", fencingv1.NodeState_NODE_STATE_FENCED)(st)
+		})},
+	{name: "split-lost", s: ordinary(4, nil, inHalves), during: from(16 * sec), of: upTo(4), is: reason(fencingv1.Reason_REASON_SPLIT_LOST)},
+	{name: "split-no-lun", s: ordinary(4, nil, broken(0, 1), after(8*sec, inHalves)), during: from(24 * sec)},
+	{name: "split-no-tiebreaker", s: ordinary(4, func(s *agentsim.Schedule) { s.LUN = false }, inHalves), during: from(10 * sec)},
+	{name: "alone", s: ordinary(4, nil, halves([]int{0}, []int{1, 2, 3})), during: from(10 * sec)},
+	{name: "exclude", s: ordinary(4, func(s *agentsim.Schedule) { s.OnLoss = "exclude" }, halves([]int{0}, []int{1, 2, 3})), during: from(10 * sec)},
+	{name: "starting", s: ordinary(4, func(s *agentsim.Schedule) { s.Reboot = 5 * sec }, halves([]int{0}, []int{1, 2, 3})),
+		during: between(35*sec, 70*sec), is: reason(fencingv1.Reason_REASON_STARTING), slow: true},
+	{name: "maintenance", s: ordinary(4, nil, of(agentsim.Disable, 0)), during: between(5*sec, 40*sec),
+		is: func(st *fencingv1.Status) bool {
+			return st.GetWatchdog().GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_DISARMED
+		}},
+	{name: "lun-hangs", s: ordinary(4, nil, of(agentsim.LUNHang, 0)), during: from(20 * sec)},
+	{name: "lun-failed", s: ordinary(4, nil, broken(upTo(4)...)), during: from(10 * sec)},
+	{name: "watchdog-fails", s: ordinary(4, nil, of(agentsim.FeedFails, 0)), during: from(12 * sec)},
+	{name: "dry-run", s: ordinary(4, func(s *agentsim.Schedule) { s.DryRun = true }), during: from(sec)},
+	{name: "dry-run-alone", s: ordinary(4, func(s *agentsim.Schedule) { s.DryRun = true }, halves([]int{0}, []int{1, 2, 3})), during: from(15 * sec)},
+	{name: "kubernetes", s: ordinary(4, func(s *agentsim.Schedule) { s.LUN, s.API = false, true }, inHalves), during: from(15 * sec)},
+	{name: "lease", s: ordinary(4, func(s *agentsim.Schedule) { s.LUN, s.API, s.Lease = false, true, true }), during: from(sec)},
+	{name: "roster-change", s: ordinary(4, func(s *agentsim.Schedule) { s.Members = []int{0, 1, 2} },
+		agentsim.Event{Kind: agentsim.NewMembers, Nodes: upTo(4), Parts: [][]int{{0}}}), during: from(15 * sec)},
+	{name: "standing-still", s: ordinary(4, nil, agentsim.Event{Kind: agentsim.HangLoop, Nodes: []int{0}, Span: time.Minute}), during: from(12 * sec)},
+	{name: "large", s: ordinary(many, nil, of(agentsim.Kill, 19), broken(7), agentsim.Event{Kind: agentsim.Carrier, Nodes: []int{4}, Networks: []int{0}}),
+		during: from(15 * sec), slow: true},
+	{name: "large-network-down", s: ordinary(many, nil, agentsim.Event{Kind: agentsim.Carrier, Nodes: []int{0}, Networks: []int{1}}), during: from(15 * sec), slow: true},
+	{name: "large-cut-off", s: ordinary(many, nil, halves([]int{0}, upTo(many)[1:])), during: from(15 * sec), slow: true},
 }
 
-// scene makes the status of a scene.
-func scene(t testing.TB, name string) *fencingv1.Status {
+func sceneNamed(t testing.TB, name string) *situation {
 	t.Helper()
-	for _, s := range scenes {
-		if s.name == name {
-			st := group(s.size)
-			if s.make != nil {
-				s.make(st)
-			}
-			return st
+	for i := range scenes {
+		if scenes[i].name == name {
+			return &scenes[i]
 		}
 	}
 	t.Fatalf("no scene %s", name)
 	return nil
+}
+
+// scene returns the status of a scene, as if its agent had been asked at noon.
+func scene(t testing.TB, name string) *fencingv1.Status {
+	t.Helper()
+	return readScene(t, sceneNamed(t, name))
+}
+
+// shift moves all that is told of the wall clock.
+func shift(st *fencingv1.Status, by time.Duration) {
+	move := func(at *timestamppb.Timestamp) {
+		if at != nil {
+			moved := timestamppb.New(at.AsTime().Add(by))
+			at.Seconds, at.Nanos = moved.Seconds, moved.Nanos
+		}
+	}
+	move(st.GetTime())
+	move(st.GetVerdict().GetSince())
+	for _, n := range st.GetNodes() {
+		move(n.GetPrevDisconnect())
+		move(n.GetDeath().GetTime())
+	}
 }

@@ -186,11 +186,13 @@ func watchdogItem(p *page, st *fencingv1.Status) {
 		state = span{fmt.Sprintf("state %d", w.GetState()), warn}
 	}
 	what := orUnknown(w.GetDevice())
-	if w.GetIdentity() != "" {
-		what += " (" + w.GetIdentity() + ")"
-	}
-	if w.GetDriver() != "device" {
+	switch {
+	case w.GetDriver() != "device":
 		what = "driver " + orUnknown(w.GetDriver())
+	case w.GetDevice() == "" && w.GetIdentity() != "":
+		what = w.GetIdentity()
+	case w.GetIdentity() != "":
+		what += " (" + w.GetIdentity() + ")"
 	}
 	if w.GetDriver() == driverNone {
 		state = span{"dry run, would be " + state.text, min(state.style, warn)}

@@ -1,11 +1,19 @@
 package agentsim
 
 import (
+	"syscall"
+
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
 // apply makes an event happen.
 func (w *world) apply(e Event) {
+	if e.Kind == Look { // which changes nothing
+		for _, i := range e.Nodes {
+			w.look(w.machines[i])
+		}
+		return
+	}
 	w.check.disturbedNow()
 	switch e.Kind {
 	case Split, OneWay, Heal, Loss, Delay:
@@ -34,6 +42,14 @@ func (w *world) apply(e Event) {
 		w.storage(e)
 	case NewMembers:
 		w.newMembers(e)
+	case Disable:
+		for _, i := range e.Nodes {
+			w.disable(i)
+		}
+	case FeedFails:
+		for _, i := range e.Nodes {
+			w.machines[i].dog.FailFeeds(syscall.EIO)
+		}
 	case APIDown, APIBack:
 		w.conditionsChanged(func() {
 			for _, m := range w.machines {

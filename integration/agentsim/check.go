@@ -64,7 +64,7 @@ func newChecker(w *world) *checker {
 }
 
 func (c *checker) failed(format string, args ...any) {
-	if !c.w.ended && len(c.violations) < 10 {
+	if !c.w.ended && !c.w.s.Unjudged && len(c.violations) < 10 {
 		c.violations = append(c.violations, fmt.Sprintf("%.3fs: ", c.w.now().Seconds())+fmt.Sprintf(format, args...))
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 )
 
@@ -140,10 +141,14 @@ func (m *machine) startAgent() {
 	w.note(m.name, "agent starts")
 	w.conditionsChanged(func() {})
 	cfg := w.s.agentConfig(m.index, w.dir, epoch, members)
+	var dog watchdog.Device // nil: the agent's own dry run
+	if !w.s.DryRun {
+		dog = p.leash
+	}
 	w.group.Go(func() {
 		err := agent.Run(ctx, agent.Options{
-			Config: cfg, ConfigPath: w.configPath(m.index), Logger: slog.New(&recorder{p: p}), Version: "sim", Clock: m.now, Listen: p.listen,
-			Links: agent.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: p.leash, OpenLUN: p.openLUN,
+			Config: cfg, ConfigPath: w.configPath(m.index), Logger: slog.New(&recorder{p: p}), Version: agentVersion, Clock: m.now, Listen: p.listen,
+			Links: agent.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: dog, OpenLUN: p.openLUN,
 			ProbeAPI: p.probeAPI, OpenLease: p.openLease(cfg.LeaseRequestTimeout()), Boot: boot, Hold: p.hold, Registry: prometheus.NewRegistry(),
 		})
 		close(p.done)
@@ -324,7 +329,7 @@ func (m *machine) slotHeldByDead() bool {
 }
 
 func (p *process) findLink(q iface.Query) (iface.Local, error) {
-	return iface.Local{Network: q.Network, Address: q.Address, Interface: "sim-" + q.Network, Index: 1}, nil
+	return iface.Local{Network: q.Network, Address: q.Address, Interface: interfaceNames[q.Network], Index: 1}, nil
 }
 
 func (p *process) watchLinks(ctx context.Context, c iface.WatchConfig) error {

@@ -24,6 +24,8 @@ type Schedule struct {
 	Feed        time.Duration
 	Odd         time.Duration // the watchdog's timeout on nodes with an odd index; 0: the same
 	Reboot      time.Duration // from the reset to the start of the agent
+	DryRun      bool          // driver none
+	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event
 	End         time.Duration
 }
@@ -55,11 +57,15 @@ const (
 	APIDown          // of Nodes: refuses or is slow
 	APIBack          // of everybody
 	NewMembers       // the list of members is Nodes, as the files of Parts[0] and of those added say
+	Disable          // the disable files of Nodes are made
+	FeedFails        // the watchdogs of Nodes refuse to be fed
+	Look             // the agents of Nodes are asked for their status
 )
 
 var kindNames = [...]string{
 	"nothing", "split", "one way", "heal", "loss", "delay", "carrier", "carrier back", "kill", "start", "restart", "upgrade", "freeze",
 	"suspend", "hung loop", "LUN hangs", "LUN errors", "LUN read-only", "LUN slow", "LUN back", "API down", "API back", "new list of members",
+	"disable file", "feed fails", "look",
 }
 
 // String is the kind's name in tables.
@@ -115,22 +121,40 @@ func nodeIndex(name string) int {
 	return i - 1
 }
 
+// What the agents are told that does not matter to the schedule: they are words in a status.
+const (
+	clusterName  = "prod"
+	groupName    = "storage"
+	lunPathName  = "/dev/mapper/fence"
+	agentVersion = "v0.1.0"
+)
+
+var (
+	networkNames   = [...]string{"mgmt", "data"}
+	interfaceNames = map[string]string{"mgmt": "eth0", "data": "bond0"}
+)
+
+// disablePath is the disable file of a node's agent.
+func disablePath(dir string, node int) string {
+	return filepath.Join(dir, nodeName(node)+".disable")
+}
+
 // yaml is the configuration file of one node's agent, with a list of members. What the agent
 // remembers is in dir.
 func (s *Schedule) yaml(node int, dir string, epoch int, members []int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cluster: sim\nnodeName: %s\nnodeGroup: sim\nmembers:\n  source: static\n  epoch: %d\n  cacheFile: %s\n  static:\n",
+	fmt.Fprintf(&b, "cluster: "+clusterName+"\nnodeName: %s\nnodeGroup: "+groupName+"\nmembers:\n  source: static\n  epoch: %d\n  cacheFile: %s\n  static:\n",
 		nodeName(node), epoch, filepath.Join(dir, nodeName(node)+".members.json"))
 	for _, i := range members {
 		fmt.Fprintf(&b, "    - name: %s\n      addresses: {", nodeName(i))
 		for k := range s.Networks {
-			fmt.Fprintf(&b, "net%d: %s, ", k, addressOf(k, i))
+			fmt.Fprintf(&b, "%s: %s, ", networkNames[k], addressOf(k, i))
 		}
 		b.WriteString("}\n")
 	}
 	b.WriteString("systemNetworks:\n")
 	for k := range s.Networks {
-		fmt.Fprintf(&b, "  - {name: net%d, address: %s, port: 7946}\n", k, addressOf(k, node))
+		fmt.Fprintf(&b, "  - {name: %s, address: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
 	}
 	if s.AllNetworks {
 		b.WriteString("reachability: all\n")
@@ -147,7 +171,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int) string {
 	devices := "[]"
 	if s.LUN {
 		breakers = append(breakers, "lun")
-		devices = "[/dev/simulated]"
+		devices = "[" + lunPathName + "]"
 	}
 	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s}\n", devices)
 	fmt.Fprintf(&b, "quorum: {tieBreakers: [%s]}\nonQuorumLoss: %s\n", strings.Join(breakers, ", "), s.OnLoss)
@@ -155,7 +179,11 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int) string {
 	if s.Odd > 0 && node%2 == 1 {
 		timeout = s.Odd
 	}
-	fmt.Fprintf(&b, "watchdog: {driver: device, timeout: %v, feedInterval: %v, disableFile: /nonexistent/fencing-agent/disable}\n", timeout, s.Feed)
+	driver := "device"
+	if s.DryRun {
+		driver = "none"
+	}
+	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, feedInterval: %v, disableFile: %s}\n", driver, timeout, s.Feed, disablePath(dir, node))
 	b.WriteString("api: {socket: /nonexistent/fencing-agent.sock}\nhttp: {address: \"\"}\n")
 	return b.String()
 }
@@ -237,6 +265,12 @@ func (e Event) String() string {
 		return "the API server is back"
 	case NewMembers:
 		return "the list of members is " + names(e.Nodes) + ", as those added are told and " + names(e.Parts[0])
+	case Disable:
+		return "the disable file of " + names(e.Nodes)
+	case FeedFails:
+		return "the watchdog refuses to be fed on " + names(e.Nodes)
+	case Look:
+		return "a look at " + names(e.Nodes)
 	default:
 		return "nothing"
 	}

@@ -35,6 +35,7 @@ type world struct {
 	lines []line
 	lists lists
 	lease kubeLease
+	looks []Picture
 	ended bool
 }
 
@@ -58,6 +59,7 @@ type Result struct {
 	Living     int // nodes that are fed at the end and were not reset
 	Deaths     int // proven to subscribers
 	InForce    int // epoch of the latest list of members that was said to be in force
+	Looks      []Picture
 }
 
 // Run runs a schedule. It must be called in a bubble of its own. The machines keep their
@@ -75,7 +77,7 @@ func Run(s Schedule, dir string) *Result {
 	}
 	if s.LUN {
 		lun, err := diskquorumtest.NewFormattedLUN(&diskquorum.Superblock{
-			Version: diskquorum.FormatVersion, ID: [16]byte{7}, Cluster: "sim", NodeGroup: "sim", Slots: s.Nodes, Created: 1,
+			Version: diskquorum.FormatVersion, ID: [16]byte{7}, Cluster: clusterName, NodeGroup: groupName, Slots: s.Nodes, Created: 1,
 		}, s.Seed)
 		if err != nil {
 			panic("agentsim: format LUN: " + err.Error())
@@ -96,7 +98,7 @@ func Run(s Schedule, dir string) *Result {
 	w.play()
 	living := w.living()
 	w.tearDown(cancel)
-	r := &Result{Living: living, Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, InForce: w.lists.inForce}
+	r := &Result{Living: living, Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, InForce: w.lists.inForce, Looks: w.looks}
 	for _, m := range w.machines {
 		r.Resets += m.resets
 	}

@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raceDetector makes tests do less.
+const raceDetector = true

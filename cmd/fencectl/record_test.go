@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/integration/agentsim"
+)
+
+var record = flag.Bool("record", false, "let agents live through the scenes again and rewrite testdata/scenes; then use -update")
+
+// recording is what testdata/scenes keeps of a scene.
+type recording struct {
+	Asked  time.Time       `json:"asked"`
+	Status json.RawMessage `json:"status"`
+}
+
+func sceneFile(name string) string { return filepath.Join("testdata", "scenes", name+".json") }
+
+// play lets agents live through a scene.
+func (s *situation) play(t *testing.T) agentsim.Picture {
+	t.Helper()
+	schedule := s.s
+	schedule.Events = slices.Clone(s.s.Events)
+	asked := s.of
+	if asked == nil {
+		asked = []int{0}
+	}
+	for d := s.during[0]; d <= s.during[1]; d += each {
+		schedule.Events = append(schedule.Events, agentsim.Event{At: settled + d, Kind: agentsim.Look, Nodes: asked})
+	}
+	slices.SortStableFunc(schedule.Events, func(a, b agentsim.Event) int { return int(a.At - b.At) })
+	schedule.End = settled + s.during[1]
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a bubble runs fastest on one processor, and most alike
+	dir := t.TempDir()
+	var r *agentsim.Result
+	synctest.Test(t, func(*testing.T) { r = agentsim.Run(schedule, dir) })
+	for _, p := range r.Looks {
+		if p.Status != nil && (s.is == nil || s.is(p.Status)) {
+			v := p.Status.GetVerdict()
+			v.Text = strings.ReplaceAll(v.Text, filepath.Join(dir, p.Node+".disable"), config.Default().Watchdog.DisableFile)
+			return p
+		}
+	}
+	t.Fatalf("of %d answers none is the scene\n%s", len(r.Looks), strings.Join(r.Timeline, "\n"))
+	return agentsim.Picture{}
+}
+
+func writeScene(t *testing.T, s *situation, p agentsim.Picture) {
+	t.Helper()
+	status, err := protojson.Marshal(p.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(recording{Asked: p.At.UTC(), Status: status})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer // protojson varies its spaces from build to build
+	if err := json.Indent(&b, data, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteByte('\n')
+	if err := os.WriteFile(sceneFile(s.name), b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readScene returns what was recorded, moved to noon.
+func readScene(t testing.TB, s *situation) *fencingv1.Status {
+	t.Helper()
+	data, err := os.ReadFile(sceneFile(s.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f recording
+	if err := json.Unmarshal(data, &f); err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	st := new(fencingv1.Status)
+	if err := protojson.Unmarshal(f.Status, st); err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	shift(st, noon.Sub(f.Asked))
+	return st
+}
+
+// TestScenesAreWhatAgentsSay lets agents live through the scenes again: they must still say what
+// is recorded, but for figures. With -record the recordings are replaced.
+func TestScenesAreWhatAgentsSay(t *testing.T) {
+	for i := range scenes {
+		s := &scenes[i]
+		t.Run(s.name, func(t *testing.T) {
+			switch {
+			case *record:
+				writeScene(t, s, s.play(t))
+				return
+			case raceDetector:
+				t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
+			case testing.Short() && i%4 != 0, testing.Short() && s.slow:
+				t.Skip("takes seconds")
+			}
+			want, got := s.shape(readScene(t, s)), s.shape(s.play(t).Status)
+			if diff := difference(want, got); diff != "" {
+				t.Errorf("agents do not say that any more; if they should not, run go test -run %s -record, then -update, and read the difference:\n%s", t.Name(), diff)
+			}
+		})
+	}
+}
+
+// figures are the fields that differ from run to run, and those that tell the same in digits.
+var figures = []protoreflect.Name{
+	"alive", "health_score", "in_flight_age", "revision", "boot_nonce", "counter", "sequence", "feeds", "digest", "text", "error", "slot", "tuning", "holders",
+	"valid_for", "granted_for", "instance",
+}
+
+// shape is what a status says without its figures, one line for each field: which fields are there
+// at all, and those that a machine could branch on. The winner of a tie is drawn, so that names
+// are left out.
+func (s *situation) shape(st *fencingv1.Status) []string {
+	var lines []string
+	var walk func(path string, m protoreflect.Message)
+	walk = func(path string, m protoreflect.Message) {
+		if _, ok := m.Interface().(interface{ GetSeconds() int64 }); ok {
+			return // a time or duration: that it is there is enough
+		}
+		m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			at := path + "." + string(f.Name())
+			switch {
+			case slices.Contains(figures, f.Name()), f.IsMap():
+			case f.IsList() && f.Message() != nil:
+				for i := range v.List().Len() {
+					walk(at, v.List().Get(i).Message())
+				}
+			case f.Message() != nil:
+				lines = append(lines, at)
+				walk(at, v.Message())
+			case f.Enum() != nil:
+				lines = append(lines, fmt.Sprintf("%s = %v", at, f.Enum().Values().ByNumber(v.Enum()).Name()))
+			case f.Kind() == protoreflect.StringKind, f.IsList():
+				lines = append(lines, at)
+			default:
+				lines = append(lines, fmt.Sprintf("%s = %v", at, v))
+			}
+			return true
+		})
+	}
+	walk("", st.ProtoReflect())
+	slices.Sort(lines)
+	return slices.DeleteFunc(lines, func(l string) bool { return s.varies != "" && strings.HasPrefix(l, s.varies) })
+}
+
+// difference lists what only one of two sorted lists has.
+func difference(want, got []string) string {
+	var b strings.Builder
+	count := map[string]int{}
+	for _, l := range want {
+		count[l]++
+	}
+	for _, l := range got {
+		count[l]--
+	}
+	for _, l := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(want), got...)))) {
+		switch n := count[l]; {
+		case n > 0:
+			fmt.Fprintf(&b, "  recorded, not said now (%d): %s\n", n, l)
+		case n < 0:
+			fmt.Fprintf(&b, "  said now, not recorded (%d): %s\n", -n, l)
+		}
+	}
+	return b.String()
+}
+
+// TestSceneFilesAreOfScenes: none is left of a scene that was removed.
+func TestSceneFilesAreOfScenes(t *testing.T) {
+	files, err := filepath.Glob(sceneFile("*"))
+	if err != nil || len(files) != len(scenes) {
+		t.Errorf("%d files for %d scenes, error %v", len(files), len(scenes), err)
+	}
+	for _, s := range scenes {
+		if st := readScene(t, &s); len(st.GetNodes()) == 0 || st.GetVerdict().GetReason() == 0 {
+			t.Errorf("%s: not a whole status", s.name)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package agentsim
+
+import (
+	"context"
+	"net"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// Picture is what an agent answered when it was asked for its status.
+type Picture struct {
+	Node   string
+	At     time.Time         // when it was asked
+	Status *fencingv1.Status // nil: it did not answer
+}
+
+// look asks a machine's agent for its status, as fencectl does.
+func (w *world) look(m *machine) {
+	w.mu.Lock()
+	p := m.proc
+	w.mu.Unlock()
+	picture := Picture{Node: m.name, At: time.Now()}
+	if p != nil {
+		picture.Status = p.ask()
+	}
+	w.mu.Lock()
+	w.looks = append(w.looks, picture)
+	w.mu.Unlock()
+}
+
+func (p *process) ask() *fencingv1.Status {
+	dial := func(context.Context, string) (net.Conn, error) { return p.socket.dial() }
+	conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(p.m.w.ctx, time.Second)
+	defer cancel()
+	st, err := fencingv1.NewFencingStatusClient(conn).GetStatus(ctx, &emptypb.Empty{})
+	if err != nil {
+		return nil
+	}
+	return st
+}
+
+// disable makes the disable file of a machine's agent.
+func (w *world) disable(node int) {
+	if err := os.WriteFile(disablePath(w.dir, node), nil, 0o600); err != nil {
+		panic("agentsim: " + err.Error()) // as in writeConfig
+	}
+}
