@@ -18,6 +18,7 @@ type alert struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
 	For         string            `json:"for"`
+	KeepFiring  string            `json:"keep_firing_for"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 }
@@ -75,21 +76,24 @@ func TestAlertsSayWhatWhereAndWhatToDo(t *testing.T) {
 
 // A reason that is renamed would make its alert silent.
 func TestAlertsKnowTheReasons(t *testing.T) {
-	var reasons []string
+	reasons := map[string][]string{"deaths_total": {watchdog.ProofTime.String(), watchdog.ProofBoot.String()}}
 	for _, r := range watchdog.Reasons() {
-		reasons = append(reasons, r.String())
+		reasons["verdict"] = append(reasons["verdict"], r.String())
 	}
-	found := 0
+	for _, r := range watchdog.LeftReasons() {
+		reasons["left_total"] = append(reasons["left_total"], r.String())
+	}
+	found := map[string]bool{}
 	for _, a := range alerts(t) {
-		for _, m := range regexp.MustCompile(`verdict\{reason="([a-z_]+)"`).FindAllStringSubmatch(a.Expr, -1) {
-			found++
-			if !slices.Contains(reasons, m[1]) {
-				t.Errorf("%s: no verdict has the reason %s", a.Alert, m[1])
+		for _, m := range regexp.MustCompile(`(verdict|left_total|deaths_total)\{(?:reason|proof)="([a-z_]+)"`).FindAllStringSubmatch(a.Expr, -1) {
+			found[m[1]] = true
+			if !slices.Contains(reasons[m[1]], m[2]) {
+				t.Errorf("%s: %s has no %s", a.Alert, m[1], m[2])
 			}
 		}
 	}
-	if found == 0 {
-		t.Error("no alert looks at a reason")
+	if len(found) != len(reasons) {
+		t.Errorf("alerts look at the reasons of %v alone", found)
 	}
 }
 

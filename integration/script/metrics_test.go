@@ -33,6 +33,7 @@ var contractMetrics = []struct {
 	{"lun_io_seconds", "histogram", []string{"device", "op"}},
 	{"lun_io_errors_total", "counter", []string{"device", "op"}},
 	{"lun_healthy", "gauge", []string{"device"}},
+	{"lun_io_timeout_seconds", "gauge", nil},
 	{"lun_lease_held", "gauge", nil},
 	{"tiebreak_total", "counter", []string{"breaker", "outcome"}},
 	{"tiebreak_seconds", "histogram", nil},

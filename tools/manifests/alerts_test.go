@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"maps"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,269 +10,197 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/util/annotations"
-	"go.yaml.in/yaml/v3"
+	"github.com/prometheus/prometheus/rules"
 )
 
-// now is when the alerts are evaluated, scrape the time between two samples and past how far
-// the samples go back.
-var now = time.Unix(1_700_000_000, 0)
-
-const (
-	scrape = 15 * time.Second
-	past   = 2 * time.Hour
-)
-
-// sample implements chunks.Sample for floats.
-type sample struct {
-	t int64
-	v float64
-}
-
-func (s sample) ST() int64                     { return 0 }
-func (s sample) T() int64                      { return s.t }
-func (s sample) F() float64                    { return s.v }
-func (s sample) H() *histogram.Histogram       { return nil }
-func (s sample) FH() *histogram.FloatHistogram { return nil }
-func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-func (s sample) Copy() chunks.Sample           { return s }
-
-// world is a set of series by their text, such as `up{node="n1"}`, with a constant value or,
-// for names that end in _total or _bucket, a growth per second.
-type world map[string]float64
-
-// healthy is a group of four nodes on two networks with a LUN, seen from n1, and n2's view of
-// what the alerts compare.
-func healthy() world {
-	w := world{}
-	for _, node := range []string{"n1", "n2"} {
-		at := func(name, more string, v float64) {
-			w[name+`{group="g", job="fencing-agent", node="`+node+`"`+more+`}`] = v
-		}
-		at("up", "", 1)
-		at("fencing_agent_has_quorum", "", 1)
-		at("fencing_agent_members", `, state="reachable"`, 4)
-		for _, state := range []string{"restarting", "unreachable", "fenced"} {
-			at("fencing_agent_members", `, state="`+state+`"`, 0)
-		}
-		for _, network := range []string{"mgmt", "data"} {
-			at("fencing_agent_network_reachable_nodes", `, network="`+network+`"`, 3)
-			at("fencing_agent_network_transitions_total", `, network="`+network+`", to="unreachable"`, 0)
-			at("fencing_agent_gossip_refused_total", `, network="`+network+`", reason="key"`, 0)
-			at("fencing_agent_gossip_sweeps_total", `, network="`+network+`"`, 0)
-			at("fencing_agent_gossip_dropped_total", `, network="`+network+`", direction="in"`, 0)
-			at("fencing_agent_name_conflicts_total", `, network="`+network+`"`, 0)
-		}
-		at("fencing_agent_watchdog_armed", "", 1)
-		at("fencing_agent_watchdog_timeout_seconds", "", 30)
-		at("fencing_agent_watchdog_feed_errors_total", "", 0)
-		for _, measure := range []string{"memory", "scheduler", "io", "oom"} {
-			at("fencing_agent_watchdog_hardened", `, measure="`+measure+`"`, 1)
-		}
-		for le, v := range map[string]float64{"5": 0, "20": 0, "25": 0.2, "30": 0.2, "120": 0.2, "+Inf": 0.2} {
-			at("fencing_agent_watchdog_feed_slack_seconds_bucket", `, le="`+le+`"`, v)
-		}
-		at("fencing_agent_verdict", `, reason="network_quorum"`, 1)
-		at("fencing_agent_verdict", `, reason="maintenance"`, 0)
-		at("fencing_agent_deaths_total", `, proof="time"`, 0)
-		at("fencing_agent_deaths_contradicted_total", "", 0)
-		at("fencing_agent_lun_healthy", `, device="/dev/mapper/fence"`, 1)
-		at("fencing_agent_lun_io_errors_total", `, device="/dev/mapper/fence", op="read"`, 0)
-		for le, v := range map[string]float64{"0.004": 1, "4": 1, "+Inf": 1} {
-			at("fencing_agent_lun_io_seconds_bucket", `, device="/dev/mapper/fence", op="write", le="`+le+`"`, v)
-		}
-		at("fencing_agent_tiebreak_total", `, breaker="lun", outcome="undecided"`, 0)
-		at("fencing_agent_subscribers_dropped_total", `, reason="slow"`, 0)
-		at("fencing_agent_roster_changing", "", 0)
-		at("fencing_agent_roster_epoch", "", 3)
-		at("fencing_agent_kube_requests_total", `, verb="watch", resource="nodes", code="200"`, 0.01)
-		at("fencing_agent_kube_requests_total", `, verb="watch", resource="nodes", code="error"`, 0)
-		at("fencing_agent_build_info", `, version="v1"`, 1)
-	}
-	return w
-}
-
-// n1 is the text of a series of the node n1.
-func n1(name, more string) string {
-	return name + `{group="g", job="fencing-agent", node="n1"` + more + `}`
-}
-
-// querier returns the series of the world.
-func (w world) querier(t *testing.T, p parser.Parser) storage.Queryable {
+func alertsFile(t *testing.T) []byte {
 	t.Helper()
-	var all []storage.Series
-	for text, v := range w {
-		name, err := p.ParseMetric(text)
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		grows := strings.HasSuffix(name.Get("__name__"), "_total") || strings.HasSuffix(name.Get("__name__"), "_bucket")
-		var samples []chunks.Sample
-		for age := past; age >= 0; age -= scrape {
-			s := sample{now.Add(-age).UnixMilli(), v}
-			if grows {
-				s.v = v * (past - age).Seconds()
-			}
-			samples = append(samples, s)
-		}
-		all = append(all, storage.NewListSeries(name, samples))
-	}
-	return &storage.MockQueryable{MockQuerier: &storage.MockQuerier{
-		SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-			var found []storage.Series
-			for _, s := range all {
-				if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.Labels().Get(m.Name)) }) {
-					found = append(found, s)
-				}
-			}
-			return &seriesSet{found: found}
-		},
-	}}
-}
-
-type seriesSet struct {
-	found []storage.Series
-	at    storage.Series
-}
-
-func (s *seriesSet) Next() bool {
-	if len(s.found) == 0 {
-		return false
-	}
-	s.at, s.found = s.found[0], s.found[1:]
-	return true
-}
-
-func (s *seriesSet) At() storage.Series                { return s.at }
-func (s *seriesSet) Err() error                        { return nil }
-func (s *seriesSet) Warnings() annotations.Annotations { return nil }
-
-// firing returns the names of the alerts whose expressions have a result, after any for.
-func firing(t *testing.T, w world) []string {
-	t.Helper()
-	p := parser.NewParser(parser.Options{})
 	text, err := os.ReadFile(filepath.Join(root, chartDir, "files/alerts.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct {
-		Groups []struct {
-			Rules []struct{ Alert, Expr string }
-		}
+	return text
+}
+
+// alertRules loads alerts as Prometheus does at its start.
+func alertRules(t *testing.T, p parser.Parser, text []byte) []*rules.AlertingRule {
+	t.Helper()
+	file, problems := rulefmt.Parse(text, false, model.UTF8Validation, p, slog.New(slog.DiscardHandler))
+	if len(problems) > 0 {
+		t.Fatal(problems)
 	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, Parser: p})
-	series := w.querier(t, p)
-	fired := map[string]bool{}
+	var all []*rules.AlertingRule
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
-			q, err := engine.NewInstantQuery(context.Background(), series, nil, r.Expr, now)
+			expr, err := p.ParseExpr(r.Expr)
 			if err != nil {
 				t.Fatalf("%s: %v", r.Alert, err)
 			}
-			result := q.Exec(context.Background())
-			if result.Err != nil {
-				t.Fatalf("%s: %v", r.Alert, result.Err)
-			}
-			v, err := result.Vector()
-			if err != nil {
-				t.Fatalf("%s: %v", r.Alert, err)
-			}
-			if len(v) > 0 {
-				fired[r.Alert] = true
-			}
-			q.Close()
+			all = append(all, rules.NewAlertingRule(r.Alert, expr, time.Duration(r.For), time.Duration(r.KeepFiringFor),
+				labels.FromMap(r.Labels), labels.FromMap(r.Annotations), labels.EmptyLabels(), "", true, slog.New(slog.DiscardHandler)))
 		}
 	}
-	return slices.Sorted(maps.Keys(fired))
+	return all
 }
 
-// Each alert fires for its fault, and a healthy group has none.
-func TestAlertsFireForTheirFault(t *testing.T) {
-	if got := firing(t, healthy()); len(got) > 0 {
-		t.Errorf("a healthy group has alerts: %v", got)
+// run evaluates the alerts over the course and returns when each of them fired for whom.
+func (c *course) run(t *testing.T, alerts []byte) []span {
+	t.Helper()
+	p := parser.NewParser(parser.Options{})
+	w, err := c.series(p)
+	if err != nil {
+		t.Fatal(err)
 	}
-	mgmt, lun := `, network="mgmt"`, `, device="/dev/mapper/fence"`
-	for _, c := range []struct {
-		alert string
-		fault world
-	}{
-		{"FencingAgentDown", world{n1("up", ""): 0}},
-		{"FencingNoQuorum", world{n1("fencing_agent_has_quorum", ""): 0}},
-		{"FencingMembersMissing", world{n1("fencing_agent_members", `, state="fenced"`): 1}},
-		{"FencingNetworkDegraded", world{n1("fencing_agent_network_reachable_nodes", mgmt): 2}},
-		{"FencingNetworkFlaps", world{n1("fencing_agent_network_transitions_total", mgmt+`, to="unreachable"`): 0.01}},
-		{"FencingGossipRefused", world{n1("fencing_agent_gossip_refused_total", mgmt+`, reason="key"`): 1}},
-		{"FencingGossipLossy", world{n1("fencing_agent_gossip_sweeps_total", mgmt): 0.1}},
-		{"FencingGossipLossy", world{n1("fencing_agent_gossip_dropped_total", mgmt+`, direction="in"`): 10}},
-		{"FencingNameConflict", world{n1("fencing_agent_name_conflicts_total", mgmt): 0.02}},
-		{"FencingWatchdogNotArmed", world{n1("fencing_agent_watchdog_armed", ""): 0}},
-		{"FencingWatchdogFeedFails", world{n1("fencing_agent_watchdog_feed_errors_total", ""): 0.1}},
-		{"FencingFeedSlackLow", world{
-			n1("fencing_agent_watchdog_feed_slack_seconds_bucket", `, le="5"`):  0.02,
-			n1("fencing_agent_watchdog_feed_slack_seconds_bucket", `, le="20"`): 0.02,
-		}},
-		{"FencingFeederNotHardened", world{n1("fencing_agent_watchdog_hardened", `, measure="scheduler"`): 0}},
-		{"FencingDeathContradicted", world{n1("fencing_agent_deaths_contradicted_total", ""): 0.001}},
-		{"FencingNodeFenced", world{n1("fencing_agent_deaths_total", `, proof="time"`): 0.002}},
-		{"FencingLUNUnhealthy", world{n1("fencing_agent_lun_healthy", lun): 0}},
-		{"FencingLUNSlow", world{n1("fencing_agent_lun_io_seconds_bucket", lun+`, op="write", le="0.004"`): 0.5}},
-		{"FencingLUNErrors", world{n1("fencing_agent_lun_io_errors_total", lun+`, op="read"`): 0.1}},
-		{"FencingTieUndecided", world{n1("fencing_agent_tiebreak_total", `, breaker="lun", outcome="undecided"`): 0.002}},
-		{"FencingListChangeStuck", world{n1("fencing_agent_roster_changing", ""): 1}},
-		{"FencingListsDiffer", world{n1("fencing_agent_roster_epoch", ""): 4}},
-		{"FencingAPIUnreachable", world{
-			n1("fencing_agent_kube_requests_total", `, verb="watch", resource="nodes", code="200"`):   0,
-			n1("fencing_agent_kube_requests_total", `, verb="watch", resource="nodes", code="error"`): 0.1,
-		}},
-		{"FencingSubscribersDropped", world{n1("fencing_agent_subscribers_dropped_total", `, reason="slow"`): 0.01}},
-		{"FencingVersionsDiffer", world{n1("fencing_agent_build_info", `, version="v1"`): 1, n1("fencing_agent_build_info", `, version="v2"`): 1}},
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute, Parser: p})
+	query := rules.EngineQueryFunc(engine, w.querier())
+	all := alertRules(t, p, alerts)
+	var spans []span
+	for at := time.Duration(0); at <= c.until; at += evaluate {
+		for _, r := range all {
+			if _, err := r.Eval(context.Background(), 0, begin.Add(at), query, nil, 0); err != nil {
+				t.Fatalf("%s: %v", r.Name(), err)
+			}
+			spans = extend(spans, at, r)
+		}
+	}
+	for i := range spans {
+		if spans[i].to == c.until+evaluate {
+			spans[i].to = 0
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return strings.Compare(a.String(), b.String()) })
+	return spans
+}
+
+// extend adds what fires at this evaluation to the spans.
+func extend(spans []span, at time.Duration, r *rules.AlertingRule) []span {
+	for _, a := range r.ActiveAlerts() {
+		if a.State != rules.StateFiring {
+			continue
+		}
+		who := a.Labels.Get("node")
+		if who == "" {
+			who = a.Labels.Get("group")
+		}
+		for _, more := range []string{"network", "device", "measure"} {
+			if v := a.Labels.Get(more); v != "" {
+				who += "/" + v
+			}
+		}
+		if who == "" {
+			who = "-"
+		}
+		i := slices.IndexFunc(spans, func(s span) bool { return s.alert == r.Name() && s.who == who && s.to == at })
+		if i < 0 {
+			i, spans = len(spans), append(spans, span{from: at, alert: r.Name(), who: who})
+		}
+		spans[i].to, spans[i].says = at+evaluate, a.Annotations.Get("summary")
+	}
+	return spans
+}
+
+func loadCourses(t *testing.T) []*course {
+	t.Helper()
+	text, err := os.ReadFile("testdata/courses.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := parseCourses(parser.NewParser(parser.Options{}), string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Over each course exactly the alerts that it names fire, from when to when it says.
+func TestAlertsOverTime(t *testing.T) {
+	alerts := alertsFile(t)
+	for _, c := range loadCourses(t) {
+		t.Run(c.alert+"/"+strings.ReplaceAll(c.story, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			if got := c.run(t, alerts); !c.expects(got) {
+				t.Errorf("courses.txt:%d: %s: %s\nfires:\n%swant:\n%s", c.line, c.alert, c.story, lines(got), lines(c.want))
+			}
+			fires := slices.ContainsFunc(c.want, func(s span) bool { return s.alert == c.alert })
+			if fires == c.silent {
+				t.Errorf("courses.txt:%d: the title and what is expected contradict each other", c.line)
+			}
+		})
+	}
+}
+
+// expects compares what fires with what the course says.
+func (c *course) expects(got []span) bool {
+	want := slices.SortedFunc(slices.Values(c.want), func(a, b span) int { return strings.Compare(a.String(), b.String()) })
+	return slices.EqualFunc(got, want, func(a, b span) bool { return a.String() == b.String() && strings.Contains(a.says, b.says) })
+}
+
+// The courses of an alert notice when a part of it that matters is taken away.
+func TestCoursesCatchWeakerAlerts(t *testing.T) {
+	whole, courses := string(alertsFile(t)), loadCourses(t)
+	for _, m := range []struct{ alert, what, from, to string }{
+		{"FencingNoQuorum", "waits for a minute", "        keep_firing_for: 10m\n", "        for: 1m\n        keep_firing_for: 10m\n"},
+		{"FencingNoQuorum", "looks at the present alone", "[2m:10s]", "[1s:1s]"},
+		{"FencingNoQuorum", "is about nodes that start, too", "fencing_agent_watchdog_armed - fencing_agent_has_quorum", "1 - fencing_agent_has_quorum"},
+		{"FencingAgentsAbsent", "needs one group that is left", "          absent(up{job=\"fencing-agent\"})\n            or\n", ""},
+		{"FencingAgentsAbsent", "does not look at groups", "          group by (job, group) (up{job=\"fencing-agent\"})\n", "          vector(1)\n"},
+		{"FencingMembersMissing", "counts the greatest state alone", "sum without (state) (fencing_agent_members{", "max without (state) (fencing_agent_members{"},
+		{"FencingMembersMissing", "believes a node that is cut off", " and fencing_agent_has_quorum == 1\n", "\n"},
+		{"FencingGossipRefused", "takes a late answer for a stranger", "unmatched|cut|overflow\"}[10m]", "cut|overflow\"}[10m]"},
+		{"FencingGossipRefused", "takes a stream that was given up for a stranger", "unmatched|cut|overflow\"}[10m]", "unmatched|overflow\"}[10m]"},
+		{"FencingGossipLossy", "does not see late answers", "reason=~\"unmatched|cut|overflow\"", "reason=~\"cut|overflow\""},
+		{"FencingMaintenanceLong", "begins again with the agent", "max_over_time(fencing_agent_verdict{reason=\"maintenance\"}[15m])", "fencing_agent_verdict{reason=\"maintenance\"}"},
+		{"FencingMaintenanceLong", "calls after an hour", "for: 4h", "for: 1h"},
+		{"FencingNodeFenced", "takes an orderly reboot for a death", "            and\n          max by (group) (increase(fencing_agent_left_total{reason=\"unreachable\"}[10m])) > 0\n", ""},
+		{"FencingNodeFenced", "waits for the proof by time", "fencing_agent_deaths_total{proof=\"boot\"}", "fencing_agent_deaths_total{proof=\"none\"}"},
+		{"FencingLUNSlow", "does not know ioTimeout", "0.5 * fencing_agent_lun_io_timeout_seconds", "1 + 0 * fencing_agent_lun_io_timeout_seconds"},
 	} {
-		w := healthy()
-		for text, v := range c.fault {
-			if _, known := w[text]; !known && c.alert != "FencingVersionsDiffer" {
-				t.Errorf("%s: a healthy group has no %s", c.alert, text)
+		t.Run(m.alert+"_"+strings.ReplaceAll(m.what, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			if strings.Count(whole, m.from) != 1 {
+				t.Fatalf("the alerts have %q %d times", m.from, strings.Count(whole, m.from))
 			}
-			w[text] = v
-		}
-		if got := firing(t, w); !slices.Equal(got, []string{c.alert}) {
-			t.Errorf("%v: alerts %v, want %s", c.fault, got, c.alert)
-		}
+			weaker := []byte(strings.Replace(whole, m.from, m.to, 1))
+			if !slices.ContainsFunc(courses, func(c *course) bool { return c.alert == m.alert && !c.expects(c.run(t, weaker)) }) {
+				t.Error("no course of the alert notices")
+			}
+		})
 	}
 }
 
-// What is no fault: maintenance, a dry run, an API server that fails now and then, a watchdog
-// with a long timeout.
-func TestAlertsAreSilentWithoutFault(t *testing.T) {
-	maintenance := healthy()
-	maintenance[n1("fencing_agent_watchdog_armed", "")] = 0
-	maintenance[n1("fencing_agent_verdict", `, reason="maintenance"`)] = 1
-	dryRun := healthy()
-	maps.DeleteFunc(dryRun, func(text string, _ float64) bool {
-		return strings.Contains(text, "hardened") || strings.Contains(text, "slack")
-	})
-	for _, node := range []string{"n1", "n2"} {
-		dryRun[`fencing_agent_watchdog_armed{group="g", job="fencing-agent", node="`+node+`"}`] = 0
+func lines(spans []span) string {
+	text := ""
+	for _, s := range spans {
+		text += "    " + s.String() + " says " + s.says + "\n"
 	}
-	hiccups := healthy()
-	hiccups[n1("fencing_agent_kube_requests_total", `, verb="watch", resource="nodes", code="error"`)] = 0.001
-	patient := healthy() // the slack is beyond the histogram's last bound
-	patient[n1("fencing_agent_watchdog_timeout_seconds", "")] = 600
-	for _, le := range []string{"25", "30", "120"} {
-		patient[n1("fencing_agent_watchdog_feed_slack_seconds_bucket", `, le="`+le+`"`)] = 0
-	}
-	for name, w := range map[string]world{"maintenance": maintenance, "dry run": dryRun, "hiccups": hiccups, "long timeout": patient} {
-		if got := firing(t, w); len(got) > 0 {
-			t.Errorf("%s: alerts %v", name, got)
+	return text
+}
+
+// No alert is without a course in which it fires, and a neighbouring one in which it is silent.
+func TestEveryAlertHasItsCourses(t *testing.T) {
+	type pair struct{ fires, silent int }
+	courses := map[string]pair{}
+	for _, c := range loadCourses(t) {
+		p := courses[c.alert]
+		if c.silent {
+			p.silent++
+		} else {
+			p.fires++
 		}
+		courses[c.alert] = p
+	}
+	for _, r := range alertRules(t, parser.NewParser(parser.Options{}), alertsFile(t)) {
+		if p := courses[r.Name()]; p.fires == 0 || p.silent == 0 {
+			t.Errorf("%s: %d courses in which it fires, %d in which it is silent: both are needed", r.Name(), p.fires, p.silent)
+		}
+		delete(courses, r.Name())
+	}
+	for name := range courses {
+		t.Errorf("courses.txt: there is no alert %s", name)
 	}
 }

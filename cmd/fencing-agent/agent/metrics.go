@@ -89,6 +89,10 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 	reg.MustRegister(m.deaths, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
+	if len(c.LUN.Devices) > 0 {
+		// What an I/O may take differs from group to group, so that an alert needs it to compare with.
+		gauge("lun_io_timeout_seconds", "lun.ioTimeout: an I/O that takes longer makes the device unhealthy for this node.").Set(c.LUN.IOTimeout.Seconds())
+	}
 	if c.UsesLease() {
 		m.kubeLease = gauge("kube_lease_usable", "1 while the latest request for the Lease that breaks ties got an answer that tells something.")
 	}
