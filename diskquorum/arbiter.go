@@ -16,9 +16,9 @@ type ArbiterConfig struct {
 	Devices   []*Superblock
 	Roster    *netgossip.Roster
 	Evidence  Evidence // of the network; the same goroutine owns it
-	NodeUID   string
-	Boot      uint64 // nonce of this kernel boot
-	Process   uint64 // random per agent start
+	NodeUID   string   // MachineUID, or empty
+	Boot      uint64   // nonce of this kernel boot
+	Process   uint64   // random per agent start
 	Timing    Timing
 	PreferAPI bool // the kubernetes tie-breaker is configured: a half without API waits (L12)
 	Seed      uint64
@@ -32,6 +32,7 @@ type Input struct {
 	Own      netgossip.Statement // the own statement; token and view are filled in here
 	WallTime int64               // Unix milliseconds, copied into the slot for people
 	Stop     bool                // planned stop: the slot says stopped
+	Look     bool                // what the slots show is waited for: read after every own write
 }
 
 // SplitState is how arbitration of an equal split stands.

@@ -1,5 +1,7 @@
 package diskquorum
 
+import "github.com/fencing-agent/fencing-agent/boottime"
+
 // PeerSlot returns the latest readable record of a node's slot; ok is false while the node
 // has none or its slot cannot be read. The record is valid until the next call of Complete.
 func (a *Arbiter) PeerSlot(name string) (rec *Slot, ok bool) {
@@ -8,4 +10,27 @@ func (a *Arbiter) PeerSlot(name string) (rec *Slot, ok bool) {
 		return nil, false
 	}
 	return a.table.entries[i].record(), true
+}
+
+// Pause is what the reads since an instant tell of a peer's slot.
+type Pause struct {
+	Record *Slot // the latest readable one; nil: none. Valid until the next call of Complete
+	Looked bool  // a read that began after the instant was completed, and reads go on
+	Still  bool  // Record has been the same since for as long as a node that runs may leave its slot alone
+	Moved  bool  // Record was written after the instant, or landed then
+}
+
+// PeerPause looks whether a peer's slot is written since an instant.
+func (a *Arbiter) PeerPause(now boottime.Instant, name string, since boottime.Instant) Pause {
+	i, ok := a.table.find(name)
+	if !ok {
+		return Pause{}
+	}
+	e, start := &a.table.entries[i], a.table.start
+	return Pause{
+		Record: e.record(),
+		Looked: start > since && now.Sub(start) <= 3*a.timing.Heartbeat+a.timing.IOTimeout,
+		Still:  start.Sub(max(since, e.since)) >= a.watchTime(e.record()),
+		Moved:  e.after > since,
+	}
 }

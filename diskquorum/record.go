@@ -1,6 +1,8 @@
 package diskquorum
 
 import (
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -57,6 +59,26 @@ type Slot struct {
 	WallTime          int64         // Unix milliseconds, for people only; never compared
 
 	Ballot Ballot
+}
+
+// MachineUID is how an identity of the machine stands in a slot.
+func MachineUID(machine uint64) string {
+	if machine == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%016x", machine)
+}
+
+// Machine is the identity of the machine that wrote the slot, or 0.
+func (s *Slot) Machine() uint64 {
+	if len(s.NodeUID) != 16 {
+		return 0
+	}
+	machine, err := strconv.ParseUint(s.NodeUID, 16, 64)
+	if err != nil {
+		return 0 // another kind of identity: nothing to compare with
+	}
+	return machine
 }
 
 // Ballot is a node's part of the numbered log of decisions (Gafni & Lamport, Disk Paxos,

@@ -100,7 +100,7 @@ func (a *Arbiter) readWanted(in *Input) boottime.Instant {
 		return a.lastRead.Add(a.timing.Heartbeat)
 	case in.Tie:
 		return min(afterWrite, a.lastRead.Add(a.timing.Heartbeat/2))
-	case a.view.Len() < a.expected:
+	case a.view.Len() < a.expected || in.Look:
 		return afterWrite
 	case a.sinceRead >= fullViewReadEvery:
 		return 0

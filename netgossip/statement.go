@@ -41,6 +41,9 @@ func (g *Guard) Kills() bool { return g.Armed && g.Fences && g.Horizon > 0 }
 // value: once handed over it is never changed.
 type Statement struct {
 	Boot uint64 // nonce of the kernel boot; Token.Nonce may still be unset
+	// Machine is the identity of the machine, which another one with the same name does not
+	// have; 0: not known.
+	Machine uint64
 	// RosterEpoch and RosterDigest name the roster by which the sets count: while the list of
 	// members changes, that of all who are on the old or the new one.
 	RosterEpoch  uint64

@@ -34,6 +34,7 @@ type Config struct {
 	RestartGrace time.Duration // no LEFT for so long after a peer said that it restarts
 
 	Boot    uint64 // nonce of the kernel boot
+	Machine uint64 // identity of the machine; 0: it has none that is known
 	Version string
 }
 
@@ -285,6 +286,7 @@ func (c *Core) arbitrate(now boottime.Instant) {
 	c.input.Own = c.statement(now)
 	c.input.WallTime = c.wall
 	c.input.Stop = c.stopping
+	c.input.Look = c.proof.waits
 	out := c.arbiter.Step(now, &c.input)
 	c.split = *out
 	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.Relay = out.Ops, out.Lock, out.Ended, out.Relay
@@ -315,6 +317,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 	return netgossip.Statement{
 		Boot:         c.cfg.Boot,
+		Machine:      c.cfg.Machine,
 		RosterEpoch:  c.cfg.Roster.Epoch,
 		RosterDigest: c.cfg.Roster.Digest,
 		Standing:     c.rosters.standing,

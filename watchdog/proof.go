@@ -93,6 +93,9 @@ type prover struct {
 	lost    netgossip.Set    // claimed by this node
 	fenced  netgossip.Set    // dead, and not met since
 
+	strangers netgossip.Set // in whose name two machines run, as noticed in this step
+	waits     bool          // an end waits for a slot
+
 	grantSince boottime.Instant // the grant that names this node is in force since; zero: none
 	grantUntil boottime.Instant // as known at the last step
 }
@@ -101,7 +104,9 @@ type prover struct {
 type witness struct {
 	statement *netgossip.Statement // the one that the rest was taken from
 	boot      uint64               // the latest incarnation met; 0: none
+	machine   uint64               // it runs on; 0: not known
 	former    uint64               // the one before
+	returned  boottime.Instant     // when the latest was met, while the end of the former waits for its slot; zero: it does not
 	twins     bool                 // these two answer in turns
 	sequence  uint64               // the greatest with which that incarnation was seen in its slot, active; 0: never
 	unseen    boottime.Instant     // the last moment at which it may have been seen; zero: never
@@ -115,6 +120,7 @@ func newProver(r *netgossip.Roster) prover {
 
 // follow takes what the networks and the LUN say of the peers, and renews the own claims.
 func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossip.Set, a *diskquorum.Arbiter) {
+	v.strangers, v.waits = netgossip.Set{}, false
 	for p := range v.peers {
 		w := &v.peers[p]
 		st, anchor := m.Statement(p)
@@ -123,6 +129,9 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossi
 		}
 		if st != w.statement {
 			v.meet(now, p, st)
+		}
+		if w.returned > 0 {
+			v.endOfFormer(now, p, a)
 		}
 		put(&v.guarded, p, kills(st) && (anchor > v.doubted || v.carried.Has(p)))
 		if seen.Has(p) {
@@ -146,19 +155,60 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossi
 func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	w := &v.peers[p]
 	w.statement = st
+	if st.Boot == w.boot && w.machine == 0 {
+		w.machine = st.Machine
+	}
 	if st.Boot == w.boot || st.Boot == 0 {
 		return
 	}
 	switch {
-	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, w.twins && st.Boot == w.former:
+	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, (w.twins || w.returned > 0) && st.Boot == w.former:
 		// What has ended does not come back: two machines answer as one, so that neither's
 		// boot proves the end of the other's.
-		w.twins, w.death = true, Death{}
+		w.twins, w.death, w.returned = true, Death{}, 0
+	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its slot has told
+		w.twins = false
+	case w.elsewhere(st.Machine):
+		v.strangers.Add(p) // the machine that was met before may be running
+		w.twins, w.returned = false, 0
 	case w.boot != 0:
-		w.twins, w.death = false, Death{Proof: ProofBoot, Boot: w.boot, At: now}
+		w.twins, w.returned = false, now
 	}
-	w.boot, w.former, w.sequence = st.Boot, w.boot, 0
+	w.boot, w.machine, w.former, w.sequence = st.Boot, st.Machine, w.boot, 0
 	v.fenced.Remove(p)
+}
+
+// elsewhere reports whether the latest boot that was met runs on another machine than this one.
+func (w *witness) elsewhere(machine uint64) bool {
+	return w.boot != 0 && w.machine != 0 && machine != 0 && w.machine != machine
+}
+
+// endOfFormer proves that the boot before the latest one has ended. Another boot that answers
+// is not enough where the slot of the former may still be written: the copy of a machine answers
+// as well, and leaves the original running. So, whichever comes first,
+//
+//   - the latest boot has the slot. It took it only after nobody had written it for a while;
+//   - the slot has stood still since the latest boot was met for as long as a writer may pause, or it
+//     was not the former's. A node that is back and has lost the LUN writes nothing;
+//   - this node cannot read the slot. It decides as one without LUN then, but gives an
+//     original that is in contact the time to answer.
+//
+// A slot that is written goes on waiting: two machines run.
+func (v *prover) endOfFormer(now boottime.Instant, p int, a *diskquorum.Arbiter) {
+	w := &v.peers[p]
+	if a != nil {
+		slot := a.PeerPause(now, v.roster.Name(p), w.returned)
+		late := now.Sub(w.returned) >= v.delay
+		switch {
+		case slot.Record != nil && slot.Record.Statement.Boot == w.boot:
+		case !slot.Looked && late:
+		case !slot.Looked, slot.Record.Statement.Boot == w.former && !slot.Still:
+			put(&v.strangers, p, slot.Looked && slot.Moved && late)
+			v.waits = true
+			return
+		}
+	}
+	w.death, w.returned = Death{Proof: ProofBoot, Boot: w.former, At: now}, 0
 }
 
 // kills reports whether the last word of a peer is that its guard kills.
@@ -174,9 +224,14 @@ func (v *prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	switch {
 	case rec.Statement.Boot == 0:
 	case rec.Statement.Boot == w.boot:
+		if w.machine == 0 {
+			w.machine = rec.Machine()
+		}
 		if rec.State == diskquorum.SlotActive {
 			w.sequence = max(w.sequence, rec.Sequence)
 		}
+	case w.elsewhere(rec.Machine()):
+		v.strangers.Add(p)
 	case w.sequence > 0 && rec.Sequence > w.sequence && w.death.Boot != w.boot:
 		w.death = Death{Proof: ProofBoot, Boot: w.boot, At: now}
 		v.fenced.Add(p)
@@ -313,6 +368,11 @@ func (v *prover) renumber(n netgossip.Renumbering, to *netgossip.Roster) {
 // Fenced are the nodes whose last known incarnation cannot run any more and that were not
 // met since.
 func (c *Core) Fenced() netgossip.Set { return c.proof.fenced }
+
+// Strangers lists the peers in whose name two machines run, as noticed in the latest step: one that
+// was not met before answers or has the slot, or the slot of a boot is written after another
+// boot has answered. See also Twins.
+func (c *Core) Strangers() netgossip.Set { return c.proof.strangers }
 
 // Death is the latest known death of a node; Proof is zero if none is known.
 func (c *Core) Death(p int) Death { return c.proof.peers[p].death }

@@ -14,7 +14,7 @@ func lifeMutants() []mutant {
 		one("A20", "a reboot that nobody noticed is kept from subscribers", publicationGo, "			p.rebooted.Add(i)\n", ""),
 		one("A20", "an unknown boot is a reboot", publicationGo, "	case boot == 0 || boot == l.boot:\n", "	case boot == l.boot:\n"),
 		one("A20", "two machines that answer as one are a storm of reboots", publicationGo, "	case boot == l.former:\n", "	case false:\n"),
-		one("L9", "two machines that answer as one prove each other dead", "watchdog/proof.go", "	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, w.twins && st.Boot == w.former:\n", "	case false:\n"),
+		one("L9", "two machines that answer as one prove each other dead", "watchdog/proof.go", "	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, (w.twins || w.returned > 0) && st.Boot == w.former:\n", "	case false:\n"),
 		one("A20", "a rebooted node that was LEFT before is LEFT again", publicationGo, "		if before.Has(i) {\n", "		if true {\n"),
 		one("R66", "the API server is asked often at all times", "watchdog/apiuse.go", "	c.fx.AskAPI = urgent\n", "	c.fx.AskAPI = true\n"),
 		one("R60", "the API server is asked often only in a tie", "watchdog/apiuse.go", " || counted < n && counted-n/2 <= max(1, n/10)\n", " || counted > n\n"),

@@ -1,13 +1,14 @@
 package main
 
 const (
-	proofGo   = "watchdog/proof.go"
-	carryGo   = "watchdog/carryover.go"
-	disarmGo  = "watchdog/disarm.go"
-	strikeGo  = "watchdog/strike.go"
-	budgetGo  = "watchdog/budget.go"
-	decideGo  = "watchdog/decide.go"
-	watchdogs = "./watchdog"
+	proofGo    = "watchdog/proof.go"
+	peerSlotGo = "diskquorum/peerslot.go"
+	carryGo    = "watchdog/carryover.go"
+	disarmGo   = "watchdog/disarm.go"
+	strikeGo   = "watchdog/strike.go"
+	budgetGo   = "watchdog/budget.go"
+	decideGo   = "watchdog/decide.go"
+	watchdogs  = "./watchdog"
 )
 
 // proofMutants are the guards of the proofs of death, of giving up a guard, and of taking a
@@ -55,12 +56,29 @@ func carryMutants() []mutant {
 		m.in = []string{watchdogs}
 		return m
 	}
+	sim := func(what, file, from, to string) mutant {
+		m := one("death", what, file, from, to)
+		m.in = []string{"./integration/sim"}
+		return m
+	}
+	withdrawn := one("death", "a proof that is taken back is a death", "cmd/fencing-agent/agent/deaths.go", "d.Proof == 0 {", "d.Proof > 9 {")
+	withdrawn.in = []string{"./cmd/fencing-agent/agent"}
 	whole := one("death", "those who knew of a stop take it with them when they leave the list", carryGo, "if c.vouchedFor(x, before) {", "if c.vouchedFor(x, before) || true {")
 	whole.in = []string{"./integration/sim"}
 	never := one("death", "no guard outlives a change of the list", carryGo, "if c.vouchedFor(x, before) {", "if c.vouchedFor(x, before) && false {")
 	never.in = whole.in
 	return []mutant{
 		whole, never,
+		sim("a copy of a machine ends the original", proofGo, "	if a != nil {\n		slot :=", "	if a != nil && false {\n		slot :="),
+		sim("a witness without LUN waits for ever for the slot", proofGo, "	case !slot.Looked && late:\n", "	case false:\n"),
+		sim("a witness that lost the LUN while it looked waits for ever", peerSlotGo, "start > since && now.Sub(start) <= 3*a.timing.Heartbeat+a.timing.IOTimeout", "start > since"),
+		sim("a boot without LUN is never believed", proofGo, "Statement.Boot == w.former && !slot.Still:", "Statement.Boot == w.former:"),
+		sim("nobody hears of two machines", proofGo, "put(&v.strangers, p, slot.Looked && slot.Moved && late)", "_ = late"),
+		core("another machine that answers ends the first", proofGo, "	case w.elsewhere(st.Machine):\n", "	case false:\n"),
+		core("another machine that writes the slot ends the first", proofGo, "	case w.elsewhere(rec.Machine()):\n", "	case false:\n"),
+		core("a machine without identity is another one", proofGo, "w.machine != 0 && machine != 0 && w.machine", "w.machine"),
+		core("an end is told by the slot and by the return", proofGo, "	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its", "	case false: // its"),
+		withdrawn,
 		core("a guard is doubted for ever", proofGo, "anchor > v.doubted || v", "anchor < 0 || v.doubted == 0 || v"),
 		core("what was said before a change counts after it", proofGo, "anchor > v.doubted || v", "anchor > 0 || v"),
 		core("a node that begins vouches for itself", carryGo, "	if before.fresh {\n		return false\n	}\n", ""),

@@ -35,7 +35,7 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 //   - One instance of the log has two values.
 //   - Two halves feed by grants of the Lease at one moment.
 //   - A grant of the Lease is replaced while a holder runs whose token has not moved on.
-//   - A node is published as fenced that is still running as it was.
+//   - A node is published as fenced that is still running as it was, or its boot as ended.
 func (c *Cluster) Violations() []string { return c.check.violations }
 
 // Grants counts how often a node began to feed under a grant of the Lease.
@@ -92,6 +92,13 @@ func (c *Cluster) checkDeaths(n *Node, fenced netgossip.Set) {
 		}
 	}
 	n.fenced = fenced
+	for p := range n.roster.Members {
+		death, victim := n.core.Death(p), c.named(n.roster.Name(p))
+		if death.Proof == watchdog.ProofBoot && death.Boot == victim.boot && n.ended[p] != death {
+			c.check.add("%v: %s says that the boot of %s has ended, which it has not", c.Now(), n.Name, victim.Name)
+		}
+		n.ended[p] = death
+	}
 }
 
 func (c *Cluster) named(name string) *Node {

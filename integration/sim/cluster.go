@@ -116,6 +116,7 @@ type Node struct {
 	armed    bool
 	disable  bool          // its disable file is there
 	fenced   netgossip.Set // as the agent published last
+	ended    map[int]watchdog.Death
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
 	events   []string
@@ -166,7 +167,7 @@ func (c *Cluster) Start(i int) {
 		Succession: succession,
 	})
 	n.core.SetDisarm("file", n.disable)
-	n.fenced = netgossip.Set{}
+	n.fenced, n.ended = netgossip.Set{}, map[int]watchdog.Death{}
 	n.core.SetGuard(n.armed, own.Watchdog)
 	n.decision, n.said, n.relay = watchdog.Decision{}, nil, netgossip.Relay{}
 	if c.lun != nil {

@@ -121,6 +121,7 @@ func TestProofIsWithdrawnWhenTheNodeIsBack(t *testing.T) {
 	mustRun(t, c, "the death is proven", c.proofTime(), c.proves(0, 2))
 	c.Heal()
 	mustRun(t, c, "the node is back", 2*time.Minute, func() bool { return !c.proves(0, 2)() })
+	mustRun(t, c, "its former boot has ended", watchdog.ProofDelay(3), c.ended(0, 2, was))
 	if d := c.nodes[0].core.Death(2); d.Boot != was || d.Proof != watchdog.ProofBoot || !c.nodes[0].core.View().Seen.Has(2) {
 		t.Errorf("%+v, boot was %x", d, was)
 	}

@@ -81,7 +81,7 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	if r.Directory != nil {
 		c.during(n, 0, func() {
 			n.core.Renumber(r.Directory)
-			n.fenced = n.core.Fenced()
+			n.fenced, n.ended = n.core.Fenced(), map[int]watchdog.Death{}
 			n.roster = r.Directory
 			c.wakeNode(n, 0)
 		})

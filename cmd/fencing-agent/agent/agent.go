@@ -60,6 +60,7 @@ type Options struct {
 	Members    MemberSource                   // as configured
 	Strike     func() error                   // as watchdog.onFence says; called once, instead of waiting for the watchdog
 	Boot       uint64                         // nonce of the kernel boot; 0: boot_id
+	Machine    uint64                         // its identity; 0 with Boot 0: that of the hardware
 	Ready      func(socket string)            // called once the socket answers
 	Hold       func() error                   // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
 	Registry   *prometheus.Registry           // an own one
@@ -87,6 +88,7 @@ type Agent struct {
 	clock       boottime.Clock
 	started     boottime.Instant
 	boot        uint64
+	machine     uint64
 	process     uint64
 	roster      *netgossip.Roster // by whose indices everything counts
 	rosters     rosterWork
@@ -159,7 +161,7 @@ func Run(ctx context.Context, o Options) error {
 // members where none is remembered.
 func prepare(ctx context.Context, o Options) (*Agent, error) {
 	c := o.Config
-	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, boot: o.Boot, apiPace: apicheck.NewPace(apiSeldom, apiInterval)}
+	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, boot: o.Boot, machine: o.Machine, apiPace: apicheck.NewPace(apiSeldom, apiInterval)}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -176,6 +178,9 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	}
 	var err error
 	if a.boot == 0 {
+		if a.machine == 0 {
+			a.machine = machineIdentity("/")
+		}
 		if a.boot, err = bootNonce(); err != nil {
 			return nil, err
 		}
@@ -199,7 +204,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.alarms = newNameAlarms(a.log, a.metrics.conflicts)
 	a.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	core := coreConfig(c, a.roster, a.boot, o.Version)
-	core.Succession = succession
+	core.Succession, core.Machine = succession, a.machine
 	a.core = watchdog.NewCore(core)
 	a.rebuild = make(chan *netgossip.Roster, 1)
 	return a, nil

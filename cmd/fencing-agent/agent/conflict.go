@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // conflictQuiet is the least time between two alarms about one name on one network: the
@@ -13,7 +15,17 @@ import (
 const conflictQuiet = time.Minute
 
 // nameConflict says that a second node, at an address, uses the name of a member.
-type nameConflict struct{ network, name, address string }
+type nameConflict struct {
+	network, name, address string
+	how                    string
+}
+
+// How two nodes are told apart.
+const (
+	otherAddress = "two nodes use one name: stop one of them"
+	otherMachine = "another machine answers in the name of a member, or writes its slot: its boot does not prove that the other one has ended; " +
+		"stop one of the two (once after a machine was replaced this is expected)"
+)
 
 // nameAlarms raises the alarm for names that two nodes use. The reports come from under
 // memberlist's lock, where neither the log nor anything else may be waited for.
@@ -50,19 +62,25 @@ func (n *nameAlarms) run(ctx context.Context) {
 			}
 			raised[key] = time.Now()
 			n.count.WithLabelValues(c.network).Inc()
-			n.log.Error("two nodes use one name: stop one of them", "network", c.network, "name", c.name, "address", c.address)
+			n.log.Error(c.how, "network", c.network, "name", c.name, "address", c.address)
 		}
 	}
 }
 
 // reportTwins raises the alarm for members in whose name, from whose own address, two
 // machines answer.
-func (a *Agent) reportTwins() {
-	for p := range a.core.Twins().All() {
+func (a *Agent) reportTwins() { a.alarmNames(a.core.Twins(), otherAddress) }
+
+// alarmNames raises the alarm for members, on all networks.
+func (a *Agent) alarmNames(members netgossip.Set, how string) {
+	if members.IsEmpty() {
+		return
+	}
+	for p := range members.All() {
 		m := &a.roster.Members[p]
 		for _, n := range a.nets {
 			if address, ok := m.Addresses[n.name]; ok {
-				a.alarms.report(nameConflict{n.name, m.Name, address})
+				a.alarms.report(nameConflict{n.name, m.Name, address, how})
 			}
 		}
 	}

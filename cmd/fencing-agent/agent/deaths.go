@@ -19,11 +19,18 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 		if d == a.deaths[p] {
 			continue
 		}
-		a.deaths[p] = d
+		was := a.deaths[p]
+		if a.deaths[p] = d; d.Proof == 0 {
+			a.metrics.broken.Inc()
+			a.log.Error("a proof of death is withdrawn: the boot that had ended answers again, so two machines have one name; stop one of them",
+				"peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
+			continue
+		}
 		a.metrics.deaths.WithLabelValues(d.Proof.String()).Inc()
 		a.log.Warn("node is dead as it was", "peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
 			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds())
 	}
+	a.alarmNames(a.core.Strangers(), otherMachine)
 	if fx.Fenced != a.fenced {
 		for p := range a.fenced.Minus(fx.Fenced).All() {
 			a.metrics.withdrawn(a, p)

@@ -118,7 +118,7 @@ func (a *Agent) lunOpened(o lunOpened) {
 		return
 	}
 	a.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
-		Devices: a.superblocks, Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, Process: a.process,
+		Devices: a.superblocks, Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, NodeUID: diskquorum.MachineUID(a.machine), Process: a.process,
 		Timing: a.timing(), PreferAPI: a.prefersAPI(), Seed: a.process,
 	}))
 }

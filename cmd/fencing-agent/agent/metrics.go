@@ -85,7 +85,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
 		Help: "Proven deaths of nodes by proof: time, boot."}, []string{"proof"})
 	m.broken = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_contradicted_total",
-		Help: "Nodes that came back without a reboot after their watchdog must have reset them."})
+		Help: "Proofs of a death that turned out wrong: a node that came back without a reboot after its watchdog must have reset it, or a boot that had ended and answers again."})
 	reg.MustRegister(m.deaths, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)

@@ -223,7 +223,7 @@ func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (
 		Clock: a.clock, Statement: a.statement, Relay: a.relay, Sees: a.sees, HandsOver: a.rosters.handing.handsOver, Logger: a.log, Metrics: a.swimMetrics,
 		Handed: func(r *netgossip.Roster) { a.box.put(func(b *batch) { b.handed = append(b.handed, r) }) },
 		Sink: sink{box: a.box, roster: r, conflict: func(_ int, name, address string) {
-			a.alarms.report(nameConflict{sn.Name, name, address})
+			a.alarms.report(nameConflict{sn.Name, name, address, otherAddress})
 		}, others: a.others, proven: a.proven},
 	})
 	if err != nil {

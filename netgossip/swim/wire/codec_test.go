@@ -51,6 +51,7 @@ func fullStatement(r *netgossip.Roster) *netgossip.Statement {
 		APIReachable: true,
 		Version:      "v1.2.3",
 		Stated:       1234567890123,
+		Machine:      1<<64 - 1,
 	}
 }
 

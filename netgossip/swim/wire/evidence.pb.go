@@ -694,6 +694,7 @@ type Statement struct {
 	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
 	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"` // absent: the roster above is in force, and no other is at hand
 	Stated            uint64                 `protobuf:"varint,21,opt,name=stated,proto3" json:"stated,omitempty"`    // nanoseconds, by the sender's boot clock; 0: not told
+	Machine           uint64                 `protobuf:"fixed64,22,opt,name=machine,proto3" json:"machine,omitempty"` // identity of the machine; 0: not told
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -875,6 +876,13 @@ func (x *Statement) GetStated() uint64 {
 	return 0
 }
 
+func (x *Statement) GetMachine() uint64 {
+	if x != nil {
+		return x.Machine
+	}
+	return 0
+}
+
 // Standing is netgossip.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1044,7 +1052,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
-	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xff\x04\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\x99\x05\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -1070,7 +1078,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"horizon_ms\x18\x12 \x01(\rR\thorizonMs\x12\x16\n" +
 	"\x06leases\x18\x13 \x01(\bR\x06leases\x127\n" +
 	"\bstanding\x18\x14 \x01(\v2\x1b.fencing.gossip.v1.StandingR\bstanding\x12\x16\n" +
-	"\x06stated\x18\x15 \x01(\x04R\x06stated\"\xbc\x01\n" +
+	"\x06stated\x18\x15 \x01(\x04R\x06stated\x12\x18\n" +
+	"\amachine\x18\x16 \x01(\x06R\amachine\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +

@@ -36,6 +36,7 @@ func statementToWire(s *netgossip.Statement) *Statement {
 	}
 	return &Statement{
 		Boot:              s.Boot,
+		Machine:           s.Machine,
 		RosterEpoch:       s.RosterEpoch,
 		RosterDigest:      s.RosterDigest,
 		TokenNonce:        s.Token.Nonce,
@@ -138,6 +139,7 @@ func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement,
 	}
 	return &netgossip.Statement{
 		Boot:         w.GetBoot(),
+		Machine:      w.GetMachine(),
 		RosterEpoch:  w.GetRosterEpoch(),
 		RosterDigest: w.GetRosterDigest(),
 		Standing:     standing,

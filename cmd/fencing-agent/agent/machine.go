@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// What names the machine itself, best first, below the root of the file system. A copy of a
+// machine gets /etc/machine-id with its disk, so that file is none of them.
+var machineNames = []string{
+	"sys/class/dmi/id/product_uuid", // hypervisors give each machine another one
+	"sys/firmware/devicetree/base/serial-number",
+	"sys/class/dmi/id/product_serial",
+}
+
+// machineIdentity is a digest of what names the machine, or 0. The name itself is for root
+// alone, and stays here.
+func machineIdentity(root string) uint64 {
+	for _, name := range machineNames {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			continue // it has none, or hides it: without an identity there is nothing to compare
+		}
+		id := strings.ToLower(strings.Trim(string(text), " \t\n\x00"))
+		if !tellsMachines(id) {
+			continue
+		}
+		sum := sha256.Sum256([]byte("fencing-agent machine " + id))
+		return max(1, binary.LittleEndian.Uint64(sum[:]))
+	}
+	return 0
+}
+
+// tellsMachines refuses what boards without a name of their own say: one character again and
+// again, or a text for people to fill in.
+func tellsMachines(id string) bool {
+	bare := strings.NewReplacer("-", "", " ", "", ".", "").Replace(id)
+	if len(bare) < 4 || strings.Count(bare, bare[:1]) == len(bare) {
+		return false
+	}
+	for _, filler := range []string{"03000200040005000006000700080009", "notspecified", "tobefilledbyoem", "systemserialnumber", "default", "0123456789"} {
+		if strings.HasPrefix(bare, filler) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,51 @@
+package watchdog
+
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Guard: another machine under a member's name says nothing of the first one. What is not known of
+// either is not compared.
+func TestAnotherMachineProvesNoEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		first, second uint64
+		dead          bool
+	}{{"the same", 7, 7, true}, {"another one", 7, 8, false}, {"the first says none", 0, 8, true}, {"the second says none", 7, 0, true}} {
+		c := testCore(t, 3, nil)
+		tell(c, 10*sec, 1, netgossip.Statement{Machine: tc.first})
+		c.Step(10 * sec)
+		tell(c, 11*sec, 1, netgossip.Statement{Boot: 999, Machine: tc.second})
+		c.Step(11 * sec)
+		if got := c.Death(1).Proof == ProofBoot; got != tc.dead || c.Strangers().Has(1) == tc.dead {
+			t.Errorf("%s: dead %v, strangers %v", tc.name, got, c.cfg.Roster.Names(c.Strangers()))
+		}
+		tell(c, 12*sec, 1, netgossip.Statement{Boot: 1000, Machine: tc.second})
+		if c.Step(12 * sec); c.Death(1).Boot != 999 || !c.Strangers().IsEmpty() {
+			t.Errorf("%s: the next boot of the same machine: %+v", tc.name, c.Death(1))
+		}
+		// The slot tells the same of a node that nobody hears.
+		c = mourners(t, netgossip.Statement{Guard: killing, Machine: tc.first}, nil)
+		uid := diskquorum.MachineUID
+		c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 9, NodeUID: uid(tc.first), Statement: netgossip.Statement{Boot: 104}})
+		c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 11, NodeUID: uid(tc.second), Statement: netgossip.Statement{Boot: 105}})
+		if c.Fenced().Has(4) != tc.dead {
+			t.Errorf("%s: by its slot fenced %v", tc.name, c.Fenced().Has(4))
+		}
+	}
+}
+
+// A death that the slot has told is one death when the node answers.
+func TestEndIsNotToldTwice(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 9, Statement: netgossip.Statement{Boot: 104}})
+	c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 11, Statement: netgossip.Statement{Boot: 105}})
+	was := c.Death(4)
+	tell(c, 30*sec, 4, netgossip.Statement{Boot: 105})
+	if c.Step(30 * sec); was.Proof != ProofBoot || c.Death(4) != was {
+		t.Errorf("%+v, then %+v", was, c.Death(4))
+	}
+}
