@@ -137,6 +137,8 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossi
 		if seen.Has(p) {
 			w.unseen = now
 		} else {
+			// A sighting is dated by when the packet was made. The argument above does without it: all it
+			// holds up is the proof about a node that is still heard because its guard failed.
 			w.unseen = max(w.unseen, m.Sighted(p)) // one way only: no contact, but life
 		}
 		if w.unseen > w.death.At {

@@ -1,6 +1,9 @@
 package main
 
-const sealGo = "netgossip/swim/seal.go"
+const (
+	sealGo  = "netgossip/swim/seal.go"
+	clockGo = "netgossip/swim/clock.go"
+)
 
 // swimMutants are the guards of what comes over the wire.
 func swimMutants() []mutant {
@@ -16,6 +19,13 @@ func swimMutants() []mutant {
 		one("frame", "streams are not looked at", "netgossip/swim/transport_ledger.go", "mute: accepted, seals: s.ledger.seals}", "mute: accepted}"),
 		one("frame", "anybody opens as many streams as he likes", "netgossip/swim/transport_ledger.go", "accepted && len(s.open) >= maxStreams", "false"),
 		one("frame", "a refused stream is counted as cut, too", "netgossip/swim/journal.go", "if strings.Contains(text, errFrame.Error()) {", "if false {"),
+		one("replay", "a packet is a sign of life whenever it comes", clockGo, "	return max(0, min(came,", "	return max(came, min(came,"),
+		one("replay", "a packet that is older than this process is a sign of life", clockGo, "		return 0 // it may be older than this process\n", "		return came\n"),
+		one("replay", "a packet of another boot is a sign of life", clockGo, "		return 0 // of another boot than the one that answered\n", "		return came\n"),
+		one("replay", "a packet without a clock is a sign of life of who tells it", clockGo, "		return 0 // from before its upgrade, or its first statement\n", "		return came\n"),
+		one("replay", "an answer that was overtaken dates the packets", clockGo, "ok && d < 0 && c.theirs", "ok && d < -1<<62 && c.theirs"),
+		one("replay", "clocks do not drift", clockGo, "d+max(0, d)/drift", "d"),
+		one("replay", "packets are never dated later than the answer", clockGo, "c.ours.Add(d+max(0, d)/drift)", "c.ours.Add(min(d, 0))"),
 	}
 	for i := range list {
 		list[i].in = []string{"./netgossip/swim"}

@@ -278,6 +278,16 @@ func (e *evidence) question(p *peer, brief bool) wire.Message {
 	return m
 }
 
+// clock is what the own packets tell of the own clock. Before there is a statement nobody can know the
+// boot that it belongs to.
+func (e *evidence) clock() uint64 {
+	s, _ := e.statement()
+	if s == nil || s.Boot == 0 {
+		return 0
+	}
+	return wire.ClockOf(s.Boot, e.cfg.Clock())
+}
+
 // sign puts the sender in.
 func (e *evidence) sign(m *wire.Message, byNumber bool) {
 	if m.Member = e.cfg.Roster.Self; !byNumber {
@@ -297,6 +307,7 @@ func (e *evidence) statement() (*netgossip.Statement, uint64) {
 }
 
 func (e *evidence) transmit(p *peer, m wire.Message) {
+	m.Clock = e.clock()
 	var err error
 	if e.buf, err = wire.Append(e.buf[:0], m); err == nil {
 		err = e.list.SendToAddress(p.addr, e.buf)
@@ -345,9 +356,11 @@ func (e *evidence) handle(a arrival) {
 	if m.Kind == wire.Probe {
 		e.answer(p, m) // first of all: the peer measures how fast we are
 	} else {
-		e.evaluate(p, m)
+		e.evaluate(p, m, a.at)
 	}
-	e.gate.pass(func() { e.cfg.Sink.Heard(e.cfg.Network, p.index, a.at) })
+	if made := p.clock.dates(m.Clock, a.at); made > 0 {
+		e.gate.pass(func() { e.cfg.Sink.Heard(e.cfg.Network, p.index, made) })
+	}
 }
 
 // answer replies to a probe. The probe shows that the peer lives, and perhaps that it
@@ -412,13 +425,14 @@ func (e *evidence) sees(s *netgossip.Statement, p *peer) (seen, sameRoster bool)
 }
 
 // evaluate matches a reply with the probe that it answers.
-func (e *evidence) evaluate(p *peer, m wire.Message) {
+func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 	now := e.cfg.Clock()
 	asked, ok := e.schedule.replied(p, m.ID, now)
 	if !ok {
 		e.count.refused[refusedUnmatched].add(1)
 		return
 	}
+	p.clock.read(m.Clock, at)
 	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.index, SentAt: asked.at, Statement: m.Statement, Sight: m.Sight, Sees: m.Sees}
 	if m.Relay.Log != 0 {
 		// It was so old when the reply was made, and the probe was sent before that: the write

@@ -61,6 +61,7 @@ type peer struct {
 	turn    int              // answers so far
 
 	heard     boottime.Instant // when anything of the evidence protocol came from it
+	clock     peerClock
 	elsewhere boottime.Instant // start of its latest probe that it answered on another network
 	told      boottime.Instant // likewise on any, and said what it has to say
 

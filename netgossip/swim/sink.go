@@ -25,7 +25,8 @@ type Sink interface {
 	// Doubted reports the beginning of a sweep. Other instances of the node are to be told by
 	// Doubt.
 	Doubted(network int)
-	// Heard reports any own-protocol packet from a peer: it was alive, one way, at that moment.
+	// Heard reports any own-protocol packet from a peer: it was alive, one way, at that moment, which
+	// is when the packet was made, at the latest, and not when it came: it may have been sent again.
 	Heard(network, peer int, at boottime.Instant)
 	// Conflict reports a second node that uses the name of a member, the own one included.
 	// It is called with every packet of that node.

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -44,6 +45,7 @@ type Message struct {
 	// Decode leaves Member -1 for a name that is not on the own roster.
 	Name   string
 	Member int
+	Clock  uint64 // ClockOf the sender when it made the packet; 0: not told
 
 	// Of a probe:
 	Roster uint32 // RosterTag of the prober
@@ -74,6 +76,26 @@ func RosterTag(r *netgossip.Roster) uint32 {
 	return crc32.Checksum(binary.LittleEndian.AppendUint64(b, r.Epoch), castagnoli)
 }
 
+// ClockOf tells a clock in a way that two packets of one boot can be compared, and those of two boots
+// are years apart: milliseconds, counted from the boot's random number. 0 is never returned.
+func ClockOf(boot uint64, at boottime.Instant) uint64 {
+	return max(1, boot+uint64(at/boottime.Instant(time.Millisecond)))
+}
+
+// ClockBetween is the time from one reading of a sender's clock to another, negative if the other is
+// the earlier one; ok is false if they are of two boots.
+func ClockBetween(one, other uint64) (d time.Duration, ok bool) {
+	ms := int64(other - one)
+	if ms > maxUptime || ms < -maxUptime {
+		return 0, false
+	}
+	return time.Duration(ms) * time.Millisecond, true
+}
+
+// maxUptime, in milliseconds, is 20 years. Two boots have numbers that are no further apart with a
+// probability of 7e-8.
+const maxUptime = 20 * 365 * 24 * 3600 * 1000
+
 // NewsOf shortens a digest for Message.News: all it decides is whether to ask.
 func NewsOf(digest uint64) uint32 { return max(1, uint32(digest)) }
 
@@ -93,7 +115,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	}
 	p := &Packet{}
 	if m.Kind == Answer {
-		r := &Reply{Id: m.ID, Member: number, Sender: m.Name, Unchanged: m.Unchanged, Sight: Sight(m.Sight), Sees: m.Sees}
+		r := &Reply{Id: m.ID, Member: number, Sender: m.Name, Unchanged: m.Unchanged, Sight: Sight(m.Sight), Sees: m.Sees, Clock: m.Clock}
 		if m.Relay.Log != 0 {
 			r.Relay = &Relay{Log: m.Relay.Log, Instance: m.Relay.Instance, AgeMs: millisUp(m.RelayAge)}
 		}
@@ -105,7 +127,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 		p.Kind = &Packet_Reply{Reply: r}
 	} else {
 		p.Kind = &Packet_Probe{Probe: &Question{
-			Id: m.ID, Member: number, Sender: m.Name, Roster: m.Roster, Holds: m.Holds, News: m.News, Brief: m.Brief, Wants: wantedToWire(m.Wanted),
+			Id: m.ID, Member: number, Sender: m.Name, Roster: m.Roster, Holds: m.Holds, News: m.News, Brief: m.Brief, Wants: wantedToWire(m.Wanted), Clock: m.Clock,
 		}}
 	}
 	start := len(dst)
@@ -138,7 +160,7 @@ func Decode(b []byte, r *netgossip.Roster, tag uint32) (Message, error) {
 	if q := p.GetProbe(); q != nil {
 		m = Message{
 			Kind: Probe, ID: q.GetId(), Name: q.GetSender(),
-			Roster: q.GetRoster(), Holds: q.GetHolds(), News: q.GetNews(), Brief: q.GetBrief(),
+			Roster: q.GetRoster(), Holds: q.GetHolds(), News: q.GetNews(), Brief: q.GetBrief(), Clock: q.GetClock(),
 		}
 		number = q.GetMember()
 		var err error
@@ -146,7 +168,7 @@ func Decode(b []byte, r *netgossip.Roster, tag uint32) (Message, error) {
 			return Message{}, err
 		}
 	} else if a := p.GetReply(); a != nil {
-		m = Message{Kind: Answer, ID: a.GetId(), Name: a.GetSender()}
+		m = Message{Kind: Answer, ID: a.GetId(), Name: a.GetSender(), Clock: a.GetClock()}
 		number = a.GetMember()
 		if err := m.say(a, r); err != nil {
 			return Message{}, err

@@ -75,9 +75,9 @@ func TestRoundTrip(t *testing.T) {
 		r := roster(t, n)
 		for _, m := range []Message{
 			{Kind: Probe, ID: 1, Name: "n0000"},
-			{Kind: Probe, ID: 1<<64 - 1, Member: n - 1, Roster: RosterTag(r), Holds: 1, News: 2, Brief: true},
+			{Kind: Probe, ID: 1<<64 - 1, Member: n - 1, Roster: RosterTag(r), Holds: 1, News: 2, Brief: true, Clock: 1<<64 - 1},
 			{Kind: Probe, ID: 1, Name: "stranger", Member: -1, Roster: 7},
-			{Kind: Answer, ID: 42, Member: n - 1, Unchanged: true},
+			{Kind: Answer, ID: 42, Member: n - 1, Unchanged: true, Clock: 7},
 			{Kind: Answer, ID: 42, Member: n - 1, Sight: netgossip.SightSeen},
 			{Kind: Answer, ID: 42, Member: n - 1, Sight: netgossip.SightUnseen},
 			{Kind: Answer, ID: 42, Name: "n0000", Digest: 5, Statement: fullStatement(r)},
@@ -119,7 +119,7 @@ func TestLargestPacketFits(t *testing.T) {
 	s.RosterEpoch = 1<<64 - 1
 	s.Guard.Timeout = 1<<63 - 1
 	s.Version = strings.Repeat("é", 200)
-	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", MaxName), Digest: 1<<64 - 1, Statement: s,
+	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", MaxName), Digest: 1<<64 - 1, Clock: 1, Statement: s,
 		Sees: true, Relay: netgossip.Relay{Log: 1, Instance: 1<<64 - 1}, RelayAge: 1<<63 - 1})
 	if err != nil {
 		t.Fatal(err)
@@ -420,10 +420,10 @@ func TestUsualPacketsAreSmall(t *testing.T) {
 		m    Message
 		most int
 	}{
-		"probe":              {Message{Kind: Probe, ID: 1 << 63, Member: 999, Roster: 1, Holds: 1 << 63}, 33},
-		"reply":              {Message{Kind: Answer, ID: 1 << 63, Member: 999, Unchanged: true}, 20},
-		"reply in a sweep":   {Message{Kind: Answer, ID: 1 << 63, Member: 999, Sight: netgossip.SightSeen}, 20},
-		"reply with content": {Message{Kind: Answer, ID: 1 << 63, Member: 999, Statement: healthy, Digest: 1 << 63}, 100},
+		"probe":              {Message{Kind: Probe, ID: 1 << 63, Member: 999, Roster: 1, Holds: 1 << 63, Clock: 1 << 63}, 42},
+		"reply":              {Message{Kind: Answer, ID: 1 << 63, Member: 999, Unchanged: true, Clock: 1 << 63}, 29},
+		"reply in a sweep":   {Message{Kind: Answer, ID: 1 << 63, Member: 999, Sight: netgossip.SightSeen, Clock: 1 << 63}, 29},
+		"reply with content": {Message{Kind: Answer, ID: 1 << 63, Member: 999, Statement: healthy, Digest: 1 << 63, Clock: 1 << 63}, 109},
 	} {
 		b, err := Append(nil, c.m)
 		if err != nil || len(b) > c.most {

@@ -173,6 +173,7 @@ type Question struct {
 	News          uint32                 `protobuf:"fixed32,6,opt,name=news,proto3" json:"news,omitempty"`     // half of the digest of a statement that the receiver should ask for; 0: none
 	Brief         bool                   `protobuf:"varint,7,opt,name=brief,proto3" json:"brief,omitempty"`    // the prober wants to know whether it is seen and no statement
 	Wants         *Wish                  `protobuf:"bytes,8,opt,name=wants,proto3" json:"wants,omitempty"`     // a list of members that the receiver goes by and the prober lacks; absent: none
+	Clock         uint64                 `protobuf:"fixed64,9,opt,name=clock,proto3" json:"clock,omitempty"`   // of the prober when it asked: milliseconds of its boot clock, from a number that is its boot's; 0: not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -263,6 +264,13 @@ func (x *Question) GetWants() *Wish {
 	return nil
 }
 
+func (x *Question) GetClock() uint64 {
+	if x != nil {
+		return x.Clock
+	}
+	return 0
+}
+
 // A reply says one of three things: the statement is the one that the prober holds, or
 // only whether the prober is seen, or the statement and its digest.
 type Reply struct {
@@ -277,6 +285,7 @@ type Reply struct {
 	Sees          bool                   `protobuf:"varint,8,opt,name=sees,proto3" json:"sees,omitempty"`      // the replier sees the prober; said with a statement to a prober with another roster
 	Relay         *Relay                 `protobuf:"bytes,9,opt,name=relay,proto3" json:"relay,omitempty"`     // with any of the three; absent: the replier does not feed under a grant of the LUN
 	Part          *Part                  `protobuf:"bytes,10,opt,name=part,proto3" json:"part,omitempty"`      // that the prober wished for; not with a statement, and absent as long as the replier does not go by the list
+	Clock         uint64                 `protobuf:"fixed64,11,opt,name=clock,proto3" json:"clock,omitempty"`  // of the replier when it replied, like that of a prober
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -379,6 +388,13 @@ func (x *Reply) GetPart() *Part {
 		return x.Part
 	}
 	return nil
+}
+
+func (x *Reply) GetClock() uint64 {
+	if x != nil {
+		return x.Clock
+	}
+	return 0
 }
 
 // Wish asks for the part of a list's text that begins at an offset.
@@ -1012,7 +1028,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x06Packet\x123\n" +
 	"\x05probe\x18\x01 \x01(\v2\x1b.fencing.gossip.v1.QuestionH\x00R\x05probe\x120\n" +
 	"\x05reply\x18\x02 \x01(\v2\x18.fencing.gossip.v1.ReplyH\x00R\x05replyB\x06\n" +
-	"\x04kind\"\xd1\x01\n" +
+	"\x04kind\"\xe7\x01\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
@@ -1021,7 +1037,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05holds\x18\x05 \x01(\x06R\x05holds\x12\x12\n" +
 	"\x04news\x18\x06 \x01(\aR\x04news\x12\x14\n" +
 	"\x05brief\x18\a \x01(\bR\x05brief\x12-\n" +
-	"\x05wants\x18\b \x01(\v2\x17.fencing.gossip.v1.WishR\x05wants\"\xda\x02\n" +
+	"\x05wants\x18\b \x01(\v2\x17.fencing.gossip.v1.WishR\x05wants\x12\x14\n" +
+	"\x05clock\x18\t \x01(\x06R\x05clock\"\xf0\x02\n" +
 	"\x05Reply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
@@ -1033,7 +1050,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x04sees\x18\b \x01(\bR\x04sees\x12.\n" +
 	"\x05relay\x18\t \x01(\v2\x18.fencing.gossip.v1.RelayR\x05relay\x12+\n" +
 	"\x04part\x18\n" +
-	" \x01(\v2\x17.fencing.gossip.v1.PartR\x04part\"P\n" +
+	" \x01(\v2\x17.fencing.gossip.v1.PartR\x04part\x12\x14\n" +
+	"\x05clock\x18\v \x01(\x06R\x05clock\"P\n" +
 	"\x04Wish\x120\n" +
 	"\x04list\x18\x01 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x04list\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\rR\x06offset\"z\n" +

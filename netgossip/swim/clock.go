@@ -1,0 +1,56 @@
+package swim
+
+import (
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
+)
+
+// peerClock dates the packets of a peer, as seen on the own clock, without comparing the two.
+//
+// Whoever is on the wire can send a recorded packet again at any time, to any node: it is the peer's,
+// and decrypts. Two-way evidence is not fooled, since it takes the id of a young probe. A packet of a
+// peer that does not hear us can carry nothing of ours, so what it proves is dated instead: each packet
+// tells the clock of its sender, and the answer to a probe ties that to ours. It was made before it
+// came, so what its sender makes a second later, by the sender's clock, is made a second after that at
+// the latest. Sent again, a packet has the same date, however often, and says what is true: the
+// peer was alive then.
+//
+// Two errors remain. The date is too late by as much as the answer was on its way, which is less than
+// D_max, or it would not count, and by what drift allows for. A node that is dead is thus sighted for
+// that much longer, and no more: a proof of its death is not held up for ever. And the date is too early
+// where the sender's clock stood still, as that of a virtual machine that was paused, until the next
+// answer. Then a sighting is missed. That is on the safe side only because no proof of death rests
+// on sightings: what claims stand for is that no statement of the claimant had the victim among the
+// *seen*, which are two-way (watchdog/proof.go).
+type peerClock struct {
+	theirs uint64           // told by the latest answer; 0: its agent is of a version that does not
+	ours   boottime.Instant // when that answer came; 0: none has yet
+}
+
+// drift is one part in so many by which two clocks may run apart: both may be slewed by 500 ppm.
+const drift = 1000
+
+// read takes the clock that an answer to a probe of ours told, and when it came.
+func (c *peerClock) read(theirs uint64, came boottime.Instant) {
+	if d, ok := wire.ClockBetween(c.theirs, theirs); ok && d < 0 && c.theirs != 0 && theirs != 0 {
+		return // overtaken on its way by a later one
+	}
+	c.theirs, c.ours = theirs, came
+}
+
+// dates returns when a packet that came at an instant was made, at the latest; 0: there is no telling.
+func (c *peerClock) dates(theirs uint64, came boottime.Instant) boottime.Instant {
+	switch {
+	case c.ours == 0:
+		return 0 // it may be older than this process
+	case c.theirs == 0:
+		return came // an older version: as good as it gets until all are upgraded
+	case theirs == 0:
+		return 0 // from before its upgrade, or its first statement
+	}
+	d, ok := wire.ClockBetween(c.theirs, theirs)
+	if !ok {
+		return 0 // of another boot than the one that answered
+	}
+	return max(0, min(came, c.ours.Add(d+max(0, d)/drift)))
+}
