@@ -40,7 +40,10 @@ build: ## bin/fencing-agent and bin/fencectl, static (about 1 min the first time
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	@ln -sf fencectl bin/kubectl-fence
 
-install: build ## into DESTDIR and PREFIX (/usr/local): programs, systemd unit
+# It builds nothing: root, for whom it is mostly run, often has no Go in PATH.
+install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd unit
+	@test -x bin/fencing-agent && test -x bin/fencectl || \
+	   { echo "install: nothing is built yet: run make build first, as the user who has Go, then sudo make install" >&2; exit 1; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 0755 bin/fencing-agent bin/fencectl $(DESTDIR)$(PREFIX)/bin/
 	ln -sf fencectl $(DESTDIR)$(PREFIX)/bin/kubectl-fence

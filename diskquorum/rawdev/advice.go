@@ -30,7 +30,7 @@ var thisHost = host{sys: "/sys", dev: "/dev", table: deviceMapperTable}
 const slowPath = 10 // seconds
 
 // advice lists what is wrong with the way a block device is reached, each with the setting
-// to change. What cannot be read is passed over: it is advice, no condition.
+// to change. What sysfs does not show is passed over: it is advice, no condition.
 func (h host) advice(path string, number uint64) []string {
 	dir := h.blockDir(number)
 	var out []string
@@ -90,13 +90,18 @@ func (h host) unstableName(path, dir string) string {
 	return fmt.Sprintf("%s may name another device after a reboot: use %s", path, better)
 }
 
-// queueing advises against a multipath device that never reports that all paths are lost.
+// queueing advises against a multipath device that never reports that all paths are lost, and
+// says so when that cannot be found out.
 func (h host) queueing(dir string, number uint64) string {
+	name := attribute(dir, "dm", "name")
 	table, err := h.table(number)
-	if err != nil || !slices.Contains(multipathFeatures(table), "queue_if_no_path") {
+	if err != nil { // an agent without CAP_SYS_ADMIN; silence would pass for "it does not queue"
+		return fmt.Sprintf("whether /dev/mapper/%s queues I/O when all paths are lost could not be checked (%v): "+
+			"run fencectl lun check on it as root, or look for queue_if_no_path in: dmsetup table %s", name, err, name)
+	}
+	if !slices.Contains(multipathFeatures(table), "queue_if_no_path") {
 		return ""
 	}
-	name := attribute(dir, "dm", "name")
 	return fmt.Sprintf("/dev/mapper/%s queues I/O when all paths are lost (queue_if_no_path): set no_path_retry fail for it in multipath.conf and run "+
 		"multipathd reconfigure; until then: dmsetup message %s 0 fail_if_no_path", name, name)
 }
@@ -208,7 +213,7 @@ func (h host) names(dir string) []string {
 	return out
 }
 
-// deviceMapperTable asks the kernel, as dmsetup table does. It needs root.
+// deviceMapperTable asks the kernel, as dmsetup table does. It needs CAP_SYS_ADMIN.
 func deviceMapperTable(number uint64) (string, error) {
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {

@@ -96,8 +96,12 @@ func TestAdvice(t *testing.T) {
 	}
 	root := tree(t, storage(nil))
 	h := host{sys: filepath.Join(root, "sys"), table: func(uint64) (string, error) { return "", errors.New("not root") }}
-	if got := h.advice("/dev/mapper/fence", unix.Mkdev(253, 3)); len(got) != 0 {
+	got := h.advice("/dev/mapper/fence", unix.Mkdev(253, 3))
+	if len(got) != 1 || !strings.Contains(got[0], "could not be checked (not root)") || !strings.Contains(got[0], "dmsetup table fence") {
 		t.Errorf("a table that cannot be read: %q", got)
+	}
+	if got := h.advice("/dev/disk/by-id/wwn-0x5", unix.Mkdev(8, 64)); len(got) != 0 {
+		t.Errorf("a device without multipath, which has no table: %q", got)
 	}
 }
 
