@@ -26,13 +26,15 @@ func newConfigCheckCommand(env *environment) *cobra.Command {
 		Long: `Check a configuration file as the agent would at its start, without contacting anything.
 
 All problems are listed at once, one a line, with the line of the file, the value found and what is
-allowed; the exit code is 1 then. Warnings change no exit code.
+allowed; the exit code is 1 then. Warnings, which the agent logs as well, and advice, which it does not,
+change no exit code.
 
 If the file is good, a table tells what follows from it: quorum, tie-breakers, and the time after which
 a lost node counts as fenced if the watchdog driver takes the timeout as configured. With -o yaml or
 -o json, it is the effective configuration, every default filled in.
 
-FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as they do for the agent.`,
+FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as they do for the agent.
+Where neither says which node it is, and this machine is no member, the file is checked for each member.`,
 		Example: `  fencectl config check /etc/fencing-agent/agent.yaml
   fencectl config check agent.yaml --node-name node-3
   fencectl config check agent.yaml --node-name node-3 --in-pod
@@ -59,60 +61,66 @@ FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as
 				return env.getenv(key)
 			}
 		}
-		name, c, warnings, err := readConfig(cmd.Context(), env.stdin, args[0], getenv)
-		for _, line := range config.Lines(name, warnings) {
+		name, r, err := readConfig(cmd.Context(), env.stdin, args[0], getenv)
+		for _, line := range config.Lines(name, r.Warnings) {
 			env.warn("warning: " + line)
+		}
+		for _, line := range config.Lines(name, r.Advice) {
+			env.warn("advice: " + line)
 		}
 		if err != nil {
 			return err
 		}
-		return out.print(env.stdout, c, func(t *table) { configTable(t, name, c, len(warnings)) })
+		return out.print(env.stdout, r.Config, func(t *table) { configTable(t, name, r) })
 	}
 	return cmd
 }
 
 // readConfig loads the file, or standard input for "-"; name is what messages call it.
 // A terminal or pipe may keep the reader waiting: it is left behind when ctx ends.
-func readConfig(ctx context.Context, stdin io.Reader, file string, getenv func(string) string) (string, *config.Config, []config.Problem, error) {
+func readConfig(ctx context.Context, stdin io.Reader, file string, getenv func(string) string) (string, *config.Reviewed, error) {
 	var name string
-	var c *config.Config
-	var warnings []config.Problem
+	var r *config.Reviewed
 	var err error
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		name, c, warnings, err = loadConfig(stdin, file, getenv)
+		name, r, err = loadConfig(stdin, file, getenv)
 	}()
 	select {
 	case <-read:
-		return name, c, warnings, err
+		if r == nil {
+			r = new(config.Reviewed)
+		}
+		return name, r, err
 	case <-ctx.Done():
-		return file, nil, nil, fmt.Errorf("read configuration %s: interrupted: %w", file, context.Cause(ctx))
+		return file, new(config.Reviewed), fmt.Errorf("read configuration %s: interrupted: %w", file, context.Cause(ctx))
 	}
 }
 
-func loadConfig(stdin io.Reader, file string, getenv func(string) string) (name string, c *config.Config, warnings []config.Problem, err error) {
+func loadConfig(stdin io.Reader, file string, getenv func(string) string) (name string, r *config.Reviewed, err error) {
 	if file != "-" {
-		c, warnings, err = config.Load(file, getenv)
-		return file, c, warnings, err
+		r, err = config.ReviewFile(file, getenv)
+		return file, r, err
 	}
 	const stdinName = "stdin"
 	data, err := io.ReadAll(stdin)
 	if err != nil {
-		return stdinName, nil, nil, fmt.Errorf("read configuration from stdin: %w", err)
+		return stdinName, nil, fmt.Errorf("read configuration from stdin: %w", err)
 	}
-	c, warnings, err = config.Parse(stdinName, data, getenv)
-	return stdinName, c, warnings, err
+	r, err = config.Review(stdinName, data, getenv)
+	return stdinName, r, err
 }
 
 // configTable tells what follows from a configuration.
-func configTable(t *table, name string, c *config.Config, warnings int) {
-	verdict := "ok"
-	if warnings > 0 {
-		verdict = fmt.Sprintf("ok (warnings: %d)", warnings)
+func configTable(t *table, name string, r *config.Reviewed) {
+	c := r.Config
+	t.row("file", name+": "+verdictOn(r))
+	node := c.NodeName
+	if node == "" {
+		node = fmt.Sprintf("each of %s: this machine is none of them (--node-name checks as one)", strings.Join(r.Nodes, ", "))
 	}
-	t.row("file", name+": "+verdict)
-	t.row("node", fmt.Sprintf("%s, group %s, cluster %s", c.NodeName, c.NodeGroup, c.Cluster))
+	t.row("node", fmt.Sprintf("%s, group %s, cluster %s", node, c.NodeGroup, c.Cluster))
 	members := c.StaticMembers()
 	quorum := int(c.Quorum.Size)
 	if quorum == 0 {
@@ -149,10 +157,31 @@ func configTable(t *table, name string, c *config.Config, warnings int) {
 		return
 	}
 	t.row("watchdog", fmt.Sprintf("%s, %v, fed every %v", c.Watchdog.Device, w, c.Watchdog.FeedInterval))
+	if c.OnQuorumLoss != config.LossFence {
+		t.row("fenced after", fmt.Sprintf("never: without quorum a node lives on (onQuorumLoss: %s), and nobody may take over from it", c.OnQuorumLoss))
+		return
+	}
 	t.row("fenced after", fmt.Sprintf("%v when lost to a majority", c.Budget(w).Majority()))
 	if len(breakers) > 0 && len(members)%2 == 0 {
 		t.row("", fmt.Sprintf("%v after an equal split, %v of it to decide", c.Budget(w).Tie(), c.ArbitrationBudget()))
 	}
+}
+
+// verdictOn says whether there is more to read than the table.
+func verdictOn(r *config.Reviewed) string {
+	var more []string
+	for _, n := range []struct {
+		what  string
+		count int
+	}{{"warnings", len(r.Warnings)}, {"advice", len(r.Advice)}} {
+		if n.count > 0 {
+			more = append(more, fmt.Sprintf("%s: %d", n.what, n.count))
+		}
+	}
+	if len(more) == 0 {
+		return "ok"
+	}
+	return "ok (" + strings.Join(more, ", ") + ")"
 }
 
 // orNone lists the breakers in order.

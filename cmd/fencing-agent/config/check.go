@@ -113,6 +113,10 @@ func checkMembers(c *Config, r *report) {
 	}
 	if self, listed := names[c.NodeName]; listed {
 		checkOwnAddresses(c, r, self)
+	} else if c.NodeName == "" && r.everyNode {
+		for _, i := range bound(c) {
+			checkOwnAddresses(c, r, i)
+		}
 	} else if !r.anyMembers && len(ms) > 0 && c.NodeName != "" && r.intact("nodeName") && membersIntact(r, len(ms)) {
 		r.problem(list, "does not list this node", c.NodeName,
 			"every node of the group; add {name: %s, addresses: ...}, or set nodeName or $%s to a listed name (%s)",
@@ -245,6 +249,9 @@ func checkQuorum(c *Config, r *report) {
 	})
 	if i := slices.Index(c.Quorum.TieBreakers, BreakerLUN); i >= 0 && len(c.LUN.Devices) == 0 && r.intact("lun.devices") {
 		r.problem(element(list, i), "is listed but lun.devices is empty", nil, "a device, or a list without lun")
+	}
+	if i := slices.Index(c.Quorum.TieBreakers, BreakerKubernetes); i >= 0 && r.given(list) && !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
+		r.warn(element(list, i), "is left out: there is neither kubernetes.kubeconfig nor a pod around the agent", BreakerKubernetes)
 	}
 	if n > 0 && n%2 == 0 && len(c.TieBreakers()) == 0 && r.intact(list, "lun", "lun.devices", "kubernetes", "kubernetes.kubeconfig") {
 		r.warn(list, "has nothing that could decide: in an equal split both halves stop; give a LUN, "+

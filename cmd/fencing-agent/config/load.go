@@ -149,6 +149,9 @@ func fillFromEnvironment(c *Config, r *report, env func(string) string, hostname
 	}
 	if c.NodeName = env(EnvNodeName); c.NodeName == "" {
 		h, err := hostname()
+		if r.everyNode && len(c.Members.Static) > 0 && !c.Members.lists(strings.ToLower(h)) {
+			return
+		}
 		if err != nil || h == "" {
 			r.problem("nodeName", "is empty and the host has no name", nil, "the node's name, here or in $%s", EnvNodeName)
 			return

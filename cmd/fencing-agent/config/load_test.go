@@ -155,6 +155,54 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// The examples are good, and good for each of their nodes, wherever they are looked at.
+func TestExamplesOffTheNode(t *testing.T) {
+	files, err := filepath.Glob("../../../deploy/examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := review(f, data, noEnv, func() (string, error) { return "laptop", nil })
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if len(r.Nodes) != len(r.Config.Members.Static) || len(r.Warnings) > 0 {
+			t.Errorf("%s: checked for %v, warnings %v", f, r.Nodes, r.Warnings)
+		}
+	}
+}
+
+// A file is checked for one node as soon as anything says for which.
+func TestReviewTakesTheNodeThatIsNamed(t *testing.T) {
+	anywhere := network("name: mgmt, cidr: 10.0.0.0/24")
+	for _, tt := range []struct {
+		name, file, host string
+		env              []string
+		node             string
+	}{
+		{"by the file", with(anywhere), "laptop", nil, "n1"},
+		{"by the environment", with(anywhere, "nodeName:-"), "laptop", []string{"NODE_NAME=n2"}, "n2"},
+		{"by the host", with(anywhere, "nodeName:-"), "N3", nil, "n3"},
+		{"by nobody", with(anywhere, "nodeName:-"), "laptop", nil, ""},
+	} {
+		r, err := review("f", []byte(tt.file), environment(tt.env...), func() (string, error) { return tt.host, nil })
+		if err != nil || r.Config.NodeName != tt.node || (len(r.Nodes) > 0) != (tt.node == "") {
+			t.Errorf("%s: %v, node %q of %v", tt.name, err, r.Config.NodeName, r.Nodes)
+		}
+	}
+	if _, err := review("f", []byte(with(anywhere)), environment("NODE_NAME=n2"), hostname); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := parse("f", []byte(with(anywhere, "nodeName:-")), noEnv, func() (string, error) { return "laptop", nil }); err == nil {
+		t.Error("an agent on a machine that is no member starts")
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(with()))
 	f.Add([]byte("a: &a [*a]\nb: {<<: *a}\n"))

@@ -65,6 +65,7 @@ type report struct {
 	refused  map[string]bool
 
 	anyMembers bool // the list of members need not contain the own node
+	everyNode  bool // a file that is for no node in particular is checked for all that it lists
 }
 
 func newReport() *report {

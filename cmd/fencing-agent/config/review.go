@@ -1,0 +1,95 @@
+package config
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+)
+
+// Reviewed is a file as somebody checks it before it is rolled out, who need not be on a node.
+type Reviewed struct {
+	Config *Config
+	// Nodes are the members for which the file was checked, if it names no node and this machine
+	// is none of them; Config.NodeName is empty then.
+	Nodes    []string
+	Warnings []Problem // as the agent logs them
+	Advice   []Problem // what is right, but costs something that the file does not show
+}
+
+// ReviewFile is Review of the file at path.
+func ReviewFile(path string, env func(string) string) (*Reviewed, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Review(path, data, env)
+}
+
+// Review is Parse for whoever checks a file. Where nobody says which node it is for, and the host's
+// name is that of no member, it is checked for all of them. Of a file that is refused it returns
+// the warnings alone.
+func Review(name string, data []byte, env func(string) string) (*Reviewed, error) {
+	return review(name, data, env, os.Hostname)
+}
+
+func review(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Reviewed, error) {
+	r := newReport()
+	r.everyNode = true
+	c, warnings, err := r.parse(name, data, env, hostname)
+	if err != nil {
+		return &Reviewed{Warnings: warnings}, err
+	}
+	out := &Reviewed{Config: c, Warnings: warnings}
+	if c.NodeName == "" {
+		for _, i := range bound(c) {
+			out.Nodes = append(out.Nodes, c.Members.Static[i].Name)
+		}
+	}
+	before := len(r.warnings)
+	advise(c, r)
+	out.Advice = sorted(slices.Clone(r.warnings[before:]))
+	return out, nil
+}
+
+// lists reports whether the static list has the name.
+func (m *Members) lists(name string) bool {
+	return slices.ContainsFunc(m.Static, func(x Member) bool { return x.Name == name })
+}
+
+// bound are the members that the file can be for: all, but with systemNetworks[].address those
+// that have the address.
+func bound(c *Config) []int {
+	var all, some []int
+	for i, m := range c.Members.Static {
+		all = append(all, i)
+		if !slices.ContainsFunc(c.SystemNetworks, func(n SystemNetwork) bool {
+			return n.Address != (netip.Addr{}) && n.Address != m.Addresses[n.Name]
+		}) {
+			some = append(some, i)
+		}
+	}
+	if len(some) == 0 {
+		return all
+	}
+	return some
+}
+
+// unstable matches device names that the kernel gives in the order of discovery.
+var unstable = regexp.MustCompile(`^(sd[a-z]+|vd[a-z]+|xvd[a-z]+|dm-[0-9]+|nvme[0-9]+n[0-9]+)$`)
+
+// advise says what an agent does not warn of at each start.
+func advise(c *Config, r *report) {
+	if c.Gossip.KeyFile == "" {
+		r.warn("gossip.keyFile", "is not given: whoever can send from a member's address can speak for it", nil)
+	}
+	if len(c.SystemNetworks) == 1 {
+		r.warn("systemNetworks", "is a single network: who loses it loses the quorum; give two that share no switch and no card", nil)
+	}
+	for i, path := range c.LUN.Devices {
+		if unstable.MatchString(filepath.Base(path)) {
+			r.warn(element("lun.devices", i), "may name another device after a reboot; give a path below /dev/disk/by-id or /dev/mapper", path)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package main
+
+// setupMutants take away what somebody relies on who sets a group up.
+func setupMutants() []mutant {
+	const (
+		reviewGo = "cmd/fencing-agent/config/review.go"
+		checkGo  = "cmd/fencing-agent/config/check.go"
+		tableGo  = "cmd/fencectl/cmd_config.go"
+	)
+	list := []mutant{
+		one("config check", "a file for all nodes is checked for the first", checkGo, "		for _, i := range bound(c) {\n", "		for _, i := range bound(c)[:1] {\n"),
+		one("config check", "a file with one node's address is checked for all", reviewGo, "	if len(some) == 0 {\n", "	if true {\n"),
+		one("config check", "an agent starts where it is no member", "cmd/fencing-agent/config/load.go", "		if r.everyNode && len(", "		if len("),
+		one("config check", "a missing key is kept quiet", reviewGo, `	if c.Gossip.KeyFile == "" {`, `	if c.Gossip.KeyFile == "none" {`),
+		one("config check", "a single network is kept quiet", reviewGo, "	if len(c.SystemNetworks) == 1 {", "	if len(c.SystemNetworks) == 0 {"),
+		one("config check", "a name of the kernel is kept quiet", reviewGo, "		if unstable.MatchString(filepath.Base(path)) {", "		if unstable.MatchString(path) {"),
+		one("config check", "a tie-breaker is left out without a word", checkGo, "r.given(list) && !c.UsesKubernetes()", "!r.given(list) && !c.UsesKubernetes()"),
+		one("config check", "who lives on is promised to be fenced", tableGo, "	if c.OnQuorumLoss != config.LossFence {", "	if c.OnQuorumLoss != config.LossFence && w == 0 {"),
+	}
+	for i := range list {
+		list[i].in = []string{"./cmd/fencing-agent/config", "./cmd/fencectl"}
+	}
+	multipath := one("multipath", "what cannot be read is in order", "diskquorum/rawdev/advice.go", "	if err != nil { // an agent", "	if err != nil && name == \"\" { // an agent")
+	multipath.in = []string{"./diskquorum/rawdev"}
+	list = append(list, multipath)
+	for i := range list {
+		list[i].rule = "setup: " + list[i].rule
+	}
+	return list
+}
