@@ -56,7 +56,7 @@ manifests: ## deploy/manifests from the chart, by Helm's engine; checks alerts a
 	@echo "manifests: Helm's engine is built first, about 3 minutes the first time"
 	@$(GO) run -C tools/manifests . ../..
 
-verify: tools ## format, vet, staticcheck, govulncheck, generated code, go.mod, manifests, repository tests (about 5 min the first time)
+verify: tools ## format, vet, staticcheck, govulncheck, generated code, go.mod, manifests, repository tests, fencectl for other systems (about 5 min the first time)
 	@echo "verify: all checks, about 5 minutes the first time"
 	@$(VERIFY) . $(CHECKS)
 

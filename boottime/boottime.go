@@ -3,14 +3,11 @@
 // while the machine is suspended. Every deadline that decides over life and death
 // is an Instant of this clock; instants of different machines are never compared.
 //
-// The pure packages take instants as arguments and never read the clock.
+// The pure packages take instants as arguments and never read the clock. Only Linux has it:
+// elsewhere fencectl builds, which reads none, and no agent runs.
 package boottime
 
-import (
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "time"
 
 // Instant is a reading of CLOCK_BOOTTIME in nanoseconds since the machine booted.
 // The zero Instant means "never": no event of this boot carries it.
@@ -38,13 +35,3 @@ func (i Instant) IsZero() bool { return i == 0 }
 
 // Clock reads the present instant. The agent is handed one; tests hand in virtual time.
 type Clock func() Instant
-
-// Now reads CLOCK_BOOTTIME. It does not allocate.
-func Now() Instant {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		// Linux >= 2.6.39 always has this clock; without it no deadline can be kept.
-		panic("boottime: CLOCK_BOOTTIME: " + err.Error())
-	}
-	return Instant(ts.Nano())
-}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -14,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
@@ -156,10 +157,4 @@ func formatLUN(self string) func(ctx context.Context, path, cluster, group strin
 		}
 		return nil
 	}
-}
-
-// colorful reports whether a person looks at the output and likes colors.
-func colorful(env *environment) bool {
-	f, ok := env.stdout.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && env.getenv("NO_COLOR") == ""
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -26,8 +27,7 @@ func newVersionCommand(env *environment) *cobra.Command {
 	}
 	out := newPrinter(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		build, _ := debug.ReadBuildInfo() // nil without module support: the linker's version is all there is
-		v := versionOf(version, build)
+		v := thisVersion()
 		return out.print(env.stdout, v, func(t *table) {
 			t.row("version", v.Version)
 			if v.Revision != "" {
@@ -38,6 +38,16 @@ func newVersionCommand(env *environment) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// printVersion answers --version, which scripts expect to be one line.
+func printVersion(env *environment) error {
+	return writeText(env, fmt.Appendf(nil, "%s %s\n", env.command(), thisVersion().Version))
+}
+
+func thisVersion() versionInfo {
+	build, _ := debug.ReadBuildInfo() // nil without module support: the linker's version is all there is
+	return versionOf(version, build)
 }
 
 // versionOf prefers the version set by the linker to what Go recorded of the build.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -142,7 +143,7 @@ type fullDisk struct{}
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 func TestUnwritableOutputIsAFailure(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {"version", "-o", "json"}, {"completion", "bash"}} {
+	for _, args := range [][]string{{"version"}, {"--version"}, {"version", "-o", "json"}, {"completion", "bash"}} {
 		var errs bytes.Buffer
 		env := &environment{name: "fencectl", stdout: fullDisk{}, stderr: &errs, getenv: os.Getenv}
 		if code := run(t.Context(), env, args); code != exitFailed || !strings.Contains(errs.String(), "no space left") {
@@ -172,6 +173,26 @@ func TestErrorsBeforeTheVerbAreBadUsage(t *testing.T) {
 		if err := root.Execute(); err == nil || *started != tt.started {
 			t.Errorf("%v: error %v, started %v", tt.args, err, *started)
 		}
+	}
+}
+
+// TestElsewhere: what only Linux can do is refused in one line on other systems, and has its help there.
+func TestElsewhere(t *testing.T) {
+	env := &environment{name: "kubectl-fence"}
+	verb := func(out io.Writer, args ...string) error {
+		root := newGroup("fencectl COMMAND", "", "", needsLinux(env, "lun", "Format a LUN"))
+		root.SilenceErrors, root.SilenceUsage = true, true
+		root.SetOut(out)
+		root.SetArgs(append([]string{"lun"}, args...))
+		return root.Execute()
+	}
+	err := verb(io.Discard, "init", "/dev/disk4", "--cluster", "main", "--slots=4")
+	if want := "kubectl fence lun needs Linux, and this is " + runtime.GOOS + ": run it on a node"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	var help bytes.Buffer
+	if err := verb(&help, "--help"); err != nil || !strings.Contains(help.String(), "It needs Linux") {
+		t.Errorf("error %v, help %q", err, help.String())
 	}
 }
 

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 const (
@@ -116,4 +119,10 @@ func (p *page) grid(rows [][]span) {
 		}
 		p.buf.WriteByte('\n')
 	}
+}
+
+// colorful reports whether a person looks at the output and likes colors.
+func colorful(env *environment) bool {
+	f, ok := env.stdout.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && env.getenv("NO_COLOR") == ""
 }

@@ -113,11 +113,15 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 	root.SetErr(env.stderr)
 	root.SetHelpCommand(newHelpCommand())
 	root.SetUsageTemplate(usageTemplate)
+	ask := root.Flags().Bool("version", false, "print the version, as the command version does in full")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
+		switch {
+		case len(args) > 0:
+			return unknownCommand(cmd, args[0])
+		case *ask:
+			return printVersion(env)
 		}
-		return unknownCommand(cmd, args[0])
+		return cmd.Help()
 	}
 	if filepath.Base(env.name) == pluginName {
 		asPlugin(root, env.command())

@@ -8,8 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/user"
-	"strconv"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -177,6 +176,9 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 func explainConnect(path string, err error) error {
 	info, statErr := os.Stat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && runtime.GOOS != "linux":
+		return errors.New("it does not exist: agents run on Linux nodes only. Run this there, or forward the socket of one " +
+			"(ssh -L ./agent.sock:" + config.Default().API.Socket + " NODE) and say --socket ./agent.sock")
 	case errors.Is(err, fs.ErrNotExist):
 		return errors.New("it does not exist: is the agent running on this node? " +
 			"If its api.socket is another path, say so with --socket or $" + envSocket)
@@ -192,17 +194,4 @@ func explainConnect(path string, err error) error {
 	default:
 		return err
 	}
-}
-
-// groupOf names the group of a file.
-func groupOf(info fs.FileInfo) string {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return "its group"
-	}
-	gid := strconv.FormatUint(uint64(st.Gid), 10)
-	if g, err := user.LookupGroupId(gid); err == nil {
-		return "group " + g.Name
-	}
-	return "group " + gid
 }

@@ -19,6 +19,7 @@ var checks = []check{
 	{"manifests", "deploy/manifests is what the chart renders; alerts and dashboard are PromQL", checkManifests},
 	{"tidy", "go.mod and go.sum are complete and hold nothing else", checkTidy},
 	{"repository", "imports, sizes, words, links: the tests of integration/arch", checkRepository},
+	{"platforms", "fencectl builds for the machines that operators sit at", checkPlatforms},
 	{"vet", "go vet", checkVet},
 	{"staticcheck", "staticcheck, pinned in tools/go.mod", checkStaticcheck},
 	{"govulncheck", "no known vulnerability is reached", checkVulnerabilities},
@@ -137,6 +138,19 @@ func checkStaticcheck(ctx context.Context, root string) error {
 	})
 }
 
+// platforms are where fencectl runs that no agent runs on.
+var platforms = []string{"darwin/arm64", "windows/amd64"}
+
+func checkPlatforms(ctx context.Context, root string) error {
+	for _, p := range platforms {
+		system, machine, _ := strings.Cut(p, "/")
+		if _, err := outputWith(ctx, root, []string{"GOOS=" + system, "GOARCH=" + machine, "CGO_ENABLED=0"}, "go", "build", "-o", os.DevNull, "./cmd/fencectl"); err != nil {
+			return fmt.Errorf("fencectl for %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
 // checkVulnerabilities fails on findings only: a build without network must be possible.
 func checkVulnerabilities(ctx context.Context, root string) error {
 	_, err := output(ctx, root, "go", "tool", "-modfile="+toolsModule+"/go.mod", "govulncheck", "./...")
@@ -160,8 +174,13 @@ func checkTools(ctx context.Context, root string) error {
 
 // output runs a command and returns what it printed; if it fails, in the error, too.
 func output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	return outputWith(ctx, dir, nil, name, args...)
+}
+
+// outputWith is output with further environment variables.
+func outputWith(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	out, err := cmd.CombinedOutput()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {

@@ -57,6 +57,7 @@ func TestChecksFindTheirFault(t *testing.T) {
 		"ugly.go":                       "package m\nfunc  F( ) {}\n",
 		"vet.go":                        "package m\n\nimport \"fmt\"\n\nfunc G() { fmt.Printf(\"%d\", \"x\") }\n",
 		"integration/arch/arch_test.go": "package arch\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) { t.Error(\"an arrow is wrong\") }\n",
+		"cmd/fencectl/main.go":          "package main\n\nimport \"syscall\"\n\nfunc main() { _ = syscall.SO_PEERCRED }\n",
 		"tools/go.mod":                  "module example.com/m/tools\n\ngo 1.26\n",
 		"tools/thing/thing_test.go":     "package thing\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) { t.Error(\"a tool is wrong\") }\n",
 		"tools/protogen/main.go":        "package main\n\nimport \"os\"\n\nfunc main() { os.Stderr.WriteString(\"stale code\"); os.Exit(1) }\n",
@@ -75,6 +76,7 @@ func TestChecksFindTheirFault(t *testing.T) {
 		{"generated", checkGenerated, "stale code"},
 		{"manifests", checkManifests, "stale manifests"},
 		{"repository", checkRepository, "an arrow is wrong"},
+		{"platforms", checkPlatforms, "undefined: syscall.SO_PEERCRED"},
 		{"vet", checkVet, "vet.go"},
 		{"tools", checkTools, "a tool is wrong"},
 	} {

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "io/fs"
+
+// groupOf names the group of a file, where files have one.
+func groupOf(fs.FileInfo) string { return "its group" }
