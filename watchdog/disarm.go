@@ -17,7 +17,7 @@ type release struct {
 	announced boottime.Instant // the statement says unarmed since; zero: nothing is announced
 	mark      uint64           // sequence of the own slot then
 	done      bool             // enough others know
-	yielded   bool             // done, and the feeder has not reported since
+	yielded   bool             // done, and the feeder has not answered since
 }
 
 // letReach is what an answer may be late that was made before the announcement.

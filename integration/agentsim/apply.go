@@ -46,6 +46,10 @@ func (w *world) apply(e Event) {
 		for _, i := range e.Nodes {
 			w.disable(i)
 		}
+	case Enable:
+		for _, i := range e.Nodes {
+			w.enable(i)
+		}
 	case FeedFails:
 		for _, i := range e.Nodes {
 			w.machines[i].dog.FailFeeds(syscall.EIO)

@@ -56,3 +56,10 @@ func (w *world) disable(node int) {
 		panic("agentsim: " + err.Error()) // as in writeConfig
 	}
 }
+
+// enable removes it.
+func (w *world) enable(node int) {
+	if err := os.Remove(disablePath(w.dir, node)); err != nil {
+		panic("agentsim: " + err.Error())
+	}
+}

@@ -92,7 +92,7 @@ func (m *machine) powerOn() {
 	m.slots = map[int]*lunClient{}
 	boot := m.boot
 	m.dog = watchdogtest.New(watchdogtest.Config{
-		Clock: m.now, BootFencing: m.resets > 0,
+		Clock: m.now, BootFencing: m.resets > 0, NoWayOut: w.s.NoWayOut,
 		OnFire: func(boottime.Instant) { m.reset(boot) },
 	})
 	w.mu.Unlock()

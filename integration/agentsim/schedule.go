@@ -25,6 +25,7 @@ type Schedule struct {
 	Odd         time.Duration // the watchdog's timeout on nodes with an odd index; 0: the same
 	Reboot      time.Duration // from the reset to the start of the agent
 	DryRun      bool          // driver none
+	NoWayOut    bool          // watchdogs that cannot be disarmed
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event
 	End         time.Duration
@@ -58,6 +59,7 @@ const (
 	APIBack          // of everybody
 	NewMembers       // the list of members is Nodes, as the files of Parts[0] and of those added say
 	Disable          // the disable files of Nodes are made
+	Enable           // and removed
 	FeedFails        // the watchdogs of Nodes refuse to be fed
 	Look             // the agents of Nodes are asked for their status
 )
@@ -65,7 +67,7 @@ const (
 var kindNames = [...]string{
 	"nothing", "split", "one way", "heal", "loss", "delay", "carrier", "carrier back", "kill", "start", "restart", "upgrade", "freeze",
 	"suspend", "hung loop", "LUN hangs", "LUN errors", "LUN read-only", "LUN slow", "LUN back", "API down", "API back", "new list of members",
-	"disable file", "feed fails", "look",
+	"disable file", "no disable file", "feed fails", "look",
 }
 
 // String is the kind's name in tables.
@@ -267,6 +269,8 @@ func (e Event) String() string {
 		return "the list of members is " + names(e.Nodes) + ", as those added are told and " + names(e.Parts[0])
 	case Disable:
 		return "the disable file of " + names(e.Nodes)
+	case Enable:
+		return "no disable file any more of " + names(e.Nodes)
 	case FeedFails:
 		return "the watchdog refuses to be fed on " + names(e.Nodes)
 	case Look:

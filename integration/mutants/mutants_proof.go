@@ -61,6 +61,11 @@ func carryMutants() []mutant {
 		m.in = []string{"./integration/sim"}
 		return m
 	}
+	at := func(pkg, what, file, from, to string) mutant {
+		m := one("death", what, file, from, to)
+		m.in = []string{pkg}
+		return m
+	}
 	withdrawn := one("death", "a proof that is taken back is a death", "cmd/fencing-agent/agent/deaths.go", "d.Proof == 0 {", "d.Proof > 9 {")
 	withdrawn.in = []string{"./cmd/fencing-agent/agent"}
 	whole := one("death", "those who knew of a stop take it with them when they leave the list", carryGo, "if c.vouchedFor(x, before) {", "if c.vouchedFor(x, before) || true {")
@@ -79,6 +84,10 @@ func carryMutants() []mutant {
 		core("a machine without identity is another one", proofGo, "w.machine != 0 && machine != 0 && w.machine", "w.machine"),
 		core("an end is told by the slot and by the return", proofGo, "	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its", "	case false: // its"),
 		withdrawn,
+		at("./watchdog/wdt", "a wish that changes nothing is not answered", "watchdog/wdt/feeder.go", "if same && s.Obeyed == told.Obeyed {", "if same {"),
+		at("./integration/agentsim", "a node with nowayout says for ever that it is not guarded", "watchdog/wdt/feeder.go", "if same && s.Obeyed == told.Obeyed {", "if same {"),
+		at("./cmd/fencing-agent/agent", "what the feeder said before a disarm is an answer to it", "cmd/fencing-agent/agent/loop.go", " && b.feeder.Obeyed >= a.disarming {", " {"),
+		at("./watchdog", "a guard that is given up is claimed before the feeder has answered", disarmGo, " && !c.wantsDisarm() && !c.release.yielded", " && !c.wantsDisarm()"),
 		core("a guard is doubted for ever", proofGo, "anchor > v.doubted || v", "anchor < 0 || v.doubted == 0 || v"),
 		core("what was said before a change counts after it", proofGo, "anchor > v.doubted || v", "anchor > 0 || v"),
 		core("a node that begins vouches for itself", carryGo, "	if before.fresh {\n		return false\n	}\n", ""),

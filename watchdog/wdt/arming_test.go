@@ -281,3 +281,37 @@ func TestSlowOnStateDoesNotDelayFeeding(t *testing.T) {
 		<-time.After(2 * time.Hour)
 	})
 }
+
+// Guard: every wish is answered, also one that changes nothing: the core says that the watchdog is
+// given up until it hears what became of the disarm.
+func TestEveryWishIsAnswered(t *testing.T) {
+	for _, noWayOut := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := run(t, watchdogtest.Config{NoWayOut: noWayOut}, nil)
+			last := func() State {
+				synctest.Wait()
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return b.states[len(b.states)-1]
+			}
+			b.grant(time.Hour)
+			b.Arm()
+			if s := last(); s.Obeyed != 1 || !s.Armed {
+				t.Fatalf("armed: %+v", s)
+			}
+			asked := b.Disarm("maintenance")
+			if s := last(); s.Obeyed != asked || s.Armed != noWayOut {
+				t.Errorf("nowayout %v: disarm %d: %+v", noWayOut, asked, s)
+			}
+			b.Arm()
+			if s := last(); s.Obeyed != asked+1 || !s.Armed {
+				t.Errorf("nowayout %v: armed again: %+v", noWayOut, s)
+			}
+			asked = b.Disarm("a moment")
+			b.Arm() // takes its place, unless the feeder was quicker
+			if s := last(); s.Obeyed != asked+1 || !s.Armed {
+				t.Errorf("nowayout %v: a disarm that was taken back: %+v", noWayOut, s)
+			}
+		})
+	}
+}

@@ -46,6 +46,7 @@ type Feeder struct {
 	// Written by callers, read by the feeder.
 	until   atomic.Int64            // the lease
 	request atomic.Pointer[request] // the newest wish
+	asked   atomic.Uint64           // wishes so far
 	napper  napper
 	stops   chan stopRequest // capacity 1
 	started atomic.Bool
@@ -53,6 +54,7 @@ type Feeder struct {
 
 	// Written by the feeder, read by anybody.
 	view     atomic.Pointer[view]
+	obeyed   atomic.Uint64 // number of the latest wish that was looked at
 	lastFeed atomic.Int64
 	slack    atomic.Int64
 	overdue  atomic.Bool
@@ -81,6 +83,7 @@ type loop struct {
 }
 
 type request struct {
+	number uint64
 	arm    bool
 	reason string
 }
@@ -134,15 +137,23 @@ func (f *Feeder) Grant(until boottime.Instant) {
 // has permitted to be fed would reset the node for nothing. It does nothing while armed;
 // after a failed Arm it tries again. Of Arm and Disarm in quick succession the last counts.
 func (f *Feeder) Arm() {
-	f.request.Store(&request{arm: true})
-	f.poke()
+	f.ask(&request{arm: true})
 }
 
 // Disarm asks for a magic close, also while starved: whether that is right is for the
-// caller to decide. A device that is not armed is merely called Disarmed.
-func (f *Feeder) Disarm(reason string) {
-	f.request.Store(&request{reason: reason})
+// caller to decide. A device that is not armed is merely called Disarmed. The state that comes
+// of it has at least the returned number as Obeyed: OnState is told in any case, also where
+// the driver refuses or an Arm takes the place of the Disarm.
+func (f *Feeder) Disarm(reason string) uint64 {
+	return f.ask(&request{reason: reason})
+}
+
+// ask leaves a wish to the feeder. Arm and Disarm are called by one goroutine.
+func (f *Feeder) ask(r *request) uint64 {
+	r.number = f.asked.Add(1)
+	f.request.Store(r)
 	f.poke()
+	return r.number
 }
 
 // Stop disarms for a planned stop and ends Run. It fails with [ErrStarved] when the
@@ -193,11 +204,14 @@ func (f *Feeder) report(end <-chan struct{}) {
 		default:
 		}
 		s := f.State()
-		if s.Status == told.Status && s.Armed == told.Armed && s.Reason == told.Reason && text(s.Err) == text(told.Err) {
+		same := s.Status == told.Status && s.Armed == told.Armed && s.Reason == told.Reason && text(s.Err) == text(told.Err)
+		if same && s.Obeyed == told.Obeyed {
 			return // the same feed error again
 		}
 		told = s
-		f.logState(s)
+		if !same {
+			f.logState(s)
+		}
 		if f.onState != nil {
 			f.onState(s)
 		}

@@ -200,6 +200,8 @@ func (f *Feeder) obey() {
 	if !r.arm {
 		_ = f.disarm(r.reason) // told through the state
 	}
+	f.obeyed.Store(r.number)
+	f.signal()
 }
 
 func (f *Feeder) armIfPermitted() {

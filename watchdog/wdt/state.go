@@ -40,7 +40,10 @@ type State struct {
 	// Info is what the driver said when it was last armed. With Armed, Info.Timeout is the
 	// timeout that counts; zero if it could not be read back.
 	Info   watchdog.Info
-	Reason string           // why it was disarmed
+	Reason string // why it was disarmed
+	// Obeyed is the number of the latest Arm or Disarm that was carried out, refused, or made
+	// needless by a later one. What else the state says is not older.
+	Obeyed uint64
 	Err    error            // why it is Faulty, or why the last Arm, Disarm or feed failed
 	Until  boottime.Instant // end of the permission to feed
 	// LastFeed is the start of the last feed that worked, or of the countdown if none did.
@@ -68,8 +71,10 @@ type views [Faulty + 1]view
 
 // State may be called from any goroutine.
 func (f *Feeder) State() State {
+	obeyed := f.obeyed.Load() // before the view, which is stored first
 	v := f.view.Load()
 	s := State{
+		Obeyed:     obeyed,
 		Status:     v.status,
 		Armed:      v.open && f.dry == nil,
 		DryRun:     f.dry != nil,

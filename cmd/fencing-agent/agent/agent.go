@@ -125,6 +125,7 @@ type Agent struct {
 	ownNode      ownnode.Signals          // of the own Node
 	granted      boottime.Instant
 	disarmed     bool
+	disarming    uint64           // number of the latest disarm that the feeder was asked for
 	armAgain     boottime.Instant // the watchdog is asked for again then, at the earliest
 	lunFailed    bool
 	leaseTrouble string           // of the latest operation on the Lease

@@ -12,6 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
 // Guard: a proof that is taken back contradicts what consumers may have acted on, and is no death.
@@ -37,5 +38,47 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 	}
 	if n := testutil.CollectAndCount(a.metrics.deaths); n != 2 {
 		t.Errorf("%d proofs in the metrics, want time and boot", n)
+	}
+}
+
+// Guard: what the feeder reported before it heard of a disarm does not say what became of it.
+func TestReportFromBeforeADisarmIsNoAnswer(t *testing.T) {
+	members := listing(t, "n1", "n2", "n3")
+	budget := watchdog.Budget{MaxAge: 4 * time.Second, Feed: time.Second, Margin: time.Second}
+	core := watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, OnLoss: watchdog.LossFence, Budget: budget})
+	var now boottime.Instant
+	a := &Agent{roster: members, core: core, log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return now }}
+	armed := func(at time.Duration, guarded netgossip.Set) bool {
+		now = boottime.Instant(at)
+		for p := 1; p < 3; p++ {
+			core.Merger().Answered(netgossip.Answer{Peer: p, SentAt: now, Statement: &netgossip.Statement{
+				Boot: uint64(p), RosterEpoch: members.Epoch, RosterDigest: members.Digest, Seen: netgossip.FullSet(3), Guarded: guarded,
+			}})
+		}
+		return core.Step(now).Statement.Guard.Armed
+	}
+	report := func(number uint64) {
+		w := newBatch(1, 3)
+		w.feeder = &wdt.State{Status: wdt.Armed, Armed: true, Info: watchdog.Info{Timeout: 10 * time.Second}, Obeyed: number}
+		if err := a.handle(&w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report(1)
+	if !armed(10*time.Second, netgossip.SetOf(0)) {
+		t.Fatal("not armed in the beginning")
+	}
+	core.SetDisarm("file", true)
+	armed(11*time.Second, netgossip.SetOf(0))
+	armed(12*time.Second, netgossip.Set{}) // the peers know
+	a.disarming = 2
+	core.SetDisarm("file", false)
+	report(1)
+	if armed(13*time.Second, netgossip.Set{}) {
+		t.Error("says that it is armed while the disarm is on its way")
+	}
+	report(2)
+	if !armed(14*time.Second, netgossip.Set{}) {
+		t.Error("the disarm was refused, and it does not say that it is armed")
 	}
 }

@@ -144,7 +144,8 @@ func (a *Agent) handle(b *batch) error {
 	if b.api != nil {
 		a.core.APIChecked(b.api.reachable, b.api.at)
 	}
-	if b.feeder != nil {
+	// A report from before a disarm tells nothing of what it did.
+	if b.feeder != nil && b.feeder.Obeyed >= a.disarming {
 		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
 	}
 	for _, o := range b.lun {
@@ -266,7 +267,7 @@ func (a *Agent) permit(now boottime.Instant, fx *watchdog.Effects) {
 	switch {
 	case fx.Disarm && !a.disarmed:
 		a.disarmed = true
-		a.feeder.Disarm(d.Reason.String())
+		a.disarming = a.feeder.Disarm(d.Reason.String())
 	case fx.Arm && until > 0 && now >= a.armAgain:
 		a.disarmed, a.armAgain = false, now.Add(armRetry)
 		a.feeder.Arm() // does nothing while armed

@@ -1,0 +1,21 @@
+package agentsim
+
+import (
+	"testing"
+	"time"
+)
+
+// Guard: after its disable file was set and removed an armed node says so again, whether its driver
+// could be disarmed or not. Its peers would else never prove its death.
+func TestGuardIsSaidAgainAfterMaintenance(t *testing.T) {
+	for _, noWayOut := range []bool{false, true} {
+		s := group(4, func(s *Schedule) { s.LUN, s.NoWayOut, s.Unjudged = false, noWayOut, true },
+			Event{Kind: Disable, Nodes: []int{3}}, at(10*time.Second, Event{Kind: Enable, Nodes: []int{3}}),
+			at(20*time.Second, split([]int{0, 1, 2}, []int{3})))
+		s.Reboot = 2 * time.Minute // so that no other boot proves it
+		s.End += 30 * time.Second
+		if r := run(t, s); len(r.Violations) > 0 || r.Resets != 1 || r.Deaths != 3 {
+			t.Errorf("nowayout %v: %d resets, %d of three agents say FENCED\n%s", noWayOut, r.Resets, r.Deaths, Explain(s, r))
+		}
+	}
+}
