@@ -414,3 +414,23 @@ func TestElectorates(t *testing.T) {
 		}
 	}
 }
+
+// Guard: a statement by another roster is read again when that one becomes the own: nothing may go on
+// standing for what was not understood, nor be read by a roster that it does not mean.
+func TestRenumberReadsStatementsAgain(t *testing.T) {
+	m, later := testMerger(t, 3, 1, Any()), testRoster(t, 4, 0)
+	st := &Statement{RosterEpoch: later.Epoch, RosterDigest: later.Digest, Seen: SetOf(0, 3), Guarded: SetOf(3), Lost: SetOf(2)}
+	m.Answered(Answer{Peer: 1, SentAt: 10 * sec, Statement: st, Sees: true})
+	answer(m, 0, 2, 10*sec)
+	read := func(when string, p int, lost, guarded Set) {
+		t.Helper()
+		if got, _ := m.Statement(p); got.Lost != lost || got.Guarded != guarded {
+			t.Errorf("%s: lost %v, guarded %v", when, got.Lost, got.Guarded)
+		}
+	}
+	read("by another roster", 1, Set{}, FullSet(MaxNodes))
+	read("by this roster", 2, Set{}, Set{})
+	m.Renumber(later)
+	read("its roster is the own now", 1, SetOf(2), SetOf(3))
+	read("its roster is left", 2, Set{}, FullSet(MaxNodes))
+}

@@ -77,7 +77,12 @@ func (c *Core) slotShows(now boottime.Instant) bool {
 		return false
 	}
 	s := c.arbiter.Status(now)
-	return s.Sequence >= c.release.mark+2 && s.LastWrite >= 0 && now.Add(-s.LastWrite) > c.release.announced.Add(letReach)
+	return c.release.written(now, s.Sequence, s.LastWrite)
+}
+
+// written is slotShows for the sequence and the age of the latest write that landed.
+func (r *release) written(now boottime.Instant, sequence uint64, age time.Duration) bool {
+	return sequence >= r.mark+2 && age >= 0 && now.Add(-age) > r.announced.Add(letReach)
 }
 
 // Releasing reports whether the node waits for its peers' statements to say that they know.

@@ -153,3 +153,59 @@ func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
 		}
 	}
 }
+
+// Guard: what was known of one announcement is not known of the next.
+func TestSecondDisarmWaitsLikeTheFirst(t *testing.T) {
+	c := guardedCore(t, 3, nil)
+	for i := range 2 {
+		at := boottime.Instant(11+10*i) * sec
+		tell(c, at, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		c.SetDisarm("file", true)
+		if fx := c.Step(at); fx.Disarm {
+			t.Fatalf("disarm %d waits for nobody", i+1)
+		}
+		tell(c, at+sec, 1, netgossip.Statement{})
+		if fx := c.Step(at + sec); !fx.Disarm {
+			t.Fatalf("disarm %d: a majority knows", i+1)
+		}
+		c.SetGuard(false, 0)
+		c.SetDisarm("file", false)
+		c.Step(at + 2*sec)
+		c.SetGuard(true, 10*time.Second)
+	}
+}
+
+// Guard: the slot tells the other half when a record has landed that was made after the announcement.
+// The write that was under way then is the next one in the sequence and may be older.
+func TestSlotShowsWhatWasWrittenAfterTheAnnouncement(t *testing.T) {
+	r := release{announced: 10 * sec, mark: 5}
+	for _, tc := range []struct {
+		name     string
+		sequence uint64
+		age      time.Duration // at 20 s
+		want     bool
+	}{
+		{"two writes later", 7, 9 * time.Second, true},
+		{"the write that was under way", 6, 9 * time.Second, false},
+		{"begun before the announcement", 7, 11 * time.Second, false},
+		{"begun before it had reached everybody", 7, 10*time.Second - letReach, false},
+		{"right after", 7, 10*time.Second - letReach - 1, true},
+		{"nothing has landed", 7, -1, false},
+	} {
+		if got := r.written(20*sec, tc.sequence, tc.age); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
+// Guard: peers reckon with the horizon that they were told.
+func TestBudgetNeverShrinks(t *testing.T) {
+	c := testCore(t, 3, func(c *Config) { c.Budget = Budget{MaxAge: 4 * time.Second, Feed: time.Second} })
+	c.SetGuard(true, 10*time.Second)
+	for _, tc := range []struct{ sampling, want time.Duration }{{0, 25}, {4, 29}, {2, 29}, {5, 30}} {
+		c.SetBudget(Budget{MaxAge: 4 * time.Second, Sampling: tc.sampling * time.Second, Feed: time.Second})
+		if got := c.Step(10 * sec).Statement.Guard.Horizon; got != tc.want*time.Second {
+			t.Errorf("sampling for %v s: horizon %v, want %v s", tc.sampling, got, tc.want)
+		}
+	}
+}

@@ -335,7 +335,11 @@ func (v *prover) slotAgrees(p int, c *Core) bool {
 		return false
 	}
 	rec, ok := c.arbiter.PeerSlot(v.roster.Name(p))
-	return ok && rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Armed
+	return ok && v.guardedBySlot(p, rec)
+}
+
+func (v *prover) guardedBySlot(p int, rec *diskquorum.Slot) bool {
+	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Armed
 }
 
 // doubt begins all claims anew, as if every peer had been seen at now. It is for the moment

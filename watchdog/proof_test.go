@@ -266,3 +266,102 @@ func TestGrantMustBeOldEnough(t *testing.T) {
 		t.Error("a node that may live in a tie without a grant is proven dead")
 	}
 }
+
+// Guard: under a grant the victim's own slot must say that this incarnation is armed still. It is
+// written before the guard is given up, for those who do not hear of that.
+func TestSlotSpeaksAgainstADeath(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		rec  diskquorum.Slot
+		want bool
+	}{
+		{"armed", diskquorum.Slot{State: diskquorum.SlotActive, Statement: netgossip.Statement{Boot: 104, Guard: killing}}, true},
+		{"unarmed", diskquorum.Slot{State: diskquorum.SlotActive, Statement: netgossip.Statement{Boot: 104}}, false},
+		{"stopped", diskquorum.Slot{State: diskquorum.SlotStopped, Statement: netgossip.Statement{Boot: 104, Guard: killing}}, false},
+		{"claiming", diskquorum.Slot{State: diskquorum.SlotClaiming, Statement: netgossip.Statement{Boot: 104, Guard: killing}}, false},
+		{"another boot", diskquorum.Slot{State: diskquorum.SlotActive, Statement: netgossip.Statement{Boot: 105, Guard: killing}}, false},
+	} {
+		c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+		if got := c.proof.guardedBySlot(4, &tc.rec); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+	if c := mourners(t, netgossip.Statement{Guard: killing}, nil); c.proof.slotAgrees(4, c) {
+		t.Error("without LUN no slot agrees")
+	}
+}
+
+// Guard: in an equal split the whole granted half has to claim.
+func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		claims int // of the other two in the half
+		change func(c *Core)
+		want   bool
+	}{
+		{"all claim", 2, func(*Core) {}, true},
+		{"one does not", 1, func(*Core) {}, false},
+		{"this one alone", 0, func(*Core) {}, false},
+		{"this one does not", 2, func(c *Core) { c.proof.lost = netgossip.Set{} }, false},
+		{"there is no grant", 2, func(c *Core) { c.fx.Decision.Reason = ReasonNetworkQuorum }, false},
+		{"by another member's writes", 2, func(c *Core) { c.split.Relayed = true }, false},
+		{"halves may live without a grant", 2, func(c *Core) { c.guard.Leases = false }, false},
+	} {
+		c := testCore(t, 6, func(c *Config) { c.Lease = true })
+		tell(c, 10*sec, 5, netgossip.Statement{Guard: killing})
+		c.Step(10 * sec)
+		for p := 1; p < 3; p++ {
+			st := netgossip.Statement{Guard: killing}
+			if p <= tc.claims {
+				st.Lost = netgossip.SetOf(5)
+			}
+			tell(c, 100*sec, p, st)
+		}
+		c.view = c.merger.Evaluate(100*sec, c.quorum)
+		c.outcome = c.tally()
+		c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: 103 * sec}
+		c.proof.follow(100*sec, c.merger, c.view.Seen, nil)
+		c.proof.grantSince, c.proof.grantUntil = 20*sec, 101*sec
+		tc.change(c)
+		if c.proof.conclude(100*sec, c); c.Fenced().Has(5) != tc.want {
+			t.Errorf("%s: fenced %v", tc.name, c.Fenced().Has(5))
+		}
+	}
+}
+
+// Guard: while two lists are taken up nothing is proven: a majority of one of them is none of the other.
+func TestNothingIsProvenByTwoLists(t *testing.T) {
+	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3", "x"), rosterOf(t, 2, "n0", "n1", "n2")
+	for _, chain := range [][]*netgossip.Roster{{old}, {old, next}} {
+		c := listCore(t, old, chain...)
+		for p := 1; p < 4; p++ {
+			tell(c, 10*sec, p, netgossip.Statement{Guard: killing, Lost: netgossip.SetOf(4), Standing: standingBy(old)})
+		}
+		c.recount()
+		c.view = c.merger.Evaluate(10*sec, c.quorum)
+		c.outcome = c.tally()
+		c.fx.Decision = Decision{Action: Feed, Reason: ReasonNetworkQuorum, Quorum: true, Until: 13 * sec}
+		if c.outcome != netgossip.Majority {
+			t.Fatalf("%d lists: %v", len(chain), c.outcome)
+		}
+		if c.proof.conclude(10*sec, c); c.Fenced().Has(4) != (len(chain) == 1) {
+			t.Errorf("%d lists: fenced %v", len(chain), c.Fenced().Has(4))
+		}
+	}
+}
+
+// Guard: a claim stands for a time in which one list was in force.
+func TestClaimsBeginAgainWithAnotherList(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	mourn(c, 11*time.Second, 30*time.Second, nobody, 1, 2, 3)
+	c.proof.grantSince = 5 * sec
+	if c.proof.doubt(30 * sec); c.proof.grantSince != 0 || !c.proof.lost.IsEmpty() {
+		t.Errorf("the grant counts since %v, claimed %v", c.proof.grantSince, c.proof.lost)
+	}
+	for d := 31 * time.Second; d <= 30*time.Second+testClaim; d += time.Second {
+		mourn(c, d, d, nobody, 1, 2, 3)
+		if claimed := c.fx.Statement.Lost.Has(4); claimed != (d == 30*time.Second+testClaim) {
+			t.Fatalf("at %v: claimed %v", d, claimed)
+		}
+	}
+}

@@ -88,6 +88,9 @@ func (c *Core) SightRoster(r *netgossip.Roster, readAt boottime.Instant) {
 // SetBudget replaces the time budget when it follows the number of members. It must never
 // become shorter: peers may reckon with what they were told before.
 func (c *Core) SetBudget(b Budget) {
+	if b.Horizon() < c.cfg.Budget.Horizon() {
+		return
+	}
 	c.cfg.Budget = b
 	c.bound()
 }

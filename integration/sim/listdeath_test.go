@@ -58,6 +58,23 @@ func TestDeathIsProvenOverAChangeOfTheList(t *testing.T) {
 	}
 }
 
+// Guard: claims of members of which most are on the next list are none of a majority of it before they
+// have stood for their time again: the victim was counted by the others, and was fed until now.
+func TestClaimsFromBeforeAChange(t *testing.T) {
+	for seed := range uint64(5) {
+		c := changing(t, seed, seq(0, 5), []int{0, 1, 4})
+		c.Split([][]int{{0, 1}, {4}})
+		c.Run(2 * c.proofTime())
+		c.Tell(0, 1)
+		mustRun(t, c, "the list is in force", 20*time.Second, goBy(c, 1, 0, 1))
+		c.Run(2 * c.proofTime())
+		noViolations(t, c)
+		if c.nodes[4].Resets != 1 || !c.proves(0, 4)() {
+			t.Errorf("seed %d: n5 was reset %d times, its death is proven: %v", seed, c.nodes[4].Resets, c.proves(0, 4)())
+		}
+	}
+}
+
 // A node goes into maintenance, or resets, while some do not hear it; then it is cut off, and the
 // list changes once or twice, with restarts of agents in between.
 func TestRandomListsAroundAStop(t *testing.T) {

@@ -440,3 +440,24 @@ func TestRevivedPeerIsAsked(t *testing.T) {
 		t.Error("it was not asked")
 	}
 }
+
+// Guard: samples that are not answered yet hold the vouch back, also when later ones are answered.
+func TestOpenSampleHoldsTheVouchBack(t *testing.T) {
+	r := newRig(t, 200)
+	for i, p := range r.all[:3] {
+		if !r.sampleOf(p, start.Add(time.Duration(1+i)*time.Second)) {
+			t.Fatal("no sample")
+		}
+	}
+	answer := func(i int, want time.Duration) {
+		t.Helper()
+		p := r.all[i]
+		p.proven = p.sampled
+		if r.closeSample(p, start.Add(5*time.Second)); r.samples.vouched != start.Add(want) {
+			t.Errorf("sample %d is answered: vouched up to %v, want %v", i, r.samples.vouched.Sub(start), want)
+		}
+	}
+	answer(2, time.Second-1) // the first was begun after one second, and is open
+	answer(0, 2*time.Second-1)
+	answer(1, 3*time.Second)
+}
