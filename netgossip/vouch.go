@@ -67,7 +67,9 @@ func (m *Merger) evidence(network, p int) boottime.Instant {
 type Demand struct {
 	Others int // members that are counted, without self
 	Margin int // how many of them the quorum can do without; 0 in a tie and without quorum
-	Share  int // networks on which a peer must vanish to be lost, at least 1
+	// Share is how many networks notice that a peer vanishes, at least 1: the mean of those whose loss
+	// matters, rounded down to eighths. They share the samples.
+	Share float64
 	// Any says that one network suffices to reach a peer, and that there are several.
 	Any bool
 	// Each asks for fresh statements of every peer, whatever the margin.
@@ -82,7 +84,7 @@ func (m *Merger) Demand(v *View, quorum int) Demand {
 			up++
 		}
 	}
-	d := Demand{Share: max(1, up-m.needed+1), Any: m.needed == 1 && up > 1}
+	d := Demand{Any: m.needed == 1 && up > 1}
 	narrow := func(counted, quorum int) {
 		others, margin := max(0, counted-1), max(0, counted-quorum)
 		if d.Others == 0 || (margin+1)*d.Others < (d.Margin+1)*others {
@@ -95,7 +97,49 @@ func (m *Merger) Demand(v *View, quorum int) Demand {
 	for _, e := range m.electorates {
 		narrow(v.Counted.Len()-v.Counted.Minus(e.Members).Len(), e.Quorum)
 	}
+	d.Share = m.share(v, d.gone(), max(1, up-m.needed+1))
 	return d
+}
+
+// share is the mean number of networks that notice when those peers vanish whose loss is noticed by
+// the fewest, gone of each one counted. That the own side of a network is up says nothing: a switch may have cut it
+// off from all peers, or from these.
+//
+// Let g of the n peers vanish, and G of them be covered by the samples of a network. Those are
+// drawn from n - g + G peers at most, so k of them are all answered with a probability of at most
+// ((n-g)/(n-g+G))^k, which is (1 - g/n)^k for G = g, and as its logarithm is convex in G, at most
+// (1 - g/n)^(k G/g) for less. Over all networks the exponents add up to k times the mean number of
+// networks that cover one of the g. A peer that none covers is no sample: it is asked by itself.
+func (m *Merger) share(v *View, gone float64, most int) float64 {
+	var noticed [8]int // peers by the number of networks
+	most = min(most, len(noticed)-1)
+	n := 0
+	for p := range v.Counted.All() {
+		if p == m.roster.Self {
+			continue
+		}
+		n++
+		covers := 0
+		for k, up := range m.up {
+			if up && m.vouches(m.link(k, p)) {
+				covers++
+			}
+		}
+		if covers == 0 {
+			covers = most + m.needed - 1
+		}
+		noticed[max(1, min(most, covers-m.needed+1))]++
+	}
+	worst := int(math.Ceil(gone * float64(n)))
+	if worst == 0 {
+		return float64(most)
+	}
+	sum, left := 0, worst
+	for networks, peers := range noticed {
+		take := min(left, peers)
+		sum, left = sum+take*networks, left-take
+	}
+	return math.Floor(8*float64(sum)/float64(worst)) / 8
 }
 
 // Pace is how the peers of one network are probed.
@@ -110,11 +154,15 @@ type Pace struct {
 // margin of them are gone, but for one case in 10^9. At most half of the peers are taken to
 // be gone: with a larger margin, too, a loss is to be noticed before it is the last.
 func (d Demand) Samples() int {
-	gone := 0.5
-	if d.Others > 0 {
-		gone = min(gone, float64(d.Margin+1)/float64(d.Others))
+	return int(math.Ceil(math.Log(certainty) / math.Log(1-d.gone())))
+}
+
+// gone is the share of the peers whose loss is to be noticed.
+func (d Demand) gone() float64 {
+	if d.Others == 0 {
+		return 0.5
 	}
-	return int(math.Ceil(math.Log(certainty) / math.Log(1-gone)))
+	return min(0.5, float64(d.Margin+1)/float64(d.Others))
 }
 
 // maxDirectRate bounds the probes per second that Pace asks for where each peer is probed,
@@ -128,7 +176,7 @@ const maxDirectRate = 125
 // The samples of MaxAge are shared among the networks on which the peers would have to be
 // gone at once.
 func (d Demand) Pace(p Params, peers int, direct bool) Pace {
-	perSecond := float64(d.Samples()) / float64(max(1, d.Share)) / p.EvidenceMaxAge.Seconds()
+	perSecond := float64(d.Samples()) / max(1, d.Share) / p.EvidenceMaxAge.Seconds()
 	slowest := max(p.EvidenceInterval, p.EvidenceMaxAge/2)
 	needed := float64(peers) / slowest.Seconds()
 	limit := perSecond
@@ -158,7 +206,7 @@ const roundRate = 200
 // gone: with a probability of 10^-9 not for longer than Demand.Samples take. It is 0 where
 // every peer is probed.
 func (p Params) SamplingDelay(n, networks int) time.Duration {
-	d := Demand{Others: max(1, n-1), Margin: n, Share: max(1, networks)}
+	d := Demand{Others: max(1, n-1), Margin: n, Share: float64(max(1, networks))}
 	if d.Pace(p, n-1, false).Interval > 0 {
 		return 0
 	}

@@ -2,6 +2,7 @@ package netgossip
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -220,6 +221,13 @@ func TestDemandFollowsTheMargin(t *testing.T) {
 	if d := m.Demand(&v, 6); d.Share != 1 {
 		t.Errorf("one network: %+v", d)
 	}
+	for p := 1; p < 10; p++ { // the other one has carrier, and is cut off in the switch
+		m.Missed(1, p, 10*sec+1, true)
+	}
+	if m.LinkChanged(1, true); m.Demand(&v, 6).Share != 1 {
+		t.Errorf("one network that reaches anybody: %+v", m.Demand(&v, 6))
+	}
+	m.LinkChanged(1, false)
 	for p := 5; p < 10; p++ {
 		m.Missed(0, p, 10*sec+1, true)
 	}
@@ -237,7 +245,7 @@ func TestDemandFollowsTheMargin(t *testing.T) {
 func TestPace(t *testing.T) {
 	for n := 2; n <= MaxNodes; n++ {
 		p := Tune(n)
-		for _, share := range []int{1, 2} {
+		for _, share := range []float64{1, 1.5, 2} {
 			d := Demand{Others: n - 1, Margin: n - (n/2 + 1), Share: share}
 			pace := d.Pace(p, n-1, false)
 			rate := 0.0
@@ -248,12 +256,12 @@ func TestPace(t *testing.T) {
 				}
 			} else {
 				rate = 1 / pace.Gap.Seconds()
-				if k := rate * p.EvidenceMaxAge.Seconds() * float64(share); math.Pow(0.5, k) > 1.01e-9 {
+				if k := rate * p.EvidenceMaxAge.Seconds() * share; math.Pow(0.5, k) > 1.01e-9 {
 					t.Fatalf("N=%d: %v samples in D_max", n, k)
 				}
 			}
-			if limit := max(float64(n-1), 30/p.EvidenceMaxAge.Seconds()/float64(share)) + 0.01; rate > limit || n > 20 && rate > 8 {
-				t.Fatalf("N=%d, share %d: %v probes/s", n, share, rate)
+			if limit := max(float64(n-1), 30/p.EvidenceMaxAge.Seconds()/share) + 0.01; rate > limit || n > 20 && rate > 8 {
+				t.Fatalf("N=%v, share %v: %v probes/s", n, share, rate)
 			}
 			thin := Demand{Others: n / 2, Share: share}
 			if pace := thin.Pace(p, n/2, false); pace.Interval == 0 || pace.Interval > p.EvidenceMaxAge*3/5 {
@@ -271,5 +279,78 @@ func TestPaceNeedsAReasonToChange(t *testing.T) {
 	}
 	if a, b := (Demand{}).Pace(Tune(1000), 999, false), (Demand{}).Pace(Tune(3), 2, true); a.Interval == 0 || b.Interval != time.Second {
 		t.Errorf("before the demand is known: %+v, %+v", a, b)
+	}
+}
+
+// unnoticed is the probability that all samples of D_max are answered although the peers that the
+// fewest networks cover are gone, as many as matter.
+func unnoticed(m *Merger, d Demand, rate float64) float64 {
+	type cover struct{ p, networks int }
+	var all []cover
+	for p := range m.peers {
+		c := cover{p: p}
+		for k, up := range m.up {
+			if p != m.roster.Self && up && m.vouches(m.link(k, p)) {
+				c.networks++
+			}
+		}
+		if c.networks > 0 {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b cover) int { return a.networks - b.networks })
+	gone := all[:int(math.Ceil(min(0.5, float64(d.Margin+1)/float64(d.Others))*float64(len(all))))]
+	chance := 1.0
+	for k, up := range m.up {
+		covered, lost := 0.0, 0.0
+		for i, c := range all {
+			if up && m.vouches(m.link(k, c.p)) {
+				if covered++; i < len(gone) {
+					lost++
+				}
+			}
+		}
+		if covered > 0 {
+			chance *= math.Pow(1-lost/covered, rate*4)
+		}
+	}
+	return chance
+}
+
+// The loss of too many peers stays unnoticed for D_max with a probability below 1e-9, whatever the
+// switches have cut before: what counts is the networks that reach the peers, not those with carrier.
+func TestSamplesSufficeWithANetworkCutInTheSwitch(t *testing.T) {
+	const n = 50
+	for name, cut := range map[string]func(network, p int) bool{
+		"nothing":                    func(k, p int) bool { return false },
+		"one network":                func(k, p int) bool { return k == 1 },
+		"one network to one peer":    func(k, p int) bool { return k == 1 && p == 7 },
+		"one network to half":        func(k, p int) bool { return k == 1 && p > n/2 },
+		"each network to a quarter":  func(k, p int) bool { return k == 1 && p <= n/4 || k == 0 && p >= 3*n/4 },
+		"each peer to every second":  func(k, p int) bool { return p%2 == k },
+		"one network to all but one": func(k, p int) bool { return k == 1 && p != 7 },
+	} {
+		m := vouched(t, n, 2, Any())
+		for k := range 2 {
+			for p := 1; p < n; p++ {
+				if cut(k, p) {
+					m.Missed(k, p, 10*sec+1, true)
+				}
+			}
+		}
+		v := m.Evaluate(11*sec, n/2+1)
+		d := m.Demand(&v, n/2+1)
+		pace := d.Pace(Tune(n), n-1, false)
+		if v.Counted.Len() != n || pace.Gap == 0 {
+			t.Fatalf("%s: %d counted, %+v", name, v.Counted.Len(), pace)
+		}
+		rate := 1 / pace.Gap.Seconds()
+		t.Logf("%-26s share %.3f, %.2f samples a second, unnoticed with %.1e", name, d.Share, rate, unnoticed(m, d, rate))
+		if p := unnoticed(m, d, rate); p > 1.01e-9 {
+			t.Errorf("%s: a loss stays unnoticed with a probability of %.1e", name, p)
+		}
+		if name == "one network to one peer" && rate > 1.1*30/2/4 {
+			t.Errorf("one broken cable makes each node take %v samples a second", rate)
+		}
 	}
 }

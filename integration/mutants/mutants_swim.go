@@ -3,6 +3,7 @@ package main
 const (
 	sealGo  = "netgossip/swim/seal.go"
 	clockGo = "netgossip/swim/clock.go"
+	vouchGo = "netgossip/vouch.go"
 )
 
 // swimMutants are the guards of what comes over the wire.
@@ -30,5 +31,13 @@ func swimMutants() []mutant {
 	for i := range list {
 		list[i].in = []string{"./netgossip/swim"}
 	}
-	return list
+	samples := []mutant{
+		one("samples", "a network with carrier takes its part of the samples", vouchGo, "if up && m.vouches(m.link(k, p)) {", "if up && k >= 0 {"),
+		one("samples", "the mean of all peers counts, not of the worst", vouchGo, "	worst := int(math.Ceil(gone * float64(n)))\n", "	worst := n\n"),
+		one("samples", "one broken cable costs as much as a network", vouchGo, "	return math.Floor(8*float64(sum)/float64(worst)) / 8\n", "	return float64(sum / worst)\n"),
+	}
+	for i := range samples {
+		samples[i].in = []string{"./netgossip"}
+	}
+	return append(list, samples...)
 }

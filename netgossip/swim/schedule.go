@@ -261,7 +261,7 @@ func (s *schedule) brief(p *peer, now boottime.Instant) bool {
 	if age := now.Sub(p.told); s.shares() && age < 3*s.pace.Interval {
 		return age < s.pace.Interval*3/2
 	}
-	return (p.index+p.turn+s.network)%max(1, s.demand.Share) != 0
+	return (p.index+p.turn+s.network)%max(1, int(s.demand.Share)) != 0
 }
 
 // shares reports whether the networks share the work of probing each peer: where these are many, and
