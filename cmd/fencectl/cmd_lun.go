@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -26,18 +28,29 @@ a reboot. For labs and demos a regular file or loop device will do; a warning sa
 	)
 }
 
-// progress shows on a terminal, in one line that is overwritten, what takes time. It
-// shows nothing elsewhere.
+// progress shows what takes time: on a terminal in one line that is overwritten, elsewhere as a
+// line now and then, as long as it lasts. It belongs to the goroutine of the verb.
 type progress struct {
+	env   *environment
 	w     io.Writer // nil: no terminal
 	shown bool
+
+	text atomic.Pointer[string]
+	stop func() // ends the goroutine that prints the lines, and waits for it; nil: there is none
 }
 
+// What is over soon needs no line; then one comes every so often.
+const (
+	firstLine = 2 * time.Second
+	nextLine  = 10 * time.Second
+)
+
 func newProgress(env *environment) *progress {
+	p := &progress{env: env}
 	if f, ok := env.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &progress{w: f}
+		p.w = f
 	}
-	return &progress{}
+	return p
 }
 
 const clearLine = "\r\x1b[K"
@@ -46,6 +59,34 @@ func (p *progress) show(text string) {
 	if p.w != nil {
 		fmt.Fprint(p.w, clearLine, text)
 		p.shown = true
+		return
+	}
+	p.text.Store(&text)
+	if p.stop == nil {
+		p.stop = p.lines()
+	}
+}
+
+// lines prints the text of the moment until it is stopped.
+func (p *progress) lines() (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		timer := time.NewTimer(firstLine)
+		defer timer.Stop()
+		for {
+			select {
+			case <-timer.C:
+				p.env.warn(*p.text.Load())
+				timer.Reset(nextLine)
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
 	}
 }
 
@@ -54,5 +95,9 @@ func (p *progress) done() {
 	if p.shown {
 		fmt.Fprint(p.w, clearLine)
 		p.shown = false
+	}
+	if p.stop != nil {
+		p.stop()
+		p.stop = nil
 	}
 }

@@ -4,10 +4,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -121,4 +123,27 @@ func TestLunLoopDevice(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestProgressOffATerminal: what takes long is not silent, and what does not is.
+func TestProgressOffATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stderr strings.Builder
+		p := newProgress(&environment{name: "fencectl", stderr: &stderr})
+		p.show("reading")
+		time.Sleep(time.Second)
+		p.done()
+		if stderr.String() != "" {
+			t.Errorf("of one second it says %q", stderr.String())
+		}
+		for left := 25; left > 0; left-- {
+			p.show(fmt.Sprintf("watching, %ds left", left))
+			time.Sleep(time.Second + time.Millisecond)
+		}
+		p.done()
+		time.Sleep(time.Minute)
+		if want := "fencectl: watching, 24s left\nfencectl: watching, 14s left\nfencectl: watching, 4s left\n"; stderr.String() != want {
+			t.Errorf("it says\n%swant\n%s", stderr.String(), want)
+		}
+	})
 }

@@ -75,6 +75,9 @@ func printStatus(env *environment, out *printer, st *fencingv1.Status, all bool)
 		return out.print(env.stdout, data, nil)
 	}
 	v := statusView{now: env.clock(), zone: env.zone(), color: colorful(env), all: all}
+	if size := terminalSize(env); size != nil {
+		v.width, _ = size()
+	}
 	if _, err := env.stdout.Write(v.render(st)); err != nil {
 		return fmt.Errorf("print status: %w", err)
 	}

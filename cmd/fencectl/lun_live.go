@@ -15,13 +15,13 @@ import (
 type lunLive struct {
 	env    *environment
 	json   bool
-	height func() int // lines of the terminal; nil: the output is none
+	size   func() (width, height int) // of the terminal; nil: the output is none
 	shown  int
 	warned map[string]bool
 }
 
 func newLunLive(env *environment, out *printer) *lunLive {
-	return &lunLive{env: env, json: out.format == formatJSON, height: terminalHeight(env), warned: map[string]bool{}}
+	return &lunLive{env: env, json: out.format == formatJSON, size: terminalSize(env), warned: map[string]bool{}}
 }
 
 // show prints one picture. Warnings that were given already are not repeated, but for the
@@ -42,7 +42,7 @@ func (l *lunLive) show(r *lunadmin.Report) error {
 	}
 	now := l.env.clock().In(l.env.zone()).Format(timeLayout)
 	defer func() { l.shown++ }()
-	if l.height == nil {
+	if l.size == nil {
 		for _, w := range r.Warnings {
 			if !l.warned[w] {
 				l.warned[w] = true
@@ -54,5 +54,6 @@ func (l *lunLive) show(r *lunadmin.Report) error {
 	for _, w := range r.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", w)
 	}
-	return writeText(l.env, screen(b.Bytes(), l.height(), l.shown == 0, "-- "+now+", Ctrl-C ends"))
+	width, height := l.size()
+	return writeText(l.env, screen(b.Bytes(), width, height, l.shown == 0, "-- "+now+", Ctrl-C ends"))
 }

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// pageWidth is where text is wrapped: a serial console in landscape, or half a screen.
+	// pageWidth is where text is wrapped at the latest, and where nobody looks at it on a terminal:
+	// longer lines are hard to read.
 	pageWidth = 100
 	// labelWidth is the column in which the text of an item begins.
 	labelWidth = 14
@@ -40,6 +41,15 @@ type span struct {
 type page struct {
 	buf   bytes.Buffer
 	color bool
+	width int // of the terminal; 0: unknown
+}
+
+// wrapAt is the width of a line of text.
+func (p *page) wrapAt() int {
+	if p.width <= 0 {
+		return pageWidth
+	}
+	return min(p.width, pageWidth)
 }
 
 // clean makes foreign text safe to print.
@@ -73,7 +83,7 @@ func (p *page) text(label string, indent int, spans ...span) {
 			n := len(clean(word))
 			switch {
 			case first:
-			case column+1+n > pageWidth:
+			case column+1+n > p.wrapAt():
 				p.buf.WriteString("\n" + strings.Repeat(" ", indent))
 				column = indent
 			default:

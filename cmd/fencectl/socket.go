@@ -175,6 +175,9 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 // explainConnect says what to do about an error of connect(2).
 func explainConnect(path string, err error) error {
 	info, statErr := os.Stat(path)
+	if errors.Is(err, syscall.ENOTDIR) { // a file stands where a folder should
+		err = fs.ErrNotExist
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && runtime.GOOS != "linux":
 		return errors.New("it does not exist: agents run on Linux nodes only. Run this there, or forward the socket of one " +

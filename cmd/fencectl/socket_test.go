@@ -69,6 +69,7 @@ func TestWhatIsNoAgent(t *testing.T) {
 
 	for _, tt := range []struct{ name, path, want string }{
 		{"stale", stale, "agent socket " + stale + ": nobody listens there: the agent has stopped or died; start it"},
+		{"below a file", stale + "/agent.sock", "agent socket " + stale + "/agent.sock: it does not exist: is the agent running on this node?"},
 		{"mute", mute, "no answer within 100ms: its process may be stopped"},
 		{"web", web, "it broke off before it spoke gRPC ("},
 		{"bare", other, "does not serve this (unknown service fencing.v1.Fencing"},

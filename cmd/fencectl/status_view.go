@@ -19,10 +19,11 @@ type statusView struct {
 	zone  *time.Location
 	color bool
 	all   bool // every node, however many
+	width int  // of the terminal; 0: unknown
 }
 
 func (v statusView) render(st *fencingv1.Status) []byte {
-	p := &page{color: v.color}
+	p := &page{color: v.color, width: v.width}
 	v.verdict(p, st)
 	p.gap()
 	v.matrix(p, st)

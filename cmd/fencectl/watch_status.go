@@ -14,7 +14,7 @@ import (
 
 // The terminal's sequences for a screen that is written over itself without flicker.
 const (
-	screenHome  = "\x1b[?7l\x1b[H" // no wrapping: a line too long must not push the others down
+	screenHome  = "\x1b[?7l\x1b[H" // no wrapping: a window that has just shrunk must not push the lines down
 	screenLine  = "\x1b[K\r\n"
 	screenEnd   = "\x1b[J\x1b[?7h"
 	screenClear = "\x1b[2J"
@@ -22,10 +22,10 @@ const (
 
 // statusLog prints what WatchStatus sends. It outlives connections.
 type statusLog struct {
-	env    *environment
-	json   bool
-	all    bool
-	height func() int // lines of the terminal; nil: the output is none
+	env  *environment
+	json bool
+	all  bool
+	size func() (width, height int) // of the terminal; nil: the output is none
 
 	began bool
 	last  verdictKey
@@ -40,21 +40,21 @@ type verdictKey struct {
 }
 
 func newStatusLog(env *environment, format string, all bool) *statusLog {
-	return &statusLog{env: env, json: format == formatJSON, all: all, height: terminalHeight(env)}
+	return &statusLog{env: env, json: format == formatJSON, all: all, size: terminalSize(env)}
 }
 
-// terminalHeight returns nil if the output is no terminal on which one can move about.
-func terminalHeight(env *environment) func() int {
+// terminalSize returns nil if the output is no terminal on which one can move about.
+func terminalSize(env *environment) func() (width, height int) {
 	f, ok := env.stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || env.getenv("TERM") == "dumb" {
 		return nil
 	}
-	return func() int {
-		_, height, err := term.GetSize(int(f.Fd()))
-		if err != nil || height < 3 {
-			return 24
+	return func() (int, int) {
+		width, height, err := term.GetSize(int(f.Fd()))
+		if err != nil || width < 20 || height < 3 {
+			return 80, 24
 		}
-		return height
+		return width, height
 	}
 }
 
@@ -83,7 +83,7 @@ func (l *statusLog) print(st *fencingv1.Status) error {
 	switch {
 	case l.json:
 		return writeLine(l.env, st)
-	case l.height != nil:
+	case l.size != nil:
 		return writeText(l.env, l.frame(st))
 	default:
 		return l.line(st)
@@ -118,17 +118,23 @@ func (l *statusLog) line(st *fencingv1.Status) error {
 	return writeText(l.env, p.buf.Bytes())
 }
 
-// frame is the whole status as a screen, cut to the terminal's height.
+// frame is the whole status as a screen, in the terminal's width and cut to its height.
 func (l *statusLog) frame(st *fencingv1.Status) []byte {
-	v := statusView{now: l.env.clock(), zone: l.env.zone(), color: colorful(l.env), all: l.all}
-	b := screen(v.render(st), l.height(), !l.began, fmt.Sprintf("-- %s, Ctrl-C ends", st.GetTime().AsTime().In(l.env.zone()).Format(timeLayout)))
+	width, height := l.size()
+	v := statusView{now: l.env.clock(), zone: l.env.zone(), color: colorful(l.env), all: l.all, width: width - 1}
+	b := screen(v.render(st), width, height, !l.began, fmt.Sprintf("-- %s, Ctrl-C ends", st.GetTime().AsTime().In(l.env.zone()).Format(timeLayout)))
 	l.began = true
 	return b
 }
 
-// screen is text that is written over what the terminal shows, cut to its height.
-func screen(text []byte, height int, first bool, footer string) []byte {
-	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+// screen is text that is written over what the terminal shows, folded to its width and cut to its
+// height.
+func screen(text []byte, width, height int, first bool, footer string) []byte {
+	var lines [][]byte
+	for line := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")) {
+		// The last column stays free: what ends a line would erase it.
+		lines = append(lines, fold(line, width-1)...)
+	}
 	// The cursor rests on a line of its own, and one is for the notice below.
 	if room := height - 2; len(lines) > room {
 		lines = append(lines[:room-1:room-1], fmt.Appendf(nil, "... %d more lines: enlarge the window or print it once", len(lines)-room+1))
@@ -145,4 +151,37 @@ func screen(text []byte, height int, first bool, footer string) []byte {
 	b.WriteString(footer + screenLine)
 	b.WriteString(screenEnd)
 	return b.Bytes()
+}
+
+// foldIndent is the column in which what was folded goes on.
+const foldIndent = 4
+
+// fold breaks a line that is too long, at spaces where it can. The sequences that give it color
+// take no room; one that is open at the break goes on behind it.
+func fold(line []byte, width int) (lines [][]byte) {
+	width = max(width, foldIndent+1)
+	for {
+		column, space, i := 0, 0, 0
+		for i < len(line) && column <= width {
+			switch {
+			case line[i] == '\x1b':
+				i += 1 + max(0, bytes.IndexByte(line[i+1:], 'm'))
+			case line[i] == ' ' && column > foldIndent:
+				space = i
+				column++
+			default:
+				column++
+			}
+			i++
+		}
+		if column <= width {
+			return append(lines, line)
+		}
+		at := i - 1
+		if space > 0 {
+			at = space
+		}
+		lines = append(lines, bytes.TrimRight(line[:at:at], " "))
+		line = append(bytes.Repeat([]byte(" "), foldIndent), bytes.TrimLeft(line[at:], " ")...)
+	}
 }

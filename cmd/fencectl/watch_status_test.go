@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,7 +95,7 @@ func TestWatchStatusJSON(t *testing.T) {
 func TestScreenFitsTheTerminal(t *testing.T) {
 	height := 12
 	log := &statusLog{
-		env: &environment{getenv: func(string) string { return "UTC" }, now: func() time.Time { return noon }}, height: func() int { return height },
+		env: &environment{getenv: func(string) string { return "UTC" }, now: func() time.Time { return noon }}, size: func() (int, int) { return 120, height },
 	}
 	st := scene(t, "split-lost")
 	first := string(log.frame(st))
@@ -112,6 +113,53 @@ func TestScreenFitsTheTerminal(t *testing.T) {
 	second := string(log.frame(st))
 	if strings.Contains(second, screenClear) || strings.Contains(second, "more lines") || !strings.Contains(second, "-- "+st.Time.AsTime().Format(timeLayout)+", Ctrl-C ends") {
 		t.Errorf("the second frame is %q", second)
+	}
+}
+
+// TestScreenCutsNoText: what does not fit beside is below, and nothing is lost.
+func TestScreenCutsNoText(t *testing.T) {
+	words := func(text string) []string { return strings.Fields(text) }
+	for _, sc := range scenes {
+		st := scene(t, sc.name)
+		for _, width := range []int{40, 60, 80, 100, 132} {
+			whole := statusView{now: noon, zone: time.UTC, width: width - 1}.render(st)
+			shown := string(screen(whole, width, 1000, false, "-- end"))
+			shown = strings.TrimSuffix(strings.TrimPrefix(shown, screenHome), screenEnd)
+			for line := range strings.SplitSeq(shown, screenLine) {
+				if len(line) >= width {
+					t.Fatalf("%s: a line of %d columns on a terminal of %d: %q", sc.name, len(line), width, line)
+				}
+			}
+			got := words(strings.ReplaceAll(shown, screenLine, "\n"))
+			if want := append(words(string(whole)), "--", "end"); !slices.Equal(got, want) {
+				t.Errorf("%s on %d columns: %d words of %d are shown", sc.name, width, len(got), len(want))
+			}
+		}
+	}
+}
+
+// TestFoldKeepsColors and breaks what has no spaces.
+func TestFoldKeepsColors(t *testing.T) {
+	red := func(s string) string { return escapes[bad] + s + "\x1b[0m" }
+	for _, tt := range []struct {
+		line  string
+		width int
+		want  []string
+	}{
+		{"", 10, []string{""}},
+		{"short", 10, []string{"short"}},
+		{"exactly 10", 10, []string{"exactly 10"}},
+		{"seven and more words", 10, []string{"seven and", "    more", "    words"}},
+		{"node  " + red("LOST") + "  tail", 12, []string{"node  " + red("LOST"), "    tail"}},
+		{"0123456789abcdefghij", 10, []string{"0123456789", "    abcdef", "    ghij"}},
+	} {
+		var got []string
+		for _, l := range fold([]byte(tt.line), tt.width) {
+			got = append(got, string(l))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q on %d columns is %q, want %q", tt.line, tt.width, got, tt.want)
+		}
 	}
 }
 

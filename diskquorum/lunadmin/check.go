@@ -83,7 +83,7 @@ func Check(ctx context.Context, dev diskquorum.Device, n int, progress func(done
 	}
 	c.run = binary.LittleEndian.Uint64(seed[:])
 	for i := range n {
-		if err := ctx.Err(); err != nil {
+		if err := ended(ctx); err != nil {
 			return nil, fmt.Errorf("stopped after %d of %d rounds: %w", i, n, err)
 		}
 		if err := c.round(uint64(i)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -44,6 +45,9 @@ type ImportResult struct {
 // is a free one, which carries the latest decision known and a token that no grant names.
 func Import(ctx context.Context, o ImportOptions) (result *ImportResult, err error) {
 	data, err := os.ReadFile(o.File)
+	if cause := new(fs.PathError); errors.As(err, &cause) {
+		return nil, fmt.Errorf("read the export %s: %w; FILE is what fencectl lun export wrote", o.File, cause.Err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +74,8 @@ func Import(ctx context.Context, o ImportOptions) (result *ImportResult, err err
 		}
 	}()
 	result, err = restoreTo(ctx, dev, e, &o)
-	if refused := new(RefusedError); err != nil && !errors.As(err, &refused) {
+	refused, stopped := new(RefusedError), new(InterruptedError)
+	if err != nil && !errors.As(err, &refused) && !errors.As(err, &stopped) {
 		err = fmt.Errorf("import %s: %w", o.Path, err)
 	}
 	if err != nil {
@@ -92,11 +97,10 @@ func restoreTo(ctx context.Context, dev diskquorum.Device, e *exported, o *Impor
 			Superblock: []string{}, Slots: []int{}, Overridden: []string{}, Warnings: []string{},
 		},
 	}
-	if err := r.recognise(); err != nil {
-		return nil, err
-	}
-	if err := r.watch(ctx); err != nil {
-		return nil, err
+	for _, look := range []func(context.Context) error{r.recognise, r.watch} {
+		if err := look(ctx); err != nil {
+			return nil, stoppedOnTheWay(err, "import", o.Path, untouched)
+		}
 	}
 	if err := r.plan(); err != nil {
 		return nil, err
@@ -104,7 +108,10 @@ func restoreTo(ctx context.Context, dev diskquorum.Device, e *exported, o *Impor
 	if o.DryRun {
 		return r.result, nil
 	}
-	return r.result, r.write()
+	if err := r.write(); err != nil {
+		return nil, stoppedOnTheWay(err, "import", o.Path, r.progress())
+	}
+	return r.result, nil
 }
 
 type restorer struct {
@@ -114,6 +121,15 @@ type restorer struct {
 	table   []byte // of the device, as last seen
 	restore []*diskquorum.Slot
 	result  *ImportResult
+
+	slotsWritten, copiesWritten int // and read back
+}
+
+// progress says how far a write came that was stopped.
+func (r *restorer) progress() string {
+	return fmt.Sprintf("%d of %d slots and %d of %d copies of the superblock are restored, and a write under way may still land; "+
+		"leave the agents of the group stopped and repeat the import, it restores the rest",
+		r.slotsWritten, len(r.restore), r.copiesWritten, len(r.result.Superblock))
 }
 
 func (r *restorer) refuse(reason, advice string) error {
@@ -121,7 +137,7 @@ func (r *restorer) refuse(reason, advice string) error {
 }
 
 // recognise makes sure that the device is the one that was exported.
-func (r *restorer) recognise() (err error) {
+func (r *restorer) recognise(context.Context) (err error) {
 	sb := &r.e.superblock
 	if size := r.dev.Size(); size != r.e.deviceBytes {
 		return r.refuse(fmt.Sprintf("has %d bytes, the exported device had %d", size, r.e.deviceBytes),
@@ -255,6 +271,7 @@ func (r *restorer) write() error {
 		if err := writeSlot(r.dev, sb, s); err != nil {
 			return fmt.Errorf("%w; repeat the import", err)
 		}
+		r.slotsWritten++
 	}
 	want, got := make([]byte, diskquorum.BlockSize), make([]byte, diskquorum.BlockSize)
 	for which, name := range []string{"A", "B"} {
@@ -274,6 +291,7 @@ func (r *restorer) write() error {
 		if firstDifference(want, got) >= 0 {
 			return fmt.Errorf("superblock copy %s reads back differently: the device loses writes", name)
 		}
+		r.copiesWritten++
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func openIdle(o *InitOptions) (*rawdev.Device, error) {
 	}
 	dev, err := rawdev.Open(o.Path, rawdev.Options{Exclusive: true})
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist) && o.Cluster != "": // to be formatted, not to be mended
 		return nil, fmt.Errorf("%w For a lab, --create makes a file of the right size", err)
 	case err != nil:
 		return nil, err
@@ -198,7 +198,7 @@ func (f *formatter) watch(ctx context.Context, before []byte, old *diskquorum.Su
 	step := max(1, min(duration/3, 500*time.Millisecond))
 	for waited := time.Duration(0); waited < duration; waited += step {
 		if err := sleep(ctx, step); err != nil {
-			return fmt.Errorf("init %s: nothing was written: %w", f.o.Path, err)
+			return stoppedOnTheWay(err, "init", f.o.Path, untouched)
 		}
 		now, err := readAll(f.dev, f.end)
 		if err != nil {
@@ -243,7 +243,7 @@ func (f *formatter) format(ctx context.Context) error {
 	f.o.Progress(fmt.Sprintf("writing %d bytes", f.end))
 	zero := make([]byte, chunk)
 	for off := int64(0); off < f.end; off += chunk {
-		if err := ctx.Err(); err != nil {
+		if err := ended(ctx); err != nil {
 			return err
 		}
 		if _, err := f.dev.WriteAt(zero[:min(chunk, f.end-off)], off); err != nil {
@@ -337,6 +337,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return ended(ctx)
 	}
 }

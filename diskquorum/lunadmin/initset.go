@@ -97,7 +97,11 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 		}
 	}
 	for _, t := range targets {
-		if err := t.format(ctx); err != nil {
+		err := t.format(ctx)
+		if stopped := stoppedOnTheWay(err, "init", t.o.Path, "what it carried is partly overwritten, and it is not usable until init has succeeded: repeat the command"); stopped != err {
+			return nil, stopped
+		}
+		if err != nil {
 			return nil, fmt.Errorf("init %s: %w; the device is not usable until init has succeeded", t.o.Path, err)
 		}
 		results = append(results, t.result())

@@ -77,7 +77,7 @@ func Release(ctx context.Context, dev LockingDevice, path string, o ReleaseOptio
 		return nil, r.wrap(err)
 	}
 	if err := r.decide(ctx); err != nil {
-		return nil, r.wrap(err)
+		return nil, r.wrap(stoppedOnTheWay(err, "release-slot", r.path, untouched))
 	}
 	if err := r.write(ctx); err != nil {
 		return nil, r.wrap(err)
@@ -96,7 +96,8 @@ type releaser struct {
 }
 
 func (r *releaser) wrap(err error) error {
-	if refused := new(RefusedError); errors.As(err, &refused) {
+	refused, stopped := new(RefusedError), new(InterruptedError)
+	if errors.As(err, &refused) || errors.As(err, &stopped) {
 		return err
 	}
 	return fmt.Errorf("release-slot %s: %w", r.path, err)
@@ -238,12 +239,14 @@ func (r *releaser) write(ctx context.Context) error {
 		return err
 	}
 	if err := writeSlot(r.dev, r.sb, s); err != nil {
-		return fmt.Errorf("%w; the slot may be half released, repeat the command", err)
+		const half = "the slot may be half released, repeat the command"
+		return stoppedOnTheWay(fmt.Errorf("%w; "+half, err), "release-slot", r.path, half)
 	}
 	v := vigil{r.dev, r.sb, r.o.Progress}
 	_, moved, err := v.keep(ctx, max(time.Second, min(maxWatch, 2*s.HeartbeatInterval)), nil)
 	if err != nil {
-		return err
+		return stoppedOnTheWay(err, "release-slot", r.path,
+			fmt.Sprintf("slot %d was released; whether its owner takes it back was not seen to the end, fencectl lun inspect tells", r.slot))
 	}
 	if moved[r.slot] {
 		r.result.Warnings = append(r.result.Warnings, fmt.Sprintf("slot %d was taken again at once; see fencectl lun inspect", r.slot))
