@@ -29,6 +29,7 @@ type Input struct {
 	View     netgossip.Set       // counted members, self included
 	Tie      bool                // exactly half of an even roster
 	TieSince boottime.Instant    // start of the A clock: the last counted majority (L8)
+	Quorum   int                 // so many make a majority; 0: more than half
 	Own      netgossip.Statement // the own statement; token and view are filled in here
 	WallTime int64               // Unix milliseconds, copied into the slot for people
 	Stop     bool                // planned stop: the slot says stopped
@@ -54,7 +55,7 @@ func (s SplitState) String() string {
 type Output struct {
 	Split   SplitState
 	Until   boottime.Instant // SplitWon: feed no longer than this
-	Why     string           // what Pending waits for, why Unavailable, why Lost by a node that the grant names
+	Why     string           // what Pending waits for, why Unavailable, why Lost by a node that the grant names, how Won if by L14
 	Token   Token            // the own token; zero before the slot is claimed
 	Healthy bool             // slot active, I/O completing in time on a majority of devices
 	Ops     []Op             // next I/Os, at most one for each device
@@ -104,6 +105,7 @@ type Arbiter struct {
 	token  Token
 	ballot Ballot
 	view   netgossip.Set
+	quorum int  // so many make a majority
 	double bool // ballot changes go to both copies (B3)
 	own    netgossip.Statement
 	wall   int64
@@ -192,6 +194,7 @@ func (a *Arbiter) SetRoster(r *netgossip.Roster, expected int) {
 // to do next. It never blocks and, in steady state, does not allocate.
 func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 	a.own, a.wall = in.Own, in.WallTime
+	a.quorum = max(in.Quorum, a.expected/2+1)
 	if in.Stop && !a.stop {
 		a.stop, a.dirty = true, true
 	}
@@ -257,7 +260,7 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	case until > now:
 		a.granted, a.grantedTo = true, until
 		a.out.Split, a.out.Until, a.out.Wake = SplitWon, until, until
-		a.out.Relay = a.relay()
+		a.out.Relay, a.out.Why = a.relay(), a.bridgedBy()
 		a.out.Relayed = a.anchor.IsZero() || now >= a.anchor.Add(a.timing.Grant)
 		return
 	case a.granted:

@@ -105,6 +105,7 @@ type explorer struct {
 	rng    *rand.Rand
 	steps  int
 	groups [][]int // what the network is to look like; nodes notice one by one
+	risen  int     // sees everybody, while the others see their group: a heal in pieces; -1: nobody
 
 	// Chances in percent; drawn anew for each schedule, so that some are calm and some are not.
 	pFail, pLate, pLand, pPart, pKill, pNet, pPause, pJump, pGossip, pPath int
@@ -122,7 +123,7 @@ func newExplorer(seed uint64) *explorer {
 		timing.Takeover = 5 * time.Second
 	}
 	nodes, devices := []int{2, 2, 4}[rng.IntN(3)], 1+rng.IntN(2)*2
-	e := &explorer{rng: rng, steps: devices * (60 + rng.IntN(300)), paused: -1}
+	e := &explorer{rng: rng, steps: devices * (60 + rng.IntN(300)), paused: -1, risen: -1}
 	e.groups = deal(rng, nodes)
 	e.rig = raced(nodes, devices, timing, e.groups)
 	for _, n := range e.rig.nodes {
@@ -175,6 +176,7 @@ var racedRigs = struct {
 
 // race ends all faults for a while and lets all nodes begin their ballots at once.
 func (e *explorer) race() {
+	e.risen = -1
 	for i, n := range e.rig.nodes {
 		if 2*n.hangs.len() > len(n.ios) {
 			n.hangs = 0 // most devices must do
@@ -188,6 +190,11 @@ func (e *explorer) race() {
 
 // split makes the network tie: two halves, each of which sees itself only.
 func (e *explorer) split() {
+	if e.risen = -1; e.chance(20) {
+		e.risen = e.rng.IntN(len(e.rig.nodes))
+		e.rig.trace("n%d sees everybody", e.risen)
+		return
+	}
 	e.groups = deal(e.rng, len(e.rig.nodes))
 	e.rig.trace("network %v", e.groups)
 }
@@ -208,6 +215,13 @@ func deal(rng *rand.Rand, n int) [][]int {
 }
 
 func (e *explorer) notice(i int) {
+	if all := netgossip.FullSet(len(e.rig.nodes)); i == e.risen {
+		if e.rig.nodes[i].view != all {
+			e.rig.nodes[i].view = all
+			e.rig.trace("n%d sees all", i)
+		}
+		return
+	}
 	for _, g := range e.groups {
 		if slices.Contains(g, i) && e.rig.nodes[i].view != netgossip.SetOf(g...) {
 			e.rig.setView(i, g...)

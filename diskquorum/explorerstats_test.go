@@ -10,6 +10,7 @@ type explorerStats struct {
 	// those of them in which one of its paths was broken.
 	Triples, TripleWon, Outvoted int
 	Relayed                      int // steps in which a node fed by the writes of another holder
+	Bridged                      int // steps in which it fed with one that had given the grant up for a majority (L14)
 
 	Spared    [fates]int // schedules in which the premise of the test of survival held, by the fate of the other half,
 	SparedWon [fates]int // and of those the ones in which the spared half won
@@ -28,6 +29,7 @@ func (s *explorerStats) add(e *explorer) {
 	s.Lost += o.lost
 	s.Late += e.late
 	s.Relayed += o.relayed
+	s.Bridged += o.bridged
 	if len(e.rig.images) > 1 {
 		s.Triples++
 		s.TripleWon += o.won
@@ -56,6 +58,7 @@ func (s *explorerStats) sum(o *explorerStats) {
 	s.Lost += o.Lost
 	s.Late += o.Late
 	s.Relayed += o.Relayed
+	s.Bridged += o.Bridged
 	s.Triples += o.Triples
 	s.TripleWon += o.TripleWon
 	s.Outvoted += o.Outvoted
@@ -77,6 +80,6 @@ func (s *explorerStats) reached() bool {
 			return false
 		}
 	}
-	return s.Triples != 0 && s.TripleWon != 0 && s.Outvoted != 0 && s.Relayed != 0 && s.Decided != 0 &&
+	return s.Triples != 0 && s.TripleWon != 0 && s.Outvoted != 0 && s.Relayed != 0 && s.Bridged != 0 && s.Decided != 0 &&
 		s.Adopted != 0 && s.Won != 0 && s.Lost != 0 && s.Late != 0 && s.Ballots[len(s.Ballots)-1] != 0
 }

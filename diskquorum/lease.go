@@ -248,7 +248,7 @@ func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
 		if int(h.Slot) == a.slot {
 			continue
 		}
-		at := a.memberEvidence(h, view)
+		at := max(a.memberEvidence(h, view), a.rejoined(h, view))
 		if at.IsZero() {
 			return 0
 		}

@@ -24,7 +24,7 @@ type oracle struct {
 
 	majority int // of the devices
 
-	adoptions, lost, won, outvoted, relayed int
+	adoptions, lost, won, outvoted, relayed, bridged int
 }
 
 // backing is what a node can bear witness to: the latest START of a landed write of its own
@@ -197,6 +197,9 @@ func (o *oracle) stepped(n *rigNode, before *Output) {
 		if o.won++; n.hangs != 0 {
 			o.outvoted++
 		}
+		if n.out.Why != "" {
+			o.bridged++
+		}
 		o.checkWon(n)
 	}
 }
@@ -252,9 +255,13 @@ func (o *oracle) checkWon(n *rigNode) {
 		o.add("n%d feeds with view %v under a grant to %v", n.index, members(n.view), members(holders))
 	}
 	for _, h := range g.Holders {
-		if int(h.Slot) != n.index && !o.was(int(h.Slot), h.Token, n.view, until-boottime.Instant(grant)) {
-			o.add("n%d feeds until %v with n%d, which since %v had never both token %v and view %v",
-				n.index, until, h.Slot, until-boottime.Instant(grant), h.Token, members(n.view))
+		since := until - boottime.Instant(grant)
+		if int(h.Slot) == n.index || o.was(int(h.Slot), h.Token, n.view, since) {
+			continue
+		}
+		if !o.rejoined(int(h.Slot), h.Token.Nonce, n.index, since) {
+			o.add("n%d feeds until %v with n%d, which since %v had never both token %v and view %v, nor counted it and a majority",
+				n.index, until, h.Slot, since, h.Token, members(n.view))
 		}
 	}
 }
@@ -274,6 +281,21 @@ func (o *oracle) was(node int, token Token, view netgossip.Set, since boottime.I
 	states := o.nodes[node].states
 	for i := len(states) - 1; i >= 0; i-- {
 		if states[i].token == token && states[i].view == view {
+			return true
+		}
+		if states[i].from < since {
+			return false
+		}
+	}
+	return false
+}
+
+// rejoined reports whether a node, in that boot, counted a majority with the other node in it at some
+// moment since the instant (L14).
+func (o *oracle) rejoined(node int, boot uint64, other int, since boottime.Instant) bool {
+	states := o.nodes[node].states
+	for i := len(states) - 1; i >= 0; i-- {
+		if s := &states[i]; s.token.Nonce == boot && s.view.Has(other) && 2*s.view.Len() > len(o.nodes) {
 			return true
 		}
 		if states[i].from < since {

@@ -62,6 +62,7 @@ type rigNode struct {
 	tie      bool
 	api      bool
 	stop     bool
+	quorum   int // 0: more than half
 
 	out      Output
 	said     netgossip.Statement // what peers hear
@@ -252,7 +253,7 @@ func (r *rig) step(i int) *Output {
 	}
 	n.tie = tie
 	before := n.out
-	n.out = *n.arb.Step(r.now, &Input{View: n.view, Tie: tie, TieSince: n.tieSince, Own: n.statement(), Stop: n.stop})
+	n.out = *n.arb.Step(r.now, &Input{View: n.view, Tie: tie, TieSince: n.tieSince, Quorum: n.quorum, Own: n.statement(), Stop: n.stop})
 	n.said = n.statement()
 	if n.out.Split != before.Split {
 		r.trace("n%d: %v %s (token %v)", i, n.out.Split, n.out.Why, n.out.Token)

@@ -59,7 +59,7 @@ func (e *explorer) spare() {
 	r := e.rig
 	p := e.rng.Perm(len(r.nodes))
 	spared, others := p[:len(p)/2], p[len(p)/2:]
-	e.end.fate, e.paused = fate(e.rng.IntN(int(fates))), -1
+	e.end.fate, e.paused, e.risen = fate(e.rng.IntN(int(fates))), -1, -1
 	e.groups = [][]int{slices.Sorted(slices.Values(spared)), slices.Sorted(slices.Values(others))}
 	r.trace("network %v, %v is spared, fate of the rest %d", e.groups, spared, e.end.fate)
 	for i := range r.nodes {

@@ -283,6 +283,7 @@ func (c *Core) arbitrate(now boottime.Instant) {
 	c.input.View = c.view.Counted
 	c.input.Tie = c.outcome == netgossip.EqualSplit
 	c.input.TieSince = c.tieSince
+	c.input.Quorum = c.quorum
 	c.input.Own = c.statement(now)
 	c.input.WallTime = c.wall
 	c.input.Stop = c.stopping

@@ -1,0 +1,112 @@
+package diskquorum
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// risen is a granted pair of which node 0 sees everybody again, and node 1 does not: the network heals in
+// pieces.
+func risen(t *testing.T) *rig {
+	t.Helper()
+	r := grantedPair(t)
+	r.setView(0, 0, 1, 2, 3)
+	r.setView(2, 0, 2, 3)
+	r.setView(3, 0, 2, 3)
+	return r
+}
+
+// Guard: L14. A holder whose partner counts a majority with it goes on, under the grant and with the token it
+// has, for as long as that lasts; and nobody else is granted meanwhile.
+func TestHolderGoesOnBesideAPartnerThatHasAMajority(t *testing.T) {
+	r := risen(t)
+	token := r.nodes[1].out.Token
+	for range 60 {
+		r.run(time.Second)
+		if n := r.nodes[1]; n.out.Split != SplitWon || n.out.Token != token {
+			t.Fatalf("n1: %v (%s), token %v, was %v", n.out.Split, n.out.Why, n.out.Token, token)
+		}
+	}
+	if r.nodes[0].out.Token == r.nodes[0].arb.lease.grant.Holders[0].Token {
+		t.Error("n0 has not given the grant up")
+	}
+	if w := r.nodes[1].out.Why; w == "" {
+		t.Error("n1 does not say by whom it lives")
+	}
+	if len(r.oracle.decided) != 1 {
+		t.Errorf("%d decisions", len(r.oracle.decided))
+	}
+	// The other half is cut off again. As long as n1 has not heard that n0 lost the majority,
+	// it is a holder that may feed, so nobody is granted.
+	r.setView(2, 2, 3)
+	r.setView(3, 2, 3)
+	r.run(10 * time.Second)
+	if len(r.oracle.decided) != 1 || r.nodes[1].out.Split != SplitWon {
+		t.Errorf("%d decisions, n1 %v", len(r.oracle.decided), r.nodes[1].out.Split)
+	}
+	r.setView(0, 0, 1)
+	r.run(100 * time.Millisecond)
+	if n := r.nodes[1]; n.out.Split == SplitWon || n.out.Token == token {
+		t.Errorf("n1 %v with token %v, was %v", n.out.Split, n.out.Token, token)
+	}
+	r.run(10 * time.Second)
+	if a, b := r.nodes[1].out.Split, r.nodes[3].out.Split; len(r.oracle.decided) != 2 || (a == SplitWon) == (b == SplitWon) {
+		t.Errorf("n1 %v, n3 %v, %d decisions", a, b, len(r.oracle.decided))
+	}
+}
+
+// Guard: L14. What the partner must say, and what this node must have.
+func TestWhoseMajorityCounts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(r *rig, said *netgossip.Statement)
+		won    bool
+	}{
+		{"a majority with this node", func(*rig, *netgossip.Statement) {}, true},
+		{"three of four", func(_ *rig, s *netgossip.Statement) { s.View = netgossip.SetOf(0, 1, 2) }, true},
+		{"another half", func(_ *rig, s *netgossip.Statement) { s.View = netgossip.SetOf(0, 1) }, false},
+		{"a majority without this node", func(_ *rig, s *netgossip.Statement) { s.View = netgossip.SetOf(0, 2, 3) }, false},
+		{"in another boot", func(_ *rig, s *netgossip.Statement) { s.Boot++ }, false},
+		{"of another roster", func(_ *rig, s *netgossip.Statement) { s.RosterEpoch++ }, false},
+		{"not as many as the configured quorum", func(r *rig, s *netgossip.Statement) {
+			r.nodes[1].quorum, s.View = 4, netgossip.SetOf(0, 1, 2)
+		}, false},
+		{"as old as G", func(r *rig, _ *netgossip.Statement) { r.nodes[1].heard[0].at = r.now.Add(-r.timing.Grant) }, false},
+		{"which this node does not count", func(r *rig, _ *netgossip.Statement) { r.setView(1, 1, 2) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := risen(t)
+			r.run(time.Second)
+			n := r.nodes[1]
+			c.change(r, n.heard[0].statement)
+			if r.step(1); (n.out.Split == SplitWon) != c.won {
+				t.Errorf("n1: %v (%s)", n.out.Split, n.out.Why)
+			}
+		})
+	}
+}
+
+// Guard: L14. The token moves on with the view, so this is asked for twice.
+func TestMajorityOfAnotherViewDoesNotCount(t *testing.T) {
+	r := risen(t)
+	r.run(time.Second)
+	a := r.nodes[1].arb
+	h := a.lease.grant.Holders[0]
+	if a.rejoined(h, netgossip.SetOf(0, 1)).IsZero() || !a.rejoined(h, netgossip.SetOf(1, 2)).IsZero() {
+		t.Error("n0 counts in a view without it, or not in the one with it")
+	}
+}
+
+// Guard: L14, L7. A partner that has given the grant up vouches for no write: whoever cannot write the LUN
+// itself would be taken for expired, and another half granted.
+func TestHolderBesideAMajorityNeedsItsOwnWrites(t *testing.T) {
+	r := risen(t)
+	r.run(time.Second)
+	r.hang(1, 0)
+	r.run(r.timing.Grant + r.timing.Heartbeat)
+	if n := r.nodes[1]; n.out.Split == SplitWon {
+		t.Errorf("n1 feeds although it has not written for G")
+	}
+}
