@@ -34,6 +34,7 @@ type Input struct {
 	View     netgossip.Set // counted members, itself included
 	Tie      bool          // exactly half of an even roster
 	TieSince boottime.Instant
+	Quorum   int  // so many make a majority; 0: more than half
 	Stop     bool // planned stop: the token is given up
 	// Horizon is what the node's statements, made after this step, say of its own guard.
 	Horizon time.Duration
@@ -54,7 +55,7 @@ const (
 type Output struct {
 	Split State
 	Until boottime.Instant // Won: feed no longer than this
-	Why   string           // what Pending waits for
+	Why   string           // what Pending waits for; of Won: by whose majority (K8)
 	Token netgossip.Token  // the own; zero: none now
 	Op    *Op              // to be performed
 	Relay netgossip.Relay  // what to tell the members of the view
@@ -69,6 +70,7 @@ type Arbiter struct {
 	token   netgossip.Token
 	drawn   uint32 // tick of the latest token drawn, or of the start
 	view    netgossip.Set
+	quorum  int
 	horizon time.Duration // the own, as last stated
 
 	known    bool
@@ -86,6 +88,9 @@ type Arbiter struct {
 	sent       Tag              // of the latest own write, landed or not,
 	sentAt     boottime.Instant // its start
 	sentDigest uint64
+
+	held   Grant            // by which this node fed last,
+	heldAt boottime.Instant // and the start of the latest write of it that it knew of
 
 	op       *Op
 	nextID   uint64
@@ -142,6 +147,7 @@ func (a *Arbiter) SetRoster(r *netgossip.Roster) {
 
 // Step evaluates everything at now.
 func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
+	a.quorum = max(in.Quorum, a.cfg.Roster.Size()/2+1)
 	a.followToken(now, in)
 	a.followHolders()
 	out := Output{Token: a.token, Wake: now.Add(a.cfg.Timing.Refresh), Relay: netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started}}
@@ -160,6 +166,8 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
 		case out.Until > now:
 			out.Split = Won
 			out.Relay = a.relay(&want)
+			a.held, a.heldAt = want, a.anchor(&want)
+		case out.Why != "" && a.bridge(now, &out, &want): // K8
 		case a.excluded(now, in):
 			out.Split, out.Until = Lost, 0
 		case out.Why == "" && a.err != nil:

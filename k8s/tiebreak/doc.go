@@ -25,6 +25,8 @@
 //	K7  the Lease says how long the horizon of each holder is, that is, for how long it may run
 //	    on when it feeds no more. A node states one with each token, and takes another token
 //	    before a longer one. Whoever has stated none is taken to have the longest there is
+//	K8  a member of the granted half that has moved its token on, and says that it counts a majority with
+//	    this node in it, does not end the grant for this node, whose token stands: see K2 and K3
 //
 // Why at most one half feeds: let a write replace a grant. By K1 no write of that grant lands
 // after it. Either all its holders' tokens have moved on, and K2 fails for them for ever; or

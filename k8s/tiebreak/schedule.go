@@ -30,7 +30,7 @@ func (a *Arbiter) schedule(now boottime.Instant, in *Input, out *Output, want *G
 		out.Wake = min(out.Wake, due)
 		return nil
 	}
-	if out.Split != Lost && out.Why == "" {
+	if out.Split == Won || out.Split != Lost && out.Why == "" {
 		if op := a.write(now, in, out, want); op != nil {
 			return op
 		}
@@ -71,7 +71,7 @@ func (a *Arbiter) write(now boottime.Instant, in *Input, out *Output, want *Gran
 	due := in.TieSince
 	if out.Split == Won {
 		// Until may be bounded by the evidence; only the write is to be renewed.
-		due = a.anchor(want).Add(a.cfg.Timing.Term / 4)
+		due = max(a.heldAt, a.anchor(want)).Add(a.cfg.Timing.Term / 4)
 	}
 	if due = due.Add(a.turn()); now < due {
 		out.Wake = min(out.Wake, due)

@@ -29,17 +29,17 @@ func seeds(t *testing.T, few int) (list []uint64) {
 // TestRandomSchedules splits, heals, crashes and restarts clusters while writes are lost, late
 // or land after they were given up, and looks at every step for two halves that feed.
 func TestRandomSchedules(t *testing.T) {
-	var wins, expiries, proofs, renewals, deletions, told int
+	var wins, expiries, proofs, renewals, deletions, told, bridged int
 	for _, seed := range seeds(t, 90) {
 		w := newWorld(seed, []int{2, 4, 6}[seed%3])
 		if v := w.run(40 * time.Second); v != "" {
 			t.Fatalf("SEED=%d: %s\n%s", seed, v, strings.Join(w.trace, "\n"))
 		}
 		wins, expiries, proofs, renewals = wins+w.wins, expiries+w.expiries, proofs+w.proofs, renewals+w.renewals
-		deletions, told = deletions+w.deletions, told+w.told
+		deletions, told, bridged = deletions+w.deletions, told+w.told, bridged+w.bridged
 	}
-	t.Logf("%d wins (%d of them learnt from a member), %d take-overs by proof, %d by expiry, %d renewals, %d deletions", wins, told, proofs, expiries, renewals, deletions)
-	if os.Getenv("SEED") == "" && (wins < 50 || expiries < 5 || proofs < 5 || renewals < 50 || deletions < 5 || told < 10) {
+	t.Logf("%d wins (%d of them learnt from a member), %d take-overs by proof, %d by expiry, %d renewals, %d deletions, %d times beside a majority", wins, told, proofs, expiries, renewals, deletions, bridged)
+	if os.Getenv("SEED") == "" && (wins < 50 || expiries < 5 || proofs < 5 || renewals < 50 || deletions < 5 || told < 10 || bridged < 10) {
 		t.Error("the schedules did not reach what they are to try")
 	}
 }

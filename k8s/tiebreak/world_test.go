@@ -35,6 +35,7 @@ type world struct {
 	trace                                       []string
 	wins, expiries, proofs, renewals, deletions int
 	told                                        int // wins by what another member told alone
+	bridged                                     int // times in which a node went on beside a member with a majority
 	wonFor                                      map[string]bool
 	broken                                      string // the first holder that was replaced too early
 }
@@ -165,6 +166,14 @@ func (w *world) split() {
 	w.logf("split: %v against the rest", half)
 }
 
+// mend gives one node all its links again.
+func (w *world) mend(n *node) {
+	for j := range w.nodes {
+		w.links[n.index][j], w.links[j][n.index] = true, true
+	}
+	w.logf("n%d reaches everybody", n.index+1)
+}
+
 // gossip lets each node ask one after the other; what is said arrives a little later than
 // it was asked for, which is what it is dated by.
 func (w *world) gossip() {
@@ -218,7 +227,7 @@ func (n *node) step() {
 		n.tieSince = now
 	}
 	n.tie = tie
-	was := n.out.Split
+	was, why := n.out.Split, n.out.Why
 	n.stated = n.horizon()
 	n.out = n.arbiter.Step(now, &Input{View: n.view, Tie: tie, TieSince: n.tieSince, Horizon: n.stated})
 	if n.feeds() {
@@ -226,6 +235,9 @@ func (n *node) step() {
 	}
 	if n.out.Split != was {
 		n.w.logf("n%d: view %v token %v: split %d until %v %s", n.index+1, n.roster.Names(n.view), n.out.Token, n.out.Split, n.out.Until, n.out.Why)
+	}
+	if n.out.Split == Won && n.out.Why != "" && (was != Won || why == "") {
+		n.w.bridged++
 	}
 	if n.out.Split == Won && was != Won {
 		n.w.wins++
@@ -383,6 +395,10 @@ func (w *world) fault() {
 	case dice < 8:
 		w.split()
 	case dice < 10:
+		if w.rng.IntN(2) == 0 { // in pieces: one node sees everybody again
+			w.mend(n)
+			return
+		}
 		w.heal()
 		w.logf("heal")
 	case dice < 13:

@@ -1,0 +1,31 @@
+package watchdog
+
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Guard: L14. What makes a majority is configured, and so it is for the majority of a partner.
+func TestArbitersAreToldTheQuorum(t *testing.T) {
+	c := testCore(t, 4, func(c *Config) { c.LUN, c.Quorum = true, 4 })
+	c.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
+		Devices: []*diskquorum.Superblock{{Version: diskquorum.FormatVersion, Slots: 4}}, Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: 1, Process: 1,
+	}))
+	c.Step(sec)
+	if c.input.Quorum != 4 {
+		t.Errorf("the LUN's arbiter is told %d", c.input.Quorum)
+	}
+
+	for quorum, want := range map[int]Reason{3: ReasonSplitWon, 4: ReasonSplitPending} {
+		r := newLeaseRig(t)
+		r.won()
+		r.quorum = quorum
+		r.say(netgossip.SetOf(0, 1, 2), 1)
+		r.step()
+		if d := r.fx.Decision; d.Reason != want {
+			t.Errorf("the partner counts three, %d are needed: %+v, %s", quorum, d, r.Split().Why)
+		}
+	}
+}
