@@ -23,6 +23,7 @@ type checker struct {
 	Proofs     map[watchdog.Proof]int
 	granted    map[int]bool // nodes that feed under a grant of the Lease
 	Grants     int          // how often one began to
+	Bridged    int          // how often a node began to feed beside a partner that has a majority (L14)
 }
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
@@ -40,6 +41,9 @@ func (c *Cluster) Violations() []string { return c.check.violations }
 
 // Grants counts how often a node began to feed under a grant of the Lease.
 func (c *Cluster) Grants() int { return c.check.Grants }
+
+// Bridged counts how often a node went on under a grant beside a partner that counts a majority again.
+func (c *Cluster) Bridged() int { return c.check.Bridged }
 
 // Attempts lists the ballots that ended.
 func (c *Cluster) Attempts() []diskquorum.Attempt { return c.check.Attempts }
@@ -145,6 +149,16 @@ func (c *Cluster) checkGrants() {
 				k.add("%v: %s and %s both feed under grants of the Lease, of different halves", c.Now(), b.Name, a.Name)
 			}
 		}
+	}
+}
+
+// noteBridge counts how often a node goes on by the majority of a partner.
+func (c *Cluster) noteBridge(n *Node) {
+	was := n.bridged
+	n.bridged = n.decision.Reason == watchdog.ReasonSplitWon && n.core.Split().Why != ""
+	if n.bridged && !was {
+		c.check.Bridged++
+		c.trace("%s: goes on under the grant; %s", n.Name, n.core.Split().Why)
 	}
 }
 

@@ -117,6 +117,7 @@ type Node struct {
 	disable  bool          // its disable file is there
 	fenced   netgossip.Set // as the agent published last
 	ended    map[int]watchdog.Death
+	bridged  bool // it feeds beside a partner that has a majority (L14)
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
 	events   []string
@@ -321,6 +322,7 @@ func (c *Cluster) step(n *Node) {
 	if fx.Changed {
 		c.trace("%s: %v %v (view %v)", n.Name, fx.Decision.Action, fx.Decision.Reason, n.roster.Names(n.core.View().Counted))
 	}
+	c.noteBridge(n)
 	if fx.Attempt != nil {
 		c.trace("%s: ballot ended: %+v", n.Name, *fx.Attempt)
 		c.check.attempt(fx.Attempt)

@@ -37,6 +37,15 @@ func (c *Cluster) Heal() {
 	c.trace("heal")
 }
 
+// Mend restores the links between two nodes, both ways: a network that comes back in pieces.
+func (c *Cluster) Mend(a, b int) {
+	for k := range c.cfg.Networks {
+		delete(c.cut, edge{k, a, b})
+		delete(c.cut, edge{k, b, a})
+	}
+	c.trace("%s and %s reach each other again", c.nodes[a].Name, c.nodes[b].Name)
+}
+
 // LinkDown takes carrier away from, or gives it back to, one node on one network.
 func (c *Cluster) LinkDown(node, network int, down bool) {
 	n := c.nodes[node]

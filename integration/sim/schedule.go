@@ -87,7 +87,7 @@ func (c *Cluster) longest() time.Duration {
 
 // disturb makes one random change.
 func disturb(c *Cluster, rng *rand.Rand) {
-	n, what := len(c.nodes), rng.IntN(17)
+	n, what := len(c.nodes), rng.IntN(19)
 	if c.kube != nil && slices.Contains([]int{9, 10, 14, 16}, what) {
 		c.kube.disturb(rng)
 		return
@@ -142,6 +142,14 @@ func disturb(c *Cluster, rng *rand.Rand) {
 		c.Split([][]int{p[:n/2], p[n/2:]})
 	case 16:
 		c.loseDevice(rng)
+	case 17, 18:
+		// A heal in pieces: one node reaches some of the others again.
+		a, some := rng.IntN(n), rng.IntN(2) == 0
+		for b := range n {
+			if b != a && (!some || rng.IntN(2) == 0) {
+				c.Mend(a, b)
+			}
+		}
 	}
 }
 

@@ -229,20 +229,20 @@ func TestRandomSchedules(t *testing.T) {
 	if n := envNumber(t, "SIM_RUNS"); n != 0 {
 		runs = int(n)
 	}
-	resets, proofs := 0, map[watchdog.Proof]int{}
+	resets, bridged, proofs := 0, 0, map[watchdog.Proof]int{}
 	for i := range runs {
 		seed := base + uint64(i)
 		c := RandomSchedule(seed, runs == 1, t.Logf)
 		if v := c.Violations(); len(v) > 0 {
 			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
 		}
-		resets += c.Resets()
+		resets, bridged = resets+c.Resets(), bridged+c.Bridged()
 		for proof, n := range c.Proofs() {
 			proofs[proof] += n
 		}
 	}
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, deaths published: %d proven by time, %d by another boot on the LUN",
-		runs, base, resets, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d times beside a majority, deaths published: %d proven by time, %d by another boot on the LUN",
+		runs, base, resets, bridged, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
 }
 
 // The same with a Lease in place of the LUN.
@@ -257,20 +257,20 @@ func TestRandomLeaseSchedules(t *testing.T) {
 	if n := envNumber(t, "SIM_RUNS"); n != 0 {
 		runs = int(n)
 	}
-	resets, grants, proofs := 0, 0, map[watchdog.Proof]int{}
+	resets, grants, bridged, proofs := 0, 0, 0, map[watchdog.Proof]int{}
 	for i := range runs {
 		seed := base + uint64(i)
 		c := RandomLeaseSchedule(seed, runs == 1, t.Logf)
 		if v := c.Violations(); len(v) > 0 {
 			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
 		}
-		resets, grants = resets+c.Resets(), grants+c.Grants()
+		resets, grants, bridged = resets+c.Resets(), grants+c.Grants(), bridged+c.Bridged()
 		for proof, n := range c.Proofs() {
 			proofs[proof] += n
 		}
 	}
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d times a node began to feed under a grant, deaths published: %d proven by time",
-		runs, base, resets, grants, proofs[watchdog.ProofTime])
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d times a node began to feed under a grant, %d times beside a majority, deaths published: %d proven by time",
+		runs, base, resets, grants, bridged, proofs[watchdog.ProofTime])
 	if runs >= 40 && grants == 0 {
 		t.Error("no grant in all of them")
 	}

@@ -136,6 +136,9 @@ func verdictText(c *watchdog.Core, d watchdog.Decision) string {
 	case watchdog.ReasonSplitPending:
 		return "equal split, being decided: " + n + "; waiting for: " + why
 	case watchdog.ReasonSplitWon:
+		if why != "" {
+			return "equal split, won: " + grant + " names this half; " + why
+		}
 		if c.Split().Relayed {
 			return "equal split, won: " + grant + " names this half; another holder vouches for it, this node has no fresh write of its own"
 		}
