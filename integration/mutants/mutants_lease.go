@@ -74,7 +74,7 @@ func leaseMutants() []mutant {
 
 // feedMutants are the guards of feeding under a grant.
 func feedMutants() []mutant {
-	const member = "		at := a.memberEvidence(h, view)\n		if at.IsZero() {\n			return 0\n		}\n		until = min(until, at.Add(a.timing.Grant))"
+	const member = "		at := max(a.memberEvidence(h, view), a.rejoined(h, view))\n		if at.IsZero() {\n			return 0\n		}\n		until = min(until, at.Add(a.timing.Grant))"
 	return []mutant{
 		one("L6", "the grant counts by slot, not by token", leaseGo, "	if named, ok := g.token(a.slot); !ok || named != a.token {\n		return 0\n	}\n	if len", "	if _, ok := g.token(a.slot); !ok {\n		return 0\n	}\n	if len"),
 		one("L6", "the view may be greater than the grant", leaseGo, "	if len(g.Holders) != view.Len() {\n		return 0\n	}\n", ""),
@@ -141,7 +141,7 @@ func clusterMutants() []mutant {
 		in(mutant{rule: "L6", what: "token, view and the members' evidence together", edits: []edit{
 			{leaseGo, "	if named, ok := g.token(a.slot); !ok || named != a.token {\n		return 0\n	}\n	if len(g.Holders) != view.Len() {\n		return 0\n	}\n",
 				"	if _, ok := g.token(a.slot); !ok {\n		return 0\n	}\n"},
-			{leaseGo, "		at := a.memberEvidence(h, view)\n		if at.IsZero() {\n			return 0\n		}\n		until = min(until, at.Add(a.timing.Grant))", "		_ = h"},
+			{leaseGo, "		at := max(a.memberEvidence(h, view), a.rejoined(h, view))\n		if at.IsZero() {\n			return 0\n		}\n		until = min(until, at.Add(a.timing.Grant))", "		_ = h"},
 		}}, sim),
 		in(mutant{rule: "L6", what: "reads renew the grant while writes fail, and silence does not renounce", edits: []edit{
 			{scheduleGo, "	if a.lastWriteOK && a.readBack {\n		a.anchor = a.writeStart", "	if true {\n		a.anchor = a.table.start"},

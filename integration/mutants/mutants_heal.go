@@ -1,0 +1,41 @@
+package main
+
+// healMutants are the guards of a heal that reaches a granted half member by member.
+func healMutants() []mutant {
+	const (
+		rejoinGo = "diskquorum/rejoin.go"
+		relayGo  = "diskquorum/relay.go"
+		kubeGo   = "k8s/tiebreak/rejoin.go"
+		planGo   = "k8s/tiebreak/schedule.go"
+		coreGo   = "watchdog/core.go"
+		kubeCore = "watchdog/lease.go"
+	)
+	in := func(pkg string, m mutant) mutant {
+		m.in = []string{pkg}
+		return m
+	}
+	const sim, kube, glue = "./integration/sim", "./k8s/tiebreak", "./watchdog"
+	return []mutant{
+		in(sim, one("L14", "a partner that has a majority ends the grant", leaseGo, "max(a.memberEvidence(h, view), a.rejoined(h, view))", "a.memberEvidence(h, view)")),
+		one("L14", "a majority without this node counts", rejoinGo, "!st.View.Has(a.roster.Self) || ", ""),
+		one("L14", "any view with this node in it counts", rejoinGo, " || st.View.Len() < a.quorum {", " {"),
+		one("L14", "the configured quorum does not count", arbiterGo, "max(in.Quorum, a.expected/2+1)", "a.expected/2+1"),
+		one("L14", "a majority of another boot counts", rejoinGo, "st.Boot != h.Token.Nonce || ", ""),
+		one("L14", "a majority of another roster counts", rejoinGo, "!a.sameRoster(st) || st.Boot", "st.Boot"),
+		one("L14", "a majority of a node that is not counted counts", rejoinGo, "	if !ok || !view.Has(idx) {", "	if !ok {"),
+		one("L14", "the word of a partner that gave the grant up is a write", relayGo, "	if a.memberEvidence(h, a.view).IsZero() {", "	if max(a.memberEvidence(h, a.view), a.rejoined(h, a.view)).IsZero() {"),
+		one("L14", "a token that has moved on goes on beside a majority", leaseGo, "	if named, ok := g.token(a.slot); !ok || named != a.token {\n		return 0\n	}\n	if len",
+			"	if named, ok := g.token(a.slot); !ok || named.Counter+1 < a.token.Counter {\n		return 0\n	}\n	if len"),
+		in(glue, one("L14", "the arbiter is not told the quorum", coreGo, "	c.input.Quorum = c.quorum\n", "")),
+		in(sim, one("K8", "a member that has a majority ends the grant", "k8s/tiebreak/arbiter.go", "		case out.Why != \"\" && a.bridge(now, &out, &want): // K8\n", "")),
+		in(kube, one("K8", "a majority without this node counts", kubeGo, " && st.View.Has(a.cfg.Roster.Self)", "")),
+		in(kube, one("K8", "any view with this node in it counts", kubeGo, " && st.View.Len() >= a.quorum", "")),
+		in(kube, one("K8", "a majority of another boot counts", kubeGo, "st.Boot == h.Token.Nonce && ", "")),
+		in(kube, one("K8", "the own token may have moved on", kubeGo, " || i == r.Self && a.token != h.Token {", " {")),
+		in(kube, one("K8", "the view may be another", kubeGo, "!ok || !a.view.Has(i) ||", "!ok ||")),
+		in(kube, one("K8", "who goes by another Lease is not looked at", kubeGo, " || a.stranger() >= 0 {", " {")),
+		in(kube, one("K8", "the majority of a member never ends", kubeGo, "		until = min(until, at.Add(a.cfg.Timing.MaxAge))\n", "		_ = at\n")),
+		in(kube, one("K8", "the grant is not renewed", planGo, "	if out.Split == Won || out.Split != Lost && out.Why == \"\" {", "	if out.Split != Lost && out.Why == \"\" {")),
+		in(glue, one("K8", "the arbiter is not told the quorum", kubeCore, " Quorum: c.quorum,", "")),
+	}
+}
