@@ -1,0 +1,5 @@
+//go:build race
+
+package rejoin
+
+const raceEnabled = true
