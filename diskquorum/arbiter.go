@@ -160,7 +160,7 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 		roster:   c.Roster,
 		expected: c.Roster.Size(),
 		evidence: c.Evidence,
-		log:      logID(c.Devices),
+		log:      LogID(c.Devices),
 		table:    NewTable(c.Devices...),
 		timing:   c.Timing,
 		uid:      c.NodeUID,

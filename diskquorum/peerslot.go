@@ -34,3 +34,15 @@ func (a *Arbiter) PeerPause(now boottime.Instant, name string, since boottime.In
 		Moved:  e.after > since,
 	}
 }
+
+// Shows reports whether the slot of a node was seen to change to an active record with that token.
+func (a *Arbiter) Shows(name string, token Token) bool {
+	i, ok := a.table.find(name)
+	if !ok {
+		return false
+	}
+	e := &a.table.entries[i]
+	_, moved := e.arrived()
+	rec := e.record()
+	return moved && e.status == slotKnown && rec.State == SlotActive && rec.Statement.Token == token
+}

@@ -20,8 +20,8 @@ import (
 // So a relay is worth G from the start of the write that it tells of, not from its arrival,
 // and it counts only as long as the own token was kept alive without a gap.
 
-// logID names the log of a LUN, that of a set if it has three devices.
-func logID(devices []*Superblock) uint64 {
+// LogID names the log of a LUN, that of a set if it has three devices; 0: no device is known.
+func LogID(devices []*Superblock) uint64 {
 	for _, sb := range devices {
 		switch {
 		case sb == nil:

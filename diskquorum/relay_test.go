@@ -186,14 +186,14 @@ func TestLogIDOfASet(t *testing.T) {
 	for d, sb := range r.sbs {
 		sb.ID[0] = byte(d) // as random ids differ
 	}
-	want := logID(r.sbs)
+	want := LogID(r.sbs)
 	r.sbs[0] = nil
-	if got := logID(r.sbs); got != want || want == 0 {
+	if got := LogID(r.sbs); got != want || want == 0 {
 		t.Errorf("log %x without the first device, %x with it", got, want)
 	}
 	other := *newRig(2, rigTiming()).sb
 	other.ID[0]++
-	if a, b := logID([]*Superblock{newRig(2, rigTiming()).sb}), logID([]*Superblock{&other}); a == b {
+	if a, b := LogID([]*Superblock{newRig(2, rigTiming()).sb}), LogID([]*Superblock{&other}); a == b {
 		t.Errorf("two LUNs have log %x", a)
 	}
 }

@@ -58,8 +58,12 @@ type Statement struct {
 	Guarded Set
 	// Lost are guarded peers that this node has not seen for longer than their horizon: its
 	// voice in the proof of their death. It vouches for that whole time, not for a moment.
-	Lost         Set
-	Guard        Guard
+	Lost  Set
+	Guard Guard
+	// Terms are how it breaks ties; Agreed says that a majority of the roster has stated the same to
+	// it since it took them up (lease.md T1).
+	Terms        Terms
+	Agreed       bool
 	Feeding      bool // it has permission to feed right now
 	Stopping     bool // planned stop: its absence is no failure
 	LUNHealthy   bool

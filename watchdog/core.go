@@ -91,6 +91,8 @@ type Core struct {
 	release  release
 	armBy    boottime.Instant // the first arming is not held up any longer
 	proof    prover
+	terms    agreement
+	united   bool             // the view agrees on how to break a tie
 	starving boottime.Instant // for want of quorum since; zero: it does not
 	wall     int64
 
@@ -222,6 +224,8 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
 	c.proof.follow(now, c.merger, c.view.Seen, c.arbiter)
 	c.followMajority(now)
+	c.followTerms()
+	c.united = c.unitedHalf()
 	c.followAPI(now)
 	c.arbitrate(now)
 	c.followLUN(now)
@@ -281,7 +285,7 @@ func (c *Core) arbitrate(now boottime.Instant) {
 		return
 	}
 	c.input.View = c.view.Counted
-	c.input.Tie = c.outcome == netgossip.EqualSplit
+	c.input.Tie = c.outcome == netgossip.EqualSplit && c.united
 	c.input.TieSince = c.tieSince
 	c.input.Quorum = c.quorum
 	c.input.Own = c.statement(now)
@@ -300,7 +304,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 		Guarded: c.guard.Kills(), Released: c.release.done,
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
 		Arbiter: c.cfg.LUN || c.cfg.Lease, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
-		LUNCounted: c.sense.counted, LUNIsolated: c.sense.isolated, LUNLost: c.sense.lost,
+		AtOdds: !c.united, LUNCounted: c.sense.counted, LUNIsolated: c.sense.isolated, LUNLost: c.sense.lost,
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
 		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,
 	}
@@ -328,6 +332,8 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Guarded:      c.proof.guarded,
 		Lost:         c.proof.lost,
 		Guard:        c.statedGuard(),
+		Terms:        c.terms.own,
+		Agreed:       c.terms.own.Stated() && c.Agreed(),
 		Feeding:      (c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold) && len(c.disarm) == 0,
 		Stopping:     c.stopping,
 		LUNHealthy:   c.split.Healthy,
@@ -350,7 +356,7 @@ func (c *Core) state(now boottime.Instant) {
 	}
 	st.Stated = now
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping ||
-		old.Guard != st.Guard || old.Lost != st.Lost || old.Standing != st.Standing
+		old.Guard != st.Guard || old.Terms != st.Terms || old.Agreed != st.Agreed || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)
 }
 

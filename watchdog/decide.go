@@ -25,6 +25,9 @@ type Inputs struct {
 	SplitUntil boottime.Instant // SplitWon holds until then
 	HoldUntil  boottime.Instant // last counted majority + D_max + A (L8); zero: none was
 
+	// AtOdds says that the half is not known to break ties on the same terms as all others (T1, T2).
+	AtOdds bool
+
 	// What the slots of the others say; no two of these hold together (R101, R103).
 	LUNCounted  bool // lun.mode or: a majority still counts this node
 	LUNIsolated bool // a majority is alive and does not count it
@@ -110,6 +113,9 @@ func standing(in *Inputs) Decision {
 
 // split decides an equal split (design section 5, rule 3).
 func split(in *Inputs) Decision {
+	if in.AtOdds && (in.Arbiter || in.API) {
+		return hold(in, ReasonSplitAtOdds, ReasonSplitAtOdds)
+	}
 	if in.Arbiter {
 		switch in.Split {
 		case diskquorum.SplitWon:

@@ -28,6 +28,7 @@ var columns = []struct {
 	{"disarm", []string{"no", "free", "untold", "told"}},
 	{"asks", []string{"yes", "no"}},
 	{"slots", []string{"silent", "counting", "isolating", "missing"}},
+	{"terms", []string{"one", "odds"}},
 }
 
 const tableNow = 100 * sec
@@ -59,6 +60,7 @@ func inputsOf(v []string) Inputs {
 	in.HadQuorum, in.Disarm, in.LUNLostAsksAPI = v[4] == "yes", v[5] != "no", v[6] == "yes"
 	in.Guarded, in.Released = v[5] == "untold" || v[5] == "told", v[5] == "told"
 	if len(v) > 7 {
+		in.AtOdds = v[8] == "odds"
 		in.LUNCounted, in.LUNIsolated, in.LUNLost = v[7] == "counting", v[7] == "isolating", v[7] == "missing"
 	}
 	return in

@@ -66,7 +66,8 @@ func (c *Core) releaseKnown(now boottime.Instant) bool {
 	case 2*knows.Len() < n || c.outcome != netgossip.EqualSplit:
 		return false
 	default:
-		return !c.guard.Leases || !c.cfg.Lease && c.slotShows(now)
+		// A half that is at odds may write where the other one does not read.
+		return !c.guard.Leases || !c.cfg.Lease && c.united && c.slotShows(now)
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *Core) LeaseCompleted(done *tiebreak.Completion) {
 // may be by the grant that names this token.
 func (c *Core) arbitrateByLease(now boottime.Instant) {
 	out := c.lease.Step(now, &tiebreak.Input{
-		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit, TieSince: c.tieSince, Quorum: c.quorum, Stop: c.stopping && c.release.done,
+		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.quorum, Stop: c.stopping && c.release.done,
 		Horizon: c.guard.Horizon,
 	})
 	c.split = diskquorum.Output{Split: splitOf(out.Split), Until: out.Until, Why: out.Why, Token: out.Token, Lock: -1}

@@ -12,6 +12,7 @@ const (
 	ReasonSplitLost                           // equal split, the grant names the other half
 	ReasonSplitUndecided                      // equal split, no decision within the arbitration budget
 	ReasonSplitLUN                            // equal split, this node cannot use the LUN
+	ReasonSplitAtOdds                         // equal split, and this half is not known to break ties as the other one does
 	ReasonAPIReachable                        // equal split, decided by reaching the Kubernetes API
 	ReasonAPIUnreachable                      // equal split, decided by not reaching it
 	ReasonSplitNoTieBreaker                   // equal split, nothing is configured to decide it
@@ -31,6 +32,7 @@ var reasonNames = [...]string{
 	ReasonSplitLost:         "split_lost",
 	ReasonSplitUndecided:    "split_undecided",
 	ReasonSplitLUN:          "split_lun_unavailable",
+	ReasonSplitAtOdds:       "split_at_odds",
 	ReasonAPIReachable:      "api_reachable",
 	ReasonAPIUnreachable:    "api_unreachable",
 	ReasonSplitNoTieBreaker: "split_no_tiebreaker",

@@ -134,6 +134,8 @@ const (
 	Reason_REASON_LUN_COUNTED Reason = 15
 	// A majority is counted and has the LUN; this node alone has lost it (lun.mode: and).
 	Reason_REASON_LUN_LOST Reason = 16
+	// Equal split, and this half is not known to decide it as the others do: see TermsStatus.
+	Reason_REASON_SPLIT_AT_ODDS Reason = 17
 )
 
 // Enum value maps for Reason.
@@ -156,6 +158,7 @@ var (
 		14: "REASON_ISOLATED",
 		15: "REASON_LUN_COUNTED",
 		16: "REASON_LUN_LOST",
+		17: "REASON_SPLIT_AT_ODDS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":           0,
@@ -175,6 +178,7 @@ var (
 		"REASON_ISOLATED":              14,
 		"REASON_LUN_COUNTED":           15,
 		"REASON_LUN_LOST":              16,
+		"REASON_SPLIT_AT_ODDS":         17,
 	}
 )
 
@@ -416,7 +420,9 @@ type Status struct {
 	TimeBudget *TimeBudget     `protobuf:"bytes,10,opt,name=time_budget,json=timeBudget,proto3" json:"time_budget,omitempty"`
 	Roster     *RosterStatus   `protobuf:"bytes,11,opt,name=roster,proto3" json:"roster,omitempty"`
 	// Reachability of the Kubernetes API as a tie-breaker.
-	Api           *ApiStatus `protobuf:"bytes,12,opt,name=api,proto3" json:"api,omitempty"`
+	Api *ApiStatus `protobuf:"bytes,12,opt,name=api,proto3" json:"api,omitempty"`
+	// How equal splits are decided, and whether the group is known to agree on it.
+	Terms         *TermsStatus `protobuf:"bytes,13,opt,name=terms,proto3" json:"terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -531,6 +537,13 @@ func (x *Status) GetRoster() *RosterStatus {
 func (x *Status) GetApi() *ApiStatus {
 	if x != nil {
 		return x.Api
+	}
+	return nil
+}
+
+func (x *Status) GetTerms() *TermsStatus {
+	if x != nil {
+		return x.Terms
 	}
 	return nil
 }
@@ -1381,7 +1394,9 @@ type NodeStatus struct {
 	// It stops in an orderly way.
 	Stopping bool `protobuf:"varint,18,opt,name=stopping,proto3" json:"stopping,omitempty"`
 	// Of the agent's program.
-	Version       string `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`
+	// How it breaks ties, in words; empty: it is of a version that does not say.
+	Terms         string `protobuf:"bytes,24,opt,name=terms,proto3" json:"terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1580,6 +1595,13 @@ func (x *NodeStatus) GetStopping() bool {
 func (x *NodeStatus) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetTerms() string {
+	if x != nil {
+		return x.Terms
 	}
 	return ""
 }
@@ -2219,6 +2241,82 @@ func (x *RosterStatus) GetNewestEpoch() uint64 {
 	return 0
 }
 
+// TermsStatus is how this node breaks ties. All nodes of a group must break them alike: two halves
+// that go by different LUNs, say, could both win. So a half is granted only if each of its
+// members has the word of a majority of the roster that it does.
+type TermsStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In words: by what, and by which LUN or Lease.
+	Own string `protobuf:"bytes,1,opt,name=own,proto3" json:"own,omitempty"`
+	// This node has the word of a majority. It keeps that over restarts and resets, until it goes
+	// by other terms. False: it takes no part in an equal split.
+	Agreed bool `protobuf:"varint,2,opt,name=agreed,proto3" json:"agreed,omitempty"`
+	// Members whose word it does not have.
+	Missing []string `protobuf:"bytes,3,rep,name=missing,proto3" json:"missing,omitempty"`
+	// Members that last said to break ties in another way.
+	Others        []string `protobuf:"bytes,4,rep,name=others,proto3" json:"others,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TermsStatus) Reset() {
+	*x = TermsStatus{}
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TermsStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TermsStatus) ProtoMessage() {}
+
+func (x *TermsStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TermsStatus.ProtoReflect.Descriptor instead.
+func (*TermsStatus) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TermsStatus) GetOwn() string {
+	if x != nil {
+		return x.Own
+	}
+	return ""
+}
+
+func (x *TermsStatus) GetAgreed() bool {
+	if x != nil {
+		return x.Agreed
+	}
+	return false
+}
+
+func (x *TermsStatus) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *TermsStatus) GetOthers() []string {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
 // ApiStatus is the Kubernetes API as seen from this node.
 type ApiStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2233,7 +2331,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2343,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2356,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ApiStatus) GetConfigured() bool {
@@ -2287,7 +2385,7 @@ var File_fencing_agent_api_v1_status_proto protoreflect.FileDescriptor
 const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\n" +
 	"!fencing-agent/api/v1/status.proto\x12\n" +
-	"fencing.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\x04\n" +
+	"fencing.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x04\n" +
 	"\x06Status\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12,\n" +
@@ -2302,7 +2400,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	" \x01(\v2\x16.fencing.v1.TimeBudgetR\n" +
 	"timeBudget\x120\n" +
 	"\x06roster\x18\v \x01(\v2\x18.fencing.v1.RosterStatusR\x06roster\x12'\n" +
-	"\x03api\x18\f \x01(\v2\x15.fencing.v1.ApiStatusR\x03api\"\xbe\x01\n" +
+	"\x03api\x18\f \x01(\v2\x15.fencing.v1.ApiStatusR\x03api\x12-\n" +
+	"\x05terms\x18\r \x01(\v2\x17.fencing.v1.TermsStatusR\x05terms\"\xbe\x01\n" +
 	"\fNodeIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x18\n" +
@@ -2370,7 +2469,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\rR\acounter\"\xc3\b\n" +
+	"\acounter\x18\x02 \x01(\rR\acounter\"\xd9\b\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
@@ -2400,7 +2499,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"lunHealthy\x12#\n" +
 	"\rapi_reachable\x18\x11 \x01(\bR\fapiReachable\x12\x1a\n" +
 	"\bstopping\x18\x12 \x01(\bR\bstopping\x12\x18\n" +
-	"\aversion\x18\x13 \x01(\tR\aversion\x1a<\n" +
+	"\aversion\x18\x13 \x01(\tR\aversion\x12\x14\n" +
+	"\x05terms\x18\x18 \x01(\tR\x05terms\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x04\n" +
@@ -2468,7 +2568,12 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x06change\x18\x06 \x01(\tR\x06change\x12\x1f\n" +
 	"\vwaiting_for\x18\a \x03(\tR\n" +
 	"waitingFor\x12!\n" +
-	"\fnewest_epoch\x18\b \x01(\x04R\vnewestEpoch\"v\n" +
+	"\fnewest_epoch\x18\b \x01(\x04R\vnewestEpoch\"i\n" +
+	"\vTermsStatus\x12\x10\n" +
+	"\x03own\x18\x01 \x01(\tR\x03own\x12\x16\n" +
+	"\x06agreed\x18\x02 \x01(\bR\x06agreed\x12\x18\n" +
+	"\amissing\x18\x03 \x03(\tR\amissing\x12\x16\n" +
+	"\x06others\x18\x04 \x03(\tR\x06others\"v\n" +
 	"\tApiStatus\x12\x1e\n" +
 	"\n" +
 	"configured\x18\x01 \x01(\bR\n" +
@@ -2481,7 +2586,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fPERMISSION_FEED\x10\x01\x12\x13\n" +
 	"\x0fPERMISSION_HOLD\x10\x02\x12\x15\n" +
 	"\x11PERMISSION_STARVE\x10\x03\x12\x15\n" +
-	"\x11PERMISSION_DISARM\x10\x04*\xb2\x03\n" +
+	"\x11PERMISSION_DISARM\x10\x04*\xcc\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREASON_STARTING\x10\x01\x12\x19\n" +
@@ -2500,7 +2605,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fREASON_STOPPING\x10\r\x12\x13\n" +
 	"\x0fREASON_ISOLATED\x10\x0e\x12\x16\n" +
 	"\x12REASON_LUN_COUNTED\x10\x0f\x12\x13\n" +
-	"\x0fREASON_LUN_LOST\x10\x10*\xbf\x01\n" +
+	"\x0fREASON_LUN_LOST\x10\x10\x12\x18\n" +
+	"\x14REASON_SPLIT_AT_ODDS\x10\x11*\xbf\x01\n" +
 	"\tNodeState\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12NODE_STATE_UNKNOWN\x10\x01\x12\x18\n" +
@@ -2539,7 +2645,7 @@ func file_fencing_agent_api_v1_status_proto_rawDescGZIP() []byte {
 }
 
 var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(Permission)(0),               // 0: fencing.v1.Permission
 	(Reason)(0),                   // 1: fencing.v1.Reason
@@ -2562,14 +2668,15 @@ var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(*WatchdogStatus)(nil),        // 18: fencing.v1.WatchdogStatus
 	(*TimeBudget)(nil),            // 19: fencing.v1.TimeBudget
 	(*RosterStatus)(nil),          // 20: fencing.v1.RosterStatus
-	(*ApiStatus)(nil),             // 21: fencing.v1.ApiStatus
-	nil,                           // 22: fencing.v1.NodeStatus.AddressesEntry
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*emptypb.Empty)(nil),         // 25: google.protobuf.Empty
+	(*TermsStatus)(nil),           // 21: fencing.v1.TermsStatus
+	(*ApiStatus)(nil),             // 22: fencing.v1.ApiStatus
+	nil,                           // 23: fencing.v1.NodeStatus.AddressesEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*emptypb.Empty)(nil),         // 26: google.protobuf.Empty
 }
 var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
-	23, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
+	24, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
 	6,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
 	7,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
 	9,  // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
@@ -2579,67 +2686,68 @@ var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
 	18, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
 	19, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
 	20, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
-	21, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
-	24, // 11: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
-	0,  // 12: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
-	1,  // 13: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
-	23, // 14: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	24, // 15: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
-	8,  // 16: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
-	12, // 17: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
-	10, // 18: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
-	11, // 19: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
-	24, // 20: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
-	24, // 21: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
-	24, // 22: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
-	24, // 23: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
-	24, // 24: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
-	24, // 25: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
-	24, // 26: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
-	3,  // 27: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
-	23, // 28: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
-	22, // 29: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
-	2,  // 30: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
-	23, // 31: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
-	13, // 32: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
-	24, // 33: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
-	24, // 34: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
-	24, // 35: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
-	24, // 36: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
-	24, // 37: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
-	14, // 38: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
-	24, // 39: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
-	24, // 40: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
-	24, // 41: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
-	24, // 42: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
-	24, // 43: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
-	24, // 44: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
-	24, // 45: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
-	4,  // 46: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
-	24, // 47: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
-	24, // 48: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
-	24, // 49: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	24, // 50: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
-	24, // 51: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	24, // 52: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	24, // 53: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	24, // 54: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	24, // 55: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	24, // 56: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	24, // 57: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	24, // 58: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	24, // 59: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
-	24, // 60: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
-	24, // 61: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	25, // 62: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	25, // 63: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	5,  // 64: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	5,  // 65: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	64, // [64:66] is the sub-list for method output_type
-	62, // [62:64] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	22, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
+	21, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
+	25, // 12: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
+	0,  // 13: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
+	1,  // 14: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
+	24, // 15: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	25, // 16: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
+	8,  // 17: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
+	12, // 18: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
+	10, // 19: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
+	11, // 20: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
+	25, // 21: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
+	25, // 22: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
+	25, // 23: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
+	25, // 24: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
+	25, // 25: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
+	25, // 26: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
+	25, // 27: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
+	3,  // 28: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
+	24, // 29: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
+	23, // 30: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
+	2,  // 31: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
+	24, // 32: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
+	13, // 33: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
+	25, // 34: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
+	25, // 35: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
+	25, // 36: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
+	25, // 37: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
+	25, // 38: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
+	14, // 39: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
+	25, // 40: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
+	25, // 41: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
+	25, // 42: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
+	25, // 43: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
+	25, // 44: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
+	25, // 45: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
+	25, // 46: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
+	4,  // 47: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
+	25, // 48: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
+	25, // 49: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
+	25, // 50: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
+	25, // 51: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
+	25, // 52: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	25, // 53: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	25, // 54: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	25, // 55: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	25, // 56: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	25, // 57: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	25, // 58: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	25, // 59: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	25, // 60: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	25, // 61: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
+	25, // 62: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	26, // 63: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	26, // 64: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	5,  // 65: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	5,  // 66: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	65, // [65:67] is the sub-list for method output_type
+	63, // [63:65] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }
@@ -2658,7 +2766,7 @@ func file_fencing_agent_api_v1_status_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_status_proto_rawDesc), len(file_fencing_agent_api_v1_status_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -101,6 +101,11 @@ func lunItems(p *page, st *fencingv1.Status) {
 	if l := st.GetLunLease(); l != nil {
 		p.item("lease", leaseSpan(l))
 	}
+	if t := st.GetTerms(); len(t.GetOthers()) > 0 {
+		p.item("ties", span{strings.Join(t.GetOthers(), " ") + " break ties in another way than this node, which goes by " + t.GetOwn() + ": an equal split can be lost by both halves", bad})
+	} else if t != nil && !t.GetAgreed() {
+		p.item("ties", span{"no part in an equal split yet: waiting for the word of " + strings.Join(t.GetMissing(), " ") + " that ties are broken by " + t.GetOwn(), warn})
+	}
 }
 
 func lunSpans(l *fencingv1.LunStatus) []span {

@@ -98,6 +98,8 @@ func reasonWords(v *fencingv1.Verdict) string {
 		return "less than half of the group is in contact, but a majority still counts this node on the LUN"
 	case fencingv1.Reason_REASON_LUN_LOST:
 		return "this node alone has lost the LUN (lun.mode: and)"
+	case fencingv1.Reason_REASON_SPLIT_AT_ODDS:
+		return "equal split, and this half is not known to break ties as the others do"
 	case fencingv1.Reason_REASON_MAINTENANCE:
 		if _, by, ok := strings.Cut(v.GetText(), ": "); ok {
 			return "maintenance, asked for by " + by

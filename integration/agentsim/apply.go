@@ -40,6 +40,8 @@ func (w *world) apply(e Event) {
 		}
 	case LUNHang, LUNError, LUNReadOnly, LUNSlow, LUNBack:
 		w.storage(e)
+	case Reconfigure:
+		w.reconfigure(e)
 	case NewMembers:
 		w.newMembers(e)
 	case Disable:

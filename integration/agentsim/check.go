@@ -176,6 +176,9 @@ func (c *checker) fed(p *process) {
 			continue
 		}
 		tie := max(t.maxAge+t.arbitrate, t.grant)
+		if m.breaks == apiAlone && p.m.breaks == apiAlone {
+			continue // both halves may live
+		}
 		// One may begin to be fed when the other has just renounced: only both at once counts.
 		if fed := c.lastFeed[y]; fed > c.fedSince[x] && fed >= now-2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
 			c.failed("split: %s and %s are both fed, and nobody could be heard by both for %v", p.m.name, m.name, tie+2*t.feed)
@@ -252,7 +255,7 @@ func (c *checker) watchTie(halves [2][]int) {
 		quiet = c.w.s.seasoned() - 10*time.Second
 	}
 	for i, m := range c.w.machines {
-		if len(c.w.lists.all) > 1 || len(c.steady(i, quiet)) != c.w.s.Nodes || m.path.bad || c.w.s.Lease && m.api != apiReachable || c.lastFeed[i] == 0 {
+		if !c.w.allAlike() || len(c.w.lists.all) > 1 || len(c.steady(i, quiet)) != c.w.s.Nodes || m.path.bad || c.w.s.Lease && m.api != apiReachable || c.lastFeed[i] == 0 {
 			return
 		}
 	}

@@ -62,9 +62,10 @@ func (l *leash) Disarm() error {
 // lunClient is a process's descriptor of the LUN.
 type lunClient struct {
 	*diskquorumtest.MemDevice
-	p    *process
-	slot int // locked, or -1
-	dead atomic.Bool
+	p      *process
+	slot   int      // locked, or -1
+	breaks breaking // which LUN it is
+	dead   atomic.Bool
 }
 
 var _ agent.LUN = (*lunClient)(nil)
@@ -78,7 +79,7 @@ func (p *process) openLUN(string) (agent.LUN, error) {
 	if p.ended {
 		return nil, errKilled
 	}
-	c := &lunClient{MemDevice: w.lun.Client(), p: p, slot: -1}
+	c := &lunClient{MemDevice: p.m.lunOf().Client(), p: p, slot: -1, breaks: p.m.breaks}
 	p.m.path.apply(c.MemDevice)
 	p.m.clients = append(p.m.clients, c)
 	return c, nil

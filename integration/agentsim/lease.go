@@ -54,17 +54,33 @@ type leaseClient struct {
 	ops     chan tiebreak.Op
 	timeout time.Duration
 	report  func(tiebreak.Completion)
+	lease   *kubeLease
 }
 
 var _ agent.LeaseRegister = (*leaseClient)(nil)
 
 func (p *process) openLease(timeout time.Duration) agent.OpenLease {
 	return func(report func(tiebreak.Completion)) agent.LeaseRegister {
-		return &leaseClient{p: p, ops: make(chan tiebreak.Op, 1), timeout: timeout, report: report}
+		return &leaseClient{p: p, ops: make(chan tiebreak.Op, 1), timeout: timeout, report: report, lease: p.m.leaseOf()}
 	}
 }
 
-func (c *leaseClient) Log() uint64 { return 1 << 40 }
+func (c *leaseClient) Log() uint64 {
+	if c.lease == &c.p.m.w.other {
+		return 1 << 41
+	}
+	return 1 << 40
+}
+
+// leaseOf is the Lease that a machine's configuration names.
+func (m *machine) leaseOf() *kubeLease {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if m.breaks == otherLease {
+		return &m.w.other
+	}
+	return &m.w.lease
+}
 
 func (c *leaseClient) Submit(op tiebreak.Op) bool {
 	select {
@@ -126,9 +142,9 @@ func (c *leaseClient) do(op *tiebreak.Op) tiebreak.Completion {
 func (c *leaseClient) apply(op *tiebreak.Op) tiebreak.Completion {
 	w := c.p.m.w
 	w.mu.Lock()
-	before := w.lease.writes
-	done := w.lease.apply(op)
-	wrote := w.lease.writes > before
+	before := c.lease.writes
+	done := c.lease.apply(op)
+	wrote := c.lease.writes > before
 	w.mu.Unlock()
 	if wrote {
 		var names []string

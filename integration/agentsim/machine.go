@@ -41,6 +41,7 @@ type machine struct {
 	path     lunPath
 	api      apiState
 	carrier  []bool // by network
+	breaks   breaking
 	resets   int
 }
 
@@ -136,11 +137,11 @@ func (m *machine) startAgent() {
 	}
 	p.leash = &leash{p: p}
 	m.proc = p
-	boot := m.boot
+	boot, breaks := m.boot, m.breaks
 	w.mu.Unlock()
 	w.note(m.name, "agent starts")
 	w.conditionsChanged(func() {})
-	cfg := w.s.agentConfig(m.index, w.dir, epoch, members)
+	cfg := w.s.agentConfig(m.index, w.dir, epoch, members, breaks)
 	var dog watchdog.Device // nil: the agent's own dry run
 	if !w.s.DryRun {
 		dog = p.leash
@@ -420,8 +421,8 @@ func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatu
 }
 
 // agentConfig is the configuration of one node's agent.
-func (s *Schedule) agentConfig(node int, dir string, epoch int, members []int) *config.Config {
-	text := s.yaml(node, dir, epoch, members)
+func (s *Schedule) agentConfig(node int, dir string, epoch int, members []int, breaks breaking) *config.Config {
+	text := s.yaml(node, dir, epoch, members, breaks)
 	cfg, _, err := config.Parse("simulated", []byte(text), func(string) string { return "" })
 	if err != nil {
 		panic(fmt.Sprintf("agentsim: its own configuration is refused: %v\n%s", err, text))

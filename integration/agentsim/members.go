@@ -99,9 +99,13 @@ func (w *world) writeConfig(node int) {
 	w.mu.Lock()
 	epoch := w.lists.onFile[node]
 	list := w.lists.all[epoch]
+	breaks := asAll
+	if len(w.machines) > 0 {
+		breaks = w.machines[node].breaks
+	}
 	w.mu.Unlock()
 	path := w.configPath(node)
-	err := os.WriteFile(path+".new", []byte(w.s.yaml(node, w.dir, epoch, list)), 0o600)
+	err := os.WriteFile(path+".new", []byte(w.s.yaml(node, w.dir, epoch, list, breaks)), 0o600)
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}

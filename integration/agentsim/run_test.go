@@ -68,7 +68,7 @@ func TestScheduleIsMadeFromItsSeed(t *testing.T) {
 			t.Fatalf("seed %d: two schedules\n%v\n%v", seed, a, b)
 		}
 		for node := range a.Nodes {
-			a.agentConfig(node, "/nonexistent", 0, a.everybody()) // panics if it is refused
+			a.agentConfig(node, "/nonexistent", 0, a.everybody(), asAll) // panics if it is refused
 		}
 		for _, e := range a.Events {
 			if e.At >= a.End || e.String() == "nothing" {

@@ -16,10 +16,11 @@ type Schedule struct {
 	Networks    int
 	AllNetworks bool // reachability: all
 	LUN         bool
-	API         bool   // the API server is asked for its preference; without LUN it decides alone
-	Lease       bool   // a Lease of the API server decides; API must be set, too
-	OnLoss      string // fence, wait
-	Members     []int  // the first list of members; nil: all
+	API         bool     // the API server is asked for its preference; without LUN it decides alone
+	Lease       bool     // a Lease of the API server decides; API must be set, too
+	OnLoss      string   // fence, wait
+	Mixed       breaking // how the first half of the nodes breaks ties, from the beginning
+	Members     []int    // the first list of members; nil: all
 	Watchdog    time.Duration
 	Feed        time.Duration
 	Odd         time.Duration // the watchdog's timeout on nodes with an odd index; 0: the same
@@ -62,12 +63,13 @@ const (
 	Enable           // and removed
 	FeedFails        // the watchdogs of Nodes refuse to be fed
 	Look             // the agents of Nodes are asked for their status
+	Reconfigure      // the agents of Nodes break ties by breaking(Pick) from a restart on: a kill, or a planned one that takes Span
 )
 
 var kindNames = [...]string{
 	"nothing", "split", "one way", "heal", "loss", "delay", "carrier", "carrier back", "kill", "start", "restart", "upgrade", "freeze",
 	"suspend", "hung loop", "LUN hangs", "LUN errors", "LUN read-only", "LUN slow", "LUN back", "API down", "API back", "new list of members",
-	"disable file", "no disable file", "feed fails", "look",
+	"disable file", "no disable file", "feed fails", "look", "other tie-break",
 }
 
 // String is the kind's name in tables.
@@ -92,7 +94,7 @@ type times struct {
 }
 
 func (s *Schedule) timing() times {
-	c := s.agentConfig(0, "/nonexistent", 0, s.everybody())
+	c := s.agentConfig(0, "/nonexistent", 0, s.everybody(), asAll)
 	b := c.Budget(max(s.Watchdog, s.Odd))
 	return times{b.MaxAge, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
 }
@@ -143,7 +145,7 @@ func disablePath(dir string, node int) string {
 
 // yaml is the configuration file of one node's agent, with a list of members. What the agent
 // remembers is in dir.
-func (s *Schedule) yaml(node int, dir string, epoch int, members []int) string {
+func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks breaking) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster: "+clusterName+"\nnodeName: %s\nnodeGroup: "+groupName+"\nmembers:\n  source: static\n  epoch: %d\n  cacheFile: %s\n  static:\n",
 		nodeName(node), epoch, filepath.Join(dir, nodeName(node)+".members.json"))
@@ -170,10 +172,14 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int) string {
 		}
 		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, watchNode: false, tieBreak: %s}\n", filepath.Join(dir, kubeconfigName), how)
 	}
+	if s.LUN && breaks == apiAlone && !s.API {
+		breakers = append(breakers, "kubernetes")
+		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, watchNode: false}\n", filepath.Join(dir, kubeconfigName))
+	}
 	devices := "[]"
-	if s.LUN {
+	if s.LUN && breaks != apiAlone {
 		breakers = append(breakers, "lun")
-		devices = "[" + lunPathName + "]"
+		devices = "[" + breaks.path() + "]"
 	}
 	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s}\n", devices)
 	fmt.Fprintf(&b, "quorum: {tieBreakers: [%s]}\nonQuorumLoss: %s\n", strings.Join(breakers, ", "), s.OnLoss)
@@ -265,6 +271,8 @@ func (e Event) String() string {
 		return "the API server is away for " + names(e.Nodes)
 	case APIBack:
 		return "the API server is back"
+	case Reconfigure:
+		return fmt.Sprintf("%s break ties by %s from now on", names(e.Nodes), breaking(e.Pick))
 	case NewMembers:
 		return "the list of members is " + names(e.Nodes) + ", as those added are told and " + names(e.Parts[0])
 	case Disable:
@@ -316,6 +324,7 @@ func Random(seed uint64) Schedule {
 		}
 	}
 	s.End = at + 15*time.Second
+	s.changeBreaking(rand.New(rand.NewPCG(seed, 0x7e2a5)))
 	s.changeMembers(rand.New(rand.NewPCG(seed, 0x115)))
 	return s
 }
@@ -337,7 +346,7 @@ func (s *Schedule) drawOdd() {
 // seasoned is for how long a group with a Lease is let alone before a split of it is decided by
 // the first write: what is in the Lease must have been seen for its expiry.
 func (s *Schedule) seasoned() time.Duration {
-	c := s.agentConfig(0, "/nonexistent", 0, s.everybody())
+	c := s.agentConfig(0, "/nonexistent", 0, s.everybody(), asAll)
 	c.Watchdog.Timeout = max(s.Watchdog, s.Odd)
 	return healthyFor + c.LeaseExpiry(s.Nodes)
 }

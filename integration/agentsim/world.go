@@ -8,7 +8,6 @@ import (
 	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
-	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
@@ -22,7 +21,7 @@ type world struct {
 	ctx      context.Context // ends with the world
 	group    sync.WaitGroup  // of everything that runs
 	networks []*netgossiptest.Network
-	lun      *diskquorumtest.LUN
+	luns     [3]*diskquorumtest.LUN // by breaking; nil without LUN
 	machines []*machine
 	times    times
 
@@ -36,6 +35,7 @@ type world struct {
 	lists lists
 	lease kubeLease
 	looks []Picture
+	other kubeLease // of another name
 	ended bool
 }
 
@@ -76,13 +76,7 @@ func Run(s Schedule, dir string) *Result {
 		w.cut = append(w.cut, cut)
 	}
 	if s.LUN {
-		lun, err := diskquorumtest.NewFormattedLUN(&diskquorum.Superblock{
-			Version: diskquorum.FormatVersion, ID: [16]byte{7}, Cluster: clusterName, NodeGroup: groupName, Slots: s.Nodes, Created: 1,
-		}, s.Seed)
-		if err != nil {
-			panic("agentsim: format LUN: " + err.Error())
-		}
-		w.lun = lun
+		w.formatLUNs()
 	}
 	w.lists = lists{all: [][]int{s.members()}, onFile: make([]int, s.Nodes)}
 	w.writeFiles()
@@ -91,7 +85,11 @@ func Run(s Schedule, dir string) *Result {
 		for k := range carrier {
 			carrier[k] = true
 		}
-		w.machines = append(w.machines, &machine{w: w, index: i, name: nodeName(i), carrier: carrier})
+		m := &machine{w: w, index: i, name: nodeName(i), carrier: carrier}
+		if i < s.Nodes/2 {
+			m.breaks = s.Mixed
+		}
+		w.machines = append(w.machines, m)
 	}
 	w.check = newChecker(w)
 	w.setLinks()

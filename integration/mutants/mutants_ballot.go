@@ -14,7 +14,7 @@ const (
 
 func allMutants() []mutant {
 	var all []mutant
-	for _, list := range [][]mutant{ballotMutants(), claimMutants(), tableMutants(), setMutants(), modeMutants(), leaseMutants(), feedMutants(), relayMutants(), survivalMutants(), proofMutants(), clusterMutants(), lifeMutants(), rosterMutants(), kubeLeaseMutants(), healMutants(), agentMutants(), operatorMutants(), setupMutants(), swimMutants()} {
+	for _, list := range [][]mutant{ballotMutants(), claimMutants(), tableMutants(), setMutants(), modeMutants(), leaseMutants(), feedMutants(), relayMutants(), survivalMutants(), proofMutants(), clusterMutants(), lifeMutants(), rosterMutants(), kubeLeaseMutants(), healMutants(), agentMutants(), operatorMutants(), setupMutants(), swimMutants(), termsMutants()} {
 		all = append(all, list...)
 	}
 	return all

@@ -37,7 +37,7 @@ func proofMutants() []mutant {
 		of("a disarm waits for nobody", disarmGo, "!c.guard.Kills() || c.removed() || c.releaseKnown(now)", "true"),
 		of("an answer from before the announcement counts", disarmGo, "anchor >= c.release.announced.Add(letReach) && !st", "anchor >= 0 && !st"),
 		of("a peer that takes the node for guarded knows", disarmGo, " && !st.Guarded.Has(c.cfg.Roster.Self) {\n			knows", " {\n			knows"),
-		of("a half is told by gossip alone", disarmGo, "return !c.guard.Leases || !c.cfg.Lease && c.slotShows(now)", "return true"),
+		of("a half is told by gossip alone", disarmGo, "return !c.guard.Leases || !c.cfg.Lease && c.united && c.slotShows(now)", "return true"),
 		of("an agent arms while peers reckon with its predecessor", disarmGo, "	if now >= c.armBy {\n", "	if true {\n"),
 		of("an isolated node obeys its disable file", decideGo, "if in.Guarded && !in.Released {", "if false {"),
 		of("the kernel's last feed is forgotten", budgetGo, "b.Watchdog, b.Release = w, w", "b.Watchdog, b.Release = w, 0"),

@@ -232,13 +232,15 @@ func (a *Arbiter) relay(want *Grant) netgossip.Relay {
 	return netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started}
 }
 
-// stranger is somebody who goes by another Lease, or by none, as far as it is known; -1: nobody.
+// stranger is somebody who goes by another Lease, or by none, as far as it is known; -1: nobody. Who
+// states terms is judged by these: whoever goes by others has not the word of a majority (lease.md T1),
+// and must not keep those out who have.
 func (a *Arbiter) stranger() int {
 	for i := range a.cfg.Roster.Members {
 		if i == a.cfg.Roster.Self {
 			continue
 		}
-		if st, _ := a.cfg.Evidence.Statement(i); st != nil && a.cfg.Evidence.Relay(i).Log != a.cfg.Log {
+		if st, _ := a.cfg.Evidence.Statement(i); st != nil && !st.Terms.Stated() && a.cfg.Evidence.Relay(i).Log != a.cfg.Log {
 			return i
 		}
 	}

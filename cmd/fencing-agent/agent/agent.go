@@ -92,6 +92,7 @@ type Agent struct {
 	process     uint64
 	roster      *netgossip.Roster // by whose indices everything counts
 	rosters     rosterWork
+	terms       termsWork
 	largest     int                    // most members that roster ever had: what the time budget is made for
 	rebuild     chan *netgossip.Roster // capacity 1: what gossip is to follow
 	swimMetrics *swim.Metrics
@@ -273,6 +274,10 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startLease(background); err != nil {
 		return err
 	}
+	if err := a.beginTerms(); err != nil {
+		return err
+	}
+	background(a.runTerms)
 	stopFeeder, err := a.startFeeder()
 	if err != nil {
 		return err

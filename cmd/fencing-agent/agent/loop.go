@@ -172,6 +172,7 @@ func (a *Agent) handle(b *batch) error {
 		a.core.IOCompleted(now, c)
 	}
 	a.leaseCompleted(b.leases)
+	a.followTerms(now, b.termsSaved)
 	return a.identityLost(now)
 }
 

@@ -40,6 +40,7 @@ const reopenAfter = 3
 type lunOpened struct {
 	device  int
 	sb      *diskquorum.Superblock
+	storage string // the storage's name of the device, "" unless it tells one
 	warning string
 }
 
@@ -184,7 +185,9 @@ func (k *lunKeeper) openOnce() error {
 	k.engine = rawdev.NewEngine(dev, k.clock, k.ended)
 	wantLock, slot := k.wantLock, k.slot
 	k.mu.Unlock()
-	k.box.put(func(b *batch) { b.lun = append(b.lun, lunOpened{device: k.device, sb: sb, warning: dev.Warning()}) })
+	k.box.put(func(b *batch) {
+		b.lun = append(b.lun, lunOpened{device: k.device, sb: sb, storage: k.wwid, warning: dev.Warning()})
+	})
 	if wantLock {
 		k.lock(slot)
 	}

@@ -103,6 +103,7 @@ func (a *Agent) lunOpened(o lunOpened) {
 		a.log.Error("LUN device left out: correct lun.devices and restart this agent", "device", path, "error", err)
 		return
 	}
+	a.lunNamed(diskquorum.LogID(a.superblocks), o.sb, o.storage)
 	a.log.Info("LUN opened", "device", path, "slots", o.sb.Slots, "id", hex.EncodeToString(o.sb.ID[:]), "devices", len(a.luns))
 	if arb := a.core.Arbiter(); arb != nil {
 		arb.AddDevice(o.device, o.sb)

@@ -45,7 +45,8 @@ type batch struct {
 	lists       []MemberList        // what the source of lists of members shows
 	handed      []*netgossip.Roster // lists that peers handed over, at most one for each that was asked for on a network
 	rosterSaved []error             // outcomes of storing lists
-	rebuilt     bool                // a network's gossip was made anew
+	termsSaved  []termsSaved
+	rebuilt     bool // a network's gossip was made anew
 }
 
 type peerReport struct {
@@ -122,7 +123,7 @@ func (b *batch) reset() {
 	clear(b.leases)
 	b.leases = b.leases[:0]
 	b.lun = b.lun[:0]
-	b.lists, b.handed, b.rosterSaved, b.rebuilt = nil, nil, nil, false
+	b.lists, b.handed, b.rosterSaved, b.termsSaved, b.rebuilt = nil, nil, nil, nil, false
 	b.api, b.node, b.feeder, b.fatal = nil, nil, nil, nil
 	clear(b.disarm)
 }

@@ -21,6 +21,8 @@ type metrics struct {
 	epoch       prometheus.Gauge
 	changing    prometheus.Gauge
 	hasQuorum   prometheus.Gauge
+	agreed      prometheus.Gauge
+	atOdds      prometheus.Gauge
 	verdict     *prometheus.GaugeVec
 	network     *prometheus.GaugeVec
 	lunHealthy  *prometheus.GaugeVec
@@ -60,6 +62,8 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		epoch:      gauge("roster_epoch", "Epoch of the list of members in force."),
 		changing:   gauge("roster_changing", "1 while a change of the list of members is under way, or this node waits for a list or is on none."),
 		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
+		agreed:     gauge("terms_agreed", "1 while this node has the word of a majority that they break ties as it does; 0: it takes no part in an equal split."),
+		atOdds:     gauge("terms_others", "Members that last said to break ties in another way than this node: on another LUN, say."),
 		verdict:    vec("verdict", "1 for the reason of the present verdict, 0 for all others.", "reason"),
 		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
 		lunHealthy: vec("lun_healthy", "1 while the LUN answers in time and the own slot is held.", "device"),
@@ -168,6 +172,9 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 		a.server.SetReady(fx.Decision.Quorum)
 		m.tie(a, fx)
 	}
+	_, others := a.core.TermsHeard()
+	m.agreed.Set(boolGauge(a.core.Agreed()))
+	m.atOdds.Set(float64(others.Len()))
 	m.quorumSize.Set(float64(a.core.Quorum()))
 	lists := a.core.Succession()
 	m.epoch.Set(float64(lists.Base().Epoch))

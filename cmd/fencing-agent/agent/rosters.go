@@ -133,12 +133,10 @@ func (a *Agent) succession(saved *netgossip.Saved, own *netgossip.Roster) (*netg
 	if saved != nil {
 		return s, nil
 	}
-	err = a.rosters.cache.save(&netgossip.Saved{Fresh: s.Fresh(), Chain: s.Chain()})
-	switch {
-	case err != nil && s.Fresh():
-		return nil, fmt.Errorf("%w; a node that joins a group must be able to remember the list", err)
-	case err != nil:
-		a.log.Warn("members: the list cannot be stored, so it cannot be changed while the group runs", "error", err)
+	// Who forgets its list goes by whatever the configuration says after the next restart: two
+	// parts of a group could be quorate by two lists of one epoch.
+	if err := a.rosters.cache.save(&netgossip.Saved{Fresh: s.Fresh(), Chain: s.Chain()}); err != nil {
+		return nil, fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
 	}
 	return s, nil
 }

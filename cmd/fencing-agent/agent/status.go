@@ -48,6 +48,7 @@ func (a *Agent) takePicture(now boottime.Instant) *fencingv1.Status {
 		TimeBudget: a.budgetStatus(),
 		Roster:     a.rosterStatus(),
 		Api:        a.apiStatus(now),
+		Terms:      a.termsStatus(),
 	}
 }
 
@@ -152,6 +153,8 @@ func verdictText(c *watchdog.Core, d watchdog.Decision) string {
 		return "equal split, not decided in time; waiting for: " + why
 	case watchdog.ReasonSplitLUN:
 		return "equal split, and this node cannot use the LUN: " + why
+	case watchdog.ReasonSplitAtOdds:
+		return "equal split, and this half is not known to break ties as the rest of the group does: see the terms in the status"
 	case watchdog.ReasonAPIReachable:
 		return "equal split, and this half reaches the Kubernetes API"
 	case watchdog.ReasonAPIUnreachable:
@@ -270,6 +273,9 @@ func (a *Agent) describe(s *fencingv1.NodeStatus, st *netgossip.Statement) {
 		s.Horizon = durationpb.New(st.Guard.Horizon)
 	}
 	s.LunHealthy, s.ApiReachable, s.Version = st.LUNHealthy, st.APIReachable, st.Version
+	if st.Terms.Stated() {
+		s.Terms = st.Terms.String()
+	}
 }
 
 // deviceTrouble says what keeps one device of the LUN from counting, or "".

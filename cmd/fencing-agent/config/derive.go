@@ -69,6 +69,30 @@ func (c *Config) NodeCacheFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-node.json"
 }
 
+// TermsFile is where the agent remembers on which terms it broke ties: beside its lists.
+func (c *Config) TermsFile() string {
+	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-terms.json"
+}
+
+// Breakers says by what ties are broken. That the API server goes first where the LUN decides does
+// not count: it says which half asks first, and not what decides.
+func (c *Config) Breakers() netgossip.Breakers {
+	breakers := c.TieBreakers()
+	lun, api := slices.Contains(breakers, BreakerLUN), slices.Contains(breakers, BreakerKubernetes)
+	switch {
+	case c.UsesLease():
+		return netgossip.BreaksByLease
+	case lun && api && c.LUN.UnavailableAtTie == AtTieKubernetes:
+		return netgossip.BreaksByLUN | netgossip.AsksAPI
+	case lun:
+		return netgossip.BreaksByLUN
+	case api:
+		return netgossip.BreaksByAPI
+	default:
+		return netgossip.BreaksByNothing
+	}
+}
+
 // TieBreakers returns the breakers that can answer, in the order in which they are
 // asked: kubernetes needs a kubeconfig or the in-cluster API, lun needs a device.
 func (c *Config) TieBreakers() []Breaker {

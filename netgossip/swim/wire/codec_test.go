@@ -52,6 +52,8 @@ func fullStatement(r *netgossip.Roster) *netgossip.Statement {
 		Version:      "v1.2.3",
 		Stated:       1234567890123,
 		Machine:      1<<64 - 1,
+		Terms:        netgossip.Terms{By: netgossip.BreaksByLUN | netgossip.AsksAPI, Log: 1<<64 - 2},
+		Agreed:       true,
 	}
 }
 

@@ -708,9 +708,12 @@ type Statement struct {
 	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`
 	HorizonMs         uint32                 `protobuf:"varint,18,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up
 	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
-	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"` // absent: the roster above is in force, and no other is at hand
-	Stated            uint64                 `protobuf:"varint,21,opt,name=stated,proto3" json:"stated,omitempty"`    // nanoseconds, by the sender's boot clock; 0: not told
-	Machine           uint64                 `protobuf:"fixed64,22,opt,name=machine,proto3" json:"machine,omitempty"` // identity of the machine; 0: not told
+	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"`               // absent: the roster above is in force, and no other is at hand
+	Stated            uint64                 `protobuf:"varint,21,opt,name=stated,proto3" json:"stated,omitempty"`                  // nanoseconds, by the sender's boot clock; 0: not told
+	Machine           uint64                 `protobuf:"fixed64,22,opt,name=machine,proto3" json:"machine,omitempty"`               // identity of the machine; 0: not told
+	TermsBy           uint32                 `protobuf:"varint,23,opt,name=terms_by,json=termsBy,proto3" json:"terms_by,omitempty"` // netgossip.Terms; 0: of a version that states none
+	TermsLog          uint64                 `protobuf:"fixed64,24,opt,name=terms_log,json=termsLog,proto3" json:"terms_log,omitempty"`
+	Agreed            bool                   `protobuf:"varint,25,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -899,6 +902,27 @@ func (x *Statement) GetMachine() uint64 {
 	return 0
 }
 
+func (x *Statement) GetTermsBy() uint32 {
+	if x != nil {
+		return x.TermsBy
+	}
+	return 0
+}
+
+func (x *Statement) GetTermsLog() uint64 {
+	if x != nil {
+		return x.TermsLog
+	}
+	return 0
+}
+
+func (x *Statement) GetAgreed() bool {
+	if x != nil {
+		return x.Agreed
+	}
+	return false
+}
+
 // Standing is netgossip.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1070,7 +1094,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
-	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\x99\x05\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xe9\x05\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -1097,7 +1121,10 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x06leases\x18\x13 \x01(\bR\x06leases\x127\n" +
 	"\bstanding\x18\x14 \x01(\v2\x1b.fencing.gossip.v1.StandingR\bstanding\x12\x16\n" +
 	"\x06stated\x18\x15 \x01(\x04R\x06stated\x12\x18\n" +
-	"\amachine\x18\x16 \x01(\x06R\amachine\"\xbc\x01\n" +
+	"\amachine\x18\x16 \x01(\x06R\amachine\x12\x19\n" +
+	"\bterms_by\x18\x17 \x01(\rR\atermsBy\x12\x1b\n" +
+	"\tterms_log\x18\x18 \x01(\x06R\btermsLog\x12\x16\n" +
+	"\x06agreed\x18\x19 \x01(\bR\x06agreed\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +

@@ -57,6 +57,9 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		Leases:            s.Guard.Leases,
 		Standing:          standingToWire(&s.Standing),
 		Stated:            uint64(max(0, s.Stated)),
+		TermsBy:           uint32(s.Terms.By),
+		TermsLog:          s.Terms.Log,
+		Agreed:            s.Agreed,
 	}
 }
 
@@ -161,7 +164,19 @@ func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement,
 		APIReachable: w.GetApiReachable(),
 		Version:      w.GetVersion(),
 		Stated:       boottime.Instant(min(w.GetStated(), math.MaxInt64)),
+		Terms:        termsFromWire(w),
+		Agreed:       w.GetAgreed(),
 	}, nil
+}
+
+// termsFromWire takes what a later version may add for terms that are not settled: this one
+// cannot tell whether they are the same.
+func termsFromWire(w *Statement) netgossip.Terms {
+	by := w.GetTermsBy()
+	if by > math.MaxUint8 {
+		by = uint32(netgossip.Unsettled)
+	}
+	return netgossip.Terms{By: netgossip.Breakers(by), Log: w.GetTermsLog()}
 }
 
 // cutVersion makes any version string fit: it is for people, and a long build tag must

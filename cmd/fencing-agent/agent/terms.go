@@ -1,0 +1,216 @@
+package agent
+
+import (
+	"context"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// termsPatience is how long a group may take to agree before this node says what it waits for.
+const termsPatience = time.Minute
+
+// termsWork is what the agent has under way about the terms on which it breaks ties. The loop
+// owns it. Other terms are on file before the core goes by them (lease.md T3).
+type termsWork struct {
+	file   *termsFile
+	by     netgossip.Breakers
+	onFile knownTerms      // as last stored
+	want   knownTerms      // to be stored
+	saves  chan knownTerms // capacity 1: at most one is under way
+	saving bool
+	nagged boottime.Instant
+
+	heardSet  netgossip.Set // of which heardList are the names, by
+	heardBy   *netgossip.Roster
+	heardList []string
+
+	since boottime.Instant // the node has not agreed since; zero: it does
+}
+
+// termsSaved is the end of a write of the file.
+type termsSaved struct {
+	known knownTerms
+	err   error
+}
+
+// beginTerms goes on with the terms that are on file, if they can be those of the configuration,
+// and refuses to start where they cannot be kept. It comes after the register of the Lease was made.
+func (a *Agent) beginTerms() error {
+	w := &a.terms
+	w.file, w.by, w.saves = newTermsFile(a.cfg), a.cfg.Breakers(), make(chan knownTerms, 1)
+	var err error
+	if w.onFile, err = w.file.load(); err != nil {
+		return err
+	}
+	w.want = w.onFile
+	own := netgossip.Terms{By: w.by}
+	switch {
+	case a.register != nil:
+		own.Log = a.register.Log()
+	case w.by&netgossip.BreaksByLUN != 0 && w.onFile.terms.By == w.by:
+		own.Log = w.onFile.terms.Log // until it is open
+	}
+	if own != w.onFile.terms {
+		w.want = knownTerms{terms: own, storage: w.onFile.storage}
+	}
+	if w.by&netgossip.BreaksByLUN != 0 && own.Log == 0 {
+		w.want.terms.By |= netgossip.Unsettled
+	}
+	if err := w.file.save(w.want); err != nil {
+		return err
+	}
+	w.onFile = w.want
+	a.goByTerms()
+	return nil
+}
+
+// goByTerms makes what is on file the terms of the core.
+func (a *Agent) goByTerms() {
+	k := &a.terms.onFile
+	a.core.SetTerms(a.clock(), k.terms, a.setOf(k.heard))
+}
+
+func (a *Agent) setOf(names []string) (s netgossip.Set) {
+	for _, name := range names {
+		if i, ok := a.roster.Index(name); ok {
+			s.Add(i)
+		}
+	}
+	return s
+}
+
+// runTerms stores terms until ctx ends.
+func (a *Agent) runTerms(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case k := <-a.terms.saves:
+			err := a.terms.file.save(k)
+			if err != nil {
+				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", saveRetry)
+				wait(ctx, saveRetry)
+			}
+			a.box.put(func(b *batch) { b.termsSaved = append(b.termsSaved, termsSaved{k, err}) })
+		}
+	}
+}
+
+// lunNamed takes what a device of the LUN that was opened says of itself. log is that of the
+// LUN, storage the storage's name of the device, "" if it tells none.
+func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) {
+	w := &a.terms
+	id := hex.EncodeToString(sb.ID[:])
+	next := knownTerms{terms: netgossip.Terms{By: w.by, Log: log}, heard: w.want.heard, storage: map[string]string{}}
+	if w.by&netgossip.BreaksByLUN == 0 {
+		return
+	}
+	known := w.want.storage[id]
+	if w.want.terms == next.terms {
+		maps.Copy(next.storage, w.want.storage)
+	}
+	if storage != "" {
+		next.storage[id] = storage
+	}
+	moved := known != "" && storage != "" && known != storage
+	if moved {
+		a.log.Warn("the LUN is on another storage device than before: its word is asked for again", "id", id, "before", known, "now", storage)
+	}
+	if next.terms != w.want.terms || moved {
+		next.heard = nil
+		a.core.SetTerms(a.clock(), netgossip.Terms{By: w.by | netgossip.Unsettled, Log: log}, netgossip.Set{})
+	}
+	w.want = next
+}
+
+// followTerms stores what is to be remembered, and goes by it when it is.
+func (a *Agent) followTerms(now boottime.Instant, saved []termsSaved) {
+	w := &a.terms
+	for _, s := range saved {
+		w.saving = false
+		if s.err != nil {
+			continue
+		}
+		w.onFile = s.known
+		// An earlier write may have the words that were given up since.
+		if w.onFile.equal(&w.want) && a.core.Terms() != w.want.terms {
+			a.goByTerms()
+			a.log.Info("ties are broken on these terms", "terms", w.want.terms.String())
+		}
+	}
+	if a.core.Terms() == w.want.terms {
+		if heard := a.heardNames(); !slices.Equal(heard, w.want.heard) {
+			w.want.heard = heard
+		}
+	}
+	if !w.saving && !w.want.equal(&w.onFile) {
+		w.saving = true
+		w.saves <- w.want // has room: the one before has ended
+	}
+	a.nagTerms(now)
+}
+
+// heardNames are the members whose word this node has, sorted.
+func (a *Agent) heardNames() []string {
+	heard, _ := a.core.TermsHeard()
+	if heard == a.terms.heardSet && a.terms.heardBy == a.roster {
+		return a.terms.heardList
+	}
+	names := a.roster.Names(heard)
+	slices.Sort(names)
+	a.terms.heardSet, a.terms.heardBy, a.terms.heardList = heard, a.roster, names
+	return names
+}
+
+// nagTerms says who goes by other terms, and why a tie would be lost.
+func (a *Agent) nagTerms(now boottime.Instant) {
+	w := &a.terms
+	_, others := a.core.TermsHeard()
+	switch {
+	case a.core.Agreed():
+		w.since = 0
+	case w.since == 0:
+		w.since = now
+	}
+	if w.nagged > 0 && now.Sub(w.nagged) < rosterNag {
+		return
+	}
+	switch {
+	case !others.IsEmpty():
+		var theirs []string
+		for p := range others.All() {
+			if st, _ := a.core.Merger().Statement(p); st != nil {
+				theirs = append(theirs, a.roster.Name(p)+": "+st.Terms.String())
+			}
+		}
+		w.nagged = now
+		a.log.Error("nodes break ties in different ways, so an equal split between them can be lost by both halves: "+
+			"give all the same lun.devices, lun.unavailableAtTie, quorum.tieBreakers, kubernetes.tieBreak, cluster and nodeGroup",
+			"this_node", a.core.Terms().String(), "others", theirs)
+	case w.since > 0 && now.Sub(w.since) >= termsPatience:
+		w.nagged = now
+		a.log.Warn("this node takes no part in an equal split: it has not heard from a majority that they break ties as it does",
+			"terms", a.core.Terms().String(), "waiting_for", a.roster.Names(a.unheard()))
+	}
+}
+
+func (a *Agent) termsStatus() *fencingv1.TermsStatus {
+	_, others := a.core.TermsHeard()
+	return &fencingv1.TermsStatus{
+		Own: a.core.Terms().String(), Agreed: a.core.Agreed(), Missing: a.roster.Names(a.unheard()), Others: a.roster.Names(others),
+	}
+}
+
+// unheard are the members whose word is missing.
+func (a *Agent) unheard() netgossip.Set {
+	heard, _ := a.core.TermsHeard()
+	heard.Add(a.roster.Self)
+	return a.core.Expected().Minus(heard)
+}

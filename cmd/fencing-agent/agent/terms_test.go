@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// termsRig is the part of an agent that follows its terms. Its disk is what pending finds in the
+// channel of writes, and done stores.
+type termsRig struct {
+	t *testing.T
+	a *Agent
+}
+
+// newTermsRig starts an agent in a folder, as one that breaks ties by a LUN.
+func newTermsRig(t *testing.T, dir string) *termsRig {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Cluster, cfg.NodeGroup, cfg.NodeName = "main", "worker", "n1"
+	cfg.LUN.Devices, cfg.Quorum.TieBreakers = []string{"/dev/a"}, []config.Breaker{config.BreakerLUN}
+	cfg.Members.CacheFile = filepath.Join(dir, "members.json")
+	members := listing(t, "n1", "n2")
+	r := &termsRig{t, &Agent{
+		cfg: cfg, roster: members, log: slog.New(slog.NewTextHandler(io.Discard, nil)), clock: func() boottime.Instant { return boottime.Instant(time.Hour) },
+		box: newMailbox(1, numbered(2)), core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, LUN: true}),
+	}}
+	if err := r.a.beginTerms(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *termsRig) open(id byte, storage string) {
+	sb := superblock()
+	sb.ID = [16]byte{id}
+	r.a.lunNamed(diskquorum.LogID([]*diskquorum.Superblock{sb}), sb, storage)
+	r.a.followTerms(r.a.clock(), nil)
+}
+
+// done ends the write under way, if there is one; err nil: it has landed.
+func (r *termsRig) done(err error) bool {
+	r.t.Helper()
+	select {
+	case k := <-r.a.terms.saves:
+		if err == nil {
+			err = r.a.terms.file.save(k)
+		}
+		r.a.followTerms(r.a.clock(), []termsSaved{{k, err}})
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *termsRig) settled() bool { return r.a.core.Terms().Settled() }
+
+// hears is a word that the core has taken.
+func (r *termsRig) hears() {
+	r.a.core.SetTerms(r.a.clock(), r.a.core.Terms(), netgossip.SetOf(1))
+	r.a.followTerms(r.a.clock(), nil)
+}
+
+// Guard: T3. An agent neither tells nor goes by a LUN before its file says so; the words that it had are
+// kept over a restart with the same LUN, and gone with another one, with a clone, and for good.
+func TestTermsAreOnFileFirst(t *testing.T) {
+	dir := t.TempDir()
+	r := newTermsRig(t, dir)
+	if r.settled() {
+		t.Fatal("settled before the LUN was opened")
+	}
+	r.open(7, "naa.1")
+	if r.settled() {
+		t.Fatal("settled before the LUN is on file")
+	}
+	if !r.done(errors.New("disk full")) || r.settled() {
+		t.Fatal("settled although the LUN could not be put on file")
+	}
+	if !r.done(nil) || !r.settled() || r.a.core.Agreed() {
+		t.Fatal("not settled, or already agreed, when the LUN is on file")
+	}
+	r.hears()
+	if !r.done(nil) || !r.a.core.Agreed() {
+		t.Fatal("whose word was heard is not put on file")
+	}
+
+	r = newTermsRig(t, dir)
+	if !r.settled() || !r.a.core.Agreed() {
+		t.Fatal("the same LUN, and what is on file does not count")
+	}
+	r.open(7, "naa.1")
+	if r.done(nil) || !r.a.core.Agreed() {
+		t.Fatal("the LUN that was remembered is not gone by on")
+	}
+
+	r = newTermsRig(t, dir)
+	r.open(7, "naa.2")
+	if r.settled() || r.a.core.Agreed() {
+		t.Fatal("a clone of the LUN is gone by as the LUN")
+	}
+	if !r.done(nil) || !r.settled() || r.a.core.Agreed() {
+		t.Fatal("the clone is not gone by without words")
+	}
+
+	r = newTermsRig(t, dir)
+	r.open(7, "naa.1")
+	if r.done(nil); r.a.core.Agreed() {
+		t.Fatal("the words from before the clone are back")
+	}
+	r.hears()
+	r.done(nil)
+	r = newTermsRig(t, dir)
+	r.open(8, "naa.8")
+	r.done(nil)
+	r = newTermsRig(t, dir)
+	r.open(7, "naa.1")
+	if r.done(nil); r.a.core.Agreed() {
+		t.Fatal("the words from before the other LUN are back")
+	}
+}
+
+// A write that was under way with the words of before must not bring them back.
+func TestOldWriteDoesNotBringWordsBack(t *testing.T) {
+	r := newTermsRig(t, t.TempDir())
+	r.open(7, "naa.1")
+	r.done(nil)
+	r.hears() // under way
+	r.open(7, "naa.2")
+	r.done(nil)
+	if r.settled() || r.a.core.Agreed() {
+		t.Fatal("the words of before are gone by")
+	}
+	if !r.done(nil) || !r.settled() || r.a.core.Agreed() {
+		t.Fatal("the device that replaced the other is not gone by")
+	}
+}
+
+// An agent whose file cannot be used does not start, and says which file and what to do.
+func TestTermsFileThatCannotBeUsed(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"damaged", "{", "remove the file and start again"},
+		{"later format", `{"version": 2}`, "format 2, this version knows 1"},
+		{"another node", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n2"}`, `it is of node "n2"`},
+		{"damaged number", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n1", "log": "x"}`, "damaged: log"},
+	} {
+		r := newTermsRig(t, t.TempDir())
+		if err := os.WriteFile(r.a.terms.file.path, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.a.beginTerms(); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "-terms.json") {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+	r := newTermsRig(t, t.TempDir())
+	r.a.cfg.Members.CacheFile = filepath.Join(r.a.terms.file.path, "members.json") // a file where a folder should be
+	if err := r.a.beginTerms(); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("a folder that cannot be: %v", err)
+	}
+}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// termsFile is what the agent must remember of the terms on which it broke ties (lease.md T3):
+// which they were, and whose word it had that they are the group's. It stands beside members.cacheFile.
+type termsFile struct {
+	path                 string
+	cluster, group, node string
+}
+
+// knownTerms is the content of the file. It is a value: what is handed over is not changed.
+type knownTerms struct {
+	terms netgossip.Terms
+	heard []string // members, sorted
+	// storage is the storage's name of each device, by the id in its superblock: a clone has the same id.
+	storage map[string]string
+}
+
+const termsFileVersion = 1
+
+type termsOnFile struct {
+	Version int               `json:"version"`
+	Cluster string            `json:"cluster"`
+	Group   string            `json:"nodeGroup"`
+	Node    string            `json:"node"`
+	By      uint8             `json:"by"`
+	Log     string            `json:"log,omitempty"`
+	Text    string            `json:"terms"` // for people
+	Heard   []string          `json:"heard"`
+	Storage map[string]string `json:"storage,omitempty"`
+}
+
+func newTermsFile(c *config.Config) *termsFile {
+	return &termsFile{path: c.TermsFile(), cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
+}
+
+// load returns what was saved; nothing if nothing was.
+func (f *termsFile) load() (knownTerms, error) {
+	text, err := readState(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return knownTerms{}, nil
+	}
+	if err != nil {
+		return knownTerms{}, fmt.Errorf("terms of tie-breaks: %w", err)
+	}
+	known, err := f.decode(text)
+	if err != nil {
+		return knownTerms{}, fmt.Errorf("terms of tie-breaks, %s: %w; remove the file and start again: this node then waits for the word of a majority before it takes part in a tie", f.path, err)
+	}
+	return known, nil
+}
+
+func (f *termsFile) decode(text []byte) (knownTerms, error) {
+	var on termsOnFile
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	switch err := d.Decode(&on); {
+	case err != nil:
+		return knownTerms{}, fmt.Errorf("damaged: %w", err)
+	case on.Version != termsFileVersion:
+		return knownTerms{}, fmt.Errorf("format %d, this version knows %d", on.Version, termsFileVersion)
+	case on.Cluster != f.cluster || on.Group != f.group || on.Node != f.node:
+		return knownTerms{}, fmt.Errorf("it is of node %q, group %q, cluster %q: give each agent a folder of its own", on.Node, on.Group, on.Cluster)
+	}
+	known := knownTerms{terms: netgossip.Terms{By: netgossip.Breakers(on.By)}, heard: on.Heard, storage: on.Storage}
+	if on.Log != "" {
+		log, err := strconv.ParseUint(on.Log, 16, 64)
+		if err != nil {
+			return knownTerms{}, fmt.Errorf("damaged: log: %w", err)
+		}
+		known.terms.Log = log
+	}
+	return known, nil
+}
+
+// save writes all of it and returns when it is durable.
+func (f *termsFile) save(k knownTerms) error {
+	on := termsOnFile{
+		Version: termsFileVersion, Cluster: f.cluster, Group: f.group, Node: f.node,
+		By: uint8(k.terms.By), Text: k.terms.String(), Heard: append([]string{}, k.heard...), Storage: k.storage,
+	}
+	if k.terms.Log != 0 {
+		on.Log = hex64(k.terms.Log)
+	}
+	text, err := json.MarshalIndent(on, "", " ")
+	if err == nil {
+		err = writeDurably(f.path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("terms of tie-breaks: %w", err)
+	}
+	return nil
+}
+
+// equal reports whether two contents are the same.
+func (k *knownTerms) equal(o *knownTerms) bool {
+	if k.terms != o.terms || !slices.Equal(k.heard, o.heard) || len(k.storage) != len(o.storage) {
+		return false
+	}
+	for id, name := range k.storage {
+		if o.storage[id] != name {
+			return false
+		}
+	}
+	return true
+}

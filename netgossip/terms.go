@@ -1,0 +1,64 @@
+package netgossip
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Breakers says by what a node breaks ties, one bit for each. Part of the protocol and of the
+// disk format.
+type Breakers uint8
+
+// The bits. A node with none of them is of a version that states no terms.
+const (
+	BreaksByNothing Breakers = 1 << iota // equal splits are lost
+	BreaksByLUN
+	BreaksByAPI   // by reaching the API server
+	BreaksByLease // by a Lease of the API server
+	AsksAPI       // with BreaksByLUN: by reaching the API server while the LUN cannot be used
+	Unsettled     // the rest of the terms may be other than what was stated: not known, or not on file yet
+)
+
+// Terms are the settings on which a node breaks ties, and which all nodes of the group must
+// have alike: two halves that go by different ones can both win. It is a value.
+type Terms struct {
+	By  Breakers
+	Log uint64 // which LUN's log, or which Lease; 0: neither, or not known
+}
+
+// Stated reports whether a node states terms at all; versions before this one do not.
+func (t Terms) Stated() bool { return t.By != 0 }
+
+// Settled reports whether a node goes by these terms, and will after a restart.
+func (t Terms) Settled() bool { return t.By != 0 && t.By&Unsettled == 0 }
+
+// Fit reports whether nodes with these terms may be members of one half. Who states none is
+// of a version that did not know of it.
+func (t Terms) Fit(o Terms) bool { return t.Settled() && (t == o || !o.Stated()) }
+
+// String names the terms as logs, errors and status show them.
+func (t Terms) String() string {
+	var by []string
+	for _, b := range [...]struct {
+		bit  Breakers
+		name string
+	}{
+		{BreaksByNothing, "no tie-breaker"}, {BreaksByLUN, "the LUN"}, {BreaksByLease, "the Lease"},
+		{BreaksByAPI, "reaching the API server"}, {AsksAPI, "reaching the API server when the LUN is away"},
+	} {
+		if t.By&b.bit != 0 {
+			by = append(by, b.name)
+		}
+	}
+	switch {
+	case !t.Stated():
+		return "not stated"
+	case t.Log != 0:
+		by[0] += fmt.Sprintf(" %016x", t.Log)
+	}
+	text := strings.Join(by, ", ")
+	if t.By&Unsettled != 0 {
+		text += " (not settled yet)"
+	}
+	return text
+}

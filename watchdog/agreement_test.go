@@ -1,0 +1,159 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+var (
+	ourTerms   = netgossip.Terms{By: netgossip.BreaksByAPI}
+	theirTerms = netgossip.Terms{By: netgossip.BreaksByLUN, Log: 7}
+)
+
+// agreeing is a core of a group of n that breaks ties by reaching the API server, which it does.
+func agreeing(t *testing.T, n int) *Core {
+	c := testCore(t, n, func(c *Config) { c.API, c.APIMaxAge = true, time.Hour })
+	c.SetTerms(1, ourTerms, netgossip.Set{})
+	c.APIChecked(true, 5*sec)
+	return c
+}
+
+// word is a peer's answer with its terms.
+func word(c *Core, at boottime.Instant, peer int, terms netgossip.Terms, agreed bool) {
+	c.Merger().Answered(netgossip.Answer{Peer: peer, SentAt: at, Statement: &netgossip.Statement{
+		RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: netgossip.FullSet(c.cfg.Roster.Size()), Terms: terms, Agreed: agreed,
+	}})
+}
+
+// Guard: T1. Only the word of a majority makes a node agree, and what a peer said to another
+// process, or under other terms, is none.
+func TestTermsNeedTheWordOfAMajority(t *testing.T) {
+	unsettled := netgossip.Terms{By: netgossip.BreaksByAPI | netgossip.Unsettled}
+	for _, tc := range []struct {
+		name   string
+		words  map[int]netgossip.Terms // at 10 s
+		agreed bool
+		others netgossip.Set
+	}{
+		{"nobody", nil, false, netgossip.Set{}},
+		{"half", map[int]netgossip.Terms{1: ourTerms}, false, netgossip.Set{}},
+		{"a majority", map[int]netgossip.Terms{1: ourTerms, 2: ourTerms}, true, netgossip.Set{}},
+		{"half, and one that goes by others", map[int]netgossip.Terms{1: ourTerms, 2: theirTerms}, false, netgossip.SetOf(2)},
+		{"half, and one that is not settled", map[int]netgossip.Terms{1: ourTerms, 2: unsettled}, false, netgossip.Set{}},
+		{"a majority, in part of an older version", map[int]netgossip.Terms{1: ourTerms, 2: {}}, true, netgossip.Set{}},
+	} {
+		c := agreeing(t, 4)
+		for p, terms := range tc.words {
+			word(c, 10*sec, p, terms, false)
+		}
+		fx := c.Step(10 * sec)
+		if _, others := c.TermsHeard(); c.Agreed() != tc.agreed || others != tc.others || fx.Statement.Agreed != tc.agreed || fx.Statement.Terms != ourTerms {
+			t.Errorf("%s: agreed %v, others %v, states %v", tc.name, c.Agreed(), c.cfg.Roster.Names(others), fx.Statement.Agreed)
+		}
+	}
+}
+
+// Guard: T3. Other terms begin with nobody's word, and a word from before they were taken up is
+// none for them, however late it is looked at. What was on file counts.
+func TestOtherTermsBeginWithoutWords(t *testing.T) {
+	c := agreeing(t, 4)
+	word(c, 10*sec, 1, ourTerms, false)
+	word(c, 10*sec, 2, ourTerms, false)
+	c.Step(10 * sec)
+	other := netgossip.Terms{By: netgossip.BreaksByAPI, Log: 3}
+	c.SetTerms(11*sec, other, netgossip.Set{})
+	c.Step(11 * sec)
+	if c.Agreed() {
+		t.Error("the words for the former terms count")
+	}
+	word(c, 11*sec, 1, other, false)
+	word(c, 11*sec, 2, other, false)
+	if c.Step(11 * sec); c.Agreed() {
+		t.Error("answers to questions from before the terms were taken up count")
+	}
+	word(c, 12*sec, 1, other, false)
+	word(c, 12*sec, 2, other, false)
+	if c.Step(12 * sec); !c.Agreed() {
+		t.Error("a majority does not make a node agree")
+	}
+	c.SetTerms(13*sec, netgossip.Terms{By: netgossip.BreaksByAPI | netgossip.Unsettled, Log: 3}, netgossip.SetOf(1, 2, 3))
+	if c.Agreed() {
+		t.Error("a node agrees to what it does not go by yet")
+	}
+	c.SetTerms(13*sec, other, netgossip.SetOf(1, 2))
+	if !c.Agreed() {
+		t.Error("what was on file does not count")
+	}
+}
+
+// Guard: T2. A tie is decided for a half that is of one mind as a whole. Until the budget is used up it holds.
+func TestHalfAtOdds(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		terms  netgossip.Terms
+		agreed bool
+		own    netgossip.Set // whose word this node has
+		reason Reason
+	}{
+		{"of one mind", ourTerms, true, netgossip.SetOf(1, 2), ReasonAPIReachable},
+		{"an older version", netgossip.Terms{}, false, netgossip.SetOf(1, 2), ReasonAPIReachable},
+		{"the other member has not the word of a majority", ourTerms, false, netgossip.SetOf(1, 2), ReasonSplitAtOdds},
+		{"the other member goes by other terms", theirTerms, true, netgossip.SetOf(1, 2), ReasonSplitAtOdds},
+		{"this node has not the word of a majority", ourTerms, true, netgossip.Set{}, ReasonSplitAtOdds},
+	} {
+		c := agreeing(t, 4)
+		hear(c, 10*sec, 1, 2, 3) // of no terms
+		c.Step(10 * sec)
+		c.SetTerms(14*sec, ourTerms, tc.own)
+		word(c, 15*sec, 1, tc.terms, tc.agreed)
+		d := c.Step(15 * sec).Decision
+		if d.Reason != tc.reason || tc.reason == ReasonSplitAtOdds && (d.Action != Hold || d.Until != 24*sec) {
+			t.Errorf("%s: %+v", tc.name, d)
+		}
+		word(c, 24*sec, 1, tc.terms, tc.agreed)
+		if d := c.Step(24 * sec).Decision; tc.reason == ReasonSplitAtOdds && (d.Action != Starve || d.Reason != ReasonSplitAtOdds) {
+			t.Errorf("%s, the budget is used up: %+v", tc.name, d)
+		}
+	}
+}
+
+// Guard: T4. Where a LUN breaks ties, a word counts with a sign of the speaker on it only.
+func TestWordWithoutASlotIsNone(t *testing.T) {
+	c := testCore(t, 2, func(c *Config) { c.LUN = true })
+	c.SetTerms(1, theirTerms, netgossip.Set{})
+	word(c, 10*sec, 1, theirTerms, true)
+	if c.Step(10 * sec); c.Agreed() {
+		t.Error("a word counts although no LUN is open")
+	}
+}
+
+// A core that was told no terms is as one of before: it asks for no agreement and states none.
+func TestNoTermsNoAgreement(t *testing.T) {
+	c := testCore(t, 4, func(c *Config) { c.API, c.APIMaxAge = true, time.Hour })
+	c.APIChecked(true, 5*sec)
+	hear(c, 10*sec, 1, 2, 3)
+	c.Step(10 * sec)
+	hear(c, 15*sec, 1)
+	fx := c.Step(15 * sec)
+	if fx.Decision.Reason != ReasonAPIReachable || fx.Statement.Terms.Stated() || fx.Statement.Agreed {
+		t.Errorf("%+v, states %+v", fx.Decision, fx.Statement)
+	}
+}
+
+// Words go by name when the list of members changes.
+func TestWordsFollowTheList(t *testing.T) {
+	c := agreeing(t, 4)
+	c.SetTerms(1, ourTerms, netgossip.SetOf(1, 3))
+	members := append([]netgossip.Member{{Name: "a"}}, c.cfg.Roster.Members[:3]...)
+	to, err := netgossip.NewRoster(2, members, "n0000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Renumber(to)
+	if same, _ := c.TermsHeard(); same != netgossip.SetOf(2) {
+		t.Errorf("the word of %v", to.Names(same))
+	}
+}
