@@ -180,7 +180,9 @@ func (c *Core) publish(now boottime.Instant) {
 	p.follow(c.merger)
 	avail := c.view.Seen.And(c.rosters.expected)
 	if now < c.holdLeft {
-		avail = avail.Union(before)
+		peers := before
+		peers.Remove(c.cfg.Roster.Self) // its own verdict is known, and there is nothing to wait for
+		avail = avail.Union(peers)
 	}
 	avail = avail.Minus(p.leaving)
 	if d := &c.fx.Decision; d.Quorum || (d.Action == Feed && c.cfg.OnLoss == LossWait) {

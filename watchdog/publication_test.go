@@ -108,7 +108,9 @@ func TestGraceRunsOut(t *testing.T) {
 		t.Fatal(c.LeftReason(1))
 	}
 	edges(t, c, 42*sec, "once only", nobody, nobody)
-	tell(c, 50*sec, 1, netgossip.Statement{})
+	for p := 1; p < 4; p++ {
+		tell(c, 50*sec, p, netgossip.Statement{})
+	}
 	edges(t, c, 50*sec, "back at last", nobody, netgossip.SetOf(1))
 }
 
