@@ -26,6 +26,9 @@ type HubConfig struct {
 	QueueLength    int      // events a subscriber may lag behind
 	MaxSubscribers int      // at once
 	Metrics        *Metrics // nil: counted nowhere
+	// Expired reports that the verdict by which Source is available has passed its deadline, and that there
+	// is no newer one: whoever decides stood still. It is called from many goroutines. Nil: never.
+	Expired func() bool
 }
 
 // Hub holds the available nodes and distributes the changes. Its methods may be called
@@ -42,6 +45,8 @@ type Hub struct {
 	past   history
 	subs   map[*Subscription]struct{}
 	closed bool
+
+	withdrawn atomic.Bool // Source was taken out since the last Update
 }
 
 // snapshot is the set at one revision; immutable.
@@ -71,6 +76,7 @@ func NewHub(cfg HubConfig) *Hub {
 func (h *Hub) Update(nodes []Node, edges []Edge) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.withdrawn.Store(false)
 	after := slices.Clone(h.nodes)
 	events := h.apply(&after, edges)
 	events = append(events, h.apply(&after, after.missing(nodes))...)
@@ -88,6 +94,27 @@ func (h *Hub) Publish(edges ...Edge) {
 	after := slices.Clone(h.nodes)
 	h.commit(after, h.apply(&after, edges))
 }
+
+// withdraw takes the own node out when its verdict has passed its deadline. A set that is read after a freeze, before
+// the agent has looked at the world again, is from before it: of the others that is what was seen last, of
+// the own node it would be a promise that nobody keeps.
+func (h *Hub) withdraw() {
+	if h.cfg.Expired == nil || !h.cfg.Expired() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, there := h.nodes.find(h.cfg.Source); !there || !h.cfg.Expired() { // asked again: there may be news by now
+		return
+	}
+	h.withdrawn.Store(true)
+	after := slices.Clone(h.nodes)
+	events := h.apply(&after, []Edge{{Type: fencingv1.EventType_LEFT, Node: Node{Name: h.cfg.Source}}})
+	h.commit(after, events)
+}
+
+// Withdrawn reports that the own node was taken out since the last Update, which is needed to put it back.
+func (h *Hub) Withdrawn() bool { return h.withdrawn.Load() }
 
 // apply runs edges over nodes and returns the events. h.mu is held.
 func (h *Hub) apply(nodes *set, edges []Edge) []*fencingv1.Event {
@@ -138,8 +165,9 @@ func (h *Hub) commit(nodes set, events []*fencingv1.Event) {
 }
 
 // Nodes returns the available nodes, sorted by name, and the revision they belong to.
-// The message is shared and must not be changed.
+// The message is shared and must not be changed. Its own node is among them only while the verdict holds.
 func (h *Hub) Nodes() (*fencingv1.AllNodes, uint64, error) {
+	h.withdraw()
 	s := h.current.Load()
 	if s == nil {
 		return nil, 0, ErrNotReady

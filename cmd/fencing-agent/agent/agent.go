@@ -117,6 +117,7 @@ type Agent struct {
 	relayed  atomic.Pointer[netgossip.Relay] // what to tell of the LUN or the Lease; nil: nothing
 	demand   netgossip.Demand                // of the last step
 	picture  atomic.Pointer[fencingv1.Status]
+	verdict  atomic.Int64 // until when the present permission lasts, on the clock; 0: nothing is permitted
 	alive    atomic.Int64 // last step, on the clock; for /healthz
 	ready    atomic.Bool
 

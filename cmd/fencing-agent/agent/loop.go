@@ -263,6 +263,7 @@ func (a *Agent) permit(now boottime.Instant, fx *watchdog.Effects) {
 	}
 	if until != a.granted {
 		a.granted = until
+		a.verdict.Store(int64(until))
 		a.feeder.Grant(until)
 	}
 	switch {

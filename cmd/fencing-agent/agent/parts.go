@@ -56,7 +56,7 @@ type spawn func(func(context.Context))
 // startServing opens the gRPC socket and the HTTP listener: first, so that a second
 // agent on the same host stops before it touches anything that is shared.
 func (a *Agent) startServing(background spawn) (stop func(), err error) {
-	a.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.reg)})
+	a.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.reg), Expired: a.expired})
 	a.server, err = publish.New(publish.Config{Hub: a.hub, Status: a.status, Log: a.log})
 	if err != nil {
 		return nil, err
@@ -365,6 +365,9 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 		return
 	}
 	if fx.Joined.IsEmpty() && fx.Left.IsEmpty() {
+		if a.hub.Withdrawn() {
+			a.hub.Update(a.available(fx), nil)
+		}
 		return
 	}
 	wall := time.Now()

@@ -28,7 +28,37 @@ func (a *Agent) status() *fencingv1.Status {
 	if p == nil {
 		return nil
 	}
-	return proto.Clone(p).(*fencingv1.Status)
+	st := proto.Clone(p).(*fencingv1.Status)
+	a.judge(st)
+	return st
+}
+
+// expired reports that the permission has passed its deadline and was not renewed: the loop stands still, or the
+// process did until now. The feeder looks at the same deadline.
+func (a *Agent) expired() bool {
+	until := boottime.Instant(a.verdict.Load())
+	return until > 0 && a.clock() >= until
+}
+
+// judge looks at the clock before a picture is given away: a verdict lasts until its deadline, however long ago
+// the picture was taken, and whatever comes next is not known yet.
+func (a *Agent) judge(st *fencingv1.Status) {
+	v := st.GetVerdict()
+	if v.GetPermission() != fencingv1.Permission_PERMISSION_FEED && v.GetPermission() != fencingv1.Permission_PERMISSION_HOLD {
+		return
+	}
+	now, until := a.clock(), boottime.Instant(a.verdict.Load())
+	if until > now {
+		v.ValidFor = durationpb.New(until.Sub(now))
+		return
+	}
+	v.Text = "the verdict has passed its deadline and there is no newer one: the agent stood still, or does. It was: " + v.GetText()
+	v.Permission, v.Quorum, v.ValidFor = fencingv1.Permission_PERMISSION_STARVE, false, nil
+	for _, n := range st.GetNodes() {
+		if n.GetName() == st.GetSelf().GetName() {
+			n.Feeding, n.Available = false, false
+		}
+	}
 }
 
 // takePicture describes everything at now. It runs on the loop.

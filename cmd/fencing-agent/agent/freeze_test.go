@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// frozen is an agent that stands still: its clock goes on, and its loop does not. It feeds until 10 s.
+func frozen(t *testing.T, now *boottime.Instant) *Agent {
+	t.Helper()
+	a := &Agent{clock: func() boottime.Instant { return *now }, roster: listing(t, "n1", "n2"), prevLeft: make([]time.Time, 2), opened: true}
+	a.hub = publish.NewHub(publish.HubConfig{Source: "n1", Expired: a.expired})
+	a.hub.Update(a.nodes(netgossip.SetOf(0, 1)), nil)
+	a.picture.Store(&fencingv1.Status{
+		Self:    &fencingv1.NodeIdentity{Name: "n1"},
+		Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true, Text: "a majority is in contact"},
+		Nodes:   []*fencingv1.NodeStatus{{Name: "n1", Feeding: true, Available: true}, {Name: "n2", Feeding: true, Available: true}},
+	})
+	a.verdict.Store(int64(10 * time.Second))
+	return a
+}
+
+// Guard: a status is judged by the clock when it is given away. After a freeze it would say what was true before.
+func TestStatusDoesNotOutliveItsVerdict(t *testing.T) {
+	now := boottime.Instant(9 * time.Second)
+	a := frozen(t, &now)
+	st := a.status()
+	if v := st.GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_FEED || !v.GetQuorum() || v.GetValidFor().AsDuration() != time.Second {
+		t.Errorf("before the deadline: %v", v)
+	}
+	now = boottime.Instant(10 * time.Second)
+	st = a.status()
+	if v := st.GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_STARVE || v.GetQuorum() || v.GetValidFor() != nil || v.GetText() == "a majority is in contact" {
+		t.Errorf("at the deadline: %v", v)
+	}
+	if self, peer := st.GetNodes()[0], st.GetNodes()[1]; self.GetFeeding() || self.GetAvailable() || !peer.GetFeeding() || !peer.GetAvailable() {
+		t.Errorf("at the deadline: %v, %v", self, peer)
+	}
+	a.verdict.Store(int64(12 * time.Second)) // the loop has decided, and not taken the next picture
+	if v := a.status().GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_FEED || v.GetValidFor().AsDuration() != 2*time.Second {
+		t.Errorf("with a renewed verdict: %v", v)
+	}
+	a.verdict.Store(0) // or it has withdrawn the permission
+	if v := a.status().GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_STARVE {
+		t.Errorf("with a withdrawn one: %v", v)
+	}
+}
+
+// Guard: what the API judges by is the deadline that the feeder has.
+func TestDeadlineIsThatOfTheFeeder(t *testing.T) {
+	now := boottime.Instant(9 * time.Second)
+	a := frozen(t, &now)
+	feeder, err := wdt.NewFeeder(wdt.Config{Device: new(watchdogtest.Device), Timeout: time.Minute, FeedInterval: time.Second, Clock: a.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.feeder = feeder
+	for _, d := range []watchdog.Decision{
+		{Action: watchdog.Feed, Until: boottime.Instant(12 * time.Second)}, {Action: watchdog.Hold, Until: boottime.Instant(13 * time.Second)}, {Action: watchdog.Starve},
+	} {
+		a.permit(now, &watchdog.Effects{Decision: d})
+		if got := boottime.Instant(a.verdict.Load()); got != d.Until {
+			t.Errorf("%v until %v: the API goes by %v", d.Action, d.Until, got)
+		}
+	}
+}
+
+// Guard: the own node is not listed for longer than its verdict holds, and is put back by the next step that
+// finds it available.
+func TestOwnNodeIsNotListedWithoutAVerdict(t *testing.T) {
+	now := boottime.Instant(9 * time.Second)
+	a := frozen(t, &now)
+	want := func(what string, revision uint64, names ...string) {
+		t.Helper()
+		all, r, err := a.hub.Nodes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, n := range all.GetNodes() {
+			got = append(got, n.GetName())
+		}
+		if !slices.Equal(got, names) || r != revision {
+			t.Errorf("%s: %v at revision %d, want %v at %d", what, got, r, names, revision)
+		}
+	}
+	want("before the deadline", 2, "n1", "n2")
+	now = boottime.Instant(10 * time.Second)
+	want("at the deadline", 3, "n2")
+	want("asked again", 3, "n2")
+	a.verdict.Store(int64(20 * time.Second))
+	want("renewed, and not published yet", 3, "n2")
+	a.publish(now, &watchdog.Effects{Available: netgossip.SetOf(0, 1)})
+	want("published", 4, "n1", "n2")
+}
