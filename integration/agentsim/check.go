@@ -27,6 +27,7 @@ type checker struct {
 	left map[[2]int]time.Duration // when one said LEFT about the other and should not have
 
 	feeds, events, lefts, ties, deaths int
+	stale                              int // answers of agents whose verdict must have ended
 	violations                         []string
 }
 
@@ -186,6 +187,19 @@ func (c *checker) fed(p *process) {
 		if dead := t.dead + c.slack(); now-c.fedSince[x] > dead && c.apart(x, y, dead) && m.dog.Running() {
 			c.failed("horizon: the watchdog of %s still runs, and %s has been fed for T_dead = %v in which nobody could be heard by both", m.name, p.m.name, t.dead)
 		}
+	}
+}
+
+// answered judges what an agent says about its own node: a verdict is over with its deadline, and who decides has
+// to say so first if it is to go on.
+func (c *checker) answered(p *process, said fencingv1.Permission, listed bool) {
+	t := c.w.times
+	if !p.loop.isShut() || c.w.now() <= p.hungAt+max(t.maxAge+t.arbitrate, t.grant)+c.slack() {
+		return
+	}
+	c.stale++
+	if said == fencingv1.Permission_PERMISSION_FEED || said == fencingv1.Permission_PERMISSION_HOLD || listed {
+		c.failed("stale: %s answers %v, listed %t, and its loop has decided nothing for %v", p.m.name, said, listed, c.w.now()-p.hungAt)
 	}
 }
 

@@ -372,7 +372,7 @@ func (p *process) subscribe(ctx context.Context) {
 	}
 	defer conn.Close()
 	p.m.w.group.Go(func() {
-		again(ctx, func() { p.watchDeaths(ctx, fencingv1.NewFencingStatusClient(conn)) })
+		again(ctx, func() { p.watchDeaths(ctx, fencingv1.NewFencingStatusClient(conn), fencingv1.NewFencingClient(conn)) })
 	})
 	again(ctx, func() { p.follow(ctx, fencingv1.NewFencingClient(conn)) })
 }
@@ -405,8 +405,8 @@ func (p *process) follow(ctx context.Context, client fencingv1.FencingClient) {
 	}
 }
 
-// watchDeaths acts as one that takes over what dead nodes had.
-func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatusClient) {
+// watchDeaths acts as one that takes over what dead nodes had, and asks for the available ones with each status.
+func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatusClient, nodes fencingv1.FencingClient) {
 	stream, err := client.WatchStatus(ctx, &emptypb.Empty{}, grpc.WaitForReady(true))
 	if err != nil {
 		return
@@ -417,6 +417,9 @@ func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatu
 			return
 		}
 		p.m.w.proven(p, status)
+		if all, err := nodes.GetAll(ctx, &emptypb.Empty{}); err == nil {
+			p.m.w.told(p, status, all)
+		}
 	}
 }
 

@@ -287,6 +287,16 @@ func (w *world) published(p *process, e *fencingv1.Event) {
 	w.note(p.m.name, "tells subscribers: "+e.GetType().String()+" "+e.GetNode().GetName())
 }
 
+// told takes what an agent answers about its own node.
+func (w *world) told(p *process, st *fencingv1.Status, all *fencingv1.AllNodes) {
+	listed := slices.ContainsFunc(all.GetNodes(), func(n *fencingv1.Node) bool { return n.GetName() == p.m.name })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.check.answered(p, st.GetVerdict().GetPermission(), listed)
+	}
+}
+
 // proven takes a status that a subscriber got.
 func (w *world) proven(p *process, st *fencingv1.Status) {
 	w.inForce(p, st.GetRoster())
