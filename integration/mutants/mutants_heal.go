@@ -14,7 +14,13 @@ func healMutants() []mutant {
 		m.in = []string{pkg}
 		return m
 	}
-	const sim, kube, glue = "./integration/sim", "./k8s/tiebreak", "./watchdog"
+	const sim, kube, glue, agent = "./integration/sim", "./k8s/tiebreak", "./watchdog", "./cmd/fencing-agent/agent"
+	const (
+		hubGo    = "api/publish/hub.go"
+		statusGo = "cmd/fencing-agent/agent/status.go"
+		serveGo  = "cmd/fencing-agent/agent/parts.go"
+		loopGo   = "cmd/fencing-agent/agent/loop.go"
+	)
 	return []mutant{
 		in(sim, one("L14", "a partner that has a majority ends the grant", leaseGo, "max(a.memberEvidence(h, view), a.rejoined(h, view))", "a.memberEvidence(h, view)")),
 		one("L14", "a majority without this node counts", rejoinGo, "!st.View.Has(a.roster.Self) || ", ""),
@@ -37,5 +43,14 @@ func healMutants() []mutant {
 		in(kube, one("K8", "the majority of a member never ends", kubeGo, "		until = min(until, at.Add(a.cfg.Timing.MaxAge))\n", "		_ = at\n")),
 		in(kube, one("K8", "the grant is not renewed", planGo, "	if out.Split == Won || out.Split != Lost && out.Why == \"\" {", "	if out.Split != Lost && out.Why == \"\" {")),
 		in(glue, one("K8", "the arbiter is not told the quorum", kubeCore, " Quorum: c.quorum,", "")),
+		in(agent, one("freeze", "a status outlives its verdict", statusGo, "	a.judge(st)\n", "")),
+		in(agent, one("freeze", "a verdict holds at its deadline", statusGo, "	if until > now {\n		v.ValidFor", "	if until >= now {\n		v.ValidFor")),
+		in(agent, one("freeze", "without a verdict the node says that it feeds", statusGo, "			n.Feeding, n.Available = false, false\n", "			_ = n\n")),
+		in(agent, one("freeze", "how long a verdict holds is from when the picture was taken", statusGo, "		v.ValidFor = durationpb.New(until.Sub(now))\n		return\n", "		return\n")),
+		in(agent, one("freeze", "the own node is listed for as long as nobody decides", hubGo, "	h.withdraw()\n", "")),
+		in(agent, one("freeze", "the own node is listed at its deadline", statusGo, "until > 0 && a.clock() >= until", "until > 0 && a.clock() > until")),
+		in(agent, one("freeze", "an own node that was taken out stays out", serveGo, "		if a.hub.Withdrawn() {\n", "		if false {\n")),
+		in(agent, one("freeze", "the API does not know the deadline", loopGo, "		a.verdict.Store(int64(until))\n", "")),
+		in(glue, one("freeze", "the own node is listed until its peers could answer", "watchdog/publication.go", "		peers.Remove(c.cfg.Roster.Self) // its own verdict is known, and there is nothing to wait for\n", "")),
 	}
 }
