@@ -27,10 +27,11 @@ func (p Params) SuspicionMax(n int) time.Duration {
 	return p.SuspicionMin(n) * time.Duration(p.SuspicionMaxTimeoutMult)
 }
 
-// AccusedSince is how long ago the accusation began, at least, of a member whose death is news. Whoever
-// answered since then is not dead, however many say so. It is also short against D_max.
+// AccusedSince is how long ago the accusation began, at least, of a member whose death is news: with
+// the probe that it did not answer, which memberlist gives a ProbeInterval before it suspects. A member
+// that answered since then is not dead, however many say so. It is also short against D_max.
 func (p Params) AccusedSince() time.Duration {
-	return min(p.SuspicionMin(1), p.EvidenceMaxAge/2)
+	return min(p.ProbeInterval+p.SuspicionMin(1), p.EvidenceMaxAge/2)
 }
 
 // Confirmations is how many other members must suspect a member as well for the time to

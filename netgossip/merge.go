@@ -44,7 +44,8 @@ type Merger struct {
 type link struct {
 	anchor  boottime.Instant // the evidence's: start of the latest own probe that was answered
 	lostAt  boottime.Instant // when memberlist declared it dead; evidence from before is void
-	contact boottime.Instant // start of the latest own probe whose answer said that the peer sees us
+	answer  boottime.Instant // start of the latest own probe that was answered, whatever the answer said
+	contact boottime.Instant // likewise, and it said that the peer sees us
 	missed  boottime.Instant // start of the latest probe that was not answered so
 	proven  boottime.Instant // when it was last proven to be there, for people: nothing voids it, nothing counts it
 	alive   bool             // memberlist's opinion
@@ -118,7 +119,7 @@ func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) 
 	if alive {
 		return
 	}
-	if l.lostAt = max(l.lostAt, at); l.contact <= l.lostAt {
+	if l.lostAt = max(l.lostAt, at); l.answer <= l.lostAt {
 		l.anchor = 0 // though a vouch may have dated it later: that is no answer of its own
 	}
 }
@@ -135,7 +136,7 @@ func (m *Merger) LinkChanged(network int, up bool) {
 		for p := range m.peers {
 			l := m.link(network, p)
 			l.proven = max(l.proven, m.evidence(network, p))
-			l.anchor, l.contact = 0, 0
+			l.anchor, l.answer, l.contact = 0, 0, 0
 		}
 		m.vouch[network] = 0
 	}
@@ -154,7 +155,7 @@ func (m *Merger) Answered(a Answer) {
 		return
 	}
 	l, p := m.link(a.Network, a.Peer), &m.peers[a.Peer]
-	l.anchor, l.proven = max(l.anchor, a.SentAt), max(l.proven, a.SentAt)
+	l.anchor, l.answer, l.proven = max(l.anchor, a.SentAt), max(l.answer, a.SentAt), max(l.proven, a.SentAt)
 	p.sighted = max(p.sighted, a.SentAt)
 	if a.SentAt >= p.heard && !a.Statement.outdated(p.statement) {
 		p.heard, p.relay = a.SentAt, a.Relay

@@ -434,3 +434,22 @@ func TestRenumberReadsStatementsAgain(t *testing.T) {
 	read("its roster is the own now", 1, SetOf(2), SetOf(3))
 	read("its roster is left", 2, Set{}, FullSet(MaxNodes))
 }
+
+// After a heal the first answer of a peer says that it does not see us yet. An accusation from before the
+// heal does not void that answer.
+func TestDeathLeavesAnAnswerThatDoesNotSeeUs(t *testing.T) {
+	m := testMerger(t, 3, 1, Any())
+	m.MemberChanged(0, 1, true, 9*sec)
+	answer(m, 0, 1, 10*sec)
+	blind := agrees(m)
+	blind.Seen.Remove(0)
+	m.Answered(Answer{Peer: 1, SentAt: 20 * sec, Statement: blind})
+	m.MemberChanged(0, 1, false, 19*sec)
+	if v := m.Evaluate(20*sec, 2); !v.Seen.Has(1) || v.Counted.Has(1) {
+		t.Errorf("it answered after the accusation began: %+v", v)
+	}
+	m.MemberChanged(0, 1, false, 20*sec)
+	if v := m.Evaluate(20*sec, 2); v.Seen.Has(1) {
+		t.Errorf("it answered before: %+v", v)
+	}
+}

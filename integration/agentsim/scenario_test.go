@@ -1,6 +1,7 @@
 package agentsim
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -185,5 +186,36 @@ func TestPlannedRestartIsNoLeft(t *testing.T) {
 				t.Errorf("subscribers got LEFT %d times, want %d\n%s", r.Lefts, c.lefts, Explain(s, r))
 			}
 		})
+	}
+}
+
+// After a heal memberlist goes on to declare dead whom it suspected before. A peer that has answered
+// since then, and is published, is not LEFT for it. The cuts end around the time of the longest suspicion.
+func TestHealedPeersAreNotLeftAgain(t *testing.T) {
+	heals := 24
+	if testing.Short() || raceDetector {
+		heals = 6
+	}
+	for i := range heals {
+		cut := 7100*time.Millisecond + time.Duration(i)*800*time.Millisecond/time.Duration(heals)
+		s := group(4, func(s *Schedule) { s.LUN, s.Networks, s.Watchdog, s.Seed = false, 1, 20*time.Second, uint64(i+1) },
+			Event{Kind: Split, Parts: [][]int{{0}, {1, 2, 3}}, Networks: []int{0}}, at(cut, Event{Kind: Heal}))
+		s.End = healthyFor + cut + 4*time.Second
+		r := run(t, s)
+		healed, back := false, map[string]bool{}
+		for _, l := range r.Timeline {
+			healed = healed || strings.Contains(l, "the networks heal")
+			_, said, ok := strings.Cut(l, "tells subscribers: ")
+			if !ok || !healed {
+				continue
+			}
+			who, _, _ := strings.Cut(l, "tells")
+			peer := strings.Fields(who)[1] + " about " + said[strings.LastIndex(said, " ")+1:]
+			if strings.HasPrefix(said, "JOIN") {
+				back[peer] = true
+			} else if strings.HasPrefix(said, "LEFT") && back[peer] {
+				t.Errorf("cut for %v: %s", cut, strings.TrimSpace(l))
+			}
+		}
 	}
 }

@@ -27,12 +27,15 @@ func swimMutants() []mutant {
 		one("replay", "an answer that was overtaken dates the packets", clockGo, "ok && d < 0 && c.theirs", "ok && d < -1<<62 && c.theirs"),
 		one("replay", "clocks do not drift", clockGo, "d+max(0, d)/drift", "d"),
 		one("replay", "packets are never dated later than the answer", clockGo, "c.ours.Add(d+max(0, d)/drift)", "c.ours.Add(min(d, 0))"),
+		one("heal", "a death is dated by the suspicion, not by the probe that failed", "netgossip/bound.go", "min(p.ProbeInterval+p.SuspicionMin(1),", "min(p.SuspicionMin(1),"),
 	}
 	for i := range list {
 		list[i].in = []string{"./netgossip/swim"}
 	}
 	samples := []mutant{
 		one("samples", "a network with carrier takes its part of the samples", vouchGo, "if up && m.vouches(m.link(k, p)) {", "if up && k >= 0 {"),
+		one("heal", "an old accusation voids an answer of a peer that does not see us yet", "netgossip/merge.go", "l.answer <= l.lostAt {", "l.contact <= l.lostAt {"),
+		one("heal", "a vouch outlives the death of its peer", "netgossip/merge.go", "l.answer <= l.lostAt {", "false {"),
 		one("samples", "the mean of all peers counts, not of the worst", vouchGo, "	worst := int(math.Ceil(gone * float64(n)))\n", "	worst := n\n"),
 		one("samples", "one broken cable costs as much as a network", vouchGo, "	return math.Floor(8*float64(sum)/float64(worst)) / 8\n", "	return float64(sum / worst)\n"),
 	}

@@ -23,7 +23,7 @@ func TestDeathsAreDatedByTheAccusation(t *testing.T) {
 		alive, leaving bool
 		earlier        time.Duration
 	}{
-		"death":    {earlier: 1200 * time.Millisecond},
+		"death":    {earlier: 1500 * time.Millisecond},
 		"farewell": {leaving: true},
 		"return":   {alive: true},
 	} {
@@ -49,13 +49,13 @@ func TestDeathsAreDatedByTheAccusation(t *testing.T) {
 	}
 }
 
-// Guard: no member dies of a suspicion that is younger than AccusedSince, or the evidence that stands
+// Guard: no member dies of an accusation that is younger than AccusedSince, or the evidence that stands
 // could be from before the crash.
 func TestAccusationsAreNoYoungerThanAssumed(t *testing.T) {
 	for _, profile := range netgossip.Profiles() {
 		for n := 2; n <= netgossip.MaxNodes; n++ {
-			if p := profile.Params(n); p.AccusedSince() > p.SuspicionMin(n) || 2*p.AccusedSince() > p.EvidenceMaxAge {
-				t.Fatalf("%s, N=%d: an accusation of %v is taken to be %v old", profile, n, p.SuspicionMin(n), p.AccusedSince())
+			if p := profile.Params(n); p.AccusedSince() > p.ProbeInterval+p.SuspicionMin(n) || 2*p.AccusedSince() > p.EvidenceMaxAge {
+				t.Fatalf("%s, N=%d: an accusation of %v is taken to be %v old", profile, n, p.ProbeInterval+p.SuspicionMin(n), p.AccusedSince())
 			}
 		}
 	}
