@@ -13,7 +13,7 @@ func setupMutants() []mutant {
 		one("config check", "an agent starts where it is no member", "cmd/fencing-agent/config/load.go", "		if r.everyNode && len(", "		if len("),
 		one("config check", "a missing key is kept quiet", reviewGo, `	if c.Gossip.KeyFile == "" {`, `	if c.Gossip.KeyFile == "none" {`),
 		one("config check", "a single network is kept quiet", reviewGo, "	if len(c.SystemNetworks) == 1 {", "	if len(c.SystemNetworks) == 0 {"),
-		one("config check", "a name of the kernel is kept quiet", reviewGo, "		if unstable.MatchString(filepath.Base(path)) {", "		if unstable.MatchString(path) {"),
+		one("config check", "a name of the kernel is kept quiet", reviewGo, "		if unstable.MatchString(filepath.Base(path)) {", "		if unstable.MatchString(filepath.Base(path) + \"/\") {"),
 		one("config check", "a tie-breaker is left out without a word", checkGo, "r.given(list) && !c.UsesKubernetes()", "!r.given(list) && !c.UsesKubernetes()"),
 		one("config check", "who lives on is promised to be fenced", tableGo, "	if c.OnQuorumLoss != config.LossFence {", "	if c.OnQuorumLoss != config.LossFence && w == 0 {"),
 	}
@@ -22,7 +22,9 @@ func setupMutants() []mutant {
 	}
 	multipath := one("multipath", "what cannot be read is in order", "diskquorum/rawdev/advice.go", "	if err != nil { // an agent", "	if err != nil && name == \"\" { // an agent")
 	multipath.in = []string{"./diskquorum/rawdev"}
-	list = append(list, multipath)
+	schema := one("chart", "a key that the agent does not know is passed on", "cmd/fencing-agent/config/schema.go", `"additionalProperties": false,`, `"additionalProperties": true,`)
+	schema.in = []string{"./integration/deploy"}
+	list = append(list, multipath, schema)
 	for i := range list {
 		list[i].rule = "setup: " + list[i].rule
 	}

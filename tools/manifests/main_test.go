@@ -59,6 +59,12 @@ func TestChartRefuses(t *testing.T) {
 		{"group's name", "groups: [{name: A_B}]", "/groups/0/name"},
 		{"long name", "groups: [{name: a23456789-a23456789-a23456789-a23456789-a}]", "/groups/0/name"},
 		{"unknown value", "imagee: {}", "imagee"},
+		{"unknown key of the agent", "config: {watchdogs: {timeout: 60s}, " + networks + "}", "watchdogs"},
+		{"unknown key in a section", "config: {watchdog: {timeOut: 60s}, " + networks + "}", "timeOut"},
+		{"unknown key in a list", "config: {systemNetworks: [{name: node, cdir: 10.0.0.0/24}]}", "cdir"},
+		{"unknown key of a group", "groups: [{name: a, config: {lun: {device: /dev/mapper/f}}}]", "device"},
+		{"unknown choice", "config: {onQuorumLoss: waiting, " + networks + "}", "/config/onQuorumLoss"},
+		{"duration without unit", "config: {watchdog: {timeout: 30}, " + networks + "}", "/config/watchdog/timeout"},
 		{"no network", "config: {}", "config.systemNetworks is empty"},
 		{"node's name", "config: {nodeName: n, " + networks + "}", "/config/nodeName"},
 		{"socket", "config: {api: {socket: /run/s}, " + networks + "}", "config.api.socket is set by the chart"},
@@ -74,6 +80,51 @@ func TestChartRefuses(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Helm puts its release into a namespace that is there: an example that makes it cannot be installed.
+func TestExamplesLeaveTheNamespaceToHelm(t *testing.T) {
+	examples, err := filepath.Glob(filepath.Join(root, chartDir, "examples/*.yaml"))
+	if err != nil || len(examples) == 0 {
+		t.Fatal(examples, err)
+	}
+	for _, example := range examples {
+		text, err := os.ReadFile(example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "createNamespace") {
+			t.Errorf("%s sets createNamespace", example)
+		}
+	}
+}
+
+// What the agent accepts the chart accepts: a file that has every key.
+func TestChartTakesEveryKey(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "cmd/fencing-agent/config/testdata/full.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c map[string]any
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"nodeName", "nodeGroup", "api.socket", "watchdog.disableFile", "members.cacheFile", "gossip.keyFile"} {
+		section, key, nested := strings.Cut(path, ".")
+		if !nested {
+			delete(c, path)
+		} else if keys, ok := c[section].(map[string]any); ok {
+			delete(keys, key)
+		}
+	}
+	c["restartGrace"] = 0 // a duration without unit, of all there are
+	out, err := yaml.Marshal(map[string]any{"config": c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := render(filepath.Join(root, chartDir), values(t, string(out))); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"net/netip"
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// Schemas are the definitions of a JSON schema of configuration files, as far as one can say it:
+// keys, types, choices and ranges of numbers; no key is required. They are made from the struct
+// that a file is decoded into, so that the chart refuses what the agent would refuse, and nothing
+// else. Config refers to duration.
+func Schemas() (config, duration map[string]any) {
+	return schemaOf(reflect.TypeFor[Config](), ""),
+		map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": durations}, map[string]any{"const": 0}}}
+}
+
+// durations are what time.ParseDuration takes, but for negative ones, which no key allows.
+const durations = `^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^[+]?0$`
+
+func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
+	if t.Kind() == reflect.Pointer {
+		return schemaOf(t.Elem(), constraint)
+	}
+	zero := reflect.New(t).Elem().Interface()
+	if e, ok := zero.(enum); ok {
+		return map[string]any{"enum": scalars(e.values())}
+	}
+	switch zero.(type) {
+	case time.Duration:
+		return map[string]any{"$ref": "#/definitions/duration"}
+	case netip.Addr, netip.Prefix, FileMode:
+		return map[string]any{"type": "string"}
+	case Size:
+		return map[string]any{"anyOf": []any{map[string]any{"const": "auto"}, map[string]any{"type": "integer", "minimum": 1}}}
+	case Reachability:
+		return map[string]any{"anyOf": []any{
+			map[string]any{"enum": []any{ReachableAny, ReachableAll}},
+			section(map[string]any{"atLeast": map[string]any{"type": "integer", "minimum": 1}}),
+		}}
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		keys := make(map[string]any)
+		for _, f := range fieldsOf(t) {
+			keys[f.key] = schemaOf(t.Field(f.index).Type, f.tag)
+		}
+		return section(keys)
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), constraint)}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), constraint)}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int:
+		low, high := bounds(constraint.Get("range"), strconv.Atoi)
+		return map[string]any{"type": "integer", "minimum": low, "maximum": high}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	default:
+		panic("config: no schema for " + t.String())
+	}
+}
+
+// section is a mapping with these keys and no others, or nothing.
+func section(keys map[string]any) map[string]any {
+	return map[string]any{"type": []any{"object", "null"}, "additionalProperties": false, "properties": keys}
+}
+
+// scalars are the choices as YAML reads them: true is a boolean unless it is quoted.
+func scalars(choices []string) []any {
+	var out []any
+	for _, c := range choices {
+		out = append(out, c)
+		if b, err := strconv.ParseBool(c); err == nil {
+			out = append(out, b)
+		}
+	}
+	return out
+}
