@@ -35,9 +35,15 @@ func simulate(cfg Config, progress func(Progress)) (*world, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	begin := time.Now()
+	r, err := w.run(progress)
+	return w, r, err
+}
+
+// run lets the faults of the world happen.
+func (w *world) run(progress func(Progress)) (*Report, error) {
+	cfg, begin := w.cfg, time.Now()
 	if err := w.boot(); err != nil {
-		return w, nil, err
+		return nil, err
 	}
 	p := pace{total: bootSpread + time.Duration(cfg.Warmup+cfg.Duration), begin: begin, tell: progress}
 	p.until(begin.Add(bootSpread + time.Duration(cfg.Warmup)))
@@ -47,7 +53,7 @@ func simulate(cfg Config, progress func(Progress)) (*world, *Report, error) {
 	start, sent := time.Now(), w.fab.sent()
 	scenario, err := FindScenario(cfg.Scenario)
 	if err != nil {
-		return w, nil, err
+		return nil, err
 	}
 	moments := w.moments()
 	measured := -1
@@ -75,7 +81,7 @@ func simulate(cfg Config, progress func(Progress)) (*world, *Report, error) {
 			if p.tell != nil {
 				p.tell(Progress{Duration(p.total), Duration(p.total)})
 			}
-			return w, r, errors.Join(w.errors()...)
+			return r, errors.Join(w.errors()...)
 		}
 	}
 }

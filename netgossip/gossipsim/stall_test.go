@@ -1,0 +1,51 @@
+package gossipsim
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// stalls lets one node of n stand still once, in two phases of the tickers, and counts the
+// LEFTs of it: its packets wait, in and out, as those of a process that is paused.
+func stalls(t *testing.T, n int, d time.Duration) (left int) {
+	t.Helper()
+	for seed := range uint64(2) {
+		cfg := DefaultConfig(n)
+		cfg.Seed, cfg.Duration = seed+1, Duration(6*time.Second)
+		synctest.Test(t, func(t *testing.T) {
+			w, err := newWorld(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := Duration(seed) * Duration(331*time.Millisecond)
+			w.faults = []Fault{{Kind: Slow, At: at, Nodes: []int{n / 2}, Blocked: Duration(d), Open: Duration(time.Hour)}}
+			r, err := w.run(nil)
+			if err = errors.Join(err, w.close()); err != nil {
+				t.Fatal(err)
+			}
+			left += r.False.OfSlow
+		})
+	}
+	return left
+}
+
+// docs/api.md says which stalls consumers see as LEFT.
+func TestStallsThatAreLeft(t *testing.T) {
+	if raceDetector {
+		t.Skip("too long for the race detector")
+	}
+	for _, c := range []struct {
+		n    int
+		d    time.Duration
+		left bool
+	}{
+		{4, 2500 * time.Millisecond, false}, {4, 4500 * time.Millisecond, true},
+		{10, 1500 * time.Millisecond, false}, {10, 3500 * time.Millisecond, true},
+	} {
+		if got := stalls(t, c.n, c.d); got > 0 != c.left {
+			t.Errorf("%d nodes, a stall of %v: %d LEFTs", c.n, c.d, got)
+		}
+	}
+}
