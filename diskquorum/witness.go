@@ -37,3 +37,22 @@ func (a *Arbiter) Witness(now boottime.Instant) (w Witness) {
 	}
 	return w
 }
+
+// Strangers names the owners of slots that move and are not on the roster: nodes of another group
+// that share the LUN, whose grants keep this group's halves out, or nodes of a list that this one lacks.
+func (a *Arbiter) Strangers() []string {
+	var names []string
+	for slot := range a.table.entries {
+		e := &a.table.entries[slot]
+		if e.status != slotKnown || e.record().State != SlotActive {
+			continue
+		}
+		if _, ours := a.roster.Index(e.record().NodeName); ours {
+			continue
+		}
+		if at, moved := e.arrived(); moved && a.table.start.Sub(at) <= a.timing.fresh() {
+			names = append(names, e.record().NodeName)
+		}
+	}
+	return names
+}

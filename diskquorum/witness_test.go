@@ -1,6 +1,7 @@
 package diskquorum
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -40,5 +41,33 @@ func TestWitness(t *testing.T) {
 		if w := r.nodes[0].arb.Witness(r.now); w.Alive != c.alive || w.Counting != c.counting {
 			t.Errorf("%s: alive %v, counting %v", c.name, members(w.Alive), members(w.Counting))
 		}
+	}
+}
+
+// Guard: two groups that share a LUN are noticed: whose slot moves and who is on no list is named, as
+// long as it moves.
+func TestStrangers(t *testing.T) {
+	r := startedRig(t, 4)
+	a := r.nodes[0].arb
+	if names := a.Strangers(); names != nil {
+		t.Errorf("members are named: %v", names)
+	}
+	all := r.nodes[0].roster
+	fewer, err := netgossip.NewRoster(all.Epoch, all.Members[:2], all.Name(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.SetRoster(fewer, 2)
+	r.nodes[0].roster = fewer
+	r.setView(0, 0) // whoever is missed is looked for at every heartbeat
+	r.run(6 * time.Second)
+	if names := a.Strangers(); !slices.Equal(names, []string{all.Name(2), all.Name(3)}) {
+		t.Errorf("named %v", names)
+	}
+	r.kill(2)
+	r.nodes[3].stop = true
+	r.run(12 * time.Second)
+	if names := a.Strangers(); names != nil {
+		t.Errorf("dead and stopped nodes are named: %v", names)
 	}
 }

@@ -1633,6 +1633,8 @@ type LunStatus struct {
 	// Somebody else wrote the own slot: two agents run under one name, or worse. This node
 	// takes no part in arbitration any more.
 	ForeignWriter bool `protobuf:"varint,13,opt,name=foreign_writer,json=foreignWriter,proto3" json:"foreign_writer,omitempty"`
+	// Nodes that write to the LUN and are not on the list of members: another group shares the LUN.
+	Strangers     []string `protobuf:"bytes,14,rep,name=strangers,proto3" json:"strangers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1756,6 +1758,13 @@ func (x *LunStatus) GetForeignWriter() bool {
 		return x.ForeignWriter
 	}
 	return false
+}
+
+func (x *LunStatus) GetStrangers() []string {
+	if x != nil {
+		return x.Strangers
+	}
+	return nil
 }
 
 // LunLease is the latest decision of the log on the LUN, or of the Lease at the API server.
@@ -2503,7 +2512,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05terms\x18\x18 \x01(\tR\x05terms\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x04\n" +
 	"\tLunStatus\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x18\n" +
@@ -2518,7 +2527,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	" \x01(\v2\x19.google.protobuf.DurationR\fwriteLatency\x12<\n" +
 	"\fread_latency\x18\v \x01(\v2\x19.google.protobuf.DurationR\vreadLatency\x12\x18\n" +
 	"\aclaimed\x18\f \x01(\bR\aclaimed\x12%\n" +
-	"\x0eforeign_writer\x18\r \x01(\bR\rforeignWriterB\a\n" +
+	"\x0eforeign_writer\x18\r \x01(\bR\rforeignWriter\x12\x1c\n" +
+	"\tstrangers\x18\x0e \x03(\tR\tstrangersB\a\n" +
 	"\x05_slot\"\xaa\x01\n" +
 	"\bLunLease\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\x04R\binstance\x12\x18\n" +

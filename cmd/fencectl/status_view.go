@@ -122,6 +122,9 @@ func lunSpans(l *fencingv1.LunStatus) []span {
 	default:
 		spans = append(spans, span{"ok,", plain})
 	}
+	if names := l.GetStrangers(); len(names) > 0 {
+		spans = append(spans, span{"written by nodes that are not of this group: " + strings.Join(names, " ") + ";", bad})
+	}
 	if l.GetError() != "" {
 		spans = append(spans, span{l.GetError() + ";", bad})
 	}

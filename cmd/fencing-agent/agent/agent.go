@@ -93,6 +93,7 @@ type Agent struct {
 	roster      *netgossip.Roster // by whose indices everything counts
 	rosters     rosterWork
 	terms       termsWork
+	strangers   strangers
 	largest     int                    // most members that roster ever had: what the time budget is made for
 	rebuild     chan *netgossip.Roster // capacity 1: what gossip is to follow
 	swimMetrics *swim.Metrics

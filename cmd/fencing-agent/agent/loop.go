@@ -358,6 +358,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 	if fx.Changed || now.Sub(a.pictured) >= time.Second {
 		a.pictured = now
 		a.reportTwins()
+		a.reportStrangers(now)
 		a.metrics.showBudget(a.budget(), a.longestHorizon())
 		a.picture.Store(a.takePicture(now))
 		a.server.StatusChanged()

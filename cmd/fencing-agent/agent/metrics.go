@@ -23,6 +23,7 @@ type metrics struct {
 	hasQuorum   prometheus.Gauge
 	agreed      prometheus.Gauge
 	atOdds      prometheus.Gauge
+	strangers   prometheus.Gauge
 	verdict     *prometheus.GaugeVec
 	network     *prometheus.GaugeVec
 	lunHealthy  *prometheus.GaugeVec
@@ -64,6 +65,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
 		agreed:     gauge("terms_agreed", "1 while this node has the word of a majority that they break ties as it does; 0: it takes no part in an equal split."),
 		atOdds:     gauge("terms_others", "Members that last said to break ties in another way than this node: on another LUN, say."),
+		strangers:  gauge("lun_strangers", "Nodes that write to the LUN and are not on the list of members: another group shares the LUN."),
 		verdict:    vec("verdict", "1 for the reason of the present verdict, 0 for all others.", "reason"),
 		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
 		lunHealthy: vec("lun_healthy", "1 while the LUN answers in time and the own slot is held.", "device"),

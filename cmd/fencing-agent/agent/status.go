@@ -348,6 +348,7 @@ func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
 			s.InFlightAge = durationpb.New(age)
 		}
 		s.WriteLatency, s.ReadLatency = durationpb.New(k.writeLatency), durationpb.New(k.readLatency)
+		s.Strangers = a.strangers.names
 		s.ForeignWriter = errors.Is(arb.Failure(), diskquorum.ErrRival)
 	}
 	return all

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// strangersPatience is how long a node may write to the LUN and be on no list that this node
+// knows: one that joins claims its slot before the last member has its list.
+const strangersPatience = time.Minute
+
+// strangers are nodes that write to the LUN and are not on the list of members. Two groups of one
+// name share a LUN without a word otherwise, and while one holds a grant the other one's ties are lost.
+type strangers struct {
+	names []string // told
+	since boottime.Instant
+	told  boottime.Instant
+}
+
+// reportStrangers follows them, at the pace of the status.
+func (a *Agent) reportStrangers(now boottime.Instant) {
+	s := &a.strangers
+	arb := a.core.Arbiter()
+	if arb == nil {
+		return
+	}
+	names := arb.Strangers()
+	switch {
+	case len(names) == 0:
+		*s = strangers{}
+	case s.since == 0:
+		s.since = now
+	case now.Sub(s.since) >= strangersPatience:
+		s.names = names
+		slices.Sort(s.names)
+		if s.told == 0 || now.Sub(s.told) >= rosterNag {
+			s.told = now
+			a.log.Error("nodes that are not on the list of members write to the LUN: if they are of another group, give each group a LUN and a name of its own "+
+				"(cluster, nodeGroup), since the ties of one are lost while the other holds a grant", "nodes", s.names, "cluster", a.cfg.Cluster, "node_group", a.cfg.NodeGroup)
+		}
+	}
+	a.metrics.strangers.Set(float64(len(s.names)))
+}
