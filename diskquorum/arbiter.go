@@ -107,6 +107,8 @@ type Arbiter struct {
 	view   netgossip.Set
 	quorum int  // so many make a majority
 	double bool // ballot changes go to both copies (B3)
+	leap   bool // the next sequence leaps: a write landed after failed ones
+	legacy legacy
 	own    netgossip.Statement
 	wall   int64
 	stop   bool
@@ -169,11 +171,15 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 		prefer:   c.PreferAPI,
 		rng:      rand.New(rand.NewPCG(c.Seed, c.Process)),
 		slot:     -1,
+		lease:    logState{differs: -1},
 		lanes:    make([]lane, len(c.Devices)),
 		ops:      make([]Op, 0, len(c.Devices)),
 	}
 	for d, sb := range c.Devices {
 		a.lanes[d] = lane{present: sb != nil, buf: make([]byte, BlockSize)}
+		if sb != nil {
+			a.lanes[d].place = sb.Device
+		}
 	}
 	return a
 }
@@ -359,6 +365,10 @@ func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
 	if at := a.lostUntil.Add(a.timing.Takeover); a.lostTo != 0 && a.lostTo == l.latest && now < at && a.holdersMove(l.grant) {
 		a.out.Wake = min(a.out.Wake, at)
 		a.out.Why = "the half that held the grant may take it again first"
+		return
+	}
+	if !a.enoughSure(now) {
+		a.out.Why = errLate.Error()
 		return
 	}
 	if l.unknown || !a.table.holdersDone(l.grant, &a.timing, a.ownWatchdog()) {

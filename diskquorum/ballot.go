@@ -127,6 +127,9 @@ func (a *Arbiter) proposalRead() {
 
 // overtaken makes the checks of B5, which both reads of a ballot must pass.
 func (a *Arbiter) overtaken() error {
+	if l := a.table.log(&a.ballot); l.differs >= 0 {
+		return fmt.Errorf("slot %d shows another decision of instance %d", l.differs, l.latest)
+	}
 	for i := range a.table.entries {
 		e := &a.table.entries[i]
 		if i == a.slot {

@@ -110,7 +110,7 @@ func (a *Arbiter) reread(now boottime.Instant) {
 		a.claim = claimReading // from the beginning, at the pace of the heartbeat
 		return
 	case e.status == slotBlank:
-		a.startClaim(nil)
+		a.startClaim(now, nil)
 		return
 	case e.record().State != SlotFree && e.record().NodeName != a.roster.Name(a.roster.Self):
 		a.chooseSlot(now) // somebody else took it meanwhile
@@ -118,7 +118,7 @@ func (a *Arbiter) reread(now boottime.Instant) {
 	}
 	rec := e.record()
 	if rec.Statement.Boot == a.boot {
-		a.startClaim(rec) // same host, same boot: the lock says its writer is gone
+		a.startClaim(now, rec) // same host, same boot: the lock says its writer is gone
 		return
 	}
 	// Written by another boot: if it is a second node with our name, its slot goes on changing.
@@ -126,7 +126,7 @@ func (a *Arbiter) reread(now boottime.Instant) {
 }
 
 // watch ends when the slot has not changed for as long as its writer could pause.
-func (a *Arbiter) watch() {
+func (a *Arbiter) watch(now boottime.Instant) {
 	e := &a.table.entries[a.slot]
 	if e.status != slotKnown {
 		return
@@ -138,7 +138,7 @@ func (a *Arbiter) watch() {
 		return
 	}
 	if a.table.start.Sub(a.claimSince) >= a.watchTime(rec) {
-		a.startClaim(rec)
+		a.startClaim(now, rec)
 	}
 }
 
@@ -148,14 +148,18 @@ func (a *Arbiter) watchTime(rec *Slot) time.Duration {
 
 // startClaim begins to write the own slot, continuing what it held (B1, B3): ballot,
 // decision, sequence and tie counter survive restart, reboot and re-assignment.
-func (a *Arbiter) startClaim(rec *Slot) {
+func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 	a.claim, a.rounds = claimWriting, 0
 	a.token = Token{Nonce: a.boot, Counter: 1}
 	a.seq = a.table.entries[a.slot].tearing
 	// A write of an earlier boot, or one that failed, may still land late. The lock proves
 	// only that every write of this boot has returned. So ballots go to both copies (B3).
 	a.double = rec != nil || a.seq != 0
+	if a.double {
+		a.legacy = legacy{since: now}
+	}
 	if rec != nil {
+		a.legacy.late = rec.Late
 		known := a.ballot // what reads have taught so far
 		a.ballot = rec.Ballot
 		a.learn(logState{latest: known.DecidedInstance, grant: known.Decided})
@@ -184,7 +188,7 @@ func (a *Arbiter) firstSequence(newest uint64) uint64 {
 		first += ((torn-first)/copiesPerSlot + 1) * copiesPerSlot
 	}
 	if newest > maxTornFirst {
-		first += copiesPerSlot * (1 + a.rng.Uint64N(maxFirstDistance/copiesPerSlot))
+		first += retries + copiesPerSlot*(1+a.rng.Uint64N(maxFirstDistance/copiesPerSlot))
 	}
 	return first
 }

@@ -385,7 +385,7 @@ func TestWatchTime(t *testing.T) {
 		watch := boottime.Instant(a.watchTime(e.record()))
 		a.claim, a.claimSince, a.watched = claimWatching, a.table.start-watch+1, e.last
 		a.table.end = a.table.start + watch
-		if a.watch(); a.claim != claimWatching {
+		if a.watch(r.now); a.claim != claimWatching {
 			t.Errorf("heartbeat %v: the watch ends by the end of a read", interval)
 		}
 	}

@@ -36,7 +36,8 @@ import (
 //	 112  32  view
 //	 144   1  length of the node UID
 //	 145   1  length of the node name
-//	 146   6  reserved
+//	 146   1  late: devices on which a failed write may still land, one bit each
+//	 147   5  reserved
 //	 152  64  node UID, zero padded
 //	 216 253  node name, zero padded
 //	 469   3  reserved
@@ -90,6 +91,7 @@ const (
 	slView         = 112
 	slUIDLen       = 144
 	slNameLen      = 145
+	slLate         = 146
 	slUID          = 152
 	slName         = 216
 	slGrant        = 472
@@ -194,7 +196,7 @@ func encodeIdentity(dst []byte, s *Slot) {
 		le.PutUint64(dst[slSeen+8*i:], st.Seen[i])
 		le.PutUint64(dst[slView+8*i:], st.View[i])
 	}
-	dst[slUIDLen], dst[slNameLen] = byte(len(s.NodeUID)), byte(len(s.NodeName))
+	dst[slUIDLen], dst[slNameLen], dst[slLate] = byte(len(s.NodeUID)), byte(len(s.NodeName)), s.Late
 	copy(dst[slUID:], s.NodeUID)
 	copy(dst[slName:], s.NodeName)
 }
@@ -264,7 +266,7 @@ func DecodeSlot(src []byte, id [16]byte, index, which int, s *Slot) error {
 func decodeIdentity(src []byte, old, d *Slot) error {
 	le, st := binary.LittleEndian, &d.Statement
 	setFlags(st, src[slFlags])
-	d.Process = le.Uint64(src[slProcess:])
+	d.Process, d.Late = le.Uint64(src[slProcess:]), src[slLate]
 	st.Boot = le.Uint64(src[slBoot:])
 	st.Token.Nonce = le.Uint64(src[slNonce:])
 	st.Token.Counter = le.Uint32(src[slCounter:])

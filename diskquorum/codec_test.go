@@ -222,7 +222,7 @@ func TestDecodeSlotRefusesSealed(t *testing.T) {
 func TestReservedBytesAreIgnored(t *testing.T) {
 	s := sampleSlot()
 	b := encodeSlot(t, &s)
-	for _, off := range []int{slMinor, 146, 151, 469, 495, slBallot + 67, slBallot + 495, 3*SectorSize + 494, holderOffset(100)} {
+	for _, off := range []int{slMinor, 147, 151, 469, 495, slBallot + 67, slBallot + 495, 3*SectorSize + 494, holderOffset(100)} {
 		b[off] = 0x5A
 	}
 	seal(b, kindSlot, sampleID, slotBlock(s.Index, 0), s.Sequence)

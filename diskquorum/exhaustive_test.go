@@ -15,6 +15,7 @@ type bounds struct {
 	name      string
 	groups    [][]int
 	idle      []int           // nodes that propose nothing
+	stained   []int           // copies to which a write of node 0 failed before and may still land
 	asleep    bool            // node 0 holds a grant, slept through its end and is about to wake
 	jumps     []time.Duration // by which time moves on, in this order, each at any moment
 	kills     int             // of agents; each is started again at any later moment
@@ -38,7 +39,7 @@ var halves = [][]int{{0}, {1}}
 var exhaustive = []bounds{
 	{name: "two ballots each", groups: halves, jumps: []time.Duration{again}, states: 3800, short: true},
 	{name: "a failing I/O", groups: halves, fails: 1, states: 450, short: true},
-	{name: "a crash and a reboot", groups: halves, kills: 1, boots: 1, states: 2600, short: true},
+	{name: "a crash and a reboot", groups: halves, kills: 1, boots: 1, states: 2500, short: true},
 	{name: "torn writes", groups: halves, parts: 2, fails: 1, states: 1700},
 	{name: "three proposers", groups: [][]int{{0, 1}, {2, 3}}, idle: []int{3}, states: 1700},
 	{name: "decisions are published", groups: halves, jumps: []time.Duration{publish}, states: 5000},
@@ -46,6 +47,9 @@ var exhaustive = []bounds{
 	{name: "take-over from a holder that slept", groups: halves, asleep: true, jumps: []time.Duration{again}, states: 400, short: true, decisions: 2},
 	{name: "take-over from a holder that crashes", groups: halves, asleep: true, kills: 1, boots: 1, states: 500, short: true, decisions: 2},
 	{name: "take-over with a failing I/O", groups: halves, asleep: true, fails: 1, jumps: []time.Duration{again}, states: 500, decisions: 2},
+	{name: "late writes of both copies", groups: halves, stained: []int{0, 1}, jumps: []time.Duration{again}, states: 40, short: true},
+	{name: "a late write, and torn ones", groups: halves, stained: []int{0}, parts: 1, fails: 1, states: 10000, long: true},
+	{name: "late writes of both copies, a crash", groups: halves, stained: []int{1, 0}, kills: 1, boots: 1, states: 3900},
 	{name: "two failing I/Os", groups: halves, fails: 2, states: 500},
 	{name: "a failing I/O, then another ballot", groups: halves, fails: 1, jumps: []time.Duration{again}, states: 10000, long: true},
 	{name: "a crash, then another ballot", groups: halves, kills: 1, boots: 1, jumps: []time.Duration{again}, states: 10000, long: true},
@@ -99,6 +103,9 @@ func (s *search) root() *rig {
 	}
 	r := newRig(n, timing)
 	r.startAll()
+	for _, which := range s.b.stained {
+		r.failCopy(s.t, 0, which)
+	}
 	r.settle(s.b.groups...)
 	for _, i := range s.b.idle {
 		r.nodes[i].arb.retryAt = boottime.Never

@@ -134,6 +134,9 @@ func newExplorer(seed uint64) *explorer {
 	e.pKill, e.pLand, e.pJump = e.draw(8), 1+e.draw(20), e.draw(4)
 	e.pNet, e.pPause, e.pGossip = e.draw(5), e.draw(4), 20+e.draw(80)
 	e.pPath = e.draw(2 * devices)
+	if rng.IntN(8) == 0 {
+		e.stain()
+	}
 	return e
 }
 
@@ -239,6 +242,7 @@ func (e *explorer) act() {
 			e.race()
 		}
 	}
+	r.forgetLate()
 	if e.chance(e.pLand) && len(r.late) > 0 {
 		e.landLate()
 	}
@@ -366,5 +370,39 @@ func (e *explorer) landLate() {
 		mask = e.rng.Uint32()
 	}
 	e.late++
-	e.rig.landLate(e.rng.IntN(len(e.rig.late)), mask)
+	k := e.rng.IntN(len(e.rig.late))
+	if slot := e.rig.slotOf(e.rig.late[k]); e.chance(30) { // a path comes back: all that is left of its node
+		for k := len(e.rig.late) - 1; k >= 0; k-- {
+			if e.rig.slotOf(e.rig.late[k]) == slot {
+				e.rig.landLate(k, wholeIO)
+			}
+		}
+		return
+	}
+	e.rig.landLate(k, mask)
+}
+
+// stain lets writes of both copies of a node fail, to land late, before the ballots begin.
+func (e *explorer) stain() {
+	r, i := e.rig, e.rng.IntN(len(e.rig.nodes))
+	n := r.nodes[i]
+	r.hold(boottime.Never)
+	for left := [copiesPerSlot]int{1, 1}; left != [copiesPerSlot]int{}; {
+		r.now = r.now.Add(r.timing.Heartbeat / 10)
+		failing := -1
+		for r.step(i); n.busy(); r.step(i) {
+			for d, io := range n.ios {
+				switch {
+				case io == nil:
+				case io.op.Kind == OpWrite && failing < 0 && left[io.op.Offset/BlockSize%copiesPerSlot] > 0 && d == 0, failing == int(io.op.Offset/BlockSize%copiesPerSlot):
+					failing = int(io.op.Offset / BlockSize % copiesPerSlot)
+					left[failing] = 0
+					r.loseOn(i, d, true)
+				default:
+					r.completeOn(i, d)
+				}
+			}
+		}
+	}
+	r.settle(e.groups...)
 }

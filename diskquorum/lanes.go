@@ -23,6 +23,7 @@ func (s deviceSet) len() int       { return bits.OnesCount8(uint8(s)) }
 // none is ever given up (B2). A lane that hangs keeps its operation and delays no other.
 type lane struct {
 	present   bool // the device was opened and belongs to the set
+	place     int  // in the set, as its superblock says
 	op        Op
 	buf       []byte // of the record being written
 	inFlight  bool
@@ -32,6 +33,8 @@ type lane struct {
 
 	// Sequences by copy of the slot: what was tried last, and what has landed last.
 	tried, landed [copiesPerSlot]uint64
+	failed        [copiesPerSlot]boottime.Instant // when a write to the copy failed last
+	failing       bool                            // the last write did
 
 	lastGood boottime.Instant
 	err      error // of the last operation
@@ -176,11 +179,14 @@ func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 func (a *Arbiter) laneWrote(c *Completion) {
 	l := &a.lanes[c.Device]
 	l.err = c.Err
+	which := l.sequence % copiesPerSlot
 	if c.Err != nil {
 		a.double = true // it may still land, over whatever is written to that copy next (B3)
+		l.failed[which], l.failing = max(c.Ended, 1), true
 	} else {
-		l.lastGood = c.Ended
-		l.landed[l.sequence%copiesPerSlot] = l.sequence
+		a.leap = a.leap || l.failing
+		l.failing, l.lastGood = false, c.Ended
+		l.landed[which] = l.sequence
 	}
 	t := &a.cur
 	if !a.inFlight || t.kind != OpWrite {
@@ -191,6 +197,9 @@ func (a *Arbiter) laneWrote(c *Completion) {
 		// A write of an earlier transfer: whatever became of it, it is none of this one (B8).
 	case c.Err != nil:
 		t.fail(c)
+	case a.prop.phase != phaseIdle && a.doubtful(c.Device, c.Ended):
+		t.failed.add(c.Device) // the phase may be taken back here (B3)
+		t.err = errLate
 	case s == a.recorded && (t.also == 0 || l.landed[t.also%copiesPerSlot] == t.also):
 		t.count(c)
 	default: // one of two copies
@@ -292,7 +301,7 @@ var errTooFew = errors.New("most devices of the set are not open")
 // AddDevice takes in a device of the set that was not open when the arbiter was made.
 func (a *Arbiter) AddDevice(d int, sb *Superblock) {
 	if l := &a.lanes[d]; !l.present {
-		l.present = true
+		l.present, l.place = true, sb.Device
 		a.table.devices[d].id = sb.ID
 	}
 }

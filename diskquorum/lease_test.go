@@ -198,7 +198,7 @@ func TestSlotStatesTheTimesOfItsOwner(t *testing.T) {
 	r := startedRig(t, 2)
 	a := r.nodes[1].arb
 	a.own.Guard.Horizon = 80 * time.Second
-	if rec := a.compose(); rec.GrantLifetime != rigTiming().Grant || rec.GrantLifetime == 0 || rec.Statement.Guard.Horizon != 80*time.Second {
+	if rec := a.compose(r.now); rec.GrantLifetime != rigTiming().Grant || rec.GrantLifetime == 0 || rec.Statement.Guard.Horizon != 80*time.Second {
 		t.Errorf("grant lifetime %v, horizon %v", rec.GrantLifetime, rec.Statement.Guard.Horizon)
 	}
 }

@@ -58,6 +58,10 @@ type Slot struct {
 	GrantLifetime     time.Duration // the owner's G, milliseconds on disk; 0: not stated
 	WallTime          int64         // Unix milliseconds, for people only; never compared
 
+	// Late has a bit for each device, by its place in the set, on which a failed write of
+	// this slot may still land (B3): the next agent must reckon with it.
+	Late uint8
+
 	Ballot Ballot
 }
 

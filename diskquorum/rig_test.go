@@ -25,10 +25,10 @@ import (
 // gets the slot's lock only when that write has ended; one of another boot gets it at once,
 // and the write may land later.
 //
-// The limit, on each device: while a write aimed at one copy of a slot may land late, no
-// write to the other copy may land late too; and until it has landed and the owner has
-// written both copies again, the owner's writes land as a whole. Else the two could wipe
-// out both copies.
+// Any number of writes of a slot may land late, to both copies and on each device, in any
+// order, in parts, and up to lateWrite after they failed.
+//
+// The limit: what an agent leaves behind when it dies (bury).
 //
 // With three devices all this happens on each of them apart. No device is ever whole by
 // promise: that at least two of three are is what the arbiters must wait for.
@@ -72,7 +72,6 @@ type rigNode struct {
 	hangs    deviceSet // paths on which nothing ends
 	wantLock bool
 	locked   []bool
-	whole    []int // the next so many writes land as a whole
 	readBufs [][]byte
 }
 
@@ -88,6 +87,7 @@ type rigIO struct {
 	started boottime.Instant
 	data    []byte // of a write, or what a read has seen so far
 	todo    uint32 // write: sectors that have not landed; read: blocks not looked at
+	failed  boottime.Instant
 }
 
 var errRigIO = errors.New("input/output error")
@@ -134,7 +134,7 @@ func newSetRig(n, devices int, timing Timing) *rig {
 		}
 		node := &rigNode{
 			r: r, index: i, roster: roster, boot: r.newNonce(), view: netgossip.FullSet(n), heard: make([]heard, n),
-			ios: make([]*rigIO, devices), orphans: make([]*rigIO, devices), locked: make([]bool, devices), whole: make([]int, devices),
+			ios: make([]*rigIO, devices), orphans: make([]*rigIO, devices), locked: make([]bool, devices),
 		}
 		for range devices {
 			node.readBufs = append(node.readBufs, make([]byte, TableSize(n)))
@@ -206,8 +206,45 @@ func (r *rig) kill(i int) {
 		}
 	}
 	clear(n.ios)
+	r.bury(n)
 	n.arb, n.wantLock, n.out, n.said = nil, false, Output{}, netgossip.Statement{}
 	r.oracle.killed(n)
+}
+
+// bury keeps the limit of what an agent that dies leaves behind, on each device. Its writes that
+// may land late may be of both copies only if its records said so, and then one that did not
+// yet, which would show the next agent a slot without that word when it lands, is not followed
+// by another one of its copy.
+func (r *rig) bury(n *rigNode) {
+	for d := range n.ios {
+		var of [copiesPerSlot][]*rigIO
+		for _, io := range append(slices.Clone(r.late), n.orphans[d]) {
+			if io != nil && io.op.Device == d && r.slotOf(io) == n.index {
+				which := io.op.Offset / BlockSize % copiesPerSlot
+				of[which] = append(of[which], io)
+			}
+		}
+		if len(of[0]) == 0 || len(of[1]) == 0 {
+			continue
+		}
+		said := n.arb.records[n.arb.recorded%copiesPerSlot].Late>>n.arb.lanes[d].place&1 != 0
+		for which := range of {
+			for _, io := range of[which] {
+				unsaid := io.data[slLate]>>n.arb.lanes[d].place&1 == 0 && len(of[which]) > 1
+				if !said && which == 0 || unsaid {
+					r.drop(n, io)
+				}
+			}
+		}
+	}
+}
+
+// drop loses a write that might have landed late.
+func (r *rig) drop(n *rigNode, io *rigIO) {
+	r.late = slices.DeleteFunc(r.late, func(l *rigIO) bool { return l == io })
+	if n.orphans[io.op.Device] == io {
+		io.todo = 0 // it ends without a trace
+	}
 }
 
 // reboot gives a node whose agent does not run another boot. What its last write has not
@@ -329,8 +366,6 @@ func (r *rig) progress(io *rigIO, mask uint32) {
 	size, image := SectorSize, r.images[io.op.Device]
 	if io.op.Kind == OpRead {
 		size = BlockSize
-	} else if r.nodes[r.slotOf(io)].whole[io.op.Device] > 0 && !slices.Contains(r.late, io) {
-		mask = wholeIO
 	}
 	for todo := io.todo & mask; todo != 0; todo &= todo - 1 {
 		at := bits.TrailingZeros32(todo) * size
@@ -347,16 +382,6 @@ const wholeIO = ^uint32(0)
 
 func (r *rig) slotOf(io *rigIO) int {
 	return (int(io.op.Offset/BlockSize) - superblockBlocks) / copiesPerSlot
-}
-
-// lateFor returns the writes to a slot of a device that may land late.
-func (r *rig) lateFor(slot, device int) (late []*rigIO) {
-	for _, io := range r.late {
-		if r.slotOf(io) == slot && io.op.Device == device {
-			late = append(late, io)
-		}
-	}
-	return late
 }
 
 // finish completes the I/O of a node on the first device and steps it.
@@ -376,8 +401,6 @@ func (r *rig) completeOn(i, d int) {
 	c := &Completion{ID: io.op.ID, Device: d, Kind: io.op.Kind, Started: io.started, Ended: r.now}
 	if io.op.Kind == OpRead {
 		c.Data = io.data
-	} else if n.whole[d] > 0 && len(r.lateFor(i, d)) == 0 {
-		n.whole[d]--
 	}
 	anchor, latest := n.arb.anchor, n.arb.lease.latest
 	n.arb.Complete(r.now, c)
@@ -399,24 +422,19 @@ func (r *rig) loseOn(i, d int, late bool) {
 }
 
 // abandon ends a write without success: what has not landed of it is kept for later, or
-// lost. It keeps the rig's limit, and reports whether the write may land late.
+// lost. It reports whether the write may land late.
 func (r *rig) abandon(io *rigIO, late bool) bool {
-	if io.op.Kind != OpWrite || io.todo == 0 {
+	if io.op.Kind != OpWrite || io.todo == 0 || !late {
 		return false
 	}
-	slot, d := r.slotOf(io), io.op.Device
-	for _, l := range r.lateFor(slot, d) {
-		if l.op.Offset != io.op.Offset {
-			late = false
-		}
-	}
-	if late {
-		r.late = append(r.late, io)
-		r.nodes[slot].whole[d] = copiesPerSlot
-	} else if r.nodes[slot].whole[d] > 0 && io.todo != 1<<sectorsPerBlock-1 {
-		r.progress(io, wholeIO)
-	}
-	return late
+	io.failed = r.now
+	r.late = append(r.late, io)
+	return true
+}
+
+// forgetLate drops the late writes that cannot land any more.
+func (r *rig) forgetLate() {
+	r.late = slices.DeleteFunc(r.late, func(io *rigIO) bool { return r.now.Sub(io.failed) > lateWrite })
 }
 
 // landLate lets late write k land, or the sectors of it that mask names.

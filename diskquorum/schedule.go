@@ -110,10 +110,13 @@ func (a *Arbiter) readWanted(in *Input) boottime.Instant {
 }
 
 func (a *Arbiter) submitWrite(now boottime.Instant) {
-	before := a.seq
+	before := a.recorded
+	if a.leap {
+		a.seq, a.leap = a.seq+retries, false
+	}
 	a.seq++
 	a.dirty = false
-	a.records[a.seq%copiesPerSlot] = a.compose()
+	a.records[a.seq%copiesPerSlot] = a.compose(now)
 	a.recorded = a.seq
 	a.lastWrite, a.lastWriteOK, a.readBack = now, false, false
 	a.begin(now, OpWrite)
@@ -123,7 +126,7 @@ func (a *Arbiter) submitWrite(now boottime.Instant) {
 }
 
 // compose builds the record: all of it, every time (B1).
-func (a *Arbiter) compose() Slot {
+func (a *Arbiter) compose(now boottime.Instant) Slot {
 	st := a.own
 	st.Token, st.View = a.token, a.view
 	rec := Slot{
@@ -131,7 +134,7 @@ func (a *Arbiter) compose() Slot {
 		NodeName: a.roster.Name(a.roster.Self), NodeUID: a.uid, Process: a.process,
 		RosterIndex: a.roster.Self, RosterSize: a.roster.Size(),
 		Statement: st, HeartbeatInterval: a.timing.Heartbeat, GrantLifetime: a.timing.Grant,
-		WallTime: a.wall, Ballot: a.ballot,
+		WallTime: a.wall, Ballot: a.ballot, Late: a.lateDevices(now),
 	}
 	switch {
 	case a.stop:
@@ -183,7 +186,7 @@ func (a *Arbiter) read(now boottime.Instant, c *Completion) {
 	case claimRereading:
 		a.reread(now)
 	case claimWatching:
-		a.watch()
+		a.watch(now)
 	case claimWriting, claimActive:
 		a.verifyOwn()
 	}
@@ -204,6 +207,13 @@ func (a *Arbiter) abort(reason string) {
 // may be decided after it (B7) and the read followed an own landed write (L6).
 func (a *Arbiter) updateLease() {
 	l := a.table.log(&a.ballot)
+	if l.differs >= 0 {
+		// One instance has two values: a slot took back what it had promised. Feeding by one
+		// of them is feeding beside those who may feed by the other.
+		l.grant, a.anchor = nil, 0
+		a.lease = l
+		return
+	}
 	a.learn(l)
 	newer := l.latest > a.lease.latest
 	if newer {
@@ -240,6 +250,9 @@ func (a *Arbiter) trouble(now boottime.Instant) string {
 		return fmt.Sprintf("no I/O completed for %v", limit)
 	case a.staleRead():
 		return "reads do not show what was written: is there a cache between this node and the LUN?"
+	case a.lease.differs >= 0:
+		return fmt.Sprintf("slot %d shows another decision of instance %d than this node knows: nothing is decided by this LUN until it is formatted anew; see \"two decisions\" in docs/troubleshooting.md",
+			a.lease.differs, a.lease.latest)
 	case a.table.unreadable() >= 0:
 		return fmt.Sprintf("slot %d is damaged, and nothing can be decided while it is; see fencectl lun inspect, and \"a damaged slot\" in docs/troubleshooting.md", a.table.unreadable())
 	}

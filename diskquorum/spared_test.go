@@ -12,7 +12,8 @@ import (
 //   - the network is two equal halves, and whoever runs an agent has noticed,
 //   - the agents of one half run, are scheduled, and hear each other,
 //   - each of them has a majority of the devices, not the same for all, on which every
-//     I/O ends well within its time limit, and which tell every slot.
+//     I/O ends well within its time limit, and which tell every slot; on a majority
+//     failed writes of one copy of its slot, at most, may still land.
 //
 // Whatever happened before is left as it is: ballots begun, values accepted, grants in force,
 // tokens of dead boots, writes that may land late, agents that are just claiming their slots.
@@ -74,13 +75,18 @@ func (e *explorer) spare() {
 	end := r.now.Add(spareTime(&r.timing))
 	hurt, mends := false, 0
 	for begun := r.now; r.now < end && mends < maxMends && r.oracle.violation == ""; {
+		doubt := e.doubtful(spared) && r.now.Sub(begun) < 3*lateWrite // it ends, for nothing fails any more
+		if doubt && e.chance(95) {
+			r.now = r.now.Add(lateWrite) // everything stands still
+			end = r.now.Add(spareTime(&r.timing))
+		}
 		late := e.pass(spared, others)
 		mended := hurt && !e.damaged(spared)
 		hurt = e.damaged(spared)
 		if mended {
 			mends++
 		}
-		if late || mended { // the premise holds from here on
+		if late || mended || doubt { // the premise holds from here on
 			end = r.now.Add(spareTime(&r.timing))
 		}
 		if !e.sound(spared) {
@@ -147,6 +153,7 @@ func (e *explorer) pass(spared, others []int) bool {
 	r := e.rig
 	end := r.now.Add(r.timing.Heartbeat / 10)
 	landed := e.late
+	r.forgetLate()
 	if e.chance(e.pLand) && len(r.late) > 0 {
 		e.landLate()
 	}
@@ -207,6 +214,14 @@ func (e *explorer) sound(nodes []int) bool {
 		}
 	}
 	return true
+}
+
+// doubtful reports whether a node waits for the end of its failed writes (B3).
+func (e *explorer) doubtful(nodes []int) bool {
+	return slices.ContainsFunc(nodes, func(i int) bool {
+		a := e.rig.nodes[i].arb
+		return a != nil && a.claim == claimActive && !a.enoughSure(e.rig.now)
+	})
 }
 
 // damaged reports whether a node reports a slot as damaged: that is what two torn writes in a

@@ -256,6 +256,8 @@ func identityOf(s *Slot) identity {
 // regular register may do, if that one is the record right before the write that tears.
 // Else it was looked at before the torn one, and a record may have come and gone between
 // the two looks; only if the read before showed the same torn copy (seen) there was none.
+// Even then the other copy may have been taken back by an old write that landed late, if
+// it is from before a series of failed writes (retries): the newest whole record is lost.
 // A copy that fails its checksum may hide a completed write, so the whole slot is unknown (B9).
 func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen uint64) (status slotStatus, current int) {
 	valid, blank := 0, 0
@@ -274,7 +276,7 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen
 		}
 	}
 	switch {
-	case valid+blank == 0, tearing > newest+1 && tearing != seen:
+	case valid+blank == 0, tearing > newest+1 && tearing != seen, tearing > newest+retries:
 		return slotUnknown, 0
 	case valid > 0:
 		return slotKnown, current
@@ -347,15 +349,23 @@ type logState struct {
 	grant   *Grant // its value
 	pending bool   // a value may be decided in latest+1: nobody may rely on latest
 	unknown bool   // some slot cannot be read
+	differs int    // slot that shows another value of latest, and so nothing is known; -1: none does
 }
 
 // log reads the decisions out of the table and the own ballot, which may be newer.
 func (t *Table) log(own *Ballot) logState {
-	l := logState{latest: own.DecidedInstance, grant: own.Decided, unknown: t.reads == 0 || t.anyUnknown()}
+	l := logState{latest: own.DecidedInstance, grant: own.Decided, unknown: t.reads == 0 || t.anyUnknown(), differs: -1}
 	for i := range t.entries {
 		if e := &t.entries[i]; e.status == slotKnown {
 			if b := &e.record().Ballot; b.DecidedInstance > l.latest {
 				l.latest, l.grant = b.DecidedInstance, b.Decided
+			}
+		}
+	}
+	for i := range t.entries {
+		if e := &t.entries[i]; e.status == slotKnown {
+			if b := &e.record().Ballot; l.latest != 0 && b.DecidedInstance == l.latest && !b.Decided.Equal(l.grant) {
+				l.unknown, l.differs = true, i
 			}
 		}
 	}

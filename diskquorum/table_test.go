@@ -94,6 +94,8 @@ func TestCopiesOfASlot(t *testing.T) {
 		{"a write came and went between the looks at the copies", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(44) }, slotUnknown, 0, slotKnown},
 		{"the very first write is torn", func(p *photo) { p.tear(1) }, slotBlank, 0, slotBlank},
 		{"a torn write beside a copy that was blank when it was looked at", func(p *photo) { p.write(1, nil); p.tear(3) }, slotUnknown, 0, slotBlank},
+		{"torn after a series of failed writes", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(60) }, slotUnknown, 0, slotKnown},
+		{"torn after a later write than the other copy", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(44 + retries) }, slotUnknown, 0, slotUnknown},
 		{"both are torn", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(42); p.tear(43) }, slotUnknown, 0, slotUnknown},
 		{"one torn, one fails", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(42); spoil(p, 1) }, slotUnknown, 0, slotUnknown},
 	} {

@@ -14,7 +14,29 @@ const (
 
 func allMutants() []mutant {
 	var all []mutant
-	for _, list := range [][]mutant{ballotMutants(), claimMutants(), tableMutants(), setMutants(), modeMutants(), leaseMutants(), feedMutants(), relayMutants(), survivalMutants(), proofMutants(), clusterMutants(), lifeMutants(), rosterMutants(), kubeLeaseMutants(), healMutants(), agentMutants(), operatorMutants(), setupMutants(), swimMutants(), termsMutants()} {
+	for _, list := range [][]mutant{
+		ballotMutants(),
+		claimMutants(),
+		tableMutants(),
+		setMutants(),
+		modeMutants(),
+		leaseMutants(),
+		feedMutants(),
+		relayMutants(),
+		survivalMutants(),
+		proofMutants(),
+		clusterMutants(),
+		lifeMutants(),
+		rosterMutants(),
+		kubeLeaseMutants(),
+		healMutants(),
+		agentMutants(),
+		operatorMutants(),
+		setupMutants(),
+		swimMutants(),
+		termsMutants(),
+		lateMutants(),
+	} {
 		all = append(all, list...)
 	}
 	return all
@@ -125,8 +147,8 @@ func tableMutants() []mutant {
 		one("B9", "a torn copy makes its slot unknown", tableGo, "		case errors.Is(err, ErrTorn):\n", "		case errors.Is(err, ErrTorn):\n			return slotUnknown, 0\n"),
 		one("B9", "a torn block counts as whole", sectorGo, "	case zero > 0 || mixed:\n", "	case zero > 0:\n"),
 		one("B9", "a block of which a part was lost counts as torn", sectorGo, "	case zero > 0 && sequence > maxTornFirst:\n", "	case false:\n"),
-		one("B9", "the copy looked at before the torn one counts", tableGo, "	case valid+blank == 0, tearing > newest+1 && tearing != seen:", "	case valid+blank == 0:"),
-		one("B9", "a copy that stays torn makes its slot unknown for good", tableGo, "tearing > newest+1 && tearing != seen:", "tearing > newest+1:"),
+		one("B9", "the copy looked at before the torn one counts", tableGo, "	case valid+blank == 0, tearing > newest+1 && tearing != seen,", "	case valid+blank == 0,"),
+		one("B9", "a copy that stays torn makes its slot unknown for good", tableGo, "tearing > newest+1 && tearing != seen,", "tearing > newest+1,"),
 		one("B9", "the older copy wins", tableGo, "			if valid++; copies[i].Sequence > newest {", "			if valid++; newest == 0 || copies[i].Sequence < newest {"),
 		one("B9", "a short read counts", tableGo, "	if want := TableSize(len(t.entries)); len(c.Data) < want {", "	if want := TableSize(len(t.entries)); len(c.Data) < want && want < 0 {"),
 		one("B9", "an exchanged LUN is read on", tableGo, "	if err := t.checkIdentity(dev, c.Data); err != nil {", "	if err := t.checkIdentity(dev, c.Data); err != nil && false {"),

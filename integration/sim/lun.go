@@ -15,19 +15,12 @@ type lun struct {
 	images [][]byte
 
 	faults map[path]*Faults
-	late   map[spot]int // writes that failed and will land
 
 	forge func(*diskquorum.Slot) // changes what is written; nil: nothing does
 }
 
 // path is one node's way to one device.
 type path struct{ node, device int }
-
-// spot is a block of a device.
-type spot struct {
-	device int
-	offset int64
-}
 
 // Faults is what one node's path to a device of the LUN suffers.
 type Faults struct {
@@ -45,7 +38,7 @@ type Faults struct {
 var errIO = errors.New("input/output error")
 
 func newLUN(c *Cluster) *lun {
-	l := &lun{c: c, faults: map[path]*Faults{}, late: map[spot]int{}}
+	l := &lun{c: c, faults: map[path]*Faults{}}
 	devices := max(1, c.cfg.Devices)
 	for d := range devices {
 		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes)}
@@ -128,13 +121,8 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 	done := diskquorum.Completion{ID: o.ID, Device: o.Device, Kind: o.Kind, Started: started}
 	if f.concerns(o) && (f.Down || c.rng.Float64() < f.Fail) {
 		done.Err = errIO
-		if o.Kind == diskquorum.OpWrite && c.rng.Float64() < f.LateOf && !l.otherIsLate(o) {
-			at := spot{o.Device, o.Offset}
-			l.late[at]++
-			c.at(total+time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() {
-				l.late[at]--
-				l.land(o, 0, len(o.Data))
-			})
+		if o.Kind == diskquorum.OpWrite && c.rng.Float64() < f.LateOf {
+			c.at(total+time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() { l.land(o, 0, len(o.Data)) })
 		}
 	} else if o.Kind == diskquorum.OpWrite {
 		l.scheduleLanding(o, f, mid, total)
@@ -148,15 +136,10 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 	})
 }
 
-// otherIsLate reports whether a write to the other copy of the slot will land late.
-func (l *lun) otherIsLate(o *diskquorum.Op) bool {
-	return l.late[spot{o.Device, o.Offset ^ diskquorum.BlockSize}] > 0 // slots begin at even blocks
-}
-
 // scheduleLanding makes a write visible at mid, or, torn, in two parts with a read
 // possible in between.
 func (l *lun) scheduleLanding(o *diskquorum.Op, f *Faults, mid, total time.Duration) {
-	if l.c.rng.Float64() >= f.TornOf || l.otherIsLate(o) {
+	if l.c.rng.Float64() >= f.TornOf {
 		l.c.at(mid, func() { l.land(o, 0, len(o.Data)) })
 		return
 	}
