@@ -20,14 +20,8 @@ func (a *Arbiter) Witness(now boottime.Instant) (w Witness) {
 	}
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
-		if e.status != slotKnown || e.record().State != SlotActive {
-			continue
-		}
 		idx, ok := a.roster.Index(e.record().NodeName)
-		if !ok || idx == a.roster.Self || !a.sameRoster(&e.record().Statement) {
-			continue
-		}
-		if at, moved := e.arrived(); !moved || a.table.start.Sub(at) > a.timing.fresh() {
+		if !a.moves(e) || !ok || idx == a.roster.Self || !a.sameRoster(&e.record().Statement) {
 			continue
 		}
 		w.Alive.Add(idx)
@@ -38,19 +32,19 @@ func (a *Arbiter) Witness(now boottime.Instant) (w Witness) {
 	return w
 }
 
+// moves reports whether the latest read showed that the owner of a slot is at work.
+func (a *Arbiter) moves(e *entry) bool {
+	at, moved := e.arrived()
+	return moved && a.table.start.Sub(at) <= a.timing.fresh() && e.status == slotKnown && e.record().State == SlotActive
+}
+
 // Strangers names the owners of slots that move and are not on the roster: nodes of another group
 // that share the LUN, whose grants keep this group's halves out, or nodes of a list that this one lacks.
 func (a *Arbiter) Strangers() []string {
 	var names []string
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
-		if e.status != slotKnown || e.record().State != SlotActive {
-			continue
-		}
-		if _, ours := a.roster.Index(e.record().NodeName); ours {
-			continue
-		}
-		if at, moved := e.arrived(); moved && a.table.start.Sub(at) <= a.timing.fresh() {
+		if _, ours := a.roster.Index(e.record().NodeName); !ours && a.moves(e) {
 			names = append(names, e.record().NodeName)
 		}
 	}

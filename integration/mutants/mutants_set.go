@@ -31,9 +31,9 @@ func setMutants() []mutant {
 func modeMutants() []mutant {
 	const witnessGo, senseGo, decideGo = "diskquorum/witness.go", "watchdog/lunsense.go", "watchdog/decide.go"
 	all := []mutant{
-		one("R101", "a slot that does not move counts", witnessGo, "!moved || a.table.start.Sub(at) > a.timing.fresh()", "!moved || at == 0"),
+		one("R101", "a slot that does not move counts", witnessGo, "moved && a.table.start.Sub(at) <= a.timing.fresh() &&", "moved && at > 0 &&"),
 		one("R101", "an old read counts", witnessGo, "a.table.reads == 0 || now.Sub(a.table.start) > a.timing.fresh()", "a.table.reads == 0"),
-		one("R101", "the slot of a stopped node counts", witnessGo, "e.status != slotKnown || e.record().State != SlotActive", "e.status != slotKnown"),
+		one("R101", "the slot of a stopped node counts", witnessGo, " && e.record().State == SlotActive\n", "\n"),
 		one("R101", "a slot by another roster counts", witnessGo, " || !a.sameRoster(&e.record().Statement) {", " {"),
 	}
 	for _, m := range []mutant{
