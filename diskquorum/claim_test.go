@@ -436,3 +436,41 @@ func TestActiveSlotIsPastWhatCannotBeSeen(t *testing.T) {
 		t.Errorf("active with sequence %d, and %d agents that were never seen may have left %d", n.arb.seq, before, left)
 	}
 }
+
+// Guard: B3. A slot that was released keeps its part of the log: its next owner, another node,
+// continues the record with all it had promised, and takes neither token nor sequence back.
+func TestFreedSlotIsContinued(t *testing.T) {
+	r := newcomer(t)
+	value, decided := &Grant{RosterEpoch: 1, Holders: []Holder{{Slot: 0, Token: Token{Nonce: 7, Counter: 3}}}}, &Grant{RosterEpoch: 1, Holders: []Holder{{Slot: 1, Token: Token{Nonce: 8, Counter: 1}}}}
+	freed := Slot{
+		State: SlotFree, Sequence: 1 << 40, NodeName: "gone", Process: 77, Late: 1, Statement: netgossip.Statement{Boot: 99, Token: Token{Nonce: 99, Counter: 5}},
+		Ballot: Ballot{Instance: 6, MBal: 24, Bal: 22, Value: value, DecidedInstance: 5, Decided: decided},
+	}
+	for range copiesPerSlot {
+		which := int(freed.Sequence % copiesPerSlot)
+		off := SlotOffset(0, which)
+		if err := EncodeSlot(r.image[off:off+BlockSize], r.sb.ID, &freed, which); err != nil {
+			t.Fatal(err)
+		}
+		freed.Sequence++
+	}
+	r.start(0)
+	r.oracle = newOracle(2, 1)
+	r.oracle.started(r.nodes[0])
+	r.oracle.started(r.nodes[1])
+	a := r.nodes[0].arb
+	for range 200 {
+		if a.recorded != 0 {
+			break
+		}
+		r.run(100 * time.Millisecond)
+	}
+	first := a.records[a.recorded%copiesPerSlot]
+	b := first.Ballot
+	if b.Instance != 6 || b.MBal != 24 || b.Bal != 22 || b.DecidedInstance != 5 || !b.Value.Equal(value) || !b.Decided.Equal(decided) {
+		t.Errorf("the first record has the ballot %+v", b)
+	}
+	if first.Sequence <= freed.Sequence || first.NodeName != "n0" || first.Late != 1 || first.Statement.Token.Nonce != r.nodes[0].boot || !a.double {
+		t.Errorf("the first record is %d of %q, late %b, token %v, both copies %v", first.Sequence, first.NodeName, first.Late, first.Statement.Token, a.double)
+	}
+}

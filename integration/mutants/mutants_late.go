@@ -21,5 +21,8 @@ func lateMutants() []mutant {
 		one("B7", "two decisions of one instance only stop proposals", scheduleGo, "	if l.differs >= 0 {\n", "	if false {\n"),
 		one("B7", "one of two decisions is learned", scheduleGo, "	l := a.table.log(&a.ballot)\n	if l.differs", "	l := a.table.log(&a.ballot)\n	a.learn(l)\n	if l.differs"),
 		one("B7", "a ballot goes on although the instance before has two decisions", ballotGo, "	if l := a.table.log(&a.ballot); l.differs >= 0 {", "	if l := a.table.log(&a.ballot); false {"),
+		one("B3", "the ballot of a freed slot is not continued", claimGo, "		a.ballot = rec.Ballot\n", "		if rec.State != SlotFree {\n			a.ballot = rec.Ballot\n		}\n"),
+		one("B3", "the sequence of a freed slot is not continued", claimGo, "		a.seq = a.firstSequence(rec.Sequence) - 1\n", "		if rec.State != SlotFree {\n			a.seq = a.firstSequence(rec.Sequence) - 1\n		}\n"),
+		one("B3", "a freed slot counts as never written", claimGo, "	if rec != nil {\n		a.legacy.late", "	if rec != nil && rec.State != SlotFree {\n		a.legacy.late"),
 	}
 }
