@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -46,7 +47,7 @@ import (
 //	 480   8  terms: log; 0: not stated
 //	 488   1  terms: by what ties are broken; 0: not stated
 //	 489   1  flags: 1 agreed
-//	 490   6  reserved
+//	 490   6  age of the boot, ms; 0: not stated
 //	sector 1: ballot
 //	   0   8  instance
 //	   8   8  mbal
@@ -99,6 +100,7 @@ const (
 	slTermsLog     = 480
 	slTermsBy      = 488
 	slMoreFlags    = 489
+	slAge          = 490
 
 	slBallot      = SectorSize // sector 1
 	slInstance    = slBallot + 0
@@ -196,6 +198,7 @@ func encodeIdentity(dst []byte, s *Slot) {
 		le.PutUint64(dst[slSeen+8*i:], st.Seen[i])
 		le.PutUint64(dst[slView+8*i:], st.View[i])
 	}
+	putAge(dst[slAge:slAge+ageBytes], st.Stated)
 	dst[slUIDLen], dst[slNameLen], dst[slLate] = byte(len(s.NodeUID)), byte(len(s.NodeName)), s.Late
 	copy(dst[slUID:], s.NodeUID)
 	copy(dst[slName:], s.NodeName)
@@ -279,6 +282,7 @@ func decodeIdentity(src []byte, old, d *Slot) error {
 	st.Guard.Horizon = time.Duration(le.Uint32(src[slHorizon:])) * time.Millisecond
 	st.Terms = netgossip.Terms{By: netgossip.Breakers(src[slTermsBy]), Log: le.Uint64(src[slTermsLog:])}
 	st.Agreed = src[slMoreFlags]&flagAgreed != 0
+	st.Stated = ageOf(src[slAge : slAge+ageBytes])
 	d.RosterIndex = int(le.Uint16(src[slRosterIndex:]))
 	d.RosterSize = int(le.Uint16(src[slRosterSize:]))
 	for i := range setWords {
@@ -379,6 +383,26 @@ func setFlags(st *netgossip.Statement, f byte) {
 	st.Stopping = f&flagStopping != 0
 	st.LUNHealthy = f&flagLUNHealthy != 0
 	st.APIReachable = f&flagAPIReachable != 0
+}
+
+// ageBytes hold milliseconds for nine thousand years.
+const ageBytes = 6
+
+// putAge rounds down: a boot that is taken for older than it is might seem to have begun beside the
+// one before.
+func putAge(dst []byte, age boottime.Instant) {
+	ms := uint64(max(0, age)) / uint64(time.Millisecond)
+	for i := range dst {
+		dst[i] = byte(ms >> (8 * i))
+	}
+}
+
+func ageOf(src []byte) boottime.Instant {
+	var ms uint64
+	for i, b := range src {
+		ms |= uint64(b) << (8 * i)
+	}
+	return boottime.Instant(min(ms, uint64(math.MaxInt64/time.Millisecond)) * uint64(time.Millisecond))
 }
 
 // toMillis rounds up: a watchdog timeout must never be understated.

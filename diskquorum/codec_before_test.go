@@ -14,7 +14,7 @@ import (
 // that they are not known.
 func TestSlotsOfBefore(t *testing.T) {
 	termless := sampleSlot()
-	termless.Statement.Terms, termless.Statement.Agreed = netgossip.Terms{}, false
+	termless.Statement.Terms, termless.Statement.Agreed, termless.Statement.Stated = netgossip.Terms{}, false, 0
 	untimed := termless
 	untimed.GrantLifetime, untimed.Statement.Guard.Horizon = 0, 0
 	for name, want := range map[string]Slot{"slot_v1_termless.hex": termless, "slot_v1_untimed.hex": untimed} {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -40,7 +41,7 @@ func sampleSlot() Slot {
 			Guard:   netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
 			Terms:   netgossip.Terms{By: netgossip.BreaksByLUN | netgossip.AsksAPI, Log: 0xa1a2a3a4a5a6a7a8},
 			Agreed:  true,
-			Feeding: true, LUNHealthy: true, APIReachable: true, Version: "v1.2.3",
+			Feeding: true, LUNHealthy: true, APIReachable: true, Version: "v1.2.3", Stated: boottime.Instant(0x010203040506 * time.Millisecond),
 		},
 		HeartbeatInterval: 1500 * time.Millisecond, GrantLifetime: 6500 * time.Millisecond, WallTime: 1_700_000_000_123,
 		Ballot: Ballot{
@@ -222,7 +223,7 @@ func TestDecodeSlotRefusesSealed(t *testing.T) {
 func TestReservedBytesAreIgnored(t *testing.T) {
 	s := sampleSlot()
 	b := encodeSlot(t, &s)
-	for _, off := range []int{slMinor, 147, 151, 469, 495, slBallot + 67, slBallot + 495, 3*SectorSize + 494, holderOffset(100)} {
+	for _, off := range []int{slMinor, 147, 151, 469, slBallot + 67, slBallot + 495, 3*SectorSize + 494, holderOffset(100)} {
 		b[off] = 0x5A
 	}
 	seal(b, kindSlot, sampleID, slotBlock(s.Index, 0), s.Sequence)

@@ -118,7 +118,7 @@ func TestFormatDocSlot(t *testing.T) {
 		"roster digest": u64(st.RosterDigest), "wall clock": u64(uint64(s.WallTime)), "watchdog timeout": u32(30000), "grant lifetime": u32(6500), "horizon": u32(80000),
 		"terms: log": u64(st.Terms.Log), "terms: by": {byte(st.Terms.By)}, "more flags": {1},
 		"roster index": u16(6), "roster size": u16(200), "seen": bitmap(0, 7, 63, 64, 199), "view": bitmap(6, 8, 128, 198),
-		"late": {0}, "UID length": {36}, "name length": {14}, "node UID": []byte(s.NodeUID), "node name": []byte(s.NodeName),
+		"late": {0}, "age of the boot": {6, 5, 4, 3, 2, 1}, "UID length": {36}, "name length": {14}, "node UID": []byte(s.NodeUID), "node name": []byte(s.NodeName),
 		"instance": u64(9), "mbal": u64(s.Ballot.MBal), "bal": u64(s.Ballot.Bal), "decided instance": u64(8),
 		"value roster epoch": u64(s.Ballot.Value.RosterEpoch), "value roster digest": u64(s.Ballot.Value.RosterDigest),
 		"decided roster epoch": u64(s.Ballot.Decided.RosterEpoch), "decided roster digest": u64(s.Ballot.Decided.RosterDigest),

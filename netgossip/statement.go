@@ -69,8 +69,9 @@ type Statement struct {
 	LUNHealthy   bool
 	APIReachable bool
 	Version      string
-	// Stated is when it was made, by the clock of its node. It orders the statements of one
-	// boot, which overtake each other on two networks; zero: it is not known.
+	// Stated is when it was made, since the boot of its node, by the clock of that. It orders the
+	// statements of one boot, which overtake each other on two networks, and tells how old the
+	// boot is; zero: it is not known.
 	Stated boottime.Instant
 }
 

@@ -33,8 +33,9 @@ type Config struct {
 	Budget       Budget
 	RestartGrace time.Duration // no LEFT for so long after a peer said that it restarts
 
-	Boot    uint64 // nonce of the kernel boot
-	Machine uint64 // identity of the machine; 0: it has none that is known
+	Boot    uint64           // nonce of the kernel boot
+	Booted  boottime.Instant // of the kernel, by this node's clock; zero: with the clock, as CLOCK_BOOTTIME does
+	Machine uint64           // identity of the machine; 0: it has none that is known
 	Version string
 }
 
@@ -289,6 +290,7 @@ func (c *Core) arbitrate(now boottime.Instant) {
 	c.input.TieSince = c.tieSince
 	c.input.Quorum = c.quorum
 	c.input.Own = c.statement(now)
+	c.input.Own.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
 	c.input.WallTime = c.wall
 	c.input.Stop = c.stopping
 	c.input.Look = c.proof.waits
@@ -354,7 +356,7 @@ func (c *Core) state(now boottime.Instant) {
 			return
 		}
 	}
-	st.Stated = now
+	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping ||
 		old.Guard != st.Guard || old.Terms != st.Terms || old.Agreed != st.Agreed || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)

@@ -106,6 +106,7 @@ type witness struct {
 	boot      uint64               // the latest incarnation met; 0: none
 	machine   uint64               // it runs on; 0: not known
 	former    uint64               // the one before
+	lived     boottime.Instant     // the last moment for which an answer of the latest boot is proven
 	returned  boottime.Instant     // when the latest was met, while the end of the former waits for its slot; zero: it does not
 	twins     bool                 // these two answer in turns
 	sequence  uint64               // the greatest with which that incarnation was seen in its slot, active; 0: never
@@ -129,6 +130,9 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossi
 		}
 		if st != w.statement {
 			v.meet(now, p, st)
+		}
+		if st.Boot == w.boot {
+			w.lived = max(w.lived, anchor)
 		}
 		if w.returned > 0 {
 			v.endOfFormer(now, p, a)
@@ -170,19 +174,30 @@ func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 		w.twins, w.death, w.returned = true, Death{}, 0
 	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its slot has told
 		w.twins = false
-	case w.elsewhere(st.Machine):
-		v.strangers.Add(p) // the machine that was met before may be running
+	case w.elsewhere(st.Machine), w.outlived(now, st.Stated):
+		v.strangers.Add(p) // what was met before may be running
 		w.twins, w.returned = false, 0
 	case w.boot != 0:
 		w.twins, w.returned = false, now
 	}
-	w.boot, w.machine, w.former, w.sequence = st.Boot, st.Machine, w.boot, 0
+	w.boot, w.machine, w.former, w.sequence, w.lived = st.Boot, st.Machine, w.boot, 0, 0
 	v.fenced.Remove(p)
 }
 
 // elsewhere reports whether the latest boot that was met runs on another machine than this one.
 func (w *witness) elsewhere(machine uint64) bool {
 	return w.boot != 0 && w.machine != 0 && machine != 0 && w.machine != machine
+}
+
+// clockSlack is what two clocks may differ by between a boot and the statement that tells its age.
+const clockSlack = time.Second
+
+// outlived reports whether another boot, of that age, had begun while the latest one that was met
+// still answered. A kernel does not boot beside the one before. So it is none: some container
+// runtimes make up a boot id for each start of a container, which leaves the kernel and its
+// watchdog as they were; or it is another machine. An age of 0 is not known.
+func (w *witness) outlived(now boottime.Instant, age boottime.Instant) bool {
+	return w.boot != 0 && age > 0 && w.lived-boottime.Instant(clockSlack) > now-age
 }
 
 // endOfFormer proves that the boot before the latest one has ended. Another boot that answers
@@ -232,9 +247,10 @@ func (v *prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 		if rec.State == diskquorum.SlotActive {
 			w.sequence = max(w.sequence, rec.Sequence)
 		}
-	case w.elsewhere(rec.Machine()):
+	case w.sequence == 0 || rec.Sequence <= w.sequence || w.death.Boot == w.boot:
+	case w.elsewhere(rec.Machine()), w.outlived(now, rec.Statement.Stated):
 		v.strangers.Add(p)
-	case w.sequence > 0 && rec.Sequence > w.sequence && w.death.Boot != w.boot:
+	default:
 		w.death = Death{Proof: ProofBoot, Boot: w.boot, At: now}
 		v.fenced.Add(p)
 	}

@@ -2,7 +2,9 @@ package watchdog
 
 import (
 	"testing"
+	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
@@ -47,5 +49,44 @@ func TestEndIsNotToldTwice(t *testing.T) {
 	tell(c, 30*sec, 4, netgossip.Statement{Boot: 105})
 	if c.Step(30 * sec); was.Proof != ProofBoot || c.Death(4) != was {
 		t.Errorf("%+v, then %+v", was, c.Death(4))
+	}
+}
+
+// Guard: a boot that had begun while the former one still answered is none: a container runtime made up
+// its boot id, or it is another machine. What tells no age is believed.
+func TestBootThatHadBegunBeforeIsNone(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		age  time.Duration // at 30 s; the former boot answered until 10 s
+		dead bool
+	}{
+		{"it boots", 5 * time.Second, true},
+		{"right after the last answer", 20 * time.Second, true},
+		{"within what clocks may differ by", 20*time.Second + clockSlack, true},
+		{"it ran before", 20*time.Second + clockSlack + 1, false},
+		{"it ran for an hour", time.Hour, false},
+		{"it tells no age", 0, true},
+	} {
+		c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+		tell(c, 30*sec, 4, netgossip.Statement{Boot: 999, Stated: boottime.Instant(tc.age)})
+		c.Step(30 * sec)
+		if got := c.Death(4).Proof == ProofBoot; got != tc.dead || c.Strangers().Has(4) == tc.dead {
+			t.Errorf("%s: dead %v, strangers %v", tc.name, got, c.cfg.Roster.Names(c.Strangers()))
+		}
+		c = mourners(t, netgossip.Statement{Guard: killing}, nil)
+		for i, st := range []netgossip.Statement{{Boot: 104}, {Boot: 105, Stated: boottime.Instant(tc.age)}} {
+			c.proof.look(30*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: uint64(9 + 2*i), Statement: st})
+		}
+		if got := c.Fenced().Has(4); got != tc.dead {
+			t.Errorf("%s: by its slot fenced %v", tc.name, got)
+		}
+	}
+}
+
+// The statement and the slot tell how old the boot is, not what the clock shows.
+func TestStatementTellsTheAgeOfTheBoot(t *testing.T) {
+	c := testCore(t, 3, func(c *Config) { c.Booted = 7 * sec })
+	if st := c.Step(10 * sec).Statement; st.Stated != 3*sec {
+		t.Errorf("stated at %v", st.Stated)
 	}
 }

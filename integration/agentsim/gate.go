@@ -66,6 +66,7 @@ type endpoint struct {
 	ended   chan struct{}
 	once    sync.Once
 	dead    atomic.Bool
+	slow    time.Duration // Schedule.SlowClose
 }
 
 // listen opens endpoints of a process on the network that owns an address.
@@ -74,7 +75,7 @@ func (p *process) listen(at netip.AddrPort) (memberlist.NodeAwareTransport, erro
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{NodeAwareTransport: inner, stop: &p.stop, packets: make(chan *memberlist.Packet), ended: make(chan struct{})}
+	e := &endpoint{NodeAwareTransport: inner, slow: p.m.w.s.SlowClose, stop: &p.stop, packets: make(chan *memberlist.Packet), ended: make(chan struct{})}
 	p.m.w.mu.Lock()
 	p.endpoints = append(p.endpoints, e)
 	p.m.w.mu.Unlock()
@@ -129,6 +130,9 @@ func (e *endpoint) vanish() {
 }
 
 func (e *endpoint) Shutdown() error {
+	if e.slow > 0 && !e.dead.Load() {
+		time.Sleep(e.slow)
+	}
 	e.once.Do(func() { close(e.ended) })
 	return e.NodeAwareTransport.Shutdown()
 }

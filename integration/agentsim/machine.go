@@ -137,7 +137,7 @@ func (m *machine) startAgent() {
 	}
 	p.leash = &leash{p: p}
 	m.proc = p
-	boot, breaks := m.boot, m.breaks
+	boot, breaks, booted := m.boot, m.breaks, boottime.Instant(time.Hour)*boottime.Instant(m.index+1)+boottime.Instant(m.bootedAt)
 	w.mu.Unlock()
 	w.note(m.name, "agent starts")
 	w.conditionsChanged(func() {})
@@ -150,7 +150,7 @@ func (m *machine) startAgent() {
 		err := agent.Run(ctx, agent.Options{
 			Config: cfg, ConfigPath: w.configPath(m.index), Logger: slog.New(&recorder{p: p}), Version: agentVersion, Clock: m.now, Listen: p.listen,
 			Links: agent.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: dog, OpenLUN: p.openLUN,
-			ProbeAPI: p.probeAPI, OpenLease: p.openLease(cfg.LeaseRequestTimeout()), Boot: boot, Hold: p.hold, Registry: prometheus.NewRegistry(),
+			ProbeAPI: p.probeAPI, OpenLease: p.openLease(cfg.LeaseRequestTimeout()), Boot: boot, Booted: booted, Hold: p.hold, Registry: prometheus.NewRegistry(),
 		})
 		close(p.done)
 		w.exited(p, err)

@@ -26,6 +26,7 @@ type Schedule struct {
 	Odd         time.Duration // the watchdog's timeout on nodes with an odd index; 0: the same
 	Reboot      time.Duration // from the reset to the start of the agent
 	DryRun      bool          // driver none
+	SlowClose   time.Duration // that the sockets of an agent that stops take to close
 	NoWayOut    bool          // watchdogs that cannot be disarmed
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event

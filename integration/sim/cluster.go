@@ -104,6 +104,7 @@ type Node struct {
 	memory   *netgossip.Saved  // what it remembers of its rosters
 	up       bool              // powered and its agent running
 	boot     uint64
+	booted   boottime.Instant
 	process  uint64
 	decision watchdog.Decision
 	said     *netgossip.Statement
@@ -164,7 +165,7 @@ func (c *Cluster) Start(i int) {
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
 		LUNMode: c.cfg.Mode, LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
-		LUN: c.cfg.LUN, Lease: c.cfg.Lease, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Version: "sim",
+		LUN: c.cfg.LUN, Lease: c.cfg.Lease, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
 		Succession: succession,
 	})
 	n.core.SetDisarm("file", n.disable)
@@ -254,7 +255,7 @@ func (c *Cluster) reset(n *Node) {
 	n.end()
 	n.armed = false
 	n.Resets++
-	n.boot = c.rng.Uint64() | 1
+	n.boot, n.booted = c.rng.Uint64()|1, c.now
 	c.trace("%s is reset by its watchdog", n.Name)
 	if c.cfg.Reboot > 0 {
 		c.at(c.cfg.Reboot, func() { c.Start(n.Index) })

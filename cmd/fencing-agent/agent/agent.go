@@ -60,6 +60,7 @@ type Options struct {
 	Members    MemberSource                   // as configured
 	Strike     func() error                   // as watchdog.onFence says; called once, instead of waiting for the watchdog
 	Boot       uint64                         // nonce of the kernel boot; 0: boot_id
+	Booted     boottime.Instant               // when that kernel booted, by Clock; 0: with it
 	Machine    uint64                         // its identity; 0 with Boot 0: that of the hardware
 	Ready      func(socket string)            // called once the socket answers
 	Hold       func() error                   // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
@@ -208,7 +209,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.alarms = newNameAlarms(a.log, a.metrics.conflicts)
 	a.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	core := coreConfig(c, a.roster, a.boot, o.Version)
-	core.Succession, core.Machine = succession, a.machine
+	core.Succession, core.Machine, core.Booted = succession, a.machine, o.Booted
 	a.core = watchdog.NewCore(core)
 	a.rebuild = make(chan *netgossip.Roster, 1)
 	return a, nil
@@ -284,7 +285,8 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) }()
+	endFeeder := sync.OnceFunc(func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) })
+	defer endFeeder()
 	if err := a.startMarks(background); err != nil {
 		return err
 	}
@@ -293,6 +295,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stopGossip()
+	// The magic close comes first. It needs no peers any more, and the end of the gossip may take
+	// longer than the permission to feed lasts, after which the watchdog may not be disarmed.
+	defer endFeeder()
 	if err := a.startSignals(background); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type nameConflict struct {
 // How two nodes are told apart.
 const (
 	otherAddress = "two nodes use one name: stop one of them"
-	otherMachine = "another machine answers in the name of a member, or writes its slot: its boot does not prove that the other one has ended; " +
+	otherMachine = "another machine answers in the name of a member, or writes its slot: or a container has a boot id of its own: that boot proves no end of another; " +
 		"stop one of the two (once after a machine was replaced this is expected)"
 )
 

@@ -709,7 +709,7 @@ type Statement struct {
 	HorizonMs         uint32                 `protobuf:"varint,18,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up
 	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
 	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"`               // absent: the roster above is in force, and no other is at hand
-	Stated            uint64                 `protobuf:"varint,21,opt,name=stated,proto3" json:"stated,omitempty"`                  // nanoseconds, by the sender's boot clock; 0: not told
+	Stated            uint64                 `protobuf:"varint,21,opt,name=stated,proto3" json:"stated,omitempty"`                  // nanoseconds since the sender's boot, by its clock; 0: not told
 	Machine           uint64                 `protobuf:"fixed64,22,opt,name=machine,proto3" json:"machine,omitempty"`               // identity of the machine; 0: not told
 	TermsBy           uint32                 `protobuf:"varint,23,opt,name=terms_by,json=termsBy,proto3" json:"terms_by,omitempty"` // netgossip.Terms; 0: of a version that states none
 	TermsLog          uint64                 `protobuf:"fixed64,24,opt,name=terms_log,json=termsLog,proto3" json:"terms_log,omitempty"`

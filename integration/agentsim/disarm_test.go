@@ -19,3 +19,14 @@ func TestGuardIsSaidAgainAfterMaintenance(t *testing.T) {
 		}
 	}
 }
+
+// Guard: the magic close of a planned stop does not wait for sockets: the permission to feed ends meanwhile,
+// and a starved watchdog may not be disarmed.
+func TestPlannedStopWithSocketsThatHang(t *testing.T) {
+	s := group(3, func(s *Schedule) { s.LUN, s.SlowClose = false, 20*time.Second },
+		Event{Kind: Upgrade, Nodes: []int{1}, Span: 30 * time.Second})
+	s.End += 30 * time.Second
+	if r := run(t, s); len(r.Violations) > 0 || r.Resets != 0 {
+		t.Errorf("%d resets\n%s", r.Resets, Explain(s, r))
+	}
+}
