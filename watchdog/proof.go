@@ -195,9 +195,10 @@ const clockSlack = time.Second
 // outlived reports whether another boot, of that age, had begun while the latest one that was met
 // still answered. A kernel does not boot beside the one before. So it is none: some container
 // runtimes make up a boot id for each start of a container, which leaves the kernel and its
-// watchdog as they were; or it is another machine. An age of 0 is not known.
+// watchdog as they were; or it is another machine. An age of 0 is not known, and
+// is the least.
 func (w *witness) outlived(now boottime.Instant, age boottime.Instant) bool {
-	return w.boot != 0 && age > 0 && w.lived-boottime.Instant(clockSlack) > now-age
+	return w.boot != 0 && w.lived-boottime.Instant(clockSlack) > now-age
 }
 
 // endOfFormer proves that the boot before the latest one has ended. Another boot that answers

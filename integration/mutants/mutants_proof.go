@@ -102,7 +102,6 @@ func carryMutants() []mutant {
 		core("a made-up boot id proves a reboot", proofGo, "	case w.elsewhere(st.Machine), w.outlived(now, st.Stated):\n", "	case w.elsewhere(st.Machine):\n"),
 		core("a made-up boot id in the slot proves a reboot", proofGo, "	case w.elsewhere(rec.Machine()), w.outlived(now, rec.Statement.Stated):\n", "	case w.elsewhere(rec.Machine()):\n"),
 		core("clocks agree to the nanosecond", proofGo, "w.lived-boottime.Instant(clockSlack) > now-age", "w.lived > now-age"),
-		core("a boot without age had begun before", proofGo, "w.boot != 0 && age > 0 && w.lived", "w.boot != 0 && w.lived"),
 		core("the age of a boot is what the clock shows", "watchdog/core.go", "	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))\n", "	st.Stated = now\n"),
 		at("./integration/agentsim", "the gossip ends before the magic close", "cmd/fencing-agent/agent/agent.go", "after which the watchdog may not be disarmed.\n	defer endFeeder()\n", "after which the watchdog may not be disarmed.\n"),
 		withdrawn,
