@@ -26,6 +26,10 @@
 // A third of the groups of [Random] have watchdogs of two lengths. A third of the schedules
 // change the list of members, in the configuration files of all machines or of some. Machines that are to be added run no agent before.
 //
+// A third of the groups is attacked: somebody on every wire keeps packets and streams of all nodes and
+// sends them again, at any time, to any node, and through every cut once they are older than D_max. Half of these groups use a gossip key;
+// there the version byte of what is sent again is changed now and then, which ends an agent that lets it pass.
+//
 // # Properties
 //
 // The checker knows what the networks let through and nothing of what the agents think. Where

@@ -28,6 +28,8 @@ type Schedule struct {
 	DryRun      bool          // driver none
 	SlowClose   time.Duration // that the sockets of an agent that stops take to close
 	NoWayOut    bool          // watchdogs that cannot be disarmed
+	Replay      bool          // somebody sends again what was sent at any time
+	Key         bool          // the gossip is encrypted
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event
 	End         time.Duration
@@ -193,6 +195,9 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 		driver = "none"
 	}
 	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, feedInterval: %v, disableFile: %s}\n", driver, timeout, s.Feed, disablePath(dir, node))
+	if s.Key {
+		fmt.Fprintf(&b, "gossip: {keyFile: %s}\n", filepath.Join(dir, keyFileName))
+	}
 	b.WriteString("api: {socket: /nonexistent/fencing-agent.sock}\nhttp: {address: \"\"}\n")
 	return b.String()
 }
@@ -214,9 +219,16 @@ func (s *Schedule) describe() string {
 	if s.AllNetworks {
 		policy = "all"
 	}
+	attack := ""
+	switch {
+	case s.Replay && s.Key:
+		attack = ", replayed with a key in use"
+	case s.Replay:
+		attack = ", replayed"
+	}
 	t := s.timing()
-	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s), %s, onQuorumLoss %s, watchdog %v, on odd nodes %v, fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
-		s.Seed, s.Nodes, s.Networks, policy, breaker, s.OnLoss, s.Watchdog, cmp.Or(s.Odd, s.Watchdog), s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
+	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s%s), %s, onQuorumLoss %s, watchdog %v, on odd nodes %v, fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
+		s.Seed, s.Nodes, s.Networks, policy, attack, breaker, s.OnLoss, s.Watchdog, cmp.Or(s.Odd, s.Watchdog), s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
 }
 
 // String says an event in words.
@@ -308,6 +320,7 @@ func Random(seed uint64) Schedule {
 	}
 	s.drawLease()
 	s.drawOdd()
+	s.drawReplay()
 	if s.Lease && at == healthyFor {
 		at = s.seasoned()
 	}

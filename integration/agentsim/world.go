@@ -80,6 +80,9 @@ func Run(s Schedule, dir string) *Result {
 	}
 	w.lists = lists{all: [][]int{s.members()}, onFile: make([]int, s.Nodes)}
 	w.writeFiles()
+	if s.Key {
+		w.writeKey()
+	}
 	for i := range s.Nodes {
 		carrier := make([]bool, s.Networks)
 		for k := range carrier {
@@ -93,6 +96,9 @@ func Run(s Schedule, dir string) *Result {
 	}
 	w.check = newChecker(w)
 	w.setLinks()
+	if s.Replay {
+		w.replay()
+	}
 	w.play()
 	living := w.living()
 	w.tearDown(cancel)
