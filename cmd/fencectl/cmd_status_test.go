@@ -177,6 +177,7 @@ func TestWordsOfTrouble(t *testing.T) {
 	st.Luns[0].ForeignWriter, st.Luns[0].Healthy, st.Luns[0].Claimed = true, false, false
 	st.Api = &fencingv1.ApiStatus{Configured: true, Age: secs(7)}
 	st.TimeBudget.HorizonMajority = secs(99) // reckoned in a way that this program does not know
+	st.Networks[0].Members[0].EvidenceAge = secs(7)
 	st.Networks[1].Members = st.Networks[1].Members[1:]
 	st.Watchdog.Nowayout, st.Watchdog.Pretimeout, st.Watchdog.LastBootReset = true, secs(10), true
 	n2 := nodeOf(st, "n2")
@@ -186,7 +187,7 @@ func TestWordsOfTrouble(t *testing.T) {
 		"FAILED, another writer in the own slot: two agents run under one name; slot 0 not relied on yet,",
 		"lost to a majority: 1m39s in all; known parts: 4s evidence, 5s feed, ", "nowayout: cannot be disarmed - pretimeout 10s - this boot follows a reset",
 		"kube API      NOT REACHABLE 7.0s ago", "answering, but not reaching this node in turn: n2", "with another list of nodes (compare the members in its configuration): n2",
-		"\nn2    stopping   ok 0.6s  -        yes      OTHER   ",
+		"\nn2    stopping   ok 7.0s  -        yes      OTHER   ",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("%q is missing in\n%s", want, text)
