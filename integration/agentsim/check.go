@@ -194,13 +194,28 @@ func (c *checker) fed(p *process) {
 // to say so first if it is to go on.
 func (c *checker) answered(p *process, said fencingv1.Permission, listed bool) {
 	t := c.w.times
-	if !p.loop.isShut() || c.w.now() <= p.hungAt+max(t.maxAge+t.arbitrate, t.grant)+c.slack() {
+	longest := max(t.maxAge+t.arbitrate, t.grant)
+	if 2*p.hungIn > c.w.s.Nodes && len(c.w.lists.all) == 1 {
+		longest = t.maxAge // a majority was counted, and that verdict ends with its evidence
+	}
+	if !p.loop.isShut() || c.w.now() <= p.hungAt+longest+c.slack() {
 		return
 	}
 	c.stale++
 	if said == fencingv1.Permission_PERMISSION_FEED || said == fencingv1.Permission_PERMISSION_HOLD || listed {
 		c.failed("stale: %s answers %v, listed %t, and its loop has decided nothing for %v", p.m.name, said, listed, c.w.now()-p.hungAt)
 	}
+}
+
+// contacts counts the nodes, x included, that x has been in contact with for as long as it takes to be counted.
+func (c *checker) contacts(x int) int {
+	n := 1
+	for y, on := range c.conn[x] {
+		if on && c.since[x][y]+settle <= c.w.now() {
+			n++
+		}
+	}
+	return n
 }
 
 // steady lists the nodes, x included, that x could hear from for so long without a break and

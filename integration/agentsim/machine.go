@@ -72,6 +72,7 @@ type process struct {
 	disturbed time.Duration     // when it was last stopped or let go
 	deaths    map[string]string // nonce of the incarnation that its subscriber knows to be dead, by node
 	hungAt    time.Duration     // since when the loop hangs, while it does
+	hungIn    int               // nodes that were in contact then, and had been for a while
 	listEpoch int               // of the list of members that its subscriber knows to be in force
 }
 
@@ -265,6 +266,7 @@ func (m *machine) hangLoop(d time.Duration) {
 		return
 	}
 	p.disturbed, p.hungAt = m.w.now(), m.w.now()
+	p.hungIn = m.w.check.contacts(m.index)
 	p.loop.shut()
 	m.w.mu.Unlock()
 	m.w.after(speaksOn, func() { m.w.conditionsChanged(func() {}) })
