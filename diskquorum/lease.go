@@ -261,18 +261,23 @@ func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
 // hand, that a holder had the named token and the granted view; zero: it never was, or is
 // over. Its slot proves no such instant: a write may land long after it was composed.
 func (a *Arbiter) memberEvidence(h Holder, view netgossip.Set) boottime.Instant {
-	if int(h.Slot) >= len(a.table.entries) {
-		return 0
-	}
-	// Whose slot it is, is known from the last read that could tell: one that cannot does
-	// not renew the grant, and need not end it.
-	idx, ok := a.roster.Index(a.table.entries[h.Slot].record().NodeName)
-	if !ok || !view.Has(idx) {
-		return 0
-	}
-	st, anchor := a.evidence.Statement(idx)
+	st, anchor := a.partner(h, view)
 	if st == nil || !a.sameRoster(st) || st.Token != h.Token || st.View != view {
 		return 0
 	}
 	return anchor
+}
+
+// partner is what the holder of a slot said last, if it is in the view, and the instant for which that is
+// proven. Whose slot it is, is known from the last read that could tell: one that cannot does not
+// renew the grant, and need not end it.
+func (a *Arbiter) partner(h Holder, view netgossip.Set) (*netgossip.Statement, boottime.Instant) {
+	if int(h.Slot) >= len(a.table.entries) {
+		return nil, 0
+	}
+	idx, ok := a.roster.Index(a.table.entries[h.Slot].record().NodeName)
+	if !ok || !view.Has(idx) {
+		return nil, 0
+	}
+	return a.evidence.Statement(idx)
 }

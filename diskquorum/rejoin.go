@@ -23,14 +23,7 @@ import (
 // rejoined is the latest instant for which it is proven, first hand, that a holder counted a majority with this
 // node in it, in the boot that the grant names; zero: it never did, or no longer does.
 func (a *Arbiter) rejoined(h Holder, view netgossip.Set) boottime.Instant {
-	if int(h.Slot) >= len(a.table.entries) {
-		return 0
-	}
-	idx, ok := a.roster.Index(a.table.entries[h.Slot].record().NodeName)
-	if !ok || !view.Has(idx) {
-		return 0
-	}
-	st, anchor := a.evidence.Statement(idx)
+	st, anchor := a.partner(h, view)
 	if st == nil || !a.sameRoster(st) || st.Boot != h.Token.Nonce || !st.View.Has(a.roster.Self) || st.View.Len() < a.quorum {
 		return 0
 	}

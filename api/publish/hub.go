@@ -27,7 +27,7 @@ type HubConfig struct {
 	MaxSubscribers int      // at once
 	Metrics        *Metrics // nil: counted nowhere
 	// Expired reports that the verdict by which Source is available has passed its deadline, and that there
-	// is no newer one: whoever decides stood still. It is called from many goroutines. Nil: never.
+	// is no newer one: the goroutine that decides stood still. It is called from many goroutines. Nil: never.
 	Expired func() bool
 }
 
@@ -95,9 +95,9 @@ func (h *Hub) Publish(edges ...Edge) {
 	h.commit(after, h.apply(&after, edges))
 }
 
-// withdraw takes the own node out when its verdict has passed its deadline. A set that is read after a freeze, before
+// withdraw takes this node out when its verdict has passed its deadline. A set that is read after a freeze, before
 // the agent has looked at the world again, is from before it: of the others that is what was seen last, of
-// the own node it would be a promise that nobody keeps.
+// this node it would be a promise that nobody keeps.
 func (h *Hub) withdraw() {
 	if h.cfg.Expired == nil || !h.cfg.Expired() {
 		return
@@ -113,7 +113,7 @@ func (h *Hub) withdraw() {
 	h.commit(after, events)
 }
 
-// Withdrawn reports that the own node was taken out since the last Update, which is needed to put it back.
+// Withdrawn reports that this node was taken out since the last Update, which is needed to put it back.
 func (h *Hub) Withdrawn() bool { return h.withdrawn.Load() }
 
 // apply runs edges over nodes and returns the events. h.mu is held.

@@ -28,7 +28,7 @@ func healMutants() []mutant {
 		one("L14", "the configured quorum does not count", arbiterGo, "max(in.Quorum, a.expected/2+1)", "a.expected/2+1"),
 		one("L14", "a majority of another boot counts", rejoinGo, "st.Boot != h.Token.Nonce || ", ""),
 		one("L14", "a majority of another roster counts", rejoinGo, "!a.sameRoster(st) || st.Boot", "st.Boot"),
-		one("L14", "a majority of a node that is not counted counts", rejoinGo, "	if !ok || !view.Has(idx) {", "	if !ok {"),
+		one("L14", "a majority of a node that is not counted counts", leaseGo, "	if !ok || !view.Has(idx) {\n		return nil, 0", "	if !ok {\n		return nil, 0"),
 		one("L14", "the word of a partner that gave the grant up is a write", relayGo, "	if a.memberEvidence(h, a.view).IsZero() {", "	if max(a.memberEvidence(h, a.view), a.rejoined(h, a.view)).IsZero() {"),
 		one("L14", "a token that has moved on goes on beside a majority", leaseGo, "	if named, ok := g.token(a.slot); !ok || named != a.token {\n		return 0\n	}\n	if len",
 			"	if named, ok := g.token(a.slot); !ok || named.Counter+1 < a.token.Counter {\n		return 0\n	}\n	if len"),

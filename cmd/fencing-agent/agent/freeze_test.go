@@ -74,7 +74,7 @@ func TestDeadlineIsThatOfTheFeeder(t *testing.T) {
 	}
 }
 
-// Guard: the own node is not listed for longer than its verdict holds, and is put back by the next step that
+// Guard: this node is not listed for longer than its verdict holds, and is put back by the next step that
 // finds it available.
 func TestOwnNodeIsNotListedWithoutAVerdict(t *testing.T) {
 	now := boottime.Instant(9 * time.Second)

@@ -27,7 +27,7 @@ func ReviewFile(path string, env func(string) string) (*Reviewed, error) {
 	return Review(path, data, env)
 }
 
-// Review is Parse for whoever checks a file. Where nobody says which node it is for, and the host's
+// Review is Parse for a check of a file. Where nobody says which node it is for, and the host's
 // name is that of no member, it is checked for all of them. Of a file that is refused it returns
 // the warnings alone.
 func Review(name string, data []byte, env func(string) string) (*Reviewed, error) {
@@ -82,7 +82,7 @@ var unstable = regexp.MustCompile(`^(sd[a-z]+|vd[a-z]+|xvd[a-z]+|dm-[0-9]+|nvme[
 // advise says what an agent does not warn of at each start.
 func advise(c *Config, r *report) {
 	if c.Gossip.KeyFile == "" {
-		r.warn("gossip.keyFile", "is not given: whoever can send from a member's address can speak for it", nil)
+		r.warn("gossip.keyFile", "is not given: anybody who can send from a member's address can speak for it", nil)
 	}
 	if len(c.SystemNetworks) == 1 {
 		r.warn("systemNetworks", "is a single network: who loses it loses the quorum; give two that share no switch and no card", nil)
