@@ -85,6 +85,13 @@ func (c *Core) writesHere(p int, st *netgossip.Statement) bool {
 	return c.arbiter != nil && !st.Token.IsZero() && c.arbiter.Shows(c.cfg.Roster.Name(p), st.Token)
 }
 
+// termsWait reports whether a word is missing that the slots may complete. A table that is read as
+// seldom as in a settled group would leave a new one without a tie-break for its first twenty seconds.
+func (c *Core) termsWait() bool {
+	a := &c.terms
+	return a.own.By&netgossip.BreaksByLUN != 0 && a.own.Settled() && !c.view.Seen.And(c.rosters.expected).Minus(a.heard).Minus(a.unfit).IsEmpty()
+}
+
 // unitedHalf reports whether all of the view agree and go by the same terms, so that a tie may be
 // arbitrated for them.
 func (c *Core) unitedHalf() bool {

@@ -157,3 +157,24 @@ func TestWordsFollowTheList(t *testing.T) {
 		t.Errorf("the word of %v", to.Names(same))
 	}
 }
+
+// A group that has just formed reads the LUN until it agrees, and seldom after that.
+func TestSlotsAreReadUntilAllAgree(t *testing.T) {
+	c := testCore(t, 4, func(c *Config) { c.LUN = true })
+	c.SetTerms(1, theirTerms, netgossip.Set{})
+	for p := 1; p < 4; p++ {
+		word(c, 10*sec, p, theirTerms, false)
+	}
+	if c.Step(10 * sec); !c.termsWait() {
+		t.Error("the slots are not looked at for the words that are missing")
+	}
+	c.SetTerms(11*sec, theirTerms, netgossip.SetOf(1, 2, 3))
+	if c.Step(11 * sec); c.termsWait() {
+		t.Error("the slots are looked at although all words are there")
+	}
+	c.SetTerms(12*sec, theirTerms, netgossip.SetOf(1, 2))
+	word(c, 13*sec, 3, ourTerms, false)
+	if c.Step(13 * sec); c.termsWait() {
+		t.Error("the slots are looked at for the word of one that goes by other terms")
+	}
+}

@@ -293,7 +293,7 @@ func (c *Core) arbitrate(now boottime.Instant) {
 	c.input.Own.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
 	c.input.WallTime = c.wall
 	c.input.Stop = c.stopping
-	c.input.Look = c.proof.waits
+	c.input.Look = c.proof.waits || c.termsWait()
 	out := c.arbiter.Step(now, &c.input)
 	c.split = *out
 	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.Relay = out.Ops, out.Lock, out.Ended, out.Relay
