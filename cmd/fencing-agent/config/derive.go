@@ -43,16 +43,16 @@ func (c *Config) ParamsFor(n int) netgossip.Params {
 func (c *Config) StaticMembers() []netgossip.Member { return c.Members.List() }
 
 // List returns the static list as netgossip.RosterOf takes it.
-func (l *Members) List() []netgossip.Member {
-	ms := make([]netgossip.Member, 0, len(l.Static))
-	for _, m := range l.Static {
-		addresses := make(map[string]string, len(m.Addresses))
-		for network, a := range m.Addresses {
+func (m *Members) List() []netgossip.Member {
+	list := make([]netgossip.Member, 0, len(m.Static))
+	for _, one := range m.Static {
+		addresses := make(map[string]string, len(one.Addresses))
+		for network, a := range one.Addresses {
 			addresses[network] = a.String()
 		}
-		ms = append(ms, netgossip.Member{Name: m.Name, Addresses: addresses})
+		list = append(list, netgossip.Member{Name: one.Name, Addresses: addresses})
 	}
-	return ms
+	return list
 }
 
 // GossipLabel is the label of a system network's packets: nodes of other clusters,
