@@ -99,7 +99,7 @@ func TestMajorityOfAnotherViewDoesNotCount(t *testing.T) {
 	}
 }
 
-// Guard: L14, L7. A partner that has given the grant up vouches for no write: whoever cannot write the LUN
+// Guard: L14, L7. A partner that has given the grant up vouches for no write: a node that cannot write the LUN
 // itself would be taken for expired, and another half granted.
 func TestHolderBesideAMajorityNeedsItsOwnWrites(t *testing.T) {
 	r := risen(t)

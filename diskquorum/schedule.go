@@ -251,7 +251,7 @@ func (a *Arbiter) trouble(now boottime.Instant) string {
 	case a.staleRead():
 		return "reads do not show what was written: is there a cache between this node and the LUN?"
 	case a.lease.differs >= 0:
-		return fmt.Sprintf("slot %d shows another decision of instance %d than this node knows: nothing is decided by this LUN until it is formatted anew; see \"two decisions\" in docs/troubleshooting.md",
+		return fmt.Sprintf("slot %d shows another decision of instance %d than this node knows: nothing is decided by this LUN until it is formatted again; see \"two decisions\" in docs/troubleshooting.md",
 			a.lease.differs, a.lease.latest)
 	case a.table.unreadable() >= 0:
 		return fmt.Sprintf("slot %d is damaged, and nothing can be decided while it is; see fencectl lun inspect, and \"a damaged slot\" in docs/troubleshooting.md", a.table.unreadable())

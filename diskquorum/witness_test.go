@@ -35,7 +35,7 @@ func TestWitness(t *testing.T) {
 		{"the own reads have stopped", func(r *rig) { r.now = r.now.Add(5 * time.Second) }, none, none},
 	} {
 		r := startedRig(t, 4)
-		r.setView(0, 0, 1) // whoever is missed is looked for at every heartbeat
+		r.setView(0, 0, 1) // a node that is missed is looked for at every heartbeat
 		r.run(3 * time.Second)
 		c.change(r)
 		if w := r.nodes[0].arb.Witness(r.now); w.Alive != c.alive || w.Counting != c.counting {
@@ -59,7 +59,7 @@ func TestStrangers(t *testing.T) {
 	}
 	a.SetRoster(fewer, 2)
 	r.nodes[0].roster = fewer
-	r.setView(0, 0) // whoever is missed is looked for at every heartbeat
+	r.setView(0, 0) // a node that is missed is looked for at every heartbeat
 	r.run(6 * time.Second)
 	if names := a.Strangers(); !slices.Equal(names, []string{all.Name(2), all.Name(3)}) {
 		t.Errorf("named %v", names)

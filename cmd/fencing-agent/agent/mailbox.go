@@ -46,7 +46,7 @@ type batch struct {
 	handed      []*netgossip.Roster // lists that peers handed over, at most one for each that was asked for on a network
 	rosterSaved []error             // outcomes of storing lists
 	termsSaved  []termsSaved
-	rebuilt     bool // a network's gossip was made anew
+	rebuilt     bool // a network's gossip was made again
 }
 
 type peerReport struct {
