@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
@@ -171,7 +172,7 @@ func (c *course) series(p parser.Parser) (world, error) {
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", own, err)
 				}
-				metric := name.Get(labels.MetricName)
+				metric := name.Get(model.MetricNameLabel)
 				w[metric] = append(w[metric], storage.NewListSeries(name, c.samples(name, base[text], used)))
 			}
 		}
@@ -186,7 +187,7 @@ func (c *course) series(p parser.Parser) (world, error) {
 
 // samples are those of one series, whose healthy value, or growth per second, is v.
 func (c *course) samples(name labels.Labels, v float64, used []bool) []chunks.Sample {
-	metric := name.Get(labels.MetricName)
+	metric := name.Get(model.MetricNameLabel)
 	counts := strings.HasSuffix(metric, "_total") || strings.HasSuffix(metric, "_bucket")
 	var samples []chunks.Sample
 	now, there, count, next := v, !math.IsNaN(v), 0.0, 0
@@ -236,7 +237,7 @@ func (e event) selects(name labels.Labels) bool {
 	if e.where != "*" && e.where != name.Get("node") && e.where != name.Get("group") {
 		return false
 	}
-	return e.name == "" || e.name == name.Get(labels.MetricName) &&
+	return e.name == "" || e.name == name.Get(model.MetricNameLabel) &&
 		!slices.ContainsFunc(e.matchers, func(m *labels.Matcher) bool { return !m.Matches(name.Get(m.Name)) })
 }
 
@@ -248,7 +249,7 @@ func (w world) querier() storage.Queryable {
 		SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 			var found []storage.Series
 			for _, m := range matchers {
-				if m.Name == labels.MetricName && m.Type == labels.MatchEqual {
+				if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
 					found = slices.Clone(w[m.Value])
 				}
 			}
@@ -340,7 +341,7 @@ func (c *course) add(p parser.Parser, line string) (err error) {
 	}
 	if m[5] != "" {
 		e.matchers, err = p.ParseMetricSelector(m[4] + m[5])
-		e.matchers = slices.DeleteFunc(e.matchers, func(x *labels.Matcher) bool { return x.Name == labels.MetricName })
+		e.matchers = slices.DeleteFunc(e.matchers, func(x *labels.Matcher) bool { return x.Name == model.MetricNameLabel })
 	}
 	if n := len(c.events); n > 0 && c.events[n-1].at > e.at {
 		return fmt.Errorf("happens before the line above")
