@@ -1,9 +1,11 @@
 package main
 
 const (
-	sealGo  = "netgossip/swim/seal.go"
-	clockGo = "netgossip/swim/clock.go"
-	vouchGo = "netgossip/vouch.go"
+	sealGo   = "netgossip/swim/seal.go"
+	screenGo = "netgossip/swim/screen.go"
+	plainGo  = "netgossip/swim/plain.go"
+	clockGo  = "netgossip/swim/clock.go"
+	vouchGo  = "netgossip/vouch.go"
 )
 
 // swimMutants are the guards of what comes over the wire.
@@ -11,13 +13,23 @@ func swimMutants() []mutant {
 	list := []mutant{
 		one("frame", "a packet of version 0 gets as far as memberlist", sealGo, "	return version(sealed[0])\n", "	return \"\"\n"),
 		one("frame", "a stream of version 0 gets as far as memberlist", sealGo, "	return version(frame[5]), false\n", "	return \"\", false\n"),
-		one("frame", "a stream that seals nothing gets as far as memberlist", sealGo, "n <= leastSealed || n > s.maxStream", "n > s.maxStream"),
-		one("frame", "a stream may be as large as it says", sealGo, "n <= leastSealed || n > s.maxStream", "n <= leastSealed"),
-		one("frame", "a stream without a label is not looked at", sealGo, "	if head[0] == labelByte {\n", "	if head[0] != labelByte {\n		return \"\", false\n	} else {\n"),
-		one("frame", "a stream is looked at once, however little came", sealGo, "	if !more {\n", "	if !more || r == \"\" {\n"),
+		one("frame", "a stream that seals nothing gets as far as memberlist", sealGo, "n <= leastSealed || n > s.screen.maxStream", "n > s.screen.maxStream"),
+		one("frame", "a stream may be as large as it says", sealGo, "n <= leastSealed || n > s.screen.maxStream", "n <= leastSealed"),
+		one("frame", "a stream without a label is not looked at", screenGo, "		return head, true, true\n", "		return nil, false, true\n"),
+		one("frame", "a stream is looked at once, however little came", screenGo, "	if !more {\n", "	if !more || r == \"\" {\n"),
 		one("frame", "the sockets do not look at packets", "netgossip/swim/transport_sockets.go", " || !t.ledger.opens(in.buf[:n], from.Addr())", ""),
 		one("frame", "a foreign transport is not looked at", "netgossip/swim/transport_meter.go", " || !m.ledger.opens(p.Buf, from)", ""),
-		one("frame", "streams are not looked at", "netgossip/swim/transport_ledger.go", "mute: accepted, seals: s.ledger.seals}", "mute: accepted}"),
+		one("frame", "streams are not looked at", "netgossip/swim/transport_ledger.go", "	if s.ledger.screen != nil {\n", "	if false {\n"),
+		one("frame", "without a key nothing is looked at", screenGo, "		return &plainScreen{label: own, maxStream: maxStream, maxNodes: uint64(members)}\n", "		return nil\n"),
+		one("frame", "a length may go beyond the packet", plainGo, "	return n <= uint64(w.budget)\n", "	return true\n"),
+		one("frame", "a table may have as many nodes as it says", plainGo, "w.limit == 0 || n <= w.limit", "true"),
+		one("frame", "every node of a table may be as large as a table", plainGo, "mapWalk{budget: s.walk.budget}", "mapWalk{budget: int(s.screen.maxStream)}"),
+		one("frame", "a compound may hold what nobody packs", plainGo, "	case compoundMsg, compressMsg:\n", "	case 255:\n"),
+		one("frame", "the parts of a compound are not looked at", plainGo, "if r := message(rest[:n]); r != \"\" {", "if r := message(rest[:n]); false {"),
+		one("frame", "what is behind a checksum is not looked at", plainGo, "b = b[crcHead:] //", "return \"\" //"),
+		one("frame", "user messages come by streams", plainGo, "	case userMsg, compressMsg:\n", "	case compressMsg:\n"),
+		one("frame", "compressed messages come by streams", plainGo, "	case userMsg, compressMsg:\n", "	case userMsg:\n"),
+		one("frame", "only the first map of a table is looked at", plainGo, "		if !s.table {\n", "		if true {\n"),
 		one("frame", "anybody opens as many streams as he likes", "netgossip/swim/transport_ledger.go", "accepted && len(s.open) >= maxStreams", "false"),
 		one("frame", "a refused stream is counted as cut, too", "netgossip/swim/journal.go", "if strings.Contains(text, errFrame.Error()) {", "if false {"),
 		one("replay", "a packet is a sign of life whenever it comes", clockGo, "	return max(0, min(came,", "	return max(came, min(came,"),

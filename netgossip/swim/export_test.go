@@ -4,10 +4,16 @@ import (
 	"net/netip"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// ReadFrom has memberlist read from a transport itself, with nothing between. Call it before Start.
-func (in *Instance) ReadFrom(t memberlist.NodeAwareTransport) { in.transport = t }
+// ReadFrom has memberlist read from a transport itself, with nothing between, and ends what was between.
+// Call it before Start.
+func (in *Instance) ReadFrom(t memberlist.NodeAwareTransport) error {
+	between := in.transport
+	in.transport = t
+	return between.Shutdown()
+}
 
 // Opens is the check that every transport makes of a packet.
 func (in *Instance) Opens(b []byte, from netip.Addr) bool { return in.ledger.opens(b, from) }
@@ -21,4 +27,9 @@ func (in *Instance) Join(peer int) error {
 		}
 	}
 	return nil
+}
+
+// Refused is how much was refused for a reason.
+func (in *Instance) Refused(reason string) float64 {
+	return testutil.ToFloat64(in.count.refused[refusal(reason)].prom)
 }

@@ -88,7 +88,7 @@ func New(cfg Config) (*Instance, error) {
 	if !cfg.AnySource {
 		in.ledger.foreign = in.reportForeign
 	}
-	in.ledger.seals, in.ledger.report = cfg.newSealer(), in.reportFrame
+	in.ledger.screen, in.ledger.report = cfg.newScreen(), in.reportFrame
 	in.addresses = cfg.addresses(targets)
 	in.place.wake = make(chan struct{}, 1)
 	if err := in.listen(); err != nil {

@@ -183,6 +183,7 @@ func attacker(t *testing.T, network *netgossiptest.Network, i int) *memberlist.M
 	}
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label, conf.Transport = "attacker", testLabel, tr
+	conf.EnableCompression = false // as no agent has it; it would be refused unread
 	conf.LogOutput = io.Discard
 	conf.Logger = log.New(io.Discard, "", 0)
 	conf.LogOutput = nil

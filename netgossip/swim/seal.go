@@ -1,10 +1,7 @@
 package swim
 
 import (
-	"bytes"
 	"encoding/binary"
-	"errors"
-	"net/netip"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -27,52 +24,29 @@ import (
 // What memberlist itself refuses before it decrypts is left to it: it says why.
 
 const (
-	labelByte   = 244
 	sealedByte  = 10
 	sealVersion = 1
 	// leastSealed is version, nonce and tag. A stream holds the type of its message besides.
 	leastSealed = 1 + 12 + 16
 	// maxStreamHead is as much of a stream as it takes to judge it.
 	maxStreamHead = 2 + memberlist.LabelMaxSize + 1 + 4 + 1
-	// stateShare is more than a table needs for one member, whatever its name, and stateMembers are
-	// allowed for in any case: the peer may have a longer list.
-	stateShare, stateMembers = 512, 256
 )
 
 // sealer judges frames by what can be read of them without a key.
 type sealer struct {
-	header    []byte // of the own label
+	label     label
 	maxStream uint32 // the largest table that a peer of the same list can send, and then some
 }
 
-// newSealer returns the sealer of an instance, nil without a keyring: nothing is sealed then.
-func (c *Config) newSealer() *sealer {
-	if c.Keyring == nil {
-		return nil
-	}
-	s := &sealer{maxStream: uint32(stateShare * max(c.Roster.Size(), stateMembers))}
-	if c.Label != "" {
-		s.header = append([]byte{labelByte, byte(len(c.Label))}, c.Label...)
-	}
-	return s
-}
-
-// packet says whether memberlist may have a packet: "" if so.
 func (s *sealer) packet(b []byte) refusal {
-	sealed, ours := s.unlabelled(b)
+	sealed, ours := s.label.cut(b)
 	if !ours || len(sealed) == 0 {
 		return "" // memberlist refuses another label first of all
 	}
 	return version(sealed[0])
 }
 
-// unlabelled takes the own label off. ours is false if there is none, or another one, or a part of one.
-func (s *sealer) unlabelled(b []byte) (rest []byte, ours bool) {
-	if len(s.header) == 0 {
-		return b, len(b) == 0 || b[0] != labelByte
-	}
-	return bytes.CutPrefix(b, s.header)
-}
+func (s *sealer) screenStream() streamScreen { return &sealedStream{screen: s} }
 
 // version judges the byte where the version of the encryption stands. In a packet of an agent
 // without a key it is the type of the message, which is 0 for a ping of memberlist.
@@ -87,74 +61,30 @@ func version(b byte) refusal {
 	}
 }
 
-// stream judges a stream by how it begins. more says that this takes more of it.
-func (s *sealer) stream(head []byte) (r refusal, more bool) {
-	if len(head) == 0 {
-		return "", true
-	}
-	frame := head
-	if head[0] == labelByte {
-		if len(head) < len(s.header) {
-			return "", bytes.HasPrefix(s.header, head)
-		}
-		var ours bool
-		if frame, ours = s.unlabelled(head); !ours {
-			return "", false
-		}
-	}
+// sealedStream judges a stream by how it begins.
+type sealedStream struct {
+	screen *sealer
+	head   []byte
+}
+
+func (s *sealedStream) next(b []byte) (r refusal, more bool) {
+	s.head = append(s.head, b[:min(len(b), maxStreamHead-len(s.head))]...)
+	frame, ours, whole := s.screen.label.cutStream(s.head)
 	switch {
-	case len(frame) == 0:
+	case !ours:
+		return "", false
+	case !whole || len(frame) == 0:
 		return "", true
 	case frame[0] != sealedByte:
 		return "", false // memberlist takes no plain stream where there is a keyring
 	case len(frame) < 5:
 		return "", true
 	}
-	if n := binary.BigEndian.Uint32(frame[1:5]); n <= leastSealed || n > s.maxStream {
+	if n := binary.BigEndian.Uint32(frame[1:5]); n <= leastSealed || n > s.screen.maxStream {
 		return refusedMalformed, false
 	}
 	if len(frame) < 6 {
 		return "", true
 	}
 	return version(frame[5]), false
-}
-
-// opens reports whether memberlist may have a packet, and counts and reports it if not.
-func (l *ledger) opens(b []byte, from netip.Addr) bool {
-	if l.seals == nil {
-		return true
-	}
-	r := l.seals.packet(b)
-	if r != "" {
-		l.unsealed(r, from)
-	}
-	return r == ""
-}
-
-func (l *ledger) unsealed(r refusal, from netip.Addr) {
-	l.refused[r].add(1)
-	if l.report != nil {
-		l.report(r, from)
-	}
-}
-
-// errFrame is what a refused stream reads as.
-var errFrame = errors.New("frame refused before it was read")
-
-// check looks at the first bytes of a stream as they come, before memberlist has any of a part that
-// it must not have. How the bytes are cut into reads makes no difference.
-func (s *stream) check(b []byte) error {
-	if s.seals == nil {
-		return nil
-	}
-	s.head = append(s.head, b[:min(len(b), maxStreamHead-len(s.head))]...)
-	r, more := s.seals.stream(s.head)
-	if r != "" {
-		s.streams.ledger.unsealed(r, addrOf(s.RemoteAddr()))
-		return errFrame // and again if memberlist should read on: seals stays
-	}
-	if !more {
-		s.seals, s.head = nil, nil
-	}
-	return nil
 }

@@ -2,12 +2,14 @@ package swim_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -127,23 +129,30 @@ func (p *press) stream(plain []byte) []byte {
 }
 
 // fuzzed starts an instance behind a wall, directly or with what New puts between.
-func fuzzed(f testing.TB, directly bool) (*swim.Instance, *wall, *press) {
+func fuzzed(f testing.TB, directly, key bool) (*swim.Instance, *wall, *press) {
 	p := newPress(f)
 	w := &wall{packets: make(chan *memberlist.Packet), accepts: make(chan net.Conn), dialed: make(chan net.Conn, 1)}
 	nd := configureF(f, 2, 0)
-	nd.Keyring, nd.Transport = keyring(f, sealedKey), func(netip.AddrPort) (memberlist.NodeAwareTransport, error) { return w, nil }
+	nd.Transport = func(netip.AddrPort) (memberlist.NodeAwareTransport, error) { return w, nil }
+	if key {
+		nd.Keyring = keyring(f, sealedKey)
+	}
 	in, err := swim.New(nd)
 	if err != nil {
 		f.Fatal(err)
 	}
 	if directly {
-		in.ReadFrom(w)
+		if err := in.ReadFrom(w); err != nil {
+			f.Fatal(err)
+		}
 	}
 	if err := in.Start(); err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() {
-		if err := in.Stop(f.Context(), false); err != nil && f.Context().Err() == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(f.Context()), patience)
+		defer cancel()
+		if err := in.Stop(ctx, false); err != nil {
 			f.Error(err)
 		}
 	})
@@ -163,7 +172,7 @@ func configureF(f testing.TB, n, self int) swim.Config {
 
 // FuzzPacket is what comes by UDP.
 func FuzzPacket(f *testing.F) {
-	in, w, p := fuzzed(f, true)
+	in, w, p := fuzzed(f, true, true)
 	for _, b := range readFrames(f, "packet") {
 		f.Add(false, b)
 		flipped := bytes.Clone(b)
@@ -188,7 +197,7 @@ func FuzzPacket(f *testing.F) {
 
 // FuzzStream is what comes by a stream that a peer has opened.
 func FuzzStream(f *testing.F) {
-	_, w, p := fuzzed(f, false)
+	_, w, p := fuzzed(f, false, true)
 	seedStreams(f, p)
 	f.Fuzz(func(_ *testing.T, key bool, b []byte) {
 		if key {
@@ -202,7 +211,7 @@ func FuzzStream(f *testing.F) {
 
 // FuzzReply is what comes back by a stream to a peer.
 func FuzzReply(f *testing.F) {
-	in, w, p := fuzzed(f, false)
+	in, w, p := fuzzed(f, false, true)
 	seedStreams(f, p)
 	f.Fuzz(func(_ *testing.T, key bool, b []byte) {
 		if key {
@@ -212,6 +221,67 @@ func FuzzReply(f *testing.F) {
 		w.dialed <- t
 		in.Join(1)
 		<-t.closed
+	})
+}
+
+// Without a key, what anybody at a member's address sends must not make memberlist allocate more than the
+// largest table takes.
+const plainMemory = 8 << 20
+
+// bounded fails if what call does takes more memory than it may.
+func bounded(t *testing.T, call func()) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	call()
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > plainMemory {
+		t.Errorf("%d MiB for what was sent", n>>20)
+	}
+}
+
+// FuzzPlainPacket is what comes by UDP where there is no key.
+func FuzzPlainPacket(f *testing.F) {
+	in, w, p := fuzzed(f, true, false)
+	for _, b := range readFrames(f, "packet") {
+		f.Add(p.open(f, b[len(labelHeader):], []byte(testLabel)))
+	}
+	for _, b := range greedy {
+		f.Add(b)
+	}
+	from := net.UDPAddrFromAddrPort(fuzzPeer)
+	nothing := &memberlist.Packet{From: from}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = append(bytes.Clone(labelHeader), b...)
+		bounded(t, func() {
+			if in.Opens(b, fuzzPeer.Addr()) {
+				w.packets <- &memberlist.Packet{Buf: b, From: from, Timestamp: time.Now()}
+				w.packets <- nothing
+			}
+		})
+	})
+}
+
+// FuzzPlainStream is what comes by streams where there is no key, from who opened one and from who
+// was dialed.
+func FuzzPlainStream(f *testing.F) {
+	in, w, p := fuzzed(f, false, false)
+	for _, b := range append(readFrames(f, "stream"), readFrames(f, "reply")...) {
+		b = bytes.TrimPrefix(b, labelHeader)
+		f.Add(p.open(f, b[5:], append(bytes.Clone(b[:5]), testLabel...)))
+	}
+	for _, b := range greedy {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		bounded(t, func() {
+			opened := newTape(append(bytes.Clone(labelHeader), b...))
+			w.accepts <- opened
+			<-opened.closed
+			dialed := newTape(b)
+			w.dialed <- dialed
+			in.Join(1)
+			<-dialed.closed
+		})
 	})
 }
 

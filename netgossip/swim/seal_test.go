@@ -33,12 +33,12 @@ func sealed(t *testing.T) func(*swim.Config) {
 	return func(cfg *swim.Config) { cfg.Keyring = keyring(t, sealedKey) }
 }
 
-// record runs a sealed cluster in which a node comes, is lost, comes back and leaves, and somebody
+// record runs a cluster in which a node comes, is lost, comes back and leaves, and somebody
 // without the key asks for an error, and returns all that was on the wire.
-func record(t *testing.T) (frames []netgossiptest.Frame) {
+func record(t *testing.T, change func(*swim.Config)) (frames []netgossiptest.Frame) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3, sealed(t))
+		c := newCluster(t, 3, change)
 		c.net.Tap(func(f netgossiptest.Frame) { frames = append(frames, f) })
 		for _, nd := range c.nodes {
 			nd.start(t)
@@ -94,7 +94,7 @@ func withVersion(t *testing.T, f netgossiptest.Frame, version byte) []byte {
 // A frame from the wire that is sent again with another version must not reach memberlist: version 0
 // ends the process there.
 func TestFrameOfAnotherVersionIsRefused(t *testing.T) {
-	frames := record(t)
+	frames := record(t, sealed(t))
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3, sealed(t))
 		c.awaitComplete(5 * time.Second)
@@ -133,7 +133,7 @@ func TestFrameOfAnotherVersionIsRefused(t *testing.T) {
 
 // The peer that a stream was opened to may be somebody else as well.
 func TestReplyOfAnotherVersionIsRefused(t *testing.T) {
-	frames := record(t)
+	frames := record(t, sealed(t))
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, sealed(t))
 		n1 := c.nodes[0]
@@ -161,7 +161,7 @@ func TestReplyOfAnotherVersionIsRefused(t *testing.T) {
 }
 
 func TestVersionIsRefusedOnRealSockets(t *testing.T) {
-	frames := record(t)
+	frames := record(t, sealed(t))
 	nd := configure(t, 2, 0, func(i int) netip.Addr { return loopback(120 + i) }, nil, sealed(t))
 	nd.start(t)
 	defer nd.stop(t, false)
@@ -307,7 +307,7 @@ const captured = "testdata/frames"
 // The captured frames must be what agents send, or the fuzz targets begin with noise.
 func TestCapturedFramesAreTaken(t *testing.T) {
 	if *update {
-		writeFrames(t, record(t))
+		writeFrames(t, record(t, sealed(t)))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, sealed(t))

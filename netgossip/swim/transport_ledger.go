@@ -20,8 +20,8 @@ type ledger struct {
 	// foreign is told of what is refused because it comes from the address of no peer; nil:
 	// nothing is. It must not block.
 	foreign func(from netip.Addr)
-	seals   *sealer                            // nil without a keyring
-	report  func(why refusal, from netip.Addr) // of a frame that seals refuses; nil: nobody asks. It must not block
+	screen  screen                             // nil: everything passes
+	report  func(why refusal, from netip.Addr) // of a frame that screen refuses; nil: nobody asks. It must not block
 }
 
 func newLedger(count *counters, clock boottime.Clock, targets []target) *ledger {
@@ -88,7 +88,10 @@ func (s *streams) add(c net.Conn, accepted bool) (net.Conn, error) {
 		s.ledger.refused[refusedOverflow].add(1)
 		return nil, errCrowd
 	}
-	st := &stream{Conn: c, streams: s, mute: accepted, seals: s.ledger.seals}
+	st := &stream{Conn: c, streams: s, mute: accepted}
+	if s.ledger.screen != nil {
+		st.screen = s.ledger.screen.screenStream()
+	}
 	s.open[st] = struct{}{}
 	return st, nil
 }
@@ -109,10 +112,10 @@ func (s *streams) cut(end bool) {
 type stream struct {
 	net.Conn
 	streams *streams
-	mute    bool // accepted, and nothing has come yet; memberlist reads from one goroutine
-	// Until the frame is judged, and after it was refused:
-	seals *sealer
-	head  []byte
+	mute    bool         // accepted, and nothing has come yet; memberlist reads from one goroutine
+	screen  streamScreen // nil: what comes now is not looked at any more
+	// turnedAway says that the screen has refused the stream.
+	turnedAway bool
 }
 
 // errMute is what an accepted stream that ends without a byte reads as. Without it
