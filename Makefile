@@ -156,7 +156,7 @@ test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent
 	   unshare -m sh -c 'mount -t bpf bpf /sys/fs/bpf && FENCING_TEST_BPF=1 GOWORK=off $(TESTRUN) -C deploy/cilium -- -count=1 ./subscriber'; \
 	 else echo "test-cilium: without root BPF maps are faked"; fi
 
-soak: build ## real agents and random faults in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="-nodes 7"; needs root
+soak: build ## real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="-nodes 7"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
 	@$(GO) build $(BUILDVCS) -o bin/soak ./integration/soak

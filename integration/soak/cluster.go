@@ -27,8 +27,8 @@ type cluster struct {
 	undo []func() // in reverse, by close
 }
 
-// newCluster starts the agents. What it made is gone after close.
-func newCluster(dir, bin string, nodes int) (c *cluster, err error) {
+// newCluster starts the agents, with a gossip key or without. What it made is gone after close.
+func newCluster(dir, bin string, nodes int, key bool) (c *cluster, err error) {
 	c = &cluster{}
 	defer func() {
 		if err != nil {
@@ -58,9 +58,15 @@ func newCluster(dir, bin string, nodes int) (c *cluster, err error) {
 		return nil, err
 	}
 	c.undo = append(c.undo, func() { _ = l.Close() }) // never fails
-	c.Agents, err = lab.NewAgents(l, filepath.Join(bin, "fencing-agent"), lab.AgentConfig{
-		Dir: dir, LUN: func(string) string { return lun.Path }, HTTP: "127.0.0.1:9110",
-	})
+	conf := lab.AgentConfig{Dir: dir, LUN: func(string) string { return lun.Path }, HTTP: "127.0.0.1:9110"}
+	if key {
+		path, err := writeKey(dir)
+		if err != nil {
+			return nil, err
+		}
+		conf.Override = map[string]any{"gossip": map[string]any{"keyFile": path}}
+	}
+	c.Agents, err = lab.NewAgents(l, filepath.Join(bin, "fencing-agent"), conf)
 	if err != nil {
 		return nil, err
 	}

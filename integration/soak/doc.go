@@ -9,6 +9,10 @@
 // everybody again, and a calm time follows. A [Plan] makes the rounds from a seed and knows
 // nothing of what happens, so a seed replays the schedule, though not the timing.
 //
+// All the while somebody on every cable sends old packets again, of any node to any node, through
+// every cut. With an odd seed the agents have a gossip key, and some of those packets another version
+// of the encryption.
+//
 // # What it checks
 //
 //   - Two nodes whose views have no common member are never both permitted to feed for
@@ -22,7 +26,7 @@
 //
 // # Structure
 //
-// plan.go and judge.go are pure and tested; cluster.go acts on a lab; watch.go reads the
+// plan.go and judge.go are pure and tested; cluster.go and replay.go act on a lab; watch.go reads the
 // agents through package observe; report.go prints. Needs root. Nothing outside the lab is
 // touched. Exit codes: 0 nothing violated, 1 something was, 2 bad usage.
 package main

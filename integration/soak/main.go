@@ -62,6 +62,7 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.nodes, "nodes", 6, "number of agents, 3 to 9; with an even number there are equal splits")
 	flags.Uint64Var(&s.seed, "seed", 0, "of the schedule; 0: a random one")
 	flags.StringVar(&s.bin, "bin", "bin", "`folder` with fencing-agent and fencectl")
+	flags.BoolVar(&s.replay, "replay", true, "send old packets again all the while; with an odd seed the agents have a gossip key")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}

@@ -59,6 +59,9 @@ func (k *soak) report(rounds int) {
 		fmt.Fprintf(w, "%s\t%.1f -> %.1f MB\t%.0f -> %.0f\t%.0f -> %.0f\n", node, a.Memory/1e6, b.Memory/1e6, a.Goroutines, b.Goroutines, a.Descriptors, b.Descriptors)
 	}
 	w.Flush()
+	if k.replayer != nil {
+		fmt.Fprintf(k.out, "\n%d old packets were sent again\n", k.replayer.sent.Load())
+	}
 	fmt.Fprintf(k.out, "\nlongest time in which two sides were both permitted to feed: %.2f s, allowed are %.2f s\n",
 		k.w.disjoint.Longest.Seconds(), k.w.disjoint.Bound.Seconds())
 	violations := k.w.Violations()

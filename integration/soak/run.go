@@ -20,6 +20,7 @@ type settings struct {
 	nodes    int
 	seed     uint64
 	bin      string
+	replay   bool // old packets are sent again all the while
 	out      io.Writer
 }
 
@@ -36,6 +37,7 @@ type soak struct {
 	began    time.Time
 	measured measurements
 	base     map[string]Usage // of the steady nodes
+	replayer *replayer        // nil: nobody attacks
 }
 
 // run breaks a cluster for the time given and reports. It fails if anything was violated.
@@ -51,7 +53,8 @@ func run(ctx context.Context, s settings) (err error) {
 			fmt.Fprintf(s.out, "logs and configurations are kept in %s\n", dir)
 		}
 	}()
-	c, err := newCluster(dir, s.bin, s.nodes)
+	key := s.seed%2 == 1
+	c, err := newCluster(dir, s.bin, s.nodes, key)
 	if err != nil {
 		return err
 	}
@@ -65,7 +68,19 @@ func run(ctx context.Context, s settings) (err error) {
 		settings: s, c: c, w: &watcher{Observer: o, nodes: c.Nodes()}, began: time.Now(), measured: newMeasurements(),
 		plan: Plan{Seed: s.seed, Nodes: s.nodes, Steady: max(1, s.nodes/3), LUN: c.lun.canFreeze()},
 	}
-	return k.run(ctx)
+	if !s.replay {
+		return k.run(ctx)
+	}
+	k.replayer, err = newReplayer(c.Lab(), s.seed, key)
+	if err != nil {
+		return err
+	}
+	attacking, stop := context.WithCancel(ctx)
+	failed := make(chan error, 1)
+	go func() { failed <- k.replayer.run(attacking) }()
+	err = k.run(ctx)
+	stop()
+	return errors.Join(err, <-failed)
 }
 
 func (k *soak) run(ctx context.Context) error {
