@@ -60,9 +60,11 @@ type nodeTruth struct {
 	lapsed    Token  // this process let a grant to it run out
 }
 
-// state is what a node's token and view were from an instant on. No token: it did not run.
+// state is what a node's token and view were from an instant on. No boot: it did not run. No token: it
+// had not claimed its slot yet.
 type state struct {
 	from  boottime.Instant
+	boot  uint64
 	token Token
 	view  netgossip.Set
 }
@@ -188,7 +190,7 @@ func (o *oracle) stepped(n *rigNode, before *Output) {
 		t.lapsed = before.Token
 	}
 	if s := len(t.states); s == 0 || t.states[s-1].token != token || t.states[s-1].view != n.view {
-		t.states = append(t.states, state{now, token, n.view})
+		t.states = append(t.states, state{now, n.boot, token, n.view})
 	}
 	switch n.out.Split {
 	case SplitLost:
@@ -291,11 +293,11 @@ func (o *oracle) was(node int, token Token, view netgossip.Set, since boottime.I
 }
 
 // rejoined reports whether a node, in that boot, counted a majority with the other node in it at some
-// moment since the instant (L14).
+// moment since the instant (L14). An agent that was restarted counts before its slot is claimed.
 func (o *oracle) rejoined(node int, boot uint64, other int, since boottime.Instant) bool {
 	states := o.nodes[node].states
 	for i := len(states) - 1; i >= 0; i-- {
-		if s := &states[i]; s.token.Nonce == boot && s.view.Has(other) && 2*s.view.Len() > len(o.nodes) {
+		if s := &states[i]; s.boot == boot && s.view.Has(other) && 2*s.view.Len() > len(o.nodes) {
 			return true
 		}
 		if states[i].from < since {
