@@ -49,6 +49,8 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 	both, silent := says(standingBy(old, next)), netgossip.Statement{Standing: standingBy(old, next)}
 	fresh := standingBy(next)
 	fresh.Fresh = true
+	begun := standingBy(old, next)
+	begun.Fresh = true
 	foreign := both
 	foreign.RosterDigest, foreign.RosterEpoch = 77, 77
 	for _, tc := range []struct {
@@ -62,6 +64,7 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 		{"most hold the new list, some know of the stop", false, []netgossip.Statement{both, both, silent, silent}, false},
 		{"the third goes by the old list alone", false, []netgossip.Statement{both, both, says(standingBy(old))}, false},
 		{"the third goes by another list as well", false, []netgossip.Statement{both, both, says(standingBy(old, next, third))}, false},
+		{"the third has just begun", false, []netgossip.Statement{both, both, says(begun)}, false},
 		{"the third counts by another directory", false, []netgossip.Statement{both, both, foreign}, false},
 		{"the third is x", false, []netgossip.Statement{both, both, {}, {}, both}, false},
 		{"a peer has looked already", false, []netgossip.Statement{says(standingBy(next))}, true},
@@ -116,6 +119,27 @@ func TestClaimsOfOneListAlone(t *testing.T) {
 		}
 		if got := c.proof.fresh(10*sec, p, c) != nil; got != (p == 1) {
 			t.Errorf("peer %d: its claims count: %v", p, got)
+		}
+	}
+}
+
+// Guard: who has left the list that was in force has left those who knew by it. It is none of the most that
+// vouch for what was said under that list.
+func TestWhoHoldsAllLists(t *testing.T) {
+	old, mid, next := rosterOf(t, 1, "n0", "n1"), rosterOf(t, 2, "n0", "n1", "n2"), rosterOf(t, 3, "n0", "n1", "n2", "n3")
+	l := lists{chain: []*netgossip.Roster{old, mid, next}}
+	for _, tc := range []struct {
+		chain []*netgossip.Roster
+		want  bool
+	}{
+		{[]*netgossip.Roster{old, mid, next}, true},
+		{[]*netgossip.Roster{old, next}, true},
+		{[]*netgossip.Roster{old, mid}, false},
+		{[]*netgossip.Roster{mid, next}, false},
+	} {
+		st := standingBy(tc.chain...)
+		if got := l.holdAll(&st, next); got != tc.want {
+			t.Errorf("%d lists, the first of epoch %d: %v", len(tc.chain), tc.chain[0].Epoch, got)
 		}
 	}
 }

@@ -117,14 +117,17 @@ func TestDisarmInAHalf(t *testing.T) {
 func TestPlannedStopIsReleasedLikeADisarm(t *testing.T) {
 	c := guardedCore(t, 3, nil)
 	c.Stop()
-	if c.Step(10*sec + 1); c.Released() {
+	if c.Step(10*sec + 1); c.Released() || !c.Releasing() {
 		t.Fatal("released before anybody knows")
 	}
 	tell(c, 11*sec, 1, netgossip.Statement{})
-	if c.Step(11 * sec); !c.Released() {
+	if c.Step(11 * sec); !c.Released() || c.Releasing() {
 		t.Fatal("a majority knows")
 	}
 	c = testCore(t, 3, nil) // never armed
+	if c.Step(9 * sec); c.Releasing() {
+		t.Fatal("releasing, and nobody asks for it")
+	}
 	c.Stop()
 	if c.Step(10 * sec); !c.Released() {
 		t.Fatal("nobody relies on an unarmed node")
@@ -151,6 +154,21 @@ func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
 		if fx = c.Step(at); fx.Arm != (at == 13*sec) {
 			t.Fatalf("at %v: arm %v: the old countdown may be running", at, fx.Arm)
 		}
+	}
+	// With a long watchdog it waits for what the peers may have heard last, no longer.
+	c = testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 30 * time.Second })
+	for at := boottime.Instant(10 * sec); at <= 14*sec; at += sec {
+		tell(c, at, 1, believed)
+		if fx = c.Step(at); fx.Arm != (at == 14*sec) {
+			t.Fatalf("at %v, with a long watchdog: arm %v", at, fx.Arm)
+		}
+	}
+	// One that found its watchdog armed has peers that say so, and goes on.
+	c = testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
+	c.SetGuard(true, 9*time.Second)
+	tell(c, 10*sec, 1, believed)
+	if fx = c.Step(10 * sec); !fx.Arm {
+		t.Fatal("an armed watchdog is held up")
 	}
 }
 

@@ -148,7 +148,7 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossi
 		if w.unseen > w.death.At {
 			v.fenced.Remove(p)
 		}
-		put(&v.lost, p, !seen.Has(p) && v.guarded.Has(p) && now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)
+		put(&v.lost, p, v.guarded.Has(p) && now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)
 		if !seen.Has(p) && a != nil {
 			if rec, ok := a.PeerSlot(v.roster.Name(p)); ok {
 				v.look(now, p, rec)

@@ -198,6 +198,9 @@ func TestProvenIn(t *testing.T) {
 	if d, ok := c.ProvenIn(20*sec, 4); !ok || d != testClaim-7*time.Second {
 		t.Errorf("%v %v", d, ok)
 	}
+	if d, ok := c.ProvenIn(1000*sec, 4); !ok || d != 0 {
+		t.Errorf("it is claimed, and the others do not yet: %v %v", d, ok)
+	}
 	c = mourners(t, netgossip.Statement{}, nil)
 	mourn(c, 11*time.Second, 20*time.Second, nobody, 1, 2, 3)
 	if _, ok := c.ProvenIn(20*sec, 4); ok {
@@ -233,6 +236,7 @@ func TestSlotOfAnotherBoot(t *testing.T) {
 		{"it never wrote, an older boot did", []*diskquorum.Slot{record(99, 9)}, false},
 		{"an older record comes to light again", []*diskquorum.Slot{record(104, 9), record(99, 8)}, false},
 		{"it boots anew", []*diskquorum.Slot{record(104, 9), record(105, 11)}, true},
+		{"an older one of its own comes to light, then an older boot", []*diskquorum.Slot{record(104, 9), record(104, 5), record(99, 8)}, false},
 		{"an older record comes to light while the slot is being claimed", []*diskquorum.Slot{claiming(record(104, 9)), record(99, 10)}, false},
 		{"it boots anew, and is claiming still", []*diskquorum.Slot{record(104, 9), claiming(record(105, 11))}, true},
 		{"a record without a boot", []*diskquorum.Slot{record(104, 9), record(0, 11)}, false},
@@ -305,6 +309,14 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 		{"this one does not", 2, func(c *Core) { c.proof.lost = netgossip.Set{} }, false},
 		{"there is no grant", 2, func(c *Core) { c.fx.Decision.Reason = ReasonNetworkQuorum }, false},
 		{"by another member's writes", 2, func(c *Core) { c.split.Relayed = true }, false},
+		{"the slot of the victim was never read", 2, func(c *Core) { c.cfg.Lease = false }, false},
+		{"the grant is new", 2, func(c *Core) { c.proof.grantSince = 99 * sec }, false},
+		{"one does not, but another one whom it merely sees", 1, func(c *Core) {
+			c.merger.Answered(netgossip.Answer{Peer: 3, SentAt: 100 * sec, Statement: &netgossip.Statement{
+				RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Lost: netgossip.SetOf(5),
+			}})
+			c.view = c.merger.Evaluate(100*sec, c.quorum)
+		}, false},
 		{"halves may live without a grant", 2, func(c *Core) { c.guard.Leases = false }, false},
 	} {
 		c := testCore(t, 6, func(c *Config) { c.Lease = true })

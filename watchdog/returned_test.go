@@ -90,3 +90,73 @@ func TestStatementTellsTheAgeOfTheBoot(t *testing.T) {
 		t.Errorf("stated at %v", st.Stated)
 	}
 }
+
+// Guard: what a node left out of its first words is compared as soon as it is known: here the identity of
+// the machine, from a later statement of the same boot or from its slot.
+func TestMachineThatIsToldLater(t *testing.T) {
+	c := testCore(t, 3, nil)
+	tell(c, 10*sec, 1, netgossip.Statement{})
+	c.Step(10 * sec)
+	tell(c, 11*sec, 1, netgossip.Statement{Machine: 7})
+	c.Step(11 * sec)
+	tell(c, 12*sec, 1, netgossip.Statement{Boot: 999, Machine: 8})
+	if c.Step(12 * sec); c.Death(1).Proof != 0 || !c.Strangers().Has(1) {
+		t.Errorf("by a later statement: %+v", c.Death(1))
+	}
+
+	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
+	for i, boot := range []uint64{104, 105} {
+		uid := diskquorum.MachineUID(uint64(7 + i))
+		c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: uint64(9 + 2*i), NodeUID: uid, Statement: netgossip.Statement{Boot: boot}})
+	}
+	if c.Fenced().Has(4) || !c.Strangers().Has(4) {
+		t.Errorf("by its slot: %+v", c.Death(4))
+	}
+}
+
+// Guard: a statement without a boot is of no other boot.
+func TestStatementWithoutABootProvesNoEnd(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	c.Merger().Answered(netgossip.Answer{Peer: 4, SentAt: 11 * sec, Statement: &netgossip.Statement{
+		RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: netgossip.FullSet(5),
+	}})
+	if c.Step(11 * sec); c.Death(4).Proof != 0 || c.proof.peers[4].boot != 104 {
+		t.Errorf("%+v, met boot %d", c.Death(4), c.proof.peers[4].boot)
+	}
+}
+
+// Guard: the sequences at which one boot was seen in its slot say nothing of the next one. A last record of
+// the former, read late, would be a reboot of that which has answered since.
+func TestSequencesAreOfOneBoot(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	record := func(boot, sequence uint64) *diskquorum.Slot {
+		return &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: sequence, Statement: netgossip.Statement{Boot: boot}}
+	}
+	c.proof.look(20*sec, 4, record(104, 9))
+	tell(c, 30*sec, 4, netgossip.Statement{Boot: 105})
+	c.Step(30 * sec)
+	if c.proof.look(40*sec, 4, record(104, 10)); c.Fenced().Has(4) || c.Death(4).Boot != 104 {
+		t.Errorf("fenced %v, %+v", c.Fenced().Has(4), c.Death(4))
+	}
+}
+
+// A node whose slot shows another boot has ended once, however often its slot is read.
+func TestSlotTellsOneEndOnce(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	for i, boot := range []uint64{104, 105, 105, 105} {
+		rec := &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: uint64(9 + i), Statement: netgossip.Statement{Boot: boot}}
+		c.proof.look((20+boottime.Instant(i))*sec, 4, rec)
+	}
+	if d := c.Death(4); d != (Death{Proof: ProofBoot, Boot: 104, At: 21 * sec}) {
+		t.Errorf("%+v", d)
+	}
+}
+
+// The first boot that is met is no return, however much longer than this node it has been running.
+func TestFirstMeetingIsNoReturn(t *testing.T) {
+	c := testCore(t, 3, nil)
+	tell(c, 10*sec, 1, netgossip.Statement{Stated: boottime.Instant(time.Hour)})
+	if c.Step(10 * sec); c.Death(1).Proof != 0 || !c.Strangers().IsEmpty() {
+		t.Errorf("%+v, strangers %v", c.Death(1), c.cfg.Roster.Names(c.Strangers()))
+	}
+}

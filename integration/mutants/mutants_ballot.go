@@ -25,6 +25,7 @@ func allMutants() []mutant {
 		relayMutants(),
 		survivalMutants(),
 		proofMutants(),
+		deathMutants(),
 		clusterMutants(),
 		lifeMutants(),
 		rosterMutants(),

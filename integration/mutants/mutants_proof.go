@@ -25,7 +25,7 @@ func proofMutants() []mutant {
 		of("a claim stands for a moment", proofGo, "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= v.delay)"),
 		of("no peer lives longer than a short watchdog", proofGo, "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= min(st.Guard.Horizon, 28*time.Second)+v.delay)"),
 		of("a sign of life in one direction is none", proofGo, "w.unseen = max(w.unseen, m.Sighted(p)) // one way only: no contact, but life", "_ = m"),
-		of("an unguarded node is claimed", proofGo, "!seen.Has(p) && v.guarded.Has(p) && now.Sub", "!seen.Has(p) && now.Sub"),
+		of("an unguarded node is claimed", proofGo, "v.guarded.Has(p) && now.Sub(w", "now.Sub(w"),
 		of("a node that stops is guarded", proofGo, "st.Guard.Kills() && !st.Stopping", "st.Guard.Kills()"),
 		of("old claims count", proofGo, "st == nil || now.Sub(anchor) > v.claimAge", "st == nil || anchor < 0"),
 		of("own knowledge does not speak against claims", proofGo, "|| !v.admissible(now, p) {", "{"),

@@ -1,0 +1,189 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// The times are those of docs/consumers.md: a claim counts for some seconds, longer in a large group, where
+// not everybody is asked in every round, and a proof waits for that and for what may be late.
+func TestTimesOfAProof(t *testing.T) {
+	for _, tc := range []struct {
+		n          int
+		age, delay time.Duration
+	}{{3, 5 * time.Second, 7 * time.Second}, {25, 5 * time.Second, 7 * time.Second}, {100, 20 * time.Second, 22 * time.Second}} {
+		if age, delay := ClaimAge(tc.n), ProofDelay(tc.n); age != tc.age || delay != tc.delay {
+			t.Errorf("%d nodes: claims count for %v, a proof takes %v more than the horizon", tc.n, age, delay)
+		}
+	}
+}
+
+// Guard: a death is concluded once, and taken back when the node is seen again though its boot is the
+// same: its guard has failed.
+func TestProofStandsUntilTheNodeIsSeenAgain(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	at := mourn(c, 11*time.Second, 2*time.Minute, netgossip.SetOf(4), 1, 2, 3)
+	for d := at + time.Second; d < at+10*time.Second; d += time.Second {
+		if mourn(c, d, d, netgossip.SetOf(4), 1, 2, 3) == 0 || c.Death(4).At != boottime.Instant(at) {
+			t.Fatalf("at %v: fenced %v, %+v, proven at %v", d, c.Fenced().Has(4), c.Death(4), at)
+		}
+	}
+	back := boottime.Instant(at + 10*time.Second)
+	tell(c, back, 4, netgossip.Statement{Guard: killing})
+	if fx := c.Step(back); fx.Fenced.Has(4) {
+		t.Error("in contact, and fenced")
+	}
+}
+
+// Guard: peers' sets are bytes from outside. They prove neither this node's own end nor that of
+// somebody who is not listed.
+func TestClaimsOfOneselfAndOfNobody(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	mourn(c, 11*time.Second, 2*time.Minute, netgossip.SetOf(0, 4, 9), 1, 2, 3)
+	if got := c.Fenced(); got != netgossip.SetOf(4) {
+		t.Errorf("fenced %v", got)
+	}
+}
+
+// Guard: who is seen is not dead, whatever a majority says. An agent that has just started may see
+// a node of which it has no statement yet.
+func TestWhoIsSeenIsNotProvenDead(t *testing.T) {
+	c := testCore(t, 5, nil)
+	for p := 1; p < 4; p++ {
+		tell(c, 10*sec, p, netgossip.Statement{Lost: netgossip.SetOf(4)})
+	}
+	c.Merger().Answered(netgossip.Answer{Peer: 4, SentAt: 10 * sec, Sight: netgossip.SightSeen})
+	if fx := c.Step(10 * sec); !c.View().Seen.Has(4) || fx.Fenced.Has(4) {
+		t.Errorf("seen %v, fenced %v", c.View().Seen.Has(4), fx.Fenced.Has(4))
+	}
+}
+
+// A witness that has just booted has seen nobody go, and believes the others at once.
+func TestWitnessThatHasJustBootedBelieves(t *testing.T) {
+	c := testCore(t, 5, nil)
+	if at := mourn(c, time.Second, time.Second, netgossip.SetOf(4), 1, 2, 3); at == 0 {
+		t.Error("three of five claim, not fenced")
+	}
+}
+
+// Guard: L9. Only who lives by a majority proves deaths by one: not who has one and stops, nor who is fed
+// although too few are counted for the quorum that is configured.
+func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		quorum   int
+		decision Decision
+		want     bool
+	}{
+		{"fed by a majority", 0, Decision{Action: Feed, Reason: ReasonNetworkQuorum, Quorum: true}, true},
+		{"lost the LUN", 0, Decision{Action: Starve, Reason: ReasonLUNLost}, false},
+		{"counted by the LUN", 5, Decision{Action: Hold, Reason: ReasonLUNCounted, Quorum: true}, false},
+	} {
+		c := testCore(t, 5, func(c *Config) { c.Quorum = tc.quorum })
+		for p := 1; p < 4; p++ {
+			tell(c, 10*sec, p, netgossip.Statement{Lost: netgossip.SetOf(4)})
+		}
+		c.view = c.merger.Evaluate(10*sec, c.quorum)
+		c.outcome, c.fx.Decision = c.tally(), tc.decision
+		if c.proof.conclude(10*sec, c); c.Fenced().Has(4) != tc.want {
+			t.Errorf("%s: fenced %v", tc.name, c.Fenced().Has(4))
+		}
+	}
+}
+
+// A majority is one of the list in force, not of all who are in contact because they leave or join.
+func TestClaimsAreCountedByTheListInForce(t *testing.T) {
+	const x = 4
+	c := listCore(t, rosterOf(t, 9, "n0", "n1", "n2", "n3", "x"), rosterOf(t, 1, "n0", "n1", "x"))
+	base := standingBy(c.base())
+	tell(c, 10*sec, x, netgossip.Statement{Guard: killing, Standing: base})
+	c.Step(10 * sec)
+	tell(c, 100*sec, 1, netgossip.Statement{Lost: netgossip.SetOf(x), Standing: base})
+	if fx := c.Step(100 * sec); !fx.Decision.Quorum || !fx.Fenced.Has(x) {
+		t.Errorf("two of three claim: quorum %v, fenced %v", fx.Decision.Quorum, fx.Fenced.Has(x))
+	}
+}
+
+// Guard: a grant proves by the time for which it is known to be in force. What was granted in another tie,
+// or before a gap in which it may not have been, is no part of that.
+func TestGrantOfAnotherTimeProvesNothing(t *testing.T) {
+	won := func(until boottime.Instant) Decision {
+		return Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: until}
+	}
+	for _, tc := range []struct {
+		name string
+		then Decision         // at 12 s
+		want boottime.Instant // in force since, as known at 15 s
+	}{
+		{"in force all the time", won(18 * sec), 10 * sec},
+		{"it had ended when the next was seen", won(14 * sec), 15 * sec},
+		{"a majority between", Decision{Action: Feed, Reason: ReasonNetworkQuorum, Quorum: true, Until: 18 * sec}, 15 * sec},
+	} {
+		c := testCore(t, 4, nil)
+		c.fx.Decision = won(15 * sec)
+		c.proof.conclude(10*sec, c)
+		c.fx.Decision = tc.then
+		c.proof.conclude(12*sec, c)
+		c.fx.Decision = won(22 * sec)
+		if c.proof.conclude(15*sec, c); c.proof.grantSince != tc.want {
+			t.Errorf("%s: in force since %v, want %v", tc.name, time.Duration(c.proof.grantSince), time.Duration(tc.want))
+		}
+	}
+}
+
+// Guard: what is known of the members stays with them when the indices change, and a new member inherits
+// nothing from who had its index.
+func TestProofsFollowTheirNodes(t *testing.T) {
+	members := []string{"n0", "n1", "n2", "n3", "n4"}
+	c := listCore(t, rosterOf(t, 1, members...), rosterOf(t, 1, members...))
+	v := &c.proof
+	tell(c, 10*sec, 2, netgossip.Statement{Guard: killing})
+	tell(c, 10*sec, 3, netgossip.Statement{Guard: killing})
+	c.Step(10 * sec)
+	v.fenced, v.carried = netgossip.SetOf(3), netgossip.SetOf(2)
+	v.peers[3].death = Death{Proof: ProofTime, Boot: 103, At: 10 * sec}
+
+	c.Renumber(rosterOf(t, 2, "a0", "a1", "a2", "n0", "n2", "n3")) // n2 and n3 move on by two
+	want := netgossip.SetOf(4, 5)
+	if v.guarded != want || v.fenced != netgossip.SetOf(5) || v.carried != netgossip.SetOf(4) || !v.lost.IsEmpty() {
+		t.Errorf("guarded %v, fenced %v, carried %v, lost %v", v.guarded, v.fenced, v.carried, v.lost)
+	}
+	if c.Death(5).Boot != 103 || c.Death(3).Proof != 0 || v.peers[4].boot != 102 {
+		t.Errorf("%+v %+v, boot %d", c.Death(5), c.Death(3), v.peers[4].boot)
+	}
+	for p := range 6 {
+		if _, ok := c.ProvenIn(20*sec, p); ok != (p == 5) && !c.view.Seen.Has(p) {
+			t.Errorf("%s: about to be proven dead: %v", c.cfg.Roster.Name(p), ok)
+		}
+	}
+	if v.roster.Self != 3 {
+		t.Errorf("it takes %d for itself", v.roster.Self)
+	}
+	var many []string
+	for i := range 100 {
+		many = append(many, string(rune('a'+i/26))+string(rune('a'+i%26)))
+	}
+	if c.Renumber(rosterOf(t, 3, append(many, "n0")...)); v.claimAge != ClaimAge(101) || v.delay != ProofDelay(101) {
+		t.Errorf("claims count for %v, a proof takes %v", v.claimAge, v.delay)
+	}
+}
+
+// Guard: other indices begin the claims again, and who is new on the list is not believed dead before
+// this node has had the time to meet it.
+func TestClaimsBeginAgainWithOtherIndices(t *testing.T) {
+	members := []string{"n0", "n1", "n2"}
+	c := listCore(t, rosterOf(t, 1, members...), rosterOf(t, 1, members...))
+	tell(c, 10*sec, 2, netgossip.Statement{Guard: killing})
+	c.Step(10 * sec)
+	c.Step(100 * sec)
+	if !c.proof.lost.Has(2) {
+		t.Fatal("not claimed")
+	}
+	c.Renumber(rosterOf(t, 2, append(members, "n3")...))
+	if got := c.Step(101 * sec).Statement.Lost; !got.IsEmpty() || c.proof.admissible(101*sec, 3) || c.proof.admissible(101*sec, 2) {
+		t.Errorf("claimed %v", got)
+	}
+}
