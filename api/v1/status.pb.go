@@ -209,6 +209,66 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{1}
 }
 
+// TieBreaker decides which half of an equal split lives.
+type TieBreaker int32
+
+const (
+	TieBreaker_TIE_BREAKER_UNSPECIFIED TieBreaker = 0
+	// Nothing is configured: neither half lives.
+	TieBreaker_TIE_BREAKER_NONE TieBreaker = 1
+	// The slot table on the shared LUN.
+	TieBreaker_TIE_BREAKER_LUN TieBreaker = 2
+	// A Lease of the Kubernetes API server.
+	TieBreaker_TIE_BREAKER_LEASE TieBreaker = 3
+	// Reaching the Kubernetes API server at all.
+	TieBreaker_TIE_BREAKER_API TieBreaker = 4
+)
+
+// Enum value maps for TieBreaker.
+var (
+	TieBreaker_name = map[int32]string{
+		0: "TIE_BREAKER_UNSPECIFIED",
+		1: "TIE_BREAKER_NONE",
+		2: "TIE_BREAKER_LUN",
+		3: "TIE_BREAKER_LEASE",
+		4: "TIE_BREAKER_API",
+	}
+	TieBreaker_value = map[string]int32{
+		"TIE_BREAKER_UNSPECIFIED": 0,
+		"TIE_BREAKER_NONE":        1,
+		"TIE_BREAKER_LUN":         2,
+		"TIE_BREAKER_LEASE":       3,
+		"TIE_BREAKER_API":         4,
+	}
+)
+
+func (x TieBreaker) Enum() *TieBreaker {
+	p := new(TieBreaker)
+	*p = x
+	return p
+}
+
+func (x TieBreaker) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TieBreaker) Descriptor() protoreflect.EnumDescriptor {
+	return file_fencing_agent_api_v1_status_proto_enumTypes[2].Descriptor()
+}
+
+func (TieBreaker) Type() protoreflect.EnumType {
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[2]
+}
+
+func (x TieBreaker) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TieBreaker.Descriptor instead.
+func (TieBreaker) EnumDescriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
+}
+
 // NodeState is what is known of the life of a node.
 type NodeState int32
 
@@ -264,11 +324,11 @@ func (x NodeState) String() string {
 }
 
 func (NodeState) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[2].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[3].Descriptor()
 }
 
 func (NodeState) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[2]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[3]
 }
 
 func (x NodeState) Number() protoreflect.EnumNumber {
@@ -277,7 +337,7 @@ func (x NodeState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeState.Descriptor instead.
 func (NodeState) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
 }
 
 // Proof is how the death of a node is known.
@@ -317,11 +377,11 @@ func (x Proof) String() string {
 }
 
 func (Proof) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[3].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[4].Descriptor()
 }
 
 func (Proof) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[3]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[4]
 }
 
 func (x Proof) Number() protoreflect.EnumNumber {
@@ -330,7 +390,7 @@ func (x Proof) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Proof.Descriptor instead.
 func (Proof) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
 }
 
 // WatchdogState is where the feeder stands.
@@ -381,11 +441,11 @@ func (x WatchdogState) String() string {
 }
 
 func (WatchdogState) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[4].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[5].Descriptor()
 }
 
 func (WatchdogState) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[4]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[5]
 }
 
 func (x WatchdogState) Number() protoreflect.EnumNumber {
@@ -394,7 +454,7 @@ func (x WatchdogState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchdogState.Descriptor instead.
 func (WatchdogState) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{5}
 }
 
 // Status is the state of one agent at one moment.
@@ -642,7 +702,7 @@ type Verdict struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Permission Permission             `protobuf:"varint,1,opt,name=permission,proto3,enum=fencing.v1.Permission" json:"permission,omitempty"`
 	Reason     Reason                 `protobuf:"varint,2,opt,name=reason,proto3,enum=fencing.v1.Reason" json:"reason,omitempty"`
-	// One sentence for people.
+	// One sentence for people, made from the fields below. Programs read the fields.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	// When permission, reason or quorum last changed.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
@@ -653,7 +713,24 @@ type Verdict struct {
 	// where the policy is to go on without quorum.
 	Quorum bool `protobuf:"varint,7,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// What the group does without quorum: "fence", "exclude" or "wait".
-	OnQuorumLoss  string `protobuf:"bytes,8,opt,name=on_quorum_loss,json=onQuorumLoss,proto3" json:"on_quorum_loss,omitempty"`
+	OnQuorumLoss string `protobuf:"bytes,8,opt,name=on_quorum_loss,json=onQuorumLoss,proto3" json:"on_quorum_loss,omitempty"`
+	// What breaks ties here, or has broken this one. Unspecified: the agent is of a version
+	// that fills in none of the fields below.
+	TieBreaker TieBreaker `protobuf:"varint,9,opt,name=tie_breaker,json=tieBreaker,proto3,enum=fencing.v1.TieBreaker" json:"tie_breaker,omitempty"`
+	// REASON_SPLIT_WON by the writes of another holder: this node's own path to the LUN may
+	// be lost.
+	Relayed bool `protobuf:"varint,10,opt,name=relayed,proto3" json:"relayed,omitempty"`
+	// What a tie that is undecided waits for, what is wrong with the LUN, or what else a tie that
+	// was won rests on. Empty: nothing is to be said.
+	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
+	// REASON_SPLIT_LOST although the grant names this node: why it has given the grant up.
+	// Empty: the grant names the other half.
+	GivenUp string `protobuf:"bytes,12,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
+	// REASON_MAINTENANCE: all that asks for the disarmed watchdog.
+	DisarmedBy []string `protobuf:"bytes,13,rep,name=disarmed_by,json=disarmedBy,proto3" json:"disarmed_by,omitempty"`
+	// The verdict has passed its deadline and there is no newer one: the agent stands still, or did until
+	// now. The reason is that of the old verdict; the permission is PERMISSION_STARVE.
+	Expired       bool `protobuf:"varint,14,opt,name=expired,proto3" json:"expired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -742,6 +819,48 @@ func (x *Verdict) GetOnQuorumLoss() string {
 		return x.OnQuorumLoss
 	}
 	return ""
+}
+
+func (x *Verdict) GetTieBreaker() TieBreaker {
+	if x != nil {
+		return x.TieBreaker
+	}
+	return TieBreaker_TIE_BREAKER_UNSPECIFIED
+}
+
+func (x *Verdict) GetRelayed() bool {
+	if x != nil {
+		return x.Relayed
+	}
+	return false
+}
+
+func (x *Verdict) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Verdict) GetGivenUp() string {
+	if x != nil {
+		return x.GivenUp
+	}
+	return ""
+}
+
+func (x *Verdict) GetDisarmedBy() []string {
+	if x != nil {
+		return x.DisarmedBy
+	}
+	return nil
+}
+
+func (x *Verdict) GetExpired() bool {
+	if x != nil {
+		return x.Expired
+	}
+	return false
 }
 
 // Tally is the count the verdict rests on. Each number includes this node.
@@ -2418,7 +2537,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x05 \x01(\tR\tbootNonce\x121\n" +
-	"\x06uptime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06uptime\"\xd2\x02\n" +
+	"\x06uptime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06uptime\"\x93\x04\n" +
 	"\aVerdict\x126\n" +
 	"\n" +
 	"permission\x18\x01 \x01(\x0e2\x16.fencing.v1.PermissionR\n" +
@@ -2429,7 +2548,16 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\tvalid_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x12'\n" +
 	"\x05tally\x18\x06 \x01(\v2\x11.fencing.v1.TallyR\x05tally\x12\x16\n" +
 	"\x06quorum\x18\a \x01(\bR\x06quorum\x12$\n" +
-	"\x0eon_quorum_loss\x18\b \x01(\tR\fonQuorumLoss\"s\n" +
+	"\x0eon_quorum_loss\x18\b \x01(\tR\fonQuorumLoss\x127\n" +
+	"\vtie_breaker\x18\t \x01(\x0e2\x16.fencing.v1.TieBreakerR\n" +
+	"tieBreaker\x12\x18\n" +
+	"\arelayed\x18\n" +
+	" \x01(\bR\arelayed\x12\x16\n" +
+	"\x06detail\x18\v \x01(\tR\x06detail\x12\x19\n" +
+	"\bgiven_up\x18\f \x01(\tR\agivenUp\x12\x1f\n" +
+	"\vdisarmed_by\x18\r \x03(\tR\n" +
+	"disarmedBy\x12\x18\n" +
+	"\aexpired\x18\x0e \x01(\bR\aexpired\"s\n" +
 	"\x05Tally\x12\x1c\n" +
 	"\treachable\x18\x01 \x01(\rR\treachable\x12\x18\n" +
 	"\acounted\x18\x02 \x01(\rR\acounted\x12\x1a\n" +
@@ -2616,7 +2744,14 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fREASON_ISOLATED\x10\x0e\x12\x16\n" +
 	"\x12REASON_LUN_COUNTED\x10\x0f\x12\x13\n" +
 	"\x0fREASON_LUN_LOST\x10\x10\x12\x18\n" +
-	"\x14REASON_SPLIT_AT_ODDS\x10\x11*\xbf\x01\n" +
+	"\x14REASON_SPLIT_AT_ODDS\x10\x11*\x80\x01\n" +
+	"\n" +
+	"TieBreaker\x12\x1b\n" +
+	"\x17TIE_BREAKER_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10TIE_BREAKER_NONE\x10\x01\x12\x13\n" +
+	"\x0fTIE_BREAKER_LUN\x10\x02\x12\x15\n" +
+	"\x11TIE_BREAKER_LEASE\x10\x03\x12\x13\n" +
+	"\x0fTIE_BREAKER_API\x10\x04*\xbf\x01\n" +
 	"\tNodeState\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12NODE_STATE_UNKNOWN\x10\x01\x12\x18\n" +
@@ -2654,110 +2789,112 @@ func file_fencing_agent_api_v1_status_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_status_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(Permission)(0),               // 0: fencing.v1.Permission
 	(Reason)(0),                   // 1: fencing.v1.Reason
-	(NodeState)(0),                // 2: fencing.v1.NodeState
-	(Proof)(0),                    // 3: fencing.v1.Proof
-	(WatchdogState)(0),            // 4: fencing.v1.WatchdogState
-	(*Status)(nil),                // 5: fencing.v1.Status
-	(*NodeIdentity)(nil),          // 6: fencing.v1.NodeIdentity
-	(*Verdict)(nil),               // 7: fencing.v1.Verdict
-	(*Tally)(nil),                 // 8: fencing.v1.Tally
-	(*NetworkStatus)(nil),         // 9: fencing.v1.NetworkStatus
-	(*GossipTuning)(nil),          // 10: fencing.v1.GossipTuning
-	(*GossipParameter)(nil),       // 11: fencing.v1.GossipParameter
-	(*NetworkMember)(nil),         // 12: fencing.v1.NetworkMember
-	(*Death)(nil),                 // 13: fencing.v1.Death
-	(*Token)(nil),                 // 14: fencing.v1.Token
-	(*NodeStatus)(nil),            // 15: fencing.v1.NodeStatus
-	(*LunStatus)(nil),             // 16: fencing.v1.LunStatus
-	(*LunLease)(nil),              // 17: fencing.v1.LunLease
-	(*WatchdogStatus)(nil),        // 18: fencing.v1.WatchdogStatus
-	(*TimeBudget)(nil),            // 19: fencing.v1.TimeBudget
-	(*RosterStatus)(nil),          // 20: fencing.v1.RosterStatus
-	(*TermsStatus)(nil),           // 21: fencing.v1.TermsStatus
-	(*ApiStatus)(nil),             // 22: fencing.v1.ApiStatus
-	nil,                           // 23: fencing.v1.NodeStatus.AddressesEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*emptypb.Empty)(nil),         // 26: google.protobuf.Empty
+	(TieBreaker)(0),               // 2: fencing.v1.TieBreaker
+	(NodeState)(0),                // 3: fencing.v1.NodeState
+	(Proof)(0),                    // 4: fencing.v1.Proof
+	(WatchdogState)(0),            // 5: fencing.v1.WatchdogState
+	(*Status)(nil),                // 6: fencing.v1.Status
+	(*NodeIdentity)(nil),          // 7: fencing.v1.NodeIdentity
+	(*Verdict)(nil),               // 8: fencing.v1.Verdict
+	(*Tally)(nil),                 // 9: fencing.v1.Tally
+	(*NetworkStatus)(nil),         // 10: fencing.v1.NetworkStatus
+	(*GossipTuning)(nil),          // 11: fencing.v1.GossipTuning
+	(*GossipParameter)(nil),       // 12: fencing.v1.GossipParameter
+	(*NetworkMember)(nil),         // 13: fencing.v1.NetworkMember
+	(*Death)(nil),                 // 14: fencing.v1.Death
+	(*Token)(nil),                 // 15: fencing.v1.Token
+	(*NodeStatus)(nil),            // 16: fencing.v1.NodeStatus
+	(*LunStatus)(nil),             // 17: fencing.v1.LunStatus
+	(*LunLease)(nil),              // 18: fencing.v1.LunLease
+	(*WatchdogStatus)(nil),        // 19: fencing.v1.WatchdogStatus
+	(*TimeBudget)(nil),            // 20: fencing.v1.TimeBudget
+	(*RosterStatus)(nil),          // 21: fencing.v1.RosterStatus
+	(*TermsStatus)(nil),           // 22: fencing.v1.TermsStatus
+	(*ApiStatus)(nil),             // 23: fencing.v1.ApiStatus
+	nil,                           // 24: fencing.v1.NodeStatus.AddressesEntry
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*emptypb.Empty)(nil),         // 27: google.protobuf.Empty
 }
 var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
-	24, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
-	6,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
-	7,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
-	9,  // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
-	15, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
-	16, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
-	17, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
-	18, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
-	19, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
-	20, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
-	22, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
-	21, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
-	25, // 12: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
+	25, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
+	7,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
+	8,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
+	10, // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
+	16, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
+	17, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
+	18, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
+	19, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
+	20, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
+	21, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
+	23, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
+	22, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
+	26, // 12: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
 	0,  // 13: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
 	1,  // 14: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
-	24, // 15: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	25, // 16: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
-	8,  // 17: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
-	12, // 18: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
-	10, // 19: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
-	11, // 20: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
-	25, // 21: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
-	25, // 22: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
-	25, // 23: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
-	25, // 24: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
-	25, // 25: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
-	25, // 26: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
-	25, // 27: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
-	3,  // 28: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
-	24, // 29: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
-	23, // 30: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
-	2,  // 31: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
-	24, // 32: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
-	13, // 33: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
-	25, // 34: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
-	25, // 35: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
-	25, // 36: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
-	25, // 37: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
-	25, // 38: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
-	14, // 39: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
-	25, // 40: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
-	25, // 41: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
-	25, // 42: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
-	25, // 43: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
-	25, // 44: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
-	25, // 45: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
-	25, // 46: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
-	4,  // 47: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
-	25, // 48: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
-	25, // 49: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
-	25, // 50: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	25, // 51: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
-	25, // 52: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	25, // 53: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	25, // 54: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	25, // 55: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	25, // 56: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	25, // 57: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	25, // 58: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	25, // 59: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	25, // 60: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
-	25, // 61: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
-	25, // 62: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	26, // 63: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	26, // 64: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	5,  // 65: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	5,  // 66: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	65, // [65:67] is the sub-list for method output_type
-	63, // [63:65] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	25, // 15: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	26, // 16: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
+	9,  // 17: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
+	2,  // 18: fencing.v1.Verdict.tie_breaker:type_name -> fencing.v1.TieBreaker
+	13, // 19: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
+	11, // 20: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
+	12, // 21: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
+	26, // 22: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
+	26, // 23: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
+	26, // 24: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
+	26, // 25: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
+	26, // 26: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
+	26, // 27: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
+	26, // 28: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
+	4,  // 29: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
+	25, // 30: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
+	24, // 31: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
+	3,  // 32: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
+	25, // 33: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
+	14, // 34: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
+	26, // 35: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
+	26, // 36: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
+	26, // 37: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
+	26, // 38: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
+	26, // 39: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
+	15, // 40: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
+	26, // 41: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
+	26, // 42: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
+	26, // 43: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
+	26, // 44: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
+	26, // 45: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
+	26, // 46: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
+	26, // 47: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
+	5,  // 48: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
+	26, // 49: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
+	26, // 50: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
+	26, // 51: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
+	26, // 52: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
+	26, // 53: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	26, // 54: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	26, // 55: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	26, // 56: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	26, // 57: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	26, // 58: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	26, // 59: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	26, // 60: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	26, // 61: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	26, // 62: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
+	26, // 63: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	27, // 64: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	27, // 65: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	6,  // 66: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	6,  // 67: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	66, // [66:68] is the sub-list for method output_type
+	64, // [64:66] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }
@@ -2775,7 +2912,7 @@ func file_fencing_agent_api_v1_status_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_status_proto_rawDesc), len(file_fencing_agent_api_v1_status_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,

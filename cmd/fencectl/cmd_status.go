@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/words"
 )
 
 func newStatusCommand(env *environment) *cobra.Command {
@@ -101,9 +102,9 @@ func checkStatus(st *fencingv1.Status, now time.Time) error {
 	if age, old := stale(st, now); old {
 		why = fmt.Errorf("the agent stands still, its status is %s old", brief(age))
 	} else if p := v.GetPermission(); p != fencingv1.Permission_PERMISSION_FEED && p != fencingv1.Permission_PERMISSION_HOLD {
-		why = errors.New("no permission to feed: " + reasonWords(v))
+		why = errors.New("no permission to feed: " + words.Reason(v))
 	} else if !v.GetQuorum() {
-		why = errors.New("no quorum: " + reasonWords(v))
+		why = errors.New("no quorum: " + words.Reason(v))
 	} else {
 		return nil
 	}

@@ -133,7 +133,7 @@ func TestStatusCheck(t *testing.T) {
 		{"split-pending", 0, ""},
 		{"split-won", 0, ""},
 		{"split-lost", 0, "no permission to feed: equal split (2 of 4), the LUN's grant names the other half"},
-		{"maintenance", 0, "no permission to feed: maintenance"},
+		{"maintenance", 0, "no permission to feed: disarmed for maintenance"},
 		{"starting", 0, "no permission to feed: starting"},
 		{"exclude", 0, "no quorum: this node is cut off"},
 		{"standing-still", 0, "the agent stands still, its status is 12s old"},
@@ -228,38 +228,21 @@ func TestStatusOfAnEmptyMessage(t *testing.T) {
 	}
 }
 
-// TestGrantByTheWordOfAnother: such a node has lost its own path to the LUN.
-func TestGrantByTheWordOfAnother(t *testing.T) {
-	v := &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_SPLIT_WON, Text: "equal split, won: the grant on the LUN names this half; another holder vouches for it, this node has no fresh write of its own"}
-	if got := reasonWords(v); !strings.HasSuffix(got, "this node lives by the word of another holder") {
-		t.Error(got)
-	}
-}
-
-// TestSplitLostByAHolder: nobody else may live by that grant, so nobody should look for them.
-func TestSplitLostByAHolder(t *testing.T) {
-	got := reasonWords(&fencingv1.Verdict{
-		Reason: fencingv1.Reason_REASON_SPLIT_LOST, Text: "equal split, lost: the grant on the LUN names this node, which has given it up: input/output error",
-	})
-	if !strings.HasSuffix(got, "the LUN's grant names this node, which has given it up") {
-		t.Error(got)
-	}
-}
-
-func TestUnknownReasonIsExplainedByTheAgent(t *testing.T) {
-	if got := reasonWords(&fencingv1.Verdict{Reason: 99, Text: "a new rule"}); got != "a new rule" {
-		t.Errorf("got %q", got)
-	}
-	for number, name := range fencingv1.Reason_name {
-		if fencingv1.Reason(number) == fencingv1.Reason_REASON_MAINTENANCE {
-			by := reasonWords(&fencingv1.Verdict{Reason: fencingv1.Reason_REASON_MAINTENANCE, Text: "disarmed for maintenance: annotation a/b"})
-			if by != "maintenance, asked for by annotation a/b" {
-				t.Error(by)
+// Nothing is read out of the agent's sentence: any other one shows the same page, as long as the agent fills in the fields.
+func TestAgentsSentenceIsNotTakenApart(t *testing.T) {
+	for _, name := range []string{"healthy", "split-won", "split-lost", "split-pending", "lease", "maintenance"} {
+		st, page := scene(t, name), statusView{now: noon, zone: time.UTC}
+		want := string(page.render(st))
+		for _, text := range []string{"", "reworded", "of the Lease", "another holder vouches", "names this node: x"} {
+			st.Verdict.Text = text
+			if got := string(page.render(st)); got != want {
+				t.Errorf("%s, with the sentence %q:\n%s\nwant\n%s", name, text, got, want)
 			}
 		}
-		words := reasonWords(&fencingv1.Verdict{Reason: fencingv1.Reason(number), Text: "the agent's words"})
-		if known := words != "the agent's words"; known != (number != 0) {
-			t.Errorf("%s is explained as %q", name, words)
+		// An agent from before the fields says it itself.
+		st.Verdict.TieBreaker, st.Verdict.Detail, st.Verdict.GivenUp, st.Verdict.DisarmedBy, st.Verdict.Text = 0, "", "", nil, "the older agent's sentence"
+		if got := string(page.render(st)); !strings.Contains(got, "the older agent's sentence") {
+			t.Errorf("%s of an older agent:\n%s", name, got)
 		}
 	}
 }

@@ -53,7 +53,11 @@ func (s *situation) play(t *testing.T) agentsim.Picture {
 	for _, p := range r.Looks {
 		if p.Status != nil && (s.is == nil || s.is(p.Status)) {
 			v := p.Status.GetVerdict()
-			v.Text = strings.ReplaceAll(v.Text, filepath.Join(dir, p.Node+".disable"), config.Default().Watchdog.DisableFile)
+			placed := strings.NewReplacer(filepath.Join(dir, p.Node+".disable"), config.Default().Watchdog.DisableFile)
+			v.Text = placed.Replace(v.Text)
+			for i, by := range v.DisarmedBy {
+				v.DisarmedBy[i] = placed.Replace(by)
+			}
 			return p
 		}
 	}

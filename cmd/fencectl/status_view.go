@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/words"
 )
 
 // statusView shows a status to a person: what the agent does and why, then what it sees,
@@ -40,19 +41,15 @@ func (v statusView) render(st *fencingv1.Status) []byte {
 func (v statusView) verdict(p *page, st *fencingv1.Status) {
 	const indent, alarm = 4, "    >>>"
 	self, verdict := st.GetSelf(), st.GetVerdict()
-	label, words := self.GetName()+": ", verdictWords(st)
+	label, permission := self.GetName()+": ", verdictWords(st)
 	if age, old := stale(st, v.now); old {
 		p.text(label, indent, span{"THE AGENT STANDS STILL", bad},
 			span{"- its last status is " + brief(age) + " old. Its permission to feed ends by itself.", plain})
-		label, words.style = "    then: ", plain
+		label, permission.style = "    then: ", plain
 	}
-	p.text(label, indent, words, span{"- " + reasonWords(verdict) + lasting(verdict), plain})
+	p.text(label, indent, permission, span{"- " + words.Reason(verdict) + lasting(verdict), plain})
 	if c := consequence(st); c.text != "" {
 		p.text(alarm+" ", len(alarm)+1, c)
-	}
-	switch verdict.GetReason() { // of these the agent knows more
-	case fencingv1.Reason_REASON_SPLIT_PENDING, fencingv1.Reason_REASON_SPLIT_UNDECIDED, fencingv1.Reason_REASON_SPLIT_LUN_UNAVAILABLE:
-		p.text("    agent: ", 11, span{verdict.GetText(), plain})
 	}
 	var facts []string
 	if since := verdict.GetSince(); since != nil {

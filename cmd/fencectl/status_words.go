@@ -53,67 +53,6 @@ func verdictWords(st *fencingv1.Status) span {
 	}
 }
 
-// reasonWords says why. A reason that this program does not know yet is explained by the
-// agent that does.
-func reasonWords(v *fencingv1.Verdict) string {
-	t := v.GetTally()
-	tally := fmt.Sprintf("(%d of %d, %d needed)", t.GetCounted(), t.GetExpected(), t.GetQuorum())
-	split := fmt.Sprintf("equal split (%d of %d)", t.GetCounted(), t.GetExpected())
-	grant := "the LUN's grant"
-	if strings.Contains(v.GetText(), "of the Lease") {
-		grant = "the Lease"
-	}
-	switch v.GetReason() {
-	case fencingv1.Reason_REASON_STARTING:
-		return "starting, quorum was not seen yet " + tally
-	case fencingv1.Reason_REASON_NETWORK_QUORUM:
-		return "majority of the group is reachable " + tally
-	case fencingv1.Reason_REASON_SPLIT_PENDING:
-		return split + ", being decided"
-	case fencingv1.Reason_REASON_SPLIT_WON:
-		if strings.Contains(v.GetText(), "another holder vouches") {
-			return split + ", " + grant + " names this half, and this node lives by the word of another holder"
-		}
-		return split + ", " + grant + " names this half"
-	case fencingv1.Reason_REASON_SPLIT_LOST:
-		if strings.Contains(v.GetText(), "names this node") {
-			return split + ", " + grant + " names this node, which has given it up"
-		}
-		return split + ", " + grant + " names the other half"
-	case fencingv1.Reason_REASON_SPLIT_UNDECIDED:
-		return split + ", not decided in time"
-	case fencingv1.Reason_REASON_SPLIT_LUN_UNAVAILABLE:
-		return split + ", and this node cannot use the LUN"
-	case fencingv1.Reason_REASON_API_REACHABLE:
-		return split + ", this node reaches the Kubernetes API"
-	case fencingv1.Reason_REASON_API_UNREACHABLE:
-		return split + ", this node does not reach the Kubernetes API"
-	case fencingv1.Reason_REASON_SPLIT_NO_TIEBREAKER:
-		return split + ", and no tie-breaker is configured"
-	case fencingv1.Reason_REASON_QUORUM_LOST:
-		return "less than half of the group is reachable " + tally
-	case fencingv1.Reason_REASON_ISOLATED:
-		return "this node is cut off: the LUN shows that the rest lives without it"
-	case fencingv1.Reason_REASON_LUN_COUNTED:
-		return "less than half of the group is in contact, but a majority still counts this node on the LUN"
-	case fencingv1.Reason_REASON_LUN_LOST:
-		return "this node alone has lost the LUN (lun.mode: and)"
-	case fencingv1.Reason_REASON_SPLIT_AT_ODDS:
-		return "equal split, and this half is not known to break ties as the others do"
-	case fencingv1.Reason_REASON_MAINTENANCE:
-		if _, by, ok := strings.Cut(v.GetText(), ": "); ok {
-			return "maintenance, asked for by " + by
-		}
-		return "maintenance, asked for by an annotation or the disable file"
-	case fencingv1.Reason_REASON_STOPPING:
-		return "planned stop of the agent"
-	}
-	if v.GetText() != "" {
-		return v.GetText()
-	}
-	return fmt.Sprintf("unknown reason %d", v.GetReason())
-}
-
 // lasting says how long the permission is good for.
 func lasting(v *fencingv1.Verdict) string {
 	switch {

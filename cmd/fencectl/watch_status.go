@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/words"
 )
 
 // The terminal's sequences for a screen that is written over itself without flicker.
@@ -110,7 +111,7 @@ func (l *statusLog) line(st *fencingv1.Status) error {
 		p.paint(span{fmt.Sprintf(" for %s; its last verdict: ", brief(age)), plain})
 	}
 	p.paint(verdictWords(st))
-	p.paint(span{" - " + reasonWords(v), plain})
+	p.paint(span{" - " + words.Reason(v), plain})
 	if c := consequence(st); c.style != plain { // the others go without saying
 		p.paint(span{"; " + c.text, plain})
 	}

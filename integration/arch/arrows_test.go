@@ -36,6 +36,7 @@ var rooms = []room{
 	{pkg: "watchdog/watchdogtest", may: []string{"boottime", "watchdog"}},
 	{pkg: "api/v1"},
 	{pkg: "api/client", may: []string{"api/v1"}},
+	{pkg: "api/words", may: []string{"api/v1"}},
 	{pkg: "api/publish", may: []string{"boottime", "api/v1"}},
 	{pkg: "k8s"},
 	{pkg: "k8s/client"},
@@ -49,7 +50,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "netgossip", "netgossip/swim", "netgossip/iface", "diskquorum", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/roster", "k8s/tiebreak", "cmd/fencing-agent/config",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/roster", "k8s/tiebreak", "cmd/fencing-agent/config",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
 }

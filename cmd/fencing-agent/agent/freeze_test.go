@@ -22,7 +22,7 @@ func frozen(t *testing.T, now *boottime.Instant) *Agent {
 	a.hub.Update(a.nodes(netgossip.SetOf(0, 1)), nil)
 	a.picture.Store(&fencingv1.Status{
 		Self:    &fencingv1.NodeIdentity{Name: "n1"},
-		Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true, Text: "a majority is in contact"},
+		Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true, Reason: fencingv1.Reason_REASON_NETWORK_QUORUM, TieBreaker: fencingv1.TieBreaker_TIE_BREAKER_NONE, Text: "a majority is in contact"},
 		Nodes:   []*fencingv1.NodeStatus{{Name: "n1", Feeding: true, Available: true}, {Name: "n2", Feeding: true, Available: true}},
 	})
 	a.verdict.Store(int64(10 * time.Second))
@@ -39,7 +39,7 @@ func TestStatusDoesNotOutliveItsVerdict(t *testing.T) {
 	}
 	now = boottime.Instant(10 * time.Second)
 	st = a.status()
-	if v := st.GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_STARVE || v.GetQuorum() || v.GetValidFor() != nil || v.GetText() == "a majority is in contact" {
+	if v := st.GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_STARVE || v.GetQuorum() || v.GetValidFor() != nil || !v.GetExpired() || v.GetText() == "a majority is in contact" {
 		t.Errorf("at the deadline: %v", v)
 	}
 	if self, peer := st.GetNodes()[0], st.GetNodes()[1]; self.GetFeeding() || self.GetAvailable() || !peer.GetFeeding() || !peer.GetAvailable() {

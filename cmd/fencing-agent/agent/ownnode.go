@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
-	"strings"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
@@ -32,9 +31,8 @@ func (a *Agent) heedNode(g ownnode.Signals) {
 	a.core.SetDisarm(disarmUnknown, g.Unknown)
 }
 
-// disarmText says why the watchdog is not to be armed, or nothing.
-func disarmText(c *config.Config, file bool, g ownnode.Signals) string {
-	var why []string
+// disarmedBy is all that asks for the disarmed watchdog.
+func disarmedBy(c *config.Config, file bool, g ownnode.Signals) (why []string) {
 	if file {
 		why = append(why, "the file "+c.Watchdog.DisableFile)
 	}
@@ -47,7 +45,7 @@ func disarmText(c *config.Config, file bool, g ownnode.Signals) string {
 	if g.Unknown {
 		why = append(why, "the API server has not shown the own Node yet")
 	}
-	return strings.Join(why, "; ")
+	return why
 }
 
 // openKubernetes makes the client of the API server, if the configuration names one.

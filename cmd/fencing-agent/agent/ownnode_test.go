@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +42,9 @@ func armed(s *fencingv1.Status) bool {
 	return s.Watchdog.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_ARMED
 }
 
-func disarmedBy(text string) func(*fencingv1.Status) bool {
+func disarmedWith(by string) func(*fencingv1.Status) bool {
 	return func(s *fencingv1.Status) bool {
-		return s.Watchdog != nil && !armed(s) && strings.Contains(s.Verdict.Text, text)
+		return s.Watchdog != nil && !armed(s) && slices.ContainsFunc(s.Verdict.DisarmedBy, func(x string) bool { return strings.Contains(x, by) })
 	}
 }
 
@@ -66,11 +67,11 @@ func TestMaintenanceDisarmsWithAndWithoutTheAPIServer(t *testing.T) {
 	f.mark()
 
 	s.Update("n2", func(n *corev1.Node) { n.Annotations[disableAnnotation] = "" })
-	f.until("n2", "disarmed", disarmedBy("disarmed for maintenance: annotation "+disableAnnotation))
+	f.until("n2", "disarmed", disarmedWith("annotation "+disableAnnotation))
 	s.Refuse(true)
 	f.stop("n2", nil)
 	f.start("n2")
-	f.until("n2", "disarmed after a restart without the API server", disarmedBy("disarmed for maintenance: annotation "+disableAnnotation))
+	f.until("n2", "disarmed after a restart without the API server", disarmedWith("annotation "+disableAnnotation))
 	f.stop("n3", nil)
 	f.start("n3")
 	f.until("n3", "armed after a restart without the API server", armed)
@@ -79,7 +80,7 @@ func TestMaintenanceDisarmsWithAndWithoutTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.start("n3")
-	f.until("n3", "held back, not knowing its Node", disarmedBy("has not shown the own Node yet"))
+	f.until("n3", "held back, not knowing its Node", disarmedWith("has not shown the own Node yet"))
 	if !armed(f.status("n1")) {
 		t.Error("n1 was disarmed by the outage")
 	}
@@ -91,9 +92,9 @@ func TestMaintenanceDisarmsWithAndWithoutTheAPIServer(t *testing.T) {
 	s.Update("n1", func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: ownnode.RemovalTaint, Effect: corev1.TaintEffectNoSchedule}}
 	})
-	f.until("n1", "disarmed", disarmedBy("taint "+ownnode.RemovalTaint))
+	f.until("n1", "disarmed", disarmedWith("taint "+ownnode.RemovalTaint))
 	s.Delete("n1")
-	f.until("n1", "disarmed", disarmedBy("the Node was deleted"))
+	f.until("n1", "disarmed", disarmedWith("the Node was deleted"))
 	f.calm("n1")
 }
 

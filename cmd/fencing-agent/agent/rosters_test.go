@@ -251,7 +251,7 @@ func TestMembersChangeWhileAgentsRun(t *testing.T) {
 		}
 		<-time.After(50 * time.Millisecond)
 	}
-	f.until("n1", "disarmed, and says why", disarmedBy("disarmed for maintenance: the removal of this node from the list of members"))
+	f.until("n1", "disarmed, and says why", disarmedWith("the removal of this node from the list of members"))
 	f.stop("n1", nil)
 
 	// n4 moves: its agent has to bind other addresses, so it is restarted; nobody else is.

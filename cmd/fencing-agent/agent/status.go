@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/words"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
@@ -52,8 +53,8 @@ func (a *Agent) judge(st *fencingv1.Status) {
 		v.ValidFor = durationpb.New(until.Sub(now))
 		return
 	}
-	v.Text = "the verdict has passed its deadline and there is no newer one: the agent stood still, or does. It was: " + v.GetText()
-	v.Permission, v.Quorum, v.ValidFor = fencingv1.Permission_PERMISSION_STARVE, false, nil
+	v.Permission, v.Quorum, v.ValidFor, v.Expired = fencingv1.Permission_PERMISSION_STARVE, false, nil, true
+	v.Text = words.Reason(v)
 	for _, n := range st.GetNodes() {
 		if n.GetName() == st.GetSelf().GetName() {
 			n.Feeding, n.Available = false, false
@@ -113,102 +114,6 @@ func age(now, at boottime.Instant) *durationpb.Duration {
 // wall is the wall-clock time of an instant, for people.
 func wall(now, at boottime.Instant) *timestamppb.Timestamp {
 	return timestamppb.New(time.Now().Add(-now.Sub(at)))
-}
-
-func (a *Agent) verdictStatus(now boottime.Instant) *fencingv1.Verdict {
-	d, v := a.core.Decision(), a.core.View()
-	out := &fencingv1.Verdict{
-		Permission: publish.PermissionOf(d.Action.String()), Reason: publish.ReasonOf(d.Reason.String()),
-		Text: a.explain(d), Since: wall(now, a.core.Since()), Quorum: d.Quorum,
-		OnQuorumLoss: string(a.cfg.OnQuorumLoss),
-		Tally: &fencingv1.Tally{
-			Reachable: uint32(v.Seen.Len() + 1), Counted: uint32(v.Counted.Len()),
-			Expected: uint32(a.core.Size()), Quorum: uint32(a.core.Quorum()),
-		},
-	}
-	if d.Action == watchdog.Feed || d.Action == watchdog.Hold {
-		out.ValidFor = durationpb.New(max(0, d.Until.Sub(now)))
-	}
-	return out
-}
-
-func tallyText(c *watchdog.Core) string {
-	return fmt.Sprintf("%d/%d need %d", c.View().Counted.Len(), c.Size(), c.Quorum())
-}
-
-// explain says a verdict, and what asks for the disarmed watchdog.
-func (a *Agent) explain(d watchdog.Decision) string {
-	text := verdictText(a.core, d)
-	if d.Reason != watchdog.ReasonMaintenance {
-		return text
-	}
-	why := disarmText(a.cfg, a.disableFile, a.ownNode)
-	if a.core.Succession().Removed() {
-		why = "the removal of this node from the list of members"
-	}
-	if why != "" {
-		text += ": " + why
-	}
-	return text
-}
-
-// verdictText says a verdict in one sentence.
-func verdictText(c *watchdog.Core, d watchdog.Decision) string {
-	n := fmt.Sprintf("%d of %d nodes counted, %d needed", c.View().Counted.Len(), c.Size(), c.Quorum())
-	why, grant := c.Split().Why, "the grant on the LUN"
-	if c.Lease() != nil {
-		grant = "the grant of the Lease"
-	}
-	switch d.Reason {
-	case watchdog.ReasonStarting:
-		return "no quorum seen since the agent started, so the watchdog is not armed yet: " + n
-	case watchdog.ReasonNetworkQuorum:
-		return "a majority is in contact: " + n
-	case watchdog.ReasonSplitPending:
-		return "equal split, being decided: " + n + "; waiting for: " + why
-	case watchdog.ReasonSplitWon:
-		if why != "" {
-			return "equal split, won: " + grant + " names this half; " + why
-		}
-		if c.Split().Relayed {
-			return "equal split, won: " + grant + " names this half; another holder vouches for it, this node has no fresh write of its own"
-		}
-		return "equal split, won: " + grant + " names this half"
-	case watchdog.ReasonSplitLost:
-		if why != "" {
-			return "equal split, lost: " + grant + " names this node, which has given it up: " + why
-		}
-		return "equal split, lost: " + grant + " names the other half"
-	case watchdog.ReasonSplitUndecided:
-		return "equal split, not decided in time; waiting for: " + why
-	case watchdog.ReasonSplitLUN:
-		return "equal split, and this node cannot use the LUN: " + why
-	case watchdog.ReasonSplitAtOdds:
-		return "equal split, and this half is not known to break ties as the rest of the group does: see the terms in the status"
-	case watchdog.ReasonAPIReachable:
-		return "equal split, and this half reaches the Kubernetes API"
-	case watchdog.ReasonAPIUnreachable:
-		return "equal split, and this half does not reach the Kubernetes API"
-	case watchdog.ReasonSplitNoTieBreaker:
-		return "equal split, and no tie-breaker is configured"
-	case watchdog.ReasonQuorumLost:
-		return "less than half of the group is in contact: " + n
-	case watchdog.ReasonIsolated:
-		return "cut off: less than half of the group is in contact, and the LUN shows a majority that lives without this node: " + n
-	case watchdog.ReasonLUNCounted:
-		return "less than half of the group is in contact, but on the LUN a majority still counts this node (lun.mode: or): " + n
-	case watchdog.ReasonLUNLost:
-		return "a majority is in contact and has the LUN, this node alone has lost it (lun.mode: and): " + why
-	case watchdog.ReasonMaintenance:
-		if d.Action != watchdog.Disarm {
-			return "about to be disarmed for maintenance, as soon as a majority knows"
-		}
-		return "disarmed for maintenance"
-	case watchdog.ReasonStopping:
-		return "the agent is being stopped"
-	default:
-		return d.Reason.String()
-	}
 }
 
 func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {

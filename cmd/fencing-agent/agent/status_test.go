@@ -1,11 +1,11 @@
 package agent
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -66,29 +66,46 @@ func TestWatchdogStatesHaveTheirEnum(t *testing.T) {
 	}
 }
 
-// Every verdict is explained in a sentence of its own, not by the name of its reason.
-func TestReasonsHaveTheirText(t *testing.T) {
+// Who lives by another holder's writes is told so: its own path to the LUN needs care. And who has given
+// up a grant that names it is told why.
+func TestVerdictSaysWhatTheTieBreakerDid(t *testing.T) {
 	core := watchdog.NewCore(watchdog.Config{Roster: listing(t, "n1", "n2"), Networks: 1})
-	seen := map[string]watchdog.Reason{}
-	for _, r := range watchdog.Reasons() {
-		text := verdictText(core, watchdog.Decision{Reason: r})
-		if text == r.String() {
-			t.Errorf("reason %v is not explained", r)
-		}
-		if other, twice := seen[text]; twice {
-			t.Errorf("%v and %v read the same: %s", other, r, text)
-		}
-		seen[text] = r
+	core.Split().Relayed, core.Split().Why = true, "why"
+	if v := verdictOf(core, watchdog.Decision{Reason: watchdog.ReasonSplitWon}); !v.GetRelayed() || v.GetDetail() != "why" || v.GetGivenUp() != "" {
+		t.Errorf("won: %v", v)
+	}
+	if v := verdictOf(core, watchdog.Decision{Reason: watchdog.ReasonSplitLost}); v.GetRelayed() || v.GetDetail() != "" || v.GetGivenUp() != "why" {
+		t.Errorf("lost: %v", v)
+	}
+	if v := verdictOf(core, watchdog.Decision{Reason: watchdog.ReasonSplitPending}); v.GetDetail() != "why" || v.GetGivenUp() != "" {
+		t.Errorf("pending: %v", v)
+	}
+	if v := verdictOf(core, watchdog.Decision{Reason: watchdog.ReasonNetworkQuorum}); v.GetRelayed() || v.GetDetail() != "" {
+		t.Errorf("majority: %v", v) // what is left of a tie that is over
 	}
 }
 
-// Who lives by another holder's writes is told so: its own path to the LUN needs care.
-func TestRelayedGrantIsExplained(t *testing.T) {
-	core := watchdog.NewCore(watchdog.Config{Roster: listing(t, "n1", "n2"), Networks: 1})
-	d := watchdog.Decision{Reason: watchdog.ReasonSplitWon}
-	own := verdictText(core, d)
-	core.Split().Relayed = true
-	if by := verdictText(core, d); by == own || !strings.Contains(by, "another holder vouches") {
-		t.Errorf("by own writes: %s\nby another holder's: %s", own, by)
+func TestTieBreakerOfTheVerdict(t *testing.T) {
+	for want, set := range map[fencingv1.TieBreaker]func(*config.Config){
+		fencingv1.TieBreaker_TIE_BREAKER_NONE: func(c *config.Config) { c.Quorum.TieBreakers = nil },
+		fencingv1.TieBreaker_TIE_BREAKER_LUN: func(c *config.Config) {
+			c.Quorum.TieBreakers, c.LUN.Devices = []config.Breaker{config.BreakerLUN}, []string{"/dev/a"}
+		},
+		fencingv1.TieBreaker_TIE_BREAKER_API: func(c *config.Config) {
+			c.Quorum.TieBreakers, c.Kubernetes.Kubeconfig = []config.Breaker{config.BreakerKubernetes}, "/k"
+		},
+		fencingv1.TieBreaker_TIE_BREAKER_LEASE: func(c *config.Config) {
+			c.Quorum.TieBreakers, c.Kubernetes.Kubeconfig = []config.Breaker{config.BreakerKubernetes}, "/k"
+			c.Kubernetes.TieBreak = config.TieBreakLease
+		},
+	} {
+		c := config.Default()
+		set(c)
+		if got := tieBreakerOf(c, watchdog.ReasonNetworkQuorum); got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if got := tieBreakerOf(c, watchdog.ReasonAPIReachable); got != fencingv1.TieBreaker_TIE_BREAKER_API {
+			t.Errorf("a tie that the API has broken is broken by %v", got)
+		}
 	}
 }
