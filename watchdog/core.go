@@ -90,7 +90,7 @@ type Core struct {
 	stopping bool
 	guard    netgossip.Guard
 	release  release
-	armBy    boottime.Instant // the first arming is not held up any longer
+	arming   bool // the watchdog is to be armed, and too few know of this agent
 	proof    prover
 	terms    agreement
 	united   bool             // the view agrees on how to break a tie
@@ -244,7 +244,9 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	}
 	c.fx.Decision = d
 	c.fx.Disarm = d.Action == Disarm
-	c.fx.Arm = c.hadQuorum && !c.fx.Disarm && c.mayArm(now)
+	wanted := c.hadQuorum && !c.fx.Disarm
+	c.fx.Arm = wanted && c.mayArm()
+	c.arming = wanted && !c.fx.Arm
 	if d.Until > now {
 		c.fx.Wake = min(c.fx.Wake, d.Until)
 	}

@@ -50,6 +50,7 @@ func TestNotArmedBeforeQuorumWasSeen(t *testing.T) {
 	if fx := c.Step(12 * sec); !fx.Arm || fx.Decision.Action != Feed || fx.Decision.Until != 16*sec {
 		t.Fatalf("in a majority: %+v", fx.Decision)
 	}
+	c.SetGuard(true, 10*time.Second)
 	if fx := c.Step(20 * sec); !fx.Arm || fx.Decision.Reason != ReasonQuorumLost {
 		t.Fatalf("after it was lost: arm=%v %+v", fx.Arm, fx.Decision)
 	}

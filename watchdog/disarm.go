@@ -49,6 +49,29 @@ func (c *Core) followRelease(now boottime.Instant) {
 // it looks before it proves a death. A Lease has no slots, and a half that is granted next
 // would take this node for dead: so with one the node waits for a majority.
 func (c *Core) releaseKnown(now boottime.Instant) bool {
+	switch c.reach(c.release.announced) {
+	case reachMost:
+		return true
+	case reachHalf:
+		// A half that is at odds may write where the other one does not read.
+		return !c.guard.Leases || !c.cfg.Lease && c.united && c.slotShows(now)
+	default:
+		return false
+	}
+}
+
+// reach is how many of the members know what this node says of its guard.
+type reach uint8
+
+const (
+	reachFew  reach = iota
+	reachHalf       // all of the own half of an equal split
+	reachMost       // more than half
+)
+
+// reach tells how many of those who are counted were asked since the given time, or long enough after
+// it, and do not take this node for guarded.
+func (c *Core) reach(since boottime.Instant) reach {
 	var knows netgossip.Set
 	knows.Add(c.cfg.Roster.Self)
 	for m := range c.view.Counted.All() {
@@ -56,18 +79,17 @@ func (c *Core) releaseKnown(now boottime.Instant) bool {
 			continue
 		}
 		st, anchor := c.merger.Statement(m)
-		if st != nil && anchor >= c.release.announced.Add(letReach) && !st.Guarded.Has(c.cfg.Roster.Self) {
+		if st != nil && anchor >= since.Add(letReach) && !st.Guarded.Has(c.cfg.Roster.Self) {
 			knows.Add(m)
 		}
 	}
-	switch n := c.base().Size(); {
+	switch {
 	case c.mostOfEach(knows):
-		return true
-	case 2*knows.Len() < n || c.outcome != netgossip.EqualSplit:
-		return false
+		return reachMost
+	case 2*knows.Len() < c.base().Size() || c.outcome != netgossip.EqualSplit:
+		return reachFew
 	default:
-		// A half that is at odds may write where the other one does not read.
-		return !c.guard.Leases || !c.cfg.Lease && c.united && c.slotShows(now)
+		return reachHalf
 	}
 }
 
@@ -101,24 +123,29 @@ func (c *Core) statedGuard() netgossip.Guard {
 	return g
 }
 
-// mayArm holds up the first arming of an agent that took over from one that crashed, while
-// its peers take it for guarded with the horizon of that one, which may have been shorter.
-// It is for a moment: the countdown of the earlier agent may still run.
-func (c *Core) mayArm(now boottime.Instant) bool {
-	if c.guard.Armed {
+// mayArm holds up the first arming of an agent while too few have its word. Those who have not may
+// take the node for guarded still, by the word of an agent that crashed: with the horizon of that
+// one, which may have been shorter. The countdown of that one runs until then, and resets the node as
+// they expect.
+//
+// The argument is that of release: whoever proves a death by a majority needs one who knows. In a
+// tie the half knows. The other half can prove it by a grant of its own only, and one follows a grant that
+// names this node when the horizon is over that is stated with the token: in the slot (see
+// prover.excluded), or in the Lease (K7). Without a grant that names this node there is no such word.
+func (c *Core) mayArm() bool {
+	if c.guard.Armed || !c.guard.Fences {
 		return true
 	}
-	if c.armBy == 0 {
-		c.armBy = now.Add(min(c.cfg.MaxAge, c.cfg.Budget.Watchdog/3))
-	}
-	if now >= c.armBy {
+	switch c.reach(0) { // this agent has asked nobody before it began
+	case reachMost:
 		return true
+	case reachHalf:
+		return !c.guard.Leases || c.fx.Decision.Reason == ReasonSplitWon
+	default:
+		return false
 	}
-	for m := range c.view.Counted.All() {
-		if st, _ := c.merger.Statement(m); st != nil && m != c.cfg.Roster.Self && st.Guarded.Has(c.cfg.Roster.Self) {
-			c.fx.Wake = min(c.fx.Wake, c.armBy)
-			return false
-		}
-	}
-	return true
 }
+
+// Arming reports whether the watchdog is to be armed and waits for the word of the peers that they know of
+// this agent.
+func (c *Core) Arming() bool { return c.arming }

@@ -134,40 +134,73 @@ func TestPlannedStopIsReleasedLikeADisarm(t *testing.T) {
 	}
 }
 
-// Guard: an agent that takes over from one that crashed may have a longer horizon; while
-// its peers reckon with the old one it does not arm, for a moment.
+// Guard: an agent that takes over from one that crashed may have a longer horizon, so it does not arm
+// before a majority knows of it. However long that takes: peers that it counts and that do not get to
+// know of it cease to see it.
 func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
-	c := testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
+	c := testCore(t, 5, nil)
 	believed := netgossip.Statement{Guarded: netgossip.SetOf(0)}
-	tell(c, 10*sec, 1, believed)
-	if fx := c.Step(10 * sec); fx.Arm || fx.Decision.Action != Feed || fx.Wake > 13*sec {
-		t.Fatalf("arm %v, %+v, wake %v", fx.Arm, fx.Decision, fx.Wake)
-	}
-	tell(c, 11*sec, 1, netgossip.Statement{})
-	if fx := c.Step(11 * sec); !fx.Arm {
-		t.Fatal("the peer knows, not armed")
-	}
-	c = testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
-	var fx *Effects
-	for at := boottime.Instant(10 * sec); at <= 13*sec; at += sec {
-		tell(c, at, 1, believed)
-		if fx = c.Step(at); fx.Arm != (at == 13*sec) {
-			t.Fatalf("at %v: arm %v: the old countdown may be running", at, fx.Arm)
+	for at := boottime.Instant(10 * sec); at <= 60*sec; at += sec {
+		for p := 1; p < 5; p++ {
+			tell(c, at, p, believed)
+		}
+		if fx := c.Step(at); fx.Arm || !c.Arming() || fx.Decision.Action != Feed {
+			t.Fatalf("at %v: arm %v, %+v: nobody knows", at, fx.Arm, fx.Decision)
 		}
 	}
-	// With a long watchdog it waits for what the peers may have heard last, no longer.
-	c = testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 30 * time.Second })
-	for at := boottime.Instant(10 * sec); at <= 14*sec; at += sec {
-		tell(c, at, 1, believed)
-		if fx = c.Step(at); fx.Arm != (at == 14*sec) {
-			t.Fatalf("at %v, with a long watchdog: arm %v", at, fx.Arm)
+	tell(c, 61*sec, 1, netgossip.Statement{})
+	if fx := c.Step(61 * sec); fx.Arm {
+		t.Fatal("armed although two of five know")
+	}
+	tell(c, 62*sec, 2, netgossip.Statement{})
+	if fx := c.Step(62 * sec); !fx.Arm || c.Arming() {
+		t.Fatal("a majority knows, not armed")
+	}
+}
+
+// Guard: a node whose death nobody concludes from its silence waits for nobody.
+func TestUnfencedNodeArmsAtOnce(t *testing.T) {
+	c := testCore(t, 3, func(c *Config) { c.OnLoss = LossWait })
+	tell(c, 10*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+	if fx := c.Step(10 * sec); !fx.Arm {
+		t.Fatal("not armed")
+	}
+}
+
+// In a half everybody has to know. The other half can be granted, and prove a death by that: so where
+// that is possible it takes a grant that names this node, with what it states of its horizon.
+func TestArmingInAHalf(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		leases bool
+		why    Reason
+		want   bool
+	}{
+		{"by the API", false, ReasonAPIReachable, true},
+		{"with a LUN, undecided", true, ReasonSplitPending, false},
+		{"with a LUN, by a grant", true, ReasonSplitWon, true},
+	} {
+		c := testCore(t, 4, nil)
+		c.guard.Leases = tc.leases
+		tell(c, 10*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		c.Step(10 * sec)
+		if c.fx.Decision.Reason = tc.why; c.mayArm() {
+			t.Errorf("%s: armed although the partner does not know", tc.name)
+		}
+		tell(c, 11*sec, 1, netgossip.Statement{})
+		c.Step(11 * sec)
+		if c.fx.Decision.Reason = tc.why; c.mayArm() != tc.want {
+			t.Errorf("%s: arm %v, want %v", tc.name, !tc.want, tc.want)
 		}
 	}
-	// One that found its watchdog armed has peers that say so, and goes on.
-	c = testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
+}
+
+// One that found its watchdog armed has peers that say so, and goes on.
+func TestArmedWatchdogIsNotHeldUp(t *testing.T) {
+	c := testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
 	c.SetGuard(true, 9*time.Second)
-	tell(c, 10*sec, 1, believed)
-	if fx = c.Step(10 * sec); !fx.Arm {
+	tell(c, 10*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+	if fx := c.Step(10 * sec); !fx.Arm {
 		t.Fatal("an armed watchdog is held up")
 	}
 }

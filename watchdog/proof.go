@@ -289,7 +289,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		claims := v.claims(now, p, c)
 		switch {
 		case byMajority && 2*claims > c.base().Size():
-		case byGrant && claims == c.view.Counted.Len() && v.slotAgrees(p, c) && v.excluded(now, p):
+		case byGrant && claims == c.view.Counted.Len() && v.excludedBy(now, p, c):
 		default:
 			continue
 		}
@@ -335,28 +335,44 @@ func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
 	return n
 }
 
-// excluded reports that a peer outside the granted half has had the time to die: it cannot
-// live in a tie without a grant, and the present one is old enough.
-func (v *prover) excluded(now boottime.Instant, p int) bool {
-	st := v.peers[p].statement
-	return st != nil && st.Guard.Leases && v.grantSince != 0 && now.Sub(v.grantSince) >= st.Guard.Horizon+v.delay
+// excludedBy reports that a peer outside the granted half has had the time to die, by what it said
+// last and by what its slot says.
+func (v *prover) excludedBy(now boottime.Instant, p int, c *Core) bool {
+	bySlot, agrees := v.slotHorizon(p, c)
+	return agrees && v.excluded(now, p, bySlot)
 }
 
-// slotAgrees reports that a peer's slot, which it writes before it disarms under a grant of
-// the LUN, does not say that its guard was given up.
-func (v *prover) slotAgrees(p int, c *Core) bool {
-	if c.cfg.Lease {
-		return true
-	}
-	if c.arbiter == nil {
+// excluded is excludedBy for the horizon in the slot: the peer cannot live in a tie without a
+// grant, and the present one is old enough.
+func (v *prover) excluded(now boottime.Instant, p int, bySlot time.Duration) bool {
+	w := &v.peers[p]
+	if w.statement == nil || !w.statement.Guard.Leases || v.grantSince == 0 {
 		return false
 	}
+	need := max(w.statement.Guard.Horizon, bySlot) + v.delay
+	return now.Sub(v.grantSince) >= need && now.Sub(w.unseen) >= need
+}
+
+// slotHorizon is the horizon that a peer's slot tells. A peer writes there before it disarms under a
+// grant of the LUN, so the slot must not say that its guard was given up. Its agent may have been
+// started with other times since the peer was last heard; the slot tells that, too, because the token
+// that a grant names has to stand there. A half that takes over a Lease waits for them itself (K7).
+func (v *prover) slotHorizon(p int, c *Core) (h time.Duration, agrees bool) {
+	if c.cfg.Lease {
+		return 0, true
+	}
+	if c.arbiter == nil {
+		return 0, false
+	}
 	rec, ok := c.arbiter.PeerSlot(v.roster.Name(p))
-	return ok && v.guardedBySlot(p, rec)
+	if !ok || !v.guardedBySlot(p, rec) {
+		return 0, false
+	}
+	return rec.Statement.Guard.Horizon, true
 }
 
 func (v *prover) guardedBySlot(p int, rec *diskquorum.Slot) bool {
-	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Armed
+	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Kills()
 }
 
 // doubt begins all claims anew, as if every peer had been seen at now. It is for the moment

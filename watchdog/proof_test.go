@@ -256,17 +256,27 @@ func TestSlotOfAnotherBoot(t *testing.T) {
 func TestGrantMustBeOldEnough(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	v := &c.proof
-	if v.excluded(1000*sec, 4) {
+	if v.excluded(1000*sec, 4, 0) {
 		t.Error("proven without a grant")
 	}
 	v.grantSince = 500 * sec
-	if v.excluded(v.grantSince.Add(testClaim-1), 4) || !v.excluded(v.grantSince.Add(testClaim), 4) {
+	if v.excluded(v.grantSince.Add(testClaim-1), 4, 0) || !v.excluded(v.grantSince.Add(testClaim), 4, 0) {
 		t.Errorf("not exactly %v after the grant", testClaim)
 	}
+	longer := 7 * time.Second
+	bySlot := killing.Horizon + longer
+	if v.excluded(v.grantSince.Add(testClaim+longer-1), 4, bySlot) || !v.excluded(v.grantSince.Add(testClaim+longer), 4, bySlot) {
+		t.Error("the horizon in the slot, which is longer, is not waited for")
+	}
+	v.peers[4].unseen = 990 * sec
+	if v.excluded(v.peers[4].unseen.Add(testClaim-1), 4, 0) {
+		t.Error("proven dead although it was seen not long ago")
+	}
+	v.peers[4].unseen = 0
 	st := *v.peers[4].statement
 	st.Guard.Leases = false
 	v.peers[4].statement = &st
-	if v.excluded(1000*sec, 4) {
+	if v.excluded(1000*sec, 4, 0) {
 		t.Error("a node that may live in a tie without a grant is proven dead")
 	}
 }
@@ -281,6 +291,7 @@ func TestSlotSpeaksAgainstADeath(t *testing.T) {
 	}{
 		{"armed", diskquorum.Slot{State: diskquorum.SlotActive, Statement: netgossip.Statement{Boot: 104, Guard: killing}}, true},
 		{"unarmed", diskquorum.Slot{State: diskquorum.SlotActive, Statement: netgossip.Statement{Boot: 104}}, false},
+		{"armed for nobody knows how long", diskquorum.Slot{State: diskquorum.SlotActive, Statement: netgossip.Statement{Boot: 104, Guard: netgossip.Guard{Armed: true, Fences: true}}}, false},
 		{"stopped", diskquorum.Slot{State: diskquorum.SlotStopped, Statement: netgossip.Statement{Boot: 104, Guard: killing}}, false},
 		{"claiming", diskquorum.Slot{State: diskquorum.SlotClaiming, Statement: netgossip.Statement{Boot: 104, Guard: killing}}, false},
 		{"another boot", diskquorum.Slot{State: diskquorum.SlotActive, Statement: netgossip.Statement{Boot: 105, Guard: killing}}, false},
@@ -290,7 +301,7 @@ func TestSlotSpeaksAgainstADeath(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
-	if c := mourners(t, netgossip.Statement{Guard: killing}, nil); c.proof.slotAgrees(4, c) {
+	if c := mourners(t, netgossip.Statement{Guard: killing}, nil); c.proof.excludedBy(1000*sec, 4, c) {
 		t.Error("without LUN no slot agrees")
 	}
 }

@@ -107,7 +107,7 @@ func TestSlotOfTheVictimIsAsked(t *testing.T) {
 		r := withSlots(t, mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.LUN = true }))
 		tc.put(r)
 		r.read(11 * sec)
-		if got := r.proof.slotAgrees(4, r.Core); got != tc.want {
+		if _, got := r.proof.slotHorizon(4, r.Core); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}

@@ -16,7 +16,7 @@ func agentMutants() []mutant {
 		one("lease", "a verdict is honoured after its time", agentGo, "		until = d.Until\n", "		until = now.Add(time.Hour)\n"),
 		{rule: "boot gate", what: "a node arms that never saw a quorum", edits: []edit{
 			{decideGo, " && in.OnLoss != LossFence && in.HadQuorum {", " && in.OnLoss != LossFence {"},
-			{coreGo, "	c.fx.Arm = c.hadQuorum && !c.fx.Disarm", "	c.fx.Arm = !c.fx.Disarm"},
+			{coreGo, "	wanted := c.hadQuorum && !c.fx.Disarm", "	wanted := !c.fx.Disarm"},
 		}},
 		{rule: "quorum", what: "N is the number of live members", edits: []edit{
 			{rostersGo, "Quorum: h.Quorum(c.cfg.Quorum)}", "Quorum: 1}"},

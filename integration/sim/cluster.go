@@ -71,6 +71,9 @@ func (c *Config) budget(t *Times) watchdog.Budget {
 
 // times are the settings of a node.
 func (c *Cluster) times(n *Node) *Times {
+	if n.own != nil {
+		return n.own
+	}
 	if c.cfg.Odd != nil && n.Index%2 == 1 {
 		return c.cfg.Odd
 	}
@@ -114,7 +117,10 @@ type Node struct {
 	paused   bool
 	backlog  []func() // what a paused agent will do first
 
-	armed    bool
+	own      *Times        // it was configured anew; nil: as the group's configuration says
+	armed    bool          // the countdown of its watchdog runs
+	open     bool          // its agent has the watchdog's device open
+	timeout  time.Duration // of the countdown
 	disable  bool          // its disable file is there
 	fenced   netgossip.Set // as the agent published last
 	ended    map[int]watchdog.Death
@@ -170,7 +176,6 @@ func (c *Cluster) Start(i int) {
 	})
 	n.core.SetDisarm("file", n.disable)
 	n.fenced, n.ended = netgossip.Set{}, map[int]watchdog.Death{}
-	n.core.SetGuard(n.armed, own.Watchdog)
 	n.decision, n.said, n.relay = watchdog.Decision{}, nil, netgossip.Relay{}
 	if c.lun != nil {
 		n.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
@@ -239,6 +244,9 @@ func (c *Cluster) Resume(i int) {
 	}
 }
 
+// Reconfigure gives a node other times, which its next agent goes by.
+func (c *Cluster) Reconfigure(i int, t Times) { c.nodes[i].own = &t }
+
 // RestartAgent ends and starts the agent at once: same kernel, new process.
 func (c *Cluster) RestartAgent(i int) {
 	c.Kill(i)
@@ -246,7 +254,7 @@ func (c *Cluster) RestartAgent(i int) {
 }
 
 func (n *Node) end() {
-	n.up, n.paused, n.backlog = false, false, nil
+	n.up, n.paused, n.backlog, n.open = false, false, nil, false
 	n.life++
 }
 
@@ -328,15 +336,7 @@ func (c *Cluster) step(n *Node) {
 		c.trace("%s: ballot ended: %+v", n.Name, *fx.Attempt)
 		c.check.attempt(fx.Attempt)
 	}
-	if fx.Arm && !n.armed && fx.Decision.Action == watchdog.Feed {
-		n.armed, n.lastFeed = true, c.now
-		n.core.SetGuard(true, c.times(n).Watchdog)
-		c.watchFire(n)
-	}
-	if fx.Disarm && n.armed {
-		n.armed = false
-		n.core.SetGuard(false, c.times(n).Watchdog)
-	}
+	c.guard(n, fx)
 	c.checkDeaths(n, fx.Fenced)
 	for p := range fx.Left.All() {
 		n.events = append(n.events, "LEFT "+n.roster.Name(p))
@@ -370,9 +370,24 @@ func (c *Cluster) step(n *Node) {
 	c.wakeNode(n, max(0, min(fx.Wake.Sub(c.now), 250*time.Millisecond)))
 }
 
+// guard arms and disarms as the agent's permit and feeder do. An agent that has just started finds
+// the countdown of its predecessor running and cannot stop it before it has opened the device.
+func (c *Cluster) guard(n *Node, fx *watchdog.Effects) {
+	if fx.Arm && !n.open && c.feeding(n) {
+		n.armed, n.open, n.lastFeed, n.timeout = true, true, c.now, c.times(n).Watchdog
+		c.trace("%s arms its watchdog with %v", n.Name, n.timeout)
+		n.core.SetGuard(true, n.timeout)
+		c.watchFire(n)
+	}
+	if fx.Disarm && n.open {
+		n.armed, n.open = false, false
+		n.core.SetGuard(false, 0)
+	}
+}
+
 func (c *Cluster) scheduleFeed(n *Node) {
 	c.during(n, c.times(n).Feed, func() {
-		if n.armed && c.feeding(n) {
+		if n.open && c.feeding(n) {
 			n.lastFeed = c.now
 			c.watchFire(n)
 		}
@@ -383,7 +398,7 @@ func (c *Cluster) scheduleFeed(n *Node) {
 // watchFire lets the watchdog fire W after the last feed, whether the agent lives or not.
 func (c *Cluster) watchFire(n *Node) {
 	fed, boot := n.lastFeed, n.boot
-	c.at(c.times(n).Watchdog, func() {
+	c.at(n.timeout, func() {
 		if n.armed && n.lastFeed == fed && n.boot == boot {
 			c.reset(n)
 		}

@@ -131,6 +131,7 @@ type Agent struct {
 	disarmed     bool
 	disarming    uint64           // number of the latest disarm that the feeder was asked for
 	armAgain     boottime.Instant // the watchdog is asked for again then, at the earliest
+	armWait      armWait
 	lunFailed    bool
 	leaseTrouble string           // of the latest operation on the Lease
 	opened       bool             // the hub serves

@@ -203,6 +203,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	fx := a.core.Step(now)
 	a.metrics.decision.Observe(time.Since(began).Seconds())
 	a.permit(now, fx)
+	a.noteArming(now)
 	a.takeDown(now, fx)
 	a.disk(now, fx)
 	a.say(fx)
@@ -241,7 +242,7 @@ func (a *Agent) say(fx *watchdog.Effects) {
 func (a *Agent) demandEvidence() {
 	v := a.core.View()
 	d := a.core.Merger().Demand(&v, a.core.Quorum())
-	d.Each = a.core.Releasing() || a.core.RostersMove()
+	d.Each = a.core.Releasing() || a.core.Arming() || a.core.RostersMove()
 	if d == a.demand {
 		return
 	}
