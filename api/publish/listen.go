@@ -126,6 +126,11 @@ func removeStale(path string) error {
 	if err == nil {
 		who := processOf(conn)
 		_ = conn.Close()
+		if who.killed("/proc") {
+			return fmt.Errorf("%v has it, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
+				"until the storage answers or gives up it keeps this socket, its ports, the watchdog and the lock of the slot, and the watchdog resets the node if its timeout is over first",
+				who, who.pid)
+		}
 		return fmt.Errorf("%v is serving it: stop that first or change api.socket", who)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {

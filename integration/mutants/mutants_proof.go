@@ -111,6 +111,8 @@ func carryMutants() []mutant {
 		core("the age of a boot is what the clock shows", "watchdog/core.go", "	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))\n", "	st.Stated = now\n"),
 		at("./integration/agentsim", "the gossip ends before the magic close", "cmd/fencing-agent/agent/agent.go", "after which the watchdog may not be disarmed.\n	defer endFeeder()\n", "after which the watchdog may not be disarmed.\n"),
 		withdrawn,
+		at("./watchdog/wdt", "the watchdog of a killed agent that cannot end seems to be free", "watchdog/wdt/holder.go", "thread := d.leftBehind(dir, f); thread != \"\"", "thread := d.leftBehind(dir, f); thread == \"none\""),
+		at("./api/publish", "a killed agent that cannot end is said to serve", "api/publish/peer.go", "strings.HasPrefix(string(stat[name+1:]), \" Z \")", "false && name > 0"),
 		at("./watchdog/wdt", "a wish that changes nothing is not answered", "watchdog/wdt/feeder.go", "if same && s.Obeyed == told.Obeyed {", "if same {"),
 		at("./integration/agentsim", "a node with nowayout says for ever that it is not guarded", "watchdog/wdt/feeder.go", "if same && s.Obeyed == told.Obeyed {", "if same {"),
 		at("./cmd/fencing-agent/agent", "what the feeder said before a disarm is an answer to it", "cmd/fencing-agent/agent/loop.go", " && b.feeder.Obeyed >= a.disarming {", " {"),

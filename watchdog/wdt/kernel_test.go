@@ -101,6 +101,22 @@ func holds(t *testing.T, dev *Device, pid int, comm, target string) {
 	}
 }
 
+// hangs makes /proc show a process that was killed while a thread of it hangs in the kernel: the first
+// thread is a zombie without descriptors, and the one that hangs has them all.
+func hangs(t *testing.T, dev *Device, pid, thread int, target string) {
+	t.Helper()
+	dir := filepath.Join(dev.proc, fmt.Sprint(pid))
+	put(t, filepath.Join(dir, "comm"), "fencing-agent\n")
+	for _, empty := range []string{"fd", fmt.Sprintf("task/%d/fd", pid), fmt.Sprintf("task/%d/fd", thread)} {
+		if err := os.MkdirAll(filepath.Join(dir, empty), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(target, filepath.Join(dir, fmt.Sprintf("task/%d/fd/8", thread))); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (d *driver) left() time.Duration {
 	return d.last.Add(time.Duration(d.seconds) * time.Second).Sub(d.now)
 }

@@ -31,6 +31,10 @@ func TestProbe(t *testing.T) {
 		{"another character device", func(_ *testing.T, d *driver, _ *Device) { d.rdev = unix.Mkdev(1, 3) }, errNotWatchdog, "set watchdog.device to"},
 		{"forbidden", func(_ *testing.T, d *driver, _ *Device) { d.accessErr = unix.EACCES }, fs.ErrPermission, "run as root"},
 		{"held", func(t *testing.T, _ *driver, dev *Device) { holds(t, dev, 1, "systemd", "/dev/watchdog0") }, watchdog.ErrBusy, "RuntimeWatchdogSec=off"},
+		{"held by a process that was killed and hangs", func(t *testing.T, _ *driver, dev *Device) {
+			hangs(t, dev, 98, 99, "/dev/null")
+			hangs(t, dev, 100, 107, "/dev/watchdog0")
+		}, watchdog.ErrBusy, `"fencing-agent" (pid 100), which was killed and cannot end: its thread 107 hangs in the kernel`},
 		{"timeout too short", func(t *testing.T, _ *driver, dev *Device) {
 			put(t, filepath.Join(dev.sysfs, "class/watchdog/watchdog0/min_timeout"), "60\n")
 		}, nil, "raise watchdog.timeout"},

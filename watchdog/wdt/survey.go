@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -164,37 +163,4 @@ func (d *Device) explainOpen(err error, f facts) error {
 		return fmt.Errorf("open %s: %w: %w", d.path, err, holder)
 	}
 	return fmt.Errorf("open %s: %w", d.path, err)
-}
-
-// findHolder says, as an error, who has the watchdog open, under any of its device numbers.
-// It is nil if no visible process has.
-func (d *Device) findHolder(f facts) error {
-	processes, _ := os.ReadDir(d.proc)
-	for _, p := range processes {
-		pid, err := strconv.Atoi(p.Name())
-		if err != nil {
-			continue
-		}
-		dir := filepath.Join(d.proc, p.Name(), "fd")
-		descriptors, err := os.ReadDir(dir)
-		if err != nil {
-			continue // it ended, or we may not look
-		}
-		for _, fd := range descriptors {
-			mode, rdev, err := d.kernel.stat(filepath.Join(dir, fd.Name()))
-			if err != nil || mode&unix.S_IFMT != unix.S_IFCHR || !slices.Contains(f.rdevs, rdev) {
-				continue
-			}
-			comm, _ := os.ReadFile(filepath.Join(d.proc, p.Name(), "comm"))
-			return busy(pid, strings.TrimSpace(string(comm)))
-		}
-	}
-	return nil
-}
-
-func busy(pid int, program string) error {
-	if pid == 1 && program == "systemd" {
-		return fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`", watchdog.ErrBusy, program)
-	}
-	return fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", watchdog.ErrBusy, program, pid)
 }

@@ -1,0 +1,128 @@
+package netns
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/lab"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+)
+
+// TestCrashWhileTheLUNHangs: an agent is killed while its I/O to the LUN hangs. It cannot end, and keeps
+// all that it has open. Its parent does not learn of its death, and an agent that is started beside it says what it waits for. When the storage answers all is well again by itself.
+func TestCrashWhileTheLUNHangs(t *testing.T) {
+	need(t)
+	dir := newDir(t)
+	d := newDisk(t, dir)
+	c := d.clusterOn(dir, 3, 512)
+	t.Cleanup(func() { c.Lab().Close() }) // before the loop devices and the disk go
+	c.startAll()
+	thaw := d.freeze()
+	c.await(startLimit, "the LUN is lost", lunLost(c.nodes...))
+	victim := c.Process("n1")
+	argv := commandOf(t, victim)
+	if err := victim.Signal(os.Kill); err != nil {
+		t.Fatal(err)
+	}
+	c.await(startLimit, "the others miss it", observe.Left("n1", "unreachable", "n2", "n3"))
+	thread := remains(t, victim.PID())
+
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	again, said := c.second("n1", argv)
+	var exit *exec.ExitError
+	if err := again.Wait(ctx); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("an agent beside the one that cannot end: %v", err)
+	}
+	want := fmt.Sprintf("process %d has it, which was killed and cannot end", victim.PID())
+	if !strings.Contains(said.String(), want) {
+		t.Errorf("it does not say %q:\n%s", want, said)
+	}
+	select {
+	case <-victim.Done():
+		t.Error("the killed agent ended although its I/O hangs")
+	default:
+	}
+	t.Logf("thread %s hangs; the second agent says: %s", thread, lastLine(said.String()))
+
+	thaw()
+	thawed := time.Now()
+	if err := victim.Wait(ctx); ctx.Err() != nil {
+		t.Fatalf("the storage answers, and the killed agent does not end: %v", err)
+	}
+	ended := time.Since(thawed)
+	if err := c.Start("n1"); err != nil {
+		t.Fatal(err)
+	}
+	_, back := c.await(startLimit, "all is well", observe.LUNReady(c.nodes...), c.everybody())
+	t.Logf("ended %v after the storage answered, ready %v after the start", ended.Round(time.Millisecond), back.Round(time.Millisecond))
+}
+
+// commandOf is the command line of a process.
+func commandOf(t *testing.T, p *lab.Process) []string {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
+}
+
+// second starts another agent on a node, and returns what it writes once it has ended.
+func (c *cluster) second(node string, argv []string) (*lab.Process, *bytes.Buffer) {
+	c.t.Helper()
+	said := &bytes.Buffer{}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = said, said
+	p, err := c.Lab().StartProcess(node, cmd)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return p, said
+}
+
+// remains checks what is left of a process that was killed while a thread of it hangs, and returns that
+// thread: the process shows no descriptor any more, the thread has them all.
+func remains(t *testing.T, pid int) string {
+	t.Helper()
+	if open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)); err != nil || len(open) > 0 {
+		t.Errorf("process %d shows %d descriptors, %v", pid, len(open), err)
+	}
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is sound
+	for _, thread := range threads {
+		stat, err := os.ReadFile(filepath.Join(thread, "stat"))
+		if err != nil || !strings.Contains(string(stat), ") D ") {
+			continue
+		}
+		open, err := filepath.Glob(filepath.Join(thread, "fd/*"))
+		var devices, sockets int
+		for _, fd := range open {
+			switch target, _ := os.Readlink(fd); {
+			case strings.HasPrefix(target, "/dev/loop"):
+				devices++
+			case strings.HasPrefix(target, "socket:"):
+				sockets++
+			}
+		}
+		if err != nil || devices == 0 || sockets == 0 {
+			t.Errorf("thread %s has %d descriptors, of these %d devices and %d sockets: %v", thread, len(open), devices, sockets, err)
+		}
+		return filepath.Base(thread)
+	}
+	t.Errorf("no thread of process %d hangs: %v", pid, syscall.Kill(pid, 0))
+	return ""
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
