@@ -95,7 +95,7 @@ agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual 
 
 large-split: tools ## 1000 simulated nodes on two networks are cut into halves; 4 GB (about 6 min)
 	@echo "large-split: 11 s of virtual time, about 6 minutes of one core and 4 GB"
-	@GOSSIPSIM_LARGE=1 $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestEqualSplitOfTheLargestGroup$$' ./netgossip/gossipsim
+	@GOSSIPSIM_LARGE=1 $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestEqualSplitOfTheLargestGroup$$' ./integration/gossipsim
 
 model: exhaustive spec mutants ## exhaustive search of the lease, spin, and every mutant (about 40 min)
 

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/fencing-agent/fencing-agent/netgossip/gossipsim"
+	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
 )
 
 // bubbleFlag makes the verb nothing but the child that runs one simulation.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip/gossipsim"
+	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
 )
 
 // simulateResult is one case as JSON shows it: the report and what follows from it.

@@ -28,7 +28,6 @@ var rooms = []room{
 	{pkg: "netgossip/swim/wire", may: []string{"boottime", "netgossip"}},
 	{pkg: "netgossip/iface", may: []string{"boottime", "netgossip"}},
 	{pkg: "netgossip/netgossiptest", may: []string{"boottime", "netgossip"}},
-	{pkg: "netgossip/gossipsim", may: []string{"boottime", "netgossip", "netgossip/swim", "netgossip/swim/wire"}},
 	{pkg: "diskquorum/rawdev", may: []string{"boottime", "diskquorum"}},
 	{pkg: "diskquorum/lunadmin", may: []string{"boottime", "netgossip", "diskquorum", "diskquorum/rawdev"}},
 	{pkg: "diskquorum/diskquorumtest", may: []string{"boottime", "netgossip", "diskquorum"}},
@@ -64,7 +63,7 @@ var confined = []struct {
 	where  []string
 	why    string
 }{
-	{"github.com/hashicorp/memberlist", []string{"netgossip/swim", "netgossip/netgossiptest", "netgossip/gossipsim", "cmd/fencing-agent/agent", "integration/agentsim"}, "what memberlist does and when it calls back is known in one place"},
+	{"github.com/hashicorp/memberlist", []string{"netgossip/swim", "netgossip/netgossiptest", "integration/gossipsim", "cmd/fencing-agent/agent", "integration/agentsim"}, "what memberlist does and when it calls back is known in one place"},
 	{"github.com/vishvananda/netlink", []string{"netgossip/iface", "integration"}, "interfaces are looked at in one place"},
 	{"github.com/vishvananda/netns", []string{"integration"}, "the agent stays in the namespace it is started in"},
 	{"github.com/google/nftables", []string{"integration"}, "partitions are made by tests and the demo only"},
