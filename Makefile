@@ -27,7 +27,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare soak demo image simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -156,11 +156,15 @@ test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent
 	   unshare -m sh -c 'mount -t bpf bpf /sys/fs/bpf && FENCING_TEST_BPF=1 GOWORK=off $(TESTRUN) -C deploy/cilium -- -count=1 ./subscriber'; \
 	 else echo "test-cilium: without root BPF maps are faked"; fi
 
-soak: build ## real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="-nodes 7"; needs root
+laboratory: ## bin/laboratory, the program behind demo, simulate and soak; bin/laboratory --help has their flags
+	@echo "laboratory: bin/laboratory"
+	@mkdir -p bin
+	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./integration/laboratory
+
+soak: build laboratory ## real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="--nodes 7"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
-	@$(GO) build $(BUILDVCS) -o bin/soak ./integration/soak
-	@bin/soak -bin bin -duration $(DURATION) $(if $(SEED),-seed $(SEED)) $(SOAK_FLAGS)
+	@bin/laboratory soak --bin bin --duration $(DURATION) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)
 
 demo: build ## a whole cluster on this machine: splits, heals, dies, comes back (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
 	@bin/fencectl demo $(DEMO_FLAGS)

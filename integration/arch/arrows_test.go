@@ -72,7 +72,7 @@ var confined = []struct {
 	{"google.golang.org/protobuf", []string{"api", "cmd", "integration", "netgossip/swim/wire", "tools"}, "encodings belong to the edge"},
 	{"k8s.io/", []string{"k8s", "integration/kube"}, "the agent decides without Kubernetes"},
 	{"go.yaml.in/", []string{"cmd/fencing-agent/config", "cmd/fencectl", "integration", "tools"}, "the configuration is read in one place"},
-	{"github.com/spf13/cobra", []string{"cmd/fencectl", "integration/kube/cmd/kubetest"}, "the agent's program has three flags"},
+	{"github.com/spf13/cobra", []string{"cmd/fencectl", "integration/laboratory", "integration/kube/cmd/kubetest"}, "the agent's program has three flags"},
 	{"golang.org/x/sys", []string{"boottime", "netgossip/iface", "netgossip/swim", "diskquorum/rawdev", "diskquorum/lunadmin", "watchdog/wdt", "api/publish", "cmd", "integration"}, "system calls belong to the adapters"},
 	{"github.com/prometheus/client_golang", []string{"netgossip/swim", "netgossip/iface", "diskquorum/rawdev", "watchdog/wdt", "api/publish", "k8s", "cmd/fencing-agent", "integration"}, "mechanisms count themselves, cores do not"},
 }

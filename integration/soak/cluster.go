@@ -1,10 +1,9 @@
-package main
+package soak
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,9 +16,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// roleBoot is the first argument of this program when it gives an agent a boot of its own.
-const roleBoot = "soak-boot"
-
 // cluster is the cluster that is broken, and how each fault is made and ended.
 type cluster struct {
 	*lab.Agents
@@ -28,7 +24,7 @@ type cluster struct {
 }
 
 // newCluster starts the agents, with a gossip key or without. What it made is gone after close.
-func newCluster(dir, bin string, nodes int, key bool) (c *cluster, err error) {
+func newCluster(dir string, o Options, key bool) (c *cluster, err error) {
 	c = &cluster{}
 	defer func() {
 		if err != nil {
@@ -44,12 +40,12 @@ func newCluster(dir, bin string, nodes int, key bool) (c *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := exec.Command(filepath.Join(bin, "fencectl"), "lun", "init", lun.Path,
-		"--cluster", "demo", "--node-group", "demo", "--slots", strconv.Itoa(nodes)).CombinedOutput()
+	out, err := exec.Command(filepath.Join(o.Bin, "fencectl"), "lun", "init", lun.Path,
+		"--cluster", "demo", "--node-group", "demo", "--slots", strconv.Itoa(o.Nodes)).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("fencectl lun init: %w: %s", err, strings.TrimSpace(string(out)))
 	}
-	names := make([]string, nodes)
+	names := make([]string, o.Nodes)
 	for i := range names {
 		names[i] = nodeName(i)
 	}
@@ -66,11 +62,11 @@ func newCluster(dir, bin string, nodes int, key bool) (c *cluster, err error) {
 		}
 		conf.Override = map[string]any{"gossip": map[string]any{"keyFile": path}}
 	}
-	c.Agents, err = lab.NewAgents(l, filepath.Join(bin, "fencing-agent"), conf)
+	c.Agents, err = lab.NewAgents(l, filepath.Join(o.Bin, "fencing-agent"), conf)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Boots("/proc/self/exe", roleBoot); err != nil {
+	if err := c.Boots(append([]string{"/proc/self/exe"}, o.Boot...)...); err != nil {
 		return nil, err
 	}
 	for _, node := range names {
@@ -191,22 +187,3 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	}
 }
-
-// needs says what is missing to run here.
-func needs(ctx context.Context, bin string) error {
-	if os.Geteuid() != 0 {
-		return errors.New("root is needed, to make network namespaces: run it with sudo")
-	}
-	if mode, why := lab.Supported(ctx, roleProbe); mode != lab.Root {
-		return fmt.Errorf("network namespaces cannot be made here: %s", why)
-	}
-	for _, program := range []string{"fencing-agent", "fencectl"} {
-		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
-			return fmt.Errorf("%w: build it with make build, or say with -bin where it is", err)
-		}
-	}
-	return nil
-}
-
-// roleProbe is the first argument of this program when it only tries out namespaces.
-const roleProbe = "soak-probe"

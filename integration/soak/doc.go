@@ -1,7 +1,6 @@
-// Command soak runs a cluster of real agents in network namespaces, on one LUN, breaks it
-// at random for as long as it is told to, and checks all the while what must hold.
-//
-//	go run ./integration/soak -bin bin [-duration 30m] [-nodes 6] [-seed N]
+// Package soak runs a cluster of real agents in network namespaces, on one LUN, breaks it
+// at random for as long as it is told to, and checks all the while what must hold. It is what
+// "laboratory soak" and `make soak` run.
 //
 // # What it does
 //
@@ -27,6 +26,11 @@
 // # Structure
 //
 // plan.go and judge.go are pure and tested; cluster.go and replay.go act on a lab; watch.go reads the
-// agents through package observe; report.go prints. Needs root. Nothing outside the lab is
-// touched. Exit codes: 0 nothing violated, 1 something was, 2 bad usage.
-package main
+// agents through package observe; report.go prints; options.go is what the caller sees.
+//
+// # Concurrency and blocking
+//
+// Run blocks until the time is over or the context ends, and needs root. Nothing outside the lab is
+// touched: mounts and loop devices are this process's own, and a guard thaws the LUN's file system
+// even if the process is killed.
+package soak

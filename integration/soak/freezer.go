@@ -1,4 +1,4 @@
-package main
+package soak
 
 import (
 	"bytes"
@@ -123,7 +123,7 @@ func (f *freezer) close() {
 	_ = f.loops.Close()
 }
 
-// ownMounts executes this program anew in a mount namespace of its own, once.
+// ownMounts executes this program again in a mount namespace of its own, once.
 func ownMounts() error {
 	const done = "SOAK_OWN_MOUNTS"
 	if os.Getenv(done) != "" {
@@ -136,5 +136,5 @@ func ownMounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
 	}
-	return fmt.Errorf("execute this program anew: %w", unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), done+"=1")))
+	return fmt.Errorf("execute this program again: %w", unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), done+"=1")))
 }

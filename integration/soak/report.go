@@ -1,4 +1,4 @@
-package main
+package soak
 
 import (
 	"fmt"
@@ -28,8 +28,8 @@ func quantile(sorted []time.Duration, p float64) time.Duration {
 // report prints the tables.
 func (k *soak) report(rounds int) {
 	m := &k.measured
-	fmt.Fprintf(k.out, "\n%d rounds in %v, %d agents, seed %d\n\n", rounds, time.Since(k.began).Round(time.Second), k.nodes, k.seed)
-	w := tabwriter.NewWriter(k.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(k.Out, "\n%d rounds in %v, %d agents, seed %d\n\n", rounds, time.Since(k.began).Round(time.Second), k.Nodes, k.Seed)
+	w := tabwriter.NewWriter(k.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "fault\ttimes")
 	for _, kind := range slices.Sorted(maps.Keys(m.faults)) {
 		fmt.Fprintf(w, "%s\t%d\n", kind, m.faults[kind])
@@ -60,13 +60,13 @@ func (k *soak) report(rounds int) {
 	}
 	w.Flush()
 	if k.replayer != nil {
-		fmt.Fprintf(k.out, "\n%d old packets were sent again\n", k.replayer.sent.Load())
+		fmt.Fprintf(k.Out, "\n%d old packets were sent again\n", k.replayer.sent.Load())
 	}
-	fmt.Fprintf(k.out, "\nlongest time in which two sides were both permitted to feed: %.2f s, allowed are %.2f s\n",
+	fmt.Fprintf(k.Out, "\nlongest time in which two sides were both permitted to feed: %.2f s, allowed are %.2f s\n",
 		k.w.disjoint.Longest.Seconds(), k.w.disjoint.Bound.Seconds())
 	violations := k.w.Violations()
 	for _, v := range violations {
-		fmt.Fprintln(k.out, "VIOLATION:", v)
+		fmt.Fprintln(k.Out, "VIOLATION:", v)
 	}
-	fmt.Fprintf(k.out, "violations: %d\n", len(violations))
+	fmt.Fprintf(k.Out, "violations: %d\n", len(violations))
 }

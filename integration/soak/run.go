@@ -1,10 +1,9 @@
-package main
+package soak
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -14,23 +13,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// settings are what the command line says.
-type settings struct {
-	duration time.Duration
-	nodes    int
-	seed     uint64
-	bin      string
-	replay   bool // old packets are sent again all the while
-	out      io.Writer
-}
-
 // warmRounds pass before the agents' memory is taken for what it is: buffers and heap have
 // their size then.
 const warmRounds = 5
 
 // soak is one run.
 type soak struct {
-	settings
+	Options
 	c        *cluster
 	w        *watcher
 	plan     Plan
@@ -40,8 +29,8 @@ type soak struct {
 	replayer *replayer        // nil: nobody attacks
 }
 
-// run breaks a cluster for the time given and reports. It fails if anything was violated.
-func run(ctx context.Context, s settings) (err error) {
+// run is Run in a place that has all it needs.
+func run(ctx context.Context, o Options) (err error) {
 	dir, err := os.MkdirTemp("", "soak")
 	if err != nil {
 		return err
@@ -50,28 +39,28 @@ func run(ctx context.Context, s settings) (err error) {
 		if err == nil {
 			err = os.RemoveAll(dir)
 		} else {
-			fmt.Fprintf(s.out, "logs and configurations are kept in %s\n", dir)
+			fmt.Fprintf(o.Out, "logs and configurations are kept in %s\n", dir)
 		}
 	}()
-	key := s.seed%2 == 1
-	c, err := newCluster(dir, s.bin, s.nodes, key)
+	key := o.Seed%2 == 1
+	c, err := newCluster(dir, o, key)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	o, err := observe.New(c.Agents)
+	observer, err := observe.New(c.Agents)
 	if err != nil {
 		return err
 	}
-	defer o.Close()
+	defer observer.Close()
 	k := &soak{
-		settings: s, c: c, w: &watcher{Observer: o, nodes: c.Nodes()}, began: time.Now(), measured: newMeasurements(),
-		plan: Plan{Seed: s.seed, Nodes: s.nodes, Steady: max(1, s.nodes/3), LUN: c.lun.canFreeze()},
+		Options: o, c: c, w: &watcher{Observer: observer, nodes: c.Nodes()}, began: time.Now(), measured: newMeasurements(),
+		plan: Plan{Seed: o.Seed, Nodes: o.Nodes, Steady: max(1, o.Nodes/3), LUN: c.lun.canFreeze()},
 	}
-	if !s.replay {
+	if !o.Replay {
 		return k.run(ctx)
 	}
-	k.replayer, err = newReplayer(c.Lab(), s.seed, key)
+	k.replayer, err = newReplayer(c.Lab(), o.Seed, key)
 	if err != nil {
 		return err
 	}
@@ -91,7 +80,7 @@ func (k *soak) run(ctx context.Context) error {
 	b := v.Status[nodeName(0)].GetTimeBudget()
 	// What the loser of a tie may be permitted to feed for, without what its watchdog adds.
 	k.w.disjoint.Bound = max(b.GetDMax().AsDuration()+b.GetArbitration().AsDuration(), b.GetGrant().AsDuration()) + b.GetMargin().AsDuration()
-	fmt.Fprintf(k.out, "%d agents are up; D_max %v, two sides may both feed for %v at most\n", k.nodes, b.GetDMax().AsDuration(), k.w.disjoint.Bound)
+	fmt.Fprintf(k.Out, "%d agents are up; D_max %v, two sides may both feed for %v at most\n", k.Nodes, b.GetDMax().AsDuration(), k.w.disjoint.Bound)
 
 	watching, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -105,10 +94,10 @@ func (k *soak) run(ctx context.Context) error {
 	k.report(rounds)
 	if err != nil {
 		k.w.violated("%v", err)
-		fmt.Fprintln(k.out, err)
+		fmt.Fprintln(k.Out, err)
 	}
 	if v := k.w.Violations(); len(v) > 0 {
-		return fmt.Errorf("%d violations; the schedule is that of -seed %d -nodes %d", len(v), k.seed, k.nodes)
+		return fmt.Errorf("%d violations; the schedule is that of --seed %d --nodes %d", len(v), k.Seed, k.Nodes)
 	}
 	return nil
 }
@@ -117,7 +106,7 @@ func (k *soak) run(ctx context.Context) error {
 // back: what follows would say nothing.
 func (k *soak) rounds(ctx context.Context) (int, error) {
 	for i := 0; ; i++ {
-		if time.Since(k.began) >= k.duration || ctx.Err() != nil {
+		if time.Since(k.began) >= k.Duration || ctx.Err() != nil {
 			return i, nil
 		}
 		if i == warmRounds {
@@ -154,7 +143,7 @@ func (k *soak) round(ctx context.Context, r Round) error {
 	if n := len(k.w.Violations()) - before; n > 0 {
 		bad = fmt.Sprintf("  %d VIOLATIONS", n)
 	}
-	fmt.Fprintf(k.out, "%6.0fs  round %d: %v; as before after %.1fs%s\n", time.Since(k.began).Seconds(), r.Number, r, time.Since(ended).Seconds(), bad)
+	fmt.Fprintf(k.Out, "%6.0fs  round %d: %v; as before after %.1fs%s\n", time.Since(k.began).Seconds(), r.Number, r, time.Since(ended).Seconds(), bad)
 	return nil
 }
 

@@ -1,0 +1,18 @@
+// Command laboratory breaks whole clusters on one machine. `make soak` runs it; bin/laboratory is
+// never installed on a node.
+//
+// # Structure
+//
+// Each verb is one file, cmd_VERB.go, with a constructor newVerbCommand(env) that returns its
+// cobra command; what it does is in a package of its own beside this one. Verbs take streams
+// and environment variables from the [environment], so that tests run them in-process.
+//
+// Some of what the verbs need has to be a process of its own: a probe of namespaces, an agent
+// in another boot of the kernel, a simulation in its bubble. For these the program
+// starts itself, with a hidden command (roles.go) or flag.
+//
+// # Errors
+//
+// A verb returns its error and prints none. run prints each on one line of stderr and turns
+// it into the exit code: 2 for bad usage, else 1. SIGINT, SIGTERM and SIGHUP end the context of a verb.
+package main

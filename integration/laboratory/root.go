@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// environment is all that a verb may know of the process around it.
+type environment struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	getenv func(string) string
+}
+
+// warn prints text to stderr, one line of output for each line of it.
+func (e *environment) warn(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(e.stderr, "laboratory: %s\n", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// Exit codes, the same for every verb.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError is an error of the caller: the command cannot be meant like that.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef makes a usageError.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run executes the command line and returns the exit code.
+func run(ctx context.Context, env *environment, args []string) int {
+	root := newRootCommand(env)
+	root.SetArgs(args)
+	started := false // an error from before that is about flags or arguments
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if usage := new(usageError); started && !errors.As(err, usage) {
+		env.warn(err.Error())
+		return exitFailed
+	}
+	env.warn(fmt.Sprintf("%v; see %s --help", err, cmd.CommandPath()))
+	return exitUsage
+}
+
+func newRootCommand(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:                   "laboratory COMMAND",
+		DisableFlagsInUseLine: true,
+		Short:                 "Show, measure and break clusters of fencing-agent",
+		Long: `Show, measure and break whole clusters of fencing-agent on one machine. It is
+for people who work on the agent or get to know it; an operator's tool is
+fencectl.
+
+Results go to stdout, errors to stderr, one line each.
+Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
+		Example:       "  sudo laboratory soak --duration 30m",
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.ArbitraryArgs, // judged below, in one line
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var names []string
+			for _, c := range cmd.Commands() {
+				if !c.Hidden {
+					names = append(names, c.Name())
+				}
+			}
+			if len(args) > 0 {
+				return usagef("unknown command %q: there are %s", args[0], strings.Join(names, ", "))
+			}
+			return usagef("a command is missing, one of %s", strings.Join(names, ", "))
+		},
+	}
+	root.AddCommand(newSoakCommand(env), newProbeCommand(env), newBootCommand())
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Hidden: true}) // cobra's calls an unknown topic a success
+	root.SetUsageTemplate(usageTemplate)
+	root.SetIn(env.stdin)
+	root.SetOut(env.stdout)
+	root.SetErr(env.stderr)
+	return root
+}
+
+// usageTemplate is cobra's without the repetitions, and no wider than 80 columns.
+const usageTemplate = `Usage:
+  {{.UseLine}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsagesWrapped 80 | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+
+Use "{{.CommandPath}} COMMAND --help" for more about a command.{{end}}
+`
+
+// noOperands refuses arguments that are no flags.
+func noOperands(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%q is one argument too many", args[0])
+	}
+	return nil
+}

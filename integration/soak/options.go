@@ -1,0 +1,88 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/lab"
+)
+
+// Options say what to break, for how long, and where to tell it.
+type Options struct {
+	Duration time.Duration // how long new rounds begin
+	Nodes    int           // MinNodes to MaxNodes
+	Seed     uint64        // of the schedule; 0: a random one
+	Bin      string        // folder with fencing-agent and fencectl
+	Replay   bool          // old packets are sent again all the while
+	Out      io.Writer
+
+	// Probe and Boot are arguments with which this executable calls lab.ProbeMain and
+	// lab.ExecInBoot and nothing else.
+	Probe, Boot []string
+}
+
+// How many agents there can be: fewer have no majority to lose, more only need more time.
+const (
+	MinNodes = 3
+	MaxNodes = 9
+)
+
+// Validate reports what the caller's user got wrong.
+func (o *Options) Validate() error {
+	if o.Nodes < MinNodes || o.Nodes > MaxNodes {
+		return fmt.Errorf("soak: %d agents: possible are %d to %d", o.Nodes, MinNodes, MaxNodes)
+	}
+	return nil
+}
+
+// Run breaks a cluster for the time given and reports. It returns nil only if nothing was
+// violated. It executes this program a second time, in a mount namespace of its own: call it
+// before anything that a process cannot do twice.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	bin, err := filepath.Abs(o.Bin)
+	if err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	o.Bin = bin
+	if err := o.needs(ctx); err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	if err := ownMounts(); err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	if o.Seed == 0 {
+		o.Seed = uint64(rand.Uint32())
+	}
+	fmt.Fprintf(o.Out, "soak: %d agents for %v, seed %d\n", o.Nodes, o.Duration, o.Seed)
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(o.Out, "0 passed, 1 failed")
+		return fmt.Errorf("soak: %w", err)
+	}
+	fmt.Fprintln(o.Out, "1 passed, 0 failed")
+	return nil
+}
+
+// needs says what is missing to run here.
+func (o *Options) needs(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed, to make network namespaces: run it with sudo")
+	}
+	if mode, why := lab.Supported(ctx, o.Probe...); mode != lab.Root {
+		return fmt.Errorf("network namespaces cannot be made here: %s", why)
+	}
+	for _, program := range []string{"fencing-agent", "fencectl"} {
+		if _, err := os.Stat(filepath.Join(o.Bin, program)); err != nil {
+			return fmt.Errorf("%w: build it with make build, or say with --bin where it is", err)
+		}
+	}
+	return nil
+}
