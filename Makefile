@@ -27,7 +27,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -166,8 +166,11 @@ soak: build laboratory ## real agents, random faults and replayed packets in net
 	@echo "soak: random faults for $(DURATION)"
 	@bin/laboratory soak --bin bin --duration $(DURATION) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)
 
-demo: build ## a whole cluster on this machine: splits, heals, dies, comes back (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
-	@bin/fencectl demo $(DEMO_FLAGS)
+demo: build laboratory ## a whole cluster on this machine: splits, heals, dies, comes back (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
+	@bin/laboratory demo $(DEMO_FLAGS)
+
+simulate: laboratory ## the gossip of up to 1000 nodes on virtual time, measured; SIMULATE_FLAGS="--nodes 50 --scenario isolate --compare"
+	@bin/laboratory simulate $(SIMULATE_FLAGS)
 
 image: build ## a static container image IMAGE=fencing-agent; needs docker, podman or buildah
 	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
@@ -175,11 +178,11 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
 	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
 
-simulate-table: build ## the simulated tables of docs/performance.md anew (about 30 min); ONLY="--scenario idle": those whose command has that
+simulate-table: laboratory ## the simulated tables of docs/performance.md anew (about 30 min); ONLY="--scenario idle": those whose command has that
 	@echo "simulate-table: every command in docs/performance.md, about 30 minutes; ONLY=TEXT for some of them"
 	@mkdir -p dist
 	@awk -v only='$(ONLY)' ' \
-	   /^<!-- simulate / { print; c = $$0; sub(/^<!-- simulate/, "bin/fencectl simulate", c); sub(/ -->$$/, " -o markdown", c); \
+	   /^<!-- simulate / { print; c = $$0; sub(/^<!-- simulate/, "bin/laboratory simulate", c); sub(/ -->$$/, " -o markdown", c); \
 	     if (only != "" && !index(c, only)) next; \
 	     print "simulate-table: " c > "/dev/stderr"; lines = 0; print ""; while ((c | getline line) > 0) { print line; lines++ } \
 	     if (close(c) != 0 || lines < 3) exit 1; \

@@ -73,8 +73,15 @@ func (e usageError) Unwrap() error { return e.error }
 // usagef makes a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// moved are verbs that fencectl once had, and what to run in their place in a checkout of the source.
+var moved = map[string]string{"demo": "make demo", "simulate": "make simulate"}
+
 // run executes the command line and returns the exit code.
 func run(ctx context.Context, env *environment, args []string) int {
+	if len(args) > 0 && moved[args[0]] != "" {
+		env.warn(fmt.Sprintf("%s is no command any more: run %s in a checkout of the source", args[0], moved[args[0]]))
+		return exitUsage
+	}
 	root := newRootCommand(env)
 	root.SetArgs(args)
 	started := markStart(root)
@@ -98,8 +105,6 @@ Results go to stdout, errors to stderr, one line each.
 Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 		newConfigCommand(env),
 		newLunCommand(env),
-		newDemoCommand(env),
-		newSimulateCommand(env),
 		newStatusCommand(env),
 		newWatchCommand(env),
 		newCompletionCommand(env),

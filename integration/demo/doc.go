@@ -1,6 +1,6 @@
 // Package demo walks a cluster of agents through its life on one machine and tells a
 // person what happens: all up, a network lost, an equal split, the heal, a node's
-// death and return. It is what "fencectl demo" runs.
+// death and return. It is what "laboratory demo" and `make demo` run.
 //
 // # State and invariants
 //

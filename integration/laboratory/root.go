@@ -69,7 +69,7 @@ fencectl.
 
 Results go to stdout, errors to stderr, one line each.
 Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
-		Example:       "  sudo laboratory soak --duration 30m",
+		Example:       "  laboratory demo\n  laboratory simulate --nodes 50 --scenario isolate --compare\n  sudo laboratory soak --duration 30m",
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs, // judged below, in one line
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,7 +85,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 			return usagef("a command is missing, one of %s", strings.Join(names, ", "))
 		},
 	}
-	root.AddCommand(newSoakCommand(env), newProbeCommand(env), newBootCommand())
+	root.AddCommand(newDemoCommand(env), newSimulateCommand(env), newSoakCommand(env), newProbeCommand(env), newBootCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // cobra's calls an unknown topic a success
 	root.SetUsageTemplate(usageTemplate)

@@ -1,12 +1,12 @@
-//go:build linux
-
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
@@ -66,6 +66,37 @@ func detections(r *gossipsim.Report) []detection {
 		{"exactView", "view is exact", &r.ExactView},
 		{"left", "lost nodes reported LEFT", &r.Left},
 	}
+}
+
+// printResult prints all cases in one of the formats.
+func printResult(w io.Writer, format string, cases []*gossipsim.Report) error {
+	switch format {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(simulateResults(cases))
+	case "markdown":
+		return printMarkdown(w, cases)
+	default:
+		t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+		simulateTable(t, cases)
+		return t.tabs.Flush()
+	}
+}
+
+// table collects rows of cells and aligns their columns.
+type table struct{ tabs *tabwriter.Writer }
+
+// row adds one row. Errors of the writer come out when the table is flushed.
+func (t *table) row(cells ...any) {
+	for i, c := range cells {
+		if i > 0 {
+			fmt.Fprint(t.tabs, "\t")
+		}
+		fmt.Fprint(t.tabs, c)
+	}
+	fmt.Fprintln(t.tabs)
 }
 
 // simulateTable prints one case in full, several in one row each.
@@ -216,8 +247,6 @@ func printMarkdown(w io.Writer, cases []*gossipsim.Report) error {
 			b.WriteString(strings.Repeat("|---", len(row)) + "|\n")
 		}
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("print result: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }

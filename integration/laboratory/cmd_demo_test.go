@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -9,37 +7,38 @@ import (
 	"testing"
 )
 
-func TestFindAgent(t *testing.T) {
+func TestFindProgram(t *testing.T) {
 	dir := t.TempDir()
-	agent, self := filepath.Join(dir, "fencing-agent"), filepath.Join(dir, "fencectl")
-	if _, err := findAgent("", self); err == nil || !strings.Contains(err.Error(), "make build") {
+	agent, self := filepath.Join(dir, "fencing-agent"), filepath.Join(dir, "laboratory")
+	find := func(given, self string) (string, error) { return findProgram("agent", given, "fencing-agent", self) }
+	if _, err := find("", self); err == nil || !strings.Contains(err.Error(), "make build, or say with --agent") {
 		t.Errorf("no agent beside: %v, want an error that says what to do", err)
 	}
 	if err := os.WriteFile(agent, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := findAgent("", self); err != nil || got != agent {
+	if got, err := find("", self); err != nil || got != agent {
 		t.Errorf("found %q, %v; want %q", got, err, agent)
 	}
 	t.Chdir(dir)
 	// The demo's agents have another working directory.
-	if got, err := findAgent("fencing-agent", "/elsewhere/fencectl"); err != nil || !filepath.IsAbs(got) {
+	if got, err := find("fencing-agent", "/elsewhere/laboratory"); err != nil || !filepath.IsAbs(got) {
 		t.Errorf("found %q, %v; want an absolute path", got, err)
 	}
 }
 
 func TestFormatLUNReportsWhatTheCommandSaid(t *testing.T) {
 	dir := t.TempDir()
-	self := filepath.Join(dir, "fencectl")
+	fencectl := filepath.Join(dir, "fencectl")
 	record := filepath.Join(dir, "args")
 	write := func(script string) {
 		t.Helper()
-		if err := os.WriteFile(self, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		if err := os.WriteFile(fencectl, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write(`echo "$@" > ` + record)
-	if err := formatLUN(self)(t.Context(), "/x/lun.img", "demo", "g", 4); err != nil {
+	if err := formatLUN(fencectl)(t.Context(), "/x/lun.img", "demo", "g", 4); err != nil {
 		t.Fatal(err)
 	}
 	args, err := os.ReadFile(record)
@@ -47,7 +46,7 @@ func TestFormatLUNReportsWhatTheCommandSaid(t *testing.T) {
 		t.Errorf("called with %q, %v; want %q", args, err, want)
 	}
 	write(`echo "fencectl: the device is mounted" >&2; exit 1`)
-	if err := formatLUN(self)(t.Context(), "/x/lun.img", "demo", "g", 4); err == nil || !strings.Contains(err.Error(), "the device is mounted") {
+	if err := formatLUN(fencectl)(t.Context(), "/x/lun.img", "demo", "g", 4); err == nil || !strings.Contains(err.Error(), "the device is mounted") {
 		t.Errorf("error %v, want the command's own words", err)
 	}
 }

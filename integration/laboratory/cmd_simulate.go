@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -7,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"runtime"
@@ -25,8 +22,8 @@ import (
 // bubbleFlag makes the verb nothing but the child that runs one simulation.
 const bubbleFlag = "bubble"
 
-// formatMarkdown prints the table for a document.
-const formatMarkdown = "markdown"
+// formats are what -o can be; Markdown is the table for a document.
+var formats = []string{"table", "json", "markdown"}
 
 // simulateOptions are the flags of the verb. The first four may hold several values;
 // every combination is simulated.
@@ -47,35 +44,42 @@ type simulateOptions struct {
 	jobs     int
 	compare  bool
 	plot     string
+	format   string
 }
 
 func newSimulateCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Measure the gossip of up to 1000 nodes in virtual time",
-		Long: `Run the gossip of a whole group on virtual time and measure how long the nodes take to see a fault, how
-often they are wrong, and what they send. The real memberlist and the agent's own evidence protocol run;
-only the networks between them are simulated.
+		Long: `Run the gossip of a whole group on virtual time and measure how long the nodes
+take to see a fault, how often they are wrong, and what they send. The real
+memberlist and the agent's own evidence protocol run; only the networks between
+them are simulated.
 
-  auto, adr, fast, calm     what the agent does with that profile: memberlist, evidence, and the merge
-  lan, adr-raw, deckhouse-* memberlist alone, its members counted, with the parameters of that name
-  auto-counting             the agent's memberlist parameters, but its members are counted
+  auto, adr, fast, calm     what the agent does with that profile: memberlist,
+                            evidence, and the merge
+  lan, adr-raw, deckhouse-* memberlist alone, its members counted, with the
+                            parameters of that name
+  auto-counting             the agent's memberlist parameters, but its members
+                            are counted
 
 Scenarios:
 ` + scenarioHelp() + `
-The same seed gives the same faults at the same times to the same nodes; packets get lost by chance. Each
-trial adds one to the seed. --nodes, --scenario, --params and --loss take lists. All times are virtual, but for
-the column WALL.`,
-		Example: `  fencectl simulate --nodes 50 --scenario isolate --compare
-  fencectl simulate --nodes 300 --networks 2 --scenario split --seed 7 --params adr-raw --plot split.svg
-  fencectl simulate --nodes 3,10,50 --scenario loss --loss 0.2 --duration 10m -o json`,
-		Args: operands(),
+The same seed gives the same faults at the same times to the same nodes;
+packets get lost by chance. Each trial adds one to the seed. --nodes,
+--scenario, --params and --loss take lists. All times are virtual, but for the
+column WALL.`,
+		Example: `  laboratory simulate --nodes 50 --scenario isolate --compare
+  laboratory simulate --nodes 300 --networks 2 --scenario split --seed 7 \
+      --params adr-raw --plot split.svg
+  laboratory simulate --nodes 3,10,50 --scenario loss --loss 0.2 \
+      --duration 10m -o json`,
+		Args: noOperands,
 	}
 	o := simulateOptions{base: gossipsim.DefaultConfig(10)}
 	o.flags(cmd)
 	bubble := cmd.Flags().Bool(bubbleFlag, false, "")
 	_ = cmd.Flags().MarkHidden(bubbleFlag) // fails for unknown flags only
-	out := newPrinter(cmd, formatMarkdown)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *bubble {
 			gossipsim.ChildMain(env.stdin, env.stdout)
@@ -84,7 +88,7 @@ the column WALL.`,
 		if err != nil {
 			return err
 		}
-		return runSimulate(cmd.Context(), env, &o, configs, out)
+		return runSimulate(cmd.Context(), env, &o, configs)
 	}
 	return cmd
 }
@@ -118,15 +122,16 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 	f.DurationVar(&o.jitter, "jitter", time.Duration(o.base.Link.Jitter), "random addition to it, up to this")
 	f.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "how many simulations run at once")
 	f.StringVar(&o.plot, "plot", "", "write a picture of how many nodes have found out when, as SVG, to this file")
-	for flag, values := range map[string][]string{"scenario": gossipsim.ScenarioNames(), "params": gossipsim.SetNames(), "reachability": {"any", "all"}} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
-	}
+	f.StringVarP(&o.format, "output", "o", formats[0], "format of the output: "+strings.Join(formats, ", "))
 }
 
 // configs lists the simulations to run, the trials of a case one after the other.
 func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
 	if o.policy != "any" && o.policy != "all" {
 		return nil, usagef("--reachability: any and all are possible, not %q", o.policy)
+	}
+	if !slices.Contains(formats, o.format) {
+		return nil, usagef("--output: one of %s is possible, not %q", strings.Join(formats, ", "), o.format)
 	}
 	if o.trials < 1 || o.trials > 10_000 {
 		return nil, usagef("--trials: 1 to 10000 are possible, not %d", o.trials)
@@ -172,7 +177,7 @@ func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
 }
 
 // runSimulate runs all simulations, prints one result for each case and draws the plot.
-func runSimulate(ctx context.Context, env *environment, o *simulateOptions, configs []gossipsim.Config, out *printer) error {
+func runSimulate(ctx context.Context, env *environment, o *simulateOptions, configs []gossipsim.Config) error {
 	p := newSimulateProgress(env, configs)
 	reports, err := gossipsim.RunAll(ctx, gossipsim.Self("simulate", "--"+bubbleFlag), configs, o.jobs, p.note)
 	p.done()
@@ -201,10 +206,10 @@ func runSimulate(ctx context.Context, env *environment, o *simulateOptions, conf
 			return err
 		}
 	}
-	if out.format == formatMarkdown {
-		return printMarkdown(env.stdout, cases)
+	if err := printResult(env.stdout, o.format, cases); err != nil {
+		return fmt.Errorf("print result: %w", err)
 	}
-	return out.print(env.stdout, simulateResults(cases), func(t *table) { simulateTable(t, cases) })
+	return nil
 }
 
 // writePlot draws all cases into one picture.
@@ -228,11 +233,13 @@ func writePlot(path string, cases []*gossipsim.Report) error {
 	return nil
 }
 
+// clearLine empties the line of a terminal.
+const clearLine = "\r\x1b[K"
+
 // simulateProgress tells on stderr how far simulations are, once they take more than a
 // second: on a terminal in one line, elsewhere in a line every few seconds.
 type simulateProgress struct {
 	env      *environment
-	w        io.Writer
 	terminal bool
 	interval time.Duration
 
@@ -245,11 +252,11 @@ type simulateProgress struct {
 }
 
 func newSimulateProgress(env *environment, configs []gossipsim.Config) *simulateProgress {
-	p := &simulateProgress{env: env, w: env.stderr, configs: configs, shares: make([]float64, len(configs)), interval: 5 * time.Second}
+	p := &simulateProgress{env: env, configs: configs, shares: make([]float64, len(configs)), interval: 5 * time.Second}
 	if f, ok := env.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.terminal, p.interval = true, time.Second
 	}
-	p.begun = env.clock()
+	p.begun = time.Now()
 	p.told = p.begun
 	return p
 }
@@ -259,7 +266,7 @@ func (p *simulateProgress) note(i int, g gossipsim.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shares[i] = float64(g.Done) / float64(g.Total)
-	now := p.env.clock()
+	now := time.Now()
 	if now.Sub(p.told) < p.interval {
 		return
 	}
@@ -277,10 +284,10 @@ func (p *simulateProgress) note(i int, g gossipsim.Progress) {
 		c.Scenario, c.Nodes, c.Set, time.Duration(g.Done).Seconds(), time.Duration(g.Total).Seconds())
 	p.shown = true
 	if p.terminal {
-		fmt.Fprint(p.w, clearLine, text)
+		fmt.Fprint(p.env.stderr, clearLine, text)
 		return
 	}
-	fmt.Fprintf(p.w, "%s: %s\n", p.env.command(), text)
+	p.env.warn(text)
 }
 
 // done removes the line.
@@ -288,6 +295,6 @@ func (p *simulateProgress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shown && p.terminal {
-		fmt.Fprint(p.w, clearLine)
+		fmt.Fprint(p.env.stderr, clearLine)
 	}
 }
