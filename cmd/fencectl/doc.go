@@ -1,6 +1,10 @@
 // Command fencectl is the operator's tool: it checks configurations and asks the agent
 // and the LUN how they are. Installed as kubectl-fence it is a plugin of kubectl.
 //
+// It is a client of the agent's socket, of the LUN and of the configuration, and links nothing
+// else; integration/arch has a test for that. What shows and measures whole clusters is
+// integration/laboratory.
+//
 // # Structure
 //
 // Each verb is one file, cmd_VERB.go, with a constructor newVerbCommand(env) that

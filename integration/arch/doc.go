@@ -4,6 +4,7 @@
 //
 //   - arrows_test.go: who may import whom, which foreign modules are used where, and that
 //     the pure packages have no I/O, clock, lock or goroutine.
+//   - tool_test.go: what fencectl must not link, by whatever way it comes along.
 //   - shape_test.go: package comments, sizes of files and functions, no sleeping tests.
 //   - words_test.go: one concept, one word (docs/glossary.md).
 //   - docs_test.go: links, make targets, commands, metrics and reasons named in the
