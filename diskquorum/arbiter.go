@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // ArbiterConfig is what an Arbiter needs to know for its whole life.
@@ -15,55 +16,30 @@ type ArbiterConfig struct {
 	// one may be nil until AddDevice. CheckSet must have accepted them.
 	Devices   []*Superblock
 	Roster    *netgossip.Roster
-	Evidence  Evidence // of the network; the same goroutine owns it
-	NodeUID   string   // MachineUID, or empty
-	Boot      uint64   // nonce of this kernel boot
-	Process   uint64   // random per agent start
+	Evidence  tie.Evidence // of the network; the same goroutine owns it
+	NodeUID   string       // MachineUID, or empty
+	Boot      uint64       // nonce of this kernel boot
+	Process   uint64       // random per agent start
 	Timing    Timing
 	PreferAPI bool // the kubernetes tie-breaker is configured: a half without API waits (L12)
 	Seed      uint64
 }
 
-// Input is what the decision knows at one step.
+// Input is what the decision knows at one step. What it says of a tie rests on L8.
 type Input struct {
-	View     netgossip.Set       // counted members, self included
-	Tie      bool                // exactly half of an even roster
-	TieSince boottime.Instant    // start of the A clock: the last counted majority (L8)
-	Quorum   int                 // so many make a majority; 0: more than half
-	Own      netgossip.Statement // the own statement; token and view are filled in here
+	tie.Input
+	Own      netgossip.Statement // this node's statement; token and view are filled in here
 	WallTime int64               // Unix milliseconds, copied into the slot for people
-	Stop     bool                // planned stop: the slot says stopped
-	Look     bool                // what the slots show is waited for: read after every own write
-}
-
-// SplitState is how arbitration of an equal split stands.
-type SplitState uint8
-
-const (
-	SplitNone        SplitState = iota // no tie
-	SplitPending                       // not decided yet
-	SplitWon                           // granted to the own half
-	SplitLost                          // granted to nodes that are not done with it
-	SplitUnavailable                   // the LUN cannot be used by this node now
-)
-
-func (s SplitState) String() string {
-	return [...]string{"none", "pending", "won", "lost", "unavailable"}[s]
+	Look     bool                // what the slots show is waited for: read after each write
 }
 
 // Output is what an Arbiter wants after a step. It is valid until the next call.
 type Output struct {
-	Split   SplitState
-	Until   boottime.Instant // SplitWon: feed no longer than this
-	Why     string           // what Pending waits for, why Unavailable, why Lost by a node that the grant names, how Won if by L14
-	Token   Token            // the own token; zero before the slot is claimed
-	Healthy bool             // slot active, I/O completing in time on a majority of devices
-	Ops     []Op             // next I/Os, at most one for each device
-	Lock    int              // slot whose lock is wanted on each device; -1: none. Answer with Locked.
-	Ended   *Attempt         // a ballot of this node ended in this step
-	Wake    boottime.Instant // step again by then at the latest
-	Relay   netgossip.Relay  // what to tell the other members of the log; zero: nothing
-	Relayed bool             // SplitWon, by another holder's writes: the own picture of the LUN may be old
+	tie.Output
+	Healthy bool     // slot active, I/O completing in time on a majority of devices
+	Ops     []Op     // next I/Os, at most one for each device
+	Lock    int      // slot whose lock is wanted on each device; -1: none. Answer with Locked.
+	Ended   *Attempt // a ballot of this node ended in this step
 }
 
 // Attempt reports the end of an own ballot.
@@ -80,7 +56,7 @@ type Attempt struct {
 type Arbiter struct {
 	roster   *netgossip.Roster
 	expected int // N: the members of the roster in force
-	evidence Evidence
+	evidence tie.Evidence
 	log      uint64
 	table    *Table
 	timing   Timing
@@ -210,7 +186,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 		a.view = in.View
 		a.moveToken() // L1: the counted view changed
 	}
-	a.out = Output{Lock: -1, Token: a.token, Healthy: a.healthy(now), Wake: boottime.Never}
+	a.out = Output{Output: tie.Output{Token: a.token, Wake: boottime.Never}, Lock: -1, Healthy: a.healthy(now)}
 	a.takeRelays(in)
 	a.judge(now, in)
 	a.out.Token = a.token
@@ -254,7 +230,7 @@ func (a *Arbiter) moveToken() {
 // judge says how the split stands.
 func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	if !in.Tie {
-		a.out.Split = SplitNone
+		a.out.Split = tie.None
 		a.lostTo = 0
 		if a.granted {
 			a.moveToken()
@@ -265,7 +241,7 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	switch {
 	case until > now:
 		a.granted, a.grantedTo = true, until
-		a.out.Split, a.out.Until, a.out.Wake = SplitWon, until, until
+		a.out.Split, a.out.Until, a.out.Wake = tie.Won, until, until
 		a.out.Relay, a.out.Why = a.relay(), a.bridgedBy()
 		a.out.Relayed = a.anchor.IsZero() || now >= a.anchor.Add(a.timing.Grant)
 		return
@@ -276,18 +252,18 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	}
 	switch {
 	case a.claim == claimFailed:
-		a.out.Split, a.out.Why = SplitUnavailable, a.failure.Error()
+		a.out.Split, a.out.Why = tie.Unavailable, a.failure.Error()
 	case a.excluded(in.TieSince):
-		a.out.Split = SplitLost
+		a.out.Split = tie.Lost
 		if _, named := a.lease.grant.token(a.slot); !named {
 			a.lostTo, a.lostUntil = a.lease.latest, now // whom the grant names belongs to the living half
 		} else if a.out.Why = a.trouble(now); a.out.Why == "" {
 			a.out.Why = "it is decided anew as soon as all who held it have"
 		}
 	case !a.out.Healthy || a.claim != claimActive:
-		a.out.Split, a.out.Why = SplitUnavailable, a.trouble(now)
+		a.out.Split, a.out.Why = tie.Unavailable, a.trouble(now)
 	default:
-		a.out.Split, a.out.Why = SplitPending, a.pendingWhy()
+		a.out.Split, a.out.Why = tie.Pending, a.pendingWhy()
 	}
 }
 
@@ -353,7 +329,7 @@ func (a *Arbiter) mayPropose() bool {
 
 // maybePropose starts a ballot when the half is settled and it is this node's turn.
 func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
-	if !in.Tie || a.out.Split != SplitPending || a.prop.phase != phaseIdle || a.inFlight || !a.mayPropose() {
+	if !in.Tie || a.out.Split != tie.Pending || a.prop.phase != phaseIdle || a.inFlight || !a.mayPropose() {
 		return
 	}
 	turn := in.TieSince.Add(a.delay(in))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // The tests of this file drive two halves of one node each, I/O by I/O, through the
@@ -99,7 +100,7 @@ func TestOneHalfDecidesAndTheOtherObeys(t *testing.T) {
 		t.Fatalf("decided %+v", g)
 	}
 	r.run(2 * time.Second)
-	if a, b := r.nodes[0].out.Split, r.nodes[1].out.Split; a != SplitWon || b != SplitLost {
+	if a, b := r.nodes[0].out.Split, r.nodes[1].out.Split; a != tie.Won || b != tie.Lost {
 		t.Fatalf("n0 %v, n1 %v", a, b)
 	}
 }
@@ -209,7 +210,7 @@ func TestRestartRemembersTheAcceptedValue(t *testing.T) {
 		t.Fatalf("n1 decided %+v, n0 %+v", again, g)
 	}
 	r.run(3 * time.Second)
-	if n := r.nodes[0]; n.out.Split == SplitWon {
+	if n := r.nodes[0]; n.out.Split == tie.Won {
 		t.Fatal("n0 feeds under a grant to its former token")
 	}
 }
@@ -342,8 +343,8 @@ func TestMayPropose(t *testing.T) {
 			}
 		} else {
 			a.inFlight = true
-			a.out = Output{Split: SplitPending}
-			a.maybePropose(r.now, &Input{View: a.view, Tie: true, TieSince: r.nodes[0].tieSince})
+			a.out = Output{Output: tie.Output{Split: tie.Pending}}
+			a.maybePropose(r.now, &Input{Input: tie.Input{View: a.view, Tie: true, TieSince: r.nodes[0].tieSince}})
 			if a.prop.phase != phaseIdle {
 				t.Errorf("%s: a ballot begins", name)
 			}

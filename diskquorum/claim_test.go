@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // lateWrite makes node i have a write that may land late, composed before anything that
@@ -268,7 +269,7 @@ func TestClaimFails(t *testing.T) {
 		r.setView(0, 0)
 		for range 30 {
 			r.now = r.now.Add(500 * time.Millisecond)
-			if out := r.step(0); len(out.Ops) > 0 || out.Lock >= 0 || out.Healthy || out.Split != SplitUnavailable || !strings.Contains(out.Why, c.text) {
+			if out := r.step(0); len(out.Ops) > 0 || out.Lock >= 0 || out.Healthy || out.Split != tie.Unavailable || !strings.Contains(out.Why, c.text) {
 				t.Fatalf("%s: goes on with %+v", c.name, out)
 			}
 		}

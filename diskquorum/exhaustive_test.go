@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // bounds say what may go wrong in an exhaustive search, and how often at most. Within them
@@ -160,7 +161,7 @@ func (s *search) judge(r *rig, path []string) {
 	}
 	s.decided, s.adopted = max(s.decided, len(r.oracle.decided)), max(s.adopted, r.oracle.adoptions)
 	for _, n := range r.nodes {
-		if n.arb != nil && n.out.Split == SplitWon {
+		if n.arb != nil && n.out.Split == tie.Won {
 			s.won++
 		}
 	}
@@ -179,7 +180,7 @@ func winners(r *rig) string {
 }
 
 func feeds(n *rigNode) bool {
-	return n.arb != nil && n.out.Split == SplitWon && n.out.Until > n.r.now
+	return n.arb != nil && n.out.Split == tie.Won && n.out.Until > n.r.now
 }
 
 // moves lists everything that can happen next.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // nextWrite runs a node, its ballots held back, until a write of it is under way.
@@ -73,7 +74,7 @@ func TestLateWritesOfBothCopies(t *testing.T) {
 		r.nodes[1].arb.retryAt = 0
 		r.decide(t, 1)
 		r.run(time.Minute)
-		if a, b := r.nodes[0].out.Split, r.nodes[1].out.Split; began || a != SplitLost || b != SplitWon {
+		if a, b := r.nodes[0].out.Split, r.nodes[1].out.Split; began || a != tie.Lost || b != tie.Won {
 			t.Errorf("n0 %v, n1 %v, n0 began a ballot: %v", a, b, began)
 		}
 	}
@@ -223,7 +224,7 @@ func TestTwoDecisionsAreNone(t *testing.T) {
 	r.settle([]int{0, 1}, []int{2, 3})
 	r.nodes[2].arb.retryAt, r.nodes[3].arb.retryAt = boottime.Never, boottime.Never
 	r.run(3 * time.Second)
-	if r.nodes[0].out.Split != SplitWon || r.nodes[1].out.Split != SplitWon {
+	if r.nodes[0].out.Split != tie.Won || r.nodes[1].out.Split != tie.Won {
 		t.Fatalf("n0 %v, n1 %v", r.nodes[0].out.Split, r.nodes[1].out.Split)
 	}
 	r.oracle.fatal = nil
@@ -233,14 +234,14 @@ func TestTwoDecisionsAreNone(t *testing.T) {
 	began := r.now
 	r.run(1500 * time.Millisecond)
 	for i, n := range r.nodes {
-		if st := n.arb.Status(r.now); n.out.Split != SplitUnavailable || !strings.Contains(n.out.Why, "another decision of instance") || st.Healthy || st.Held || st.Instance != inst || st.Grant != nil {
+		if st := n.arb.Status(r.now); n.out.Split != tie.Unavailable || !strings.Contains(n.out.Why, "another decision of instance") || st.Healthy || st.Held || st.Instance != inst || st.Grant != nil {
 			t.Errorf("n%d %v %v after: %v, %+v", i, r.now.Sub(began), n.out.Split, n.out.Why, st)
 		}
 	}
 	r.hold(0)
 	r.run(time.Minute)
 	for i, n := range r.nodes {
-		if latest, _ := n.arb.Decision(); latest != inst || n.arb.prop.phase != phaseIdle || n.out.Split != SplitUnavailable {
+		if latest, _ := n.arb.Decision(); latest != inst || n.arb.prop.phase != phaseIdle || n.out.Split != tie.Unavailable {
 			t.Errorf("n%d goes on: instance %d, %v", i, latest, n.out.Split)
 		}
 	}

@@ -117,13 +117,6 @@ type half struct {
 	why     string  // what is missing, for people
 }
 
-// Evidence gives a member's latest statement and the instant it is proven for.
-type Evidence interface {
-	Statement(peer int) (*netgossip.Statement, boottime.Instant)
-	// Relay is what the member said last of the log, first hand.
-	Relay(peer int) netgossip.Relay
-}
-
 // assess builds the half for view from the latest read and the network's evidence (L3, L5).
 func (a *Arbiter) assess(view netgossip.Set) half {
 	h := half{view: view, epoch: a.roster.Epoch, digest: a.roster.Digest, settled: true}

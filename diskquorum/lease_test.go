@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // quad is four nodes in two halves, n0 and n1 against n2 and n3, each ready to put a grant
@@ -24,12 +25,12 @@ func won(t *testing.T) *rig {
 	r := quad(t)
 	r.decide(t, 0)
 	r.run(2 * time.Second)
-	r.want(t, SplitWon, 0, 1)
-	r.want(t, SplitLost, 2, 3)
+	r.want(t, tie.Won, 0, 1)
+	r.want(t, tie.Lost, 2, 3)
 	return r
 }
 
-func (r *rig) want(t *testing.T, s SplitState, nodes ...int) {
+func (r *rig) want(t *testing.T, s tie.State, nodes ...int) {
 	t.Helper()
 	for _, i := range nodes {
 		if got := r.nodes[i].out; got.Split != s {
@@ -43,7 +44,7 @@ func TestHolderThatGaveUpIsToldWhy(t *testing.T) {
 	r := won(t)
 	r.nodes[0].arb.moveToken()
 	r.step(0)
-	r.want(t, SplitLost, 0, 2)
+	r.want(t, tie.Lost, 0, 2)
 	if r.nodes[0].out.Why == "" || r.nodes[2].out.Why != "" {
 		t.Errorf("the holder is told %q, the other half %q", r.nodes[0].out.Why, r.nodes[2].out.Why)
 	}
@@ -111,7 +112,7 @@ func TestMixedRostersAreNeverGranted(t *testing.T) {
 	if len(r.oracle.decided) != 0 {
 		t.Fatalf("decided: %+v", r.oracle.decided)
 	}
-	r.want(t, SplitPending, 0, 1)
+	r.want(t, tie.Pending, 0, 1)
 }
 
 // Guard: L3, L5, B7. What keeps a ballot from beginning, each on its own.
@@ -134,7 +135,7 @@ func TestBallotDoesNotBegin(t *testing.T) {
 	}{
 		{"nothing", quad, 0, func(*Arbiter, *Input) {}, true},
 		{"there is no tie", quad, 0, func(_ *Arbiter, in *Input) { in.Tie = false }, false},
-		{"the tie is lost", quad, 0, func(a *Arbiter, _ *Input) { a.out.Split = SplitLost }, false},
+		{"the tie is lost", quad, 0, func(a *Arbiter, _ *Input) { a.out.Split = tie.Lost }, false},
 		{"three of four are no half", three, 0, func(*Arbiter, *Input) {}, false},
 		{"the view is not settled", quad, 0, func(a *Arbiter, _ *Input) { a.view = netgossip.SetOf(0, 2) }, false},
 		{"a slot cannot be read", quad, 0, func(a *Arbiter, _ *Input) { a.table.entries[3].status = slotUnknown }, false},
@@ -143,8 +144,8 @@ func TestBallotDoesNotBegin(t *testing.T) {
 	} {
 		r := c.rig(t)
 		n := r.nodes[c.node]
-		a, in := n.arb, &Input{View: n.view, Tie: true, TieSince: 1, Own: n.statement()}
-		a.lostTo, a.out = 0, Output{Split: SplitPending}
+		a, in := n.arb, &Input{Input: tie.Input{View: n.view, Tie: true, TieSince: 1}, Own: n.statement()}
+		a.lostTo, a.out = 0, Output{Output: tie.Output{Split: tie.Pending}}
 		c.change(a, in)
 		a.maybePropose(r.now, in)
 		if (a.prop.phase != phaseIdle) != c.begins {
@@ -317,11 +318,11 @@ func TestGrantThatHasRunOutIsNotWon(t *testing.T) {
 	r := won(t)
 	n := r.nodes[0]
 	a := n.arb
-	in := &Input{View: n.view, Tie: true, TieSince: n.tieSince, Own: n.statement()}
+	in := &Input{Input: tie.Input{View: n.view, Tie: true, TieSince: n.tieSince}, Own: n.statement()}
 	until := a.feedUntil(a.lease.grant, n.view)
 	for now, want := range map[boottime.Instant]bool{until - 1: true, until: false, until + 1: false} {
 		a.granted, a.out = false, Output{}
-		if a.judge(now, in); (a.out.Split == SplitWon) != want {
+		if a.judge(now, in); (a.out.Split == tie.Won) != want {
 			t.Errorf("%v before the deadline: %v", until.Sub(now), a.out.Split)
 		}
 	}
@@ -353,11 +354,11 @@ func TestReadsAloneDoNotRenewAGrant(t *testing.T) {
 					fail(r)
 				}
 			}
-			if n.out.Split == SplitWon && n.out.Until > start.Add(r.timing.Grant) {
+			if n.out.Split == tie.Won && n.out.Until > start.Add(r.timing.Grant) {
 				t.Fatalf("writes %s: feeds until %v, the last landed write began at %v", name, n.out.Until, start)
 			}
 		}
-		if n.out.Split == SplitWon {
+		if n.out.Split == tie.Won {
 			t.Errorf("writes %s: still %v", name, n.out.Split)
 		}
 	}
@@ -409,10 +410,10 @@ func TestTakingOver(t *testing.T) {
 		r := won(t)
 		from := r.now
 		c.leave(r)
-		for r.now < from.Add(20*time.Second) && r.nodes[2].out.Split != SplitWon {
+		for r.now < from.Add(20*time.Second) && r.nodes[2].out.Split != tie.Won {
 			r.run(100 * time.Millisecond)
 		}
-		if took := r.now.Sub(from); r.nodes[2].out.Split != SplitWon || took < c.least || took > c.most {
+		if took := r.now.Sub(from); r.nodes[2].out.Split != tie.Won || took < c.least || took > c.most {
 			t.Errorf("%s: n2 is %v (%s) after %v, want from %v to %v", name, r.nodes[2].out.Split, r.nodes[2].out.Why, took, c.least, c.most)
 		}
 	}
@@ -444,9 +445,9 @@ func TestGrantThatNobodyCanLiveByIsRenounced(t *testing.T) {
 		r.hold(0)
 		r.run(r.timing.Expire + rigWatchdog + 5*time.Second)
 		if hangs {
-			r.want(t, SplitWon, rival...)
+			r.want(t, tie.Won, rival...)
 		} else {
-			r.want(t, SplitWon, 0, 1)
+			r.want(t, tie.Won, 0, 1)
 		}
 	}
 }

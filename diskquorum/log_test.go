@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // onLUN decodes the newest readable copy of a slot.
@@ -115,18 +116,18 @@ func TestNobodyRenewsFromAnUncertainRead(t *testing.T) {
 		r.decide(t, 0)
 		r.idle(0, 2*time.Second)
 		r.kill(1)
-		if r.step(0); r.nodes[0].out.Split != SplitWon {
+		if r.step(0); r.nodes[0].out.Split != tie.Won {
 			t.Fatalf("n0: %v %s", r.nodes[0].out.Split, r.nodes[0].out.Why)
 		}
 		token := r.nodes[0].out.Token
 		change(r, t)
 		until := r.nodes[0].out.Until
 		r.idle(0, r.timing.Grant-time.Second)
-		if out := r.nodes[0].out; out.Split == SplitWon && out.Until != until {
+		if out := r.nodes[0].out; out.Split == tie.Won && out.Until != until {
 			t.Errorf("%s: renewed from %v to %v", name, until, out.Until)
 		}
 		r.idle(0, 1200*time.Millisecond)
-		if out := r.nodes[0].out; out.Split == SplitWon || out.Token == token {
+		if out := r.nodes[0].out; out.Split == tie.Won || out.Token == token {
 			t.Errorf("%s: %v with token %v after the deadline", name, out.Split, out.Token)
 		}
 	}
@@ -143,7 +144,7 @@ func TestUnreadableSlotDoesNotEndAGrantAtOnce(t *testing.T) {
 	}
 	r.spoil(1)
 	r.run(r.timing.Grant)
-	if out := r.nodes[0].out; out.Split != SplitWon || out.Token != token {
+	if out := r.nodes[0].out; out.Split != tie.Won || out.Token != token {
 		t.Errorf("%v with token %v, was %v", out.Split, out.Token, token)
 	}
 }
@@ -166,7 +167,7 @@ func TestLaterDecisionEndsAGrantAtOnce(t *testing.T) {
 			}
 		})
 		r.idle(0, 1100*time.Millisecond)
-		if out := r.nodes[0].out; out.Split == SplitWon {
+		if out := r.nodes[0].out; out.Split == tie.Won {
 			t.Errorf("pending %v: n0 feeds until %v under the decision before", pending, out.Until)
 		}
 		if a := r.nodes[0].arb; pending && (a.anchor != 0 || a.lease.latest != 2) {
@@ -187,7 +188,7 @@ func TestNoBallotWhileASlotCannotBeRead(t *testing.T) {
 	}
 	r.spoil(0)
 	r.run(2 * time.Second)
-	if n := r.nodes[1]; n.out.Split != SplitWon {
+	if n := r.nodes[1]; n.out.Split != tie.Won {
 		t.Fatalf("n1: %v %s", n.out.Split, n.out.Why)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // oracle knows what really happened on a rig and judges what the arbiters believe by it.
@@ -186,16 +187,16 @@ func (o *oracle) stepped(n *rigNode, before *Output) {
 	}
 	token := n.out.Token
 	o.checkToken(n, token)
-	if before.Split == SplitWon && before.Until <= now {
+	if before.Split == tie.Won && before.Until <= now {
 		t.lapsed = before.Token
 	}
 	if s := len(t.states); s == 0 || t.states[s-1].token != token || t.states[s-1].view != n.view {
 		t.states = append(t.states, state{now, n.boot, token, n.view})
 	}
 	switch n.out.Split {
-	case SplitLost:
+	case tie.Lost:
 		o.lost++
-	case SplitWon:
+	case tie.Won:
 		if o.won++; n.hangs != 0 {
 			o.outvoted++
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // risen is a granted pair of which node 0 sees everybody again, and node 1 does not: the network heals in
@@ -25,7 +26,7 @@ func TestHolderGoesOnBesideAPartnerThatHasAMajority(t *testing.T) {
 	token := r.nodes[1].out.Token
 	for range 60 {
 		r.run(time.Second)
-		if n := r.nodes[1]; n.out.Split != SplitWon || n.out.Token != token {
+		if n := r.nodes[1]; n.out.Split != tie.Won || n.out.Token != token {
 			t.Fatalf("n1: %v (%s), token %v, was %v", n.out.Split, n.out.Why, n.out.Token, token)
 		}
 	}
@@ -43,16 +44,16 @@ func TestHolderGoesOnBesideAPartnerThatHasAMajority(t *testing.T) {
 	r.setView(2, 2, 3)
 	r.setView(3, 2, 3)
 	r.run(10 * time.Second)
-	if len(r.oracle.decided) != 1 || r.nodes[1].out.Split != SplitWon {
+	if len(r.oracle.decided) != 1 || r.nodes[1].out.Split != tie.Won {
 		t.Errorf("%d decisions, n1 %v", len(r.oracle.decided), r.nodes[1].out.Split)
 	}
 	r.setView(0, 0, 1)
 	r.run(100 * time.Millisecond)
-	if n := r.nodes[1]; n.out.Split == SplitWon || n.out.Token == token {
+	if n := r.nodes[1]; n.out.Split == tie.Won || n.out.Token == token {
 		t.Errorf("n1 %v with token %v, was %v", n.out.Split, n.out.Token, token)
 	}
 	r.run(10 * time.Second)
-	if a, b := r.nodes[1].out.Split, r.nodes[3].out.Split; len(r.oracle.decided) != 2 || (a == SplitWon) == (b == SplitWon) {
+	if a, b := r.nodes[1].out.Split, r.nodes[3].out.Split; len(r.oracle.decided) != 2 || (a == tie.Won) == (b == tie.Won) {
 		t.Errorf("n1 %v, n3 %v, %d decisions", a, b, len(r.oracle.decided))
 	}
 }
@@ -81,7 +82,7 @@ func TestWhoseMajorityCounts(t *testing.T) {
 			r.run(time.Second)
 			n := r.nodes[1]
 			c.change(r, n.heard[0].statement)
-			if r.step(1); (n.out.Split == SplitWon) != c.won {
+			if r.step(1); (n.out.Split == tie.Won) != c.won {
 				t.Errorf("n1: %v (%s)", n.out.Split, n.out.Why)
 			}
 		})
@@ -106,7 +107,7 @@ func TestHolderBesideAMajorityNeedsItsOwnWrites(t *testing.T) {
 	r.run(time.Second)
 	r.hang(1, 0)
 	r.run(r.timing.Grant + r.timing.Heartbeat)
-	if n := r.nodes[1]; n.out.Split == SplitWon {
+	if n := r.nodes[1]; n.out.Split == tie.Won {
 		t.Errorf("n1 feeds although it has not written for G")
 	}
 }

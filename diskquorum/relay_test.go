@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // grantedPair is a rig of four whose nodes 0 and 1 feed under a grant; 2 and 3 know that.
@@ -17,11 +18,11 @@ func grantedPair(t *testing.T) *rig {
 	r.nodes[0].arb.retryAt = 0
 	r.run(5 * time.Second)
 	r.hold(0)
-	r.wants(t, SplitWon, SplitWon, SplitLost, SplitLost)
+	r.wants(t, tie.Won, tie.Won, tie.Lost, tie.Lost)
 	return r
 }
 
-func (r *rig) wants(t *testing.T, want ...SplitState) {
+func (r *rig) wants(t *testing.T, want ...tie.State) {
 	t.Helper()
 	for i, s := range want {
 		if n := r.nodes[i]; n.out.Split != s {
@@ -37,7 +38,7 @@ func TestHalfLivesByTheWritesOfOneHolder(t *testing.T) {
 		r := grantedPair(t)
 		r.hang(holder, 0)
 		r.run(time.Minute)
-		r.wants(t, SplitWon, SplitWon, SplitLost, SplitLost)
+		r.wants(t, tie.Won, tie.Won, tie.Lost, tie.Lost)
 		if n := r.nodes[holder]; !n.out.Relayed || n.out.Healthy || r.nodes[1-holder].out.Relayed {
 			t.Errorf("n%d: relayed %v, healthy %v; the other relayed %v", holder, n.out.Relayed, n.out.Healthy, r.nodes[1-holder].out.Relayed)
 		}
@@ -47,12 +48,12 @@ func TestHalfLivesByTheWritesOfOneHolder(t *testing.T) {
 		r.hang(1-holder, 0)
 		r.run(r.timing.Grant + r.timing.Heartbeat)
 		for i := range 2 {
-			if r.nodes[i].out.Split == SplitWon {
+			if r.nodes[i].out.Split == tie.Won {
 				t.Errorf("n%d feeds although nobody of its half has written for G", i)
 			}
 		}
 		r.run(r.timing.Expire + rigWatchdog + 5*time.Second)
-		if r.nodes[2].out.Split != SplitWon || r.nodes[3].out.Split != SplitWon || r.nodes[0].out.Split == SplitWon || r.nodes[1].out.Split == SplitWon {
+		if r.nodes[2].out.Split != tie.Won || r.nodes[3].out.Split != tie.Won || r.nodes[0].out.Split == tie.Won || r.nodes[1].out.Split == tie.Won {
 			t.Errorf("n0 %v, n1 %v, n2 %v, n3 %v", r.nodes[0].out.Split, r.nodes[1].out.Split, r.nodes[2].out.Split, r.nodes[3].out.Split)
 		}
 	}
@@ -66,7 +67,7 @@ func TestHolderGoesBackToItsOwnWrites(t *testing.T) {
 	r.run(20 * time.Second)
 	r.hang(0)
 	r.run(3 * time.Second)
-	r.wants(t, SplitWon, SplitWon, SplitLost, SplitLost)
+	r.wants(t, tie.Won, tie.Won, tie.Lost, tie.Lost)
 	if n := r.nodes[0]; n.out.Relayed || !n.out.Healthy || n.out.Token != token {
 		t.Errorf("relayed %v, healthy %v, token %v, was %v", n.out.Relayed, n.out.Healthy, n.out.Token, token)
 	}
@@ -78,7 +79,7 @@ func TestRelayIsNotPassedOn(t *testing.T) {
 	r := grantedPair(t)
 	r.hang(0, 0)
 	r.run(time.Minute)
-	r.wants(t, SplitWon, SplitWon)
+	r.wants(t, tie.Won, tie.Won)
 	n := r.nodes[0]
 	if n.out.Relay.Anchor != n.arb.anchor || n.arb.relayed <= n.arb.anchor {
 		t.Errorf("tells of %v; its own write is of %v, what it was told of %v", n.out.Relay.Anchor, n.arb.anchor, n.arb.relayed)
@@ -120,7 +121,7 @@ func TestWhoseRelayCounts(t *testing.T) {
 			n := r.nodes[0]
 			r.hang(0, 0)
 			r.run(r.timing.Grant - r.timing.Heartbeat) // its own last write is worth a little still
-			if n.out.Split != SplitWon || n.arb.silent {
+			if n.out.Split != tie.Won || n.arb.silent {
 				t.Fatalf("%v, silent %v", n.out.Split, n.arb.silent)
 			}
 			own := n.arb.anchor
@@ -130,7 +131,7 @@ func TestWhoseRelayCounts(t *testing.T) {
 			st := *n.heard[1].statement
 			n.heard[1].statement, n.heard[1].at = &st, r.now
 			c.change(r, n)
-			in := &Input{View: n.view, Tie: n.tie, TieSince: n.tieSince, Own: n.statement()}
+			in := &Input{Input: tie.Input{View: n.view, Tie: n.tie, TieSince: n.tieSince}, Own: n.statement()}
 			out := n.arb.Step(r.now, in)
 			worth := n.arb.relayed.Add(r.timing.Grant) > r.now
 			if feeds := out.Until > own.Add(r.timing.Grant); worth != c.counts || feeds != c.counts {
@@ -160,7 +161,7 @@ func TestRelayDoesNotBridgeAGap(t *testing.T) {
 	}
 	n.heard[1].at = r.now
 	n.heard[1].relay.Anchor = r.now
-	if r.step(0); n.out.Split == SplitWon || n.out.Token == token {
+	if r.step(0); n.out.Split == tie.Won || n.out.Token == token {
 		t.Errorf("%v with token %v, was %v", n.out.Split, n.out.Token, token)
 	}
 }

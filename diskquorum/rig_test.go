@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // rig is a LUN in memory with arbiters on it. Nothing happens by itself: a test, or the
@@ -284,13 +285,13 @@ func (n *rigNode) statement() netgossip.Statement {
 // step steps an arbiter and takes the I/O it wants.
 func (r *rig) step(i int) *Output {
 	n := r.nodes[i]
-	tie := 2*n.view.Len() == len(r.nodes)
-	if tie && !n.tie {
+	half := 2*n.view.Len() == len(r.nodes)
+	if half && !n.tie {
 		n.tieSince = r.now
 	}
-	n.tie = tie
+	n.tie = half
 	before := n.out
-	n.out = *n.arb.Step(r.now, &Input{View: n.view, Tie: tie, TieSince: n.tieSince, Quorum: n.quorum, Own: n.statement(), Stop: n.stop})
+	n.out = *n.arb.Step(r.now, &Input{Input: tie.Input{View: n.view, Tie: half, TieSince: n.tieSince, Quorum: n.quorum, Stop: n.stop}, Own: n.statement()})
 	n.said = n.statement()
 	if n.out.Split != before.Split {
 		r.trace("n%d: %v %s (token %v)", i, n.out.Split, n.out.Why, n.out.Token)

@@ -2,6 +2,7 @@ package diskquorum
 
 import (
 	"errors"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func TestVerdictsWithBrokenDevices(t *testing.T) {
 			r.run(8 * time.Second)
 			var won []int
 			for i, n := range r.nodes {
-				if n.out.Split == SplitWon {
+				if n.out.Split == tie.Won {
 					won = append(won, i)
 				}
 				if healthy := len(c.broken[i]) < 2; n.out.Healthy != healthy {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // steady is one node of a large group that is whole, on a LUN that answers within a
@@ -67,7 +68,7 @@ func newSteady(t testing.TB, n, devices int) *steady {
 		sbs, s.images = append(sbs, sb), append(s.images, image)
 	}
 	s.arb = NewArbiter(ArbiterConfig{Devices: sbs, Roster: roster, Evidence: s, NodeUID: "uid", Boot: 1, Process: 1, Timing: rigTiming(), Seed: 1})
-	s.input = Input{View: netgossip.FullSet(n)}
+	s.input = Input{Input: tie.Input{View: netgossip.FullSet(n)}}
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Guard: L1. When the token moves on, and that it does so once.
@@ -31,7 +32,7 @@ func TestTokenMovesOn(t *testing.T) {
 		}, 1},
 		{"the tie is over for the caller", func(r *rig) {
 			n := r.nodes[0]
-			n.out = *n.arb.Step(r.now, &Input{View: n.view, Own: n.statement()})
+			n.out = *n.arb.Step(r.now, &Input{Input: tie.Input{View: n.view}, Own: n.statement()})
 		}, 1},
 		{"the agent restarts", func(r *rig) { r.crash(0) }, 1},
 		{"its kernel restarts", func(r *rig) { r.reboot(0, false); r.start(0); r.restart(0) }, 0},
@@ -47,7 +48,7 @@ func TestTokenMovesOn(t *testing.T) {
 		if n.out.Token != want {
 			t.Errorf("%s: token %v, was %v, want %v", c.name, n.out.Token, was, want)
 		}
-		if (n.out.Split == SplitWon) != (c.moves == 0 && n.boot == boot) {
+		if (n.out.Split == tie.Won) != (c.moves == 0 && n.boot == boot) {
 			t.Errorf("%s: %v", c.name, n.out.Split)
 		}
 		if c.moves > 0 && n.arb.granted {
@@ -84,7 +85,7 @@ func TestSilenceRenounces(t *testing.T) {
 		r.now = r.now.Add(15 * time.Second)
 		r.complete(0)
 		r.restart(0)
-		if n := r.nodes[0]; n.out.Token.Counter != token.Counter+1 || n.out.Split == SplitWon {
+		if n := r.nodes[0]; n.out.Token.Counter != token.Counter+1 || n.out.Split == tie.Won {
 			t.Errorf("%s: n0 is %v with token %v after the silence, before it %v", name, n.out.Split, n.out.Token, token)
 		}
 	}
@@ -97,10 +98,10 @@ func TestEvidenceThatComesTooLateRenewsNothing(t *testing.T) {
 	n := r.nodes[0]
 	r.idle(0, r.timing.Grant-500*time.Millisecond) // nothing is heard of n1
 	until, token := n.out.Until, n.out.Token
-	r.want(t, SplitWon, 0)
+	r.want(t, tie.Won, 0)
 	r.now = until
 	r.gossip(0, 1)
-	if r.step(0); n.out.Token.Counter != token.Counter+1 || n.out.Split == SplitWon {
+	if r.step(0); n.out.Token.Counter != token.Counter+1 || n.out.Split == tie.Won {
 		t.Errorf("n0 is %v with token %v, was %v", n.out.Split, n.out.Token, token)
 	}
 }
@@ -167,14 +168,14 @@ func TestSightingDoesNotMoveTheToken(t *testing.T) {
 	r.nodes[0].arb.retryAt = 0
 	r.run(time.Second)
 	n := r.nodes[0]
-	if n.out.Split != SplitWon {
+	if n.out.Split != tie.Won {
 		t.Fatalf("node 0 has not won: %v %s", n.out.Split, n.out.Why)
 	}
 	token := n.out.Token
 	own := n.statement()
 	own.Seen = netgossip.SetOf(0, 1)
-	out := n.arb.Step(r.now, &Input{View: n.view, Tie: true, TieSince: n.tieSince, Own: own})
-	if out.Token != token || out.Split != SplitWon {
+	out := n.arb.Step(r.now, &Input{Input: tie.Input{View: n.view, Tie: true, TieSince: n.tieSince}, Own: own})
+	if out.Token != token || out.Split != tie.Won {
 		t.Errorf("a sighting moved the token from %v to %v: %v", token, out.Token, out.Split)
 	}
 }
@@ -203,7 +204,7 @@ func TestDelay(t *testing.T) {
 		was, wasPeer, wasHeard := *n.arb, n.arb.table.entries[2], n.heard[2]
 		said := *n.heard[2].statement
 		n.heard[2].statement = &said
-		in := &Input{View: n.view, Tie: true, TieSince: n.tieSince, Own: n.statement()}
+		in := &Input{Input: tie.Input{View: n.view, Tie: true, TieSince: n.tieSince}, Own: n.statement()}
 		c.spoil(in, &said)
 		if got := n.arb.delay(in); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
@@ -227,7 +228,7 @@ func TestFlappingAPIDoesNotStartTheDelayAnew(t *testing.T) {
 		r.nodes[1].api = !r.nodes[1].api && r.now < from.Add(500*time.Millisecond)
 		r.run(100 * time.Millisecond)
 	}
-	r.want(t, SplitWon, 1)
+	r.want(t, tie.Won, 1)
 	if took := r.oracle.decided[1].since.Sub(from); took < r.timing.PreferenceDelay || took > r.timing.PreferenceDelay+500*time.Millisecond {
 		t.Errorf("decided after %v, the delay is %v", took, r.timing.PreferenceDelay)
 	}
@@ -278,8 +279,8 @@ func TestRivalThatHasNotNoticedTheSplitIsWaitedFor(t *testing.T) {
 	r.idle(2, 2*time.Second)
 	r.idle(0, time.Second)
 	a.retryAt = 0
-	a.out.Split = SplitPending
-	a.maybePropose(r.now, &Input{View: a.view, Tie: true, TieSince: 1})
+	a.out.Split = tie.Pending
+	a.maybePropose(r.now, &Input{Input: tie.Input{View: a.view, Tie: true, TieSince: 1}})
 	if a.prop.phase != phaseIdle || !strings.Contains(a.out.Why, "n2 has not noticed") {
 		t.Errorf("phase %d, %q", a.prop.phase, a.out.Why)
 	}
@@ -300,11 +301,11 @@ func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 		r.nodes[1].arb.timing.Takeover = 7 * time.Second
 		r.decide(t, 0)
 		r.run(2 * time.Second)
-		r.want(t, SplitLost, 1)
+		r.want(t, tie.Lost, 1)
 		r.nodes[0].arb.retryAt = boottime.Never
 		from := r.now
 		c.leave(r)
-		for r.now < from.Add(20*time.Second) && r.nodes[1].out.Split != SplitWon {
+		for r.now < from.Add(20*time.Second) && r.nodes[1].out.Split != tie.Won {
 			if r.nodes[0].arb != nil {
 				r.nodes[0].arb.retryAt = boottime.Never
 			}
@@ -326,7 +327,7 @@ func TestHolderDoesNotWaitForItself(t *testing.T) {
 	r.run(2 * time.Second)
 	r.nodes[0].arb.moveToken()
 	r.run(5 * time.Second)
-	r.want(t, SplitWon, 0)
+	r.want(t, tie.Won, 0)
 	if len(r.oracle.decided) != 2 {
 		t.Errorf("%d decisions", len(r.oracle.decided))
 	}
@@ -365,7 +366,7 @@ func TestExcluded(t *testing.T) {
 	}
 	ballots := r.oracle.ballots
 	r.run(5 * time.Second)
-	r.want(t, SplitLost, 2, 3)
+	r.want(t, tie.Lost, 2, 3)
 	if len(r.oracle.ballots) != len(ballots) || len(r.oracle.decided) != 1 {
 		t.Errorf("an excluded node began a ballot: %v", r.oracle.ballots)
 	}

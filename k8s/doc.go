@@ -3,7 +3,7 @@
 //
 //   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
-//   - tiebreak: the rules by which a Lease grants one half of an equal split its life; pure
+//   - leasequorum: the rules by which a Lease grants one half of an equal split its life; pure
 //     (watchdog);
 //   - leaseregister: that Lease (agent);
 //   - ownnode: the annotations, the taint and the deletion of the own Node that disarm the
@@ -18,8 +18,8 @@
 // client-go and the other k8s.io modules are imported below this directory and nowhere
 // else. The pure packages (netgossip, diskquorum, watchdog) know nothing of Kubernetes:
 // what an agent-side package here learns reaches them as an event, through a func in its
-// Config that the agent provides. tiebreak is as pure as they are, and watchdog's. Packages below k8s import client, ownnode for its view of
-// a Node, boottime and, for the types of what they report, netgossip (leaseregister also tiebreak); they import no other adapter, and nothing but the programs in cmd
+// Config that the agent provides. leasequorum is as pure as they are, and watchdog's. Packages below k8s import client, ownnode for its view of
+// a Node, boottime and, for the types of what they report, netgossip (leaseregister also leasequorum); they import no other adapter, and nothing but the programs in cmd
 // imports an adapter.
 //
 // Nothing here is on the way of a feed. The API server may hang or be away for good: that

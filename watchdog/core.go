@@ -5,8 +5,9 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Config fixes what a Core decides by.
@@ -51,8 +52,8 @@ type Effects struct {
 	Ops     []diskquorum.Op // to be submitted to the LUN's devices
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
-	LeaseOp *tiebreak.Op // to be performed on the Lease; answer with Core.LeaseCompleted
-	AskAPI  bool         // whether the API server is reachable may be needed soon: ask it often
+	LeaseOp *leasequorum.Op // to be performed on the Lease; answer with Core.LeaseCompleted
+	AskAPI  bool            // whether the API server is reachable may be needed soon: ask it often
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
 	Nudge     bool                 // tell them now
@@ -75,8 +76,8 @@ type Core struct {
 	cfg     Config
 	quorum  int
 	merger  *netgossip.Merger
-	arbiter *diskquorum.Arbiter // nil until the LUN was opened
-	lease   *tiebreak.Arbiter   // nil: no Lease
+	arbiter *diskquorum.Arbiter  // nil until the LUN was opened
+	lease   *leasequorum.Arbiter // nil: no Lease
 
 	view      netgossip.View
 	outcome   netgossip.Outcome
@@ -102,7 +103,8 @@ type Core struct {
 	pub      publication
 	rosters  rosters
 
-	split   diskquorum.Output
+	split   tie.Output
+	healthy bool // the LUN, as its arbiter said last
 	sense   lunSense
 	fx      Effects
 	changed boottime.Instant
@@ -213,7 +215,7 @@ func (c *Core) Quorum() int { return c.quorum }
 func (c *Core) Since() boottime.Instant { return c.changed }
 
 // Split is the arbiter's latest word.
-func (c *Core) Split() *diskquorum.Output { return &c.split }
+func (c *Core) Split() *tie.Output { return &c.split }
 
 // Step evaluates everything at now. In steady state it does not allocate.
 func (c *Core) Step(now boottime.Instant) *Effects {
@@ -277,6 +279,13 @@ func (c *Core) followMajority(now boottime.Instant) {
 	}
 }
 
+// question is what every tie-breaker is asked.
+func (c *Core) question() tie.Input {
+	return tie.Input{
+		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.quorum, Stop: c.stopping,
+	}
+}
+
 func (c *Core) arbitrate(now boottime.Instant) {
 	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.LeaseOp, c.fx.Relay = nil, -1, nil, nil, netgossip.Relay{}
 	if c.lease != nil {
@@ -284,20 +293,16 @@ func (c *Core) arbitrate(now boottime.Instant) {
 		return
 	}
 	if c.arbiter == nil {
-		c.split = diskquorum.Output{Split: diskquorum.SplitUnavailable, Why: "the LUN is not open", Lock: -1}
+		c.split, c.healthy = tie.Output{Split: tie.Unavailable, Why: "the LUN is not open"}, false
 		return
 	}
-	c.input.View = c.view.Counted
-	c.input.Tie = c.outcome == netgossip.EqualSplit && c.united
-	c.input.TieSince = c.tieSince
-	c.input.Quorum = c.quorum
+	c.input.Input = c.question()
 	c.input.Own = c.statement(now)
 	c.input.Own.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
 	c.input.WallTime = c.wall
-	c.input.Stop = c.stopping
 	c.input.Look = c.proof.waits || c.termsWait()
 	out := c.arbiter.Step(now, &c.input)
-	c.split = *out
+	c.split, c.healthy = out.Output, out.Healthy
 	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.Relay = out.Ops, out.Lock, out.Ended, out.Relay
 	c.fx.Wake = min(c.fx.Wake, out.Wake)
 }
@@ -340,7 +345,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Agreed:       c.terms.own.Stated() && c.Agreed(),
 		Feeding:      (c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold) && len(c.disarm) == 0,
 		Stopping:     c.stopping,
-		LUNHealthy:   c.split.Healthy,
+		LUNHealthy:   c.healthy,
 		APIReachable: c.tellsAPI(now),
 		Version:      c.cfg.Version,
 	}

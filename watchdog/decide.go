@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Inputs is all that a decision rests on.
@@ -21,7 +21,7 @@ type Inputs struct {
 	HadQuorum   bool             // quorum was seen since this agent started
 
 	Arbiter    bool // a grant decides ties, on the LUN or in the Lease
-	Split      diskquorum.SplitState
+	Split      tie.State
 	SplitUntil boottime.Instant // SplitWon holds until then
 	HoldUntil  boottime.Instant // last counted majority + D_max + A (L8); zero: none was
 
@@ -118,14 +118,14 @@ func split(in *Inputs) Decision {
 	}
 	if in.Arbiter {
 		switch in.Split {
-		case diskquorum.SplitWon:
+		case tie.Won:
 			if in.SplitUntil > in.Now {
 				return Decision{Action: Feed, Reason: ReasonSplitWon, Until: in.SplitUntil, Quorum: true}
 			}
 			return hold(in, ReasonSplitPending, ReasonSplitUndecided)
-		case diskquorum.SplitLost:
+		case tie.Lost:
 			return Decision{Action: Starve, Reason: ReasonSplitLost} // at once (L8)
-		case diskquorum.SplitUnavailable:
+		case tie.Unavailable:
 			if !in.LUNLostAsksAPI || !in.API {
 				return hold(in, ReasonSplitLUN, ReasonSplitLUN)
 			}

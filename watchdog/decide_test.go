@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 const sec = boottime.Instant(time.Second)
@@ -45,9 +45,9 @@ func inputsOf(v []string) Inputs {
 		in.Outcome = netgossip.Minority
 	}
 	in.Arbiter = v[1] != "off"
-	in.Split = map[string]diskquorum.SplitState{
-		"off": diskquorum.SplitUnavailable, "none": diskquorum.SplitNone, "pending": diskquorum.SplitPending,
-		"won": diskquorum.SplitWon, "lost": diskquorum.SplitLost, "unavailable": diskquorum.SplitUnavailable,
+	in.Split = map[string]tie.State{
+		"off": tie.Unavailable, "none": tie.None, "pending": tie.Pending,
+		"won": tie.Won, "lost": tie.Lost, "unavailable": tie.Unavailable,
 	}[v[1]]
 	if v[1] == "won" {
 		in.SplitUntil = tableNow + 2*sec

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -21,7 +21,7 @@ type leaseRig struct {
 	t       *testing.T
 	now     boottime.Instant
 	fx      *Effects
-	op      *tiebreak.Op
+	op      *leasequorum.Op
 	version string
 }
 
@@ -31,7 +31,7 @@ func newLeaseRig(t *testing.T) *leaseRig {
 		c.Lease, c.Boot = true, 0xb0
 		c.Budget = Budget{MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, Feed: time.Second, Margin: time.Second}.WithWatchdog(5 * time.Second)
 	})
-	a, err := tiebreak.New(tiebreak.Config{Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: 0xb0, Process: 1, Log: leaseLog, Timing: tiebreak.Timing{
+	a, err := leasequorum.New(leasequorum.Config{Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: 0xb0, Process: 1, Log: leaseLog, Timing: leasequorum.Timing{
 		MaxAge: c.cfg.MaxAge, Term: time.Duration(leaseTerm), Expire: time.Duration(leaseExpire), Longest: time.Hour, Stagger: 200 * time.Millisecond,
 		Retry: 500 * time.Millisecond, Poll: 500 * time.Millisecond, Refresh: 5 * time.Minute,
 	}}, sec)
@@ -41,10 +41,10 @@ func newLeaseRig(t *testing.T) *leaseRig {
 	c.LeaseOpened(a)
 	r := &leaseRig{Core: c, t: t, now: 2 * sec, version: "1"}
 	r.together()
-	if r.op == nil || r.op.Kind != tiebreak.Read {
+	if r.op == nil || r.op.Kind != leasequorum.Read {
 		t.Fatalf("the Lease is not looked at: %+v", r.op)
 	}
-	r.answer(tiebreak.Record{})
+	r.answer(leasequorum.Record{})
 	return r
 }
 
@@ -84,9 +84,9 @@ func (r *leaseRig) apart(d boottime.Instant) {
 }
 
 // answer ends the operation under way as one that has taken effect.
-func (r *leaseRig) answer(rec tiebreak.Record) {
-	r.LeaseCompleted(&tiebreak.Completion{
-		ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: tiebreak.Done, Record: rec, Version: tiebreak.Version{UID: "u", Resource: r.version},
+func (r *leaseRig) answer(rec leasequorum.Record) {
+	r.LeaseCompleted(&leasequorum.Completion{
+		ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: leasequorum.Done, Record: rec, Version: leasequorum.Version{UID: "u", Resource: r.version},
 	})
 	r.op = nil
 }
@@ -97,7 +97,7 @@ func (r *leaseRig) won() {
 	r.now += leaseExpire
 	r.together()
 	r.apart(6 * sec)
-	if r.op == nil || r.op.Kind != tiebreak.Write || len(r.op.Record.Grant.Holders) != 2 {
+	if r.op == nil || r.op.Kind != leasequorum.Write || len(r.op.Record.Grant.Holders) != 2 {
 		r.t.Fatalf("no grant is put forward: %+v; %v %s", r.op, r.fx.Decision, r.Split().Why)
 	}
 	if d := r.fx.Decision; d.Action != Hold || d.Reason != ReasonSplitPending {
@@ -192,13 +192,13 @@ func TestLeaseNamesOthers(t *testing.T) {
 	r.now += leaseExpire
 	r.together()
 	r.apart(6 * sec)
-	r.LeaseCompleted(&tiebreak.Completion{ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: tiebreak.Conflict})
+	r.LeaseCompleted(&leasequorum.Completion{ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: leasequorum.Conflict})
 	r.step()
-	if r.op.Kind != tiebreak.Read {
+	if r.op.Kind != leasequorum.Read {
 		t.Fatalf("after a conflict: %+v", r.op)
 	}
 	r.version = "2"
-	r.answer(tiebreak.Record{Instance: 1, Tag: tiebreak.Tag{Boot: 5}, Grant: tiebreak.Grant{Roster: r.cfg.Roster.Ref(), Holders: []tiebreak.Holder{
+	r.answer(leasequorum.Record{Instance: 1, Tag: leasequorum.Tag{Boot: 5}, Grant: leasequorum.Grant{Roster: r.cfg.Roster.Ref(), Holders: []leasequorum.Holder{
 		{Node: "n0002", Token: netgossip.Token{Nonce: 0xb2, Counter: 8}}, {Node: "n0003", Token: netgossip.Token{Nonce: 0xb3, Counter: 8}},
 	}}})
 	r.step()

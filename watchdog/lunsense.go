@@ -49,7 +49,7 @@ func (c *Core) followLUN(now boottime.Instant) {
 // The time allows for peers that have not noticed the same outage, or not said so, yet.
 func (c *Core) followLoss(now boottime.Instant) {
 	s := &c.sense
-	if c.cfg.LUNMode != LUNAnd || c.split.Healthy || c.healthyPeers() < c.quorum {
+	if c.cfg.LUNMode != LUNAnd || c.healthy || c.healthyPeers() < c.quorum {
 		s.missing, s.lost = 0, false
 		return
 	}

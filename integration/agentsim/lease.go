@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 )
 
 // kubeLease is the Lease behind the API server: a register with compare-and-swap. The
@@ -16,7 +16,7 @@ type kubeLease struct {
 	uid      int // 0: there is none, and never was
 	resource int
 	absent   bool
-	record   tiebreak.Record
+	record   leasequorum.Record
 	writes   int
 }
 
@@ -26,42 +26,42 @@ var (
 )
 
 // apply performs an operation as the API server does.
-func (l *kubeLease) apply(op *tiebreak.Op) tiebreak.Completion {
+func (l *kubeLease) apply(op *leasequorum.Op) leasequorum.Completion {
 	present := l.uid > 0 && !l.absent
 	switch {
-	case op.Kind == tiebreak.Read && !present, op.Kind == tiebreak.Write && !present:
-		return tiebreak.Completion{Outcome: tiebreak.Absent}
-	case op.Kind == tiebreak.Create && present, op.Kind == tiebreak.Write && op.Base != l.version():
-		return tiebreak.Completion{Outcome: tiebreak.Conflict}
-	case op.Kind == tiebreak.Create:
+	case op.Kind == leasequorum.Read && !present, op.Kind == leasequorum.Write && !present:
+		return leasequorum.Completion{Outcome: leasequorum.Absent}
+	case op.Kind == leasequorum.Create && present, op.Kind == leasequorum.Write && op.Base != l.version():
+		return leasequorum.Completion{Outcome: leasequorum.Conflict}
+	case op.Kind == leasequorum.Create:
 		l.uid, l.absent = l.uid+1, false
 	}
-	if op.Kind != tiebreak.Read {
+	if op.Kind != leasequorum.Read {
 		l.resource++
 		l.record = op.Record
 		l.writes++
 	}
-	return tiebreak.Completion{Outcome: tiebreak.Done, Record: l.record, Version: l.version()}
+	return leasequorum.Completion{Outcome: leasequorum.Done, Record: l.record, Version: l.version()}
 }
 
-func (l *kubeLease) version() tiebreak.Version {
-	return tiebreak.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
+func (l *kubeLease) version() leasequorum.Version {
+	return leasequorum.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
 }
 
 // leaseClient is a process's way to the Lease.
 type leaseClient struct {
 	p       *process
-	ops     chan tiebreak.Op
+	ops     chan leasequorum.Op
 	timeout time.Duration
-	report  func(tiebreak.Completion)
+	report  func(leasequorum.Completion)
 	lease   *kubeLease
 }
 
 var _ agent.LeaseRegister = (*leaseClient)(nil)
 
 func (p *process) openLease(timeout time.Duration) agent.OpenLease {
-	return func(report func(tiebreak.Completion)) agent.LeaseRegister {
-		return &leaseClient{p: p, ops: make(chan tiebreak.Op, 1), timeout: timeout, report: report, lease: p.m.leaseOf()}
+	return func(report func(leasequorum.Completion)) agent.LeaseRegister {
+		return &leaseClient{p: p, ops: make(chan leasequorum.Op, 1), timeout: timeout, report: report, lease: p.m.leaseOf()}
 	}
 }
 
@@ -82,7 +82,7 @@ func (m *machine) leaseOf() *kubeLease {
 	return &m.w.lease
 }
 
-func (c *leaseClient) Submit(op tiebreak.Op) bool {
+func (c *leaseClient) Submit(op leasequorum.Op) bool {
 	select {
 	case c.ops <- op:
 		return true
@@ -110,7 +110,7 @@ func (c *leaseClient) Run(ctx context.Context) {
 
 // do sends one request. An API server that is slow answers after the timeout; half of what it
 // is sent then takes effect nevertheless, up to half a minute later.
-func (c *leaseClient) do(op *tiebreak.Op) tiebreak.Completion {
+func (c *leaseClient) do(op *leasequorum.Op) leasequorum.Completion {
 	m, w := c.p.m, c.p.m.w
 	started := m.now()
 	w.mu.Lock()
@@ -119,17 +119,17 @@ func (c *leaseClient) do(op *tiebreak.Op) tiebreak.Completion {
 	late := time.Duration(w.rng.Int64N(int64(30 * time.Second)))
 	lands := w.rng.IntN(2) == 0
 	w.mu.Unlock()
-	var done tiebreak.Completion
+	var done leasequorum.Completion
 	switch {
 	case dead || state == apiError:
 		time.Sleep(there)
-		done = tiebreak.Completion{Outcome: tiebreak.Unknown, Err: errRefused}
+		done = leasequorum.Completion{Outcome: leasequorum.Unknown, Err: errRefused}
 	case state == apiSlow:
 		if lands {
 			w.after(late, func() { c.apply(op) })
 		}
 		time.Sleep(c.timeout)
-		done = tiebreak.Completion{Outcome: tiebreak.Unknown, Err: errNoAnswer}
+		done = leasequorum.Completion{Outcome: leasequorum.Unknown, Err: errNoAnswer}
 	default:
 		time.Sleep(there)
 		done = c.apply(op)
@@ -139,7 +139,7 @@ func (c *leaseClient) do(op *tiebreak.Op) tiebreak.Completion {
 	return done
 }
 
-func (c *leaseClient) apply(op *tiebreak.Op) tiebreak.Completion {
+func (c *leaseClient) apply(op *leasequorum.Op) leasequorum.Completion {
 	w := c.p.m.w
 	w.mu.Lock()
 	before := c.lease.writes

@@ -21,8 +21,9 @@ type room struct {
 var rooms = []room{
 	{pkg: "boottime"},
 	{pkg: "netgossip", may: []string{"boottime"}, pure: true},
-	{pkg: "diskquorum", may: []string{"boottime", "netgossip"}, pure: true},
-	{pkg: "watchdog", may: []string{"boottime", "netgossip", "diskquorum", "k8s/tiebreak"}, pure: true},
+	{pkg: "netgossip/tie", may: []string{"boottime", "netgossip"}, pure: true},
+	{pkg: "diskquorum", may: []string{"boottime", "netgossip", "netgossip/tie"}, pure: true},
+	{pkg: "watchdog", may: []string{"boottime", "netgossip", "netgossip/tie", "diskquorum", "k8s/leasequorum"}, pure: true},
 
 	{pkg: "netgossip/swim", may: []string{"boottime", "netgossip", "netgossip/swim/wire"}},
 	{pkg: "netgossip/swim/wire", may: []string{"boottime", "netgossip"}},
@@ -39,8 +40,8 @@ var rooms = []room{
 	{pkg: "api/publish", may: []string{"boottime", "api/v1"}},
 	{pkg: "k8s"},
 	{pkg: "k8s/client"},
-	{pkg: "k8s/tiebreak", may: []string{"boottime", "netgossip"}, pure: true},
-	{pkg: "k8s/leaseregister", may: []string{"boottime", "netgossip", "k8s/client", "k8s/tiebreak"}},
+	{pkg: "k8s/leasequorum", may: []string{"boottime", "netgossip", "netgossip/tie"}, pure: true},
+	{pkg: "k8s/leaseregister", may: []string{"boottime", "netgossip", "netgossip/tie", "k8s/client", "k8s/leasequorum"}},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/roster", may: []string{"boottime", "netgossip", "k8s/client", "k8s/ownnode"}},
 	{pkg: "k8s/marks", may: []string{"k8s/client", "k8s/ownnode"}},
@@ -48,8 +49,8 @@ var rooms = []room{
 	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
-		"boottime", "netgossip", "netgossip/swim", "netgossip/iface", "diskquorum", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/roster", "k8s/tiebreak", "cmd/fencing-agent/config",
+		"boottime", "netgossip", "netgossip/tie", "netgossip/swim", "netgossip/iface", "diskquorum", "diskquorum/rawdev",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/roster", "k8s/leasequorum", "cmd/fencing-agent/config",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/words", "diskquorum", "diskquorum/lunadmin", "watchdog", "cmd/fencing-agent/config"}},

@@ -51,5 +51,5 @@ func TestToolRuleCanFail(t *testing.T) {
 	wantProblem(t, toolProblems([]string{"fmt", "k8s.io/api/core/v1"}), "links k8s.io/api/core/v1")
 	wantProblem(t, toolProblems([]string{"sigs.k8s.io/yaml"}), "links sigs.k8s.io/yaml")
 	wantProblem(t, toolProblems([]string{modulePath + "/integration/lab"}), "the laboratory's business")
-	wantProblem(t, toolProblems([]string{"fmt", modulePath + "/k8s/tiebreak", modulePath + "/netgossip", "github.com/spf13/cobra"}), "")
+	wantProblem(t, toolProblems([]string{"fmt", modulePath + "/k8s/leasequorum", modulePath + "/netgossip", "github.com/spf13/cobra"}), "")
 }

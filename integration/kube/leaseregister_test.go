@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 	agentclient "github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -29,7 +29,7 @@ func leaseRegister(t *testing.T, p *controlplane.ControlPlane, space, address st
 	}
 	r, err := leaseregister.New(leaseregister.Config{
 		Client: c, Namespace: space, Name: leaseregister.Name("default", "worker"), Timeout: timeout, Clock: boottime.Now,
-		OnCompletion: func(tiebreak.Completion) {},
+		OnCompletion: func(leasequorum.Completion) {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -37,15 +37,15 @@ func leaseRegister(t *testing.T, p *controlplane.ControlPlane, space, address st
 	return r
 }
 
-func grantTo(sequence uint64, node string) tiebreak.Record {
-	return tiebreak.Record{
-		Instance: 1, Tag: tiebreak.Tag{Boot: 1, Process: 1, Sequence: sequence},
-		Grant: tiebreak.Grant{Holders: []tiebreak.Holder{{Node: node, Token: netgossip.Token{Nonce: 1, Counter: 1}}}},
+func grantTo(sequence uint64, node string) leasequorum.Record {
+	return leasequorum.Record{
+		Instance: 1, Tag: leasequorum.Tag{Boot: 1, Process: 1, Sequence: sequence},
+		Grant: leasequorum.Grant{Holders: []leasequorum.Holder{{Node: node, Token: netgossip.Token{Nonce: 1, Counter: 1}}}},
 	}
 }
 
 // do performs an operation that is to end so.
-func do(t *testing.T, r *leaseregister.Register, op tiebreak.Op, want tiebreak.Outcome) tiebreak.Completion {
+func do(t *testing.T, r *leaseregister.Register, op leasequorum.Op, want leasequorum.Outcome) leasequorum.Completion {
 	t.Helper()
 	c := r.Do(t.Context(), op)
 	if c.Outcome != want {
@@ -60,17 +60,17 @@ func TestLeaseIsARegister(t *testing.T) {
 	p := plane(t)
 	namespace(t, p, "tie")
 	r := leaseRegister(t, p, "tie", p.URL(), 30*time.Second)
-	do(t, r, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Absent)
-	made := do(t, r, tiebreak.Op{Kind: tiebreak.Create, Record: tiebreak.Record{Tag: tiebreak.Tag{Sequence: 1}}}, tiebreak.Done)
-	do(t, r, tiebreak.Op{Kind: tiebreak.Create, Record: tiebreak.Record{Tag: tiebreak.Tag{Sequence: 2}}}, tiebreak.Conflict)
+	do(t, r, leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Absent)
+	made := do(t, r, leasequorum.Op{Kind: leasequorum.Create, Record: leasequorum.Record{Tag: leasequorum.Tag{Sequence: 1}}}, leasequorum.Done)
+	do(t, r, leasequorum.Op{Kind: leasequorum.Create, Record: leasequorum.Record{Tag: leasequorum.Tag{Sequence: 2}}}, leasequorum.Conflict)
 
-	first := do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(3, "n1")}, tiebreak.Done)
-	do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(4, "n2")}, tiebreak.Conflict)
-	second := do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: first.Version, Record: grantTo(5, "n1")}, tiebreak.Done)
+	first := do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: grantTo(3, "n1")}, leasequorum.Done)
+	do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: grantTo(4, "n2")}, leasequorum.Conflict)
+	second := do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: first.Version, Record: grantTo(5, "n1")}, leasequorum.Done)
 	if second.Version == first.Version {
 		t.Error("a renewal is not a new version")
 	}
-	if read := do(t, r, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Done); read.Version != second.Version || read.Record.Tag.Sequence != 5 {
+	if read := do(t, r, leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Done); read.Version != second.Version || read.Record.Tag.Sequence != 5 {
 		t.Errorf("read %+v", read)
 	}
 
@@ -79,13 +79,13 @@ func TestLeaseIsARegister(t *testing.T) {
 	if err := leases.Delete(t.Context(), name, meta.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if c := r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Write, Base: second.Version, Record: grantTo(6, "n1")}); c.Outcome != tiebreak.Conflict && c.Outcome != tiebreak.Absent {
+	if c := r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Write, Base: second.Version, Record: grantTo(6, "n1")}); c.Outcome != leasequorum.Conflict && c.Outcome != leasequorum.Absent {
 		t.Errorf("a write to a deleted Lease: %+v", c)
 	}
-	do(t, r, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Absent)
-	again := do(t, r, tiebreak.Op{Kind: tiebreak.Create, Record: tiebreak.Record{Tag: tiebreak.Tag{Sequence: 7}}}, tiebreak.Done)
-	old := tiebreak.Version{UID: second.Version.UID, Resource: again.Version.Resource}
-	do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: old, Record: grantTo(8, "n1")}, tiebreak.Conflict)
+	do(t, r, leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Absent)
+	again := do(t, r, leasequorum.Op{Kind: leasequorum.Create, Record: leasequorum.Record{Tag: leasequorum.Tag{Sequence: 7}}}, leasequorum.Done)
+	old := leasequorum.Version{UID: second.Version.UID, Resource: again.Version.Resource}
+	do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: old, Record: grantTo(8, "n1")}, leasequorum.Conflict)
 }
 
 // Of many who replace the same version, one does.
@@ -93,21 +93,21 @@ func TestOneOfManyReplacesAVersion(t *testing.T) {
 	p := plane(t)
 	namespace(t, p, "many")
 	const writers = 6
-	base := do(t, leaseRegister(t, p, "many", p.URL(), 30*time.Second), tiebreak.Op{Kind: tiebreak.Create}, tiebreak.Done).Version
+	base := do(t, leaseRegister(t, p, "many", p.URL(), 30*time.Second), leasequorum.Op{Kind: leasequorum.Create}, leasequorum.Done).Version
 	var all sync.WaitGroup
-	outcomes := make([]tiebreak.Outcome, writers)
+	outcomes := make([]leasequorum.Outcome, writers)
 	for i := range writers {
 		r := leaseRegister(t, p, "many", p.URL(), 30*time.Second)
 		all.Go(func() {
-			outcomes[i] = r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: grantTo(uint64(i)+1, "n1")}).Outcome
+			outcomes[i] = r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Write, Base: base, Record: grantTo(uint64(i)+1, "n1")}).Outcome
 		})
 	}
 	all.Wait()
 	done := 0
 	for _, o := range outcomes {
-		if o == tiebreak.Done {
+		if o == leasequorum.Done {
 			done++
-		} else if o != tiebreak.Conflict {
+		} else if o != leasequorum.Conflict {
 			t.Errorf("outcome %d", o)
 		}
 	}
@@ -126,16 +126,16 @@ func TestLostReplyOfALeaseWrite(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = x.Close() })
 	r := leaseRegister(t, p, "lost-reply", x.URL(), 3*time.Second)
-	made := r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Create})
-	for made.Outcome == tiebreak.Unknown && t.Context().Err() == nil { // a busy machine
-		made = r.Do(t.Context(), tiebreak.Op{Kind: tiebreak.Read})
+	made := r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Create})
+	for made.Outcome == leasequorum.Unknown && t.Context().Err() == nil { // a busy machine
+		made = r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Read})
 	}
 	x.Fault(controlplane.LoseReplies(func(q *http.Request) bool { return q.Method == http.MethodPut }))
-	do(t, r, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(9, "n1")}, tiebreak.Unknown)
+	do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: grantTo(9, "n1")}, leasequorum.Unknown)
 	direct := leaseRegister(t, p, "lost-reply", p.URL(), 30*time.Second)
-	read := do(t, direct, tiebreak.Op{Kind: tiebreak.Read}, tiebreak.Done)
+	read := do(t, direct, leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Done)
 	if read.Record.Tag.Sequence != 9 {
 		t.Errorf("the write has not landed: %+v", read.Record)
 	}
-	do(t, direct, tiebreak.Op{Kind: tiebreak.Write, Base: made.Version, Record: grantTo(10, "n2")}, tiebreak.Conflict)
+	do(t, direct, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: grantTo(10, "n2")}, leasequorum.Conflict)
 }

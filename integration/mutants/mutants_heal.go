@@ -5,16 +5,15 @@ func healMutants() []mutant {
 	const (
 		rejoinGo = "diskquorum/rejoin.go"
 		relayGo  = "diskquorum/relay.go"
-		kubeGo   = "k8s/tiebreak/rejoin.go"
-		planGo   = "k8s/tiebreak/schedule.go"
+		kubeGo   = "k8s/leasequorum/rejoin.go"
+		planGo   = "k8s/leasequorum/schedule.go"
 		coreGo   = "watchdog/core.go"
-		kubeCore = "watchdog/lease.go"
 	)
 	in := func(pkg string, m mutant) mutant {
 		m.in = []string{pkg}
 		return m
 	}
-	const sim, kube, glue, agent = "./integration/sim", "./k8s/tiebreak", "./watchdog", "./cmd/fencing-agent/agent"
+	const sim, kube, glue, agent = "./integration/sim", "./k8s/leasequorum", "./watchdog", "./cmd/fencing-agent/agent"
 	const (
 		hubGo    = "api/publish/hub.go"
 		statusGo = "cmd/fencing-agent/agent/status.go"
@@ -32,8 +31,8 @@ func healMutants() []mutant {
 		one("L14", "the word of a partner that gave the grant up is a write", relayGo, "	if a.memberEvidence(h, a.view).IsZero() {", "	if max(a.memberEvidence(h, a.view), a.rejoined(h, a.view)).IsZero() {"),
 		one("L14", "a token that has moved on goes on beside a majority", leaseGo, "	if named, ok := g.token(a.slot); !ok || named != a.token {\n		return 0\n	}\n	if len",
 			"	if named, ok := g.token(a.slot); !ok || named.Counter+1 < a.token.Counter {\n		return 0\n	}\n	if len"),
-		in(glue, one("L14", "the arbiter is not told the quorum", coreGo, "	c.input.Quorum = c.quorum\n", "")),
-		in(sim, one("K8", "a member that has a majority ends the grant", "k8s/tiebreak/arbiter.go", "		case out.Why != \"\" && a.bridge(now, &out, &want): // K8\n", "")),
+		in(glue, one("L14", "no tie-breaker is told the quorum", coreGo, "TieSince: c.tieSince, Quorum: c.quorum,", "TieSince: c.tieSince,")),
+		in(sim, one("K8", "a member that has a majority ends the grant", "k8s/leasequorum/arbiter.go", "		case out.Why != \"\" && a.bridge(now, &out, &want): // K8\n", "")),
 		in(kube, one("K8", "a majority without this node counts", kubeGo, " && st.View.Has(a.cfg.Roster.Self)", "")),
 		in(kube, one("K8", "any view with this node in it counts", kubeGo, " && st.View.Len() >= a.quorum", "")),
 		in(kube, one("K8", "a majority of another boot counts", kubeGo, "st.Boot == h.Token.Nonce && ", "")),
@@ -41,8 +40,7 @@ func healMutants() []mutant {
 		in(kube, one("K8", "the view may be another", kubeGo, "!ok || !a.view.Has(i) ||", "!ok ||")),
 		in(kube, one("K8", "who goes by another Lease is not looked at", kubeGo, " || a.stranger() >= 0 {", " {")),
 		in(kube, one("K8", "the majority of a member never ends", kubeGo, "		until = min(until, at.Add(a.cfg.Timing.MaxAge))\n", "		_ = at\n")),
-		in(kube, one("K8", "the grant is not renewed", planGo, "	if out.Split == Won || out.Split != Lost && out.Why == \"\" {", "	if out.Split != Lost && out.Why == \"\" {")),
-		in(glue, one("K8", "the arbiter is not told the quorum", kubeCore, " Quorum: c.quorum,", "")),
+		in(kube, one("K8", "the grant is not renewed", planGo, "	if out.Split == tie.Won || out.Split != tie.Lost && out.Why == \"\" {", "	if out.Split != tie.Lost && out.Why == \"\" {")),
 		in(agent, one("freeze", "a status outlives its verdict", statusGo, "	a.judge(st)\n", "")),
 		in(agent, one("freeze", "a verdict holds at its deadline", statusGo, "	if until > now {\n		v.ValidFor", "	if until >= now {\n		v.ValidFor")),
 		in(agent, one("freeze", "without a verdict the node says that it feeds", statusGo, "			n.Feeding, n.Available = false, false\n", "			_ = n\n")),

@@ -3,11 +3,11 @@ package main
 // kubeLeaseMutants are the guards of the tie-break by a Lease of the API server.
 func kubeLeaseMutants() []mutant {
 	const (
-		arbiter  = "k8s/tiebreak/arbiter.go"
-		schedule = "k8s/tiebreak/schedule.go"
+		arbiter  = "k8s/leasequorum/arbiter.go"
+		schedule = "k8s/leasequorum/schedule.go"
 	)
 	in := func(m mutant) mutant {
-		m.in = []string{"./k8s/tiebreak"}
+		m.in = []string{"./k8s/leasequorum"}
 		return m
 	}
 	glue := func(m mutant) mutant {
@@ -63,13 +63,13 @@ func kubeLeaseMutants() []mutant {
 		in(one("K2", "a token survives a change of the list of members", arbiter, "a.cfg.Roster, a.view, a.token = r, netgossip.Set{}, netgossip.Token{}", "a.cfg.Roster = r")),
 		in(one("live", "an API server in trouble is asked on and on", schedule, "min(t.Refresh, t.Retry<<min(a.failures-1, maxDoublings))", "t.Retry")),
 		glue(one("K3", "the half that is next does not hear of a guard given up", "watchdog/disarm.go", "!c.cfg.Lease && c.united && c.slotShows(now)", "(c.cfg.Lease || c.united && c.slotShows(now))")),
-		glue(one("K7", "the core does not say how long its guard takes", "watchdog/lease.go", "		Horizon: c.guard.Horizon,\n", "")),
+		glue(one("K7", "the core does not say how long its guard takes", "watchdog/lease.go", ", Horizon: c.guard.Horizon}", "}")),
 		glue(one("K7", "a node that is not armed yet states no horizon", "watchdog/core.go", "		c.guard.Horizon = c.cfg.Budget.Horizon()\n", "		c.guard.Horizon = 0\n")),
 		glue(one("K7", "a countdown of unknown length has a horizon", "watchdog/core.go", "	case c.guard.Armed:\n		c.guard.Horizon = 0\n", "")),
 		glue(one("live", "a planned stop ends the grant before the guard", "watchdog/lease.go", "c.stopping && c.release.done", "c.stopping")),
 		glue(one("proof", "a grant that may have lapsed counts as one that lasted", "watchdog/proof.go", "	case v.grantSince == 0 || now >= v.grantUntil:", "	case v.grantSince == 0:")),
 		glue(one("proof", "nobody is told that a lease decides", "watchdog/core.go", "Leases: c.cfg.Lease || c.cfg.LUN", "Leases: c.cfg.LUN")),
-		glue(one("live", "who lost by the Lease goes on", "watchdog/lease.go", "	case tiebreak.Lost:\n		return diskquorum.SplitLost", "	case tiebreak.Lost:\n		return diskquorum.SplitPending")),
+		glue(one("live", "what the Lease says is not taken over", "watchdog/lease.go", "	c.split = out.Output\n", "")),
 		wired(one("live", "an operation that the register has no room for never ends", "cmd/fencing-agent/agent/lease.go", "	a.box.put(func(b *batch) { b.leases = append(b.leases, done) })", "	_ = done")),
 	}
 }

@@ -19,7 +19,7 @@ func leaseMutants() []mutant {
 		one("L3", "a member's other roster is overlooked", leaseGo, "	case !a.sameRoster(st):", "	case false:"),
 		one("L3", "a member's other roster epoch is overlooked", leaseGo, "st.RosterEpoch == a.roster.Epoch && st.RosterDigest", "st.RosterDigest"),
 		one("L3", "a member's other list of names is overlooked", leaseGo, "st.RosterEpoch == a.roster.Epoch && st.RosterDigest == a.roster.Digest", "st.RosterEpoch == a.roster.Epoch"),
-		one("L3", "a ballot begins without a tie", arbiterGo, "	if !in.Tie || a.out.Split != SplitPending ||", "	if"),
+		one("L3", "a ballot begins without a tie", arbiterGo, "	if !in.Tie || a.out.Split != tie.Pending ||", "	if"),
 		one("L3", "a set that is not half the roster is granted", arbiterGo, "!h.settled || h.view.Len()*2 != a.expected", "!h.settled"),
 		one("L5", "a ballot begins while holders may feed", arbiterGo, "	if l.unknown || !a.table.holdersDone(l.grant, &a.timing, a.ownWatchdog()) {", "	if l.unknown {"),
 		{rule: "L5", what: "a grant is put forward while holders of the latest may feed", edits: []edit{

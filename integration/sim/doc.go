@@ -3,7 +3,7 @@
 // late, lost, torn or hung, or a Lease whose API server answers late or never, and watchdogs that really stop a node. A seed and a commit
 // replay a run exactly.
 //
-// What runs is the real netgossip.Merger, diskquorum.Arbiter, tiebreak.Arbiter and watchdog.Core; what is
+// What runs is the real netgossip.Merger, diskquorum.Arbiter, leasequorum.Arbiter and watchdog.Core; what is
 // simulated is everything around them. The gossip adapter is reduced to its contract: a
 // probe that is answered carries the peer's statement. Nodes may differ in all times that
 // enter the budget ([Config.Odd]).

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 )
 
 // leaseTiming are the times of a Lease in these simulations: short, so that grants run out and
 // are taken over within a schedule, and with no more between Term and Expire than there must be.
-func (t *Times) leaseTiming() tiebreak.Timing {
+func (t *Times) leaseTiming() leasequorum.Timing {
 	const term = 20 * time.Second
-	return tiebreak.Timing{
+	return leasequorum.Timing{
 		MaxAge: t.Timing.MaxAge, Term: term, Expire: term + term/8, Longest: time.Hour, Stagger: 200 * time.Millisecond,
 		Retry: 500 * time.Millisecond, Poll: 500 * time.Millisecond, Refresh: time.Minute,
 	}
@@ -28,7 +28,7 @@ type kubeLease struct {
 	uid      int
 	resource int
 	present  bool
-	record   tiebreak.Record
+	record   leasequorum.Record
 	faults   []APIFaults // by node
 }
 
@@ -48,7 +48,7 @@ func newKubeLease(c *Cluster) *kubeLease {
 
 // openLease makes the arbiter of a node that starts.
 func (c *Cluster) openLease(n *Node) {
-	a, err := tiebreak.New(tiebreak.Config{
+	a, err := leasequorum.New(leasequorum.Config{
 		Roster: n.roster, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process, Log: 1 << 50, Timing: c.times(n).leaseTiming(),
 	}, c.now)
 	if err != nil {
@@ -73,16 +73,16 @@ func (c *Cluster) DeleteLease() {
 }
 
 // submit sends one request for a node. Who dies meanwhile does not stop it from landing.
-func (l *kubeLease) submit(n *Node, op tiebreak.Op) {
+func (l *kubeLease) submit(n *Node, op leasequorum.Op) {
 	c, f, started := l.c, l.faults[n.Index], l.c.now
-	answer := func(d time.Duration, done tiebreak.Completion) {
+	answer := func(d time.Duration, done leasequorum.Completion) {
 		c.during(n, d, func() {
 			done.ID, done.Started, done.Ended = op.ID, started, c.now
 			n.core.LeaseCompleted(&done)
 			c.wakeNode(n, 0)
 		})
 	}
-	unknown := tiebreak.Completion{Outcome: tiebreak.Unknown, Err: fmt.Errorf("no answer")}
+	unknown := leasequorum.Completion{Outcome: leasequorum.Unknown, Err: fmt.Errorf("no answer")}
 	there := c.delay() + time.Duration(c.rng.Int64N(int64(f.Slow)+1))
 	switch {
 	case f.Down:
@@ -99,34 +99,34 @@ func (l *kubeLease) submit(n *Node, op tiebreak.Op) {
 }
 
 // apply is the API server: compare and swap.
-func (l *kubeLease) apply(n *Node, op *tiebreak.Op) tiebreak.Completion {
-	version := func() tiebreak.Version {
-		return tiebreak.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
+func (l *kubeLease) apply(n *Node, op *leasequorum.Op) leasequorum.Completion {
+	version := func() leasequorum.Version {
+		return leasequorum.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
 	}
 	switch {
-	case op.Kind == tiebreak.Create && l.present, op.Kind == tiebreak.Write && l.present && op.Base != version():
-		return tiebreak.Completion{Outcome: tiebreak.Conflict}
-	case op.Kind == tiebreak.Create:
+	case op.Kind == leasequorum.Create && l.present, op.Kind == leasequorum.Write && l.present && op.Base != version():
+		return leasequorum.Completion{Outcome: leasequorum.Conflict}
+	case op.Kind == leasequorum.Create:
 		l.uid, l.present = l.uid+1, true
 	case !l.present:
-		return tiebreak.Completion{Outcome: tiebreak.Absent}
+		return leasequorum.Completion{Outcome: leasequorum.Absent}
 	}
-	if op.Kind != tiebreak.Read {
-		if op.Kind == tiebreak.Write {
+	if op.Kind != leasequorum.Read {
+		if op.Kind == leasequorum.Write {
 			l.checkReplaced(n, &op.Record.Grant)
 		}
 		l.resource++
 		l.record = op.Record
 		l.c.trace("%s writes the Lease: %v", n.Name, op.Record.Grant.Holders)
 	}
-	return tiebreak.Completion{Outcome: tiebreak.Done, Record: l.record, Version: version()}
+	return leasequorum.Completion{Outcome: leasequorum.Done, Record: l.record, Version: version()}
 }
 
 // checkReplaced holds a write that names other nodes to what it promises: of the holders before,
 // those whose token has not moved on have been reset.
-func (l *kubeLease) checkReplaced(by *Node, g *tiebreak.Grant) {
+func (l *kubeLease) checkReplaced(by *Node, g *leasequorum.Grant) {
 	named := func(name string) bool {
-		return slices.ContainsFunc(g.Holders, func(h tiebreak.Holder) bool { return h.Node == name })
+		return slices.ContainsFunc(g.Holders, func(h leasequorum.Holder) bool { return h.Node == name })
 	}
 	for _, h := range l.record.Grant.Holders {
 		n := l.c.named(h.Node)

@@ -11,7 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -56,7 +56,7 @@ func millisUp(d time.Duration) uint32 {
 func fromMillis(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // encode writes a record.
-func encode(r *tiebreak.Record) (string, error) {
+func encode(r *leasequorum.Record) (string, error) {
 	w := wire{
 		Format: format, Instance: r.Instance, Epoch: r.Grant.Roster.Epoch, Digest: hexOf(r.Grant.Roster.Digest),
 		Holders: make([]wireHolder, len(r.Grant.Holders)),
@@ -71,7 +71,7 @@ func encode(r *tiebreak.Record) (string, error) {
 }
 
 // decode reads what encode wrote, and refuses everything else.
-func decode(text string) (r tiebreak.Record, err error) {
+func decode(text string) (r leasequorum.Record, err error) {
 	var w wire
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -92,30 +92,30 @@ func decode(text string) (r tiebreak.Record, err error) {
 		err = errors.Join(err, e)
 		return n
 	}
-	r = tiebreak.Record{
+	r = leasequorum.Record{
 		Instance: w.Instance,
-		Grant:    tiebreak.Grant{Roster: netgossip.RosterRef{Epoch: w.Epoch, Digest: number(w.Digest)}},
-		Tag:      tiebreak.Tag{Boot: number(w.Writer.Boot), Process: number(w.Writer.Process), Sequence: w.Writer.Sequence},
+		Grant:    leasequorum.Grant{Roster: netgossip.RosterRef{Epoch: w.Epoch, Digest: number(w.Digest)}},
+		Tag:      leasequorum.Tag{Boot: number(w.Writer.Boot), Process: number(w.Writer.Process), Sequence: w.Writer.Sequence},
 		Horizon:  fromMillis(w.Horizon),
 	}
 	for _, h := range w.Holders {
 		if h.Node == "" {
-			return tiebreak.Record{}, errors.New("a holder without a name")
+			return leasequorum.Record{}, errors.New("a holder without a name")
 		}
 		token := netgossip.Token{Nonce: number(h.Boot), Counter: h.Counter}
-		r.Grant.Holders = append(r.Grant.Holders, tiebreak.Holder{Node: h.Node, Token: token, Horizon: fromMillis(h.Horizon)})
+		r.Grant.Holders = append(r.Grant.Holders, leasequorum.Holder{Node: h.Node, Token: token, Horizon: fromMillis(h.Horizon)})
 	}
 	if err != nil {
-		return tiebreak.Record{}, err
+		return leasequorum.Record{}, err
 	}
 	return r, nil
 }
 
 // decodeLease takes the record and the version out of a Lease.
-func decodeLease(l *coordinationv1.Lease) (tiebreak.Record, tiebreak.Version, error) {
-	v := tiebreak.Version{UID: string(l.UID), Resource: l.ResourceVersion}
+func decodeLease(l *coordinationv1.Lease) (leasequorum.Record, leasequorum.Version, error) {
+	v := leasequorum.Version{UID: string(l.UID), Resource: l.ResourceVersion}
 	if v.UID == "" || v.Resource == "" {
-		return tiebreak.Record{}, v, fmt.Errorf("lease %s/%s: no uid or resourceVersion", l.Namespace, l.Name)
+		return leasequorum.Record{}, v, fmt.Errorf("lease %s/%s: no uid or resourceVersion", l.Namespace, l.Name)
 	}
 	r, err := decode(l.Annotations[Annotation])
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-func sample() tiebreak.Record {
-	return tiebreak.Record{
-		Instance: 3, Tag: tiebreak.Tag{Boot: 1<<64 - 1, Process: 2, Sequence: 9},
-		Grant: tiebreak.Grant{Roster: netgossip.RosterRef{Epoch: 4, Digest: 1<<64 - 2}, Holders: []tiebreak.Holder{
+func sample() leasequorum.Record {
+	return leasequorum.Record{
+		Instance: 3, Tag: leasequorum.Tag{Boot: 1<<64 - 1, Process: 2, Sequence: 9},
+		Grant: leasequorum.Grant{Roster: netgossip.RosterRef{Epoch: 4, Digest: 1<<64 - 2}, Holders: []leasequorum.Holder{
 			{Node: "n1", Token: netgossip.Token{Nonce: 1<<64 - 3, Counter: 1<<32 - 1}, Horizon: 80 * time.Second}, {Node: "n2", Token: netgossip.Token{Nonce: 7, Counter: 1}},
 		}},
 	}
@@ -33,7 +33,7 @@ func TestCodec(t *testing.T) {
 	if got, err := decode(text); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v: %+v", err, got)
 	}
-	nobody := tiebreak.Record{Tag: want.Tag, Horizon: 70 * time.Second}
+	nobody := leasequorum.Record{Tag: want.Tag, Horizon: 70 * time.Second}
 	if text, err = encode(&nobody); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package leaseregister performs the operations of k8s/tiebreak on a coordination.k8s.io/v1
+// Package leaseregister performs the operations of k8s/leasequorum on a coordination.k8s.io/v1
 // Lease: it is the compare-and-swap register that those rules ask for.
 //
 // # The object
@@ -14,7 +14,7 @@
 // to a deleted one has to be refused by it. Each record has a tag of its own, without which
 // an update could change nothing and then keep its resourceVersion. Reads ask for the latest
 // version; nothing is retried here, and an answer that does not say what happened is
-// tiebreak.Unknown.
+// leasequorum.Unknown.
 //
 // What cannot be decoded is unknown too, never a Lease that names nobody; it has to be deleted
 // by hand, which is safe at any time.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 )
 
 // Config is what a [Register] needs.
@@ -27,14 +27,14 @@ type Config struct {
 	Timeout   time.Duration // of one operation
 	Clock     boottime.Clock
 	// OnCompletion is told how each operation ended. It runs on Run's goroutine.
-	OnCompletion func(tiebreak.Completion)
+	OnCompletion func(leasequorum.Completion)
 }
 
 // Register is one Lease.
 type Register struct {
 	config Config
 	rest   rest.Interface
-	ops    chan tiebreak.Op
+	ops    chan leasequorum.Op
 }
 
 // Name is the name of a group's Lease. What the name of an object cannot have becomes a hyphen.
@@ -64,12 +64,12 @@ func New(c Config) (*Register, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Register{config: c, rest: api, ops: make(chan tiebreak.Op, 1)}, nil
+	return &Register{config: c, rest: api, ops: make(chan leasequorum.Op, 1)}, nil
 }
 
 // Submit hands over an operation. There is room for one besides that under way, which is more
 // than an Arbiter ever has; ok is false if it is taken.
-func (r *Register) Submit(op tiebreak.Op) (ok bool) {
+func (r *Register) Submit(op leasequorum.Op) (ok bool) {
 	select {
 	case r.ops <- op:
 		return true
@@ -95,8 +95,8 @@ func (r *Register) Run(ctx context.Context) {
 }
 
 // Do performs one operation and blocks until it has ended or Timeout is over.
-func (r *Register) Do(ctx context.Context, op tiebreak.Op) tiebreak.Completion {
-	done := tiebreak.Completion{ID: op.ID, Started: r.config.Clock()}
+func (r *Register) Do(ctx context.Context, op leasequorum.Op) leasequorum.Completion {
+	done := leasequorum.Completion{ID: op.ID, Started: r.config.Clock()}
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	lease, err := r.request(ctx, &op)
@@ -105,30 +105,30 @@ func (r *Register) Do(ctx context.Context, op tiebreak.Op) tiebreak.Completion {
 		done.Record, done.Version, err = decodeLease(lease)
 	}
 	switch {
-	case err == nil && op.Kind != tiebreak.Read && done.Record.Tag != op.Record.Tag:
+	case err == nil && op.Kind != leasequorum.Read && done.Record.Tag != op.Record.Tag:
 		// An admission webhook that meddles with it, for one.
-		done.Outcome, done.Err = tiebreak.Unknown, fmt.Errorf("lease %s/%s: it does not hold what was written", r.config.Namespace, r.config.Name)
+		done.Outcome, done.Err = leasequorum.Unknown, fmt.Errorf("lease %s/%s: it does not hold what was written", r.config.Namespace, r.config.Name)
 	case err == nil:
-		done.Outcome = tiebreak.Done
-	case op.Kind != tiebreak.Create && apierrors.IsNotFound(err):
-		done.Outcome = tiebreak.Absent
-	case op.Kind == tiebreak.Create && apierrors.IsAlreadyExists(err), op.Kind == tiebreak.Write && apierrors.IsConflict(err):
-		done.Outcome = tiebreak.Conflict
+		done.Outcome = leasequorum.Done
+	case op.Kind != leasequorum.Create && apierrors.IsNotFound(err):
+		done.Outcome = leasequorum.Absent
+	case op.Kind == leasequorum.Create && apierrors.IsAlreadyExists(err), op.Kind == leasequorum.Write && apierrors.IsConflict(err):
+		done.Outcome = leasequorum.Conflict
 	default:
-		done.Outcome, done.Err = tiebreak.Unknown, err
+		done.Outcome, done.Err = leasequorum.Unknown, err
 	}
 	return done
 }
 
-func (r *Register) request(ctx context.Context, op *tiebreak.Op) (*coordinationv1.Lease, error) {
+func (r *Register) request(ctx context.Context, op *leasequorum.Op) (*coordinationv1.Lease, error) {
 	var q *rest.Request
 	switch op.Kind {
-	case tiebreak.Read:
+	case leasequorum.Read:
 		// Without a resourceVersion the answer is not from a cache.
 		q = r.rest.Get().Name(r.config.Name)
-	case tiebreak.Create:
+	case leasequorum.Create:
 		q = r.rest.Post()
-	case tiebreak.Write:
+	case leasequorum.Write:
 		if op.Base.UID == "" || op.Base.Resource == "" {
 			return nil, errors.New("a write without the version it replaces") // K1
 		}
@@ -136,7 +136,7 @@ func (r *Register) request(ctx context.Context, op *tiebreak.Op) (*coordinationv
 	default:
 		return nil, fmt.Errorf("operation %d is not known", op.Kind)
 	}
-	if op.Kind != tiebreak.Read {
+	if op.Kind != leasequorum.Read {
 		l, err := r.lease(op)
 		if err != nil {
 			return nil, err
@@ -152,7 +152,7 @@ func (r *Register) request(ctx context.Context, op *tiebreak.Op) (*coordinationv
 // shownHolders bounds what spec shows of the holders.
 const shownHolders = 8
 
-func (r *Register) lease(op *tiebreak.Op) (*coordinationv1.Lease, error) {
+func (r *Register) lease(op *leasequorum.Op) (*coordinationv1.Lease, error) {
 	text, err := encode(&op.Record)
 	if err != nil {
 		return nil, err

@@ -16,11 +16,11 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 )
 
 // registerAt talks to a server that answers as it is told.
-func registerAt(t *testing.T, timeout time.Duration, h http.HandlerFunc) (*Register, chan tiebreak.Completion) {
+func registerAt(t *testing.T, timeout time.Duration, h http.HandlerFunc) (*Register, chan leasequorum.Completion) {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -28,8 +28,8 @@ func registerAt(t *testing.T, timeout time.Duration, h http.HandlerFunc) (*Regis
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := make(chan tiebreak.Completion, 1)
-	r, err := New(Config{Client: c, Namespace: "ns", Name: "l", Timeout: timeout, Clock: boottime.Now, OnCompletion: func(c tiebreak.Completion) { ends <- c }})
+	ends := make(chan leasequorum.Completion, 1)
+	r, err := New(Config{Client: c, Namespace: "ns", Name: "l", Timeout: timeout, Clock: boottime.Now, OnCompletion: func(c leasequorum.Completion) { ends <- c }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,28 +57,28 @@ func leaseWith(text string) *coordinationv1.Lease {
 
 // What each answer says of each operation. Nothing is tried twice.
 func TestOutcomes(t *testing.T) {
-	base := tiebreak.Version{UID: "u", Resource: "4"}
+	base := leasequorum.Version{UID: "u", Resource: "4"}
 	for _, c := range []struct {
 		name   string
-		op     tiebreak.Op
+		op     leasequorum.Op
 		status int
 		body   any
-		want   tiebreak.Outcome
+		want   leasequorum.Outcome
 	}{
-		{"read", tiebreak.Op{Kind: tiebreak.Read}, 200, leaseWith(golden), tiebreak.Done},
-		{"read nothing", tiebreak.Op{Kind: tiebreak.Read}, 404, failure(404, metav1.StatusReasonNotFound), tiebreak.Absent},
-		{"read a Lease of somebody", tiebreak.Op{Kind: tiebreak.Read}, 200, leaseWith(""), tiebreak.Unknown},
-		{"read without right", tiebreak.Op{Kind: tiebreak.Read}, 403, failure(403, metav1.StatusReasonForbidden), tiebreak.Unknown},
-		{"read a broken server", tiebreak.Op{Kind: tiebreak.Read}, 500, failure(500, metav1.StatusReasonInternalError), tiebreak.Unknown},
-		{"create", tiebreak.Op{Kind: tiebreak.Create, Record: sample()}, 201, leaseWith(golden), tiebreak.Done},
-		{"create second", tiebreak.Op{Kind: tiebreak.Create, Record: sample()}, 409, failure(409, metav1.StatusReasonAlreadyExists), tiebreak.Conflict},
-		{"create without namespace", tiebreak.Op{Kind: tiebreak.Create, Record: sample()}, 404, failure(404, metav1.StatusReasonNotFound), tiebreak.Unknown},
-		{"write", tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: sample()}, 200, leaseWith(golden), tiebreak.Done},
-		{"write that another ends up as", tiebreak.Op{Kind: tiebreak.Write, Base: base}, 200, leaseWith(golden), tiebreak.Unknown},
-		{"write second", tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: sample()}, 409, failure(409, metav1.StatusReasonConflict), tiebreak.Conflict},
-		{"write to nothing", tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: sample()}, 404, failure(404, metav1.StatusReasonNotFound), tiebreak.Absent},
-		{"write while busy", tiebreak.Op{Kind: tiebreak.Write, Base: base, Record: sample()}, 429, failure(429, metav1.StatusReasonTooManyRequests), tiebreak.Unknown},
-		{"write without version", tiebreak.Op{Kind: tiebreak.Write, Record: sample()}, 200, leaseWith(golden), tiebreak.Unknown},
+		{"read", leasequorum.Op{Kind: leasequorum.Read}, 200, leaseWith(golden), leasequorum.Done},
+		{"read nothing", leasequorum.Op{Kind: leasequorum.Read}, 404, failure(404, metav1.StatusReasonNotFound), leasequorum.Absent},
+		{"read a Lease of somebody", leasequorum.Op{Kind: leasequorum.Read}, 200, leaseWith(""), leasequorum.Unknown},
+		{"read without right", leasequorum.Op{Kind: leasequorum.Read}, 403, failure(403, metav1.StatusReasonForbidden), leasequorum.Unknown},
+		{"read a broken server", leasequorum.Op{Kind: leasequorum.Read}, 500, failure(500, metav1.StatusReasonInternalError), leasequorum.Unknown},
+		{"create", leasequorum.Op{Kind: leasequorum.Create, Record: sample()}, 201, leaseWith(golden), leasequorum.Done},
+		{"create second", leasequorum.Op{Kind: leasequorum.Create, Record: sample()}, 409, failure(409, metav1.StatusReasonAlreadyExists), leasequorum.Conflict},
+		{"create without namespace", leasequorum.Op{Kind: leasequorum.Create, Record: sample()}, 404, failure(404, metav1.StatusReasonNotFound), leasequorum.Unknown},
+		{"write", leasequorum.Op{Kind: leasequorum.Write, Base: base, Record: sample()}, 200, leaseWith(golden), leasequorum.Done},
+		{"write that another ends up as", leasequorum.Op{Kind: leasequorum.Write, Base: base}, 200, leaseWith(golden), leasequorum.Unknown},
+		{"write second", leasequorum.Op{Kind: leasequorum.Write, Base: base, Record: sample()}, 409, failure(409, metav1.StatusReasonConflict), leasequorum.Conflict},
+		{"write to nothing", leasequorum.Op{Kind: leasequorum.Write, Base: base, Record: sample()}, 404, failure(404, metav1.StatusReasonNotFound), leasequorum.Absent},
+		{"write while busy", leasequorum.Op{Kind: leasequorum.Write, Base: base, Record: sample()}, 429, failure(429, metav1.StatusReasonTooManyRequests), leasequorum.Unknown},
+		{"write without version", leasequorum.Op{Kind: leasequorum.Write, Record: sample()}, 200, leaseWith(golden), leasequorum.Unknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0
@@ -94,16 +94,16 @@ func TestOutcomes(t *testing.T) {
 			})
 			c.op.ID = 7
 			got := r.Do(t.Context(), c.op)
-			if got.Outcome != c.want || got.ID != 7 || (got.Outcome == tiebreak.Unknown) != (got.Err != nil) || got.Ended < got.Started {
+			if got.Outcome != c.want || got.ID != 7 || (got.Outcome == leasequorum.Unknown) != (got.Err != nil) || got.Ended < got.Started {
 				t.Errorf("%+v", got)
 			}
-			if got.Outcome == tiebreak.Done && (got.Version != tiebreak.Version{UID: "u", Resource: "5"} || got.Record.Instance != 3) {
+			if got.Outcome == leasequorum.Done && (got.Version != leasequorum.Version{UID: "u", Resource: "5"} || got.Record.Instance != 3) {
 				t.Errorf("%+v", got)
 			}
 			if asked > 1 {
 				t.Errorf("%d requests", asked)
 			}
-			if c.op.Kind == tiebreak.Write && asked == 1 && !strings.Contains(sent, "u") {
+			if c.op.Kind == leasequorum.Write && asked == 1 && !strings.Contains(sent, "u") {
 				t.Errorf("sent %q", sent)
 			}
 		})
@@ -127,12 +127,12 @@ func TestSilentServer(t *testing.T) {
 		defer close(done)
 		r.Run(ctx)
 	}()
-	if !r.Submit(tiebreak.Op{ID: 1, Kind: tiebreak.Read}) {
+	if !r.Submit(leasequorum.Op{ID: 1, Kind: leasequorum.Read}) {
 		t.Fatal("no room")
 	}
 	select {
 	case c := <-ends:
-		if c.Outcome != tiebreak.Unknown || c.ID != 1 {
+		if c.Outcome != leasequorum.Unknown || c.ID != 1 {
 			t.Errorf("%+v", c)
 		}
 	case <-time.After(30 * time.Second):

@@ -26,8 +26,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
@@ -79,7 +79,7 @@ type Links struct {
 type ProbeAPI func(ctx context.Context, pace *apicheck.Pace, report func(reachable bool, at boottime.Instant))
 
 // OpenLease makes the register of the Lease that breaks ties, which reports to the function.
-type OpenLease func(report func(tiebreak.Completion)) LeaseRegister
+type OpenLease func(report func(leasequorum.Completion)) LeaseRegister
 
 // Agent is one running agent. The fields below the mailbox belong to the loop.
 type Agent struct {

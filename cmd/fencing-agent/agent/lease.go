@@ -9,8 +9,8 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 )
 
 // leaseRefresh is the time between two looks at the Lease while there is no tie: what was seen
@@ -23,27 +23,27 @@ var errBusy = errors.New("the operation before is still under way")
 // LeaseRegister performs operations on the Lease that breaks ties, as leaseregister.Register
 // does: each that Submit takes is reported once, by a goroutine of Run.
 type LeaseRegister interface {
-	Submit(tiebreak.Op) bool
+	Submit(leasequorum.Op) bool
 	Run(context.Context)
 	// Log names the Lease among all that agents may go by.
 	Log() uint64
 }
 
 // startLease makes the arbiter of the Lease and starts what talks to the API server for it.
-// Nothing here waits for an answer: what was not heard in time is [tiebreak.Unknown], and a
+// Nothing here waits for an answer: what was not heard in time is [leasequorum.Unknown], and a
 // node that hears nothing loses ties and nothing else.
 func (a *Agent) startLease(background spawn) error {
 	if !a.cfg.UsesLease() {
 		return nil
 	}
-	report := func(c tiebreak.Completion) {
+	report := func(c leasequorum.Completion) {
 		a.box.put(func(b *batch) { b.leases = append(b.leases, c) })
 	}
 	register, err := a.openLease(report)
 	if err != nil {
 		return fmt.Errorf("kubernetes.tieBreak: %w", err)
 	}
-	arbiter, err := tiebreak.New(tiebreak.Config{
+	arbiter, err := leasequorum.New(leasequorum.Config{
 		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, Process: a.process, Log: register.Log(), Timing: a.leaseTiming(),
 	}, a.clock()) // after the socket was taken: no agent before this one draws a token any more
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *Agent) startLease(background spawn) error {
 	return nil
 }
 
-func (a *Agent) openLease(report func(tiebreak.Completion)) (LeaseRegister, error) {
+func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, error) {
 	if a.opts.OpenLease != nil {
 		return a.opts.OpenLease(report), nil
 	}
@@ -72,9 +72,9 @@ func (a *Agent) openLease(report func(tiebreak.Completion)) (LeaseRegister, erro
 
 // leaseTiming is the time constants as the configuration gives them. The looks of many nodes
 // at the Lease are spread.
-func (a *Agent) leaseTiming() tiebreak.Timing {
+func (a *Agent) leaseTiming() leasequorum.Timing {
 	c := a.cfg
-	return tiebreak.Timing{
+	return leasequorum.Timing{
 		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.largest), Longest: c.LongestHorizon(a.largest), Stagger: config.LeaseStagger,
 		Retry: c.LeaseRetry(), Poll: c.LeaseRetry(), Refresh: leaseRefresh*3/4 + rand.N(leaseRefresh/2),
 	}
@@ -82,27 +82,27 @@ func (a *Agent) leaseTiming() tiebreak.Timing {
 
 // performLease hands an operation to the register. One that it has no room for has not taken
 // effect, and is reported as any other.
-func (a *Agent) performLease(now boottime.Instant, op *tiebreak.Op) {
+func (a *Agent) performLease(now boottime.Instant, op *leasequorum.Op) {
 	if op == nil || a.register.Submit(*op) {
 		return
 	}
-	done := tiebreak.Completion{ID: op.ID, Started: now, Ended: now, Outcome: tiebreak.Unknown, Err: errBusy}
+	done := leasequorum.Completion{ID: op.ID, Started: now, Ended: now, Outcome: leasequorum.Unknown, Err: errBusy}
 	a.box.put(func(b *batch) { b.leases = append(b.leases, done) })
 }
 
 // leaseCompleted hands the ends of operations to the core, and logs when the Lease begins and
 // ceases to answer.
-func (a *Agent) leaseCompleted(ended []tiebreak.Completion) {
+func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 	for i := range ended {
 		c := &ended[i]
-		if c.Outcome == tiebreak.Unknown && a.leaseTrouble == "" {
+		if c.Outcome == leasequorum.Unknown && a.leaseTrouble == "" {
 			a.log.Warn("the Lease that breaks ties cannot be used; equal splits cannot be won by this node alone", "error", c.Err)
 		}
-		if c.Outcome != tiebreak.Unknown && a.leaseTrouble != "" {
+		if c.Outcome != leasequorum.Unknown && a.leaseTrouble != "" {
 			a.log.Info("the Lease that breaks ties answers again")
 		}
 		a.leaseTrouble = ""
-		if c.Outcome == tiebreak.Unknown {
+		if c.Outcome == leasequorum.Unknown {
 			a.leaseTrouble = fmt.Sprint(c.Err)
 		}
 		a.metrics.kubeLease.Set(boolGauge(a.leaseTrouble == ""))

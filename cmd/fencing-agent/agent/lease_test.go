@@ -12,17 +12,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // heldRegister takes one operation and never ends it.
-type heldRegister struct{ taken []tiebreak.Op }
+type heldRegister struct{ taken []leasequorum.Op }
 
 func (*heldRegister) Run(context.Context) {}
 func (*heldRegister) Log() uint64         { return 1 }
-func (r *heldRegister) Submit(op tiebreak.Op) bool {
+func (r *heldRegister) Submit(op leasequorum.Op) bool {
 	if len(r.taken) > 0 {
 		return false
 	}
@@ -34,19 +34,19 @@ func (r *heldRegister) Submit(op tiebreak.Op) bool {
 func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
 	r := &heldRegister{}
 	a := &Agent{box: newMailbox(1, numbered(2)), register: r}
-	ends := func() []tiebreak.Completion {
+	ends := func() []leasequorum.Completion {
 		b := newBatch(1, 2)
 		a.box.take(&b)
 		return b.leases
 	}
 	a.performLease(5, nil)
-	a.performLease(5, &tiebreak.Op{ID: 1, Kind: tiebreak.Read})
+	a.performLease(5, &leasequorum.Op{ID: 1, Kind: leasequorum.Read})
 	if got := ends(); len(got) != 0 || len(r.taken) != 1 {
 		t.Fatalf("taken %v, ended %v", r.taken, got)
 	}
-	a.performLease(7, &tiebreak.Op{ID: 2, Kind: tiebreak.Read})
+	a.performLease(7, &leasequorum.Op{ID: 2, Kind: leasequorum.Read})
 	got := ends()
-	if len(got) != 1 || got[0].ID != 2 || got[0].Outcome != tiebreak.Unknown || !errors.Is(got[0].Err, errBusy) || got[0].Started != 7 || got[0].Ended != 7 {
+	if len(got) != 1 || got[0].ID != 2 || got[0].Outcome != leasequorum.Unknown || !errors.Is(got[0].Err, errBusy) || got[0].Started != 7 || got[0].Ended != 7 {
 		t.Errorf("ended %+v", got)
 	}
 }
@@ -55,7 +55,7 @@ func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
 func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
 	var out strings.Builder
 	roster := numbered(2)
-	arbiter, err := tiebreak.New(tiebreak.Config{Roster: roster, Evidence: nobody{}, Boot: 1, Log: 1, Timing: tiebreak.Timing{Term: time.Minute, Expire: 2 * time.Minute, Longest: time.Hour}}, 1)
+	arbiter, err := leasequorum.New(leasequorum.Config{Roster: roster, Evidence: nobody{}, Boot: 1, Log: 1, Timing: leasequorum.Timing{Term: time.Minute, Expire: 2 * time.Minute, Longest: time.Hour}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,12 +63,12 @@ func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
 	core.LeaseOpened(arbiter)
 	usable := prometheus.NewGauge(prometheus.GaugeOpts{Name: "usable"})
 	a := &Agent{core: core, metrics: &metrics{kubeLease: usable}, log: slog.New(slog.NewTextHandler(&out, nil))}
-	lost := tiebreak.Completion{Outcome: tiebreak.Unknown, Err: errors.New("no route to host")}
-	a.leaseCompleted([]tiebreak.Completion{lost, lost, {Outcome: tiebreak.Absent}, {Outcome: tiebreak.Done}})
+	lost := leasequorum.Completion{Outcome: leasequorum.Unknown, Err: errors.New("no route to host")}
+	a.leaseCompleted([]leasequorum.Completion{lost, lost, {Outcome: leasequorum.Absent}, {Outcome: leasequorum.Done}})
 	if v := testutil.ToFloat64(usable); v != 1 {
 		t.Errorf("usable %v after an answer", v)
 	}
-	a.leaseCompleted([]tiebreak.Completion{lost})
+	a.leaseCompleted([]leasequorum.Completion{lost})
 	if v := testutil.ToFloat64(usable); v != 0 {
 		t.Errorf("usable %v without an answer", v)
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -36,7 +36,7 @@ type batch struct {
 	completions []diskquorum.Completion
 	locked      []lunLocked
 	lun         []lunOpened
-	leases      []tiebreak.Completion
+	leases      []leasequorum.Completion
 	api         *apiReport
 	disarm      map[string]bool
 	node        *ownnode.Signals

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -192,7 +192,7 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	m.members.WithLabelValues("fenced").Set(float64(fenced))
 	m.members.WithLabelValues("unreachable").Set(float64(max(0, a.core.Size()-v.Seen.Len()-1-restarting-fenced)))
 	s := a.core.Split()
-	m.leaseHeld.Set(boolGauge(s.Split == diskquorum.SplitWon))
+	m.leaseHeld.Set(boolGauge(s.Split == tie.Won))
 	for d, k := range a.luns {
 		now := a.clock()
 		trouble := a.deviceTrouble(d, a.core.Arbiter(), now)

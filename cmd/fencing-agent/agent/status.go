@@ -17,8 +17,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/k8s/tiebreak"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -279,8 +280,8 @@ func (a *Agent) leaseStatus(now boottime.Instant) *fencingv1.LunLease {
 }
 
 // kubeLeaseStatus shows the Lease of the API server where others show that of the LUN.
-func kubeLeaseStatus(arb *tiebreak.Arbiter, s *diskquorum.Output, now boottime.Instant) *fencingv1.LunLease {
-	l := &fencingv1.LunLease{Held: s.Split == diskquorum.SplitWon, Pending: s.Split == diskquorum.SplitPending}
+func kubeLeaseStatus(arb *leasequorum.Arbiter, s *tie.Output, now boottime.Instant) *fencingv1.LunLease {
+	l := &fencingv1.LunLease{Held: s.Split == tie.Won, Pending: s.Split == tie.Pending}
 	record, _ := arb.Latest()
 	l.Instance = record.Instance
 	for _, h := range record.Grant.Holders {

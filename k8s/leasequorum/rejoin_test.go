@@ -1,9 +1,10 @@
-package tiebreak
+package leasequorum
 
 import (
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Guard: K8. The member of the half counts a majority again, its token has moved on, and this node goes on by the
@@ -15,7 +16,7 @@ func TestGoesOnBesideAMemberThatHasAMajority(t *testing.T) {
 	for i := range uint32(3 * times.Term / tick) {
 		r.say(1, netgossip.Token{Nonce: 0xb2, Counter: 30 + i}, setOf(0, 1, 2, 3))
 		r.step(tick)
-		if r.out.Split != Won || r.out.Token != token || r.out.Why == "" {
+		if r.out.Split != tie.Won || r.out.Token != token || r.out.Why == "" {
 			t.Fatalf("after %d: split %d, token %v, was %v, why %q", i, r.out.Split, r.out.Token, token, r.out.Why)
 		}
 		if r.op == nil {
@@ -28,7 +29,7 @@ func TestGoesOnBesideAMemberThatHasAMajority(t *testing.T) {
 	}
 	r.say(1, netgossip.Token{Nonce: 0xb2, Counter: 99}, setOf(0, 1))
 	r.step(0)
-	if r.out.Split == Won {
+	if r.out.Split == tie.Won {
 		t.Error("goes on although the member lost its majority")
 	}
 }
@@ -59,7 +60,7 @@ func TestWhoseMajorityCounts(t *testing.T) {
 			r.won()
 			r.say(1, netgossip.Token{Nonce: 0xb2, Counter: 30}, setOf(0, 1, 2, 3))
 			c.edit(r)
-			if r.step(0); (r.out.Split == Won) != c.won {
+			if r.step(0); (r.out.Split == tie.Won) != c.won {
 				t.Errorf("split %d, why %q", r.out.Split, r.out.Why)
 			}
 		})

@@ -1,9 +1,10 @@
-package tiebreak
+package leasequorum
 
 import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // schedule picks the next operation. There is at most one.
@@ -30,12 +31,12 @@ func (a *Arbiter) schedule(now boottime.Instant, in *Input, out *Output, want *G
 		out.Wake = min(out.Wake, due)
 		return nil
 	}
-	if out.Split == Won || out.Split != Lost && out.Why == "" {
+	if out.Split == tie.Won || out.Split != tie.Lost && out.Why == "" {
 		if op := a.write(now, in, out, want); op != nil {
 			return op
 		}
 	}
-	if out.Split != Won && now >= a.readAt.Add(a.pollInterval(now, in)) {
+	if out.Split != tie.Won && now >= a.readAt.Add(a.pollInterval(now, in)) {
 		return a.begin(now, Op{Kind: Read})
 	}
 	return nil
@@ -69,7 +70,7 @@ func (a *Arbiter) pollInterval(now boottime.Instant, in *Input) time.Duration {
 // write puts the grant forward, or renews it, when it is this node's turn.
 func (a *Arbiter) write(now boottime.Instant, in *Input, out *Output, want *Grant) *Op {
 	due := in.TieSince
-	if out.Split == Won {
+	if out.Split == tie.Won {
 		// Until may be bounded by the evidence; only the write is to be renewed.
 		due = max(a.heldAt, a.anchor(want)).Add(a.cfg.Timing.Term / 4)
 	}

@@ -1,4 +1,4 @@
-// Package tiebreak decides an equal split by one coordination.k8s.io Lease, so that at most
+// Package leasequorum decides an equal split by one coordination.k8s.io Lease, so that at most
 // one half is granted the right to live. It is the pure part: what may be written into the
 // Lease, and who may feed by it until when.
 //
@@ -43,4 +43,4 @@
 // One goroutine owns an [Arbiter]. Nothing blocks: at most one [Op] is handed out at a time,
 // and whoever performs it reports its [Completion] however late, with the outcome Unknown
 // when it gave up waiting. An operation that was given up may still take effect later.
-package tiebreak
+package leasequorum

@@ -1,4 +1,4 @@
-package tiebreak
+package leasequorum
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // times of the random schedules: short, so that renewals, expiries and take-overs all happen.
@@ -222,24 +223,24 @@ func (n *node) step() {
 			n.view.Add(j)
 		}
 	}
-	tie := 2*n.view.Len() == len(n.w.nodes)
-	if tie && !n.tie {
+	half := 2*n.view.Len() == len(n.w.nodes)
+	if half && !n.tie {
 		n.tieSince = now
 	}
-	n.tie = tie
+	n.tie = half
 	was, why := n.out.Split, n.out.Why
 	n.stated = n.horizon()
-	n.out = n.arbiter.Step(now, &Input{View: n.view, Tie: tie, TieSince: n.tieSince, Horizon: n.stated})
+	n.out = n.arbiter.Step(now, &Input{Input: tie.Input{View: n.view, Tie: half, TieSince: n.tieSince}, Horizon: n.stated})
 	if n.feeds() {
 		n.fedAt = n.w.now
 	}
 	if n.out.Split != was {
 		n.w.logf("n%d: view %v token %v: split %d until %v %s", n.index+1, n.roster.Names(n.view), n.out.Token, n.out.Split, n.out.Until, n.out.Why)
 	}
-	if n.out.Split == Won && n.out.Why != "" && (was != Won || why == "") {
+	if n.out.Split == tie.Won && n.out.Why != "" && (was != tie.Won || why == "") {
 		n.w.bridged++
 	}
-	if n.out.Split == Won && was != Won {
+	if n.out.Split == tie.Won && was != tie.Won {
 		n.w.wins++
 		n.w.wonFor[strings.Join(n.roster.Names(n.view), ",")] = true
 		if n.out.Relay.Instance == noGrant {
@@ -251,7 +252,7 @@ func (n *node) step() {
 	}
 }
 
-func (n *node) feeds() bool { return n.down == 0 && n.out.Split == Won && n.out.Until > n.clock() }
+func (n *node) feeds() bool { return n.down == 0 && n.out.Split == tie.Won && n.out.Until > n.clock() }
 
 // send decides the fate of an operation: most take a few milliseconds; some land late, after
 // the sender gave up, or never, and of some only the reply is lost.

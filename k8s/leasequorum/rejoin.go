@@ -1,8 +1,9 @@
-package tiebreak
+package leasequorum
 
 import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // A member of a granted half that sees the other half again, in a network that heals in pieces, counts a
@@ -48,7 +49,7 @@ func (a *Arbiter) bridge(now boottime.Instant, out *Output, want *Grant) bool {
 		return false
 	}
 	*want, a.heldAt = a.held, max(a.heldAt, a.anchor(&a.held))
-	out.Split, out.Until, out.Why, out.Relay = Won, until, by, a.relay(want)
+	out.Split, out.Until, out.Why, out.Relay = tie.Won, until, by, a.relay(want)
 	return true
 }
 

@@ -1,4 +1,4 @@
-package tiebreak
+package leasequorum
 
 import (
 	"errors"
@@ -8,58 +8,30 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
-
-// Evidence gives what members said last, first hand.
-type Evidence interface {
-	// Statement is the latest statement of a member and an instant on the own clock at or
-	// after which it stood by it; nil: none.
-	Statement(peer int) (*netgossip.Statement, boottime.Instant)
-	// Relay is what it said of its own writes; its Anchor is not later than their start.
-	Relay(peer int) netgossip.Relay
-}
 
 // Config is what an [Arbiter] needs for its whole life.
 type Config struct {
 	Roster   *netgossip.Roster
-	Evidence Evidence
+	Evidence tie.Evidence
 	Boot     uint64 // nonce of the kernel boot
 	Process  uint64 // random per agent start
 	Log      uint64 // names the Lease in relays; not 0
 	Timing   Timing
 }
 
-// Input is what the node knows at one step.
+// Input is what the decision knows at one step.
 type Input struct {
-	View     netgossip.Set // counted members, itself included
-	Tie      bool          // exactly half of an even roster
-	TieSince boottime.Instant
-	Quorum   int  // so many make a majority; 0: more than half
-	Stop     bool // planned stop: the token is given up
-	// Horizon is what the node's statements, made after this step, say of its own guard.
+	tie.Input
+	// Horizon is what the node's statements, made after this step, say of its guard.
 	Horizon time.Duration
 }
 
-// State is how the split stands.
-type State uint8
-
-// The states.
-const (
-	None    State = iota // no tie
-	Pending              // not decided
-	Won                  // granted to the own half
-	Lost                 // granted to others, who may feed
-)
-
-// Output is what an arbiter wants after a step.
+// Output is what an arbiter wants after a step. By whose majority it is still won: K8.
 type Output struct {
-	Split State
-	Until boottime.Instant // Won: feed no longer than this
-	Why   string           // what Pending waits for; of Won: by whose majority (K8)
-	Token netgossip.Token  // the own; zero: none now
-	Op    *Op              // to be performed
-	Relay netgossip.Relay  // what to tell the members of the view
-	Wake  boottime.Instant // step again by then at the latest
+	tie.Output
+	Op *Op // to be performed
 }
 
 // Arbiter follows the Lease for one node.
@@ -150,7 +122,9 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
 	a.quorum = max(in.Quorum, a.cfg.Roster.Size()/2+1)
 	a.followToken(now, in)
 	a.followHolders()
-	out := Output{Token: a.token, Wake: now.Add(a.cfg.Timing.Refresh), Relay: netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started}}
+	out := Output{Output: tie.Output{
+		Token: a.token, Wake: now.Add(a.cfg.Timing.Refresh), Relay: netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started},
+	}}
 	if a.token.IsZero() && !in.Stop {
 		out.Wake = now.Add(tick)
 	}
@@ -158,18 +132,18 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
 	if in.Tie {
 		out.Wake = min(out.Wake, now.Add(min(a.cfg.Timing.Stagger, a.cfg.Timing.Poll)))
 		want, out.Why = a.half(now)
-		out.Split = Pending
+		out.Split = tie.Pending
 		if out.Why == "" {
 			out.Until = a.feedUntil(&want)
 		}
 		switch {
 		case out.Until > now:
-			out.Split = Won
+			out.Split = tie.Won
 			out.Relay = a.relay(&want)
 			a.held, a.heldAt = want, a.anchor(&want)
 		case out.Why != "" && a.bridge(now, &out, &want): // K8
 		case a.excluded(now, in):
-			out.Split, out.Until = Lost, 0
+			out.Split, out.Until = tie.Lost, 0
 		case out.Why == "" && a.err != nil:
 			out.Why = a.err.Error()
 		}

@@ -1,4 +1,4 @@
-package tiebreak
+package leasequorum
 
 import (
 	"encoding/binary"

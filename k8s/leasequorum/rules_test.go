@@ -1,4 +1,4 @@
-package tiebreak
+package leasequorum
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // rig is one arbiter, that of n1 of four nodes, whose members say what the test tells them.
@@ -48,7 +49,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{
 		t: t, now: boottime.Instant(time.Hour), said: map[int]*netgossip.Statement{}, at: map[int]boottime.Instant{}, relay: map[int]netgossip.Relay{},
-		in: Input{View: setOf(0, 1, 2, 3)},
+		in: Input{Input: tie.Input{View: setOf(0, 1, 2, 3)}},
 	}
 	roster := &netgossip.Roster{Epoch: 1, Digest: 7, Members: []netgossip.Member{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}, {Name: "n4"}}}
 	a, err := New(Config{Roster: roster, Evidence: r, Boot: ownBoot, Process: 5, Log: 9, Timing: times}, r.now)
@@ -86,7 +87,7 @@ func (r *rig) answer(o Outcome, rec Record, version string) {
 
 // split makes the half of n1 and n2, settled and with a token each.
 func (r *rig) split() {
-	r.in = Input{View: setOf(0, 1), Tie: true, TieSince: r.now}
+	r.in = Input{Input: tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now}}
 	r.say(1, netgossip.Token{Nonce: 0xb2, Counter: 20}, setOf(0, 1))
 	r.step(tick)
 }
@@ -102,7 +103,7 @@ func (r *rig) won() {
 	}
 	r.answer(Done, r.op.Record, "2")
 	r.step(0)
-	if r.out.Split != Won {
+	if r.out.Split != tie.Won {
 		r.t.Fatalf("after the write: split %d, why %q", r.out.Split, r.out.Why)
 	}
 }
@@ -169,7 +170,7 @@ func TestGrantIsBounded(t *testing.T) {
 	r.now = written.Add(times.Term)
 	r.say(1, r.said[1].Token, setOf(0, 1))
 	r.step(0)
-	if r.out.Split == Won {
+	if r.out.Split == tie.Won {
 		t.Error("a grant outlives its term while the renewal is under way")
 	}
 }
@@ -185,14 +186,14 @@ func TestMembersEndTheGrant(t *testing.T) {
 		"too long ago":    func(r *rig) { r.at[1] = r.now - boottime.Instant(times.MaxAge) },
 		"own view":        func(r *rig) { r.in.View = setOf(0, 2); r.say(2, r.said[1].Token, setOf(0, 2)) },
 		"nothing":         func(r *rig) { delete(r.said, 1) },
-		"no split at all": func(r *rig) { r.in = Input{View: setOf(0, 1, 2)} },
+		"no split at all": func(r *rig) { r.in = Input{Input: tie.Input{View: setOf(0, 1, 2)}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.won()
 			edit(r)
 			r.step(1)
-			if r.out.Split == Won && r.out.Until > r.now {
+			if r.out.Split == tie.Won && r.out.Until > r.now {
 				t.Errorf("feeds until %v", r.out.Until)
 			}
 		})
@@ -205,19 +206,19 @@ func TestRelay(t *testing.T) {
 	r := newRig(t)
 	r.answer(Unknown, Record{}, "")
 	r.split()
-	if r.out.Split != Pending {
+	if r.out.Split != tie.Pending {
 		t.Fatalf("split %d", r.out.Split)
 	}
 	want := Grant{Roster: netgossip.RosterRef{Epoch: 1, Digest: 7}, Holders: []Holder{{Node: "n1", Token: r.out.Token}, {Node: "n2", Token: r.said[1].Token}}}
 	good := netgossip.Relay{Log: 9, Instance: want.Digest(), Anchor: r.now - boottime.Instant(time.Second)}
 	for name, c := range map[string]struct {
 		edit func(*netgossip.Relay)
-		want State
+		want tie.State
 	}{
-		"of this grant":    {func(*netgossip.Relay) {}, Won},
-		"of another grant": {func(w *netgossip.Relay) { w.Instance++ }, Pending},
-		"of another Lease": {func(w *netgossip.Relay) { w.Log++ }, Pending},
-		"too old":          {func(w *netgossip.Relay) { w.Anchor = r.now - boottime.Instant(times.Term) }, Pending},
+		"of this grant":    {func(*netgossip.Relay) {}, tie.Won},
+		"of another grant": {func(w *netgossip.Relay) { w.Instance++ }, tie.Pending},
+		"of another Lease": {func(w *netgossip.Relay) { w.Log++ }, tie.Pending},
+		"too old":          {func(w *netgossip.Relay) { w.Anchor = r.now - boottime.Instant(times.Term) }, tie.Pending},
 	} {
 		word := good
 		c.edit(&word)
@@ -243,7 +244,7 @@ func TestLostReply(t *testing.T) {
 	r.answer(Unknown, Record{}, "")
 	r.say(1, r.said[1].Token, setOf(0, 1))
 	r.step(tick)
-	if r.out.Split == Won {
+	if r.out.Split == tie.Won {
 		t.Fatal("won by a write of which nothing is known")
 	}
 	if r.op == nil || r.op.Kind != Read {
@@ -251,7 +252,7 @@ func TestLostReply(t *testing.T) {
 	}
 	r.answer(Done, rec, "2")
 	r.step(0)
-	if r.out.Split != Won || r.a.landedAt != sent {
+	if r.out.Split != tie.Won || r.a.landedAt != sent {
 		t.Errorf("split %d, a write of %v counts from %v", r.out.Split, sent, r.a.landedAt)
 	}
 }
@@ -354,7 +355,7 @@ func TestMayReplace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			r.in = Input{View: setOf(0, 1), Tie: true, TieSince: r.now}
+			r.in = Input{Input: tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now}}
 			r.step(tick)
 			for i, n := range map[int]uint32{2: c.n3, 3: c.n4} {
 				if n > 0 {
@@ -408,7 +409,7 @@ func TestExcluded(t *testing.T) {
 	r.answer(Done, others, "1")
 	r.step(1)
 	r.split()
-	if r.out.Split != Pending {
+	if r.out.Split != tie.Pending {
 		t.Fatalf("by a read from before the split: %d", r.out.Split)
 	}
 	if r.op == nil {
@@ -417,7 +418,7 @@ func TestExcluded(t *testing.T) {
 	}
 	r.answer(Done, others, "1")
 	r.step(1)
-	if r.out.Split != Lost {
+	if r.out.Split != tie.Lost {
 		t.Errorf("by a read of this split: %d", r.out.Split)
 	}
 }
@@ -431,7 +432,7 @@ func TestAllGoByOneLease(t *testing.T) {
 		r.relay[peer] = netgossip.Relay{}
 		r.step(times.Expire)
 		r.split()
-		if r.op != nil && r.op.Kind == Write || r.out.Split != Pending || r.out.Why == "" {
+		if r.op != nil && r.op.Kind == Write || r.out.Split != tie.Pending || r.out.Why == "" {
 			t.Errorf("member %d goes by no Lease: op %+v, split %d, why %q", peer, r.op, r.out.Split, r.out.Why)
 		}
 		if r.op != nil {
@@ -487,7 +488,7 @@ func TestAnotherListEndsTheGrant(t *testing.T) {
 	token = r.out.Token
 	r.a.SetRoster(r.a.cfg.Roster) // the same members, so the same view
 	r.step(tick)
-	if r.out.Token == token || r.out.Split == Won {
+	if r.out.Token == token || r.out.Split == tie.Won {
 		t.Errorf("by another list of the same members: token %v, split %d", r.out.Token, r.out.Split)
 	}
 }
