@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,12 +135,7 @@ func configTable(t *table, name string, r *config.Reviewed) {
 	default:
 		t.row("quorum", fmt.Sprintf("more than half of the members, which are asked of source %s; without it: %s", c.Members.Source, c.OnQuorumLoss))
 	}
-	breakers := c.TieBreakers()
-	text := orNone(breakers)
-	if c.UsesLease() {
-		text += ", by a Lease: exactly one half lives"
-	}
-	t.row("tie-breakers", text)
+	t.row("tie-breakers", tieBreakerText(c))
 	for _, n := range c.SystemNetworks {
 		t.row("network "+n.Name, fmt.Sprintf("%s, port %d", n.Where(), n.Port))
 	}
@@ -162,7 +158,7 @@ func configTable(t *table, name string, r *config.Reviewed) {
 		return
 	}
 	t.row("fenced after", fmt.Sprintf("%v when lost to a majority", c.Budget(w).Majority()))
-	if len(breakers) > 0 && len(members)%2 == 0 {
+	if len(c.TieBreakers()) > 0 && len(members)%2 == 0 {
 		t.row("", fmt.Sprintf("%v after an equal split, %v of it to decide", c.Budget(w).Tie(), c.ArbitrationBudget()))
 	}
 }
@@ -184,14 +180,24 @@ func verdictOn(r *config.Reviewed) string {
 	return "ok (" + strings.Join(more, ", ") + ")"
 }
 
-// orNone lists the breakers in order.
-func orNone(breakers []config.Breaker) string {
-	if len(breakers) == 0 {
-		return "none"
+// tieBreakerText says what decides an equal split, and what the other tie-breaker is for. The
+// order in the file has no effect, so it does not show.
+func tieBreakerText(c *config.Config) string {
+	breakers := c.TieBreakers()
+	lun := slices.Contains(breakers, config.BreakerLUN)
+	api := slices.Contains(breakers, config.BreakerKubernetes)
+	switch {
+	case lun && api && c.LUN.UnavailableAtTie == config.AtTieKubernetes:
+		return "lun decides; kubernetes says which half goes first, and decides where the LUN cannot be read"
+	case lun && api:
+		return "lun decides; kubernetes only says which half goes first"
+	case lun:
+		return "lun: exactly one half lives"
+	case c.UsesLease():
+		return "kubernetes, by a Lease: exactly one half lives"
+	case api:
+		return "kubernetes: a node that reaches the API server lives, which may be both halves"
+	default:
+		return "none: in an equal split both halves stop"
 	}
-	names := make([]string, len(breakers))
-	for i, b := range breakers {
-		names[i] = string(b)
-	}
-	return strings.Join(names, ", then ")
 }

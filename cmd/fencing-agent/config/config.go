@@ -75,7 +75,8 @@ type Gossip struct {
 	Sources   Sources   `yaml:"sources"`
 }
 
-// Quorum says how many nodes are enough, and what decides when exactly half are left.
+// Quorum says how many nodes are enough, and what decides when exactly half are left. The order
+// of TieBreakers has no effect, see [Config.TieBreakers].
 type Quorum struct {
 	Size            Size      `yaml:"size"`
 	TieBreakers     []Breaker `yaml:"tieBreakers"`

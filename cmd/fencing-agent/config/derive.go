@@ -93,8 +93,10 @@ func (c *Config) Breakers() netgossip.Breakers {
 	}
 }
 
-// TieBreakers returns the breakers that can answer, in the order in which they are
-// asked: kubernetes needs a kubeconfig or the in-cluster API, lun needs a device.
+// TieBreakers returns the breakers that can answer: kubernetes needs a kubeconfig or the
+// in-cluster API, lun needs a device. They are a set, in the order of the file. Where lun is one
+// of them it decides, and kubernetes says which half goes first; it decides as well where the
+// LUN cannot be read and lun.unavailableAtTie is kubernetes.
 func (c *Config) TieBreakers() []Breaker {
 	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreakers), func(b Breaker) bool {
 		switch b {

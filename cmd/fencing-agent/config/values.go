@@ -59,7 +59,7 @@ const (
 	SourcesAny     Sources = "any"
 )
 
-// Breaker is something that decides an equal split.
+// Breaker has a say in an equal split: [Config.TieBreakers] says which one decides.
 type Breaker string
 
 // The tie-breakers.
