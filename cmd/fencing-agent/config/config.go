@@ -78,9 +78,8 @@ type Gossip struct {
 // Quorum says how many nodes are enough, and what decides when exactly half are left. The order
 // of TieBreakers has no effect, see [Config.TieBreakers].
 type Quorum struct {
-	Size            Size      `yaml:"size"`
-	TieBreakers     []Breaker `yaml:"tieBreakers"`
-	LastManStanding bool      `yaml:"lastManStanding"`
+	Size        Size      `yaml:"size"`
+	TieBreakers []Breaker `yaml:"tieBreakers"`
 }
 
 // LUN is the shared storage that arbitrates equal splits.

@@ -244,10 +244,19 @@ func (r *report) eachKey(path string, n *yaml.Node, allowed string, use func(key
 // add appends a problem whose line is known.
 func (r *report) add(p Problem) { r.problems = append(r.problems, p) }
 
+// retired says what to do about a key that earlier versions had.
+var retired = map[string]string{
+	"quorum.lastManStanding": "remove it, no version supported it",
+}
+
 // unknownKey refuses a key that the section does not have. The key that was probably
 // meant counts as refused too: that it is missing is no second problem.
 func (r *report) unknownKey(path, key string, names []string) {
 	at := child(path, key)
+	if hint := retired[at]; hint != "" {
+		r.refuse(at, "is not a known key any more: "+hint, "", "")
+		return
+	}
 	near := nearest(key, names)
 	if near != "" {
 		r.refused[child(path, near)] = true

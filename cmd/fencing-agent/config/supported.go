@@ -1,15 +1,10 @@
 package config
 
-const notYet = "is not supported by this version"
-
 // checkSupported refuses settings that the agent would not carry out. One without
 // effect in the given configuration is only warned of.
 func checkSupported(c *Config, r *report) {
 	if c.Members.Source == SourceController {
-		r.problem("members.source", notYet, c.Members.Source, "static or kubernetes")
-	}
-	if c.Quorum.LastManStanding {
-		r.problem("quorum.lastManStanding", notYet, true, "false")
+		r.problem("members.source", "is not supported by this version", c.Members.Source, "static or kubernetes")
 	}
 	checkLease(c, r)
 	if c.LUN.Mode != LUNTieBreaker && len(c.LUN.Devices) == 0 {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package lastman
-
-const raceEnabled = false
