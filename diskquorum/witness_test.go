@@ -9,7 +9,7 @@ import (
 )
 
 // What the slots say of the others counts only while they move, by the same roster, and by
-// a read that is fresh itself (R101, R103).
+// a read that is fresh itself.
 func TestWitness(t *testing.T) {
 	none := netgossip.Set{}
 	for _, c := range []struct {

@@ -6,7 +6,7 @@ import "fmt"
 // on one (any, OR), on every one (all, AND), or on at least K.
 type Policy struct{ atLeast int }
 
-// Any asks for one network (R94), All for each of them (R95), AtLeast for k.
+// Any asks for one network, All for each of them, AtLeast for k.
 func Any() Policy          { return Policy{1} }
 func All() Policy          { return Policy{-1} }
 func AtLeast(k int) Policy { return Policy{k} }

@@ -98,7 +98,7 @@ func (r *Roster) Names(s Set) []string {
 	return out
 }
 
-// Quorum is floor(N/2)+1, or the fixed size when one is configured (R50, R75).
+// Quorum is floor(N/2)+1, or the fixed size when one is configured.
 func (r *Roster) Quorum(fixed int) int {
 	if fixed > 0 {
 		return fixed

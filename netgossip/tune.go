@@ -156,7 +156,7 @@ func scaled(p Params, num, den time.Duration) Params {
 	return p
 }
 
-// adrTable is the ADR's table of intervals by the number of members (R68 to R74).
+// adrTable is the ADR's table of intervals by the number of members.
 var adrTable = []struct {
 	members       int
 	gossip, probe time.Duration

@@ -62,7 +62,7 @@ func TestScaledProfiles(t *testing.T) {
 	}
 }
 
-// The ADR's table, row by row (R68 to R74), with the suspicion timeouts that follow. The
+// The ADR's table, row by row, with the suspicion timeouts that follow. The
 // last two exceed the table's column, 18 s and 25 s, because of the least multiplier.
 func TestADRTable(t *testing.T) {
 	for _, c := range []struct {

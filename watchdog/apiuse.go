@@ -32,7 +32,7 @@ func (c *Core) APIChecked(reachable bool, at boottime.Instant) {
 // API is the latest result, and when its probe began.
 func (c *Core) API() (reachable bool, at boottime.Instant) { return c.api.reachable, c.api.at }
 
-// followAPI finds out whether the API server should be asked often (R60, R66): it is where
+// followAPI finds out whether the API server should be asked often: it is where
 // an equal split is, or may be next. While a majority is safe nobody needs its answer.
 func (c *Core) followAPI(now boottime.Instant) {
 	n, counted := c.base().Size(), c.view.Counted.Len()

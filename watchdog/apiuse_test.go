@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: R60, R66. The API server is asked often where a tie is or may be next, and nowhere else.
+// Guard: near a tie. The API server is asked often where a tie is or may be next, and nowhere else.
 func TestAPIIsAskedNearATie(t *testing.T) {
 	for _, tc := range []struct {
 		members int

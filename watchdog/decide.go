@@ -28,7 +28,7 @@ type Inputs struct {
 	// AtOdds says that the half is not known to break ties on the same terms as all others (T1, T2).
 	AtOdds bool
 
-	// What the slots of the others say; no two of these hold together (R101, R103).
+	// What the slots of the others say; no two of these hold together.
 	LUNCounted  bool // lun.mode or: a majority still counts this node
 	LUNIsolated bool // a majority is alive and does not count it
 	LUNLost     bool // lun.mode and: this node has lost the LUN, a quorum in contact has not

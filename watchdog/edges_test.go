@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// A17: subscribers hear of the merged view only. Peer 1 loses the first network at 10 s and
+// Subscribers hear of the merged view only. Peer 1 loses the first network at 10 s and
 // the second at 20 s, and gets them back at 30 s and 40 s: one LEFT and one JOIN, at the
 // times at which the policy says so, whatever each network does.
 func TestOneMergedEventPerEdge(t *testing.T) {

@@ -173,7 +173,7 @@ func (c *Core) Twins() netgossip.Set { return c.pub.twins }
 func (c *Core) LeftReason(i int) LeftReason { return c.pub.peers[i].why }
 
 // publish computes the set of available nodes and its edges. A node that has no quorum
-// is not available on its own socket either, unless its policy is to wait (A22). A node
+// is not available on its own socket either, unless its policy is to wait. A node
 // in both edges was LEFT and has JOINed.
 func (c *Core) publish(now boottime.Instant) {
 	p, before := &c.pub, c.fx.Available

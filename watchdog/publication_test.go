@@ -65,7 +65,7 @@ func walk(t *testing.T, c *Core, from, to boottime.Instant, what string, peers .
 	}
 }
 
-// Guard: A20. A rolling upgrade must not move traffic away from healthy nodes.
+// Guard: restart. A rolling upgrade must not move traffic away from healthy nodes.
 func TestAnnouncedRestartIsNotLeft(t *testing.T) {
 	c := lifeCore(t, 4)
 	tell(c, 11*sec, 1, restarting)

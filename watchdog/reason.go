@@ -78,7 +78,7 @@ func (a Action) String() string {
 	return [...]string{"invalid", "feed", "hold", "starve", "disarm"}[a]
 }
 
-// LossPolicy is onQuorumLoss: what a node does that has no quorum (R147-R149).
+// LossPolicy is onQuorumLoss: what a node does that has no quorum.
 type LossPolicy uint8
 
 const (

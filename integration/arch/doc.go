@@ -6,7 +6,8 @@
 //     the pure packages have no I/O, clock, lock or goroutine.
 //   - tool_test.go: what fencectl must not link, by whatever way it comes along.
 //   - shape_test.go: package comments, sizes of files and functions, no sleeping tests.
-//   - words_test.go: one concept, one word (docs/glossary.md).
+//   - words_test.go: one concept, one word (docs/glossary.md), and no number of a requirement that
+//     no file here defines.
 //   - docs_test.go: links, make targets, commands, metrics and reasons named in the
 //     documents exist, and docs/decision-table.md shows the table that is tested.
 //   - deploy_test.go: the metrics and runbook sections that the chart's alerts and dashboard

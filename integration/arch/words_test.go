@@ -39,7 +39,7 @@ func wordPattern(words []string) *regexp.Regexp {
 }
 
 func wordProblems(name, text string, banned *regexp.Regexp) []string {
-	if !banned.MatchString(text) && !openTodo.MatchString(text) {
+	if !banned.MatchString(text) && !openTodo.MatchString(text) && !requirement.MatchString(text) {
 		return nil
 	}
 	var problems []string
@@ -52,12 +52,19 @@ func wordProblems(name, text string, banned *regexp.Regexp) []string {
 		if todo := openTodo.FindString(line); todo != "" {
 			problems = append(problems, fmt.Sprintf("%s:%d: a TODO without the number of its issue: write TODO(#n)", name, number))
 		}
+		for _, r := range requirement.FindAllString(line, -1) {
+			problems = append(problems, fmt.Sprintf("%s:%d: %s is the number of a requirement that nothing here defines: say the rule in words", name, number, r))
+		}
 	}
 	return problems
 }
 
 // openTodo is a marker for later work that names no issue.
 var openTodo = regexp.MustCompile(`\bTODO\b([^(]|$)`)
+
+// requirement is a number from a list of requirements that is not part of the repository. The
+// rules of docs/lease.md have other letters.
+var requirement = regexp.MustCompile(`\b[RA][0-9]{1,3}\b`)
 
 func TestWords(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, glossary))
@@ -99,4 +106,6 @@ func TestWordRulesCanFail(t *testing.T) {
 	wantProblem(t, wordProblems("p/p.go", "package p\n// nudged, restart\n", banned), "")
 	wantProblem(t, wordProblems("p/p.go", "// TODO: later\n", banned), "TODO without")
 	wantProblem(t, wordProblems("p/p.go", "// TODO(#12): later\n", banned), "")
+	wantProblem(t, wordProblems("p/p.go", "// asked often (A28, R208)\n", banned), "A28 is the number")
+	wantProblem(t, wordProblems("p/p.go", "// at once (L8, B3), D_max + A, 0xA1, ADR1\n", banned), "")
 }

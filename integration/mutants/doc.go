@@ -8,7 +8,7 @@
 // the working tree is never touched. Each is caught by a failing test or survives; the
 // program ends with 1 if one survives, does not apply to the source any more, or does not
 // compile. The list is in mutants_*.go; the rule numbers are those of docs/lease.md,
-// or A20 for what subscribers hear of restarts.
+// or a word for what stands in no rule of it.
 //
 // It runs the go command and needs a minute for every thirty mutants or so.
 package main

@@ -5,27 +5,27 @@ const publicationGo = "watchdog/publication.go"
 // lifeMutants are the guards of what subscribers hear of restarts, leaves and reboots.
 func lifeMutants() []mutant {
 	list := []mutant{
-		one("A20", "a restart that was announced is LEFT", publicationGo, "anchor.Add(p.grace) > now {", "false {"),
-		one("A20", "the grace never ends", publicationGo, "anchor.Add(p.grace) > now {", "anchor <= now {"),
-		one("A20", "nobody wakes up when the grace ends", publicationGo, "			next = min(next, anchor.Add(p.grace))\n", "			_ = anchor\n"),
-		one("A20", "who is away in its grace comes back as JOIN", publicationGo, "	c.fx.Joined = avail.Minus(before)\n", "	c.fx.Joined = avail.Minus(before.Minus(p.held))\n"),
-		one("A20", "a leaving node is waited for", publicationGo, "	avail = avail.Minus(p.leaving)\n", ""),
-		one("A20", "a leave is taken for a restart", "netgossip/statement.go", "return s.Stopping && s.Feeding }", "return s.Stopping }"),
-		one("A20", "a reboot that nobody noticed is kept from subscribers", publicationGo, "			p.rebooted.Add(i)\n", ""),
-		one("A20", "an unknown boot is a reboot", publicationGo, "	case boot == 0 || boot == l.boot:\n", "	case boot == l.boot:\n"),
-		one("A20", "two machines that answer as one are a storm of reboots", publicationGo, "	case boot == l.former:\n", "	case false:\n"),
+		one("restart", "a restart that was announced is LEFT", publicationGo, "anchor.Add(p.grace) > now {", "false {"),
+		one("restart", "the grace never ends", publicationGo, "anchor.Add(p.grace) > now {", "anchor <= now {"),
+		one("restart", "nobody wakes up when the grace ends", publicationGo, "			next = min(next, anchor.Add(p.grace))\n", "			_ = anchor\n"),
+		one("restart", "who is away in its grace comes back as JOIN", publicationGo, "	c.fx.Joined = avail.Minus(before)\n", "	c.fx.Joined = avail.Minus(before.Minus(p.held))\n"),
+		one("restart", "a leaving node is waited for", publicationGo, "	avail = avail.Minus(p.leaving)\n", ""),
+		one("restart", "a leave is taken for a restart", "netgossip/statement.go", "return s.Stopping && s.Feeding }", "return s.Stopping }"),
+		one("restart", "a reboot that nobody noticed is kept from subscribers", publicationGo, "			p.rebooted.Add(i)\n", ""),
+		one("restart", "an unknown boot is a reboot", publicationGo, "	case boot == 0 || boot == l.boot:\n", "	case boot == l.boot:\n"),
+		one("restart", "two machines that answer as one are a storm of reboots", publicationGo, "	case boot == l.former:\n", "	case false:\n"),
 		one("L9", "two machines that answer as one prove each other dead", "watchdog/proof.go", "	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, (w.twins || w.returned > 0) && st.Boot == w.former:\n", "	case false:\n"),
-		one("A20", "a rebooted node that was LEFT before is LEFT again", publicationGo, "		if before.Has(i) {\n", "		if true {\n"),
-		one("R66", "the API server is asked often at all times", "watchdog/apiuse.go", "	c.fx.AskAPI = urgent\n", "	c.fx.AskAPI = true\n"),
-		one("R60", "the API server is asked often only in a tie", "watchdog/apiuse.go", " || counted < n && counted-n/2 <= max(1, n/10)\n", " || counted > n\n"),
-		one("R60", "an answer of the time when none was needed stands in a tie", "watchdog/apiuse.go", "(c.api.urgent == 0 || now < c.api.urgent.Add(apiFirst))", "true"),
+		one("restart", "a rebooted node that was LEFT before is LEFT again", publicationGo, "		if before.Has(i) {\n", "		if true {\n"),
+		one("near a tie", "the API server is asked often at all times", "watchdog/apiuse.go", "	c.fx.AskAPI = urgent\n", "	c.fx.AskAPI = true\n"),
+		one("near a tie", "the API server is asked often only in a tie", "watchdog/apiuse.go", " || counted < n && counted-n/2 <= max(1, n/10)\n", " || counted > n\n"),
+		one("near a tie", "an answer of the time when none was needed stands in a tie", "watchdog/apiuse.go", "(c.api.urgent == 0 || now < c.api.urgent.Add(apiFirst))", "true"),
 	}
 	for i := range list {
 		list[i].in = []string{"./watchdog"}
 	}
 	agent := []mutant{
-		one("A20", "a planned stop ends though a counted peer has not answered", "cmd/fencing-agent/agent/loop.go", " && a.core.Released() && heard\n", " && a.core.Released() && (heard || true)\n"),
-		one("R102", "a clone of the LUN is the LUN", "cmd/fencing-agent/agent/lun.go", "	case k.wwid != \"\" && wwid(dev) != \"\" && wwid(dev) != k.wwid:\n", "	case false:\n"),
+		one("restart", "a planned stop ends though a counted peer has not answered", "cmd/fencing-agent/agent/loop.go", " && a.core.Released() && heard\n", " && a.core.Released() && (heard || true)\n"),
+		one("clone", "a clone of the LUN is the LUN", "cmd/fencing-agent/agent/lun.go", "	case k.wwid != \"\" && wwid(dev) != \"\" && wwid(dev) != k.wwid:\n", "	case false:\n"),
 	}
 	for i := range agent {
 		agent[i].in = []string{"./cmd/fencing-agent/agent"}

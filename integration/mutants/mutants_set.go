@@ -31,16 +31,16 @@ func setMutants() []mutant {
 func modeMutants() []mutant {
 	const witnessGo, senseGo, decideGo = "diskquorum/witness.go", "watchdog/lunsense.go", "watchdog/decide.go"
 	all := []mutant{
-		one("R101", "a slot that does not move counts", witnessGo, "moved && a.table.start.Sub(at) <= a.timing.fresh() &&", "moved && at > 0 &&"),
-		one("R101", "an old read counts", witnessGo, "a.table.reads == 0 || now.Sub(a.table.start) > a.timing.fresh()", "a.table.reads == 0"),
-		one("R101", "the slot of a stopped node counts", witnessGo, " && e.record().State == SlotActive\n", "\n"),
-		one("R101", "a slot by another roster counts", witnessGo, " || !a.sameRoster(&e.record().Statement) {", " {"),
+		one("mode or", "a slot that does not move counts", witnessGo, "moved && a.table.start.Sub(at) <= a.timing.fresh() &&", "moved && at > 0 &&"),
+		one("mode or", "an old read counts", witnessGo, "a.table.reads == 0 || now.Sub(a.table.start) > a.timing.fresh()", "a.table.reads == 0"),
+		one("mode or", "the slot of a stopped node counts", witnessGo, " && e.record().State == SlotActive\n", "\n"),
+		one("mode or", "a slot by another roster counts", witnessGo, " || !a.sameRoster(&e.record().Statement) {", " {"),
 	}
 	for _, m := range []mutant{
 		one("L8", "mode or has no deadline", decideGo, "		return hold(in, ReasonLUNCounted, ReasonQuorumLost)", "		return Decision{Action: Hold, Reason: ReasonLUNCounted, Until: in.Now.Add(in.LossLease), Quorum: true}"),
-		one("R101", "whoever is alive counts, not who counts this node", senseGo, "counting.Len()+1 >= c.quorum", "alive.Len()+1 >= c.quorum"),
-		one("R103", "half of the others isolates a node", senseGo, "alive.Len() >= c.quorum", "alive.Len() > 0"),
-		one("R103", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),
+		one("mode or", "whoever is alive counts, not who counts this node", senseGo, "counting.Len()+1 >= c.quorum", "alive.Len()+1 >= c.quorum"),
+		one("isolated", "half of the others isolates a node", senseGo, "alive.Len() >= c.quorum", "alive.Len() > 0"),
+		one("isolated", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),
 		one("mode and", "the loss of the LUN stops nobody", decideGo, "	case in.Outcome == netgossip.Majority && in.LUNLost:", "	case false:"),
 		one("mode and", "an outage for all stops everybody", senseGo, "c.healthyPeers() < c.quorum", "false"),
 		one("mode and", "an outage stops who notices it first", senseGo, "	if s.lost = now >= end; !s.lost {", "	if s.lost = true; now < end {"),

@@ -145,7 +145,7 @@ func TestModeOrIsBounded(t *testing.T) {
 	}
 }
 
-// Guard: R101. Slots that move are not enough for mode or: they must count this node. Here
+// Guard: mode or. Slots that move are not enough: they must count this node. Here
 // two of four others have no LUN, so the slots do not show a majority without it, either.
 func TestModeOrAsksWhoCountsThisNode(t *testing.T) {
 	c := inMode(t, 5, 2, watchdog.LUNOr)

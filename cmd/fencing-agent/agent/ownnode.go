@@ -59,7 +59,7 @@ func (a *Agent) openKubernetes() error {
 }
 
 // startOwnNode follows the own Node. Until the API server has shown it once, now or before a
-// restart, the watchdog is not armed: the node may be under maintenance (A28).
+// restart, the watchdog is not armed: the node may be under maintenance.
 func (a *Agent) startOwnNode(background spawn) error {
 	if a.kube == nil || !a.cfg.Kubernetes.WatchNode {
 		return nil

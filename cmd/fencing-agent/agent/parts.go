@@ -316,7 +316,7 @@ func (a *Agent) startSignals(background spawn) error {
 	return nil
 }
 
-// watchDisableFile polls the disable file (R122), which began as present. If it cannot be
+// watchDisableFile polls the disable file, which began as present. If it cannot be
 // told whether the file is there, the last answer stands.
 func (a *Agent) watchDisableFile(ctx context.Context, present bool) {
 	t := time.NewTicker(disableInterval)
