@@ -135,7 +135,7 @@ test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: 
 	@echo "test-vms: real resets in emulated machines; about 9 minutes on two processors, with LONG=1 about 17; each scenario is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms $(if $(LONG),-long)
 
-vms-table: ## the table of resets in docs/verification.md anew, by make test-vms; LONG=1 TIMES=3 as it stands there
+vms-table: ## the table of resets in docs/verification.md again, by make test-vms; LONG=1 TIMES=3 as it stands there
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/verification.md $(MAKE) --no-print-directory test-vms
 
 vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 10 min)
@@ -178,7 +178,7 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
 	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
 
-simulate-table: laboratory ## the simulated tables of docs/performance.md anew (about 30 min); ONLY="--scenario idle": those whose command has that
+simulate-table: laboratory ## the simulated tables of docs/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
 	@echo "simulate-table: every command in docs/performance.md, about 30 minutes; ONLY=TEXT for some of them"
 	@mkdir -p dist
 	@awk -v only='$(ONLY)' ' \

@@ -258,7 +258,7 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 		if _, named := a.lease.grant.token(a.slot); !named {
 			a.lostTo, a.lostUntil = a.lease.latest, now // whom the grant names belongs to the living half
 		} else if a.out.Why = a.trouble(now); a.out.Why == "" {
-			a.out.Why = "it is decided anew as soon as all who held it have"
+			a.out.Why = "it is decided again as soon as all who held it have"
 		}
 	case !a.out.Healthy || a.claim != claimActive:
 		a.out.Split, a.out.Why = tie.Unavailable, a.trouble(now)

@@ -59,7 +59,7 @@ func (r *rig) decide(t *testing.T, i int) *Grant {
 	return nil
 }
 
-// crash kills an agent and starts it anew on the same boot, up to where it could begin a
+// crash kills an agent and starts it again on the same boot, up to where it could begin a
 // ballot if it were not held back.
 func (r *rig) crash(i int) {
 	if r.nodes[i].arb != nil {
@@ -201,7 +201,7 @@ func TestValueOfAnotherInstanceIsNotAdopted(t *testing.T) {
 }
 
 // Guard: B3, B1. The decider dies before it could publish, and its next process writes the
-// slot anew (counterexample 14).
+// slot again (counterexample 14).
 func TestRestartRemembersTheAcceptedValue(t *testing.T) {
 	r := duel(t)
 	g := r.decide(t, 0)

@@ -107,7 +107,7 @@ type explorer struct {
 	groups [][]int // what the network is to look like; nodes notice one by one
 	risen  int     // sees everybody, while the others see their group: a heal in pieces; -1: nobody
 
-	// Chances in percent; drawn anew for each schedule, so that some are calm and some are not.
+	// Chances in percent; drawn again for each schedule, so that some are calm and some are not.
 	pFail, pLate, pLand, pPart, pKill, pNet, pPause, pJump, pGossip, pPath int
 
 	paused    int // node that is not scheduled, -1: none

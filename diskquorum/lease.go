@@ -87,7 +87,7 @@ func (t *Table) expiry(g *Grant, tm *Timing, ownWatchdog time.Duration) time.Dur
 	return tm.Expire + lifetime - tm.Grant + w
 }
 
-// left reports whether a token that the holder shows says that its node booted anew or renounced.
+// left reports whether a token that the holder shows says that its node booted again or renounced.
 func (h *Holder) left(shown Token) bool {
 	return shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter // a lesser counter is an old record that landed late
 }

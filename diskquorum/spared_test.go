@@ -21,8 +21,8 @@ import (
 //
 // Then somebody wins within spareTime: the spared half as a whole, or, if the other half is
 // able to, that one: one node of it that feeds is enough, for no more can be asked of a half
-// under faults. A write of a holder that lands late is a sign of life, so the time begins anew
-// with each; there are finitely many. It begins anew, too, when a damaged slot is whole again.
+// under faults. A write of a holder that lands late is a sign of life, so the time begins again
+// with each; there are finitely many. It begins again, too, when a damaged slot is whole again.
 
 // spareTime is a promise that can be computed: a holder's expiry and the head start of
 // holders, a claim, and heartbeats for the half to settle and repeat a few ballots.

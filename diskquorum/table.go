@@ -99,7 +99,7 @@ func (t *Table) Update(c *Completion) error {
 }
 
 // take notes what one device says. The superblock is part of the read, so a LUN that was
-// exchanged or formatted anew is noticed by the read that would mislead.
+// exchanged or formatted again is noticed by the read that would mislead.
 func (t *Table) take(c *Completion) error {
 	if want := TableSize(len(t.entries)); len(c.Data) < want {
 		return fmt.Errorf("read slot table: %d of %d bytes", len(c.Data), want)

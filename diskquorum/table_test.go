@@ -281,7 +281,7 @@ func TestDamagedSlotIsToldFromAWriteUnderWay(t *testing.T) {
 	p.write(23, nil)
 	p.read(20, 21)
 	if got := p.table.unreadable(); got != -1 {
-		t.Fatalf("slot %d is called damaged after it was written anew", got)
+		t.Fatalf("slot %d is called damaged after it was written again", got)
 	}
 }
 

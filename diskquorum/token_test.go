@@ -214,7 +214,7 @@ func TestDelay(t *testing.T) {
 }
 
 // Guard: L12 (counterexample 24). The delay counts from the start of the tie, once: an API
-// that comes and goes does not start it anew.
+// that comes and goes does not start it again.
 func TestFlappingAPIDoesNotStartTheDelayAnew(t *testing.T) {
 	r := startedRig(t, 2)
 	for i := range 2 {
@@ -287,7 +287,7 @@ func TestRivalThatHasNotNoticedTheSplitIsWaitedFor(t *testing.T) {
 }
 
 // calm: when the holders renounce while they live, as at an agent restart, the excluded
-// half leaves them time to grant their half anew. Dead holders get none.
+// half leaves them time to grant their half again. Dead holders get none.
 func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave       func(r *rig)
@@ -317,7 +317,7 @@ func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 	}
 }
 
-// calm: a holder that renounced grants its half anew without waiting for itself.
+// calm: a holder that renounced grants its half again without waiting for itself.
 func TestHolderDoesNotWaitForItself(t *testing.T) {
 	r := duel(t)
 	for _, n := range r.nodes {

@@ -385,7 +385,7 @@ func TestStatementByAnotherRoster(t *testing.T) {
 	}
 	m.Answered(Answer{Peer: 1, SentAt: 12 * sec, Statement: st, Sees: true})
 	if again, _ := m.Statement(1); again != got {
-		t.Error("the same statement was understood anew")
+		t.Error("the same statement was understood again")
 	}
 }
 

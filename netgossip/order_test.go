@@ -30,7 +30,7 @@ func TestStatementsThatOvertakeEachOther(t *testing.T) {
 		{"what it says later", 1, 102, 21, 7, false, false},
 		{"what it said before, again", 0, 103, 20, 7, true, false},
 		{"it does not tell when", 0, 104, 0, 7, true, true},
-		{"another boot, whose clock began anew", 0, 105, 3, 8, true, true},
+		{"another boot, whose clock began again", 0, 105, 3, 8, true, true},
 		{"and goes on", 0, 106, 4, 8, false, false},
 	} {
 		say(step.network, step.sent, step.stated, step.boot, step.sees)

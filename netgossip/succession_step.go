@@ -11,7 +11,7 @@ type Peers struct {
 
 // Moves is what came of a look.
 type Moves struct {
-	Changed bool      // another chain: count anew, and tell the peers
+	Changed bool      // another chain: count again, and tell the peers
 	Save    *Saved    // to be stored; nil: nothing. Answer with Saved before the next is handed out
 	Fetch   RosterRef // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
 	From    int       // a contact that has it

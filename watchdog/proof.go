@@ -232,7 +232,7 @@ func (v *prover) endOfFormer(now boottime.Instant, p int, a *diskquorum.Arbiter)
 // kills reports whether the last word of a peer is that its guard kills.
 func kills(st *netgossip.Statement) bool { return st.Guard.Kills() && !st.Stopping }
 
-// look finds in the slot of a peer that nobody hears that it has booted anew. A record of
+// look finds in the slot of a peer that nobody hears that it has booted again. A record of
 // another boot proves that only if it was made after one of the incarnation in question:
 // else it may be of an older boot, which can come to light again when a write lands late,
 // or a device comes back that alone had taken it. The sequences of a slot that is still
@@ -375,7 +375,7 @@ func (v *prover) guardedBySlot(p int, rec *diskquorum.Slot) bool {
 	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Kills()
 }
 
-// doubt begins all claims anew, as if every peer had been seen at now. It is for the moment
+// doubt begins all claims again, as if every peer had been seen at now. It is for the moment
 // when the list of members changes: a claim must stand for a time in which one list was in
 // force, or the majorities of the argument above need not meet.
 func (v *prover) doubt(now boottime.Instant) {

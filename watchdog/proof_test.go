@@ -235,10 +235,10 @@ func TestSlotOfAnotherBoot(t *testing.T) {
 		{"the node is there", []*diskquorum.Slot{record(104, 9)}, false},
 		{"it never wrote, an older boot did", []*diskquorum.Slot{record(99, 9)}, false},
 		{"an older record comes to light again", []*diskquorum.Slot{record(104, 9), record(99, 8)}, false},
-		{"it boots anew", []*diskquorum.Slot{record(104, 9), record(105, 11)}, true},
+		{"it boots again", []*diskquorum.Slot{record(104, 9), record(105, 11)}, true},
 		{"an older one of its own comes to light, then an older boot", []*diskquorum.Slot{record(104, 9), record(104, 5), record(99, 8)}, false},
 		{"an older record comes to light while the slot is being claimed", []*diskquorum.Slot{claiming(record(104, 9)), record(99, 10)}, false},
-		{"it boots anew, and is claiming still", []*diskquorum.Slot{record(104, 9), claiming(record(105, 11))}, true},
+		{"it boots again, and is claiming still", []*diskquorum.Slot{record(104, 9), claiming(record(105, 11))}, true},
 		{"a record without a boot", []*diskquorum.Slot{record(104, 9), record(0, 11)}, false},
 	} {
 		c := mourners(t, netgossip.Statement{Guard: killing}, nil)

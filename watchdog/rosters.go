@@ -162,7 +162,7 @@ func (c *Core) followRosters(now boottime.Instant) {
 	}
 }
 
-// stand renews what is announced. No step may leave it out, and a changed directory needs it anew:
+// stand renews what is announced. No step may leave it out, and a changed directory needs it again:
 // to say nothing is to say that the directory is in force, and that may be a list that this node
 // has merely been told of. One that began in a tie would put it into force for all who hear it.
 func (c *Core) stand() {

@@ -136,7 +136,7 @@ func (f *follower) orderlyEnd(ctx context.Context, err error) {
 	}
 }
 
-// dialOnce returns a dialer for one connection. If grpc connected anew by itself, the set
+// dialOnce returns a dialer for one connection. If grpc connected again by itself, the set
 // and the events after it could come from two agents, whose revisions do not compare.
 func (f *follower) dialOnce() func(context.Context, string) (net.Conn, error) {
 	var dialled atomic.Bool

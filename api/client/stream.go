@@ -17,7 +17,7 @@ import (
 // on the caller's goroutine. An agent that does not tell revisions gets 0, and events that
 // the set contains already may come again: applied in order they end in the same set.
 //
-// All calls must reach the same agent, so conn must not connect anew behind the caller's
+// All calls must reach the same agent, so conn must not connect again behind the caller's
 // back: revisions of two agents do not compare.
 func Stream(ctx context.Context, conn grpc.ClientConnInterface,
 	set func(all *fencingv1.AllNodes, revision uint64) error, event func(*fencingv1.Event) error) error {

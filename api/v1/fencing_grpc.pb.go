@@ -52,7 +52,7 @@ type FencingClient interface {
 	// StreamEvents sends every change that happens after the response headers were sent,
 	// until the client cancels. It ends with RESOURCE_EXHAUSTED when the client reads too
 	// slowly (events are never left out silently) or too many are subscribed, and with
-	// UNAVAILABLE when the agent stops. In each case begin anew, as above.
+	// UNAVAILABLE when the agent stops. In each case begin again, as above.
 	StreamEvents(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 }
 
@@ -116,7 +116,7 @@ type FencingServer interface {
 	// StreamEvents sends every change that happens after the response headers were sent,
 	// until the client cancels. It ends with RESOURCE_EXHAUSTED when the client reads too
 	// slowly (events are never left out silently) or too many are subscribed, and with
-	// UNAVAILABLE when the agent stops. In each case begin anew, as above.
+	// UNAVAILABLE when the agent stops. In each case begin again, as above.
 	StreamEvents(*emptypb.Empty, grpc.ServerStreamingServer[Event]) error
 	mustEmbedUnimplementedFencingServer()
 }

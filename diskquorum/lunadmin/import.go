@@ -152,7 +152,7 @@ func (r *restorer) recognise(context.Context) (err error) {
 		switch {
 		case err == nil && found.ID != sb.ID:
 			return r.refuse(fmt.Sprintf("carries the LUN %x, the export is of %x", found.ID, sb.ID),
-				"it is another LUN or was formatted anew; --force does not override that")
+				"it is another LUN or was formatted again; --force does not override that")
 		case errors.Is(err, diskquorum.ErrVersion):
 			return r.refuse(err.Error(), "use the fencectl of the agents; --force does not override that")
 		case err == nil:

@@ -184,7 +184,7 @@ func (s *sharer) read(expected uint64) (done bool, err error) {
 	case count == expected:
 		return true, nil
 	case count > expected:
-		return false, fmt.Errorf("the other node is at %d, %d was expected: start both sides anew, with a new nonce", count, expected)
+		return false, fmt.Errorf("the other node is at %d, %d was expected: start both sides again, with a new nonce", count, expected)
 	case s.written && count < s.last:
 		// A cache, or the other node repeated its write because a third one's check took it
 		// away: then ours is repeated and all is well.

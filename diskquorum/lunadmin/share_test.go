@@ -69,7 +69,7 @@ func TestShareFindsFaults(t *testing.T) {
 	}
 }
 
-// A plain check on a third node shares the block: both sides write anew what it took away.
+// A plain check on a third node shares the block: both sides write again what it took away.
 func TestShareBesideACheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLUN(t)

@@ -317,7 +317,7 @@ func (w *world) exited(p *process, err error) {
 	w.conditionsChanged(func() {})
 }
 
-// serviceRestart is how long the service manager waits before it starts a failed agent anew.
+// serviceRestart is how long the service manager waits before it starts a failed agent again.
 const serviceRestart = 2 * time.Second
 
 // slotHeldByDead reports whether an I/O in flight of an earlier process keeps a slot locked,

@@ -123,7 +123,7 @@ func TestMembersChange(t *testing.T) {
 		// Shortened from a random schedule: the next list was held up by who lacked the one before.
 		{"one has missed a list", group(3, noLUN, split([]int{0, 1}, []int{2}), at(3*time.Second, newMembers([]int{0, 1, 2}, 0, 1)),
 			at(20*time.Second, Event{Kind: Heal}), at(25*time.Second, newMembers([]int{0, 1, 2}, 0, 1, 2))), 1, 2},
-		// Shortened from seed 60455: one half of two lives by its grant, the other starts anew with a
+		// Shortened from seed 60455: one half of two lives by its grant, the other starts again with a
 		// node that only the next list has. These two must not put it into force.
 		{"half and one that is to be added", group(3, func(s *Schedule) { s.Members = []int{0, 1} }, split([]int{0}, []int{1, 2}),
 			at(7*time.Second, newMembers([]int{0, 1, 2}, 1, 2))), 1, 0},

@@ -193,7 +193,7 @@ func (m *model) view(node string) (out []string) {
 	return out
 }
 
-// decide gives every agent its status and events anew. The lock is held.
+// decide gives every agent its status and events again. The lock is held.
 func (m *model) decide() {
 	for _, node := range m.nodes {
 		if view := m.view(node); len(view)*2 == len(m.nodes) && m.grant == nil && m.fault != "none lives" {

@@ -12,7 +12,7 @@ import (
 type Kind string
 
 const (
-	Crash     Kind = "crash"     // the machine is gone at once; at the end it boots anew
+	Crash     Kind = "crash"     // the machine is gone at once; at the end it boots again
 	Restart   Kind = "restart"   // the agent ends without a goodbye; at the end a new one starts
 	Leave     Kind = "leave"     // the agent says goodbye and ends; at the end a new one starts
 	Isolate   Kind = "isolate"   // nothing gets to or from the node
@@ -116,7 +116,7 @@ func Scenarios() []Scenario {
 		{Name: "one-network", What: "the first network is cut into halves, the others are not", faults: split(0)},
 		{Name: "leave", What: "an agent says goodbye and ends", Measured: true, faults: one(Leave)},
 		{Name: "restart", What: "an agent is back after a second", faults: restart},
-		{Name: "start", What: "all agents start anew within a second: traffic", faults: start},
+		{Name: "start", What: "all agents start again within a second: traffic", faults: start},
 		{Name: "loss", What: "packets get lost on all links, a tenth unless told otherwise", faults: loss},
 		{Name: "slow", What: "a tenth of the nodes stands still for 2 s again and again", faults: slow},
 		{Name: "flap", What: "a node is cut off for 2 s of every 5 s", faults: flap},

@@ -28,7 +28,7 @@ const (
 	// programsEnv names the folder of the agent's program, where it is not the one of make build.
 	programsEnv = "FENCING_BIN"
 	groupLabel  = "node.deckhouse.io/group"
-	// tolerance is for instants that each status converts to the time of day anew.
+	// tolerance is for instants that each status converts to the time of day again.
 	tolerance = time.Second
 	// checkOften is a members.checkInterval for tests that change the list.
 	checkOften = 2 * time.Second

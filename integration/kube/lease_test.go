@@ -178,7 +178,7 @@ func (g *tied) start(t *testing.T, name, text, url string) {
 }
 
 // forward sets all clocks forward. What the nodes know of each other is old then: each loses
-// its quorum, and finds it anew.
+// its quorum, and finds it again.
 func (g *tied) forward(t *testing.T, d time.Duration) {
 	t.Helper()
 	since := time.Now()

@@ -58,7 +58,7 @@ const (
 	mute barrier = "mute"
 )
 
-// set describes the barrier's set anew for each use: the library writes its ID into it.
+// set describes the barrier's set again for each use: the library writes its ID into it.
 func (b barrier) set() *nftables.Set {
 	return &nftables.Set{
 		Table: table, Name: string(b), Concatenation: true,

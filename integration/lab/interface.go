@@ -20,7 +20,7 @@ func (l *Lab) RemoveInterface(node, network string) error {
 	})
 }
 
-// RestoreInterface makes a removed interface anew, with the same name and address. The
+// RestoreInterface makes a removed interface again, with the same name and address. The
 // kernel gives it another index.
 func (l *Lab) RestoreInterface(node, network string) error {
 	return l.interfaceOf(node, network, func(i, j int) error {

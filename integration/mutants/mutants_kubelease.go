@@ -57,7 +57,7 @@ func kubeLeaseMutants() []mutant {
 		in(one("K5", "a Lease that names nobody is free", arbiter, "	case len(old.Holders) == 0:\n		return \"the Lease is new, and who held one before is not known\" // K5", "	case len(old.Holders) == 0:\n		return \"\"")),
 		in(one("K5", "the expiry outlives a Lease that was deleted", schedule, "	if !a.known || c.Version != a.version {\n		a.since = c.Ended", "	if a.since.IsZero() || a.known && c.Version != a.version {\n		a.since = c.Ended")),
 		in(one("live", "an excluded half goes on", arbiter, "	return may\n", "	return false\n")),
-		in(one("live", "a half is not granted anew after a restart in it", arbiter, "!(same && want.Holders[i].Token == h.Token)", "(!same || want.Holders[i].Token == h.Token)")),
+		in(one("live", "a half is not granted again after a restart in it", arbiter, "!(same && want.Holders[i].Token == h.Token)", "(!same || want.Holders[i].Token == h.Token)")),
 		in(one("live", "a write that landed is not noted", schedule, "	if a.sent == c.Record.Tag && a.sent != (Tag{}) {", "	if false {")),
 		in(one("live", "a grant is not renewed", schedule, "max(a.heldAt, a.anchor(want)).Add(a.cfg.Timing.Term / 4)", "boottime.Never")),
 		in(one("K2", "a token survives a change of the list of members", arbiter, "a.cfg.Roster, a.view, a.token = r, netgossip.Set{}, netgossip.Token{}", "a.cfg.Roster = r")),

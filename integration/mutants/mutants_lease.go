@@ -58,7 +58,7 @@ func leaseMutants() []mutant {
 		one("L12", "a half without API does not wait", arbiterGo, "	if a.prefer && !a.halfReachesAPI(in) {", "	if false {"),
 		one("L12", "a half waits although it is not asked to", arbiterGo, "	if a.prefer && !a.halfReachesAPI(in) {", "	if !a.halfReachesAPI(in) {"),
 		one("L12", "the API of the other members does not count", arbiterGo, "			if st, _ := a.evidence.Statement(p); st != nil && st.APIReachable {\n				return true\n			}\n", ""),
-		one("L12", "the delay begins anew with each step without API", arbiterGo, "	turn := in.TieSince.Add(a.delay(in))", "	turn := in.TieSince.Add(a.delay(in))\n	if a.prefer && !a.halfReachesAPI(in) {\n		turn = now.Add(a.delay(in))\n	}"),
+		one("L12", "the delay begins again with each step without API", arbiterGo, "	turn := in.TieSince.Add(a.delay(in))", "	turn := in.TieSince.Add(a.delay(in))\n	if a.prefer && !a.halfReachesAPI(in) {\n		turn = now.Add(a.delay(in))\n	}"),
 		one("L12", "all members of a half propose at once", arbiterGo, "				d += a.timing.Stagger\n", ""),
 		one("L12", "a member without LUN is waited for", arbiterGo, "st != nil && st.LUNHealthy {", "st != nil {"),
 		one("L12", "members of the other half are waited for", arbiterGo, "ok && a.view.Has(idx) {\n			if st", "ok {\n			if st"),

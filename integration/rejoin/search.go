@@ -25,7 +25,7 @@ const (
 	moves                // the path to the LUN comes or goes
 	hangs                // the slot is written, and the write hangs
 	lands                // and lands
-	starts               // a node boots, or its agent starts anew
+	starts               // a node boots, or its agent starts again
 	proposes             // a grant passed the read of phase 1
 	decides              // it is decided
 )
@@ -51,7 +51,7 @@ func (a Action) String() string {
 	case lands:
 		return fmt.Sprintf("the write of %d lands", n)
 	case starts:
-		return fmt.Sprintf("%d boots, or its agent starts anew", n)
+		return fmt.Sprintf("%d boots, or its agent starts again", n)
 	case proposes:
 		return fmt.Sprintf("%d puts its half forward", n)
 	default:

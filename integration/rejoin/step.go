@@ -65,7 +65,7 @@ func (s *State) reset(x int) {
 	}
 }
 
-// start boots a node, or starts its agent anew.
+// start boots a node, or starts its agent again.
 func (s *State) start(x int) {
 	n := &s.nodes[x]
 	token, armed, unfed := n.token, n.armed, n.unfed

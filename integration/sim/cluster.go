@@ -117,7 +117,7 @@ type Node struct {
 	paused   bool
 	backlog  []func() // what a paused agent will do first
 
-	own      *Times        // it was configured anew; nil: as the group's configuration says
+	own      *Times        // it was configured again; nil: as the group's configuration says
 	armed    bool          // the countdown of its watchdog runs
 	open     bool          // its agent has the watchdog's device open
 	timeout  time.Duration // of the countdown
@@ -158,7 +158,7 @@ func (c *Cluster) Trace(f func(format string, args ...any)) { c.trace = f }
 // Now is the virtual time since the simulation began.
 func (c *Cluster) Now() time.Duration { return c.now.Sub(boottime.Instant(time.Hour)) }
 
-// Start starts the agent of a node: after a kill, or anew after a reset.
+// Start starts the agent of a node: after a kill, or again after a reset.
 func (c *Cluster) Start(i int) {
 	n := c.nodes[i]
 	if n.up {
@@ -197,7 +197,7 @@ func (c *Cluster) Start(i int) {
 }
 
 // Kill ends the agent of a node without a goodbye. An armed watchdog goes on counting, and
-// begins anew: that is what the kernel does when it closes the descriptor.
+// begins again: that is what the kernel does when it closes the descriptor.
 func (c *Cluster) Kill(i int) {
 	n := c.nodes[i]
 	if !n.up {
@@ -258,7 +258,7 @@ func (n *Node) end() {
 	n.life++
 }
 
-// reset is what a watchdog does: the node is gone, with all its I/O, and boots anew.
+// reset is what a watchdog does: the node is gone, with all its I/O, and boots again.
 func (c *Cluster) reset(n *Node) {
 	n.end()
 	n.armed = false

@@ -159,7 +159,7 @@ func (l *kubeLease) disturb(rng *rand.Rand) {
 			c.DeleteLease()
 		}
 	case 5:
-		// A half of the nodes loses the API server, while the halves are dealt anew.
+		// A half of the nodes loses the API server, while the halves are dealt again.
 		p := rng.Perm(n)
 		for _, i := range p[:n/2] {
 			c.APIFaults(i, APIFaults{Down: true})

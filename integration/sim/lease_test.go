@@ -49,7 +49,7 @@ func TestGrantDiesWithoutASuccessor(t *testing.T) {
 
 // Guard: L8 (counterexample 19). The network turns on and on, with all links lost for a
 // moment each time, so that nobody counts a majority: no new tie starts the clock of the
-// arbitration anew.
+// arbitration again.
 func TestTurningNetworkDoesNotKeepAnybodyFeeding(t *testing.T) {
 	c := started(t, DefaultConfig(4, 3))
 	for i := range 4 {
@@ -98,7 +98,7 @@ func TestHolderWhoseWritesFailStops(t *testing.T) {
 }
 
 // Guard: L1. An agent that was paused for longer than G does not feed by what it knew, not
-// even for the moment of its awakening, and its half is granted anew.
+// even for the moment of its awakening, and its half is granted again.
 func TestPausedHolderDoesNotFeedByItsOldGrant(t *testing.T) {
 	c := granted(t, 9)
 	token := c.nodes[0].core.Split().Token
@@ -113,7 +113,7 @@ func TestPausedHolderDoesNotFeedByItsOldGrant(t *testing.T) {
 	if now := c.nodes[0].core.Split(); c.feeding(c.nodes[0]) || now.Token == token {
 		t.Fatalf("n1 feeds %v with token %v, was %v", c.feeding(c.nodes[0]), now.Token, token)
 	}
-	mustRun(t, c, "the half is granted anew", 20*time.Second, feeds(c, 0, 1))
+	mustRun(t, c, "the half is granted again", 20*time.Second, feeds(c, 0, 1))
 	c.Run(time.Minute)
 	if !slices.Equal(c.Feeding(), []int{0, 1}) {
 		t.Fatalf("feeding %v\n%s", c.Feeding(), c.Report())

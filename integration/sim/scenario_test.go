@@ -15,7 +15,7 @@ import (
 )
 
 // TestScenarios runs the files of testdata. The text above ---- is what happens, the text
-// below what every node then decides; go test ./integration/sim -rewrite writes it anew,
+// below what every node then decides; go test ./integration/sim -rewrite writes it again,
 // and the difference is to be read line by line.
 //
 //	new nodes=N [networks=(a,b)] [policy=all] [lun=no] [lease=yes] [onloss=exclude] [watchdog=D] [reboot=D]

@@ -132,7 +132,7 @@ func disturb(c *Cluster, rng *rand.Rand) {
 	case 15:
 		c.Disable(rng.IntN(n), rng.IntN(2) == 0)
 	case 14:
-		// A half of the nodes loses the LUN, or half of it, while the halves are dealt anew.
+		// A half of the nodes loses the LUN, or half of it, while the halves are dealt again.
 		p := rng.Perm(n)
 		for _, i := range p[:n/2] {
 			c.LUNFaults(i, &Faults{Down: true, Writes: rng.IntN(2) == 0}, c.someDevices(rng)...)

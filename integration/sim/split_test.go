@@ -175,7 +175,7 @@ func restartHolder(t *testing.T, cfg Config) {
 	c.Run(6 * time.Second)
 	won := c.Feeding()
 	c.RestartAgent(won[0])
-	mustRun(t, c, "the half is granted anew", 8*time.Second, feeds(c, won...))
+	mustRun(t, c, "the half is granted again", 8*time.Second, feeds(c, won...))
 	c.Run(time.Minute)
 	if !slices.Equal(c.Feeding(), won) || c.Resets() != 2 {
 		t.Fatalf("seed %d: feeding %v, want %v; %d resets, want those of the losers\n%s", cfg.Seed, c.Feeding(), won, c.Resets(), c.Report())

@@ -127,7 +127,7 @@ func TestDisjointFeeders(t *testing.T) {
 	d.Observe(at(11), both)
 	both["n3"] = Feeder{true, both["n3"].Counted}
 	if v := d.Observe(at(12), both); len(v) > 0 {
-		t.Fatalf("the clock starts anew: %v", v)
+		t.Fatalf("the clock starts again: %v", v)
 	}
 	together := map[string]Feeder{"n1": {true, []string{"n1", "n2", "n3"}}, "n3": {true, []string{"n1", "n2", "n3"}}}
 	d.Observe(at(20), together)

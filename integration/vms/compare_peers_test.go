@@ -197,8 +197,8 @@ func takenOver(s *story, at time.Time) []outcome {
 	ended := s.all([]string{"n3"}, at, "the program on n3 is ended", s.says("holder ended"))
 	reset := s.all([]string{"n4"}, at, "n4 is reset", s.resetAt)
 	s.spared([]string{"n3"}, at)
-	s.run("n3", "(sleep 1; echo b > /proc/sysrq-trigger) > /dev/null 2>&1 &") // its lockspace is gone: it begins anew
-	s.all([]string{"n3"}, at, "n3 boots anew", s.resetAt)
+	s.run("n3", "(sleep 1; echo b > /proc/sysrq-trigger) > /dev/null 2>&1 &") // its lockspace is gone: it begins again
+	s.all([]string{"n3"}, at, "n3 boots again", s.resetAt)
 	return []outcome{
 		{of: "a program that can be ended", idle: ended, active: max(ended, taken["n3"])},
 		{of: "a program whose I/O hangs", reset: reset, idle: reset, active: max(reset, taken["n4"])},

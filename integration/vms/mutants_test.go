@@ -51,7 +51,7 @@ var mutantAgents = []mutant{
 		scenario: "paused for 13 s and cut off", says: `n3 was fed .* after it was resumed`,
 	},
 	{
-		name: "a node is held for dead before its horizon", file: "watchdog/proof.go",
+		name: "a node is taken for dead before its horizon", file: "watchdog/proof.go",
 		from: "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", to: "now.Sub(w.unseen) >= v.delay)",
 		scenario: "one node cut off", says: `held n2 for dead .* before its reset`,
 	},

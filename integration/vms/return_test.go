@@ -55,7 +55,7 @@ func seenBy(v *observe.View, observer, node string) *fencingv1.NodeStatus {
 }
 
 // returned checks, when all is well again, that the nodes that were reset are back in another incarnation, that all
-// who were not reset know the death of the one before by that, and that nobody else is another or is held for dead.
+// who were not reset know the death of the one before by that, and that nobody else is another or is taken for dead.
 func (s *story) returned(v *observe.View) {
 	s.t.Helper()
 	var gone, stayed []string

@@ -117,7 +117,7 @@ func TestTimesAreRefused(t *testing.T) {
 }
 
 // A token is never one that was shown before: not with another view, not by an agent that
-// was started anew within the same tick.
+// was started again within the same tick.
 func TestTokenMovesOn(t *testing.T) {
 	r := newRig(t)
 	first := r.out.Token
@@ -373,7 +373,7 @@ func TestMayReplace(t *testing.T) {
 	}
 }
 
-// The expiry is counted anew with each version, and with each Lease.
+// The expiry is counted again with each version, and with each Lease.
 func TestExpiryIsOfOneVersion(t *testing.T) {
 	others := Record{Grant: Grant{Holders: []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}}}}
 	r := newRig(t)
@@ -397,7 +397,7 @@ func TestExpiryIsOfOneVersion(t *testing.T) {
 	}
 	r.answer(Done, Record{}, "3")
 	if r.a.expired(r.now) {
-		t.Error("a Lease made anew has expired")
+		t.Error("a Lease made again has expired")
 	}
 }
 

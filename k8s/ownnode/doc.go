@@ -28,5 +28,5 @@
 //
 // Run owns the only goroutine and calls Config.OnState from it, which must not block. Run
 // returns when its context has ended. Requests have deadlines; a watch on which nothing
-// arrives for [quiet] is made anew.
+// arrives for [quiet] is made again.
 package ownnode

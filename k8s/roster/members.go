@@ -63,7 +63,7 @@ func (n *Node) address(net Network) (netip.Addr, error) {
 	if text, ok := n.Annotations[key]; ok {
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast() {
-			return netip.Addr{}, fmt.Errorf("node %s: annotation %s is %q: one IP address is needed; remove it, and the node's agent will write it anew", n.Name, key, cut(text))
+			return netip.Addr{}, fmt.Errorf("node %s: annotation %s is %q: one IP address is needed; remove it, and the node's agent will write it again", n.Name, key, cut(text))
 		}
 		return a.Unmap(), nil
 	}

@@ -106,7 +106,7 @@ func (s *Source) Read(ctx context.Context, cached bool) ([]Node, error) {
 			req = req.Param("limit", fmt.Sprint(pageSize))
 		}
 		if err := req.Do(ctx).Into(page); err != nil {
-			// Also for a page whose turn came too late (410): the next attempt begins anew.
+			// Also for a page whose turn came too late (410): the next attempt begins again.
 			return nil, fmt.Errorf("list the nodes of group %s: %w", s.cfg.Group, err)
 		}
 		for i := range page.Items {

@@ -4,7 +4,7 @@
 //
 // [Find] resolves an interface name, a CIDR or a literal address to a [Local]. [Watch]
 // follows Locals and reports each loss and return, and by which interface a network works:
-// one that was made anew has another index, which sockets that are bound to it must follow.
+// one that was made again has another index, which sockets that are bound to it must follow.
 // Loss of a cable is known in milliseconds by this, while SWIM would need seconds.
 //
 // # State and invariants

@@ -23,7 +23,7 @@ type Local struct {
 	Address   netip.Addr
 	Interface string // that has the address now
 	// Index is the kernel's number of Interface. An interface that was removed and made
-	// anew has the same name and another index.
+	// again has the same name and another index.
 	Index int
 	// Internal says that packets of other nodes never come in by Interface: it is the
 	// loopback or a dummy, and whoever wants its addresses takes another way in.

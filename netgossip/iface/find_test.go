@@ -125,7 +125,7 @@ func TestCarrier(t *testing.T) {
 		{"link down", pinned, func(s *snapshot) { set(s, 2, false) }, 0},
 		{"another link down", pinned, func(s *snapshot) { set(s, 5, false) }, 2},
 		{"link gone", pinned, func(s *snapshot) { delete(s.links, 2) }, 0},
-		{"link made anew", pinned, func(s *snapshot) {
+		{"link made again", pinned, func(s *snapshot) {
 			s.links[9] = s.links[2]
 			delete(s.links, 2)
 			s.addresses[4].link = 9

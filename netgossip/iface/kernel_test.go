@@ -191,7 +191,7 @@ func TestWatchRealInterfaces(t *testing.T) {
 			{"address removed", func() error { return netlink.AddrDel(a, addr) }, false},
 			{"address back", func() error { return netlink.AddrAdd(a, addr) }, true},
 			{"device removed", func() error { return netlink.LinkDel(a) }, false},
-			{"device made anew", func() error { _, _, err := cable(); return err }, true},
+			{"device made again", func() error { _, _, err := cable(); return err }, true},
 		} {
 			began := boottime.Now()
 			if err := step.do(); err != nil {
@@ -202,7 +202,7 @@ func TestWatchRealInterfaces(t *testing.T) {
 				if r.Up != step.up {
 					return fmt.Errorf("%s: reported up=%v", step.name, r.Up)
 				}
-				if anew := r.Local.Index != local.Index; anew != (step.name == "device made anew") {
+				if moved := r.Local.Index != local.Index; moved != (step.name == "device made again") {
 					return fmt.Errorf("%s: index %d, was %d", step.name, r.Local.Index, local.Index)
 				}
 				t.Logf("%s: reported after %v", step.name, r.At.Sub(began))

@@ -40,7 +40,7 @@
 //     fetched at a time, of 256 KiB at most, by 20 probes a second.
 //   - With a Device, nothing is sent or received by another one, whatever routes there are:
 //     a network whose device is down is silent. The sockets belong to an interface by its
-//     number; [Instance.Rebind] opens new ones when the device is made anew, and neither
+//     number; [Instance.Rebind] opens new ones when the device is made again, and neither
 //     memberlist nor the peers notice (docs/adr/0007-network-is-a-device.md).
 //   - Sending never waits. What the kernel's buffers have no room for is dropped and counted.
 //   - Received packets are copies in their own size, since memberlist keeps what it queues.

@@ -305,7 +305,7 @@ func (s *schedule) nudgeSome(now boottime.Instant) {
 
 // nudgeAll tells everybody, a few at once, many one after the other, and so a few who were told
 // just before: while a group starts, every node's view changes with each peer it meets. A round that
-// is under way is not begun anew: who says something again and again is to be heard by the last, too.
+// is under way is not begun again: who says something again and again is to be heard by the last, too.
 func (s *schedule) nudgeAll(now boottime.Instant) {
 	if s.renudge = len(s.nudges.queue) > 0; s.renudge {
 		return

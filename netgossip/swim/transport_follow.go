@@ -48,7 +48,7 @@ func (in *Instance) listen() error {
 }
 
 // Rebind pins the sockets to the device with this name and index. Call it when the
-// network's address has come back on an interface: one that was removed and made anew has
+// network's address has come back on an interface: one that was removed and made again has
 // another index, and sockets stay with the old one. Sockets that are pinned to this index
 // already, or to nothing, stay as they are, and so does a foreign transport. The instance
 // above notices nothing, nor do the peers, if it takes less than a suspicion.

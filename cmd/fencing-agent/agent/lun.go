@@ -33,7 +33,7 @@ var errNotOpen = errors.New("the LUN is not open")
 // closePatience is how long the end of the agent waits for an I/O in flight.
 const closePatience = time.Second
 
-// reopenAfter is how many operations must fail in a row before the device is opened anew.
+// reopenAfter is how many operations must fail in a row before the device is opened again.
 const reopenAfter = 3
 
 // lunOpened is the keeper's report to the loop.
@@ -218,7 +218,7 @@ func (k *lunKeeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 	case sb.Slots < k.members:
 		return nil, fmt.Errorf("lun %s: %w: it has %d slots for %d members; format it with more --slots", k.path, errContent, sb.Slots, k.members)
 	case k.known && sb.ID != k.lastID:
-		return nil, fmt.Errorf("lun %s: %w: it was formatted anew since this agent started; restart the agents of this group one by one", k.path, errContent)
+		return nil, fmt.Errorf("lun %s: %w: it was formatted again since this agent started; restart the agents of this group one by one", k.path, errContent)
 	case k.wwid != "" && wwid(dev) != "" && wwid(dev) != k.wwid:
 		// A clone or a snapshot has the same superblock, and nobody else writes to it: each half
 		// of the group could be granted on a copy of its own.
@@ -289,7 +289,7 @@ func (k *lunKeeper) trySubmit(op diskquorum.Op) error {
 		return errNotOpen
 	}
 	if op.Kind == diskquorum.OpWrite && !k.locked {
-		// A device that was opened anew: no write before the slot's lock is held again.
+		// A device that was opened again: no write before the slot's lock is held again.
 		if err := k.dev.LockSlot(k.slot); err != nil {
 			return err
 		}
@@ -312,7 +312,7 @@ func (k *lunKeeper) lock(slot int) {
 	k.box.put(func(b *batch) { b.locked = append(b.locked, lunLocked{k.device, err}) })
 }
 
-// observe follows completions for latency and for the decision to open the device anew.
+// observe follows completions for latency and for the decision to open the device again.
 // It belongs to the loop.
 func (k *lunKeeper) observe(c *diskquorum.Completion) {
 	if errors.Is(c.Err, errNotOpen) {

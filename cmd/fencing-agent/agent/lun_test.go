@@ -158,7 +158,7 @@ func TestReopensAfterFailures(t *testing.T) {
 	})
 }
 
-// A LUN that was formatted anew holds other slots: what the arbiter knows is of the old one.
+// A LUN that was formatted again holds other slots: what the arbiter knows is of the old one.
 func TestReformattedLUNIsRefusedUntilRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startKeeper(t, nil)
@@ -170,13 +170,13 @@ func TestReformattedLUNIsRefusedUntilRestart(t *testing.T) {
 		original := r.lun
 		sb := superblock()
 		sb.ID = [16]byte{2}
-		anew, err := diskquorumtest.NewFormattedLUN(sb, 1)
+		again, err := diskquorumtest.NewFormattedLUN(sb, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.set(func(r *lunRig) { r.lun = anew })
+		r.set(func(r *lunRig) { r.lun = again })
 		r.fail()
-		if o := r.last(2); !o.closed || !strings.Contains(r.keeper.trouble(), "formatted anew") || len(r.taken().lun) != 0 {
+		if o := r.last(2); !o.closed || !strings.Contains(r.keeper.trouble(), "formatted again") || len(r.taken().lun) != 0 {
 			t.Errorf("closed %v, trouble %q", o.closed, r.keeper.trouble())
 		}
 		r.set(func(r *lunRig) { r.lun = original })
@@ -307,7 +307,7 @@ func TestLockWaitsForDevice(t *testing.T) {
 	})
 }
 
-// A device that was opened anew is not written before the slot is locked on it.
+// A device that was opened again is not written before the slot is locked on it.
 func TestWriteLocksNewDeviceFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startKeeper(t, nil)

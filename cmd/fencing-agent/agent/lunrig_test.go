@@ -164,7 +164,7 @@ func startKeeper(t *testing.T, edit func(*lunRig)) *lunRig {
 	return r
 }
 
-// fail makes the loop see as many failed operations as it takes to open the LUN anew.
+// fail makes the loop see as many failed operations as it takes to open the LUN again.
 func (r *lunRig) fail() {
 	for range reopenAfter {
 		r.keeper.observe(&diskquorum.Completion{Err: unix.EIO})

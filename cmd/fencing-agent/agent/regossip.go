@@ -51,7 +51,7 @@ func (a *Agent) sees(st *netgossip.Statement, node string) bool {
 	return ok && st.Seen.Has(i)
 }
 
-// rebuildGossip makes the gossip of one network after the other anew when the roster has
+// rebuildGossip makes the gossip of one network after the other again when the roster has
 // changed, without leaving. Peers notice nothing, if it takes less than a suspicion, and the
 // evidence from before stays valid for D_max.
 func (a *Agent) rebuildGossip(ctx context.Context) {
@@ -82,7 +82,7 @@ func (a *Agent) rebuildGossip(ctx context.Context) {
 	}
 }
 
-// rebuildNetwork makes the gossip of one network anew, unless everything has been stopped.
+// rebuildNetwork makes the gossip of one network again, unless everything has been stopped.
 func (a *Agent) rebuildNetwork(ctx context.Context, i int, r *netgossip.Roster) error {
 	if !a.rebuilding.TryLock() {
 		return nil

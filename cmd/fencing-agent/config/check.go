@@ -308,7 +308,7 @@ func checkWatchdog(c *Config, r *report) {
 }
 
 // checkPaths checks that no path stands for two things. The agent writes the list of members
-// and makes the socket anew, so that a shared path would overwrite a key or a device; and a
+// and makes the socket again, so that a shared path would overwrite a key or a device; and a
 // file that is always there would be taken for the disable file and leave the node unguarded.
 func checkPaths(c *Config, r *report) {
 	type use struct{ key, path string }

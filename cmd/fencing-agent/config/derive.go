@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// MarginAfterDeath is added to every time after which a node is held for dead. It
+// MarginAfterDeath is added to every time after which a node is taken for dead. It
 // covers what the terms of the sum leave out: the reset itself, rounding by the
 // driver and the difference in speed of two clocks.
 const MarginAfterDeath = time.Second

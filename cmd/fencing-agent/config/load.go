@@ -26,7 +26,7 @@ const (
 // maxFileSize in bytes leaves room for the longest roster on several networks.
 const maxFileSize = 1 << 20
 
-// LoadMembers reads the list of members anew, from a file whose other keys are not applied
+// LoadMembers reads the list of members again, from a file whose other keys are not applied
 // before the agent's restart. The whole file must be valid, but the list need not contain the own
 // node: that is how a node learns that it is to be removed.
 func LoadMembers(path string, env func(string) string) (*Members, error) {

@@ -1,6 +1,6 @@
 {{/*
 Probes ten seconds apart that must fail before the kubelet kills an agent: at least two minutes, and longer than the watchdog
-could let the node live (twice its timeout, since the end of a process starts the countdown anew).
+could let the node live (twice its timeout, since the end of a process starts the countdown again).
 */}}
 {{- define "fencing-agent.livenessFailures" -}}
 {{- $t := default "30s" .watchdog.timeout | toString -}}

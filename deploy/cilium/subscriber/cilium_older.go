@@ -16,7 +16,7 @@ type backend = loadbalancer.BackendParams
 
 // backendsOf are all backends, with the service of each. Where several sources name a
 // backend, the one that Cilium does not use may be among them: a service too many is
-// selected anew, and none too few.
+// selected again, and none too few.
 func backendsOf(w *writer.Writer, txn statedb.ReadTxn) iter.Seq2[loadbalancer.ServiceName, backend] {
 	return func(yield func(loadbalancer.ServiceName, backend) bool) {
 		for be := range w.Backends().All(txn) {

@@ -27,7 +27,7 @@ func newMetrics() Metrics {
 		}, []string{"mode"}),
 		Refreshed: metric.NewCounter(metric.CounterOpts{
 			Namespace: metrics.Namespace, Subsystem: metricsSubsystem, Name: "services_refreshed_total",
-			Help: "Services whose backends were selected anew because of a node",
+			Help: "Services whose backends were selected again because of a node",
 		}),
 		ApplySeconds: metric.NewHistogram(metric.HistogramOpts{
 			Namespace: metrics.Namespace, Subsystem: metricsSubsystem, Name: "apply_seconds",

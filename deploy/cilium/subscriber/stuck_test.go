@@ -71,7 +71,7 @@ func TestStuckCellDelaysNobody(t *testing.T) {
 	// Once in the update in which it hung, once for all that came meanwhile, and for the last
 	// events if these were still under way.
 	if got := lb.metrics.Refreshed.Get() - before; got > edges/100 {
-		t.Errorf("services were selected anew %v times for %d edges", got, edges)
+		t.Errorf("services were selected again %v times for %d edges", got, edges)
 	}
 }
 

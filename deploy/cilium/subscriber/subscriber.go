@@ -100,8 +100,8 @@ func (s *subscriber) update(u client.Update, health cell.Health) {
 	if len(changed) > 0 {
 		var err error
 		if refreshed, hooked, err = s.apply(r.out, changed); err != nil {
-			s.log.Error("Backends of LEFT nodes could not be selected anew; the next change tries again", "nodes", slices.Sorted(maps.Keys(changed)), "error", err)
-			health.Degraded("Backends could not be selected anew", err)
+			s.log.Error("Backends of LEFT nodes could not be selected again; the next change tries again", "nodes", slices.Sorted(maps.Keys(changed)), "error", err)
+			health.Degraded("Backends could not be selected again", err)
 			return
 		}
 		s.metrics.ApplySeconds.Observe(time.Since(began).Seconds())

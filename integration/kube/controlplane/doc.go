@@ -20,7 +20,7 @@
 //     server; so a client needs no new configuration, as in a cluster.
 //   - The programs are children with a parent-death signal, started by threads that live
 //     as long as they do: no end of the test's process leaves them behind.
-//   - Ports are chosen below the kernel's ephemeral range, and chosen anew if somebody was
+//   - Ports are chosen below the kernel's ephemeral range, and chosen again if somebody was
 //     faster.
 //   - etcd does not sync to the disk: what is tested survives the end of a process, not
 //     that of a machine.
