@@ -21,11 +21,12 @@ type room struct {
 var rooms = []room{
 	{pkg: "boottime"},
 	{pkg: "netgossip", may: []string{"boottime"}, pure: true},
+	{pkg: "netgossip/probing", may: []string{"boottime", "netgossip"}, pure: true},
 	{pkg: "netgossip/tie", may: []string{"boottime", "netgossip"}, pure: true},
 	{pkg: "diskquorum", may: []string{"boottime", "netgossip", "netgossip/tie"}, pure: true},
 	{pkg: "watchdog", may: []string{"boottime", "netgossip", "netgossip/tie", "diskquorum", "k8s/leasequorum"}, pure: true},
 
-	{pkg: "netgossip/swim", may: []string{"boottime", "netgossip", "netgossip/swim/wire"}},
+	{pkg: "netgossip/swim", may: []string{"boottime", "netgossip", "netgossip/probing", "netgossip/swim/wire"}},
 	{pkg: "netgossip/swim/wire", may: []string{"boottime", "netgossip"}},
 	{pkg: "netgossip/iface", may: []string{"boottime", "netgossip"}},
 	{pkg: "netgossip/netgossiptest", may: []string{"boottime", "netgossip"}},
@@ -81,7 +82,7 @@ var confined = []struct {
 
 // pureImports is all of the standard library that a pure package may use.
 var pureImports = []string{
-	"bytes", "cmp", "encoding/binary", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
+	"bytes", "cmp", "container/heap", "encoding/binary", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
 	"math/rand/v2", "slices", "sort", "strconv", "strings", "time",
 }
 
@@ -187,6 +188,8 @@ func TestArrowRulesCanFail(t *testing.T) {
 		{"diskquorum/a.go", `import "math/rand/v2"; var x = rand.IntN(3)`, "rand.IntN"},
 		{"watchdog/a.go", `import "github.com/fencing-agent/fencing-agent/boottime"; var x = boottime.Now()`, "boottime.Now"},
 		{"watchdog/a.go", `func f() { go f() }`, "go statement"},
+		{"netgossip/probing/a.go", `import "github.com/hashicorp/memberlist"`, "get the time and all facts"},
+		{"netgossip/probing/a.go", `import "github.com/fencing-agent/fencing-agent/netgossip/swim"`, "the arrows of"},
 		{"watchdog/a.go", `func init() {}`, "init function"},
 		{"diskquorum/a.go", `import "math/rand/v2"; import "time"; var x = rand.New(rand.NewPCG(1, 2)); const d = time.Second`, ""},
 		{"diskquorum/a_test.go", `import "sync"`, ""},

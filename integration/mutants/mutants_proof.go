@@ -104,7 +104,7 @@ func carryMutants() []mutant {
 		core("one claim is enough in a half", proofGo, "claims == c.view.Counted.Len()", "claims > 0"),
 		core("most claims are enough in a half", proofGo, "claims == c.view.Counted.Len()", "2*claims > c.view.Counted.Len()"),
 		at("./netgossip", "a statement is not read again with another list", "netgossip/renumber.go", "		peers[k].understand(m)\n", ""),
-		at("./netgossip/swim", "open samples do not hold the vouch back", "netgossip/swim/sample.go", "		upTo = min(upTo, q.sampled-1)\n", "		_ = q\n"),
+		at("./netgossip/probing", "open samples do not hold the vouch back", "netgossip/probing/sample.go", "		upTo = min(upTo, q.sampled-1)\n", "		_ = q\n"),
 		core("a made-up boot id proves a reboot", proofGo, "	case w.elsewhere(st.Machine), w.outlived(now, st.Stated):\n", "	case w.elsewhere(st.Machine):\n"),
 		core("a made-up boot id in the slot proves a reboot", proofGo, "	case w.elsewhere(rec.Machine()), w.outlived(now, rec.Statement.Stated):\n", "	case w.elsewhere(rec.Machine()):\n"),
 		core("clocks agree to the nanosecond", proofGo, "w.lived-boottime.Instant(clockSlack) > now-age", "w.lived > now-age"),

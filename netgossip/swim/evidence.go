@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/probing"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
@@ -63,8 +64,9 @@ type evidence struct {
 
 	targets  []target
 	list     *memberlist.Memberlist
-	schedule *schedule
-	buf      []byte // scratch of transmit
+	schedule *probing.Schedule
+	peers    map[int]*peer // of the schedule, by roster index
+	buf      []byte        // scratch of transmit
 	handover handover
 
 	said   *netgossip.Statement // the own statement that digest is of
@@ -75,7 +77,7 @@ type evidence struct {
 	// What was reported already:
 	vouched         boottime.Instant
 	samples, misses uint64
-	mode            mode
+	mode            probing.Mode
 }
 
 // newEvidence makes room in the inbox for the replies to one round of probes and for
@@ -148,23 +150,28 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 // plan makes the schedule.
 func (e *evidence) plan(rnd *rand.Rand) {
 	now := e.cfg.Clock()
-	e.schedule = newSchedule(e.cfg.Params, e.targets, now, rnd)
-	e.schedule.network = e.cfg.Network
-	e.schedule.listed = func(peer int) bool { return e.rejoin.listed[peer].Load() }
-	e.schedule.heard = func() boottime.Instant { return boottime.Instant(e.ledger.heard.Load()) }
+	e.begin(probing.Config{
+		Listed: func(peer int) bool { return e.rejoin.listed[peer].Load() },
+		Heard:  func() boottime.Instant { return boottime.Instant(e.ledger.heard.Load()) },
+		Rand:   rnd,
+	}, now)
 	if e.cfg.Known != nil {
-		believed := 0
-		for _, p := range e.schedule.all {
-			if s, digest := e.cfg.Known(p.index); s != nil {
-				e.schedule.believe(p, s, digest, now)
-				believed++
-			}
-		}
-		if believed == len(e.schedule.all) {
-			e.schedule.ripe = now
-		}
+		e.schedule.Recall(e.cfg.Known, now)
 	}
 	e.grant()
+}
+
+// begin makes the schedule of the targets, and what this package keeps of each.
+func (e *evidence) begin(c probing.Config, now boottime.Instant) {
+	c.Params, c.Network = e.cfg.Params, e.cfg.Network
+	for _, t := range e.targets {
+		c.Peers = append(c.Peers, t.index)
+	}
+	e.schedule = probing.New(c, now)
+	e.peers = make(map[int]*peer, len(e.targets))
+	for _, t := range e.targets {
+		e.peers[t.index] = &peer{Peer: e.schedule.Peer(t.index), addr: t.addr}
+	}
 }
 
 // grant does what was requested.
@@ -174,21 +181,22 @@ func (e *evidence) grant() {
 	e.request = request{demand: r.demand}
 	e.mu.Unlock()
 	now := e.cfg.Clock()
-	_, e.schedule.said = e.statement()
-	e.schedule.setDemand(r.demand, now)
+	_, digest := e.statement()
+	e.schedule.SetSaid(digest)
+	e.schedule.SetDemand(r.demand, now)
 	if r.renew {
-		e.schedule.renew(now)
+		e.schedule.Renew(now)
 	}
 	if r.doubt {
-		e.schedule.burst(now)
+		e.schedule.Doubt(now)
 	}
 	if r.fetch != (fetchOf{}) {
 		e.fetch(r.fetch, now)
 	}
 	if r.announce {
-		e.schedule.nudgeAll(now)
+		e.schedule.NudgeAll(now)
 	} else if r.nudge {
-		e.schedule.nudgeSome(now)
+		e.schedule.NudgeSome(now)
 	}
 }
 
@@ -206,10 +214,10 @@ func (e *evidence) drain() {
 
 // step sends at most one probe that is due and returns how long nothing else will be.
 func (e *evidence) step(now boottime.Instant) time.Duration {
-	e.schedule.tick(now)
-	p, brief, wait := e.schedule.next(now)
+	e.schedule.Tick(now)
+	p, brief, wait := e.schedule.Next(now)
 	if p != nil {
-		e.probe(p, brief)
+		e.probe(e.peers[p.Index], brief)
 	}
 	e.report()
 	return wait
@@ -219,31 +227,30 @@ func (e *evidence) step(now boottime.Instant) time.Duration {
 // is not about the missed any more.
 func (e *evidence) report() {
 	s := e.schedule
-	for _, m := range s.misses {
-		e.gate.pass(func() { e.cfg.Sink.Missed(e.cfg.Network, m.peer, m.since, m.void) })
+	for _, m := range s.TakeMisses() {
+		e.gate.pass(func() { e.cfg.Sink.Missed(e.cfg.Network, m.Peer, m.Since, m.Void) })
 	}
-	s.misses = s.misses[:0]
-	if s.samples.vouched.Sub(e.vouched) >= e.cfg.Params.EvidenceMaxAge/16 {
-		e.vouched = s.samples.vouched
+	if s.Vouched().Sub(e.vouched) >= e.cfg.Params.EvidenceMaxAge/16 {
+		e.vouched = s.Vouched()
 		e.gate.pass(func() { e.cfg.Sink.Vouched(e.cfg.Network, e.vouched) })
 	}
-	if s.sweep.report {
-		s.sweep.report = false
+	if s.TakeDoubt() {
 		e.count.sweeps.add(1)
 		e.gate.pass(func() { e.cfg.Sink.Doubted(e.cfg.Network) })
 	}
-	if n := s.samples.total - e.samples; n > 0 {
-		e.samples = s.samples.total
+	taken, missed := s.Samples()
+	if n := taken - e.samples; n > 0 {
+		e.samples = taken
 		e.count.samples.add(int(n))
 	}
-	if n := s.samples.misses - e.misses; n > 0 {
-		e.misses = s.samples.misses
+	if n := missed - e.misses; n > 0 {
+		e.misses = missed
 		e.count.misses.add(int(n))
 	}
-	if shares := s.shares(); shares != e.shares.Load() {
+	if shares := s.Shares(); shares != e.shares.Load() {
 		e.shares.Store(shares)
 	}
-	if mode := s.mode(); mode != e.mode {
+	if mode := s.Mode(); mode != e.mode {
 		e.mode = mode
 		e.count.setMode(mode)
 	}
@@ -255,25 +262,25 @@ func (e *evidence) probe(p *peer, brief bool) {
 	e.count.health.Set(float64(e.list.GetHealthScore()))
 	m := e.question(p, brief)
 	now := e.cfg.Clock()
-	e.schedule.probed(p, m.ID, now)
+	e.schedule.Probed(p.Peer, m.ID, now)
 	e.count.probes.add(1)
 	e.transmit(p, m)
 }
 
 // question is the packet of a probe.
 func (e *evidence) question(p *peer, brief bool) wire.Message {
-	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.digest, Brief: brief && p.known != nil}
-	if m.Brief && e.schedule.sweeping(p) {
+	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.Digest, Brief: brief && p.Known != nil}
+	if m.Brief && e.schedule.Sweeping(p.Peer) {
 		m.Holds = 0 // whether it is there is all that matters, and in a large group every byte
 	}
-	if !brief && e.schedule.tells(p) {
-		if _, digest := e.statement(); digest != 0 && p.holds != digest {
+	if !brief && e.schedule.Tells(p.Peer) {
+		if _, digest := e.statement(); digest != 0 && p.Holds != digest {
 			m.News = wire.NewsOf(digest)
 		}
 	}
 	// A peer with another roster cannot tell who a number is, so whoever did not answer
 	// the last time gets a name.
-	e.sign(&m, p.sharesRoster(e.cfg.Roster) && len(p.sent) == 0)
+	e.sign(&m, p.sharesRoster(e.cfg.Roster) && !p.Owes())
 	m.Wanted = e.wants(p, e.cfg.Clock())
 	return m
 }
@@ -322,15 +329,15 @@ func (e *evidence) transmit(p *peer, m wire.Message) {
 func (e *evidence) handle(a arrival) {
 	if a.packet == nil {
 		// memberlist, or another network, has an opinion, right or wrong: ask the peer itself.
-		if p := e.schedule.byIndex[a.peer]; p != nil {
+		if p := e.peers[a.peer]; p != nil {
 			if a.proven {
-				e.schedule.provenElsewhere(p, a.at, a.told)
+				e.schedule.ProvenElsewhere(p.Peer, a.at, a.told)
 				return
 			}
 			if a.dead {
-				p.dead = max(p.dead, a.at)
+				p.Die(a.at)
 			}
-			e.schedule.verify(p, a.missed, e.cfg.Clock())
+			e.schedule.Verify(p.Peer, a.missed, e.cfg.Clock())
 		}
 		return
 	}
@@ -347,19 +354,19 @@ func (e *evidence) handle(a arrival) {
 		e.refuse(refusedOwnName, "another node says it has the name of this one: give each node a name of its own")
 		return
 	}
-	p := e.schedule.byIndex[m.Member]
+	p := e.peers[m.Member]
 	if p == nil {
 		e.refuse(refusedStranger, "evidence from a node that is not expected on this network", slog.String("sender", m.Name), slog.Int("member", m.Member))
 		return
 	}
-	p.heard = a.at
+	p.Hear(a.at)
 	if m.Kind == wire.Probe {
 		e.answer(p, m) // first of all: the peer measures how fast we are
 	} else {
 		e.evaluate(p, m, a.at)
 	}
 	if made := p.clock.dates(m.Clock, a.at); made > 0 {
-		e.gate.pass(func() { e.cfg.Sink.Heard(e.cfg.Network, p.index, made) })
+		e.gate.pass(func() { e.cfg.Sink.Heard(e.cfg.Network, p.Index, made) })
 	}
 }
 
@@ -392,16 +399,15 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 		e.transmit(p, reply)
 	}
 	now := e.cfg.Clock()
-	if m.News != 0 && m.News != wire.NewsOf(p.digest) || p.lost || p.proven == 0 {
-		p.curious = true
-		e.schedule.urge(p, now)
+	if m.News != 0 && m.News != wire.NewsOf(p.Digest) || p.Absent() {
+		e.schedule.AskStatement(p.Peer, now)
 	}
 }
 
 // takeHolds takes what a probe says that its sender holds. A sweep does not say.
 func (e *evidence) takeHolds(p *peer, m wire.Message) {
 	if m.Holds != 0 || !m.Brief {
-		p.holds = m.Holds
+		p.Holds = m.Holds
 	}
 }
 
@@ -419,7 +425,7 @@ func (e *evidence) relay(reply *wire.Message) {
 // count by the instance's roster. While the list of members changes they may not.
 func (e *evidence) sees(s *netgossip.Statement, p *peer) (seen, sameRoster bool) {
 	if s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
-		return s.Seen.Has(p.index), true
+		return s.Seen.Has(p.Index), true
 	}
 	return e.cfg.Sees != nil && e.cfg.Sees(s, p.addr.Name), false
 }
@@ -427,22 +433,22 @@ func (e *evidence) sees(s *netgossip.Statement, p *peer) (seen, sameRoster bool)
 // evaluate matches a reply with the probe that it answers.
 func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 	now := e.cfg.Clock()
-	asked, ok := e.schedule.replied(p, m.ID, now)
+	asked, ok := e.schedule.Replied(p.Peer, m.ID, now)
 	if !ok {
 		e.count.refused[refusedUnmatched].add(1)
 		return
 	}
 	p.clock.read(m.Clock, at)
-	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.index, SentAt: asked.at, Statement: m.Statement, Sight: m.Sight, Sees: m.Sees}
+	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.Index, SentAt: asked.At, Statement: m.Statement, Sight: m.Sight, Sees: m.Sees}
 	if m.Relay.Log != 0 {
 		// It was so old when the reply was made, and the probe was sent before that: the write
 		// may look older than it is, never younger.
 		answer.Relay = m.Relay
-		answer.Relay.Anchor = asked.at.Add(-m.RelayAge)
+		answer.Relay.Anchor = asked.At.Add(-m.RelayAge)
 	}
 	if m.Unchanged {
 		// What the probe named, which is not what is known if another answer came between.
-		if answer.Statement = asked.held; asked.held == nil {
+		if answer.Statement = asked.Held; asked.Held == nil {
 			e.refuse(refusedMalformed, "evidence packet refused: a reply confirms a statement that was not asked for", slog.String("peer", p.addr.Name))
 			return
 		}
@@ -456,17 +462,17 @@ func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 	if answer.Statement != nil {
 		contact = answer.Sees
 	}
-	e.schedule.answered(p, asked, contact, now)
+	e.schedule.Answered(p.Peer, asked, contact, now)
 	if answer.Statement != nil {
-		p.told = max(p.told, asked.at)
-		e.rejoin.leaving[p.index].Store(answer.Statement.Stopping)
+		p.Tell(asked.At)
+		e.rejoin.leaving[p.Index].Store(answer.Statement.Stopping)
 	}
-	if m.Statement != nil && asked.at == p.proven { // not overtaken by a younger answer
-		p.known, p.digest = m.Statement, m.Digest
+	if m.Statement != nil && asked.At == p.Proven() { // not overtaken by a younger answer
+		p.Known, p.Digest = m.Statement, m.Digest
 	}
 	e.takePiece(p, m.Piece, now)
 	e.gate.pass(func() { e.cfg.Sink.Answered(answer) })
-	e.rejoin.noteReached(p.index)
+	e.rejoin.noteReached(p.Index)
 }
 
 func (e *evidence) refuse(r refusal, msg string, attrs ...slog.Attr) {

@@ -6,8 +6,15 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/probing"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
+
+const start = boottime.Instant(time.Hour)
+
+// urgeInterval is the least time between two probes of a peer that are not sent by the passing of time.
+const urgeInterval = 50 * time.Millisecond
 
 // What brings the next probe forward: news in a probe, and a probe of a silent peer.
 func TestProbesThatMakeUsAsk(t *testing.T) {
@@ -32,25 +39,64 @@ func TestProbesThatMakeUsAsk(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := newEvidence(in, targets)
-		e.schedule = newSchedule(cfg.Params, targets, start, rand.New(rand.NewPCG(1, 2)))
-		p := e.schedule.byIndex[1]
-		e.schedule.probed(p, 7, now)
-		o, ok := e.schedule.replied(p, 7, now)
+		e.begin(probing.Config{Rand: rand.New(rand.NewPCG(1, 2))}, start)
+		p := e.peers[1]
+		e.schedule.Probed(p.Peer, 7, now)
+		o, ok := e.schedule.Replied(p.Peer, 7, now)
 		if !ok {
 			t.Fatal("no reply")
 		}
-		e.schedule.answered(p, o, true, now)
-		p.digest, p.lost = 7, c.silentFor > time.Minute
-		planned := p.due
+		e.schedule.Answered(p.Peer, o, true, now)
+		p.Digest = 7
 		now = now.Add(c.silentFor)
-		p.due = max(planned, now.Add(time.Second))
-		planned = p.due
+		if c.silentFor > cfg.Params.EvidenceMaxAge {
+			// Asked in vain for longer than evidence lasts: it is lost.
+			e.schedule.Probed(p.Peer, 8, now.Add(-2*cfg.Params.EvidenceMaxAge))
+			e.schedule.Probed(p.Peer, 9, now.Add(-urgeInterval))
+		}
+		planned := p.Due()
 		e.answer(p, wire.Message{Kind: wire.Probe, ID: 1, Member: 1, News: c.news})
-		if urged := p.due < planned; urged != c.urged {
+		if urged := p.Due() < planned; urged != c.urged {
 			t.Errorf("%s: urged %v, want %v", name, urged, c.urged)
 		}
-		if p.due < p.sentAt.Add(urgeInterval) {
-			t.Errorf("%s: asked again after %v", name, p.due.Sub(p.sentAt))
+		if p.Due() < p.SentAt().Add(urgeInterval) {
+			t.Errorf("%s: asked again after %v", name, p.Due().Sub(p.SentAt()))
+		}
+	}
+}
+
+// A sweep asks only whether a peer is there, and such a probe does not make the peer think that its
+// statement was forgotten.
+func TestSweepAsksBriefly(t *testing.T) {
+	now := start
+	cfg := validConfig(t)
+	cfg.Clock = func() boottime.Instant { return now }
+	in := &Instance{cfg: cfg, count: NewMetrics(nil).network("mgmt"), gate: newGate()}
+	targets, err := cfg.targets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEvidence(in, targets)
+	e.begin(probing.Config{Rand: rand.New(rand.NewPCG(1, 2))}, start)
+	p := e.peers[1]
+	p.Digest, p.Known = 7, &netgossip.Statement{}
+	if m := e.question(p, true); !m.Brief || m.Holds != 7 {
+		t.Errorf("a brief probe is %+v", m)
+	}
+	e.schedule.StartSweep(now.Add(time.Second))
+	if m := e.question(p, true); !m.Brief || m.Holds != 0 {
+		t.Errorf("a probe of a sweep is %+v", m)
+	}
+	if p.Known = nil; e.question(p, true).Brief {
+		t.Error("a sweep does not ask for the statement of a peer that has said nothing yet")
+	}
+	for _, c := range []struct {
+		brief       bool
+		holds, want uint64
+	}{{true, 9, 9}, {true, 0, 9}, {false, 0, 0}} {
+		e.takeHolds(p, wire.Message{Brief: c.brief, Holds: c.holds})
+		if p.Holds != c.want {
+			t.Errorf("after %+v the peer is thought to hold %d", c, p.Holds)
 		}
 	}
 }

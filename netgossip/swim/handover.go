@@ -51,13 +51,13 @@ type fetchOf struct {
 // fetch begins to fetch a list, unless that is under way.
 func (e *evidence) fetch(f fetchOf, now boottime.Instant) {
 	i, ok := e.cfg.Roster.Index(f.peer)
-	p := e.schedule.byIndex[i]
+	p := e.peers[i]
 	h := &e.handover
 	if !ok || p == nil || e.cfg.Handed == nil || h.peer != nil && h.list == f.list && (h.peer == p || now.Sub(h.moved) < fetchStuck) {
 		return
 	}
 	h.peer, h.list, h.text, h.total, h.moved = p, f.list, nil, 0, now
-	e.schedule.urge(p, now)
+	e.schedule.Urge(p.Peer, now)
 }
 
 // wants is what a probe of a peer is to wish for.
@@ -100,7 +100,7 @@ func (e *evidence) takePiece(p *peer, piece wire.Piece, now boottime.Instant) {
 	}
 	h.text, h.total, h.moved = append(h.text, piece.Text...), piece.Total, now
 	if len(h.text) < h.total {
-		e.schedule.urge(p, now)
+		e.schedule.Urge(p.Peer, now)
 		return
 	}
 	text := h.text

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/probing"
 )
 
 // refusal says why something that arrived was not believed.
@@ -88,7 +90,7 @@ type counters struct {
 	samples, misses, sweeps                  tally
 	refused                                  map[refusal]*tally // fixed after creation
 	health                                   prometheus.Gauge
-	modes                                    [len(modeNames)]prometheus.Gauge
+	modes                                    [probing.ModeSweep + 1]prometheus.Gauge
 	mode                                     atomic.Uint32
 }
 
@@ -107,8 +109,8 @@ func (m *Metrics) network(name string) *counters {
 	c.misses.prom = m.misses.WithLabelValues(name)
 	c.sweeps.prom = m.sweeps.WithLabelValues(name)
 	for i := range c.modes {
-		if modeNames[i] != "" {
-			c.modes[i] = m.mode.WithLabelValues(name, modeNames[i])
+		if word := probing.Mode(i).String(); word != "" {
+			c.modes[i] = m.mode.WithLabelValues(name, word)
 		}
 	}
 	for _, r := range refusals {
@@ -117,16 +119,16 @@ func (m *Metrics) network(name string) *counters {
 	return c
 }
 
-func (c *counters) setMode(m mode) {
+func (c *counters) setMode(m probing.Mode) {
 	c.mode.Store(uint32(m))
 	for i, g := range c.modes {
 		if g == nil {
 			continue
 		}
-		if g.Set(0); mode(i) == m {
+		if g.Set(0); probing.Mode(i) == m {
 			g.Set(1)
 		}
 	}
 }
 
-func (c *counters) modeName() string { return modeNames[c.mode.Load()] }
+func (c *counters) modeName() string { return probing.Mode(c.mode.Load()).String() }

@@ -1,12 +1,9 @@
-package swim
+package probing
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/memberlist"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -14,20 +11,20 @@ import (
 
 const start = boottime.Instant(time.Hour)
 
-func testSchedule(n int) (*schedule, netgossip.Params) {
+func testSchedule(n int) (*Schedule, netgossip.Params) {
 	p := netgossip.Tune(n + 1)
-	targets := make([]target, n)
-	for i := range targets {
-		targets[i] = target{index: i + 1, addr: memberlist.Address{Name: fmt.Sprint(i + 1)}}
+	peers := make([]int, n)
+	for i := range peers {
+		peers[i] = i + 1
 	}
-	return newSchedule(p, targets, start, rand.New(rand.NewPCG(1, 2))), p
+	return New(Config{Params: p, Peers: peers, Rand: rand.New(rand.NewPCG(1, 2))}, start), p
 }
 
 // play sends what is due until the end; answer says how long a probe takes, 0 for ever.
 // It returns when each peer was probed.
-func play(s *schedule, until boottime.Instant, answer func(p *peer, at boottime.Instant) time.Duration) map[int][]boottime.Instant {
+func play(s *Schedule, until boottime.Instant, answer func(p *Peer, at boottime.Instant) time.Duration) map[int][]boottime.Instant {
 	type reply struct {
-		p  *peer
+		p  *Peer
 		id uint64
 		at boottime.Instant
 	}
@@ -43,14 +40,14 @@ func play(s *schedule, until boottime.Instant, answer func(p *peer, at boottime.
 		}
 		if first >= 0 {
 			p := replies[first].p
-			if o, ok := s.replied(p, replies[first].id, now); ok {
-				s.answered(p, o, true, now)
+			if o, ok := s.Replied(p, replies[first].id, now); ok {
+				s.Answered(p, o, true, now)
 			}
 			replies = append(replies[:first], replies[first+1:]...)
 			continue
 		}
-		s.tick(now)
-		p, _, wait := s.next(now)
+		s.Tick(now)
+		p, _, wait := s.Next(now)
 		if p == nil {
 			now = now.Add(wait)
 			for _, r := range replies {
@@ -59,8 +56,8 @@ func play(s *schedule, until boottime.Instant, answer func(p *peer, at boottime.
 			continue
 		}
 		id++
-		probes[p.index] = append(probes[p.index], now)
-		s.probed(p, id, now)
+		probes[p.Index] = append(probes[p.Index], now)
+		s.Probed(p, id, now)
 		if rtt := answer(p, now); rtt > 0 {
 			replies = append(replies, reply{p, id, now.Add(rtt)})
 		}
@@ -71,7 +68,7 @@ func play(s *schedule, until boottime.Instant, answer func(p *peer, at boottime.
 func TestScheduleSpreadsPhases(t *testing.T) {
 	s, p := testSchedule(100)
 	tenths := map[int]int{}
-	for _, ps := range play(s, start.Add(p.EvidenceInterval-1), func(*peer, boottime.Instant) time.Duration { return time.Millisecond }) {
+	for _, ps := range play(s, start.Add(p.EvidenceInterval-1), func(*Peer, boottime.Instant) time.Duration { return time.Millisecond }) {
 		tenths[int(ps[0].Sub(start)*10/p.EvidenceInterval)]++
 	}
 	for i := range 10 {
@@ -84,7 +81,7 @@ func TestScheduleSpreadsPhases(t *testing.T) {
 func TestScheduleKeepsEvidenceFresh(t *testing.T) {
 	s, p := testSchedule(3)
 	const rtt = 3 * time.Millisecond
-	for index, at := range play(s, start.Add(100*p.EvidenceInterval), func(*peer, boottime.Instant) time.Duration { return rtt }) {
+	for index, at := range play(s, start.Add(100*p.EvidenceInterval), func(*Peer, boottime.Instant) time.Duration { return rtt }) {
 		if n := len(at); n < 97 || n > 103 {
 			t.Errorf("peer %d was probed %d times in 100 intervals", index, n)
 		}
@@ -104,7 +101,7 @@ func TestScheduleKeepsEvidenceFresh(t *testing.T) {
 
 func TestScheduleAsksAgainAndBacksOff(t *testing.T) {
 	s, p := testSchedule(1)
-	at := play(s, start.Add(10*time.Minute), func(*peer, boottime.Instant) time.Duration { return 0 })[1]
+	at := play(s, start.Add(10*time.Minute), func(*Peer, boottime.Instant) time.Duration { return 0 })[1]
 	silentSince := at[0].Add(p.EvidenceMaxAge)
 	for i := 1; i < len(at); i++ {
 		gap, least, most := at[i].Sub(at[i-1]), p.EvidenceTimeout*6/5, p.EvidenceTimeout*13/10
@@ -121,16 +118,16 @@ func TestScheduleBoundsWhatItRemembers(t *testing.T) {
 	s, p := testSchedule(1)
 	q := s.peers[0]
 	for i := range uint64(1000) {
-		s.probed(q, i+1, start.Add(time.Duration(i)*time.Millisecond))
+		s.Probed(q, i+1, start.Add(time.Duration(i)*time.Millisecond))
 	}
 	if len(q.sent) != maxOutstanding || cap(q.sent) > 2*maxOutstanding {
 		t.Errorf("%d probes remembered in room for %d", len(q.sent), cap(q.sent))
 	}
-	if _, ok := s.replied(q, 1, start.Add(time.Second)); ok {
+	if _, ok := s.Replied(q, 1, start.Add(time.Second)); ok {
 		t.Error("a probe that was pushed out is answered")
 	}
 	late := start.Add(999*time.Millisecond + p.EvidenceMaxAge)
-	if _, ok := s.replied(q, 1000, late); ok {
+	if _, ok := s.Replied(q, 1000, late); ok {
 		t.Error("an answer as old as EvidenceMaxAge counts")
 	}
 }
@@ -138,22 +135,22 @@ func TestScheduleBoundsWhatItRemembers(t *testing.T) {
 func TestScheduleMatchesReplies(t *testing.T) {
 	s, _ := testSchedule(2)
 	a, b := s.byIndex[1], s.byIndex[2]
-	s.probed(a, 10, start+1)
-	s.probed(a, 11, start+2)
-	s.probed(a, 12, start+3)
-	if _, ok := s.replied(b, 10, start+5); ok {
+	s.Probed(a, 10, start+1)
+	s.Probed(a, 11, start+2)
+	s.Probed(a, 12, start+3)
+	if _, ok := s.Replied(b, 10, start+5); ok {
 		t.Error("a probe of one peer is answered by another")
 	}
-	if at, ok := s.replied(a, 11, start+5); !ok || at.at != start+2 {
+	if at, ok := s.Replied(a, 11, start+5); !ok || at.At != start+2 {
 		t.Errorf("reply is dated %v, %v", at, ok)
 	}
-	if _, ok := s.replied(a, 11, start+5); ok {
+	if _, ok := s.Replied(a, 11, start+5); ok {
 		t.Error("a reply counts twice")
 	}
-	if _, ok := s.replied(a, 10, start+5); ok {
+	if _, ok := s.Replied(a, 10, start+5); ok {
 		t.Error("a reply older than one that has come counts")
 	}
-	if at, ok := s.replied(a, 12, start+6); !ok || at.at != start+3 {
+	if at, ok := s.Replied(a, 12, start+6); !ok || at.At != start+3 {
 		t.Errorf("the youngest probe is not answered: %v, %v", at, ok)
 	}
 }
@@ -161,12 +158,12 @@ func TestScheduleMatchesReplies(t *testing.T) {
 func TestUrgeIsBounded(t *testing.T) {
 	s, _ := testSchedule(1)
 	q := s.peers[0]
-	s.probed(q, 1, start)
-	s.urge(q, start.Add(time.Millisecond))
+	s.Probed(q, 1, start)
+	s.Urge(q, start.Add(time.Millisecond))
 	if got := q.due.Sub(start); got != urgeInterval {
 		t.Errorf("urged to %v after the last probe", got)
 	}
-	s.urge(q, start.Add(time.Hour))
+	s.Urge(q, start.Add(time.Hour))
 	if got := q.due.Sub(start); got != urgeInterval {
 		t.Errorf("an urge put the probe off to %v", got)
 	}
@@ -174,8 +171,8 @@ func TestUrgeIsBounded(t *testing.T) {
 
 func TestScheduleWithoutPeers(t *testing.T) {
 	s, _ := testSchedule(0)
-	s.nudgeSome(start)
-	if p, _, _ := s.next(start); p != nil {
+	s.NudgeSome(start)
+	if p, _, _ := s.Next(start); p != nil {
 		t.Error("somebody is due")
 	}
 }

@@ -1,11 +1,9 @@
-package swim
+package probing
 
 import (
 	"container/heap"
 	"math/rand/v2"
 	"time"
-
-	"github.com/hashicorp/memberlist"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -31,80 +29,22 @@ const (
 	recoverFanout = 4
 )
 
-// target is another member of the roster and where it is on this network.
-type target struct {
-	index int // in the roster
-	addr  memberlist.Address
-}
-
-// peer is a target and how the probing of it stands.
-type peer struct {
-	target
-
-	due      boottime.Instant // of the next probe; Never: somebody else decides
-	position int              // in the heap
-	sentAt   boottime.Instant // latest probe
-	sent     []outstanding    // unanswered, oldest first
-	proven   boottime.Instant // sentAt of the latest answered probe; zero: none
-	asked    boottime.Instant // first probe since then that is unanswered; zero: none
-
-	contact bool             // its latest answer said that it sees us
-	aside   bool             // it missed a sample, and has not answered since
-	lost    bool             // silent for longer than evidence lasts, or with many others
-	dead    boottime.Instant // when memberlist declared it so: what was answered before is void
-
-	sampled boottime.Instant // start of the sample that it is; zero: none
-	overdue bool             // the sample's first probe was not answered in time
-	swept   int              // number of the sweep that probed it last
-	nudged  bool             // the next probe is to say that there is news
-	curious bool             // the next probe is to ask for the statement
-	turn    int              // answers so far
-
-	heard     boottime.Instant // when anything of the evidence protocol came from it
-	clock     peerClock
-	elsewhere boottime.Instant // start of its latest probe that it answered on another network
-	told      boottime.Instant // likewise on any, and said what it has to say
-
-	known  *netgossip.Statement // of the latest answer that had one; nil: none
-	digest uint64               // that came with known
-	holds  uint64               // digest of our statement that the peer said it holds
-}
-
-// outstanding is an unanswered probe.
-type outstanding struct {
-	id   uint64
-	at   boottime.Instant
-	held *netgossip.Statement // that the probe named
-}
-
-// sharesRoster reports whether the peer counts by the roster r, as far as it has said.
-func (p *peer) sharesRoster(r *netgossip.Roster) bool {
-	return p.known != nil && p.known.RosterDigest == r.Digest && p.known.RosterEpoch == r.Epoch
-}
-
-// miss is a peer that did not answer, to be reported.
-type miss struct {
-	peer  int
-	since boottime.Instant
-	void  bool
-}
-
-// schedule decides when which peer is probed. It is pure but for its random source, and
-// owned by the evidence goroutine.
+// Schedule decides when which peer is probed on one network. It does not know where a peer is or how
+// a probe gets there. One goroutine may use it at a time.
 //
 // Where peers are few, or each of them matters, each is probed every Pace.Interval, and
 // again while it does not answer. Otherwise random samples of them are (sample.go), and all
 // of them at once when the samples give cause (sweep.go). In both cases peers that are lost
 // are asked now and then, at a bounded rate.
-type schedule struct {
+type Schedule struct {
 	params  netgossip.Params
 	rand    *rand.Rand
 	network int
 	listed  func(peer int) bool     // memberlist has it alive
 	heard   func() boottime.Instant // when anything came from any peer
-	peers   []*peer                 // by due time, a heap
-	all     []*peer                 // in random order
-	byIndex map[int]*peer
+	peers   []*Peer                 // by due time, a heap
+	all     []*Peer                 // in random order
+	byIndex map[int]*Peer
 
 	demand  netgossip.Demand
 	pace    netgossip.Pace
@@ -121,64 +61,101 @@ type schedule struct {
 	nudged  boottime.Instant // not everybody at once before
 	renudge bool             // another round of them is wanted
 	said    uint64           // digest of the own statement
-	misses  []miss           // to be reported
+	misses  []Miss           // to be reported
 }
 
-// newSchedule spreads the first probes evenly, with a random phase. Of a known peer the
-// answers are taken to have come just before.
-func newSchedule(p netgossip.Params, targets []target, now boottime.Instant, rnd *rand.Rand) *schedule {
-	s := &schedule{
-		params:  p,
-		rand:    rnd,
-		listed:  func(int) bool { return true },
-		heard:   func() boottime.Instant { return boottime.Never },
-		byIndex: make(map[int]*peer, len(targets)),
+// Config is what a Schedule is made of.
+type Config struct {
+	Params  netgossip.Params
+	Network int   // own number of it: the networks that share the probing take turns by it
+	Peers   []int // by whatever index their owner knows them by
+	// Listed reports whether memberlist has a peer alive.
+	Listed func(peer int) bool
+	// Heard returns when anything came from any peer; nil: nothing is concluded from silence.
+	Heard func() boottime.Instant
+	// Rand is the only source of chance: the same one and the same calls give the same probes.
+	Rand *rand.Rand
+}
+
+// New spreads the first probes evenly, with a random phase.
+func New(cfg Config, now boottime.Instant) *Schedule {
+	s := &Schedule{
+		params:  cfg.Params,
+		rand:    cfg.Rand,
+		network: cfg.Network,
+		listed:  cfg.Listed,
+		heard:   cfg.Heard,
+		byIndex: make(map[int]*Peer, len(cfg.Peers)),
 	}
-	spread := max(p.EvidenceInterval, s.params.RoundTime(len(targets)))
+	if s.listed == nil {
+		s.listed = func(int) bool { return true }
+	}
+	if s.heard == nil {
+		s.heard = func() boottime.Instant { return boottime.Never }
+	}
+	spread := max(s.params.EvidenceInterval, s.params.RoundTime(len(cfg.Peers)))
 	phase := s.rand.Float64()
-	for i, t := range targets {
-		due := now.Add(time.Duration((float64(i) + phase) / float64(len(targets)) * float64(spread)))
-		q := &peer{target: t, due: due, position: i}
-		s.peers, s.all = append(s.peers, q), append(s.all, q)
-		s.byIndex[t.index] = q
+	for i, index := range cfg.Peers {
+		due := now.Add(time.Duration((float64(i) + phase) / float64(len(cfg.Peers)) * float64(spread)))
+		p := &Peer{Index: index, due: due, position: i}
+		s.peers, s.all = append(s.peers, p), append(s.all, p)
+		s.byIndex[index] = p
 	}
-	s.ripe = now.Add(spread + p.EvidenceMaxAge + 2*p.EvidenceInterval)
-	heap.Init(s)
+	s.ripe = now.Add(spread + s.params.EvidenceMaxAge + 2*s.params.EvidenceInterval)
+	heap.Init((*byDue)(s))
 	s.rand.Shuffle(len(s.all), func(i, j int) { s.all[i], s.all[j] = s.all[j], s.all[i] })
 	s.count(now)
 	return s
 }
 
+// Peer returns the peer of an index; nil: there is none.
+func (s *Schedule) Peer(index int) *Peer { return s.byIndex[index] }
+
 // believe takes over what is known of a peer from before. Until memberlist has it, too,
 // it is probed like any other, but not at once.
-func (s *schedule) believe(p *peer, known *netgossip.Statement, digest uint64, now boottime.Instant) {
-	p.known, p.digest, p.proven, p.contact = known, digest, now, true
+func (s *Schedule) believe(p *Peer, known *netgossip.Statement, digest uint64, now boottime.Instant) {
+	p.Known, p.Digest, p.proven, p.contact = known, digest, now, true
 	s.plan(p, p.due.Add(s.params.EvidenceMaxAge/4))
+}
+
+// Recall believes what is known of each peer from before; nil: nothing. If it is of everybody, nobody
+// has to be asked before samples may be taken.
+func (s *Schedule) Recall(known func(peer int) (statement *netgossip.Statement, digest uint64), now boottime.Instant) {
+	believed := 0
+	for _, p := range s.all {
+		if st, digest := known(p.Index); st != nil {
+			s.believe(p, st, digest, now)
+			believed++
+		}
+	}
+	if believed == len(s.all) {
+		s.ripe = now
+	}
 }
 
 // vouchable reports whether a vouch for all covers the peer. netgossip.Merger has the same
 // rule, and hears of each peer that ceases to be vouchable, so it never vouches for one that
 // is no sample here.
-func (s *schedule) vouchable(p *peer) bool {
-	return p.contact && p.proven > p.dead && !p.aside && !p.lost && s.listed(p.index)
+func (s *Schedule) vouchable(p *Peer) bool {
+	return p.contact && p.proven > p.dead && !p.aside && !p.lost && s.listed(p.Index)
 }
 
 // sampling reports whether peers are sampled, and not probed each.
-func (s *schedule) sampling() bool { return s.pace.Interval == 0 }
+func (s *Schedule) sampling() bool { return s.pace.Interval == 0 }
 
 // crowded reports whether each of so many peers is probed that news travels with the answers to
 // their own probes only, every Pace.Interval.
-func (s *schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers }
+func (s *Schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers }
 
-// tells reports whether a probe is to say that there is news, which makes the peer ask. Where
+// Tells reports whether a probe is to say that there is news, which makes the peer ask. Where
 // samples are taken, or each of many is probed, only those hear of it who were chosen to: being
 // asked by everybody would double the traffic.
-func (s *schedule) tells(p *peer) bool {
+func (s *Schedule) Tells(p *Peer) bool {
 	return p.nudged || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }
 
 // count renews the numbers by which rates are bounded, and with them the pace.
-func (s *schedule) count(now boottime.Instant) {
+func (s *Schedule) count(now boottime.Instant) {
 	s.watched, s.lost, s.open = 0, 0, 0
 	unknown := 0
 	for _, p := range s.all {
@@ -210,16 +187,16 @@ func (s *schedule) count(now boottime.Instant) {
 	}
 }
 
-// setDemand takes how closely the peers have to be watched.
-func (s *schedule) setDemand(d netgossip.Demand, now boottime.Instant) {
+// SetDemand takes how closely the peers have to be watched.
+func (s *Schedule) SetDemand(d netgossip.Demand, now boottime.Instant) {
 	if s.demand != d {
 		s.demand = d
 		s.count(now)
 	}
 }
 
-// tick lets time pass: everything that is due at now but is no probe.
-func (s *schedule) tick(now boottime.Instant) {
+// Tick lets time pass: everything that is due at now but is no probe.
+func (s *Schedule) Tick(now boottime.Instant) {
 	if now >= s.counted {
 		s.count(now)
 	}
@@ -229,13 +206,13 @@ func (s *schedule) tick(now boottime.Instant) {
 		s.nudge(p, now)
 	}
 	if s.renudge && len(s.nudges.queue) == 0 {
-		s.nudgeAll(now)
+		s.NudgeAll(now)
 	}
 }
 
 // next returns a peer that is to be probed now, and whether briefly. If there is none it
 // returns how long there will be none without an arrival.
-func (s *schedule) next(now boottime.Instant) (p *peer, brief bool, wait time.Duration) {
+func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Duration) {
 	if p := s.sweep.round.next(now); p != nil {
 		return p, true, 0
 	}
@@ -254,28 +231,28 @@ func (s *schedule) next(now boottime.Instant) (p *peer, brief bool, wait time.Du
 // must vanish to be lost take turns to ask for it. Which one it is, changes with every answer, so that
 // no statement depends on one network, and is 2 Pace.Interval late at most. Where they share the
 // probing, each peer is asked for it every second time, whichever network's turn that is.
-func (s *schedule) brief(p *peer, now boottime.Instant) bool {
+func (s *Schedule) brief(p *Peer, now boottime.Instant) bool {
 	if !s.crowded() || s.demand.Each || p.nudged || p.curious || !s.vouchable(p) {
 		return false
 	}
-	if age := now.Sub(p.told); s.shares() && age < 3*s.pace.Interval {
+	if age := now.Sub(p.told); s.Shares() && age < 3*s.pace.Interval {
 		return age < s.pace.Interval*3/2
 	}
-	return (p.index+p.turn+s.network)%max(1, int(s.demand.Share)) != 0
+	return (p.Index+p.turn+s.network)%max(1, int(s.demand.Share)) != 0
 }
 
-// shares reports whether the networks share the work of probing each peer: where these are many, and
+// Shares reports whether the networks share the work of probing each peer: where these are many, and
 // one network suffices to reach them.
-func (s *schedule) shares() bool { return s.crowded() && s.demand.Any && !s.demand.Each }
+func (s *Schedule) Shares() bool { return s.crowded() && s.demand.Any && !s.demand.Each }
 
-// provenElsewhere takes that a peer answered a probe that was sent at an instant on another network: it
+// ProvenElsewhere takes that a peer answered a probe that was sent at an instant on another network: it
 // need not be asked here for an interval. There it is not asked again for an eighth longer, so that the
 // networks take turns, and if one fails to, the other does it. Nothing is believed here because of it.
-func (s *schedule) provenElsewhere(p *peer, at boottime.Instant, told bool) {
+func (s *Schedule) ProvenElsewhere(p *Peer, at boottime.Instant, told bool) {
 	if p.elsewhere = max(p.elsewhere, at); told {
 		p.told = max(p.told, at)
 	}
-	if !s.shares() || p.asked != 0 || p.nudged || p.curious || !s.vouchable(p) || s.sweeping(p) || p.due == boottime.Never {
+	if !s.Shares() || p.asked != 0 || p.nudged || p.curious || !s.vouchable(p) || s.Sweeping(p) || p.due == boottime.Never {
 		return
 	}
 	if due := p.elsewhere.Add(s.jitter(s.pace.Interval)); p.due < due {
@@ -283,28 +260,28 @@ func (s *schedule) provenElsewhere(p *peer, at boottime.Instant, told bool) {
 	}
 }
 
-// probed notes that a probe is being sent now and plans the next one as if no answer came.
-func (s *schedule) probed(p *peer, id uint64, now boottime.Instant) {
+// Probed notes that a probe is being sent now and plans the next one as if no answer came.
+func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 	keep := p.sent[:0]
 	for _, o := range p.sent {
-		if now.Sub(o.at) < s.params.EvidenceMaxAge {
+		if now.Sub(o.At) < s.params.EvidenceMaxAge {
 			keep = append(keep, o)
 		}
 	}
 	if len(keep) == maxOutstanding {
 		keep = append(keep[:0], keep[1:]...)
 	}
-	p.sent = append(keep, outstanding{id, now, p.known})
+	p.sent = append(keep, Probe{id, now, p.Known})
 	p.sentAt, p.nudged, p.curious = now, false, false
 	if p.asked == 0 {
 		p.asked = now
 	}
 	if !p.lost && now.Sub(p.asked) > s.params.EvidenceMaxAge {
 		p.lost = true
-		s.misses = append(s.misses, miss{peer: p.index, since: p.asked})
+		s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.asked})
 	}
 	switch {
-	case s.sweeping(p):
+	case s.Sweeping(p):
 		s.plan(p, boottime.Never)
 	case p.lost:
 		s.plan(p, now.Add(s.jitter(s.lostInterval())))
@@ -315,7 +292,7 @@ func (s *schedule) probed(p *peer, id uint64, now boottime.Instant) {
 
 // patience is the time after which an unanswered probe is repeated. Samples are repeated
 // quickly, since the vouch for everybody waits; many silent peers are asked less often.
-func (s *schedule) patience(p *peer) time.Duration {
+func (s *Schedule) patience(p *Peer) time.Duration {
 	t := s.params.EvidenceTimeout
 	if p.sampled != 0 {
 		return t * 3 / 4
@@ -324,33 +301,33 @@ func (s *schedule) patience(p *peer) time.Duration {
 }
 
 // lostInterval is the time between two probes of a peer that is lost.
-func (s *schedule) lostInterval() time.Duration {
+func (s *Schedule) lostInterval() time.Duration {
 	return max(s.params.EvidenceInterval, time.Duration(s.lost)*time.Second/lostRate)
 }
 
-// replied matches a reply with a probe and returns that.
-func (s *schedule) replied(p *peer, id uint64, now boottime.Instant) (outstanding, bool) {
+// Replied matches a reply with a probe and returns that.
+func (s *Schedule) Replied(p *Peer, id uint64, now boottime.Instant) (Probe, bool) {
 	for i, o := range p.sent {
-		if o.id != id {
+		if o.ID != id {
 			continue
 		}
 		p.sent = append(p.sent[:0], p.sent[i+1:]...)
-		return o, now.Sub(o.at) < s.params.EvidenceMaxAge
+		return o, now.Sub(o.At) < s.params.EvidenceMaxAge
 	}
-	return outstanding{}, false
+	return Probe{}, false
 }
 
-// answered takes the answer to a probe, and plans the next one. That follows one interval
+// Answered takes the answer to a probe, and plans the next one. That follows one interval
 // after it, so that the age of evidence stays below interval plus round trip when nothing is
 // lost; where samples are taken there is none until the peer is a sample again.
-func (s *schedule) answered(p *peer, o outstanding, contact bool, now boottime.Instant) {
-	if o.at >= p.proven {
-		p.proven, p.contact = o.at, contact
+func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant) {
+	if o.At >= p.proven {
+		p.proven, p.contact = o.At, contact
 	}
 	p.turn++
 	back := p.lost
 	if p.asked, p.lost, p.aside = 0, false, p.aside && !contact; len(p.sent) > 0 {
-		p.asked = p.sent[0].at
+		p.asked = p.sent[0].At
 	}
 	if p.proven >= s.sweep.began {
 		p.swept = 0 // the sweep has what it wanted to know; from here on the peer is like any other
@@ -360,7 +337,7 @@ func (s *schedule) answered(p *peer, o outstanding, contact bool, now boottime.I
 		s.recover(now)
 	}
 	switch {
-	case s.sweeping(p):
+	case s.Sweeping(p):
 		s.plan(p, boottime.Never)
 	case s.sampling() && s.vouchable(p) && p.sampled == 0:
 		p.asked = 0
@@ -370,10 +347,10 @@ func (s *schedule) answered(p *peer, o outstanding, contact bool, now boottime.I
 		switch {
 		case s.sampling():
 			interval = s.params.EvidenceInterval
-		case s.shares():
+		case s.Shares():
 			interval = interval * 9 / 8 // after the other networks
 		}
-		due := max(now, o.at.Add(s.jitter(interval)))
+		due := max(now, o.At.Add(s.jitter(interval)))
 		if len(p.sent) > 0 { // on a slow network the younger probes still deserve their time
 			due = max(due, p.sentAt.Add(s.params.EvidenceTimeout*5/4))
 		}
@@ -382,7 +359,7 @@ func (s *schedule) answered(p *peer, o outstanding, contact bool, now boottime.I
 }
 
 // recover asks a few lost peers at once.
-func (s *schedule) recover(now boottime.Instant) {
+func (s *Schedule) recover(now boottime.Instant) {
 	if s.lost == 0 {
 		return
 	}
@@ -390,15 +367,15 @@ func (s *schedule) recover(now boottime.Instant) {
 		// The lost ones lie anywhere: a bounded search finds them while they are many.
 		for range 8 {
 			if p := s.all[s.rand.IntN(len(s.all))]; p.lost {
-				s.urge(p, now)
+				s.Urge(p, now)
 				break
 			}
 		}
 	}
 }
 
-// renew forgets all evidence, and asks everybody.
-func (s *schedule) renew(now boottime.Instant) {
+// Renew forgets all evidence, and asks everybody.
+func (s *Schedule) Renew(now boottime.Instant) {
 	s.stopSweep()
 	s.stopSampling(now)
 	for i, p := range s.all {
@@ -409,15 +386,15 @@ func (s *schedule) renew(now boottime.Instant) {
 	s.count(now)
 }
 
-// verify asks a peer because another network misses it, or because memberlist has changed its
+// Verify asks a peer because another network misses it, or because memberlist has changed its
 // mind about it.
-func (s *schedule) verify(p *peer, missed bool, now boottime.Instant) {
+func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 	switch {
 	case s.sampling() && s.vouchable(p):
 		// That memberlist lists it is all that was wanting, after a start for instance.
 		if missed {
 			s.sampleOf(p, now)
-		} else if p.asked == 0 && !s.sweeping(p) {
+		} else if p.asked == 0 && !s.Sweeping(p) {
 			s.plan(p, boottime.Never)
 		}
 	case p.lost && missed:
@@ -435,36 +412,44 @@ func (s *schedule) verify(p *peer, missed bool, now boottime.Instant) {
 	default:
 		gap := s.params.RoundTime(len(s.all)) / time.Duration(len(s.all))
 		s.urged = max(s.urged, now.Add(-fewPeers*gap)).Add(gap)
-		s.urge(p, max(now, s.urged))
+		s.Urge(p, max(now, s.urged))
 	}
 }
 
-// urge brings the next probe of a peer forward to now, within bounds.
-func (s *schedule) urge(p *peer, now boottime.Instant) {
-	if at := max(now, p.sentAt.Add(urgeInterval)); at.Before(p.due) && !s.sweeping(p) {
+// Urge brings the next probe of a peer forward to now, within bounds.
+func (s *Schedule) Urge(p *Peer, now boottime.Instant) {
+	if at := max(now, p.sentAt.Add(urgeInterval)); at.Before(p.due) && !s.Sweeping(p) {
 		s.plan(p, at)
 	}
 }
 
+// AskStatement has a peer asked for its statement soon.
+func (s *Schedule) AskStatement(p *Peer, now boottime.Instant) {
+	p.curious = true
+	s.Urge(p, now)
+}
+
 // jitter spreads d by an eighth, so that the nodes' probes do not march in step.
-func (s *schedule) jitter(d time.Duration) time.Duration {
+func (s *Schedule) jitter(d time.Duration) time.Duration {
 	if d < 16 {
 		return d
 	}
 	return d - d/16 + time.Duration(s.rand.Int64N(int64(d/8)))
 }
 
-func (s *schedule) plan(p *peer, due boottime.Instant) {
+func (s *Schedule) plan(p *Peer, due boottime.Instant) {
 	p.due = due
-	heap.Fix(s, p.position)
+	heap.Fix((*byDue)(s), p.position)
 }
 
-// Len, Less, Swap, Push and Pop are heap.Interface.
-func (s *schedule) Len() int           { return len(s.peers) }
-func (s *schedule) Less(i, j int) bool { return s.peers[i].due < s.peers[j].due }
-func (s *schedule) Swap(i, j int) {
-	s.peers[i], s.peers[j] = s.peers[j], s.peers[i]
-	s.peers[i].position, s.peers[j].position = i, j
+// byDue is the schedule as a heap of its peers.
+type byDue Schedule
+
+func (h *byDue) Len() int           { return len(h.peers) }
+func (h *byDue) Less(i, j int) bool { return h.peers[i].due < h.peers[j].due }
+func (h *byDue) Swap(i, j int) {
+	h.peers[i], h.peers[j] = h.peers[j], h.peers[i]
+	h.peers[i].position, h.peers[j].position = i, j
 }
-func (s *schedule) Push(any) { panic("schedule: the peers are fixed") }
-func (s *schedule) Pop() any { panic("schedule: the peers are fixed") }
+func (h *byDue) Push(any) { panic("probing: the peers are fixed") }
+func (h *byDue) Pop() any { panic("probing: the peers are fixed") }

@@ -1,4 +1,4 @@
-package swim
+package probing
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 
 // rig is a schedule whose peers answer as a test wants.
 type rig struct {
-	*schedule
+	*Schedule
 	t        *testing.T
 	now      boottime.Instant
 	ids      uint64
@@ -19,15 +19,15 @@ type rig struct {
 	unlisted map[int]bool // dead to memberlist
 
 	probes  []boottime.Instant
-	missed  []miss
+	missed  []Miss
 	sweeps  int
-	answer  func(p *peer) time.Duration // 0: never
-	contact func(p *peer) bool
+	answer  func(p *Peer) time.Duration // 0: never
+	contact func(p *Peer) bool
 	always  func() // after each step
 }
 
 type rigReply struct {
-	p  *peer
+	p  *Peer
 	id uint64
 	at boottime.Instant
 }
@@ -36,16 +36,16 @@ type rigReply struct {
 // more may be lost before the quorum is.
 func newRig(t *testing.T, n int) *rig {
 	s, _ := testSchedule(n)
-	r := &rig{schedule: s, t: t, now: start, unlisted: map[int]bool{}, always: func() {}}
-	r.answer = func(*peer) time.Duration { return time.Millisecond }
-	r.contact = func(*peer) bool { return true }
+	r := &rig{Schedule: s, t: t, now: start, unlisted: map[int]bool{}, always: func() {}}
+	r.answer = func(*Peer) time.Duration { return time.Millisecond }
+	r.contact = func(*Peer) bool { return true }
 	s.listed = func(peer int) bool { return !r.unlisted[peer] }
 	s.heard = func() boottime.Instant { return r.now }
 	for _, p := range s.all {
 		s.believe(p, &netgossip.Statement{}, 1, start)
 	}
 	s.ripe = start
-	s.setDemand(netgossip.Demand{Others: n, Margin: n/2 - 1, Share: 2}, start)
+	s.SetDemand(netgossip.Demand{Others: n, Margin: n/2 - 1, Share: 2}, start)
 	return r
 }
 
@@ -61,14 +61,14 @@ func (r *rig) run(d time.Duration) {
 		if first >= 0 {
 			x := r.replies[first]
 			r.replies = slices.Delete(r.replies, first, first+1)
-			if o, ok := r.replied(x.p, x.id, r.now); ok {
-				r.answered(x.p, o, r.contact(x.p), r.now)
+			if o, ok := r.Replied(x.p, x.id, r.now); ok {
+				r.Answered(x.p, o, r.contact(x.p), r.now)
 			}
 			r.collect()
 			continue
 		}
-		r.tick(r.now)
-		p, _, wait := r.next(r.now)
+		r.Tick(r.now)
+		p, _, wait := r.Next(r.now)
 		r.collect()
 		if p == nil {
 			next := r.now.Add(max(wait, 1))
@@ -80,7 +80,7 @@ func (r *rig) run(d time.Duration) {
 		}
 		r.ids++
 		r.probes = append(r.probes, r.now)
-		r.probed(p, r.ids, r.now)
+		r.Probed(p, r.ids, r.now)
 		if rtt := r.answer(p); rtt > 0 {
 			r.replies = append(r.replies, rigReply{p, r.ids, r.now.Add(rtt)})
 		}
@@ -88,10 +88,8 @@ func (r *rig) run(d time.Duration) {
 }
 
 func (r *rig) collect() {
-	r.missed = append(r.missed, r.misses...)
-	r.misses = r.misses[:0]
-	if r.sweep.report {
-		r.sweep.report = false
+	r.missed = append(r.missed, r.TakeMisses()...)
+	if r.TakeDoubt() {
 		r.sweeps++
 	}
 	r.always()
@@ -114,7 +112,7 @@ func (r *rig) busiest() (most int) {
 func TestVouchWaitsForEverySample(t *testing.T) {
 	r := newRig(t, 200)
 	slow := false
-	r.answer = func(*peer) time.Duration {
+	r.answer = func(*Peer) time.Duration {
 		if slow = !slow; slow {
 			return 120 * time.Millisecond
 		}
@@ -150,11 +148,11 @@ func TestVouchWaitsForEverySample(t *testing.T) {
 func TestNoSampleBeforeEverybodyWasAsked(t *testing.T) {
 	for _, n := range []int{30, 1000} {
 		r := newRig(t, n)
-		r.schedule, _ = testSchedule(n)
-		r.schedule.heard = func() boottime.Instant { return r.now }
-		r.setDemand(netgossip.Demand{Others: n, Margin: n/2 - 1, Share: 2}, start)
-		r.answer = func(p *peer) time.Duration {
-			if p.index%10 == 0 {
+		r.Schedule, _ = testSchedule(n)
+		r.Schedule.heard = func() boottime.Instant { return r.now }
+		r.SetDemand(netgossip.Demand{Others: n, Margin: n/2 - 1, Share: 2}, start)
+		r.answer = func(p *Peer) time.Duration {
+			if p.Index%10 == 0 {
 				return 0
 			}
 			return time.Millisecond
@@ -170,7 +168,7 @@ func TestNoSampleBeforeEverybodyWasAsked(t *testing.T) {
 		}
 		for _, p := range r.all {
 			if p.proven == 0 && !p.lost {
-				t.Fatalf("N=%d: samples are taken after %v, and peer %d neither answered nor is lost", n, r.now.Sub(start), p.index)
+				t.Fatalf("N=%d: samples are taken after %v, and peer %d neither answered nor is lost", n, r.now.Sub(start), p.Index)
 			}
 		}
 	}
@@ -179,15 +177,15 @@ func TestNoSampleBeforeEverybodyWasAsked(t *testing.T) {
 // A vouch needs as many samples per EvidenceMaxAge as the bound asks for, of different peers.
 func TestSamplesAreManyAndDifferent(t *testing.T) {
 	r := newRig(t, 1000)
-	asked := map[*peer]int{}
-	r.answer = func(p *peer) time.Duration { asked[p]++; return time.Millisecond }
+	asked := map[*Peer]int{}
+	r.answer = func(p *Peer) time.Duration { asked[p]++; return time.Millisecond }
 	r.run(time.Minute)
 	if n := r.samples.total; n < 60*15/4*14/15 || n > 60*15/4*16/15 {
 		t.Errorf("%d samples in a minute", n)
 	}
 	for p, n := range asked {
 		if n > 1 {
-			t.Fatalf("peer %d was a sample %d times before the others", p.index, n)
+			t.Fatalf("peer %d was a sample %d times before the others", p.Index, n)
 		}
 	}
 	if most := r.busiest(); most > 8 {
@@ -201,8 +199,8 @@ func TestSingleDeathsMakeNoSweep(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		r := newRig(t, 60)
 		dead := map[int]bool{}
-		r.answer = func(p *peer) time.Duration {
-			if dead[p.index] {
+		r.answer = func(p *Peer) time.Duration {
+			if dead[p.Index] {
 				return 0
 			}
 			return time.Millisecond
@@ -229,8 +227,8 @@ func TestSweepFindsWhoIsGone(t *testing.T) {
 		r := newRig(t, n)
 		r.run(5 * time.Second)
 		cut := r.now
-		r.answer = func(p *peer) time.Duration {
-			if p.index%2 == 0 {
+		r.answer = func(p *Peer) time.Duration {
+			if p.Index%2 == 0 {
 				return 0
 			}
 			return time.Millisecond
@@ -239,11 +237,11 @@ func TestSweepFindsWhoIsGone(t *testing.T) {
 		for len(void) < n/2 && r.now.Sub(cut) < 12*time.Second {
 			r.run(10 * time.Millisecond)
 			for _, m := range r.missed {
-				if m.void {
-					void[m.peer] = true
+				if m.Void {
+					void[m.Peer] = true
 				}
-				if m.peer%2 != 0 {
-					t.Fatalf("N=%d: peer %d, which is there, is missed", n, m.peer)
+				if m.Peer%2 != 0 {
+					t.Fatalf("N=%d: peer %d, which is there, is missed", n, m.Peer)
 				}
 			}
 		}
@@ -256,8 +254,8 @@ func TestSweepFindsWhoIsGone(t *testing.T) {
 			t.Errorf("N=%d: %d of %d found after %v", n, len(void), n/2, took)
 		}
 		for _, p := range r.all {
-			if p.index%2 != 0 && p.proven < cut && n > 20 {
-				t.Fatalf("N=%d: peer %d was not asked in the sweep", n, p.index)
+			if p.Index%2 != 0 && p.proven < cut && n > 20 {
+				t.Fatalf("N=%d: peer %d was not asked in the sweep", n, p.Index)
 			}
 		}
 		if r.sweeps != 1 {
@@ -283,7 +281,7 @@ func TestVouchStopsWhenManyAreGone(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)
 	cut := r.now
-	r.answer = func(*peer) time.Duration { return 0 }
+	r.answer = func(*Peer) time.Duration { return 0 }
 	r.run(20 * time.Second)
 	if late := r.samples.vouched.Sub(cut); late > time.Second {
 		t.Errorf("vouched up to %v after everybody was gone", late)
@@ -295,7 +293,7 @@ func TestUnseenIsMissed(t *testing.T) {
 	r := newRig(t, 100)
 	r.run(5 * time.Second)
 	cut := r.now
-	r.contact = func(*peer) bool { return false }
+	r.contact = func(*Peer) bool { return false }
 	r.run(10 * time.Second)
 	if r.sweeps == 0 || r.samples.vouched.Sub(cut) > time.Second {
 		t.Errorf("%d sweeps, vouched up to %v after nobody saw us", r.sweeps, r.samples.vouched.Sub(cut))
@@ -307,15 +305,15 @@ func TestUnseenIsMissed(t *testing.T) {
 func TestEveryLostPeerIsReported(t *testing.T) {
 	r := newRig(t, 40)
 	r.run(5 * time.Second)
-	r.setDemand(netgossip.Demand{Others: 40, Share: 2}, r.now) // a thin margin: each is probed
-	r.answer = func(p *peer) time.Duration {
-		if p.index == 7 {
+	r.SetDemand(netgossip.Demand{Others: 40, Share: 2}, r.now) // a thin margin: each is probed
+	r.answer = func(p *Peer) time.Duration {
+		if p.Index == 7 {
 			return 0
 		}
 		return time.Millisecond
 	}
 	r.run(20 * time.Second)
-	if !slices.ContainsFunc(r.missed, func(m miss) bool { return m.peer == 7 }) || len(r.missed) != 1 {
+	if !slices.ContainsFunc(r.missed, func(m Miss) bool { return m.Peer == 7 }) || len(r.missed) != 1 {
 		t.Errorf("missed %+v", r.missed)
 	}
 	if p := r.byIndex[7]; !p.lost || r.vouchable(p) {
@@ -327,8 +325,8 @@ func TestEveryLostPeerIsReported(t *testing.T) {
 func TestLostPeersCostLittleAndComeBackSoon(t *testing.T) {
 	r := newRig(t, 1000)
 	gone := true
-	r.answer = func(p *peer) time.Duration {
-		if gone && p.index > 500 {
+	r.answer = func(p *Peer) time.Duration {
+		if gone && p.Index > 500 {
 			return 0
 		}
 		return time.Millisecond
@@ -355,7 +353,7 @@ func TestLostPeersCostLittleAndComeBackSoon(t *testing.T) {
 // Where packets are lost all the time, samples are missed by chance; sweeps must be rare.
 func TestLossRarelyMakesASweep(t *testing.T) {
 	r := newRig(t, 300)
-	r.answer = func(*peer) time.Duration {
+	r.answer = func(*Peer) time.Duration {
 		if r.rand.Float64() < 0.36 { // a fifth in each direction
 			return 0
 		}
@@ -374,7 +372,7 @@ func TestStandingStillLosesNobody(t *testing.T) {
 	for _, n := range []int{20, 50, 1000} {
 		r := newRig(t, n)
 		const blocked, open = 2 * time.Second, 250 * time.Millisecond
-		r.answer = func(*peer) time.Duration {
+		r.answer = func(*Peer) time.Duration {
 			if in := r.now.Sub(start) % (blocked + open); in < blocked {
 				return blocked - in + time.Millisecond
 			}
@@ -384,7 +382,7 @@ func TestStandingStillLosesNobody(t *testing.T) {
 		if r.sweeps == 0 {
 			t.Errorf("N=%d: no sweep: the test proves nothing", n)
 		}
-		if slices.ContainsFunc(r.missed, func(m miss) bool { return m.void }) {
+		if slices.ContainsFunc(r.missed, func(m Miss) bool { return m.Void }) {
 			t.Errorf("N=%d: peers count for nothing because of a stall of %v", n, blocked)
 		}
 		if most, limit := r.busiest(), max(260, n*3/4); most > limit {
@@ -400,8 +398,8 @@ func TestSweepDoesNotKeepWhoAnswered(t *testing.T) {
 	r := newRig(t, n)
 	r.run(5 * time.Second)
 	cut := r.now
-	r.answer = func(p *peer) time.Duration {
-		if p.index%2 == 0 {
+	r.answer = func(p *Peer) time.Duration {
+		if p.Index%2 == 0 {
 			return 0
 		}
 		return time.Millisecond
@@ -411,12 +409,12 @@ func TestSweepDoesNotKeepWhoAnswered(t *testing.T) {
 	}
 	asked := r.now
 	r.run(r.params.EvidenceMaxAge)
-	r.setDemand(netgossip.Demand{Others: n / 2, Share: 2}, r.now) // a tie
+	r.SetDemand(netgossip.Demand{Others: n / 2, Share: 2}, r.now) // a tie
 	for r.now.Sub(cut) < 15*time.Second {
 		r.run(50 * time.Millisecond)
 		for _, p := range r.all {
-			if age := r.now.Sub(p.proven); p.index%2 != 0 && age > r.params.EvidenceMaxAge && r.now.Sub(asked) > 2*r.params.EvidenceMaxAge {
-				t.Fatalf("%v after the cut the evidence of peer %d, which answers, is %v old", r.now.Sub(cut), p.index, age)
+			if age := r.now.Sub(p.proven); p.Index%2 != 0 && age > r.params.EvidenceMaxAge && r.now.Sub(asked) > 2*r.params.EvidenceMaxAge {
+				t.Fatalf("%v after the cut the evidence of peer %d, which answers, is %v old", r.now.Sub(cut), p.Index, age)
 			}
 		}
 	}
@@ -430,8 +428,8 @@ func TestRevivedPeerIsAsked(t *testing.T) {
 	p := r.byIndex[17]
 	p.dead = r.now
 	r.now++
-	r.verify(p, false, r.now)
-	r.verify(p, false, r.now)
+	r.Verify(p, false, r.now)
+	r.Verify(p, false, r.now)
 	if r.vouchable(p) {
 		t.Error("it is vouched for by an answer from before its death")
 	}

@@ -1,4 +1,4 @@
-package swim
+package probing
 
 import (
 	"slices"
@@ -13,17 +13,17 @@ import (
 func TestJoiningIsPaced(t *testing.T) {
 	for _, n := range []int{50, 1000} {
 		r := newRig(t, n)
-		r.schedule, _ = testSchedule(n)
-		r.schedule.heard = func() boottime.Instant { return r.now }
+		r.Schedule, _ = testSchedule(n)
+		r.Schedule.heard = func() boottime.Instant { return r.now }
 		r.run(100 * time.Millisecond)
 		for _, p := range r.all {
-			r.verify(p, false, r.now)
+			r.Verify(p, false, r.now)
 		}
 		r.run(20 * time.Second)
 		if most, limit := r.busiest(), max(fewPeers+50, n*2/3); most > limit {
 			t.Errorf("N=%d: %d probes in one second, want at most %d", n, most, limit)
 		}
-		if slices.ContainsFunc(r.all, func(p *peer) bool { return p.proven == 0 }) {
+		if slices.ContainsFunc(r.all, func(p *Peer) bool { return p.proven == 0 }) {
 			t.Errorf("N=%d: not everybody was asked", n)
 		}
 	}
@@ -32,9 +32,9 @@ func TestJoiningIsPaced(t *testing.T) {
 // Everybody has answered: there is nothing to wait for before samples may be taken.
 func TestSamplesBeginWhenEverybodyIsKnown(t *testing.T) {
 	r := newRig(t, 1000)
-	r.schedule, _ = testSchedule(1000)
-	r.schedule.heard = func() boottime.Instant { return r.now }
-	r.setDemand(netgossip.Demand{Others: 1000, Margin: 499, Share: 2}, start)
+	r.Schedule, _ = testSchedule(1000)
+	r.Schedule.heard = func() boottime.Instant { return r.now }
+	r.SetDemand(netgossip.Demand{Others: 1000, Margin: 499, Share: 2}, start)
 	for !r.samples.on && r.now.Sub(start) < time.Minute {
 		r.run(10 * time.Millisecond)
 	}
@@ -48,22 +48,22 @@ func TestSamplesBeginWhenEverybodyIsKnown(t *testing.T) {
 func TestNudgesAreBounded(t *testing.T) {
 	for _, n := range []int{50, 100, 1000} {
 		r := newRig(t, n)
-		r.setDemand(netgossip.Demand{}, r.now) // each is probed
-		r.answer = func(p *peer) time.Duration {
-			p.holds = r.said
+		r.SetDemand(netgossip.Demand{}, r.now) // each is probed
+		r.answer = func(p *Peer) time.Duration {
+			p.Holds = r.said
 			return time.Millisecond
 		}
 		r.run(5 * time.Second)
 		r.probes = nil
 		for range 300 {
 			r.said++
-			r.nudgeSome(r.now)
+			r.NudgeSome(r.now)
 			r.run(10 * time.Millisecond)
 		}
 		r.run(5 * time.Second)
 		for _, p := range r.all {
-			if p.holds != r.said {
-				t.Fatalf("N=%d: peer %d has not heard the last", n, p.index)
+			if p.Holds != r.said {
+				t.Fatalf("N=%d: peer %d has not heard the last", n, p.Index)
 			}
 		}
 		if most, limit := r.busiest(), max(500, n); most > limit {
@@ -78,33 +78,33 @@ func TestNudgesAreBounded(t *testing.T) {
 func TestManyPeersAreNotNudged(t *testing.T) {
 	const n = 300
 	r := newRig(t, n)
-	r.setDemand(netgossip.Demand{}, r.now)
-	r.answer = func(p *peer) time.Duration {
-		p.holds = r.said
+	r.SetDemand(netgossip.Demand{}, r.now)
+	r.answer = func(p *Peer) time.Duration {
+		p.Holds = r.said
 		return time.Millisecond
 	}
 	r.run(5 * time.Second)
 	r.probes = nil
 	for range 300 {
 		r.said++
-		r.nudgeSome(r.now)
+		r.NudgeSome(r.now)
 		r.run(10 * time.Millisecond)
 	}
 	r.run(r.pace.Interval + time.Second)
 	for _, p := range r.all {
-		if p.holds != r.said || r.tells(p) {
-			t.Fatalf("peer %d holds %d of %d, is told %v", p.index, p.holds, r.said, r.tells(p))
+		if p.Holds != r.said || r.Tells(p) {
+			t.Fatalf("peer %d holds %d of %d, is told %v", p.Index, p.Holds, r.said, r.Tells(p))
 		}
 	}
 	if most, limit := r.busiest(), 150; most > limit {
 		t.Errorf("%d probes in one second, want at most %d", most, limit)
 	}
 	r.said++
-	r.nudgeAll(r.now)
+	r.NudgeAll(r.now)
 	r.run(netgossip.Tune(n+1).RoundTime(n) + 100*time.Millisecond)
 	for _, p := range r.all {
-		if p.holds != r.said {
-			t.Fatalf("peer %d was not told of an announcement", p.index)
+		if p.Holds != r.said {
+			t.Fatalf("peer %d was not told of an announcement", p.Index)
 		}
 	}
 }
@@ -115,9 +115,9 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 	a, b, single := newRig(t, 300), newRig(t, 300), newRig(t, 300)
 	a.network, b.network, single.network = 0, 1, 1
 	for _, r := range []*rig{a, b} {
-		r.setDemand(netgossip.Demand{Others: 300, Share: 2}, r.now)
+		r.SetDemand(netgossip.Demand{Others: 300, Share: 2}, r.now)
 	}
-	single.setDemand(netgossip.Demand{Others: 300, Share: 1}, single.now)
+	single.SetDemand(netgossip.Demand{Others: 300, Share: 1}, single.now)
 	for i := range 300 {
 		p, q := a.byIndex[i+1], b.byIndex[i+1]
 		if a.brief(p, a.now) == b.brief(q, b.now) || single.brief(single.byIndex[i+1], single.now) {
@@ -139,7 +139,7 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 			*why = false
 		}
 	}
-	a.setDemand(netgossip.Demand{Others: 300, Share: 2, Each: true}, a.now)
+	a.SetDemand(netgossip.Demand{Others: 300, Share: 2, Each: true}, a.now)
 	for _, p := range a.all {
 		if a.brief(p, a.now) {
 			t.Fatal("a consent is not asked for")

@@ -1,4 +1,4 @@
-package swim
+package probing
 
 import (
 	"time"
@@ -34,10 +34,10 @@ const (
 // is not answered yet holds vouched back.
 type samples struct {
 	on      bool
-	order   []*peer
+	order   []*Peer
 	at      int // in order
 	due     boottime.Instant
-	open    []*peer          // samples under way
+	open    []*Peer          // samples under way
 	last    boottime.Instant // start of the latest
 	vouched boottime.Instant
 	check   boottime.Instant // when the open ones must be looked at
@@ -52,7 +52,7 @@ type samples struct {
 }
 
 type missed struct {
-	peer *peer
+	peer *Peer
 	at   boottime.Instant
 }
 
@@ -65,7 +65,7 @@ func (x *samples) next() boottime.Instant {
 }
 
 // startSampling begins to sample. The peers were probed each until now.
-func (s *schedule) startSampling(now boottime.Instant) {
+func (s *Schedule) startSampling(now boottime.Instant) {
 	x := &s.samples
 	x.on, x.heard, x.check = true, now, boottime.Never
 	x.due = now.Add(time.Duration(s.rand.Float64() * float64(s.pace.Gap)))
@@ -79,19 +79,19 @@ func (s *schedule) startSampling(now boottime.Instant) {
 
 // stopSampling goes over to probing each peer. The vouch so far lasts for EvidenceMaxAge, and
 // by then each must have answered.
-func (s *schedule) stopSampling(now boottime.Instant) {
+func (s *Schedule) stopSampling(now boottime.Instant) {
 	s.abandonSamples()
 	s.samples.on = false
 	spread := max(s.pace.Interval, s.params.RoundTime(s.watched))
 	for i, p := range s.all {
-		if p.due == boottime.Never && !p.lost && !s.sweeping(p) {
+		if p.due == boottime.Never && !p.lost && !s.Sweeping(p) {
 			s.plan(p, now.Add(spread*time.Duration(i)/time.Duration(len(s.all))))
 		}
 	}
 }
 
 // abandonSamples forgets the samples under way; what they hold back is not vouched for.
-func (s *schedule) abandonSamples() {
+func (s *Schedule) abandonSamples() {
 	for _, p := range s.samples.open {
 		p.sampled, p.overdue = 0, false
 	}
@@ -100,7 +100,7 @@ func (s *schedule) abandonSamples() {
 }
 
 // tickSamples begins the sample that is due and judges those that are late.
-func (s *schedule) tickSamples(now boottime.Instant) {
+func (s *Schedule) tickSamples(now boottime.Instant) {
 	x := &s.samples
 	if !x.on {
 		return
@@ -117,12 +117,12 @@ func (s *schedule) tickSamples(now boottime.Instant) {
 	x.heard = max(x.heard, s.heard())
 	if s.watched > 0 && now.Sub(x.heard) >= silenceTimeouts*s.params.EvidenceTimeout {
 		x.heard = now
-		s.startSweep(now)
+		s.StartSweep(now)
 	}
 }
 
 // sample makes the next peer of the order a sample.
-func (s *schedule) sample(now boottime.Instant) {
+func (s *Schedule) sample(now boottime.Instant) {
 	x := &s.samples
 	for range x.order {
 		if x.at >= len(x.order) {
@@ -138,7 +138,7 @@ func (s *schedule) sample(now boottime.Instant) {
 }
 
 // sampleOf makes the peer a sample, unless it is one or is not vouched for anyway.
-func (s *schedule) sampleOf(p *peer, now boottime.Instant) bool {
+func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 	x := &s.samples
 	if !x.on || s.sweep.blind() || p.sampled != 0 || !s.vouchable(p) {
 		return false
@@ -155,7 +155,7 @@ func (s *schedule) sampleOf(p *peer, now boottime.Instant) bool {
 }
 
 // closeSample ends the sample that a peer is, if it has been answered since it began.
-func (s *schedule) closeSample(p *peer, now boottime.Instant) {
+func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	if p.sampled == 0 || p.proven < p.sampled {
 		return
@@ -173,7 +173,7 @@ func (s *schedule) closeSample(p *peer, now boottime.Instant) {
 }
 
 // endSample takes a peer from the open ones and moves the vouch on.
-func (s *schedule) endSample(p *peer) {
+func (s *Schedule) endSample(p *Peer) {
 	x := &s.samples
 	p.sampled, p.overdue = 0, false
 	keep := x.open[:0]
@@ -192,12 +192,12 @@ func (s *schedule) endSample(p *peer) {
 
 // miss sets a sample aside. If there is cause to doubt the others it does not move the
 // vouch any more.
-func (s *schedule) miss(p *peer, now boottime.Instant) {
+func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	p.aside = true
-	s.misses = append(s.misses, miss{peer: p.index, since: p.sampled})
+	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
 	x.misses++
-	if s.listed(p.index) { // otherwise memberlist has explained it
+	if s.listed(p.Index) { // otherwise memberlist has explained it
 		x.missed = append(x.missed, missed{p, now})
 	}
 	if s.doubt(now); p.sampled != 0 {
@@ -206,9 +206,9 @@ func (s *schedule) miss(p *peer, now boottime.Instant) {
 }
 
 // judge looks at the samples that are late.
-func (s *schedule) judge(now boottime.Instant) {
+func (s *Schedule) judge(now boottime.Instant) {
 	x, t := &s.samples, s.params.EvidenceTimeout
-	var gone []*peer
+	var gone []*Peer
 	fresh := false
 	x.check = boottime.Never
 	for _, p := range x.open {
@@ -236,7 +236,7 @@ func (s *schedule) judge(now boottime.Instant) {
 }
 
 // burst takes extra samples: if there is more to be found, they find it.
-func (s *schedule) burst(now boottime.Instant) {
+func (s *Schedule) burst(now boottime.Instant) {
 	x := &s.samples
 	if !x.on || now < x.rested || s.sweep.blind() {
 		return
@@ -248,12 +248,12 @@ func (s *schedule) burst(now boottime.Instant) {
 }
 
 // doubt starts a sweep when more samples are late or missed than chance explains.
-func (s *schedule) doubt(now boottime.Instant) {
+func (s *Schedule) doubt(now boottime.Instant) {
 	x := &s.samples
 	window := now.Add(-doubtWindow * s.params.EvidenceTimeout)
 	recent, distinct := x.missed[:0], 0
 	for _, m := range x.missed {
-		if m.at > window && m.peer.aside && s.listed(m.peer.index) {
+		if m.at > window && m.peer.aside && s.listed(m.peer.Index) {
 			recent = append(recent, m)
 		}
 	}
@@ -275,25 +275,25 @@ func (s *schedule) doubt(now boottime.Instant) {
 	}
 	taken := float64(len(x.starts))
 	if distinct > tolerated && float64(distinct) >= 0.2*taken || float64(late) > tolerated+4*x.loss*taken {
-		s.startSweep(now)
+		s.StartSweep(now)
 	}
 }
 
 // nudge has a peer told soon that there is news.
-func (s *schedule) nudge(p *peer, now boottime.Instant) {
+func (s *Schedule) nudge(p *Peer, now boottime.Instant) {
 	p.nudged = true
-	s.urge(p, now)
+	s.Urge(p, now)
 }
 
-// nudgeSome tells those peers who may need to know: all where each is probed, a few where
+// NudgeSome tells those peers who may need to know: all where each is probed, a few where
 // samples are taken. Where each of many is probed nobody is told: all ask anyway before a round of
 // nudges would end, and after a cut, when every view changes, such rounds are most of the traffic.
-func (s *schedule) nudgeSome(now boottime.Instant) {
+func (s *Schedule) NudgeSome(now boottime.Instant) {
 	if s.crowded() {
 		return
 	}
 	if !s.sampling() {
-		s.nudgeAll(now)
+		s.NudgeAll(now)
 		return
 	}
 	for range min(nudgedSamples, len(s.all)) {
@@ -303,10 +303,10 @@ func (s *schedule) nudgeSome(now boottime.Instant) {
 	}
 }
 
-// nudgeAll tells everybody, a few at once, many one after the other, and so a few who were told
+// NudgeAll tells everybody, a few at once, many one after the other, and so a few who were told
 // just before: while a group starts, every node's view changes with each peer it meets. A round that
 // is under way is not begun again: who says something again and again is to be heard by the last, too.
-func (s *schedule) nudgeAll(now boottime.Instant) {
+func (s *Schedule) NudgeAll(now boottime.Instant) {
 	if s.renudge = len(s.nudges.queue) > 0; s.renudge {
 		return
 	}
@@ -315,7 +315,7 @@ func (s *schedule) nudgeAll(now boottime.Instant) {
 	early := now < s.nudged && within > urgeInterval // which bounds the rate of fewer
 	s.nudged = now.Add(within)
 	if n > fewPeers || early {
-		s.nudges.start(s.all, now, s.params.RoundTime(len(s.all)), func(p *peer) bool { return !p.lost && p.holds != s.said })
+		s.nudges.start(s.all, now, s.params.RoundTime(len(s.all)), func(p *Peer) bool { return !p.lost && p.Holds != s.said })
 		return
 	}
 	for _, p := range s.all {

@@ -1,4 +1,4 @@
-package swim
+package probing
 
 import (
 	"math/rand/v2"
@@ -7,13 +7,12 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
-	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
 // duo is the instances of a node in a tie on two networks, each of which hears what the other proves.
 type duo struct {
 	nets [2]*rig
-	told [2]map[*peer]boottime.Instant
+	told [2]map[*Peer]boottime.Instant
 }
 
 func newDuo(t *testing.T, n int, d netgossip.Demand) *duo {
@@ -21,9 +20,9 @@ func newDuo(t *testing.T, n int, d netgossip.Demand) *duo {
 	for k := range p.nets {
 		r := newRig(t, n)
 		r.network = k
-		r.schedule.rand = rand.New(rand.NewPCG(1, uint64(k)))
-		r.setDemand(d, r.now)
-		p.nets[k], p.told[k] = r, map[*peer]boottime.Instant{}
+		r.rand = rand.New(rand.NewPCG(1, uint64(k)))
+		r.SetDemand(d, r.now)
+		p.nets[k], p.told[k] = r, map[*Peer]boottime.Instant{}
 	}
 	return p
 }
@@ -37,7 +36,7 @@ func (p *duo) run(d time.Duration, always func(now boottime.Instant)) {
 			for i, q := range r.byIndex {
 				if q.proven > p.told[k][q] {
 					p.told[k][q] = q.proven
-					other.provenElsewhere(other.byIndex[i], q.proven, true)
+					other.ProvenElsewhere(other.byIndex[i], q.proven, true)
 				}
 			}
 		}
@@ -59,12 +58,12 @@ func TestNetworksShareTheProbing(t *testing.T) {
 	for _, n := range []int{149, 499} {
 		tie := netgossip.Demand{Others: n, Share: 2, Any: true}
 		p := newDuo(t, n, tie)
-		asked := [2]map[*peer]int{{}, {}}
+		asked := [2]map[*Peer]int{{}, {}}
 		for k, r := range p.nets {
-			r.answer = func(q *peer) time.Duration { asked[k][q]++; return time.Millisecond }
+			r.answer = func(q *Peer) time.Duration { asked[k][q]++; return time.Millisecond }
 		}
 		p.run(20*time.Second, func(boottime.Instant) {})
-		asked[0], asked[1] = map[*peer]int{}, map[*peer]int{}
+		asked[0], asked[1] = map[*Peer]int{}, map[*Peer]int{}
 		interval := p.nets[0].pace.Interval
 		oldest := time.Duration(0)
 		rounds := 20
@@ -76,7 +75,7 @@ func TestNetworksShareTheProbing(t *testing.T) {
 		for k, r := range p.nets {
 			for _, q := range r.all {
 				if sum += asked[k][q]; asked[k][q] < rounds/5 {
-					t.Errorf("N=%d: peer %d was asked %d times on network %d", n, q.index, asked[k][q], k)
+					t.Errorf("N=%d: peer %d was asked %d times on network %d", n, q.Index, asked[k][q], k)
 				}
 			}
 		}
@@ -91,7 +90,7 @@ func TestNetworksShareTheProbing(t *testing.T) {
 func TestSharingNetworkMayFail(t *testing.T) {
 	p := newDuo(t, 499, netgossip.Demand{Others: 499, Share: 2, Any: true})
 	p.run(15*time.Second, func(boottime.Instant) {})
-	p.nets[1].answer = func(*peer) time.Duration { return 0 }
+	p.nets[1].answer = func(*Peer) time.Duration { return 0 }
 	oldest := time.Duration(0)
 	p.run(15*time.Second, func(now boottime.Instant) { oldest = max(oldest, p.oldest(now)) })
 	if limit := p.nets[0].params.EvidenceMaxAge - time.Second; oldest > limit {
@@ -108,7 +107,7 @@ func TestWhatIsNotShared(t *testing.T) {
 	for name, c := range map[string]struct {
 		n      int
 		demand netgossip.Demand
-		doubt  func(p *peer)
+		doubt  func(p *Peer)
 		put    bool // the next probe is put off
 	}{
 		"a tie of many":             {300, tie, nil, true},
@@ -116,59 +115,23 @@ func TestWhatIsNotShared(t *testing.T) {
 		"a consent":                 {300, each, nil, false},
 		"a tie of few":              {99, netgossip.Demand{Others: 99, Share: 2, Any: true}, nil, false},
 		"samples":                   {300, samples, nil, false},
-		"it owes an answer":         {300, tie, func(p *peer) { p.asked = start }, false},
-		"it missed a sample":        {300, tie, func(p *peer) { p.aside = true }, false},
-		"it is lost":                {300, tie, func(p *peer) { p.lost = true }, false},
-		"it does not see us":        {300, tie, func(p *peer) { p.contact = false }, false},
-		"it has news":               {300, tie, func(p *peer) { p.curious = true }, false},
-		"it is to hear what is new": {300, tie, func(p *peer) { p.nudged = true }, false},
+		"it owes an answer":         {300, tie, func(p *Peer) { p.asked = start }, false},
+		"it missed a sample":        {300, tie, func(p *Peer) { p.aside = true }, false},
+		"it is lost":                {300, tie, func(p *Peer) { p.lost = true }, false},
+		"it does not see us":        {300, tie, func(p *Peer) { p.contact = false }, false},
+		"it has news":               {300, tie, func(p *Peer) { p.curious = true }, false},
+		"it is to hear what is new": {300, tie, func(p *Peer) { p.nudged = true }, false},
 	} {
 		r := newRig(t, c.n)
-		r.setDemand(c.demand, r.now)
+		r.SetDemand(c.demand, r.now)
 		p := r.byIndex[7]
 		if c.doubt != nil {
 			c.doubt(p)
 		}
 		due := p.due
-		r.provenElsewhere(p, r.now.Add(2*time.Second), true)
+		r.ProvenElsewhere(p, r.now.Add(2*time.Second), true)
 		if put := p.due != due; put != c.put {
 			t.Errorf("%s: put off %v, want %v", name, put, c.put)
-		}
-	}
-}
-
-// A sweep asks only whether a peer is there, and such a probe does not make the peer think that its
-// statement was forgotten.
-func TestSweepAsksBriefly(t *testing.T) {
-	now := start
-	cfg := validConfig(t)
-	cfg.Clock = func() boottime.Instant { return now }
-	in := &Instance{cfg: cfg, count: NewMetrics(nil).network("mgmt"), gate: newGate()}
-	targets, err := cfg.targets()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newEvidence(in, targets)
-	e.schedule = newSchedule(cfg.Params, targets, start, rand.New(rand.NewPCG(1, 2)))
-	p := e.schedule.byIndex[1]
-	p.digest, p.known = 7, &netgossip.Statement{}
-	if m := e.question(p, true); !m.Brief || m.Holds != 7 {
-		t.Errorf("a brief probe is %+v", m)
-	}
-	e.schedule.startSweep(now.Add(time.Second))
-	if m := e.question(p, true); !m.Brief || m.Holds != 0 {
-		t.Errorf("a probe of a sweep is %+v", m)
-	}
-	if p.known = nil; e.question(p, true).Brief {
-		t.Error("a sweep does not ask for the statement of a peer that has said nothing yet")
-	}
-	for _, c := range []struct {
-		brief       bool
-		holds, want uint64
-	}{{true, 9, 9}, {true, 0, 9}, {false, 0, 0}} {
-		e.takeHolds(p, wire.Message{Brief: c.brief, Holds: c.holds})
-		if p.holds != c.want {
-			t.Errorf("after %+v the peer is thought to hold %d", c, p.holds)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package swim
+package probing
 
 import (
 	"time"
@@ -19,13 +19,13 @@ const (
 
 // round is a list of peers that are visited one after the other.
 type round struct {
-	queue []*peer
+	queue []*Peer
 	gap   time.Duration
 	at    boottime.Instant // of the next
 }
 
 // start makes the round visit the peers that want says within the time.
-func (r *round) start(peers []*peer, now boottime.Instant, within time.Duration, want func(*peer) bool) {
+func (r *round) start(peers []*Peer, now boottime.Instant, within time.Duration, want func(*Peer) bool) {
 	r.queue = r.queue[:0]
 	for _, p := range peers {
 		if want(p) {
@@ -48,7 +48,7 @@ func (r *round) wakes() boottime.Instant {
 
 // next takes a peer from the round if it is time. A round that was held up does not make up
 // for it in one go.
-func (r *round) next(now boottime.Instant) *peer {
+func (r *round) next(now boottime.Instant) *Peer {
 	if len(r.queue) == 0 || now < r.at {
 		return nil
 	}
@@ -73,8 +73,8 @@ type sweep struct {
 	number int // counts the sweeps
 	pass   int
 	size   int
-	peers  []*peer // of this pass
-	rest   []*peer // as silent as they were in the first pass, and to share the outcome of theirs
+	peers  []*Peer // of this pass
+	rest   []*Peer // as silent as they were in the first pass, and to share the outcome of theirs
 	round  round
 	end    boottime.Instant // of the wait after the last probe of a pass; zero: it goes on
 	began  boottime.Instant
@@ -98,11 +98,11 @@ func (w *sweep) wakes() boottime.Instant {
 	}
 }
 
-// sweeping reports whether the sweep has the peer in hand.
-func (s *schedule) sweeping(p *peer) bool { return s.sweep.on && p.swept == s.sweep.number }
+// Sweeping reports whether the sweep has the peer in hand.
+func (s *Schedule) Sweeping(p *Peer) bool { return s.sweep.on && p.swept == s.sweep.number }
 
-// startSweep does nothing while a sweep is on.
-func (s *schedule) startSweep(now boottime.Instant) {
+// StartSweep has all peers asked now that may be there. It does nothing while a sweep is on.
+func (s *Schedule) StartSweep(now boottime.Instant) {
 	w := &s.sweep
 	if w.on {
 		return
@@ -121,17 +121,17 @@ func (s *schedule) startSweep(now boottime.Instant) {
 		}
 	}
 	w.size = len(w.peers)
-	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*peer) bool { return true })
+	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*Peer) bool { return true })
 }
 
 // stopSweep ends a sweep without a result.
-func (s *schedule) stopSweep() {
+func (s *Schedule) stopSweep() {
 	s.sweep.on = false
 	s.sweep.round.queue = s.sweep.round.queue[:0]
 }
 
 // tickSweep ends the pass of which all probes were sent and had their time.
-func (s *schedule) tickSweep(now boottime.Instant) {
+func (s *Schedule) tickSweep(now boottime.Instant) {
 	w := &s.sweep
 	if !w.on || len(w.round.queue) > 0 {
 		return
@@ -157,7 +157,7 @@ func (s *schedule) tickSweep(now boottime.Instant) {
 	if w.pass == 1 {
 		for _, p := range silent {
 			p.aside = true
-			s.misses = append(s.misses, miss{peer: p.index, since: p.asked})
+			s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.asked})
 		}
 	}
 	switch {
@@ -171,13 +171,13 @@ func (s *schedule) tickSweep(now boottime.Instant) {
 		return
 	}
 	w.pass++
-	w.round.start(w.peers, now, s.params.RoundTime(len(w.peers)), func(*peer) bool { return true })
+	w.round.start(w.peers, now, s.params.RoundTime(len(w.peers)), func(*Peer) bool { return true })
 }
 
 // sweepPart takes a part of the many that are silent for all of them. Whoever sent us something since
 // the sweep began is there, whatever was lost: it is asked again on its own. The others have as much
 // time to answer as if their probes had been the first: the node may have stood still meanwhile.
-func (s *schedule) sweepPart(now boottime.Instant) {
+func (s *Schedule) sweepPart(now boottime.Instant) {
 	w := &s.sweep
 	mute := w.peers[:0]
 	for _, p := range w.peers {
@@ -196,7 +196,7 @@ func (s *schedule) sweepPart(now boottime.Instant) {
 
 // sweepRest goes back to the second pass with all that are silent, since some of the part of them
 // that was probed again have answered.
-func (s *schedule) sweepRest() {
+func (s *Schedule) sweepRest() {
 	w := &s.sweep
 	for _, p := range w.rest {
 		if p.proven < w.began {
@@ -207,7 +207,7 @@ func (s *schedule) sweepRest() {
 }
 
 // endSweep reports whom the sweep did not find and leaves the peers to the schedule.
-func (s *schedule) endSweep(now boottime.Instant) {
+func (s *Schedule) endSweep(now boottime.Instant) {
 	w := &s.sweep
 	silent := w.peers
 	for _, p := range w.rest {
@@ -220,7 +220,7 @@ func (s *schedule) endSweep(now boottime.Instant) {
 	for _, p := range silent {
 		if mass {
 			p.lost = true
-			s.misses = append(s.misses, miss{peer: p.index, since: p.asked, void: true})
+			s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.asked, Void: true})
 		}
 	}
 	s.count(now)
@@ -235,24 +235,34 @@ func (s *schedule) endSweep(now boottime.Instant) {
 	}
 }
 
-// mode is how the peers of a network are probed.
-type mode uint8
+// Mode is how the peers of a network are probed; zero: not at all yet.
+type Mode uint8
 
+// The modes.
 const (
-	modeDirect  mode = iota + 1 // each of them, again and again
-	modeSampled                 // random samples
-	modeSweep                   // all of them, now
+	ModeDirect  Mode = iota + 1 // each of them, again and again
+	ModeSampled                 // random samples
+	ModeSweep                   // all of them, now
 )
 
-var modeNames = [...]string{modeDirect: "direct", modeSampled: "sampled", modeSweep: "sweep"}
+var modeNames = [...]string{ModeDirect: "direct", ModeSampled: "sampled", ModeSweep: "sweep"}
 
-func (s *schedule) mode() mode {
+// String is the mode as status and metrics have it.
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return ""
+}
+
+// Mode returns how the peers are probed at present.
+func (s *Schedule) Mode() Mode {
 	switch {
 	case s.sweep.on:
-		return modeSweep
+		return ModeSweep
 	case s.sampling():
-		return modeSampled
+		return ModeSampled
 	default:
-		return modeDirect
+		return ModeDirect
 	}
 }

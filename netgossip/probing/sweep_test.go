@@ -1,4 +1,4 @@
-package swim
+package probing
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 )
 
 // half answers for the peers with odd numbers only.
-func half(p *peer) time.Duration {
-	if p.index%2 == 0 {
+func half(p *Peer) time.Duration {
+	if p.Index%2 == 0 {
 		return 0
 	}
 	return time.Millisecond
@@ -16,7 +16,7 @@ func half(p *peer) time.Duration {
 
 func voided(r *rig) (n int) {
 	for _, m := range r.missed {
-		if m.void {
+		if m.Void {
 			n++
 		}
 	}
@@ -52,14 +52,14 @@ func TestManySilentPeersAreJudgedByAPart(t *testing.T) {
 func TestLostPacketsLoseNoPart(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)
-	r.answer = func(*peer) time.Duration {
+	r.answer = func(*Peer) time.Duration {
 		if r.rand.Float64() < 0.36 { // a fifth in each direction
 			return 0
 		}
 		return time.Millisecond
 	}
 	for range 5 {
-		r.startSweep(r.now)
+		r.StartSweep(r.now)
 		parts := false
 		for r.sweep.on {
 			r.run(10 * time.Millisecond)
@@ -80,7 +80,7 @@ func TestWhoIsHeardIsNotLostWithOthers(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)
 	r.answer = half
-	r.startSweep(r.now)
+	r.StartSweep(r.now)
 	r.run(time.Second)
 	for i := 2; i <= 400; i += 2 {
 		r.byIndex[i].heard = r.now
@@ -90,13 +90,13 @@ func TestWhoIsHeardIsNotLostWithOthers(t *testing.T) {
 	}
 	lost := map[int]bool{}
 	for _, m := range r.missed {
-		lost[m.peer] = lost[m.peer] || m.void
+		lost[m.Peer] = lost[m.Peer] || m.Void
 	}
 	if n := voided(r); n != 300 {
 		t.Errorf("%d are lost, want the 300 that are not heard", n)
 	}
-	if i := slices.IndexFunc(r.all, func(p *peer) bool { return lost[p.index] && p.heard > r.sweep.began }); i >= 0 {
-		t.Errorf("peer %d was heard and is lost", r.all[i].index)
+	if i := slices.IndexFunc(r.all, func(p *Peer) bool { return lost[p.Index] && p.heard > r.sweep.began }); i >= 0 {
+		t.Errorf("peer %d was heard and is lost", r.all[i].Index)
 	}
 	for i := 2; i <= 400; i += 2 {
 		if p := r.byIndex[i]; !p.aside && !p.lost || r.vouchable(p) {
@@ -118,7 +118,7 @@ func TestLostElsewhereIsNoReasonToAsk(t *testing.T) {
 	r.probes = nil
 	for _, p := range r.all {
 		if p.lost {
-			r.verify(p, true, r.now)
+			r.Verify(p, true, r.now)
 		}
 	}
 	r.run(3 * time.Second)
@@ -126,7 +126,7 @@ func TestLostElsewhereIsNoReasonToAsk(t *testing.T) {
 		t.Errorf("%d probes in 3 s", n)
 	}
 	p := r.byIndex[2]
-	r.verify(p, false, r.now)
+	r.Verify(p, false, r.now)
 	if wait := p.due.Sub(r.now); wait > r.params.RoundTime(r.lost) {
 		t.Errorf("a peer that memberlist has again is asked after %v", wait)
 	}

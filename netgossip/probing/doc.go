@@ -1,0 +1,31 @@
+// Package probing decides which peer of a network is asked, and when, and what the answers and the
+// silence of all of them together allow to conclude. It is pure: instants, arrivals and chance are
+// arguments, a peer is an index, and what a probe is and how it gets to the peer is its owner's
+// matter, [github.com/fencing-agent/fencing-agent/netgossip/swim] in the agent.
+//
+// There are three ways to probe (docs/tuning.md, docs/adr/0012-samples-and-sweeps.md):
+//
+//   - schedule.go: few peers, and peers of which each matters, are all asked, one interval after the
+//     answer, and sooner while none comes.
+//   - sample.go: of many, random samples are, for which the schedule vouches.
+//   - sweep.go: all of them are, at once, when the samples give cause to doubt the others.
+//
+// The owner calls [Schedule.Tick], then sends what [Schedule.Next] returns and says so with
+// [Schedule.Probed], until Next returns a time to wait. Replies go to [Schedule.Replied] and
+// [Schedule.Answered]. What came of it is fetched with [Schedule.TakeMisses], [Schedule.TakeDoubt] and
+// [Schedule.Vouched].
+//
+// # State and invariants
+//
+//   - A vouch is dated by the start of samples that were all answered. Who is not covered by it any
+//     more is reported as a [Miss], and before the first vouch everybody has been asked.
+//   - The rates are bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, repeated probes by
+//     200 a second, those of lost peers by 20 a second, and what news makes us ask by one probe of a
+//     peer in 50 ms.
+//   - That another network asks a peer puts off the probe here for a bounded time, and makes nothing
+//     believed.
+//
+// # Concurrency, blocking, errors
+//
+// A [Schedule] and its peers belong to one goroutine. Nothing blocks and nothing fails.
+package probing

@@ -1,0 +1,81 @@
+package probing
+
+import (
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Peer is how the probing of one peer stands. What only some other package knows of a peer, such as
+// its address, that package keeps by Index. A Schedule makes them, and each belongs to one.
+type Peer struct {
+	Index int // as in Config.Peers
+
+	// Known and Digest are the statement of the latest answer that had one; nil: none.
+	Known  *netgossip.Statement
+	Digest uint64
+	// Holds is the digest of our statement that the peer said it holds.
+	Holds uint64
+
+	due      boottime.Instant // of the next probe; Never: somebody else decides
+	position int              // in the heap
+	sentAt   boottime.Instant // latest probe
+	sent     []Probe          // unanswered, oldest first
+	proven   boottime.Instant // sentAt of the latest answered probe; zero: none
+	asked    boottime.Instant // first probe since then that is unanswered; zero: none
+
+	contact bool             // its latest answer said that it sees us
+	aside   bool             // it missed a sample, and has not answered since
+	lost    bool             // silent for longer than evidence lasts, or with many others
+	dead    boottime.Instant // when memberlist declared it so: what was answered before is void
+
+	sampled boottime.Instant // start of the sample that it is; zero: none
+	overdue bool             // the sample's first probe was not answered in time
+	swept   int              // number of the sweep that probed it last
+	nudged  bool             // the next probe is to say that there is news
+	curious bool             // the next probe is to ask for the statement
+	turn    int              // answers so far
+
+	heard     boottime.Instant // when anything of the evidence protocol came from it
+	elsewhere boottime.Instant // start of its latest probe that it answered on another network
+	told      boottime.Instant // likewise on any, and said what it has to say
+}
+
+// Probe is a probe that is not answered yet.
+type Probe struct {
+	ID   uint64
+	At   boottime.Instant
+	Held *netgossip.Statement // that the probe named
+}
+
+// Miss is a peer that did not answer since an instant, to be reported. With Void, nothing that it
+// answered before counts any more.
+type Miss struct {
+	Peer  int
+	Since boottime.Instant
+	Void  bool
+}
+
+// Due returns when the next probe is planned; [boottime.Never]: a sample or a sweep decides.
+func (p *Peer) Due() boottime.Instant { return p.due }
+
+// SentAt returns when the latest probe was sent.
+func (p *Peer) SentAt() boottime.Instant { return p.sentAt }
+
+// Proven returns when the latest answered probe was sent; zero: none was answered.
+func (p *Peer) Proven() boottime.Instant { return p.proven }
+
+// Owes reports whether a probe is not answered yet.
+func (p *Peer) Owes() bool { return len(p.sent) > 0 }
+
+// Absent reports whether the peer has never answered, or counts as lost.
+func (p *Peer) Absent() bool { return p.lost || p.proven == 0 }
+
+// Hear takes that something came from the peer at an instant. A sweep does not take it to be gone,
+// then, whatever was lost.
+func (p *Peer) Hear(at boottime.Instant) { p.heard = at }
+
+// Tell takes that the peer's answer to a probe of an instant had its statement.
+func (p *Peer) Tell(at boottime.Instant) { p.told = max(p.told, at) }
+
+// Die takes that memberlist declared the peer dead at an instant: what it answered before is void.
+func (p *Peer) Die(at boottime.Instant) { p.dead = max(p.dead, at) }

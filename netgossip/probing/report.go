@@ -1,0 +1,30 @@
+package probing
+
+import "github.com/fencing-agent/fencing-agent/boottime"
+
+// TakeMisses returns the misses since the last call, oldest first. They are to be reported before
+// Vouched, which is not about the missed any more. The slice is good until the next call of any method.
+func (s *Schedule) TakeMisses() []Miss {
+	misses := s.misses
+	s.misses = s.misses[:0]
+	return misses
+}
+
+// TakeDoubt reports whether a sweep has begun since the last call.
+func (s *Schedule) TakeDoubt() bool {
+	begun := s.sweep.report
+	s.sweep.report = false
+	return begun
+}
+
+// Vouched returns up to when all samples that were begun have been answered; zero: there is no vouch.
+func (s *Schedule) Vouched() boottime.Instant { return s.samples.vouched }
+
+// Samples returns how many samples were taken so far, and how many of them were missed.
+func (s *Schedule) Samples() (taken, missed uint64) { return s.samples.total, s.samples.misses }
+
+// Doubt is a reason from outside to take extra samples, for instance another network's doubt.
+func (s *Schedule) Doubt(now boottime.Instant) { s.burst(now) }
+
+// SetSaid takes the digest of the statement that the node makes now: whoever holds it has no news to hear.
+func (s *Schedule) SetSaid(digest uint64) { s.said = digest }

@@ -1,0 +1,26 @@
+package swim
+
+import (
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/probing"
+)
+
+// target is another member of the roster and where it is on this network.
+type target struct {
+	index int // in the roster
+	addr  memberlist.Address
+}
+
+// peer is what the schedule and the evidence goroutine keep of a target.
+type peer struct {
+	*probing.Peer
+	addr  memberlist.Address
+	clock peerClock
+}
+
+// sharesRoster reports whether the peer counts by the roster r, as far as it has said.
+func (p *peer) sharesRoster(r *netgossip.Roster) bool {
+	return p.Known != nil && p.Known.RosterDigest == r.Digest && p.Known.RosterEpoch == r.Epoch
+}
