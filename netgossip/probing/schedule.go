@@ -210,7 +210,7 @@ func (s *Schedule) Tick(now boottime.Instant) {
 	}
 }
 
-// next returns a peer that is to be probed now, and whether briefly. If there is none it
+// Next returns a peer that is to be probed now, and whether briefly. If there is none it
 // returns how long there will be none without an arrival.
 func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Duration) {
 	if p := s.sweep.round.next(now); p != nil {
