@@ -126,21 +126,23 @@ func (c *Core) statedGuard() netgossip.Guard {
 // mayArm holds up the first arming of an agent while too few have its word. Those who have not may
 // take the node for guarded still, by the word of an agent that crashed: with the horizon of that
 // one, which may have been shorter. The countdown of that one runs until then, and resets the node as
-// they expect.
+// they expect. What this agent would do without quorum makes no difference: the peers go by what the one
+// before it said.
 //
 // The argument is that of release: whoever proves a death by a majority needs one who knows. In a
 // tie the half knows. The other half can prove it by a grant of its own only, and one follows a grant that
 // names this node when the horizon is over that is stated with the token: in the slot (see
 // prover.excluded), or in the Lease (K7). Without a grant that names this node there is no such word.
 func (c *Core) mayArm() bool {
-	if c.guard.Armed || !c.guard.Fences {
+	if c.guard.Armed {
 		return true
 	}
 	switch c.reach(0) { // this agent has asked nobody before it began
 	case reachMost:
 		return true
 	case reachHalf:
-		return !c.guard.Leases || c.fx.Decision.Reason == ReasonSplitWon
+		// A half that is at odds may go by other tie-breakers than the other half.
+		return !c.guard.Leases && c.united || c.fx.Decision.Reason == ReasonSplitWon
 	default:
 		return false
 	}

@@ -158,12 +158,33 @@ func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
 	}
 }
 
-// Guard: a node whose death nobody concludes from its silence waits for nobody.
-func TestUnfencedNodeArmsAtOnce(t *testing.T) {
-	c := testCore(t, 3, func(c *Config) { c.OnLoss = LossWait })
-	tell(c, 10*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
-	if fx := c.Step(10 * sec); !fx.Arm {
-		t.Fatal("not armed")
+// Guard: the policy of this agent is not that of the one before it, by whose word the peers go. Else a node
+// that came back with "wait" armed at once, was cut off before anybody knew, and fed on while it was FENCED.
+func TestPolicyOfThisAgentDoesNotExcuseItFromWaiting(t *testing.T) {
+	for _, policy := range []LossPolicy{LossWait, LossExclude} {
+		c := testCore(t, 3, func(c *Config) { c.OnLoss = policy })
+		tell(c, 10*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		if fx := c.Step(10 * sec); fx.Arm {
+			t.Fatalf("%v: armed although the peer reckons with the agent before it", policy)
+		}
+		tell(c, 11*sec, 1, netgossip.Statement{})
+		if fx := c.Step(11 * sec); !fx.Arm {
+			t.Fatalf("%v: a majority knows, not armed", policy)
+		}
+	}
+}
+
+// Guard: a half that is at odds may break ties in a way that the other one does not, which may be granted and
+// prove a death by that.
+func TestHalfAtOddsDoesNotArm(t *testing.T) {
+	c := testCore(t, 4, nil)
+	tell(c, 11*sec, 1, netgossip.Statement{})
+	c.Step(11 * sec)
+	c.fx.Decision.Reason = ReasonAPIReachable
+	for _, united := range []bool{false, true} {
+		if c.united = united; c.mayArm() != united {
+			t.Errorf("united %v: arm %v", united, !united)
+		}
 	}
 }
 

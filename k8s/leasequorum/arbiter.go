@@ -143,7 +143,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
 			a.held, a.heldAt = want, a.anchor(&want)
 		case out.Why != "" && a.bridge(now, &out, &want): // K8
 		case a.excluded(now, in):
-			out.Split, out.Until = tie.Lost, 0
+			out.Split, out.Until, out.Why = tie.Lost, 0, "" // what keeps this half from a grant is no reason
 		case out.Why == "" && a.err != nil:
 			out.Why = a.err.Error()
 		}

@@ -46,6 +46,7 @@ func (in *Instance) reportFrame(why refusal, from netip.Addr) {
 
 var (
 	errStranger  = errors.New("it is not on the roster")
+	errMeta      = errors.New("it has metadata, which no agent has")
 	errElsewhere = errors.New("the roster has it at another address")
 )
 
@@ -62,6 +63,11 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	if at := netip.AddrPortFrom(ip.Unmap(), n.Port); at != want {
 		d.conflict(n.Name, at.String())
 		return errElsewhere
+	}
+	// Its table would grow beyond what a peer may send, and nobody would exchange tables with it any more.
+	if len(n.Meta) > 0 {
+		in.count.refused[refusedMalformed].add(1)
+		return errMeta
 	}
 	return nil
 }

@@ -284,3 +284,16 @@ func TestKeysRotateUnderWay(t *testing.T) {
 		}
 	})
 }
+
+// Guard: metadata would make a node's table longer than its peers take (see plainScreen), until its restart.
+func TestMetadataIsRefused(t *testing.T) {
+	in, _, _ := fuzzed(t, false, false)
+	n := memberlist.Node{Name: "n002", Addr: memory(1).AsSlice(), Port: testPort}
+	if err := in.NotifyAlive(&n); err != nil {
+		t.Error(err)
+	}
+	n.Meta = make([]byte, 1)
+	if err := in.NotifyAlive(&n); err == nil || in.Refused("malformed") != 1 {
+		t.Errorf("taken: %v, refused %v", err, in.Refused("malformed"))
+	}
+}

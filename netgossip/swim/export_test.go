@@ -33,3 +33,6 @@ func (in *Instance) Join(peer int) error {
 func (in *Instance) Refused(reason string) float64 {
 	return testutil.ToFloat64(in.count.refused[refusal(reason)].prom)
 }
+
+// NotifyAlive is what memberlist asks before it takes a node up.
+func (in *Instance) NotifyAlive(n *memberlist.Node) error { return delegate{in}.NotifyAlive(n) }

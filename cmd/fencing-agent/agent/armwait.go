@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
 // armWait tells when people are to hear that the watchdog waits to be armed. The peers take about a round of
@@ -29,7 +30,9 @@ func (w *armWait) note(now boottime.Instant, waits bool, patience time.Duration)
 
 // noteArming logs that the watchdog cannot be armed yet.
 func (a *Agent) noteArming(now boottime.Instant) {
-	if a.armWait.note(now, a.core.Arming(), a.cfg.EvidenceMaxAge()) {
+	// Without a device nothing is ever armed, and nothing counts down.
+	waits := a.core.Arming() && a.cfg.Watchdog.Driver == config.DriverDevice
+	if a.armWait.note(now, waits, a.cfg.EvidenceMaxAge()) {
 		a.log.Warn("watchdog not armed yet: a majority has to answer first that it knows of this agent, or in an equal split a grant has to name this node; "+
 			"if an agent before this one crashed, its countdown runs and may reset the node", "waited", a.cfg.EvidenceMaxAge())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/words"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -32,6 +33,9 @@ func (a *Agent) explain(d watchdog.Decision) string { return words.Reason(a.desc
 func (a *Agent) describeVerdict(d watchdog.Decision) *fencingv1.Verdict {
 	out := verdictOf(a.core, d)
 	out.OnQuorumLoss, out.TieBreaker = string(a.cfg.OnQuorumLoss), tieBreakerOf(a.cfg, d.Reason)
+	if undecided := d.Reason == watchdog.ReasonSplitPending || d.Reason == watchdog.ReasonSplitUndecided; undecided && asksAPI(a.core) {
+		out.TieBreaker, out.Detail = fencingv1.TieBreaker_TIE_BREAKER_API, "whether the Kubernetes API can be reached"
+	}
 	if d.Reason == watchdog.ReasonMaintenance {
 		out.DisarmedBy = disarmedBy(a.cfg, a.disableFile, a.ownNode)
 		if a.core.Succession().Removed() {
@@ -76,6 +80,12 @@ func tieBreakerOf(c *config.Config, r watchdog.Reason) fencingv1.TieBreaker {
 		return fencingv1.TieBreaker_TIE_BREAKER_API
 	}
 	return fencingv1.TieBreaker_TIE_BREAKER_NONE
+}
+
+// asksAPI reports whether reaching the API server decides a tie that is not decided yet: there is no other
+// tie-breaker, or this node cannot use it.
+func asksAPI(c *watchdog.Core) bool {
+	return c.Lease() == nil && c.Split().Split == tie.Unavailable
 }
 
 // tallyText is the count for log lines.
