@@ -65,7 +65,7 @@ type reach uint8
 
 const (
 	reachFew  reach = iota
-	reachHalf       // all of the own half of an equal split
+	reachHalf       // all of this node's half of an equal split
 	reachMost       // more than half
 )
 
@@ -129,7 +129,7 @@ func (c *Core) statedGuard() netgossip.Guard {
 // they expect. What this agent would do without quorum makes no difference: the peers go by what the one
 // before it said.
 //
-// The argument is that of release: whoever proves a death by a majority needs one who knows. In a
+// the argument is that of release: who proves a death by a majority needs one who knows. In a
 // tie the half knows. The other half can prove it by a grant of its own only, and one follows a grant that
 // names this node when the horizon is over that is stated with the token: in the slot (see
 // prover.excluded), or in the Lease (K7). Without a grant that names this node there is no such word.

@@ -128,7 +128,7 @@ func TestHalfIsReleasedByItsSlot(t *testing.T) {
 	}
 }
 
-// shows checks that the own slot says unarmed on the LUN.
+// shows checks that the slot of this node says unarmed on the LUN.
 func (r *slotRig) shows(at boottime.Instant) {
 	r.t.Helper()
 	var latest diskquorum.Slot

@@ -82,7 +82,7 @@ func conclusionMutants(of func(what, file, from, to string) mutant) []mutant {
 		of("a guard that was given up does not speak against claims", proofGo, "(w.statement == nil || kills(w.statement)) && ", ""),
 		of("who was met lately is dead by the word of others", proofGo, "kills(w.statement)) && (w.unseen == 0 || now.Sub(w.unseen) >= v.delay)", "kills(w.statement))"),
 		of("a witness that has just booted believes nobody", proofGo, "(w.unseen == 0 || now.Sub(w.unseen) >= v.delay)", "now.Sub(w.unseen) >= v.delay"),
-		of("the own claim does not count", proofGo, "	if v.lost.Has(p) {\n		n++\n	}\n", ""),
+		of("the claim of this node does not count", proofGo, "	if v.lost.Has(p) {\n		n++\n	}\n", ""),
 		of("claims of a node that is merely seen count", proofGo, "	for m := range c.view.Counted.All() {\n		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {", "	for m := range c.view.Seen.All() {\n		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {"),
 		of("a death by time is of no boot", proofGo, "w.death = Death{Proof: ProofTime, Boot: w.boot, At: now}", "w.death = Death{Proof: ProofTime, At: now}"),
 	}

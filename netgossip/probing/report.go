@@ -26,5 +26,5 @@ func (s *Schedule) Samples() (taken, missed uint64) { return s.samples.total, s.
 // Doubt is a reason from outside to take extra samples, for instance another network's doubt.
 func (s *Schedule) Doubt(now boottime.Instant) { s.burst(now) }
 
-// SetSaid takes the digest of the statement that the node makes now: whoever holds it has no news to hear.
+// SetSaid takes the digest of the statement that the node makes now: a peer that holds it has no news to hear.
 func (s *Schedule) SetSaid(digest uint64) { s.said = digest }
