@@ -38,7 +38,7 @@ func modeMutants() []mutant {
 	}
 	for _, m := range []mutant{
 		one("L8", "mode or has no deadline", decideGo, "		return hold(in, ReasonLUNCounted, ReasonQuorumLost)", "		return Decision{Action: Hold, Reason: ReasonLUNCounted, Until: in.Now.Add(in.LossLease), Quorum: true}"),
-		one("mode or", "whoever is alive counts, not who counts this node", senseGo, "counting.Len()+1 >= c.quorum", "alive.Len()+1 >= c.quorum"),
+		one("mode or", "who is alive counts, not who counts this node", senseGo, "counting.Len()+1 >= c.quorum", "alive.Len()+1 >= c.quorum"),
 		one("isolated", "half of the others isolates a node", senseGo, "alive.Len() >= c.quorum", "alive.Len() > 0"),
 		one("isolated", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),
 		one("mode and", "the loss of the LUN stops nobody", decideGo, "	case in.Outcome == netgossip.Majority && in.LUNLost:", "	case false:"),

@@ -43,7 +43,7 @@ func disarmedBy(c *config.Config, file bool, g ownnode.Signals) (why []string) {
 		why = append(why, g.Removal)
 	}
 	if g.Unknown {
-		why = append(why, "the API server has not shown the own Node yet")
+		why = append(why, "the API server has not shown this node's Node yet")
 	}
 	return why
 }

@@ -80,7 +80,7 @@ func TestMaintenanceDisarmsWithAndWithoutTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.start("n3")
-	f.until("n3", "held back, not knowing its Node", disarmedWith("has not shown the own Node yet"))
+	f.until("n3", "held back, not knowing its Node", disarmedWith("has not shown this node's Node yet"))
 	if !armed(f.status("n1")) {
 		t.Error("n1 was disarmed by the outage")
 	}
