@@ -25,7 +25,7 @@ type agreement struct {
 	own   netgossip.Terms
 	since boottime.Instant // words from before do not count
 	heard netgossip.Set    // who goes by the same terms
-	unfit netgossip.Set    // who last said to go by others
+	unfit netgossip.Set    // who last said to go by others; nobody while own are not settled
 }
 
 // SetTerms makes these the terms that the node goes by and tells. They must be on file, or
@@ -68,7 +68,8 @@ func (c *Core) followTerms() {
 		if st == nil || at <= a.since {
 			continue
 		}
-		put(&a.unfit, p, st.Terms.Settled() && !a.own.Fit(st.Terms))
+		// Nothing differs from terms that are not settled: each node's are so for a moment at its start.
+		put(&a.unfit, p, a.own.Settled() && st.Terms.Settled() && !a.own.Fit(st.Terms))
 		if !a.heard.Has(p) && a.own.Fit(st.Terms) && c.writesHere(p, st) {
 			a.heard.Add(p)
 		}

@@ -89,6 +89,26 @@ func TestOtherTermsBeginWithoutWords(t *testing.T) {
 	}
 }
 
+// Who has yet to settle its terms, as each node at its start, is at odds with nobody: neither
+// with those who have settled the same, nor with others. Once it has, it is.
+func TestUnsettledTermsAreAtOddsWithNobody(t *testing.T) {
+	c := agreeing(t, 4)
+	c.SetTerms(2*sec, netgossip.Terms{By: ourTerms.By | netgossip.Unsettled}, netgossip.Set{})
+	word(c, 10*sec, 1, ourTerms, true)
+	word(c, 10*sec, 2, theirTerms, true)
+	c.Step(10 * sec)
+	if same, others := c.TermsHeard(); !same.IsEmpty() || !others.IsEmpty() {
+		t.Errorf("not settled: the same %v, others %v", c.cfg.Roster.Names(same), c.cfg.Roster.Names(others))
+	}
+	c.SetTerms(11*sec, ourTerms, netgossip.Set{})
+	word(c, 12*sec, 1, ourTerms, true)
+	word(c, 12*sec, 2, theirTerms, true)
+	c.Step(12 * sec)
+	if same, others := c.TermsHeard(); same != netgossip.SetOf(1) || others != netgossip.SetOf(2) {
+		t.Errorf("settled: the same %v, others %v", c.cfg.Roster.Names(same), c.cfg.Roster.Names(others))
+	}
+}
+
 // Guard: T2. A tie is decided for a half that is of one mind as a whole. Until the budget is used up it holds.
 func TestHalfAtOdds(t *testing.T) {
 	for _, tc := range []struct {

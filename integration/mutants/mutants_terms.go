@@ -34,6 +34,7 @@ func termsMutants() []mutant {
 		wired(one("T3", "a clone is the LUN", follows, "moved := known != \"\" && storage != \"\" && known != storage", "moved := false")),
 		wired(one("T3", "an earlier write brings the words back", follows, "w.onFile.equal(&w.want) && a.core.Terms()", "w.onFile.terms == w.want.terms && a.core.Terms()")),
 		wired(one("T3", "a write that failed counts", follows, "		if s.err != nil {\n			continue\n		}\n", "")),
+		core(one("calm", "who has yet to settle its terms is at odds", agreement, "put(&a.unfit, p, a.own.Settled() && st", "put(&a.unfit, p, st")),
 		core(one("calm", "the slots are read as seldom as ever until all agree", agreement, "	return a.own.By&netgossip.BreaksByLUN != 0 && a.own.Settled()", "	return false && a.own.Settled()")),
 		core(one("T4", "no slot is looked for", agreement, "	if c.terms.own.By&netgossip.BreaksByLUN == 0 {\n", "	if true {\n")),
 		core(one("T4", "the words are forgotten when the list changes", "watchdog/rosters.go", "c.terms.heard, c.terms.unfit = n.Set(c.terms.heard), n.Set(c.terms.unfit)", "_ = n")),
