@@ -33,7 +33,7 @@ func Accesses() []Access {
 		},
 		{
 			Resource: "nodes", Verbs: []string{"list"}, Optional: "members.source: kubernetes",
-			Why: "k8s/roster: the Nodes with the group's label",
+			Why: "k8s/nodelist: the Nodes with the group's label",
 		},
 		{
 			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, or kubernetes.labels",

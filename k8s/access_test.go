@@ -18,8 +18,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
+	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
-	"github.com/fencing-agent/fencing-agent/k8s/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -44,8 +44,8 @@ func run(t *testing.T, s *k8stest.Server) *marks.Writer {
 	var mu sync.Mutex
 	var present []netgossip.Member
 	began := time.Now()
-	source, err := roster.New(roster.Config{
-		Client: core, Label: label, Group: "worker", Networks: []roster.Network{{Name: "mgmt", Port: 7946}}, Interval: 5 * time.Minute, Rand: seeded(3),
+	source, err := nodelist.New(nodelist.Config{
+		Client: core, Label: label, Group: "worker", Networks: []nodelist.Network{{Name: "mgmt", Port: 7946}}, Interval: 5 * time.Minute, Rand: seeded(3),
 		Clock: func() boottime.Instant { return boottime.Instant(time.Since(began)) },
 		Present: func() []netgossip.Member {
 			mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 	agentclient "github.com/fencing-agent/fencing-agent/k8s/client"
-	"github.com/fencing-agent/fencing-agent/k8s/roster"
+	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -40,8 +40,8 @@ func TestRosterOfALargeGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := roster.New(roster.Config{
-		Client: nodes, Label: groupLabel, Group: "large", Networks: []roster.Network{{Name: "node", Port: 7946}}, Clock: boottime.Now,
+	s, err := nodelist.New(nodelist.Config{
+		Client: nodes, Label: groupLabel, Group: "large", Networks: []nodelist.Network{{Name: "node", Port: 7946}}, Clock: boottime.Now,
 		Present: func() []netgossip.Member { return nil }, OnList: func([]netgossip.Member, boottime.Instant) {},
 	})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
+	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
-	"github.com/fencing-agent/fencing-agent/k8s/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -158,7 +158,7 @@ func (m *nodeMarks) noteDecision(d watchdog.Decision, why func() string) {
 
 // nodeAddresses keeps the annotations with the own addresses right.
 type nodeAddresses struct {
-	networks []roster.Network // none: the list of members does not come from Nodes
+	networks []nodelist.Network // none: the list of members does not come from Nodes
 	writer   *marks.Writer
 
 	mu    sync.Mutex            // guards what follows
@@ -187,8 +187,8 @@ func (n *nodeAddresses) correct() {
 	if len(n.networks) == 0 || !n.node.Exists {
 		return
 	}
-	node := roster.Node{Name: "", Internal: n.node.Addresses, Annotations: n.node.Annotations}
-	if write := roster.Missing(&node, n.networks, n.found); len(write) > 0 {
+	node := nodelist.Node{Name: "", Internal: n.node.Addresses, Annotations: n.node.Annotations}
+	if write := nodelist.Missing(&node, n.networks, n.found); len(write) > 0 {
 		n.writer.Want(nil, wishes(write))
 	}
 }

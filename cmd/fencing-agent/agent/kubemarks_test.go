@@ -13,8 +13,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
+	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
-	"github.com/fencing-agent/fencing-agent/k8s/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -45,7 +45,7 @@ func TestMarksOnTheOwnNode(t *testing.T) {
 		cfg := config.Default()
 		cfg.Kubernetes.Labels = true
 		m := &nodeMarks{cfg: cfg, writer: w}
-		m.addresses.networks, m.addresses.writer = []roster.Network{{Name: "mgmt", Port: 7946}}, w
+		m.addresses.networks, m.addresses.writer = []nodelist.Network{{Name: "mgmt", Port: 7946}}, w
 		m.addresses.found = map[string]netip.Addr{"mgmt": netip.MustParseAddr("10.0.0.1")}
 		see := func() {
 			synctest.Wait()

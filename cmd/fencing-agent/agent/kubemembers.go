@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
-	"github.com/fencing-agent/fencing-agent/k8s/roster"
+	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 )
@@ -31,7 +31,7 @@ type kubeMembers struct {
 	log      *slog.Logger
 	clock    boottime.Clock
 	kube     *client.Client
-	networks []roster.Network
+	networks []nodelist.Network
 	// found finds the own addresses, by network.
 	found func() (map[string]netip.Addr, error)
 	// waiting answers probes of the agent's health until it is stopped.
@@ -48,10 +48,10 @@ func (a *Agent) kubeMembers() *kubeMembers {
 }
 
 // rosterNetworks are the networks as the rules for the nodes' addresses take them.
-func rosterNetworks(c *config.Config) []roster.Network {
-	var out []roster.Network
+func rosterNetworks(c *config.Config) []nodelist.Network {
+	var out []nodelist.Network
 	for _, n := range c.SystemNetworks {
-		out = append(out, roster.Network{Name: n.Name, CIDR: n.CIDR, Port: n.Port})
+		out = append(out, nodelist.Network{Name: n.Name, CIDR: n.CIDR, Port: n.Port})
 	}
 	return out
 }
@@ -69,12 +69,12 @@ func (a *Agent) ownAddresses() (map[string]netip.Addr, error) {
 	return out, nil
 }
 
-func (k *kubeMembers) source(found func(MemberList)) (*roster.Source, error) {
+func (k *kubeMembers) source(found func(MemberList)) (*nodelist.Source, error) {
 	core, err := k.kube.For(client.Core)
 	if err != nil {
 		return nil, err
 	}
-	return roster.New(roster.Config{
+	return nodelist.New(nodelist.Config{
 		Client: core, Label: k.cfg.Kubernetes.GroupLabel, Group: k.cfg.NodeGroup, Networks: k.networks,
 		Interval: k.cfg.Members.CheckInterval, Logger: k.log, Clock: k.clock,
 		Present: func() []netgossip.Member {
@@ -127,7 +127,7 @@ func (k *kubeMembers) First(ctx context.Context, remembered bool) (MemberList, e
 }
 
 // try reads the list once. lacks says what keeps it from being used, if there is no error.
-func (k *kubeMembers) try(ctx context.Context, s *roster.Source) (list MemberList, lacks string, err error) {
+func (k *kubeMembers) try(ctx context.Context, s *nodelist.Source) (list MemberList, lacks string, err error) {
 	own, err := k.found()
 	if err != nil {
 		return list, "", err
@@ -137,11 +137,11 @@ func (k *kubeMembers) try(ctx context.Context, s *roster.Source) (list MemberLis
 	if err != nil {
 		return list, "", err
 	}
-	i := slices.IndexFunc(nodes, func(n roster.Node) bool { return n.Name == k.cfg.NodeName })
+	i := slices.IndexFunc(nodes, func(n nodelist.Node) bool { return n.Name == k.cfg.NodeName })
 	if i < 0 {
 		return list, fmt.Sprintf("no Node named %s has the label %s=%s: check nodeName, nodeGroup and the label", k.cfg.NodeName, k.cfg.Kubernetes.GroupLabel, k.cfg.NodeGroup), nil
 	}
-	if write := roster.Missing(&nodes[i], k.networks, own); len(write) > 0 {
+	if write := nodelist.Missing(&nodes[i], k.networks, own); len(write) > 0 {
 		core, err := k.kube.For(client.Core)
 		if err != nil {
 			return list, "", err
@@ -155,7 +155,7 @@ func (k *kubeMembers) try(ctx context.Context, s *roster.Source) (list MemberLis
 		}
 		maps.Copy(nodes[i].Annotations, write)
 	}
-	members, _, err := roster.Members(nodes, k.networks, nil)
+	members, _, err := nodelist.Members(nodes, k.networks, nil)
 	if err != nil {
 		return list, err.Error(), nil
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
-	"github.com/fencing-agent/fencing-agent/k8s/roster"
+	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 )
 
 var groupLabel = map[string]string{"node.deckhouse.io/group": "test"}
@@ -72,7 +72,7 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 	f.start(three...)
 	f.agree(three...)
 	f.mark()
-	if a := s.Get("n2").Annotations[roster.AddressAnnotation+"b"]; a != "127.81.2.2" {
+	if a := s.Get("n2").Annotations[nodelist.AddressAnnotation+"b"]; a != "127.81.2.2" {
 		t.Errorf("n2 says of its address on network b: %q", a)
 	}
 
@@ -160,7 +160,7 @@ func TestWaitingForTheFirstList(t *testing.T) {
 	s.Put(k8stest.Node("n1", groupLabel, "127.81.1.1"))
 	s.Put(k8stest.Node("n2", groupLabel, "127.81.1.2"))
 	says("/readyz", http.StatusServiceUnavailable, "node n2 has 127.81.1.2 on the networks a and b")
-	if a := s.Get("n1").Annotations[roster.AddressAnnotation+"b"]; a != "127.81.2.1" {
+	if a := s.Get("n1").Annotations[nodelist.AddressAnnotation+"b"]; a != "127.81.2.1" {
 		t.Errorf("n1 says of its address on network b: %q", a)
 	}
 	s.Delete("n2")

@@ -1,4 +1,4 @@
-// Package roster reads the list of a group's members from the Nodes of the API server.
+// Package nodelist reads the list of a group's members from the Nodes of the API server.
 //
 // # What it decides
 //
@@ -22,4 +22,4 @@
 // Run owns the only goroutine and calls the functions of [Config] from it; they must not
 // block. [Source.Read] may be called from any goroutine before Run. A list ends after
 // [listTimeout]. Errors are logged when they change, and mean that the present list stands.
-package roster
+package nodelist
