@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -15,7 +16,7 @@ type ArbiterConfig struct {
 	// Devices are the LUN's superblocks: one, or the three of a set in any order, of which
 	// one may be nil until AddDevice. CheckSet must have accepted them.
 	Devices   []*Superblock
-	Roster    *netgossip.Roster
+	Roster    *roster.Roster
 	Evidence  tie.Evidence // of the network; the same goroutine owns it
 	NodeUID   string       // MachineUID, or empty
 	Boot      uint64       // nonce of this kernel boot
@@ -54,7 +55,7 @@ type Attempt struct {
 // Arbiter is the LUN's part of the decision: slot, heartbeat, log of decisions, lease.
 // It is not safe for concurrent use.
 type Arbiter struct {
-	roster   *netgossip.Roster
+	roster   *roster.Roster
 	expected int // N: the members of the roster in force
 	evidence tie.Evidence
 	log      uint64
@@ -80,7 +81,7 @@ type Arbiter struct {
 	seq    uint64
 	token  Token
 	ballot Ballot
-	view   netgossip.Set
+	view   roster.Set
 	quorum int  // so many make a majority
 	double bool // ballot changes go to both copies (B3)
 	leap   bool // the next sequence leaps: a write landed after failed ones
@@ -166,8 +167,8 @@ func (a *Arbiter) Slots() int { return a.table.Slots() }
 // SetRoster makes r the roster by which views count, expected of whose members are those of
 // the roster in force: the rest is about to join or has left. The token moves on: what was granted
 // by one list of members is worth nothing by another one.
-func (a *Arbiter) SetRoster(r *netgossip.Roster, expected int) {
-	n := netgossip.Renumber(a.roster, r)
+func (a *Arbiter) SetRoster(r *roster.Roster, expected int) {
+	n := roster.Renumber(a.roster, r)
 	a.roster, a.expected, a.view = r, expected, n.Set(a.view)
 	a.moveToken()
 }

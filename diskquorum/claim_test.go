@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -254,7 +255,7 @@ func TestClaimFails(t *testing.T) {
 		{"another agent writes the slot later", func(r *rig, n *rigNode) {
 			r.startClaimed(0)
 			r.forge(t, 0, foreign("n0"))
-			r.nodes[0].view = netgossip.SetOf(0) // so that it reads
+			r.nodes[0].view = roster.SetOf(0) // so that it reads
 			r.idle(0, 2*time.Second)
 		}, ErrRival, "slot 0 now holds a record"},
 	} {

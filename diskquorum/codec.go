@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // A slot's block, by sector. Fixed offsets, little-endian, no field crosses a sector;
@@ -476,7 +477,7 @@ func millisFit(d time.Duration) bool {
 }
 
 // within reports whether s names no index of n or greater.
-func within(s *netgossip.Set, n int) bool {
+func within(s *roster.Set, n int) bool {
 	for i, w := range s {
 		if low := n - 64*i; low < 64 && w>>max(0, low) != 0 {
 			return false

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 var sampleID = [16]byte{0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0xA5, 0xA6, 0xA7, 0xB0, 0xB1, 0xB2, 0xB3, 0xB4, 0xB5, 0xB6, 0xB7}
@@ -37,7 +38,7 @@ func sampleSlot() Slot {
 		Statement: netgossip.Statement{
 			Boot: 0x3132333435363738, RosterEpoch: 0x4142434445464748, RosterDigest: 0x5152535455565758,
 			Token: Token{Nonce: 0x6162636465666768, Counter: 0x71727374},
-			Seen:  netgossip.SetOf(0, 7, 63, 64, 199), View: netgossip.SetOf(6, 8, 128, 198),
+			Seen:  roster.SetOf(0, 7, 63, 64, 199), View: roster.SetOf(6, 8, 128, 198),
 			Guard:   netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
 			Terms:   netgossip.Terms{By: netgossip.BreaksByLUN | netgossip.AsksAPI, Log: 0xa1a2a3a4a5a6a7a8},
 			Agreed:  true,
@@ -79,7 +80,7 @@ func TestSlotRoundTrip(t *testing.T) {
 	largest.Index, largest.Sequence, largest.State = MaxSlots-1, 1<<64-1, SlotStopped
 	largest.NodeName, largest.NodeUID = strings.Repeat("n", maxSlotName), strings.Repeat("u", maxUIDBytes)
 	largest.RosterIndex, largest.RosterSize = MaxSlots-1, MaxSlots
-	largest.Statement.Seen, largest.Statement.View = netgossip.FullSet(MaxSlots), netgossip.FullSet(MaxSlots)
+	largest.Statement.Seen, largest.Statement.View = roster.FullSet(MaxSlots), roster.FullSet(MaxSlots)
 	largest.Statement.Stopping = true
 	largest.Statement.Version = strings.Repeat("v", maxAgentVersion)
 	largest.Ballot.Value = sampleGrant(MaxHolders, 2)
@@ -400,7 +401,7 @@ func TestSlotRoundTripRandom(t *testing.T) {
 
 func randomSlot(rng *rand.Rand) Slot {
 	size := 1 + rng.IntN(MaxSlots)
-	set := func() (s netgossip.Set) {
+	set := func() (s roster.Set) {
 		for range rng.IntN(size + 1) {
 			s.Add(rng.IntN(size))
 		}

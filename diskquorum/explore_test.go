@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // TestRandomSchedules drives two or four arbiters over a LUN of one or three devices, I/O by
@@ -218,7 +218,7 @@ func deal(rng *rand.Rand, n int) [][]int {
 }
 
 func (e *explorer) notice(i int) {
-	if all := netgossip.FullSet(len(e.rig.nodes)); i == e.risen {
+	if all := roster.FullSet(len(e.rig.nodes)); i == e.risen {
 		if e.rig.nodes[i].view != all {
 			e.rig.nodes[i].view = all
 			e.rig.trace("n%d sees all", i)
@@ -226,7 +226,7 @@ func (e *explorer) notice(i int) {
 		return
 	}
 	for _, g := range e.groups {
-		if slices.Contains(g, i) && e.rig.nodes[i].view != netgossip.SetOf(g...) {
+		if slices.Contains(g, i) && e.rig.nodes[i].view != roster.SetOf(g...) {
 			e.rig.setView(i, g...)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Timing holds the time constants of the lease. How they follow from the configuration
@@ -108,8 +109,8 @@ func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) boo
 
 // half is the own half of a tie as the proposer needs it.
 type half struct {
-	view    netgossip.Set // roster indices, self included
-	slots   []int         // the members' slots, ascending; nil if some member has none
+	view    roster.Set // roster indices, self included
+	slots   []int      // the members' slots, ascending; nil if some member has none
 	epoch   uint64
 	digest  uint64
 	tokens  []Token // by slots
@@ -118,7 +119,7 @@ type half struct {
 }
 
 // assess builds the half for view from the latest read and the network's evidence (L3, L5).
-func (a *Arbiter) assess(view netgossip.Set) half {
+func (a *Arbiter) assess(view roster.Set) half {
 	h := half{view: view, epoch: a.roster.Epoch, digest: a.roster.Digest, settled: true}
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
@@ -142,7 +143,7 @@ func (a *Arbiter) assess(view netgossip.Set) half {
 }
 
 // unsettled says what keeps one member from being part of a grant, or "".
-func (a *Arbiter) unsettled(slot, idx int, view netgossip.Set) string {
+func (a *Arbiter) unsettled(slot, idx int, view roster.Set) string {
 	e := &a.table.entries[slot]
 	rec := e.record()
 	st := &rec.Statement
@@ -189,7 +190,7 @@ func (h *half) grant() *Grant {
 // of it. It has not noticed the split; deciding now would only lengthen the time in
 // which both halves feed. A node that is dead or has no LUN does not move and cannot
 // hold anybody up.
-func (a *Arbiter) rivalUnaware(view netgossip.Set) string {
+func (a *Arbiter) rivalUnaware(view roster.Set) string {
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
 		if e.status != slotKnown || e.record().State != SlotActive {
@@ -225,7 +226,7 @@ func (a *Arbiter) holdersMove(g *Grant) bool {
 // feedUntil is the instant up to which the own node may feed under g, or zero (L6):
 // the latest decision names its present token, its view is exactly the granted set, and
 // both its own landed write and the others' evidence are younger than G.
-func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
+func (a *Arbiter) feedUntil(g *Grant, view roster.Set) boottime.Instant {
 	anchor := max(a.anchor, a.relayed)
 	if g == nil || a.slot < 0 || a.token.IsZero() || anchor.IsZero() {
 		return 0
@@ -253,7 +254,7 @@ func (a *Arbiter) feedUntil(g *Grant, view netgossip.Set) boottime.Instant {
 // memberEvidence is the latest instant for which it is proven, by its own gossip first
 // hand, that a holder had the named token and the granted view; zero: it never was, or is
 // over. Its slot proves no such instant: a write may land long after it was composed.
-func (a *Arbiter) memberEvidence(h Holder, view netgossip.Set) boottime.Instant {
+func (a *Arbiter) memberEvidence(h Holder, view roster.Set) boottime.Instant {
 	st, anchor := a.partner(h, view)
 	if st == nil || !a.sameRoster(st) || st.Token != h.Token || st.View != view {
 		return 0
@@ -264,7 +265,7 @@ func (a *Arbiter) memberEvidence(h Holder, view netgossip.Set) boottime.Instant 
 // partner is what the holder of a slot said last, if it is in the view, and the instant for which that is
 // proven. Whose slot it is, is known from the last read that could tell: one that cannot does not
 // renew the grant, and need not end it.
-func (a *Arbiter) partner(h Holder, view netgossip.Set) (*netgossip.Statement, boottime.Instant) {
+func (a *Arbiter) partner(h Holder, view roster.Set) (*netgossip.Statement, boottime.Instant) {
 	if int(h.Slot) >= len(a.table.entries) {
 		return nil, 0
 	}

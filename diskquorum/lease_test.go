@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -77,8 +78,8 @@ func TestHalfIsNotSettled(t *testing.T) {
 		{"the peer's token has moved on", func() { said.Token.Counter++ }, "present token"},
 		{"the peer's slot is ahead of what it said", func() { st.Token.Counter++ }, "present token"},
 		{"the own token has moved on", func() { a.token.Counter++ }, "present token"},
-		{"the peer sees more", func() { st.View = netgossip.SetOf(0, 1, 2) }, "another view"},
-		{"the peer sees less", func() { st.View = netgossip.SetOf(1) }, "another view"},
+		{"the peer sees more", func() { st.View = roster.SetOf(0, 1, 2) }, "another view"},
+		{"the peer sees less", func() { st.View = roster.SetOf(1) }, "another view"},
 		{"the peer has shown it once", func() { peer.beats = 1 }, "only once"},
 		{"the own slot has shown it once", func() { a.table.entries[0].beats = 1 }, "only once"},
 		{"the peer's slot has not moved lately", func() { peer.since = a.table.start - boottime.Instant(r.timing.fresh()) - 1 }, "does not move"},
@@ -137,7 +138,7 @@ func TestBallotDoesNotBegin(t *testing.T) {
 		{"there is no tie", quad, 0, func(_ *Arbiter, in *Input) { in.Tie = false }, false},
 		{"the tie is lost", quad, 0, func(a *Arbiter, _ *Input) { a.out.Split = tie.Lost }, false},
 		{"three of four are no half", three, 0, func(*Arbiter, *Input) {}, false},
-		{"the view is not settled", quad, 0, func(a *Arbiter, _ *Input) { a.view = netgossip.SetOf(0, 2) }, false},
+		{"the view is not settled", quad, 0, func(a *Arbiter, _ *Input) { a.view = roster.SetOf(0, 2) }, false},
 		{"a slot cannot be read", quad, 0, func(a *Arbiter, _ *Input) { a.table.entries[3].status = slotUnknown }, false},
 		{"holders may feed", won, 2, func(*Arbiter, *Input) {}, false},
 		{"it is not this node's turn yet", quad, 0, func(_ *Arbiter, in *Input) { in.TieSince = 1 << 60 }, false},
@@ -288,13 +289,13 @@ func TestFeedUntil(t *testing.T) {
 		{"a grant to others", func(*netgossip.Statement) {
 			grant = &Grant{Holders: []Holder{grant.Holders[1], {2, r.nodes[2].out.Token}}}
 		}, 0},
-		{"the view is greater", func(said *netgossip.Statement) { view = netgossip.SetOf(0, 1, 2); said.View = view }, 0},
-		{"the view is less", func(*netgossip.Statement) { view = netgossip.SetOf(0) }, 0},
-		{"the view is another", func(said *netgossip.Statement) { view = netgossip.SetOf(0, 2); said.View = view }, 0},
+		{"the view is greater", func(said *netgossip.Statement) { view = roster.SetOf(0, 1, 2); said.View = view }, 0},
+		{"the view is less", func(*netgossip.Statement) { view = roster.SetOf(0) }, 0},
+		{"the view is another", func(said *netgossip.Statement) { view = roster.SetOf(0, 2); said.View = view }, 0},
 		{"the peer's token has moved on", func(said *netgossip.Statement) { said.Token.Counter++ }, 0},
 		{"the peer's token is an older one", func(said *netgossip.Statement) { said.Token.Counter-- }, 0},
 		{"the peer has rebooted", func(said *netgossip.Statement) { said.Token.Nonce++ }, 0},
-		{"the peer sees another half", func(said *netgossip.Statement) { said.View = netgossip.SetOf(1, 2) }, 0},
+		{"the peer sees another half", func(said *netgossip.Statement) { said.View = roster.SetOf(1, 2) }, 0},
 		{"nothing was heard of the peer", func(*netgossip.Statement) { heard.statement = nil }, 0},
 		{"the peer's slot cannot be read just now", func(*netgossip.Statement) { a.table.entries[1].status = slotUnknown }, now - 10 + g},
 		{"a holder has no slot in the table", func(*netgossip.Statement) {

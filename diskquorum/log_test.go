@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -234,7 +234,7 @@ func TestOwnValueNeedsTheReadOfPhaseOne(t *testing.T) {
 		reason string
 	}{
 		{"the own token has moved on", func(_ *rig, a *Arbiter) { a.moveToken() }, "does not show its present token"},
-		{"the view has changed", func(_ *rig, a *Arbiter) { a.view = netgossip.SetOf(0, 1) }, "not settled"},
+		{"the view has changed", func(_ *rig, a *Arbiter) { a.view = roster.SetOf(0, 1) }, "not settled"},
 		{"a holder of the latest grant may feed", func(r *rig, a *Arbiter) {
 			a.ballot.DecidedInstance, a.ballot.Decided = 0, &Grant{Holders: []Holder{{1, r.nodes[1].out.Token}}}
 		}, "may still feed"},

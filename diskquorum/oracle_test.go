@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -44,7 +44,7 @@ type decision struct {
 type life struct {
 	node    int
 	process uint64
-	view    netgossip.Set
+	view    roster.Set
 }
 
 // nodeTruth is the history of one node.
@@ -67,7 +67,7 @@ type state struct {
 	from  boottime.Instant
 	boot  uint64
 	token Token
-	view  netgossip.Set
+	view  roster.Set
 }
 
 func newOracle(n, devices int) oracle {
@@ -247,7 +247,7 @@ func (o *oracle) checkWon(n *rigNode) {
 	if t.lapsed == n.out.Token {
 		o.add("n%d feeds again with token %v, whose grant ran out", n.index, t.lapsed)
 	}
-	var holders netgossip.Set
+	var holders roster.Set
 	for _, h := range g.Holders {
 		holders.Add(int(h.Slot))
 		if int(h.Slot) == n.index && h.Token != n.out.Token {
@@ -280,7 +280,7 @@ func (o *oracle) backed(n *rigNode, inst uint64, g *Grant) (by boottime.Instant)
 }
 
 // was reports whether a node had the token and the view at some moment since the instant.
-func (o *oracle) was(node int, token Token, view netgossip.Set, since boottime.Instant) bool {
+func (o *oracle) was(node int, token Token, view roster.Set, since boottime.Instant) bool {
 	states := o.nodes[node].states
 	for i := len(states) - 1; i >= 0; i-- {
 		if states[i].token == token && states[i].view == view {

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // A network that heals in pieces lets one member of a granted half see the others before the rest of the half
@@ -22,7 +22,7 @@ import (
 
 // rejoined is the latest instant for which it is proven, first hand, that a holder counted a majority with this
 // node in it, in the boot that the grant names; zero: it never did, or no longer does.
-func (a *Arbiter) rejoined(h Holder, view netgossip.Set) boottime.Instant {
+func (a *Arbiter) rejoined(h Holder, view roster.Set) boottime.Instant {
 	st, anchor := a.partner(h, view)
 	if st == nil || !a.sameRoster(st) || st.Boot != h.Token.Nonce || !st.View.Has(a.roster.Self) || st.View.Len() < a.quorum {
 		return 0

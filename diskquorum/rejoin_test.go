@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -66,13 +67,13 @@ func TestWhoseMajorityCounts(t *testing.T) {
 		won    bool
 	}{
 		{"a majority with this node", func(*rig, *netgossip.Statement) {}, true},
-		{"three of four", func(_ *rig, s *netgossip.Statement) { s.View = netgossip.SetOf(0, 1, 2) }, true},
-		{"another half", func(_ *rig, s *netgossip.Statement) { s.View = netgossip.SetOf(0, 1) }, false},
-		{"a majority without this node", func(_ *rig, s *netgossip.Statement) { s.View = netgossip.SetOf(0, 2, 3) }, false},
+		{"three of four", func(_ *rig, s *netgossip.Statement) { s.View = roster.SetOf(0, 1, 2) }, true},
+		{"another half", func(_ *rig, s *netgossip.Statement) { s.View = roster.SetOf(0, 1) }, false},
+		{"a majority without this node", func(_ *rig, s *netgossip.Statement) { s.View = roster.SetOf(0, 2, 3) }, false},
 		{"in another boot", func(_ *rig, s *netgossip.Statement) { s.Boot++ }, false},
 		{"of another roster", func(_ *rig, s *netgossip.Statement) { s.RosterEpoch++ }, false},
 		{"not as many as the configured quorum", func(r *rig, s *netgossip.Statement) {
-			r.nodes[1].quorum, s.View = 4, netgossip.SetOf(0, 1, 2)
+			r.nodes[1].quorum, s.View = 4, roster.SetOf(0, 1, 2)
 		}, false},
 		{"as old as G", func(r *rig, _ *netgossip.Statement) { r.nodes[1].heard[0].at = r.now.Add(-r.timing.Grant) }, false},
 		{"which this node does not count", func(r *rig, _ *netgossip.Statement) { r.setView(1, 1, 2) }, false},
@@ -95,7 +96,7 @@ func TestMajorityOfAnotherViewDoesNotCount(t *testing.T) {
 	r.run(time.Second)
 	a := r.nodes[1].arb
 	h := a.lease.grant.Holders[0]
-	if a.rejoined(h, netgossip.SetOf(0, 1)).IsZero() || !a.rejoined(h, netgossip.SetOf(1, 2)).IsZero() {
+	if a.rejoined(h, roster.SetOf(0, 1)).IsZero() || !a.rejoined(h, roster.SetOf(1, 2)).IsZero() {
 		t.Error("n0 counts in a view without it, or not in the one with it")
 	}
 }

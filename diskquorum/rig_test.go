@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -51,14 +52,14 @@ type rig struct {
 type rigNode struct {
 	r       *rig
 	index   int
-	roster  *netgossip.Roster
+	roster  *roster.Roster
 	arb     *Arbiter // nil: no agent runs
 	boot    uint64
 	process uint64
 	prefer  bool
 	seed    uint64
 
-	view     netgossip.Set
+	view     roster.Set
 	tieSince boottime.Instant
 	tie      bool
 	api      bool
@@ -124,17 +125,17 @@ func newSetRig(n, devices int, timing Timing) *rig {
 	}
 	r.sb, r.image = r.sbs[0], r.images[0]
 	r.oracle = newOracle(n, devices)
-	members := make([]netgossip.Member, n)
+	members := make([]roster.Member, n)
 	for i := range members {
 		members[i].Name = fmt.Sprintf("n%d", i)
 	}
 	for i := range n {
-		roster, err := netgossip.NewRoster(1, members, members[i].Name)
+		list, err := roster.New(1, members, members[i].Name)
 		if err != nil {
 			panic(err)
 		}
 		node := &rigNode{
-			r: r, index: i, roster: roster, boot: r.newNonce(), view: netgossip.FullSet(n), heard: make([]heard, n),
+			r: r, index: i, roster: list, boot: r.newNonce(), view: roster.FullSet(n), heard: make([]heard, n),
 			ios: make([]*rigIO, devices), orphans: make([]*rigIO, devices), locked: make([]bool, devices),
 		}
 		for range devices {
@@ -458,6 +459,6 @@ func (r *rig) gossip(i, j int) {
 
 // setView is what the network tells a node from now on.
 func (r *rig) setView(i int, view ...int) {
-	r.nodes[i].view = netgossip.SetOf(view...)
+	r.nodes[i].view = roster.SetOf(view...)
 	r.trace("n%d sees %v", i, view)
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // run lets d pass without faults: whoever runs is stepped ten times per heartbeat, I/O is
@@ -77,7 +77,7 @@ func (r *rig) hold(until boottime.Instant) {
 	}
 }
 
-func members(s netgossip.Set) []int {
+func members(s roster.Set) []int {
 	out := []int{}
 	for i := range s.All() {
 		out = append(out, i)

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // snapshot copies and hashes the whole state of a rig, unexported fields of the arbiters
@@ -14,7 +15,7 @@ import (
 
 // immutable values are shared by copies.
 var immutable = map[reflect.Type]bool{
-	reflect.TypeFor[*netgossip.Roster]():    true,
+	reflect.TypeFor[*roster.Roster]():       true,
 	reflect.TypeFor[*Superblock]():          true,
 	reflect.TypeFor[*Grant]():               true,
 	reflect.TypeFor[*netgossip.Statement](): true,
@@ -293,7 +294,7 @@ func (h *hasher) pointer(v reflect.Value) {
 		h.number(0)
 		return
 	}
-	if v.Type() == reflect.TypeFor[*netgossip.Roster]() {
+	if v.Type() == reflect.TypeFor[*roster.Roster]() {
 		return // of a node, for life
 	}
 	if !immutable[v.Type()] {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // steady is one node of a large group that is whole, on a LUN that answers within a
 // millisecond. The other slots hold a record each that does not change.
 type steady struct {
-	roster *netgossip.Roster
+	roster *roster.Roster
 	images [][]byte
 	arb    *Arbiter
 	now    boottime.Instant
@@ -31,16 +32,16 @@ func (s *steady) Relay(int) netgossip.Relay { return netgossip.Relay{} }
 
 func newSteady(t testing.TB, n, devices int) *steady {
 	t.Helper()
-	members := make([]netgossip.Member, n)
+	members := make([]roster.Member, n)
 	for i := range members {
 		members[i].Name = fmt.Sprintf("node-%03d", i)
 	}
-	roster, err := netgossip.NewRoster(1, members, members[0].Name)
+	list, err := roster.New(1, members, members[0].Name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &steady{
-		roster: roster, now: boottime.Instant(time.Hour),
+		roster: list, now: boottime.Instant(time.Hour),
 		writes: make([]int, devices), reads: make([]int, devices), bytes: make([]int, devices),
 	}
 	var sbs []*Superblock
@@ -58,7 +59,7 @@ func newSteady(t testing.TB, n, devices int) *steady {
 		for i := 1; i < n; i++ {
 			for sequence := uint64(20); sequence < 22; sequence++ {
 				rec := Slot{Index: i, State: SlotActive, Sequence: sequence, NodeName: members[i].Name, Process: 7, RosterIndex: i, RosterSize: n}
-				rec.Statement = netgossip.Statement{Boot: 9, Token: Token{Nonce: 9, Counter: 1}, RosterEpoch: 1, RosterDigest: roster.Digest, View: netgossip.FullSet(n)}
+				rec.Statement = netgossip.Statement{Boot: 9, Token: Token{Nonce: 9, Counter: 1}, RosterEpoch: 1, RosterDigest: list.Digest, View: roster.FullSet(n)}
 				off := SlotOffset(i, int(sequence%2))
 				if err := EncodeSlot(image[off:off+BlockSize], sb.ID, &rec, int(sequence%2)); err != nil {
 					t.Fatal(err)
@@ -67,8 +68,8 @@ func newSteady(t testing.TB, n, devices int) *steady {
 		}
 		sbs, s.images = append(sbs, sb), append(s.images, image)
 	}
-	s.arb = NewArbiter(ArbiterConfig{Devices: sbs, Roster: roster, Evidence: s, NodeUID: "uid", Boot: 1, Process: 1, Timing: rigTiming(), Seed: 1})
-	s.input = Input{Input: tie.Input{View: netgossip.FullSet(n)}}
+	s.arb = NewArbiter(ArbiterConfig{Devices: sbs, Roster: list, Evidence: s, NodeUID: "uid", Boot: 1, Process: 1, Timing: rigTiming(), Seed: 1})
+	s.input = Input{Input: tie.Input{View: roster.FullSet(n)}}
 	return s
 }
 
@@ -175,7 +176,7 @@ func BenchmarkTable(b *testing.B) {
 func BenchmarkView(b *testing.B) {
 	s := newSteady(b, 255, 1)
 	s.run(10 * time.Second)
-	view := netgossip.FullSet(127)
+	view := roster.FullSet(127)
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = s.arb.rivalUnaware(view)

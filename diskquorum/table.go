@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // slotStatus is what the latest read says of a slot.
@@ -244,7 +244,7 @@ func (e *entry) changed(now identity, end boottime.Instant) {
 type identity struct {
 	process, sequence uint64
 	token             Token
-	view              netgossip.Set
+	view              roster.Set
 }
 
 func identityOf(s *Slot) identity {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // photo is a LUN of three slots as a read finds it, made by hand.
@@ -159,13 +159,13 @@ func TestBeatsOfARecord(t *testing.T) {
 		sequence uint64
 		process  uint64
 		counter  uint32
-		view     netgossip.Set
+		view     roster.Set
 		want     int
 	}{
-		{41, 7, 1, netgossip.SetOf(1), 1}, {42, 7, 1, netgossip.SetOf(1), 2}, {42, 7, 1, netgossip.SetOf(1), 2}, {45, 7, 1, netgossip.SetOf(1), 3},
-		{46, 7, 2, netgossip.SetOf(1), 1}, {47, 7, 2, netgossip.SetOf(1), 2},
-		{48, 7, 2, netgossip.SetOf(1, 2), 1}, {49, 7, 2, netgossip.SetOf(1, 2), 2},
-		{50, 8, 2, netgossip.SetOf(1, 2), 1}, {51, 8, 2, netgossip.SetOf(1, 2), 2},
+		{41, 7, 1, roster.SetOf(1), 1}, {42, 7, 1, roster.SetOf(1), 2}, {42, 7, 1, roster.SetOf(1), 2}, {45, 7, 1, roster.SetOf(1), 3},
+		{46, 7, 2, roster.SetOf(1), 1}, {47, 7, 2, roster.SetOf(1), 2},
+		{48, 7, 2, roster.SetOf(1, 2), 1}, {49, 7, 2, roster.SetOf(1, 2), 2},
+		{50, 8, 2, roster.SetOf(1, 2), 1}, {51, 8, 2, roster.SetOf(1, 2), 2},
 	} {
 		p.write(c.sequence, func(s *Slot) {
 			s.Process, s.Statement.Token.Counter, s.Statement.View = c.process, c.counter, c.view

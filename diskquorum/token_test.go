@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -62,7 +63,7 @@ func TestMovedTokenIsPublishedSoon(t *testing.T) {
 	r := won(t)
 	r.setView(0, 0, 1, 2)
 	r.run(r.timing.Heartbeat/10 + 200*time.Millisecond)
-	if st := r.onLUN(t, 0).Statement; st.Token != r.nodes[0].out.Token || st.View != netgossip.SetOf(0, 1, 2) {
+	if st := r.onLUN(t, 0).Statement; st.Token != r.nodes[0].out.Token || st.View != roster.SetOf(0, 1, 2) {
 		t.Errorf("the slot shows %v %v, the token is %v", st.Token, members(st.View), r.nodes[0].out.Token)
 	}
 }
@@ -173,7 +174,7 @@ func TestSightingDoesNotMoveTheToken(t *testing.T) {
 	}
 	token := n.out.Token
 	own := n.statement()
-	own.Seen = netgossip.SetOf(0, 1)
+	own.Seen = roster.SetOf(0, 1)
 	out := n.arb.Step(r.now, &Input{Input: tie.Input{View: n.view, Tie: true, TieSince: n.tieSince}, Own: own})
 	if out.Token != token || out.Split != tie.Won {
 		t.Errorf("a sighting moved the token from %v to %v: %v", token, out.Token, out.Split)
@@ -191,7 +192,7 @@ func TestDelay(t *testing.T) {
 		want  time.Duration
 	}{
 		{"after the lower slot of its half", func(*Input, *netgossip.Statement) {}, step},
-		{"alone in its half", func(*Input, *netgossip.Statement) { n.arb.view = netgossip.SetOf(3) }, 0},
+		{"alone in its half", func(*Input, *netgossip.Statement) { n.arb.view = roster.SetOf(3) }, 0},
 		{"the lower slot has no LUN", func(_ *Input, said *netgossip.Statement) { said.LUNHealthy = false }, 0},
 		{"nothing was heard of the lower slot", func(*Input, *netgossip.Statement) { n.heard[2].statement = nil }, 0},
 		{"the lower slot is not active", func(*Input, *netgossip.Statement) { n.arb.table.entries[2].record().State = SlotStopped }, 0},
@@ -259,14 +260,14 @@ func TestRivalThatHasNotNoticedTheSplitIsWaitedFor(t *testing.T) {
 		want  string
 	}{
 		{"it has noticed", func(*Slot) {}, ""},
-		{"it counts a member of this half", func(rec *Slot) { rec.Statement.View = netgossip.SetOf(1, 2, 3) }, "n2"},
-		{"it is not active", func(rec *Slot) { rec.Statement.View, rec.State = netgossip.SetOf(1, 2), SlotStopped }, ""},
+		{"it counts a member of this half", func(rec *Slot) { rec.Statement.View = roster.SetOf(1, 2, 3) }, "n2"},
+		{"it is not active", func(rec *Slot) { rec.Statement.View, rec.State = roster.SetOf(1, 2), SlotStopped }, ""},
 		{"it does not move", func(rec *Slot) {
-			rec.Statement.View, rival.since = netgossip.SetOf(1, 2), a.table.start-boottime.Instant(r.timing.fresh())-1
+			rec.Statement.View, rival.since = roster.SetOf(1, 2), a.table.start-boottime.Instant(r.timing.fresh())-1
 		}, ""},
-		{"it never moved", func(rec *Slot) { rec.Statement.View, rival.after = netgossip.SetOf(1, 2), 0 }, ""},
-		{"it cannot be read", func(rec *Slot) { rec.Statement.View, rival.status = netgossip.SetOf(1, 2), slotUnknown }, ""},
-		{"it is not of the roster", func(rec *Slot) { rec.Statement.View, rec.NodeName = netgossip.SetOf(1, 2), "n9" }, ""},
+		{"it never moved", func(rec *Slot) { rec.Statement.View, rival.after = roster.SetOf(1, 2), 0 }, ""},
+		{"it cannot be read", func(rec *Slot) { rec.Statement.View, rival.status = roster.SetOf(1, 2), slotUnknown }, ""},
+		{"it is not of the roster", func(rec *Slot) { rec.Statement.View, rec.NodeName = roster.SetOf(1, 2), "n9" }, ""},
 	} {
 		was := *rival
 		c.spoil(rival.record())

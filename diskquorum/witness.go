@@ -2,15 +2,15 @@ package diskquorum
 
 import (
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Witness is what the slots say of the other members: who is alive, and who of them counts
 // this node. It proves no instant, since a write may land long after it was composed; what
 // is concluded from it needs a deadline of its own.
 type Witness struct {
-	Alive    netgossip.Set // their slots move
-	Counting netgossip.Set // and show this node in their view
+	Alive    roster.Set // their slots move
+	Counting roster.Set // and show this node in their view
 }
 
 // Witness judges the latest read, if it is fresh at now.

@@ -5,33 +5,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // What the slots say of the others counts only while they move, by the same roster, and by
 // a read that is fresh itself.
 func TestWitness(t *testing.T) {
-	none := netgossip.Set{}
+	none := roster.Set{}
 	for _, c := range []struct {
 		name            string
 		change          func(r *rig)
-		alive, counting netgossip.Set
+		alive, counting roster.Set
 	}{
-		{"all is well", func(*rig) {}, netgossip.SetOf(1, 2, 3), netgossip.SetOf(1, 2, 3)},
+		{"all is well", func(*rig) {}, roster.SetOf(1, 2, 3), roster.SetOf(1, 2, 3)},
 		{"they do not count it", func(r *rig) {
 			for i := range 3 {
 				r.setView(1+i, 1, 2, 3)
 			}
 			r.run(3 * time.Second)
-		}, netgossip.SetOf(1, 2, 3), none},
-		{"one is dead", func(r *rig) { r.kill(1); r.run(6 * time.Second) }, netgossip.SetOf(2, 3), netgossip.SetOf(2, 3)},
-		{"one stops", func(r *rig) { r.nodes[1].stop = true; r.run(2 * time.Second) }, netgossip.SetOf(2, 3), netgossip.SetOf(2, 3)},
+		}, roster.SetOf(1, 2, 3), none},
+		{"one is dead", func(r *rig) { r.kill(1); r.run(6 * time.Second) }, roster.SetOf(2, 3), roster.SetOf(2, 3)},
+		{"one stops", func(r *rig) { r.nodes[1].stop = true; r.run(2 * time.Second) }, roster.SetOf(2, 3), roster.SetOf(2, 3)},
 		{"one goes by another roster", func(r *rig) {
 			roster := *r.nodes[1].roster
 			roster.Digest++
 			r.nodes[1].roster = &roster
 			r.run(2 * time.Second)
-		}, netgossip.SetOf(2, 3), netgossip.SetOf(2, 3)},
+		}, roster.SetOf(2, 3), roster.SetOf(2, 3)},
 		{"the own reads have stopped", func(r *rig) { r.now = r.now.Add(5 * time.Second) }, none, none},
 	} {
 		r := startedRig(t, 4)
@@ -53,7 +53,7 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("members are named: %v", names)
 	}
 	all := r.nodes[0].roster
-	fewer, err := netgossip.NewRoster(all.Epoch, all.Members[:2], all.Name(0))
+	fewer, err := roster.New(all.Epoch, all.Members[:2], all.Name(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const label = "node.deckhouse.io/group"
@@ -42,17 +42,17 @@ func run(t *testing.T, s *k8stest.Server) *marks.Writer {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	var present []netgossip.Member
+	var present []roster.Member
 	began := time.Now()
 	source, err := nodelist.New(nodelist.Config{
 		Client: core, Label: label, Group: "worker", Networks: []nodelist.Network{{Name: "mgmt", Port: 7946}}, Interval: 5 * time.Minute, Rand: seeded(3),
 		Clock: func() boottime.Instant { return boottime.Instant(time.Since(began)) },
-		Present: func() []netgossip.Member {
+		Present: func() []roster.Member {
 			mu.Lock()
 			defer mu.Unlock()
 			return present
 		},
-		OnList: func(ms []netgossip.Member, _ boottime.Instant) {
+		OnList: func(ms []roster.Member, _ boottime.Instant) {
 			mu.Lock()
 			defer mu.Unlock()
 			present = ms

@@ -4,10 +4,9 @@
 //
 // # State and invariants
 //
-// A [Roster] is the list of expected members; quorum is counted against it and
-// never against the number of members that happen to be alive. A [Merger] keeps,
-// per network and peer, whether memberlist calls the peer alive and when the last
-// two-way evidence was anchored: the start of an own probe that the peer answered.
+// Who is expected is the business of package roster. A [Merger] keeps, per network
+// and peer, whether memberlist calls the peer alive and when the last two-way
+// evidence was anchored: the start of a probe of ours that the peer answered.
 //
 //   - Evidence is dated by the probe's start, never by the answer's arrival, so the
 //     age of a view is never understated.

@@ -4,28 +4,29 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // MergerConfig fixes what a Merger judges by.
 type MergerConfig struct {
-	Roster   *Roster
+	Roster   *roster.Roster
 	Networks int // number of SystemNetworks
 	Policy   Policy
 	MaxAge   time.Duration // D_max: evidence of this age or more counts for nothing
 	// Countable says whether a peer with this standing may be counted; nil: one that goes by
 	// Roster and no other may. What it says changes only before a Recount.
-	Countable func(*Standing) bool
+	Countable func(*roster.Standing) bool
 }
 
 // Electorate is a set of members of which a quorum must be counted.
 type Electorate struct {
-	Members Set
+	Members roster.Set
 	Quorum  int
 }
 
 // Merger merges the networks' reports into one view. It is not safe for concurrent use.
 type Merger struct {
-	roster *Roster
+	roster *roster.Roster
 	maxAge time.Duration
 	needed int
 	up     []bool             // per network: carrier and address are there
@@ -33,7 +34,7 @@ type Merger struct {
 	links  []link             // [network*N + peer]
 	peers  []peer             // [peer]
 
-	countable   func(*Standing) bool
+	countable   func(*roster.Standing) bool
 	electorates []Electorate // nil: the whole roster, by the quorum that Evaluate is given
 
 	expiry []boottime.Instant // scratch of Evaluate
@@ -65,9 +66,9 @@ type peer struct {
 // View is one evaluation of a Merger: who is reachable, and until when that may be
 // believed without new evidence. It is a value and holds no reference to the Merger.
 type View struct {
-	Seen    Set // peers with fresh evidence on enough networks, without self
-	Contact Set // seen and seeing us, whatever their rosters, without self
-	Counted Set // seen, seeing us and with our roster; plus self
+	Seen    roster.Set // peers with fresh evidence on enough networks, without self
+	Contact roster.Set // seen and seeing us, whatever their rosters, without self
+	Counted roster.Set // seen, seeing us and with our roster; plus self
 	// QuorumUntil is the instant at which the counted set falls below the asked quorum
 	// if no further evidence arrives; zero when it is below already.
 	QuorumUntil boottime.Instant
@@ -397,7 +398,7 @@ func (o Outcome) String() string {
 
 // TallyOf compares a counted set with N and the quorum. An equal split is exactly half
 // of an even roster, and only where half is not already a quorum.
-func TallyOf(counted Set, size, quorum int) Outcome {
+func TallyOf(counted roster.Set, size, quorum int) Outcome {
 	switch n := counted.Len(); {
 	case n >= quorum:
 		return Majority

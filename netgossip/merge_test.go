@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const sec = boottime.Instant(time.Second)
 
-func testRoster(t testing.TB, n, self int) *Roster {
+func testRoster(t testing.TB, n, self int) *roster.Roster {
 	t.Helper()
-	ms := make([]Member, n)
+	ms := make([]roster.Member, n)
 	for i := range ms {
 		ms[i].Name = fmt.Sprintf("n%04d", i)
 	}
-	r, err := NewRoster(1, ms, ms[self].Name)
+	r, err := roster.New(1, ms, ms[self].Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func testMerger(t testing.TB, n, networks int, p Policy) *Merger {
 
 // agrees is a statement of a peer that has our roster and sees everybody.
 func agrees(m *Merger) *Statement {
-	return &Statement{RosterEpoch: m.roster.Epoch, RosterDigest: m.roster.Digest, Seen: FullSet(m.roster.Size()), View: FullSet(m.roster.Size())}
+	return &Statement{RosterEpoch: m.roster.Epoch, RosterDigest: m.roster.Digest, Seen: roster.FullSet(m.roster.Size()), View: roster.FullSet(m.roster.Size())}
 }
 
 func answer(m *Merger, network, peer int, at boottime.Instant) {
@@ -47,10 +48,10 @@ func TestEvidenceExpiresWithoutAnyEvent(t *testing.T) {
 	if v.Counted.Len() != 3 || v.QuorumUntil != 15*sec || v.NextExpiry != 14*sec {
 		t.Fatalf("at 12 s: %+v", v)
 	}
-	if v := m.Evaluate(14*sec, 2); v.Counted != SetOf(0, 2) {
+	if v := m.Evaluate(14*sec, 2); v.Counted != roster.SetOf(0, 2) {
 		t.Fatalf("evidence of age D_max still counts: %v", m.roster.Names(v.Counted))
 	}
-	if v := m.Evaluate(15*sec, 2); v.Counted != SetOf(0) || v.QuorumUntil != 0 {
+	if v := m.Evaluate(15*sec, 2); v.Counted != roster.SetOf(0) || v.QuorumUntil != 0 {
 		t.Fatalf("nobody answered for D_max, yet %+v", v)
 	}
 }
@@ -184,7 +185,7 @@ func TestReportsAboutSelfOrStrangersAreIgnored(t *testing.T) {
 	}
 	answer(m, 7, 1, 10*sec)
 	m.LinkChanged(9, false)
-	if v := m.Evaluate(11*sec, 2); !v.Seen.IsEmpty() || v.Counted != SetOf(0) {
+	if v := m.Evaluate(11*sec, 2); !v.Seen.IsEmpty() || v.Counted != roster.SetOf(0) {
 		t.Fatalf("%+v", v)
 	}
 }
@@ -206,7 +207,7 @@ func TestTally(t *testing.T) {
 		{100, 51, 50, EqualSplit}, {100, 51, 49, Minority}, {100, 51, 51, Majority},
 		{4, 4, 3, Minority}, {4, 4, 2, EqualSplit},
 	} {
-		if got := TallyOf(FullSet(tc.counted), tc.size, tc.quorum); got != tc.want {
+		if got := TallyOf(roster.FullSet(tc.counted), tc.size, tc.quorum); got != tc.want {
 			t.Errorf("%d of %d, quorum %d: %v, want %v", tc.counted, tc.size, tc.quorum, got, tc.want)
 		}
 	}
@@ -297,10 +298,10 @@ func TestEvaluateAgreesWithDumbTwin(t *testing.T) {
 
 func TestSetAgreesWithMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
-	var s Set
+	var s roster.Set
 	ref := map[int]bool{}
 	for range 5000 {
-		i := rng.IntN(MaxNodes)
+		i := rng.IntN(roster.MaxNodes)
 		if rng.IntN(2) == 0 {
 			s.Add(i)
 			ref[i] = true
@@ -319,7 +320,7 @@ func TestSetAgreesWithMap(t *testing.T) {
 		}
 		last = i
 	}
-	if s.Has(-1) || s.Has(MaxNodes) {
+	if s.Has(-1) || s.Has(roster.MaxNodes) {
 		t.Fatal("index outside the range is a member")
 	}
 }
@@ -334,11 +335,11 @@ func TestRosterRefusals(t *testing.T) {
 		"no self": {[]string{"a", "b"}, "c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var ms []Member
+			var ms []roster.Member
 			for _, n := range tc.members {
-				ms = append(ms, Member{Name: n})
+				ms = append(ms, roster.Member{Name: n})
 			}
-			if _, err := NewRoster(1, ms, tc.self); err == nil {
+			if _, err := roster.New(1, ms, tc.self); err == nil {
 				t.Fatal("accepted")
 			}
 		})
@@ -369,8 +370,8 @@ func BenchmarkEvaluate(b *testing.B) {
 // counted by the own one, and must prove nothing.
 func TestStatementByAnotherRoster(t *testing.T) {
 	m := testMerger(t, 4, 1, Any())
-	m.countable = func(*Standing) bool { return true }
-	st := &Statement{RosterDigest: 99, Seen: SetOf(0), View: SetOf(0, 1), Lost: SetOf(2), Guarded: SetOf(1)}
+	m.countable = func(*roster.Standing) bool { return true }
+	st := &Statement{RosterDigest: 99, Seen: roster.SetOf(0), View: roster.SetOf(0, 1), Lost: roster.SetOf(2), Guarded: roster.SetOf(1)}
 	m.Answered(Answer{Peer: 1, SentAt: 10 * sec, Statement: st})
 	if v := m.Evaluate(11*sec, 3); v.Counted.Has(1) || v.Contact.Has(1) || !v.Seen.Has(1) {
 		t.Errorf("its bit 0 was taken for this node: %+v", v)
@@ -380,7 +381,7 @@ func TestStatementByAnotherRoster(t *testing.T) {
 		t.Errorf("its word that it sees this node does not count: %+v", v)
 	}
 	got, _ := m.Statement(1)
-	if !got.View.IsEmpty() || !got.Lost.IsEmpty() || got.Seen != FullSet(MaxNodes) || got.Guarded != FullSet(MaxNodes) {
+	if !got.View.IsEmpty() || !got.Lost.IsEmpty() || got.Seen != roster.FullSet(roster.MaxNodes) || got.Guarded != roster.FullSet(roster.MaxNodes) {
 		t.Errorf("understood as %+v", got)
 	}
 	m.Answered(Answer{Peer: 1, SentAt: 12 * sec, Statement: st, Sees: true})
@@ -401,12 +402,12 @@ func TestElectorates(t *testing.T) {
 		of    []Electorate
 		until boottime.Instant
 	}{
-		{"the youngest two of three", []Electorate{{SetOf(0, 1, 2), 2}}, 16 * sec},
-		{"all of three", []Electorate{{SetOf(0, 1, 2), 3}}, 15 * sec},
-		{"both", []Electorate{{SetOf(0, 3, 4), 2}, {SetOf(0, 1, 2), 3}}, 15 * sec},
-		{"both, the other way round", []Electorate{{SetOf(0, 1, 2), 3}, {SetOf(0, 3, 4), 2}}, 15 * sec},
-		{"one that does not list this node", []Electorate{{SetOf(3, 4), 2}}, 17 * sec},
-		{"one that cannot be had", []Electorate{{SetOf(0, 1, 2), 2}, {SetOf(0, 7, 8), 2}}, 0},
+		{"the youngest two of three", []Electorate{{roster.SetOf(0, 1, 2), 2}}, 16 * sec},
+		{"all of three", []Electorate{{roster.SetOf(0, 1, 2), 3}}, 15 * sec},
+		{"both", []Electorate{{roster.SetOf(0, 3, 4), 2}, {roster.SetOf(0, 1, 2), 3}}, 15 * sec},
+		{"both, the other way round", []Electorate{{roster.SetOf(0, 1, 2), 3}, {roster.SetOf(0, 3, 4), 2}}, 15 * sec},
+		{"one that does not list this node", []Electorate{{roster.SetOf(3, 4), 2}}, 17 * sec},
+		{"one that cannot be had", []Electorate{{roster.SetOf(0, 1, 2), 2}, {roster.SetOf(0, 7, 8), 2}}, 0},
 	} {
 		m.Recount(c.of)
 		if v := m.Evaluate(14*sec, 99); v.QuorumUntil != c.until {
@@ -419,20 +420,20 @@ func TestElectorates(t *testing.T) {
 // standing for what was not understood, nor be read by a roster that it does not mean.
 func TestRenumberReadsStatementsAgain(t *testing.T) {
 	m, later := testMerger(t, 3, 1, Any()), testRoster(t, 4, 0)
-	st := &Statement{RosterEpoch: later.Epoch, RosterDigest: later.Digest, Seen: SetOf(0, 3), Guarded: SetOf(3), Lost: SetOf(2)}
+	st := &Statement{RosterEpoch: later.Epoch, RosterDigest: later.Digest, Seen: roster.SetOf(0, 3), Guarded: roster.SetOf(3), Lost: roster.SetOf(2)}
 	m.Answered(Answer{Peer: 1, SentAt: 10 * sec, Statement: st, Sees: true})
 	answer(m, 0, 2, 10*sec)
-	read := func(when string, p int, lost, guarded Set) {
+	read := func(when string, p int, lost, guarded roster.Set) {
 		t.Helper()
 		if got, _ := m.Statement(p); got.Lost != lost || got.Guarded != guarded {
 			t.Errorf("%s: lost %v, guarded %v", when, got.Lost, got.Guarded)
 		}
 	}
-	read("by another roster", 1, Set{}, FullSet(MaxNodes))
-	read("by this roster", 2, Set{}, Set{})
+	read("by another roster", 1, roster.Set{}, roster.FullSet(roster.MaxNodes))
+	read("by this roster", 2, roster.Set{}, roster.Set{})
 	m.Renumber(later)
-	read("its roster is the own now", 1, SetOf(2), SetOf(3))
-	read("its roster is left", 2, Set{}, FullSet(MaxNodes))
+	read("its roster is the own now", 1, roster.SetOf(2), roster.SetOf(3))
+	read("its roster is left", 2, roster.Set{}, roster.FullSet(roster.MaxNodes))
 }
 
 // After a heal the first answer of a peer says that it does not see us yet. An accusation from before the

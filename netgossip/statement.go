@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Token is a node's claim to be the same undisturbed participant: the kernel's boot
@@ -49,16 +50,16 @@ type Statement struct {
 	RosterEpoch  uint64
 	RosterDigest uint64
 	// Standing is what the node goes by; zero: the one roster above, which is in force.
-	Standing Standing
+	Standing roster.Standing
 	Token    Token
-	Seen     Set // members that answered it within its D_max, without itself
-	View     Set // members it counts, itself included
+	Seen     roster.Set // members that answered it within its D_max, without itself
+	View     roster.Set // members it counts, itself included
 	// Guarded are the peers that last said of themselves that their guard kills. A peer
 	// that is about to disarm reads here who would still take it for guarded.
-	Guarded Set
+	Guarded roster.Set
 	// Lost are guarded peers that this node has not seen for longer than their horizon: its
 	// voice in the proof of their death. It vouches for that whole time, not for a moment.
-	Lost  Set
+	Lost  roster.Set
 	Guard Guard
 	// Terms are how it breaks ties; Agreed says that a majority of the roster has stated the same to
 	// it since it took them up (lease.md T1).
@@ -76,11 +77,11 @@ type Statement struct {
 }
 
 // Stands returns what the node goes by.
-func (s *Statement) Stands() Standing {
+func (s *Statement) Stands() roster.Standing {
 	if !s.Standing.Chain[0].IsZero() {
 		return s.Standing
 	}
-	return Standing{Chain: [MaxChain]RosterRef{{s.RosterEpoch, s.RosterDigest}}}
+	return roster.Standing{Chain: [roster.MaxChain]roster.Ref{{Epoch: s.RosterEpoch, Digest: s.RosterDigest}}}
 }
 
 // outdated reports whether a node made other, which is known already, after this one.
@@ -93,7 +94,7 @@ func (s *Statement) outdated(other *Statement) bool {
 // unseen nor that anybody has noticed anything.
 func (s *Statement) foreign() *Statement {
 	f := *s
-	f.Seen, f.Guarded, f.View, f.Lost = FullSet(MaxNodes), FullSet(MaxNodes), Set{}, Set{}
+	f.Seen, f.Guarded, f.View, f.Lost = roster.FullSet(roster.MaxNodes), roster.FullSet(roster.MaxNodes), roster.Set{}, roster.Set{}
 	return &f
 }
 

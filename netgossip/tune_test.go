@@ -1,6 +1,7 @@
 package netgossip
 
 import (
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ const ms = time.Millisecond
 
 func TestProfilesKeepTheRules(t *testing.T) {
 	for _, profile := range Profiles() {
-		for n := 1; n <= MaxNodes; n++ {
+		for n := 1; n <= roster.MaxNodes; n++ {
 			p := profile.Params(n)
 			for _, q := range p.List() {
 				if q.Number() <= 0 {
@@ -97,14 +98,14 @@ func TestADRInterpolation(t *testing.T) {
 		{1, 200 * ms, 500 * ms}, {2, 200 * ms, 500 * ms}, // below the table
 		{4, 210 * ms, 560 * ms}, {22, 320 * ms, 870 * ms}, {70, 450 * ms, 1240 * ms}, // halfway between 10 and 50, and 50 and 100
 		{173, 600 * ms, 1750 * ms}, {387, 850 * ms, 2250 * ms}, {707, 1250 * ms, 2750 * ms},
-		{MaxNodes, 1500 * ms, 3 * time.Second}, // above it
+		{roster.MaxNodes, 1500 * ms, 3 * time.Second}, // above it
 	} {
 		if gossip, probe := ADRIntervals(c.n); gossip != c.gossip || probe != c.probe {
 			t.Errorf("%d members: %v and %v, want %v and %v", c.n, gossip, probe, c.gossip, c.probe)
 		}
 	}
 	was, before := ADRIntervals(1)
-	for n := 2; n <= MaxNodes; n++ {
+	for n := 2; n <= roster.MaxNodes; n++ {
 		gossip, probe := ADRIntervals(n)
 		if gossip < was || probe < before {
 			t.Errorf("%d members: the intervals shrink to %v and %v", n, gossip, probe)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // vouched is a merger of n members, all of whom are alive and answered at 10 s.
@@ -235,7 +236,7 @@ func TestDemandFollowsTheMargin(t *testing.T) {
 	if d := m.Demand(&v, 6); d != (Demand{Others: 4, Margin: 0, Share: 1}) {
 		t.Errorf("a tie: %+v", d)
 	}
-	m.Recount([]Electorate{{FullSet(10), 4}, {SetOf(0, 1, 2), 2}, {FullSet(5), 2}})
+	m.Recount([]Electorate{{roster.FullSet(10), 4}, {roster.SetOf(0, 1, 2), 2}, {roster.FullSet(5), 2}})
 	if d := m.Demand(&v, 6); d != (Demand{Others: 4, Margin: 1, Share: 1}) {
 		t.Errorf("several electorates: %+v", d)
 	}
@@ -243,7 +244,7 @@ func TestDemandFollowsTheMargin(t *testing.T) {
 
 // The rate is what the bound needs and no more: in each of the two ways of probing.
 func TestPace(t *testing.T) {
-	for n := 2; n <= MaxNodes; n++ {
+	for n := 2; n <= roster.MaxNodes; n++ {
 		p := Tune(n)
 		for _, share := range []float64{1, 1.5, 2} {
 			d := Demand{Others: n - 1, Margin: n - (n/2 + 1), Share: share}

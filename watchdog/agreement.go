@@ -3,6 +3,7 @@ package watchdog
 import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // agreement is what this node knows of the terms on which the members break ties.
@@ -24,14 +25,14 @@ import (
 type agreement struct {
 	own   netgossip.Terms
 	since boottime.Instant // words from before do not count
-	heard netgossip.Set    // who goes by the same terms
-	unfit netgossip.Set    // who last said to go by others; nobody while own are not settled
+	heard roster.Set       // who goes by the same terms
+	unfit roster.Set       // who last said to go by others; nobody while own are not settled
 }
 
 // SetTerms makes these the terms that the node goes by and tells. They must be on file, or
 // unsettled; heard are the members whose word it had when it last went by them without interruption.
 // A core that was never told any asks for no agreement, as versions before this one.
-func (c *Core) SetTerms(now boottime.Instant, own netgossip.Terms, heard netgossip.Set) {
+func (c *Core) SetTerms(now boottime.Instant, own netgossip.Terms, heard roster.Set) {
 	c.terms = agreement{own: own, since: now, heard: heard}
 }
 
@@ -40,7 +41,7 @@ func (c *Core) Terms() netgossip.Terms { return c.terms.own }
 
 // TermsHeard are the members whose word this node has that they go by the same terms, and
 // those who last said to go by others.
-func (c *Core) TermsHeard() (same, others netgossip.Set) { return c.terms.heard, c.terms.unfit }
+func (c *Core) TermsHeard() (same, others roster.Set) { return c.terms.heard, c.terms.unfit }
 
 // Agreed reports whether this node has the word of a majority of the list in force.
 func (c *Core) Agreed() bool {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 var (
@@ -16,7 +17,7 @@ var (
 // agreeing is a core of a group of n that breaks ties by reaching the API server, which it does.
 func agreeing(t *testing.T, n int) *Core {
 	c := testCore(t, n, func(c *Config) { c.API, c.APIMaxAge = true, time.Hour })
-	c.SetTerms(1, ourTerms, netgossip.Set{})
+	c.SetTerms(1, ourTerms, roster.Set{})
 	c.APIChecked(true, 5*sec)
 	return c
 }
@@ -24,7 +25,7 @@ func agreeing(t *testing.T, n int) *Core {
 // word is a peer's answer with its terms.
 func word(c *Core, at boottime.Instant, peer int, terms netgossip.Terms, agreed bool) {
 	c.Merger().Answered(netgossip.Answer{Peer: peer, SentAt: at, Statement: &netgossip.Statement{
-		RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: netgossip.FullSet(c.cfg.Roster.Size()), Terms: terms, Agreed: agreed,
+		RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: roster.FullSet(c.cfg.Roster.Size()), Terms: terms, Agreed: agreed,
 	}})
 }
 
@@ -36,14 +37,14 @@ func TestTermsNeedTheWordOfAMajority(t *testing.T) {
 		name   string
 		words  map[int]netgossip.Terms // at 10 s
 		agreed bool
-		others netgossip.Set
+		others roster.Set
 	}{
-		{"nobody", nil, false, netgossip.Set{}},
-		{"half", map[int]netgossip.Terms{1: ourTerms}, false, netgossip.Set{}},
-		{"a majority", map[int]netgossip.Terms{1: ourTerms, 2: ourTerms}, true, netgossip.Set{}},
-		{"half, and one that goes by others", map[int]netgossip.Terms{1: ourTerms, 2: theirTerms}, false, netgossip.SetOf(2)},
-		{"half, and one that is not settled", map[int]netgossip.Terms{1: ourTerms, 2: unsettled}, false, netgossip.Set{}},
-		{"a majority, in part of an older version", map[int]netgossip.Terms{1: ourTerms, 2: {}}, true, netgossip.Set{}},
+		{"nobody", nil, false, roster.Set{}},
+		{"half", map[int]netgossip.Terms{1: ourTerms}, false, roster.Set{}},
+		{"a majority", map[int]netgossip.Terms{1: ourTerms, 2: ourTerms}, true, roster.Set{}},
+		{"half, and one that goes by others", map[int]netgossip.Terms{1: ourTerms, 2: theirTerms}, false, roster.SetOf(2)},
+		{"half, and one that is not settled", map[int]netgossip.Terms{1: ourTerms, 2: unsettled}, false, roster.Set{}},
+		{"a majority, in part of an older version", map[int]netgossip.Terms{1: ourTerms, 2: {}}, true, roster.Set{}},
 	} {
 		c := agreeing(t, 4)
 		for p, terms := range tc.words {
@@ -64,7 +65,7 @@ func TestOtherTermsBeginWithoutWords(t *testing.T) {
 	word(c, 10*sec, 2, ourTerms, false)
 	c.Step(10 * sec)
 	other := netgossip.Terms{By: netgossip.BreaksByAPI, Log: 3}
-	c.SetTerms(11*sec, other, netgossip.Set{})
+	c.SetTerms(11*sec, other, roster.Set{})
 	c.Step(11 * sec)
 	if c.Agreed() {
 		t.Error("the words for the former terms count")
@@ -79,11 +80,11 @@ func TestOtherTermsBeginWithoutWords(t *testing.T) {
 	if c.Step(12 * sec); !c.Agreed() {
 		t.Error("a majority does not make a node agree")
 	}
-	c.SetTerms(13*sec, netgossip.Terms{By: netgossip.BreaksByAPI | netgossip.Unsettled, Log: 3}, netgossip.SetOf(1, 2, 3))
+	c.SetTerms(13*sec, netgossip.Terms{By: netgossip.BreaksByAPI | netgossip.Unsettled, Log: 3}, roster.SetOf(1, 2, 3))
 	if c.Agreed() {
 		t.Error("a node agrees to what it does not go by yet")
 	}
-	c.SetTerms(13*sec, other, netgossip.SetOf(1, 2))
+	c.SetTerms(13*sec, other, roster.SetOf(1, 2))
 	if !c.Agreed() {
 		t.Error("what was on file does not count")
 	}
@@ -93,18 +94,18 @@ func TestOtherTermsBeginWithoutWords(t *testing.T) {
 // with those who have settled the same, nor with others. Once it has, it is.
 func TestUnsettledTermsAreAtOddsWithNobody(t *testing.T) {
 	c := agreeing(t, 4)
-	c.SetTerms(2*sec, netgossip.Terms{By: ourTerms.By | netgossip.Unsettled}, netgossip.Set{})
+	c.SetTerms(2*sec, netgossip.Terms{By: ourTerms.By | netgossip.Unsettled}, roster.Set{})
 	word(c, 10*sec, 1, ourTerms, true)
 	word(c, 10*sec, 2, theirTerms, true)
 	c.Step(10 * sec)
 	if same, others := c.TermsHeard(); !same.IsEmpty() || !others.IsEmpty() {
 		t.Errorf("not settled: the same %v, others %v", c.cfg.Roster.Names(same), c.cfg.Roster.Names(others))
 	}
-	c.SetTerms(11*sec, ourTerms, netgossip.Set{})
+	c.SetTerms(11*sec, ourTerms, roster.Set{})
 	word(c, 12*sec, 1, ourTerms, true)
 	word(c, 12*sec, 2, theirTerms, true)
 	c.Step(12 * sec)
-	if same, others := c.TermsHeard(); same != netgossip.SetOf(1) || others != netgossip.SetOf(2) {
+	if same, others := c.TermsHeard(); same != roster.SetOf(1) || others != roster.SetOf(2) {
 		t.Errorf("settled: the same %v, others %v", c.cfg.Roster.Names(same), c.cfg.Roster.Names(others))
 	}
 }
@@ -115,14 +116,14 @@ func TestHalfAtOdds(t *testing.T) {
 		name   string
 		terms  netgossip.Terms
 		agreed bool
-		own    netgossip.Set // whose word this node has
+		own    roster.Set // whose word this node has
 		reason Reason
 	}{
-		{"of one mind", ourTerms, true, netgossip.SetOf(1, 2), ReasonAPIReachable},
-		{"an older version", netgossip.Terms{}, false, netgossip.SetOf(1, 2), ReasonAPIReachable},
-		{"the other member has not the word of a majority", ourTerms, false, netgossip.SetOf(1, 2), ReasonSplitAtOdds},
-		{"the other member goes by other terms", theirTerms, true, netgossip.SetOf(1, 2), ReasonSplitAtOdds},
-		{"this node has not the word of a majority", ourTerms, true, netgossip.Set{}, ReasonSplitAtOdds},
+		{"of one mind", ourTerms, true, roster.SetOf(1, 2), ReasonAPIReachable},
+		{"an older version", netgossip.Terms{}, false, roster.SetOf(1, 2), ReasonAPIReachable},
+		{"the other member has not the word of a majority", ourTerms, false, roster.SetOf(1, 2), ReasonSplitAtOdds},
+		{"the other member goes by other terms", theirTerms, true, roster.SetOf(1, 2), ReasonSplitAtOdds},
+		{"this node has not the word of a majority", ourTerms, true, roster.Set{}, ReasonSplitAtOdds},
 	} {
 		c := agreeing(t, 4)
 		hear(c, 10*sec, 1, 2, 3) // of no terms
@@ -143,7 +144,7 @@ func TestHalfAtOdds(t *testing.T) {
 // Guard: T4. Where a LUN breaks ties, a word counts with a sign of the speaker on it only.
 func TestWordWithoutASlotIsNone(t *testing.T) {
 	c := testCore(t, 2, func(c *Config) { c.LUN = true })
-	c.SetTerms(1, theirTerms, netgossip.Set{})
+	c.SetTerms(1, theirTerms, roster.Set{})
 	word(c, 10*sec, 1, theirTerms, true)
 	if c.Step(10 * sec); c.Agreed() {
 		t.Error("a word counts although no LUN is open")
@@ -166,14 +167,14 @@ func TestNoTermsNoAgreement(t *testing.T) {
 // Words go by name when the list of members changes.
 func TestWordsFollowTheList(t *testing.T) {
 	c := agreeing(t, 4)
-	c.SetTerms(1, ourTerms, netgossip.SetOf(1, 3))
-	members := append([]netgossip.Member{{Name: "a"}}, c.cfg.Roster.Members[:3]...)
-	to, err := netgossip.NewRoster(2, members, "n0000")
+	c.SetTerms(1, ourTerms, roster.SetOf(1, 3))
+	members := append([]roster.Member{{Name: "a"}}, c.cfg.Roster.Members[:3]...)
+	to, err := roster.New(2, members, "n0000")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Renumber(to)
-	if same, _ := c.TermsHeard(); same != netgossip.SetOf(2) {
+	if same, _ := c.TermsHeard(); same != roster.SetOf(2) {
 		t.Errorf("the word of %v", to.Names(same))
 	}
 }
@@ -181,18 +182,18 @@ func TestWordsFollowTheList(t *testing.T) {
 // A group that has just formed reads the LUN until it agrees, and seldom after that.
 func TestSlotsAreReadUntilAllAgree(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.LUN = true })
-	c.SetTerms(1, theirTerms, netgossip.Set{})
+	c.SetTerms(1, theirTerms, roster.Set{})
 	for p := 1; p < 4; p++ {
 		word(c, 10*sec, p, theirTerms, false)
 	}
 	if c.Step(10 * sec); !c.termsWait() {
 		t.Error("the slots are not looked at for the words that are missing")
 	}
-	c.SetTerms(11*sec, theirTerms, netgossip.SetOf(1, 2, 3))
+	c.SetTerms(11*sec, theirTerms, roster.SetOf(1, 2, 3))
 	if c.Step(11 * sec); c.termsWait() {
 		t.Error("the slots are looked at although all words are there")
 	}
-	c.SetTerms(12*sec, theirTerms, netgossip.SetOf(1, 2))
+	c.SetTerms(12*sec, theirTerms, roster.SetOf(1, 2))
 	word(c, 13*sec, 3, ourTerms, false)
 	if c.Step(13 * sec); c.termsWait() {
 		t.Error("the slots are looked at for the word of one that goes by other terms")

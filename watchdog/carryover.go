@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // The argument of prover has a second leg beside the claims: of those who can prove the death
@@ -25,14 +25,14 @@ import (
 
 // lists is what a node went by before a step.
 type lists struct {
-	chain []*netgossip.Roster
+	chain []*roster.Roster
 	fresh bool
 }
 
-func listsOf(s *netgossip.Succession) lists { return lists{s.Chain(), s.Fresh()} }
+func listsOf(s *roster.Succession) lists { return lists{s.Chain(), s.Fresh()} }
 
 // base is the list in force, or nil.
-func (l *lists) base() *netgossip.Roster {
+func (l *lists) base() *roster.Roster {
 	if l.fresh {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (c *Core) carryOver(now boottime.Instant, before lists) {
 	if after.base() == before.base() {
 		return
 	}
-	keep := netgossip.Set{}
+	keep := roster.Set{}
 	for x := range c.proof.guarded.All() {
 		if c.vouchedFor(x, before) {
 			keep.Add(x)
@@ -57,7 +57,7 @@ func (c *Core) carryOver(now boottime.Instant, before lists) {
 // vouchedFor reports whether nobody can have missed that a peer has given up its guard.
 func (c *Core) vouchedFor(x int, before lists) bool {
 	base := c.cfg.Succession.Base()
-	var most netgossip.Set // that hold the new list beside the old ones, and take x for guarded
+	var most roster.Set // that hold the new list beside the old ones, and take x for guarded
 	most.Add(c.cfg.Roster.Self)
 	for m := range c.view.Contact.All() {
 		st, _ := c.merger.Statement(m)
@@ -83,11 +83,11 @@ func (c *Core) vouchedFor(x int, before lists) bool {
 }
 
 // holdAll reports whether a peer goes by what this node went by, and by the list that is in force now.
-func (l *lists) holdAll(st *netgossip.Standing, base *netgossip.Roster) bool {
+func (l *lists) holdAll(st *roster.Standing, base *roster.Roster) bool {
 	took := false
 	for _, ref := range st.Chain {
 		took = took || ref == base.Ref()
-		if !ref.IsZero() && ref != base.Ref() && !slices.ContainsFunc(l.chain, func(r *netgossip.Roster) bool { return r.Ref() == ref }) {
+		if !ref.IsZero() && ref != base.Ref() && !slices.ContainsFunc(l.chain, func(r *roster.Roster) bool { return r.Ref() == ref }) {
 			return false
 		}
 	}
@@ -95,6 +95,6 @@ func (l *lists) holdAll(st *netgossip.Standing, base *netgossip.Roster) bool {
 }
 
 // goesBy reports whether a peer goes by a list, and by no other.
-func goesBy(st *netgossip.Standing, r *netgossip.Roster) bool {
-	return !st.Fresh && st.Chain == [netgossip.MaxChain]netgossip.RosterRef{r.Ref()}
+func goesBy(st *roster.Standing, r *roster.Roster) bool {
+	return !st.Fresh && st.Chain == [roster.MaxChain]roster.Ref{r.Ref()}
 }

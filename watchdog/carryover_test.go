@@ -4,16 +4,17 @@ import (
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // rosterOf is a list of named members as the first of all nodes knows it.
-func rosterOf(t *testing.T, epoch uint64, names ...string) *netgossip.Roster {
+func rosterOf(t *testing.T, epoch uint64, names ...string) *roster.Roster {
 	t.Helper()
-	var ms []netgossip.Member
+	var ms []roster.Member
 	for _, n := range names {
-		ms = append(ms, netgossip.Member{Name: n})
+		ms = append(ms, roster.Member{Name: n})
 	}
-	r, err := netgossip.RosterOf(epoch, ms, "n0")
+	r, err := roster.Of(epoch, ms, "n0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,17 +22,17 @@ func rosterOf(t *testing.T, epoch uint64, names ...string) *netgossip.Roster {
 }
 
 // listCore goes by the chain; its directory is d.
-func listCore(t *testing.T, d *netgossip.Roster, chain ...*netgossip.Roster) *Core {
+func listCore(t *testing.T, d *roster.Roster, chain ...*roster.Roster) *Core {
 	t.Helper()
-	s, err := netgossip.NewSuccession(&netgossip.Saved{Chain: chain}, nil, func(r *netgossip.Roster) int { return r.Quorum(0) })
+	s, err := roster.NewSuccession(&roster.Saved{Chain: chain}, nil, func(r *roster.Roster) int { return r.Quorum(0) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return testCore(t, 2, func(c *Config) { c.Roster, c.Succession = d, s })
 }
 
-func standingBy(chain ...*netgossip.Roster) netgossip.Standing {
-	var st netgossip.Standing
+func standingBy(chain ...*roster.Roster) roster.Standing {
+	var st roster.Standing
 	for i, r := range chain {
 		st.Chain[i] = r.Ref()
 	}
@@ -43,8 +44,8 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3", "n4", "x"), rosterOf(t, 2, "n0", "n1", "x")
 	third := rosterOf(t, 3, "n0", "n1", "n2", "x")
 	const x = 5
-	says := func(st netgossip.Standing) netgossip.Statement {
-		return netgossip.Statement{Standing: st, Guarded: netgossip.SetOf(x)}
+	says := func(st roster.Standing) netgossip.Statement {
+		return netgossip.Statement{Standing: st, Guarded: roster.SetOf(x)}
 	}
 	both, silent := says(standingBy(old, next)), netgossip.Statement{Standing: standingBy(old, next)}
 	fresh := standingBy(next)
@@ -79,13 +80,13 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 			if st.Stands().Chain[0].IsZero() {
 				continue
 			}
-			if st.Seen = netgossip.FullSet(6); st.RosterDigest == 0 {
+			if st.Seen = roster.FullSet(6); st.RosterDigest == 0 {
 				st.RosterEpoch, st.RosterDigest = old.Epoch, old.Digest
 			}
 			c.Merger().Answered(netgossip.Answer{Peer: i + 1, SentAt: 10 * sec, Statement: &st, Sees: true})
 		}
 		c.view = c.merger.Evaluate(10*sec, c.quorum)
-		before := lists{[]*netgossip.Roster{old, next}, tc.fresh}
+		before := lists{[]*roster.Roster{old, next}, tc.fresh}
 		if tc.fresh {
 			before.chain = before.chain[1:]
 		}
@@ -98,12 +99,12 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 // Guard: after a change a peer is guarded again when it has said so since, asked since.
 func TestGuardIsSaidAgainAfterAChange(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
-	c.proof.doubtGuards(20*sec, netgossip.SetOf(1))
+	c.proof.doubtGuards(20*sec, roster.SetOf(1))
 	tell(c, 19*sec, 1, netgossip.Statement{Guard: killing})
 	tell(c, 20*sec, 2, netgossip.Statement{Guard: killing})
 	tell(c, 20*sec+1, 3, netgossip.Statement{Guard: killing})
 	c.Step(22 * sec)
-	if got := c.proof.guarded; got != netgossip.SetOf(1, 3) {
+	if got := c.proof.guarded; got != roster.SetOf(1, 3) {
 		t.Errorf("guarded %v, want the one that was vouched for and the one that was asked since", c.cfg.Roster.Names(got))
 	}
 }
@@ -112,8 +113,8 @@ func TestGuardIsSaidAgainAfterAChange(t *testing.T) {
 func TestClaimsOfOneListAlone(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3"), rosterOf(t, 2, "n0", "n1", "n2")
 	c := listCore(t, old, next)
-	lost := netgossip.SetOf(2)
-	for p, st := range []netgossip.Standing{{}, standingBy(next), standingBy(old, next), standingBy(old)} {
+	lost := roster.SetOf(2)
+	for p, st := range []roster.Standing{{}, standingBy(next), standingBy(old, next), standingBy(old)} {
 		if p > 0 {
 			tell(c, 10*sec, p, netgossip.Statement{Lost: lost, Standing: st})
 		}
@@ -127,15 +128,15 @@ func TestClaimsOfOneListAlone(t *testing.T) {
 // vouch for what was said under that list.
 func TestWhoHoldsAllLists(t *testing.T) {
 	old, mid, next := rosterOf(t, 1, "n0", "n1"), rosterOf(t, 2, "n0", "n1", "n2"), rosterOf(t, 3, "n0", "n1", "n2", "n3")
-	l := lists{chain: []*netgossip.Roster{old, mid, next}}
+	l := lists{chain: []*roster.Roster{old, mid, next}}
 	for _, tc := range []struct {
-		chain []*netgossip.Roster
+		chain []*roster.Roster
 		want  bool
 	}{
-		{[]*netgossip.Roster{old, mid, next}, true},
-		{[]*netgossip.Roster{old, next}, true},
-		{[]*netgossip.Roster{old, mid}, false},
-		{[]*netgossip.Roster{mid, next}, false},
+		{[]*roster.Roster{old, mid, next}, true},
+		{[]*roster.Roster{old, next}, true},
+		{[]*roster.Roster{old, mid}, false},
+		{[]*roster.Roster{mid, next}, false},
 	} {
 		st := standingBy(tc.chain...)
 		if got := l.holdAll(&st, next); got != tc.want {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // The times are those of docs/consumers.md: a claim counts for some seconds, longer in a large group, where
@@ -25,9 +26,9 @@ func TestTimesOfAProof(t *testing.T) {
 // same: its guard has failed.
 func TestProofStandsUntilTheNodeIsSeenAgain(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
-	at := mourn(c, 11*time.Second, 2*time.Minute, netgossip.SetOf(4), 1, 2, 3)
+	at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
 	for d := at + time.Second; d < at+10*time.Second; d += time.Second {
-		if mourn(c, d, d, netgossip.SetOf(4), 1, 2, 3) == 0 || c.Death(4).At != boottime.Instant(at) {
+		if mourn(c, d, d, roster.SetOf(4), 1, 2, 3) == 0 || c.Death(4).At != boottime.Instant(at) {
 			t.Fatalf("at %v: fenced %v, %+v, proven at %v", d, c.Fenced().Has(4), c.Death(4), at)
 		}
 	}
@@ -42,8 +43,8 @@ func TestProofStandsUntilTheNodeIsSeenAgain(t *testing.T) {
 // somebody who is not listed.
 func TestClaimsOfOneselfAndOfNobody(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
-	mourn(c, 11*time.Second, 2*time.Minute, netgossip.SetOf(0, 4, 9), 1, 2, 3)
-	if got := c.Fenced(); got != netgossip.SetOf(4) {
+	mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(0, 4, 9), 1, 2, 3)
+	if got := c.Fenced(); got != roster.SetOf(4) {
 		t.Errorf("fenced %v", got)
 	}
 }
@@ -53,7 +54,7 @@ func TestClaimsOfOneselfAndOfNobody(t *testing.T) {
 func TestWhoIsSeenIsNotProvenDead(t *testing.T) {
 	c := testCore(t, 5, nil)
 	for p := 1; p < 4; p++ {
-		tell(c, 10*sec, p, netgossip.Statement{Lost: netgossip.SetOf(4)})
+		tell(c, 10*sec, p, netgossip.Statement{Lost: roster.SetOf(4)})
 	}
 	c.Merger().Answered(netgossip.Answer{Peer: 4, SentAt: 10 * sec, Sight: netgossip.SightSeen})
 	if fx := c.Step(10 * sec); !c.View().Seen.Has(4) || fx.Fenced.Has(4) {
@@ -64,7 +65,7 @@ func TestWhoIsSeenIsNotProvenDead(t *testing.T) {
 // A witness that has just booted has seen nobody go, and believes the others at once.
 func TestWitnessThatHasJustBootedBelieves(t *testing.T) {
 	c := testCore(t, 5, nil)
-	if at := mourn(c, time.Second, time.Second, netgossip.SetOf(4), 1, 2, 3); at == 0 {
+	if at := mourn(c, time.Second, time.Second, roster.SetOf(4), 1, 2, 3); at == 0 {
 		t.Error("three of five claim, not fenced")
 	}
 }
@@ -84,7 +85,7 @@ func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
 	} {
 		c := testCore(t, 5, func(c *Config) { c.Quorum = tc.quorum })
 		for p := 1; p < 4; p++ {
-			tell(c, 10*sec, p, netgossip.Statement{Lost: netgossip.SetOf(4)})
+			tell(c, 10*sec, p, netgossip.Statement{Lost: roster.SetOf(4)})
 		}
 		c.view = c.merger.Evaluate(10*sec, c.quorum)
 		c.outcome, c.fx.Decision = c.tally(), tc.decision
@@ -101,7 +102,7 @@ func TestClaimsAreCountedByTheListInForce(t *testing.T) {
 	base := standingBy(c.base())
 	tell(c, 10*sec, x, netgossip.Statement{Guard: killing, Standing: base})
 	c.Step(10 * sec)
-	tell(c, 100*sec, 1, netgossip.Statement{Lost: netgossip.SetOf(x), Standing: base})
+	tell(c, 100*sec, 1, netgossip.Statement{Lost: roster.SetOf(x), Standing: base})
 	if fx := c.Step(100 * sec); !fx.Decision.Quorum || !fx.Fenced.Has(x) {
 		t.Errorf("two of three claim: quorum %v, fenced %v", fx.Decision.Quorum, fx.Fenced.Has(x))
 	}
@@ -143,12 +144,12 @@ func TestProofsFollowTheirNodes(t *testing.T) {
 	tell(c, 10*sec, 2, netgossip.Statement{Guard: killing})
 	tell(c, 10*sec, 3, netgossip.Statement{Guard: killing})
 	c.Step(10 * sec)
-	v.fenced, v.carried = netgossip.SetOf(3), netgossip.SetOf(2)
+	v.fenced, v.carried = roster.SetOf(3), roster.SetOf(2)
 	v.peers[3].death = Death{Proof: ProofTime, Boot: 103, At: 10 * sec}
 
 	c.Renumber(rosterOf(t, 2, "a0", "a1", "a2", "n0", "n2", "n3")) // n2 and n3 move on by two
-	want := netgossip.SetOf(4, 5)
-	if v.guarded != want || v.fenced != netgossip.SetOf(5) || v.carried != netgossip.SetOf(4) || !v.lost.IsEmpty() {
+	want := roster.SetOf(4, 5)
+	if v.guarded != want || v.fenced != roster.SetOf(5) || v.carried != roster.SetOf(4) || !v.lost.IsEmpty() {
 		t.Errorf("guarded %v, fenced %v, carried %v, lost %v", v.guarded, v.fenced, v.carried, v.lost)
 	}
 	if c.Death(5).Boot != 103 || c.Death(3).Proof != 0 || v.peers[4].boot != 102 {

@@ -7,14 +7,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Config fixes what a Core decides by.
 type Config struct {
-	Roster *netgossip.Roster // the directory: everybody by whose indices sets count
+	Roster *roster.Roster // the directory: everybody by whose indices sets count
 	// Succession is how the list of members changes; nil: it does not, and Roster is in force.
-	Succession *netgossip.Succession
+	Succession *roster.Succession
 	Networks   int
 	Policy     netgossip.Policy
 	Quorum     int // 0: floor(N/2)+1
@@ -59,12 +60,12 @@ type Effects struct {
 	Nudge     bool                 // tell them now
 	Relay     netgossip.Relay      // what to tell them of the LUN, or of the Lease, with each answer
 
-	Fenced netgossip.Set // see Core.Fenced
-	Strike bool          // a node that is not to wait for its watchdog may be taken down now
+	Fenced roster.Set // see Core.Fenced
+	Strike bool       // a node that is not to wait for its watchdog may be taken down now
 
-	Available netgossip.Set // nodes to publish as available, self included while it may live
-	Left      netgossip.Set // edges since the step before: first all of these,
-	Joined    netgossip.Set // then these; a rebooted node is in both
+	Available roster.Set // nodes to publish as available, self included while it may live
+	Left      roster.Set // edges since the step before: first all of these,
+	Joined    roster.Set // then these; a rebooted node is in both
 
 	Rosters RosterEffects
 
@@ -200,7 +201,7 @@ func (c *Core) View() netgossip.View { return c.view }
 func (c *Core) Decision() Decision { return c.fx.Decision }
 
 // Available is the latest set of nodes to publish.
-func (c *Core) Available() netgossip.Set { return c.fx.Available }
+func (c *Core) Available() roster.Set { return c.fx.Available }
 
 // Size is N, the number of expected nodes.
 func (c *Core) Size() int { return c.base().Size() }

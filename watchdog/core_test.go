@@ -7,15 +7,16 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 func testCore(t testing.TB, n int, change func(*Config)) *Core {
 	t.Helper()
-	ms := make([]netgossip.Member, n)
+	ms := make([]roster.Member, n)
 	for i := range ms {
 		ms[i].Name = fmt.Sprintf("n%04d", i)
 	}
-	r, err := netgossip.NewRoster(1, ms, ms[0].Name)
+	r, err := roster.New(1, ms, ms[0].Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func hear(c *Core, at boottime.Instant, peers ...int) {
 	for _, p := range peers {
 		for n := range c.cfg.Networks {
 			c.Merger().Answered(netgossip.Answer{Network: n, Peer: p, SentAt: at, Statement: &netgossip.Statement{
-				RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: netgossip.FullSet(c.cfg.Roster.Size()),
+				RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: roster.FullSet(c.cfg.Roster.Size()),
 			}})
 		}
 	}
@@ -113,7 +114,7 @@ func TestDisarmSignals(t *testing.T) {
 func TestEdgesArePublishedOnce(t *testing.T) {
 	c := testCore(t, 3, nil)
 	hear(c, 10*sec, 1, 2)
-	if fx := c.Step(10 * sec); fx.Joined != netgossip.SetOf(0, 1, 2) {
+	if fx := c.Step(10 * sec); fx.Joined != roster.SetOf(0, 1, 2) {
 		t.Fatalf("joined %v", c.cfg.Roster.Names(fx.Joined))
 	}
 	hear(c, 12*sec, 1)
@@ -123,11 +124,11 @@ func TestEdgesArePublishedOnce(t *testing.T) {
 	for at := 13 * sec; at < 14*sec; at += sec / 4 {
 		c.Step(at)
 	}
-	if fx := c.Step(14 * sec); fx.Left != netgossip.SetOf(2) {
+	if fx := c.Step(14 * sec); fx.Left != roster.SetOf(2) {
 		t.Fatalf("left %v", c.cfg.Roster.Names(fx.Left))
 	}
 	c.Step(15 * sec)
-	if fx := c.Step(16 * sec); fx.Left != netgossip.SetOf(0, 1) {
+	if fx := c.Step(16 * sec); fx.Left != roster.SetOf(0, 1) {
 		t.Fatalf("a node without quorum is still available on its own socket: left %v", c.cfg.Roster.Names(fx.Left))
 	}
 }
@@ -210,14 +211,14 @@ func TestStallIsNoReasonToCallEverybodyLeft(t *testing.T) {
 	hear(c, 10*sec, 1, 2)
 	c.Step(10 * sec)
 	fx := c.Step(20 * sec) // stopped for 10 s
-	if fx.Decision.Action != Starve || fx.Left != netgossip.SetOf(0) || fx.Wake > 21*sec {
+	if fx.Decision.Action != Starve || fx.Left != roster.SetOf(0) || fx.Wake > 21*sec {
 		t.Fatalf("awake: %+v, left %v, wake at %v s", fx.Decision, c.cfg.Roster.Names(fx.Left), fx.Wake/sec)
 	}
 	hear(c, 20*sec+1, 1)
-	if fx := c.Step(20*sec + 2); !fx.Left.IsEmpty() || fx.Joined != netgossip.SetOf(0) {
+	if fx := c.Step(20*sec + 2); !fx.Left.IsEmpty() || fx.Joined != roster.SetOf(0) {
 		t.Fatalf("one has answered: left %v", c.cfg.Roster.Names(fx.Left))
 	}
-	if fx := c.Step(21 * sec); fx.Left != netgossip.SetOf(2) {
+	if fx := c.Step(21 * sec); fx.Left != roster.SetOf(2) {
 		t.Fatalf("grace is over: left %v, want the one that did not answer", c.cfg.Roster.Names(fx.Left))
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // release is the giving up of a guard: a disarm signal or a planned stop is announced, by a
@@ -72,7 +73,7 @@ const (
 // reach tells how many of those who are counted were asked since the given time, or long enough after
 // it, and do not take this node for guarded.
 func (c *Core) reach(since boottime.Instant) reach {
-	var knows netgossip.Set
+	var knows roster.Set
 	knows.Add(c.cfg.Roster.Self)
 	for m := range c.view.Counted.All() {
 		if m == c.cfg.Roster.Self {

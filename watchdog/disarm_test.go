@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // guardedCore is an armed node of n that has seen everybody at 10 s; the peers take it for guarded.
@@ -14,7 +15,7 @@ func guardedCore(t *testing.T, n int, change func(*Config)) *Core {
 	c := testCore(t, n, change)
 	c.SetGuard(true, 10*time.Second)
 	for p := 1; p < n; p++ {
-		tell(c, 10*sec, p, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		tell(c, 10*sec, p, netgossip.Statement{Guarded: roster.SetOf(0)})
 	}
 	if fx := c.Step(10 * sec); !fx.Arm || !fx.Statement.Guard.Kills() {
 		t.Fatalf("%+v", fx.Statement.Guard)
@@ -35,7 +36,7 @@ func TestDisarmWaitsUntilAMajorityKnows(t *testing.T) {
 		t.Fatal("the announcement is not made")
 	}
 	tell(c, 11*sec, 1, netgossip.Statement{})
-	tell(c, 11*sec, 2, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+	tell(c, 11*sec, 2, netgossip.Statement{Guarded: roster.SetOf(0)})
 	tell(c, 10*sec+2, 3, netgossip.Statement{}) // an older announcement may still be on its way
 	if fx = c.Step(11 * sec); fx.Disarm {
 		t.Fatal("disarmed although two of five know")
@@ -103,7 +104,7 @@ func TestDisarmInAHalf(t *testing.T) {
 		c.APIChecked(true, 15*sec)
 		c.SetDisarm("file", true)
 		c.Step(15 * sec)
-		tell(c, 16*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		tell(c, 16*sec, 1, netgossip.Statement{Guarded: roster.SetOf(0)})
 		if fx := c.Step(16 * sec); fx.Disarm {
 			t.Errorf("%s: disarmed although the partner does not know", tc.name)
 		}
@@ -139,7 +140,7 @@ func TestPlannedStopIsReleasedLikeADisarm(t *testing.T) {
 // know of it cease to see it.
 func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
 	c := testCore(t, 5, nil)
-	believed := netgossip.Statement{Guarded: netgossip.SetOf(0)}
+	believed := netgossip.Statement{Guarded: roster.SetOf(0)}
 	for at := boottime.Instant(10 * sec); at <= 60*sec; at += sec {
 		for p := 1; p < 5; p++ {
 			tell(c, at, p, believed)
@@ -163,7 +164,7 @@ func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
 func TestPolicyOfThisAgentDoesNotExcuseItFromWaiting(t *testing.T) {
 	for _, policy := range []LossPolicy{LossWait, LossExclude} {
 		c := testCore(t, 3, func(c *Config) { c.OnLoss = policy })
-		tell(c, 10*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		tell(c, 10*sec, 1, netgossip.Statement{Guarded: roster.SetOf(0)})
 		if fx := c.Step(10 * sec); fx.Arm {
 			t.Fatalf("%v: armed although the peer reckons with the agent before it", policy)
 		}
@@ -203,7 +204,7 @@ func TestArmingInAHalf(t *testing.T) {
 	} {
 		c := testCore(t, 4, nil)
 		c.guard.Leases = tc.leases
-		tell(c, 10*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		tell(c, 10*sec, 1, netgossip.Statement{Guarded: roster.SetOf(0)})
 		c.Step(10 * sec)
 		if c.fx.Decision.Reason = tc.why; c.mayArm() {
 			t.Errorf("%s: armed although the partner does not know", tc.name)
@@ -220,7 +221,7 @@ func TestArmingInAHalf(t *testing.T) {
 func TestArmedWatchdogIsNotHeldUp(t *testing.T) {
 	c := testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
 	c.SetGuard(true, 9*time.Second)
-	tell(c, 10*sec, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+	tell(c, 10*sec, 1, netgossip.Statement{Guarded: roster.SetOf(0)})
 	if fx := c.Step(10 * sec); !fx.Arm {
 		t.Fatal("an armed watchdog is held up")
 	}
@@ -231,7 +232,7 @@ func TestSecondDisarmWaitsLikeTheFirst(t *testing.T) {
 	c := guardedCore(t, 3, nil)
 	for i := range 2 {
 		at := boottime.Instant(11+10*i) * sec
-		tell(c, at, 1, netgossip.Statement{Guarded: netgossip.SetOf(0)})
+		tell(c, at, 1, netgossip.Statement{Guarded: roster.SetOf(0)})
 		c.SetDisarm("file", true)
 		if fx := c.Step(at); fx.Disarm {
 			t.Fatalf("disarm %d waits for nobody", i+1)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Subscribers hear of the merged view only. Peer 1 loses the first network at 10 s and
@@ -29,7 +30,7 @@ func TestOneMergedEventPerEdge(t *testing.T) {
 			core := testCore(t, 4, func(cfg *Config) { cfg.Networks, cfg.Policy = 2, c.policy })
 			say := func(network, peer int, at boottime.Instant) {
 				core.Merger().Answered(netgossip.Answer{Network: network, Peer: peer, SentAt: at, Statement: &netgossip.Statement{
-					RosterEpoch: core.cfg.Roster.Epoch, RosterDigest: core.cfg.Roster.Digest, Seen: netgossip.FullSet(4),
+					RosterEpoch: core.cfg.Roster.Epoch, RosterDigest: core.cfg.Roster.Digest, Seen: roster.FullSet(4),
 				}})
 			}
 			down := func(network int, at boottime.Instant) bool {
@@ -48,7 +49,7 @@ func TestOneMergedEventPerEdge(t *testing.T) {
 				if at == sec {
 					continue // everybody joins
 				}
-				if others := netgossip.SetOf(0, 2, 3); fx.Left.Intersects(others) || fx.Joined.Intersects(others) {
+				if others := roster.SetOf(0, 2, 3); fx.Left.Intersects(others) || fx.Joined.Intersects(others) {
 					t.Fatalf("at %v: left %v, joined %v", time.Duration(at), fx.Left, fx.Joined)
 				}
 				if fx.Left.Has(1) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Guard: L14. What makes a majority is configured, and so it is for the majority of a partner.
@@ -22,7 +22,7 @@ func TestArbitersAreToldTheQuorum(t *testing.T) {
 		r := newLeaseRig(t)
 		r.won()
 		r.quorum = quorum
-		r.say(netgossip.SetOf(0, 1, 2), 1)
+		r.say(roster.SetOf(0, 1, 2), 1)
 		r.step()
 		if d := r.fx.Decision; d.Reason != want {
 			t.Errorf("the partner counts three, %d are needed: %+v, %s", quorum, d, r.Split().Why)

@@ -7,6 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const (
@@ -56,7 +57,7 @@ func (r *leaseRig) step() {
 }
 
 // say makes peers state the sets as their own.
-func (r *leaseRig) say(view netgossip.Set, peers ...int) {
+func (r *leaseRig) say(view roster.Set, peers ...int) {
 	for _, p := range peers {
 		r.Merger().Answered(netgossip.Answer{
 			Peer: p, SentAt: r.now, Relay: netgossip.Relay{Log: leaseLog, Instance: 1, Anchor: r.now},
@@ -70,7 +71,7 @@ func (r *leaseRig) say(view netgossip.Set, peers ...int) {
 }
 
 func (r *leaseRig) together() {
-	r.say(netgossip.FullSet(4), 1, 2, 3)
+	r.say(roster.FullSet(4), 1, 2, 3)
 	r.step()
 }
 
@@ -78,7 +79,7 @@ func (r *leaseRig) together() {
 func (r *leaseRig) apart(d boottime.Instant) {
 	for end := r.now + d; r.now < end; {
 		r.now += sec / 2
-		r.say(netgossip.SetOf(0, 1), 1)
+		r.say(roster.SetOf(0, 1), 1)
 		r.step()
 	}
 }
@@ -216,7 +217,7 @@ func TestLeaseProvesDeaths(t *testing.T) {
 	for r.now < learnt+60*sec && r.fx.Fenced.IsEmpty() {
 		r.renew(sec)
 	}
-	if want := learnt + 40*sec + boottime.Instant(ProofDelay(4)); r.fx.Fenced != netgossip.SetOf(2, 3) || r.now < want || r.now > want+2*sec {
+	if want := learnt + 40*sec + boottime.Instant(ProofDelay(4)); r.fx.Fenced != roster.SetOf(2, 3) || r.now < want || r.now > want+2*sec {
 		t.Errorf("fenced %v, %v after the grant was learnt; want both after %v", r.cfg.Roster.Names(r.fx.Fenced), r.now.Sub(learnt), want.Sub(learnt))
 	}
 }
@@ -232,7 +233,7 @@ func TestLeaseProofNeedsOneGrant(t *testing.T) {
 		t.Fatalf("granted since %v", since)
 	}
 	r.now = r.fx.Decision.Until // a stall: the grant is renewed by the other member meanwhile
-	r.say(netgossip.SetOf(0, 1), 1)
+	r.say(roster.SetOf(0, 1), 1)
 	if r.op != nil {
 		r.answer(r.op.Record)
 	}
@@ -265,7 +266,7 @@ func TestLeaseHoldsTheGuardInATie(t *testing.T) {
 	}
 	for range 4 {
 		r.now += sec
-		r.say(netgossip.FullSet(4), 1, 2, 3)
+		r.say(roster.FullSet(4), 1, 2, 3)
 		r.step()
 	}
 	if !r.Released() {

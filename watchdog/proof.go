@@ -6,6 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Proof is how the death of a node is known. Its strings are the vocabulary of logs,
@@ -82,19 +83,19 @@ func ProofDelay(n int) time.Duration { return ClaimAge(n) + settle }
 // armed node disarms only when everybody who could prove its death knows (see release in
 // disarm.go), and a node that does not fence itself is never proven dead by time.
 type prover struct {
-	roster   *netgossip.Roster
+	roster   *roster.Roster
 	claimAge time.Duration
 	delay    time.Duration
 	peers    []witness
 
-	guarded netgossip.Set    // last word: its guard kills, and it cannot have been given up unknown to all
-	carried netgossip.Set    // peers whose guard outlives the latest change of the list, see carryOver
+	guarded roster.Set       // last word: its guard kills, and it cannot have been given up unknown to all
+	carried roster.Set       // peers whose guard outlives the latest change of the list, see carryOver
 	doubted boottime.Instant // of that change: others must have been asked since; zero: there was none
-	lost    netgossip.Set    // claimed by this node
-	fenced  netgossip.Set    // dead, and not met since
+	lost    roster.Set       // claimed by this node
+	fenced  roster.Set       // dead, and not met since
 
-	strangers netgossip.Set // in whose name two machines run, as noticed in this step
-	waits     bool          // an end waits for a slot
+	strangers roster.Set // in whose name two machines run, as noticed in this step
+	waits     bool       // an end waits for a slot
 
 	grantSince boottime.Instant // the grant that names this node is in force since; zero: none
 	grantUntil boottime.Instant // as known at the last step
@@ -114,14 +115,14 @@ type witness struct {
 	death     Death
 }
 
-func newProver(r *netgossip.Roster) prover {
+func newProver(r *roster.Roster) prover {
 	n := r.Size()
 	return prover{roster: r, claimAge: ClaimAge(n), delay: ProofDelay(n), peers: make([]witness, n)}
 }
 
 // follow takes what the networks and the LUN say of the peers, and renews the own claims.
-func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen netgossip.Set, a *diskquorum.Arbiter) {
-	v.strangers, v.waits = netgossip.Set{}, false
+func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.Set, a *diskquorum.Arbiter) {
+	v.strangers, v.waits = roster.Set{}, false
 	for p := range v.peers {
 		w := &v.peers[p]
 		st, anchor := m.Statement(p)
@@ -382,17 +383,17 @@ func (v *prover) doubt(now boottime.Instant) {
 	for p := range v.peers {
 		v.peers[p].unseen = max(v.peers[p].unseen, now)
 	}
-	v.lost, v.grantSince = netgossip.Set{}, 0
+	v.lost, v.grantSince = roster.Set{}, 0
 }
 
 // doubtGuards takes no peer for guarded that has not said so since now, but for those to keep.
-func (v *prover) doubtGuards(now boottime.Instant, keep netgossip.Set) {
+func (v *prover) doubtGuards(now boottime.Instant, keep roster.Set) {
 	v.doubted, v.carried = now, keep
 	v.guarded = v.guarded.And(keep)
 }
 
 // renumber keeps what is known of those who are still listed.
-func (v *prover) renumber(n netgossip.Renumbering, to *netgossip.Roster) {
+func (v *prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	peers := make([]witness, to.Size())
 	for i, k := range n {
 		if k >= 0 {
@@ -406,12 +407,12 @@ func (v *prover) renumber(n netgossip.Renumbering, to *netgossip.Roster) {
 
 // Fenced are the nodes whose last known incarnation cannot run any more and that were not
 // met since.
-func (c *Core) Fenced() netgossip.Set { return c.proof.fenced }
+func (c *Core) Fenced() roster.Set { return c.proof.fenced }
 
 // Strangers lists the peers in whose name two machines run, as noticed in the latest step: one that
 // was not met before answers or has the slot, or the slot of a boot is written after another
 // boot has answered. See also Twins.
-func (c *Core) Strangers() netgossip.Set { return c.proof.strangers }
+func (c *Core) Strangers() roster.Set { return c.proof.strangers }
 
 // Death is the latest known death of a node; Proof is zero if none is known.
 func (c *Core) Death(p int) Death { return c.proof.peers[p].death }

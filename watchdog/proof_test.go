@@ -7,6 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // testHorizon is of the peers' guards, testClaim the time after which a lost peer is claimed.
@@ -32,7 +33,7 @@ func mourners(t *testing.T, last netgossip.Statement, change func(*Config)) *Cor
 
 // mourn steps the core once a second from from up to and including to, while peers answer
 // and claim the lost; it reports when the last node was first fenced, zero if never.
-func mourn(c *Core, from, to time.Duration, lost netgossip.Set, peers ...int) time.Duration {
+func mourn(c *Core, from, to time.Duration, lost roster.Set, peers ...int) time.Duration {
 	for d := from; d <= to; d += time.Second {
 		at := boottime.Instant(d)
 		for _, p := range peers {
@@ -55,11 +56,11 @@ func TestDeathByTime(t *testing.T) {
 		change(&st)
 		return st
 	}
-	claimed := netgossip.SetOf(4)
+	claimed := roster.SetOf(4)
 	for _, tc := range []struct {
 		name   string
 		last   netgossip.Statement
-		lost   netgossip.Set
+		lost   roster.Set
 		peers  []int
 		proven bool
 	}{
@@ -124,8 +125,8 @@ func TestOneWaySightRestartsTheClock(t *testing.T) {
 // Guard: a claim is worth nothing when it is old, since its author may have met the node since.
 func TestOldClaimsDoNotCount(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.MaxAge = time.Minute })
-	tell(c, 110*sec, 1, netgossip.Statement{Guard: killing, Lost: netgossip.SetOf(4)})
-	tell(c, 110*sec, 2, netgossip.Statement{Guard: killing, Lost: netgossip.SetOf(4)})
+	tell(c, 110*sec, 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4)})
+	tell(c, 110*sec, 2, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4)})
 	c.Step(69 * sec)
 	if fx := c.Step(116 * sec); fx.Fenced.Has(4) || !fx.Decision.Quorum {
 		t.Fatalf("fenced %v, quorum %v", fx.Fenced.Has(4), fx.Decision.Quorum)
@@ -135,7 +136,7 @@ func TestOldClaimsDoNotCount(t *testing.T) {
 // Guard: whoever has met the node lately, or knows that it gave up its guard, does not
 // believe the others' claims.
 func TestOwnKnowledgeSpeaksAgainstClaims(t *testing.T) {
-	claimed := netgossip.SetOf(4)
+	claimed := roster.SetOf(4)
 	c := mourners(t, netgossip.Statement{}, nil)
 	if at := mourn(c, 11*time.Second, 2*time.Minute, claimed, 1, 2, 3); at != 0 {
 		t.Errorf("unarmed by its own last word, yet fenced at %v", at)
@@ -150,10 +151,10 @@ func TestOwnKnowledgeSpeaksAgainstClaims(t *testing.T) {
 // An agent that started after the loss believes a majority of the others.
 func TestRestartedWitnessBelievesTheMajority(t *testing.T) {
 	c := testCore(t, 5, nil)
-	if at := mourn(c, 11*time.Second, 12*time.Second, netgossip.SetOf(4), 1, 2); at != 0 {
+	if at := mourn(c, 11*time.Second, 12*time.Second, roster.SetOf(4), 1, 2); at != 0 {
 		t.Errorf("two of five claim, yet fenced at %v", at)
 	}
-	if at := mourn(c, 13*time.Second, 14*time.Second, netgossip.SetOf(4), 1, 2, 3); at == 0 {
+	if at := mourn(c, 13*time.Second, 14*time.Second, roster.SetOf(4), 1, 2, 3); at == 0 {
 		t.Error("three of five claim, not fenced")
 	}
 	if d := c.Death(4); d.Proof != ProofTime || d.Boot != 0 {
@@ -165,7 +166,7 @@ func TestRestartedWitnessBelievesTheMajority(t *testing.T) {
 // proves the death of the earlier incarnation at once, whatever it was.
 func TestDeathByBootAndReturn(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
-	at := mourn(c, 11*time.Second, 2*time.Minute, netgossip.SetOf(4), 1, 2, 3)
+	at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
 	if at == 0 {
 		t.Fatal("not proven")
 	}
@@ -212,7 +213,7 @@ func TestProvenIn(t *testing.T) {
 func TestProofDoesNotAllocate(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	for p := 1; p < 4; p++ {
-		tell(c, 60*sec, p, netgossip.Statement{Guard: killing, Lost: netgossip.SetOf(4)})
+		tell(c, 60*sec, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4)})
 	}
 	c.Step(60 * sec)
 	if n := testing.AllocsPerRun(100, func() { c.Step(60 * sec) }); n != 0 {
@@ -317,14 +318,14 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 		{"all claim", 2, func(*Core) {}, true},
 		{"one does not", 1, func(*Core) {}, false},
 		{"this one alone", 0, func(*Core) {}, false},
-		{"this one does not", 2, func(c *Core) { c.proof.lost = netgossip.Set{} }, false},
+		{"this one does not", 2, func(c *Core) { c.proof.lost = roster.Set{} }, false},
 		{"there is no grant", 2, func(c *Core) { c.fx.Decision.Reason = ReasonNetworkQuorum }, false},
 		{"by another member's writes", 2, func(c *Core) { c.split.Relayed = true }, false},
 		{"the slot of the victim was never read", 2, func(c *Core) { c.cfg.Lease = false }, false},
 		{"the grant is new", 2, func(c *Core) { c.proof.grantSince = 99 * sec }, false},
 		{"one does not, but another one whom it merely sees", 1, func(c *Core) {
 			c.merger.Answered(netgossip.Answer{Peer: 3, SentAt: 100 * sec, Statement: &netgossip.Statement{
-				RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Lost: netgossip.SetOf(5),
+				RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Lost: roster.SetOf(5),
 			}})
 			c.view = c.merger.Evaluate(100*sec, c.quorum)
 		}, false},
@@ -336,7 +337,7 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 		for p := 1; p < 3; p++ {
 			st := netgossip.Statement{Guard: killing}
 			if p <= tc.claims {
-				st.Lost = netgossip.SetOf(5)
+				st.Lost = roster.SetOf(5)
 			}
 			tell(c, 100*sec, p, st)
 		}
@@ -355,10 +356,10 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 // Guard: while two lists are taken up nothing is proven: a majority of one of them is none of the other.
 func TestNothingIsProvenByTwoLists(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3", "x"), rosterOf(t, 2, "n0", "n1", "n2")
-	for _, chain := range [][]*netgossip.Roster{{old}, {old, next}} {
+	for _, chain := range [][]*roster.Roster{{old}, {old, next}} {
 		c := listCore(t, old, chain...)
 		for p := 1; p < 4; p++ {
-			tell(c, 10*sec, p, netgossip.Statement{Guard: killing, Lost: netgossip.SetOf(4), Standing: standingBy(old)})
+			tell(c, 10*sec, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4), Standing: standingBy(old)})
 		}
 		c.recount()
 		c.view = c.merger.Evaluate(10*sec, c.quorum)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // LeftReason says why a node ceased to be published as available. Its strings are the
@@ -56,11 +57,11 @@ type publication struct {
 	grace time.Duration
 	peers []peerLife
 
-	leaving    netgossip.Set
-	restarting netgossip.Set
-	rebooted   netgossip.Set // since the step before
-	twins      netgossip.Set // two machines answer as one, see follow
-	held       netgossip.Set // published as available by the grace alone
+	leaving    roster.Set
+	restarting roster.Set
+	rebooted   roster.Set // since the step before
+	twins      roster.Set // two machines answer as one, see follow
+	held       roster.Set // published as available by the grace alone
 }
 
 // peerLife is what is remembered of one peer.
@@ -78,7 +79,7 @@ func newPublication(size int, grace time.Duration) publication {
 // follow takes the peers' new statements. It looks into those only that it does not know
 // yet, for most steps bring none.
 func (p *publication) follow(m *netgossip.Merger) {
-	p.rebooted = netgossip.Set{}
+	p.rebooted = roster.Set{}
 	for i := range p.peers {
 		l := &p.peers[i]
 		st, _ := m.Statement(i)
@@ -112,7 +113,7 @@ func (p *publication) followBoot(i int, boot uint64) {
 	}
 }
 
-func put(s *netgossip.Set, i int, in bool) {
+func put(s *roster.Set, i int, in bool) {
 	if in {
 		s.Add(i)
 	} else {
@@ -123,8 +124,8 @@ func put(s *netgossip.Set, i int, in bool) {
 // hold picks from the missing those whose restart may still end in time, and tells when
 // the first of these graces runs out. The grace begins with the last evidence, so it ends
 // for all observers at about the same moment, whenever each of them missed the node.
-func (p *publication) hold(m *netgossip.Merger, missing netgossip.Set, now boottime.Instant) boottime.Instant {
-	p.held = netgossip.Set{}
+func (p *publication) hold(m *netgossip.Merger, missing roster.Set, now boottime.Instant) boottime.Instant {
+	p.held = roster.Set{}
 	next := boottime.Never
 	if !missing.Intersects(p.restarting) {
 		return next
@@ -142,7 +143,7 @@ func (p *publication) hold(m *netgossip.Merger, missing netgossip.Set, now boott
 }
 
 // noteLeft keeps why each of the nodes is LEFT.
-func (p *publication) noteLeft(left netgossip.Set, self int) {
+func (p *publication) noteLeft(left roster.Set, self int) {
 	if left.IsEmpty() {
 		return
 	}
@@ -164,10 +165,10 @@ func (p *publication) noteLeft(left netgossip.Set, self int) {
 
 // Restarting lists the nodes that are published as available although nothing is heard of
 // them, because they announced a restart of their agent.
-func (c *Core) Restarting() netgossip.Set { return c.pub.held }
+func (c *Core) Restarting() roster.Set { return c.pub.held }
 
 // Twins lists the peers in whose name, from whose address, two machines answer in turns.
-func (c *Core) Twins() netgossip.Set { return c.pub.twins }
+func (c *Core) Twins() roster.Set { return c.pub.twins }
 
 // LeftReason says why the node was LEFT last; zero: it never was.
 func (c *Core) LeftReason(i int) LeftReason { return c.pub.peers[i].why }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const testGrace = 30 * time.Second
@@ -27,7 +28,7 @@ func lifeCore(t *testing.T, n int) *Core {
 
 // tell has a peer answer on all networks, with the boot 100 + peer unless another is given.
 func tell(c *Core, at boottime.Instant, peer int, st netgossip.Statement) {
-	st.RosterEpoch, st.RosterDigest, st.Seen = c.cfg.Roster.Epoch, c.cfg.Roster.Digest, netgossip.FullSet(c.cfg.Roster.Size())
+	st.RosterEpoch, st.RosterDigest, st.Seen = c.cfg.Roster.Epoch, c.cfg.Roster.Digest, roster.FullSet(c.cfg.Roster.Size())
 	if st.Boot == 0 {
 		st.Boot = 100 + uint64(peer)
 	}
@@ -42,7 +43,7 @@ var (
 )
 
 // edges steps the core and checks the edges.
-func edges(t *testing.T, c *Core, at boottime.Instant, what string, left, joined netgossip.Set) *Effects {
+func edges(t *testing.T, c *Core, at boottime.Instant, what string, left, joined roster.Set) *Effects {
 	t.Helper()
 	fx := c.Step(at)
 	if fx.Left != left || fx.Joined != joined {
@@ -52,7 +53,7 @@ func edges(t *testing.T, c *Core, at boottime.Instant, what string, left, joined
 	return fx
 }
 
-var nobody netgossip.Set
+var nobody roster.Set
 
 // walk steps once a second, with peers heard each time.
 func walk(t *testing.T, c *Core, from, to boottime.Instant, what string, peers ...int) {
@@ -71,7 +72,7 @@ func TestAnnouncedRestartIsNotLeft(t *testing.T) {
 	tell(c, 11*sec, 1, restarting)
 	c.Merger().MemberChanged(0, 1, false, 14*sec)
 	walk(t, c, 11*sec, 40*sec, "away for less than the grace", 2, 3)
-	if c.Restarting() != netgossip.SetOf(1) || c.View().Counted.Has(1) || c.View().Seen.Has(1) {
+	if c.Restarting() != roster.SetOf(1) || c.View().Counted.Has(1) || c.View().Seen.Has(1) {
 		t.Fatalf("restarting %v, view %+v", c.cfg.Roster.Names(c.Restarting()), c.View())
 	}
 	c.Merger().MemberChanged(0, 1, true, 40*sec)
@@ -87,7 +88,7 @@ func TestGraceDoesNotCountForQuorum(t *testing.T) {
 	tell(c, 11*sec, 1, restarting)
 	tell(c, 11*sec, 2, restarting)
 	walk(t, c, 11*sec, 15*sec, "both restart")
-	fx := edges(t, c, 15*sec, "evidence has run out", netgossip.SetOf(0), nobody)
+	fx := edges(t, c, 15*sec, "evidence has run out", roster.SetOf(0), nobody)
 	if fx.Decision.Action != Starve || c.LeftReason(0) != LeftNoQuorum {
 		t.Fatalf("%+v, reason %v", fx.Decision, c.LeftReason(0))
 	}
@@ -103,7 +104,7 @@ func TestGraceRunsOut(t *testing.T) {
 		t.Fatalf("wake at %v s, the grace ends at 41 s", fx.Wake/sec)
 	}
 	edges(t, c, 41*sec-1, "a moment before", nobody, nobody)
-	edges(t, c, 41*sec, "30 s after its last answer", netgossip.SetOf(1), nobody)
+	edges(t, c, 41*sec, "30 s after its last answer", roster.SetOf(1), nobody)
 	if c.LeftReason(1) != LeftRestartOverdue {
 		t.Fatal(c.LeftReason(1))
 	}
@@ -111,27 +112,27 @@ func TestGraceRunsOut(t *testing.T) {
 	for p := 1; p < 4; p++ {
 		tell(c, 50*sec, p, netgossip.Statement{})
 	}
-	edges(t, c, 50*sec, "back at last", nobody, netgossip.SetOf(1))
+	edges(t, c, 50*sec, "back at last", nobody, roster.SetOf(1))
 }
 
 // Guard: nobody waits for a node that announced that it goes away.
 func TestLeavingNodeIsLeftAtOnce(t *testing.T) {
 	c := lifeCore(t, 4)
 	tell(c, 11*sec, 1, leaving)
-	edges(t, c, 11*sec, "it says that it leaves", netgossip.SetOf(1), nobody)
+	edges(t, c, 11*sec, "it says that it leaves", roster.SetOf(1), nobody)
 	if c.LeftReason(1) != LeftLeaving {
 		t.Fatal(c.LeftReason(1))
 	}
 	walk(t, c, 12*sec, 20*sec, "away", 2, 3)
 	tell(c, 20*sec, 1, netgossip.Statement{})
-	edges(t, c, 20*sec, "back", nobody, netgossip.SetOf(1))
+	edges(t, c, 20*sec, "back", nobody, roster.SetOf(1))
 }
 
 // A crash is LEFT when the evidence ends, neither earlier nor later.
 func TestCrashIsLeftByEvidence(t *testing.T) {
 	c := lifeCore(t, 4)
 	walk(t, c, 11*sec, 14*sec, "n1 is silent", 2, 3)
-	edges(t, c, 14*sec, "D_max", netgossip.SetOf(1), nobody)
+	edges(t, c, 14*sec, "D_max", roster.SetOf(1), nobody)
 	if c.LeftReason(1) != LeftUnreachable {
 		t.Fatal(c.LeftReason(1))
 	}
@@ -142,7 +143,7 @@ func TestWithoutGraceARestartIsLeftByEvidence(t *testing.T) {
 	c.pub.grace = 0
 	tell(c, 11*sec, 1, restarting)
 	walk(t, c, 11*sec, 15*sec, "n1 is silent", 2, 3)
-	edges(t, c, 15*sec, "D_max", netgossip.SetOf(1), nobody)
+	edges(t, c, 15*sec, "D_max", roster.SetOf(1), nobody)
 	if c.LeftReason(1) != LeftUnreachable {
 		t.Fatal(c.LeftReason(1))
 	}
@@ -153,7 +154,7 @@ func TestWithoutGraceARestartIsLeftByEvidence(t *testing.T) {
 func TestRebootFasterThanDetection(t *testing.T) {
 	c := lifeCore(t, 4)
 	tell(c, 12*sec, 1, netgossip.Statement{Boot: 7})
-	edges(t, c, 12*sec, "another boot", netgossip.SetOf(1), netgossip.SetOf(1))
+	edges(t, c, 12*sec, "another boot", roster.SetOf(1), roster.SetOf(1))
 	if c.LeftReason(1) != LeftRebooted {
 		t.Fatal(c.LeftReason(1))
 	}
@@ -169,15 +170,15 @@ func TestRebootWithinTheGrace(t *testing.T) {
 	tell(c, 11*sec, 1, restarting)
 	walk(t, c, 11*sec, 25*sec, "away", 2, 3)
 	tell(c, 25*sec, 1, netgossip.Statement{Boot: 7})
-	edges(t, c, 25*sec, "back with another boot", netgossip.SetOf(1), netgossip.SetOf(1))
+	edges(t, c, 25*sec, "back with another boot", roster.SetOf(1), roster.SetOf(1))
 }
 
 func TestRebootThatWasLeftMakesOneJoin(t *testing.T) {
 	c := lifeCore(t, 4)
 	walk(t, c, 11*sec, 14*sec, "n1 is silent", 2, 3)
-	edges(t, c, 14*sec, "D_max", netgossip.SetOf(1), nobody)
+	edges(t, c, 14*sec, "D_max", roster.SetOf(1), nobody)
 	tell(c, 15*sec, 1, netgossip.Statement{Boot: 7})
-	edges(t, c, 15*sec, "back with another boot", nobody, netgossip.SetOf(1))
+	edges(t, c, 15*sec, "back with another boot", nobody, roster.SetOf(1))
 }
 
 // Guard: two copies of one machine, with one name and one address, answer in turns. That is
@@ -185,7 +186,7 @@ func TestRebootThatWasLeftMakesOneJoin(t *testing.T) {
 func TestTwinsAreNoStormOfReboots(t *testing.T) {
 	c := lifeCore(t, 4)
 	tell(c, 11*sec, 1, netgossip.Statement{Boot: 7})
-	edges(t, c, 11*sec, "another boot", netgossip.SetOf(1), netgossip.SetOf(1))
+	edges(t, c, 11*sec, "another boot", roster.SetOf(1), roster.SetOf(1))
 	if c.Death(1).Proof != ProofBoot || !c.Twins().IsEmpty() {
 		t.Fatalf("it looks like a reboot: %+v, twins %v", c.Death(1), c.Twins())
 	}
@@ -196,12 +197,12 @@ func TestTwinsAreNoStormOfReboots(t *testing.T) {
 		}
 		tell(c, at, 1, netgossip.Statement{Boot: boot})
 		edges(t, c, at, "a boot that had ended", nobody, nobody)
-		if c.Twins() != netgossip.SetOf(1) || c.Death(1).Proof != 0 {
+		if c.Twins() != roster.SetOf(1) || c.Death(1).Proof != 0 {
 			t.Fatalf("twins %v, death %+v", c.cfg.Roster.Names(c.Twins()), c.Death(1))
 		}
 	}
 	tell(c, 16*sec, 1, netgossip.Statement{Boot: 8})
-	edges(t, c, 16*sec, "a third boot", netgossip.SetOf(1), netgossip.SetOf(1))
+	edges(t, c, 16*sec, "a third boot", roster.SetOf(1), roster.SetOf(1))
 	if !c.Twins().IsEmpty() {
 		t.Fatal("the alarm does not end")
 	}
@@ -210,7 +211,7 @@ func TestTwinsAreNoStormOfReboots(t *testing.T) {
 // A peer whose boot is not known, as one of another version may be, is never taken for rebooted.
 func TestUnknownBootIsNoReboot(t *testing.T) {
 	c := lifeCore(t, 3)
-	st := netgossip.Statement{RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: netgossip.FullSet(3)}
+	st := netgossip.Statement{RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: roster.FullSet(3)}
 	c.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: 11 * sec, Statement: &st})
 	edges(t, c, 11*sec, "boot 0", nobody, nobody)
 	tell(c, 12*sec, 1, netgossip.Statement{})

@@ -7,6 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Guard: an answer to one announcement is none to the next. Peers that have not been asked since take
@@ -46,7 +47,7 @@ func TestReleaseIsNotTakenBack(t *testing.T) {
 }
 
 // armedBy is an armed core that goes by the lists.
-func armedBy(t *testing.T, directory *netgossip.Roster, chain ...*netgossip.Roster) *Core {
+func armedBy(t *testing.T, directory *roster.Roster, chain ...*roster.Roster) *Core {
 	t.Helper()
 	c := listCore(t, directory, chain...)
 	c.SetGuard(true, 10*time.Second)
@@ -72,14 +73,14 @@ func TestReleaseIsKnownByEachList(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3"), rosterOf(t, 2, "n0", "n1", "n2", "n3", "n4", "n5")
 	for _, tc := range []struct {
 		name  string
-		chain []*netgossip.Roster
+		chain []*roster.Roster
 		knows []int // beside this node
 		want  bool
 	}{
-		{"half of the one list", []*netgossip.Roster{old}, []int{1}, true},
-		{"half of the older of two lists", []*netgossip.Roster{old, next}, []int{1}, false},
-		{"most of the older, half of the newer", []*netgossip.Roster{old, next}, []int{1, 2}, false},
-		{"most of both", []*netgossip.Roster{old, next}, []int{1, 2, 4}, true},
+		{"half of the one list", []*roster.Roster{old}, []int{1}, true},
+		{"half of the older of two lists", []*roster.Roster{old, next}, []int{1}, false},
+		{"most of the older, half of the newer", []*roster.Roster{old, next}, []int{1, 2}, false},
+		{"most of both", []*roster.Roster{old, next}, []int{1, 2, 4}, true},
 	} {
 		c := armedBy(t, next, tc.chain...)
 		for _, p := range tc.knows {
@@ -100,11 +101,11 @@ func TestHalfIsReleasedByItsSlot(t *testing.T) {
 		want   bool
 	}{
 		{"of one mind", func(*Core) {}, true},
-		{"at odds", func(c *Core) { c.SetTerms(24*sec, theirTerms, netgossip.Set{}) }, false},
+		{"at odds", func(c *Core) { c.SetTerms(24*sec, theirTerms, roster.Set{}) }, false},
 		{"by a Lease", func(c *Core) { c.cfg.Lease = true }, false},
 	} {
 		r := withSlots(t, guardedCore(t, 4, func(c *Config) { c.LUN = true }))
-		r.run(10*sec, 25*sec, netgossip.Statement{Guarded: netgossip.SetOf(0)}, 1)
+		r.run(10*sec, 25*sec, netgossip.Statement{Guarded: roster.SetOf(0)}, 1)
 		if !r.arbiter.Status(25 * sec).Claimed {
 			t.Fatal("the slot is not claimed")
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Guard: another machine under a member's name says nothing of the first one. What is not known of
@@ -118,7 +119,7 @@ func TestMachineThatIsToldLater(t *testing.T) {
 func TestStatementWithoutABootProvesNoEnd(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	c.Merger().Answered(netgossip.Answer{Peer: 4, SentAt: 11 * sec, Statement: &netgossip.Statement{
-		RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: netgossip.FullSet(5),
+		RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: roster.FullSet(5),
 	}})
 	if c.Step(11 * sec); c.Death(4).Proof != 0 || c.proof.peers[4].boot != 104 {
 		t.Errorf("%+v, met boot %d", c.Death(4), c.proof.peers[4].boot)

@@ -3,39 +3,40 @@ package watchdog
 import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // RosterEffects is what a step wants done about the list of members.
 type RosterEffects struct {
-	Changed bool                // the chain of rosters is another one
-	Save    *netgossip.Saved    // to be stored; answer with Core.RostersSaved
-	Fetch   netgossip.RosterRef // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
-	From    int                 // a node that has it
-	Holders netgossip.Set       // those that can hand it over; answer with Core.HandRoster
-	Rival   int                 // a node whose list is another one of the same epoch; -1: none
+	Changed bool          // the chain of rosters is another one
+	Save    *roster.Saved // to be stored; answer with Core.RostersSaved
+	Fetch   roster.Ref    // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
+	From    int           // a node that has it
+	Holders roster.Set    // those that can hand it over; answer with Core.HandRoster
+	Rival   int           // a node whose list is another one of the same epoch; -1: none
 	// Directory is the roster to count by from now on: hand it to Core.Renumber when the
 	// other effects are done, and to everybody who uses indices. Nil: the present one stays.
-	Directory *netgossip.Roster
+	Directory *roster.Roster
 }
 
 // rosters is the part of the core that follows changes of the list of members.
 //
 // Invariant: the decision needs a majority of every roster of the chain (see
-// [netgossip.Succession]); while there are several, an equal split of one of them is a
+// [roster.Succession]); while there are several, an equal split of one of them is a
 // minority: two tie-breaks by different lists could both be won.
 type rosters struct {
-	standing   netgossip.Standing // to be announced; zero: the directory is in force
-	peers      netgossip.Peers
-	members    map[*netgossip.Roster]netgossip.Set
+	standing   roster.Standing // to be announced; zero: the directory is in force
+	peers      roster.Peers
+	members    map[*roster.Roster]roster.Set
 	electorate []netgossip.Electorate
-	expected   netgossip.Set // members of any roster of the chain
-	version    uint64        // of the succession, that the rest was made for
+	expected   roster.Set // members of any roster of the chain
+	version    uint64     // of the succession, that the rest was made for
 	changed    boottime.Instant
 	stale      bool             // the directory is not that of this version yet
 	wake       boottime.Instant // look again by then
 }
 
-func countable(s *netgossip.Succession) func(*netgossip.Standing) bool {
+func countable(s *roster.Succession) func(*roster.Standing) bool {
 	if s == nil {
 		return nil
 	}
@@ -43,7 +44,7 @@ func countable(s *netgossip.Succession) func(*netgossip.Standing) bool {
 }
 
 // base is the roster in force.
-func (c *Core) base() *netgossip.Roster {
+func (c *Core) base() *roster.Roster {
 	if s := c.cfg.Succession; s != nil {
 		return s.Base()
 	}
@@ -51,7 +52,7 @@ func (c *Core) base() *netgossip.Roster {
 }
 
 // Succession is how the list of members changes; nil: it does not.
-func (c *Core) Succession() *netgossip.Succession { return c.cfg.Succession }
+func (c *Core) Succession() *roster.Succession { return c.cfg.Succession }
 
 // RostersSaved takes the end of the storing that Effects.Rosters.Save asked for. After a
 // failure the same is asked for again.
@@ -61,8 +62,8 @@ func (c *Core) RostersSaved(err error) {
 	}
 }
 
-// HandRoster makes a list of members known that a peer has handed over (netgossip.Succession.Hand).
-func (c *Core) HandRoster(r *netgossip.Roster) error {
+// HandRoster makes a list of members known that a peer has handed over (roster.Succession.Hand).
+func (c *Core) HandRoster(r *roster.Roster) error {
 	if c.cfg.Succession == nil {
 		return nil
 	}
@@ -70,7 +71,7 @@ func (c *Core) HandRoster(r *netgossip.Roster) error {
 }
 
 // LearnRoster makes a list of members known, from the configuration.
-func (c *Core) LearnRoster(r *netgossip.Roster) error {
+func (c *Core) LearnRoster(r *roster.Roster) error {
 	if c.cfg.Succession == nil {
 		return nil
 	}
@@ -78,8 +79,8 @@ func (c *Core) LearnRoster(r *netgossip.Roster) error {
 }
 
 // SightRoster takes a list, of epoch 0, that a source without numbers shows; reading it began at
-// readAt (see netgossip.Succession.Sight).
-func (c *Core) SightRoster(r *netgossip.Roster, readAt boottime.Instant) {
+// readAt (see roster.Succession.Sight).
+func (c *Core) SightRoster(r *roster.Roster, readAt boottime.Instant) {
 	if s := c.cfg.Succession; s != nil {
 		s.Sight(r, readAt > c.rosters.changed)
 	}
@@ -99,11 +100,11 @@ func (c *Core) SetBudget(b Budget) {
 func (c *Core) recount() {
 	r, s := &c.rosters, c.cfg.Succession
 	if s == nil {
-		r.expected = netgossip.FullSet(c.cfg.Roster.Size())
+		r.expected = roster.FullSet(c.cfg.Roster.Size())
 		return
 	}
-	r.members = map[*netgossip.Roster]netgossip.Set{}
-	r.electorate, r.expected = nil, netgossip.Set{}
+	r.members = map[*roster.Roster]roster.Set{}
+	r.electorate, r.expected = nil, roster.Set{}
 	for _, h := range s.Chain() {
 		e := netgossip.Electorate{Members: c.membersOf(h), Quorum: h.Quorum(c.cfg.Quorum)}
 		r.electorate = append(r.electorate, e)
@@ -113,7 +114,7 @@ func (c *Core) recount() {
 	c.merger.Recount(r.electorate)
 }
 
-func (c *Core) membersOf(h *netgossip.Roster) netgossip.Set {
+func (c *Core) membersOf(h *roster.Roster) roster.Set {
 	set, ok := c.rosters.members[h]
 	if !ok {
 		set = h.SetOf(c.cfg.Roster)
@@ -140,7 +141,7 @@ func (c *Core) followRosters(now boottime.Instant) {
 	if c.rosters.peers.Stands == nil {
 		c.rosters.peers.Self = c.cfg.Roster.Self
 		c.rosters.peers.Members = c.membersOf
-		c.rosters.peers.Stands = func(i int) netgossip.Standing {
+		c.rosters.peers.Stands = func(i int) roster.Standing {
 			st, _ := c.merger.Statement(i)
 			return st.Stands()
 		}
@@ -170,8 +171,8 @@ func (c *Core) stand() {
 	if s == nil {
 		return
 	}
-	if c.rosters.standing = s.Standing(); c.rosters.standing == (netgossip.Standing{Chain: [netgossip.MaxChain]netgossip.RosterRef{c.cfg.Roster.Ref()}}) {
-		c.rosters.standing = netgossip.Standing{}
+	if c.rosters.standing = s.Standing(); c.rosters.standing == (roster.Standing{Chain: [roster.MaxChain]roster.Ref{c.cfg.Roster.Ref()}}) {
+		c.rosters.standing = roster.Standing{}
 	}
 }
 
@@ -181,7 +182,7 @@ const farewells = 3
 // directory returns the roster to count by, if it is to be another one. Whoever is to be added
 // is added at once. Who was removed stays until it knows that: it would else be reset as one
 // that lost its quorum, instead of disarming.
-func (c *Core) directory(now boottime.Instant) *netgossip.Roster {
+func (c *Core) directory(now boottime.Instant) *roster.Roster {
 	s, present := c.cfg.Succession, c.cfg.Roster
 	d, err := s.Directory(present, present.Members[present.Self])
 	if err != nil || d.Ref() == present.Ref() {
@@ -246,7 +247,7 @@ func (c *Core) RostersMove() bool {
 func (c *Core) removed() bool { return c.cfg.Succession != nil && c.cfg.Succession.Removed() }
 
 // mostOfEach reports whether a set has more than half of each list that this node goes by.
-func (c *Core) mostOfEach(set netgossip.Set) bool {
+func (c *Core) mostOfEach(set roster.Set) bool {
 	if c.cfg.Succession == nil {
 		return 2*set.Len() > c.cfg.Roster.Size()
 	}
@@ -259,19 +260,19 @@ func (c *Core) mostOfEach(set netgossip.Set) bool {
 }
 
 // Expected are the members of any list that this node goes by.
-func (c *Core) Expected() netgossip.Set { return c.rosters.expected }
+func (c *Core) Expected() roster.Set { return c.rosters.expected }
 
 // WaitingFor lists the nodes that a change of the list of members waits for.
-func (c *Core) WaitingFor() netgossip.Set {
+func (c *Core) WaitingFor() roster.Set {
 	if c.cfg.Succession == nil || c.rosters.peers.Stands == nil {
-		return netgossip.Set{}
+		return roster.Set{}
 	}
 	return c.cfg.Succession.Waiting(&c.rosters.peers)
 }
 
 // Renumber makes to the directory: all sets count by it from now on. Between two steps only.
-func (c *Core) Renumber(to *netgossip.Roster) {
-	n := netgossip.Renumber(c.cfg.Roster, to)
+func (c *Core) Renumber(to *roster.Roster) {
+	n := roster.Renumber(c.cfg.Roster, to)
 	c.merger.Renumber(to)
 	c.cfg.Roster = to
 	c.pub.renumber(n, to.Size())
@@ -293,7 +294,7 @@ func (c *Core) Renumber(to *netgossip.Roster) {
 }
 
 // renumber keeps what is known of those who are still listed.
-func (p *publication) renumber(n netgossip.Renumbering, size int) {
+func (p *publication) renumber(n roster.Renumbering, size int) {
 	peers := make([]peerLife, size)
 	for i, k := range n {
 		if k >= 0 {

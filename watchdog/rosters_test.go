@@ -4,25 +4,26 @@ import (
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Guard: what is announced of the lists is announced in every step. A node that begins in a tie
 // must not say that the list which it has merely been told of is in force: whoever hears it
 // would take its word.
 func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
-	list := func(epoch uint64, address string, names ...string) *netgossip.Roster {
-		var ms []netgossip.Member
+	list := func(epoch uint64, address string, names ...string) *roster.Roster {
+		var ms []roster.Member
 		for _, n := range names {
-			ms = append(ms, netgossip.Member{Name: n, Addresses: map[string]string{"mgmt": address}})
+			ms = append(ms, roster.Member{Name: n, Addresses: map[string]string{"mgmt": address}})
 		}
-		r, err := netgossip.NewRoster(epoch, ms, names[0])
+		r, err := roster.New(epoch, ms, names[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
 	old, next := list(0, "10.0.0.1", "n0", "n1"), list(1, "10.0.0.2", "n0", "n1", "n2")
-	s, err := netgossip.NewSuccession(&netgossip.Saved{Chain: []*netgossip.Roster{old}}, next, func(r *netgossip.Roster) int { return r.Quorum(0) })
+	s, err := roster.NewSuccession(&roster.Saved{Chain: []*roster.Roster{old}}, next, func(r *roster.Roster) int { return r.Quorum(0) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := testCore(t, 2, func(c *Config) { c.Roster, c.Succession = directory, s })
-	want := netgossip.Standing{Chain: [netgossip.MaxChain]netgossip.RosterRef{old.Ref()}, Offer: next.Ref()}
+	want := roster.Standing{Chain: [roster.MaxChain]roster.Ref{old.Ref()}, Offer: next.Ref()}
 	for range 3 { // in a tie: n0 alone of two
 		if got := c.Step(10 * sec).Statement.Stands(); got != want {
 			t.Fatalf("it announces %+v, want %+v", got, want)
@@ -46,12 +47,12 @@ func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
 // Guard: L3. While two lists are in force, half of one of them is a minority: the other half of
 // that list may stand against another list, and two ties by different lists could both be won.
 func TestNoTieWhileTwoListsAreInForce(t *testing.T) {
-	list := func(epoch uint64, names ...string) *netgossip.Roster {
-		var ms []netgossip.Member
+	list := func(epoch uint64, names ...string) *roster.Roster {
+		var ms []roster.Member
 		for _, n := range names {
-			ms = append(ms, netgossip.Member{Name: n, Addresses: map[string]string{"mgmt": "10.0.0." + n[1:]}})
+			ms = append(ms, roster.Member{Name: n, Addresses: map[string]string{"mgmt": "10.0.0." + n[1:]}})
 		}
-		r, err := netgossip.NewRoster(epoch, ms, names[0])
+		r, err := roster.New(epoch, ms, names[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,16 +60,16 @@ func TestNoTieWhileTwoListsAreInForce(t *testing.T) {
 	}
 	old, next := list(1, "n0", "n1", "n2", "n3"), list(2, "n0", "n1", "n2", "n3", "n4", "n5")
 	for _, c := range []struct {
-		chain   []*netgossip.Roster
-		counted netgossip.Set
+		chain   []*roster.Roster
+		counted roster.Set
 		want    netgossip.Outcome
 	}{
-		{[]*netgossip.Roster{next}, netgossip.SetOf(0, 1, 2), netgossip.EqualSplit},
-		{[]*netgossip.Roster{old, next}, netgossip.SetOf(0, 1, 2), netgossip.Minority}, // half of the newer one
-		{[]*netgossip.Roster{old, next}, netgossip.SetOf(0, 1, 4, 5), netgossip.Minority},
-		{[]*netgossip.Roster{old, next}, netgossip.SetOf(0, 1, 2, 3), netgossip.Majority},
+		{[]*roster.Roster{next}, roster.SetOf(0, 1, 2), netgossip.EqualSplit},
+		{[]*roster.Roster{old, next}, roster.SetOf(0, 1, 2), netgossip.Minority}, // half of the newer one
+		{[]*roster.Roster{old, next}, roster.SetOf(0, 1, 4, 5), netgossip.Minority},
+		{[]*roster.Roster{old, next}, roster.SetOf(0, 1, 2, 3), netgossip.Majority},
 	} {
-		s, err := netgossip.NewSuccession(&netgossip.Saved{Chain: c.chain}, nil, func(r *netgossip.Roster) int { return r.Quorum(0) })
+		s, err := roster.NewSuccession(&roster.Saved{Chain: c.chain}, nil, func(r *roster.Roster) int { return r.Quorum(0) })
 		if err != nil {
 			t.Fatal(err)
 		}

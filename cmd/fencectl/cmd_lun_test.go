@@ -17,6 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // TestLunScripts runs the scripts that need direct I/O, in a directory that has it.
@@ -80,7 +81,7 @@ func putSlot(ts *testscript.TestScript, _ bool, args []string) {
 		Index: index, State: diskquorum.SlotActive, Sequence: sequence, NodeName: "node-" + args[1], Process: 1,
 		RosterIndex: index, RosterSize: 4, HeartbeatInterval: 100 * time.Millisecond, WallTime: 1_700_000_000_000,
 		Statement: netgossip.Statement{
-			Boot: token.Nonce, Token: token, RosterDigest: 7, View: netgossip.SetOf(0, 1), Feeding: true, LUNHealthy: true,
+			Boot: token.Nonce, Token: token, RosterDigest: 7, View: roster.SetOf(0, 1), Feeding: true, LUNHealthy: true,
 			Guard: netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second},
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 var testSB = diskquorum.Superblock{
@@ -45,7 +46,7 @@ func node(i int, sequence uint64) *diskquorum.Slot {
 		RosterIndex: i, RosterSize: 4, HeartbeatInterval: time.Second, WallTime: 1_700_000_100_000,
 		Statement: netgossip.Statement{
 			Boot: 0xB0 + uint64(i), RosterEpoch: 3, RosterDigest: 0xD1, Token: diskquorum.Token{Nonce: 0xB0 + uint64(i), Counter: 5},
-			Seen: netgossip.SetOf(1), View: netgossip.SetOf(0, 1, 3), Guard: netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second},
+			Seen: roster.SetOf(1), View: roster.SetOf(0, 1, 3), Guard: netgossip.Guard{Armed: true, Fences: true, Timeout: 30 * time.Second},
 			Feeding: true, LUNHealthy: true, Version: "v1",
 		},
 	}
@@ -93,7 +94,7 @@ func TestInspectSlot(t *testing.T) {
 	put(t, l, node(1, 9))
 	other := node(2, 1)
 	other.Statement.RosterDigest, other.RosterIndex = 0xD2, 3 // another roster: its indices mean other nodes
-	other.Statement.View = netgossip.SetOf(0, 3)
+	other.Statement.View = roster.SetOf(0, 3)
 	put(t, l, other)
 	r := inspectOnce(t, l)
 	if len(r.Slots) != 3 {

@@ -13,6 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // lockable is a device in memory whose slots can be locked.
@@ -40,7 +41,7 @@ func alive(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 // lonely is a node that counts only itself.
 func lonely(i int, sequence uint64) *diskquorum.Slot {
 	s := node(i, sequence)
-	s.Statement.Seen, s.Statement.View = netgossip.Set{}, netgossip.SetOf(i)
+	s.Statement.Seen, s.Statement.View = roster.Set{}, roster.SetOf(i)
 	return s
 }
 
@@ -90,12 +91,12 @@ func TestReleaseRefuses(t *testing.T) {
 		{"locked", nil, rawdev.ErrSlotLocked, "an agent on this host uses the slot", false},
 		{"heard", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 			w := lonely(1, 50)
-			w.Statement.Seen = netgossip.SetOf(2)
+			w.Statement.Seen = roster.SetOf(2)
 			alive(t, l, w)
 		}, nil, "n1 hears from n2", true},
 		{"counted", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 			w := lonely(1, 50)
-			w.Statement.View = netgossip.SetOf(1, 2)
+			w.Statement.View = roster.SetOf(1, 2)
 			alive(t, l, w)
 		}, nil, "n1 hears from n2", true},
 		{"no witness", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) { put(t, l, lonely(1, 50)) }, nil, "nobody can say that n2 is gone", true},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Report is what is on a LUN. Its JSON form is part of fencectl's interface.
@@ -177,7 +177,7 @@ func rosterNames(views []slotView) map[uint64]map[int]string {
 	return names
 }
 
-func setNames(s netgossip.Set, names map[int]string) []string {
+func setNames(s roster.Set, names map[int]string) []string {
 	out := []string{}
 	for i := range s.All() {
 		if name, ok := names[i]; ok {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
@@ -23,7 +24,7 @@ func clock() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) }
 type agent struct {
 	w      *world
 	node   int
-	roster *netgossip.Roster
+	roster *roster.Roster
 	boot   uint64
 	nets   []*swim.Instance
 	peers  []atomic.Pointer[swim.Instance] // the same, for the Sink
@@ -279,7 +280,7 @@ func (a *agent) say() {
 	}
 }
 
-func (a *agent) statement(seen, counted netgossip.Set, feeding bool) *netgossip.Statement {
+func (a *agent) statement(seen, counted roster.Set, feeding bool) *netgossip.Statement {
 	return &netgossip.Statement{
 		Boot: a.boot, RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, Token: netgossip.Token{Nonce: a.boot},
 		Seen: seen, View: counted, Feeding: feeding, Stopping: a.leaves.Load(), Version: "sim",

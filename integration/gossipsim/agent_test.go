@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // The loop evaluates the merger only when a report matters or evidence runs out. It must
@@ -23,7 +24,7 @@ func TestLazyEvaluationMissesNothing(t *testing.T) {
 			w.obs.setUp(0, true)
 			a := newAgent(w, 0, 1, true)
 			rnd := rand.New(rand.NewPCG(1, 2))
-			views, skipped := map[netgossip.Set]bool{}, 0
+			views, skipped := map[roster.Set]bool{}, 0
 			for range 50_000 {
 				time.Sleep(time.Duration(rnd.Int64N(int64(40 * time.Millisecond))))
 				r := report{network: rnd.IntN(2), peer: 1 + rnd.IntN(nodes-1)}

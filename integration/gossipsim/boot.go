@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
@@ -110,7 +110,7 @@ func (f *fabric) inject(network, node int, message []byte) {
 // tableOf is a labelled push/pull message with all members of a network, alive. It is
 // written by hand for want of an exported encoder: a MessagePack map for the header and
 // one for each member.
-func tableOf(r *netgossip.Roster, network int) []byte {
+func tableOf(r *roster.Roster, network int) []byte {
 	label := labelOf(network)
 	b := append([]byte{wireLabel, byte(len(label))}, label...)
 	b = append(b, wirePushPull)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // counter is one life of a node by the method [Counting]: its view is whom memberlist
@@ -20,12 +20,12 @@ type counter struct {
 
 	mu      sync.Mutex
 	stopped bool
-	listed  []netgossip.Set // by network
-	view    netgossip.Set
+	listed  []roster.Set // by network
+	view    roster.Set
 }
 
 func newCounter(w *world, node int, warm bool) *counter {
-	return &counter{w: w, node: node, warm: warm, listed: make([]netgossip.Set, w.cfg.Networks)}
+	return &counter{w: w, node: node, warm: warm, listed: make([]roster.Set, w.cfg.Networks)}
 }
 
 func (c *counter) start() error {

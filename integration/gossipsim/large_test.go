@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Where samples are taken, too, neither does a node that stands still for 2 s again and again lose
@@ -43,7 +43,7 @@ func TestAllStartAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, v := range w.obs.views {
-			if v != netgossip.FullSet(30) {
+			if v != roster.FullSet(30) {
 				t.Errorf("node %d counts %d of 30 after %v", i, v.Len(), r.Measured)
 			}
 		}

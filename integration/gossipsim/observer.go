@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // excuseTime is how long after a fault a LEFT is still its consequence.
@@ -19,9 +19,9 @@ type observer struct {
 
 	mu        sync.Mutex
 	up        []bool
-	views     []netgossip.Set // by node: whom it counts
-	available []netgossip.Set // whom it publishes
-	began     time.Time       // of the schedule; zero before
+	views     []roster.Set // by node: whom it counts
+	available []roster.Set // whom it publishes
+	began     time.Time    // of the schedule; zero before
 	act       act
 	lefts     []left
 	lost      []time.Duration // false losses of quorum
@@ -32,9 +32,9 @@ type observer struct {
 // consequences for good; zero: not yet.
 type act struct {
 	at                 time.Time
-	before             []netgossip.Set
-	expected           []netgossip.Set
-	gone               []netgossip.Set // whom the node must report LEFT
+	before             []roster.Set
+	expected           []roster.Set
+	gone               []roster.Set // whom the node must report LEFT
 	exact, below, left []time.Time
 }
 
@@ -47,7 +47,7 @@ type left struct {
 
 func newObserver(w *world) *observer {
 	n := w.cfg.Nodes
-	return &observer{w: w, up: make([]bool, n), views: make([]netgossip.Set, n), available: make([]netgossip.Set, n)}
+	return &observer{w: w, up: make([]bool, n), views: make([]roster.Set, n), available: make([]roster.Set, n)}
 }
 
 // setUp says that a node's program runs from now on, or does not any more.
@@ -56,7 +56,7 @@ func (o *observer) setUp(node int, up bool) {
 	defer o.mu.Unlock()
 	o.up[node] = up
 	if !up {
-		o.views[node], o.available[node] = netgossip.Set{}, netgossip.Set{}
+		o.views[node], o.available[node] = roster.Set{}, roster.Set{}
 	}
 }
 
@@ -65,7 +65,7 @@ func (o *observer) begin() (complete int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.began = time.Now()
-	all := netgossip.FullSet(o.w.cfg.Nodes)
+	all := roster.FullSet(o.w.cfg.Nodes)
 	for _, v := range o.views {
 		if v == all {
 			complete++
@@ -75,7 +75,7 @@ func (o *observer) begin() (complete int) {
 }
 
 // changed takes the new view of a node.
-func (o *observer) changed(node int, view, available netgossip.Set) {
+func (o *observer) changed(node int, view, available roster.Set) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.up[node] {
@@ -150,7 +150,7 @@ func (o *observer) measure() {
 	defer f.mu.Unlock()
 	n := o.w.cfg.Nodes
 	o.act = act{
-		at: time.Now(), before: slices.Clone(o.views), expected: make([]netgossip.Set, n), gone: make([]netgossip.Set, n),
+		at: time.Now(), before: slices.Clone(o.views), expected: make([]roster.Set, n), gone: make([]roster.Set, n),
 		exact: make([]time.Time, n), below: make([]time.Time, n), left: make([]time.Time, n),
 	}
 	for i := range n {

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 func seconds(values ...float64) (d []Duration) {
@@ -78,7 +78,7 @@ func observed(t *testing.T, cfg Config, faults ...Fault) *observer {
 	t.Cleanup(w.fab.close)
 	w.faults = faults
 	w.fab.open = true
-	all := netgossip.FullSet(cfg.Nodes)
+	all := roster.FullSet(cfg.Nodes)
 	for i := range cfg.Nodes {
 		w.obs.setUp(i, true)
 		w.obs.changed(i, all, all)
@@ -133,7 +133,7 @@ func TestDetectionIsForGood(t *testing.T) {
 		f := Fault{Kind: Isolate, Nodes: []int{3}}
 		o.w.fab.change(func() { o.w.fab.apply(&f, true, Link{}) })
 		o.measure()
-		see := func(node int, peers ...int) { o.changed(node, netgossip.SetOf(peers...), netgossip.SetOf(peers...)) }
+		see := func(node int, peers ...int) { o.changed(node, roster.SetOf(peers...), roster.SetOf(peers...)) }
 		for range 3 {
 			<-time.After(time.Second)
 			see(0, 0, 1, 2)

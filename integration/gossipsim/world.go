@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
@@ -30,8 +31,8 @@ type world struct {
 	method     Method
 	params     netgossip.Params
 	quorum     int
-	roster     *netgossip.Roster // Self is of no meaning
-	firstWords []firstWords      // by node, made when wanted
+	roster     *roster.Roster // Self is of no meaning
+	firstWords []firstWords   // by node, made when wanted
 	metrics    *swim.Metrics
 	fab        *fabric
 	obs        *observer
@@ -62,7 +63,7 @@ func newWorld(cfg Config) (*world, error) {
 		return nil, fmt.Errorf("simulation: %w", err)
 	}
 	w := &world{cfg: cfg, method: set.Method, params: params, metrics: swim.NewMetrics(nil), faults: faults}
-	members := make([]netgossip.Member, cfg.Nodes)
+	members := make([]roster.Member, cfg.Nodes)
 	for i := range members {
 		members[i].Name = fmt.Sprintf("n%04d", i+1) // so that the roster's order is ours
 		members[i].Addresses = make(map[string]string, cfg.Networks)
@@ -70,7 +71,7 @@ func newWorld(cfg Config) (*world, error) {
 			members[i].Addresses[networkName(k)] = addrOf(k, i).String()
 		}
 	}
-	if w.roster, err = netgossip.NewRoster(1, members, members[0].Name); err != nil {
+	if w.roster, err = roster.New(1, members, members[0].Name); err != nil {
 		return nil, fmt.Errorf("simulation: %w", err)
 	}
 	w.quorum = w.roster.Quorum(0)
@@ -98,7 +99,7 @@ type firstWords struct {
 
 // speak makes the first words of all nodes, which everybody knows from the beginning.
 func (w *world) speak() {
-	all := netgossip.FullSet(w.cfg.Nodes)
+	all := roster.FullSet(w.cfg.Nodes)
 	w.firstWords = make([]firstWords, w.cfg.Nodes)
 	for i := range w.firstWords {
 		seen := all

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 	agentclient "github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // A large group is read completely: exactly and in pages, and at once from the server's
@@ -42,7 +42,7 @@ func TestRosterOfALargeGroup(t *testing.T) {
 	}
 	s, err := nodelist.New(nodelist.Config{
 		Client: nodes, Label: groupLabel, Group: "large", Networks: []nodelist.Network{{Name: "node", Port: 7946}}, Clock: boottime.Now,
-		Present: func() []netgossip.Member { return nil }, OnList: func([]netgossip.Member, boottime.Instant) {},
+		Present: func() []roster.Member { return nil }, OnList: func([]roster.Member, boottime.Instant) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func deathMutants() []mutant {
 		of("a boot that has the slot waits for a read", proofGo, "		case slot.Record != nil && slot.Record.Statement.Boot == w.boot:\n", ""),
 		of("a slot that was not read stands still", proofGo, "case !slot.Looked, slot.Record.Statement.Boot == w.former", "case slot.Record != nil && slot.Record.Statement.Boot == w.former"),
 		of("nobody looks at the slot that is waited for", proofGo, "			v.waits = true\n", ""),
-		of("the slot is looked at for ever", proofGo, "v.strangers, v.waits = netgossip.Set{}, false", "v.strangers = netgossip.Set{}"),
+		of("the slot is looked at for ever", proofGo, "v.strangers, v.waits = roster.Set{}, false", "v.strangers = roster.Set{}"),
 		of("one reboot is an end in every step", proofGo, "At: now}, 0\n", "At: now}, w.returned\n"),
 		of("the boot that answers is the one that has ended", proofGo, "Boot: w.former, At: now}, 0", "Boot: w.boot, At: now}, 0"),
 		of("a slot tells one end with each read", proofGo, "rec.Sequence <= w.sequence || w.death.Boot == w.boot:", "rec.Sequence <= w.sequence:"),

@@ -60,7 +60,7 @@ func kubeLeaseMutants() []mutant {
 		in(one("live", "a half is not granted again after a restart in it", arbiter, "!(same && want.Holders[i].Token == h.Token)", "(!same || want.Holders[i].Token == h.Token)")),
 		in(one("live", "a write that landed is not noted", schedule, "	if a.sent == c.Record.Tag && a.sent != (Tag{}) {", "	if false {")),
 		in(one("live", "a grant is not renewed", schedule, "max(a.heldAt, a.anchor(want)).Add(a.cfg.Timing.Term / 4)", "boottime.Never")),
-		in(one("K2", "a token survives a change of the list of members", arbiter, "a.cfg.Roster, a.view, a.token = r, netgossip.Set{}, netgossip.Token{}", "a.cfg.Roster = r")),
+		in(one("K2", "a token survives a change of the list of members", arbiter, "a.cfg.Roster, a.view, a.token = r, roster.Set{}, netgossip.Token{}", "a.cfg.Roster = r")),
 		in(one("live", "an API server in trouble is asked on and on", schedule, "min(t.Refresh, t.Retry<<min(a.failures-1, maxDoublings))", "t.Retry")),
 		glue(one("K3", "the half that is next does not hear of a guard given up", "watchdog/disarm.go", "!c.cfg.Lease && c.united && c.slotShows(now)", "(c.cfg.Lease || c.united && c.slotShows(now))")),
 		glue(one("K7", "the core does not say how long its guard takes", "watchdog/lease.go", ", Horizon: c.guard.Horizon}", "}")),

@@ -1,16 +1,17 @@
 package main
 
 const (
-	successionGo = "netgossip/succession.go"
-	advanceGo    = "netgossip/succession_step.go"
-	sightGo      = "netgossip/succession_sight.go"
-	handGo       = "netgossip/succession_hand.go"
+	successionGo = "netgossip/roster/succession.go"
+	advanceGo    = "netgossip/roster/succession_step.go"
+	sightGo      = "netgossip/roster/succession_sight.go"
+	handGo       = "netgossip/roster/succession_hand.go"
 )
 
 // rosterMutants are the guards of changing the list of members.
 func rosterMutants() []mutant {
 	const (
 		net     = "./netgossip"
+		list    = "./netgossip/roster"
 		mergeGo = "netgossip/merge.go"
 	)
 	in := func(m mutant, pkg string) mutant {
@@ -18,38 +19,38 @@ func rosterMutants() []mutant {
 		return m
 	}
 	return []mutant{
-		in(one("J", "a peer that goes by an unknown roster is counted", successionGo, "		if !holds {\n			return false\n		}", "		if !holds && false {\n			return false\n		}"), net),
+		in(one("J", "a peer that goes by an unknown roster is counted", successionGo, "		if !holds {\n			return false\n		}", "		if !holds && false {\n			return false\n		}"), list),
 		in(one("J", "an equal split counts while two lists are in force", "watchdog/rosters.go", "		if len(chain) > 1 {\n			return netgossip.Minority\n		}\n", ""), "./watchdog"),
-		in(one("J", "a fresh node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.Removed()"), net),
-		in(one("J", "a removed node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.fresh"), net),
-		in(one("J", "a change is settled without a majority of the old list", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, have) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, have) {"), net),
-		in(one("J", "a change is settled by nodes that have not taken it up", advanceGo, "st.holds(top.Ref()) && s.Countable(&st)", "s.Countable(&st)"), net),
-		in(one("J", "a majority of the new list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, counted) {"), net),
-		in(one("J", "a majority of the old list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:1] {\n		if !s.majority(p, r, counted) {"), net),
-		in(one("J", "a stored offer is forgotten at a restart", successionGo, "		s.take(saved.Offer)\n", ""), net),
-		in(one("J", "an offer is taken up while it is being replaced on disk", advanceGo, "		s.store, s.offer = offer, nil\n", "		s.store = offer\n"), net),
-		in(one("J", "an offer counts that could not be stored", advanceGo, "	case err != nil:\n		s.dirty = true\n", "	case err != nil && offer == nil:\n		s.dirty = true\n"), net),
-		in(one("J", "the word of a fresh node puts a list into force", advanceGo, "		if st.Fresh || base.Epoch < s.chain[0].Epoch", "		if base.Epoch < s.chain[0].Epoch"), net),
-		in(one("J", "the list of a new node is in force by itself", successionGo, "own.Epoch != 0\n", "false\n"), net),
-		in(one("J", "a list is founded by those who have met", sightGo, "members.Len() != list.Size() || !members.Minus(agree).IsEmpty()", "2*members.And(agree).Len() <= list.Size()"), net),
-		in(one("J", "a list is founded without pledges", sightGo, "case members.Minus(pledged).IsEmpty():", "case true:"), net),
-		in(one("J", "a pledge is given up for another list", sightGo, "s.founding() && !s.pledged() && !s.saving", "s.founding() && !s.saving"), net),
-		in(one("J", "a pledge is forgotten at a restart", successionGo, "	} else if saved.Offer != nil {", "	} else if false {"), net),
-		in(one("J", "a node that forgot everything is counted", successionGo, "ref.Epoch < chain[0].Epoch && !st.Fresh", "ref.Epoch < chain[0].Epoch"), net),
+		in(one("J", "a fresh node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.Removed()"), list),
+		in(one("J", "a removed node claims quorum", successionGo, "return !s.fresh && !s.Removed()", "return !s.fresh"), list),
+		in(one("J", "a change is settled without a majority of the old list", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, have) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, have) {"), list),
+		in(one("J", "a change is settled by nodes that have not taken it up", advanceGo, "st.holds(top.Ref()) && s.Countable(&st)", "s.Countable(&st)"), list),
+		in(one("J", "a majority of the new list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, counted) {"), list),
+		in(one("J", "a majority of the old list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:1] {\n		if !s.majority(p, r, counted) {"), list),
+		in(one("J", "a stored offer is forgotten at a restart", successionGo, "		s.take(saved.Offer)\n", ""), list),
+		in(one("J", "an offer is taken up while it is being replaced on disk", advanceGo, "		s.store, s.offer = offer, nil\n", "		s.store = offer\n"), list),
+		in(one("J", "an offer counts that could not be stored", advanceGo, "	case err != nil:\n		s.dirty = true\n", "	case err != nil && offer == nil:\n		s.dirty = true\n"), list),
+		in(one("J", "the word of a fresh node puts a list into force", advanceGo, "		if st.Fresh || base.Epoch < s.chain[0].Epoch", "		if base.Epoch < s.chain[0].Epoch"), list),
+		in(one("J", "the list of a new node is in force by itself", successionGo, "own.Epoch != 0\n", "false\n"), list),
+		in(one("J", "a list is founded by those who have met", sightGo, "members.Len() != list.Size() || !members.Minus(agree).IsEmpty()", "2*members.And(agree).Len() <= list.Size()"), list),
+		in(one("J", "a list is founded without pledges", sightGo, "case members.Minus(pledged).IsEmpty():", "case true:"), list),
+		in(one("J", "a pledge is given up for another list", sightGo, "s.founding() && !s.pledged() && !s.saving", "s.founding() && !s.saving"), list),
+		in(one("J", "a pledge is forgotten at a restart", successionGo, "	} else if saved.Offer != nil {", "	} else if false {"), list),
+		in(one("J", "a node that forgot everything is counted", successionGo, "ref.Epoch < chain[0].Epoch && !st.Fresh", "ref.Epoch < chain[0].Epoch"), list),
 		in(one("J", "a node that begins in a tie says that the list of its configuration is in force", "watchdog/rosters.go", "	defer c.stand()\n", ""), "./watchdog"),
 		in(one("J", "sets that count by another roster are read by the own one", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
-		in(one("calm", "a list is taken up before everybody has it", advanceGo, "			ready = false\n", "			_ = ready\n"), net),
-		in(one("calm", "a list is stored that a counted node does not know", advanceGo, "		case s.Countable(&st):\n			all = false\n", "		case s.Countable(&st):\n			_ = all\n"), net),
-		in(one("calm", "a list is stored by a node that is alone with it", advanceGo, "all && (behind || s.majority(p, s.chain[0], know))", "all && (know.Len() > 0 || behind)"), net),
-		in(one("calm", "a node that was left behind waits for those it was left behind with", advanceGo, "all && (behind || s.majority(p, s.chain[0], know))", "all && (behind && false || s.majority(p, s.chain[0], know))"), net),
-		in(one("calm", "a list that was missed is not handed over", handGo, "!st.Fresh && st.holds(ref)", "!st.Fresh && st.holds(ref) && false"), net),
-		in(one("calm", "a list is handed over that nobody has taken up", handGo, "!st.Fresh && st.holds(ref)", "!st.Fresh"), net),
-		in(one("calm", "a node gives a list that it has but stored", handGo, "	return s.chain\n", "	return s.held()\n"), net),
-		in(one("calm", "a node is removed by what another one hands over", handGo, "	case r.Self < 0 || !s.Top().sameSelf(r):\n", "	case false:\n"), net),
-		in(one("J", "a node that remembers nothing takes what others hand over", handGo, "	case s.fresh:\n		err", "	case false:\n		err"), net),
+		in(one("calm", "a list is taken up before everybody has it", advanceGo, "			ready = false\n", "			_ = ready\n"), list),
+		in(one("calm", "a list is stored that a counted node does not know", advanceGo, "		case s.Countable(&st):\n			all = false\n", "		case s.Countable(&st):\n			_ = all\n"), list),
+		in(one("calm", "a list is stored by a node that is alone with it", advanceGo, "all && (behind || s.majority(p, s.chain[0], know))", "all && (know.Len() > 0 || behind)"), list),
+		in(one("calm", "a node that was left behind waits for those it was left behind with", advanceGo, "all && (behind || s.majority(p, s.chain[0], know))", "all && (behind && false || s.majority(p, s.chain[0], know))"), list),
+		in(one("calm", "a list that was missed is not handed over", handGo, "!st.Fresh && st.holds(ref)", "!st.Fresh && st.holds(ref) && false"), list),
+		in(one("calm", "a list is handed over that nobody has taken up", handGo, "!st.Fresh && st.holds(ref)", "!st.Fresh"), list),
+		in(one("calm", "a node gives a list that it has but stored", handGo, "	return s.chain\n", "	return s.held()\n"), list),
+		in(one("calm", "a node is removed by what another one hands over", handGo, "	case r.Self < 0 || !s.Top().sameSelf(r):\n", "	case false:\n"), list),
+		in(one("J", "a node that remembers nothing takes what others hand over", handGo, "	case s.fresh:\n		err", "	case false:\n		err"), list),
 		in(one("J", "a text that is handed over counts with another digest", "netgossip/swim/handover.go", "	if r.Ref() != list {", "	if false {"), "./netgossip/swim"),
-		in(one("calm", "a list that was left is brought back", sightGo, "!s.shown.current || len", "len"), net),
-		in(one("calm", "a list is taken up that costs the quorum", advanceGo, "!after && (!taken || s.quorate(p, nil))", "!after && false"), net),
+		in(one("calm", "a list that was left is brought back", sightGo, "!s.shown.current || len", "len"), list),
+		in(one("calm", "a list is taken up that costs the quorum", advanceGo, "!after && (!taken || s.quorate(p, nil))", "!after && false"), list),
 		in(one("calm", "a removed node is not told", "watchdog/rosters.go", "	if !present.Covers(d) {", "	if true {"), "./integration/sim"),
 	}
 }

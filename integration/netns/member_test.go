@@ -22,6 +22,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
@@ -50,17 +51,17 @@ func memberMain(arg string) error {
 	if err := json.Unmarshal([]byte(arg), &c); err != nil {
 		return err
 	}
-	var members []netgossip.Member
+	var members []roster.Member
 	for i, a := range c.Addrs {
-		members = append(members, netgossip.Member{Name: memberName(i), Addresses: map[string]string{c.Network: a.String()}})
+		members = append(members, roster.Member{Name: memberName(i), Addresses: map[string]string{c.Network: a.String()}})
 	}
-	roster, err := netgossip.NewRoster(0, members, memberName(c.Self))
+	list, err := roster.New(0, members, memberName(c.Self))
 	if err != nil {
 		return err
 	}
-	said := &netgossip.Statement{Boot: uint64(c.Self) + 1, RosterDigest: roster.Digest, View: netgossip.FullSet(len(members))}
+	said := &netgossip.Statement{Boot: uint64(c.Self) + 1, RosterDigest: list.Digest, View: roster.FullSet(len(members))}
 	conf := swim.Config{
-		Name: c.Network, Label: "netns/" + c.Network, Roster: roster, BindAddr: c.Addrs[c.Self], Port: c.Port,
+		Name: c.Network, Label: "netns/" + c.Network, Roster: list, BindAddr: c.Addrs[c.Self], Port: c.Port,
 		Params: netgossip.Tune(len(members)), Device: c.Device, Clock: boottime.Now, Sink: &printer{out: json.NewEncoder(os.Stdout)},
 		Statement: func() *netgossip.Statement { return said }, Logger: slog.Default(),
 	}

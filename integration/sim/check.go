@@ -8,7 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -86,7 +86,7 @@ func (c *Cluster) checkStep() {
 
 // checkDeaths holds a newly published proof of death against the truth: the victim must
 // have been reset since.
-func (c *Cluster) checkDeaths(n *Node, fenced netgossip.Set) {
+func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 	for p := range fenced.Minus(n.fenced).All() {
 		death, victim := n.core.Death(p), c.named(n.roster.Name(p))
 		c.trace("%s: %s is fenced, proof by %v", n.Name, victim.Name, death.Proof)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -15,7 +16,7 @@ func (c *Cluster) impersonate(i int, st netgossip.Statement) (end func()) {
 		c.Split([][]int{{i}, {p}})
 	}
 	r := c.nodes[i].roster
-	st.RosterEpoch, st.RosterDigest, st.Seen = r.Epoch, r.Digest, netgossip.FullSet(r.Size())
+	st.RosterEpoch, st.RosterDigest, st.Seen = r.Epoch, r.Digest, roster.FullSet(r.Size())
 	answers := true
 	var answer func()
 	answer = func() {

@@ -9,6 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -103,9 +104,9 @@ type Node struct {
 	Name  string
 
 	core     *watchdog.Core
-	roster   *netgossip.Roster // by whose indices it counts
-	memory   *netgossip.Saved  // what it remembers of its rosters
-	up       bool              // powered and its agent running
+	roster   *roster.Roster // by whose indices it counts
+	memory   *roster.Saved  // what it remembers of its rosters
+	up       bool           // powered and its agent running
 	boot     uint64
 	booted   boottime.Instant
 	process  uint64
@@ -122,7 +123,7 @@ type Node struct {
 	open     bool          // its agent has the watchdog's device open
 	timeout  time.Duration // of the countdown
 	disable  bool          // its disable file is there
-	fenced   netgossip.Set // as the agent published last
+	fenced   roster.Set    // as the agent published last
 	ended    map[int]watchdog.Death
 	bridged  bool // it feeds beside a partner that has a majority (L14)
 	lastFeed boottime.Instant
@@ -175,7 +176,7 @@ func (c *Cluster) Start(i int) {
 		Succession: succession,
 	})
 	n.core.SetDisarm("file", n.disable)
-	n.fenced, n.ended = netgossip.Set{}, map[int]watchdog.Death{}
+	n.fenced, n.ended = roster.Set{}, map[int]watchdog.Death{}
 	n.decision, n.said, n.relay = watchdog.Decision{}, nil, netgossip.Relay{}
 	if c.lun != nil {
 		n.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{

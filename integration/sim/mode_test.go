@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -127,7 +127,7 @@ func TestModeOrIsBounded(t *testing.T) {
 			c := inMode(t, nodes, 7, watchdog.LUNOr)
 			c.lun.forge = func(s *diskquorum.Slot) {
 				if s.RosterIndex != 0 {
-					s.Statement.View = netgossip.FullSet(nodes)
+					s.Statement.View = roster.FullSet(nodes)
 				}
 			}
 			groups := [][]int{{0}, nil}

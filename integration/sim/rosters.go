@@ -5,19 +5,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // list is the roster of an epoch as node n knows it.
-func (c *Cluster) list(epoch int, n *Node) *netgossip.Roster {
-	members := make([]netgossip.Member, 0, c.cfg.Nodes)
+func (c *Cluster) list(epoch int, n *Node) *roster.Roster {
+	members := make([]roster.Member, 0, c.cfg.Nodes)
 	for _, k := range c.nodes {
 		if len(c.cfg.Lists) == 0 || slices.Contains(c.cfg.Lists[epoch], k.Index) {
-			members = append(members, netgossip.Member{Name: k.Name})
+			members = append(members, roster.Member{Name: k.Name})
 		}
 	}
-	r, err := netgossip.RosterOf(uint64(epoch), members, n.Name)
+	r, err := roster.Of(uint64(epoch), members, n.Name)
 	if err != nil {
 		panic(err)
 	}
@@ -25,19 +25,19 @@ func (c *Cluster) list(epoch int, n *Node) *netgossip.Roster {
 }
 
 // rostersOf is what the agent of a node begins with.
-func (c *Cluster) rostersOf(n *Node) (*netgossip.Roster, *netgossip.Succession) {
+func (c *Cluster) rostersOf(n *Node) (*roster.Roster, *roster.Succession) {
 	if len(c.cfg.Lists) == 0 {
 		return c.list(1, n), nil
 	}
 	first := slices.IndexFunc(c.cfg.Lists, func(l []int) bool { return slices.Contains(l, n.Index) })
-	s, err := netgossip.NewSuccession(n.memory, c.list(first, n), func(r *netgossip.Roster) int { return r.Quorum(0) })
+	s, err := roster.NewSuccession(n.memory, c.list(first, n), func(r *roster.Roster) int { return r.Quorum(0) })
 	if err != nil {
 		panic(err)
 	}
 	if n.memory == nil {
-		n.memory = &netgossip.Saved{Fresh: s.Fresh(), Chain: s.Chain()}
+		n.memory = &roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}
 	}
-	r, err := s.Directory(nil, netgossip.Member{Name: n.Name})
+	r, err := s.Directory(nil, roster.Member{Name: n.Name})
 	if err != nil {
 		panic(err)
 	}
@@ -88,7 +88,7 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	}
 }
 
-func describe(s *netgossip.Succession) string {
+func describe(s *roster.Succession) string {
 	text := ""
 	for _, r := range s.Chain() {
 		text += fmt.Sprintf("%d ", r.Epoch)
@@ -115,12 +115,12 @@ func (n *Node) sees(other *Node) bool {
 }
 
 // counted is whom a node counts, as indices of the cluster's nodes.
-func (c *Cluster) counted(n *Node) netgossip.Set {
+func (c *Cluster) counted(n *Node) roster.Set {
 	view := n.core.View().Counted
 	if len(c.cfg.Lists) == 0 {
 		return view
 	}
-	var s netgossip.Set
+	var s roster.Set
 	for _, k := range c.nodes {
 		if i, ok := n.roster.Index(k.Name); ok && view.Has(i) {
 			s.Add(k.Index)

@@ -8,12 +8,13 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Config is what an [Arbiter] needs for its whole life.
 type Config struct {
-	Roster   *netgossip.Roster
+	Roster   *roster.Roster
 	Evidence tie.Evidence
 	Boot     uint64 // nonce of the kernel boot
 	Process  uint64 // random per agent start
@@ -41,7 +42,7 @@ type Arbiter struct {
 	started boottime.Instant
 	token   netgossip.Token
 	drawn   uint32 // tick of the latest token drawn, or of the start
-	view    netgossip.Set
+	view    roster.Set
 	quorum  int
 	horizon time.Duration // the own, as last stated
 
@@ -113,8 +114,8 @@ func (a *Arbiter) followToken(now boottime.Instant, in *Input) {
 
 // SetRoster makes r the roster by which views and evidence count. The token moves on: what
 // was granted by one list of members is worth nothing by another one.
-func (a *Arbiter) SetRoster(r *netgossip.Roster) {
-	a.cfg.Roster, a.view, a.token = r, netgossip.Set{}, netgossip.Token{}
+func (a *Arbiter) SetRoster(r *roster.Roster) {
+	a.cfg.Roster, a.view, a.token = r, roster.Set{}, netgossip.Token{}
 }
 
 // Step evaluates everything at now.

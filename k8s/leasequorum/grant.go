@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Holder is one member of a granted half.
@@ -20,7 +21,7 @@ type Holder struct {
 
 // Grant names a half; without holders it names nobody.
 type Grant struct {
-	Roster  netgossip.RosterRef
+	Roster  roster.Ref
 	Holders []Holder // in the order of the roster
 }
 

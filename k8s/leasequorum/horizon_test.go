@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -39,7 +40,7 @@ func TestExpiryIsThatOfTheHolders(t *testing.T) {
 			if c.heard != nil {
 				r.say(3, *c.heard, setOf(2, 3)).Guard.Horizon = longer
 			}
-			rec := Record{Grant: Grant{Roster: netgossip.RosterRef{Epoch: 1, Digest: 7}, Holders: []Holder{
+			rec := Record{Grant: Grant{Roster: roster.Ref{Epoch: 1, Digest: 7}, Holders: []Holder{
 				{Node: "n3", Token: token(3), Horizon: c.horizon[0]}, {Node: "n4", Token: token(4), Horizon: c.horizon[1]},
 			}}}
 			if c.nobody {

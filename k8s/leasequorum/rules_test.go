@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -33,7 +34,7 @@ func (r *rig) Relay(peer int) netgossip.Relay {
 	return netgossip.Relay{Log: 9, Instance: noGrant}
 }
 
-func setOf(members ...int) (s netgossip.Set) {
+func setOf(members ...int) (s roster.Set) {
 	for _, m := range members {
 		s.Add(m)
 	}
@@ -51,8 +52,8 @@ func newRig(t *testing.T) *rig {
 		t: t, now: boottime.Instant(time.Hour), said: map[int]*netgossip.Statement{}, at: map[int]boottime.Instant{}, relay: map[int]netgossip.Relay{},
 		in: Input{Input: tie.Input{View: setOf(0, 1, 2, 3)}},
 	}
-	roster := &netgossip.Roster{Epoch: 1, Digest: 7, Members: []netgossip.Member{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}, {Name: "n4"}}}
-	a, err := New(Config{Roster: roster, Evidence: r, Boot: ownBoot, Process: 5, Log: 9, Timing: times}, r.now)
+	list := &roster.Roster{Epoch: 1, Digest: 7, Members: []roster.Member{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}, {Name: "n4"}}}
+	a, err := New(Config{Roster: list, Evidence: r, Boot: ownBoot, Process: 5, Log: 9, Timing: times}, r.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func (r *rig) step(after time.Duration) {
 }
 
 // say makes a member state a token and a view at the present moment.
-func (r *rig) say(peer int, token netgossip.Token, view netgossip.Set) *netgossip.Statement {
+func (r *rig) say(peer int, token netgossip.Token, view roster.Set) *netgossip.Statement {
 	r.said[peer] = &netgossip.Statement{Boot: token.Nonce, RosterEpoch: 1, RosterDigest: 7, Token: token, View: view}
 	r.at[peer] = r.now
 	return r.said[peer]
@@ -111,7 +112,7 @@ func (r *rig) won() {
 func TestTimesAreRefused(t *testing.T) {
 	bad := times
 	bad.Expire = bad.Term
-	if _, err := New(Config{Roster: &netgossip.Roster{}, Boot: 1, Log: 1, Timing: bad}, 0); err == nil {
+	if _, err := New(Config{Roster: &roster.Roster{}, Boot: 1, Log: 1, Timing: bad}, 0); err == nil {
 		t.Error("an expiry as long as the term is accepted")
 	}
 }
@@ -209,7 +210,7 @@ func TestRelay(t *testing.T) {
 	if r.out.Split != tie.Pending {
 		t.Fatalf("split %d", r.out.Split)
 	}
-	want := Grant{Roster: netgossip.RosterRef{Epoch: 1, Digest: 7}, Holders: []Holder{{Node: "n1", Token: r.out.Token}, {Node: "n2", Token: r.said[1].Token}}}
+	want := Grant{Roster: roster.Ref{Epoch: 1, Digest: 7}, Holders: []Holder{{Node: "n1", Token: r.out.Token}, {Node: "n2", Token: r.said[1].Token}}}
 	good := netgossip.Relay{Log: 9, Instance: want.Digest(), Anchor: r.now - boottime.Instant(time.Second)}
 	for name, c := range map[string]struct {
 		edit func(*netgossip.Relay)
@@ -362,7 +363,7 @@ func TestMayReplace(t *testing.T) {
 					r.say(i, netgossip.Token{Nonce: uint64(i) + 1, Counter: n}, setOf(2, 3))
 				}
 			}
-			r.answer(Done, Record{Grant: Grant{Roster: netgossip.RosterRef{Epoch: 1, Digest: 7}, Holders: c.holders(r)}}, "1")
+			r.answer(Done, Record{Grant: Grant{Roster: roster.Ref{Epoch: 1, Digest: 7}, Holders: c.holders(r)}}, "1")
 			r.now = r.now.Add(c.age)
 			r.say(1, member, setOf(0, 1))
 			r.step(0)
@@ -474,10 +475,10 @@ func TestAnotherListEndsTheGrant(t *testing.T) {
 	r := newRig(t)
 	r.won()
 	token := r.out.Token
-	roster := *r.a.cfg.Roster
-	roster.Members = append([]netgossip.Member{{Name: "n0"}}, roster.Members...)
-	roster.Self = 1
-	r.a.SetRoster(&roster)
+	list := *r.a.cfg.Roster
+	list.Members = append([]roster.Member{{Name: "n0"}}, list.Members...)
+	list.Self = 1
+	r.a.SetRoster(&list)
 	r.in.View, r.in.Tie = setOf(1, 2), false
 	r.step(tick)
 	if r.out.Token == token || r.out.Token.IsZero() {

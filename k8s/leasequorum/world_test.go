@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -68,9 +69,9 @@ type node struct {
 	life     int
 	down     time.Duration // until then; 0: up
 	api      bool
-	roster   *netgossip.Roster
+	roster   *roster.Roster
 	arbiter  *Arbiter
-	view     netgossip.Set
+	view     roster.Set
 	tieSince boottime.Instant
 	tie      bool
 	heard    []heard
@@ -107,13 +108,13 @@ func (n *node) Relay(peer int) netgossip.Relay { return n.heard[peer].relay }
 
 func newWorld(seed uint64, size int) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), absent: true, wonFor: map[string]bool{}, stale: seed%2 == 0}
-	names := make([]netgossip.Member, size)
+	names := make([]roster.Member, size)
 	for i := range size {
 		names[i].Name = fmt.Sprintf("n%d", i+1)
 	}
 	for i := range size {
 		n := &node{w: w, mute: i == 0 && seed%5 == 0, index: i, offset: boottime.Instant(w.rng.Int64N(int64(time.Hour))), rate: 1 + (w.rng.Float64()-0.5)/100, api: true}
-		n.roster = &netgossip.Roster{Epoch: 1, Digest: 7, Members: names, Self: i}
+		n.roster = &roster.Roster{Epoch: 1, Digest: 7, Members: names, Self: i}
 		w.nodes = append(w.nodes, n)
 		n.start(true)
 	}
@@ -132,7 +133,7 @@ func (n *node) start(reboot bool) {
 	n.life++
 	n.runsOn = n.w.between(100, 4000)
 	n.heard = make([]heard, len(n.w.nodes)+8)
-	n.view, n.out, n.tie, n.down = netgossip.Set{}, Output{}, false, 0
+	n.view, n.out, n.tie, n.down = roster.Set{}, Output{}, false, 0
 	a, err := New(Config{Roster: n.roster, Evidence: n, Boot: n.boot, Process: n.w.rng.Uint64(), Log: 9, Timing: times}, n.clock())
 	if err != nil {
 		panic(err)
@@ -199,7 +200,7 @@ func (w *world) gossip() {
 	}
 }
 
-func (n *node) seen() (s netgossip.Set) {
+func (n *node) seen() (s roster.Set) {
 	for j := range n.w.nodes {
 		if h := &n.heard[j]; h.known && n.clock().Sub(h.at) < times.MaxAge {
 			s.Add(j)
@@ -216,7 +217,7 @@ func (n *node) step() {
 		}
 		return
 	}
-	n.view = netgossip.Set{}
+	n.view = roster.Set{}
 	n.view.Add(n.index)
 	for j := range n.seen().All() {
 		if n.heard[j].statement.Seen.Has(n.index) {

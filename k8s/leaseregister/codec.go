@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Annotation holds the record.
@@ -84,7 +85,7 @@ func decode(text string) (r leasequorum.Record, err error) {
 	switch {
 	case w.Format != format:
 		return r, fmt.Errorf("format %d, this version knows %d", w.Format, format)
-	case len(w.Holders) > netgossip.MaxNodes:
+	case len(w.Holders) > roster.MaxNodes:
 		return r, fmt.Errorf("%d holders", len(w.Holders))
 	}
 	number := func(s string) uint64 {
@@ -94,7 +95,7 @@ func decode(text string) (r leasequorum.Record, err error) {
 	}
 	r = leasequorum.Record{
 		Instance: w.Instance,
-		Grant:    leasequorum.Grant{Roster: netgossip.RosterRef{Epoch: w.Epoch, Digest: number(w.Digest)}},
+		Grant:    leasequorum.Grant{Roster: roster.Ref{Epoch: w.Epoch, Digest: number(w.Digest)}},
 		Tag:      leasequorum.Tag{Boot: number(w.Writer.Boot), Process: number(w.Writer.Process), Sequence: w.Writer.Sequence},
 		Horizon:  fromMillis(w.Horizon),
 	}

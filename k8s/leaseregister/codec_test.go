@@ -10,12 +10,13 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 func sample() leasequorum.Record {
 	return leasequorum.Record{
 		Instance: 3, Tag: leasequorum.Tag{Boot: 1<<64 - 1, Process: 2, Sequence: 9},
-		Grant: leasequorum.Grant{Roster: netgossip.RosterRef{Epoch: 4, Digest: 1<<64 - 2}, Holders: []leasequorum.Holder{
+		Grant: leasequorum.Grant{Roster: roster.Ref{Epoch: 4, Digest: 1<<64 - 2}, Holders: []leasequorum.Holder{
 			{Node: "n1", Token: netgossip.Token{Nonce: 1<<64 - 3, Counter: 1<<32 - 1}, Horizon: 80 * time.Second}, {Node: "n2", Token: netgossip.Token{Nonce: 7, Counter: 1}},
 		}},
 	}

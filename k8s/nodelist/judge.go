@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Suspicion is why a list that the API server shows is not believed as it stands.
@@ -33,12 +33,12 @@ type Suspicion struct {
 //
 // None of this is a matter of safety: whatever is believed becomes valid under joint
 // majorities only. It keeps a slip of the hand from disarming a whole group.
-func Judge(present, shown []netgossip.Member, confirmed []string) *Suspicion {
+func Judge(present, shown []roster.Member, confirmed []string) *Suspicion {
 	if len(shown) == 0 {
 		return &Suspicion{Text: "no Node has the label of the group any more"}
 	}
-	listed := func(list []netgossip.Member, name string) bool {
-		return slices.ContainsFunc(list, func(m netgossip.Member) bool { return m.Name == name })
+	listed := func(list []roster.Member, name string) bool {
+		return slices.ContainsFunc(list, func(m roster.Member) bool { return m.Name == name })
 	}
 	var gone []string
 	for _, m := range present {
@@ -58,8 +58,8 @@ func Judge(present, shown []netgossip.Member, confirmed []string) *Suspicion {
 }
 
 // Digest names a list as ConfirmAnnotation does.
-func Digest(members []netgossip.Member) string {
-	r, err := netgossip.RosterOf(0, members, "")
+func Digest(members []roster.Member) string {
+	r, err := roster.Of(0, members, "")
 	if err != nil {
 		return ""
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const (
@@ -122,7 +122,7 @@ func Missing(n *Node, networks []Network, found map[string]netip.Addr) map[strin
 // out would found a group of its own. With a list, a node that has not said its addresses
 // yet does not hold the others up: one that is a member keeps those it had, one that is to
 // become a member is left out until it has them; notes tells of both.
-func Members(nodes []Node, networks []Network, present []netgossip.Member) (members []netgossip.Member, notes []string, err error) {
+func Members(nodes []Node, networks []Network, present []roster.Member) (members []roster.Member, notes []string, err error) {
 	for i := range nodes {
 		n := &nodes[i]
 		addresses, err := Addresses(n, networks)
@@ -131,20 +131,20 @@ func Members(nodes []Node, networks []Network, present []netgossip.Member) (memb
 				return nil, nil, err
 			}
 			notes = append(notes, err.Error())
-			k := slices.IndexFunc(present, func(m netgossip.Member) bool { return m.Name == n.Name })
+			k := slices.IndexFunc(present, func(m roster.Member) bool { return m.Name == n.Name })
 			if k < 0 {
 				continue
 			}
 			addresses = present[k].Addresses
 		}
-		members = append(members, netgossip.Member{Name: n.Name, Addresses: addresses})
+		members = append(members, roster.Member{Name: n.Name, Addresses: addresses})
 	}
-	slices.SortFunc(members, func(a, b netgossip.Member) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(members, func(a, b roster.Member) int { return strings.Compare(a.Name, b.Name) })
 	return members, notes, distinct(members)
 }
 
 // distinct refuses a list in which two nodes share an address, or a network has two families.
-func distinct(members []netgossip.Member) error {
+func distinct(members []roster.Member) error {
 	owner := map[string]string{}
 	first := map[string]int{}
 	for i, m := range members {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 var (
@@ -107,11 +107,11 @@ func TestMissingAnnotationsMakeTheAddressesRight(t *testing.T) {
 	}
 }
 
-func member(name, address string) netgossip.Member {
-	return netgossip.Member{Name: name, Addresses: map[string]string{"mgmt": address}}
+func member(name, address string) roster.Member {
+	return roster.Member{Name: name, Addresses: map[string]string{"mgmt": address}}
 }
 
-func names(ms []netgossip.Member) string {
+func names(ms []roster.Member) string {
 	var out []string
 	for _, m := range ms {
 		out = append(out, m.Name+"="+m.Addresses["mgmt"])
@@ -126,7 +126,7 @@ func TestMembers(t *testing.T) {
 	if ms, _, err := Members(nodes, nets, nil); err == nil {
 		t.Errorf("first list %s without n3's address", names(ms))
 	}
-	present := []netgossip.Member{member("n1", "10.0.0.1"), member("n2", "10.0.0.2")}
+	present := []roster.Member{member("n1", "10.0.0.1"), member("n2", "10.0.0.2")}
 	ms, notes, err := Members(nodes, nets, present)
 	if err != nil || names(ms) != "n1=10.0.0.1 n2=10.0.0.2" || len(notes) != 1 {
 		t.Errorf("%s %v %v", names(ms), notes, err)
@@ -146,8 +146,8 @@ func TestMembers(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	list := func(from, to int) []netgossip.Member {
-		var ms []netgossip.Member
+	list := func(from, to int) []roster.Member {
+		var ms []roster.Member
 		for i := from; i < to; i++ {
 			ms = append(ms, member(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i)))
 		}
@@ -155,7 +155,7 @@ func TestJudge(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name           string
-		present, shown []netgossip.Member
+		present, shown []roster.Member
 		want           string // "", again, confirm, never
 	}{
 		{"same", list(1, 4), list(1, 4), ""},
@@ -212,7 +212,7 @@ func FuzzMembers(f *testing.F) {
 				t.Errorf("%v", ms)
 			}
 		}
-		_, rosterErr := netgossip.RosterOf(0, ms, first)
+		_, rosterErr := roster.Of(0, ms, first)
 		if (rosterErr != nil) != (first == second) {
 			t.Errorf("%v: %v", ms, rosterErr)
 		}

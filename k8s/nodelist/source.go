@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const (
@@ -55,10 +55,10 @@ type Config struct {
 	Clock    boottime.Clock
 	// Present is the newest list that the node goes by, empty if there is none yet, sorted by
 	// name. It must not block.
-	Present func() []netgossip.Member
+	Present func() []roster.Member
 	// OnList is told of each list that was read exactly and is believed, and when reading it
 	// began; from Run's goroutine.
-	OnList func(members []netgossip.Member, readAt boottime.Instant)
+	OnList func(members []roster.Member, readAt boottime.Instant)
 	// Rand spreads the requests of many nodes over time. It is used by Run's goroutine only.
 	Rand *rand.Rand
 }
@@ -68,10 +68,10 @@ type Source struct {
 	cfg Config
 	log *slog.Logger
 
-	shown   []netgossip.Member // what OnList was told last
-	doubted string             // digest of a list that waits for its second look
-	since   time.Time          // of it
-	said    string             // the trouble that was logged last
+	shown   []roster.Member // what OnList was told last
+	doubted string          // digest of a list that waits for its second look
+	since   time.Time       // of it
+	said    string          // the trouble that was logged last
 }
 
 // New returns a source that has asked nothing yet.
@@ -263,7 +263,7 @@ func (s *Source) settled(members int) {
 
 // doubt reports whether a list is not to be believed: positive is when to look again,
 // negative is never mind.
-func (s *Source) doubt(present, members []netgossip.Member, nodes []Node) time.Duration {
+func (s *Source) doubt(present, members []roster.Member, nodes []Node) time.Duration {
 	var confirmed []string
 	for i := range nodes {
 		if d, ok := nodes[i].Annotations[ConfirmAnnotation]; ok {
@@ -313,8 +313,8 @@ func (s *Source) trouble(msg, key, text string, retry time.Duration) {
 }
 
 // same reports whether two sorted lists are equal.
-func same(a, b []netgossip.Member) bool {
-	return slices.EqualFunc(a, b, func(x, y netgossip.Member) bool {
+func same(a, b []roster.Member) bool {
+	return slices.EqualFunc(a, b, func(x, y roster.Member) bool {
 		return x.Name == y.Name && maps.Equal(x.Addresses, y.Addresses)
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const label = "node.deckhouse.io/group"
@@ -29,12 +29,12 @@ var group = map[string]string{label: "worker"}
 type rig struct {
 	*k8stest.Server
 	source  *Source
-	present []netgossip.Member
+	present []roster.Member
 	told    int
 	again   chan struct{}
 }
 
-func start(t *testing.T, s *k8stest.Server, interval time.Duration, present ...netgossip.Member) *rig {
+func start(t *testing.T, s *k8stest.Server, interval time.Duration, present ...roster.Member) *rig {
 	t.Helper()
 	core, err := s.Client(t, nil).For(client.Core)
 	if err != nil {
@@ -46,8 +46,8 @@ func start(t *testing.T, s *k8stest.Server, interval time.Duration, present ...n
 		Client: core, Label: label, Group: "worker", Networks: []Network{{Name: "mgmt", Port: 7946}}, Interval: interval,
 		Rand:    rand.New(rand.NewPCG(1, 2)),
 		Clock:   func() boottime.Instant { return boottime.Instant(time.Since(began)) },
-		Present: func() []netgossip.Member { return r.present },
-		OnList: func(ms []netgossip.Member, _ boottime.Instant) {
+		Present: func() []roster.Member { return r.present },
+		OnList: func(ms []roster.Member, _ boottime.Instant) {
 			r.told++
 			r.present = ms
 		},
@@ -89,8 +89,8 @@ func add(s *k8stest.Server, from, to int) {
 	}
 }
 
-func listOf(from, to int) []netgossip.Member {
-	var ms []netgossip.Member
+func listOf(from, to int) []roster.Member {
+	var ms []roster.Member
 	for i := from; i <= to; i++ {
 		ms = append(ms, member(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.%d.%d", i/250, i%250)))
 	}

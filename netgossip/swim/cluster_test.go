@@ -18,6 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
@@ -186,7 +187,7 @@ func (n *node) say(counter uint32) {
 	n.statement.Store(&netgossip.Statement{
 		Boot: uint64(n.index) + 1, RosterEpoch: n.cfg.Roster.Epoch, RosterDigest: n.cfg.Roster.Digest,
 		Token: netgossip.Token{Nonce: uint64(n.index) + 1, Counter: counter},
-		Seen:  netgossip.FullSet(n.cfg.Roster.Size()), View: netgossip.FullSet(n.cfg.Roster.Size()),
+		Seen:  roster.FullSet(n.cfg.Roster.Size()), View: roster.FullSet(n.cfg.Roster.Size()),
 	})
 }
 
@@ -228,16 +229,16 @@ func (n *node) stop(t *testing.T, leave bool) {
 // names are n1, n2, ...; addresses 10.0.0.1, 10.0.0.2, ...
 func memory(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i + 1)}) }
 
-func testRoster(t testing.TB, n, self int, address func(int) netip.Addr) *netgossip.Roster {
+func testRoster(t testing.TB, n, self int, address func(int) netip.Addr) *roster.Roster {
 	t.Helper()
-	members := make([]netgossip.Member, n)
+	members := make([]roster.Member, n)
 	for i := range members {
-		members[i] = netgossip.Member{
+		members[i] = roster.Member{
 			Name:      fmt.Sprintf("n%03d", i+1),
 			Addresses: map[string]string{"mgmt": address(i).String()},
 		}
 	}
-	r, err := netgossip.NewRoster(1, members, members[self].Name)
+	r, err := roster.New(1, members, members[self].Name)
 	if err != nil {
 		t.Fatal(err)
 	}

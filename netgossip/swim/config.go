@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
@@ -22,7 +23,7 @@ type Config struct {
 	Name    string // name of the SystemNetwork, key of Member.Addresses
 	Label   string // <cluster>/<group>/<network>: packets with another one are refused
 
-	Roster   *netgossip.Roster
+	Roster   *roster.Roster
 	BindAddr netip.Addr // own address, bound and advertised
 	Port     int        // own port, and that of every peer
 	Params   netgossip.Params
@@ -55,10 +56,10 @@ type Config struct {
 	Sees func(s *netgossip.Statement, node string) bool
 	// HandsOver returns a list that this node goes by, to be given to a peer that lacks it; nil: it
 	// may not be. It is called from the evidence goroutine and must not block.
-	HandsOver func(list netgossip.RosterRef) *netgossip.Roster
+	HandsOver func(list roster.Ref) *roster.Roster
 	// Handed takes a list that Instance.Fetch has fetched, with the digest that it was asked for
 	// by. It is called like a Sink; nil: nothing is fetched.
-	Handed func(r *netgossip.Roster)
+	Handed func(r *roster.Roster)
 
 	Logger  *slog.Logger
 	Metrics *Metrics // shared by the instances of the process; nil: none

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
@@ -30,7 +31,7 @@ func (noSink) Conflict(int, string, string)                   {}
 
 func validConfig(t *testing.T) Config {
 	t.Helper()
-	r, err := netgossip.NewRoster(1, []netgossip.Member{
+	r, err := roster.New(1, []roster.Member{
 		{Name: "n1", Addresses: map[string]string{"mgmt": "10.0.0.1"}},
 		{Name: "n2", Addresses: map[string]string{"mgmt": "10.0.0.2"}},
 		{Name: "n3", Addresses: map[string]string{"data": "10.1.0.3"}},

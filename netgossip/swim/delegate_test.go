@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // deaths is a Sink that keeps how memberlist's deaths were dated.
@@ -53,7 +54,7 @@ func TestDeathsAreDatedByTheAccusation(t *testing.T) {
 // could be from before the crash.
 func TestAccusationsAreNoYoungerThanAssumed(t *testing.T) {
 	for _, profile := range netgossip.Profiles() {
-		for n := 2; n <= netgossip.MaxNodes; n++ {
+		for n := 2; n <= roster.MaxNodes; n++ {
 			if p := profile.Params(n); p.AccusedSince() > p.ProbeInterval+p.SuspicionMin(n) || 2*p.AccusedSince() > p.EvidenceMaxAge {
 				t.Fatalf("%s, N=%d: an accusation of %v is taken to be %v old", profile, n, p.ProbeInterval+p.SuspicionMin(n), p.AccusedSince())
 			}

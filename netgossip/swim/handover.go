@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
@@ -26,26 +26,26 @@ const (
 // handover is what an instance fetches, and what it gives. The evidence goroutine owns it.
 type handover struct {
 	peer  *peer // that is asked; nil: nothing is fetched
-	list  netgossip.RosterRef
+	list  roster.Ref
 	text  []byte           // so far
 	total int              // bytes that the text will have
 	moved boottime.Instant // when it began, or the latest piece came
 
-	gives netgossip.RosterRef // that given is the text of
+	gives roster.Ref // that given is the text of
 	given []byte
 }
 
 // Fetch asks a peer for the text of a list that it goes by and this node lacks. When it is there
 // Config.Handed is called. It may not be, ever: call it again, for this peer or another one, every
 // few seconds. It does not block.
-func (in *Instance) Fetch(peer string, list netgossip.RosterRef) {
+func (in *Instance) Fetch(peer string, list roster.Ref) {
 	in.evidence.ask(func(r *request) { r.fetch = fetchOf{peer, list} })
 }
 
 // fetchOf is what Fetch was called with.
 type fetchOf struct {
 	peer string
-	list netgossip.RosterRef
+	list roster.Ref
 }
 
 // fetch begins to fetch a list, unless that is under way.
@@ -116,12 +116,12 @@ func (e *evidence) takePiece(p *peer, piece wire.Piece, now boottime.Instant) {
 var errDigest = errors.New("its text does not have the digest that was announced")
 
 // read makes a list of a text.
-func (e *evidence) read(list netgossip.RosterRef, text []byte) (*netgossip.Roster, error) {
+func (e *evidence) read(list roster.Ref, text []byte) (*roster.Roster, error) {
 	members, err := wire.DecodeList(text)
 	if err != nil {
 		return nil, err
 	}
-	r, err := netgossip.RosterOf(list.Epoch, members, e.self)
+	r, err := roster.Of(list.Epoch, members, e.self)
 	if err != nil {
 		return nil, err
 	}

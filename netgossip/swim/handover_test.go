@@ -7,21 +7,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
 // longList is a list of n members on two networks.
-func longList(t *testing.T, n int) *netgossip.Roster {
+func longList(t *testing.T, n int) *roster.Roster {
 	t.Helper()
-	members := make([]netgossip.Member, n)
+	members := make([]roster.Member, n)
 	for i := range members {
-		members[i] = netgossip.Member{Name: fmt.Sprintf("node-%04d.example", i), Addresses: map[string]string{
+		members[i] = roster.Member{Name: fmt.Sprintf("node-%04d.example", i), Addresses: map[string]string{
 			"mgmt": memory(i).String(), "data": fmt.Sprintf("fd00::%x", i+1),
 		}}
 	}
-	r, err := netgossip.RosterOf(7, members, "nobody")
+	r, err := roster.Of(7, members, "nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +29,11 @@ func longList(t *testing.T, n int) *netgossip.Roster {
 }
 
 // fetching is a cluster whose nodes all give a list, and keep what they are handed.
-func fetching(t *testing.T, n int, gives func(netgossip.RosterRef) *netgossip.Roster) (c *cluster, got *atomic.Pointer[netgossip.Roster]) {
-	got = &atomic.Pointer[netgossip.Roster]{}
+func fetching(t *testing.T, n int, gives func(roster.Ref) *roster.Roster) (c *cluster, got *atomic.Pointer[roster.Roster]) {
+	got = &atomic.Pointer[roster.Roster]{}
 	c = startCluster(t, n, func(cfg *swim.Config) {
 		cfg.HandsOver = gives
-		cfg.Handed = func(r *netgossip.Roster) { got.Store(r) }
+		cfg.Handed = func(r *roster.Roster) { got.Store(r) }
 	})
 	c.awaitComplete(5 * time.Second)
 	return c, got
@@ -41,12 +41,12 @@ func fetching(t *testing.T, n int, gives func(netgossip.RosterRef) *netgossip.Ro
 
 // A list of 1000 members comes over in seconds, also where packets are lost.
 func TestListIsFetchedFromAPeer(t *testing.T) {
-	for _, size := range []int{1, 3, netgossip.MaxNodes} {
+	for _, size := range []int{1, 3, roster.MaxNodes} {
 		for _, loss := range []float64{0, 0.1} {
 			t.Run(fmt.Sprint(size, loss), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					list := longList(t, size)
-					c, got := fetching(t, 3, func(ref netgossip.RosterRef) *netgossip.Roster {
+					c, got := fetching(t, 3, func(ref roster.Ref) *roster.Roster {
 						if ref != list.Ref() {
 							return nil
 						}
@@ -71,8 +71,8 @@ func TestListIsFetchedFromAPeer(t *testing.T) {
 func TestTextWithAnotherDigestDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := longList(t, 3)
-		c, got := fetching(t, 2, func(netgossip.RosterRef) *netgossip.Roster { return list })
-		announced := netgossip.RosterRef{Epoch: list.Epoch, Digest: list.Digest + 1}
+		c, got := fetching(t, 2, func(roster.Ref) *roster.Roster { return list })
+		announced := roster.Ref{Epoch: list.Epoch, Digest: list.Digest + 1}
 		c.nodes[0].Fetch("n002", announced)
 		c.await(5*time.Second, "the text is refused", func() bool { return c.nodes[0].refused(t, "malformed") > 0 })
 		if got.Load() != nil {
@@ -85,8 +85,8 @@ func TestTextWithAnotherDigestDoesNotCount(t *testing.T) {
 func TestPeerThatGivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := longList(t, 40)
-		var gives atomic.Pointer[netgossip.Roster]
-		c, got := fetching(t, 3, func(netgossip.RosterRef) *netgossip.Roster { return gives.Load() })
+		var gives atomic.Pointer[roster.Roster]
+		c, got := fetching(t, 3, func(roster.Ref) *roster.Roster { return gives.Load() })
 		n := c.nodes[0]
 		n.Fetch("n002", list.Ref())
 		from := clock()

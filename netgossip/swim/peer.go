@@ -3,8 +3,8 @@ package swim
 import (
 	"github.com/hashicorp/memberlist"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/probing"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // target is another member of the roster and where it is on this network.
@@ -21,6 +21,6 @@ type peer struct {
 }
 
 // sharesRoster reports whether the peer counts by the roster r, as far as it has said.
-func (p *peer) sharesRoster(r *netgossip.Roster) bool {
+func (p *peer) sharesRoster(r *roster.Roster) bool {
 	return p.Known != nil && p.Known.RosterDigest == r.Digest && p.Known.RosterEpoch == r.Epoch
 }

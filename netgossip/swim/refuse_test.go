@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
@@ -211,7 +212,7 @@ func TestForgedPacketsAreRefused(t *testing.T) {
 			return b
 		}
 		statement := &netgossip.Statement{RosterDigest: n1.cfg.Roster.Digest}
-		wide := &netgossip.Statement{RosterDigest: n1.cfg.Roster.Digest, View: netgossip.SetOf(3)}
+		wide := &netgossip.Statement{RosterDigest: n1.cfg.Roster.Digest, View: roster.SetOf(3)}
 		for reason, b := range map[string][]byte{
 			"malformed": []byte("no packet at all"),
 			"stranger":  packet(wire.Message{Kind: wire.Probe, ID: 1, Name: "nobody"}),

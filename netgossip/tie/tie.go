@@ -3,11 +3,12 @@ package tie
 import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Input is what every tie-breaker has to know at one step.
 type Input struct {
-	View     netgossip.Set    // counted members, this node included
+	View     roster.Set       // counted members, this node included
 	Tie      bool             // they are exactly half of an even roster
 	TieSince boottime.Instant // when a majority was counted last
 	Quorum   int              // so many make a majority; 0: more than half

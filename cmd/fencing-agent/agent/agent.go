@@ -30,6 +30,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -91,12 +92,12 @@ type Agent struct {
 	boot        uint64
 	machine     uint64
 	process     uint64
-	roster      *netgossip.Roster // by whose indices everything counts
+	roster      *roster.Roster // by whose indices everything counts
 	rosters     rosterWork
 	terms       termsWork
 	strangers   strangers
-	largest     int                    // most members that roster ever had: what the time budget is made for
-	rebuild     chan *netgossip.Roster // capacity 1: what gossip is to follow
+	largest     int                 // most members that roster ever had: what the time budget is made for
+	rebuild     chan *roster.Roster // capacity 1: what gossip is to follow
 	swimMetrics *swim.Metrics
 	rebuilding  sync.Mutex // held while gossip is rebuilt, and for good when it has stopped
 	work        batch      // what the loop is handling
@@ -144,7 +145,7 @@ type Agent struct {
 	edgesAt      boottime.Instant // they were looked for then
 	prevLeft     []time.Time      // by roster index
 	deaths       []watchdog.Death
-	fenced       netgossip.Set
+	fenced       roster.Set
 	device       string       // path of the real watchdog
 	strike       func() error // nil: the watchdog expires
 	struck       bool
@@ -212,7 +213,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	core := coreConfig(c, a.roster, a.boot, o.Version)
 	core.Succession, core.Machine, core.Booted = succession, a.machine, o.Booted
 	a.core = watchdog.NewCore(core)
-	a.rebuild = make(chan *netgossip.Roster, 1)
+	a.rebuild = make(chan *roster.Roster, 1)
 	return a, nil
 }
 
@@ -230,7 +231,7 @@ func bootNonce() (uint64, error) {
 	return binary.BigEndian.Uint64(raw) | 1, nil
 }
 
-func coreConfig(c *config.Config, r *netgossip.Roster, boot uint64, version string) watchdog.Config {
+func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string) watchdog.Config {
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
 		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.Watchdog.Timeout, r.Size()),

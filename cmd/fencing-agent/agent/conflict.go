@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // conflictQuiet is the least time between two alarms about one name on one network: the
@@ -72,7 +72,7 @@ func (n *nameAlarms) run(ctx context.Context) {
 func (a *Agent) reportTwins() { a.alarmNames(a.core.Twins(), otherAddress) }
 
 // alarmNames raises the alarm for members, on all networks.
-func (a *Agent) alarmNames(members netgossip.Set, how string) {
+func (a *Agent) alarmNames(members roster.Set, how string) {
 	if members.IsEmpty() {
 		return
 	}

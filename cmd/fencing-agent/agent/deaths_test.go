@@ -11,6 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -28,7 +29,7 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 	for i, boot := range []uint64{11, 12, 11} { // another boot answers, then the first once more
 		at := boottime.Instant(time.Duration(10+i) * time.Second)
 		core.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: at, Statement: &netgossip.Statement{
-			Boot: boot, RosterEpoch: members.Epoch, RosterDigest: members.Digest, Seen: netgossip.SetOf(0),
+			Boot: boot, RosterEpoch: members.Epoch, RosterDigest: members.Digest, Seen: roster.SetOf(0),
 		}})
 		a.noteDeaths(at, core.Step(at))
 		died, contradicted := testutil.ToFloat64(a.metrics.deaths.WithLabelValues("boot")), testutil.ToFloat64(a.metrics.broken)
@@ -48,11 +49,11 @@ func TestReportFromBeforeADisarmIsNoAnswer(t *testing.T) {
 	core := watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, OnLoss: watchdog.LossFence, Budget: budget})
 	var now boottime.Instant
 	a := &Agent{roster: members, core: core, log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return now }}
-	armed := func(at time.Duration, guarded netgossip.Set) bool {
+	armed := func(at time.Duration, guarded roster.Set) bool {
 		now = boottime.Instant(at)
 		for p := 1; p < 3; p++ {
 			core.Merger().Answered(netgossip.Answer{Peer: p, SentAt: now, Statement: &netgossip.Statement{
-				Boot: uint64(p), RosterEpoch: members.Epoch, RosterDigest: members.Digest, Seen: netgossip.FullSet(3), Guarded: guarded,
+				Boot: uint64(p), RosterEpoch: members.Epoch, RosterDigest: members.Digest, Seen: roster.FullSet(3), Guarded: guarded,
 			}})
 		}
 		return core.Step(now).Statement.Guard.Armed
@@ -65,20 +66,20 @@ func TestReportFromBeforeADisarmIsNoAnswer(t *testing.T) {
 		}
 	}
 	report(1)
-	if !armed(10*time.Second, netgossip.SetOf(0)) {
+	if !armed(10*time.Second, roster.SetOf(0)) {
 		t.Fatal("not armed in the beginning")
 	}
 	core.SetDisarm("file", true)
-	armed(11*time.Second, netgossip.SetOf(0))
-	armed(12*time.Second, netgossip.Set{}) // the peers know
+	armed(11*time.Second, roster.SetOf(0))
+	armed(12*time.Second, roster.Set{}) // the peers know
 	a.disarming = 2
 	core.SetDisarm("file", false)
 	report(1)
-	if armed(13*time.Second, netgossip.Set{}) {
+	if armed(13*time.Second, roster.Set{}) {
 		t.Error("says that it is armed while the disarm is on its way")
 	}
 	report(2)
-	if !armed(14*time.Second, netgossip.Set{}) {
+	if !armed(14*time.Second, roster.Set{}) {
 		t.Error("the disarm was refused, and it does not say that it is armed")
 	}
 }

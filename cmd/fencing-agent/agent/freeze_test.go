@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -19,7 +19,7 @@ func frozen(t *testing.T, now *boottime.Instant) *Agent {
 	t.Helper()
 	a := &Agent{clock: func() boottime.Instant { return *now }, roster: listing(t, "n1", "n2"), prevLeft: make([]time.Time, 2), opened: true}
 	a.hub = publish.NewHub(publish.HubConfig{Source: "n1", Expired: a.expired})
-	a.hub.Update(a.nodes(netgossip.SetOf(0, 1)), nil)
+	a.hub.Update(a.nodes(roster.SetOf(0, 1)), nil)
 	a.picture.Store(&fencingv1.Status{
 		Self:    &fencingv1.NodeIdentity{Name: "n1"},
 		Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true, Reason: fencingv1.Reason_REASON_NETWORK_QUORUM, TieBreaker: fencingv1.TieBreaker_TIE_BREAKER_NONE, Text: "a majority is in contact"},
@@ -99,6 +99,6 @@ func TestOwnNodeIsNotListedWithoutAVerdict(t *testing.T) {
 	want("asked again", 3, "n2")
 	a.verdict.Store(int64(20 * time.Second))
 	want("renewed, and not published yet", 3, "n2")
-	a.publish(now, &watchdog.Effects{Available: netgossip.SetOf(0, 1)})
+	a.publish(now, &watchdog.Effects{Available: roster.SetOf(0, 1)})
 	want("published", 4, "n1", "n2")
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -17,20 +17,20 @@ const (
 // handing is what the agent has under way about lists that agents hand to each other.
 // The loop owns all but gives.
 type handing struct {
-	gives   atomic.Pointer[[]*netgossip.Roster] // what may be handed over; the gossip reads it
-	version uint64                              // of the succession, that gives was made for
+	gives   atomic.Pointer[[]*roster.Roster] // what may be handed over; the gossip reads it
+	version uint64                           // of the succession, that gives was made for
 
-	list  netgossip.RosterRef // that is asked for; zero: none
+	list  roster.Ref // that is asked for; zero: none
 	since boottime.Instant
 	asked boottime.Instant
 	tries int
 
-	refused   netgossip.RosterRef // came, and cannot be gone by here
+	refused   roster.Ref // came, and cannot be gone by here
 	refusedAt boottime.Instant
 }
 
 // showGives follows the lists that this node goes by.
-func (h *handing) showGives(s *netgossip.Succession) {
+func (h *handing) showGives(s *roster.Succession) {
 	if h.gives.Load() != nil && h.version == s.Version() {
 		return
 	}
@@ -40,7 +40,7 @@ func (h *handing) showGives(s *netgossip.Succession) {
 }
 
 // handsOver is swim.Config.HandsOver.
-func (h *handing) handsOver(list netgossip.RosterRef) *netgossip.Roster {
+func (h *handing) handsOver(list roster.Ref) *roster.Roster {
 	if gives := h.gives.Load(); gives != nil {
 		for _, r := range *gives {
 			if r.Ref() == list {
@@ -73,7 +73,7 @@ func (a *Agent) askForList(now boottime.Instant, fx *watchdog.RosterEffects) boo
 }
 
 // learnHanded takes a list that was handed over into consideration, like one of the source.
-func (a *Agent) learnHanded(r *netgossip.Roster) {
+func (a *Agent) learnHanded(r *roster.Roster) {
 	h := &a.rosters.handing
 	if r.Ref() != h.list {
 		return // it has come on another network, or is not wanted any more
@@ -87,6 +87,6 @@ func (a *Agent) learnHanded(r *netgossip.Roster) {
 		a.log.Error("a list of members that another node has handed over is not taken up", "list", r.Ref().String(), "members", r.Size(), "error", err)
 		return
 	}
-	h.list = netgossip.RosterRef{}
+	h.list = roster.Ref{}
 	a.log.Info("members: another node has handed over a list that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // A node that was away while the others went over to another list, and whose own source shows
@@ -25,7 +25,7 @@ func TestMissedListIsHandedToAnAgent(t *testing.T) {
 
 	s.show(four, "n1", "n2", "n4")
 	f.start("n4")
-	epoch := netgossip.EpochOf(1, f.roster(four...))
+	epoch := roster.EpochOf(1, f.roster(four...))
 	deadline := time.After(fleetPatience)
 	for st := f.status("n1"); st.Roster.Epoch != epoch || st.Roster.Change != ""; st = f.status("n1") {
 		select {

@@ -15,8 +15,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
-	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const (
@@ -36,7 +36,7 @@ type kubeMembers struct {
 	found func() (map[string]netip.Addr, error)
 	// waiting answers probes of the agent's health until it is stopped.
 	waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
-	present atomic.Pointer[netgossip.Roster] // the newest that the agent goes by; nil: none yet
+	present atomic.Pointer[roster.Roster] // the newest that the agent goes by; nil: none yet
 }
 
 var _ MemberSource = (*kubeMembers)(nil)
@@ -77,13 +77,13 @@ func (k *kubeMembers) source(found func(MemberList)) (*nodelist.Source, error) {
 	return nodelist.New(nodelist.Config{
 		Client: core, Label: k.cfg.Kubernetes.GroupLabel, Group: k.cfg.NodeGroup, Networks: k.networks,
 		Interval: k.cfg.Members.CheckInterval, Logger: k.log, Clock: k.clock,
-		Present: func() []netgossip.Member {
+		Present: func() []roster.Member {
 			if r := k.present.Load(); r != nil {
 				return r.Members
 			}
 			return nil
 		},
-		OnList: func(members []netgossip.Member, readAt boottime.Instant) {
+		OnList: func(members []roster.Member, readAt boottime.Instant) {
 			found(MemberList{Members: members, ReadAt: readAt})
 		},
 	})

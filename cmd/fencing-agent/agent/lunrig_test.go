@@ -16,16 +16,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-func listing(t *testing.T, names ...string) *netgossip.Roster {
+func listing(t *testing.T, names ...string) *roster.Roster {
 	t.Helper()
-	var members []netgossip.Member
+	var members []roster.Member
 	for i, n := range names {
-		members = append(members, netgossip.Member{Name: n, Addresses: map[string]string{"mgmt": fmt.Sprintf("10.0.0.%d", i+1)}})
+		members = append(members, roster.Member{Name: n, Addresses: map[string]string{"mgmt": fmt.Sprintf("10.0.0.%d", i+1)}})
 	}
-	r, err := netgossip.NewRoster(0, members, names[0])
+	r, err := roster.New(0, members, names[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -21,7 +22,7 @@ type mailbox struct {
 
 	mu     sync.Mutex
 	b      batch
-	roster *netgossip.Roster // by whose indices peers are numbered
+	roster *roster.Roster // by whose indices peers are numbered
 }
 
 // batch is the content of a mailbox.
@@ -42,9 +43,9 @@ type batch struct {
 	node        *ownnode.Signals
 	feeder      *wdt.State
 	fatal       error
-	lists       []MemberList        // what the source of lists of members shows
-	handed      []*netgossip.Roster // lists that peers handed over, at most one for each that was asked for on a network
-	rosterSaved []error             // outcomes of storing lists
+	lists       []MemberList     // what the source of lists of members shows
+	handed      []*roster.Roster // lists that peers handed over, at most one for each that was asked for on a network
+	rosterSaved []error          // outcomes of storing lists
 	termsSaved  []termsSaved
 	rebuilt     bool // a network's gossip was made again
 }
@@ -66,12 +67,12 @@ type apiReport struct {
 	at        boottime.Instant
 }
 
-func newMailbox(networks int, r *netgossip.Roster) *mailbox {
+func newMailbox(networks int, r *roster.Roster) *mailbox {
 	return &mailbox{wake: make(chan struct{}, 1), b: newBatch(networks, r.Size()), roster: r}
 }
 
 // renumber empties the box, and numbers peers by another roster from now on.
-func (m *mailbox) renumber(networks int, to *netgossip.Roster) batch {
+func (m *mailbox) renumber(networks int, to *roster.Roster) batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := m.b
@@ -131,7 +132,7 @@ func (b *batch) reset() {
 // sink is the gossip instances' way into the mailbox (swim.Sink).
 type sink struct {
 	box      *mailbox
-	roster   *netgossip.Roster // of the instance
+	roster   *roster.Roster // of the instance
 	conflict func(network int, name, address string)
 	others   func(network int, do func(*swim.Instance)) // calls the instances of the other networks
 	// proven tells them that a peer answered a probe sent at an instant, and whether with its statement.

@@ -9,6 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // unproven tells no other network.
@@ -25,12 +26,12 @@ func (m *mailbox) woken() bool {
 }
 
 // numbered is a roster of n members, which are called by their numbers.
-func numbered(n int) *netgossip.Roster {
-	ms := make([]netgossip.Member, n)
+func numbered(n int) *roster.Roster {
+	ms := make([]roster.Member, n)
 	for i := range ms {
 		ms[i].Name = fmt.Sprintf("n%04d", i)
 	}
-	r, err := netgossip.NewRoster(0, ms, "n0000")
+	r, err := roster.New(0, ms, "n0000")
 	if err != nil {
 		panic(err)
 	}
@@ -43,7 +44,7 @@ func TestMailboxTranslatesOldNumbers(t *testing.T) {
 	m := newMailbox(1, old)
 	s := sink{box: m, roster: old, proven: unproven}
 	s.Heard(0, 1, 5)
-	to, err := netgossip.NewRoster(1, []netgossip.Member{{Name: "a"}, {Name: "n0000"}, {Name: "n0002"}}, "n0000")
+	to, err := roster.New(1, []roster.Member{{Name: "a"}, {Name: "n0000"}, {Name: "n0002"}}, "n0000")
 	if err != nil {
 		t.Fatal(err)
 	}

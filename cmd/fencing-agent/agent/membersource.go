@@ -10,7 +10,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // MemberList is a list of members as its source gives it. It is a value: once handed over
@@ -18,9 +18,9 @@ import (
 type MemberList struct {
 	// Members are all nodes of the group, in any order. A list without this node says that it
 	// was removed. An address is written as netip.Addr does: the group compares texts.
-	Members []netgossip.Member
+	Members []roster.Member
 	// Numbered says that whoever makes the list raises Epoch with each change of it. Where it is
-	// false, Epoch is 0 and the nodes number lists themselves (netgossip.Succession.Sight).
+	// false, Epoch is 0 and the nodes number lists themselves (roster.Succession.Sight).
 	Numbered bool
 	Epoch    uint64
 	// ReadAt is when reading began, on the agent's clock: a list that is not numbered is put
@@ -29,8 +29,8 @@ type MemberList struct {
 	ReadAt boottime.Instant
 }
 
-func (l *MemberList) roster(self string) (*netgossip.Roster, error) {
-	return netgossip.RosterOf(l.Epoch, l.Members, self)
+func (l *MemberList) roster(self string) (*roster.Roster, error) {
+	return roster.Of(l.Epoch, l.Members, self)
 }
 
 // MemberSource is where lists of members come from: the one entrance for all of them. What

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // showcase shows lists of members that nobody numbers, to each node at a moment of its own.
@@ -89,7 +89,7 @@ func TestGroupNumbersTheListsItIsShown(t *testing.T) {
 	f.start("n4")
 	f.awaitLog("n2", "storing a list")
 	s.show(four, "n1", "n3")
-	epoch := netgossip.EpochOf(1, f.roster(four...))
+	epoch := roster.EpochOf(1, f.roster(four...))
 	f.await(epoch, four...)
 	f.calm(three...)
 
@@ -106,18 +106,18 @@ func TestGroupNumbersTheListsItIsShown(t *testing.T) {
 	}
 }
 
-func (f *fleet) member(name string) netgossip.Member {
+func (f *fleet) member(name string) roster.Member {
 	h := f.hosts[name]
-	return netgossip.Member{Name: name, Addresses: map[string]string{"a": fmt.Sprintf("127.81.1.%d", h), "b": fmt.Sprintf("127.81.2.%d", h)}}
+	return roster.Member{Name: name, Addresses: map[string]string{"a": fmt.Sprintf("127.81.1.%d", h), "b": fmt.Sprintf("127.81.2.%d", h)}}
 }
 
-func (f *fleet) roster(names ...string) *netgossip.Roster {
+func (f *fleet) roster(names ...string) *roster.Roster {
 	f.t.Helper()
-	var ms []netgossip.Member
+	var ms []roster.Member
 	for _, n := range names {
 		ms = append(ms, f.member(n))
 	}
-	r, err := netgossip.RosterOf(0, ms, names[0])
+	r, err := roster.Of(0, ms, names[0])
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -199,7 +200,7 @@ func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 }
 
 // newGossip opens the gossip of a network by a roster.
-func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (*gossiping, error) {
+func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *roster.Roster) (*gossiping, error) {
 	found, err := a.opts.Links.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
 	if err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *netgossip.Roster) (
 		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: r,
 		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: a.keys, AnySource: a.cfg.Gossip.Sources == config.SourcesAny, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
 		Clock: a.clock, Statement: a.statement, Relay: a.relay, Sees: a.sees, HandsOver: a.rosters.handing.handsOver, Logger: a.log, Metrics: a.swimMetrics,
-		Handed: func(r *netgossip.Roster) { a.box.put(func(b *batch) { b.handed = append(b.handed, r) }) },
+		Handed: func(r *roster.Roster) { a.box.put(func(b *batch) { b.handed = append(b.handed, r) }) },
 		Sink: sink{box: a.box, roster: r, conflict: func(_ int, name, address string) {
 			a.alarms.report(nameConflict{sn.Name, name, address, otherAddress})
 		}, others: a.others, proven: a.proven},
@@ -391,7 +392,7 @@ func (a *Agent) available(fx *watchdog.Effects) []publish.Node {
 	return a.nodes(fx.Available)
 }
 
-func (a *Agent) nodes(set netgossip.Set) []publish.Node {
+func (a *Agent) nodes(set roster.Set) []publish.Node {
 	nodes := make([]publish.Node, 0, set.Len())
 	for p := range set.All() {
 		nodes = append(nodes, a.node(p))

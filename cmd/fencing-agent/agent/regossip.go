@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 // spoken is a statement and the roster by which its sets count.
 type spoken struct {
 	said   *netgossip.Statement
-	roster *netgossip.Roster
+	roster *roster.Roster
 	before *spoken // of the statement before; its own before is nil
 }
 
@@ -83,7 +84,7 @@ func (a *Agent) rebuildGossip(ctx context.Context) {
 }
 
 // rebuildNetwork makes the gossip of one network again, unless everything has been stopped.
-func (a *Agent) rebuildNetwork(ctx context.Context, i int, r *netgossip.Roster) error {
+func (a *Agent) rebuildNetwork(ctx context.Context, i int, r *roster.Roster) error {
 	if !a.rebuilding.TryLock() {
 		return nil
 	}

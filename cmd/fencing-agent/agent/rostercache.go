@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // rosterCache is members.cacheFile: what the agent must remember of its lists of members over
@@ -34,9 +34,9 @@ type rosterFile struct {
 }
 
 type rosterOnFile struct {
-	Epoch   uint64             `json:"epoch"`
-	Digest  string             `json:"digest"` // proves that the rest is what was written
-	Members []netgossip.Member `json:"members"`
+	Epoch   uint64          `json:"epoch"`
+	Digest  string          `json:"digest"` // proves that the rest is what was written
+	Members []roster.Member `json:"members"`
 }
 
 func newRosterCache(c *config.Config) *rosterCache {
@@ -46,7 +46,7 @@ func newRosterCache(c *config.Config) *rosterCache {
 const forgetHint = "if no other agent of the group runs, or all have the present list in force, remove the file and start again"
 
 // load returns what was saved, or nil if nothing was.
-func (c *rosterCache) load() (*netgossip.Saved, error) {
+func (c *rosterCache) load() (*roster.Saved, error) {
 	text, err := readState(c.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -61,7 +61,7 @@ func (c *rosterCache) load() (*netgossip.Saved, error) {
 	return saved, nil
 }
 
-func (c *rosterCache) decode(text []byte) (*netgossip.Saved, error) {
+func (c *rosterCache) decode(text []byte) (*roster.Saved, error) {
 	var f rosterFile
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -72,10 +72,10 @@ func (c *rosterCache) decode(text []byte) (*netgossip.Saved, error) {
 		return nil, fmt.Errorf("format %d, this version knows %d", f.Version, rosterCacheVersion)
 	case f.Cluster != c.cluster || f.Group != c.group || f.Node != c.node:
 		return nil, fmt.Errorf("it is of node %q, group %q, cluster %q: give each agent a file of its own", f.Node, f.Group, f.Cluster)
-	case len(f.Chain) == 0 || len(f.Chain) > netgossip.MaxChain:
+	case len(f.Chain) == 0 || len(f.Chain) > roster.MaxChain:
 		return nil, fmt.Errorf("damaged: %d lists", len(f.Chain))
 	}
-	saved := &netgossip.Saved{Fresh: f.Fresh}
+	saved := &roster.Saved{Fresh: f.Fresh}
 	for i := range f.Chain {
 		r, err := f.Chain[i].roster(c.node)
 		if err != nil {
@@ -93,8 +93,8 @@ func (c *rosterCache) decode(text []byte) (*netgossip.Saved, error) {
 	return saved, nil
 }
 
-func (o *rosterOnFile) roster(self string) (*netgossip.Roster, error) {
-	r, err := netgossip.RosterOf(o.Epoch, o.Members, self)
+func (o *rosterOnFile) roster(self string) (*roster.Roster, error) {
+	r, err := roster.Of(o.Epoch, o.Members, self)
 	if err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
@@ -104,12 +104,12 @@ func (o *rosterOnFile) roster(self string) (*netgossip.Roster, error) {
 	return r, nil
 }
 
-func onFile(r *netgossip.Roster) rosterOnFile {
+func onFile(r *roster.Roster) rosterOnFile {
 	return rosterOnFile{Epoch: r.Epoch, Digest: hex64(r.Digest), Members: r.Members}
 }
 
 // save writes all of it and returns when it is durable, the name of the file included.
-func (c *rosterCache) save(s *netgossip.Saved) error {
+func (c *rosterCache) save(s *roster.Saved) error {
 	f := rosterFile{Version: rosterCacheVersion, Cluster: c.cluster, Group: c.group, Node: c.node, Fresh: s.Fresh}
 	for _, r := range s.Chain {
 		f.Chain = append(f.Chain, onFile(r))

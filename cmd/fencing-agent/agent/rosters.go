@@ -9,6 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -22,21 +23,21 @@ const (
 type rosterWork struct {
 	cache      *rosterCache
 	source     MemberSource
-	kube       *kubeMembers          // the same, if that is where lists come from
-	unnumbered bool                  // its lists come without epochs
-	again      chan struct{}         // capacity 1: the source is to read again soon
-	asked      boottime.Instant      // it was told so then
-	refused    string                // why its latest list was refused
-	saves      chan *netgossip.Saved // capacity 1: at most one is under way
+	kube       *kubeMembers       // the same, if that is where lists come from
+	unnumbered bool               // its lists come without epochs
+	again      chan struct{}      // capacity 1: the source is to read again soon
+	asked      boottime.Instant   // it was told so then
+	refused    string             // why its latest list was refused
+	saves      chan *roster.Saved // capacity 1: at most one is under way
 	nagged     boottime.Instant
 	handing    handing
 }
 
 // beginRosters finds out which lists the agent goes by: those it remembers, else the first one
 // of its source.
-func (a *Agent) beginRosters(ctx context.Context) (*netgossip.Succession, error) {
+func (a *Agent) beginRosters(ctx context.Context) (*roster.Succession, error) {
 	c := a.cfg
-	a.rosters.cache, a.rosters.saves, a.rosters.again = newRosterCache(c), make(chan *netgossip.Saved, 1), make(chan struct{}, 1)
+	a.rosters.cache, a.rosters.saves, a.rosters.again = newRosterCache(c), make(chan *roster.Saved, 1), make(chan struct{}, 1)
 	a.rosters.source = a.opts.Members
 	switch {
 	case a.rosters.source != nil:
@@ -64,7 +65,7 @@ func (a *Agent) beginRosters(ctx context.Context) (*netgossip.Succession, error)
 			return nil, fmt.Errorf("%w; the changed list of members must be remembered before it is used", err)
 		}
 	}
-	self := netgossip.Member{Name: c.NodeName}
+	self := roster.Member{Name: c.NodeName}
 	if own != nil && own.Self >= 0 {
 		self = own.Members[own.Self]
 	}
@@ -76,7 +77,7 @@ func (a *Agent) beginRosters(ctx context.Context) (*netgossip.Succession, error)
 }
 
 // showPresent tells the source, and peers that lack one, by which lists the node goes.
-func (w *rosterWork) showPresent(s *netgossip.Succession) {
+func (w *rosterWork) showPresent(s *roster.Succession) {
 	w.handing.showGives(s)
 	if w.kube == nil {
 		return
@@ -88,7 +89,7 @@ func (w *rosterWork) showPresent(s *netgossip.Succession) {
 }
 
 // firstList is the first list of the source; nil if that has none to give at once, and none is needed.
-func (a *Agent) firstList(ctx context.Context, remembered bool) (*netgossip.Roster, error) {
+func (a *Agent) firstList(ctx context.Context, remembered bool) (*roster.Roster, error) {
 	l, err := a.rosters.source.First(ctx, remembered)
 	if err != nil {
 		return nil, fmt.Errorf("members: %w", err)
@@ -105,16 +106,16 @@ func (a *Agent) firstList(ctx context.Context, remembered bool) (*netgossip.Rost
 }
 
 // succession goes on with what is remembered, or begins with the first list of the source.
-func (a *Agent) succession(saved *netgossip.Saved, own *netgossip.Roster) (*netgossip.Succession, error) {
-	quorum := func(r *netgossip.Roster) int { return r.Quorum(int(a.cfg.Quorum.Size)) }
+func (a *Agent) succession(saved *roster.Saved, own *roster.Roster) (*roster.Succession, error) {
+	quorum := func(r *roster.Roster) int { return r.Quorum(int(a.cfg.Quorum.Size)) }
 	begin, numbered := saved, own
 	if a.rosters.unnumbered {
 		numbered = nil
 		if saved == nil {
-			begin = &netgossip.Saved{Fresh: true, Chain: []*netgossip.Roster{own}}
+			begin = &roster.Saved{Fresh: true, Chain: []*roster.Roster{own}}
 		}
 	}
-	s, err := netgossip.NewSuccession(begin, numbered, quorum)
+	s, err := roster.NewSuccession(begin, numbered, quorum)
 	if err != nil {
 		return nil, fmt.Errorf("members, and what %s remembers of them: %w", a.rosters.cache.path, err)
 	}
@@ -135,7 +136,7 @@ func (a *Agent) succession(saved *netgossip.Saved, own *netgossip.Roster) (*netg
 	}
 	// Who forgets its list goes by whatever the configuration says after the next restart: two
 	// parts of a group could be quorate by two lists of one epoch.
-	if err := a.rosters.cache.save(&netgossip.Saved{Fresh: s.Fresh(), Chain: s.Chain()}); err != nil {
+	if err := a.rosters.cache.save(&roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}); err != nil {
 		return nil, fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
 	}
 	return s, nil
@@ -196,7 +197,7 @@ func (a *Agent) learn(l MemberList) {
 }
 
 // fits reports why a list cannot be gone by with the configuration of this node.
-func (a *Agent) fits(r *netgossip.Roster) error {
+func (a *Agent) fits(r *roster.Roster) error {
 	if arb := a.core.Arbiter(); arb != nil && r.Size() > arb.Slots() {
 		return fmt.Errorf("the LUN has %d slots for %d members: make a larger one with fencectl lun init", arb.Slots(), r.Size())
 	}
@@ -268,7 +269,7 @@ func (a *Agent) nag(now boottime.Instant, msg string, attrs ...any) {
 }
 
 // standingText says in words how the change of a list stands.
-func standingText(s *netgossip.Succession) string {
+func standingText(s *roster.Succession) string {
 	switch {
 	case s.Removed():
 		return "this node is not on the list in force"
@@ -292,12 +293,12 @@ func standingText(s *netgossip.Succession) string {
 // renumber makes another roster the one by whose indices everything counts, and has the
 // gossip follow, one network after the other. What was reported by the old numbers is
 // handled first; what still comes is translated by name.
-func (a *Agent) renumber(to *netgossip.Roster) {
+func (a *Agent) renumber(to *roster.Roster) {
 	old := a.box.renumber(len(a.nets), to)
 	if err := a.handle(&old); err != nil {
 		a.box.put(func(b *batch) { b.fatal = err })
 	}
-	n := netgossip.Renumber(a.roster, to)
+	n := roster.Renumber(a.roster, to)
 	a.core.Renumber(to)
 	if to.Size() > a.largest { // never back: peers may reckon with what they were told
 		a.largest = to.Size()

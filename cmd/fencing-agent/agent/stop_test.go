@@ -7,6 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -18,7 +19,7 @@ func TestStopWaitsForAnswersOfCountedPeers(t *testing.T) {
 	a := &Agent{cfg: config.Default(), roster: r, core: watchdog.NewCore(watchdog.Config{Roster: r, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second})}
 	answer := func(peer int, at boottime.Instant) {
 		a.core.Merger().Answered(netgossip.Answer{Peer: peer, SentAt: at, Statement: &netgossip.Statement{
-			Boot: 1, RosterDigest: r.Digest, RosterEpoch: r.Epoch, Seen: netgossip.FullSet(3), View: netgossip.FullSet(3),
+			Boot: 1, RosterDigest: r.Digest, RosterEpoch: r.Epoch, Seen: roster.FullSet(3), View: roster.FullSet(3),
 		}})
 	}
 	told := func(now boottime.Instant) bool {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -15,7 +16,7 @@ func lonelyAgent(t *testing.T, onFence config.OnFence) *Agent {
 	t.Helper()
 	c := config.Default()
 	c.Watchdog.OnFence, c.Watchdog.Driver = onFence, config.DriverNone
-	r, err := netgossip.NewRoster(0, []netgossip.Member{{Name: "n1"}}, "n1")
+	r, err := roster.New(0, []roster.Member{{Name: "n1"}}, "n1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // termsPatience is how long a group may take to agree before this node says what it waits for.
@@ -27,8 +28,8 @@ type termsWork struct {
 	saving bool
 	nagged boottime.Instant
 
-	heardSet  netgossip.Set // of which heardList are the names, by
-	heardBy   *netgossip.Roster
+	heardSet  roster.Set // of which heardList are the names, by
+	heardBy   *roster.Roster
 	heardList []string
 
 	since boottime.Instant // the node has not agreed since; zero: it does
@@ -77,7 +78,7 @@ func (a *Agent) goByTerms() {
 	a.core.SetTerms(a.clock(), k.terms, a.setOf(k.heard))
 }
 
-func (a *Agent) setOf(names []string) (s netgossip.Set) {
+func (a *Agent) setOf(names []string) (s roster.Set) {
 	for _, name := range names {
 		if i, ok := a.roster.Index(name); ok {
 			s.Add(i)
@@ -125,7 +126,7 @@ func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) 
 	}
 	if next.terms != w.want.terms || moved {
 		next.heard = nil
-		a.core.SetTerms(a.clock(), netgossip.Terms{By: w.by | netgossip.Unsettled, Log: log}, netgossip.Set{})
+		a.core.SetTerms(a.clock(), netgossip.Terms{By: w.by | netgossip.Unsettled, Log: log}, roster.Set{})
 	}
 	w.want = next
 }
@@ -209,7 +210,7 @@ func (a *Agent) termsStatus() *fencingv1.TermsStatus {
 }
 
 // unheard are the members whose word is missing.
-func (a *Agent) unheard() netgossip.Set {
+func (a *Agent) unheard() roster.Set {
 	heard, _ := a.core.TermsHeard()
 	heard.Add(a.roster.Self)
 	return a.core.Expected().Minus(heard)

@@ -14,6 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -68,7 +69,7 @@ func (r *termsRig) settled() bool { return r.a.core.Terms().Settled() }
 
 // hears is a word that the core has taken.
 func (r *termsRig) hears() {
-	r.a.core.SetTerms(r.a.clock(), r.a.core.Terms(), netgossip.SetOf(1))
+	r.a.core.SetTerms(r.a.clock(), r.a.core.Terms(), roster.SetOf(1))
 	r.a.followTerms(r.a.clock(), nil)
 }
 

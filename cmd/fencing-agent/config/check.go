@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 func checkNetworks(c *Config, r *report) {
@@ -91,8 +91,8 @@ func checkMembers(c *Config, r *report) {
 	switch {
 	case len(ms) == 0:
 		r.problem(list, "is empty", nil, "every node of the group, this one included")
-	case len(ms) > netgossip.MaxNodes:
-		r.problem(list, "is too long", len(ms), "at most %d members", netgossip.MaxNodes)
+	case len(ms) > roster.MaxNodes:
+		r.problem(list, "is too long", len(ms), "at most %d members", roster.MaxNodes)
 	}
 	names := make(map[string]int)
 	for i, m := range ms {

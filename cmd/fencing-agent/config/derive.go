@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -39,18 +40,18 @@ func (c *Config) ParamsFor(n int) netgossip.Params {
 	return p
 }
 
-// StaticMembers returns the static list as netgossip.NewRoster takes it.
-func (c *Config) StaticMembers() []netgossip.Member { return c.Members.List() }
+// StaticMembers returns the static list as roster.New takes it.
+func (c *Config) StaticMembers() []roster.Member { return c.Members.List() }
 
-// List returns the static list as netgossip.RosterOf takes it.
-func (m *Members) List() []netgossip.Member {
-	list := make([]netgossip.Member, 0, len(m.Static))
+// List returns the static list as roster.Of takes it.
+func (m *Members) List() []roster.Member {
+	list := make([]roster.Member, 0, len(m.Static))
 	for _, one := range m.Static {
 		addresses := make(map[string]string, len(one.Addresses))
 		for network, a := range one.Addresses {
 			addresses[network] = a.String()
 		}
-		list = append(list, netgossip.Member{Name: one.Name, Addresses: addresses})
+		list = append(list, roster.Member{Name: one.Name, Addresses: addresses})
 	}
 	return list
 }
@@ -115,7 +116,7 @@ func (c *Config) EvidenceMaxAge() time.Duration { return c.Params().EvidenceMaxA
 // sampled; where the list of members is not in the configuration, it may be.
 func (c *Config) SamplingDelay(n int) time.Duration {
 	if c.Members.Source != SourceStatic {
-		n = netgossip.MaxNodes
+		n = roster.MaxNodes
 	}
 	return c.ParamsFor(n).SamplingDelay(n, len(c.SystemNetworks))
 }

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
@@ -119,7 +120,7 @@ func TestOverridesReachEveryParameter(t *testing.T) {
 // TestTunedParamsPassTheChecks guards against a profile that its own checks refuse.
 func TestTunedParamsPassTheChecks(t *testing.T) {
 	for _, p := range netgossip.Profiles() {
-		for _, n := range []int{1, 2, 3, 4, 10, 11, 20, 50, 99, 100, 300, 500, netgossip.MaxNodes} {
+		for _, n := range []int{1, 2, 3, 4, 10, 11, 20, 50, 99, 100, 300, 500, roster.MaxNodes} {
 			c, r := Default(), newReport()
 			c.Gossip.Profile = Profile(p)
 			c.Members.Static = make([]Member, n)
@@ -171,7 +172,7 @@ func TestGossipLabelFits(t *testing.T) {
 
 func TestStaticMembersMakeARoster(t *testing.T) {
 	c, _ := mustParse(t, with(), noEnv)
-	r, err := netgossip.NewRoster(1, c.StaticMembers(), c.NodeName)
+	r, err := roster.New(1, c.StaticMembers(), c.NodeName)
 	if err != nil {
 		t.Fatal(err)
 	}

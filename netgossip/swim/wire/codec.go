@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const (
@@ -71,7 +72,7 @@ type Message struct {
 }
 
 // RosterTag is a short digest of a roster and its epoch.
-func RosterTag(r *netgossip.Roster) uint32 {
+func RosterTag(r *roster.Roster) uint32 {
 	b := binary.LittleEndian.AppendUint64(nil, r.Digest)
 	return crc32.Checksum(binary.LittleEndian.AppendUint64(b, r.Epoch), castagnoli)
 }
@@ -108,7 +109,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	switch {
 	case len(m.Name) > MaxName:
 		return dst, fmt.Errorf("encode packet: sender name has %d bytes, 1 to %d are possible", len(m.Name), MaxName)
-	case m.Name == "" && (m.Member < 0 || m.Member >= netgossip.MaxNodes):
+	case m.Name == "" && (m.Member < 0 || m.Member >= roster.MaxNodes):
 		return dst, errors.New("encode packet: the sender has neither a name nor a number")
 	case m.Name == "":
 		number = uint32(m.Member + 1)
@@ -143,7 +144,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 // number must have the same, and a statement that claims to be about the same one may not
 // name members beyond it. Decode keeps no reference to b. Its error wraps ErrOtherRoster
 // where a name instead of the number would have helped.
-func Decode(b []byte, r *netgossip.Roster, tag uint32) (Message, error) {
+func Decode(b []byte, r *roster.Roster, tag uint32) (Message, error) {
 	if len(b) <= checksumSize || len(b) > MaxSize {
 		return Message{}, fmt.Errorf("packet of %d bytes, %d to %d are possible", len(b), checksumSize+1, MaxSize)
 	}
@@ -185,7 +186,7 @@ func Decode(b []byte, r *netgossip.Roster, tag uint32) (Message, error) {
 // from resolves the sender. A reply comes to somebody who knows by its id whom it asked,
 // and numbers its sender only if the probe's tag was the replier's own; a probe must prove
 // that both count by the same roster.
-func (m *Message) from(number uint32, r *netgossip.Roster, tag uint32) error {
+func (m *Message) from(number uint32, r *roster.Roster, tag uint32) error {
 	switch {
 	case (number == 0) == (m.Name == ""):
 		return errors.New("packet: the sender must be either named or numbered")
@@ -207,7 +208,7 @@ func (m *Message) from(number uint32, r *netgossip.Roster, tag uint32) error {
 }
 
 // say takes what a reply says.
-func (m *Message) say(a *Reply, r *netgossip.Roster) error {
+func (m *Message) say(a *Reply, r *roster.Roster) error {
 	said := 0
 	for _, part := range []bool{a.GetUnchanged(), a.GetSight() != Sight_SIGHT_UNSPECIFIED, a.GetStatement() != nil} {
 		if part {

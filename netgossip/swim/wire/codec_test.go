@@ -15,36 +15,37 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-func roster(t testing.TB, n int) *netgossip.Roster {
+func listOf(t testing.TB, n int) *roster.Roster {
 	t.Helper()
-	members := make([]netgossip.Member, n)
+	members := make([]roster.Member, n)
 	for i := range members {
 		members[i].Name = fmt.Sprintf("n%04d", i)
 	}
-	r, err := netgossip.NewRoster(1, members, "n0000")
+	r, err := roster.New(1, members, "n0000")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func fullStatement(r *netgossip.Roster) *netgossip.Statement {
+func fullStatement(r *roster.Roster) *netgossip.Statement {
 	return &netgossip.Statement{
 		Boot:         0xfedcba9876543210,
 		RosterEpoch:  77,
 		RosterDigest: r.Digest,
-		Standing: netgossip.Standing{
-			Fresh: true, Offer: netgossip.RosterRef{Epoch: 1<<64 - 1, Digest: 4}, Known: netgossip.RosterRef{Epoch: 1<<64 - 1, Digest: 5},
-			Chain: [netgossip.MaxChain]netgossip.RosterRef{{Digest: 1}, {Epoch: 1 << 62, Digest: 1<<64 - 1}, {Epoch: 1 << 63, Digest: 3}, {Epoch: 1<<64 - 2, Digest: 3}},
+		Standing: roster.Standing{
+			Fresh: true, Offer: roster.Ref{Epoch: 1<<64 - 1, Digest: 4}, Known: roster.Ref{Epoch: 1<<64 - 1, Digest: 5},
+			Chain: [roster.MaxChain]roster.Ref{{Digest: 1}, {Epoch: 1 << 62, Digest: 1<<64 - 1}, {Epoch: 1 << 63, Digest: 3}, {Epoch: 1<<64 - 2, Digest: 3}},
 		},
 		Token:        netgossip.Token{Nonce: 1<<64 - 1, Counter: 1<<32 - 1},
-		Seen:         netgossip.FullSet(r.Size()),
-		View:         netgossip.SetOf(0, r.Size()-1),
+		Seen:         roster.FullSet(r.Size()),
+		View:         roster.SetOf(0, r.Size()-1),
 		Guard:        netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
-		Guarded:      netgossip.SetOf(0),
-		Lost:         netgossip.SetOf(r.Size() - 1),
+		Guarded:      roster.SetOf(0),
+		Lost:         roster.SetOf(r.Size() - 1),
 		Feeding:      true,
 		Stopping:     true,
 		LUNHealthy:   true,
@@ -73,8 +74,8 @@ func sealPacket(t testing.TB, p *Packet) []byte {
 }
 
 func TestRoundTrip(t *testing.T) {
-	for _, n := range []int{1, 4, 64, 65, 1000, netgossip.MaxNodes} {
-		r := roster(t, n)
+	for _, n := range []int{1, 4, 64, 65, 1000, roster.MaxNodes} {
+		r := listOf(t, n)
 		for _, m := range []Message{
 			{Kind: Probe, ID: 1, Name: "n0000"},
 			{Kind: Probe, ID: 1<<64 - 1, Member: n - 1, Roster: RosterTag(r), Holds: 1, News: 2, Brief: true, Clock: 1<<64 - 1},
@@ -105,7 +106,7 @@ func TestRoundTrip(t *testing.T) {
 
 // A field added to netgossip.Statement must travel, or the peers never learn of it.
 func TestEveryFieldTravels(t *testing.T) {
-	r := roster(t, 4)
+	r := listOf(t, 4)
 	v := reflect.ValueOf(*fullStatement(r))
 	for i := range v.NumField() {
 		if v.Field(i).IsZero() {
@@ -115,7 +116,7 @@ func TestEveryFieldTravels(t *testing.T) {
 }
 
 func TestLargestPacketFits(t *testing.T) {
-	r := roster(t, netgossip.MaxNodes)
+	r := listOf(t, roster.MaxNodes)
 	s := fullStatement(r)
 	s.View, s.Guarded, s.Lost = s.Seen, s.Seen, s.Seen
 	s.RosterEpoch = 1<<64 - 1
@@ -135,7 +136,7 @@ func TestLargestPacketFits(t *testing.T) {
 }
 
 func TestWatchdogTimeoutNeverShrinks(t *testing.T) {
-	r := roster(t, 2)
+	r := listOf(t, 2)
 	for in, want := range map[time.Duration]time.Duration{
 		0: 0, -time.Second: 0, 1: time.Millisecond, time.Millisecond: time.Millisecond,
 		30*time.Second + 1: 30*time.Second + time.Millisecond,
@@ -157,7 +158,7 @@ func TestWatchdogTimeoutNeverShrinks(t *testing.T) {
 // Guard: lease.md L7. A write that is told of must not look younger than it is, and one of
 // ages ago must not wrap round to a young one.
 func TestAgeOfARelayNeverShrinks(t *testing.T) {
-	r := roster(t, 2)
+	r := listOf(t, 2)
 	for _, c := range []struct{ age, want time.Duration }{
 		{0, 0}, {1, time.Millisecond}, {time.Millisecond, time.Millisecond}, {time.Second + 1, time.Second + time.Millisecond},
 		{1<<63 - 1, (1<<32 - 1) * time.Millisecond},
@@ -187,7 +188,7 @@ func TestEncodeRefusesNames(t *testing.T) {
 			t.Errorf("sender %q was encoded", name)
 		}
 	}
-	for _, member := range []int{-1, netgossip.MaxNodes} {
+	for _, member := range []int{-1, roster.MaxNodes} {
 		if _, err := Append(nil, Message{Kind: Probe, ID: 1, Member: member}); err == nil {
 			t.Errorf("sender %d was encoded", member)
 		}
@@ -195,7 +196,7 @@ func TestEncodeRefusesNames(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	r := roster(t, 4)
+	r := listOf(t, 4)
 	ok := &Statement{RosterDigest: r.Digest}
 	exchange := func(change func(*Reply)) []byte {
 		x := &Reply{Id: 1, Sender: "n0001", Statement: proto.CloneOf(ok), Digest: 9}
@@ -254,8 +255,8 @@ func TestDecodeRefuses(t *testing.T) {
 // While a larger roster is being rolled out its first members must still be heard by
 // those that have the old one.
 func TestOtherRosterMayBeWider(t *testing.T) {
-	r := roster(t, 4)
-	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: "n0001", Member: 1, Digest: 5, Statement: fullStatement(roster(t, 9))})
+	r := listOf(t, 4)
+	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: "n0001", Member: 1, Digest: 5, Statement: fullStatement(listOf(t, 9))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +266,7 @@ func TestOtherRosterMayBeWider(t *testing.T) {
 }
 
 func TestNewerVersionIsUnderstood(t *testing.T) {
-	r := roster(t, 4)
+	r := listOf(t, 4)
 	b, err := Append(nil, Message{Kind: Answer, ID: 9, Name: "n0001", Member: 1, Digest: 5, Statement: fullStatement(r)})
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +283,7 @@ func TestNewerVersionIsUnderstood(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	small, large := roster(f, 4), roster(f, netgossip.MaxNodes)
+	small, large := listOf(f, 4), listOf(f, roster.MaxNodes)
 	for _, m := range []Message{
 		{Kind: Probe, ID: 1, Name: "n0000"},
 		{Kind: Answer, ID: 7, Name: "n0000", Digest: 5, Statement: fullStatement(small)},
@@ -290,8 +291,8 @@ func FuzzDecode(f *testing.F) {
 		{Kind: Probe, ID: 1, Member: 3, Roster: RosterTag(small), Holds: 1, News: 1, Brief: true},
 		{Kind: Answer, ID: 7, Member: 3, Unchanged: true},
 		{Kind: Answer, ID: 7, Member: 3, Sight: netgossip.SightSeen},
-		{Kind: Probe, ID: 1, Name: "n0000", Wanted: Wanted{netgossip.RosterRef{Epoch: 1, Digest: 2}, 512}},
-		{Kind: Answer, ID: 7, Member: 3, Unchanged: true, Piece: PieceAt(netgossip.RosterRef{Epoch: 1, Digest: 2}, []byte("a list"), 2)},
+		{Kind: Probe, ID: 1, Name: "n0000", Wanted: Wanted{roster.Ref{Epoch: 1, Digest: 2}, 512}},
+		{Kind: Answer, ID: 7, Member: 3, Unchanged: true, Piece: PieceAt(roster.Ref{Epoch: 1, Digest: 2}, []byte("a list"), 2)},
 	} {
 		b, err := Append(nil, m)
 		if err != nil {
@@ -304,7 +305,7 @@ func FuzzDecode(f *testing.F) {
 		if sealIt {
 			b = seal(b) // otherwise the fuzzer would see little but the checksum
 		}
-		for _, r := range []*netgossip.Roster{small, large} {
+		for _, r := range []*roster.Roster{small, large} {
 			m, err := Decode(b, r, RosterTag(r))
 			if err != nil {
 				continue
@@ -317,7 +318,7 @@ func FuzzDecode(f *testing.F) {
 			if err != nil || !reflect.DeepEqual(m, m2) {
 				t.Fatalf("%+v became %+v, %v", m, m2, err)
 			}
-			if s := m.Statement; s != nil && s.RosterDigest == r.Digest && (s.Seen.Minus(netgossip.FullSet(r.Size())) != netgossip.Set{}) {
+			if s := m.Statement; s != nil && s.RosterDigest == r.Digest && (s.Seen.Minus(roster.FullSet(r.Size())) != roster.Set{}) {
 				t.Fatalf("set beyond the roster: %+v", s)
 			}
 		}
@@ -327,40 +328,40 @@ func FuzzDecode(f *testing.F) {
 // The sets of a node in usual situations, and random ones, survive, and the first are short.
 func TestSets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
-	healthy := netgossip.FullSet(1000)
+	healthy := roster.FullSet(1000)
 	healthy.Remove(500)
 	scattered := healthy
 	for range 10 {
 		scattered.Remove(rng.IntN(1000))
 	}
-	half, random := netgossip.FullSet(500), netgossip.Set{}
+	half, random := roster.FullSet(500), roster.Set{}
 	for i := range 1000 {
 		if rng.IntN(2) == 0 {
 			random.Add(i)
 		}
 	}
 	for name, c := range map[string]struct {
-		set  netgossip.Set
+		set  roster.Set
 		most int
 	}{
-		"empty": {netgossip.Set{}, 0}, "all": {netgossip.FullSet(1000), 4}, "healthy": {healthy, 7},
+		"empty": {roster.Set{}, 0}, "all": {roster.FullSet(1000), 4}, "healthy": {healthy, 7},
 		"ten missing": {scattered, 34}, "first half": {half, 4}, "second half": {healthy.Minus(half), 6},
-		"random half": {random, 126}, "last": {netgossip.SetOf(netgossip.MaxNodes - 1), 4},
+		"random half": {random, 126}, "last": {roster.SetOf(roster.MaxNodes - 1), 4},
 	} {
 		b := setToWire(c.set)
 		if len(b) > c.most {
 			t.Errorf("%s: %d bytes, want %d", name, len(b), c.most)
 		}
-		if got, err := setFromWire(b, netgossip.MaxNodes); err != nil || got != c.set {
+		if got, err := setFromWire(b, roster.MaxNodes); err != nil || got != c.set {
 			t.Errorf("%s: became another set, %v", name, err)
 		}
 	}
 	for i := range 2000 {
-		var s netgossip.Set
+		var s roster.Set
 		for range rng.IntN(1 + i/4) {
-			s.Add(rng.IntN(netgossip.MaxNodes))
+			s.Add(rng.IntN(roster.MaxNodes))
 		}
-		if got, err := setFromWire(setToWire(s), netgossip.MaxNodes); err != nil || got != s {
+		if got, err := setFromWire(setToWire(s), roster.MaxNodes); err != nil || got != s {
 			t.Fatalf("%v became %v, %v", s, got, err)
 		}
 	}
@@ -369,7 +370,7 @@ func TestSets(t *testing.T) {
 // Guard: "unchanged" stands for the statement with the digest, so a statement that differs
 // in anything must have another one.
 func TestDigestCoversEveryField(t *testing.T) {
-	r := roster(t, 4)
+	r := listOf(t, 4)
 	seen := map[uint64]string{Digest(fullStatement(r)): "the statement itself", Digest(&netgossip.Statement{}): "the empty statement"}
 	v := reflect.ValueOf(fullStatement(r)).Elem()
 	var visit func(path string, f reflect.Value)
@@ -393,10 +394,10 @@ func TestDigestCoversEveryField(t *testing.T) {
 }
 
 func TestRosterTagTellsRostersApart(t *testing.T) {
-	r := roster(t, 4)
+	r := listOf(t, 4)
 	later := *r
 	later.Epoch++
-	if a, b, c := RosterTag(r), RosterTag(&later), RosterTag(roster(t, 5)); a == b || a == c || b == c {
+	if a, b, c := RosterTag(r), RosterTag(&later), RosterTag(listOf(t, 5)); a == b || a == c || b == c {
 		t.Error(a, b, c)
 	}
 	b, err := Append(nil, Message{Kind: Probe, ID: 1, Member: 2, Roster: RosterTag(&later)})
@@ -410,10 +411,10 @@ func TestRosterTagTellsRostersApart(t *testing.T) {
 
 // What an idle node sends all the time.
 func TestUsualPacketsAreSmall(t *testing.T) {
-	r := roster(t, 1000)
+	r := listOf(t, 1000)
 	healthy := &netgossip.Statement{
-		Boot: 1 << 63, RosterEpoch: 7, RosterDigest: r.Digest, Token: netgossip.Token{Nonce: 1 << 63, Counter: 12}, Seen: netgossip.FullSet(1000),
-		View: netgossip.FullSet(1000), Guarded: netgossip.FullSet(1000), Feeding: true, Version: "v1.2.3",
+		Boot: 1 << 63, RosterEpoch: 7, RosterDigest: r.Digest, Token: netgossip.Token{Nonce: 1 << 63, Counter: 12}, Seen: roster.FullSet(1000),
+		View: roster.FullSet(1000), Guarded: roster.FullSet(1000), Feeding: true, Version: "v1.2.3",
 		Guard: netgossip.Guard{Armed: true, Fences: true, Timeout: 10 * time.Second, Horizon: 20 * time.Second},
 	}
 	healthy.Seen.Remove(999)
@@ -437,7 +438,7 @@ func TestUsualPacketsAreSmall(t *testing.T) {
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{4, 100, 1000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			r := roster(b, n)
+			r := listOf(b, n)
 			m := Message{Kind: Answer, ID: 1 << 63, Name: "n0000", Digest: 5, Statement: fullStatement(r)}
 			var buf []byte
 			b.ReportAllocs()
@@ -450,7 +451,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	r := roster(b, 100)
+	r := listOf(b, 100)
 	buf, err := Append(nil, Message{Kind: Answer, ID: 1 << 63, Name: "n0000", Digest: 5, Statement: fullStatement(r)})
 	if err != nil {
 		b.Fatal(err)

@@ -923,7 +923,7 @@ func (x *Statement) GetAgreed() bool {
 	return false
 }
 
-// Standing is netgossip.Standing.
+// Standing is roster.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Fresh         bool                   `protobuf:"varint,1,opt,name=fresh,proto3" json:"fresh,omitempty"`

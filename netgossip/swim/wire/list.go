@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const (
@@ -23,20 +23,20 @@ const (
 
 // Wanted asks for a piece of the text of a list. The zero value asks for nothing.
 type Wanted struct {
-	List   netgossip.RosterRef
+	List   roster.Ref
 	Offset int // in bytes
 }
 
 // Piece is a piece of the text of a list, as EncodeList makes it. The zero value is none.
 type Piece struct {
-	List   netgossip.RosterRef
+	List   roster.Ref
 	Offset int // in bytes
 	Total  int // bytes of the whole text
 	Text   []byte
 }
 
 // PieceAt cuts what begins at an offset of a text; zero: the text is shorter. It shares text's memory.
-func PieceAt(list netgossip.RosterRef, text []byte, offset int) Piece {
+func PieceAt(list roster.Ref, text []byte, offset int) Piece {
 	if offset < 0 || offset >= len(text) {
 		return Piece{}
 	}
@@ -51,7 +51,7 @@ func wantedToWire(w Wanted) *Wish {
 }
 
 func wantedFromWire(w *Wish) (Wanted, error) {
-	list := netgossip.RosterRef{Epoch: w.GetList().GetEpoch(), Digest: w.GetList().GetDigest()}
+	list := roster.Ref{Epoch: w.GetList().GetEpoch(), Digest: w.GetList().GetDigest()}
 	switch {
 	case w == nil:
 		return Wanted{}, nil
@@ -71,7 +71,7 @@ func pieceToWire(p Piece) *Part {
 }
 
 func pieceFromWire(w *Part) (Piece, error) {
-	list := netgossip.RosterRef{Epoch: w.GetList().GetEpoch(), Digest: w.GetList().GetDigest()}
+	list := roster.Ref{Epoch: w.GetList().GetEpoch(), Digest: w.GetList().GetDigest()}
 	n := uint64(len(w.GetText()))
 	switch {
 	case w == nil:
@@ -85,7 +85,7 @@ func pieceFromWire(w *Part) (Piece, error) {
 }
 
 // EncodeList makes the text of a list.
-func EncodeList(members []netgossip.Member) ([]byte, error) {
+func EncodeList(members []roster.Member) ([]byte, error) {
 	all := map[string]bool{}
 	for _, m := range members {
 		for network := range m.Addresses {
@@ -112,8 +112,8 @@ func EncodeList(members []netgossip.Member) ([]byte, error) {
 
 // DecodeList reads the text of a list. It comes from the network: names and addresses are such as a
 // source of lists may have, but which list it is only the digest of what is returned can tell.
-func DecodeList(text []byte) ([]netgossip.Member, error) {
-	fail := func(format string, args ...any) ([]netgossip.Member, error) {
+func DecodeList(text []byte) ([]roster.Member, error) {
+	fail := func(format string, args ...any) ([]roster.Member, error) {
 		return nil, fmt.Errorf("text of a list: "+format, args...)
 	}
 	if len(text) > MaxList {
@@ -123,15 +123,15 @@ func DecodeList(text []byte) ([]netgossip.Member, error) {
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, &l); err != nil {
 		return fail("%w", err)
 	}
-	if n := len(l.GetMembers()); n == 0 || n > netgossip.MaxNodes {
-		return fail("%d members, 1 to %d are possible", n, netgossip.MaxNodes)
+	if n := len(l.GetMembers()); n == 0 || n > roster.MaxNodes {
+		return fail("%d members, 1 to %d are possible", n, roster.MaxNodes)
 	}
 	for i, network := range l.GetNetworks() {
 		if network == "" || i > 0 && network <= l.GetNetworks()[i-1] {
 			return fail("its networks are not in order")
 		}
 	}
-	members := make([]netgossip.Member, 0, len(l.GetMembers()))
+	members := make([]roster.Member, 0, len(l.GetMembers()))
 	for _, e := range l.GetMembers() {
 		if n := len(e.GetName()); n == 0 || n > MaxName || !utf8.ValidString(e.GetName()) {
 			return fail("a name of %d bytes, 1 to %d of UTF-8 are possible", n, MaxName)
@@ -139,7 +139,7 @@ func DecodeList(text []byte) ([]netgossip.Member, error) {
 		if len(e.GetAddresses()) != len(l.GetNetworks()) {
 			return fail("%d addresses on %d networks", len(e.GetAddresses()), len(l.GetNetworks()))
 		}
-		m := netgossip.Member{Name: e.GetName(), Addresses: map[string]string{}}
+		m := roster.Member{Name: e.GetName(), Addresses: map[string]string{}}
 		for i, at := range e.GetAddresses() {
 			if at == "" {
 				continue

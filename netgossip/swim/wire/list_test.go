@@ -9,12 +9,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-func listed(n int) []netgossip.Member {
-	members := make([]netgossip.Member, n)
+func listed(n int) []roster.Member {
+	members := make([]roster.Member, n)
 	for i := range members {
-		members[i] = netgossip.Member{Name: fmt.Sprintf("node-%04d.example", i), Addresses: map[string]string{
+		members[i] = roster.Member{Name: fmt.Sprintf("node-%04d.example", i), Addresses: map[string]string{
 			"mgmt": fmt.Sprintf("10.1.%d.%d", i/256, i%256), "data": fmt.Sprintf("10.2.%d.%d", i/256, i%256),
 		}}
 	}
@@ -34,7 +35,7 @@ func TestListSurvives(t *testing.T) {
 		}
 		var whole []byte
 		pieces := 0
-		for p := PieceAt(netgossip.RosterRef{Epoch: 1}, text, 0); p.Total > 0; p = PieceAt(p.List, text, len(whole)) {
+		for p := PieceAt(roster.Ref{Epoch: 1}, text, 0); p.Total > 0; p = PieceAt(p.List, text, len(whole)) {
 			whole = append(whole, p.Text...)
 			pieces++
 		}
@@ -48,7 +49,7 @@ func TestListSurvives(t *testing.T) {
 func TestListsThatAreRefused(t *testing.T) {
 	member := func(name string, at ...string) *ListMember { return &ListMember{Name: name, Addresses: at} }
 	many := &List{}
-	for i := range netgossip.MaxNodes + 1 {
+	for i := range roster.MaxNodes + 1 {
 		many.Members = append(many.Members, member(fmt.Sprint(i)))
 	}
 	for want, l := range map[string]*List{
@@ -74,7 +75,7 @@ func TestListsThatAreRefused(t *testing.T) {
 	if _, err := DecodeList(make([]byte, MaxList+1)); err == nil {
 		t.Error("a text without bound is read")
 	}
-	huge := listed(netgossip.MaxNodes)
+	huge := listed(roster.MaxNodes)
 	for i := range huge {
 		huge[i].Name += strings.Repeat("x", 230)
 	}
@@ -85,8 +86,8 @@ func TestListsThatAreRefused(t *testing.T) {
 
 // A piece beside the longest name fits a packet; with a statement none is sent.
 func TestPieceHasRoom(t *testing.T) {
-	r := roster(t, 4)
-	last := netgossip.RosterRef{Epoch: 1<<64 - 1, Digest: 1<<64 - 1}
+	r := listOf(t, 4)
+	last := roster.Ref{Epoch: 1<<64 - 1, Digest: 1<<64 - 1}
 	m := Message{Kind: Answer, ID: 1<<64 - 1, Name: strings.Repeat("n", MaxName), Member: -1, Unchanged: true, Sees: true,
 		Relay: netgossip.Relay{Log: 1<<64 - 1, Instance: 1<<64 - 1}, RelayAge: 1 << 40,
 		Piece: PieceAt(last, make([]byte, MaxList), MaxList-PieceSize)}
@@ -108,7 +109,7 @@ func TestPieceHasRoom(t *testing.T) {
 }
 
 func TestPiecesThatAreRefused(t *testing.T) {
-	r := roster(t, 4)
+	r := listOf(t, 4)
 	list := &RosterRef{Epoch: 1}
 	for want, p := range map[string]*Packet{
 		"without naming it":  {Kind: &Packet_Probe{Probe: &Question{Id: 1, Sender: "n0001", Wants: &Wish{Offset: 3}}}},

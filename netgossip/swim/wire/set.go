@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // A set is its form and then either
@@ -21,11 +21,11 @@ const (
 	formBitmap = 2
 )
 
-const maxSetSize = 1 + netgossip.MaxNodes/8
+const maxSetSize = 1 + roster.MaxNodes/8
 
 // setToWire chooses the shorter form.
-func setToWire(s netgossip.Set) []byte {
-	b := make([]byte, 1, 1+netgossip.MaxNodes/8)
+func setToWire(s roster.Set) []byte {
+	b := make([]byte, 1, 1+roster.MaxNodes/8)
 	b[0] = formBitmap
 	for _, word := range s {
 		b = binary.LittleEndian.AppendUint64(b, word)
@@ -59,23 +59,23 @@ func setToWire(s netgossip.Set) []byte {
 	return runs
 }
 
-func setFromWire(b []byte, limit int) (netgossip.Set, error) {
+func setFromWire(b []byte, limit int) (roster.Set, error) {
 	switch {
 	case len(b) == 0:
-		return netgossip.Set{}, nil
+		return roster.Set{}, nil
 	case len(b) > maxSetSize:
-		return netgossip.Set{}, fmt.Errorf("set of %d bytes, at most %d are possible", len(b), maxSetSize)
+		return roster.Set{}, fmt.Errorf("set of %d bytes, at most %d are possible", len(b), maxSetSize)
 	case b[0] == formRuns:
 		return setFromRuns(b[1:], limit)
 	case b[0] == formBitmap:
 		return setFromBitmap(b[1:], limit)
 	default:
-		return netgossip.Set{}, fmt.Errorf("set has the unknown form %d", b[0])
+		return roster.Set{}, fmt.Errorf("set has the unknown form %d", b[0])
 	}
 }
 
-func setFromRuns(b []byte, limit int) (netgossip.Set, error) {
-	var s netgossip.Set
+func setFromRuns(b []byte, limit int) (roster.Set, error) {
+	var s roster.Set
 	at, present := 0, true // the first run is of the absent and may be empty
 	for first := true; len(b) > 0; first = false {
 		length, n := binary.Uvarint(b)
@@ -83,7 +83,7 @@ func setFromRuns(b []byte, limit int) (netgossip.Set, error) {
 			return s, errors.New("set has a run without a length")
 		}
 		if length > uint64(limit-at) {
-			return s, fmt.Errorf("set names member %d of a roster of %d", uint64(at)+min(length, netgossip.MaxNodes)-1, limit)
+			return s, fmt.Errorf("set names member %d of a roster of %d", uint64(at)+min(length, roster.MaxNodes)-1, limit)
 		}
 		if present = !present; present {
 			for i := at; i < at+int(length); i++ {
@@ -98,8 +98,8 @@ func setFromRuns(b []byte, limit int) (netgossip.Set, error) {
 	return s, nil
 }
 
-func setFromBitmap(b []byte, limit int) (netgossip.Set, error) {
-	var s netgossip.Set
+func setFromBitmap(b []byte, limit int) (roster.Set, error) {
+	var s roster.Set
 	if len(b) == 0 || b[len(b)-1] == 0 {
 		return s, errors.New("set is not of minimal length")
 	}
@@ -116,4 +116,4 @@ func setFromBitmap(b []byte, limit int) (netgossip.Set, error) {
 
 // difference is the members in exactly one of the two sets. Whom a node sees, counts and
 // takes for guarded are nearly the same nodes, so the second and third travel as this.
-func difference(a, b netgossip.Set) netgossip.Set { return a.Minus(b).Union(b.Minus(a)) }
+func difference(a, b roster.Set) roster.Set { return a.Minus(b).Union(b.Minus(a)) }

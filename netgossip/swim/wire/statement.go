@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Digest identifies a statement: the prober names by it what it holds, and a reply that
@@ -63,7 +64,7 @@ func statementToWire(s *netgossip.Statement) *Statement {
 	}
 }
 
-func standingToWire(s *netgossip.Standing) *Standing {
+func standingToWire(s *roster.Standing) *Standing {
 	if s.Chain[0].IsZero() {
 		return nil
 	}
@@ -82,22 +83,22 @@ func standingToWire(s *netgossip.Standing) *Standing {
 	return w
 }
 
-func standingFromWire(w *Standing) (s netgossip.Standing, err error) {
+func standingFromWire(w *Standing) (s roster.Standing, err error) {
 	if w == nil {
 		return s, nil
 	}
-	if n := len(w.GetChain()); n < 1 || n > netgossip.MaxChain {
-		return s, fmt.Errorf("goes by %d rosters, 1 to %d are possible", n, netgossip.MaxChain)
+	if n := len(w.GetChain()); n < 1 || n > roster.MaxChain {
+		return s, fmt.Errorf("goes by %d rosters, 1 to %d are possible", n, roster.MaxChain)
 	}
 	s.Fresh = w.GetFresh()
 	for i, ref := range w.GetChain() {
-		s.Chain[i] = netgossip.RosterRef{Epoch: ref.GetEpoch(), Digest: ref.GetDigest()}
+		s.Chain[i] = roster.Ref{Epoch: ref.GetEpoch(), Digest: ref.GetDigest()}
 		if s.Chain[i].IsZero() || i > 0 && ref.GetEpoch() <= s.Chain[i-1].Epoch {
 			return s, errors.New("rosters are not in the order of their epochs")
 		}
 	}
-	s.Offer = netgossip.RosterRef{Epoch: w.GetOffer().GetEpoch(), Digest: w.GetOffer().GetDigest()}
-	s.Known = netgossip.RosterRef{Epoch: w.GetKnown().GetEpoch(), Digest: w.GetKnown().GetDigest()}
+	s.Offer = roster.Ref{Epoch: w.GetOffer().GetEpoch(), Digest: w.GetOffer().GetDigest()}
+	s.Known = roster.Ref{Epoch: w.GetKnown().GetEpoch(), Digest: w.GetKnown().GetDigest()}
 	return s, nil
 }
 
@@ -110,8 +111,8 @@ func millisUp(d time.Duration) uint32 {
 	return uint32(min(max(0, ms), math.MaxUint32))
 }
 
-func statementFromWire(w *Statement, r *netgossip.Roster) (*netgossip.Statement, error) {
-	limit := netgossip.MaxNodes
+func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, error) {
+	limit := roster.MaxNodes
 	if w.GetRosterDigest() == r.Digest {
 		// With another roster the sets count other members, possibly more than we
 		// know; such a statement is of use only to tell that its sender is alive.

@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 import (
 	"errors"
@@ -17,18 +17,18 @@ type Standing struct {
 	Fresh bool
 	// Chain are the rosters that it needs a majority of, ascending by epoch, zero beyond the
 	// last. The first is in force as far as it knows; others have been taken up.
-	Chain [MaxChain]RosterRef
+	Chain [MaxChain]Ref
 	// Offer is a newer roster that it has stored and is ready to take up; zero: none.
-	Offer RosterRef
+	Offer Ref
 	// Known is a newer roster still that it knows and has not stored; zero: none.
-	Known RosterRef
+	Known Ref
 }
 
 // Base is the roster in force.
-func (s *Standing) Base() RosterRef { return s.Chain[0] }
+func (s *Standing) Base() Ref { return s.Chain[0] }
 
 // holds reports whether ref is one of the chain.
-func (s *Standing) holds(ref RosterRef) bool {
+func (s *Standing) holds(ref Ref) bool {
 	return !ref.IsZero() && slices.Contains(s.Chain[:], ref)
 }
 
@@ -70,11 +70,11 @@ type Succession struct {
 	chain []*Roster
 	offer *Roster // stored: after a restart it counts as taken up
 
-	known  map[RosterRef]*Roster // learnt, not stored yet
-	next   RosterRef             // of those the one that is to be stored; zero: none
-	store  *Roster               // being stored as the offer
-	dirty  bool                  // what is stored is older than what is held
-	saving bool                  // something is being stored
+	known  map[Ref]*Roster // learnt, not stored yet
+	next   Ref             // of those the one that is to be stored; zero: none
+	store  *Roster         // being stored as the offer
+	dirty  bool            // what is stored is older than what is held
+	saving bool            // something is being stored
 
 	shown sights // by a source that does not number its lists
 
@@ -90,7 +90,7 @@ type Succession struct {
 // An offer that was stored may have been taken up and announced before the restart, so it is
 // taken up.
 func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succession, error) {
-	s := &Succession{known: map[RosterRef]*Roster{}, rank: quorum}
+	s := &Succession{known: map[Ref]*Roster{}, rank: quorum}
 	if saved == nil {
 		s.chain, s.fresh = []*Roster{own}, own.Epoch != 0
 		return s, nil
@@ -114,7 +114,7 @@ func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succes
 	return s, s.Learn(own)
 }
 
-func cmpEpoch(a, b RosterRef) int {
+func cmpEpoch(a, b Ref) int {
 	switch {
 	case a.Epoch < b.Epoch:
 		return -1
@@ -225,7 +225,7 @@ func (s *Succession) Standing() Standing {
 }
 
 // Lookup returns a roster that this node holds or knows, or nil.
-func (s *Succession) Lookup(ref RosterRef) *Roster {
+func (s *Succession) Lookup(ref Ref) *Roster {
 	for _, r := range s.held() {
 		if r.Ref() == ref {
 			return r
@@ -234,7 +234,7 @@ func (s *Succession) Lookup(ref RosterRef) *Roster {
 	return s.known[ref]
 }
 
-func (s *Succession) has(ref RosterRef) bool {
+func (s *Succession) has(ref Ref) bool {
 	return slices.ContainsFunc(s.chain, func(r *Roster) bool { return r.Ref() == ref })
 }
 
@@ -273,7 +273,7 @@ func (s *Succession) take(r *Roster) {
 		s.chain = []*Roster{r}
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.chain, r.Ref(), func(h *Roster, ref RosterRef) int { return cmpEpoch(h.Ref(), ref) })
+	i, _ := slices.BinarySearchFunc(s.chain, r.Ref(), func(h *Roster, ref Ref) int { return cmpEpoch(h.Ref(), ref) })
 	s.chain = slices.Insert(slices.Clone(s.chain), i, r)
 }
 
@@ -286,7 +286,7 @@ func (s *Succession) rebase(r *Roster) {
 	if s.offer != nil && s.offer.Epoch <= r.Epoch {
 		s.offer = nil
 	}
-	s.next = RosterRef{}
+	s.next = Ref{}
 	for ref := range s.known {
 		if ref.Epoch <= r.Epoch {
 			delete(s.known, ref)
@@ -322,7 +322,7 @@ func (s *Succession) Directory(present *Roster, self Member) (*Roster, error) {
 	}
 	// Named by the newest epoch: where nobody leaves, it is the roster that is about to be in
 	// force, and need not change again.
-	d, err := NewRoster(held[len(held)-1].Epoch, all, self.Name)
+	d, err := New(held[len(held)-1].Epoch, all, self.Name)
 	if err == nil && present != nil && present.Covers(d) {
 		return present, nil
 	}

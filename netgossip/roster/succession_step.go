@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 // Peers is what a node knows of the others when it looks whether its succession can go on.
 // All indices are those of one directory.
@@ -11,12 +11,12 @@ type Peers struct {
 
 // Moves is what came of a look.
 type Moves struct {
-	Changed bool      // another chain: count again, and tell the peers
-	Save    *Saved    // to be stored; nil: nothing. Answer with Saved before the next is handed out
-	Fetch   RosterRef // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
-	From    int       // a contact that has it
-	Holders Set       // the contacts that can hand it over; empty: nobody has taken it up
-	Rival   int       // a contact whose list is another one of the same epoch; -1: none
+	Changed bool   // another chain: count again, and tell the peers
+	Save    *Saved // to be stored; nil: nothing. Answer with Saved before the next is handed out
+	Fetch   Ref    // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
+	From    int    // a contact that has it
+	Holders Set    // the contacts that can hand it over; empty: nobody has taken it up
+	Rival   int    // a contact whose list is another one of the same epoch; -1: none
 }
 
 // Advance goes as far as what the peers announce allows. In steady state it does not allocate.
@@ -38,7 +38,7 @@ func (s *Succession) Advance(p *Peers) Moves {
 		m.Fetch, m.From, m.Holders = want, from, s.holders(p, want)
 	}
 	r := s.known[store]
-	if s.next = (RosterRef{}); r != nil {
+	if s.next = (Ref{}); r != nil {
 		s.next = store
 	}
 	if r != nil && s.mayStore(p, store) {
@@ -55,7 +55,7 @@ func (s *Succession) steady(p *Peers) bool {
 	if s.fresh || len(s.chain) > 1 || s.offer != nil || s.store != nil || len(s.known) > 0 || s.shows() {
 		return false
 	}
-	plain := Standing{Chain: [MaxChain]RosterRef{s.chain[0].Ref()}}
+	plain := Standing{Chain: [MaxChain]Ref{s.chain[0].Ref()}}
 	for i := range p.Contact.All() {
 		if p.Stands(i) != plain {
 			return false
@@ -172,7 +172,7 @@ func (s *Succession) settle(p *Peers) bool {
 // may ever have heard of. A node that was left behind need not wait for those it was left behind with.
 // The promise costs nothing where a peer has taken the roster up already, and a fresh node has
 // nothing to lose.
-func (s *Succession) mayStore(p *Peers, ref RosterRef) bool {
+func (s *Succession) mayStore(p *Peers, ref Ref) bool {
 	all, behind, know := true, false, Set{}
 	know.Add(p.Self)
 	for i := range p.Contact.All() {
@@ -193,10 +193,10 @@ func (s *Succession) mayStore(p *Peers, ref RosterRef) bool {
 // wanted picks the roster to go on with: one that is in force, else one that a peer has taken
 // up, else, while no change is under way, the newest that is known or offered; and the one to
 // store, the best of those that are known here. What is stored already is neither.
-func (s *Succession) wanted(p *Peers) (want, store RosterRef, from int) {
+func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 	const offered, taken, inForce = 1, 2, 3
 	best, first := 0, 0
-	consider := func(ref RosterRef, rank, peer int) {
+	consider := func(ref Ref, rank, peer int) {
 		if ref.Epoch <= s.chain[0].Epoch && (!s.founding() || rank < inForce) || s.pledged() && rank < inForce || s.has(ref) ||
 			rank < inForce && len(s.chain) >= MaxChain || rank == offered && (len(s.chain) > 1 || ref.Epoch <= s.Top().Epoch) {
 			return
@@ -227,14 +227,14 @@ func (s *Succession) wanted(p *Peers) (want, store RosterRef, from int) {
 				consider(ref, taken, i)
 			}
 		}
-		for _, ref := range []RosterRef{st.Offer, st.Known} {
+		for _, ref := range []Ref{st.Offer, st.Known} {
 			if !ref.IsZero() {
 				consider(ref, offered, i)
 			}
 		}
 	}
 	if s.offer != nil && want == s.offer.Ref() {
-		want = RosterRef{}
+		want = Ref{}
 	}
 	return want, store, from
 }

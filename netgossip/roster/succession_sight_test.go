@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 import (
 	"fmt"
@@ -253,7 +253,7 @@ func oneMoreOrLess(rng *rand.Rand, n int, list []int) []int {
 func TestNumbersFollowFromWhatIsRead(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1, 2}, {0, 1}, {1, 2}}, 0, 0, 0)
 	p.rounds(4, -1)
-	known := func(i, list int) RosterRef {
+	known := func(i, list int) Ref {
 		p.sight(i, list, true)
 		p.glance(i, FullSet(3))
 		for ref := range p.nodes[i].known {

@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ func (p *party) handed(i int, contact Set) Moves {
 		if r == nil {
 			panic(fmt.Sprintf("%d says that %d has taken %v up, and it does not hand it over\n%s", i, k, m.Fetch, p))
 		}
-		own, err := RosterOf(r.Epoch, r.Members, fmt.Sprint(i))
+		own, err := Of(r.Epoch, r.Members, fmt.Sprint(i))
 		if err != nil {
 			panic(err)
 		}
@@ -26,7 +26,7 @@ func (p *party) handed(i int, contact Set) Moves {
 	return m
 }
 
-func (p *party) heldBy(held []*Roster, ref RosterRef) *Roster {
+func (p *party) heldBy(held []*Roster, ref Ref) *Roster {
 	if i := slices.IndexFunc(held, func(r *Roster) bool { return r.Ref() == ref }); i >= 0 {
 		return held[i]
 	}
@@ -98,8 +98,8 @@ func TestMissedListIsInNoSource(t *testing.T) {
 func TestOnlyWhatWasTakenUpIsHandedOver(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
 	for name, st := range map[string]Standing{
-		"offered":                {Chain: [MaxChain]RosterRef{old.Ref()}, Offer: next.Ref()},
-		"known":                  {Chain: [MaxChain]RosterRef{old.Ref()}, Known: next.Ref()},
+		"offered":                {Chain: [MaxChain]Ref{old.Ref()}, Offer: next.Ref()},
+		"known":                  {Chain: [MaxChain]Ref{old.Ref()}, Known: next.Ref()},
 		"taken up by a new node": stands(true, nil, next),
 	} {
 		c := sceneOf(t, old)
@@ -133,7 +133,7 @@ func TestOnlyWhatWasTakenUpIsHandedOver(t *testing.T) {
 
 // Guard: nobody is removed, or silenced, by the word of another node.
 func TestListWithoutOwnNodeIsNotTakenFromAPeer(t *testing.T) {
-	moved, err := RosterOf(2, []Member{{Name: "0", Addresses: map[string]string{"a": "10.0.0.9"}}, {Name: "1"}}, "0")
+	moved, err := Of(2, []Member{{Name: "0", Addresses: map[string]string{"a": "10.0.0.9"}}, {Name: "1"}}, "0")
 	if err != nil {
 		t.Fatal(err)
 	}

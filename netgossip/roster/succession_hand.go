@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 import (
 	"errors"
@@ -32,7 +32,7 @@ func (s *Succession) HandsOver() []*Roster {
 }
 
 // holders are the contacts that have taken a list up and may hand it over.
-func (s *Succession) holders(p *Peers, ref RosterRef) (set Set) {
+func (s *Succession) holders(p *Peers, ref Ref) (set Set) {
 	if s.fresh {
 		return set
 	}

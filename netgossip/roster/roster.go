@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 import (
 	"cmp"
@@ -27,29 +27,29 @@ type Roster struct {
 	Self    int // index of the own node; -1: the roster does not list it
 }
 
-// RosterRef names a roster: two nodes mean the same list if and only if both numbers agree.
-type RosterRef struct{ Epoch, Digest uint64 }
+// Ref names a roster: two nodes mean the same list if and only if both numbers agree.
+type Ref struct{ Epoch, Digest uint64 }
 
 // IsZero reports whether it names nothing.
-func (r RosterRef) IsZero() bool { return r == RosterRef{} }
+func (r Ref) IsZero() bool { return r == Ref{} }
 
 // String prints the reference as logs and fencectl show it.
-func (r RosterRef) String() string { return fmt.Sprintf("%d/%016x", r.Epoch, r.Digest) }
+func (r Ref) String() string { return fmt.Sprintf("%d/%016x", r.Epoch, r.Digest) }
 
 // Ref names the roster.
-func (r *Roster) Ref() RosterRef { return RosterRef{r.Epoch, r.Digest} }
+func (r *Roster) Ref() Ref { return Ref{r.Epoch, r.Digest} }
 
-// NewRoster sorts members by name and finds self among them.
-func NewRoster(epoch uint64, members []Member, self string) (*Roster, error) {
-	r, err := RosterOf(epoch, members, self)
+// New sorts members by name and finds self among them.
+func New(epoch uint64, members []Member, self string) (*Roster, error) {
+	r, err := Of(epoch, members, self)
 	if err == nil && r.Self < 0 {
 		return nil, fmt.Errorf("roster does not list the own node %q", self)
 	}
 	return r, err
 }
 
-// RosterOf is NewRoster for a list that need not contain the own node; Self is -1 then.
-func RosterOf(epoch uint64, members []Member, self string) (*Roster, error) {
+// Of is New for a list that need not contain the own node; Self is -1 then.
+func Of(epoch uint64, members []Member, self string) (*Roster, error) {
 	if len(members) == 0 {
 		return nil, errors.New("roster is empty: list at least the own node")
 	}

@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 import "slices"
 
@@ -86,7 +86,7 @@ func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 		return false, nil
 	}
 	list := s.chain[0]
-	want := Standing{Fresh: true, Chain: [MaxChain]RosterRef{list.Ref()}}
+	want := Standing{Fresh: true, Chain: [MaxChain]Ref{list.Ref()}}
 	agree, pledged := Set{}, Set{}
 	agree.Add(p.Self)
 	if s.pledged() {
@@ -96,9 +96,9 @@ func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 		st := p.Stands(i)
 		if st.Offer == list.Ref() {
 			pledged.Add(i)
-			st.Offer = RosterRef{}
+			st.Offer = Ref{}
 		}
-		st.Known = RosterRef{}
+		st.Known = Ref{}
 		if st == want {
 			agree.Add(i)
 		}
@@ -125,7 +125,7 @@ func (s *Succession) recognise(p *Peers) {
 	last := s.shown.lists[len(s.shown.lists)-1]
 	for i := range p.Contact.All() {
 		st := p.Stands(i)
-		for _, ref := range []RosterRef{st.Offer, st.Known} {
+		for _, ref := range []Ref{st.Offer, st.Known} {
 			if ref.Digest == last.Digest && !st.Fresh {
 				s.recogniseAs(last, ref)
 			}
@@ -143,7 +143,7 @@ func (s *Succession) recognise(p *Peers) {
 	}
 }
 
-func (s *Succession) recogniseAs(l *Roster, ref RosterRef) {
+func (s *Succession) recogniseAs(l *Roster, ref Ref) {
 	if ref.IsZero() || s.Lookup(ref) != nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func listOf(epoch uint64, self int, nodes ...int) *Roster {
 	for i, n := range nodes {
 		ms[i].Name = fmt.Sprint(n)
 	}
-	r, err := RosterOf(epoch, ms, fmt.Sprint(self))
+	r, err := Of(epoch, ms, fmt.Sprint(self))
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-package netgossip
+package roster
 
 import (
 	"errors"
