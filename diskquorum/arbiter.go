@@ -43,7 +43,7 @@ type Output struct {
 	Ended   *Attempt // a ballot of this node ended in this step
 }
 
-// Attempt reports the end of an own ballot.
+// Attempt reports the end of a ballot of this node.
 type Attempt struct {
 	Decided  bool
 	Adopted  bool // the value was another node's
@@ -115,14 +115,14 @@ type Arbiter struct {
 	lastGood   boottime.Instant
 
 	lastWriteOK bool
-	readBack    bool // the latest read showed the own slot as written
+	readBack    bool // the latest read showed this node's slot as written
 	staleReads  uint64
 	ioErr       error
 
 	readFailures int // in a row, up to repeatAtOnce
 
 	lease     logState         // as of the last read that allowed a conclusion (B7)
-	anchor    boottime.Instant // start of the own landed write before that read (L6)
+	anchor    boottime.Instant // start of this node's landed write before that read (L6)
 	relayed   boottime.Instant // the same of another holder, by its own word (L7); of the present token
 	granted   bool
 	grantedTo boottime.Instant // the deadline that was announced
@@ -268,7 +268,7 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	}
 }
 
-// broken reports whether g names the own present token and that of another node which has
+// broken reports whether g names this node's present token and that of another node which has
 // given it up: its agent restarted, say, while this half was being decided for. Nobody can
 // feed under such a grant (L6), now or later, for a token does not return. Unless this node
 // renounces it too, it remains a holder that is not done, and keeps its own half, and the other
@@ -295,7 +295,7 @@ func (a *Arbiter) broken(g *Grant) bool {
 }
 
 // excluded reports whether the latest decision names nodes that may still feed under it
-// and not the own present token: then this node neither feeds nor proposes (L8, B7). Only
+// and not this node's present token: then this node neither feeds nor proposes (L8, B7). Only
 // a read of this tie can say so; what was read before it tells of holders that may have
 // renounced since.
 func (a *Arbiter) excluded(tieSince boottime.Instant) bool {

@@ -10,7 +10,7 @@ import (
 //
 //	idle -> write1 -> read1 -> write2 -> read2 -> decided (published by the next write)
 //
-// Any failed check or I/O leads back to idle; the ballot state stays in the own slot.
+// Any failed check or I/O leads back to idle; the ballot state stays in this node's slot.
 type phase uint8
 
 const (
@@ -47,7 +47,7 @@ func (p *proposal) secondCopy() bool {
 }
 
 // beginProposal enters the instance after the latest decision. The decision itself is
-// already in the own ballot, so the first write of the new instance carries it (B1).
+// already in this node's ballot, so the first write of the new instance carries it (B1).
 func (a *Arbiter) beginProposal(now boottime.Instant, l logState, h half) {
 	a.learn(l)
 	inst := l.latest + 1
@@ -60,7 +60,7 @@ func (a *Arbiter) beginProposal(now boottime.Instant, l logState, h half) {
 }
 
 // nextNumber is a ballot number no other slot can use, above every number read in this
-// instance and above the own one (B4).
+// instance and above this node's (B4).
 func (a *Arbiter) nextNumber(inst uint64) uint64 {
 	slots := uint64(a.table.Slots())
 	greatest := a.ballot.MBal
@@ -81,7 +81,7 @@ func (a *Arbiter) copiesPerPhase() int {
 	return 1
 }
 
-// learn takes a decision into the own ballot, so that every later write carries it.
+// learn takes a decision into this node's ballot, so that every later write carries it.
 func (a *Arbiter) learn(l logState) {
 	if l.latest > a.ballot.DecidedInstance {
 		a.ballot.DecidedInstance, a.ballot.Decided = l.latest, l.grant
@@ -154,7 +154,7 @@ func (a *Arbiter) overtaken() error {
 }
 
 // valueFor picks the value of phase 2 (B6): the accepted value of the greatest ballot in
-// this instance, the own slot included; an own value only if there is none and the half
+// this instance, this node's slot included; a value of its own only if there is none and the half
 // is settled, and every holder of the latest grant is done, in this very read (L5).
 func (a *Arbiter) valueFor() (value *Grant, adopted bool) {
 	bal, val := uint64(0), (*Grant)(nil)

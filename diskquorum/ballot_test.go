@@ -126,7 +126,7 @@ func TestBallotNumberIsAboveAllOfTheInstance(t *testing.T) {
 		peerIs      uint64
 		least, most uint64
 	}{
-		{"the own", 20, 3, 1, 21, 23},
+		{"this node's", 20, 3, 1, 21, 23},
 		{"the peer's", 2, 31, 1, 32, 34},
 		{"the peer's of another instance does not count", 2, 31, 2, 3, 5},
 	} {
@@ -163,7 +163,7 @@ func TestGreaterBallotStopsPhaseOne(t *testing.T) {
 	endsWith(t, r, 0, false, "slot 1 entered ballot 3")
 }
 
-// Guard: B6, the value of the greatest ballot is adopted, not the own older one.
+// Guard: B6, the value of the greatest ballot is adopted, not this node's older one.
 func TestGreatestAcceptedValueIsAdopted(t *testing.T) {
 	r := duel(t)
 	r.drive(t, 0, phaseWrite2) // accepts its own value in ballot 2, which has not landed
@@ -215,7 +215,7 @@ func TestRestartRemembersTheAcceptedValue(t *testing.T) {
 	}
 }
 
-// Guard: B5, phase 1 keeps what the own slot accepted before.
+// Guard: B5, phase 1 keeps what this node's slot accepted before.
 func TestPhaseOneKeepsTheAcceptedValue(t *testing.T) {
 	r := duel(t)
 	g := r.decide(t, 0)
@@ -227,7 +227,7 @@ func TestPhaseOneKeepsTheAcceptedValue(t *testing.T) {
 	}
 }
 
-// Guard: B6. The own accepted value counts like everybody's.
+// Guard: B6. This node's accepted value counts like everybody's.
 func TestOwnAcceptedValueIsAdopted(t *testing.T) {
 	r := duel(t)
 	g := r.decide(t, 0)
@@ -260,7 +260,7 @@ func TestSlowProposerSeesThatTheInstanceIsOver(t *testing.T) {
 func TestOvertaken(t *testing.T) {
 	r := duel(t)
 	r.drive(t, 0, phaseRead1)
-	r.complete(0) // the own slot has been read back
+	r.complete(0) // this node's slot has been read back
 	a := r.nodes[0].arb
 	a.prop = proposal{phase: phaseRead1, instance: 5, number: 20}
 	own, peer := &a.table.entries[0], &a.table.entries[1]
@@ -310,8 +310,8 @@ func TestLostWriteEndsTheBallot(t *testing.T) {
 // Guard: B2. An I/O that failed ends the ballot, and counts for nothing.
 func TestFailedIOEndsTheBallot(t *testing.T) {
 	for at, reason := range map[phase]string{
-		phaseWrite1: "write of the own slot", phaseRead1: "read of the slot table",
-		phaseWrite2: "write of the own slot", phaseRead2: "read of the slot table",
+		phaseWrite1: "write of this node's slot", phaseRead1: "read of the slot table",
+		phaseWrite2: "write of this node's slot", phaseRead2: "read of the slot table",
 	} {
 		r := duel(t)
 		r.drive(t, 0, at)
@@ -323,7 +323,7 @@ func TestFailedIOEndsTheBallot(t *testing.T) {
 	}
 }
 
-// Guard: B2. While the fate of the own slot is not known, no ballot begins.
+// Guard: B2. While the fate of this node's slot is not known, no ballot begins.
 func TestMayPropose(t *testing.T) {
 	r := duel(t)
 	a := r.nodes[0].arb

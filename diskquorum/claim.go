@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// claimState is how far the own slot is secured.
+// claimState is how far this node's slot is secured.
 //
 //	reading -> locking -> rereading --own record, other boot--> watching -> writing -> active
 //	                                --own record, or none-----------------> writing -> active
@@ -52,12 +52,12 @@ var (
 	ErrTableFull = errors.New("no free slot on the LUN: format it with more --slots, or release the slot of a removed node")
 )
 
-// chooseSlot picks the own slot after the first read: the one that carries the own name,
-// else a blank one. The search begins at the own position in the roster, so nodes with
+// chooseSlot picks this node's slot after the first read: the one that carries this node's name,
+// else a blank one. The search begins at this node's position in the roster, so nodes with
 // the same roster never want the same slot.
 func (a *Arbiter) chooseSlot(now boottime.Instant) {
 	if a.table.anyUnknown() {
-		return // an unreadable slot may be the own one; read again
+		return // an unreadable slot may be this node's; read again
 	}
 	if i, ok := a.table.find(a.roster.Name(a.roster.Self)); ok {
 		a.askLock(i, now)
@@ -100,7 +100,7 @@ func (a *Arbiter) Locked(_ boottime.Instant, device int, err error) {
 	}
 }
 
-// reread takes up the own slot from a read that began when the lock was held. An earlier
+// reread takes up this node's slot from a read that began when the lock was held. An earlier
 // agent of this host may have written, and even decided, after the read that chose the
 // slot and before it died (B3).
 func (a *Arbiter) reread(now boottime.Instant) {
@@ -146,7 +146,7 @@ func (a *Arbiter) watchTime(rec *Slot) time.Duration {
 	return 2*max(a.timing.Heartbeat, rec.HeartbeatInterval) + a.timing.IOTimeout
 }
 
-// startClaim begins to write the own slot, continuing what it held (B1, B3): ballot,
+// startClaim begins to write this node's slot, continuing what it held (B1, B3): ballot,
 // decision, sequence and tie counter survive restart, reboot and re-assignment.
 func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 	a.claim, a.rounds = claimWriting, 0
@@ -179,7 +179,7 @@ func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 // firstSequence is the sequence to go on with after the newest record. It goes to the
 // other copy: a power failure in it must not cost the newest record. It is past every
 // write that an earlier agent may have begun, as far as that can be seen; what cannot be
-// seen is left behind by a random distance, lest sectors of two writes with one sequence
+// seen is left behind by a random distance, or sectors of two writes with one sequence
 // pass for one record. Only a slot's first writes do without: a torn one among them must
 // remain recognizable (maxTornFirst).
 func (a *Arbiter) firstSequence(newest uint64) uint64 {
@@ -193,7 +193,7 @@ func (a *Arbiter) firstSequence(newest uint64) uint64 {
 	return first
 }
 
-// verifyOwn checks after a read that the own slot holds what was last written.
+// verifyOwn checks after a read that this node's slot holds what was last written.
 func (a *Arbiter) verifyOwn() {
 	e := &a.table.entries[a.slot]
 	a.readBack = false
@@ -221,7 +221,7 @@ func (a *Arbiter) verifyOwn() {
 	}
 }
 
-// foreignWriter returns a record in the own slot that another agent wrote after this one.
+// foreignWriter returns a record in this node's slot that another agent wrote after this one.
 func (a *Arbiter) foreignWriter() *Slot {
 	for d := range a.lanes {
 		s := &a.table.devices[d].slots[a.slot]

@@ -97,7 +97,7 @@ func TestSlotIsReadAgainUnderItsLock(t *testing.T) {
 }
 
 // Guard: B1, B3. What the first read taught stays known, even if the one under the lock
-// cannot tell it any more and the own record is from before.
+// cannot tell it any more and this node's record is from before.
 func TestStartKeepsWhatTheFirstReadTaught(t *testing.T) {
 	r := duel(t)
 	n := r.nodes[0]
@@ -283,7 +283,7 @@ func (r *rig) startClaimed(i int) {
 	r.run(5 * time.Second)
 }
 
-// Guard: claim, B9. A slot that cannot be read may be the own one, whatever its number.
+// Guard: claim, B9. A slot that cannot be read may be this node's, whatever its number.
 func TestNoSlotIsChosenWhileOneCannotBeRead(t *testing.T) {
 	for spoiled := range 2 {
 		r := newRig(2, rigTiming())

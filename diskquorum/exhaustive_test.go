@@ -215,7 +215,7 @@ func (s *search) moves(r *rig, l left) []move {
 
 func digit(i int) string { return string(rune('0' + i)) }
 
-// act steps a node; whoever counts it hears of it at once.
+// act steps a node; a node that counts it hears of it at once.
 func (r *rig) act(i int) {
 	for j := range r.nodes {
 		if r.nodes[i].view.Has(j) {

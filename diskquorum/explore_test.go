@@ -37,7 +37,7 @@ func TestRandomSchedules(t *testing.T) {
 	case base == 0 && asked:
 		base = rand.Uint64() >> 1
 	case base == 0:
-		base = 1 // the same ones in every ordinary run: what they find is found by whoever brought it in
+		base = 1 // the same ones in every ordinary run: what they find shows with the change that brought it in
 	}
 	total, begun := explorerStats{}, time.Now()
 	for _, found := range explore(base, runs, &total, func(e *explorer) {

@@ -46,11 +46,11 @@ func (l *lane) newest() uint64 { return max(l.landed[0], l.landed[1]) }
 
 func (l *lane) usable() bool { return l.present && l.failure == nil }
 
-// transfer is one write of the own record, or one read of the table, as the rest of the
+// transfer is one write of this node's record, or one read of the table, as the rest of the
 // arbiter sees it: it goes to all devices at once and is done when a majority of them has
 // done it (B8). With one device it is that device's own I/O.
 //
-// Why a majority is as good as one device: a read begins only after the own write before
+// Why a majority is as good as one device: a read begins only after this node's write before
 // it has landed on a majority. Of two nodes that each write and then read, the one whose
 // write was done last reads after the other's write was done, on a majority that shares a
 // device with that write's. A device that missed a record may show an older one, or none,
@@ -96,7 +96,7 @@ func (a *Arbiter) begin(now boottime.Instant, kind OpKind) {
 func (a *Arbiter) dispatch(now boottime.Instant) {
 	a.ops = a.ops[:0]
 	if a.claim == claimFailed {
-		return // whoever else writes the slot, this node does not any more
+		return // another agent writes the slot: this node does not any more
 	}
 	for d := range a.lanes {
 		l := &a.lanes[d]

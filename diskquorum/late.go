@@ -29,7 +29,7 @@ const lateWrite = 2 * time.Minute
 // copies tells a reader whether one of them is from before the failures (judge).
 const retries = 1 << 20
 
-var errLate = errors.New("failed writes of both copies of the own slot may still land")
+var errLate = errors.New("failed writes of both copies of this node's slot may still land")
 
 // legacy is what an agent must reckon with for the writes of the ones before it.
 type legacy struct {
@@ -42,7 +42,7 @@ func mayLand(failed, now boottime.Instant) bool {
 	return !failed.IsZero() && now.Sub(failed) <= lateWrite
 }
 
-// doubtful reports whether older writes of both copies of the own slot may still land on a
+// doubtful reports whether older writes of both copies of this node's slot may still land on a
 // device (B3). The agent before this one may have left a failed write that it could not
 // tell of, of one copy: it would have said so in the next record else.
 func (a *Arbiter) doubtful(d int, now boottime.Instant) bool {

@@ -12,10 +12,10 @@ import (
 // Timing holds the time constants of the lease. How they follow from the configuration
 // is the caller's business; docs/lease.md says what each must be at least.
 type Timing struct {
-	Heartbeat time.Duration // between two writes of the own slot
+	Heartbeat time.Duration // between two writes of this node's slot
 	IOTimeout time.Duration // an I/O that takes longer is unknown and takes the node out of arbitration
 	MaxAge    time.Duration // D_max of the network evidence
-	Grant     time.Duration // G: a grant is worth this long after the start of an own landed write
+	Grant     time.Duration // G: a grant is worth this long after the start of a landed write of this node
 	Arbitrate time.Duration // A: how long a tie may go on feeding undecided
 	Expire    time.Duration // T_expire without the holder's W: G + F + margin
 
@@ -107,7 +107,7 @@ func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) boo
 	return true
 }
 
-// half is the own half of a tie as the proposer needs it.
+// half is this node's half of a tie as the proposer needs it.
 type half struct {
 	view    roster.Set // roster indices, self included
 	slots   []int      // the members' slots, ascending; nil if some member has none
@@ -223,7 +223,7 @@ func (a *Arbiter) holdersMove(g *Grant) bool {
 	return false
 }
 
-// feedUntil is the instant up to which the own node may feed under g, or zero (L6):
+// feedUntil is the instant up to which this node may feed under g, or zero (L6):
 // the latest decision names its present token, its view is exactly the granted set, and
 // both its own landed write and the others' evidence are younger than G.
 func (a *Arbiter) feedUntil(g *Grant, view roster.Set) boottime.Instant {

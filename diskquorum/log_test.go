@@ -84,7 +84,7 @@ func TestDecisionsOfOthersAreCarried(t *testing.T) {
 	}
 }
 
-// Guard: B7. The decider dies before it could publish: whoever reads its slot must not
+// Guard: B7. The decider dies before it could publish: a node that reads its slot must not
 // take the decision before for the latest (counterexample 11).
 func TestUnpublishedDecisionIsPending(t *testing.T) {
 	r := duel(t)
@@ -149,7 +149,7 @@ func TestUnreadableSlotDoesNotEndAGrantAtOnce(t *testing.T) {
 	}
 }
 
-// Guard: B7. A decision that follows the own one ends it with the read that shows it,
+// Guard: B7. A decision that follows this node's ends it with the read that shows it,
 // whatever else that read leaves open.
 func TestLaterDecisionEndsAGrantAtOnce(t *testing.T) {
 	for _, pending := range []bool{false, true} {
@@ -225,7 +225,7 @@ func TestFailedReadSaysNothing(t *testing.T) {
 	}
 }
 
-// Guard: B6, L5. An own value needs a half that is settled, and holders that are done, in
+// Guard: B6, L5. A value of its own needs a half that is settled, and holders that are done, in
 // the very read of phase 1; what was true when the ballot began is not enough.
 func TestOwnValueNeedsTheReadOfPhaseOne(t *testing.T) {
 	for _, c := range []struct {
@@ -233,7 +233,7 @@ func TestOwnValueNeedsTheReadOfPhaseOne(t *testing.T) {
 		change func(r *rig, a *Arbiter)
 		reason string
 	}{
-		{"the own token has moved on", func(_ *rig, a *Arbiter) { a.moveToken() }, "does not show its present token"},
+		{"this node's token has moved on", func(_ *rig, a *Arbiter) { a.moveToken() }, "does not show its present token"},
 		{"the view has changed", func(_ *rig, a *Arbiter) { a.view = roster.SetOf(0, 1) }, "not settled"},
 		{"a holder of the latest grant may feed", func(r *rig, a *Arbiter) {
 			a.ballot.DecidedInstance, a.ballot.Decided = 0, &Grant{Holders: []Holder{{1, r.nodes[1].out.Token}}}

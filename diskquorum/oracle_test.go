@@ -96,7 +96,7 @@ func (o *oracle) killed(n *rigNode) {
 	t.states = append(t.states, state{from: n.r.now})
 }
 
-// submitted judges an I/O: one at a time, and writes in the own slot only.
+// submitted judges an I/O: one at a time, and writes in this node's slot only.
 func (o *oracle) submitted(n *rigNode, op *Op) {
 	if n.ios[op.Device] != nil {
 		o.add("n%d: a second I/O while one is in flight", n.index)

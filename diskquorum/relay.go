@@ -10,7 +10,7 @@ import (
 // A holder that lost its path to the LUN while its half feeds under a grant may lean on the
 // landed writes of the other holders (L7). What that rests on:
 //
-//   - Somebody else is decided for only after every holder is done. Whoever relays writes its
+//   - Somebody else is decided for only after every holder is done. A node that relays writes its
 //     slot, so it is not expired; it is done only by another token or boot, and that takes
 //     away the evidence of the token which the grant names. Nobody then feeds under the
 //     grant for longer than G, which is what everybody reckons with.
@@ -18,7 +18,7 @@ import (
 //     there was nothing to relay, and all tokens had moved on before (lapse).
 //
 // So a relay is worth G from the start of the write that it tells of, not from its arrival,
-// and it counts only as long as the own token was kept alive without a gap.
+// and it counts only as long as this node's token was kept alive without a gap.
 
 // LogID names the log of a LUN, that of a set if it has three devices; 0: no device is known.
 func LogID(devices []*Superblock) uint64 {

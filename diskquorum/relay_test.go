@@ -113,7 +113,7 @@ func TestWhoseRelayCounts(t *testing.T) {
 		}, false},
 		{"while a later value is accepted", func(_ *rig, n *rigNode) { n.arb.lease.pending = true }, false},
 		{"outside a tie", func(_ *rig, n *rigNode) { n.tie = false }, false},
-		{"when the own token has moved on", func(_ *rig, n *rigNode) { n.arb.moveToken() }, false},
+		{"when this node's token has moved on", func(_ *rig, n *rigNode) { n.arb.moveToken() }, false},
 		{"of a write as old as G", func(r *rig, n *rigNode) { n.heard[1].relay.Anchor = r.now.Add(-r.timing.Grant) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestWhoseRelayCounts(t *testing.T) {
 			out := n.arb.Step(r.now, in)
 			worth := n.arb.relayed.Add(r.timing.Grant) > r.now
 			if feeds := out.Until > own.Add(r.timing.Grant); worth != c.counts || feeds != c.counts {
-				t.Errorf("told of %v at %v, feeds until %v by an own write of %v; counts %v", n.arb.relayed, r.now, out.Until, own, c.counts)
+				t.Errorf("told of %v at %v, feeds until %v by its write of %v; counts %v", n.arb.relayed, r.now, out.Until, own, c.counts)
 			}
 		})
 	}

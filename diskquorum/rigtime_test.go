@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// run lets d pass without faults: whoever runs is stepped ten times per heartbeat, I/O is
+// run lets d pass without faults: a node that runs is stepped ten times per heartbeat, I/O is
 // prompt, and nodes that count each other talk.
 func (r *rig) run(d time.Duration) {
 	for end := r.now.Add(d); r.now < end; {

@@ -158,7 +158,7 @@ func (a *Arbiter) wrote(now boottime.Instant, c *Completion) {
 		// again. Were the good copy torn meanwhile, readers would fall back to a record
 		// from before both.
 		a.seq++
-		a.abort("write of the own slot: " + c.Err.Error())
+		a.abort("write of this node's slot: " + c.Err.Error())
 		return
 	}
 	a.lastWriteOK, a.writeStart, a.lastGood = true, c.Started, c.Ended
@@ -204,7 +204,7 @@ func (a *Arbiter) abort(reason string) {
 
 // updateLease concludes from a completed read what the latest decision is. A newer
 // decision ends an older grant in any case; it is renewed, or relied on, only if nothing
-// may be decided after it (B7) and the read followed an own landed write (L6).
+// may be decided after it (B7) and the read followed a landed write of this node (L6).
 func (a *Arbiter) updateLease() {
 	l := a.table.log(&a.ballot)
 	if l.differs >= 0 {
@@ -278,7 +278,7 @@ type Status struct {
 	Grant       *Grant
 	HolderNames []string
 	Held        bool
-	HeldFor     time.Duration // how long the own grant is still worth
+	HeldFor     time.Duration // how long this node's grant is still worth
 	Pending     bool
 	DoubleWrite bool
 }

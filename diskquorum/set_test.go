@@ -422,7 +422,7 @@ func (r *rig) forgeOn(t *testing.T, d, i int, change func(*Slot)) {
 	}
 }
 
-// Guard: B5. A device that acknowledged the own record and does not show it is not to be
+// Guard: B5. A device that acknowledged this node's record and does not show it is not to be
 // relied on, whatever the others show.
 func TestDeviceThatForgetsAWrite(t *testing.T) {
 	r := startedSet(t)
@@ -438,7 +438,7 @@ func TestDeviceThatForgetsAWrite(t *testing.T) {
 	r.completeOn(0, 0)
 	r.completeOn(0, 1)
 	if n.arb.readBack || n.arb.mayPropose() {
-		t.Error("the own slot counts as read back")
+		t.Error("this node's slot counts as read back")
 	}
 	if out := r.step(0); out.Healthy || !strings.Contains(n.arb.trouble(r.now), "cache") {
 		t.Errorf("healthy %v: %s", out.Healthy, n.arb.trouble(r.now))

@@ -9,7 +9,7 @@ import (
 
 // Every random schedule ends with a test of survival. Its premise: from some moment on
 //
-//   - the network is two equal halves, and whoever runs an agent has noticed,
+//   - the network is two equal halves, and a node that runs an agent has noticed,
 //   - the agents of one half run, are scheduled, and hear each other,
 //   - each of them has a majority of the devices, not the same for all, on which every
 //     I/O ends well within its time limit, and which tell every slot; on a majority

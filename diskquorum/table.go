@@ -36,7 +36,7 @@ type deviceTable struct {
 }
 
 // entry follows one slot over the reads of a majority. Liveness is "the record changed,
-// seen on the own clock"; nothing written by a peer is ever compared with a clock.
+// seen on this node's clock"; nothing written by a peer is ever compared with a clock.
 type entry struct {
 	status  slotStatus
 	newest  Slot   // the newest valid record
@@ -53,10 +53,10 @@ type entry struct {
 
 func (e *entry) record() *Slot { return &e.newest }
 
-// arrived reports whether the record was seen to change on the own clock, and when.
+// arrived reports whether the record was seen to change on this node's clock, and when.
 func (e *entry) arrived() (boottime.Instant, bool) { return e.since, e.after != 0 }
 
-// Table is the own picture of the LUN, updated by whole-table reads of a majority of its
+// Table is this node's picture of the LUN, updated by whole-table reads of a majority of its
 // devices.
 type Table struct {
 	devices []deviceTable
@@ -288,7 +288,7 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen
 // Slots is the number of slots.
 func (t *Table) Slots() int { return len(t.entries) }
 
-// Slot returns the latest readable record of a slot and how long the own clock has seen
+// Slot returns the latest readable record of a slot and how long this node's clock has seen
 // it unchanged at now; ok is false while the slot is blank or unknown.
 func (t *Table) Slot(i int, now boottime.Instant) (s *Slot, unchanged time.Duration, ok bool) {
 	e := &t.entries[i]
@@ -313,7 +313,7 @@ func (t *Table) find(name string) (int, bool) {
 const unreadableAfter = 3
 
 // unreadable returns a slot that stays unreadable, or -1. It blocks every decision (B9),
-// whoever owns it, so it must be an alarm before the next split.
+// no matter whose it is, so it must be an alarm before the next split.
 func (t *Table) unreadable() int {
 	for i := range t.entries {
 		if t.entries[i].unread >= unreadableAfter {
@@ -352,7 +352,7 @@ type logState struct {
 	differs int    // slot that shows another value of latest, and so nothing is known; -1: none does
 }
 
-// log reads the decisions out of the table and the own ballot, which may be newer.
+// log reads the decisions out of the table and this node's ballot, which may be newer.
 func (t *Table) log(own *Ballot) logState {
 	l := logState{latest: own.DecidedInstance, grant: own.Decided, unknown: t.reads == 0 || t.anyUnknown(), differs: -1}
 	for i := range t.entries {

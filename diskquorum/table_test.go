@@ -220,7 +220,7 @@ func TestUpdateRefuses(t *testing.T) {
 	}
 }
 
-// Guard: B7. What the slots and the own ballot together say of the log.
+// Guard: B7. What the slots and this node's ballot together say of the log.
 func TestLog(t *testing.T) {
 	g1, g2 := sampleGrant(1, 0), sampleGrant(1, 1)
 	type slots = []Ballot
@@ -235,7 +235,7 @@ func TestLog(t *testing.T) {
 		{"nothing", Ballot{}, slots{{}, {}}, 0, nil, false},
 		{"the greatest decision", Ballot{}, slots{{DecidedInstance: 1, Decided: g1}, {DecidedInstance: 2, Decided: g2}}, 2, g2, false},
 		{"in whatever slot", Ballot{}, slots{{DecidedInstance: 2, Decided: g2}, {DecidedInstance: 1, Decided: g1}}, 2, g2, false},
-		{"the own may be the greatest", Ballot{DecidedInstance: 2, Decided: g2}, slots{{DecidedInstance: 1, Decided: g1}, {}}, 2, g2, false},
+		{"this node's may be the greatest", Ballot{DecidedInstance: 2, Decided: g2}, slots{{DecidedInstance: 1, Decided: g1}, {}}, 2, g2, false},
 		{"or not", Ballot{DecidedInstance: 1, Decided: g1}, slots{{DecidedInstance: 2, Decided: g2}, {}}, 2, g2, false},
 		{"a value accepted after it", Ballot{}, slots{{DecidedInstance: 1, Decided: g1}, {Instance: 2, MBal: 4, Bal: 4, Value: g2}}, 1, g1, true},
 		{"by this node", Ballot{Instance: 2, MBal: 4, Bal: 4, Value: g2, DecidedInstance: 1, Decided: g1}, slots{{}, {}}, 1, g1, true},

@@ -32,7 +32,7 @@ func TestWitness(t *testing.T) {
 			r.nodes[1].roster = &roster
 			r.run(2 * time.Second)
 		}, roster.SetOf(2, 3), roster.SetOf(2, 3)},
-		{"the own reads have stopped", func(r *rig) { r.now = r.now.Add(5 * time.Second) }, none, none},
+		{"this node's reads have stopped", func(r *rig) { r.now = r.now.Add(5 * time.Second) }, none, none},
 	} {
 		r := startedRig(t, 4)
 		r.setView(0, 0, 1) // a node that is missed is looked for at every heartbeat

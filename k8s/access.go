@@ -7,7 +7,7 @@ type Access struct {
 	Resource  string
 	Verbs     []string
 	Namespace Namespace
-	Own       bool   // only the object of the own node, as an admission policy has to ensure
+	Own       bool   // only the object of this node, as an admission policy has to ensure
 	Named     bool   // only the object with the one name that the package gives
 	Optional  string // the configuration key without which it is not needed; empty: always
 	Why       string
@@ -29,7 +29,7 @@ func Accesses() []Access {
 	return []Access{
 		{
 			Resource: "nodes", Verbs: []string{"list", "watch"}, Optional: "kubernetes.watchNode",
-			Why: "k8s/ownnode: annotations, taints and deletion of the own Node",
+			Why: "k8s/ownnode: annotations, taints and deletion of this node's Node",
 		},
 		{
 			Resource: "nodes", Verbs: []string{"list"}, Optional: "members.source: kubernetes",
@@ -37,11 +37,11 @@ func Accesses() []Access {
 		},
 		{
 			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, or kubernetes.labels",
-			Why: "k8s/marks: annotations with the own addresses, labels",
+			Why: "k8s/marks: annotations with this node's addresses, labels",
 		},
 		{
 			Resource: "events", Verbs: []string{"create"}, Namespace: DefaultNamespace, Optional: "kubernetes.events",
-			Why: "k8s/marks: Events about the own Node",
+			Why: "k8s/marks: Events about this node's Node",
 		},
 		{
 			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}, Namespace: AgentNamespace, Optional: "kubernetes.tieBreak: lease",

@@ -110,7 +110,7 @@ func TestRequestsOfAnAgent(t *testing.T) {
 			}
 		}
 		hour()
-		// One list for the own Node; two for a first list, since what a cache shows is not
+		// One list for this node's Node; two for a first list, since what a cache shows is not
 		// believed; then one every five minutes.
 		lists, watches, others := counts()
 		if lists < 3+11 || lists > 3+15 || watches != 1 || others != 2 {

@@ -6,10 +6,10 @@
 //   - leasequorum: the rules by which a Lease grants one half of an equal split its life; pure
 //     (watchdog);
 //   - leaseregister: that Lease (agent);
-//   - ownnode: the annotations, the taint and the deletion of the own Node that disarm the
+//   - ownnode: the annotations, the taint and the deletion of this node's Node that disarm the
 //     watchdog (agent);
 //   - roster: the list of members from the Nodes of the group (agent);
-//   - marks: labels, annotations and Events of the own Node (agent);
+//   - marks: labels, annotations and Events of this node's Node (agent);
 //   - k8stest: an API server for tests;
 //   - the controllers that act on fenced nodes, with their API types (to come).
 //

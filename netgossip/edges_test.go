@@ -53,7 +53,7 @@ func TestEdgesOfTwoNetworks(t *testing.T) {
 	since(17*sec, 18*sec, 17*sec)
 	m.MemberChanged(1, 1, false, 19*sec) // memberlist is sure
 	find(19*sec, Edge{1, 1, false})
-	m.LinkChanged(0, false) // the own cable
+	m.LinkChanged(0, false) // this node's cable
 	find(20*sec, Edge{0, 1, false}, Edge{0, 2, false})
 	since(20*sec, 19*sec, 20*sec)
 }

@@ -44,7 +44,7 @@ func TestLinkThatHadNoTurn(t *testing.T) {
 	}
 }
 
-// Guard: a death voids what a vouch said of the peer, whatever its date; an own answer from since the accusation stands.
+// Guard: a death voids what a vouch said of the peer, whatever its date; an answer to this node from since the accusation stands.
 func TestDeathVoidsWhatWasVouchedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		answered boottime.Instant // a probe sent at

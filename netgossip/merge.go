@@ -125,7 +125,7 @@ func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) 
 	}
 }
 
-// LinkChanged takes carrier and address changes of the own side of a network: while
+// LinkChanged takes carrier and address changes of this node's side of a network: while
 // it is down nothing is reachable there, whatever the age of the evidence, and what
 // was heard before it went down does not come back with it.
 func (m *Merger) LinkChanged(network int, up bool) {
@@ -224,7 +224,7 @@ func (m *Merger) Relay(p int) Relay { return m.peers[p].relay }
 func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
 
 // LinkState says how a peer stands on one network: memberlist's opinion, when the peer was last
-// proven to be there, by an own probe or a vouch, and whether it is reachable there. The instant is
+// proven to be there, by a probe of ours or a vouch, and whether it is reachable there. The instant is
 // for people: it stays when the evidence is void, so that "never" is said only of who never answered.
 //
 // Where many peers are each probed and one network suffices, the networks take turns, and a link's
@@ -242,7 +242,7 @@ func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, pr
 // sharedFrom is the size of the largest group in which each peer is asked on each network within MaxAge.
 const sharedFrom = 300
 
-// NetworkUp reports whether the own side of a network has carrier and address.
+// NetworkUp reports whether this node's side of a network has carrier and address.
 func (m *Merger) NetworkUp(network int) bool { return m.up[network] }
 
 // linkExpiry is the instant at which the peer ceases to be reachable on the network.

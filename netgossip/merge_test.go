@@ -367,7 +367,7 @@ func BenchmarkEvaluate(b *testing.B) {
 }
 
 // Guard: the sets of a statement that counts by another roster are never read as if they
-// counted by the own one, and must prove nothing.
+// counted by this node's, and must prove nothing.
 func TestStatementByAnotherRoster(t *testing.T) {
 	m := testMerger(t, 4, 1, Any())
 	m.countable = func(*roster.Standing) bool { return true }
@@ -416,7 +416,7 @@ func TestElectorates(t *testing.T) {
 	}
 }
 
-// Guard: a statement by another roster is read again when that one becomes the own: nothing may go on
+// Guard: a statement by another roster is read again when that one becomes this node's: nothing may go on
 // standing for what was not understood, nor be read by a roster that it does not mean.
 func TestRenumberReadsStatementsAgain(t *testing.T) {
 	m, later := testMerger(t, 3, 1, Any()), testRoster(t, 4, 0)
@@ -432,7 +432,7 @@ func TestRenumberReadsStatementsAgain(t *testing.T) {
 	read("by another roster", 1, roster.Set{}, roster.FullSet(roster.MaxNodes))
 	read("by this roster", 2, roster.Set{}, roster.Set{})
 	m.Renumber(later)
-	read("its roster is the own now", 1, roster.SetOf(2), roster.SetOf(3))
+	read("its roster is this node's now", 1, roster.SetOf(2), roster.SetOf(3))
 	read("its roster is left", 2, roster.Set{}, roster.FullSet(roster.MaxNodes))
 }
 

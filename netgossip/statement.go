@@ -116,8 +116,8 @@ const (
 )
 
 // Relay tells peers of the LUN what they may not be able to see themselves: that the latest
-// decision in its log is that of Instance, as found by a read that followed an own write. Anchor
-// is the start of that write, on the clock of whoever holds the value, and never later than
+// decision in its log is that of Instance, as found by a read that followed a write of its own. Anchor
+// is the start of that write, on the clock of the node that holds the value, and never later than
 // it was (lease.md L6, L7). Nobody passes on what it was told.
 type Relay struct {
 	Log      uint64 // which LUN's log; 0: nothing is told
@@ -138,6 +138,6 @@ type Answer struct {
 	// Sees says that the peer sees this node. It is what counts where the statement's sets are
 	// by another roster than the taker's, and cannot tell.
 	Sees bool
-	// Relay is what the peer said of the LUN when it replied; its Anchor is on the own clock.
+	// Relay is what the peer said of the LUN when it replied; its Anchor is on this node's clock.
 	Relay Relay
 }

@@ -144,7 +144,7 @@ func retransmitMult(n int) int {
 }
 
 // scaled changes the pace of detection to num/den: everything that must keep its
-// proportion to the probe interval, lest the profile be another one. Times that are not
+// proportion to the probe interval, or the profile would be another one. Times that are not
 // about detection (streams, full exchanges, memory of the dead) stay.
 func scaled(p Params, num, den time.Duration) Params {
 	for _, d := range []*time.Duration{

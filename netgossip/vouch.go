@@ -102,7 +102,7 @@ func (m *Merger) Demand(v *View, quorum int) Demand {
 }
 
 // share is the mean number of networks that notice when those peers vanish whose loss is noticed by
-// the fewest, gone of each one counted. That the own side of a network is up says nothing: a switch may have cut it
+// the fewest, gone of each one counted. That this node's side of a network is up says nothing: a switch may have cut it
 // off from all peers, or from these.
 //
 // Let g of the n peers vanish, and G of them be covered by the samples of a network. Those are

@@ -161,7 +161,7 @@ func TestBriefAnswerConfirmsAndTakesBackOnly(t *testing.T) {
 	}
 }
 
-// Whatever happens, whoever is seen has answered within D_max, or is vouched for by samples
+// Whatever happens, a node that is seen has answered within D_max, or is vouched for by samples
 // within D_max and has neither died nor missed a probe since it last answered.
 func TestNothingIsBelievedForLongerThanMaxAge(t *testing.T) {
 	rng := random(t, 2)

@@ -128,7 +128,7 @@ func TestManyEventsFewCalls(t *testing.T) {
 	})
 }
 
-// TestOneCallAtATime: whoever calls back, readers that take turns or Follow's goroutine.
+// TestOneCallAtATime: no matter who calls back, readers that take turns or Follow's goroutine.
 func TestOneCallAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()

@@ -22,7 +22,7 @@ const (
 
 // HubConfig configures a [Hub].
 type HubConfig struct {
-	Source         string   // of edges that name none: the own node's name
+	Source         string   // of edges that name none: this node's name
 	QueueLength    int      // events a subscriber may lag behind
 	MaxSubscribers int      // at once
 	Metrics        *Metrics // nil: counted nowhere

@@ -240,7 +240,7 @@ func TestListenSetsTheGroup(t *testing.T) {
 	}
 	own, err := user.LookupGroupId(strconv.Itoa(os.Getgid()))
 	if err != nil {
-		t.Skipf("the own group has no name here: %v", err)
+		t.Skipf("this group has no name here: %v", err)
 	}
 	path += "2"
 	mustListen(t, path, 0o660, own.Name)

@@ -46,7 +46,7 @@ const (
 // agent that has just started knows of nobody, which must not be taken for "all have
 // left". Keep the last known set and try again.
 type FencingClient interface {
-	// GetAll lists the nodes that are available now, the own node included while it has
+	// GetAll lists the nodes that are available now, this node included while it has
 	// quorum.
 	GetAll(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (*AllNodes, error)
 	// StreamEvents sends every change that happens after the response headers were sent,
@@ -110,7 +110,7 @@ type Fencing_StreamEventsClient = grpc.ServerStreamingClient[Event]
 // agent that has just started knows of nobody, which must not be taken for "all have
 // left". Keep the last known set and try again.
 type FencingServer interface {
-	// GetAll lists the nodes that are available now, the own node included while it has
+	// GetAll lists the nodes that are available now, this node included while it has
 	// quorum.
 	GetAll(context.Context, *emptypb.Empty) (*AllNodes, error)
 	// StreamEvents sends every change that happens after the response headers were sent,

@@ -122,7 +122,7 @@ const (
 	Reason_REASON_SPLIT_NO_TIEBREAKER Reason = 10
 	// Less than half of the roster is counted.
 	Reason_REASON_QUORUM_LOST Reason = 11
-	// An annotation of the own Node or the disable file asks for the disarmed watchdog.
+	// An annotation of this node's Node or the disable file asks for the disarmed watchdog.
 	Reason_REASON_MAINTENANCE Reason = 12
 	// Planned stop of the agent.
 	Reason_REASON_STOPPING Reason = 13
@@ -940,7 +940,7 @@ func (x *Tally) GetQuorum() uint32 {
 type NetworkStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The own address on it, without the port.
+	// This node's address on it, without the port.
 	Address   string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	Interface string `protobuf:"bytes,3,opt,name=interface,proto3" json:"interface,omitempty"`
 	// The interface is up, has carrier and holds the address.
@@ -1732,11 +1732,11 @@ type LunStatus struct {
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Kernel device the path leads to, for example "dm-3".
 	Device string `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`
-	// Reads and writes succeed in time, and the own slot is held.
+	// Reads and writes succeed in time, and this node's slot is held.
 	Healthy bool `protobuf:"varint,3,opt,name=healthy,proto3" json:"healthy,omitempty"`
 	// Last failure, while it lasts.
 	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	// Index of the own slot. Absent: none is held yet.
+	// Index of this node's slot. Absent: none is held yet.
 	Slot *uint32 `protobuf:"varint,5,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
 	// Of the last own record that reached the device.
 	Sequence     uint64               `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -1747,9 +1747,9 @@ type LunStatus struct {
 	// Duration of the last finished write and read.
 	WriteLatency *durationpb.Duration `protobuf:"bytes,10,opt,name=write_latency,json=writeLatency,proto3" json:"write_latency,omitempty"`
 	ReadLatency  *durationpb.Duration `protobuf:"bytes,11,opt,name=read_latency,json=readLatency,proto3" json:"read_latency,omitempty"`
-	// The own slot was claimed long enough to be relied on.
+	// This node's slot was claimed long enough to be relied on.
 	Claimed bool `protobuf:"varint,12,opt,name=claimed,proto3" json:"claimed,omitempty"`
-	// Somebody else wrote the own slot: two agents run under one name, or worse. This node
+	// Somebody else wrote this node's slot: two agents run under one name, or worse. This node
 	// takes no part in arbitration any more.
 	ForeignWriter bool `protobuf:"varint,13,opt,name=foreign_writer,json=foreignWriter,proto3" json:"foreign_writer,omitempty"`
 	// Nodes that write to the LUN and are not on the list of members: another group shares the LUN.
@@ -1968,7 +1968,7 @@ func (x *LunLease) GetPending() bool {
 	return false
 }
 
-// WatchdogStatus is the own watchdog.
+// WatchdogStatus is this node's watchdog.
 type WatchdogStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "device", or "none": decide and report, but never arm.

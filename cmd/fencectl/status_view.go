@@ -113,7 +113,7 @@ func lunSpans(l *fencingv1.LunStatus) []span {
 	spans := []span{{name + ":", plain}}
 	switch {
 	case l.GetForeignWriter():
-		spans = append(spans, span{"FAILED, another writer in the own slot: two agents run under one name;", bad})
+		spans = append(spans, span{"FAILED, another writer in this node's slot: two agents run under one name;", bad})
 	case !l.GetHealthy():
 		spans = append(spans, span{"FAILED,", bad})
 	default:

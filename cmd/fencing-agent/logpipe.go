@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// logPipe lets the agent write its log without ever waiting for whoever reads it. The
+// logPipe lets the agent write its log without ever waiting for its reader. The
 // deciding loop logs; were a journal that hangs able to hold it up, its permission to feed
 // would run out and the node be reset for nothing. When the reader is too slow, lines are
 // dropped and counted.

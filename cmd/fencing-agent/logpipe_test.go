@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// Guard: the deciding loop must not wait for whoever reads the log.
+// Guard: the deciding loop must not wait for the reader of the log.
 func TestLogPipeNeverBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe() // nobody reads

@@ -206,7 +206,7 @@ func (f *formatter) watch(ctx context.Context, before []byte, old *diskquorum.Su
 		}
 		if at := firstDifference(before, now); at >= 0 {
 			return &RefusedError{Path: f.o.Path, Forced: true, Reason: "is alive: " + whoWrites(now, int64(at), old, readable),
-				Advice: "stop whoever writes it, --force does not override that"}
+				Advice: "stop the program that writes it, --force does not override that"}
 		}
 	}
 	return nil

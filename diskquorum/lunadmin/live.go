@@ -87,7 +87,7 @@ type sighting struct {
 	changed           bool // it was another one before
 }
 
-// look reports what a table shows. wall is for the ages, clock is the own monotonic one.
+// look reports what a table shows. wall is for the ages, clock is this machine's, monotonic.
 func (f *follower) look(table []byte, wall, clock time.Time, interval time.Duration) *Report {
 	if f.first.IsZero() {
 		f.first = clock

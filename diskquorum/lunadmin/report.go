@@ -71,7 +71,7 @@ type SlotReport struct {
 	Sequence    uint64           `json:"sequence,omitempty"`
 	Token       string           `json:"token,omitempty"`
 	Moving      *bool            `json:"moving,omitempty"`           // its sequence changed while watched
-	Unchanged   *float64         `json:"unchangedSeconds,omitempty"` // on the own clock; only in a live view, once it was seen to change
+	Unchanged   *float64         `json:"unchangedSeconds,omitempty"` // on this node's clock; only in a live view, once it was seen to change
 	View        []string         `json:"view,omitempty"`
 	Seen        []string         `json:"seen,omitempty"`
 	Flags       *FlagsReport     `json:"flags,omitempty"`

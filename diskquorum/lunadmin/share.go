@@ -101,7 +101,7 @@ type sharer struct {
 	block   []byte
 	written bool   // this node has thrown once
 	last    uint64 // count this node wrote last
-	back    int    // reads that showed an older write than the own last one
+	back    int    // reads that showed an older write than our last one
 	trips   []time.Duration
 	report  ShareReport
 }

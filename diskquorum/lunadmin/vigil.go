@@ -10,7 +10,7 @@ import (
 )
 
 // vigil is a time for which a LUN is looked at before it is changed. A node is proven to
-// be gone by nothing but time on the own clock: what a slot says of the time of its last
+// be gone by nothing but time on this node's clock: what a slot says of the time of its last
 // write is by a clock of another machine.
 type vigil struct {
 	dev      diskquorum.Device

@@ -91,7 +91,7 @@ inline decide(x) {
 	decided[own[x].inst] = own[x].val
 }
 
-/* L6: a read proves nothing without an own write that landed before it. */
+/* L6: a read proves nothing without a write of this node that landed before it. */
 #define LANDED(x) (fresh[x] && S(x, x).seq == own[x].seq)
 
 /* What a completed read says of the latest decision (B7), and whether to feed (L6). */
@@ -162,7 +162,7 @@ inline holder_done(x) {
 #endif
 }
 
-/* B6: adopt the value of the greatest bal; an own one only if there is none and L5 holds. */
+/* B6: adopt the value of the greatest bal; a value of its own only if there is none and L5 holds. */
 inline choose(x) {
 	n = 0; k = 0;                                       /* greatest bal, its value */
 	j = 0;
@@ -270,7 +270,7 @@ inline start(x, tokens) {
 	od
 }
 
-/* T_expire has passed for x since its interval began: whoever landed no write that was begun
+/* T_expire has passed for x since its interval began: a node that landed no write that was begun
    after that has passed its own deadline, and been silent for G (L1). */
 inline expire(x) {
 	lapses++; elapsed[x] = true; j = 0;

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// gate lets goroutines pass unless it is closed. Whoever waits at it must not hold a lock:
+// gate lets goroutines pass unless it is closed. A goroutine that waits at it must not hold a lock:
 // in a bubble, waiting for a mutex is not waiting, and time would stand still.
 type gate struct {
 	mu     sync.Mutex

@@ -55,7 +55,7 @@ func (w *world) boot() error {
 				if w.method == Evidence {
 					return errors.New("boot: memberlist does not take the table that it is given")
 				}
-				// Whoever only counts may be so quick to suspect that the group never is complete.
+				// A node that only counts may be so quick to suspect that the group never is complete.
 				w.unformed = true
 			}
 			if err := forgetNews(list); err != nil {

@@ -98,7 +98,7 @@ func TestEqualSplitOfTheLargestGroup(t *testing.T) {
 			i+1, rates.Packets, rates.Bytes, rates.EvidencePackets, rates.EvidenceBytes, rates.StreamBytes)
 	}
 	t.Logf("exact view %s; %v of real time, %d MB", show(r.ExactView), r.Wall, r.PeakRSS>>20)
-	expectAll(t, "view is exactly the own half", r.ExactView, MaxNodes, 8*time.Second)
+	expectAll(t, "view is exactly its own half", r.ExactView, MaxNodes, 8*time.Second)
 	if p := r.Peak(); p.Bytes+p.StreamBytes > 100e3 || p.EvidencePackets < 100 {
 		t.Errorf("in the second with the most a node sends %+v", p)
 	}

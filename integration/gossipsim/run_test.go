@@ -44,7 +44,7 @@ func run(t *testing.T, cfg Config) *Report {
 	if t.Failed() {
 		t.FailNow()
 	}
-	// Where a fifth of the packets is lost, whoever only counts is wrong from the beginning.
+	// Where a fifth of the packets is lost, a node that only counts is wrong from the beginning.
 	if r.Complete != cfg.Nodes && (cfg.Link.Loss == 0 || cfg.Set == "auto") {
 		t.Errorf("at the beginning only %d of %d nodes reached all others", r.Complete, cfg.Nodes)
 	}
@@ -132,7 +132,7 @@ func TestEqualSplit(t *testing.T) {
 					c.Networks, c.Warmup = 1, Duration(time.Second)
 				}
 			}))
-			expectAll(t, "view is exactly the own half", r.ExactView, n, 5*time.Second)
+			expectAll(t, "view is exactly its own half", r.ExactView, n, 5*time.Second)
 			expectAll(t, "below quorum", r.BelowQuorum, n, dMax(n)+time.Second)
 			expectNoneFalse(t, r)
 		})
@@ -159,7 +159,7 @@ func TestSettleEndsEarly(t *testing.T) {
 
 func TestSplitIntoThree(t *testing.T) {
 	r := run(t, config(9, "auto", "split", func(c *Config) { c.Parts = 3 }, lasting(10*time.Second)))
-	expectAll(t, "view is exactly the own part", r.ExactView, 9, dMax(9)+time.Second)
+	expectAll(t, "view is exactly its own part", r.ExactView, 9, dMax(9)+time.Second)
 	expectAll(t, "below quorum", r.BelowQuorum, 9, dMax(9)+time.Second)
 }
 

@@ -24,7 +24,7 @@ type Traffic struct {
 	StreamBytes   uint64 `json:"streamBytes"`   // payload and an estimate of the segments' headers
 }
 
-// packet counts one packet. An own-protocol packet is a user message that travels alone.
+// packet counts one packet. A packet of our own protocol is a user message that travels alone.
 func (t *Traffic) packet(b []byte) {
 	size := uint64(len(b) + udpHeaders)
 	t.Packets++

@@ -195,10 +195,10 @@ func TestAgentsWriteTheirOwnOnly(t *testing.T) {
 		err     error
 		allowed bool
 	}{
-		{"own annotation of the own Node", patchNode(d.agent, "node-1", annotate(ownAnnotation, true)), true},
+		{"own annotation of this node's Node", patchNode(d.agent, "node-1", annotate(ownAnnotation, true)), true},
 		{"and away again", patchNode(d.agent, "node-1", annotate(ownAnnotation, false)), true},
-		{"own label of the own Node", patchNode(d.agent, "node-1", label(ownLabel)), true},
-		{"event about the own Node", createEvent(event("Node", "node-1")), true},
+		{"own label of this node's Node", patchNode(d.agent, "node-1", label(ownLabel)), true},
+		{"event about this node's Node", createEvent(event("Node", "node-1")), true},
 		{"annotation of another Node", patchNode(d.agent, "node-2", annotate(ownAnnotation, true)), false},
 		{"label of another Node", patchNode(d.agent, "node-2", label(ownLabel)), false},
 		{"another annotation of the project", patchNode(d.agent, "node-1", annotate("fencing-agent.io/other", true)), false},

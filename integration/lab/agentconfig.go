@@ -23,7 +23,7 @@ type AgentConfig struct {
 	// LUN is the path by which the node sees the shared LUN; "" or nil: there is none.
 	LUN func(node string) string
 
-	ByAddress bool   // name the own networks by address, not by interface
+	ByAddress bool   // name this node's networks by address, not by interface
 	Port      int    // gossip port; 0: the agent's default
 	HTTP      string // address of the HTTP listener; "": off
 	// Override is merged over the top level of each node's file, for what a test is about.

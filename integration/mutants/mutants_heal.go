@@ -36,7 +36,7 @@ func healMutants() []mutant {
 		in(kube, one("K8", "a majority without this node counts", kubeGo, " && st.View.Has(a.cfg.Roster.Self)", "")),
 		in(kube, one("K8", "any view with this node in it counts", kubeGo, " && st.View.Len() >= a.quorum", "")),
 		in(kube, one("K8", "a majority of another boot counts", kubeGo, "st.Boot == h.Token.Nonce && ", "")),
-		in(kube, one("K8", "the own token may have moved on", kubeGo, " || i == r.Self && a.token != h.Token {", " {")),
+		in(kube, one("K8", "this node's token may have moved on", kubeGo, " || i == r.Self && a.token != h.Token {", " {")),
 		in(kube, one("K8", "the view may be another", kubeGo, "!ok || !a.view.Has(i) ||", "!ok ||")),
 		in(kube, one("K8", "who goes by another Lease is not looked at", kubeGo, " || a.stranger() >= 0 {", " {")),
 		in(kube, one("K8", "the majority of a member never ends", kubeGo, "		until = min(until, at.Add(a.cfg.Timing.MaxAge))\n", "		_ = at\n")),
@@ -45,10 +45,10 @@ func healMutants() []mutant {
 		in(agent, one("freeze", "a verdict holds at its deadline", statusGo, "	if until > now {\n		v.ValidFor", "	if until >= now {\n		v.ValidFor")),
 		in(agent, one("freeze", "without a verdict the node says that it feeds", statusGo, "			n.Feeding, n.Available = false, false\n", "			_ = n\n")),
 		in(agent, one("freeze", "how long a verdict holds is from when the picture was taken", statusGo, "		v.ValidFor = durationpb.New(until.Sub(now))\n		return\n", "		return\n")),
-		in(agent, one("freeze", "the own node is listed for as long as nobody decides", hubGo, "	h.withdraw()\n", "")),
-		in(agent, one("freeze", "the own node is listed at its deadline", statusGo, "until > 0 && a.clock() >= until", "until > 0 && a.clock() > until")),
-		in(agent, one("freeze", "an own node that was taken out stays out", serveGo, "		if a.hub.Withdrawn() {\n", "		if false {\n")),
+		in(agent, one("freeze", "this node is listed for as long as nobody decides", hubGo, "	h.withdraw()\n", "")),
+		in(agent, one("freeze", "this node is listed at its deadline", statusGo, "until > 0 && a.clock() >= until", "until > 0 && a.clock() > until")),
+		in(agent, one("freeze", "this node, once taken out, stays out", serveGo, "		if a.hub.Withdrawn() {\n", "		if false {\n")),
 		in(agent, one("freeze", "the API does not know the deadline", loopGo, "		a.verdict.Store(int64(until))\n", "")),
-		in(glue, one("freeze", "the own node is listed until its peers could answer", "watchdog/publication.go", "		peers.Remove(c.cfg.Roster.Self) // its own verdict is known, and there is nothing to wait for\n", "")),
+		in(glue, one("freeze", "this node is listed until its peers could answer", "watchdog/publication.go", "		peers.Remove(c.cfg.Roster.Self) // its own verdict is known, and there is nothing to wait for\n", "")),
 	}
 }

@@ -13,7 +13,7 @@ func lateMutants() []mutant {
 		one("B3", "a slot does not say that writes failed", scheduleGo, ", Late: a.lateDevices(now),", ","),
 		one("B3", "what a predecessor said of its failed writes is overlooked", claimGo, "		a.legacy.late = rec.Late\n", ""),
 		one("B3", "a predecessor's unknown failed write is overlooked", claimGo, "		a.legacy = legacy{since: now}\n", ""),
-		one("B3", "failed writes are told by the order of the own configuration", lateGo, "return 1 << a.lanes[d].place", "return 1 << d"),
+		one("B3", "failed writes are told by the order of this node's configuration", lateGo, "return 1 << a.lanes[d].place", "return 1 << d"),
 		one("B3", "a device that hangs counts as sure", lateGo, "l.usable() && !slow && !l.failing", "l.usable() && !l.failing"),
 		one("B9", "the sequence does not leap after failed writes", lanesGo, "		a.leap = a.leap || l.failing\n", ""),
 		one("B9", "a copy that may have been taken back stands in for a torn one", tableGo, ", tearing > newest+retries:", ":"),

@@ -38,7 +38,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a pledge is forgotten at a restart", successionGo, "	} else if saved.Offer != nil {", "	} else if false {"), list),
 		in(one("J", "a node that forgot everything is counted", successionGo, "ref.Epoch < chain[0].Epoch && !st.Fresh", "ref.Epoch < chain[0].Epoch"), list),
 		in(one("J", "a node that begins in a tie says that the list of its configuration is in force", "watchdog/rosters.go", "	defer c.stand()\n", ""), "./watchdog"),
-		in(one("J", "sets that count by another roster are read by the own one", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
+		in(one("J", "sets that count by another roster are read by this node's", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
 		in(one("calm", "a list is taken up before everybody has it", advanceGo, "			ready = false\n", "			_ = ready\n"), list),
 		in(one("calm", "a list is stored that a counted node does not know", advanceGo, "		case s.Countable(&st):\n			all = false\n", "		case s.Countable(&st):\n			_ = all\n"), list),
 		in(one("calm", "a list is stored by a node that is alone with it", advanceGo, "all && (behind || s.majority(p, s.chain[0], know))", "all && (know.Len() > 0 || behind)"), list),

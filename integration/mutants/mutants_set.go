@@ -23,7 +23,7 @@ func setMutants() []mutant {
 		one("L1", "the token does not pass what stands on an unread device", claimGo, "a.table.from.len() < len(a.lanes)", "false"),
 		one("claim", "the lock of one device is enough", claimGo, "	case a.locks.len() >= a.majority():", "	case a.locks.len() >= 1:"),
 		one("claim", "a foreign writer on a device other than the first is not noticed", claimGo, "		if !a.table.from.has(d) || s.status != slotKnown {", "		if !a.table.from.has(d) || s.status != slotKnown || d > 0 {"),
-		one("claim", "a given-up slot is written on a device that lags", lanesGo, "	if a.claim == claimFailed {\n		return // whoever", "	if false {\n		return // whoever"),
+		one("claim", "a given-up slot is written on a device that lags", lanesGo, "	if a.claim == claimFailed {\n		return // another agent writes", "	if false {\n		return // another agent writes"),
 	}
 }
 

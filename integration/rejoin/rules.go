@@ -7,7 +7,7 @@ type Rules struct {
 	Keep   bool // its token stands meanwhile; else it renounces, as L10 has it, and feeds on
 	Mutual bool // the majority has this node in it
 	Most   bool // it is a majority; else any view that has this node in it
-	Exact  bool // the own view is the granted set; else it may be smaller
+	Exact  bool // this node's view is the granted set; else it may be smaller
 	Fresh  bool // the partner's word is younger than G
 	Boot   bool // the partner has not been reset since
 	Writes bool // own writes land (L6); else what was read before is enough

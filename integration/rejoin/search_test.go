@@ -108,7 +108,7 @@ func TestRandomWalks(t *testing.T) {
 }
 
 // Two guards stand behind each other: the token, which keeps the grant from being replaced, and the word of the partner,
-// with the own view. A search finds what happens without both, so it is worth something; without one of them
+// with this node's view. A search finds what happens without both, so it is worth something; without one of them
 // nothing happens that the time budget does not contain.
 func TestWithoutBothGuardsTwoPartsFeed(t *testing.T) {
 	token, word := Safe, Safe

@@ -48,7 +48,7 @@ func knownDead(s *story, at time.Time) []outcome {
 }
 
 // calledDead holds when all observers know that these incarnations of the nodes have ended: by time, which makes them
-// FENCED, or by their next boot. Whoever was reset before has an older death, by which nothing is known of this one.
+// FENCED, or by their next boot. A node that was reset before has an older death, by which nothing is known of this one.
 func calledDead(observers, of []string, boots map[string]string) observe.Condition {
 	return func(v *observe.View) string {
 		for _, o := range observers {

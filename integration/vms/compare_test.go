@@ -99,7 +99,7 @@ func (c *contender) compete(t *testing.T, table *comparison) {
 				s.logf("%s %s: reset %s, idle %s, one side active %s", system, o.of, known(o.reset), known(o.idle), seconds(o.active))
 				table.add(c.name, system, f, o)
 			}
-			if err := table.write(os.Getenv(compareEnv)); err != nil { // now, lest a run that is broken off is lost
+			if err := table.write(os.Getenv(compareEnv)); err != nil { // now, so that a run that is broken off is not lost
 				t.Error(err)
 			}
 			s.heal()

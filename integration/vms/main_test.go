@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	signals := make(chan os.Signal, 1)
-	// SIGPIPE: whoever read what the tests say is gone, and did not pass Ctrl-C on.
+	// SIGPIPE: the reader of what the tests say is gone, and did not pass Ctrl-C on.
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	go func() {
 		s := <-signals

@@ -255,7 +255,7 @@ func (s *story) alive(of []string, since, after time.Time) {
 	s.logf("%s: fed on, not reset", strings.Join(of, " "))
 }
 
-// unharmed checks that no node is reset for a fault of this moment: all are still fed when whoever has lost his
+// unharmed checks that no node is reset for a fault of this moment: all are still fed when each node that has lost its
 // permission by it cannot be fed any more.
 func (s *story) unharmed(of []string, at time.Time) {
 	s.t.Helper()

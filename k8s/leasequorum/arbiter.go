@@ -44,7 +44,7 @@ type Arbiter struct {
 	drawn   uint32 // tick of the latest token drawn, or of the start
 	view    roster.Set
 	quorum  int
-	horizon time.Duration // the own, as last stated
+	horizon time.Duration // this node's, as last stated
 
 	known    bool
 	absent   bool
@@ -85,7 +85,7 @@ func New(cfg Config, now boottime.Instant) (*Arbiter, error) {
 		return nil, errors.New("lease tie-break: a horizon for those who state none is mandatory")
 	}
 	if cfg.Log == 0 || cfg.Boot == 0 || cfg.Roster.Self < 0 {
-		return nil, errors.New("lease tie-break: name of the lease, boot nonce and a roster with the own node are mandatory")
+		return nil, errors.New("lease tie-break: name of the lease, boot nonce and a roster with this node are mandatory")
 	}
 	// A predecessor in this boot drew no token later than now's tick.
 	return &Arbiter{cfg: cfg, started: now, drawn: tickOf(now), needRead: true}, nil
@@ -99,7 +99,7 @@ func tickOf(now boottime.Instant) uint32 {
 // it is drawn, and no tick is used twice, so that none returns after a restart of the agent,
 // which remembers nothing. Until the next tick the node has none.
 //
-// It moves on when the own horizon grows, too (K7): the writer of a grant takes a member's horizon
+// It moves on when this node's horizon grows, too (K7): the writer of a grant takes a member's horizon
 // from the statement that has the token, and what it has written then holds for that token's life.
 func (a *Arbiter) followToken(now boottime.Instant, in *Input) {
 	grown := in.Horizon > a.horizon || in.Horizon == 0 && a.horizon > 0 // unknown is longer than any
@@ -154,7 +154,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
 	return out
 }
 
-// half is the grant to the own view as it stands, or what keeps it from being one.
+// half is the grant to this node's view as it stands, or what keeps it from being one.
 func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	r := a.cfg.Roster
 	g := Grant{Roster: r.Ref(), Holders: make([]Holder, 0, a.view.Len())}
@@ -199,7 +199,7 @@ func (a *Arbiter) feedUntil(want *Grant) boottime.Instant {
 	return min(anchor.Add(a.cfg.Timing.Term), evidence)
 }
 
-// relay tells of the own writes only: a word that comes back to who said it would never end.
+// relay tells of this node's writes only: a word that comes back to who said it would never end.
 func (a *Arbiter) relay(want *Grant) netgossip.Relay {
 	if digest := want.Digest(); a.landed == digest {
 		return netgossip.Relay{Log: a.cfg.Log, Instance: digest, Anchor: a.landedAt}
@@ -208,7 +208,7 @@ func (a *Arbiter) relay(want *Grant) netgossip.Relay {
 }
 
 // stranger is somebody who goes by another Lease, or by none, as far as it is known; -1: nobody. Who
-// states terms is judged by these: whoever goes by others has not the word of a majority (lease.md T1),
+// states terms is judged by these: a node that goes by others has not the word of a majority (lease.md T1),
 // and must not keep those out who have.
 func (a *Arbiter) stranger() int {
 	for i := range a.cfg.Roster.Members {
@@ -254,14 +254,14 @@ func (a *Arbiter) movedOn(h Holder) bool {
 	return false
 }
 
-// expired reports whether nobody can feed any more under the version known, and whoever did has
+// expired reports whether nobody can feed any more under the version known, and a node that did has
 // been reset (K3).
 func (a *Arbiter) expired(now boottime.Instant) bool {
 	return a.known && now.Sub(a.since) >= a.expiry()
 }
 
 // expiry is for how long the version known must have been seen. A holder feeds for Term after
-// its last write at most, and runs on for a horizon that may be longer than the own: nodes are
+// its last write at most, and runs on for a horizon that may be longer than this node's: nodes are
 // configured one after the other.
 func (a *Arbiter) expiry() time.Duration {
 	horizon := a.horizon

@@ -25,7 +25,7 @@
 //	    the caller's to judge, which also holds over a reset (lease.md T1 to T5)
 //	K7  the Lease says how long the horizon of each holder is, that is, for how long it may run
 //	    on when it feeds no more. A node states one with each token, and takes another token
-//	    before a longer one. Whoever has stated none is taken to have the longest there is
+//	    before a longer one. A node that has stated none is taken to have the longest there is
 //	K8  a member of the granted half that has moved its token on, and says that it counts a majority with
 //	    this node in it, does not end the grant for this node, whose token stands: see K2 and K3
 //
@@ -41,6 +41,6 @@
 // # Concurrency and blocking
 //
 // One goroutine owns an [Arbiter]. Nothing blocks: at most one [Op] is handed out at a time,
-// and whoever performs it reports its [Completion] however late, with the outcome Unknown
+// and its performer reports its [Completion] however late, with the outcome Unknown
 // when it gave up waiting. An operation that was given up may still take effect later.
 package leasequorum

@@ -29,7 +29,7 @@ type Grant struct {
 const noGrant = 1
 
 // Digest names the grant in a relay: equal digests mean the same tokens of the same nodes, hence
-// the same horizons, whoever has said them.
+// the same horizons, no matter which node has said them.
 func (g *Grant) Digest() uint64 {
 	h := fnv.New64a()
 	var b [8]byte

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Guard: K3, K5, K7. The expiry is Term and the longest of the own horizon and those of who may
+// Guard: K3, K5, K7. The expiry is Term and the longest of this node's horizon and those of who may
 // feed, as the Lease states them, else as they do themselves, else the longest there may be.
 func TestExpiryIsThatOfTheHolders(t *testing.T) {
 	const own, short, long, longer = 4 * time.Second, 3 * time.Second, 8 * time.Second, 12 * time.Second
@@ -21,7 +21,7 @@ func TestExpiryIsThatOfTheHolders(t *testing.T) {
 		nobody  bool             // is named; horizon[0] is that of the record
 		want    time.Duration
 	}{
-		{name: "shorter than the own", horizon: [2]time.Duration{short, short}, want: own},
+		{name: "shorter than this node's", horizon: [2]time.Duration{short, short}, want: own},
 		{name: "longer", horizon: [2]time.Duration{long, long}, want: long},
 		{name: "the first is longer", horizon: [2]time.Duration{longer, long}, want: longer},
 		{name: "the last is longer", horizon: [2]time.Duration{long, longer}, want: longer},

@@ -10,7 +10,7 @@ import (
 // majority, and its token moves on. Those who do not see as much yet go on by the grant that they have (K8),
 // for as long as that member says that it counts a majority, and them. Their own token stands meanwhile, so
 // K3 keeps the grant from being replaced by one to others before its time is over; and they renew it. That
-// names a token which has moved on, as a grant may (K4): whoever asks for it finds that it is done with.
+// names a token which has moved on, as a grant may (K4): a node that asks for it finds that it is done with.
 
 // bridged is until when the node may feed under the grant by which it fed last, though a member of the half has
 // given it up for a majority, and by whose word; zero: not at all.

@@ -51,7 +51,7 @@ func TestWhoseMajorityCounts(t *testing.T) {
 		"another epoch":             {func(r *rig) { r.said[1].RosterEpoch++ }, false},
 		"by another Lease":          {func(r *rig) { r.relay[2] = netgossip.Relay{Log: 8}; r.say(2, netgossip.Token{}, roster.Set{}) }, false},
 		"too long ago":              {func(r *rig) { r.now = r.now.Add(times.MaxAge) }, false},
-		"and the own view is another": {func(r *rig) {
+		"and this node's view is another": {func(r *rig) {
 			r.in.View = setOf(0, 2)
 			r.say(2, netgossip.Token{Nonce: 0xb3, Counter: 3}, setOf(0, 1, 2, 3))
 		}, false},

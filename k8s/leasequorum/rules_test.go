@@ -424,9 +424,9 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// Guard: K6. Whoever goes by another Lease, or by none, could let the other half live, too.
+// Guard: K6. A node that goes by another Lease, or by none, could let the other half live, too.
 func TestAllGoByOneLease(t *testing.T) {
-	for _, peer := range []int{1, 2} { // of the own half, of the other
+	for _, peer := range []int{1, 2} { // of this node's half, of the other
 		r := newRig(t)
 		r.answer(Done, Record{}, "1")
 		r.say(peer, netgossip.Token{Nonce: 0xb7, Counter: 1}, setOf(0, 1, 2, 3))

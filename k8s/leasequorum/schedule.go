@@ -58,7 +58,7 @@ func (a *Arbiter) retryAt(in *Input) boottime.Instant {
 // maxDoublings keeps the pause after many failures from running over.
 const maxDoublings = 16
 
-// pollInterval is longer in a tie that lasts: whoever lives on without being granted, by
+// pollInterval is longer in a tie that lasts: a node that lives on without being granted, by
 // onQuorumLoss, has nothing to hurry for.
 func (a *Arbiter) pollInterval(now boottime.Instant, in *Input) time.Duration {
 	if now.Sub(in.TieSince) > a.cfg.Timing.Term/2 {

@@ -64,7 +64,7 @@ type Writer struct {
 // New returns a writer that has written nothing yet.
 func New(c Config) (*Writer, error) {
 	if c.Client == nil || c.Node == "" {
-		return nil, errors.New("marks on the own Node: client and name are mandatory")
+		return nil, errors.New("marks on this node's Node: client and name are mandatory")
 	}
 	w := &Writer{cfg: c, log: c.Logger, wake: make(chan struct{}, 1), labels: Wish{}, annotations: Wish{}}
 	if w.log == nil {

@@ -17,7 +17,7 @@ type Query struct {
 	Address   netip.Addr
 }
 
-// Local is the own side of a SystemNetwork.
+// Local is this node's side of a SystemNetwork.
 type Local struct {
 	Network   string
 	Address   netip.Addr
@@ -26,7 +26,7 @@ type Local struct {
 	// again has the same name and another index.
 	Index int
 	// Internal says that packets of other nodes never come in by Interface: it is the
-	// loopback or a dummy, and whoever wants its addresses takes another way in.
+	// loopback or a dummy, and a user of its addresses takes another way in.
 	Internal bool
 	// Pinned says that the address counts only on Interface, because the network was
 	// asked for by its name.
@@ -158,7 +158,7 @@ func (s *snapshot) local(ip netip.Addr, index int) Local {
 	return Local{Address: ip, Interface: l.name, Index: index, Internal: l.internal}
 }
 
-// carrier returns the index of the interface by which the own side of a network works,
+// carrier returns the index of the interface by which this node's side of a network works,
 // or 0 if it does not.
 func (s *snapshot) carrier(l Local) int {
 	best := 0

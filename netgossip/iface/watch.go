@@ -21,13 +21,13 @@ type WatchConfig struct {
 	Networks []Local // as Find returned them; the position is the network's index
 	Clock    boottime.Clock
 	Logger   *slog.Logger
-	// Changed is called when the own side of a network is lost, when it is back, and when
+	// Changed is called when this node's side of a network is lost, when it is back, and when
 	// it works on by another interface than before, a new one of the same name included.
 	// At the start every network counts as there.
 	Changed func(Change)
 }
 
-// Change is a report about the own side of a network.
+// Change is a report about this node's side of a network.
 type Change struct {
 	Network int // its position in WatchConfig.Networks
 	Up      bool

@@ -24,7 +24,7 @@ type Roster struct {
 	Epoch   uint64 // raised by each change of the roster's source
 	Digest  uint64 // of the sorted names and their addresses: two nodes with different lists differ here
 	Members []Member
-	Self    int // index of the own node; -1: the roster does not list it
+	Self    int // index of this node; -1: the roster does not list it
 }
 
 // Ref names a roster: two nodes mean the same list if and only if both numbers agree.
@@ -43,15 +43,15 @@ func (r *Roster) Ref() Ref { return Ref{r.Epoch, r.Digest} }
 func New(epoch uint64, members []Member, self string) (*Roster, error) {
 	r, err := Of(epoch, members, self)
 	if err == nil && r.Self < 0 {
-		return nil, fmt.Errorf("roster does not list the own node %q", self)
+		return nil, fmt.Errorf("roster does not list this node %q", self)
 	}
 	return r, err
 }
 
-// Of is New for a list that need not contain the own node; Self is -1 then.
+// Of is New for a list that need not contain this node; Self is -1 then.
 func Of(epoch uint64, members []Member, self string) (*Roster, error) {
 	if len(members) == 0 {
-		return nil, errors.New("roster is empty: list at least the own node")
+		return nil, errors.New("roster is empty: list at least this node")
 	}
 	if len(members) > MaxNodes {
 		return nil, fmt.Errorf("roster has %d members, at most %d are possible", len(members), MaxNodes)

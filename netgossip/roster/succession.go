@@ -57,7 +57,7 @@ type Saved struct {
 // Two nodes whose chains have a roster in common count a common member. If they have none,
 // one of them, say y, has dropped what the other, x, goes by; so some node saw a majority
 // of the base of x (or of a roster before it) with the newer roster in their chains. What is
-// taken up is stored first and never given back. So whoever counts a majority of that base
+// taken up is stored first and never given back. So a node that counts a majority of that base
 // today counts one of those nodes, and x counts only nodes whose chains hold nothing that x
 // does not hold ([Succession.Countable]): x must hold the newer roster as well and needs a
 // majority of it, or has learnt that it is in force. Evidence from before the newer roster was
@@ -173,7 +173,7 @@ func (s *Succession) Offer() *Roster { return s.offer }
 // Fresh reports whether the node knows of no roster in force.
 func (s *Succession) Fresh() bool { return s.fresh }
 
-// Removed reports whether the roster in force does not list the own node.
+// Removed reports whether the roster in force does not list this node.
 func (s *Succession) Removed() bool { return len(s.chain) == 1 && !s.fresh && s.chain[0].Self < 0 }
 
 // Claims reports whether the node may be quorate at all.
@@ -184,7 +184,7 @@ func (s *Succession) Settled() bool {
 	return len(s.chain) == 1 && s.offer == nil && s.Claims()
 }
 
-// Prepare hands out the newest list that is known, if the own node is another one on it, to be
+// Prepare hands out the newest list that is known, if this node is another one on it, to be
 // stored as the offer before the node begins to talk to others, who would not know it under
 // its addresses; nil: there is none, or a change is under way. Answer with Saved. Other lists
 // wait until all know them.
@@ -201,7 +201,7 @@ func (s *Succession) Prepare() *Saved {
 	return s.save(newest)
 }
 
-// sameSelf reports whether the own node is the same member of both rosters.
+// sameSelf reports whether this node is the same member of both rosters.
 func (r *Roster) sameSelf(o *Roster) bool {
 	if r.Self < 0 || o.Self < 0 {
 		return r.Self == o.Self

@@ -84,7 +84,7 @@ func TestReplacedOfferIsWithdrawnFirst(t *testing.T) {
 	}
 }
 
-// Guard: what is stored is taken up after a restart, and whoever does not know it cannot follow.
+// Guard: what is stored is taken up after a restart, and a node that does not know it cannot follow.
 func TestListIsStoredOnlyWhenAllKnowIt(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3)
 	c := sceneOf(t, old)

@@ -23,7 +23,7 @@ import "slices"
 // another node says of one that was shown here that it is in force, it is. If there is no such
 // node the list must be founded, and that takes everybody: each member of it, in contact with
 // all the others, who are all fresh and were shown the same, stores a pledge to it and announces
-// that; whoever sees the pledges of all has it in force. A pledge is given up for a list in force
+// that; a node that sees the pledges of all has it in force. A pledge is given up for a list in force
 // and for nothing else, so of two lists with a member in common one at most is founded. A
 // majority would not do: the rest may be the group, cut off, and live by an older list.
 

@@ -340,7 +340,7 @@ func TestPledgeIsKept(t *testing.T) {
 	}
 }
 
-// Guard: whoever begins without a memory may have promised a later list a majority.
+// Guard: a node that begins without a memory may have promised a later list a majority.
 func TestNodeThatForgotIsNotCounted(t *testing.T) {
 	s, err := NewSuccession(nil, listOf(0, 0, 0, 1, 2), majorityOf)
 	if err != nil {

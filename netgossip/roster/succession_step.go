@@ -87,7 +87,7 @@ func (s *Succession) adoptBase(p *Peers) bool {
 //
 // The first to do so waits until every peer that it counts has the same offer, and until it
 // would be quorate by both: so nobody loses its quorum by the change, since the others take the offer
-// up in the very step in which they hear of it. Whoever hears that a peer has taken it up
+// up in the very step in which they hear of it. A node that hears that a peer has taken it up
 // follows unless that would cost it a quorum that it has.
 func (s *Succession) takeUp(p *Peers) bool {
 	switch {

@@ -58,7 +58,7 @@ func TestForeignSourcesAreRefused(t *testing.T) {
 }
 
 // Guard: who is in the group is said by the roster alone. A member with the right label and
-// key, or whoever took it over, brings nobody in: neither a stranger nor a member's name at
+// key, or anyone who took it over, brings nobody in: neither a stranger nor a member's name at
 // another address.
 func TestHearsayBringsNobodyIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

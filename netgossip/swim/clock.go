@@ -5,9 +5,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// peerClock dates the packets of a peer, as seen on the own clock, without comparing the two.
+// peerClock dates the packets of a peer, as seen on this node's clock, without comparing the two.
 //
-// Whoever is on the wire can send a recorded packet again at any time, to any node: it is the peer's,
+// Anyone who is on the wire can send a recorded packet again at any time, to any node: it is the peer's,
 // and decrypts. Two-way evidence is not fooled, since it takes the id of a young probe. A packet of a
 // peer that does not hear us can carry nothing of ours, so what it proves is dated instead: each packet
 // tells the clock of its sender, and the answer to a probe ties that to ours. It was made before it

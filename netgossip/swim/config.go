@@ -42,7 +42,7 @@ type Config struct {
 	// Statement returns the latest own statement, nil before there is one. It is called
 	// from any goroutine and must not block.
 	Statement func() *netgossip.Statement
-	// Relay returns what the own node has to tell of the LUN; nil: nothing, ever. It is called
+	// Relay returns what this node has to tell of the LUN; nil: nothing, ever. It is called
 	// from any goroutine and must not block.
 	Relay func() netgossip.Relay
 	// Known returns what an earlier instance for the same network and roster knew of a peer

@@ -19,7 +19,7 @@
 //     receiver ask at once, so an [Instance.Nudge] reaches everybody in one round trip and
 //     a half; where samples are taken a few, and [Instance.Announce] the rest. Many
 //     peers that are each probed hear of it when they ask themselves.
-//   - A vouch is dated by the start of samples that were all answered. Whoever ceases to be
+//   - A vouch is dated by the start of samples that were all answered. A node that ceases to be
 //     covered by it is reported, and before it is given everybody has been asked.
 //   - Where many peers are each probed and one network suffices to reach them, the networks take turns
 //     ([Instance.Proven]). That one of them asks puts off the other's question for a bounded time and

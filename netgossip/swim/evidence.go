@@ -18,7 +18,7 @@ import (
 )
 
 // inboxBurst is how many arrivals are handled before one probe that is due gets its
-// turn: replies must be fast, but a flood must not stop the own probing.
+// turn: replies must be fast, but a flood must not stop this node's probing.
 const inboxBurst = 16
 
 // grain is the least unit of waiting: what is due within the same one is done in one go, which
@@ -49,7 +49,7 @@ type request struct {
 type evidence struct {
 	cfg     *Config
 	self    string
-	tag     uint32 // of the own roster
+	tag     uint32 // of this node's roster
 	gate    *gate
 	count   *counters
 	journal *journal
@@ -69,7 +69,7 @@ type evidence struct {
 	buf      []byte        // scratch of transmit
 	handover handover
 
-	said   *netgossip.Statement // the own statement that digest is of
+	said   *netgossip.Statement // this node's statement that digest is of
 	digest uint64
 
 	shares atomic.Bool // answers on other networks are of interest
@@ -278,14 +278,14 @@ func (e *evidence) question(p *peer, brief bool) wire.Message {
 			m.News = wire.NewsOf(digest)
 		}
 	}
-	// A peer with another roster cannot tell who a number is, so whoever did not answer
+	// A peer with another roster cannot tell who a number is, so a node that did not answer
 	// the last time gets a name.
 	e.sign(&m, p.sharesRoster(e.cfg.Roster) && !p.Owes())
 	m.Wanted = e.wants(p, e.cfg.Clock())
 	return m
 }
 
-// clock is what the own packets tell of the own clock. Before there is a statement nobody can know the
+// clock is what this node's packets tell of this node's clock. Before there is a statement nobody can know the
 // boot that it belongs to.
 func (e *evidence) clock() uint64 {
 	s, _ := e.statement()
@@ -302,7 +302,7 @@ func (e *evidence) sign(m *wire.Message, byNumber bool) {
 	}
 }
 
-// statement returns the own statement of this moment and its digest, nil and 0 before
+// statement returns this node's statement of this moment and its digest, nil and 0 before
 // there is one.
 func (e *evidence) statement() (*netgossip.Statement, uint64) {
 	if s := e.cfg.Statement(); s != e.said {
@@ -411,7 +411,7 @@ func (e *evidence) takeHolds(p *peer, m wire.Message) {
 	}
 }
 
-// relay puts in what the own node has to tell of the LUN, and how old that is at this moment.
+// relay puts in what this node has to tell of the LUN, and how old that is at this moment.
 func (e *evidence) relay(reply *wire.Message) {
 	if e.cfg.Relay == nil {
 		return
@@ -421,7 +421,7 @@ func (e *evidence) relay(reply *wire.Message) {
 	}
 }
 
-// sees reports whether the own statement says that the peer is seen, and whether its sets
+// sees reports whether this node's statement says that the peer is seen, and whether its sets
 // count by the instance's roster. While the list of members changes they may not.
 func (e *evidence) sees(s *netgossip.Statement, p *peer) (seen, sameRoster bool) {
 	if s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
@@ -454,7 +454,7 @@ func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 		}
 	}
 	if s := answer.Statement; s != nil && s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
-		// Whoever takes the answer may count by another roster than this instance already.
+		// The receiver of the answer may count by another roster than this instance already.
 		answer.Sees = s.Seen.Has(e.cfg.Roster.Self)
 	}
 	e.count.answers.add(1)

@@ -31,7 +31,7 @@ func TestProbesThatMakeUsAsk(t *testing.T) {
 		"news of a peer just probed": {0, 8, true},
 	} {
 		now := start
-		cfg := validConfig(t) // without an own statement, so that nothing is sent
+		cfg := validConfig(t) // without a statement of this node, so that nothing is sent
 		cfg.Clock = func() boottime.Instant { return now }
 		in := &Instance{cfg: cfg, count: NewMetrics(nil).network("mgmt"), gate: newGate()}
 		targets, err := cfg.targets()

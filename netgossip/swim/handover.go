@@ -12,7 +12,7 @@ import (
 
 // Lists of members are handed over in pieces, with the probes and replies that go to and fro in
 // any case: the node that lacks one asks one peer for a piece after the other, so it sets the pace,
-// and whoever gives keeps nothing in mind. A peer of an earlier version does not understand the
+// and the giver keeps nothing in mind. A peer of an earlier version does not understand the
 // wish, and answers the probe. What was fetched counts only if it has the digest by which the
 // peer announced it.
 

@@ -34,7 +34,7 @@ type Instance struct {
 	journal   *journal
 	evidence  *evidence
 	rejoin    *rejoiner
-	addresses map[int]netip.AddrPort // on this network, by roster index, the own one included
+	addresses map[int]netip.AddrPort // on this network, by roster index, this node's included
 
 	list  atomic.Pointer[memberlist.Memberlist] // set by Start
 	loops sync.WaitGroup
@@ -186,7 +186,7 @@ func leaveTimeout(ctx context.Context) time.Duration {
 	return max(time.Millisecond, time.Until(deadline)*3/4)
 }
 
-// Nudge says that the own statement has changed. Where each peer is probed, every one is
+// Nudge says that this node's statement has changed. Where each peer is probed, every one is
 // soon, which also brings the statement to it; where samples are taken, a few are; where each of
 // more than 100 is probed, none is, because they all ask within Pace.Interval. A peer
 // gets at most one such probe in 50 ms, and the last nudge is never lost. It does not block.
@@ -195,7 +195,7 @@ func (in *Instance) Nudge() { in.evidence.ask(func(r *request) { r.nudge = true 
 // Announce is a Nudge of every peer in any case: within netgossip.RoundTime. It does not block.
 func (in *Instance) Announce() { in.evidence.ask(func(r *request) { r.announce = true }) }
 
-// Renew says that the evidence of this network was voided, for instance because the own link
+// Renew says that the evidence of this network was voided, for instance because this node's link
 // was down: all peers are asked as after the start. It does not block.
 func (in *Instance) Renew() { in.evidence.ask(func(r *request) { r.renew = true }) }
 

@@ -104,7 +104,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
 	level, text := splitLevel(line)
 	if strings.Contains(text, errFrame.Error()) {
-		level = slog.LevelDebug // whoever refused the frame has said so, and counted it
+		level = slog.LevelDebug // the one that refused the frame has said so, and counted it
 	}
 	if level >= slog.LevelWarn {
 		for _, c := range complaints {

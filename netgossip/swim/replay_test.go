@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// Whoever was on the wire can send what a node sent again, to anybody and for ever. That must not make
+// Anyone who was on the wire can send what a node sent again, to anybody and for ever. That must not make
 // a dead node seem alive, not even one way.
 func TestReplayedPacketsAreNoSightings(t *testing.T) {
 	for name, fresh := range map[string]bool{"heard before": false, "after a restart": true} {

@@ -28,7 +28,7 @@ type Sink interface {
 	// Heard reports any own-protocol packet from a peer: it was alive, one way, at that moment, which
 	// is when the packet was made, at the latest, and not when it came: it may have been sent again.
 	Heard(network, peer int, at boottime.Instant)
-	// Conflict reports a second node that uses the name of a member, the own one included.
+	// Conflict reports a second node that uses the name of a member, this node's included.
 	// It is called with every packet of that node.
 	Conflict(network int, name, address string)
 }

@@ -83,7 +83,7 @@ func openOn(device string) (*sockets, error) {
 	return openSockets(cableAt, device, testLedger(), log.New(io.Discard, "", 0))
 }
 
-// talks checks that a packet to the own address arrives: by way of the device as far as
+// talks checks that a packet to this node's address arrives: by way of the device as far as
 // the socket is concerned.
 func talks(s *sockets) error {
 	if _, err := s.WriteTo([]byte("self"), cableAt.String()); err != nil {

@@ -175,7 +175,7 @@ func (p *pause) wait(ctx context.Context) bool {
 	}
 }
 
-// FinalAdvertiseAddr returns the own address, whatever is asked for: no other is bound.
+// FinalAdvertiseAddr returns this node's address, whatever is asked for: no other is bound.
 func (t *sockets) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return t.at.Addr().AsSlice(), int(t.at.Port()), nil
 }
@@ -224,7 +224,7 @@ func (t *sockets) DialTimeout(addr string, timeout time.Duration) (net.Conn, err
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// DialAddressTimeout opens a stream from the own address, by the device if pinned. The
+// DialAddressTimeout opens a stream from this node's address, by the device if pinned. The
 // source matters even then: without it the kernel would take the device's first address.
 func (t *sockets) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// The age of the last packet is the silence of the network, whoever else shouts.
+// The age of the last packet is the silence of the network, no matter who else shouts.
 func TestSilenceIsTheAgeOfTheLastPacket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, anySource)

@@ -70,7 +70,7 @@ func template(chartPath, example string) ([]object, error) {
 	if err := yaml.Unmarshal(text, &given); err != nil {
 		return nil, err
 	}
-	// Whoever applies the plain manifests has no Helm that needs the namespace before.
+	// Anyone who applies the plain manifests has no Helm that needs the namespace before.
 	given["createNamespace"] = true
 	release := common.ReleaseOptions{Name: "fencing-agent", Namespace: namespace, Revision: 1, IsInstall: true}
 	values, err := util.ToRenderValues(chart, given, release, common.DefaultCapabilities)

@@ -65,10 +65,10 @@ type Options struct {
 	Machine    uint64                         // its identity; 0 with Boot 0: that of the hardware
 	Ready      func(socket string)            // called once the socket answers
 	Hold       func() error                   // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
-	Registry   *prometheus.Registry           // an own one
+	Registry   *prometheus.Registry           // its own
 }
 
-// Links finds the own side of each SystemNetwork and follows it, as iface.Find and
+// Links finds this node's side of each SystemNetwork and follows it, as iface.Find and
 // iface.Watch do. Either both are set or none.
 type Links struct {
 	Find  func(iface.Query) (iface.Local, error)
@@ -127,7 +127,7 @@ type Agent struct {
 	core         *watchdog.Core
 	superblocks  []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
 	disableFile  bool                     // is there
-	ownNode      ownnode.Signals          // of the own Node
+	ownNode      ownnode.Signals          // of this node's Node
 	granted      boottime.Instant
 	disarmed     bool
 	disarming    uint64           // number of the latest disarm that the feeder was asked for

@@ -16,7 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// nodeMarks says on the own Node, and by Events about it, what the agent does. The loop hands
+// nodeMarks says on this node's Node, and by Events about it, what the agent does. The loop hands
 // it what it has decided; nothing comes back. A nil *nodeMarks does nothing.
 type nodeMarks struct {
 	cfg    *config.Config
@@ -33,7 +33,7 @@ type nodeMarks struct {
 }
 
 // startMarks starts the writer, if there is anything that may be written. It comes before
-// whoever calls the marks.
+// the caller of the marks.
 func (a *Agent) startMarks(background spawn) error {
 	k := &a.cfg.Kubernetes
 	if a.kube == nil || !k.WatchNode || !k.Events && !k.Labels && a.rosters.kube == nil {
@@ -83,7 +83,7 @@ func (m *nodeMarks) event(reason marks.Reason, format string, args ...any) {
 	}
 }
 
-// seen takes the own Node, from the watcher's goroutine.
+// seen takes this node's Node, from the watcher's goroutine.
 func (m *nodeMarks) seen(s ownnode.State) {
 	if m == nil {
 		return
@@ -156,7 +156,7 @@ func (m *nodeMarks) noteDecision(d watchdog.Decision, why func() string) {
 	m.begun = true
 }
 
-// nodeAddresses keeps the annotations with the own addresses right.
+// nodeAddresses keeps the annotations with this node's addresses right.
 type nodeAddresses struct {
 	networks []nodelist.Network // none: the list of members does not come from Nodes
 	writer   *marks.Writer

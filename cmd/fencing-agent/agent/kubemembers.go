@@ -32,7 +32,7 @@ type kubeMembers struct {
 	clock    boottime.Clock
 	kube     *client.Client
 	networks []nodelist.Network
-	// found finds the own addresses, by network.
+	// found finds this node's addresses, by network.
 	found func() (map[string]netip.Addr, error)
 	// waiting answers probes of the agent's health until it is stopped.
 	waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
@@ -147,7 +147,7 @@ func (k *kubeMembers) try(ctx context.Context, s *nodelist.Source) (list MemberL
 			return list, "", err
 		}
 		if _, err := marks.Patch(ctx, core, k.cfg.NodeName, nil, wishes(write)); err != nil {
-			return list, "", fmt.Errorf("tell the own addresses: %w", err)
+			return list, "", fmt.Errorf("tell this node's addresses: %w", err)
 		}
 		k.log.Info("members: this node's addresses were written on its Node", "annotations", write)
 		if nodes[i].Annotations == nil {

@@ -76,7 +76,7 @@ func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 // mayLeave reports whether the process may end as planned. While the watchdog counts down
 // unfed it may not: the kernel restarts the countdown when the descriptor is closed, so
 // leaving would give a node that its peers count as dead one more timeout to live. Nor may
-// it disarm before enough peers know of it, lest they count the running node dead.
+// it disarm before enough peers know of it, or they would count the running node dead.
 func (a *Agent) mayLeave() bool {
 	s := a.feeder.State()
 	switch {

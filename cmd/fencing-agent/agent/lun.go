@@ -75,7 +75,7 @@ type lunKeeper struct {
 	engine   *rawdev.Engine
 	slot     int  // own slot, -1 before it is known
 	wantLock bool // the lock of the slot was asked for while there was no device
-	locked   bool // the own slot is locked on the present device
+	locked   bool // this node's slot is locked on the present device
 	fault    error
 	sb       *diskquorum.Superblock // of the LUN as it was opened last
 

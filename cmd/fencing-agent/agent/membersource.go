@@ -19,7 +19,7 @@ type MemberList struct {
 	// Members are all nodes of the group, in any order. A list without this node says that it
 	// was removed. An address is written as netip.Addr does: the group compares texts.
 	Members []roster.Member
-	// Numbered says that whoever makes the list raises Epoch with each change of it. Where it is
+	// Numbered says that the maker of the list raises Epoch with each change of it. Where it is
 	// false, Epoch is 0 and the nodes number lists themselves (roster.Succession.Sight).
 	Numbered bool
 	Epoch    uint64
@@ -53,7 +53,7 @@ type MemberSource interface {
 // membersInterval is the time between two looks at the configuration for another list.
 const membersInterval = 2 * time.Second
 
-// fileMembers is the list in the configuration file, which whoever edits it numbers.
+// fileMembers is the list in the configuration file, which is numbered by its editor.
 type fileMembers struct {
 	config *config.Config
 	path   string // empty: the list does not change

@@ -68,7 +68,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		strangers:  gauge("lun_strangers", "Nodes that write to the LUN and are not on the list of members: another group shares the LUN."),
 		verdict:    vec("verdict", "1 for the reason of the present verdict, 0 for all others.", "reason"),
 		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
-		lunHealthy: vec("lun_healthy", "1 while the LUN answers in time and the own slot is held.", "device"),
+		lunHealthy: vec("lun_healthy", "1 while the LUN answers in time and this node's slot is held.", "device"),
 		leaseHeld:  gauge("lun_lease_held", "1 while this node feeds under a grant of the tie-break lease, on the LUN or at the API server."),
 		tieBreaks: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "tiebreak_total",
 			Help: "Equal splits by tie-breaker and outcome: won, lost, undecided."}, []string{"breaker", "outcome"}),
@@ -84,7 +84,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 	}
 	m.budget = vec("time_budget_seconds", "Terms and sums of this node's time budget, by its effective settings: d_max, sampling, arbitration, grant, feed, "+
 		"watchdog, release, margin, horizon_majority, horizon_tie.", "term")
-	m.furthest = gauge("longest_horizon_seconds", "The longest horizon that a member says of itself: whoever is lost, and guarded, is dead after it.")
+	m.furthest = gauge("longest_horizon_seconds", "The longest horizon that a member says of itself: a guarded node that is lost is dead after it.")
 	m.showBudget(c.Budget(c.Watchdog.Timeout), 0)
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
 		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum."}, []string{"reason"})
@@ -136,7 +136,7 @@ func (m *metrics) init(c *config.Config) {
 	}
 }
 
-// showBudget puts the own time budget, and the longest horizon of a peer, into the metrics.
+// showBudget puts this node's time budget, and the longest horizon of a peer, into the metrics.
 func (m *metrics) showBudget(b watchdog.Budget, peers time.Duration) {
 	m.furthest.Set(max(b.Horizon(), peers).Seconds())
 	for term, d := range map[string]time.Duration{

@@ -13,17 +13,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
-// The disarm signals that come from the own Node.
+// The disarm signals that come from this node's Node.
 const (
 	disarmMaintenance = "annotation"
 	disarmRemoval     = "removal"
 	disarmUnknown     = "unknown node"
 )
 
-// signalNode hands what the own Node says to the loop.
+// signalNode hands what this node's Node says to the loop.
 func (b *batch) signalNode(g ownnode.Signals) { b.node = &g }
 
-// heedNode raises and lowers the disarm signals of the own Node.
+// heedNode raises and lowers the disarm signals of this node's Node.
 func (a *Agent) heedNode(g ownnode.Signals) {
 	a.ownNode = g
 	a.core.SetDisarm(disarmMaintenance, g.Maintenance != "")
@@ -58,7 +58,7 @@ func (a *Agent) openKubernetes() error {
 	return err
 }
 
-// startOwnNode follows the own Node. Until the API server has shown it once, now or before a
+// startOwnNode follows this node's Node. Until the API server has shown it once, now or before a
 // restart, the watchdog is not armed: the node may be under maintenance.
 func (a *Agent) startOwnNode(background spawn) error {
 	if a.kube == nil || !a.cfg.Kubernetes.WatchNode {

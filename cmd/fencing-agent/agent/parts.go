@@ -150,7 +150,7 @@ func (a *Agent) disarmForStop() error {
 	return err
 }
 
-// startGossip finds the own address on every SystemNetwork and starts an instance on each.
+// startGossip finds this node's address on every SystemNetwork and starts an instance on each.
 func (a *Agent) startGossip(background spawn) (stop func(), err error) {
 	if a.cfg.Gossip.KeyFile != "" {
 		if a.keys, err = swim.LoadKeyring(a.cfg.Gossip.KeyFile, a.log); err != nil {
@@ -214,7 +214,7 @@ func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *roster.Roster) (*go
 	case want == "":
 		return nil, notListed(sn.Name, a.cfg.NodeName)
 	default:
-		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but the list of members has %s for %q; correct the list, nodeName or the network, lest two nodes run under one name",
+		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but the list of members has %s for %q; correct the list, nodeName or the network, or two nodes will run under one name",
 			sn.Name, found.Address, found.Interface, want, a.cfg.NodeName)
 	}
 	t := tuning{a.cfg.ParamsFor(r.Size()), r.Size()}

@@ -128,7 +128,7 @@ func (c *rosterCache) save(s *roster.Saved) error {
 	return nil
 }
 
-// writeDurably replaces a file: whoever reads it finds the old content or the new one.
+// writeDurably replaces a file: a reader finds the old content or the new one.
 func writeDurably(path string, text []byte) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -51,8 +51,8 @@ type Kubernetes struct {
 	GroupLabel         string      `yaml:"groupLabel" form:"label key"`
 	DisableAnnotations []string    `yaml:"disableAnnotations" form:"label key"`
 	WatchNode          bool        `yaml:"watchNode"`
-	Events             bool        `yaml:"events"` // about the own Node
-	Labels             bool        `yaml:"labels"` // on the own Node
+	Events             bool        `yaml:"events"` // about this node's Node
+	Labels             bool        `yaml:"labels"` // on this node's Node
 	TieBreak           APITieBreak `yaml:"tieBreak"`
 }
 

@@ -65,7 +65,7 @@ func (c *Config) GossipLabel(network string) string {
 // UsesKubernetes reports whether there is an API server to talk to.
 func (c *Config) UsesKubernetes() bool { return c.Kubernetes.Kubeconfig != "" || c.InCluster }
 
-// NodeCacheFile is where the agent remembers what it knew of the own Node: beside its lists.
+// NodeCacheFile is where the agent remembers what it knew of this node's Node: beside its lists.
 func (c *Config) NodeCacheFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-node.json"
 }

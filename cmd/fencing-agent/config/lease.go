@@ -26,7 +26,7 @@ func (c *Config) UsesLease() bool {
 }
 
 // LeaseExpiry is for how long, at least, a version of the Lease must have been seen before others
-// than its holders replace it: these feed no more by then, and watchdogs like the own have fired. It is
+// than its holders replace it: these feed no more by then, and watchdogs like this node's have fired. It is
 // longer where a holder states a longer horizon. n is the size of the group.
 func (c *Config) LeaseExpiry(n int) time.Duration {
 	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.Watchdog.Timeout, n).Horizon())

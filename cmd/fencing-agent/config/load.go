@@ -27,7 +27,7 @@ const (
 const maxFileSize = 1 << 20
 
 // LoadMembers reads the list of members again, from a file whose other keys are not applied
-// before the agent's restart. The whole file must be valid, but the list need not contain the own
+// before the agent's restart. The whole file must be valid, but the list need not contain this
 // node: that is how a node learns that it is to be removed.
 func LoadMembers(path string, env func(string) string) (*Members, error) {
 	data, err := read(path)

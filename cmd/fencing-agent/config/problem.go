@@ -64,7 +64,7 @@ type report struct {
 	lines    map[string]int // by path, of each key that the file gives
 	refused  map[string]bool
 
-	anyMembers bool // the list of members need not contain the own node
+	anyMembers bool // the list of members need not contain this node
 	everyNode  bool // a file that is for no node in particular is checked for all that it lists
 }
 

@@ -8,7 +8,7 @@
 // it, so nothing is left behind when the set is empty again or the process restarts.
 //
 //   - Kubernetes' view rules, that is the set is empty, until the agent's first good answer
-//     and again when it has been silent for the hold time; while the own node is not
+//     and again when it has been silent for the hold time; while this node is not
 //     available to the agent, which then has no quorum; and while more of the nodes are LEFT
 //     than a limit allows, since the one that is cut off is then more likely this node.
 //   - Only backends of the local cluster, on another node, are taken out. Routes, tunnels and
@@ -16,13 +16,13 @@
 //   - A frontend whose usable backends are all on LEFT nodes keeps them, unless configured
 //     otherwise: an outage that the agent may be wrong about is not made a certain one.
 //   - The set changes within a write transaction of the load balancer, which also refreshes
-//     every frontend that has a backend on a node that changed. Whoever else writes a
+//     every frontend that has a backend on a node that changed. Another writer of a
 //     frontend does it before, and is refreshed, or after, and selects by the new set.
 //
 // # Concurrency
 //
 // One job follows the agent and is called back by it, one update at a time. The selection
-// runs in the transactions of whoever writes to the load balancer, and later when the
+// runs in the transactions of the writers to the load balancer, and later when the
 // reconciler walks the backends; it reads the set by an atomic pointer, once, when it begins.
 //
 // # Errors

@@ -137,7 +137,7 @@ func (s *subscriber) tell(r ruling, changed nodeSet, refreshed int) {
 
 // apply makes out the nodes whose backends are out, and refreshes every frontend with a
 // backend on a node that changed. Frontends that a policy redirects to pods of this node
-// need none: the own node is never out. hooked tells whether the selection was used.
+// need none: this node is never out. hooked tells whether the selection was used.
 func (s *subscriber) apply(out, changed nodeSet) (refreshed int, hooked bool, err error) {
 	txn := s.writer.WriteTxn()
 	before := *s.selection.out.Load()

@@ -214,7 +214,7 @@ func connect(i control.Interface) error {
 }
 
 // traceFeeds tells the harness of each start, ping and stop that the kernel's watchdog core passes to the driver,
-// whoever asked for it.
+// the one that asked for it.
 func traceFeeds(l *link) error {
 	const tracing = "/sys/kernel/tracing/"
 	for _, event := range []string{"start", "ping", "stop"} {

@@ -20,7 +20,7 @@ func TSCKilohertz() uint64 {
 	return uint64(float64(to-from) / float64(ended.Sub(began).Nanoseconds()) * 1e6)
 }
 
-// tscNow returns both clocks as of one moment: of some tries the one that took least, lest the process was stopped between.
+// tscNow returns both clocks as of one moment: of some tries the one that took least: the process may have been stopped in between.
 func tscNow() (at time.Time, ticks uint64) {
 	best := time.Duration(1<<63 - 1)
 	for range tscTries {

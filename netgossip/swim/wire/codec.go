@@ -25,7 +25,7 @@ const (
 	checksumSize = 4
 )
 
-// ErrOtherRoster says that a packet counts its sender by another roster than the own one.
+// ErrOtherRoster says that a packet counts its sender by another roster than this node's.
 // The sender names itself when it is not answered.
 var ErrOtherRoster = errors.New("packet numbers its sender by another roster")
 
@@ -43,7 +43,7 @@ type Message struct {
 	ID   uint64 // random, never 0; the same in a probe and its reply
 
 	// The sender is named, or, where Name is empty, the Member of a roster that both have.
-	// Decode leaves Member -1 for a name that is not on the own roster.
+	// Decode leaves Member -1 for a name that is not on this node's roster.
 	Name   string
 	Member int
 	Clock  uint64 // ClockOf the sender when it made the packet; 0: not told
@@ -140,7 +140,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	return out, nil
 }
 
-// Decode reads a packet. r is the own roster and tag its RosterTag: a sender that is a
+// Decode reads a packet. r is this node's roster and tag its RosterTag: a sender that is a
 // number must have the same, and a statement that claims to be about the same one may not
 // name members beyond it. Decode keeps no reference to b. Its error wraps ErrOtherRoster
 // where a name instead of the number would have helped.
