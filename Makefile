@@ -114,7 +114,7 @@ mutants: ## takes every guard away, one by one, in copies: each must be caught; 
 test-lun: build tools ## real agents over a LUN that hangs HUNG=30s, also under a killed one, and one that refuses writes; needs root, mkfs.ext4 and fsfreeze (about 2 min)
 	@test "$$(id -u)" = 0 || { echo "test-lun: needs root: it makes loop devices, a file system on one, and freezes that; run: sudo make test-lun" >&2; exit 1; }
 	@echo "test-lun: real programs on loop devices over a file system of its own; the LUN hangs for $(HUNG), twice"
-	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m -run 'TestHungLUN|TestLUNThatRefusesWrites|TestCrashWhileTheLUNHangs' ./integration/netns -hung $(HUNG)
+	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m -run 'TestHungLUN|TestLUNThatRefusesWrites|TestCrashWhileTheLUNHangs|TestKilledInItsOnlyThread' ./integration/netns -hung $(HUNG)
 
 test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }

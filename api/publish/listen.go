@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
 const (
@@ -126,7 +128,7 @@ func removeStale(path string) error {
 	if err == nil {
 		who := processOf(conn)
 		_ = conn.Close()
-		if who.killed("/proc") {
+		if procfs.Killed("/proc", int(who.pid)) {
 			return fmt.Errorf("%v has it, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
 				"until the storage answers or gives up it keeps this socket, its ports, the watchdog and the lock of the slot, and the watchdog resets the node if its timeout is over first",
 				who, who.pid)

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"google.golang.org/grpc/credentials"
@@ -31,17 +28,6 @@ func (p process) String() string {
 		return "another process"
 	}
 	return "process " + strconv.Itoa(int(p.pid))
-}
-
-// killed reports whether the process has ended but for a thread that hangs in the kernel. Its sockets are
-// open until that thread returns, and take connections that nobody serves.
-func (p process) killed(proc string) bool {
-	stat, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(int(p.pid)), "stat"))
-	if err != nil {
-		return false
-	}
-	name := strings.LastIndexByte(string(stat), ')') // a program may be called "a) Z"
-	return strings.HasPrefix(string(stat[name+1:]), " Z ")
 }
 
 // processOf asks the kernel who connected c, or whom c is connected to.

@@ -20,6 +20,7 @@ type room struct {
 // below these folders needs a line here.
 var rooms = []room{
 	{pkg: "boottime"},
+	{pkg: "procfs"},
 	{pkg: "netgossip/roster", may: []string{"boottime"}, pure: true},
 	{pkg: "netgossip", may: []string{"boottime", "netgossip/roster"}, pure: true},
 	{pkg: "netgossip/probing", may: []string{"boottime", "netgossip"}, pure: true},
@@ -34,12 +35,12 @@ var rooms = []room{
 	{pkg: "diskquorum/rawdev", may: []string{"boottime", "diskquorum"}},
 	{pkg: "diskquorum/lunadmin", may: []string{"boottime", "netgossip/roster", "diskquorum", "diskquorum/rawdev"}},
 	{pkg: "diskquorum/diskquorumtest", may: []string{"boottime", "netgossip", "diskquorum"}},
-	{pkg: "watchdog/wdt", may: []string{"boottime", "watchdog"}},
+	{pkg: "watchdog/wdt", may: []string{"boottime", "procfs", "watchdog"}},
 	{pkg: "watchdog/watchdogtest", may: []string{"boottime", "watchdog"}},
 	{pkg: "api/v1"},
 	{pkg: "api/client", may: []string{"api/v1"}},
 	{pkg: "api/words", may: []string{"api/v1"}},
-	{pkg: "api/publish", may: []string{"boottime", "api/v1"}},
+	{pkg: "api/publish", may: []string{"boottime", "procfs", "api/v1"}},
 	{pkg: "k8s"},
 	{pkg: "k8s/client"},
 	{pkg: "k8s/leasequorum", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie"}, pure: true},

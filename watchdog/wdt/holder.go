@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fencing-agent/fencing-agent/procfs"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -31,7 +32,11 @@ func (d *Device) findHolder(f facts) error {
 		switch {
 		case err != nil: // it ended, or we may not look
 		case len(descriptors) > 0:
-			if d.opened(filepath.Join(dir, "fd"), descriptors, f) {
+			switch {
+			case !d.opened(filepath.Join(dir, "fd"), descriptors, f):
+			case procfs.Killed(d.proc, pid): // its first thread hangs, and has all that was open
+				return stuck(pid, program(), p.Name())
+			default:
 				return busy(pid, program())
 			}
 		default:
@@ -52,8 +57,8 @@ func (d *Device) opened(folder string, descriptors []os.DirEntry, f facts) bool 
 }
 
 // leftBehind is the thread that has the watchdog open in a process that shows no descriptor, or "".
-// A process that was killed is such a one, as long as one of its threads hangs in the kernel: the first
-// thread is gone, and with it what /proc shows of the whole; all descriptors stay open.
+// A process that was killed is such a one, as long as a thread other than its first hangs in the kernel: the
+// first is gone, and with it what /proc shows of the whole; all descriptors stay open.
 func (d *Device) leftBehind(process string, f facts) string {
 	threads, _ := os.ReadDir(filepath.Join(process, "task"))
 	for _, t := range threads {

@@ -35,6 +35,10 @@ func TestProbe(t *testing.T) {
 			hangs(t, dev, 98, 99, "/dev/null")
 			hangs(t, dev, 100, 107, "/dev/watchdog0")
 		}, watchdog.ErrBusy, `"fencing-agent" (pid 100), which was killed and cannot end: its thread 107 hangs in the kernel`},
+		{"held by a process that was killed and hangs in its first thread", func(t *testing.T, _ *driver, dev *Device) {
+			holds(t, dev, 100, "fencing-agent", "/dev/watchdog0")
+			put(t, filepath.Join(dev.proc, "100/status"), "Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t0000000000000100\n")
+		}, watchdog.ErrBusy, `"fencing-agent" (pid 100), which was killed and cannot end: its thread 100 hangs in the kernel`},
 		{"timeout too short", func(t *testing.T, _ *driver, dev *Device) {
 			put(t, filepath.Join(dev.sysfs, "class/watchdog/watchdog0/min_timeout"), "60\n")
 		}, nil, "raise watchdog.timeout"},

@@ -1,0 +1,50 @@
+package procfs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const rest = "ShdPnd:\t0000000000000100\nSigBlk:\t0000000000000100\n"
+
+// Guard: a process that was killed and hangs is not to be called one that serves, whichever of its threads hangs.
+func TestKilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		status string
+		want   bool
+	}{
+		"another thread hangs":            {"Name:\tfencing-agent\nState:\tZ (zombie)\nSigPnd:\t0000000000000000\n" + rest, true},
+		"the first thread hangs":          {"Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t0000000000000100\n" + rest, true},
+		"other signals too":               {"Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t0000000000004103\n" + rest, true},
+		"alive":                           {"Name:\tfencing-agent\nState:\tS (sleeping)\nSigPnd:\t0000000000000000\n", false},
+		"in an I/O, as every process is":  {"Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t0000000000000000\n" + rest, false},
+		"another signal":                  {"Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t0000000000000200\n" + rest, false},
+		"a name that looks like a state":  {"Name:\tState:\tZ\nState:\tS (sleeping)\nSigPnd:\t0000000000000000\n", false},
+		"a name with an escaped line end": {"Name:\ta\\nState:\tZ\nState:\tS (sleeping)\nSigPnd:\t0000000000000000\n", false},
+		"cut off":                         {"Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t", false},
+		"empty":                           {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := t.TempDir()
+			if err := os.Mkdir(filepath.Join(proc, "7"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(proc, "7", "status"), []byte(c.status), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := Killed(proc, 7); got != c.want {
+				t.Errorf("killed %v:\n%s", got, c.status)
+			}
+		})
+	}
+}
+
+// The real kernel: this test is alive, and no process has number 0.
+func TestKilledRealKernel(t *testing.T) {
+	for _, pid := range []int{os.Getpid(), 0} {
+		if Killed("/proc", pid) {
+			t.Errorf("process %d was killed", pid)
+		}
+	}
+}
