@@ -22,7 +22,9 @@ import (
 // Then somebody wins within spareTime: the spared half as a whole, or, if the other half is
 // able to, that one: one node of it that feeds is enough, for no more can be asked of a half
 // under faults. A write of a holder that lands late is a sign of life, so the time begins again
-// with each; there are finitely many. It begins again, too, when a damaged slot is whole again.
+// with each; there are finitely many. It begins again, too, when a damaged slot is whole again. A holder of
+// the other half that reads a slot as damaged, on devices that the owner does not reach, lives and cannot
+// feed: its half has the grant for as long as that lasts (docs/lease.md, "What is known to be weak").
 
 // spareTime is a promise that can be computed: a holder's expiry and the head start of
 // holders, a claim, and heartbeats for the half to settle and repeat a few ballots.
@@ -73,7 +75,7 @@ func (e *explorer) spare() {
 		e.doom(i)
 	}
 	end := r.now.Add(spareTime(&r.timing))
-	hurt, mends := false, 0
+	hurt, mends, kept := false, 0, false
 	for begun := r.now; r.now < end && mends < maxMends && r.oracle.violation == ""; {
 		doubt := e.doubtful(spared) && r.now.Sub(begun) < 3*lateWrite // it ends, for nothing fails any more
 		if doubt && e.chance(95) {
@@ -87,8 +89,9 @@ func (e *explorer) spare() {
 			mends++
 		}
 		if late || mended || doubt { // the premise holds from here on
-			end = r.now.Add(spareTime(&r.timing))
+			end, kept = r.now.Add(spareTime(&r.timing)), false
 		}
+		kept = kept || e.kept(spared[0], others)
 		if !e.sound(spared) {
 			return // its arbiter gave up for good: another writer was in its slot
 		}
@@ -97,7 +100,7 @@ func (e *explorer) spare() {
 			return
 		}
 	}
-	if e.damaged(spared) || mends == maxMends {
+	if e.damaged(spared) || mends == maxMends || kept {
 		e.end.damaged = true
 		return
 	}
@@ -229,6 +232,21 @@ func (e *explorer) doubtful(nodes []int) bool {
 // cannot mend it, and nothing is decided until an administrator does (B9).
 func (e *explorer) damaged(nodes []int) bool {
 	return slices.ContainsFunc(nodes, func(i int) bool { return e.rig.nodes[i].arb.table.unreadable() >= 0 })
+}
+
+// kept reports whether the latest decision, as a spared node reads it, names a node of the other half that
+// writes its slot and reads one as damaged.
+func (e *explorer) kept(spared int, others []int) bool {
+	a := e.rig.nodes[spared].arb
+	g := a.table.log(&a.ballot).grant
+	return g != nil && slices.ContainsFunc(others, func(i int) bool {
+		o := e.rig.nodes[i].arb
+		if o == nil || o.slot < 0 || o.table.unreadable() < 0 {
+			return false
+		}
+		named, ok := g.token(o.slot)
+		return ok && named == o.token
+	})
 }
 
 // feedTogether reports whether all these nodes feed, under one grant.
