@@ -18,6 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
@@ -150,7 +151,7 @@ func (m *machine) startAgent() {
 	w.group.Go(func() {
 		err := agent.Run(ctx, agent.Options{
 			Config: cfg, ConfigPath: w.configPath(m.index), Logger: slog.New(&recorder{p: p}), Version: agentVersion, Clock: m.now, Listen: p.listen,
-			Links: agent.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: dog, OpenLUN: p.openLUN,
+			Links: gossip.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: dog, OpenLUN: p.openLUN,
 			ProbeAPI: p.probeAPI, OpenLease: p.openLease(cfg.LeaseRequestTimeout()), Boot: boot, Booted: booted, Hold: p.hold, Registry: prometheus.NewRegistry(),
 		})
 		close(p.done)

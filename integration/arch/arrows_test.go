@@ -51,9 +51,10 @@ var rooms = []room{
 	{pkg: "k8s/k8stest", may: []string{"k8s/client"}},
 	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "netgossip/roster", "diskquorum", "watchdog"}},
+	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
-		"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "netgossip/iface", "diskquorum", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/nodelist", "k8s/leasequorum", "cmd/fencing-agent/config",
+		"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/rawdev",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/nodelist", "k8s/leasequorum", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/words", "diskquorum", "diskquorum/lunadmin", "watchdog", "cmd/fencing-agent/config"}},
@@ -68,7 +69,7 @@ var confined = []struct {
 	where  []string
 	why    string
 }{
-	{"github.com/hashicorp/memberlist", []string{"netgossip/swim", "netgossip/netgossiptest", "integration/gossipsim", "cmd/fencing-agent/agent", "integration/agentsim"}, "what memberlist does and when it calls back is known in one place"},
+	{"github.com/hashicorp/memberlist", []string{"netgossip/swim", "netgossip/netgossiptest", "integration/gossipsim", "cmd/fencing-agent/gossip", "integration/agentsim"}, "what memberlist does and when it calls back is known in one place"},
 	{"github.com/vishvananda/netlink", []string{"netgossip/iface", "integration"}, "interfaces are looked at in one place"},
 	{"github.com/vishvananda/netns", []string{"integration"}, "the agent stays in the namespace it is started in"},
 	{"github.com/google/nftables", []string{"integration"}, "partitions are made by tests and the demo only"},

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -23,13 +22,13 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
-	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -51,7 +50,7 @@ type Options struct {
 
 	Clock      boottime.Clock                 // boottime.Now
 	Listen     swim.Listener                  // real sockets
-	Links      Links                          // netlink
+	Links      gossip.Links                   // netlink
 	Socket     net.Listener                   // a Unix socket at api.socket
 	Watchdog   watchdog.Device                // as configured
 	OpenLUN    func(path string) (LUN, error) // O_DIRECT
@@ -68,13 +67,6 @@ type Options struct {
 	Registry   *prometheus.Registry           // its own
 }
 
-// Links finds this node's side of each SystemNetwork and follows it, as iface.Find and
-// iface.Watch do. Either both are set or none.
-type Links struct {
-	Find  func(iface.Query) (iface.Local, error)
-	Watch func(context.Context, iface.WatchConfig) error
-}
-
 // ProbeAPI asks until ctx ends, at that pace, whether the Kubernetes API is reachable, and
 // reports each answer with the instant at which the question was put.
 type ProbeAPI func(ctx context.Context, pace *apicheck.Pace, report func(reachable bool, at boottime.Instant))
@@ -84,31 +76,26 @@ type OpenLease func(report func(leasequorum.Completion)) LeaseRegister
 
 // Agent is one running agent. The fields below the mailbox belong to the loop.
 type Agent struct {
-	opts        Options
-	cfg         *config.Config
-	log         *slog.Logger
-	clock       boottime.Clock
-	started     boottime.Instant
-	boot        uint64
-	machine     uint64
-	process     uint64
-	roster      *roster.Roster // by whose indices everything counts
-	rosters     rosterWork
-	terms       termsWork
-	strangers   strangers
-	largest     int                 // most members that roster ever had: what the time budget is made for
-	rebuild     chan *roster.Roster // capacity 1: what gossip is to follow
-	swimMetrics *swim.Metrics
-	rebuilding  sync.Mutex // held while gossip is rebuilt, and for good when it has stopped
-	work        batch      // what the loop is handling
-	nets        []*network
-	reg         *prometheus.Registry
-	metrics     *metrics
-	alarms      *nameAlarms
-	keys        *memberlist.Keyring // nil: no encryption
-	kube        *client.Client      // nil: there is no API server to talk to
-	marks       *nodeMarks          // nil: nothing is written there
-	apiPace     *apicheck.Pace      // how often the API server is asked whether it is there
+	opts      Options
+	cfg       *config.Config
+	log       *slog.Logger
+	clock     boottime.Clock
+	started   boottime.Instant
+	boot      uint64
+	machine   uint64
+	process   uint64
+	roster    *roster.Roster // by whose indices everything counts
+	rosters   rosterWork
+	terms     termsWork
+	strangers strangers
+	largest   int   // most members that roster ever had: what the time budget is made for
+	work      batch // what the loop is handling
+	gossip    *gossip.Networks
+	reg       *prometheus.Registry
+	metrics   *metrics
+	kube      *client.Client // nil: there is no API server to talk to
+	marks     *nodeMarks     // nil: nothing is written there
+	apiPace   *apicheck.Pace // how often the API server is asked whether it is there
 
 	box      *mailbox
 	feeder   *wdt.Feeder
@@ -116,9 +103,6 @@ type Agent struct {
 	server   *publish.Server
 	luns     []*lunKeeper  // by position in lun.devices
 	register LeaseRegister // nil: no Lease breaks ties
-	said     atomic.Pointer[spoken]
-	relayed  atomic.Pointer[netgossip.Relay] // what to tell of the LUN or the Lease; nil: nothing
-	demand   netgossip.Demand                // of the last step
 	picture  atomic.Pointer[fencingv1.Status]
 	verdict  atomic.Int64 // until when the present permission lasts, on the clock; 0: nothing is permitted
 	alive    atomic.Int64 // last step, on the clock; for /healthz
@@ -181,7 +165,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 		a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	}
 	if a.opts.Links.Find == nil {
-		a.opts.Links = Links{Find: iface.Find, Watch: iface.Watch}
+		a.opts.Links = gossip.RealLinks()
 	}
 	var err error
 	if a.boot == 0 {
@@ -208,12 +192,11 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.alive.Store(int64(a.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = newMetrics(a.reg, c, o.Version)
-	a.alarms = newNameAlarms(a.log, a.metrics.conflicts)
+	a.gossip = a.newGossip()
 	a.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	core := coreConfig(c, a.roster, a.boot, o.Version)
 	core.Succession, core.Machine, core.Booted = succession, a.machine, o.Booted
 	a.core = watchdog.NewCore(core)
-	a.rebuild = make(chan *roster.Roster, 1)
 	return a, nil
 }
 
@@ -292,7 +275,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startMarks(background); err != nil {
 		return err
 	}
-	stopGossip, err := a.startGossip(background)
+	stopGossip, err := a.gossip.Start(background)
 	if err != nil {
 		return err
 	}
@@ -306,7 +289,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	a.startRosters(background)
 	a.warnCrowded()
 	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Size(), "quorum", a.core.Quorum(),
-		"networks", len(a.nets), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.boot))
+		"networks", len(a.cfg.SystemNetworks), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.boot))
 	if a.opts.Ready != nil {
 		a.opts.Ready(a.cfg.API.Socket)
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -30,7 +32,7 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 		a.log.Warn("node is dead as it was", "peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
 			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds())
 	}
-	a.alarmNames(a.core.Strangers(), otherMachine)
+	a.alarmNames(a.core.Strangers(), gossip.OtherMachine)
 	if fx.Fenced != a.fenced {
 		for p := range a.fenced.Minus(fx.Fenced).All() {
 			a.metrics.withdrawn(a, p)
@@ -65,5 +67,12 @@ func (a *Agent) mourn(now boottime.Instant, p int, s *fencingv1.NodeStatus) {
 	}
 	if in, ok := a.core.ProvenIn(now, p); ok {
 		s.ProvenIn = durationpb.New(max(0, in).Round(time.Millisecond))
+	}
+}
+
+// alarmNames raises the alarm for members that two nodes claim to be.
+func (a *Agent) alarmNames(members roster.Set, how string) {
+	for p := range members.All() {
+		a.gossip.Alarm(&a.roster.Members[p], how)
 	}
 }

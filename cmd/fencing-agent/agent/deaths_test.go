@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -21,10 +22,9 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 	members := listing(t, "n1", "n2")
 	reg := prometheus.NewRegistry()
 	core := watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second})
-	counts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "conflicts"}, []string{"network"})
 	a := &Agent{
 		roster: members, core: core, log: slog.New(slog.DiscardHandler), metrics: newMetrics(reg, config.Default(), "test"),
-		alarms: newNameAlarms(slog.New(slog.DiscardHandler), counts), deaths: make([]watchdog.Death, 2),
+		gossip: gossip.New(gossip.Config{Config: config.Default(), Logger: slog.New(slog.DiscardHandler), Registry: reg}), deaths: make([]watchdog.Death, 2),
 	}
 	for i, boot := range []uint64{11, 12, 11} { // another boot answers, then the first once more
 		at := boottime.Instant(time.Duration(10+i) * time.Second)

@@ -37,7 +37,7 @@ func (a *Agent) noteEdges(now boottime.Instant, fx *watchdog.Effects) {
 			}
 			found = found[1:]
 		}
-		name := a.nets[network].name
+		name := a.cfg.SystemNetworks[network].Name
 		a.metrics.transitions.WithLabelValues(name, "reachable").Add(float64(len(regained)))
 		a.metrics.transitions.WithLabelValues(name, "unreachable").Add(float64(len(lost)))
 		level := slog.LevelInfo

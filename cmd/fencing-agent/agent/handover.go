@@ -62,10 +62,7 @@ func (a *Agent) askForList(now boottime.Instant, fx *watchdog.RosterEffects) boo
 		return false
 	}
 	if h.asked == 0 || now.Sub(h.asked) >= handInterval {
-		holders := a.roster.Names(fx.Holders)
-		// Begun at another place by each node: one that goes by the list may be all that many lack.
-		peer := holders[(a.roster.Self+h.tries/len(a.nets))%len(holders)]
-		a.nets[h.tries%len(a.nets)].now().swim.Fetch(peer, fx.Fetch)
+		a.gossip.Fetch(a.roster.Names(fx.Holders), a.roster.Self, h.tries, fx.Fetch)
 		h.asked = now
 		h.tries++
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
-	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -60,7 +59,7 @@ func rosterNetworks(c *config.Config) []nodelist.Network {
 func (a *Agent) ownAddresses() (map[string]netip.Addr, error) {
 	out := map[string]netip.Addr{}
 	for _, sn := range a.cfg.SystemNetworks {
-		l, err := a.opts.Links.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
+		l, err := a.opts.Links.Local(&sn)
 		if err != nil {
 			return nil, err
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -21,7 +21,7 @@ const maxIdle = 500 * time.Millisecond
 func (a *Agent) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	a.work = newBatch(len(a.nets), a.roster.Size())
+	a.work = newBatch(len(a.cfg.SystemNetworks), a.roster.Size())
 	a.began = a.clock()
 	stopping := ctx.Done()
 	for {
@@ -66,9 +66,7 @@ func (a *Agent) loop(ctx context.Context) error {
 func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	if now >= a.nudgeAt {
 		a.nudgeAt = now.Add(max(minStopWord, a.roundTime()))
-		for _, n := range a.nets {
-			n.now().swim.Announce()
-		}
+		a.gossip.Announce()
 	}
 	return a.nudgeAt
 }
@@ -125,9 +123,9 @@ func (a *Agent) handle(b *batch) error {
 		for n, l := range b.links {
 			if l.changed {
 				m.LinkChanged(n, l.up)
-				a.log.Warn("network changed", "network", a.nets[n].name, "up", l.up)
+				a.log.Warn("network changed", "network", a.cfg.SystemNetworks[n].Name, "up", l.up)
 				if l.up {
-					a.nets[n].now().swim.Renew() // its old evidence is void
+					a.gossip.Renew(n) // its old evidence is void
 				}
 			}
 		}
@@ -153,9 +151,6 @@ func (a *Agent) handle(b *batch) error {
 	}
 	for _, l := range b.locked {
 		a.core.SlotLocked(now, l.device, l.err)
-	}
-	if b.rebuilt {
-		a.demand = netgossip.Demand{} // the new instance has not heard it
 	}
 	for _, l := range b.lists {
 		a.learn(l)
@@ -221,21 +216,19 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 // say hands the statement to the networks. What it says about the watchdog and about leaving
 // concerns everybody; whom it sees is of use to those who count closely, who hear it anyway.
 func (a *Agent) say(fx *watchdog.Effects) {
-	a.tellRelay(fx.Relay)
-	old, st := a.said.Load().statement(), fx.Statement
+	a.gossip.Tell(fx.Relay)
+	old, st := a.gossip.Said(), fx.Statement
 	if st == old {
 		return
 	}
-	a.speak(st)
-	announce := old == nil || old.Stopping != st.Stopping || old.Guard != st.Guard || old.Standing != st.Standing
-	for _, n := range a.nets {
-		switch {
-		case announce:
-			n.now().swim.Announce()
-		case fx.Nudge:
-			n.now().swim.Nudge()
-		}
+	urgency := gossip.Whenever
+	switch {
+	case old == nil || old.Stopping != st.Stopping || old.Guard != st.Guard || old.Standing != st.Standing:
+		urgency = gossip.Now
+	case fx.Nudge:
+		urgency = gossip.Soon
 	}
+	a.gossip.Say(st, a.roster, urgency)
 }
 
 // demandEvidence tells the networks how closely to watch the peers.
@@ -243,13 +236,7 @@ func (a *Agent) demandEvidence() {
 	v := a.core.View()
 	d := a.core.Merger().Demand(&v, a.core.Quorum())
 	d.Each = a.core.Releasing() || a.core.Arming() || a.core.RostersMove()
-	if d == a.demand {
-		return
-	}
-	a.demand = d
-	for _, n := range a.nets {
-		n.now().swim.SetDemand(d)
-	}
+	a.gossip.SetDemand(d)
 }
 
 // armRetry is the time between two attempts to arm a watchdog that could not be armed.
@@ -358,7 +345,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 	a.metrics.observe(a, fx)
 	if fx.Changed || now.Sub(a.pictured) >= time.Second {
 		a.pictured = now
-		a.reportTwins()
+		a.alarmNames(a.core.Twins(), gossip.OtherAddress)
 		a.reportStrangers(now)
 		a.metrics.showBudget(a.budget(), a.longestHorizon())
 		a.picture.Store(a.takePicture(now))

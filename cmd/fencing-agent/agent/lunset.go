@@ -10,7 +10,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
-	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // startLUN opens the devices of the LUN, each with a keeper, an engine and a thread of its
@@ -122,26 +121,6 @@ func (a *Agent) lunOpened(o lunOpened) {
 		Devices: a.superblocks, Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, NodeUID: diskquorum.MachineUID(a.machine), Process: a.process,
 		Timing: a.timing(), PreferAPI: a.prefersAPI(), Seed: a.process,
 	}))
-}
-
-// relay is what this node tells its peers of the LUN.
-func (a *Agent) relay() netgossip.Relay {
-	if r := a.relayed.Load(); r != nil {
-		return *r
-	}
-	return netgossip.Relay{}
-}
-
-// tellRelay keeps for the networks what the core wants told. It changes with each heartbeat
-// under a grant, and otherwise never.
-func (a *Agent) tellRelay(r netgossip.Relay) {
-	switch {
-	case r == a.relay():
-	case r == netgossip.Relay{}:
-		a.relayed.Store(nil)
-	default:
-		a.relayed.Store(&r)
-	}
 }
 
 // submitLUN hands the core's operations to the engines.

@@ -9,7 +9,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
-	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
@@ -47,7 +46,6 @@ type batch struct {
 	handed      []*roster.Roster // lists that peers handed over, at most one for each that was asked for on a network
 	rosterSaved []error          // outcomes of storing lists
 	termsSaved  []termsSaved
-	rebuilt     bool // a network's gossip was made again
 }
 
 type peerReport struct {
@@ -124,19 +122,15 @@ func (b *batch) reset() {
 	clear(b.leases)
 	b.leases = b.leases[:0]
 	b.lun = b.lun[:0]
-	b.lists, b.handed, b.rosterSaved, b.termsSaved, b.rebuilt = nil, nil, nil, nil, false
+	b.lists, b.handed, b.rosterSaved, b.termsSaved = nil, nil, nil, nil
 	b.api, b.node, b.feeder, b.fatal = nil, nil, nil, nil
 	clear(b.disarm)
 }
 
-// sink is the gossip instances' way into the mailbox (swim.Sink).
+// sink is the gossip's way into the mailbox (gossip.Reports).
 type sink struct {
-	box      *mailbox
-	roster   *roster.Roster // of the instance
-	conflict func(network int, name, address string)
-	others   func(network int, do func(*swim.Instance)) // calls the instances of the other networks
-	// proven tells them that a peer answered a probe sent at an instant, and whether with its statement.
-	proven func(network int, peer string, at boottime.Instant, told bool)
+	box    *mailbox
+	roster *roster.Roster // of the instance
 }
 
 func (s sink) peer(network, peer int, f func(r *peerReport, peer int)) {
@@ -164,12 +158,12 @@ func (s sink) locked(network, peer int, f func(r *peerReport, peer int)) {
 	f(r, peer)
 }
 
-// MemberChanged implements swim.Sink.
+// MemberChanged implements gossip.Reports.
 func (s sink) MemberChanged(network, peer int, alive bool, at boottime.Instant) {
 	s.peer(network, peer, func(r *peerReport, _ int) { r.alive, r.changed = alive, at })
 }
 
-// Answered implements swim.Sink.
+// Answered implements gossip.Reports.
 func (s sink) Answered(a netgossip.Answer) {
 	s.peer(a.Network, a.Peer, func(r *peerReport, peer int) {
 		if a.SentAt > r.answer.SentAt {
@@ -177,29 +171,21 @@ func (s sink) Answered(a netgossip.Answer) {
 			r.answer.Peer = peer
 		}
 	})
-	s.proven(a.Network, s.roster.Name(a.Peer), a.SentAt, a.Statement != nil)
 }
 
-// Vouched implements swim.Sink.
+// Vouched implements gossip.Reports.
 func (s sink) Vouched(network int, at boottime.Instant) {
 	s.box.put(func(b *batch) { b.vouched[network] = max(b.vouched[network], at) })
 }
 
-// Missed implements swim.Sink. The other networks find out at once whether they reach the peer.
+// Missed implements gossip.Reports.
 func (s sink) Missed(network, peer int, since boottime.Instant, void bool) {
 	s.peer(network, peer, func(r *peerReport, _ int) { r.missed, r.void = max(r.missed, since), r.void || void })
-	s.others(network, func(in *swim.Instance) { in.Verify(peer) })
 }
 
-// Doubted implements swim.Sink.
-func (s sink) Doubted(network int) { s.others(network, (*swim.Instance).Doubt) }
-
-// Heard implements swim.Sink. It does not wake the loop: one-way life decides nothing.
+// Heard implements gossip.Reports. It does not wake the loop: one-way life decides nothing.
 func (s sink) Heard(network, peer int, at boottime.Instant) {
 	s.box.mu.Lock()
 	defer s.box.mu.Unlock()
 	s.locked(network, peer, func(r *peerReport, _ int) { r.heard = max(r.heard, at) })
 }
-
-// Conflict implements swim.Sink.
-func (s sink) Conflict(network int, name, address string) { s.conflict(network, name, address) }

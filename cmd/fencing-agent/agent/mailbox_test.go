@@ -12,9 +12,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// unproven tells no other network.
-func unproven(int, string, boottime.Instant, bool) {}
-
 // woken reports whether the loop would wake, and takes the wake-up.
 func (m *mailbox) woken() bool {
 	select {
@@ -42,7 +39,7 @@ func numbered(n int) *roster.Roster {
 func TestMailboxTranslatesOldNumbers(t *testing.T) {
 	old := numbered(3)
 	m := newMailbox(1, old)
-	s := sink{box: m, roster: old, proven: unproven}
+	s := sink{box: m, roster: old}
 	s.Heard(0, 1, 5)
 	to, err := roster.New(1, []roster.Member{{Name: "a"}, {Name: "n0000"}, {Name: "n0002"}}, "n0000")
 	if err != nil {
@@ -63,7 +60,7 @@ func TestMailboxTranslatesOldNumbers(t *testing.T) {
 func TestMailboxCoalescesPerPeer(t *testing.T) {
 	const networks, members = 2, 3
 	m := newMailbox(networks, numbered(members))
-	s := sink{box: m, roster: m.roster, proven: unproven}
+	s := sink{box: m, roster: m.roster}
 	s.MemberChanged(1, 2, false, 10)
 	s.MemberChanged(1, 2, true, 20)
 	newest := &netgossip.Statement{Version: "newest"}
@@ -92,7 +89,7 @@ func TestMailboxCoalescesPerPeer(t *testing.T) {
 // Mere life decides nothing, so it does not cost a step, but comes along with the next.
 func TestHeardDoesNotWake(t *testing.T) {
 	m := newMailbox(1, numbered(2))
-	s := sink{box: m, roster: m.roster, proven: unproven}
+	s := sink{box: m, roster: m.roster}
 	s.Heard(0, 1, 5)
 	if m.woken() {
 		t.Error("Heard woke the loop")
@@ -145,7 +142,7 @@ func TestMailboxKeepsNewestAndEach(t *testing.T) {
 // shares its memory.
 func TestMailboxSwapsTwoBatches(t *testing.T) {
 	m := newMailbox(1, numbered(2))
-	s := sink{box: m, roster: m.roster, proven: unproven}
+	s := sink{box: m, roster: m.roster}
 	work := newBatch(1, 2)
 	s.MemberChanged(0, 1, true, 1)
 	m.put(func(b *batch) {
@@ -181,7 +178,7 @@ func TestMailboxSwapsTwoBatches(t *testing.T) {
 func TestMailboxConcurrently(t *testing.T) {
 	const members, rounds = 4, 500
 	m := newMailbox(1, numbered(members))
-	s := sink{box: m, roster: m.roster, proven: unproven}
+	s := sink{box: m, roster: m.roster}
 	var adapters sync.WaitGroup
 	for p := range members {
 		adapters.Go(func() {
@@ -230,7 +227,7 @@ func TestMailboxConcurrently(t *testing.T) {
 
 func TestMailboxIsBounded(t *testing.T) {
 	m := newMailbox(1, numbered(2))
-	s := sink{box: m, roster: m.roster, proven: unproven}
+	s := sink{box: m, roster: m.roster}
 	work := newBatch(1, 2)
 	round := func() {
 		for i := boottime.Instant(1); i < 100; i++ {

@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -93,8 +92,3 @@ func (f *fileMembers) Follow(ctx context.Context, _ <-chan struct{}, found func(
 }
 
 var _ MemberSource = (*fileMembers)(nil)
-
-// notListed explains that a node cannot take part under its present list.
-func notListed(network, node string) error {
-	return fmt.Errorf("network %s: the list of members does not have %q: if it was removed from the group, stop the agent; else list it", network, node)
-}

@@ -32,9 +32,7 @@ type metrics struct {
 	tieBreaks   *prometheus.CounterVec
 	tieSeconds  prometheus.Histogram
 	decision    prometheus.Histogram
-	conflicts   *prometheus.CounterVec
 	transitions *prometheus.CounterVec
-	parameters  *prometheus.GaugeVec
 	budget      *prometheus.GaugeVec
 	furthest    prometheus.Gauge
 	left        *prometheus.CounterVec
@@ -76,11 +74,8 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 			Help: "Time from an equal split to its decision, as this node saw both.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 10)}),
 		decision: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "decision_seconds",
 			Help: "Time one evaluation of the decision took.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10)}),
-		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "name_conflicts_total",
-			Help: "Alarms for a second node that uses the name of a member on a network."}, []string{"network"}),
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "network_transitions_total",
 			Help: "Peers that became reachable or unreachable on a network, whatever the other networks say."}, []string{"network", "to"}),
-		parameters: vec("gossip_parameter", "Effective parameters of the gossip on a network, and what follows from them: seconds or a count.", "network", "name"),
 	}
 	m.budget = vec("time_budget_seconds", "Terms and sums of this node's time budget, by its effective settings: d_max, sampling, arbitration, grant, feed, "+
 		"watchdog, release, margin, horizon_majority, horizon_tie.", "term")
@@ -92,7 +87,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		Help: "Proven deaths of nodes by proof: time, boot."}, []string{"proof"})
 	m.broken = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_contradicted_total",
 		Help: "Proofs of a death that turned out wrong: a node that came back without a reboot after its watchdog must have reset it, or a boot that had ended and answers again."})
-	reg.MustRegister(m.deaths, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.conflicts, m.transitions)
+	reg.MustRegister(m.deaths, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	if len(c.LUN.Devices) > 0 {
@@ -122,7 +117,6 @@ func (m *metrics) init(c *config.Config) {
 	}
 	for _, n := range c.SystemNetworks {
 		m.network.WithLabelValues(n.Name)
-		m.conflicts.WithLabelValues(n.Name)
 		m.transitions.WithLabelValues(n.Name, "reachable")
 		m.transitions.WithLabelValues(n.Name, "unreachable")
 	}

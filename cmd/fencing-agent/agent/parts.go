@@ -5,20 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
-	"github.com/fencing-agent/fencing-agent/netgossip"
-	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
-	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -29,28 +26,9 @@ const (
 	apiTimeout      = time.Second
 	apiMaxAge       = 2*apiInterval + apiTimeout // one lost answer does not make the API unreachable
 	disableInterval = time.Second
-	keyInterval     = 10 * time.Second
 	lunRetry        = 5 * time.Second
 	stopLimit       = 5 * time.Second // for each part that has to be waited for
 )
-
-// network is one SystemNetwork at run time.
-type network struct {
-	name    string
-	present atomic.Pointer[gossiping]
-}
-
-// now is the network as it is at the moment.
-func (n *network) now() *gossiping { return n.present.Load() }
-
-// gossiping is one life of a network's gossip.
-type gossiping struct {
-	local  iface.Local
-	swim   *swim.Instance
-	tuning tuning
-	// unpinned says that the sockets are not bound to the device although they should be.
-	unpinned bool
-}
 
 type spawn func(func(context.Context))
 
@@ -150,139 +128,29 @@ func (a *Agent) disarmForStop() error {
 	return err
 }
 
-// startGossip finds this node's address on every SystemNetwork and starts an instance on each.
-func (a *Agent) startGossip(background spawn) (stop func(), err error) {
-	if a.cfg.Gossip.KeyFile != "" {
-		if a.keys, err = swim.LoadKeyring(a.cfg.Gossip.KeyFile, a.log); err != nil {
-			return nil, err
-		}
-		background(func(ctx context.Context) {
-			swim.FollowKeyring(ctx, a.cfg.Gossip.KeyFile, a.keys, keyInterval, a.log)
-		})
-	}
-	background(a.alarms.run)
-	a.swimMetrics = swim.NewMetrics(a.reg)
-	stop = func() {
-		var wg sync.WaitGroup
-		a.rebuilding.Lock() // for good: nothing is started any more
-		for _, n := range a.nets {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
-				defer cancel()
-				if err := n.now().swim.Stop(ctx, false); err != nil {
-					a.log.Warn("gossip did not stop in time", "network", n.name, "error", err)
-				}
+// newGossip prepares the gossip on all networks.
+func (a *Agent) newGossip() *gossip.Networks {
+	return gossip.New(gossip.Config{
+		Config: a.cfg, Roster: a.roster, Listen: a.opts.Listen, Links: a.opts.Links, Clock: a.clock, Logger: a.log, Registry: a.reg,
+		AddressesFollow: a.rosters.kube != nil,
+		Reports:         func(r *roster.Roster) gossip.Reports { return sink{box: a.box, roster: r} },
+		Stalled:         a.stalled,
+		HandsOver:       a.rosters.handing.handsOver,
+		Handed:          func(r *roster.Roster) { a.box.put(func(b *batch) { b.handed = append(b.handed, r) }) },
+		LinkChanged: func(network int, up bool) {
+			a.box.put(func(b *batch) {
+				b.links[network] = linkReport{changed: true, up: up}
+				b.linkDirty = true
 			})
-		}
-		wg.Wait()
-	}
-	for i, sn := range a.cfg.SystemNetworks {
-		g, err := a.newGossip(i, sn, a.roster)
-		if err != nil {
-			stop()
-			return nil, err
-		}
-		n := &network{name: sn.Name}
-		n.present.Store(g)
-		a.nets = append(a.nets, n)
-	}
-	a.warnUnpinned()
-	for _, n := range a.nets {
-		if err := n.now().swim.Start(); err != nil {
-			stop()
-			return nil, fmt.Errorf("network %s: %w", n.name, err)
-		}
-		a.showTuning(n.name, n.now().tuning)
-	}
-	a.watchNetworks(background)
-	background(a.rebuildGossip)
-	return stop, nil
-}
-
-// newGossip opens the gossip of a network by a roster.
-func (a *Agent) newGossip(i int, sn config.SystemNetwork, r *roster.Roster) (*gossiping, error) {
-	found, err := a.opts.Links.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
-	if err != nil {
-		return nil, err
-	}
-	switch want := r.Members[r.Self].Addresses[sn.Name]; {
-	case want == found.Address.String():
-	case a.rosters.kube != nil:
-		// It moved. Its Node says so from now on, and the others hear it there.
-		a.log.Warn("this node's address is not that of the list of members; it is heard again when the list has changed",
-			"network", sn.Name, "address", found.Address, "listed", want)
-	case want == "":
-		return nil, notListed(sn.Name, a.cfg.NodeName)
-	default:
-		return nil, fmt.Errorf("network %s: this node's address is %v (%s), but the list of members has %s for %q; correct the list, nodeName or the network, or two nodes will run under one name",
-			sn.Name, found.Address, found.Interface, want, a.cfg.NodeName)
-	}
-	t := tuning{a.cfg.ParamsFor(r.Size()), r.Size()}
-	in, unpinned, err := openInstance(sn, swim.Config{
-		Network: i, Name: sn.Name, Label: a.cfg.GossipLabel(sn.Name), Roster: r,
-		BindAddr: found.Address, Port: sn.Port, Params: t.params, Keyring: a.keys, AnySource: a.cfg.Gossip.Sources == config.SourcesAny, Transport: a.opts.Listen, Device: a.pinTo(sn, found),
-		Clock: a.clock, Statement: a.statement, Relay: a.relay, Sees: a.sees, HandsOver: a.rosters.handing.handsOver, Logger: a.log, Metrics: a.swimMetrics,
-		Handed: func(r *roster.Roster) { a.box.put(func(b *batch) { b.handed = append(b.handed, r) }) },
-		Sink: sink{box: a.box, roster: r, conflict: func(_ int, name, address string) {
-			a.alarms.report(nameConflict{sn.Name, name, address, otherAddress})
-		}, others: a.others, proven: a.proven},
+		},
+		AddressChanged: func(network string, to netip.Addr) { a.marks.moved(network, to) },
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &gossiping{local: found, swim: in, tuning: t, unpinned: unpinned}, nil
 }
 
-// others calls the instances of all networks but one. The networks are complete before the
-// first instance starts.
-func (a *Agent) others(network int, do func(*swim.Instance)) {
-	for i, n := range a.nets {
-		if i != network {
-			do(n.now().swim)
-		}
-	}
-}
-
-// proven tells the instances of all networks but one that a peer answered on that. It is called for every
-// answer and does not allocate.
-func (a *Agent) proven(network int, peer string, at boottime.Instant, told bool) {
-	for i, n := range a.nets {
-		if i != network {
-			n.now().swim.Proven(peer, at, told)
-		}
-	}
-}
-
-// statement is what this node says to its peers, or nil while the loop does not run: an
-// answer with an old statement would be fresh evidence of a view and a token that nobody
-// stands behind any more (lease L1, L6). Without a statement no probe is answered.
-func (a *Agent) statement() *netgossip.Statement {
-	if at := boottime.Instant(a.alive.Load()); a.clock().Sub(at) > 3*maxIdle {
-		return nil
-	}
-	return a.said.Load().statement()
-}
-
-// watchNetworks follows carrier and addresses of the networks.
-func (a *Agent) watchNetworks(background spawn) {
-	c := iface.WatchConfig{Clock: a.clock, Logger: a.log, Changed: func(change iface.Change) {
-		if change.Up {
-			a.nets[change.Network].now().swim.Rebind(change.Local.Interface, change.Local.Index)
-			a.marks.moved(a.nets[change.Network].name, change.Local.Address)
-		}
-		a.box.put(func(b *batch) {
-			b.links[change.Network] = linkReport{changed: true, up: change.Up}
-			b.linkDirty = true
-		})
-	}}
-	for _, n := range a.nets {
-		c.Networks = append(c.Networks, n.now().local)
-	}
-	background(func(ctx context.Context) {
-		if err := a.opts.Links.Watch(ctx, c); ctx.Err() == nil {
-			a.log.Error("watching network interfaces ended", "error", err)
-		}
-	})
+// stalled reports whether the loop does not run. What it said last is nobody's word any more.
+func (a *Agent) stalled() bool {
+	at := boottime.Instant(a.alive.Load())
+	return a.clock().Sub(at) > 3*maxIdle
 }
 
 // startSignals starts what may ask to disarm, and the probe of the Kubernetes API.

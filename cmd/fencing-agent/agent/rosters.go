@@ -294,7 +294,7 @@ func standingText(s *roster.Succession) string {
 // gossip follow, one network after the other. What was reported by the old numbers is
 // handled first; what still comes is translated by name.
 func (a *Agent) renumber(to *roster.Roster) {
-	old := a.box.renumber(len(a.nets), to)
+	old := a.box.renumber(len(a.cfg.SystemNetworks), to)
 	if err := a.handle(&old); err != nil {
 		a.box.put(func(b *batch) { b.fatal = err })
 	}
@@ -312,13 +312,9 @@ func (a *Agent) renumber(to *roster.Roster) {
 	}
 	defer a.warnCrowded()
 	a.roster, a.prevLeft, a.deaths, a.fenced = to, prevLeft, deaths, a.core.Fenced()
-	a.edges = netgossip.NewEdges(len(a.nets), to.Size())
-	a.work = newBatch(len(a.nets), to.Size())
-	select {
-	case <-a.rebuild:
-	default:
-	}
-	a.rebuild <- to // has room: the only sender has just made it
+	a.edges = netgossip.NewEdges(len(a.cfg.SystemNetworks), to.Size())
+	a.work = newBatch(len(a.cfg.SystemNetworks), to.Size())
+	a.gossip.Follow(to)
 	if a.opened {
 		a.hub.Update(a.nodes(a.core.Available()), nil)
 	}

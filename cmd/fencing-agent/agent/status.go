@@ -119,12 +119,12 @@ func wall(now, at boottime.Instant) *timestamppb.Timestamp {
 
 func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 	m := a.core.Merger()
-	out := make([]*fencingv1.NetworkStatus, 0, len(a.nets))
-	for i, n := range a.nets {
-		g := n.now()
+	states := a.gossip.States()
+	out := make([]*fencingv1.NetworkStatus, 0, len(states))
+	for i, n := range states {
 		s := &fencingv1.NetworkStatus{
-			Name: n.name, Address: g.local.Address.String(), Interface: g.local.Interface, Up: m.NetworkUp(i), HealthScore: uint32(g.swim.Stats().Health),
-			Tuning: tuningStatus(a.cfg, g.tuning, a.keys),
+			Name: n.Name, Address: n.Local.Address.String(), Interface: n.Local.Interface, Up: m.NetworkUp(i), HealthScore: uint32(n.Health),
+			Tuning: tuningStatus(a.cfg, n.Tuning, n.KeyIDs),
 		}
 		reachable := 0
 		for p := range a.roster.Members {
@@ -133,14 +133,14 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 			}
 			alive, proven, ok := m.LinkState(i, p, now)
 			s.Members = append(s.Members, &fencingv1.NetworkMember{
-				Name: a.roster.Name(p), Address: a.roster.Members[p].Addresses[n.name],
+				Name: a.roster.Name(p), Address: a.roster.Members[p].Addresses[n.Name],
 				Alive: alive, EvidenceAge: age(now, proven), Reachable: ok, StateAge: age(now, a.edges.LinkSince(i, p)),
 			})
 			if ok {
 				reachable++
 			}
 		}
-		a.metrics.network.WithLabelValues(n.name).Set(float64(reachable))
+		a.metrics.network.WithLabelValues(n.Name).Set(float64(reachable))
 		out = append(out, s)
 	}
 	return out
@@ -160,7 +160,7 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 		}
 		st, anchor := a.core.Merger().Statement(p)
 		if p == a.roster.Self {
-			st, anchor = a.said.Load().statement(), now
+			st, anchor = a.gossip.Said(), now
 			s.Reachable, s.SeesThisNode, s.SameRoster = true, true, true
 		} else {
 			s.HeardAge = age(now, a.core.Merger().Sighted(p))

@@ -9,6 +9,7 @@ import (
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -18,13 +19,13 @@ func TestTuningStatusIsComplete(t *testing.T) {
 	c.Gossip.Profile = config.ProfileADR
 	interval := 900 * time.Millisecond
 	c.Gossip.Overrides.ProbeInterval = &interval
-	run := tuning{c.ParamsFor(50), 50}
+	run := gossip.Tuning{Params: c.ParamsFor(50), Size: 50}
 	got := tuningStatus(c, run, nil)
 	if got.GetProfile() != "adr" || got.GetTunedFor() != 50 || got.GetTransmissions() != 20 || len(got.GetKeyFingerprints()) != 0 {
 		t.Errorf("got %v", got)
 	}
 	want := map[string]netgossip.Parameter{}
-	for _, p := range run.params.List() {
+	for _, p := range run.Params.List() {
 		want[p.Name] = p
 	}
 	for _, p := range got.GetParameters() {
@@ -49,7 +50,7 @@ func TestTuningStatusIsComplete(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("missing: %v", want)
 	}
-	for _, p := range run.params.Consequences(50) {
+	for _, p := range run.Params.Consequences(50) {
 		var shown time.Duration
 		switch p.Name {
 		case "suspicionMin":

@@ -1,4 +1,4 @@
-package agent
+package gossip
 
 import (
 	"context"
@@ -20,10 +20,10 @@ type nameConflict struct {
 	how                    string
 }
 
-// How two nodes are told apart.
+// How two nodes are told apart, as the log says it.
 const (
-	otherAddress = "two nodes use one name: stop one of them"
-	otherMachine = "another machine answers in the name of a member, or writes its slot: or a container has a boot id of its own: that boot proves no end of another; " +
+	OtherAddress = "two nodes use one name: stop one of them"
+	OtherMachine = "another machine answers in the name of a member, or writes its slot: or a container has a boot id of its own: that boot proves no end of another; " +
 		"stop one of the two (once after a machine was replaced this is expected)"
 )
 
@@ -67,21 +67,11 @@ func (n *nameAlarms) run(ctx context.Context) {
 	}
 }
 
-// reportTwins raises the alarm for members in whose name, from whose own address, two
-// machines answer.
-func (a *Agent) reportTwins() { a.alarmNames(a.core.Twins(), otherAddress) }
-
-// alarmNames raises the alarm for members, on all networks.
-func (a *Agent) alarmNames(members roster.Set, how string) {
-	if members.IsEmpty() {
-		return
-	}
-	for p := range members.All() {
-		m := &a.roster.Members[p]
-		for _, n := range a.nets {
-			if address, ok := m.Addresses[n.name]; ok {
-				a.alarms.report(nameConflict{n.name, m.Name, address, how})
-			}
+// Alarm raises the alarm for a member that two nodes claim to be, on all networks. It does not block.
+func (n *Networks) Alarm(m *roster.Member, how string) {
+	for _, sn := range n.cfg.Config.SystemNetworks {
+		if address, ok := m.Addresses[sn.Name]; ok {
+			n.alarms.report(nameConflict{sn.Name, m.Name, address, how})
 		}
 	}
 }

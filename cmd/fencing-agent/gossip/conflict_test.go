@@ -1,4 +1,4 @@
-package agent
+package gossip
 
 import (
 	"bytes"
@@ -24,11 +24,11 @@ func TestNameAlarmsAreRareAndOwned(t *testing.T) {
 		wg.Go(func() { alarms.run(ctx) })
 
 		for range 150 { // 75 s of packets
-			alarms.report(nameConflict{"mgmt", "n2", "10.0.0.9:7946", otherAddress})
-			alarms.report(nameConflict{"data", "n2", "10.1.0.9:7946", otherAddress})
+			alarms.report(nameConflict{"mgmt", "n2", "10.0.0.9:7946", OtherAddress})
+			alarms.report(nameConflict{"data", "n2", "10.1.0.9:7946", OtherAddress})
 			<-time.After(500 * time.Millisecond)
 		}
-		alarms.report(nameConflict{"mgmt", "n3", "10.0.0.9:7946", otherAddress})
+		alarms.report(nameConflict{"mgmt", "n3", "10.0.0.9:7946", OtherAddress})
 		synctest.Wait()
 		for network, want := range map[string]float64{"mgmt": 3, "data": 2} {
 			if got := testutil.ToFloat64(count.WithLabelValues(network)); got != want {
@@ -38,7 +38,7 @@ func TestNameAlarmsAreRareAndOwned(t *testing.T) {
 		cancel()
 		wg.Wait() // a bubble with a goroutine left would not end either
 		for range 1000 {
-			alarms.report(nameConflict{"mgmt", "n2", "10.0.0.9:7946", otherAddress}) // blocks nobody
+			alarms.report(nameConflict{"mgmt", "n2", "10.0.0.9:7946", OtherAddress}) // blocks nobody
 		}
 		if got := strings.Count(out.String(), "two nodes use one name"); got != 5 {
 			t.Errorf("%d lines in the log, want 5:\n%s", got, &out)

@@ -1,4 +1,4 @@
-package agent
+package gossip
 
 import (
 	"context"
@@ -9,107 +9,106 @@ import (
 )
 
 const (
-	// rebuildPause lies between the rebuilding of two networks, so that the evidence of one
+	// followPause lies between the instances of two networks, so that the evidence of one
 	// is there again before that of the next one stops.
-	rebuildPause = time.Second
-	rebuildRetry = time.Second // after one could not be rebuilt
+	followPause = time.Second
+	followRetry = time.Second // after one could not be replaced
 )
 
-// spoken is a statement and the roster by which its sets count.
-type spoken struct {
-	said   *netgossip.Statement
-	roster *roster.Roster
-	before *spoken // of the statement before; its own before is nil
+// Follow has the instances count by another roster from now on, one after the other.
+func (n *Networks) Follow(r *roster.Roster) {
+	select {
+	case <-n.follow:
+	default:
+	}
+	n.follow <- r // has room: the only sender has just made it
 }
 
-// speak replaces the statement.
-func (a *Agent) speak(st *netgossip.Statement) {
-	next := &spoken{said: st, roster: a.roster}
-	if last := a.said.Load(); last != nil {
-		next.before = &spoken{said: last.said, roster: last.roster}
-	}
-	a.said.Store(next)
-}
-
-func (s *spoken) statement() *netgossip.Statement {
-	if s == nil {
-		return nil
-	}
-	return s.said
-}
-
-// sees reports whether a statement of this node has a node among the seen, for an instance that
-// counts by another roster (swim.Config.Sees).
-func (a *Agent) sees(st *netgossip.Statement, node string) bool {
-	s := a.said.Load()
-	if s != nil && s.said != st {
-		s = s.before // it was replaced while the reply was being made
-	}
-	if s == nil || s.said != st {
-		return false
-	}
-	i, ok := s.roster.Index(node)
-	return ok && st.Seen.Has(i)
-}
-
-// rebuildGossip makes the gossip of one network after the other again when the roster has
+// followRosters replaces the instance of one network after the other when the roster has
 // changed, without leaving. Peers notice nothing, if it takes less than a suspicion, and the
 // evidence from before stays valid for D_max.
-func (a *Agent) rebuildGossip(ctx context.Context) {
+func (n *Networks) followRosters(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case r := <-a.rebuild:
-			for i := range a.nets {
-				said := ""
-				for {
-					err := a.rebuildNetwork(ctx, i, r)
-					if err == nil {
-						break
-					}
-					if said != err.Error() {
-						said = err.Error()
-						a.log.Error("the gossip of a network cannot follow the list of members, and is silent until it can",
-							"network", a.nets[i].name, "error", err, "retry", rebuildRetry)
-					}
-					if wait(ctx, rebuildRetry); ctx.Err() != nil {
-						return
-					}
+		case r := <-n.follow:
+			for i := range n.all {
+				if !n.replacePatiently(ctx, i, r) {
+					return
 				}
-				wait(ctx, rebuildPause)
+				wait(ctx, followPause)
 			}
 		}
 	}
 }
 
-// rebuildNetwork makes the gossip of one network again, unless everything has been stopped.
-func (a *Agent) rebuildNetwork(ctx context.Context, i int, r *roster.Roster) error {
-	if !a.rebuilding.TryLock() {
+// replacePatiently replaces the instance of a network, however often it has to try. It reports whether it
+// could before ctx ended.
+func (n *Networks) replacePatiently(ctx context.Context, i int, r *roster.Roster) bool {
+	said := ""
+	for {
+		err := n.replace(ctx, i, r)
+		if err == nil {
+			return true
+		}
+		if said != err.Error() {
+			said = err.Error()
+			n.log.Error("the gossip of a network cannot follow the list of members, and is silent until it can",
+				"network", n.all[i].name, "error", err, "retry", followRetry)
+		}
+		if wait(ctx, followRetry); ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+// replace makes the instance of one network again, unless everything has been stopped.
+func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) error {
+	if !n.following.TryLock() {
 		return nil
 	}
-	defer a.rebuilding.Unlock()
+	defer n.following.Unlock()
 	if ctx.Err() != nil {
 		return nil
 	}
-	n, sn := a.nets[i], a.cfg.SystemNetworks[i]
+	w := n.all[i]
 	limit, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	if err := n.now().swim.Stop(limit, false); err != nil {
-		a.log.Warn("gossip did not stop in time for the changed list of members", "network", n.name, "error", err)
+	if err := w.now().swim.Stop(limit, false); err != nil {
+		n.log.Warn("gossip did not stop in time for the changed list of members", "network", w.name, "error", err)
 	}
-	g, err := a.newGossip(i, sn, r)
+	in, err := n.open(i, r)
 	if err == nil {
-		if err = g.swim.Start(); err != nil {
-			_ = g.swim.Stop(limit, false) // the error of the start is the one that counts
+		if err = in.swim.Start(); err != nil {
+			_ = in.swim.Stop(limit, false) // the error of the start is the one that counts
 		}
 	}
 	if err != nil {
 		return err
 	}
-	n.present.Store(g)
-	g.swim.Announce()
-	a.box.put(func(b *batch) { b.rebuilt = true })
-	a.showTuning(n.name, g.tuning)
+	n.take(w, in)
+	in.swim.Announce()
+	n.showTuning(w.name, in.tuning)
 	return nil
+}
+
+// take makes an instance that of its network, and tells it what the one before was told. A demand that comes
+// meanwhile reaches it, and is not overtaken by the one before.
+func (n *Networks) take(w *network, in *instance) {
+	n.demanding.Lock()
+	defer n.demanding.Unlock()
+	w.present.Store(in)
+	if n.demand != (netgossip.Demand{}) {
+		in.swim.SetDemand(n.demand)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
 }

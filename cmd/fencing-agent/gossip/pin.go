@@ -1,4 +1,4 @@
-package agent
+package gossip
 
 import (
 	"errors"
@@ -13,16 +13,16 @@ import (
 //
 // Nothing can come in by a loopback or a dummy interface but what is on the host. Its
 // address is for a laboratory, or announced to routers and reached by whatever interface.
-func (a *Agent) pinTo(sn config.SystemNetwork, found iface.Local) string {
+func (n *Networks) pinTo(sn config.SystemNetwork, found iface.Local) string {
 	switch {
-	case a.opts.Listen != nil || sn.BindToDevice == config.BindOff:
+	case n.cfg.Listen != nil || sn.BindToDevice == config.BindOff:
 		return ""
 	case sn.BindToDevice == config.BindOn:
 		return found.Interface
 	case !found.Internal:
 		return found.Interface
 	case !found.Address.IsLoopback():
-		a.log.Warn("the address is on an interface that no packet comes in by: not pinned to it, routing decides what this network is",
+		n.log.Warn("the address is on an interface that no packet comes in by: not pinned to it, routing decides what this network is",
 			"network", sn.Name, "interface", found.Interface, "address", found.Address)
 	}
 	return ""
@@ -47,15 +47,15 @@ func openInstance(sn config.SystemNetwork, c swim.Config) (in *swim.Instance, un
 }
 
 // warnUnpinned says once for all networks what it means that they are not pinned.
-func (a *Agent) warnUnpinned() {
+func (n *Networks) warnUnpinned() {
 	var names []string
-	for _, n := range a.nets {
-		if n.now().unpinned {
-			names = append(names, n.name)
+	for _, w := range n.all {
+		if w.now().unpinned {
+			names = append(names, w.name)
 		}
 	}
 	if len(names) > 0 {
-		a.log.Warn("sockets cannot be bound to the devices of the networks: routing may let one network answer for another; "+
+		n.log.Warn("sockets cannot be bound to the devices of the networks: routing may let one network answer for another; "+
 			"give the process CAP_NET_RAW, or keep the networks apart by source-based routing or a firewall and set bindToDevice: false",
 			"networks", names)
 	}

@@ -1,0 +1,52 @@
+package gossip
+
+import (
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+)
+
+// crossing takes the reports of one instance: the loop gets them, and the instances of the other networks
+// what concerns them. It is a swim.Sink, and called under the instance's locks: nothing here blocks.
+type crossing struct {
+	Reports
+	roster   *roster.Roster // of the instance
+	networks *Networks
+}
+
+// others calls the instances of all networks but one. The networks are complete before the
+// first instance starts.
+func (c crossing) others(network int, do func(*swim.Instance)) {
+	for i, w := range c.networks.all {
+		if i != network {
+			do(w.now().swim)
+		}
+	}
+}
+
+// Answered implements swim.Sink. The other networks learn that the peer answered on this one. It is called for
+// every answer and does not allocate.
+func (c crossing) Answered(a netgossip.Answer) {
+	c.Reports.Answered(a)
+	peer := c.roster.Name(a.Peer)
+	for i, w := range c.networks.all {
+		if i != a.Network {
+			w.now().swim.Proven(peer, a.SentAt, a.Statement != nil)
+		}
+	}
+}
+
+// Missed implements swim.Sink. The other networks find out at once whether they reach the peer.
+func (c crossing) Missed(network, peer int, since boottime.Instant, void bool) {
+	c.Reports.Missed(network, peer, since, void)
+	c.others(network, func(in *swim.Instance) { in.Verify(peer) })
+}
+
+// Doubted implements swim.Sink.
+func (c crossing) Doubted(network int) { c.others(network, (*swim.Instance).Doubt) }
+
+// Conflict implements swim.Sink.
+func (c crossing) Conflict(network int, name, address string) {
+	c.networks.alarms.report(nameConflict{c.networks.cfg.Config.SystemNetworks[network].Name, name, address, OtherAddress})
+}

@@ -1,0 +1,18 @@
+// Package gossip is this node's gossip on all of its SystemNetworks: one swim instance for each, pinned to
+// the network's device, and what they owe each other.
+//
+//	what the agent says --> Networks --> every instance
+//	every instance --> crossing: what concerns the other instances goes to them --> Reports --> the loop
+//
+// What a node finds out on one network concerns the others at once: a peer that misses a probe here is asked
+// there, and one that answered here need not be asked there so soon. That is decided here, and not by who
+// takes the reports.
+//
+// When the list of members changes, the instances are replaced one after the other by ones that count by
+// the new list, and the rest of the agent notices nothing: calls go to the instance that is there.
+//
+// # Ownership
+//
+// Say, Tell, SetDemand, Follow and Fetch belong to the agent's loop; they do not block. Everything else may be
+// called from any goroutine.
+package gossip

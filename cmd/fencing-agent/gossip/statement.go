@@ -1,0 +1,94 @@
+package gossip
+
+import (
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+)
+
+// spoken is a statement and the roster by which its sets count.
+type spoken struct {
+	said   *netgossip.Statement
+	roster *roster.Roster
+	before *spoken // of the statement before; its own before is nil
+}
+
+// How urgent a statement is.
+type Urgency int
+
+const (
+	Whenever Urgency = iota // with the next answers
+	Soon                    // peers that count closely are asked to ask
+	Now                     // all peers are
+)
+
+// Say makes a statement the one that this node's peers hear. Its sets count by a roster. What was said
+// before is heard no more.
+func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
+	next := &spoken{said: st, roster: by}
+	if last := n.said.Load(); last != nil {
+		next.before = &spoken{said: last.said, roster: last.roster}
+	}
+	n.said.Store(next)
+	switch u {
+	case Now:
+		n.Announce()
+	case Soon:
+		n.each((*swim.Instance).Nudge)
+	}
+}
+
+// Announce tells all peers that there is something to hear.
+func (n *Networks) Announce() { n.each((*swim.Instance).Announce) }
+
+// Said is the latest statement, nil before the first one.
+func (n *Networks) Said() *netgossip.Statement {
+	if s := n.said.Load(); s != nil {
+		return s.said
+	}
+	return nil
+}
+
+// statement is what this node says to its peers, or nil while the loop does not run: an
+// answer with an old statement would be fresh evidence of a view and a token that nobody
+// stands behind any more (lease L1, L6). Without a statement no probe is answered.
+func (n *Networks) statement() *netgossip.Statement {
+	if n.cfg.Stalled() {
+		return nil
+	}
+	return n.Said()
+}
+
+// sees reports whether a statement of this node has a node among the seen, for an instance that
+// counts by another roster (swim.Config.Sees).
+func (n *Networks) sees(st *netgossip.Statement, node string) bool {
+	s := n.said.Load()
+	if s != nil && s.said != st {
+		s = s.before // it was replaced while the reply was being made
+	}
+	if s == nil || s.said != st {
+		return false
+	}
+	i, ok := s.roster.Index(node)
+	return ok && st.Seen.Has(i)
+}
+
+// Tell keeps for the peers what this node knows of the LUN. It changes with each heartbeat
+// under a grant, and otherwise never.
+func (n *Networks) Tell(r netgossip.Relay) {
+	switch {
+	case r == n.relay():
+	case r == netgossip.Relay{}:
+		n.relayed.Store(nil)
+	default:
+		n.relayed.Store(&r)
+	}
+}
+
+// relay is what this node tells its peers of the LUN.
+func (n *Networks) relay() netgossip.Relay {
+	if r := n.relayed.Load(); r != nil {
+		return *r
+	}
+	return netgossip.Relay{}
+}
