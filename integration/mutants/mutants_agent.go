@@ -5,7 +5,7 @@ package main
 func agentMutants() []mutant {
 	const (
 		loopGo    = "watchdog/wdt/loop.go"
-		agentGo   = "cmd/fencing-agent/agent/loop.go"
+		agentGo   = "cmd/fencing-agent/agent/guard.go"
 		partsGo   = "cmd/fencing-agent/agent/parts.go"
 		coreGo    = "watchdog/core.go"
 		rostersGo = "watchdog/rosters.go"

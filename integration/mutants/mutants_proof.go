@@ -118,7 +118,7 @@ func carryMutants() []mutant {
 		at("./watchdog/wdt", "a killed agent whose first thread hangs is to be stopped", "watchdog/wdt/holder.go", "procfs.Killed(d.proc, pid)", "procfs.Killed(d.proc, -1)"),
 		at("./watchdog/wdt", "a wish that changes nothing is not answered", "watchdog/wdt/feeder.go", "if same && s.Obeyed == told.Obeyed {", "if same {"),
 		at("./integration/agentsim", "a node with nowayout says for ever that it is not guarded", "watchdog/wdt/feeder.go", "if same && s.Obeyed == told.Obeyed {", "if same {"),
-		at("./cmd/fencing-agent/agent", "what the feeder said before a disarm is an answer to it", "cmd/fencing-agent/agent/loop.go", " && b.feeder.Obeyed >= a.disarming {", " {"),
+		at("./cmd/fencing-agent/agent", "what the feeder said before a disarm is an answer to it", "cmd/fencing-agent/agent/guard.go", "return s.Obeyed >= g.disarming", "return true"),
 		at("./watchdog", "a guard that is given up is claimed before the feeder has answered", disarmGo, " && !c.wantsDisarm() && !c.release.yielded", " && !c.wantsDisarm()"),
 		core("a guard is doubted for ever", proofGo, "anchor > v.doubted || v", "anchor < 0 || v.doubted == 0 || v"),
 		core("what was said before a change counts after it", proofGo, "anchor > v.doubted || v", "anchor > 0 || v"),

@@ -98,13 +98,12 @@ type Agent struct {
 	apiPace   *apicheck.Pace // how often the API server is asked whether it is there
 
 	box      *mailbox
-	feeder   *wdt.Feeder
+	guard    guard
 	hub      *publish.Hub
 	server   *publish.Server
 	luns     []*lunKeeper  // by position in lun.devices
 	register LeaseRegister // nil: no Lease breaks ties
 	picture  atomic.Pointer[fencingv1.Status]
-	verdict  atomic.Int64 // until when the present permission lasts, on the clock; 0: nothing is permitted
 	alive    atomic.Int64 // last step, on the clock; for /healthz
 	ready    atomic.Bool
 
@@ -112,11 +111,6 @@ type Agent struct {
 	superblocks  []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
 	disableFile  bool                     // is there
 	ownNode      ownnode.Signals          // of this node's Node
-	granted      boottime.Instant
-	disarmed     bool
-	disarming    uint64           // number of the latest disarm that the feeder was asked for
-	armAgain     boottime.Instant // the watchdog is asked for again then, at the earliest
-	armWait      armWait
 	lunFailed    bool
 	leaseTrouble string           // of the latest operation on the Lease
 	opened       bool             // the hub serves
@@ -130,9 +124,6 @@ type Agent struct {
 	prevLeft     []time.Time      // by roster index
 	deaths       []watchdog.Death
 	fenced       roster.Set
-	device       string       // path of the real watchdog
-	strike       func() error // nil: the watchdog expires
-	struck       bool
 	waits        bool // a planned stop waits until the peers know of it
 	lingers      bool // a planned stop waits for the watchdog to fire
 }
@@ -189,6 +180,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.largest = a.roster.Size()
 	a.prevLeft, a.deaths = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.started = a.clock()
+	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike = c, a.log, a.clock, o.Strike
 	a.alive.Store(int64(a.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = newMetrics(a.reg, c, o.Version)
@@ -266,7 +258,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	background(a.runTerms)
-	stopFeeder, err := a.startFeeder()
+	stopFeeder, err := a.guard.start(a.opts.Watchdog, a.reg, func(s wdt.State) { a.box.put(func(b *batch) { b.feeder = &s }) })
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func TestReportFromBeforeADisarmIsNoAnswer(t *testing.T) {
 	core.SetDisarm("file", true)
 	armed(11*time.Second, roster.SetOf(0))
 	armed(12*time.Second, roster.Set{}) // the peers know
-	a.disarming = 2
+	a.guard.disarming = 2
 	core.SetDisarm("file", false)
 	report(1)
 	if armed(13*time.Second, roster.Set{}) {

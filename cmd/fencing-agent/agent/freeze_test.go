@@ -18,14 +18,15 @@ import (
 func frozen(t *testing.T, now *boottime.Instant) *Agent {
 	t.Helper()
 	a := &Agent{clock: func() boottime.Instant { return *now }, roster: listing(t, "n1", "n2"), prevLeft: make([]time.Time, 2), opened: true}
-	a.hub = publish.NewHub(publish.HubConfig{Source: "n1", Expired: a.expired})
+	a.guard.clock = a.clock
+	a.hub = publish.NewHub(publish.HubConfig{Source: "n1", Expired: a.guard.expired})
 	a.hub.Update(a.nodes(roster.SetOf(0, 1)), nil)
 	a.picture.Store(&fencingv1.Status{
 		Self:    &fencingv1.NodeIdentity{Name: "n1"},
 		Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true, Reason: fencingv1.Reason_REASON_NETWORK_QUORUM, TieBreaker: fencingv1.TieBreaker_TIE_BREAKER_NONE, Text: "a majority is in contact"},
 		Nodes:   []*fencingv1.NodeStatus{{Name: "n1", Feeding: true, Available: true}, {Name: "n2", Feeding: true, Available: true}},
 	})
-	a.verdict.Store(int64(10 * time.Second))
+	a.guard.deadline.Store(int64(10 * time.Second))
 	return a
 }
 
@@ -45,11 +46,11 @@ func TestStatusDoesNotOutliveItsVerdict(t *testing.T) {
 	if self, peer := st.GetNodes()[0], st.GetNodes()[1]; self.GetFeeding() || self.GetAvailable() || !peer.GetFeeding() || !peer.GetAvailable() {
 		t.Errorf("at the deadline: %v, %v", self, peer)
 	}
-	a.verdict.Store(int64(12 * time.Second)) // the loop has decided, and not taken the next picture
+	a.guard.deadline.Store(int64(12 * time.Second)) // the loop has decided, and not taken the next picture
 	if v := a.status().GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_FEED || v.GetValidFor().AsDuration() != 2*time.Second {
 		t.Errorf("with a renewed verdict: %v", v)
 	}
-	a.verdict.Store(0) // or it has withdrawn the permission
+	a.guard.deadline.Store(0) // or it has withdrawn the permission
 	if v := a.status().GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_STARVE {
 		t.Errorf("with a withdrawn one: %v", v)
 	}
@@ -63,12 +64,12 @@ func TestDeadlineIsThatOfTheFeeder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.feeder = feeder
+	a.guard.feeder = feeder
 	for _, d := range []watchdog.Decision{
 		{Action: watchdog.Feed, Until: boottime.Instant(12 * time.Second)}, {Action: watchdog.Hold, Until: boottime.Instant(13 * time.Second)}, {Action: watchdog.Starve},
 	} {
-		a.permit(now, &watchdog.Effects{Decision: d})
-		if got := boottime.Instant(a.verdict.Load()); got != d.Until {
+		a.guard.permit(now, &watchdog.Effects{Decision: d})
+		if got := boottime.Instant(a.guard.deadline.Load()); got != d.Until {
 			t.Errorf("%v until %v: the API goes by %v", d.Action, d.Until, got)
 		}
 	}
@@ -97,7 +98,7 @@ func TestOwnNodeIsNotListedWithoutAVerdict(t *testing.T) {
 	now = boottime.Instant(10 * time.Second)
 	want("at the deadline", 3, "n2")
 	want("asked again", 3, "n2")
-	a.verdict.Store(int64(20 * time.Second))
+	a.guard.deadline.Store(int64(20 * time.Second))
 	want("renewed, and not published yet", 3, "n2")
 	a.publish(now, &watchdog.Effects{Available: roster.SetOf(0, 1)})
 	want("published", 4, "n1", "n2")

@@ -110,7 +110,7 @@ func (m *nodeMarks) note(a *Agent, fx *watchdog.Effects) {
 		m.guard = g
 		m.label(g.Armed)
 	}
-	m.noteWatchdog(a.feeder.State(), func() string { return a.explain(fx.Decision) })
+	m.noteWatchdog(a.guard.feeder.State(), func() string { return a.explain(fx.Decision) })
 	if fx.Changed {
 		m.noteDecision(fx.Decision, func() string { return a.explain(fx.Decision) })
 	}

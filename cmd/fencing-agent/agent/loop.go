@@ -76,7 +76,7 @@ func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 // leaving would give a node that its peers count as dead one more timeout to live. Nor may
 // it disarm before enough peers know of it, or they would count the running node dead.
 func (a *Agent) mayLeave() bool {
-	s := a.feeder.State()
+	s := a.guard.feeder.State()
 	switch {
 	case !s.Armed:
 		return true
@@ -142,8 +142,7 @@ func (a *Agent) handle(b *batch) error {
 	if b.api != nil {
 		a.core.APIChecked(b.api.reachable, b.api.at)
 	}
-	// A report from before a disarm tells nothing of what it did.
-	if b.feeder != nil && b.feeder.Obeyed >= a.disarming {
+	if b.feeder != nil && a.guard.answers(b.feeder) {
 		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
 	}
 	for _, o := range b.lun {
@@ -197,9 +196,9 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.core.SetWallTime(began.UnixMilli())
 	fx := a.core.Step(now)
 	a.metrics.decision.Observe(time.Since(began).Seconds())
-	a.permit(now, fx)
-	a.noteArming(now)
-	a.takeDown(now, fx)
+	a.guard.permit(now, fx)
+	a.guard.noteArming(now, a.core.Arming())
+	a.guard.takeDown(now, a.core.Since(), fx)
 	a.disk(now, fx)
 	a.say(fx)
 	a.demandEvidence()
@@ -237,34 +236,6 @@ func (a *Agent) demandEvidence() {
 	d := a.core.Merger().Demand(&v, a.core.Quorum())
 	d.Each = a.core.Releasing() || a.core.Arming() || a.core.RostersMove()
 	a.gossip.SetDemand(d)
-}
-
-// armRetry is the time between two attempts to arm a watchdog that could not be armed.
-const armRetry = 5 * time.Second
-
-// permit tells the feeder how long it may feed, and arms or disarms.
-func (a *Agent) permit(now boottime.Instant, fx *watchdog.Effects) {
-	d := fx.Decision
-	until := boottime.Instant(0)
-	if d.Action != watchdog.Starve {
-		until = d.Until
-	}
-	if until != a.granted {
-		a.granted = until
-		a.verdict.Store(int64(until))
-		a.feeder.Grant(until)
-	}
-	switch {
-	case fx.Disarm && !a.disarmed:
-		a.disarmed = true
-		a.disarming = a.feeder.Disarm(d.Reason.String())
-	case fx.Arm && until > 0 && now >= a.armAgain:
-		a.disarmed, a.armAgain = false, now.Add(armRetry)
-		a.feeder.Arm() // does nothing while armed
-	}
-	if fx.Disarm {
-		a.armAgain = 0
-	}
 }
 
 func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {

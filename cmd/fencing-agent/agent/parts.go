@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
@@ -17,7 +16,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
-	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
 const (
@@ -35,7 +33,7 @@ type spawn func(func(context.Context))
 // startServing opens the gRPC socket and the HTTP listener: first, so that a second
 // agent on the same host stops before it touches anything that is shared.
 func (a *Agent) startServing(background spawn) (stop func(), err error) {
-	a.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.reg), Expired: a.expired})
+	a.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.reg), Expired: a.guard.expired})
 	a.server, err = publish.New(publish.Config{Hub: a.hub, Status: a.status, Log: a.log})
 	if err != nil {
 		return nil, err
@@ -84,48 +82,6 @@ func patiently(ctx context.Context, f func(context.Context)) {
 	case <-done:
 	case <-limit.C:
 	}
-}
-
-// startFeeder starts the watchdog's feeder, unarmed.
-func (a *Agent) startFeeder() (stop func(cause error, abandon bool) error, err error) {
-	dev, realtime, err := a.openWatchdog()
-	if err != nil {
-		return nil, err
-	}
-	a.feeder, err = wdt.NewFeeder(wdt.Config{
-		Device: dev, Timeout: a.cfg.Watchdog.Timeout, FeedInterval: a.cfg.Watchdog.FeedInterval,
-		Clock: a.clock, Logger: a.log, Metrics: wdt.NewMetrics(a.reg), Realtime: realtime,
-		OnState: func(s wdt.State) { a.box.put(func(b *batch) { b.feeder = &s }) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	var ended error
-	wg.Go(func() { ended = a.feeder.Run(ctx) })
-	return func(cause error, abandon bool) error {
-		defer wg.Wait()
-		defer cancel()
-		if abandon || cause != nil {
-			cancel()
-			wg.Wait()
-			return ended // an error must not disarm: the device stays armed and the peers may count on it
-		}
-		return a.disarmForStop()
-	}, nil
-}
-
-// disarmForStop ends the feeder by magic close. A watchdog that may not be disarmed, or
-// must not because the permission to feed had ended, is left to fire.
-func (a *Agent) disarmForStop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
-	defer cancel()
-	err := a.feeder.Stop(ctx)
-	if errors.Is(err, wdt.ErrStarved) {
-		return fmt.Errorf("planned stop of a node without permission to feed: %w", err)
-	}
-	return err
 }
 
 // newGossip prepares the gossip on all networks.

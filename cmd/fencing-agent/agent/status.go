@@ -35,13 +35,6 @@ func (a *Agent) status() *fencingv1.Status {
 	return st
 }
 
-// expired reports that the permission has passed its deadline and was not renewed: the loop stands still, or the
-// process did until now. The feeder looks at the same deadline.
-func (a *Agent) expired() bool {
-	until := boottime.Instant(a.verdict.Load())
-	return until > 0 && a.clock() >= until
-}
-
 // judge looks at the clock before a picture is given away: a verdict lasts until its deadline, however long ago
 // the picture was taken, and whatever comes next is not known yet.
 func (a *Agent) judge(st *fencingv1.Status) {
@@ -49,7 +42,7 @@ func (a *Agent) judge(st *fencingv1.Status) {
 	if v.GetPermission() != fencingv1.Permission_PERMISSION_FEED && v.GetPermission() != fencingv1.Permission_PERMISSION_HOLD {
 		return
 	}
-	now, until := a.clock(), boottime.Instant(a.verdict.Load())
+	now, until := a.clock(), a.guard.until()
 	if until > now {
 		v.ValidFor = durationpb.New(until.Sub(now))
 		return
@@ -295,7 +288,7 @@ func kubeLeaseStatus(arb *leasequorum.Arbiter, s *tie.Output, now boottime.Insta
 }
 
 func (a *Agent) watchdogStatus(now boottime.Instant) *fencingv1.WatchdogStatus {
-	f := a.feeder.State()
+	f := a.guard.feeder.State()
 	s := &fencingv1.WatchdogStatus{
 		Driver: string(a.cfg.Watchdog.Driver), State: publish.WatchdogStateOf(f.Status.String()), Armed: f.Armed,
 		Identity: f.Info.Identity, Timeout: durationpb.New(f.Info.Timeout), Nowayout: f.Info.NoWayOut,
@@ -303,7 +296,7 @@ func (a *Agent) watchdogStatus(now boottime.Instant) *fencingv1.WatchdogStatus {
 		DisarmReason: f.Reason, LastBootReset: f.Info.BootFencing,
 	}
 	if a.cfg.Watchdog.Driver == config.DriverDevice {
-		s.Device = a.device
+		s.Device = a.guard.device
 	}
 	if f.Info.Pretimeout > 0 {
 		s.Pretimeout = durationpb.New(f.Info.Pretimeout)
@@ -316,7 +309,7 @@ func (a *Agent) watchdogStatus(now boottime.Instant) *fencingv1.WatchdogStatus {
 
 // budget is the time budget with the driver's own timeout, once it is known.
 func (a *Agent) budget() watchdog.Budget {
-	if got := a.feeder.State().Info.Timeout; got > 0 {
+	if got := a.guard.feeder.State().Info.Timeout; got > 0 {
 		return a.cfg.BudgetFor(got, a.largest)
 	}
 	return a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.largest)

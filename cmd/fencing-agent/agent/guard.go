@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// armRetry is the time between two attempts to arm a watchdog that could not be armed.
+const armRetry = 5 * time.Second
+
+// guard is what keeps this node alive or lets it be reset: the watchdog's feeder with the permission that the
+// loop gives it, and what takes the node down before the watchdog does. The loop owns all but deadline.
+type guard struct {
+	cfg   *config.Config
+	log   *slog.Logger
+	clock boottime.Clock
+
+	feeder *wdt.Feeder
+	device string // path of the real watchdog
+
+	granted  boottime.Instant // until then the feeder may feed
+	deadline atomic.Int64     // the same on the clock, for all; 0: nothing is permitted
+
+	disarmed  bool
+	disarming uint64           // number of the latest disarm that the feeder was asked for
+	armAgain  boottime.Instant // the watchdog is asked for again then, at the earliest
+	wait      armWait
+
+	strike func() error // nil: the watchdog expires
+	struck bool
+}
+
+// open finds the device and what takes the node down before it expires, and checks
+// both as far as that is possible without touching them. Only the real device comes with the
+// real trigger: a dry run or a test must not reset anything.
+func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool, err error) {
+	if given != nil {
+		return given, false, nil
+	}
+	if g.cfg.Watchdog.Driver == config.DriverNone {
+		return &wdt.None{}, false, nil
+	}
+	// It is armed with the first quorum. That it cannot be must not wait until then.
+	real, err := wdt.Find(g.cfg.Watchdog.Device)
+	if err != nil {
+		return nil, false, err
+	}
+	g.device = real.Path()
+	if err := real.Probe(g.cfg.Watchdog.Timeout); err != nil {
+		return nil, false, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", err)
+	}
+	if g.strike == nil && g.cfg.Watchdog.OnFence != config.OnFenceExpire {
+		trigger := wdt.NewSysrq()
+		if err := trigger.Probe(); err != nil {
+			return nil, false, fmt.Errorf("watchdog.onFence %s: %w", g.cfg.Watchdog.OnFence, err)
+		}
+		g.strike = trigger.Reboot
+		if g.cfg.Watchdog.OnFence == config.OnFenceCrash {
+			g.strike = trigger.Crash
+		}
+	}
+	return real, true, nil
+}
+
+// start starts the watchdog's feeder, unarmed. Its state goes to report.
+func (g *guard) start(given watchdog.Device, reg prometheus.Registerer, report func(wdt.State)) (stop func(cause error, abandon bool) error, err error) {
+	dev, realtime, err := g.open(given)
+	if err != nil {
+		return nil, err
+	}
+	g.feeder, err = wdt.NewFeeder(wdt.Config{
+		Device: dev, Timeout: g.cfg.Watchdog.Timeout, FeedInterval: g.cfg.Watchdog.FeedInterval,
+		Clock: g.clock, Logger: g.log, Metrics: wdt.NewMetrics(reg), Realtime: realtime, OnState: report,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var ended error
+	wg.Go(func() { ended = g.feeder.Run(ctx) })
+	return func(cause error, abandon bool) error {
+		defer wg.Wait()
+		defer cancel()
+		if abandon || cause != nil {
+			cancel()
+			wg.Wait()
+			return ended // an error must not disarm: the device stays armed and the peers may count on it
+		}
+		return g.disarmForStop()
+	}, nil
+}
+
+// disarmForStop ends the feeder by magic close. A watchdog that may not be disarmed, or
+// must not because the permission to feed had ended, is left to fire.
+func (g *guard) disarmForStop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	err := g.feeder.Stop(ctx)
+	if errors.Is(err, wdt.ErrStarved) {
+		return fmt.Errorf("planned stop of a node without permission to feed: %w", err)
+	}
+	return err
+}
+
+// permit tells the feeder how long it may feed, and arms or disarms.
+func (g *guard) permit(now boottime.Instant, fx *watchdog.Effects) {
+	d := fx.Decision
+	until := boottime.Instant(0)
+	if d.Action != watchdog.Starve {
+		until = d.Until
+	}
+	if until != g.granted {
+		g.granted = until
+		g.deadline.Store(int64(until))
+		g.feeder.Grant(until)
+	}
+	switch {
+	case fx.Disarm && !g.disarmed:
+		g.disarmed = true
+		g.disarming = g.feeder.Disarm(d.Reason.String())
+	case fx.Arm && until > 0 && now >= g.armAgain:
+		g.disarmed, g.armAgain = false, now.Add(armRetry)
+		g.feeder.Arm() // does nothing while armed
+	}
+	if fx.Disarm {
+		g.armAgain = 0
+	}
+}
+
+// answers reports whether the feeder has obeyed all that it was told when it reported s. A report from before
+// a disarm tells nothing of what it did.
+func (g *guard) answers(s *wdt.State) bool { return s.Obeyed >= g.disarming }
+
+// until is the deadline that the feeder has, or 0. Any goroutine may ask.
+func (g *guard) until() boottime.Instant { return boottime.Instant(g.deadline.Load()) }
+
+// expired reports that the permission has passed its deadline and was not renewed: the loop stands still, or the
+// process did until now. The feeder looks at the same deadline.
+func (g *guard) expired() bool {
+	until := g.until()
+	return until > 0 && g.clock() >= until
+}
+
+// takeDown ends the node at once where that is configured. The watchdog runs on: if the call
+// fails or hangs, the node is reset when it expires.
+func (g *guard) takeDown(now, since boottime.Instant, fx *watchdog.Effects) {
+	if !fx.Strike || g.strike == nil || g.struck {
+		return
+	}
+	g.struck = true
+	g.log.Error("taking this node down: it has lost its quorum", "on_fence", string(g.cfg.Watchdog.OnFence),
+		"reason", fx.Decision.Reason.String(), "starved_for_s", now.Sub(since).Seconds())
+	if err := g.strike(); err != nil {
+		g.log.Error("taking this node down failed; its watchdog will reset it", "error", err)
+	}
+}
+
+// noteArming logs that the watchdog cannot be armed yet.
+func (g *guard) noteArming(now boottime.Instant, waits bool) {
+	// Without a device nothing is ever armed, and nothing counts down.
+	waits = waits && g.cfg.Watchdog.Driver == config.DriverDevice
+	if g.wait.note(now, waits, g.cfg.EvidenceMaxAge()) {
+		g.log.Warn("watchdog not armed yet: a majority has to answer first that it knows of this agent, or in an equal split a grant has to name this node; "+
+			"if an agent before this one crashed, its countdown runs and may reset the node", "waited", g.cfg.EvidenceMaxAge())
+	}
+}
+
+// armWait tells when people are to hear that the watchdog waits to be armed. The peers take about a round of
+// evidence to know of an agent; one that waits for longer may be reset by the countdown of the agent before it.
+type armWait struct {
+	since boottime.Instant // zero: it does not wait
+	told  bool
+}
+
+// note takes whether it waits, and reports once a wait that it has become longer than patience.
+func (w *armWait) note(now boottime.Instant, waits bool, patience time.Duration) bool {
+	switch {
+	case !waits:
+		*w = armWait{}
+	case w.since == 0:
+		w.since = now
+	case !w.told && now.Sub(w.since) >= patience:
+		w.told = true
+		return true
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+func unarmed(onFence config.OnFence) *guard {
+	c := config.Default()
+	c.Watchdog.OnFence, c.Watchdog.Driver = onFence, config.DriverNone
+	return &guard{cfg: c, log: slog.New(slog.DiscardHandler)}
+}
+
+// Guard: the node is taken down when the core says so, once, and the agent lives on if that fails.
+func TestTakeDown(t *testing.T) {
+	g, calls := unarmed(config.OnFenceReboot), 0
+	g.strike = func() error { calls++; return errors.New("no such file") }
+	g.takeDown(1, 0, &watchdog.Effects{})
+	if calls != 0 {
+		t.Fatal("taken down without cause")
+	}
+	for range 3 {
+		g.takeDown(1, 0, &watchdog.Effects{Strike: true})
+	}
+	if calls != 1 {
+		t.Errorf("%d calls, want 1", calls)
+	}
+	g = unarmed(config.OnFenceExpire)
+	g.takeDown(1, 0, &watchdog.Effects{Strike: true}) // nothing to call
+}
+
+// Guard: a dry run takes nothing down, whatever onFence says.
+func TestDryRunHasNoTrigger(t *testing.T) {
+	for _, how := range []config.OnFence{config.OnFenceExpire, config.OnFenceReboot, config.OnFenceCrash} {
+		g := unarmed(how)
+		dev, realtime, err := g.open(nil)
+		if _, dry := dev.(*wdt.None); err != nil || !dry || realtime || g.strike != nil {
+			t.Errorf("%s: device %T, realtime %v, trigger %v, %v", how, dev, realtime, g.strike != nil, err)
+		}
+	}
+}
+
+// Guard: a wait is told of once, and only a long one.
+func TestLongWaitForArmingIsToldOnce(t *testing.T) {
+	var w armWait
+	const sec = boottime.Instant(time.Second)
+	for _, tc := range []struct {
+		at    boottime.Instant
+		waits bool
+		want  bool
+	}{
+		{10 * sec, true, false}, {13 * sec, true, false}, {14 * sec, true, true}, {15 * sec, true, false},
+		{16 * sec, false, false}, {17 * sec, true, false}, {20 * sec, true, false}, {21 * sec, true, true},
+	} {
+		if got := w.note(tc.at, tc.waits, 4*time.Second); got != tc.want {
+			t.Errorf("at %v: told %v, want %v", time.Duration(tc.at), got, tc.want)
+		}
+	}
+}
