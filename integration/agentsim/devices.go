@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -68,10 +68,10 @@ type lunClient struct {
 	dead   atomic.Bool
 }
 
-var _ agent.LUN = (*lunClient)(nil)
+var _ keeper.LUN = (*lunClient)(nil)
 
 // openLUN opens the LUN for a process, with the faults that the machine's path has now.
-func (p *process) openLUN(string) (agent.LUN, error) {
+func (p *process) openLUN(string) (keeper.LUN, error) {
 	p.stop.pass()
 	w := p.m.w
 	w.mu.Lock()

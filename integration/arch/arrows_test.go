@@ -34,6 +34,7 @@ var rooms = []room{
 	{pkg: "netgossip/netgossiptest", may: []string{"boottime", "netgossip"}},
 	{pkg: "diskquorum/rawdev", may: []string{"boottime", "diskquorum"}},
 	{pkg: "diskquorum/lunadmin", may: []string{"boottime", "netgossip/roster", "diskquorum", "diskquorum/rawdev"}},
+	{pkg: "diskquorum/keeper", may: []string{"boottime", "diskquorum", "diskquorum/rawdev"}},
 	{pkg: "diskquorum/diskquorumtest", may: []string{"boottime", "netgossip", "diskquorum"}},
 	{pkg: "watchdog/wdt", may: []string{"boottime", "procfs", "watchdog"}},
 	{pkg: "watchdog/watchdogtest", may: []string{"boottime", "watchdog"}},
@@ -53,7 +54,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "netgossip/roster", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
-		"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/rawdev",
+		"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/keeper", "diskquorum/rawdev",
 		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/nodelist", "k8s/leasequorum", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},

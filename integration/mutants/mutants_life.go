@@ -25,7 +25,7 @@ func lifeMutants() []mutant {
 	}
 	agent := []mutant{
 		one("restart", "a planned stop ends though a counted peer has not answered", "cmd/fencing-agent/agent/loop.go", " && a.core.Released() && heard\n", " && a.core.Released() && (heard || true)\n"),
-		one("clone", "a clone of the LUN is the LUN", "cmd/fencing-agent/agent/lun.go", "	case k.wwid != \"\" && wwid(dev) != \"\" && wwid(dev) != k.wwid:\n", "	case false:\n"),
+		one("clone", "a clone of the LUN is the LUN", "diskquorum/keeper/keeper.go", "	case k.wwid != \"\" && wwid(dev) != \"\" && wwid(dev) != k.wwid:\n", "	case false:\n"),
 	}
 	for i := range agent {
 		agent[i].in = []string{"./cmd/fencing-agent/agent"}

@@ -24,6 +24,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
@@ -48,23 +49,23 @@ type Options struct {
 	Logger     *slog.Logger
 	Version    string
 
-	Clock      boottime.Clock                 // boottime.Now
-	Listen     swim.Listener                  // real sockets
-	Links      gossip.Links                   // netlink
-	Socket     net.Listener                   // a Unix socket at api.socket
-	Watchdog   watchdog.Device                // as configured
-	OpenLUN    func(path string) (LUN, error) // O_DIRECT
-	ProbeAPI   ProbeAPI                       // requests to the API server of the kubeconfig
-	OpenLease  OpenLease                      // a Lease of that API server
-	Kubernetes *client.Client                 // as configured
-	Members    MemberSource                   // as configured
-	Strike     func() error                   // as watchdog.onFence says; called once, instead of waiting for the watchdog
-	Boot       uint64                         // nonce of the kernel boot; 0: boot_id
-	Booted     boottime.Instant               // when that kernel booted, by Clock; 0: with it
-	Machine    uint64                         // its identity; 0 with Boot 0: that of the hardware
-	Ready      func(socket string)            // called once the socket answers
-	Hold       func() error                   // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
-	Registry   *prometheus.Registry           // its own
+	Clock      boottime.Clock                        // boottime.Now
+	Listen     swim.Listener                         // real sockets
+	Links      gossip.Links                          // netlink
+	Socket     net.Listener                          // a Unix socket at api.socket
+	Watchdog   watchdog.Device                       // as configured
+	OpenLUN    func(path string) (keeper.LUN, error) // O_DIRECT
+	ProbeAPI   ProbeAPI                              // requests to the API server of the kubeconfig
+	OpenLease  OpenLease                             // a Lease of that API server
+	Kubernetes *client.Client                        // as configured
+	Members    MemberSource                          // as configured
+	Strike     func() error                          // as watchdog.onFence says; called once, instead of waiting for the watchdog
+	Boot       uint64                                // nonce of the kernel boot; 0: boot_id
+	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: with it
+	Machine    uint64                                // its identity; 0 with Boot 0: that of the hardware
+	Ready      func(socket string)                   // called once the socket answers
+	Hold       func() error                          // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
+	Registry   *prometheus.Registry                  // its own
 }
 
 // ProbeAPI asks until ctx ends, at that pace, whether the Kubernetes API is reachable, and
@@ -101,8 +102,9 @@ type Agent struct {
 	guard    guard
 	hub      *publish.Hub
 	server   *publish.Server
-	luns     []*lunKeeper  // by position in lun.devices
-	register LeaseRegister // nil: no Lease breaks ties
+	luns     []*keeper.Keeper // by position in lun.devices
+	troubles []troubleLog     // the same
+	register LeaseRegister    // nil: no Lease breaks ties
 	picture  atomic.Pointer[fencingv1.Status]
 	alive    atomic.Int64 // last step, on the clock; for /healthz
 	ready    atomic.Bool

@@ -162,7 +162,7 @@ func (a *Agent) handle(b *batch) error {
 	}
 	for i := range b.completions {
 		c := &b.completions[i]
-		a.luns[c.Device].observe(c)
+		a.luns[c.Device].Observe(c)
 		a.core.IOCompleted(now, c)
 	}
 	a.leaseCompleted(b.leases)
@@ -241,7 +241,7 @@ func (a *Agent) demandEvidence() {
 func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 	if fx.Lock >= 0 {
 		for _, k := range a.luns {
-			k.lock(fx.Lock)
+			k.Lock(fx.Lock)
 		}
 	}
 	a.submitLUN(now, fx.Ops)

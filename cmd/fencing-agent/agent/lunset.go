@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
@@ -16,10 +16,6 @@ import (
 // own. A device that is away is tried again for ever, since network quorum does not need
 // it; one that can be read and is the wrong one is an error.
 func (a *Agent) startLUN(background spawn) error {
-	open := a.opts.OpenLUN
-	if open == nil {
-		open = OpenLUN
-	}
 	paths := a.cfg.LUN.Devices
 	if len(paths) == 0 {
 		return nil
@@ -27,18 +23,19 @@ func (a *Agent) startLUN(background spawn) error {
 	a.superblocks = make([]*diskquorum.Superblock, len(paths))
 	meters := rawdev.NewMetrics(a.reg)
 	for d, path := range paths {
-		k := &lunKeeper{
-			device: d, path: path, cluster: a.cfg.Cluster, group: a.cfg.NodeGroup, members: a.roster.Size(), set: len(paths) > 1,
-			retry: lunRetry, clock: a.clock, log: a.log, box: a.box, open: open,
-			ended: meters.Instrument(path, func(c diskquorum.Completion) {
-				c.Device = d
-				a.box.put(func(b *batch) { b.completions = append(b.completions, c) })
-			}),
-			reopen: make(chan struct{}, 1), first: make(chan error), notFirst: make(chan struct{}), slot: -1,
-		}
+		k := keeper.New(keeper.Config{
+			Device: d, Path: path, Cluster: a.cfg.Cluster, Group: a.cfg.NodeGroup, Members: a.roster.Size(), Set: len(paths) > 1,
+			Retry: lunRetry, Clock: a.clock, Log: a.log, Open: a.opts.OpenLUN, Metrics: meters,
+			Opened: func(o keeper.Opened) { a.box.put(func(b *batch) { b.lun = append(b.lun, o) }) },
+			Locked: func(device int, err error) {
+				a.box.put(func(b *batch) { b.locked = append(b.locked, lunLocked{device, err}) })
+			},
+			Ended: func(c diskquorum.Completion) { a.box.put(func(b *batch) { b.completions = append(b.completions, c) }) },
+		})
 		a.luns = append(a.luns, k)
-		background(func(ctx context.Context) { patiently(ctx, k.run) })
+		background(k.Run)
 	}
+	a.troubles = make([]troubleLog, len(paths))
 	limit := time.NewTimer(a.cfg.LUN.IOTimeout)
 	defer limit.Stop()
 	late := false
@@ -46,23 +43,23 @@ func (a *Agent) startLUN(background spawn) error {
 	var wiped error
 	for d, k := range a.luns {
 		if late {
-			k.startWithout(a.cfg.LUN.IOTimeout)
+			k.StartWithout(a.cfg.LUN.IOTimeout)
 			continue
 		}
 		select {
-		case err := <-k.first:
+		case err := <-k.First():
 			switch {
 			case err == nil:
 				found++
-			case k.spares(err):
+			case k.Spares(err):
 				wiped = errors.Join(wiped, err)
-			case !away(err):
+			case !keeper.Away(err):
 				return err
 			}
-			opened[d] = k.superblock()
+			opened[d] = k.Superblock()
 		case <-limit.C:
 			late = true
-			k.startWithout(a.cfg.LUN.IOTimeout)
+			k.StartWithout(a.cfg.LUN.IOTimeout)
 		}
 	}
 	if wiped != nil && 2*found <= len(paths) {
@@ -74,38 +71,27 @@ func (a *Agent) startLUN(background spawn) error {
 	return nil
 }
 
-// startWithout lets the keeper go on by itself: the start of the agent waits no longer.
-func (k *lunKeeper) startWithout(after time.Duration) {
-	select {
-	case err := <-k.first: // it was just done
-		k.noteFault(err)
-	default:
-	}
-	close(k.notFirst)
-	k.log.Error("LUN does not answer; going on without it until it does", "device", k.path, "after", after)
-}
-
 // lunOpened makes the arbiter when most devices of the LUN have been opened for the first
 // time, and takes in the others when they come.
-func (a *Agent) lunOpened(o lunOpened) {
-	path := a.luns[o.device].path
-	if o.warning != "" {
-		a.log.Warn("lun", "device", path, "warning", o.warning)
+func (a *Agent) lunOpened(o keeper.Opened) {
+	path := a.luns[o.Device].Path
+	if o.Warning != "" {
+		a.log.Warn("lun", "device", path, "warning", o.Warning)
 	}
-	if a.superblocks[o.device] != nil {
+	if a.superblocks[o.Device] != nil {
 		a.log.Info("LUN is back", "device", path)
 		return
 	}
-	a.superblocks[o.device] = o.sb
+	a.superblocks[o.Device] = o.Superblock
 	if err := diskquorum.CheckSet(a.superblocks); err != nil {
-		a.superblocks[o.device] = nil
+		a.superblocks[o.Device] = nil
 		a.log.Error("LUN device left out: correct lun.devices and restart this agent", "device", path, "error", err)
 		return
 	}
-	a.lunNamed(diskquorum.LogID(a.superblocks), o.sb, o.storage)
-	a.log.Info("LUN opened", "device", path, "slots", o.sb.Slots, "id", hex.EncodeToString(o.sb.ID[:]), "devices", len(a.luns))
+	a.lunNamed(diskquorum.LogID(a.superblocks), o.Superblock, o.Storage)
+	a.log.Info("LUN opened", "device", path, "slots", o.Superblock.Slots, "id", hex.EncodeToString(o.Superblock.ID[:]), "devices", len(a.luns))
 	if arb := a.core.Arbiter(); arb != nil {
-		arb.AddDevice(o.device, o.sb)
+		arb.AddDevice(o.Device, o.Superblock)
 		return
 	}
 	known := 0
@@ -126,6 +112,6 @@ func (a *Agent) lunOpened(o lunOpened) {
 // submitLUN hands the core's operations to the engines.
 func (a *Agent) submitLUN(now boottime.Instant, ops []diskquorum.Op) {
 	for _, op := range ops {
-		a.luns[op.Device].submit(now, op)
+		a.luns[op.Device].Submit(now, op)
 	}
 }

@@ -18,8 +18,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -28,6 +30,23 @@ type plainLUN struct{ *diskquorumtest.MemDevice }
 
 func (plainLUN) LockSlot(int) error { return nil }
 func (plainLUN) Warning() string    { return "" }
+
+func listing(t *testing.T, names ...string) *roster.Roster {
+	t.Helper()
+	var members []roster.Member
+	for i, n := range names {
+		members = append(members, roster.Member{Name: n, Addresses: map[string]string{"mgmt": fmt.Sprintf("10.0.0.%d", i+1)}})
+	}
+	r, err := roster.New(0, members, names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func superblock() *diskquorum.Superblock {
+	return &diskquorum.Superblock{Version: diskquorum.FormatVersion, ID: [16]byte{1}, Cluster: "main", NodeGroup: "worker", Slots: 4, Created: 1}
+}
 
 // setRig is an agent that is about to open a LUN of three devices, in a bubble.
 type setRig struct {
@@ -55,7 +74,7 @@ func (r *setRig) put(path string, lun *diskquorumtest.LUN) {
 	r.luns[path] = lun
 }
 
-func (r *setRig) open(path string) (LUN, error) {
+func (r *setRig) open(path string) (keeper.LUN, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if lun := r.luns[path]; lun != nil {

@@ -45,11 +45,11 @@ func (t *troubleLog) note(now boottime.Instant, trouble string, patience time.Du
 // or an I/O that hangs. That it cannot be opened is logged by its keeper.
 func (a *Agent) noteTrouble(now boottime.Instant, device int, trouble string) {
 	k := a.luns[device]
-	began, ended := k.troubles.note(now, trouble, a.cfg.ArbitrationBudget())
+	began, ended := a.troubles[device].note(now, trouble, a.cfg.ArbitrationBudget())
 	switch {
 	case ended:
-		a.log.Info("LUN is in order again", "device", k.path)
-	case began != "" && began != k.trouble():
-		a.log.Error("LUN in trouble: this device does not count for the arbitration of equal splits until that is over", "device", k.path, "error", began)
+		a.log.Info("LUN is in order again", "device", k.Path)
+	case began != "" && began != k.Trouble():
+		a.log.Error("LUN in trouble: this device does not count for the arbitration of equal splits until that is over", "device", k.Path, "error", began)
 	}
 }

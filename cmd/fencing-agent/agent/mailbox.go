@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -35,7 +36,7 @@ type batch struct {
 
 	completions []diskquorum.Completion
 	locked      []lunLocked
-	lun         []lunOpened
+	lun         []keeper.Opened
 	leases      []leasequorum.Completion
 	api         *apiReport
 	disarm      map[string]bool
@@ -46,6 +47,12 @@ type batch struct {
 	handed      []*roster.Roster // lists that peers handed over, at most one for each that was asked for on a network
 	rosterSaved []error          // outcomes of storing lists
 	termsSaved  []termsSaved
+}
+
+// lunLocked is the outcome of a slot lock that was asked for.
+type lunLocked struct {
+	device int
+	err    error
 }
 
 type peerReport struct {

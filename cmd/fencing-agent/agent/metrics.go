@@ -190,7 +190,7 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	for d, k := range a.luns {
 		now := a.clock()
 		trouble := a.deviceTrouble(d, a.core.Arbiter(), now)
-		m.lunHealthy.WithLabelValues(k.path).Set(boolGauge(trouble == ""))
+		m.lunHealthy.WithLabelValues(k.Path).Set(boolGauge(trouble == ""))
 		a.noteTrouble(now, d, trouble)
 	}
 }

@@ -63,27 +63,6 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	}, nil
 }
 
-// patiently runs f, and waits for it after the end of ctx, but not for ever: it may hang
-// in the kernel.
-func patiently(ctx context.Context, f func(context.Context)) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f(ctx)
-	}()
-	select {
-	case <-done:
-		return
-	case <-ctx.Done():
-	}
-	limit := time.NewTimer(stopLimit)
-	defer limit.Stop()
-	select {
-	case <-done:
-	case <-limit.C:
-	}
-}
-
 // newGossip prepares the gossip on all networks.
 func (a *Agent) newGossip() *gossip.Networks {
 	return gossip.New(gossip.Config{

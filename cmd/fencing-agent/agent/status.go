@@ -209,7 +209,7 @@ func (a *Agent) describe(s *fencingv1.NodeStatus, st *netgossip.Statement) {
 
 // deviceTrouble says what keeps one device of the LUN from counting, or "".
 func (a *Agent) deviceTrouble(d int, arb *diskquorum.Arbiter, now boottime.Instant) string {
-	if t := a.luns[d].trouble(); t != "" {
+	if t := a.luns[d].Trouble(); t != "" {
 		return t
 	}
 	if arb == nil {
@@ -222,10 +222,10 @@ func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
 	var all []*fencingv1.LunStatus
 	arb := a.core.Arbiter()
 	for d, k := range a.luns {
-		s := &fencingv1.LunStatus{Path: k.path, Error: a.deviceTrouble(d, arb, now)}
+		s := &fencingv1.LunStatus{Path: k.Path, Error: a.deviceTrouble(d, arb, now)}
 		all = append(all, s)
 		s.Healthy = s.Error == ""
-		if real, err := filepath.EvalSymlinks(k.path); err == nil {
+		if real, err := filepath.EvalSymlinks(k.Path); err == nil {
 			s.Device = filepath.Base(real)
 		}
 		if arb == nil {
@@ -246,7 +246,8 @@ func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
 		if age := arb.InFlight(d, now); age > 0 {
 			s.InFlightAge = durationpb.New(age)
 		}
-		s.WriteLatency, s.ReadLatency = durationpb.New(k.writeLatency), durationpb.New(k.readLatency)
+		write, read := k.Latency()
+		s.WriteLatency, s.ReadLatency = durationpb.New(write), durationpb.New(read)
 		s.Strangers = a.strangers.names
 		s.ForeignWriter = errors.Is(arb.Failure(), diskquorum.ErrRival)
 	}

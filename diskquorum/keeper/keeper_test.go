@@ -1,4 +1,4 @@
-package agent
+package keeper
 
 import (
 	"bytes"
@@ -23,23 +23,23 @@ func TestMissingLUNIsRetried(t *testing.T) {
 		missing := fmt.Errorf("open /dev/lun: %w", unix.ENOENT)
 		r := startKeeper(t, func(r *lunRig) { r.openErr = missing })
 		defer r.end()
-		if err := <-r.keeper.first; !errors.Is(err, unix.ENOENT) || !away(err) {
+		if err := <-r.keeper.first; !errors.Is(err, unix.ENOENT) || !Away(err) {
 			t.Fatalf("first result %v: the start of the agent must not end with it", err)
 		}
-		time.Sleep(10*lunRetry + time.Millisecond)
+		time.Sleep(10*retry + time.Millisecond)
 		if n := r.errors(); n != 1 {
 			t.Errorf("%d errors logged for one trouble", n)
 		}
-		if got := r.keeper.trouble(); got != missing.Error() {
+		if got := r.keeper.Trouble(); got != missing.Error() {
 			t.Errorf("trouble %q", got)
 		}
 		r.set(func(r *lunRig) { r.openErr = nil })
-		time.Sleep(lunRetry)
+		time.Sleep(retry)
 		r.last(1)
-		if b := r.taken(); len(b.lun) != 1 || b.lun[0].sb.Slots != 4 {
-			t.Errorf("reported %+v", b.lun)
+		if b := r.taken(); len(b.opened) != 1 || b.opened[0].Superblock.Slots != 4 {
+			t.Errorf("reported %+v", b.opened)
 		}
-		if got := r.keeper.trouble(); got != "" {
+		if got := r.keeper.Trouble(); got != "" {
 			t.Errorf("trouble %q", got)
 		}
 	})
@@ -73,7 +73,7 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 	}{
 		{"other cluster", format(func(sb *diskquorum.Superblock) { sb.Cluster = "test" }), `it is formatted for cluster "test"`},
 		{"other group", format(func(sb *diskquorum.Superblock) { sb.NodeGroup = "test" }), `node group "test", and this agent belongs to`},
-		{"too few slots", func(r *lunRig) { r.keeper.members = 5 }, "it has 4 slots for 5 members"},
+		{"too few slots", func(r *lunRig) { r.keeper.Members = 5 }, "it has 4 slots for 5 members"},
 		{"blank", func(r *lunRig) { r.lun.Modify(func(b []byte) { clear(b) }) }, "format it once with: fencectl lun init /dev/lun --cluster main --node-group worker --slots N, N at least 2"},
 		{"garbage", func(r *lunRig) { r.lun.Modify(func(b []byte) { copy(b, bytes.Repeat([]byte("garbage"), 2000)) }) }, "not the LUN of this group"},
 		{"cut within the slots", sized(5 * diskquorum.BlockSize), "which need 45056 bytes, but has only 20480; was it truncated?"},
@@ -87,7 +87,7 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 				r := startKeeper(t, c.edit)
 				before := r.lun.Bytes()
 				err := <-r.keeper.first
-				if err == nil || !strings.Contains(err.Error(), c.want) || away(err) {
+				if err == nil || !strings.Contains(err.Error(), c.want) || Away(err) {
 					t.Errorf("%v, want a fatal error with %q", err, c.want)
 				}
 				select {
@@ -96,7 +96,7 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 					r.end()
 					t.Fatal("tries on")
 				}
-				if r.errors() != 0 || len(r.taken().lun) != 0 {
+				if r.errors() != 0 || len(r.taken().opened) != 0 {
 					t.Errorf("logged or reported as well:\n%s", r.log.String())
 				}
 				for _, o := range r.opens {
@@ -115,12 +115,12 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 // A device whose first answer comes too late for the start is not fatal any more.
 func TestWrongLUNAfterTheStartIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := startKeeper(t, func(r *lunRig) { close(r.keeper.notFirst); r.keeper.group = "other" })
+		r := startKeeper(t, func(r *lunRig) { close(r.keeper.notFirst); r.keeper.Group = "other" })
 		defer r.end()
-		time.Sleep(3 * lunRetry)
+		time.Sleep(3 * retry)
 		synctest.Wait()
-		if r.errors() != 1 || !strings.Contains(r.keeper.trouble(), "not the LUN of this group") {
-			t.Errorf("trouble %q, log:\n%s", r.keeper.trouble(), r.log.String())
+		if r.errors() != 1 || !strings.Contains(r.keeper.Trouble(), "not the LUN of this group") {
+			t.Errorf("trouble %q, log:\n%s", r.keeper.Trouble(), r.log.String())
 		}
 	})
 }
@@ -135,25 +135,25 @@ func TestReopensAfterFailures(t *testing.T) {
 		old := r.last(1)
 		// Failures that are not in a row, or of a device that is not there, do not count.
 		for range 10 {
-			r.keeper.observe(&diskquorum.Completion{Err: unix.EIO})
-			r.keeper.observe(&diskquorum.Completion{Err: errNotOpen})
-			r.keeper.observe(&diskquorum.Completion{Err: unix.EIO})
-			r.keeper.observe(&diskquorum.Completion{})
+			r.keeper.Observe(&diskquorum.Completion{Err: unix.EIO})
+			r.keeper.Observe(&diskquorum.Completion{Err: errNotOpen})
+			r.keeper.Observe(&diskquorum.Completion{Err: unix.EIO})
+			r.keeper.Observe(&diskquorum.Completion{})
 		}
 		if r.last(1).closed {
 			t.Error("closed without need")
 		}
 		r.set(func(r *lunRig) { r.openErr = unix.ENXIO })
 		r.fail()
-		time.Sleep(lunRetry / 2)
-		if !r.last(1).closed || !strings.Contains(r.keeper.trouble(), unix.ENXIO.Error()) {
-			t.Errorf("closed %v, trouble %q", old.closed, r.keeper.trouble())
+		time.Sleep(retry / 2)
+		if !r.last(1).closed || !strings.Contains(r.keeper.Trouble(), unix.ENXIO.Error()) {
+			t.Errorf("closed %v, trouble %q", old.closed, r.keeper.Trouble())
 		}
 		r.set(func(r *lunRig) { r.openErr = nil })
-		time.Sleep(lunRetry)
+		time.Sleep(retry)
 		r.last(2)
-		if b := r.taken(); len(b.lun) != 2 {
-			t.Errorf("reported %d opens", len(b.lun))
+		if b := r.taken(); len(b.opened) != 2 {
+			t.Errorf("reported %d opens", len(b.opened))
 		}
 	})
 }
@@ -176,13 +176,13 @@ func TestReformattedLUNIsRefusedUntilRestart(t *testing.T) {
 		}
 		r.set(func(r *lunRig) { r.lun = again })
 		r.fail()
-		if o := r.last(2); !o.closed || !strings.Contains(r.keeper.trouble(), "formatted again") || len(r.taken().lun) != 0 {
-			t.Errorf("closed %v, trouble %q", o.closed, r.keeper.trouble())
+		if o := r.last(2); !o.closed || !strings.Contains(r.keeper.Trouble(), "formatted again") || len(r.taken().opened) != 0 {
+			t.Errorf("closed %v, trouble %q", o.closed, r.keeper.Trouble())
 		}
 		r.set(func(r *lunRig) { r.lun = original })
-		time.Sleep(lunRetry)
-		if r.last(3).closed || len(r.taken().lun) != 1 || r.keeper.trouble() != "" {
-			t.Errorf("the original was not taken back: trouble %q", r.keeper.trouble())
+		time.Sleep(retry)
+		if r.last(3).closed || len(r.taken().opened) != 1 || r.keeper.Trouble() != "" {
+			t.Errorf("the original was not taken back: trouble %q", r.keeper.Trouble())
 		}
 	})
 }
@@ -204,11 +204,11 @@ func TestCloneIsNotTheLUN(t *testing.T) {
 			if opens < 3 {
 				r.fail()
 			} else {
-				time.Sleep(lunRetry) // there is no device whose I/O could fail
+				time.Sleep(retry) // there is no device whose I/O could fail
 			}
-			o, told := r.last(opens+2), len(r.taken().lun)
-			if o.closed == c.ok || (told == 1) != c.ok || strings.Contains(r.keeper.trouble(), "another device, naa.6002, than when this agent started, naa.6001") == c.ok {
-				t.Errorf("%q: closed %v, told %d times, trouble %q", c.wwid, o.closed, told, r.keeper.trouble())
+			o, told := r.last(opens+2), len(r.taken().opened)
+			if o.closed == c.ok || (told == 1) != c.ok || strings.Contains(r.keeper.Trouble(), "another device, naa.6002, than when this agent started, naa.6001") == c.ok {
+				t.Errorf("%q: closed %v, told %d times, trouble %q", c.wwid, o.closed, told, r.keeper.Trouble())
 			}
 		}
 	})
@@ -224,26 +224,26 @@ func TestReopenWaitsForIOInFlight(t *testing.T) {
 			t.Fatal(err)
 		}
 		dev := r.last(1)
-		r.keeper.lock(1)
+		r.keeper.Lock(1)
 		dev.Hang(diskquorumtest.HangBefore)
-		r.keeper.submit(1, write(7))
+		r.keeper.Submit(1, write(7))
 		r.fail()
 		time.Sleep(time.Hour)
 		if r.last(1).closed || dev.Held() != 1 {
 			t.Fatalf("closed %v with %d operations in flight", dev.closed, dev.Held())
 		}
 		r.taken()
-		r.keeper.submit(1, write(8))
-		if b := r.taken(); len(b.completions) != 1 || b.completions[0].ID != 8 || !errors.Is(b.completions[0].Err, errNotOpen) {
-			t.Errorf("a second write was not refused: %+v", b.completions)
+		r.keeper.Submit(1, write(8))
+		if b := r.taken(); len(b.completed) != 1 || b.completed[0].ID != 8 || !errors.Is(b.completed[0].Err, errNotOpen) {
+			t.Errorf("a second write was not refused: %+v", b.completed)
 		}
 		dev.Release(diskquorumtest.Land)
 		r.last(2)
 		if !dev.closed || dev.heldAtClose != 0 {
 			t.Errorf("closed %v, with %d in flight", dev.closed, dev.heldAtClose)
 		}
-		if b := r.taken(); len(b.completions) != 1 || b.completions[0].ID != 7 || b.completions[0].Err != nil {
-			t.Errorf("the end of the hanging write: %+v", b.completions)
+		if b := r.taken(); len(b.completed) != 1 || b.completed[0].ID != 7 || b.completed[0].Err != nil {
+			t.Errorf("the end of the hanging write: %+v", b.completed)
 		}
 	})
 }
@@ -256,9 +256,9 @@ func TestEndLeavesDeviceToHangingIO(t *testing.T) {
 			t.Fatal(err)
 		}
 		dev := r.last(1)
-		r.keeper.lock(1)
+		r.keeper.Lock(1)
 		dev.Hang(diskquorumtest.HangBefore)
-		r.keeper.submit(1, write(7))
+		r.keeper.Submit(1, write(7))
 		synctest.Wait()
 		began := time.Now()
 		r.end()
@@ -293,15 +293,15 @@ func TestLockWaitsForDevice(t *testing.T) {
 		r := startKeeper(t, func(r *lunRig) { r.openErr = unix.ENXIO })
 		defer r.end()
 		<-r.keeper.first
-		r.keeper.lock(2)
-		time.Sleep(3 * lunRetry)
+		r.keeper.Lock(2)
+		time.Sleep(3 * retry)
 		if b := r.taken(); len(b.locked) != 0 {
 			t.Fatalf("answered without a device: %v", b.locked)
 		}
 		r.set(func(r *lunRig) { r.openErr = nil })
-		time.Sleep(lunRetry)
+		time.Sleep(retry)
 		dev := r.last(1)
-		if b := r.taken(); len(b.locked) != 1 || b.locked[0].err != nil || !slices.Equal(dev.locked, []int{2}) {
+		if b := r.taken(); len(b.locked) != 1 || b.locked[0] != nil || !slices.Equal(dev.locked, []int{2}) {
 			t.Errorf("locked %v, answers %v", dev.locked, b.locked)
 		}
 	})
@@ -313,8 +313,8 @@ func TestWriteLocksNewDeviceFirst(t *testing.T) {
 		r := startKeeper(t, nil)
 		defer r.end()
 		<-r.keeper.first
-		r.keeper.lock(1)
-		r.keeper.submit(1, write(1))
+		r.keeper.Lock(1)
+		r.keeper.Submit(1, write(1))
 		if first := r.last(1); !slices.Equal(first.locked, []int{1}) || first.Stats().Writes != 1 {
 			t.Fatalf("locked %v, %d writes", first.locked, first.Stats().Writes)
 		}
@@ -323,14 +323,14 @@ func TestWriteLocksNewDeviceFirst(t *testing.T) {
 		taken := errors.New("another agent on this host uses it")
 		r.set(func(r *lunRig) { r.lockErr = taken })
 		r.taken()
-		r.keeper.submit(1, write(2))
-		if b := r.taken(); len(b.completions) != 1 || !errors.Is(b.completions[0].Err, taken) || dev.Stats().Writes != 0 {
-			t.Errorf("written without the lock: %+v, %d writes", b.completions, dev.Stats().Writes)
+		r.keeper.Submit(1, write(2))
+		if b := r.taken(); len(b.completed) != 1 || !errors.Is(b.completed[0].Err, taken) || dev.Stats().Writes != 0 {
+			t.Errorf("written without the lock: %+v, %d writes", b.completed, dev.Stats().Writes)
 		}
 		r.set(func(r *lunRig) { r.lockErr = nil })
-		r.keeper.submit(1, write(3))
+		r.keeper.Submit(1, write(3))
 		r.taken()
-		r.keeper.submit(1, write(4))
+		r.keeper.Submit(1, write(4))
 		r.taken()
 		if !slices.Equal(dev.locked, []int{1}) || dev.Stats().Writes != 2 {
 			t.Errorf("locked %v, %d writes", dev.locked, dev.Stats().Writes)
@@ -352,8 +352,8 @@ func TestAway(t *testing.T) {
 		errors.New("is a folder"):          false,
 		errors.Join(errContent, unix.EIO):  false,
 	} {
-		if got := away(err); got != want {
-			t.Errorf("away(%v) = %v", err, got)
+		if got := Away(err); got != want {
+			t.Errorf("Away(%v) = %v", err, got)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func TestPatiently(t *testing.T) {
 		time.AfterFunc(time.Minute, cancel)
 		began := time.Now()
 		patiently(ctx, func(context.Context) { <-release }) // hangs in the kernel
-		if waited := time.Since(began); waited != time.Minute+stopLimit {
+		if waited := time.Since(began); waited != time.Minute+stopPatience {
 			t.Errorf("waited %v", waited)
 		}
 		close(release)

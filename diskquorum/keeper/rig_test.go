@@ -1,9 +1,8 @@
-package agent
+package keeper
 
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -16,21 +15,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
-	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-func listing(t *testing.T, names ...string) *roster.Roster {
-	t.Helper()
-	var members []roster.Member
-	for i, n := range names {
-		members = append(members, roster.Member{Name: n, Addresses: map[string]string{"mgmt": fmt.Sprintf("10.0.0.%d", i+1)}})
-	}
-	r, err := roster.New(0, members, names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
+const retry = 5 * time.Second
 
 func superblock() *diskquorum.Superblock {
 	return &diskquorum.Superblock{Version: diskquorum.FormatVersion, ID: [16]byte{1}, Cluster: "main", NodeGroup: "worker", Slots: 4, Created: 1}
@@ -70,7 +57,7 @@ func (o *openLUN) Close() error {
 type lunRig struct {
 	t      *testing.T
 	lun    *diskquorumtest.LUN
-	keeper *lunKeeper
+	keeper *Keeper
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -80,6 +67,7 @@ type lunRig struct {
 	lockErr error
 	wwid    string // of what is opened next
 	opens   []*openLUN
+	reports reports
 }
 
 // Write takes the log.
@@ -113,12 +101,21 @@ func (r *lunRig) last(count int) *openLUN {
 	return r.opens[count-1]
 }
 
-// taken is what the loop would find in the mailbox now.
-func (r *lunRig) taken() *batch {
+// reports is what a keeper has reported.
+type reports struct {
+	opened    []Opened
+	locked    []error
+	completed []diskquorum.Completion
+}
+
+// taken is what was reported since it was called last.
+func (r *lunRig) taken() *reports {
 	synctest.Wait()
-	b := newBatch(1, 2)
-	r.keeper.box.take(&b)
-	return &b
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := r.reports
+	r.reports = reports{}
+	return &got
 }
 
 func (r *lunRig) end() {
@@ -134,24 +131,26 @@ func startKeeper(t *testing.T, edit func(*lunRig)) *lunRig {
 	}
 	r := &lunRig{t: t, lun: lun, done: make(chan struct{})}
 	began := time.Now()
-	box := newMailbox(1, numbered(2))
-	r.keeper = &lunKeeper{
-		path: "/dev/lun", cluster: "main", group: "worker", members: 2, retry: lunRetry,
-		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) },
-		log:   slog.New(slog.NewTextHandler(r, nil)), box: box,
-		ended:  func(c diskquorum.Completion) { box.put(func(b *batch) { b.completions = append(b.completions, c) }) },
-		reopen: make(chan struct{}, 1), first: make(chan error), notFirst: make(chan struct{}), slot: -1,
-	}
-	r.keeper.open = func(string) (LUN, error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.openErr != nil {
-			return nil, r.openErr
-		}
-		o := &openLUN{MemDevice: r.lun.Client(), rig: r, wwid: r.wwid}
-		r.opens = append(r.opens, o)
-		return o, nil
-	}
+	r.keeper = New(Config{
+		Path: "/dev/lun", Cluster: "main", Group: "worker", Members: 2, Retry: retry,
+		Clock:  func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) },
+		Log:    slog.New(slog.NewTextHandler(r, nil)),
+		Opened: func(o Opened) { r.set(func(r *lunRig) { r.reports.opened = append(r.reports.opened, o) }) },
+		Locked: func(_ int, err error) { r.set(func(r *lunRig) { r.reports.locked = append(r.reports.locked, err) }) },
+		Ended: func(c diskquorum.Completion) {
+			r.set(func(r *lunRig) { r.reports.completed = append(r.reports.completed, c) })
+		},
+		Open: func(string) (LUN, error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.openErr != nil {
+				return nil, r.openErr
+			}
+			o := &openLUN{MemDevice: r.lun.Client(), rig: r, wwid: r.wwid}
+			r.opens = append(r.opens, o)
+			return o, nil
+		},
+	})
 	if edit != nil {
 		edit(r)
 	}
@@ -167,7 +166,7 @@ func startKeeper(t *testing.T, edit func(*lunRig)) *lunRig {
 // fail makes the loop see as many failed operations as it takes to open the LUN again.
 func (r *lunRig) fail() {
 	for range reopenAfter {
-		r.keeper.observe(&diskquorum.Completion{Err: unix.EIO})
+		r.keeper.Observe(&diskquorum.Completion{Err: unix.EIO})
 	}
 }
 

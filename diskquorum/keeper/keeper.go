@@ -1,0 +1,427 @@
+// Package keeper keeps one device of the LUN open: it opens it, checks that it is the group's, gives it an
+// engine and the lock of this node's slot, and opens it again when it was away.
+//
+// A device that is missing or does not answer is tried again for ever. One that can be read and is something
+// else than the LUN is an error at the start, which somebody has to correct.
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
+)
+
+// errContent marks a device that can be read and is not this group's LUN. At start that
+// is a mistake to be corrected; a device that is merely away is not.
+var errContent = errors.New("not the LUN of this group")
+
+// wipedError is an errContent of a device that nobody's format can be read from. Two others of a
+// set do without it.
+type wipedError struct{ error }
+
+func (e wipedError) Unwrap() error { return e.error }
+
+const superblockSize = 2 * diskquorum.BlockSize
+
+// errNotOpen completes operations while there is no device.
+var errNotOpen = errors.New("the LUN is not open")
+
+// closePatience is how long the end of the agent waits for an I/O in flight.
+const closePatience = time.Second
+
+// stopPatience is how long Run waits for a device that hangs in the kernel.
+const stopPatience = 5 * time.Second
+
+// reopenAfter is how many operations must fail in a row before the device is opened again.
+const reopenAfter = 3
+
+// Opened tells that the device has been opened.
+type Opened struct {
+	Device     int // position among the devices
+	Superblock *diskquorum.Superblock
+	Storage    string // the storage's name of the device, "" unless it tells one
+	Warning    string
+}
+
+// Config is what a Keeper needs. The functions are called from the keeper's and the engine's goroutines, and
+// from Lock and Submit; they must not block.
+type Config struct {
+	Device  int    // position among the devices of the LUN
+	Path    string // of the device
+	Cluster string
+	Group   string
+	Members int           // slots are needed for so many
+	Set     bool          // it is one of three devices
+	Retry   time.Duration // between two attempts to open it
+	Clock   boottime.Clock
+	Log     *slog.Logger
+	Open    func(path string) (LUN, error) // Open
+	Metrics *rawdev.Metrics                // nil: none
+
+	Opened func(Opened)
+	Locked func(device int, err error) // the outcome of Lock
+	Ended  func(diskquorum.Completion) // each operation that Submit took
+}
+
+// Keeper opens one device of the LUN, and opens it again when it was away. It never
+// closes a device with an I/O in flight: that I/O may still land.
+type Keeper struct {
+	Config
+	ended    func(diskquorum.Completion) // takes the end of each I/O
+	reopen   chan struct{}               // capacity 1
+	first    chan error                  // takes the first result, for the start of the agent
+	notFirst chan struct{}               // closed when the start does not wait for it any more
+
+	mu       sync.Mutex // guards what follows
+	dev      LUN
+	engine   *rawdev.Engine
+	slot     int  // own slot, -1 before it is known
+	wantLock bool // the lock of the slot was asked for while there was no device
+	locked   bool // this node's slot is locked on the present device
+	fault    error
+	sb       *diskquorum.Superblock // of the LUN as it was opened last
+
+	lastID [16]byte // of the LUN this agent began with; Run's
+	wwid   string   // of its device, "" unless the storage tells one
+	known  bool
+
+	failures     int // of operations, in a row; this and what follows is Observe's
+	writeLatency time.Duration
+	readLatency  time.Duration
+}
+
+// New makes a keeper of a device. Run opens it.
+func New(c Config) *Keeper {
+	if c.Open == nil {
+		c.Open = Open
+	}
+	k := &Keeper{Config: c, reopen: make(chan struct{}, 1), first: make(chan error), notFirst: make(chan struct{}), slot: -1}
+	k.ended = func(done diskquorum.Completion) {
+		done.Device = c.Device
+		c.Ended(done)
+	}
+	if c.Metrics != nil {
+		k.ended = c.Metrics.Instrument(c.Path, k.ended)
+	}
+	return k
+}
+
+// LUN is a device that can lock a slot against other agents of this host.
+type LUN interface {
+	diskquorum.Device
+	LockSlot(slot int) error
+	Warning() string
+}
+
+// Open opens the real device.
+func Open(path string) (LUN, error) { return rawdev.Open(path, rawdev.Options{}) }
+
+// Run keeps the device open until ctx ends, and then waits for an I/O that hangs, but not for ever. It returns
+// before if its first attempt ends with an error that is neither Away nor Spares, which First gives away.
+func (k *Keeper) Run(ctx context.Context) { patiently(ctx, k.run) }
+
+// First gives away the result of the first attempt to open the device. Run waits until it is taken, or
+// StartWithout is called.
+func (k *Keeper) First() <-chan error { return k.first }
+
+// StartWithout lets the keeper go on by itself: the start of the agent waits no longer.
+func (k *Keeper) StartWithout(after time.Duration) {
+	select {
+	case err := <-k.first: // it was just done
+		k.noteFault(err)
+	default:
+	}
+	close(k.notFirst)
+	k.Log.Error("LUN does not answer; going on without it until it does", "device", k.Path, "after", after)
+}
+
+func (k *Keeper) run(ctx context.Context) {
+	err := k.openOnce()
+	select {
+	case k.first <- err:
+		if err != nil && !Away(err) && !k.Spares(err) {
+			return // the start of the agent ends with it
+		}
+	case <-k.notFirst:
+	case <-ctx.Done(): // the start has failed for another reason
+		if err == nil {
+			k.close(ctx)
+		}
+		return
+	}
+	for {
+		k.noteFault(err)
+		if !k.waitForWork(ctx, err == nil) {
+			return
+		}
+		err = k.openOnce()
+	}
+}
+
+// waitForWork waits until the device has to be opened again; false when ctx ended.
+func (k *Keeper) waitForWork(ctx context.Context, open bool) bool {
+	if !open {
+		t := time.NewTimer(k.Retry)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+			return true
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-k.reopen:
+		k.Log.Warn("opening the LUN again after repeated failures", "device", k.Path)
+	}
+	k.close(ctx)
+	return ctx.Err() == nil
+}
+
+func (k *Keeper) noteFault(err error) {
+	k.mu.Lock()
+	changed := (k.fault == nil) != (err == nil) || (err != nil && k.fault.Error() != err.Error())
+	k.fault = err
+	k.mu.Unlock()
+	if !changed || err == nil {
+		return
+	}
+	what := "LUN not usable; equal splits cannot be arbitrated by this node until it is back"
+	if k.Set {
+		what = "LUN device not usable; both others of the set have to do until it is back"
+	}
+	k.Log.Error(what, "device", k.Path, "error", err, "retry", k.Retry)
+}
+
+// Spares reports whether the agent may start although opening the device ended with err: one of
+// a set that was wiped. Nothing is written to it while its format cannot be read.
+func (k *Keeper) Spares(err error) bool {
+	var wiped wipedError
+	return k.Set && errors.As(err, &wiped)
+}
+
+// openOnce opens the device, checks that it is the group's LUN and starts its engine.
+func (k *Keeper) openOnce() error {
+	dev, err := k.Open(k.Path)
+	if err != nil {
+		return err
+	}
+	sb, err := k.identify(dev)
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	k.lastID, k.known = sb.ID, true
+	if k.wwid == "" {
+		k.wwid = wwid(dev)
+	}
+	k.mu.Lock()
+	k.dev, k.locked, k.fault, k.sb = dev, false, nil, sb
+	k.engine = rawdev.NewEngine(dev, k.Clock, k.ended)
+	wantLock, slot := k.wantLock, k.slot
+	k.mu.Unlock()
+	k.Opened(Opened{Device: k.Device, Superblock: sb, Storage: k.wwid, Warning: dev.Warning()})
+	if wantLock {
+		k.Lock(slot)
+	}
+	return nil
+}
+
+// identify reads the superblock and compares it with the configuration.
+func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
+	if dev.Size() < superblockSize {
+		return nil, wipedError{fmt.Errorf("lun %s: %w: it has only %d bytes; was it truncated?", k.Path, errContent, dev.Size())}
+	}
+	data := make([]byte, superblockSize)
+	if _, err := dev.ReadAt(data, 0); err != nil {
+		return nil, fmt.Errorf("read superblock of %s: %w", k.Path, err)
+	}
+	sb, err := diskquorum.ReadSuperblock(data)
+	if err != nil {
+		err = fmt.Errorf("lun %s: %w: %w; %s", k.Path, errContent, err, k.formatAdvice())
+		if !errors.Is(err, diskquorum.ErrVersion) {
+			err = wipedError{err}
+		}
+		return nil, err
+	}
+	switch {
+	case sb.Cluster != k.Cluster || sb.NodeGroup != k.Group:
+		return nil, fmt.Errorf("lun %s: %w: it is formatted for cluster %q, node group %q, and this agent belongs to cluster %q, node group %q; correct lun.devices, cluster or nodeGroup",
+			k.Path, errContent, sb.Cluster, sb.NodeGroup, k.Cluster, k.Group)
+	case sb.Slots < k.Members:
+		return nil, fmt.Errorf("lun %s: %w: it has %d slots for %d members; format it with more --slots", k.Path, errContent, sb.Slots, k.Members)
+	case k.known && sb.ID != k.lastID:
+		return nil, fmt.Errorf("lun %s: %w: it was formatted again since this agent started; restart the agents of this group one by one", k.Path, errContent)
+	case k.wwid != "" && wwid(dev) != "" && wwid(dev) != k.wwid:
+		// A clone or a snapshot has the same superblock, and nobody else writes to it: each half
+		// of the group could be granted on a copy of its own.
+		return nil, fmt.Errorf("lun %s: %w: the path leads to another device, %s, than when this agent started, %s; map the LUN itself to this node, or restart all agents of the group where it was replaced",
+			k.Path, errContent, wwid(dev), k.wwid)
+	case dev.Size() < diskquorum.DeviceSize(sb.Slots):
+		return nil, fmt.Errorf("lun %s: %w: it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?",
+			k.Path, errContent, sb.Slots, diskquorum.DeviceSize(sb.Slots), dev.Size())
+	}
+	return &sb, nil
+}
+
+// wwid is the storage's name of a device, or "".
+func wwid(dev LUN) string {
+	if d, ok := dev.(interface{ WWID() string }); ok {
+		return d.WWID()
+	}
+	return ""
+}
+
+// formatAdvice says how a device without a readable format gets one. One device of a set must
+// not be formatted by itself: the others would not know it, and an export could not restore it.
+func (k *Keeper) formatAdvice() string {
+	if k.Set {
+		return fmt.Sprintf("format all devices of the set together, once, with fencectl lun init, "+
+			"or restore this one from its export with: fencectl lun import %s FILE", k.Path)
+	}
+	return fmt.Sprintf("format it once with: fencectl lun init %s --cluster %s --node-group %s --slots N, N at least %d",
+		k.Path, k.Cluster, k.Group, max(2, k.Members))
+}
+
+// close gives the device up as soon as no I/O is in flight: one that hangs may still
+// land, and the arbiter waits for its end. Only when ctx has ended it does not wait for
+// long, and leaves device, engine and lock to an I/O that hangs.
+func (k *Keeper) close(ctx context.Context) {
+	k.mu.Lock()
+	dev, engine := k.dev, k.engine
+	k.dev, k.engine = nil, nil
+	k.mu.Unlock()
+	err := engine.Close(ctx)
+	if err != nil {
+		last, cancel := context.WithTimeout(context.Background(), closePatience)
+		defer cancel()
+		err = engine.Close(last)
+	}
+	if err != nil {
+		k.Log.Warn("leaving the LUN with an I/O under way", "device", k.Path, "error", err)
+		return
+	}
+	if err := dev.Close(); err != nil {
+		k.Log.Warn("closing the LUN", "device", k.Path, "error", err)
+	}
+}
+
+// Submit hands one operation to the engine; without a device it fails at once.
+func (k *Keeper) Submit(now boottime.Instant, op diskquorum.Op) {
+	err := k.trySubmit(op)
+	if err != nil {
+		k.Ended(diskquorum.Completion{ID: op.ID, Device: k.Device, Kind: op.Kind, Started: now, Ended: now, Err: err})
+	}
+}
+
+func (k *Keeper) trySubmit(op diskquorum.Op) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.engine == nil {
+		return errNotOpen
+	}
+	if op.Kind == diskquorum.OpWrite && !k.locked {
+		// A device that was opened again: no write before the slot's lock is held again.
+		if err := k.dev.LockSlot(k.slot); err != nil {
+			return err
+		}
+		k.locked = true
+	}
+	return k.engine.Submit(op)
+}
+
+// Lock locks a slot against other agents of this host and reports the outcome, as soon as
+// there is a device. The call does not wait.
+func (k *Keeper) Lock(slot int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.slot, k.wantLock = slot, k.dev == nil
+	if k.wantLock {
+		return // no answer is better than one that reads as if another agent had the slot
+	}
+	err := k.dev.LockSlot(slot)
+	k.locked = err == nil
+	k.Locked(k.Device, err)
+}
+
+// Observe follows completions for latency and for the decision to open the device again.
+// It belongs to one goroutine, which takes what Ended reports.
+func (k *Keeper) Observe(c *diskquorum.Completion) {
+	if errors.Is(c.Err, errNotOpen) {
+		return
+	}
+	if c.Err != nil {
+		k.failures++
+		if k.failures >= reopenAfter {
+			k.failures = 0
+			select {
+			case k.reopen <- struct{}{}:
+			default:
+			}
+		}
+		return
+	}
+	k.failures = 0
+	if d := c.Ended.Sub(c.Started); c.Kind == diskquorum.OpWrite {
+		k.writeLatency = d
+	} else {
+		k.readLatency = d
+	}
+}
+
+// Latency is how long the latest write and the latest read that succeeded took, of those that Observe has seen.
+func (k *Keeper) Latency() (write, read time.Duration) { return k.writeLatency, k.readLatency }
+
+// Superblock is that of the device as it was opened last, or nil.
+func (k *Keeper) Superblock() *diskquorum.Superblock {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sb
+}
+
+// Trouble says why the device is not open, or "".
+func (k *Keeper) Trouble() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.fault != nil {
+		return k.fault.Error()
+	}
+	return ""
+}
+
+// Away reports whether an error means that the device is missing or does not answer, which
+// passes, in contrast to being something else than the LUN, which somebody has to correct.
+func Away(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno) && errno != syscall.EINVAL && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errContent)
+}
+
+// patiently runs f, and waits for it after the end of ctx, but not for ever: it may hang
+// in the kernel.
+func patiently(ctx context.Context, f func(context.Context)) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(stopPatience)
+	defer limit.Stop()
+	select {
+	case <-done:
+	case <-limit.C:
+	}
+}
