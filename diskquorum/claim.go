@@ -42,7 +42,7 @@ const (
 )
 
 // unseenTokens is more than a node moves its token on while only a minority of its devices
-// takes its writes, and leaves room for as many agent restarts in one boot.
+// takes its writes, or while a failed write may land, and leaves room for as many such agent restarts in one boot.
 const unseenTokens = 1 << 16
 
 var (
@@ -166,8 +166,9 @@ func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 		a.seq = a.firstSequence(rec.Sequence) - 1
 		if last := rec.Statement.Token; last.Nonce == a.boot {
 			a.token = last
-			if a.table.from.len() < len(a.lanes) {
-				// A later token may stand on a device that was not read.
+			if a.table.from.len() < len(a.lanes) || rec.Late != 0 {
+				// A later token may stand on a device that was not read, or have stood in what late writes of
+				// both copies took back: a grant may name it.
 				a.token.Counter += min(unseenTokens, ^a.token.Counter-1)
 			}
 			a.moveToken() // L1: the agent has restarted

@@ -138,6 +138,24 @@ func TestFailedWritesOfThePredecessor(t *testing.T) {
 	}
 }
 
+// Guard: L1. What a token has meant once it never means again: late writes of both copies take the record back that
+// showed it to a proposer, and the agent dies before it has written another one.
+func TestLateWritesTakeATokenBack(t *testing.T) {
+	r := startedRig(t, 2)
+	r.failCopy(t, 0, 0)
+	r.failCopy(t, 0, 1)
+	r.settle([]int{0}, []int{1})
+	shown := r.nodes[0].out.Token
+	r.kill(0)
+	clear(r.nodes[0].orphans)
+	r.landAll()
+	r.start(0)
+	r.run(5 * time.Second)
+	if now := r.nodes[0].out.Token; now.Nonce != shown.Nonce || now.Counter <= shown.Counter {
+		t.Errorf("token %v after %v", now, shown)
+	}
+}
+
 // Guard: B9. A late write takes one copy back; the owner died while it wrote the other one,
 // which held what it had accepted.
 func TestLateWriteAndATornOne(t *testing.T) {
