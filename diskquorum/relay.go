@@ -20,6 +20,9 @@ import (
 // So a relay is worth G from the start of the write that it tells of, not from its arrival,
 // and it counts only as long as this node's token was kept alive without a gap.
 
+// Log names the log of the arbiter's LUN.
+func (a *Arbiter) Log() uint64 { return a.log }
+
 // LogID names the log of a LUN, that of a set if it has three devices; 0: no device is known.
 func LogID(devices []*Superblock) uint64 {
 	for _, sb := range devices {

@@ -4,7 +4,7 @@
 //   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);
 //   - leasequorum: the rules by which a Lease grants one half of an equal split its life; pure
-//     (watchdog);
+//     (agent, which hands them to watchdog as a tie.Breaker);
 //   - leaseregister: that Lease (agent);
 //   - ownnode: the annotations, the taint and the deletion of this node's Node that disarm the
 //     watchdog (agent);
@@ -18,9 +18,9 @@
 // client-go and the other k8s.io modules are imported below this directory and nowhere
 // else. The pure packages (netgossip, diskquorum, watchdog) know nothing of Kubernetes:
 // what an agent-side package here learns reaches them as an event, through a func in its
-// Config that the agent provides. leasequorum is as pure as they are, and watchdog's. Packages below k8s import client, ownnode for its view of
-// a Node, boottime and, for the types of what they report, netgossip (leaseregister also leasequorum); they import no other adapter, and nothing but the programs in cmd
-// imports an adapter.
+// Config that the agent provides. leasequorum is as pure as they are. Packages below k8s import client, ownnode for its
+// view of a Node, boottime and, for the types of what they report, netgossip (leaseregister also leasequorum); they
+// import no other adapter, and nothing but the programs in cmd imports one.
 //
 // Nothing here is on the way of a feed. The API server may hang or be away for good: that
 // ages what was learnt, which is the core's to judge, and blocks only the goroutine that

@@ -84,7 +84,7 @@ func (c *Core) writesHere(p int, st *netgossip.Statement) bool {
 	if c.terms.own.By&netgossip.BreaksByLUN == 0 {
 		return true
 	}
-	return c.arbiter != nil && !st.Token.IsZero() && c.arbiter.Shows(c.cfg.Roster.Name(p), st.Token)
+	return c.lun.arbiter != nil && !st.Token.IsZero() && c.lun.arbiter.Shows(c.cfg.Roster.Name(p), st.Token)
 }
 
 // termsWait reports whether a word is missing that the slots may complete. A table that is read as

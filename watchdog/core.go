@@ -5,7 +5,6 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
@@ -21,8 +20,7 @@ type Config struct {
 	Quorum     int // 0: floor(N/2)+1
 	MaxAge     time.Duration
 
-	LUN            bool          // the lun tie-breaker is configured
-	Lease          bool          // a Lease of the API server decides ties, in place of LUN and API
+	LUN            bool          // the lun tie-breaker is configured; for any other but API see BreakTiesBy
 	API            bool          // the kubernetes tie-breaker is configured
 	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
 	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
@@ -41,8 +39,8 @@ type Config struct {
 	Version string
 }
 
-// Effects is what a step wants done, in this order: the permission first, then the LUN or Lease,
-// then the statement, then the publication. It is valid until the next step.
+// Effects is what a step wants done, in this order: the permission first, then the LUN or what
+// another tie-breaker wants, then the statement, then the publication. It is valid until the next step.
 type Effects struct {
 	Decision Decision
 	Changed  bool // action, reason or quorum differ from the step before
@@ -53,12 +51,11 @@ type Effects struct {
 	Ops     []diskquorum.Op // to be submitted to the LUN's devices
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
-	LeaseOp *leasequorum.Op // to be performed on the Lease; answer with Core.LeaseCompleted
-	AskAPI  bool            // whether the API server is reachable may be needed soon: ask it often
+	AskAPI  bool // whether the API server is reachable may be needed soon: ask it often
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
 	Nudge     bool                 // tell them now
-	Relay     netgossip.Relay      // what to tell them of the LUN, or of the Lease, with each answer
+	Relay     netgossip.Relay      // what to tell them of the tie-breaker, with each answer
 
 	Fenced roster.Set // see Core.Fenced
 	Strike bool       // a node that is not to wait for its watchdog may be taken down now
@@ -77,8 +74,9 @@ type Core struct {
 	cfg     Config
 	quorum  int
 	merger  *netgossip.Merger
-	arbiter *diskquorum.Arbiter  // nil until the LUN was opened
-	lease   *leasequorum.Arbiter // nil: no Lease
+	lun     lun
+	breaker tie.Breaker // decides equal splits: lun, or another; never nil
+	granted bool        // they are decided by what it answers
 
 	view      netgossip.View
 	outcome   netgossip.Outcome
@@ -109,7 +107,7 @@ type Core struct {
 	sense   lunSense
 	fx      Effects
 	changed boottime.Instant
-	input   diskquorum.Input
+	asked   tie.Input
 }
 
 // NewCore returns a core that has seen nobody yet.
@@ -125,6 +123,7 @@ func NewCore(cfg Config) *Core {
 		proof:  newProver(cfg.Roster),
 		fx:     Effects{Lock: -1},
 	}
+	c.breaker, c.granted = &c.lun, cfg.LUN
 	c.SetGuard(false, 0)
 	c.recount()
 	return c
@@ -132,29 +131,6 @@ func NewCore(cfg Config) *Core {
 
 // Merger gives the reachability state, for events and for display.
 func (c *Core) Merger() *netgossip.Merger { return c.merger }
-
-// Arbiter gives the LUN's state for display; nil while no LUN was opened.
-func (c *Core) Arbiter() *diskquorum.Arbiter { return c.arbiter }
-
-// LUNOpened hands over the arbiter once the LUN could be opened for the first time.
-func (c *Core) LUNOpened(a *diskquorum.Arbiter) {
-	c.arbiter = a
-	a.SetRoster(c.cfg.Roster, c.base().Size())
-}
-
-// IOCompleted takes the end of a LUN operation.
-func (c *Core) IOCompleted(now boottime.Instant, done *diskquorum.Completion) {
-	if c.arbiter != nil {
-		c.arbiter.Complete(now, done)
-	}
-}
-
-// SlotLocked takes the outcome of the lock asked for in Effects.Lock, for one device.
-func (c *Core) SlotLocked(now boottime.Instant, device int, err error) {
-	if c.arbiter != nil {
-		c.arbiter.Locked(now, device, err)
-	}
-}
 
 // SetDisarm raises or lowers one disarm signal; any raised one disarms.
 func (c *Core) SetDisarm(source string, on bool) {
@@ -172,7 +148,7 @@ func (c *Core) Stop() { c.stopping = true }
 func (c *Core) SetGuard(armed bool, timeout time.Duration) {
 	c.release.yielded = false
 	c.guard = netgossip.Guard{
-		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.cfg.Lease || c.cfg.LUN && !c.cfg.LUNLostAsksAPI, Timeout: timeout,
+		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.granted && !c.cfg.LUNLostAsksAPI, Timeout: timeout,
 	}
 	c.bound()
 }
@@ -215,7 +191,7 @@ func (c *Core) Quorum() int { return c.quorum }
 // Since is when the present decision was first made.
 func (c *Core) Since() boottime.Instant { return c.changed }
 
-// Split is the arbiter's latest word.
+// Split is the tie-breaker's latest word.
 func (c *Core) Split() *tie.Output { return &c.split }
 
 // Step evaluates everything at now. In steady state it does not allocate.
@@ -226,7 +202,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.view.Counted = c.view.Counted.And(c.rosters.expected)
 	c.outcome = c.tally()
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
-	c.proof.follow(now, c.merger, c.view.Seen, c.arbiter)
+	c.proof.follow(now, c.merger, c.view.Seen, c.lun.arbiter)
 	c.followMajority(now)
 	c.followTerms()
 	c.united = c.unitedHalf()
@@ -280,40 +256,12 @@ func (c *Core) followMajority(now boottime.Instant) {
 	}
 }
 
-// question is what every tie-breaker is asked.
-func (c *Core) question() tie.Input {
-	return tie.Input{
-		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.quorum, Stop: c.stopping,
-	}
-}
-
-func (c *Core) arbitrate(now boottime.Instant) {
-	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.LeaseOp, c.fx.Relay = nil, -1, nil, nil, netgossip.Relay{}
-	if c.lease != nil {
-		c.arbitrateByLease(now)
-		return
-	}
-	if c.arbiter == nil {
-		c.split, c.healthy = tie.Output{Split: tie.Unavailable, Why: "the LUN is not open"}, false
-		return
-	}
-	c.input.Input = c.question()
-	c.input.Own = c.statement(now)
-	c.input.Own.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
-	c.input.WallTime = c.wall
-	c.input.Look = c.proof.waits || c.termsWait()
-	out := c.arbiter.Step(now, &c.input)
-	c.split, c.healthy = out.Output, out.Healthy
-	c.fx.Ops, c.fx.Lock, c.fx.Attempt, c.fx.Relay = out.Ops, out.Lock, out.Ended, out.Relay
-	c.fx.Wake = min(c.fx.Wake, out.Wake)
-}
-
 func (c *Core) inputs(now boottime.Instant) Inputs {
 	in := Inputs{
 		Now: now, Disarm: len(c.disarm) > 0, Stopping: c.stopping,
 		Guarded: c.guard.Kills(), Released: c.release.done,
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
-		Arbiter: c.cfg.LUN || c.cfg.Lease, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
+		Arbiter: c.granted, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
 		AtOdds: !c.united, LUNCounted: c.sense.counted, LUNIsolated: c.sense.isolated, LUNLost: c.sense.lost,
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
 		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,

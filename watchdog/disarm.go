@@ -35,8 +35,8 @@ func (c *Core) followRelease(now boottime.Instant) {
 	}
 	if r.announced == 0 {
 		r.announced = now
-		if c.arbiter != nil {
-			r.mark = c.arbiter.Status(now).Sequence
+		if c.lun.arbiter != nil {
+			r.mark = c.lun.arbiter.Status(now).Sequence
 		}
 	}
 	if r.done = r.done || !c.guard.Kills() || c.removed() || c.releaseKnown(now); r.done {
@@ -47,15 +47,15 @@ func (c *Core) followRelease(now boottime.Instant) {
 // releaseKnown reports whether enough others know of the announcement. A majority is
 // enough: it meets every majority and every half that this node is not in. So is the own
 // half of an equal split for the majorities; the other half learns it from the slot, where
-// it looks before it proves a death. A Lease has no slots, and a half that is granted next
-// would take this node for dead: so with one the node waits for a majority.
+// it looks before it proves a death. No other tie-breaker has slots, and a half that is granted
+// next would take this node for dead: so with another the node waits for a majority.
 func (c *Core) releaseKnown(now boottime.Instant) bool {
 	switch c.reach(c.release.announced) {
 	case reachMost:
 		return true
 	case reachHalf:
 		// A half that is at odds may write where the other one does not read.
-		return !c.guard.Leases || !c.cfg.Lease && c.united && c.slotShows(now)
+		return !c.guard.Leases || c.united && c.slotShows(now)
 	default:
 		return false
 	}
@@ -97,10 +97,10 @@ func (c *Core) reach(since boottime.Instant) reach {
 // slotShows reports whether a record that was made after the announcement has landed. At
 // most one write is under way at a time, and the one that was may be older.
 func (c *Core) slotShows(now boottime.Instant) bool {
-	if c.arbiter == nil {
+	if c.lun.arbiter == nil {
 		return false
 	}
-	s := c.arbiter.Status(now)
+	s := c.lun.arbiter.Status(now)
 	return c.release.written(now, s.Sequence, s.LastWrite)
 }
 
@@ -130,10 +130,11 @@ func (c *Core) statedGuard() netgossip.Guard {
 // they expect. What this agent would do without quorum makes no difference: the peers go by what the one
 // before it said.
 //
-// the argument is that of release: who proves a death by a majority needs one who knows. In a
+// The argument is that of release: who proves a death by a majority needs one who knows. In a
 // tie the half knows. The other half can prove it by a grant of its own only, and one follows a grant that
 // names this node when the horizon is over that is stated with the token: in the slot (see
-// prover.excluded), or in the Lease (K7). Without a grant that names this node there is no such word.
+// prover.excluded), or to the tie-breaker, which waits itself (tie.Breaker; in the Lease K7). Without a
+// grant that names this node there is no such word.
 func (c *Core) mayArm() bool {
 	if c.guard.Armed {
 		return true

@@ -3,9 +3,10 @@
 //
 // # State and invariants
 //
-// [Core] owns the merger of netgossip and the arbiter of diskquorum. Events go in through
-// its methods, [Core.Step] turns them into [Effects]. [Decide] is the decision itself: a
-// total function over a small struct, whose table is in testdata/decision_table.txt.
+// [Core] owns the merger of netgossip and steps one tie-breaker (tie.Breaker): the arbiter of
+// diskquorum, or another of which it knows nothing else. Events go in through its methods,
+// [Core.Step] turns them into [Effects]. [Decide] is the decision itself: a total function over a
+// small struct, whose table is in testdata/decision_table.txt.
 //
 //   - A decision is a lease: Until says how long it holds, and the feeder checks it on
 //     CLOCK_BOOTTIME right before each feed. Code that hangs, sleeps or is suspended

@@ -14,8 +14,8 @@ func TestArbitersAreToldTheQuorum(t *testing.T) {
 		Devices: []*diskquorum.Superblock{{Version: diskquorum.FormatVersion, Slots: 4}}, Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: 1, Process: 1,
 	}))
 	c.Step(sec)
-	if c.input.Quorum != 4 {
-		t.Errorf("the LUN's arbiter is told %d", c.input.Quorum)
+	if c.lun.input.Quorum != 4 {
+		t.Errorf("the LUN's arbiter is told %d", c.lun.input.Quorum)
 	}
 
 	for quorum, want := range map[int]Reason{3: ReasonSplitWon, 4: ReasonSplitPending} {

@@ -19,6 +19,7 @@ const (
 // leaseRig is a core of four nodes, n0000 with n0001 against the rest, and the Lease it uses.
 type leaseRig struct {
 	*Core
+	lease   *leasequorum.Arbiter
 	t       *testing.T
 	now     boottime.Instant
 	fx      *Effects
@@ -29,7 +30,7 @@ type leaseRig struct {
 func newLeaseRig(t *testing.T) *leaseRig {
 	t.Helper()
 	c := testCore(t, 4, func(c *Config) {
-		c.Lease, c.Boot = true, 0xb0
+		c.Boot = 0xb0
 		c.Budget = Budget{MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, Feed: time.Second, Margin: time.Second}.WithWatchdog(5 * time.Second)
 	})
 	a, err := leasequorum.New(leasequorum.Config{Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: 0xb0, Process: 1, Log: leaseLog, Timing: leasequorum.Timing{
@@ -39,8 +40,8 @@ func newLeaseRig(t *testing.T) *leaseRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.LeaseOpened(a)
-	r := &leaseRig{Core: c, t: t, now: 2 * sec, version: "1"}
+	c.BreakTiesBy(a)
+	r := &leaseRig{Core: c, lease: a, t: t, now: 2 * sec, version: "1"}
 	r.together()
 	if r.op == nil || r.op.Kind != leasequorum.Read {
 		t.Fatalf("the Lease is not looked at: %+v", r.op)
@@ -51,8 +52,8 @@ func newLeaseRig(t *testing.T) *leaseRig {
 
 func (r *leaseRig) step() {
 	r.fx = r.Step(r.now)
-	if r.fx.LeaseOp != nil {
-		r.op = r.fx.LeaseOp
+	if op := r.lease.Op(); op != nil {
+		r.op = op
 	}
 }
 
@@ -86,7 +87,7 @@ func (r *leaseRig) apart(d boottime.Instant) {
 
 // answer ends the operation under way as one that has taken effect.
 func (r *leaseRig) answer(rec leasequorum.Record) {
-	r.LeaseCompleted(&leasequorum.Completion{
+	r.lease.Complete(&leasequorum.Completion{
 		ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: leasequorum.Done, Record: rec, Version: leasequorum.Version{UID: "u", Resource: r.version},
 	})
 	r.op = nil
@@ -193,7 +194,7 @@ func TestLeaseNamesOthers(t *testing.T) {
 	r.now += leaseExpire
 	r.together()
 	r.apart(6 * sec)
-	r.LeaseCompleted(&leasequorum.Completion{ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: leasequorum.Conflict})
+	r.lease.Complete(&leasequorum.Completion{ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: leasequorum.Conflict})
 	r.step()
 	if r.op.Kind != leasequorum.Read {
 		t.Fatalf("after a conflict: %+v", r.op)

@@ -34,8 +34,8 @@ func (c *Core) followLUN(now boottime.Instant) {
 		s.missing, s.lost = 0, false
 		return
 	}
-	if c.arbiter != nil && c.outcome != netgossip.Majority {
-		w := c.arbiter.Witness(now)
+	if c.lun.arbiter != nil && c.outcome != netgossip.Majority {
+		w := c.lun.arbiter.Witness(now)
 		alive, counting := w.Alive.And(c.rosters.expected), w.Counting.And(c.rosters.expected)
 		s.counted = c.cfg.LUNMode == LUNOr && counting.Len()+1 >= c.quorum
 		s.isolated = counting.IsEmpty() && alive.Len() >= c.quorum

@@ -74,10 +74,11 @@ func ProofDelay(n int) time.Duration { return ClaimAge(n) + settle }
 // a grant is never proven dead in one. Nor does a node prove it whose own path to the LUN
 // is lost: what it has read of the victim's slot is old.
 //
-// By a grant of the Lease it is the same, with less to wait for and less to look at. Nobody
-// feeds under another grant from the moment at which the present one was written (K3), so T
-// counts from when this node learnt that it is in force. There is no slot in which the
-// victim could tell this half that its guard is given up: in a tie it does not give it up.
+// By a grant of another tie-breaker, such as the Lease, it is the same, with less to wait for and
+// less to look at. Nobody feeds under another grant from the moment at which the present one was
+// written (tie.Breaker; of the Lease K3), so T counts from when this node learnt that it is in
+// force. There is no slot in which the victim could tell this half that its guard is given up: in a
+// tie it does not give it up.
 //
 // What breaks the chain is a guard that is given up while others rely on it. So an
 // armed node disarms only when everybody who could prove its death knows (see release in
@@ -357,15 +358,15 @@ func (v *prover) excluded(now boottime.Instant, p int, bySlot time.Duration) boo
 // slotHorizon is the horizon that a peer's slot tells. A peer writes there before it disarms under a
 // grant of the LUN, so the slot must not say that its guard was given up. Its agent may have been
 // started with other times since the peer was last heard; the slot tells that, too, because the token
-// that a grant names has to stand there. A half that takes over a Lease waits for them itself (K7).
+// that a grant names has to stand there. Any other tie-breaker waits for them itself (of the Lease K7).
 func (v *prover) slotHorizon(p int, c *Core) (h time.Duration, agrees bool) {
-	if c.cfg.Lease {
+	if !c.bySlots() {
 		return 0, true
 	}
-	if c.arbiter == nil {
+	if c.lun.arbiter == nil {
 		return 0, false
 	}
-	rec, ok := c.arbiter.PeerSlot(v.roster.Name(p))
+	rec, ok := c.lun.arbiter.PeerSlot(v.roster.Name(p))
 	if !ok || !v.guardedBySlot(p, rec) {
 		return 0, false
 	}

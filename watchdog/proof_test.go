@@ -321,7 +321,7 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 		{"this one does not", 2, func(c *Core) { c.proof.lost = roster.Set{} }, false},
 		{"there is no grant", 2, func(c *Core) { c.fx.Decision.Reason = ReasonNetworkQuorum }, false},
 		{"by another member's writes", 2, func(c *Core) { c.split.Relayed = true }, false},
-		{"the slot of the victim was never read", 2, func(c *Core) { c.cfg.Lease = false }, false},
+		{"the slot of the victim was never read", 2, func(c *Core) { c.breaker = &c.lun }, false},
 		{"the grant is new", 2, func(c *Core) { c.proof.grantSince = 99 * sec }, false},
 		{"one does not, but another one whom it merely sees", 1, func(c *Core) {
 			c.merger.Answered(netgossip.Answer{Peer: 3, SentAt: 100 * sec, Statement: &netgossip.Statement{
@@ -331,7 +331,8 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 		}, false},
 		{"halves may live without a grant", 2, func(c *Core) { c.guard.Leases = false }, false},
 	} {
-		c := testCore(t, 6, func(c *Config) { c.Lease = true })
+		c := testCore(t, 6, nil)
+		c.BreakTiesBy(&answer{})
 		tell(c, 10*sec, 5, netgossip.Statement{Guard: killing})
 		c.Step(10 * sec)
 		for p := 1; p < 3; p++ {

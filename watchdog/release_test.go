@@ -92,8 +92,8 @@ func TestReleaseIsKnownByEachList(t *testing.T) {
 	}
 }
 
-// Guard: the half on the other side learns of a release from the slot. It does not where ties are decided by
-// a Lease, nor is it known to look there when this half is at odds about how to break a tie.
+// Guard: the half on the other side learns of a release from the slot. It does not where another
+// tie-breaker decides, nor is it known to look there when this half is at odds about how to break a tie.
 func TestHalfIsReleasedByItsSlot(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -102,18 +102,18 @@ func TestHalfIsReleasedByItsSlot(t *testing.T) {
 	}{
 		{"of one mind", func(*Core) {}, true},
 		{"at odds", func(c *Core) { c.SetTerms(24*sec, theirTerms, roster.Set{}) }, false},
-		{"by a Lease", func(c *Core) { c.cfg.Lease = true }, false},
+		{"by another tie-breaker", func(c *Core) { c.BreakTiesBy(&answer{}) }, false},
 	} {
 		r := withSlots(t, guardedCore(t, 4, func(c *Config) { c.LUN = true }))
 		r.run(10*sec, 25*sec, netgossip.Statement{Guarded: roster.SetOf(0)}, 1)
-		if !r.arbiter.Status(25 * sec).Claimed {
+		if !r.lun.arbiter.Status(25 * sec).Claimed {
 			t.Fatal("the slot is not claimed")
 		}
 		tc.change(r.Core)
 		r.SetDisarm("file", true)
 		r.step(25*sec + sec/4)
-		if r.release.mark == 0 || r.release.mark != r.arbiter.Status(25*sec+sec/4).Sequence {
-			t.Errorf("%s: announced at %d of %d", tc.name, r.release.mark, r.arbiter.Status(25*sec).Sequence)
+		if r.release.mark == 0 || r.release.mark != r.lun.arbiter.Status(25*sec+sec/4).Sequence {
+			t.Errorf("%s: announced at %d of %d", tc.name, r.release.mark, r.lun.arbiter.Status(25*sec).Sequence)
 		}
 		at := 25*sec + sec/2
 		for ; at < 35*sec && !r.Released(); at += sec / 4 {

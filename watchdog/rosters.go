@@ -285,12 +285,7 @@ func (c *Core) Renumber(to *roster.Roster) {
 	c.rosters.peers.Self, c.rosters.peers.Contact = to.Self, c.view.Contact
 	c.stand()
 	c.recount()
-	if c.arbiter != nil {
-		c.arbiter.SetRoster(to, c.base().Size())
-	}
-	if c.lease != nil {
-		c.lease.SetRoster(to)
-	}
+	c.breaker.SetRoster(to, c.base().Size())
 }
 
 // renumber keeps what is known of those who are still listed.

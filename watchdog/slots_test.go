@@ -85,7 +85,7 @@ func (r *slotRig) run(from, to boottime.Instant, st netgossip.Statement, peers .
 func (r *slotRig) read(from boottime.Instant) boottime.Instant {
 	r.t.Helper()
 	for at := from; at < from+30*sec; at += sec / 4 {
-		if r.step(at); r.arbiter.Status(at).LastRead == 0 && at > from {
+		if r.step(at); r.lun.arbiter.Status(at).LastRead == 0 && at > from {
 			return at
 		}
 	}
@@ -143,7 +143,7 @@ func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 		if r.Step(back); r.Death(4).Proof != 0 || !r.proof.waits {
 			t.Fatalf("at once, with a LUN that was not read: %+v, waits %v", r.Death(4), r.proof.waits)
 		}
-		if r.Step(back + 1); !r.input.Look {
+		if r.Step(back + 1); !r.lun.input.Look {
 			t.Error("nobody looks at the slot that is waited for")
 		}
 		return r
@@ -154,8 +154,8 @@ func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 		t.Errorf("nobody has answered: %+v", r.Death(4))
 	}
 	r.Step(late + 1)
-	if r.Step(late + 2); r.proof.waits || r.input.Look || r.Death(4).At != late {
-		t.Errorf("the end is proven: waits %v, looks %v, at %v", r.proof.waits, r.input.Look, r.Death(4).At)
+	if r.Step(late + 2); r.proof.waits || r.lun.input.Look || r.Death(4).At != late {
+		t.Errorf("the end is proven: waits %v, looks %v, at %v", r.proof.waits, r.lun.input.Look, r.Death(4).At)
 	}
 
 	r = await(t)

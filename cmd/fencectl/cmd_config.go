@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -135,7 +134,7 @@ func configTable(t *table, name string, r *config.Reviewed) {
 	default:
 		t.row("quorum", fmt.Sprintf("more than half of the members, which are asked of source %s; without it: %s", c.Members.Source, c.OnQuorumLoss))
 	}
-	t.row("tie-breakers", tieBreakerText(c))
+	t.row("tie-breakers", c.TieBreakText())
 	for _, n := range c.SystemNetworks {
 		t.row("network "+n.Name, fmt.Sprintf("%s, port %d", n.Where(), n.Port))
 	}
@@ -178,26 +177,4 @@ func verdictOn(r *config.Reviewed) string {
 		return "ok"
 	}
 	return "ok (" + strings.Join(more, ", ") + ")"
-}
-
-// tieBreakerText says what decides an equal split, and what the other tie-breaker is for. The
-// order in the file has no effect, so it does not show.
-func tieBreakerText(c *config.Config) string {
-	breakers := c.TieBreakers()
-	lun := slices.Contains(breakers, config.BreakerLUN)
-	api := slices.Contains(breakers, config.BreakerKubernetes)
-	switch {
-	case lun && api && c.LUN.UnavailableAtTie == config.AtTieKubernetes:
-		return "lun decides; kubernetes says which half goes first, and decides where the LUN cannot be read"
-	case lun && api:
-		return "lun decides; kubernetes only says which half goes first"
-	case lun:
-		return "lun: exactly one half lives"
-	case c.UsesLease():
-		return "kubernetes, by a Lease: exactly one half lives"
-	case api:
-		return "kubernetes: a node that reaches the API server lives, which may be both halves"
-	default:
-		return "none: in an equal split both halves stop"
-	}
 }

@@ -31,12 +31,12 @@ func TestTieBreakerText(t *testing.T) {
 			if tt.set != nil {
 				tt.set(c)
 			}
-			terms := c.Breakers()
+			terms := c.Terms()
 			for range 2 {
-				if got := tieBreakerText(c); got != tt.want {
+				if got := c.TieBreakText(); got != tt.want {
 					t.Errorf("%v: %q, want %q", c.Quorum.TieBreakers, got, tt.want)
 				}
-				if c.Breakers() != terms {
+				if c.Terms() != terms {
 					t.Errorf("%v: other terms than in the other order", c.Quorum.TieBreakers)
 				}
 				c.Quorum.TieBreakers = slices.Clone(c.Quorum.TieBreakers)

@@ -5,6 +5,8 @@ func kubeLeaseMutants() []mutant {
 	const (
 		arbiter  = "k8s/leasequorum/arbiter.go"
 		schedule = "k8s/leasequorum/schedule.go"
+
+		breakerGo = "watchdog/breaker.go"
 	)
 	in := func(m mutant) mutant {
 		m.in = []string{"./k8s/leasequorum"}
@@ -24,7 +26,7 @@ func kubeLeaseMutants() []mutant {
 	}
 	return []mutant{
 		coded(one("K7", "a horizon is rounded down", "k8s/leaseregister/codec.go", "(d+time.Millisecond-1)/time.Millisecond", "d/time.Millisecond")),
-		in(one("K2", "a token does not move with the view", arbiter, "	if in.View != a.view || in.Stop || grown {\n		a.view, a.token = in.View, netgossip.Token{}", "	a.view = in.View\n	if in.Stop || grown {\n		a.token = netgossip.Token{}")),
+		in(one("K2", "a token does not move with the view", arbiter, "	if in.View != a.view || in.Released || grown {\n		a.view, a.token = in.View, netgossip.Token{}", "	a.view = in.View\n	if in.Released || grown {\n		a.token = netgossip.Token{}")),
 		in(one("K2", "a token may be that of the agent before", arbiter, "&& t > a.drawn &&", "&& t >= a.drawn &&")),
 		in(one("K2", "a grant has no end", arbiter, "min(anchor.Add(a.cfg.Timing.Term), evidence)", "evidence")),
 		in(one("K2", "a grant is fed on without its members", arbiter, "min(anchor.Add(a.cfg.Timing.Term), evidence)", "anchor.Add(a.cfg.Timing.Term)")),
@@ -48,7 +50,7 @@ func kubeLeaseMutants() []mutant {
 		in(one("K3", "one holder's horizon stands for all", arbiter, "horizon = max(horizon, a.horizonOf(&a.record.Grant.Holders[i]))", "horizon = a.horizonOf(&a.record.Grant.Holders[i])")),
 		in(one("K3", "who states no horizon has this node's", arbiter, "		return a.cfg.Timing.Longest\n", "		return a.horizon\n")),
 		in(one("K7", "a horizon told with another token counts", arbiter, "	if token != h.Token || horizon == 0 {", "	if token != h.Token && horizon == 0 {")),
-		in(one("K7", "a token outlives its horizon", arbiter, "in.View != a.view || in.Stop || grown {", "in.View != a.view || in.Stop {\n		_ = grown")),
+		in(one("K7", "a token outlives its horizon", arbiter, "in.View != a.view || in.Released || grown {", "in.View != a.view || in.Released {\n		_ = grown")),
 		in(one("K7", "a token outlives a horizon that is not known any more", arbiter, "grown := in.Horizon > a.horizon || in.Horizon == 0 && a.horizon > 0 //", "grown := in.Horizon > a.horizon //")),
 		in(one("K7", "this node's horizon is written for all", arbiter, "token, horizon = st.Token, st.Guard.Horizon\n		}\n		if token.IsZero()", "token = st.Token\n		}\n		if token.IsZero()")),
 		in(one("K5", "a Lease that names nobody expires by this node's watchdog", arbiter, "horizon = max(a.record.Horizon, a.longestHeard())", "horizon = a.horizon")),
@@ -62,14 +64,14 @@ func kubeLeaseMutants() []mutant {
 		in(one("live", "a grant is not renewed", schedule, "max(a.heldAt, a.anchor(want)).Add(a.cfg.Timing.Term / 4)", "boottime.Never")),
 		in(one("K2", "a token survives a change of the list of members", arbiter, "a.cfg.Roster, a.view, a.token = r, roster.Set{}, netgossip.Token{}", "a.cfg.Roster = r")),
 		in(one("live", "an API server in trouble is asked on and on", schedule, "min(t.Refresh, t.Retry<<min(a.failures-1, maxDoublings))", "t.Retry")),
-		glue(one("K3", "the half that is next does not hear of a guard given up", "watchdog/disarm.go", "!c.cfg.Lease && c.united && c.slotShows(now)", "(c.cfg.Lease || c.united && c.slotShows(now))")),
-		glue(one("K7", "the core does not say how long its guard takes", "watchdog/lease.go", ", Horizon: c.guard.Horizon}", "}")),
+		glue(one("K3", "the half that is next does not hear of a guard given up", "watchdog/disarm.go", "!c.guard.Leases || c.united && c.slotShows(now)", "!c.guard.Leases || !c.bySlots() || c.united && c.slotShows(now)")),
+		glue(one("K7", "the core does not say how long its guard takes", breakerGo, ", Horizon: c.guard.Horizon,", ",")),
 		glue(one("K7", "a node that is not armed yet states no horizon", "watchdog/core.go", "		c.guard.Horizon = c.cfg.Budget.Horizon()\n", "		c.guard.Horizon = 0\n")),
 		glue(one("K7", "a countdown of unknown length has a horizon", "watchdog/core.go", "	case c.guard.Armed:\n		c.guard.Horizon = 0\n", "")),
-		glue(one("live", "a planned stop ends the grant before the guard", "watchdog/lease.go", "c.stopping && c.release.done", "c.stopping")),
+		glue(one("live", "a planned stop ends the grant before the guard", breakerGo, "c.stopping && c.release.done", "c.stopping")),
 		glue(one("proof", "a grant that may have lapsed counts as one that lasted", "watchdog/proof.go", "	case v.grantSince == 0 || now >= v.grantUntil:", "	case v.grantSince == 0:")),
-		glue(one("proof", "nobody is told that a lease decides", "watchdog/core.go", "Leases: c.cfg.Lease || c.cfg.LUN", "Leases: c.cfg.LUN")),
-		glue(one("live", "what the Lease says is not taken over", "watchdog/lease.go", "	c.split = out.Output\n", "")),
+		glue(one("proof", "nobody is told that a lease decides", breakerGo, "	c.guard.Leases = true\n", "")),
+		glue(one("live", "what the Lease says is not taken over", breakerGo, "	c.split = *out\n", "")),
 		wired(one("live", "an operation that the register has no room for never ends", "cmd/fencing-agent/agent/lease.go", "	a.box.put(func(b *batch) { b.leases = append(b.leases, done) })", "	_ = done")),
 	}
 }

@@ -149,7 +149,7 @@ func clusterMutants() []mutant {
 		in(one("L8", "an excluded node goes on with its arbitration", arbiterGo, "	case a.excluded(in.TieSince):", "	case false:"), sim),
 		in(one("L8", "a lost grant holds on like an open tie", decideGo, "			return Decision{Action: Starve, Reason: ReasonSplitLost} // at once (L8)", "			return hold(in, ReasonSplitLost, ReasonSplitLost)"), core),
 		in(one("L8", "the clock starts when the loop notices, not when the evidence ran out", coreGo, "		lost := min(c.lastUntil, now)", "		lost := now"), core),
-		in(one("L8", "each new view starts the clock of the arbitration", coreGo, "	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {\n", "	if c.outcome == netgossip.EqualSplit && c.view.Counted != c.input.View {\n		c.holdUntil = now.Add(c.cfg.Arbitrate)\n	}\n	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {\n"), sim),
+		in(one("L8", "each new view starts the clock of the arbitration", coreGo, "	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {\n", "	if c.outcome == netgossip.EqualSplit && c.view.Counted != c.asked.View {\n		c.holdUntil = now.Add(c.cfg.Arbitrate)\n	}\n	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {\n"), sim),
 		in(one("L8", "the arbitration has no end", decideGo, "	case in.HoldUntil > in.Now:", "	case in.HoldUntil > 0:"), core),
 		in(one("L2", "one-way counting", mergeGo, "		p.contact = a.Statement.Seen.Has(m.roster.Self)\n", "		p.contact = true\n"), net),
 		in(mutant{rule: "L2", what: "a peer with another roster counts", edits: []edit{

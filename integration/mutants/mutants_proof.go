@@ -40,7 +40,7 @@ func proofMutants() []mutant {
 		of("a disarm waits for nobody", disarmGo, "!c.guard.Kills() || c.removed() || c.releaseKnown(now)", "true"),
 		of("an answer from before the announcement counts", disarmGo, "anchor >= since.Add(letReach) && !st", "anchor >= 0 && !st"),
 		of("a peer that takes the node for guarded knows", disarmGo, " && !st.Guarded.Has(c.cfg.Roster.Self) {\n			knows", " {\n			knows"),
-		of("a half is told by gossip alone", disarmGo, "return !c.guard.Leases || !c.cfg.Lease && c.united && c.slotShows(now)", "return true"),
+		of("a half is told by gossip alone", disarmGo, "return !c.guard.Leases || c.united && c.slotShows(now)", "return true"),
 		of("an agent arms while peers reckon with its predecessor", disarmGo, "	if c.guard.Armed {\n		return true\n	}\n	switch c.reach(0)", "	if true {\n		return true\n	}\n	switch c.reach(0)"),
 		of("an agent that would go on arms at once", disarmGo, "	if c.guard.Armed {\n		return true\n	}\n	switch c.reach(0)", "	if c.guard.Armed || !c.guard.Fences {\n		return true\n	}\n	switch c.reach(0)"),
 		of("an agent arms in a half at odds", disarmGo, "!c.guard.Leases && c.united || c.fx", "!c.guard.Leases || c.fx"),

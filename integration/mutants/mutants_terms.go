@@ -27,7 +27,7 @@ func termsMutants() []mutant {
 		core(one("T2", "a member of the half may go by other terms", agreement, "st == nil || !c.terms.own.Fit(st.Terms) ||", "st == nil ||")),
 		core(one("T2", "this node need not agree", agreement, "	if !c.Agreed() {\n		return false\n	}", "")),
 		core(one("T2", "a half at odds asks the API server", decideGo, "	if in.AtOdds && (in.Arbiter || in.API) {", "	if in.AtOdds && in.Arbiter {")),
-		agents(one("T2", "a half at odds is arbitrated by the LUN", "watchdog/core.go", "	return tie.Input{\n		View: c.view.Counted,", "	c.united = true\n	return tie.Input{\n		View: c.view.Counted,")),
+		agents(one("T2", "a half at odds is arbitrated by the LUN", "watchdog/breaker.go", "	return tie.Input{\n		View: c.view.Counted,", "	c.united = true\n	return tie.Input{\n		View: c.view.Counted,")),
 		core(one("T3", "terms that are not settled are gone by", agreement, "return a.own.Settled() && 2*", "return 2*")),
 		wired(one("T3", "other terms keep the words", follows, "		next.heard = nil\n", "")),
 		wired(one("T3", "other terms are gone by before they are on file", follows, "netgossip.Terms{By: w.by | netgossip.Unsettled, Log: log}", "netgossip.Terms{By: w.by, Log: log}")),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -104,9 +105,10 @@ type Node struct {
 	Name  string
 
 	core     *watchdog.Core
-	roster   *roster.Roster // by whose indices it counts
-	memory   *roster.Saved  // what it remembers of its rosters
-	up       bool           // powered and its agent running
+	lease    *leasequorum.Arbiter // nil: no Lease breaks ties
+	roster   *roster.Roster       // by whose indices it counts
+	memory   *roster.Saved        // what it remembers of its rosters
+	up       bool                 // powered and its agent running
 	boot     uint64
 	booted   boottime.Instant
 	process  uint64
@@ -172,7 +174,7 @@ func (c *Cluster) Start(i int) {
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
 		LUNMode: c.cfg.Mode, LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
-		LUN: c.cfg.LUN, Lease: c.cfg.Lease, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
+		LUN: c.cfg.LUN, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
 		Succession: succession,
 	})
 	n.core.SetDisarm("file", n.disable)
@@ -345,8 +347,8 @@ func (c *Cluster) step(n *Node) {
 	for p := range fx.Joined.All() {
 		n.events = append(n.events, "JOIN "+n.roster.Name(p))
 	}
-	if fx.LeaseOp != nil {
-		c.kube.submit(n, *fx.LeaseOp)
+	if c.kube != nil {
+		c.kube.perform(n)
 	}
 	c.followRosters(n, fx)
 	said := n.said

@@ -54,7 +54,8 @@ func (c *Cluster) openLease(n *Node) {
 	if err != nil {
 		panic(err)
 	}
-	n.core.LeaseOpened(a)
+	n.lease = a
+	n.core.BreakTiesBy(a)
 }
 
 // APIFaults sets the way from a node to the API server; the zero value is a good one.
@@ -72,13 +73,20 @@ func (c *Cluster) DeleteLease() {
 	c.kube.present = false
 }
 
+// perform does what the latest step of a node wants done.
+func (l *kubeLease) perform(n *Node) {
+	if op := n.lease.Op(); op != nil {
+		l.submit(n, *op)
+	}
+}
+
 // submit sends one request for a node. Who dies meanwhile does not stop it from landing.
 func (l *kubeLease) submit(n *Node, op leasequorum.Op) {
 	c, f, started := l.c, l.faults[n.Index], l.c.now
 	answer := func(d time.Duration, done leasequorum.Completion) {
 		c.during(n, d, func() {
 			done.ID, done.Started, done.Ended = op.ID, started, c.now
-			n.core.LeaseCompleted(&done)
+			n.lease.Complete(&done)
 			c.wakeNode(n, 0)
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -22,22 +23,11 @@ type Config struct {
 	Timing   Timing
 }
 
-// Input is what the decision knows at one step.
-type Input struct {
-	tie.Input
-	// Horizon is what the node's statements, made after this step, say of its guard.
-	Horizon time.Duration
-}
-
-// Output is what an arbiter wants after a step. By whose majority it is still won: K8.
-type Output struct {
-	tie.Output
-	Op *Op // to be performed
-}
-
-// Arbiter follows the Lease for one node.
+// Arbiter follows the Lease for one node. It is a [tie.Breaker]; what it wants done is in [Arbiter.Op].
 type Arbiter struct {
 	cfg Config
+	out tie.Output // of the latest step. By whose majority it is still won: K8.
+	ask *Op        // what that step wants done
 
 	started boottime.Instant
 	token   netgossip.Token
@@ -101,32 +91,55 @@ func tickOf(now boottime.Instant) uint32 {
 //
 // It moves on when this node's horizon grows, too (K7): the writer of a grant takes a member's horizon
 // from the statement that has the token, and what it has written then holds for that token's life.
-func (a *Arbiter) followToken(now boottime.Instant, in *Input) {
+func (a *Arbiter) followToken(now boottime.Instant, in *tie.Input) {
 	grown := in.Horizon > a.horizon || in.Horizon == 0 && a.horizon > 0 // unknown is longer than any
-	if in.View != a.view || in.Stop || grown {
+	// A node that is about to stop is fed until its guard is given up, and it may be by the grant that names this token.
+	if in.View != a.view || in.Released || grown {
 		a.view, a.token = in.View, netgossip.Token{}
 	}
 	a.horizon = in.Horizon
-	if t := tickOf(now); a.token.IsZero() && !in.Stop && t > a.drawn && t < math.MaxUint32 {
+	if t := tickOf(now); a.token.IsZero() && !in.Released && t > a.drawn && t < math.MaxUint32 {
 		a.drawn, a.token = t, netgossip.Token{Nonce: a.cfg.Boot, Counter: t}
 	}
 }
 
 // SetRoster makes r the roster by which views and evidence count. The token moves on: what
 // was granted by one list of members is worth nothing by another one.
-func (a *Arbiter) SetRoster(r *roster.Roster) {
+func (a *Arbiter) SetRoster(r *roster.Roster, _ int) {
 	a.cfg.Roster, a.view, a.token = r, roster.Set{}, netgossip.Token{}
 }
 
+// Op is what the latest step wants done, or nil. It is to be performed once.
+func (a *Arbiter) Op() *Op { return a.ask }
+
+// Name calls the Lease what settings and status call it.
+func (a *Arbiter) Name() tie.Name {
+	return tie.Name{Setting: "kubernetes", Status: "lease", Log: a.cfg.Log}
+}
+
+// Grant is what the Lease was last seen to hold.
+func (a *Arbiter) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
+	g = tie.Grant{Instance: a.record.Instance, Held: a.out.Split == tie.Won, Pending: a.out.Split == tie.Pending}
+	for _, h := range a.record.Grant.Holders {
+		g.Holders = append(g.Holders, h.Node)
+	}
+	slices.Sort(g.Holders)
+	if g.Held {
+		g.For = max(0, a.out.Until.Sub(now))
+	}
+	return g, true
+}
+
 // Step evaluates everything at now.
-func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
+func (a *Arbiter) Step(now boottime.Instant, in *tie.Input) *tie.Output {
 	a.quorum = max(in.Quorum, a.cfg.Roster.Size()/2+1)
 	a.followToken(now, in)
 	a.followHolders()
-	out := Output{Output: tie.Output{
+	a.out = tie.Output{
 		Token: a.token, Wake: now.Add(a.cfg.Timing.Refresh), Relay: netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started},
-	}}
-	if a.token.IsZero() && !in.Stop {
+	}
+	out := &a.out
+	if a.token.IsZero() && !in.Released {
 		out.Wake = now.Add(tick)
 	}
 	var want Grant
@@ -142,14 +155,14 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) Output {
 			out.Split = tie.Won
 			out.Relay = a.relay(&want)
 			a.held, a.heldAt = want, a.anchor(&want)
-		case out.Why != "" && a.bridge(now, &out, &want): // K8
+		case out.Why != "" && a.bridge(now, out, &want): // K8
 		case a.excluded(now, in):
 			out.Split, out.Until, out.Why = tie.Lost, 0, "" // what keeps this half from a grant is no reason
 		case out.Why == "" && a.err != nil:
 			out.Why = a.err.Error()
 		}
 	}
-	out.Op = a.schedule(now, in, &out, &want)
+	a.ask = a.schedule(now, in, out, &want)
 	a.hadTie = in.Tie
 	return out
 }
@@ -327,7 +340,7 @@ func (a *Arbiter) mayReplace(now boottime.Instant, want *Grant) string {
 }
 
 // excluded reports whether the Lease, as read in this tie, names others who may feed.
-func (a *Arbiter) excluded(now boottime.Instant, in *Input) bool {
+func (a *Arbiter) excluded(now boottime.Instant, in *tie.Input) bool {
 	if !a.known || a.readAt < in.TieSince || a.expired(now) || len(a.record.Grant.Holders) == 0 {
 		return false
 	}

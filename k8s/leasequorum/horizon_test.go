@@ -35,7 +35,7 @@ func TestExpiryIsThatOfTheHolders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			r.in = Input{Input: tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now}, Horizon: own}
+			r.in = tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now, Horizon: own}
 			r.step(tick)
 			if c.heard != nil {
 				r.say(3, *c.heard, setOf(2, 3)).Guard.Horizon = longer
@@ -80,7 +80,7 @@ func TestHorizonsAreWritten(t *testing.T) {
 	}
 	r.answer(Done, r.op.Record, "1")
 	r.now = r.now.Add(20 * time.Second)
-	r.in = Input{Input: tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now}, Horizon: 4 * time.Second}
+	r.in = tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now, Horizon: 4 * time.Second}
 	r.say(1, netgossip.Token{Nonce: 0xb2, Counter: 20}, setOf(0, 1)).Guard.Horizon = 7 * time.Second
 	r.step(tick)
 	if r.op == nil || r.op.Kind != Write {

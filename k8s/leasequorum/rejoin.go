@@ -43,7 +43,7 @@ func (a *Arbiter) bridged() (until boottime.Instant, by string) {
 }
 
 // bridge makes it Won if that is so, by the grant that is held.
-func (a *Arbiter) bridge(now boottime.Instant, out *Output, want *Grant) bool {
+func (a *Arbiter) bridge(now boottime.Instant, out *tie.Output, want *Grant) bool {
 	until, by := a.bridged()
 	if until <= now {
 		return false

@@ -18,8 +18,8 @@ type rig struct {
 	said  map[int]*netgossip.Statement
 	at    map[int]boottime.Instant
 	relay map[int]netgossip.Relay
-	in    Input
-	out   Output
+	in    tie.Input
+	out   tie.Output
 	op    *Op // under way
 }
 
@@ -50,7 +50,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{
 		t: t, now: boottime.Instant(time.Hour), said: map[int]*netgossip.Statement{}, at: map[int]boottime.Instant{}, relay: map[int]netgossip.Relay{},
-		in: Input{Input: tie.Input{View: setOf(0, 1, 2, 3)}},
+		in: tie.Input{View: setOf(0, 1, 2, 3)},
 	}
 	list := &roster.Roster{Epoch: 1, Digest: 7, Members: []roster.Member{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}, {Name: "n4"}}}
 	a, err := New(Config{Roster: list, Evidence: r, Boot: ownBoot, Process: 5, Log: 9, Timing: times}, r.now)
@@ -64,8 +64,9 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) step(after time.Duration) {
 	r.now = r.now.Add(after)
-	if r.out = r.a.Step(r.now, &r.in); r.out.Op != nil {
-		r.op = r.out.Op
+	r.out = *r.a.Step(r.now, &r.in)
+	if op := r.a.Op(); op != nil {
+		r.op = op
 	}
 }
 
@@ -88,7 +89,7 @@ func (r *rig) answer(o Outcome, rec Record, version string) {
 
 // split makes the half of n1 and n2, settled and with a token each.
 func (r *rig) split() {
-	r.in = Input{Input: tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now}}
+	r.in = tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now}
 	r.say(1, netgossip.Token{Nonce: 0xb2, Counter: 20}, setOf(0, 1))
 	r.step(tick)
 }
@@ -139,6 +140,10 @@ func TestTokenMovesOn(t *testing.T) {
 		t.Fatalf("an agent started in the tick of %v shows %v", r.out.Token, out.Token)
 	}
 	r.in.Stop = true
+	if r.step(tick); r.out.Token.IsZero() {
+		t.Error("a planned stop ends the token while the node is fed")
+	}
+	r.in.Released = true
 	r.step(tick)
 	if !r.out.Token.IsZero() {
 		t.Error("a token is kept while stopping")
@@ -187,7 +192,7 @@ func TestMembersEndTheGrant(t *testing.T) {
 		"too long ago":    func(r *rig) { r.at[1] = r.now - boottime.Instant(times.MaxAge) },
 		"own view":        func(r *rig) { r.in.View = setOf(0, 2); r.say(2, r.said[1].Token, setOf(0, 2)) },
 		"nothing":         func(r *rig) { delete(r.said, 1) },
-		"no split at all": func(r *rig) { r.in = Input{Input: tie.Input{View: setOf(0, 1, 2)}} },
+		"no split at all": func(r *rig) { r.in = tie.Input{View: setOf(0, 1, 2)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -356,7 +361,7 @@ func TestMayReplace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			r.in = Input{Input: tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now}}
+			r.in = tie.Input{View: setOf(0, 1), Tie: true, TieSince: r.now}
 			r.step(tick)
 			for i, n := range map[int]uint32{2: c.n3, 3: c.n4} {
 				if n > 0 {
@@ -478,7 +483,7 @@ func TestAnotherListEndsTheGrant(t *testing.T) {
 	list := *r.a.cfg.Roster
 	list.Members = append([]roster.Member{{Name: "n0"}}, list.Members...)
 	list.Self = 1
-	r.a.SetRoster(&list)
+	r.a.SetRoster(&list, 4)
 	r.in.View, r.in.Tie = setOf(1, 2), false
 	r.step(tick)
 	if r.out.Token == token || r.out.Token.IsZero() {
@@ -487,7 +492,7 @@ func TestAnotherListEndsTheGrant(t *testing.T) {
 	r = newRig(t)
 	r.won()
 	token = r.out.Token
-	r.a.SetRoster(r.a.cfg.Roster) // the same members, so the same view
+	r.a.SetRoster(r.a.cfg.Roster, 4) // the same members, so the same view
 	r.step(tick)
 	if r.out.Token == token || r.out.Split == tie.Won {
 		t.Errorf("by another list of the same members: token %v, split %d", r.out.Token, r.out.Split)

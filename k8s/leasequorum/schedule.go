@@ -8,10 +8,10 @@ import (
 )
 
 // schedule picks the next operation. There is at most one.
-func (a *Arbiter) schedule(now boottime.Instant, in *Input, out *Output, want *Grant) *Op {
+func (a *Arbiter) schedule(now boottime.Instant, in *tie.Input, out *tie.Output, want *Grant) *Op {
 	retryAt := a.retryAt(in)
 	switch {
-	case a.op != nil || in.Stop:
+	case a.op != nil || in.Released:
 		return nil
 	case now < retryAt:
 		out.Wake = min(out.Wake, retryAt)
@@ -44,7 +44,7 @@ func (a *Arbiter) schedule(now boottime.Instant, in *Input, out *Output, want *G
 
 // retryAt is when the next operation may begin after a failure. In a tie there is no time to
 // lose. Otherwise an API server in trouble is asked less and less often.
-func (a *Arbiter) retryAt(in *Input) boottime.Instant {
+func (a *Arbiter) retryAt(in *tie.Input) boottime.Instant {
 	t := &a.cfg.Timing
 	if a.failures == 0 {
 		return 0
@@ -60,7 +60,7 @@ const maxDoublings = 16
 
 // pollInterval is longer in a tie that lasts: a node that lives on without being granted, by
 // onQuorumLoss, has nothing to hurry for.
-func (a *Arbiter) pollInterval(now boottime.Instant, in *Input) time.Duration {
+func (a *Arbiter) pollInterval(now boottime.Instant, in *tie.Input) time.Duration {
 	if now.Sub(in.TieSince) > a.cfg.Timing.Term/2 {
 		return 10 * a.cfg.Timing.Poll
 	}
@@ -68,7 +68,7 @@ func (a *Arbiter) pollInterval(now boottime.Instant, in *Input) time.Duration {
 }
 
 // write puts the grant forward, or renews it, when it is this node's turn.
-func (a *Arbiter) write(now boottime.Instant, in *Input, out *Output, want *Grant) *Op {
+func (a *Arbiter) write(now boottime.Instant, in *tie.Input, out *tie.Output, want *Grant) *Op {
 	due := in.TieSince
 	if out.Split == tie.Won {
 		// Until may be bounded by the evidence; only the write is to be renewed.
@@ -184,6 +184,3 @@ func (a *Arbiter) show(c *Completion) {
 
 // Trouble is why the latest operation told nothing, or nil.
 func (a *Arbiter) Trouble() error { return a.err }
-
-// Latest is the content of the Lease as last seen; ok is false while it is not known.
-func (a *Arbiter) Latest() (record Record, ok bool) { return a.record, a.known }

@@ -75,7 +75,7 @@ type node struct {
 	tieSince boottime.Instant
 	tie      bool
 	heard    []heard
-	out      Output
+	out      tie.Output
 
 	runsOn time.Duration // its watchdog: so long after it was fed last
 	stated time.Duration // the horizon that its statements give
@@ -133,7 +133,7 @@ func (n *node) start(reboot bool) {
 	n.life++
 	n.runsOn = n.w.between(100, 4000)
 	n.heard = make([]heard, len(n.w.nodes)+8)
-	n.view, n.out, n.tie, n.down = roster.Set{}, Output{}, false, 0
+	n.view, n.out, n.tie, n.down = roster.Set{}, tie.Output{}, false, 0
 	a, err := New(Config{Roster: n.roster, Evidence: n, Boot: n.boot, Process: n.w.rng.Uint64(), Log: 9, Timing: times}, n.clock())
 	if err != nil {
 		panic(err)
@@ -231,7 +231,7 @@ func (n *node) step() {
 	n.tie = half
 	was, why := n.out.Split, n.out.Why
 	n.stated = n.horizon()
-	n.out = n.arbiter.Step(now, &Input{Input: tie.Input{View: n.view, Tie: half, TieSince: n.tieSince}, Horizon: n.stated})
+	n.out = *n.arbiter.Step(now, &tie.Input{View: n.view, Tie: half, TieSince: n.tieSince, Horizon: n.stated})
 	if n.feeds() {
 		n.fedAt = n.w.now
 	}
@@ -248,8 +248,8 @@ func (n *node) step() {
 			n.w.told++
 		}
 	}
-	if n.out.Op != nil {
-		n.w.send(n, *n.out.Op)
+	if op := n.arbiter.Op(); op != nil {
+		n.w.send(n, *op)
 	}
 }
 

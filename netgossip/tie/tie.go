@@ -1,6 +1,8 @@
 package tie
 
 import (
+	"time"
+
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -13,6 +15,11 @@ type Input struct {
 	TieSince boottime.Instant // when a majority was counted last
 	Quorum   int              // so many make a majority; 0: more than half
 	Stop     bool             // planned stop: what this node has put down says so
+	// Released is set in a planned stop when the guard is given up as well. Until then the node is fed, maybe by
+	// the grant that names its token.
+	Released bool
+	// Horizon is what the node's statements, made after this step, say of its guard.
+	Horizon time.Duration
 }
 
 // State is how an equal split stands.
@@ -43,6 +50,40 @@ type Output struct {
 	Relay   netgossip.Relay  // what to tell the other members; zero: nothing
 	Relayed bool             // Won by another holder's writes: this node's picture may be old
 	Wake    boottime.Instant // step again by then at the latest
+}
+
+// Breaker decides equal splits for one node. The goroutine that steps the core of the decision owns it; no method
+// blocks. What it has to do elsewhere, it hands to the one who made it, not to the core.
+//
+// Won promises two things, by which deaths are proven: from when it is first answered, no node outside of the view is
+// fed by another grant of this tie-breaker; and those that were fed by one before have had the time to be reset,
+// however long the horizon that each stated with its token.
+type Breaker interface {
+	// Name is the same at each call, but for a Log that is not known at first.
+	Name() Name
+	// SetRoster makes directory the list by which views and evidence count, expected of whose members are those of
+	// the list in force. What was granted by one list is worth nothing by another.
+	SetRoster(directory *roster.Roster, expected int)
+	// Step evaluates everything at now. The answer is valid until the next step.
+	Step(now boottime.Instant, in *Input) *Output
+	// Grant is the latest decision, to be shown; ok is false while the tie-breaker has none to show.
+	Grant(now boottime.Instant) (g Grant, ok bool)
+}
+
+// Name is what a tie-breaker is called wherever one has to be named.
+type Name struct {
+	Setting string // its value in quorum.tieBreakers, by which metrics label it, too
+	Status  string // in the API: "lun" is TIE_BREAKER_LUN
+	Log     uint64 // names what the grants stand in, in terms and relays; 0: nothing does, or it is not known yet
+}
+
+// Grant is a decision as people see it.
+type Grant struct {
+	Instance uint64   // which decision it is: they are counted
+	Holders  []string // the nodes that it names, sorted
+	Held     bool     // this node lives by it,
+	For      time.Duration
+	Pending  bool // a decision is under way
 }
 
 // Evidence is what a tie-breaker learns from the network. The goroutine that steps owns it.

@@ -104,30 +104,29 @@ type Agent struct {
 	server   *publish.Server
 	luns     []*keeper.Keeper // by position in lun.devices
 	troubles []troubleLog     // the same
-	register LeaseRegister    // nil: no Lease breaks ties
+	lease    *kubeLease       // nil: no Lease breaks ties
 	picture  atomic.Pointer[fencingv1.Status]
 	alive    atomic.Int64 // last step, on the clock; for /healthz
 	ready    atomic.Bool
 
-	core         *watchdog.Core
-	superblocks  []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
-	disableFile  bool                     // is there
-	ownNode      ownnode.Signals          // of this node's Node
-	lunFailed    bool
-	leaseTrouble string           // of the latest operation on the Lease
-	opened       bool             // the hub serves
-	began        boottime.Instant // of the loop
-	pictured     boottime.Instant
-	stopBy       boottime.Instant
-	nudgeAt      boottime.Instant // a planned stop is told again then
-	answered     boottime.Instant // every counted peer had answered since a planned stop was announced
-	edges        *netgossip.Edges
-	edgesAt      boottime.Instant // they were looked for then
-	prevLeft     []time.Time      // by roster index
-	deaths       []watchdog.Death
-	fenced       roster.Set
-	waits        bool // a planned stop waits until the peers know of it
-	lingers      bool // a planned stop waits for the watchdog to fire
+	core        *watchdog.Core
+	superblocks []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
+	disableFile bool                     // is there
+	ownNode     ownnode.Signals          // of this node's Node
+	lunFailed   bool
+	opened      bool             // the hub serves
+	began       boottime.Instant // of the loop
+	pictured    boottime.Instant
+	stopBy      boottime.Instant
+	nudgeAt     boottime.Instant // a planned stop is told again then
+	answered    boottime.Instant // every counted peer had answered since a planned stop was announced
+	edges       *netgossip.Edges
+	edgesAt     boottime.Instant // they were looked for then
+	prevLeft    []time.Time      // by roster index
+	deaths      []watchdog.Death
+	fenced      roster.Set
+	waits       bool // a planned stop waits until the peers know of it
+	lingers     bool // a planned stop waits for the watchdog to fire
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
@@ -214,14 +213,7 @@ func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string)
 		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.Watchdog.Timeout, r.Size()),
 		LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
-	for _, b := range c.TieBreakers() {
-		switch b {
-		case config.BreakerLUN:
-			w.LUN = true
-		case config.BreakerKubernetes:
-			w.API, w.Lease = !c.UsesLease(), c.UsesLease()
-		}
-	}
+	w.LUN, w.API = c.BreaksTiesBy(config.BreakerLUN), c.BreaksTiesBy(config.BreakerKubernetes)
 	if len(c.LUN.Devices) > 0 {
 		w.LUNMode = map[config.LUNMode]watchdog.LUNMode{config.LUNOr: watchdog.LUNOr, config.LUNAnd: watchdog.LUNAnd}[c.LUN.Mode]
 		w.LUNGrace = watchdog.LUNGrace(c.LUN.HeartbeatInterval, c.LUN.IOTimeout, c.EvidenceMaxAge())
@@ -253,7 +245,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startLUN(background); err != nil {
 		return err
 	}
-	if err := a.startLease(background); err != nil {
+	if err := a.startBreaker(background); err != nil {
 		return err
 	}
 	if err := a.beginTerms(); err != nil {
@@ -305,11 +297,4 @@ func (a *Agent) timing() diskquorum.Timing {
 
 // prefersAPI reports whether reaching the API server counts in a tie, by itself or for who goes
 // first.
-func (a *Agent) prefersAPI() bool {
-	for _, b := range a.cfg.TieBreakers() {
-		if b == config.BreakerKubernetes {
-			return true
-		}
-	}
-	return false
-}
+func (a *Agent) prefersAPI() bool { return a.cfg.BreaksTiesBy(config.BreakerKubernetes) }

@@ -11,6 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // leaseRefresh is the time between two looks at the Lease while there is no tie: what was seen
@@ -29,30 +30,33 @@ type LeaseRegister interface {
 	Log() uint64
 }
 
+// kubeLease is the Lease that breaks ties.
+type kubeLease struct {
+	arbiter  *leasequorum.Arbiter
+	register LeaseRegister
+	trouble  string // of the latest operation
+}
+
 // startLease makes the arbiter of the Lease and starts what talks to the API server for it.
 // Nothing here waits for an answer: what was not heard in time is [leasequorum.Unknown], and a
 // node that hears nothing loses ties and nothing else.
-func (a *Agent) startLease(background spawn) error {
-	if !a.cfg.UsesLease() {
-		return nil
-	}
+func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	report := func(c leasequorum.Completion) {
 		a.box.put(func(b *batch) { b.leases = append(b.leases, c) })
 	}
 	register, err := a.openLease(report)
 	if err != nil {
-		return fmt.Errorf("kubernetes.tieBreak: %w", err)
+		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
 	}
 	arbiter, err := leasequorum.New(leasequorum.Config{
 		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, Process: a.process, Log: register.Log(), Timing: a.leaseTiming(),
 	}, a.clock()) // after the socket was taken: no agent before this one draws a token any more
 	if err != nil {
-		return fmt.Errorf("kubernetes.tieBreak: %w", err)
+		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
 	}
-	a.register = register
-	a.core.LeaseOpened(arbiter)
+	a.lease = &kubeLease{arbiter: arbiter, register: register}
 	background(register.Run)
-	return nil
+	return arbiter, nil
 }
 
 func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, error) {
@@ -80,33 +84,40 @@ func (a *Agent) leaseTiming() leasequorum.Timing {
 	}
 }
 
-// performLease hands an operation to the register. One that it has no room for has not taken
-// effect, and is reported as any other.
-func (a *Agent) performLease(now boottime.Instant, op *leasequorum.Op) {
-	if op == nil || a.register.Submit(*op) {
+// performLease hands what the latest step wants done to the register. An operation that it has no
+// room for has not taken effect, and is reported as any other.
+func (a *Agent) performLease(now boottime.Instant) {
+	if a.lease == nil {
+		return
+	}
+	a.submitLease(now, a.lease.arbiter.Op())
+}
+
+func (a *Agent) submitLease(now boottime.Instant, op *leasequorum.Op) {
+	if op == nil || a.lease.register.Submit(*op) {
 		return
 	}
 	done := leasequorum.Completion{ID: op.ID, Started: now, Ended: now, Outcome: leasequorum.Unknown, Err: errBusy}
 	a.box.put(func(b *batch) { b.leases = append(b.leases, done) })
 }
 
-// leaseCompleted hands the ends of operations to the core, and logs when the Lease begins and
+// leaseCompleted hands the ends of operations to the arbiter, and logs when the Lease begins and
 // ceases to answer.
 func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 	for i := range ended {
 		c := &ended[i]
-		if c.Outcome == leasequorum.Unknown && a.leaseTrouble == "" {
+		if c.Outcome == leasequorum.Unknown && a.lease.trouble == "" {
 			a.log.Warn("the Lease that breaks ties cannot be used; equal splits cannot be won by this node alone", "error", c.Err)
 		}
-		if c.Outcome != leasequorum.Unknown && a.leaseTrouble != "" {
+		if c.Outcome != leasequorum.Unknown && a.lease.trouble != "" {
 			a.log.Info("the Lease that breaks ties answers again")
 		}
-		a.leaseTrouble = ""
+		a.lease.trouble = ""
 		if c.Outcome == leasequorum.Unknown {
-			a.leaseTrouble = fmt.Sprint(c.Err)
+			a.lease.trouble = fmt.Sprint(c.Err)
 		}
-		a.metrics.kubeLease.Set(boolGauge(a.leaseTrouble == ""))
-		a.core.LeaseCompleted(c)
+		a.metrics.kubeLease.Set(boolGauge(a.lease.trouble == ""))
+		a.lease.arbiter.Complete(c)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
-	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // heldRegister takes one operation and never ends it.
@@ -33,18 +32,18 @@ func (r *heldRegister) Submit(op leasequorum.Op) bool {
 // Guard: each operation ends exactly once, or the arbiter would never ask for another one.
 func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
 	r := &heldRegister{}
-	a := &Agent{box: newMailbox(1, numbered(2)), register: r}
+	a := &Agent{box: newMailbox(1, numbered(2)), lease: &kubeLease{register: r}}
 	ends := func() []leasequorum.Completion {
 		b := newBatch(1, 2)
 		a.box.take(&b)
 		return b.leases
 	}
-	a.performLease(5, nil)
-	a.performLease(5, &leasequorum.Op{ID: 1, Kind: leasequorum.Read})
+	a.submitLease(5, nil)
+	a.submitLease(5, &leasequorum.Op{ID: 1, Kind: leasequorum.Read})
 	if got := ends(); len(got) != 0 || len(r.taken) != 1 {
 		t.Fatalf("taken %v, ended %v", r.taken, got)
 	}
-	a.performLease(7, &leasequorum.Op{ID: 2, Kind: leasequorum.Read})
+	a.submitLease(7, &leasequorum.Op{ID: 2, Kind: leasequorum.Read})
 	got := ends()
 	if len(got) != 1 || got[0].ID != 2 || got[0].Outcome != leasequorum.Unknown || !errors.Is(got[0].Err, errBusy) || got[0].Started != 7 || got[0].Ended != 7 {
 		t.Errorf("ended %+v", got)
@@ -59,10 +58,8 @@ func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	core := watchdog.NewCore(watchdog.Config{Roster: roster, Networks: 1, Policy: netgossip.Any(), Lease: true})
-	core.LeaseOpened(arbiter)
 	usable := prometheus.NewGauge(prometheus.GaugeOpts{Name: "usable"})
-	a := &Agent{core: core, metrics: &metrics{kubeLease: usable}, log: slog.New(slog.NewTextHandler(&out, nil))}
+	a := &Agent{lease: &kubeLease{arbiter: arbiter}, metrics: &metrics{kubeLease: usable}, log: slog.New(slog.NewTextHandler(&out, nil))}
 	lost := leasequorum.Completion{Outcome: leasequorum.Unknown, Err: errors.New("no route to host")}
 	a.leaseCompleted([]leasequorum.Completion{lost, lost, {Outcome: leasequorum.Absent}, {Outcome: leasequorum.Done}})
 	if v := testutil.ToFloat64(usable); v != 1 {

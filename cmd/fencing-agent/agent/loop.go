@@ -245,7 +245,7 @@ func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 		}
 	}
 	a.submitLUN(now, fx.Ops)
-	a.performLease(now, fx.LeaseOp)
+	a.performLease(now)
 	if fx.Attempt != nil {
 		a.log.Info("ballot ended", "decided", fx.Attempt.Decided, "adopted", fx.Attempt.Adopted,
 			"ios", fx.Attempt.IOs, "reason", fx.Attempt.Reason)
@@ -308,7 +308,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 			"tally", tallyText(a.core), "until_s", max(0, d.Until.Sub(now)).Seconds(),
 			"view", a.roster.Names(a.core.View().Counted),
 		}
-		if len(a.cfg.LUN.Devices) > 0 || a.cfg.UsesLease() {
+		if _, ok := a.grant(now); ok {
 			what = append(what, "split", a.core.Split().Split.String(), "why", a.core.Split().Why)
 		}
 		a.log.Log(context.Background(), level, "decision", what...)

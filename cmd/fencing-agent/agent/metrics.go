@@ -123,9 +123,9 @@ func (m *metrics) init(c *config.Config) {
 	for _, d := range c.LUN.Devices {
 		m.lunHealthy.WithLabelValues(d)
 	}
-	for _, b := range []string{"lun", "kubernetes"} {
+	for _, b := range config.Breakers() {
 		for _, o := range []string{"won", "lost", "undecided"} {
-			m.tieBreaks.WithLabelValues(b, o)
+			m.tieBreaks.WithLabelValues(string(b), o)
 		}
 	}
 }
@@ -197,11 +197,8 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 
 // tie follows one equal split from its beginning to its decision.
 func (m *metrics) tie(a *Agent, fx *watchdog.Effects) {
-	breaker, outcome := "lun", ""
-	if a.core.Lease() != nil {
-		breaker = "kubernetes"
-	}
-	switch fx.Decision.Reason {
+	breaker, outcome := a.core.Breaker().Name(), ""
+	switch r := fx.Decision.Reason; r {
 	case watchdog.ReasonSplitPending, watchdog.ReasonSplitLUN:
 		if m.tieBegan == 0 {
 			m.tieBegan = a.clock()
@@ -214,14 +211,14 @@ func (m *metrics) tie(a *Agent, fx *watchdog.Effects) {
 	case watchdog.ReasonSplitUndecided:
 		outcome = "undecided"
 	case watchdog.ReasonAPIReachable:
-		breaker, outcome = "kubernetes", "won"
+		breaker, outcome = a.core.TieBreaker(r), "won"
 	case watchdog.ReasonAPIUnreachable:
-		breaker, outcome = "kubernetes", "lost"
+		breaker, outcome = a.core.TieBreaker(r), "lost"
 	default:
 		m.tieBegan = 0
 		return
 	}
-	m.tieBreaks.WithLabelValues(breaker, outcome).Inc()
+	m.tieBreaks.WithLabelValues(breaker.Setting, outcome).Inc()
 	if m.tieBegan != 0 {
 		m.tieSeconds.Observe(a.clock().Sub(m.tieBegan).Seconds())
 		m.tieBegan = 0

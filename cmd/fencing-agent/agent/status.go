@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -17,9 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
-	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -254,36 +251,15 @@ func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
 	return all
 }
 
+// leaseStatus shows the decision of any tie-breaker where the first one, the LUN, had its place.
 func (a *Agent) leaseStatus(now boottime.Instant) *fencingv1.LunLease {
-	if arb := a.core.Lease(); arb != nil {
-		return kubeLeaseStatus(arb, a.core.Split(), now)
-	}
-	if len(a.luns) == 0 {
+	g, ok := a.grant(now)
+	if !ok {
 		return nil
 	}
-	l := &fencingv1.LunLease{}
-	if arb := a.core.Arbiter(); arb != nil {
-		st := arb.Status(now)
-		l.Instance, l.Holders, l.Held, l.Pending = st.Instance, st.HolderNames, st.Held, st.Pending
-		slices.Sort(l.Holders)
-		if st.Held {
-			l.GrantedFor = durationpb.New(st.HeldFor)
-		}
-	}
-	return l
-}
-
-// kubeLeaseStatus shows the Lease of the API server where others show that of the LUN.
-func kubeLeaseStatus(arb *leasequorum.Arbiter, s *tie.Output, now boottime.Instant) *fencingv1.LunLease {
-	l := &fencingv1.LunLease{Held: s.Split == tie.Won, Pending: s.Split == tie.Pending}
-	record, _ := arb.Latest()
-	l.Instance = record.Instance
-	for _, h := range record.Grant.Holders {
-		l.Holders = append(l.Holders, h.Node)
-	}
-	slices.Sort(l.Holders)
-	if l.Held {
-		l.GrantedFor = durationpb.New(max(0, s.Until.Sub(now)))
+	l := &fencingv1.LunLease{Instance: g.Instance, Holders: g.Holders, Held: g.Held, Pending: g.Pending}
+	if g.Held {
+		l.GrantedFor = durationpb.New(g.For)
 	}
 	return l
 }

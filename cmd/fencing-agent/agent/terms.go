@@ -42,19 +42,19 @@ type termsSaved struct {
 }
 
 // beginTerms goes on with the terms that are on file, if they can be those of the configuration,
-// and refuses to start where they cannot be kept. It comes after the register of the Lease was made.
+// and refuses to start where they cannot be kept. It comes after the tie-breaker was made.
 func (a *Agent) beginTerms() error {
 	w := &a.terms
-	w.file, w.by, w.saves = newTermsFile(a.cfg), a.cfg.Breakers(), make(chan knownTerms, 1)
+	w.file, w.by, w.saves = newTermsFile(a.cfg), a.cfg.Terms(), make(chan knownTerms, 1)
 	var err error
 	if w.onFile, err = w.file.load(); err != nil {
 		return err
 	}
 	w.want = w.onFile
 	own := netgossip.Terms{By: w.by}
-	switch {
-	case a.register != nil:
-		own.Log = a.register.Log()
+	switch log := a.core.Breaker().Name().Log; {
+	case log != 0:
+		own.Log = log
 	case w.by&netgossip.BreaksByLUN != 0 && w.onFile.terms.By == w.by:
 		own.Log = w.onFile.terms.Log // until it is open
 	}

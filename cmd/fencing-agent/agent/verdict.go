@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -10,8 +9,6 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/api/words"
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -32,9 +29,9 @@ func (a *Agent) explain(d watchdog.Decision) string { return words.Reason(a.desc
 // describeVerdict is a decision as the API has it, but for its times and its sentence.
 func (a *Agent) describeVerdict(d watchdog.Decision) *fencingv1.Verdict {
 	out := verdictOf(a.core, d)
-	out.OnQuorumLoss, out.TieBreaker = string(a.cfg.OnQuorumLoss), tieBreakerOf(a.cfg, d.Reason)
-	if undecided := d.Reason == watchdog.ReasonSplitPending || d.Reason == watchdog.ReasonSplitUndecided; undecided && asksAPI(a.core) {
-		out.TieBreaker, out.Detail = fencingv1.TieBreaker_TIE_BREAKER_API, "whether the Kubernetes API can be reached"
+	out.OnQuorumLoss, out.TieBreaker = string(a.cfg.OnQuorumLoss), tieBreakerOf(a.core, d.Reason)
+	if a.core.AsksAPI(d.Reason) {
+		out.Detail = "whether the Kubernetes API can be reached"
 	}
 	if d.Reason == watchdog.ReasonMaintenance {
 		out.DisarmedBy = disarmedBy(a.cfg, a.disableFile, a.ownNode)
@@ -64,28 +61,6 @@ func verdictOf(c *watchdog.Core, d watchdog.Decision) *fencingv1.Verdict {
 		out.GivenUp = why
 	}
 	return out
-}
-
-// tieBreakerOf is what has broken this tie, or would break one.
-func tieBreakerOf(c *config.Config, r watchdog.Reason) fencingv1.TieBreaker {
-	breakers := c.TieBreakers()
-	switch {
-	case r == watchdog.ReasonAPIReachable || r == watchdog.ReasonAPIUnreachable:
-		return fencingv1.TieBreaker_TIE_BREAKER_API
-	case c.UsesLease():
-		return fencingv1.TieBreaker_TIE_BREAKER_LEASE
-	case slices.Contains(breakers, config.BreakerLUN):
-		return fencingv1.TieBreaker_TIE_BREAKER_LUN
-	case slices.Contains(breakers, config.BreakerKubernetes):
-		return fencingv1.TieBreaker_TIE_BREAKER_API
-	}
-	return fencingv1.TieBreaker_TIE_BREAKER_NONE
-}
-
-// asksAPI reports whether reaching the API server decides a tie that is not decided yet: there is no other
-// tie-breaker, or this node cannot use it.
-func asksAPI(c *watchdog.Core) bool {
-	return c.Lease() == nil && c.Split().Split == tie.Unavailable
 }
 
 // tallyText is the count for log lines.

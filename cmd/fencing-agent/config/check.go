@@ -247,11 +247,10 @@ func checkQuorum(c *Config, r *report) {
 	repeated(c.Quorum.TieBreakers, func(i, _ int) {
 		r.problem(element(list, i), "is listed twice", c.Quorum.TieBreakers[i], "each tie-breaker once")
 	})
-	if i := slices.Index(c.Quorum.TieBreakers, BreakerLUN); i >= 0 && len(c.LUN.Devices) == 0 && r.intact("lun.devices") {
-		r.problem(element(list, i), "is listed but lun.devices is empty", nil, "a device, or a list without lun")
-	}
-	if i := slices.Index(c.Quorum.TieBreakers, BreakerKubernetes); i >= 0 && r.given(list) && !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
-		r.warn(element(list, i), "is left out: there is neither kubernetes.kubeconfig nor a pod around the agent", BreakerKubernetes)
+	for _, b := range breakers() {
+		if i := slices.Index(c.Quorum.TieBreakers, b.value); i >= 0 {
+			b.check(c, r, element(list, i))
+		}
 	}
 	if n > 0 && n%2 == 0 && len(c.TieBreakers()) == 0 && r.intact(list, "lun", "lun.devices", "kubernetes", "kubernetes.kubeconfig") {
 		r.warn(list, "has nothing that could decide: in an equal split both halves stop; give a LUN, "+
@@ -290,7 +289,7 @@ func checkLUN(c *Config, r *report) {
 			c.PreferenceDelay(), c.RankStagger(), c.BallotBudget(), need, a),
 			c.LUN.IOTimeout, "at least 2 heartbeatInterval = %v", 2*c.LUN.HeartbeatInterval)
 	}
-	if c.LUN.UnavailableAtTie == AtTieKubernetes && !slices.Contains(c.TieBreakers(), BreakerKubernetes) {
+	if c.LUN.UnavailableAtTie == AtTieKubernetes && !c.BreaksTiesBy(BreakerKubernetes) {
 		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not listed, or has neither "+
 			"kubernetes.kubeconfig nor a pod around it", c.LUN.UnavailableAtTie)
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -73,40 +72,6 @@ func (c *Config) NodeCacheFile() string {
 // TermsFile is where the agent remembers on which terms it broke ties: beside its lists.
 func (c *Config) TermsFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-terms.json"
-}
-
-// Breakers says by what ties are broken. That the API server goes first where the LUN decides does
-// not count: it says which half asks first, and not what decides.
-func (c *Config) Breakers() netgossip.Breakers {
-	breakers := c.TieBreakers()
-	lun, api := slices.Contains(breakers, BreakerLUN), slices.Contains(breakers, BreakerKubernetes)
-	switch {
-	case c.UsesLease():
-		return netgossip.BreaksByLease
-	case lun && api && c.LUN.UnavailableAtTie == AtTieKubernetes:
-		return netgossip.BreaksByLUN | netgossip.AsksAPI
-	case lun:
-		return netgossip.BreaksByLUN
-	case api:
-		return netgossip.BreaksByAPI
-	default:
-		return netgossip.BreaksByNothing
-	}
-}
-
-// TieBreakers returns the breakers that can answer: kubernetes needs a kubeconfig or the
-// in-cluster API, lun needs a device. They are a set, in the order of the file. Where lun is one
-// of them it decides, and kubernetes says which half goes first; it decides as well where the
-// LUN cannot be read and lun.unavailableAtTie is kubernetes.
-func (c *Config) TieBreakers() []Breaker {
-	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreakers), func(b Breaker) bool {
-		switch b {
-		case BreakerKubernetes:
-			return !c.UsesKubernetes()
-		default:
-			return len(c.LUN.Devices) == 0
-		}
-	})
 }
 
 // EvidenceMaxAge is D_max: two-way evidence of a peer that is older counts for nothing.

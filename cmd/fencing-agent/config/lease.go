@@ -22,7 +22,7 @@ const (
 
 // UsesLease reports whether a Lease of the API server decides ties.
 func (c *Config) UsesLease() bool {
-	return c.Kubernetes.TieBreak == TieBreakLease && slices.Contains(c.TieBreakers(), BreakerKubernetes)
+	return c.Kubernetes.TieBreak == TieBreakLease && c.BreaksTiesBy(BreakerKubernetes)
 }
 
 // LeaseExpiry is for how long, at least, a version of the Lease must have been seen before others

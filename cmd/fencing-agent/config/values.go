@@ -59,15 +59,6 @@ const (
 	SourcesAny     Sources = "any"
 )
 
-// Breaker has a say in an equal split: [Config.TieBreakers] says which one decides.
-type Breaker string
-
-// The tie-breakers.
-const (
-	BreakerKubernetes Breaker = "kubernetes"
-	BreakerLUN        Breaker = "lun"
-)
-
 // OnQuorumLoss says what a node without quorum does.
 type OnQuorumLoss string
 
@@ -124,7 +115,6 @@ func (APITieBreak) values() []string  { return []string{"reachability", "lease"}
 func (BindToDevice) values() []string { return []string{"auto", "true", "false"} }
 func (Profile) values() []string      { return []string{"auto", "adr", "fast", "calm", "fixed"} }
 func (Sources) values() []string      { return []string{"members", "any"} }
-func (Breaker) values() []string      { return []string{"kubernetes", "lun"} }
 func (OnQuorumLoss) values() []string { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string      { return []string{"tiebreaker", "or", "and"} }
 func (AtTie) values() []string        { return []string{"fence", "kubernetes"} }

@@ -1,0 +1,72 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"testing"
+)
+
+// breakerNames are the identifiers by which code asks which tie-breaker it is.
+var breakerNames = []string{
+	"BreakerLUN", "BreakerKubernetes", "UsesLease", "BreaksByLUN", "BreaksByAPI", "BreaksByLease", "AsksAPI", "bySlots",
+	"TieBreaker_TIE_BREAKER_LUN", "TieBreaker_TIE_BREAKER_LEASE", "TieBreaker_TIE_BREAKER_API",
+}
+
+// askers are the files that may ask, and what for: a tie-breaker that does not exist yet should not need to be
+// named in any but the first two.
+var askers = map[string]string{
+	"cmd/fencing-agent/config/breakers.go": "the list of the values of quorum.tieBreakers",
+	"cmd/fencing-agent/agent/breaker.go":   "what starts each of them",
+	"netgossip/terms.go":                   "the bits that go over the wire",
+	"cmd/fencing-agent/config/config.go":   "the default",
+	"cmd/fencing-agent/config/load.go":     "the default without a LUN",
+	"cmd/fencing-agent/config/check.go":    "lun.unavailableAtTie is of the LUN and the API server alone",
+	"cmd/fencing-agent/config/lease.go":    "kubernetes.tieBreak is of the API server alone",
+	"cmd/fencing-agent/agent/agent.go":     "the LUN is opened for other ends, too, and reaching the API server is no arbiter",
+	"cmd/fencing-agent/agent/lease.go":     "the Lease alone takes turns",
+	"cmd/fencing-agent/agent/metrics.go":   "the Lease alone has a gauge for its API server",
+	"cmd/fencing-agent/agent/terms.go":     "a LUN may have been cloned",
+	"cmd/fencing-agent/agent/verdict.go":   "reaching the API server has no grant to wait for",
+	"watchdog/agreement.go":                "slots show that two nodes use one LUN",
+	"watchdog/proof.go":                    "slots tell of guards",
+	"watchdog/breaker.go":                  "where the two questions above are answered",
+	"api/words/verdict.go":                 "the words for what a grant is in",
+}
+
+const whyAskers = "the core and what is around it know one tie-breaker by netgossip/tie.Breaker, which names itself; one that is added should be known by its entry in cmd/fencing-agent/config/breakers.go and its line in cmd/fencing-agent/agent/breaker.go"
+
+func breakerQuestions(s *source) (n int) {
+	if s.test || within(s.pkg, "integration") || within(s.pkg, "api/v1") {
+		return 0
+	}
+	ast.Inspect(s.file, func(node ast.Node) bool {
+		if id, ok := node.(*ast.Ident); ok && slices.Contains(breakerNames, id.Name) {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+func TestFewAskWhichTieBreakerItIs(t *testing.T) {
+	var problems []string
+	asked := map[string]bool{}
+	for _, s := range all(t) {
+		n := breakerQuestions(s)
+		asked[s.path] = n > 0
+		if n > 0 && askers[s.path] == "" {
+			problems = append(problems, fmt.Sprintf("%s asks %d times which tie-breaker it is: %s", s.path, n, whyAskers))
+		}
+	}
+	report(t, problems)
+	for path := range askers {
+		if !asked[path] {
+			t.Errorf("askers lists %s, which does not ask", path)
+		}
+	}
+	s := mustParse(t, "watchdog/core.go", "package p\nfunc f() { if c.UsesLease() { g(netgossip.BreaksByLUN) } }\n")
+	if n := breakerQuestions(s); n != 2 {
+		t.Errorf("%d questions found, want 2", n)
+	}
+}
