@@ -50,10 +50,13 @@ func (t Terms) String() string {
 			by = append(by, b.name)
 		}
 	}
-	switch {
-	case !t.Stated():
+	if !t.Stated() {
 		return "not stated"
-	case t.Log != 0:
+	}
+	if len(by) == 0 && t != (Terms{By: Unsettled}) {
+		by = append(by, "a way that this version does not know") // what a later one may say
+	}
+	if t.Log != 0 {
 		by[0] += fmt.Sprintf(" %016x", t.Log)
 	}
 	text := strings.Join(by, ", ")

@@ -29,10 +29,13 @@ func TestTermsString(t *testing.T) {
 		"not stated":               {},
 		"the LUN 00000000000000ff": {By: BreaksByLUN, Log: 255},
 		"the LUN 0000000000000001, reaching the API server when the LUN is away": {By: BreaksByLUN | AsksAPI, Log: 1},
-		"the LUN (not settled yet)": {By: BreaksByLUN | Unsettled},
-		"reaching the API server":   {By: BreaksByAPI},
-		"no tie-breaker":            {By: BreaksByNothing},
-		"(not settled yet)":         {By: Unsettled},
+		"the LUN (not settled yet)":                              {By: BreaksByLUN | Unsettled},
+		"reaching the API server":                                {By: BreaksByAPI},
+		"no tie-breaker":                                         {By: BreaksByNothing},
+		"(not settled yet)":                                      {By: Unsettled},
+		"a way that this version does not know":                  {By: 1 << 7},
+		"a way that this version does not know 0000000000000001": {By: 1 << 7, Log: 1},
+		"a way that this version does not know 0000000000000001 (not settled yet)": {By: Unsettled, Log: 1},
 	} {
 		if got := terms.String(); got != want && got != " "+want {
 			t.Errorf("%q, want %q", got, want)
