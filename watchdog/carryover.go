@@ -19,7 +19,7 @@ import (
 //     know of a release that was known to most before.
 //   - If a peer that goes by the new list alone takes x for guarded, in the very step in which
 //     this node follows it. It has looked already. Later it would not do: x may count as one who knows
-//     whoever has dropped it.
+//     any agent that has dropped it.
 //
 // A fresh node did not go by any list before. It has but the word of such a peer.
 

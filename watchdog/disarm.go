@@ -16,7 +16,7 @@ import (
 // is not disarmed: they may already count on its death.
 type release struct {
 	announced boottime.Instant // the statement says unarmed since; zero: nothing is announced
-	mark      uint64           // sequence of the own slot then
+	mark      uint64           // sequence of this node's slot then
 	done      bool             // enough others know
 	yielded   bool             // done, and the feeder has not answered since
 }
@@ -45,7 +45,7 @@ func (c *Core) followRelease(now boottime.Instant) {
 }
 
 // releaseKnown reports whether enough others know of the announcement. A majority is
-// enough: it meets every majority and every half that this node is not in. So is the own
+// enough: it meets every majority and every half that this node is not in. So is this node's
 // half of an equal split for the majorities; the other half learns it from the slot, where
 // it looks before it proves a death. No other tie-breaker has slots, and a half that is granted
 // next would take this node for dead: so with another the node waits for a majority.

@@ -76,7 +76,7 @@ func (r *leaseRig) together() {
 	r.step()
 }
 
-// apart lets time pass in which only the own half is heard.
+// apart lets time pass in which only this node's half is heard.
 func (r *leaseRig) apart(d boottime.Instant) {
 	for end := r.now + d; r.now < end; {
 		r.now += sec / 2

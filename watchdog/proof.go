@@ -121,7 +121,7 @@ func newProver(r *roster.Roster) prover {
 	return prover{roster: r, claimAge: ClaimAge(n), delay: ProofDelay(n), peers: make([]witness, n)}
 }
 
-// follow takes what the networks and the LUN say of the peers, and renews the own claims.
+// follow takes what the networks and the LUN say of the peers, and renews this node's claims.
 func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.Set, a *diskquorum.Arbiter) {
 	v.strangers, v.waits = roster.Set{}, false
 	for p := range v.peers {

@@ -85,7 +85,7 @@ func TestDeathByTime(t *testing.T) {
 			if !tc.proven {
 				return
 			}
-			// The last step with the node among the seen was at 13 s. Where the own claim is needed it is
+			// The last step with the node among the seen was at 13 s. Where this node's claim is needed it is
 			// the last one, where not, the node must not have been met for as long as a claim is fresh.
 			want := lastSeen - time.Second + testClaim
 			if len(tc.peers) > 2 {
@@ -133,7 +133,7 @@ func TestOldClaimsDoNotCount(t *testing.T) {
 	}
 }
 
-// Guard: whoever has met the node lately, or knows that it gave up its guard, does not
+// Guard: a node that has met the node lately, or knows that it gave up its guard, does not
 // believe the others' claims.
 func TestOwnKnowledgeSpeaksAgainstClaims(t *testing.T) {
 	claimed := roster.SetOf(4)

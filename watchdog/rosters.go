@@ -179,7 +179,7 @@ func (c *Core) stand() {
 // farewells is for how many D_max at least a removed node is still talked to.
 const farewells = 3
 
-// directory returns the roster to count by, if it is to be another one. Whoever is to be added
+// directory returns the roster to count by, if it is to be another one. A node that is to be added
 // is added at once. Who was removed stays until it knows that: it would else be reset as one
 // that lost its quorum, instead of disarming.
 func (c *Core) directory(now boottime.Instant) *roster.Roster {
@@ -242,7 +242,7 @@ func (c *Core) RostersMove() bool {
 }
 
 // removed reports whether the list in force does not name this node. Nobody relies on the
-// watchdog of such a node any more: whoever could prove its death would need a majority of
+// watchdog of such a node any more: a node that could prove its death would need a majority of
 // an older list, and most of that one have gone over to the present one.
 func (c *Core) removed() bool { return c.cfg.Succession != nil && c.cfg.Succession.Removed() }
 

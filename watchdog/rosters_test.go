@@ -8,7 +8,7 @@ import (
 )
 
 // Guard: what is announced of the lists is announced in every step. A node that begins in a tie
-// must not say that the list which it has merely been told of is in force: whoever hears it
+// must not say that the list which it has merely been told of is in force: a node that hears it
 // would take its word.
 func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
 	list := func(epoch uint64, address string, names ...string) *roster.Roster {

@@ -64,7 +64,7 @@ func TestCopyOfAMachineDoesNotEndTheOriginal(t *testing.T) {
 	}
 }
 
-// A node that is back is known to have ended as it was, whoever has lost the LUN.
+// A node that is back is known to have ended as it was, whatever node has lost the LUN.
 func TestReturnIsProvenWithoutTheLUN(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -93,7 +93,7 @@ func testPackets(t *testing.T, listen Listen, a, b netip.AddrPort) {
 	if !bytes.Equal(p.Buf, large) || addrOf(p.From) != a.Addr() || p.Timestamp.IsZero() {
 		t.Errorf("packet of %d bytes from %v at %v", len(p.Buf), p.From, p.Timestamp)
 	}
-	if _, err := tb.WriteToAddress([]byte("reply"), memberlist.Address{Addr: p.From.String(), Name: "whoever"}); err != nil {
+	if _, err := tb.WriteToAddress([]byte("reply"), memberlist.Address{Addr: p.From.String(), Name: "somebody"}); err != nil {
 		t.Fatal(err)
 	}
 	if p := receive(t, ta.PacketCh(), "reply"); string(p.Buf) != "reply" || addrOf(p.From) != b.Addr() {

@@ -109,7 +109,7 @@ func TestManyPeersAreNotNudged(t *testing.T) {
 	}
 }
 
-// Guard: where each of many is probed the networks take turns to ask for statements. Whoever has
+// Guard: where each of many is probed the networks take turns to ask for statements. A peer that has
 // news is asked at once, a consent is asked of each, and one network alone asks every second time.
 func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 	a, b, single := newRig(t, 300), newRig(t, 300), newRig(t, 300)

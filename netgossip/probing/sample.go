@@ -30,7 +30,7 @@ const (
 // most (1-f)^k.
 //
 // Invariant: everything begun up to vouched was answered by a peer that sees us, or its
-// peer was set aside, of which there were no more than tolerated within the window. Whoever
+// peer was set aside, of which there were no more than tolerated within the window. A peer that
 // is not answered yet holds vouched back.
 type samples struct {
 	on      bool

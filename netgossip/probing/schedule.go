@@ -60,7 +60,7 @@ type Schedule struct {
 	urged   boottime.Instant // up to when the rate of what news of members makes us ask is used up
 	nudged  boottime.Instant // not everybody at once before
 	renudge bool             // another round of them is wanted
-	said    uint64           // digest of the own statement
+	said    uint64           // digest of this node's statement
 	misses  []Miss           // to be reported
 }
 

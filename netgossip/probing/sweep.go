@@ -10,7 +10,7 @@ const (
 	// sweepPasses is how often a silent peer is probed in a sweep.
 	sweepPasses = 3
 	// A loss of massLoss peers and of one in massShare is no matter of a few packets or
-	// nodes: whoever stayed silent counts for nothing from that moment on.
+	// nodes: a peer that stayed silent counts for nothing from that moment on.
 	massLoss, massShare = 3, 10
 	// Of very many silent peers a few are probed again at first. If hardly any of those answers, it is
 	// no matter of lost packets, and the others are taken to be gone like them.
@@ -61,7 +61,7 @@ func (r *round) next(now boottime.Instant) *Peer {
 // sweep probes all peers that may be there, one after the other in random order, and those
 // that stay silent twice more. One runs at a time; its rate is bounded by Params.RoundTime.
 //
-// The samples stand still during the first pass. Whoever did not answer it is set aside,
+// The samples stand still during the first pass. A peer that did not answer it is set aside,
 // so that from the second pass on the samples, and the vouch, are about the others only. The
 // first pass takes at most three fifths of EvidenceMaxAge: when the old vouch runs out, those who are
 // there have answered. The last pass ends no earlier than the same three fifths after the
@@ -174,7 +174,7 @@ func (s *Schedule) tickSweep(now boottime.Instant) {
 	w.round.start(w.peers, now, s.params.RoundTime(len(w.peers)), func(*Peer) bool { return true })
 }
 
-// sweepPart takes a part of the many that are silent for all of them. Whoever sent us something since
+// sweepPart takes a part of the many that are silent for all of them. A peer that sent us something since
 // the sweep began is there, whatever was lost: it is asked again on its own. The others have as much
 // time to answer as if their probes had been the first: the node may have stood still meanwhile.
 func (s *Schedule) sweepPart(now boottime.Instant) {

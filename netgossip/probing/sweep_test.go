@@ -75,7 +75,7 @@ func TestLostPacketsLoseNoPart(t *testing.T) {
 	}
 }
 
-// Guard: whoever sends us anything during the sweep is there, though it seems silent.
+// Guard: a peer that sends us anything during the sweep is there, though it seems silent.
 func TestWhoIsHeardIsNotLostWithOthers(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)

@@ -121,7 +121,7 @@ func (d *Device) configure(timeout time.Duration, before facts) (watchdog.Info, 
 	}
 	info.Timeout = time.Duration(seconds) * time.Second
 	if support.Options&unix.WDIOF_PRETIMEOUT != 0 {
-		// It is left as whoever administers the node set it: its use is a dump before the reset.
+		// It is left as the node's administrator set it: its use is a dump before the reset.
 		if seconds, err := d.kernel.pretimeout(d.fd); err == nil && seconds > 0 {
 			info.Pretimeout = time.Duration(seconds) * time.Second
 		}

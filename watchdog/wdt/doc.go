@@ -29,7 +29,7 @@
 //     not rescue a node that its peers are about to call fenced.
 //   - A feed that fails is counted and repeated until the grant ends.
 //   - With nowayout, disarming is impossible: it fails with [watchdog.ErrNoWayOut], the descriptor
-//     stays open and the feeder goes on feeding while it is granted. Whoever wants the node
+//     stays open and the feeder goes on feeding while it is granted. A person who wants the node
 //     to live through a maintenance must then keep on granting.
 //
 // The kernel restarts the countdown once more when the last descriptor of an armed
