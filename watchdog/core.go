@@ -1,6 +1,8 @@
 package watchdog
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -86,7 +88,7 @@ type Core struct {
 	tieSince  boottime.Instant
 
 	api      apiState
-	disarm   map[string]bool
+	disarm   map[string]string // why, by source
 	stopping bool
 	guard    netgossip.Guard
 	release  release
@@ -118,7 +120,7 @@ func NewCore(cfg Config) *Core {
 		merger: netgossip.NewMerger(netgossip.MergerConfig{
 			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge, Countable: countable(cfg.Succession),
 		}),
-		disarm: make(map[string]bool),
+		disarm: make(map[string]string),
 		pub:    newPublication(cfg.Roster.Size(), cfg.RestartGrace),
 		proof:  newProver(cfg.Roster),
 		fx:     Effects{Lock: -1},
@@ -132,13 +134,23 @@ func NewCore(cfg Config) *Core {
 // Merger gives the reachability state, for events and for display.
 func (c *Core) Merger() *netgossip.Merger { return c.merger }
 
-// SetDisarm raises or lowers one disarm signal; any raised one disarms.
-func (c *Core) SetDisarm(source string, on bool) {
-	if on {
-		c.disarm[source] = true
+// SetDisarm raises the disarm signal of a source, and says why in words for people; "" lowers it. Any raised
+// one disarms. The core knows no source but the list of members: a new one is another caller of this.
+func (c *Core) SetDisarm(source, why string) {
+	if why != "" {
+		c.disarm[source] = why
 	} else {
 		delete(c.disarm, source)
 	}
+}
+
+// DisarmedBy is why each of the disarm signals is raised, in the order of their sources' names.
+func (c *Core) DisarmedBy() []string {
+	var why []string
+	for _, source := range slices.Sorted(maps.Keys(c.disarm)) {
+		why = append(why, c.disarm[source])
+	}
+	return why
 }
 
 // Stop begins the planned stop: disarm, say so to the peers, stop arbitrating.

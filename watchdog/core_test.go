@@ -96,16 +96,16 @@ func TestDisarmSignals(t *testing.T) {
 	c := testCore(t, 3, nil)
 	hear(c, 10*sec, 1, 2)
 	c.Step(10 * sec)
-	c.SetDisarm("file", true)
-	c.SetDisarm("annotation", true)
+	c.SetDisarm("file", "a test")
+	c.SetDisarm("annotation", "a test")
 	if fx := c.Step(10 * sec); !fx.Disarm || fx.Arm || fx.Decision.Reason != ReasonMaintenance {
 		t.Fatalf("%+v", fx.Decision)
 	}
-	c.SetDisarm("file", false)
+	c.SetDisarm("file", "")
 	if fx := c.Step(10 * sec); !fx.Disarm {
 		t.Fatal("one of two signals is still set")
 	}
-	c.SetDisarm("annotation", false)
+	c.SetDisarm("annotation", "")
 	if fx := c.Step(11 * sec); fx.Disarm || !fx.Arm || fx.Decision.Action != Feed {
 		t.Fatalf("%+v", fx.Decision)
 	}

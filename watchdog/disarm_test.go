@@ -27,7 +27,7 @@ func guardedCore(t *testing.T, n int, change func(*Config)) *Core {
 // majority knows that it will be.
 func TestDisarmWaitsUntilAMajorityKnows(t *testing.T) {
 	c := guardedCore(t, 5, nil)
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	fx := c.Step(10*sec + 1)
 	if fx.Disarm || fx.Decision.Action != Feed || fx.Decision.Reason != ReasonMaintenance {
 		t.Fatalf("before anybody knows: %+v", fx.Decision)
@@ -46,7 +46,7 @@ func TestDisarmWaitsUntilAMajorityKnows(t *testing.T) {
 		t.Fatalf("a majority knows: %+v", fx.Decision)
 	}
 	// The signal is gone before the feeder has answered: what it did is not known yet.
-	c.SetDisarm("file", false)
+	c.SetDisarm("file", "")
 	if fx = c.Step(12*sec + 1); fx.Statement.Guard.Armed {
 		t.Fatal("claims to be armed right after a disarm")
 	}
@@ -60,9 +60,9 @@ func TestDisarmWaitsUntilAMajorityKnows(t *testing.T) {
 
 func TestDisarmTakenBackInTime(t *testing.T) {
 	c := guardedCore(t, 5, nil)
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	c.Step(10*sec + 1)
-	c.SetDisarm("file", false)
+	c.SetDisarm("file", "")
 	if fx := c.Step(10*sec + 2); fx.Disarm || !fx.Statement.Guard.Armed || fx.Decision.Reason != ReasonNetworkQuorum {
 		t.Fatalf("%+v %+v", fx.Decision, fx.Statement.Guard)
 	}
@@ -71,7 +71,7 @@ func TestDisarmTakenBackInTime(t *testing.T) {
 // Guard: a node that has lost its peers is not rescued by a disarm signal.
 func TestIsolatedNodeIsNotDisarmed(t *testing.T) {
 	c := guardedCore(t, 5, nil)
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	for at := 15 * sec; at < 30*sec; at += sec {
 		tell(c, at, 1, netgossip.Statement{}) // knows, but two of five are not enough
 		if fx := c.Step(at); fx.Disarm || fx.Decision.Action != Starve {
@@ -86,7 +86,7 @@ func TestUnfencedNodeIsDisarmedAtOnce(t *testing.T) {
 	c.SetGuard(true, 10*time.Second)
 	hear(c, 10*sec, 1, 2)
 	c.Step(10 * sec)
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	if fx := c.Step(20 * sec); !fx.Disarm {
 		t.Fatalf("%+v", fx.Decision)
 	}
@@ -102,7 +102,7 @@ func TestDisarmInAHalf(t *testing.T) {
 	}{{"by the API", false, true}, {"with a LUN that has no slot of this node", true, false}} {
 		c := guardedCore(t, 4, func(c *Config) { c.LUN, c.API, c.APIMaxAge = tc.lun, true, time.Minute })
 		c.APIChecked(true, 15*sec)
-		c.SetDisarm("file", true)
+		c.SetDisarm("file", "a test")
 		c.Step(15 * sec)
 		tell(c, 16*sec, 1, netgossip.Statement{Guarded: roster.SetOf(0)})
 		if fx := c.Step(16 * sec); fx.Disarm {
@@ -233,7 +233,7 @@ func TestSecondDisarmWaitsLikeTheFirst(t *testing.T) {
 	for i := range 2 {
 		at := boottime.Instant(11+10*i) * sec
 		tell(c, at, 1, netgossip.Statement{Guarded: roster.SetOf(0)})
-		c.SetDisarm("file", true)
+		c.SetDisarm("file", "a test")
 		if fx := c.Step(at); fx.Disarm {
 			t.Fatalf("disarm %d waits for nobody", i+1)
 		}
@@ -242,7 +242,7 @@ func TestSecondDisarmWaitsLikeTheFirst(t *testing.T) {
 			t.Fatalf("disarm %d: a majority knows", i+1)
 		}
 		c.SetGuard(false, 0)
-		c.SetDisarm("file", false)
+		c.SetDisarm("file", "")
 		c.Step(at + 2*sec)
 		c.SetGuard(true, 10*time.Second)
 	}

@@ -254,12 +254,12 @@ func TestLeaseHoldsTheGuardInATie(t *testing.T) {
 	r := newLeaseRig(t)
 	r.SetGuard(true, 10*time.Second)
 	r.won()
-	r.SetDisarm("file", true)
+	r.SetDisarm("file", "a test")
 	r.renew(30 * sec)
 	if d := r.fx.Decision; r.fx.Disarm || r.Released() || d.Action != Feed || d.Reason != ReasonMaintenance {
 		t.Errorf("in a tie: %+v, released %v", d, r.Released())
 	}
-	r.SetDisarm("file", false)
+	r.SetDisarm("file", "")
 	r.Stop()
 	r.renew(30 * sec)
 	if d := r.fx.Decision; r.Released() || d.Action != Feed || d.Reason != ReasonStopping {

@@ -233,7 +233,7 @@ func TestStoppingNodeDoesNotClaimToBeGuarded(t *testing.T) {
 	if st := c.Step(11*sec + 1).Statement; st.Guard.Armed || !st.Restarting() || st.Leaving() {
 		t.Fatalf("stopping: %+v", st)
 	}
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	if st := c.Step(11*sec + 2).Statement; !st.Leaving() || st.Restarting() {
 		t.Fatalf("stopping in maintenance: %+v", st)
 	}

@@ -14,18 +14,18 @@ import (
 // the node for guarded as soon as they hear that it is armed again.
 func TestAnswerToTheFirstDisarmIsNoneToTheSecond(t *testing.T) {
 	c := guardedCore(t, 3, nil)
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	c.Step(11 * sec)
 	tell(c, 12*sec, 1, netgossip.Statement{})
 	if fx := c.Step(12 * sec); !fx.Disarm {
 		t.Fatal("a majority knows")
 	}
 	c.SetGuard(false, 0)
-	c.SetDisarm("file", false)
+	c.SetDisarm("file", "")
 	c.Step(13 * sec)
 	c.SetGuard(true, 10*time.Second)
 	c.Step(13*sec + 1)
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	if fx := c.Step(14 * sec); fx.Disarm {
 		t.Error("an answer from before the announcement counts")
 	}
@@ -35,7 +35,7 @@ func TestAnswerToTheFirstDisarmIsNoneToTheSecond(t *testing.T) {
 // peers are gone a moment later, and the node would be starved for it.
 func TestReleaseIsNotTakenBack(t *testing.T) {
 	c := guardedCore(t, 3, nil)
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	c.Step(11 * sec)
 	tell(c, 12*sec, 1, netgossip.Statement{})
 	if fx := c.Step(12 * sec); !fx.Disarm {
@@ -55,7 +55,7 @@ func armedBy(t *testing.T, directory *roster.Roster, chain ...*roster.Roster) *C
 		t.Fatalf("%+v", c.guard)
 	}
 	c.Step(9 * sec)
-	c.SetDisarm("file", true)
+	c.SetDisarm("file", "a test")
 	c.Step(10 * sec)
 	return c
 }
@@ -110,7 +110,7 @@ func TestHalfIsReleasedByItsSlot(t *testing.T) {
 			t.Fatal("the slot is not claimed")
 		}
 		tc.change(r.Core)
-		r.SetDisarm("file", true)
+		r.SetDisarm("file", "a test")
 		r.step(25*sec + sec/4)
 		if r.release.mark == 0 || r.release.mark != r.lun.arbiter.Status(25*sec+sec/4).Sequence {
 			t.Errorf("%s: announced at %d of %d", tc.name, r.release.mark, r.lun.arbiter.Status(25*sec).Sequence)

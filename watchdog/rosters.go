@@ -155,7 +155,11 @@ func (c *Core) followRosters(now boottime.Instant) {
 		c.recount()
 		c.proof.doubt(now)
 		c.carryOver(now, before)
-		c.SetDisarm("removed", s.Removed())
+		removed := ""
+		if s.Removed() {
+			removed = "the removal of this node from the list of members"
+		}
+		c.SetDisarm("removed", removed)
 		c.view = c.merger.Evaluate(now, c.quorum)
 	}
 	if c.rosters.stale {

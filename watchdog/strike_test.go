@@ -19,7 +19,7 @@ func TestStrike(t *testing.T) {
 		{"not armed", nil, false, nil, false},
 		{"waits without quorum", func(c *Config) { c.OnLoss = LossWait }, true, nil, false},
 		{"excludes itself", func(c *Config) { c.OnLoss = LossExclude }, true, nil, false},
-		{"in maintenance", nil, true, func(c *Core) { c.SetDisarm("file", true) }, false},
+		{"in maintenance", nil, true, func(c *Core) { c.SetDisarm("file", "a test") }, false},
 		{"stopping", nil, true, func(c *Core) { c.Stop() }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

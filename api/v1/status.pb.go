@@ -122,7 +122,7 @@ const (
 	Reason_REASON_SPLIT_NO_TIEBREAKER Reason = 10
 	// Less than half of the roster is counted.
 	Reason_REASON_QUORUM_LOST Reason = 11
-	// An annotation of this node's Node or the disable file asks for the disarmed watchdog.
+	// Something asks for the disarmed watchdog; disarmed_by says what.
 	Reason_REASON_MAINTENANCE Reason = 12
 	// Planned stop of the agent.
 	Reason_REASON_STOPPING Reason = 13

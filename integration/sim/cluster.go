@@ -177,7 +177,7 @@ func (c *Cluster) Start(i int) {
 		LUN: c.cfg.LUN, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
 		Succession: succession,
 	})
-	n.core.SetDisarm("file", n.disable)
+	n.disarm()
 	n.fenced, n.ended = roster.Set{}, map[int]watchdog.Death{}
 	n.decision, n.said, n.relay = watchdog.Decision{}, nil, netgossip.Relay{}
 	if c.lun != nil {
@@ -214,12 +214,21 @@ func (c *Cluster) Kill(i int) {
 	}
 }
 
+// disarm has the core know whether the disable file is there.
+func (n *Node) disarm() {
+	why := ""
+	if n.disable {
+		why = "the disable file"
+	}
+	n.core.SetDisarm("file", why)
+}
+
 // Disable creates or removes the disable file of a node.
 func (c *Cluster) Disable(i int, on bool) {
 	n := c.nodes[i]
 	if n.disable = on; n.up {
 		c.trace("%s: disable file %v", n.Name, on)
-		n.core.SetDisarm("file", on)
+		n.disarm()
 		c.wakeNode(n, 0)
 	}
 }

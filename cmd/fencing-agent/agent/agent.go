@@ -28,7 +28,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
-	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
@@ -111,8 +110,6 @@ type Agent struct {
 
 	core        *watchdog.Core
 	superblocks []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
-	disableFile bool                     // is there
-	ownNode     ownnode.Signals          // of this node's Node
 	lunFailed   bool
 	opened      bool             // the hub serves
 	began       boottime.Instant // of the loop

@@ -69,11 +69,11 @@ func TestReportFromBeforeADisarmIsNoAnswer(t *testing.T) {
 	if !armed(10*time.Second, roster.SetOf(0)) {
 		t.Fatal("not armed in the beginning")
 	}
-	core.SetDisarm("file", true)
+	core.SetDisarm("file", "a test")
 	armed(11*time.Second, roster.SetOf(0))
 	armed(12*time.Second, roster.Set{}) // the peers know
 	a.guard.disarming = 2
-	core.SetDisarm("file", false)
+	core.SetDisarm("file", "")
 	report(1)
 	if armed(13*time.Second, roster.Set{}) {
 		t.Error("says that it is armed while the disarm is on its way")

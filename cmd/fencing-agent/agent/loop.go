@@ -130,14 +130,8 @@ func (a *Agent) handle(b *batch) error {
 			}
 		}
 	}
-	for source, on := range b.disarm {
-		a.core.SetDisarm(source, on)
-	}
-	if on, news := b.disarm[disarmFile]; news {
-		a.disableFile = on
-	}
-	if b.node != nil {
-		a.heedNode(*b.node)
+	for source, why := range b.disarm {
+		a.core.SetDisarm(source, why)
 	}
 	if b.api != nil {
 		a.core.APIChecked(b.api.reachable, b.api.at)

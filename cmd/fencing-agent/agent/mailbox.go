@@ -7,7 +7,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
-	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -39,8 +38,7 @@ type batch struct {
 	lun         []keeper.Opened
 	leases      []leasequorum.Completion
 	api         *apiReport
-	disarm      map[string]bool
-	node        *ownnode.Signals
+	disarm      map[string]string // why, by source; "": not any more
 	feeder      *wdt.State
 	fatal       error
 	lists       []MemberList     // what the source of lists of members shows
@@ -88,7 +86,7 @@ func (m *mailbox) renumber(networks int, to *roster.Roster) batch {
 func newBatch(networks, members int) batch {
 	return batch{
 		peers: make([]peerReport, networks*members), dirty: make([]int, 0, networks*members),
-		links: make([]linkReport, networks), vouched: make([]boottime.Instant, networks), disarm: map[string]bool{},
+		links: make([]linkReport, networks), vouched: make([]boottime.Instant, networks), disarm: map[string]string{},
 	}
 }
 
@@ -130,7 +128,7 @@ func (b *batch) reset() {
 	b.leases = b.leases[:0]
 	b.lun = b.lun[:0]
 	b.lists, b.handed, b.rosterSaved, b.termsSaved = nil, nil, nil, nil
-	b.api, b.node, b.feeder, b.fatal = nil, nil, nil, nil
+	b.api, b.feeder, b.fatal = nil, nil, nil
 	clear(b.disarm)
 }
 

@@ -113,8 +113,8 @@ func TestMailboxKeepsNewestAndEach(t *testing.T) {
 		func(b *batch) { b.links[1] = linkReport{true, true} },
 		func(b *batch) { b.api = &apiReport{true, 1} },
 		func(b *batch) { b.api = &apiReport{false, 2} },
-		func(b *batch) { b.disarm["file"] = true },
-		func(b *batch) { b.disarm["file"] = false },
+		func(b *batch) { b.disarm["file"] = "it is there" },
+		func(b *batch) { b.disarm["file"] = "" },
 		func(b *batch) { b.completions = append(b.completions, diskquorum.Completion{ID: 1}) },
 		func(b *batch) { b.completions = append(b.completions, diskquorum.Completion{ID: 2}) },
 		func(b *batch) { b.locked = append(b.locked, lunLocked{0, first}) },
@@ -127,7 +127,7 @@ func TestMailboxKeepsNewestAndEach(t *testing.T) {
 	if !b.linkDirty || b.links[0].changed || b.links[1] != (linkReport{true, true}) {
 		t.Errorf("links %+v", b.links)
 	}
-	if *b.api != (apiReport{false, 2}) || b.disarm["file"] || len(b.disarm) != 1 {
+	if *b.api != (apiReport{false, 2}) || b.disarm["file"] != "" || len(b.disarm) != 1 {
 		t.Errorf("api %+v, disarm %v", *b.api, b.disarm)
 	}
 	if len(b.completions) != 2 || b.completions[0].ID != 1 || b.completions[1].ID != 2 {
@@ -149,7 +149,7 @@ func TestMailboxSwapsTwoBatches(t *testing.T) {
 		b.completions = append(b.completions, diskquorum.Completion{ID: 1, Data: make([]byte, 1)})
 		b.api, b.fatal, b.linkDirty = &apiReport{}, errors.New("fatal"), true
 		b.links[0] = linkReport{true, true}
-		b.disarm["file"] = true
+		b.disarm["file"] = "it is there"
 	})
 	m.take(&work)
 	s.MemberChanged(0, 1, false, 2) // while the first batch is being handled

@@ -6,44 +6,21 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"path/filepath"
 
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
-// The disarm signals that come from this node's Node.
-const (
-	disarmMaintenance = "annotation"
-	disarmRemoval     = "removal"
-	disarmUnknown     = "unknown node"
-)
-
-// signalNode hands what this node's Node says to the loop.
-func (b *batch) signalNode(g ownnode.Signals) { b.node = &g }
-
-// heedNode raises and lowers the disarm signals of this node's Node.
-func (a *Agent) heedNode(g ownnode.Signals) {
-	a.ownNode = g
-	a.core.SetDisarm(disarmMaintenance, g.Maintenance != "")
-	a.core.SetDisarm(disarmRemoval, g.Removal != "")
-	a.core.SetDisarm(disarmUnknown, g.Unknown)
-}
-
-// disarmedBy is all that asks for the disarmed watchdog.
-func disarmedBy(c *config.Config, file bool, g ownnode.Signals) (why []string) {
-	if file {
-		why = append(why, "the file "+c.Watchdog.DisableFile)
-	}
+// nodeDisarms are the disarm signals of this node's Node: why, by source.
+func nodeDisarms(g ownnode.Signals) map[string]string {
+	why := map[string]string{"annotation": "", "removal": g.Removal, "unknown node": ""}
 	if g.Maintenance != "" {
-		why = append(why, "annotation "+g.Maintenance)
-	}
-	if g.Removal != "" {
-		why = append(why, g.Removal)
+		why["annotation"] = "annotation " + g.Maintenance
 	}
 	if g.Unknown {
-		why = append(why, "the API server has not shown this node's Node yet")
+		why["unknown node"] = "the API server has not shown this node's Node yet"
 	}
 	return why
 }
@@ -72,7 +49,9 @@ func (a *Agent) startOwnNode(background spawn) error {
 	known := memory.load()
 	first := memory.rules.Judge(known)
 	// Known before the loop runs: not armed for a moment, as with the disable file.
-	a.heedNode(first)
+	for source, why := range nodeDisarms(first) {
+		a.core.SetDisarm(source, why)
+	}
 	logSignals(a.log, first)
 	last := first
 	w, err := ownnode.New(ownnode.Config{
@@ -81,7 +60,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 			if g := memory.rules.Judge(s); g != last {
 				last = g
 				logSignals(a.log, g)
-				a.box.put(func(b *batch) { b.signalNode(g) })
+				a.box.put(func(b *batch) { maps.Copy(b.disarm, nodeDisarms(g)) })
 			}
 			a.marks.seen(s)
 			memory.save(s)

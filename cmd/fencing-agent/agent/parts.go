@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"os"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
@@ -19,13 +18,12 @@ import (
 )
 
 const (
-	apiSeldom       = time.Minute     // while no tie is near
-	apiInterval     = 2 * time.Second // while one is
-	apiTimeout      = time.Second
-	apiMaxAge       = 2*apiInterval + apiTimeout // one lost answer does not make the API unreachable
-	disableInterval = time.Second
-	lunRetry        = 5 * time.Second
-	stopLimit       = 5 * time.Second // for each part that has to be waited for
+	apiSeldom   = time.Minute     // while no tie is near
+	apiInterval = 2 * time.Second // while one is
+	apiTimeout  = time.Second
+	apiMaxAge   = 2*apiInterval + apiTimeout // one lost answer does not make the API unreachable
+	lunRetry    = 5 * time.Second
+	stopLimit   = 5 * time.Second // for each part that has to be waited for
 )
 
 type spawn func(func(context.Context))
@@ -90,12 +88,7 @@ func (a *Agent) stalled() bool {
 
 // startSignals starts what may ask to disarm, and the probe of the Kubernetes API.
 func (a *Agent) startSignals(background spawn) error {
-	// Asked once before the loop runs: a node under maintenance is never armed, not even
-	// for a moment.
-	present := a.findDisableFile(false)
-	a.core.SetDisarm(disarmFile, present)
-	a.disableFile = present
-	background(func(ctx context.Context) { a.watchDisableFile(ctx, present) })
+	a.startDisableFile(background)
 	if err := a.startOwnNode(background); err != nil {
 		return err
 	}
@@ -118,42 +111,6 @@ func (a *Agent) startSignals(background spawn) error {
 	}
 	background(check.Run)
 	return nil
-}
-
-// watchDisableFile polls the disable file, which began as present. If it cannot be
-// told whether the file is there, the last answer stands.
-func (a *Agent) watchDisableFile(ctx context.Context, present bool) {
-	t := time.NewTicker(disableInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		if on := a.findDisableFile(present); on != present {
-			present = on
-			a.box.put(func(b *batch) { b.disarm[disarmFile] = on })
-		}
-	}
-}
-
-// disarmFile is the disarm signal of the disable file.
-const disarmFile = "file"
-
-// findDisableFile reports whether the disable file is there.
-func (a *Agent) findDisableFile(last bool) bool {
-	path := a.cfg.Watchdog.DisableFile
-	_, err := os.Stat(path)
-	on := err == nil
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		a.log.Warn("disable file", "path", path, "error", err)
-		return last
-	case on != last:
-		a.log.Info("disable file", "path", path, "present", on)
-	}
-	return on
 }
 
 // publish hands the edges to the subscribers. A subscriber takes the first list for the

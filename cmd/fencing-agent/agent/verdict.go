@@ -34,10 +34,7 @@ func (a *Agent) describeVerdict(d watchdog.Decision) *fencingv1.Verdict {
 		out.Detail = "whether the Kubernetes API can be reached"
 	}
 	if d.Reason == watchdog.ReasonMaintenance {
-		out.DisarmedBy = disarmedBy(a.cfg, a.disableFile, a.ownNode)
-		if a.core.Succession().Removed() {
-			out.DisarmedBy = []string{"the removal of this node from the list of members"}
-		}
+		out.DisarmedBy = a.core.DisarmedBy()
 	}
 	return out
 }

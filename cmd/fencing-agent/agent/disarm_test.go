@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// A source that nothing here has heard of disarms and is named in the verdict: a new one is what puts its
+// reason into the mailbox, and nothing else.
+func TestNewDisarmSource(t *testing.T) {
+	members := listing(t, "n1")
+	now := boottime.Instant(10 * time.Second)
+	a := &Agent{
+		cfg: config.Default(), roster: members, log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return now },
+		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second}),
+	}
+	say := func(signals map[string]string) *fencingv1.Verdict {
+		t.Helper()
+		b := newBatch(1, 1)
+		b.disarm = signals
+		if err := a.handle(&b); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Second)
+		return a.describeVerdict(a.core.Step(now).Decision)
+	}
+	v := say(map[string]string{"drill": "a fire drill on floor 3", "file": "the file /run/disable"})
+	if v.GetReason() != fencingv1.Reason_REASON_MAINTENANCE || !slices.Equal(v.GetDisarmedBy(), []string{"a fire drill on floor 3", "the file /run/disable"}) {
+		t.Errorf("got %v", v)
+	}
+	if v := say(map[string]string{"drill": ""}); !slices.Equal(v.GetDisarmedBy(), []string{"the file /run/disable"}) {
+		t.Errorf("after the drill: %v", v)
+	}
+	if v := say(map[string]string{"file": ""}); v.GetReason() == fencingv1.Reason_REASON_MAINTENANCE || len(v.GetDisarmedBy()) > 0 {
+		t.Errorf("after all: %v", v)
+	}
+}
+
+// What a Node says no more is taken back.
+func TestNodeSignalsLowerWhatTheyRaised(t *testing.T) {
+	raised := nodeDisarms(ownnode.Signals{Maintenance: "example.com/off", Removal: "the Node is being deleted", Unknown: true})
+	for source, why := range nodeDisarms(ownnode.Signals{}) {
+		if why != "" || raised[source] == "" {
+			t.Errorf("%s: %q, after %q", source, why, raised[source])
+		}
+		delete(raised, source)
+	}
+	if len(raised) > 0 {
+		t.Errorf("never lowered: %v", raised)
+	}
+}
+
+// Guard: a file of which nothing can be told neither disarms nor arms.
+func TestDisableFileThatCannotBeLookedAt(t *testing.T) {
+	var log bytes.Buffer
+	dir := t.TempDir()
+	f := &disableFile{path: filepath.Join(dir, "off"), log: slog.New(slog.NewTextHandler(&log, nil))}
+	if f.look() || f.why != "" {
+		t.Error("there without having been made")
+	}
+	if err := os.WriteFile(f.path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !f.look() || f.look() || f.why != "the file "+f.path {
+		t.Errorf("it is there: %q", f.why)
+	}
+	there := f.path
+	f.path = strings.Repeat("x", 5000) // no name of a file
+	if f.look() || f.why == "" || !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("the last answer does not stand: %q\n%s", f.why, &log)
+	}
+	f.path = there
+	if err := os.Remove(there); err != nil {
+		t.Fatal(err)
+	}
+	if !f.look() || f.why != "" {
+		t.Errorf("it is gone: %q", f.why)
+	}
+}
