@@ -24,6 +24,12 @@ type checker struct {
 	granted    map[int]bool // nodes that feed under a grant of the Lease
 	Grants     int          // how often one began to
 	Bridged    int          // how often a node began to feed beside a partner that has a majority (L14)
+
+	links   boottime.Instant // when all links are checked next
+	Probes  int
+	Vouches int // and Sweeps: of groups where samples are taken
+	Sweeps  int
+	Links   int // how often a link that was whole was found to have young evidence
 }
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
@@ -37,6 +43,9 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 //   - Two halves feed by grants of the Lease at one moment.
 //   - A grant of the Lease is replaced while a holder runs whose token has not moved on.
 //   - A node is published as fenced that is still running as it was, or its boot as ended.
+//   - Evidence of a peer, a vouch or a quorum is dated later than the network's packets bear out.
+//   - Two nodes that nothing keeps from talking on a network have no young evidence of each other there.
+//   - A peer is probed at a rate that has no bound.
 func (c *Cluster) Violations() []string { return c.check.violations }
 
 // Grants counts how often a node began to feed under a grant of the Lease.
@@ -49,8 +58,8 @@ func (c *Cluster) Bridged() int { return c.check.Bridged }
 func (c *Cluster) Attempts() []diskquorum.Attempt { return c.check.Attempts }
 
 // undecided bounds how long a node feeds that has no majority and is granted nothing.
-func (t *Times) undecided() time.Duration {
-	return max(t.Timing.MaxAge+t.Timing.Arbitrate, t.Timing.Grant)
+func (c *Config) undecided(t *Times) time.Duration {
+	return max(t.Timing.MaxAge+c.sampling(t)+t.Timing.Arbitrate, t.Timing.Grant)
 }
 
 func (c *Cluster) checkStep() {
@@ -58,12 +67,13 @@ func (c *Cluster) checkStep() {
 	if k.both == nil {
 		k.both, k.decided = map[[2]int]boottime.Instant{}, map[uint64]*diskquorum.Grant{}
 	}
-	bound := c.cfg.undecided()
+	bound := c.cfg.undecided(&c.cfg.Times)
 	if c.cfg.Odd != nil {
-		bound = max(bound, c.cfg.Odd.undecided())
+		bound = max(bound, c.cfg.undecided(c.cfg.Odd))
 	}
 	bound += slack
 	c.checkGrants()
+	c.checkLinks()
 	for i, a := range c.nodes {
 		c.checkLog(a)
 		for _, b := range c.nodes[i+1:] {

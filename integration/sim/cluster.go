@@ -26,9 +26,14 @@ type Config struct {
 	OnLoss   watchdog.LossPolicy
 	Times
 	Margin   time.Duration
-	Evidence time.Duration // between two probes of one peer
-	Reboot   time.Duration // a reset node is back after this; 0: never
-	Seed     uint64
+	Evidence time.Duration // EvidenceInterval: between two probes of one peer
+	// Membership is whether memberlist has an opinion of the peers. Where samples are taken, which begins
+	// with sampledFrom nodes, it has one in any case. Rumours is how often, of all looks at a peer that
+	// is there, it says that it is dead.
+	Membership bool
+	Rumours    float64
+	Reboot     time.Duration // a reset node is back after this; 0: never
+	Seed       uint64
 	// Lists are lists of members by epoch, as node indices. Without any, all nodes are members.
 	// A node begins with the first list that it is on.
 	Lists [][]int
@@ -64,12 +69,23 @@ func DefaultConfig(n int, seed uint64) Config {
 func (c *Config) Budget() watchdog.Budget { return c.budget(&c.Times) }
 
 func (c *Config) budget(t *Times) watchdog.Budget {
-	b := watchdog.Budget{MaxAge: t.Timing.MaxAge, Grant: t.Timing.Grant, Feed: t.Feed, Margin: c.Margin}.WithWatchdog(t.Watchdog)
+	b := watchdog.Budget{MaxAge: t.Timing.MaxAge, Sampling: c.sampling(t), Grant: t.Timing.Grant, Feed: t.Feed, Margin: c.Margin}.WithWatchdog(t.Watchdog)
 	if c.LUN || c.Lease {
 		b.Arbitrate = t.Timing.Arbitrate
 	}
 	return b
 }
+
+// sampling is the term of the budget for samples that are answered by chance.
+func (c *Config) sampling(t *Times) time.Duration {
+	if c.Nodes < sampledFrom {
+		return 0
+	}
+	return t.Timing.MaxAge
+}
+
+// sampledFrom is the size of the smallest group on two networks in which samples are taken (docs/tuning.md).
+const sampledFrom = 9
 
 // times are the settings of a node.
 func (c *Cluster) times(n *Node) *Times {
@@ -92,9 +108,15 @@ type Cluster struct {
 	nodes []*Node
 	lun   *lun
 	kube  *kubeLease
-	cut   map[edge]bool
+	ids   uint64 // of probes and statements
 	check checker
-	trace func(format string, args ...any)
+
+	cut     map[edge]bool
+	severed map[edge]boottime.Instant // when it was cut last
+	joined  map[edge]boottime.Instant // and restored
+	weather []Weather                 // by network
+	cleared []boottime.Instant        // when it became good
+	trace   func(format string, args ...any)
 }
 
 type edge struct{ network, from, to int }
@@ -104,21 +126,29 @@ type Node struct {
 	Index int
 	Name  string
 
-	core     *watchdog.Core
-	lease    *leasequorum.Arbiter // nil: no Lease breaks ties
-	roster   *roster.Roster       // by whose indices it counts
-	memory   *roster.Saved        // what it remembers of its rosters
-	up       bool                 // powered and its agent running
-	boot     uint64
-	booted   boottime.Instant
-	process  uint64
-	decision watchdog.Decision
-	said     *netgossip.Statement
-	relay    netgossip.Relay
-	stepAt   boottime.Instant
-	life     uint64 // changes with each start: events of an earlier life are void
-	paused   bool
-	backlog  []func() // what a paused agent will do first
+	core      *watchdog.Core
+	lease     *leasequorum.Arbiter // nil: no Lease breaks ties
+	roster    *roster.Roster       // by whose indices it counts
+	memory    *roster.Saved        // what it remembers of its rosters
+	up        bool                 // powered and its agent running
+	boot      uint64
+	booted    boottime.Instant
+	process   uint64
+	decision  watchdog.Decision
+	said      *netgossip.Statement
+	number    uint64 // of said
+	relay     netgossip.Relay
+	demand    netgossip.Demand
+	gossip    []*gossip // by network
+	stepAt    boottime.Instant
+	life      uint64 // changes with each start: events of an earlier life are void
+	paused    bool
+	backlog   []func()           // what a paused agent will do first
+	halted    boottime.Instant   // when it ran last, if it does not
+	resumed   boottime.Instant   // since when it runs
+	links     []link             // [network*peers + peer], what the network knows
+	unplugged []boottime.Instant // by network: when it lost carrier
+	peers     int
 
 	own      *Times        // it was configured again; nil: as the group's configuration says
 	armed    bool          // the countdown of its watchdog runs
@@ -136,6 +166,9 @@ type Node struct {
 // New builds the group and starts every node.
 func New(cfg Config) *Cluster {
 	c := &Cluster{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0xfe)), now: boottime.Instant(time.Hour), cut: map[edge]bool{}}
+	c.cfg.Membership = cfg.Membership || cfg.Nodes >= sampledFrom
+	c.severed, c.joined = map[edge]boottime.Instant{}, map[edge]boottime.Instant{}
+	c.weather, c.cleared = make([]Weather, len(cfg.Networks)), make([]boottime.Instant, len(cfg.Networks))
 	c.check.Proofs = map[watchdog.Proof]int{}
 	c.trace = func(string, ...any) {}
 	if cfg.LUN {
@@ -146,7 +179,7 @@ func New(cfg Config) *Cluster {
 	}
 	width := len(fmt.Sprint(cfg.Nodes)) // so that the roster's order is the index order
 	for i := range cfg.Nodes {
-		n := &Node{Index: i, Name: fmt.Sprintf("n%0*d", width, i+1), boot: c.rng.Uint64() | 1}
+		n := &Node{Index: i, Name: fmt.Sprintf("n%0*d", width, i+1), boot: c.rng.Uint64() | 1, unplugged: make([]boottime.Instant, len(cfg.Networks))}
 		c.nodes = append(c.nodes, n)
 	}
 	for _, n := range c.nodes {
@@ -179,7 +212,8 @@ func (c *Cluster) Start(i int) {
 	})
 	n.disarm()
 	n.fenced, n.ended = roster.Set{}, map[int]watchdog.Death{}
-	n.decision, n.said, n.relay = watchdog.Decision{}, nil, netgossip.Relay{}
+	n.decision, n.said, n.number, n.relay = watchdog.Decision{}, nil, 0, netgossip.Relay{}
+	n.resumed, n.peers, n.links = c.now, len(c.nodes), make([]link, len(c.cfg.Networks)*len(c.nodes))
 	if c.lun != nil {
 		n.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
 			Devices: c.lun.sbs, Roster: r, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process,
@@ -189,10 +223,9 @@ func (c *Cluster) Start(i int) {
 	if c.kube != nil {
 		c.openLease(n)
 	}
-	for p := range c.nodes {
-		if p != i {
-			c.scheduleProbe(n, p, time.Duration(c.rng.Int64N(int64(c.cfg.Evidence))))
-		}
+	n.gossip = make([]*gossip, len(c.cfg.Networks))
+	for k := range n.gossip {
+		c.openGossip(n, k)
 	}
 	c.trace("%s starts", n.Name)
 	c.wakeNode(n, 0)
@@ -206,7 +239,7 @@ func (c *Cluster) Kill(i int) {
 	if !n.up {
 		return
 	}
-	n.end()
+	c.end(n)
 	c.trace("%s is killed", n.Name)
 	if n.armed {
 		n.lastFeed = c.now
@@ -237,7 +270,7 @@ func (c *Cluster) Disable(i int, on bool) {
 // the machine goes on, with the I/O that is under way and the watchdog.
 func (c *Cluster) Pause(i int) {
 	if n := c.nodes[i]; n.up && !n.paused {
-		n.paused = true
+		n.paused, n.halted = true, c.now
 		c.trace("%s is paused", n.Name)
 	}
 }
@@ -250,7 +283,7 @@ func (c *Cluster) Resume(i int) {
 	}
 	c.trace("%s goes on", n.Name)
 	waiting := n.backlog
-	n.paused, n.backlog = false, nil
+	n.paused, n.backlog, n.resumed = false, nil, c.now
 	for _, do := range waiting {
 		c.during(n, 0, do)
 	}
@@ -265,14 +298,17 @@ func (c *Cluster) RestartAgent(i int) {
 	c.Start(i)
 }
 
-func (n *Node) end() {
+func (c *Cluster) end(n *Node) {
+	if n.runs() {
+		n.halted = c.now
+	}
 	n.up, n.paused, n.backlog, n.open = false, false, nil, false
 	n.life++
 }
 
 // reset is what a watchdog does: the node is gone, with all its I/O, and boots again.
 func (c *Cluster) reset(n *Node) {
-	n.end()
+	c.end(n)
 	n.armed = false
 	n.Resets++
 	n.boot, n.booted = c.rng.Uint64()|1, c.now
@@ -360,15 +396,9 @@ func (c *Cluster) step(n *Node) {
 		c.kube.perform(n)
 	}
 	c.followRosters(n, fx)
-	said := n.said
-	n.said, n.relay = fx.Statement, fx.Relay
-	if fx.Nudge && said != n.said {
-		for p := range c.nodes {
-			if p != n.Index {
-				c.probe(n, p)
-			}
-		}
-	}
+	c.checkQuorum(n)
+	c.speak(n, fx.Statement, fx.Relay, fx.Nudge)
+	c.demandEvidence(n)
 	if fx.Lock >= 0 {
 		for d := range c.lun.images {
 			n.core.SlotLocked(c.now, d, nil) // one host each here, so only an agent's own earlier life competes

@@ -34,7 +34,13 @@ func TestArmedNoLongerThanThePeersKnow(t *testing.T) {
 			}
 		}
 		c.reconfigured(0, time.Minute)
-		c.Run(5 * time.Millisecond) // it has asked, and all have answered
+		for c.nodes[0].link(1, 3).asked[0] == 0 { // it asks all of them at once
+			c.Run(100 * time.Microsecond)
+		}
+		for p := 1; p < 4; p++ {
+			c.CutOneWay(0, p) // they answer, ask back because of what is new, and hear nothing
+		}
+		c.Run(5 * time.Millisecond)
 		c.Split([][]int{{0, 3}, {1, 2}})
 		if c.RunUntil(c.proofTime()+c.cfg.Timing.Arbitrate, c.proves(1, 0)) { // not by who happens to have heard the new agent
 			proven++

@@ -16,6 +16,7 @@ func changing(t *testing.T, seed uint64, lists ...[]int) *Cluster {
 	c := New(cfg)
 	c.Trace(func(f string, args ...any) { t.Logf("%8v "+f, append([]any{c.Now()}, args...)...) })
 	mustRun(t, c, "the first list's members feed", 20*time.Second, feeds(c, lists[0]...))
+	c.Run(3 * time.Second) // and all have heard that all are armed
 	return c
 }
 

@@ -3,13 +3,13 @@ package sim
 import (
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 // CutOneWay drops everything that from sends to to on the given networks (all if none).
 func (c *Cluster) CutOneWay(from, to int, networks ...int) {
 	for _, k := range c.networks(networks) {
-		c.cut[edge{k, from, to}] = true
+		c.sever(edge{k, from, to})
 	}
 }
 
@@ -33,37 +33,78 @@ func (c *Cluster) Split(groups [][]int, networks ...int) {
 
 // Heal restores every link.
 func (c *Cluster) Heal() {
-	clear(c.cut)
+	for e := range c.cut {
+		c.join(e)
+	}
 	c.trace("heal")
 }
 
 // Mend restores the links between two nodes, both ways: a network that comes back in pieces.
 func (c *Cluster) Mend(a, b int) {
 	for k := range c.cfg.Networks {
-		delete(c.cut, edge{k, a, b})
-		delete(c.cut, edge{k, b, a})
+		c.join(edge{k, a, b})
+		c.join(edge{k, b, a})
 	}
 	c.trace("%s and %s reach each other again", c.nodes[a].Name, c.nodes[b].Name)
 }
 
-// LinkDown takes carrier away from, or gives it back to, one node on one network.
+// LinkDown takes carrier away from, or gives it back to, one node on one network. What is under way then
+// is lost.
 func (c *Cluster) LinkDown(node, network int, down bool) {
 	n := c.nodes[node]
+	if down {
+		n.unplugged[network] = c.now
+	}
 	for p := range c.nodes {
 		if p != node {
 			for _, e := range []edge{{network, node, p}, {network, p, node}} {
 				if down {
-					c.cut[e] = true
+					c.sever(e)
 				} else {
-					delete(c.cut, e)
+					c.join(e)
 				}
 			}
 		}
 	}
-	if n.up {
-		n.core.Merger().LinkChanged(network, !down)
-		c.wakeNode(n, 0)
+	if !n.up || n.core.Merger().NetworkUp(network) == !down {
+		return
 	}
+	n.core.Merger().LinkChanged(network, !down)
+	if g := n.gossip[network]; !down {
+		c.during(n, 0, func() {
+			g.began = c.now
+			g.schedule.Renew(c.now)
+			c.prod(n, g, 0)
+		})
+	}
+	c.wakeNode(n, 0)
+}
+
+func (c *Cluster) sever(e edge) {
+	if !c.cut[e] {
+		c.cut[e], c.severed[e] = true, c.now
+	}
+}
+
+func (c *Cluster) join(e edge) {
+	if c.cut[e] {
+		delete(c.cut, e)
+		c.joined[e] = c.now
+	}
+}
+
+// Weather is what a network does to every packet, whoever it is from.
+type Weather struct {
+	Loss float64       // share of packets that do not arrive
+	Slow time.Duration // added to each at random, up to this: later ones overtake it
+}
+
+// SetWeather changes what a network does; the zero value is good weather.
+func (c *Cluster) SetWeather(network int, w Weather) {
+	if c.weather[network] = w; w == (Weather{}) {
+		c.cleared[network] = c.now
+	}
+	c.trace("network %d: %+v", network, w)
 }
 
 func (c *Cluster) networks(given []int) []int {
@@ -77,49 +118,21 @@ func (c *Cluster) networks(given []int) []int {
 	return all
 }
 
-// scheduleProbe keeps up the evidence: each peer is probed every interval.
-func (c *Cluster) scheduleProbe(n *Node, peer int, d time.Duration) {
-	c.during(n, d, func() {
-		c.probe(n, peer)
-		jitter := time.Duration(c.rng.Int64N(int64(c.cfg.Evidence / 10)))
-		c.scheduleProbe(n, peer, c.cfg.Evidence+jitter)
-	})
-}
-
-// probe sends a probe on every network; whatever of it and its answer is not cut arrives.
-func (c *Cluster) probe(n *Node, peer int) {
-	to := c.nodes[peer]
-	if !n.lists(to) {
+// carry takes a packet from one node to another, which gets it with the instant at which it was sent.
+func (c *Cluster) carry(network int, from, to *Node, deliver func(sent boottime.Instant)) {
+	w := &c.weather[network]
+	if c.cut[edge{network, from.Index, to.Index}] || w.Loss > 0 && c.rng.Float64() < w.Loss {
 		return
 	}
-	for k := range c.cfg.Networks {
-		if c.cut[edge{k, n.Index, peer}] {
-			continue
-		}
-		sent := c.now
-		c.during(to, c.delay(), func() {
-			from, listed := to.roster.Index(n.Name)
-			if !listed {
-				return
-			}
-			to.core.Merger().Heard(k, from, c.now)
-			st, sees := to.said, to.sees(n)
-			if st == nil || c.cut[edge{k, peer, n.Index}] {
-				return
-			}
-			relay := to.relay
-			age := c.now.Sub(relay.Anchor)
-			c.during(n, c.delay(), func() {
-				if relay.Log != 0 {
-					relay.Anchor = sent.Add(-age)
-				}
-				if at, ok := n.roster.Index(to.Name); ok {
-					n.core.Merger().Answered(netgossip.Answer{Network: k, Peer: at, SentAt: sent, Statement: st, Sees: sees, Relay: relay})
-					c.wakeNode(n, 0)
-				}
-			})
-		})
+	sent, d := c.now, c.delay()
+	if w.Slow > 0 {
+		d += time.Duration(c.rng.Int64N(int64(w.Slow)))
 	}
+	c.during(to, d, func() {
+		if max(from.unplugged[network], to.unplugged[network]) < sent {
+			deliver(sent)
+		}
+	})
 }
 
 func (c *Cluster) delay() time.Duration {

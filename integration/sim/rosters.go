@@ -83,6 +83,7 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 			n.core.Renumber(r.Directory)
 			n.fenced, n.ended = n.core.Fenced(), map[int]watchdog.Death{}
 			n.roster = r.Directory
+			c.reopenGossip(n)
 			c.wakeNode(n, 0)
 		})
 	}
@@ -97,15 +98,6 @@ func describe(s *roster.Succession) string {
 		text += "fresh"
 	}
 	return text
-}
-
-// lists reports whether n expects to, and to expects n.
-func (n *Node) lists(to *Node) bool {
-	if !to.up {
-		return true // it is probed in vain
-	}
-	_, ok := n.roster.Index(to.Name)
-	return ok
 }
 
 // sees reports whether the node's statement says that it sees the other one.

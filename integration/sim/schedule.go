@@ -41,7 +41,21 @@ func RandomLeaseSchedule(seed uint64, trace bool, logf func(format string, args 
 	return play(cfg, rng, trace, logf)
 }
 
+// RandomSampledSchedule is RandomSchedule for a group so large that samples are taken.
+func RandomSampledSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
+	rng := rand.New(rand.NewPCG(seed, 0x5a3b1e))
+	cfg := DefaultConfig(sampledFrom+rng.IntN(5), seed)
+	cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
+	cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
+	if rng.IntN(3) == 0 {
+		cfg.Odd = cfg.otherTimes(rng)
+	}
+	return play(cfg, rng, trace, logf)
+}
+
 func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args ...any)) *Cluster {
+	cfg.Membership = rng.IntN(2) == 0
+	cfg.Rumours = []float64{0, 0.01, 0.1}[rng.IntN(3)]
 	c := New(cfg)
 	if trace {
 		logf("%d nodes, %d devices, mode %d, watchdog %v, odd ones %+v", cfg.Nodes, cfg.Devices, cfg.Mode, cfg.Watchdog, cfg.Odd)
@@ -87,7 +101,7 @@ func (c *Cluster) longest() time.Duration {
 
 // disturb makes one random change.
 func disturb(c *Cluster, rng *rand.Rand) {
-	n, what := len(c.nodes), rng.IntN(19)
+	n, what := len(c.nodes), rng.IntN(22)
 	if c.kube != nil && slices.Contains([]int{9, 10, 14, 16}, what) {
 		c.kube.disturb(rng)
 		return
@@ -142,6 +156,14 @@ func disturb(c *Cluster, rng *rand.Rand) {
 		c.Split([][]int{p[:n/2], p[n/2:]})
 	case 16:
 		c.loseDevice(rng)
+	case 19, 20:
+		c.SetWeather(rng.IntN(len(c.cfg.Networks)), Weather{
+			Loss: max(0, rng.Float64()-0.5), Slow: []time.Duration{0, 300 * time.Millisecond, 6 * time.Second}[rng.IntN(3)],
+		})
+	case 21:
+		for k := range c.cfg.Networks {
+			c.SetWeather(k, Weather{})
+		}
 	case 17, 18:
 		// A heal in pieces: one node reaches some of the others again.
 		a, some := rng.IntN(n), rng.IntN(2) == 0

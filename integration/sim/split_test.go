@@ -276,6 +276,34 @@ func TestRandomLeaseSchedules(t *testing.T) {
 	}
 }
 
+// The same with groups so large that samples of the peers are asked. There are a fifth as many: each has
+// five times as many pairs of nodes.
+func TestRandomSampledSchedules(t *testing.T) {
+	runs, base := 30, rand.Uint64()
+	if testing.Short() {
+		runs = 16
+	}
+	if seed := envNumber(t, "SIM_SEED"); seed != 0 {
+		runs, base = 1, seed
+	}
+	if n := envNumber(t, "SIM_RUNS"); n != 0 {
+		runs = max(1, int(n)/5)
+	}
+	resets, vouches, sweeps, links := 0, 0, 0, 0
+	for i := range runs {
+		seed := base + uint64(i)
+		c := RandomSampledSchedule(seed, runs == 1, t.Logf)
+		if v := c.Violations(); len(v) > 0 {
+			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
+		}
+		resets, vouches, sweeps, links = resets+c.Resets(), vouches+c.check.Vouches, sweeps+c.check.Sweeps, links+c.check.Links
+	}
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d vouches, %d sweeps, %d looks at whole links", runs, base, resets, vouches, sweeps, links)
+	if runs >= 16 && (vouches == 0 || sweeps == 0 || links == 0) {
+		t.Error("no vouch, no sweep, or no whole link: the schedules show nothing")
+	}
+}
+
 // envNumber is the number in an environment variable, 0 if it is empty.
 func envNumber(t *testing.T, name string) uint64 {
 	t.Helper()

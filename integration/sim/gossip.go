@@ -1,0 +1,299 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/probing"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// gossip is a node's side of one network: the agent's scheduler, and what its adapter keeps beside
+// it. The scheduler knows peers as the cluster does, which no change of the list of members alters.
+type gossip struct {
+	network  int
+	roster   *roster.Roster // that it was made for; the node may count by a later one
+	params   netgossip.Params
+	schedule *probing.Schedule
+	began    boottime.Instant // with everybody to be asked: at the start, or when carrier came back
+	wake     boottime.Instant // when it is to go on; what was planned for another instant is void
+	heard    boottime.Instant // the latest packet of anybody
+	vouched  boottime.Instant // as told to the merger
+	listed   []bool           // by node: memberlist has it alive
+	silent   []int            // by node: for how many looks memberlist has not found it
+}
+
+// question is a probe on its way, and reply what comes back.
+type question struct {
+	id, list, holds, news uint64
+	brief                 bool
+}
+
+type reply struct {
+	id        uint64
+	statement *netgossip.Statement // that its maker stands by; nil in a brief one
+	number    uint64
+	unchanged bool // what the probe named: the number stands for the statement
+	sight     netgossip.Sight
+	sees      bool
+	relay     netgossip.Relay
+	relayAge  time.Duration
+}
+
+// params are a node's parameters for a roster of so many. Where evidence lasts for a short time
+// only, peers are asked as much more often, as a configuration must have it.
+func (c *Cluster) params(t *Times, size int) netgossip.Params {
+	p := netgossip.Tune(size)
+	p.EvidenceInterval, p.EvidenceMaxAge = c.cfg.Evidence, t.Timing.MaxAge
+	if p.EvidenceMaxAge < 4*p.EvidenceInterval {
+		p.EvidenceInterval = p.EvidenceMaxAge / 4
+		p.EvidenceTimeout = p.EvidenceInterval / 5
+	}
+	return p
+}
+
+// openGossip begins on one network, as after a start, with the roster by which the node counts.
+func (c *Cluster) openGossip(n *Node, network int) {
+	g := &gossip{
+		network: network, roster: n.roster, params: c.params(c.times(n), n.roster.Size()), began: c.now,
+		listed: make([]bool, len(c.nodes)), silent: make([]int, len(c.nodes)),
+	}
+	var peers []int
+	for _, p := range c.nodes {
+		if _, ok := n.roster.Index(p.Name); ok && p != n {
+			peers = append(peers, p.Index)
+		}
+		g.listed[p.Index] = !c.cfg.Membership
+	}
+	g.schedule = probing.New(probing.Config{
+		Params: g.params, Network: network, Peers: peers,
+		Listed: func(peer int) bool { return g.listed[peer] },
+		Heard:  func() boottime.Instant { return g.heard },
+		Rand:   rand.New(rand.NewPCG(c.cfg.Seed, c.rng.Uint64())),
+	}, c.now)
+	n.gossip[network], n.demand = g, netgossip.Demand{}
+	if n.said != nil {
+		g.schedule.SetSaid(n.number)
+		g.schedule.NudgeAll(c.now)
+	}
+	if c.cfg.Membership {
+		c.look(n, g)
+	}
+	c.prod(n, g, 0)
+}
+
+// reopenGossip follows a changed list of members, one network after the other.
+func (c *Cluster) reopenGossip(n *Node) {
+	list := n.roster
+	for k := range c.cfg.Networks {
+		c.during(n, time.Duration(k)*time.Second, func() {
+			if n.roster == list {
+				c.openGossip(n, k)
+				c.wakeNode(n, 0)
+			}
+		})
+	}
+}
+
+// grain is what swim rounds its waiting up to.
+const grain = boottime.Instant(time.Millisecond)
+
+// prod lets the scheduler go on after d.
+func (c *Cluster) prod(n *Node, g *gossip, d time.Duration) {
+	at := max(c.now, (c.now.Add(d)+grain-1)/grain*grain)
+	if g.wake == at {
+		return
+	}
+	g.wake = at
+	c.during(n, at.Sub(c.now), func() {
+		if g.wake == at && n.gossip[g.network] == g {
+			g.wake = 0
+			c.pump(n, g)
+		}
+	})
+}
+
+// pump sends what is due and reports what the scheduler has found out.
+func (c *Cluster) pump(n *Node, g *gossip) {
+	for {
+		g.schedule.Tick(c.now)
+		p, brief, wait := g.schedule.Next(c.now)
+		if p != nil {
+			c.ask(n, g, p, brief)
+		}
+		c.report(n, g)
+		if p == nil {
+			c.prod(n, g, max(wait, 1))
+			return
+		}
+	}
+}
+
+// report is swim's: a miss comes before the vouch that is not about the missed any more.
+func (c *Cluster) report(n *Node, g *gossip) {
+	m := n.core.Merger()
+	for _, miss := range g.schedule.TakeMisses() {
+		if i, ok := n.roster.Index(c.nodes[miss.Peer].Name); ok {
+			m.Missed(g.network, i, miss.Since, miss.Void)
+			c.wakeNode(n, 0)
+		}
+		c.others(n, g, func(o *gossip) {
+			if p := o.schedule.Peer(miss.Peer); p != nil {
+				o.schedule.Verify(p, true, c.now)
+			}
+		})
+	}
+	if v := g.schedule.Vouched(); v.Sub(g.vouched) >= g.params.EvidenceMaxAge/16 {
+		g.vouched = v
+		c.checkVouch(n, g)
+		m.Vouched(g.network, v)
+		c.wakeNode(n, 0)
+	}
+	if g.schedule.TakeDoubt() {
+		c.check.Sweeps++
+		c.others(n, g, func(o *gossip) { o.schedule.Doubt(c.now) })
+	}
+}
+
+func (c *Cluster) others(n *Node, g *gossip, do func(*gossip)) {
+	for _, o := range n.gossip {
+		if o != g {
+			do(o)
+			c.prod(n, o, 0)
+		}
+	}
+}
+
+// speak hands a node's statement to its networks, as the agent's loop does.
+func (c *Cluster) speak(n *Node, st *netgossip.Statement, relay netgossip.Relay, nudge bool) {
+	old := n.said
+	n.relay = relay
+	if st == old {
+		return
+	}
+	c.ids++
+	n.said, n.number = st, c.ids
+	announce := old == nil || old.Stopping != st.Stopping || old.Guard != st.Guard || old.Standing != st.Standing
+	if !announce && !nudge {
+		return
+	}
+	for _, g := range n.gossip {
+		if g.schedule.SetSaid(n.number); announce {
+			g.schedule.NudgeAll(c.now)
+		} else {
+			g.schedule.NudgeSome(c.now)
+		}
+		c.prod(n, g, 0)
+	}
+}
+
+// demandEvidence tells the networks how closely to watch the peers.
+func (c *Cluster) demandEvidence(n *Node) {
+	v := n.core.View()
+	d := n.core.Merger().Demand(&v, n.core.Quorum())
+	d.Each = n.core.Releasing() || n.core.Arming() || n.core.RostersMove()
+	if d == n.demand {
+		return
+	}
+	n.demand = d
+	for _, g := range n.gossip {
+		g.schedule.SetDemand(d, c.now)
+		c.prod(n, g, 0)
+	}
+}
+
+// ask sends a probe.
+func (c *Cluster) ask(n *Node, g *gossip, p *probing.Peer, brief bool) {
+	to := c.nodes[p.Index]
+	c.ids++
+	q := question{id: c.ids, list: g.roster.Digest, holds: p.Digest, brief: brief && p.Known != nil}
+	if q.brief && g.schedule.Sweeping(p) {
+		q.holds = 0
+	}
+	if !brief && g.schedule.Tells(p) && p.Holds != n.number {
+		q.news = n.number
+	}
+	c.checkRate(n, g, to)
+	g.schedule.Probed(p, q.id, c.now)
+	c.carry(g.network, n, to, func(sent boottime.Instant) { c.asked(to, n, g.network, q, sent) })
+}
+
+// asked is the other end of a probe.
+func (c *Cluster) asked(n, from *Node, network int, q question, sent boottime.Instant) {
+	g := n.gossip[network]
+	p := g.schedule.Peer(from.Index)
+	if p == nil {
+		return
+	}
+	g.heard = c.now
+	p.Hear(c.now)
+	if st := n.said; st != nil {
+		if q.holds != 0 || !q.brief {
+			p.Holds = q.holds
+		}
+		r := reply{id: q.id, statement: st, number: n.number, sees: n.sees(from), relay: n.relay, relayAge: c.now.Sub(n.relay.Anchor)}
+		switch {
+		case q.holds == n.number:
+			r.unchanged = true
+		case q.brief && q.list == g.roster.Digest:
+			if r.statement, r.sight = nil, netgossip.SightUnseen; r.sees {
+				r.sight = netgossip.SightSeen
+			}
+		}
+		c.carry(network, n, from, func(boottime.Instant) { c.answered(from, n, network, r, sent) })
+	}
+	if q.news != 0 && q.news != p.Digest || p.Absent() {
+		g.schedule.AskStatement(p, c.now)
+	}
+	if i, ok := n.roster.Index(from.Name); ok {
+		n.core.Merger().Heard(network, i, sent)
+	}
+	c.pump(n, g)
+}
+
+// answered takes a reply to a probe that the network carried off at an instant.
+func (c *Cluster) answered(n, from *Node, network int, r reply, sent boottime.Instant) {
+	g := n.gossip[network]
+	p := g.schedule.Peer(from.Index)
+	if p == nil {
+		return
+	}
+	w := n.link(network, from.Index)
+	w.answered = max(w.answered, sent)
+	g.heard = c.now
+	p.Hear(c.now)
+	asked, ok := g.schedule.Replied(p, r.id, c.now)
+	if !ok {
+		return
+	}
+	a := netgossip.Answer{Network: network, SentAt: asked.At, Statement: r.statement, Sight: r.sight, Sees: r.sees}
+	if r.unchanged {
+		if asked.Held != r.statement {
+			c.check.add("%v: %s takes another statement of %s for confirmed than the one it stands by", c.Now(), n.Name, from.Name)
+		}
+		if a.Statement = asked.Held; a.Statement == nil {
+			return
+		}
+	}
+	if r.relay.Log != 0 {
+		a.Relay = r.relay
+		a.Relay.Anchor = asked.At.Add(-r.relayAge)
+	}
+	contact := r.sight == netgossip.SightSeen || a.Statement != nil && r.sees
+	g.schedule.Answered(p, asked, contact, c.now)
+	if a.Statement != nil {
+		p.Tell(asked.At)
+	}
+	if a.Statement != nil && !r.unchanged && asked.At == p.Proven() {
+		p.Known, p.Digest = r.statement, r.number
+	}
+	if i, ok := n.roster.Index(from.Name); ok {
+		a.Peer = i
+		n.core.Merger().Answered(a)
+		c.checkDate(n, g, from, i)
+		c.wakeNode(n, 0)
+	}
+	c.pump(n, g)
+}
