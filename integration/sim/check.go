@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ const slack = 10 * time.Millisecond
 
 type checker struct {
 	both       map[[2]int]boottime.Instant // since when two nodes with disjoint views may both feed
+	counted    []feeder                    // scratch of checkStep
 	decided    map[uint64]*diskquorum.Grant
 	violations []string
 	Attempts   []diskquorum.Attempt
@@ -74,14 +76,24 @@ func (c *Cluster) checkStep() {
 	bound += slack
 	c.checkGrants()
 	c.checkLinks()
-	for i, a := range c.nodes {
-		c.checkLog(a)
-		for _, b := range c.nodes[i+1:] {
-			pair := [2]int{a.Index, b.Index}
-			if c.cfg.OnLoss != watchdog.LossFence || !c.feeding(a) || !c.feeding(b) || c.counted(a).Intersects(c.counted(b)) {
-				delete(k.both, pair)
+	// The sets are large, and copying them for every pair was most of the time of a larger group.
+	k.counted = k.counted[:0]
+	for _, n := range c.nodes {
+		c.checkLog(n)
+		if c.cfg.OnLoss == watchdog.LossFence && c.feeding(n) {
+			k.counted = append(k.counted, feeder{n, c.counted(n)})
+		}
+	}
+	if len(k.both) > 0 {
+		maps.DeleteFunc(k.both, func(pair [2]int, _ boottime.Instant) bool { return !c.apart(pair) })
+	}
+	for i := range k.counted {
+		for j := i + 1; j < len(k.counted); j++ {
+			a, b := &k.counted[i], &k.counted[j]
+			if a.counts.Intersects(b.counts) {
 				continue
 			}
+			pair := [2]int{a.Index, b.Index}
 			since, ok := k.both[pair]
 			if !ok {
 				k.both[pair] = c.now
@@ -92,6 +104,18 @@ func (c *Cluster) checkStep() {
 			}
 		}
 	}
+}
+
+// feeder is a node that feeds and whom it counts.
+type feeder struct {
+	*Node
+	counts roster.Set
+}
+
+// apart reports whether two nodes both feed, with disjoint views.
+func (c *Cluster) apart(pair [2]int) bool {
+	a, b := c.nodes[pair[0]], c.nodes[pair[1]]
+	return c.feeding(a) && c.feeding(b) && !c.counted(a).Intersects(c.counted(b))
 }
 
 // checkDeaths holds a newly published proof of death against the truth: the victim must

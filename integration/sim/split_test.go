@@ -276,8 +276,8 @@ func TestRandomLeaseSchedules(t *testing.T) {
 	}
 }
 
-// The same with groups so large that samples of the peers are asked. There are a fifth as many: each has
-// five times as many pairs of nodes.
+// The same with groups so large that samples of the peers are asked. There are a tenth as many: each has
+// six times as many pairs of nodes.
 func TestRandomSampledSchedules(t *testing.T) {
 	runs, base := 30, rand.Uint64()
 	if testing.Short() {
@@ -287,7 +287,7 @@ func TestRandomSampledSchedules(t *testing.T) {
 		runs, base = 1, seed
 	}
 	if n := envNumber(t, "SIM_RUNS"); n != 0 {
-		runs = max(1, int(n)/5)
+		runs = max(1, int(n)/10)
 	}
 	resets, vouches, sweeps, links := 0, 0, 0, 0
 	for i := range runs {
