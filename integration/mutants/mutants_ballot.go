@@ -37,6 +37,7 @@ func allMutants() []mutant {
 		swimMutants(),
 		termsMutants(),
 		lateMutants(),
+		probingMutants(),
 	} {
 		all = append(all, list...)
 	}

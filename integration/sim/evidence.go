@@ -32,15 +32,26 @@ func (c *Cluster) checkDate(n *Node, g *gossip, p *Node, index int) {
 
 // checkVouch holds a vouch to the packets: somebody has answered a probe that is hardly older. A sample that
 // is missed moves the vouch on as long as there are few of them, so where few peers are left none need
-// have answered; but then silence is a cause for doubt before half of the time is over that evidence lasts.
+// have answered; but then it must cover nobody before half of the time is over that evidence lasts. On a slow
+// network an answer to a probe from before a miss ends what the miss was held for, so there checkQuorum is the bound.
 func (c *Cluster) checkVouch(n *Node, g *gossip) {
 	c.check.Vouches++
+	if c.weather[g.network].Slow > 0 || c.now.Sub(c.cleared[g.network]) < 2*g.params.EvidenceMaxAge {
+		return
+	}
 	latest := boottime.Instant(0)
 	for p := range c.nodes {
 		latest = max(latest, n.link(g.network, p).answered)
 	}
-	if late := g.vouched.Sub(latest); late > g.params.EvidenceMaxAge/2 {
-		c.check.add("%v: %s vouches on network %d for %v after the latest probe that anybody answered", c.Now(), n.Name, g.network, late)
+	late := g.vouched.Sub(latest)
+	if late <= g.params.EvidenceMaxAge/2 {
+		return
+	}
+	for i := range n.roster.Members {
+		if _, proven, reachable := n.core.Merger().LinkState(g.network, i, c.now); reachable && proven == g.vouched {
+			c.check.add("%v: %s vouches for %s on network %d until %v after the latest probe that anybody answered",
+				c.Now(), n.Name, n.roster.Name(i), g.network, late)
+		}
 	}
 }
 

@@ -147,8 +147,8 @@ func (c *Cluster) report(n *Node, g *gossip) {
 	}
 	if v := g.schedule.Vouched(); v.Sub(g.vouched) >= g.params.EvidenceMaxAge/16 {
 		g.vouched = v
-		c.checkVouch(n, g)
 		m.Vouched(g.network, v)
+		c.checkVouch(n, g)
 		c.wakeNode(n, 0)
 	}
 	if g.schedule.TakeDoubt() {

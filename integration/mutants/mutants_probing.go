@@ -1,0 +1,25 @@
+package main
+
+// probingMutants are the guards of the scheduler of probes that only a whole group shows: the tests of
+// netgossip and of the packages below it pass without them.
+func probingMutants() []mutant {
+	const (
+		probingGo = "netgossip/probing/schedule.go"
+		sampleGo  = "netgossip/probing/sample.go"
+		sweepGo   = "netgossip/probing/sweep.go"
+	)
+	list := []mutant{
+		one("probing", "a peer that no sample covers is asked again the moment it has answered", probingGo,
+			"		case s.sampling():\n			interval = s.params.EvidenceInterval\n", ""),
+		one("probing", "a peer that no vouch covers is left to the samples once it has answered", probingGo,
+			"case s.sampling() && s.vouchable(p) && p.sampled == 0:", "case s.sampling() && p.sampled == 0:"),
+		one("probing", "peers that no vouch covers are left to the samples when these begin", sampleGo,
+			"if s.vouchable(p) && p.asked == 0 {", "if p.asked == 0 {"),
+		one("probing", "a peer that a sweep did not find is never asked again", sweepGo,
+			"		case !s.sampling() || !s.vouchable(p):\n			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(max(s.pace.Interval, s.params.EvidenceInterval)))))\n", ""),
+	}
+	for i := range list {
+		list[i].in = []string{"./integration/sim"}
+	}
+	return list
+}
