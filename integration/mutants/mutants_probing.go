@@ -21,5 +21,7 @@ func probingMutants() []mutant {
 	for i := range list {
 		list[i].in = []string{"./integration/sim"}
 	}
-	return list
+	late := one("probing", "an answer from before a miss undoes it", probingGo, "if contact && o.At >= p.aside {", "if contact {")
+	late.in = []string{"./netgossip/probing"}
+	return append(list, late)
 }

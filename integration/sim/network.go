@@ -93,7 +93,7 @@ func (c *Cluster) join(e edge) {
 	}
 }
 
-// Weather is what a network does to every packet, whoever it is from.
+// Weather is what a network does to every packet, no matter whose.
 type Weather struct {
 	Loss float64       // share of packets that do not arrive
 	Slow time.Duration // added to each at random, up to this: later ones overtake it

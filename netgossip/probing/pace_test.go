@@ -129,14 +129,17 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 				t.Fatalf("peer %d is never asked on one of the networks", i)
 			}
 		}
-		for _, why := range []*bool{&p.nudged, &p.curious, &p.aside} {
-			*why = true
+		for _, why := range []func(*Peer){
+			func(p *Peer) { p.nudged = true }, func(p *Peer) { p.curious = true }, func(p *Peer) { p.aside = 1 },
+		} {
+			was := *p
+			why(p)
 			q := *p
 			q.turn++
 			if a.brief(p, a.now) || a.brief(&q, a.now) {
 				t.Fatalf("peer %d is not asked for its statement", i)
 			}
-			*why = false
+			*p = was
 		}
 	}
 	a.SetDemand(netgossip.Demand{Others: 300, Share: 2, Each: true}, a.now)

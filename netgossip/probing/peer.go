@@ -24,7 +24,7 @@ type Peer struct {
 	asked    boottime.Instant // first probe since then that is unanswered; zero: none
 
 	contact bool             // its latest answer said that it sees us
-	aside   bool             // it missed a sample, and has not answered since
+	aside   boottime.Instant // since when it has missed what it was asked, and not answered; zero: it has not
 	lost    bool             // silent for longer than evidence lasts, or with many others
 	dead    boottime.Instant // when memberlist declared it so: what was answered before is void
 

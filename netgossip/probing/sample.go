@@ -194,7 +194,7 @@ func (s *Schedule) endSample(p *Peer) {
 // vouch any more.
 func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	x := &s.samples
-	p.aside = true
+	p.aside = p.sampled
 	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
 	x.misses++
 	if s.listed(p.Index) { // otherwise memberlist has explained it
@@ -253,7 +253,7 @@ func (s *Schedule) doubt(now boottime.Instant) {
 	window := now.Add(-doubtWindow * s.params.EvidenceTimeout)
 	recent, distinct := x.missed[:0], 0
 	for _, m := range x.missed {
-		if m.at > window && m.peer.aside && s.listed(m.peer.Index) {
+		if m.at > window && m.peer.aside > 0 && s.listed(m.peer.Index) {
 			recent = append(recent, m)
 		}
 	}
@@ -269,7 +269,7 @@ func (s *Schedule) doubt(now boottime.Instant) {
 	}
 	late := distinct
 	for _, p := range x.open {
-		if p.overdue && !p.aside {
+		if p.overdue && p.aside == 0 {
 			late++
 		}
 	}

@@ -137,7 +137,7 @@ func (s *Schedule) Recall(known func(peer int) (statement *netgossip.Statement, 
 // rule, and hears of each peer that ceases to be vouchable, so it never vouches for one that
 // is no sample here.
 func (s *Schedule) vouchable(p *Peer) bool {
-	return p.contact && p.proven > p.dead && !p.aside && !p.lost && s.listed(p.Index)
+	return p.contact && p.proven > p.dead && p.aside == 0 && !p.lost && s.listed(p.Index)
 }
 
 // sampling reports whether peers are sampled, and not probed each.
@@ -326,7 +326,10 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	}
 	p.turn++
 	back := p.lost
-	if p.asked, p.lost, p.aside = 0, false, p.aside && !contact; len(p.sent) > 0 {
+	if contact && o.At >= p.aside { // on a slow network an answer from before the miss may come after it
+		p.aside = 0
+	}
+	if p.asked, p.lost = 0, false; len(p.sent) > 0 {
 		p.asked = p.sent[0].At
 	}
 	if p.proven >= s.sweep.began {
@@ -379,7 +382,7 @@ func (s *Schedule) Renew(now boottime.Instant) {
 	s.stopSweep()
 	s.stopSampling(now)
 	for i, p := range s.all {
-		p.contact, p.asked, p.lost, p.aside = false, 0, false, false
+		p.contact, p.asked, p.lost, p.aside = false, 0, false, 0
 		s.plan(p, now.Add(s.params.RoundTime(len(s.all))*time.Duration(i)/time.Duration(len(s.all))))
 	}
 	s.pace = netgossip.Pace{}

@@ -116,7 +116,7 @@ func TestWhatIsNotShared(t *testing.T) {
 		"a tie of few":              {99, netgossip.Demand{Others: 99, Share: 2, Any: true}, nil, false},
 		"samples":                   {300, samples, nil, false},
 		"it owes an answer":         {300, tie, func(p *Peer) { p.asked = start }, false},
-		"it missed a sample":        {300, tie, func(p *Peer) { p.aside = true }, false},
+		"it missed a sample":        {300, tie, func(p *Peer) { p.aside = 1 }, false},
 		"it is lost":                {300, tie, func(p *Peer) { p.lost = true }, false},
 		"it does not see us":        {300, tie, func(p *Peer) { p.contact = false }, false},
 		"it has news":               {300, tie, func(p *Peer) { p.curious = true }, false},

@@ -156,7 +156,7 @@ func (s *Schedule) tickSweep(now boottime.Instant) {
 	w.peers = silent
 	if w.pass == 1 {
 		for _, p := range silent {
-			p.aside = true
+			p.aside = p.asked
 			s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.asked})
 		}
 	}

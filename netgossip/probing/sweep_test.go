@@ -99,7 +99,7 @@ func TestWhoIsHeardIsNotLostWithOthers(t *testing.T) {
 		t.Errorf("peer %d was heard and is lost", r.all[i].Index)
 	}
 	for i := 2; i <= 400; i += 2 {
-		if p := r.byIndex[i]; !p.aside && !p.lost || r.vouchable(p) {
+		if p := r.byIndex[i]; p.aside == 0 && !p.lost || r.vouchable(p) {
 			t.Fatalf("peer %d is vouched for although it does not answer", i)
 		}
 	}
