@@ -109,3 +109,20 @@ func TestWordRulesCanFail(t *testing.T) {
 	wantProblem(t, wordProblems("p/p.go", "// asked often (A28, R208)\n", banned), "A28 is the number")
 	wantProblem(t, wordProblems("p/p.go", "// at once (L8, B3), D_max + A, 0xA1, ADR1\n", banned), "")
 }
+
+// maxColumns is how wide a line of prose may be. A table cannot be broken, nor a comment that a program reads.
+const maxColumns = 120
+
+// The documents are read in a terminal, and side by side with their changes.
+func TestProseIsNotWide(t *testing.T) {
+	var problems []string
+	for _, d := range documents(t) {
+		for _, line := range d.prose {
+			text := strings.TrimSpace(line)
+			if fixed := strings.HasPrefix(text, "|") || strings.HasPrefix(text, "<!--"); len([]rune(line)) > maxColumns && !fixed {
+				problems = append(problems, fmt.Sprintf("%s: a line of %d columns, more than %d: break it: %.60s", d.path, len([]rune(line)), maxColumns, line))
+			}
+		}
+	}
+	report(t, problems)
+}
