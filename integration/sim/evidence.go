@@ -32,9 +32,13 @@ func (c *Cluster) checkDate(n *Node, g *gossip, p *Node, index int) {
 
 // checkVouch holds a vouch to the packets: somebody has answered a probe that is hardly older. A sample that
 // is missed moves the vouch on as long as there are few of them, so where few peers are left none need
-// have answered; but then it must cover nobody before half of the time is over that evidence lasts.
+// have answered; but then it must cover nobody before half of the time is over that evidence lasts. A slow
+// network takes its time over the samples as well: there checkQuorum is the bound.
 func (c *Cluster) checkVouch(n *Node, g *gossip) {
 	c.check.Vouches++
+	if c.weather[g.network].Slow > 0 || c.now.Sub(c.cleared[g.network]) < 2*g.params.EvidenceMaxAge {
+		return
+	}
 	latest := boottime.Instant(0)
 	for p := range c.nodes {
 		latest = max(latest, n.link(g.network, p).answered)
