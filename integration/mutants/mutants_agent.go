@@ -6,7 +6,7 @@ func agentMutants() []mutant {
 	const (
 		loopGo    = "watchdog/wdt/loop.go"
 		agentGo   = "cmd/fencing-agent/agent/guard.go"
-		partsGo   = "cmd/fencing-agent/agent/parts.go"
+		aliveGo   = "cmd/fencing-agent/agent/networks.go"
 		coreGo    = "watchdog/core.go"
 		rostersGo = "watchdog/rosters.go"
 		mergeGo   = "netgossip/merge.go"
@@ -32,7 +32,7 @@ func agentMutants() []mutant {
 		one("L8", "each tie begins the arbitration again, with the evidence of half of the group", decideGo, "	case in.HoldUntil > in.Now:\n		return Decision{Action: Hold, Reason: before, Until: in.HoldUntil, Quorum: true}",
 			"	case in.HadQuorum:\n		return Decision{Action: Hold, Reason: before, Until: in.Now.Add(in.LossLease), Quorum: true}"),
 		one("D_max", "evidence of any age counts", mergeGo, "	return at.Add(m.maxAge)\n", "	return at.Add(10 * m.maxAge)\n"),
-		one("statement", "a hung loop goes on answering", partsGo, "a.clock().Sub(at) > 3*maxIdle\n", "a.clock().Sub(at) > 3000*maxIdle\n"),
+		one("statement", "a hung loop goes on answering", aliveGo, "a.clock().Sub(at) > 3*maxIdle\n", "a.clock().Sub(at) > 3000*maxIdle\n"),
 		one("proof", "a node is taken for dead before its horizon", proofGo, "now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= v.delay)"),
 		one("proof", "a proof is never given", proofGo, "byMajority && 2*claims > c.base().Size():", "byMajority && false:"),
 		one("calm", "the watchdog is fed too late", agentGo, "		until = d.Until\n", "		until = min(d.Until, now.Add(time.Second/10))\n"),

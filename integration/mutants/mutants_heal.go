@@ -17,7 +17,7 @@ func healMutants() []mutant {
 	const (
 		hubGo    = "api/publish/hub.go"
 		statusGo = "cmd/fencing-agent/agent/status.go"
-		serveGo  = "cmd/fencing-agent/agent/parts.go"
+		serveGo  = "cmd/fencing-agent/agent/publish.go"
 		guardGo  = "cmd/fencing-agent/agent/guard.go"
 	)
 	return []mutant{
@@ -47,7 +47,7 @@ func healMutants() []mutant {
 		in(agent, one("freeze", "how long a verdict holds is from when the picture was taken", statusGo, "		v.ValidFor = durationpb.New(until.Sub(now))\n		return\n", "		return\n")),
 		in(agent, one("freeze", "this node is listed for as long as nobody decides", hubGo, "	h.withdraw()\n", "")),
 		in(agent, one("freeze", "this node is listed at its deadline", guardGo, "until > 0 && g.clock() >= until", "until > 0 && g.clock() > until")),
-		in(agent, one("freeze", "this node, once taken out, stays out", serveGo, "		if a.hub.Withdrawn() {\n", "		if false {\n")),
+		in(agent, one("freeze", "this node, once taken out, stays out", serveGo, "		if a.published.hub.Withdrawn() {\n", "		if false {\n")),
 		in(agent, one("freeze", "the API does not know the deadline", guardGo, "		g.deadline.Store(int64(until))\n", "")),
 		in(glue, one("freeze", "this node is listed until its peers could answer", "watchdog/publication.go", "		peers.Remove(c.cfg.Roster.Self) // its own verdict is known, and there is nothing to wait for\n", "")),
 	}

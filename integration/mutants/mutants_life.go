@@ -24,7 +24,7 @@ func lifeMutants() []mutant {
 		list[i].in = []string{"./watchdog"}
 	}
 	agent := []mutant{
-		one("restart", "a planned stop ends though a counted peer has not answered", "cmd/fencing-agent/agent/loop.go", " && a.core.Released() && heard\n", " && a.core.Released() && (heard || true)\n"),
+		one("restart", "a planned stop ends though a counted peer has not answered", "cmd/fencing-agent/agent/leaving.go", " && a.core.Released() && heard\n", " && a.core.Released() && (heard || true)\n"),
 		one("clone", "a clone of the LUN is the LUN", "diskquorum/keeper/keeper.go", "	case k.wwid != \"\" && wwid(dev) != \"\" && wwid(dev) != k.wwid:\n", "	case false:\n"),
 	}
 	for i := range agent {

@@ -18,8 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/fencing-agent/fencing-agent/api/publish"
-	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
@@ -74,56 +72,63 @@ type ProbeAPI func(ctx context.Context, pace *apicheck.Pace, report func(reachab
 // OpenLease makes the register of the Lease that breaks ties, which reports to the function.
 type OpenLease func(report func(leasequorum.Completion)) LeaseRegister
 
-// Agent is one running agent. The fields below the mailbox belong to the loop.
+// stopLimit is how long each part that has to be waited for may take to stop.
+const stopLimit = 5 * time.Second
+
+// spawn runs a function in the background, until the agent has stopped.
+type spawn func(func(context.Context))
+
+// Agent is one running agent. The loop owns all of it, but for what says so.
 type Agent struct {
-	opts      Options
-	cfg       *config.Config
-	log       *slog.Logger
-	clock     boottime.Clock
-	started   boottime.Instant
-	boot      uint64
-	machine   uint64
-	process   uint64
-	roster    *roster.Roster // by whose indices everything counts
-	rosters   rosterWork
-	terms     termsWork
-	strangers strangers
-	largest   int   // most members that roster ever had: what the time budget is made for
-	work      batch // what the loop is handling
-	gossip    *gossip.Networks
-	reg       *prometheus.Registry
+	opts  Options
+	cfg   *config.Config
+	log   *slog.Logger
+	clock boottime.Clock
+	reg   *prometheus.Registry
+	self  identity
+
+	box     *mailbox // from the adapters to the loop
+	life    life
+	core    *watchdog.Core
+	roster  *roster.Roster // by whose indices everything counts
+	rosters rosterWork
+	terms   termsWork
+
+	guard  guard
+	gossip *gossip.Networks
+	lun    lunSet
+	lease  *kubeLease // nil: no Lease breaks ties
+	kube   kube
+
+	published published
+	picture   picture
 	metrics   *metrics
-	kube      *client.Client // nil: there is no API server to talk to
-	marks     *nodeMarks     // nil: nothing is written there
-	apiPace   *apicheck.Pace // how often the API server is asked whether it is there
+	links     links
+	deaths    deaths
+	leaving   leaving
+}
 
-	box      *mailbox
-	guard    guard
-	hub      *publish.Hub
-	server   *publish.Server
-	luns     []*keeper.Keeper // by position in lun.devices
-	troubles []troubleLog     // the same
-	lease    *kubeLease       // nil: no Lease breaks ties
-	picture  atomic.Pointer[fencingv1.Status]
-	alive    atomic.Int64 // last step, on the clock; for /healthz
-	ready    atomic.Bool
+// identity is who this is.
+type identity struct {
+	boot    uint64 // nonce of the kernel's boot
+	machine uint64 // digest of what names the machine; 0: nothing does
+	process uint64 // random, of this run of the agent
+	started boottime.Instant
+}
 
-	core        *watchdog.Core
-	superblocks []*diskquorum.Superblock // of the devices of the LUN; nil: not opened yet
-	lunFailed   bool
-	opened      bool             // the hub serves
-	began       boottime.Instant // of the loop
-	pictured    boottime.Instant
-	stopBy      boottime.Instant
-	nudgeAt     boottime.Instant // a planned stop is told again then
-	answered    boottime.Instant // every counted peer had answered since a planned stop was announced
-	edges       *netgossip.Edges
-	edgesAt     boottime.Instant // they were looked for then
-	prevLeft    []time.Time      // by roster index
-	deaths      []watchdog.Death
-	fenced      roster.Set
-	waits       bool // a planned stop waits until the peers know of it
-	lingers     bool // a planned stop waits for the watchdog to fire
+// life is how the loop runs.
+type life struct {
+	work  batch            // what it is handling
+	began boottime.Instant // of the loop
+	alive atomic.Int64     // last step, on the clock; any goroutine may look
+	ready atomic.Bool      // for /readyz; likewise
+}
+
+// kube is what the agent has to do with an API server.
+type kube struct {
+	client *client.Client // nil: there is none to talk to
+	marks  *nodeMarks     // nil: nothing is written there
+	pace   *apicheck.Pace // how often it is asked whether it is there
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
@@ -141,7 +146,8 @@ func Run(ctx context.Context, o Options) error {
 // members where none is remembered.
 func prepare(ctx context.Context, o Options) (*Agent, error) {
 	c := o.Config
-	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, boot: o.Boot, machine: o.Machine, apiPace: apicheck.NewPace(apiSeldom, apiInterval)}
+	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, self: identity{boot: o.Boot, machine: o.Machine}}
+	a.kube.pace = apicheck.NewPace(apiSeldom, apiInterval)
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -157,17 +163,17 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 		a.opts.Links = gossip.RealLinks()
 	}
 	var err error
-	if a.boot == 0 {
-		if a.machine == 0 {
-			a.machine = machineIdentity("/")
+	if a.self.boot == 0 {
+		if a.self.machine == 0 {
+			a.self.machine = machineIdentity("/")
 		}
-		if a.boot, err = bootNonce(); err != nil {
+		if a.self.boot, err = bootNonce(); err != nil {
 			return nil, err
 		}
 	}
 	var p [8]byte
 	_, _ = rand.Read(p[:]) // never fails (crypto/rand)
-	a.process = binary.LittleEndian.Uint64(p[:]) | 1
+	a.self.process = binary.LittleEndian.Uint64(p[:]) | 1
 	if err := a.openKubernetes(); err != nil {
 		return nil, err
 	}
@@ -175,17 +181,17 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.largest = a.roster.Size()
-	a.prevLeft, a.deaths = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
-	a.started = a.clock()
+	a.rosters.largest = a.roster.Size()
+	a.published.left, a.deaths.known = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
+	a.self.started = a.clock()
 	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike = c, a.log, a.clock, o.Strike
-	a.alive.Store(int64(a.started))
+	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = newMetrics(a.reg, c, o.Version)
 	a.gossip = a.newGossip()
-	a.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
-	core := coreConfig(c, a.roster, a.boot, o.Version)
-	core.Succession, core.Machine, core.Booted = succession, a.machine, o.Booted
+	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
+	core := coreConfig(c, a.roster, a.self.boot, o.Version)
+	core.Succession, core.Machine, core.Booted = succession, a.self.machine, o.Booted
 	a.core = watchdog.NewCore(core)
 	return a, nil
 }
@@ -272,7 +278,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	a.startRosters(background)
 	a.warnCrowded()
 	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Size(), "quorum", a.core.Quorum(),
-		"networks", len(a.cfg.SystemNetworks), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.boot))
+		"networks", len(a.cfg.SystemNetworks), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.self.boot))
 	if a.opts.Ready != nil {
 		a.opts.Ready(a.cfg.API.Socket)
 	}

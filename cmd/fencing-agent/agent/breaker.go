@@ -40,5 +40,5 @@ func tieBreakerOf(c *watchdog.Core, r watchdog.Reason) fencingv1.TieBreaker {
 // grant is the latest decision of the tie-breaker; ok is false where none makes decisions that stand somewhere.
 func (a *Agent) grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	g, ok = a.core.Breaker().Grant(now)
-	return g, ok || len(a.luns) > 0 // a LUN that was not opened yet has none to show
+	return g, ok || len(a.lun.keepers) > 0 // a LUN that was not opened yet has none to show
 }

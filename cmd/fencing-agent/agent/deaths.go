@@ -13,16 +13,22 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
+// deaths are the proofs of death that were told, by roster index.
+type deaths struct {
+	known  []watchdog.Death
+	fenced roster.Set
+}
+
 // noteDeaths logs and counts deaths that were proven since the step before, and has the
 // status published at once: a consumer that takes over storage waits for it.
 func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 	for p := range a.roster.Members {
 		d := a.core.Death(p)
-		if d == a.deaths[p] {
+		if d == a.deaths.known[p] {
 			continue
 		}
-		was := a.deaths[p]
-		if a.deaths[p] = d; d.Proof == 0 {
+		was := a.deaths.known[p]
+		if a.deaths.known[p] = d; d.Proof == 0 {
 			a.metrics.broken.Inc()
 			a.log.Error("a proof of death is withdrawn: the boot that had ended answers again, so two machines have one name; stop one of them",
 				"peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
@@ -33,11 +39,11 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds())
 	}
 	a.alarmNames(a.core.Strangers(), gossip.OtherMachine)
-	if fx.Fenced != a.fenced {
-		for p := range a.fenced.Minus(fx.Fenced).All() {
+	if fx.Fenced != a.deaths.fenced {
+		for p := range a.deaths.fenced.Minus(fx.Fenced).All() {
 			a.metrics.withdrawn(a, p)
 		}
-		a.fenced, a.pictured = fx.Fenced, 0
+		a.deaths.fenced, a.picture.at = fx.Fenced, 0
 	}
 }
 

@@ -24,7 +24,7 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 	core := watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second})
 	a := &Agent{
 		roster: members, core: core, log: slog.New(slog.DiscardHandler), metrics: newMetrics(reg, config.Default(), "test"),
-		gossip: gossip.New(gossip.Config{Config: config.Default(), Logger: slog.New(slog.DiscardHandler), Registry: reg}), deaths: make([]watchdog.Death, 2),
+		gossip: gossip.New(gossip.Config{Config: config.Default(), Logger: slog.New(slog.DiscardHandler), Registry: reg}), deaths: deaths{known: make([]watchdog.Death, 2)},
 	}
 	for i, boot := range []uint64{11, 12, 11} { // another boot answers, then the first once more
 		at := boottime.Instant(time.Duration(10+i) * time.Second)

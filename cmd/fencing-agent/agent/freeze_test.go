@@ -17,11 +17,11 @@ import (
 // frozen is an agent that stands still: its clock goes on, and its loop does not. It feeds until 10 s.
 func frozen(t *testing.T, now *boottime.Instant) *Agent {
 	t.Helper()
-	a := &Agent{clock: func() boottime.Instant { return *now }, roster: listing(t, "n1", "n2"), prevLeft: make([]time.Time, 2), opened: true}
+	a := &Agent{clock: func() boottime.Instant { return *now }, roster: listing(t, "n1", "n2"), published: published{left: make([]time.Time, 2), opened: true}}
 	a.guard.clock = a.clock
-	a.hub = publish.NewHub(publish.HubConfig{Source: "n1", Expired: a.guard.expired})
-	a.hub.Update(a.nodes(roster.SetOf(0, 1)), nil)
-	a.picture.Store(&fencingv1.Status{
+	a.published.hub = publish.NewHub(publish.HubConfig{Source: "n1", Expired: a.guard.expired})
+	a.published.hub.Update(a.nodes(roster.SetOf(0, 1)), nil)
+	a.picture.latest.Store(&fencingv1.Status{
 		Self:    &fencingv1.NodeIdentity{Name: "n1"},
 		Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true, Reason: fencingv1.Reason_REASON_NETWORK_QUORUM, TieBreaker: fencingv1.TieBreaker_TIE_BREAKER_NONE, Text: "a majority is in contact"},
 		Nodes:   []*fencingv1.NodeStatus{{Name: "n1", Feeding: true, Available: true}, {Name: "n2", Feeding: true, Available: true}},
@@ -82,7 +82,7 @@ func TestOwnNodeIsNotListedWithoutAVerdict(t *testing.T) {
 	a := frozen(t, &now)
 	want := func(what string, revision uint64, names ...string) {
 		t.Helper()
-		all, r, err := a.hub.Nodes()
+		all, r, err := a.published.hub.Nodes()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,7 @@ func explainListen(err error) error {
 
 // healthz fails when the deciding loop stands still; a node without quorum is healthy.
 func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
-	if at := boottime.Instant(a.alive.Load()); a.clock().Sub(at) > loopDead {
+	if at := boottime.Instant(a.life.alive.Load()); a.clock().Sub(at) > loopDead {
 		http.Error(w, fmt.Sprintf("the deciding loop has not run for %v", a.clock().Sub(at).Round(time.Second)), http.StatusServiceUnavailable)
 		return
 	}
@@ -115,7 +115,7 @@ func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz succeeds while the node is part of a side that may live, so that a rolling
 // update stops at the first node that does not come back into its group.
 func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
-	if !a.ready.Load() {
+	if !a.life.ready.Load() {
 		http.Error(w, "no quorum", http.StatusServiceUnavailable)
 		return
 	}

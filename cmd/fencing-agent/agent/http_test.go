@@ -36,7 +36,7 @@ func TestListenErrorsSayWhatToDo(t *testing.T) {
 func TestHealthFollowsTheLoop(t *testing.T) {
 	now := boottime.Instant(1)
 	a := &Agent{clock: func() boottime.Instant { return now }}
-	a.alive.Store(int64(now))
+	a.life.alive.Store(int64(now))
 	ask := func(h http.HandlerFunc) (int, string) {
 		w := httptest.NewRecorder()
 		h(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -56,7 +56,7 @@ func TestHealthFollowsTheLoop(t *testing.T) {
 	if code, body := ask(a.readyz); code != http.StatusServiceUnavailable || body != "no quorum\n" {
 		t.Errorf("without quorum: %d %q", code, body)
 	}
-	a.ready.Store(true)
+	a.life.ready.Store(true)
 	if code, _ := ask(a.readyz); code != http.StatusOK {
 		t.Errorf("with quorum: %d", code)
 	}

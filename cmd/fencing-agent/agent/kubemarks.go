@@ -36,10 +36,10 @@ type nodeMarks struct {
 // the caller of the marks.
 func (a *Agent) startMarks(background spawn) error {
 	k := &a.cfg.Kubernetes
-	if a.kube == nil || !k.WatchNode || !k.Events && !k.Labels && a.rosters.kube == nil {
+	if a.kube.client == nil || !k.WatchNode || !k.Events && !k.Labels && a.rosters.kube == nil {
 		return nil
 	}
-	core, err := a.kube.For(client.Core)
+	core, err := a.kube.client.For(client.Core)
 	if err != nil {
 		return err
 	}
@@ -47,15 +47,15 @@ func (a *Agent) startMarks(background spawn) error {
 	if err != nil {
 		return err
 	}
-	a.marks = &nodeMarks{cfg: a.cfg, writer: w}
+	a.kube.marks = &nodeMarks{cfg: a.cfg, writer: w}
 	if a.rosters.kube != nil {
 		found, err := a.ownAddresses()
 		if err != nil {
 			return err
 		}
-		a.marks.addresses.networks, a.marks.addresses.writer, a.marks.addresses.found = rosterNetworks(a.cfg), w, found
+		a.kube.marks.addresses.networks, a.kube.marks.addresses.writer, a.kube.marks.addresses.found = rosterNetworks(a.cfg), w, found
 	}
-	a.marks.label(false)
+	a.kube.marks.label(false)
 	background(w.Run)
 	return nil
 }

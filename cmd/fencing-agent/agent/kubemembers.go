@@ -42,7 +42,7 @@ var _ MemberSource = (*kubeMembers)(nil)
 
 func (a *Agent) kubeMembers() *kubeMembers {
 	return &kubeMembers{
-		cfg: a.cfg, log: a.log, clock: a.clock, kube: a.kube, networks: rosterNetworks(a.cfg), found: a.ownAddresses, waiting: a.serveWaiting,
+		cfg: a.cfg, log: a.log, clock: a.clock, kube: a.kube.client, networks: rosterNetworks(a.cfg), found: a.ownAddresses, waiting: a.serveWaiting,
 	}
 }
 

@@ -49,7 +49,7 @@ func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
 	}
 	arbiter, err := leasequorum.New(leasequorum.Config{
-		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, Process: a.process, Log: register.Log(), Timing: a.leaseTiming(),
+		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.self.boot, Process: a.self.process, Log: register.Log(), Timing: a.leaseTiming(),
 	}, a.clock()) // after the socket was taken: no agent before this one draws a token any more
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
@@ -64,12 +64,12 @@ func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, e
 		return a.opts.OpenLease(report), nil
 	}
 	// A connection that a watch keeps open would be used on when it leads nowhere any more.
-	api, err := a.kube.Apart()
+	api, err := a.kube.client.Apart()
 	if err != nil {
 		return nil, err
 	}
 	return leaseregister.New(leaseregister.Config{
-		Client: api, Namespace: a.kube.Namespace(), Name: leaseregister.Name(a.cfg.Cluster, a.cfg.NodeGroup),
+		Client: api, Namespace: a.kube.client.Namespace(), Name: leaseregister.Name(a.cfg.Cluster, a.cfg.NodeGroup),
 		Timeout: a.cfg.LeaseRequestTimeout(), Clock: a.clock, OnCompletion: report,
 	})
 }
@@ -79,7 +79,7 @@ func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, e
 func (a *Agent) leaseTiming() leasequorum.Timing {
 	c := a.cfg
 	return leasequorum.Timing{
-		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.largest), Longest: c.LongestHorizon(a.largest), Stagger: config.LeaseStagger,
+		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.rosters.largest), Longest: c.LongestHorizon(a.rosters.largest), Stagger: config.LeaseStagger,
 		Retry: c.LeaseRetry(), Poll: c.LeaseRetry(), Refresh: leaseRefresh*3/4 + rand.N(leaseRefresh/2),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -17,15 +18,21 @@ const (
 	edgeNames = 20
 )
 
+// links is whom each network reaches, as it was told last.
+type links struct {
+	edges *netgossip.Edges
+	at    boottime.Instant // of the last look
+}
+
 // noteEdges counts and logs whom each network has lost and regained. Subscribers hear of
 // the merged edges only, which the core makes.
 func (a *Agent) noteEdges(now boottime.Instant, fx *watchdog.Effects) {
-	if now.Sub(a.edgesAt) < edgePace && fx.Joined.IsEmpty() && fx.Left.IsEmpty() {
+	if now.Sub(a.links.at) < edgePace && fx.Joined.IsEmpty() && fx.Left.IsEmpty() {
 		return
 	}
-	a.edgesAt = now
+	a.links.at = now
 	v := a.core.View()
-	found := a.edges.Update(a.core.Merger(), &v, now)
+	found := a.links.edges.Update(a.core.Merger(), &v, now)
 	for len(found) > 0 { // they come network by network
 		network := found[0].Network
 		lost, regained := []string{}, []string{}

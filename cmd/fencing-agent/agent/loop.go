@@ -10,7 +10,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/watchdog"
-	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
 // maxIdle bounds the time between two steps, so that silence is an event, too.
@@ -21,8 +20,8 @@ const maxIdle = 500 * time.Millisecond
 func (a *Agent) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	a.work = newBatch(len(a.cfg.SystemNetworks), a.roster.Size())
-	a.began = a.clock()
+	a.life.work = newBatch(len(a.cfg.SystemNetworks), a.roster.Size())
+	a.life.began = a.clock()
 	stopping := ctx.Done()
 	for {
 		select {
@@ -35,64 +34,30 @@ func (a *Agent) loop(ctx context.Context) error {
 			stopping = nil
 			a.log.Info("planned stop: telling peers and LUN, then disarming the watchdog")
 			a.core.Stop()
-			a.stopBy = a.clock().Add(a.stopPatience())
+			a.leaving.by = a.clock().Add(a.stopPatience())
 		}
 		if a.opts.Hold != nil {
 			if err := a.opts.Hold(); err != nil {
 				return err
 			}
 		}
-		a.box.take(&a.work)
-		err := a.handle(&a.work)
-		a.work.reset()
+		a.box.take(&a.life.work)
+		err := a.handle(&a.life.work)
+		a.life.work.reset()
 		if err != nil {
 			return err
 		}
 		now := a.clock()
-		a.alive.Store(int64(now))
+		a.life.alive.Store(int64(now))
 		wake := a.step(now)
 		if stopping == nil {
-			if (a.told(now) || now >= a.stopBy) && a.mayLeave() {
+			if (a.told(now) || now >= a.leaving.by) && a.mayLeave() {
 				return nil
 			}
 			wake = min(wake, a.sayAgain(now))
 		}
 		timer.Reset(min(maxIdle, max(0, wake.Sub(now))))
 	}
-}
-
-// sayAgain tells the peers of the stop once more, and when to do so next: a peer that the
-// loss of a packet or two keeps from knowing would call this node LEFT.
-func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
-	if now >= a.nudgeAt {
-		a.nudgeAt = now.Add(max(minStopWord, a.roundTime()))
-		a.gossip.Announce()
-	}
-	return a.nudgeAt
-}
-
-// mayLeave reports whether the process may end as planned. While the watchdog counts down
-// unfed it may not: the kernel restarts the countdown when the descriptor is closed, so
-// leaving would give a node that its peers count as dead one more timeout to live. Nor may
-// it disarm before enough peers know of it, or they would count the running node dead.
-func (a *Agent) mayLeave() bool {
-	s := a.guard.feeder.State()
-	switch {
-	case !s.Armed:
-		return true
-	case s.Status != wdt.Starved:
-		if !a.core.Released() && !a.waits {
-			a.waits = true
-			a.log.Warn("not leaving yet: a majority has to know first that the watchdog will be disarmed", "timeout", s.Info.Timeout)
-		}
-		return a.core.Released()
-	}
-	if !a.lingers {
-		a.lingers = true
-		a.log.Error("not leaving: permission to feed has ended and the watchdog is about to reset this node; leaving would only delay it",
-			"timeout", s.Info.Timeout, "last_feed_age", a.clock().Sub(s.LastFeed))
-	}
-	return false
 }
 
 // handle feeds the core with everything that was reported.
@@ -156,7 +121,7 @@ func (a *Agent) handle(b *batch) error {
 	}
 	for i := range b.completions {
 		c := &b.completions[i]
-		a.luns[c.Device].Observe(c)
+		a.lun.keepers[c.Device].Observe(c)
 		a.core.IOCompleted(now, c)
 	}
 	a.leaseCompleted(b.leases)
@@ -177,8 +142,8 @@ func (a *Agent) identityLost(now boottime.Instant) error {
 		return nil
 	case errors.Is(err, diskquorum.ErrRival) && !arb.EverClaimed():
 		return err
-	case !a.lunFailed:
-		a.lunFailed = true
+	case !a.lun.failed:
+		a.lun.failed = true
 		a.log.Error("LUN given up until the agent is restarted", "error", err)
 	}
 	return nil
@@ -196,12 +161,12 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.disk(now, fx)
 	a.say(fx)
 	a.demandEvidence()
-	a.apiPace.Urge(fx.AskAPI)
+	a.kube.pace.Urge(fx.AskAPI)
 	a.noteEdges(now, fx)
 	a.publish(now, fx)
 	a.noteDeaths(now, fx)
 	a.report(now, fx)
-	a.marks.note(a, fx)
+	a.kube.marks.note(a, fx)
 	a.followRosters(now, fx) // last: it may change all numbers
 	return fx.Wake
 }
@@ -234,7 +199,7 @@ func (a *Agent) demandEvidence() {
 
 func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 	if fx.Lock >= 0 {
-		for _, k := range a.luns {
+		for _, k := range a.lun.keepers {
 			k.Lock(fx.Lock)
 		}
 	}
@@ -245,49 +210,6 @@ func (a *Agent) disk(now boottime.Instant, fx *watchdog.Effects) {
 			"ios", fx.Attempt.IOs, "reason", fx.Attempt.Reason)
 	}
 }
-
-// told reports whether a planned stop is known to the LUN and, by an answered or sent
-// statement, to the peers.
-func (a *Agent) told(now boottime.Instant) bool {
-	arb, said := a.core.Arbiter(), a.stopBy.Add(-a.stopPatience())
-	heard := a.answeredSince(now, said)
-	return (arb == nil || arb.Stopped()) && now >= said.Add(a.stopNudge()) && a.core.Released() && heard
-}
-
-// answeredSince reports whether every counted peer has answered since the stop was announced, and
-// has had the time to ask for what was announced: one whose machine is busy would call this node LEFT.
-func (a *Agent) answeredSince(now, said boottime.Instant) bool {
-	for i := range a.core.View().Counted.All() {
-		if i == a.roster.Self {
-			continue
-		}
-		if _, anchor := a.core.Merger().Statement(i); anchor <= said {
-			return false
-		}
-	}
-	if a.answered == 0 {
-		a.answered = now
-	}
-	return now >= a.answered.Add(2*minStopWord)
-}
-
-// minStopWord is the least time between two announcements of a stop. In a large group an
-// announcement goes to one peer after the other, and another one begins with the first of
-// them again: it must not come before the last peer was told.
-const minStopWord = 100 * time.Millisecond
-
-// stopNudge is the time in which an announcement, said again and again, reaches every peer
-// that can be reached, also where a fifth of the packets is lost: of five nudges on two networks
-// less than one in a thousand does not lead to an answer. In a large group it gets around twice.
-func (a *Agent) stopNudge() time.Duration { return 5*minStopWord + 2*a.roundTime() }
-
-// roundTime is how long one announcement takes at most.
-func (a *Agent) roundTime() time.Duration {
-	n := a.roster.Size()
-	return a.cfg.ParamsFor(n).RoundTime(n)
-}
-
-func (a *Agent) stopPatience() time.Duration { return 2*a.cfg.LUN.HeartbeatInterval + a.stopNudge() }
 
 // report logs a changed decision, once, with everything needed to understand it.
 func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
@@ -308,12 +230,12 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		a.log.Log(context.Background(), level, "decision", what...)
 	}
 	a.metrics.observe(a, fx)
-	if fx.Changed || now.Sub(a.pictured) >= time.Second {
-		a.pictured = now
+	if fx.Changed || now.Sub(a.picture.at) >= time.Second {
+		a.picture.at = now
 		a.alarmNames(a.core.Twins(), gossip.OtherAddress)
 		a.reportStrangers(now)
 		a.metrics.showBudget(a.budget(), a.longestHorizon())
-		a.picture.Store(a.takePicture(now))
-		a.server.StatusChanged()
+		a.picture.latest.Store(a.takePicture(now))
+		a.published.server.StatusChanged()
 	}
 }

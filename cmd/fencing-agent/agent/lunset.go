@@ -12,6 +12,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
+// lunRetry is the time between two attempts to open a device.
+const lunRetry = 5 * time.Second
+
+// lunSet is the devices of the LUN, by their position in lun.devices.
+type lunSet struct {
+	keepers     []*keeper.Keeper
+	superblocks []*diskquorum.Superblock // nil: not opened yet
+	troubles    []troubleLog
+	failed      bool // given up until the agent is restarted
+	strangers   strangers
+}
+
 // startLUN opens the devices of the LUN, each with a keeper, an engine and a thread of its
 // own. A device that is away is tried again for ever, since network quorum does not need
 // it; one that can be read and is the wrong one is an error.
@@ -20,7 +32,7 @@ func (a *Agent) startLUN(background spawn) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	a.superblocks = make([]*diskquorum.Superblock, len(paths))
+	a.lun.superblocks = make([]*diskquorum.Superblock, len(paths))
 	meters := rawdev.NewMetrics(a.reg)
 	for d, path := range paths {
 		k := keeper.New(keeper.Config{
@@ -32,16 +44,16 @@ func (a *Agent) startLUN(background spawn) error {
 			},
 			Ended: func(c diskquorum.Completion) { a.box.put(func(b *batch) { b.completions = append(b.completions, c) }) },
 		})
-		a.luns = append(a.luns, k)
+		a.lun.keepers = append(a.lun.keepers, k)
 		background(k.Run)
 	}
-	a.troubles = make([]troubleLog, len(paths))
+	a.lun.troubles = make([]troubleLog, len(paths))
 	limit := time.NewTimer(a.cfg.LUN.IOTimeout)
 	defer limit.Stop()
 	late := false
 	opened, found := make([]*diskquorum.Superblock, len(paths)), 0
 	var wiped error
-	for d, k := range a.luns {
+	for d, k := range a.lun.keepers {
 		if late {
 			k.StartWithout(a.cfg.LUN.IOTimeout)
 			continue
@@ -74,44 +86,44 @@ func (a *Agent) startLUN(background spawn) error {
 // lunOpened makes the arbiter when most devices of the LUN have been opened for the first
 // time, and takes in the others when they come.
 func (a *Agent) lunOpened(o keeper.Opened) {
-	path := a.luns[o.Device].Path
+	path := a.lun.keepers[o.Device].Path
 	if o.Warning != "" {
 		a.log.Warn("lun", "device", path, "warning", o.Warning)
 	}
-	if a.superblocks[o.Device] != nil {
+	if a.lun.superblocks[o.Device] != nil {
 		a.log.Info("LUN is back", "device", path)
 		return
 	}
-	a.superblocks[o.Device] = o.Superblock
-	if err := diskquorum.CheckSet(a.superblocks); err != nil {
-		a.superblocks[o.Device] = nil
+	a.lun.superblocks[o.Device] = o.Superblock
+	if err := diskquorum.CheckSet(a.lun.superblocks); err != nil {
+		a.lun.superblocks[o.Device] = nil
 		a.log.Error("LUN device left out: correct lun.devices and restart this agent", "device", path, "error", err)
 		return
 	}
-	a.lunNamed(diskquorum.LogID(a.superblocks), o.Superblock, o.Storage)
-	a.log.Info("LUN opened", "device", path, "slots", o.Superblock.Slots, "id", hex.EncodeToString(o.Superblock.ID[:]), "devices", len(a.luns))
+	a.lunNamed(diskquorum.LogID(a.lun.superblocks), o.Superblock, o.Storage)
+	a.log.Info("LUN opened", "device", path, "slots", o.Superblock.Slots, "id", hex.EncodeToString(o.Superblock.ID[:]), "devices", len(a.lun.keepers))
 	if arb := a.core.Arbiter(); arb != nil {
 		arb.AddDevice(o.Device, o.Superblock)
 		return
 	}
 	known := 0
-	for _, sb := range a.superblocks {
+	for _, sb := range a.lun.superblocks {
 		if sb != nil {
 			known++
 		}
 	}
-	if 2*known <= len(a.luns) {
+	if 2*known <= len(a.lun.keepers) {
 		return
 	}
 	a.core.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
-		Devices: a.superblocks, Roster: a.roster, Evidence: a.core.Merger(), Boot: a.boot, NodeUID: diskquorum.MachineUID(a.machine), Process: a.process,
-		Timing: a.timing(), PreferAPI: a.prefersAPI(), Seed: a.process,
+		Devices: a.lun.superblocks, Roster: a.roster, Evidence: a.core.Merger(), Boot: a.self.boot, NodeUID: diskquorum.MachineUID(a.self.machine), Process: a.self.process,
+		Timing: a.timing(), PreferAPI: a.prefersAPI(), Seed: a.self.process,
 	}))
 }
 
 // submitLUN hands the core's operations to the engines.
 func (a *Agent) submitLUN(now boottime.Instant, ops []diskquorum.Op) {
 	for _, op := range ops {
-		a.luns[op.Device].Submit(now, op)
+		a.lun.keepers[op.Device].Submit(now, op)
 	}
 }

@@ -111,7 +111,7 @@ func newSetRig(t *testing.T, edit func(sbs []*diskquorum.Superblock)) *setRig {
 		cfg: cfg, roster: members, log: slog.New(slog.NewTextHandler(io.Discard, nil)), reg: prometheus.NewRegistry(),
 		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) }, box: newMailbox(1, numbered(2)),
 		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, LUN: true}),
-		boot: 1, process: 1,
+		self: identity{boot: 1, process: 1},
 	}
 	a.opts.OpenLUN = r.open
 	r.a = a
@@ -167,7 +167,7 @@ func TestTwoOfThreeDevicesAreEnough(t *testing.T) {
 		r.put("/dev/b", missing)
 		time.Sleep(lunRetry + time.Second)
 		r.handle()
-		if got := arb.DeviceTrouble(1, r.a.clock()); got == "not opened yet" || r.a.superblocks[1] == nil {
+		if got := arb.DeviceTrouble(1, r.a.clock()); got == "not opened yet" || r.a.lun.superblocks[1] == nil {
 			t.Errorf("the third device did not join: %s", got)
 		}
 	})
@@ -255,7 +255,7 @@ func TestWipedDeviceIsLeftOut(t *testing.T) {
 		r.put("/dev/b", intact)
 		time.Sleep(lunRetry + time.Second)
 		r.handle()
-		if r.a.superblocks[1] == nil {
+		if r.a.lun.superblocks[1] == nil {
 			t.Error("the restored device did not join")
 		}
 		r.stop()

@@ -44,8 +44,8 @@ func (t *troubleLog) note(now boottime.Instant, trouble string, patience time.Du
 // noteTrouble logs what a device of the LUN suffers from since it was opened, such as a damaged slot
 // or an I/O that hangs. That it cannot be opened is logged by its keeper.
 func (a *Agent) noteTrouble(now boottime.Instant, device int, trouble string) {
-	k := a.luns[device]
-	began, ended := a.troubles[device].note(now, trouble, a.cfg.ArbitrationBudget())
+	k := a.lun.keepers[device]
+	began, ended := a.lun.troubles[device].note(now, trouble, a.cfg.ArbitrationBudget())
 	switch {
 	case ended:
 		a.log.Info("LUN is in order again", "device", k.Path)

@@ -164,8 +164,8 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	}
 	if fx.Changed {
 		m.hasQuorum.Set(boolGauge(fx.Decision.Quorum))
-		a.ready.Store(fx.Decision.Quorum)
-		a.server.SetReady(fx.Decision.Quorum)
+		a.life.ready.Store(fx.Decision.Quorum)
+		a.published.server.SetReady(fx.Decision.Quorum)
 		m.tie(a, fx)
 	}
 	_, others := a.core.TermsHeard()
@@ -187,7 +187,7 @@ func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
 	m.members.WithLabelValues("unreachable").Set(float64(max(0, a.core.Size()-v.Seen.Len()-1-restarting-fenced)))
 	s := a.core.Split()
 	m.leaseHeld.Set(boolGauge(s.Split == tie.Won))
-	for d, k := range a.luns {
+	for d, k := range a.lun.keepers {
 		now := a.clock()
 		trouble := a.deviceTrouble(d, a.core.Arbiter(), now)
 		m.lunHealthy.WithLabelValues(k.Path).Set(boolGauge(trouble == ""))

@@ -27,21 +27,21 @@ func nodeDisarms(g ownnode.Signals) map[string]string {
 
 // openKubernetes makes the client of the API server, if the configuration names one.
 func (a *Agent) openKubernetes() error {
-	if a.kube = a.opts.Kubernetes; a.kube != nil || !a.cfg.UsesKubernetes() {
+	if a.kube.client = a.opts.Kubernetes; a.kube.client != nil || !a.cfg.UsesKubernetes() {
 		return nil
 	}
 	var err error
-	a.kube, err = client.New(a.cfg.Kubernetes.Kubeconfig, client.NewMetrics(a.reg))
+	a.kube.client, err = client.New(a.cfg.Kubernetes.Kubeconfig, client.NewMetrics(a.reg))
 	return err
 }
 
 // startOwnNode follows this node's Node. Until the API server has shown it once, now or before a
 // restart, the watchdog is not armed: the node may be under maintenance.
 func (a *Agent) startOwnNode(background spawn) error {
-	if a.kube == nil || !a.cfg.Kubernetes.WatchNode {
+	if a.kube.client == nil || !a.cfg.Kubernetes.WatchNode {
 		return nil
 	}
-	core, err := a.kube.For(client.Core)
+	core, err := a.kube.client.For(client.Core)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 				logSignals(a.log, g)
 				a.box.put(func(b *batch) { maps.Copy(b.disarm, nodeDisarms(g)) })
 			}
-			a.marks.seen(s)
+			a.kube.marks.seen(s)
 			memory.save(s)
 		},
 	})

@@ -31,6 +31,7 @@ type rosterWork struct {
 	saves      chan *roster.Saved // capacity 1: at most one is under way
 	nagged     boottime.Instant
 	handing    handing
+	largest    int // most members that a roster in force ever had: what the time budget is made for
 }
 
 // beginRosters finds out which lists the agent goes by: those it remembers, else the first one
@@ -300,22 +301,22 @@ func (a *Agent) renumber(to *roster.Roster) {
 	}
 	n := roster.Renumber(a.roster, to)
 	a.core.Renumber(to)
-	if to.Size() > a.largest { // never back: peers may reckon with what they were told
-		a.largest = to.Size()
-		a.core.SetBudget(a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.largest))
+	if to.Size() > a.rosters.largest { // never back: peers may reckon with what they were told
+		a.rosters.largest = to.Size()
+		a.core.SetBudget(a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.rosters.largest))
 	}
 	prevLeft, deaths := make([]time.Time, to.Size()), make([]watchdog.Death, to.Size())
 	for i, k := range n {
 		if k >= 0 {
-			prevLeft[k], deaths[k] = a.prevLeft[i], a.deaths[i]
+			prevLeft[k], deaths[k] = a.published.left[i], a.deaths.known[i]
 		}
 	}
 	defer a.warnCrowded()
-	a.roster, a.prevLeft, a.deaths, a.fenced = to, prevLeft, deaths, a.core.Fenced()
-	a.edges = netgossip.NewEdges(len(a.cfg.SystemNetworks), to.Size())
-	a.work = newBatch(len(a.cfg.SystemNetworks), to.Size())
+	a.roster, a.published.left, a.deaths.known, a.deaths.fenced = to, prevLeft, deaths, a.core.Fenced()
+	a.links.edges = netgossip.NewEdges(len(a.cfg.SystemNetworks), to.Size())
+	a.life.work = newBatch(len(a.cfg.SystemNetworks), to.Size())
 	a.gossip.Follow(to)
-	if a.opened {
-		a.hub.Update(a.nodes(a.core.Available()), nil)
+	if a.published.opened {
+		a.published.hub.Update(a.nodes(a.core.Available()), nil)
 	}
 }

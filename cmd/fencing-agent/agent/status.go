@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -23,7 +24,7 @@ import (
 // status is the picture the loop took last, as a copy the caller may keep. It never
 // waits for the loop: a picture that is old says that the loop stands still.
 func (a *Agent) status() *fencingv1.Status {
-	p := a.picture.Load()
+	p := a.picture.latest.Load()
 	if p == nil {
 		return nil
 	}
@@ -53,13 +54,19 @@ func (a *Agent) judge(st *fencingv1.Status) {
 	}
 }
 
+// picture is the status as the loop took it last.
+type picture struct {
+	latest atomic.Pointer[fencingv1.Status] // any goroutine may read it
+	at     boottime.Instant
+}
+
 // takePicture describes everything at now. It runs on the loop.
 func (a *Agent) takePicture(now boottime.Instant) *fencingv1.Status {
 	return &fencingv1.Status{
 		Time: timestamppb.Now(),
 		Self: &fencingv1.NodeIdentity{
 			Name: a.cfg.NodeName, Group: a.cfg.NodeGroup, Cluster: a.cfg.Cluster, Version: a.opts.Version,
-			BootNonce: hex64(a.boot), Uptime: durationpb.New(now.Sub(a.started)),
+			BootNonce: hex64(a.self.boot), Uptime: durationpb.New(now.Sub(a.self.started)),
 		},
 		Verdict:    a.verdictStatus(now),
 		Networks:   a.networkStatus(now),
@@ -124,7 +131,7 @@ func (a *Agent) networkStatus(now boottime.Instant) []*fencingv1.NetworkStatus {
 			alive, proven, ok := m.LinkState(i, p, now)
 			s.Members = append(s.Members, &fencingv1.NetworkMember{
 				Name: a.roster.Name(p), Address: a.roster.Members[p].Addresses[n.Name],
-				Alive: alive, EvidenceAge: age(now, proven), Reachable: ok, StateAge: age(now, a.edges.LinkSince(i, p)),
+				Alive: alive, EvidenceAge: age(now, proven), Reachable: ok, StateAge: age(now, a.links.edges.LinkSince(i, p)),
 			})
 			if ok {
 				reachable++
@@ -144,9 +151,9 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 			Name: a.roster.Name(p), Addresses: a.roster.Members[p].Addresses,
 			Reachable: view.Seen.Has(p), Counted: view.Counted.Has(p), Available: available.Has(p),
 		}
-		s.StateAge = age(now, a.edges.Since(p))
-		if !a.prevLeft[p].IsZero() {
-			s.PrevDisconnect = timestamppb.New(a.prevLeft[p])
+		s.StateAge = age(now, a.links.edges.Since(p))
+		if !a.published.left[p].IsZero() {
+			s.PrevDisconnect = timestamppb.New(a.published.left[p])
 		}
 		st, anchor := a.core.Merger().Statement(p)
 		if p == a.roster.Self {
@@ -206,7 +213,7 @@ func (a *Agent) describe(s *fencingv1.NodeStatus, st *netgossip.Statement) {
 
 // deviceTrouble says what keeps one device of the LUN from counting, or "".
 func (a *Agent) deviceTrouble(d int, arb *diskquorum.Arbiter, now boottime.Instant) string {
-	if t := a.luns[d].Trouble(); t != "" {
+	if t := a.lun.keepers[d].Trouble(); t != "" {
 		return t
 	}
 	if arb == nil {
@@ -218,7 +225,7 @@ func (a *Agent) deviceTrouble(d int, arb *diskquorum.Arbiter, now boottime.Insta
 func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
 	var all []*fencingv1.LunStatus
 	arb := a.core.Arbiter()
-	for d, k := range a.luns {
+	for d, k := range a.lun.keepers {
 		s := &fencingv1.LunStatus{Path: k.Path, Error: a.deviceTrouble(d, arb, now)}
 		all = append(all, s)
 		s.Healthy = s.Error == ""
@@ -245,7 +252,7 @@ func (a *Agent) lunStatus(now boottime.Instant) []*fencingv1.LunStatus {
 		}
 		write, read := k.Latency()
 		s.WriteLatency, s.ReadLatency = durationpb.New(write), durationpb.New(read)
-		s.Strangers = a.strangers.names
+		s.Strangers = a.lun.strangers.names
 		s.ForeignWriter = errors.Is(arb.Failure(), diskquorum.ErrRival)
 	}
 	return all
@@ -287,9 +294,9 @@ func (a *Agent) watchdogStatus(now boottime.Instant) *fencingv1.WatchdogStatus {
 // budget is the time budget with the driver's own timeout, once it is known.
 func (a *Agent) budget() watchdog.Budget {
 	if got := a.guard.feeder.State().Info.Timeout; got > 0 {
-		return a.cfg.BudgetFor(got, a.largest)
+		return a.cfg.BudgetFor(got, a.rosters.largest)
 	}
-	return a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.largest)
+	return a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.rosters.largest)
 }
 
 func (a *Agent) budgetStatus() *fencingv1.TimeBudget {

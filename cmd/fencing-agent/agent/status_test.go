@@ -122,10 +122,10 @@ func TestTieBreakerOfTheVerdict(t *testing.T) {
 func brokenTies(t *testing.T, c *config.Config) *Agent {
 	t.Helper()
 	a := &Agent{
-		cfg: c, roster: numbered(2), largest: 2, boot: 1, process: 1, clock: func() boottime.Instant { return boottime.Instant(time.Hour) },
+		cfg: c, roster: numbered(2), rosters: rosterWork{largest: 2}, self: identity{boot: 1, process: 1}, clock: func() boottime.Instant { return boottime.Instant(time.Hour) },
 		opts: Options{OpenLease: func(func(leasequorum.Completion)) LeaseRegister { return &heldRegister{} }},
 	}
-	a.core = watchdog.NewCore(coreConfig(c, a.roster, a.boot, "test"))
+	a.core = watchdog.NewCore(coreConfig(c, a.roster, a.self.boot, "test"))
 	if err := a.startBreaker(func(func(context.Context)) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestLeaseStatusIsOfTheTieBreaker(t *testing.T) {
 	}
 	c = config.Default()
 	a = brokenTies(t, c)
-	a.luns = []*keeper.Keeper{{}}
+	a.lun.keepers = []*keeper.Keeper{{}}
 	if l := a.leaseStatus(1); l == nil || l.GetInstance() != 0 {
 		t.Errorf("by a LUN that was not opened: %v", l)
 	}

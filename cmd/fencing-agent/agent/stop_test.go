@@ -27,7 +27,7 @@ func TestStopWaitsForAnswersOfCountedPeers(t *testing.T) {
 		return a.told(now)
 	}
 	stop := func(said boottime.Instant) {
-		a.stopBy, a.answered = said.Add(a.stopPatience()), 0
+		a.leaving.by, a.leaving.answered = said.Add(a.stopPatience()), 0
 		if told(said + 1) {
 			t.Error("told before the announcement can have reached anybody")
 		}
@@ -40,7 +40,7 @@ func TestStopWaitsForAnswersOfCountedPeers(t *testing.T) {
 		t.Fatalf("%d are counted, want 3", n)
 	}
 	answer(1, 11*sec+1)
-	if told(12*sec) || a.answered != 0 {
+	if told(12*sec) || a.leaving.answered != 0 {
 		t.Error("one of two has answered: that is taken for all")
 	}
 	answer(2, 11*sec+1)

@@ -21,7 +21,7 @@ type strangers struct {
 
 // reportStrangers follows them, at the pace of the status.
 func (a *Agent) reportStrangers(now boottime.Instant) {
-	s := &a.strangers
+	s := &a.lun.strangers
 	arb := a.core.Arbiter()
 	if arb == nil {
 		return

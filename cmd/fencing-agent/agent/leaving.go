@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// leaving is a planned stop.
+type leaving struct {
+	by       boottime.Instant // it ends then, however many know of it
+	nudge    boottime.Instant // it is told again then
+	answered boottime.Instant // every counted peer had answered since it was announced
+	waits    bool             // it waits until the peers know of it
+	lingers  bool             // it waits for the watchdog to fire
+}
+
+// sayAgain tells the peers of the stop once more, and when to do so next: a peer that the
+// loss of a packet or two keeps from knowing would call this node LEFT.
+func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
+	if now >= a.leaving.nudge {
+		a.leaving.nudge = now.Add(max(minStopWord, a.roundTime()))
+		a.gossip.Announce()
+	}
+	return a.leaving.nudge
+}
+
+// mayLeave reports whether the process may end as planned. While the watchdog counts down
+// unfed it may not: the kernel restarts the countdown when the descriptor is closed, so
+// leaving would give a node that its peers count as dead one more timeout to live. Nor may
+// it disarm before enough peers know of it, or they would count the running node dead.
+func (a *Agent) mayLeave() bool {
+	s := a.guard.feeder.State()
+	switch {
+	case !s.Armed:
+		return true
+	case s.Status != wdt.Starved:
+		if !a.core.Released() && !a.leaving.waits {
+			a.leaving.waits = true
+			a.log.Warn("not leaving yet: a majority has to know first that the watchdog will be disarmed", "timeout", s.Info.Timeout)
+		}
+		return a.core.Released()
+	}
+	if !a.leaving.lingers {
+		a.leaving.lingers = true
+		a.log.Error("not leaving: permission to feed has ended and the watchdog is about to reset this node; leaving would only delay it",
+			"timeout", s.Info.Timeout, "last_feed_age", a.clock().Sub(s.LastFeed))
+	}
+	return false
+}
+
+// told reports whether a planned stop is known to the LUN and, by an answered or sent
+// statement, to the peers.
+func (a *Agent) told(now boottime.Instant) bool {
+	arb, said := a.core.Arbiter(), a.leaving.by.Add(-a.stopPatience())
+	heard := a.answeredSince(now, said)
+	return (arb == nil || arb.Stopped()) && now >= said.Add(a.stopNudge()) && a.core.Released() && heard
+}
+
+// answeredSince reports whether every counted peer has answered since the stop was announced, and
+// has had the time to ask for what was announced: one whose machine is busy would call this node LEFT.
+func (a *Agent) answeredSince(now, said boottime.Instant) bool {
+	for i := range a.core.View().Counted.All() {
+		if i == a.roster.Self {
+			continue
+		}
+		if _, anchor := a.core.Merger().Statement(i); anchor <= said {
+			return false
+		}
+	}
+	if a.leaving.answered == 0 {
+		a.leaving.answered = now
+	}
+	return now >= a.leaving.answered.Add(2*minStopWord)
+}
+
+// minStopWord is the least time between two announcements of a stop. In a large group an
+// announcement goes to one peer after the other, and another one begins with the first of
+// them again: it must not come before the last peer was told.
+const minStopWord = 100 * time.Millisecond
+
+// stopNudge is the time in which an announcement, said again and again, reaches every peer
+// that can be reached, also where a fifth of the packets is lost: of five nudges on two networks
+// less than one in a thousand does not lead to an answer. In a large group it gets around twice.
+func (a *Agent) stopNudge() time.Duration { return 5*minStopWord + 2*a.roundTime() }
+
+// roundTime is how long one announcement takes at most.
+func (a *Agent) roundTime() time.Duration {
+	n := a.roster.Size()
+	return a.cfg.ParamsFor(n).RoundTime(n)
+}
+
+func (a *Agent) stopPatience() time.Duration { return 2*a.cfg.LUN.HeartbeatInterval + a.stopNudge() }

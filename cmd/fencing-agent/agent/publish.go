@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// published is what subscribers and readers of the status are served.
+type published struct {
+	hub    *publish.Hub
+	server *publish.Server
+	opened bool        // the hub serves
+	left   []time.Time // when members were published as gone, by roster index
+}
+
+// startServing opens the gRPC socket and the HTTP listener: first, so that a second
+// agent on the same host stops before it touches anything that is shared.
+func (a *Agent) startServing(background spawn) (stop func(), err error) {
+	a.published.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.reg), Expired: a.guard.expired})
+	a.published.server, err = publish.New(publish.Config{Hub: a.published.hub, Status: a.status, Log: a.log})
+	if err != nil {
+		return nil, err
+	}
+	socket := a.opts.Socket
+	if socket == nil {
+		if socket, err = publish.Listen(a.cfg.API.Socket, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup); err != nil {
+			return nil, err
+		}
+	}
+	stopHTTP, err := a.startHTTP(background)
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
+	background(func(context.Context) {
+		if err := a.published.server.Serve(socket); err != nil {
+			a.log.Error("gRPC socket", "error", err)
+		}
+	})
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+		defer cancel()
+		if err := a.published.server.Stop(ctx); err != nil {
+			a.log.Warn("gRPC clients had to be cut off", "error", err)
+		}
+		stopHTTP()
+	}, nil
+}
+
+// publish hands the edges to the subscribers. A subscriber takes the first list for the
+// whole truth, and what is missing in it for gone: an agent that has just been started
+// serves nothing before it has seen everybody, or given everybody the time to be seen.
+func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
+	if !a.published.opened {
+		if fx.Available.Len() < a.core.Size() && now.Sub(a.life.began) < a.cfg.EvidenceMaxAge() {
+			return
+		}
+		a.published.opened = true
+		a.published.hub.Update(a.available(fx), nil)
+		return
+	}
+	if fx.Joined.IsEmpty() && fx.Left.IsEmpty() {
+		if a.published.hub.Withdrawn() {
+			a.published.hub.Update(a.available(fx), nil)
+		}
+		return
+	}
+	wall := time.Now()
+	edges := make([]publish.Edge, 0, fx.Joined.Len()+fx.Left.Len())
+	var why []string
+	for p := range fx.Left.All() {
+		reason := a.core.LeftReason(p).String()
+		why = append(why, a.roster.Name(p)+": "+reason)
+		a.metrics.left.WithLabelValues(reason).Inc()
+		a.published.left[p] = wall
+		edges = append(edges, publish.Edge{Type: fencingv1.EventType_LEFT, Node: a.node(p), Time: wall})
+	}
+	for p := range fx.Joined.All() {
+		edges = append(edges, publish.Edge{Type: fencingv1.EventType_JOIN, Node: a.node(p), Time: wall})
+	}
+	a.published.hub.Update(a.available(fx), edges)
+	a.log.Info("membership", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
+}
+
+func (a *Agent) available(fx *watchdog.Effects) []publish.Node {
+	return a.nodes(fx.Available)
+}
+
+func (a *Agent) nodes(set roster.Set) []publish.Node {
+	nodes := make([]publish.Node, 0, set.Len())
+	for p := range set.All() {
+		nodes = append(nodes, a.node(p))
+	}
+	return nodes
+}
+
+func (a *Agent) node(p int) publish.Node {
+	m := &a.roster.Members[p]
+	return publish.Node{Name: m.Name, Addresses: m.Addresses, PrevDisconnect: a.published.left[p]}
+}

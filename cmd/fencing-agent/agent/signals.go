@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
+)
+
+const (
+	apiSeldom   = time.Minute     // while no tie is near
+	apiInterval = 2 * time.Second // while one is
+	apiTimeout  = time.Second
+	apiMaxAge   = 2*apiInterval + apiTimeout // one lost answer does not make the API unreachable
+)
+
+// startSignals starts what may ask to disarm, and the probe of the Kubernetes API.
+func (a *Agent) startSignals(background spawn) error {
+	a.startDisableFile(background)
+	if err := a.startOwnNode(background); err != nil {
+		return err
+	}
+	if !a.prefersAPI() {
+		return nil
+	}
+	report := func(reachable bool, at boottime.Instant) {
+		a.box.put(func(b *batch) { b.api = &apiReport{reachable, at} })
+	}
+	if probe := a.opts.ProbeAPI; probe != nil {
+		background(func(ctx context.Context) { probe(ctx, a.kube.pace, report) })
+		return nil
+	}
+	check, err := apicheck.New(apicheck.Config{
+		Kubeconfig: a.cfg.Kubernetes.Kubeconfig, Pace: a.kube.pace, Timeout: apiTimeout, Logger: a.log, Clock: a.clock,
+		OnResult: report,
+	})
+	if err != nil {
+		return fmt.Errorf("kubernetes tie-breaker: %w", err)
+	}
+	background(check.Run)
+	return nil
+}
