@@ -48,7 +48,7 @@ var rooms = []room{
 	{pkg: "k8s/leaseregister", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "k8s/client", "k8s/leasequorum"}},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/nodelist", may: []string{"boottime", "netgossip/roster", "k8s/client", "k8s/ownnode"}},
-	{pkg: "k8s/marks", may: []string{"k8s/client", "k8s/ownnode"}},
+	{pkg: "k8s/marks", may: []string{"boottime", "k8s/client", "k8s/ownnode"}},
 	{pkg: "k8s/k8stest", may: []string{"k8s/client"}},
 	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "netgossip/roster", "diskquorum", "watchdog"}},
@@ -98,7 +98,7 @@ var pureForbidden = map[string][]string{
 		"ExpFloat64", "Float32", "Float64", "Int", "Int32", "Int32N", "Int64", "Int64N", "IntN", "N", "NormFloat64", "Perm",
 		"Shuffle", "Uint", "Uint32", "Uint32N", "Uint64", "Uint64N", "UintN",
 	},
-	modulePath + "/boottime": {"Now"},
+	modulePath + "/boottime": {"Now", "Wait"},
 }
 
 const whyPure = "pure packages get the time and all facts as arguments, so that every rule is a table test and the simulator replays a run exactly"
@@ -192,6 +192,7 @@ func TestArrowRulesCanFail(t *testing.T) {
 		{"diskquorum/a.go", `import clock "time"; func f() { clock.Sleep(1) }`, "clock.Sleep"},
 		{"diskquorum/a.go", `import "math/rand/v2"; var x = rand.IntN(3)`, "rand.IntN"},
 		{"watchdog/a.go", `import "github.com/fencing-agent/fencing-agent/boottime"; var x = boottime.Now()`, "boottime.Now"},
+		{"watchdog/a.go", `import "github.com/fencing-agent/fencing-agent/boottime"; func f() { boottime.Wait(nil, 1) }`, "boottime.Wait"},
 		{"watchdog/a.go", `func f() { go f() }`, "go statement"},
 		{"netgossip/probing/a.go", `import "github.com/hashicorp/memberlist"`, "get the time and all facts"},
 		{"netgossip/probing/a.go", `import "github.com/fencing-agent/fencing-agent/netgossip/swim"`, "the arrows of"},

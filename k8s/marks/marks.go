@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
@@ -137,19 +138,10 @@ func (w *Writer) Run(ctx context.Context) {
 			w.log.Warn("own Node cannot be written on", "error", err, "retry", pause)
 		}
 		// Wishes that come meanwhile wait: the server is in trouble, or forbids it.
-		if wait(ctx, pause); ctx.Err() != nil {
+		if boottime.Wait(ctx, pause); ctx.Err() != nil {
 			return
 		}
 		timer.Reset(0)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 

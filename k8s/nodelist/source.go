@@ -147,7 +147,7 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 		if urgent {
 			// Everybody hears of it at one moment, and it is told again and again until the
 			// list has been seen: the pauses grow.
-			if wait(ctx, asked.Next(nil)+client.Jitter(s.cfg.Rand, s.spread())); ctx.Err() != nil {
+			if boottime.Wait(ctx, asked.Next(nil)+client.Jitter(s.cfg.Rand, s.spread())); ctx.Err() != nil {
 				return
 			}
 		} else {
@@ -187,15 +187,6 @@ func idle(ctx context.Context, pause time.Duration, again <-chan struct{}) (urge
 		return true
 	}
 	return false
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 func (s *Source) spread() time.Duration {

@@ -119,7 +119,7 @@ func (k *kubeMembers) First(ctx context.Context, remembered bool) (MemberList, e
 			problem.Store(&lacks)
 			k.log.Warn("members: waiting for the first list of the API server; the watchdog is not armed", "server", k.kube.Host(), "problem", lacks)
 		}
-		if wait(ctx, backoff.Next(err)); ctx.Err() != nil {
+		if boottime.Wait(ctx, backoff.Next(err)); ctx.Err() != nil {
 			return MemberList{}, fmt.Errorf("stopped while waiting for the first list of the API server: %s", lacks)
 		}
 	}

@@ -85,7 +85,7 @@ func (f *fileMembers) Follow(ctx context.Context, _ <-chan struct{}, found func(
 				found(listed(m))
 			}
 		}
-		if wait(ctx, membersInterval); ctx.Err() != nil {
+		if boottime.Wait(ctx, membersInterval); ctx.Err() != nil {
 			return
 		}
 	}

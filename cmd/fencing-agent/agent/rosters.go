@@ -154,7 +154,7 @@ func (a *Agent) startRosters(background spawn) {
 				err := a.rosters.cache.save(s)
 				if err != nil {
 					a.log.Error("members: a list cannot be stored, so it is not taken up", "error", err, "retry", saveRetry)
-					wait(ctx, saveRetry)
+					boottime.Wait(ctx, saveRetry)
 				}
 				a.box.put(func(b *batch) { b.rosterSaved = append(b.rosterSaved, err) })
 			}
@@ -165,15 +165,6 @@ func (a *Agent) startRosters(background spawn) {
 			a.box.put(func(b *batch) { b.lists = append(b.lists, l) })
 		})
 	})
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // learn takes a list of the source into consideration.

@@ -97,7 +97,7 @@ func (a *Agent) runTerms(ctx context.Context) {
 			err := a.terms.file.save(k)
 			if err != nil {
 				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", saveRetry)
-				wait(ctx, saveRetry)
+				boottime.Wait(ctx, saveRetry)
 			}
 			a.box.put(func(b *batch) { b.termsSaved = append(b.termsSaved, termsSaved{k, err}) })
 		}

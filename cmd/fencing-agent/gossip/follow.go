@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -37,7 +38,7 @@ func (n *Networks) followRosters(ctx context.Context) {
 				if !n.replacePatiently(ctx, i, r) {
 					return
 				}
-				wait(ctx, followPause)
+				boottime.Wait(ctx, followPause)
 			}
 		}
 	}
@@ -57,7 +58,7 @@ func (n *Networks) replacePatiently(ctx context.Context, i int, r *roster.Roster
 			n.log.Error("the gossip of a network cannot follow the list of members, and is silent until it can",
 				"network", n.all[i].name, "error", err, "retry", followRetry)
 		}
-		if wait(ctx, followRetry); ctx.Err() != nil {
+		if boottime.Wait(ctx, followRetry); ctx.Err() != nil {
 			return false
 		}
 	}
@@ -101,14 +102,5 @@ func (n *Networks) take(w *network, in *instance) {
 	w.present.Store(in)
 	if n.demand != (netgossip.Demand{}) {
 		in.swim.SetDemand(n.demand)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
