@@ -1,0 +1,55 @@
+package arch
+
+import (
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// linked is what a program contains: the packages of this module, and the modules of others.
+func linked(t *testing.T, program string) string {
+	t.Helper()
+	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{if .Module.Main}}{{.ImportPath}}{{else}}{{.Module.Path}}{{end}}{{end}}", "./"+program)
+	list.Dir, list.Env = root, append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	lines := strings.Fields(string(out))
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n") + "\n"
+}
+
+// What a program links is in a file beside it, so that a change of it is seen by who reads the change, and not by
+// chance: an import in one package brings a hundred others along.
+func TestLinkedModules(t *testing.T) {
+	for _, program := range []string{"cmd/fencing-agent", "cmd/fencectl"} {
+		file := filepath.Join("testdata", "links-"+path.Base(program)+".txt")
+		got := linked(t, program)
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		had, has := strings.Fields(string(text)), strings.Fields(got)
+		for _, l := range has {
+			if !slices.Contains(had, l) {
+				t.Errorf("%s links %s, which it did not: if it is to, run go test ./integration/arch -run TestLinkedModules -update", program, l)
+			}
+		}
+		for _, l := range had {
+			if !slices.Contains(has, l) {
+				t.Errorf("%s does not link %s any more: run go test ./integration/arch -run TestLinkedModules -update", program, l)
+			}
+		}
+	}
+}
