@@ -13,7 +13,7 @@ type spoken struct {
 	before *spoken // of the statement before; its own before is nil
 }
 
-// How urgent a statement is.
+// Urgency is how soon the peers are to hear a statement.
 type Urgency int
 
 const (
