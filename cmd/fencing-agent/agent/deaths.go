@@ -60,8 +60,8 @@ func (m *metrics) withdrawn(a *Agent, p int) {
 		"peer", a.roster.Name(p), "boot", hex64(st.Boot), "horizon", st.Guard.Horizon)
 }
 
-// mourn adds what is known of the node's death to its status.
-func (a *Agent) mourn(now boottime.Instant, p int, s *fencingv1.NodeStatus) {
+// addDeath adds what is known of the node's death to its status.
+func (a *Agent) addDeath(now boottime.Instant, p int, s *fencingv1.NodeStatus) {
 	if a.core.Fenced().Has(p) && !s.Reachable {
 		s.State = fencingv1.NodeState_NODE_STATE_FENCED
 	}

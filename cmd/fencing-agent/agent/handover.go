@@ -58,7 +58,7 @@ func (a *Agent) askForList(now boottime.Instant, fx *watchdog.RosterEffects) boo
 	if fx.Fetch != h.list {
 		h.list, h.since, h.asked, h.tries = fx.Fetch, now, 0, 0
 	}
-	if fx.Fetch.IsZero() || fx.Holders.IsEmpty() || fx.Fetch == h.refused && now.Sub(h.refusedAt) < rosterNag {
+	if fx.Fetch.IsZero() || fx.Holders.IsEmpty() || fx.Fetch == h.refused && now.Sub(h.refusedAt) < repeatAfter {
 		return false
 	}
 	if h.asked == 0 || now.Sub(h.asked) >= handInterval {

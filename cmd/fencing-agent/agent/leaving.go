@@ -50,9 +50,9 @@ func (a *Agent) mayLeave() bool {
 	return false
 }
 
-// told reports whether a planned stop is known to the LUN and, by an answered or sent
+// stopKnown reports whether a planned stop is known to the LUN and, by an answered or sent
 // statement, to the peers.
-func (a *Agent) told(now boottime.Instant) bool {
+func (a *Agent) stopKnown(now boottime.Instant) bool {
 	arb, said := a.core.Arbiter(), a.leaving.by.Add(-a.stopPatience())
 	heard := a.answeredSince(now, said)
 	return (arb == nil || arb.Stopped()) && now >= said.Add(a.stopNudge()) && a.core.Released() && heard

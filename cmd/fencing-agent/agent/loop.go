@@ -51,7 +51,7 @@ func (a *Agent) loop(ctx context.Context) error {
 		a.life.alive.Store(int64(now))
 		wake := a.step(now)
 		if stopping == nil {
-			if (a.told(now) || now >= a.leaving.by) && a.mayLeave() {
+			if (a.stopKnown(now) || now >= a.leaving.by) && a.mayLeave() {
 				return nil
 			}
 			wake = min(wake, a.sayAgain(now))

@@ -16,7 +16,7 @@ import (
 const (
 	saveRetry   = 5 * time.Second // after a list could not be stored
 	askInterval = 5 * time.Second // between two questions to the source for a list that peers have
-	rosterNag   = time.Minute     // between two lines about the same trouble with lists
+	repeatAfter = time.Minute     // between two lines about the same trouble with lists
 )
 
 // rosterWork is what the agent has under way about its lists of members. The loop owns it.
@@ -29,7 +29,7 @@ type rosterWork struct {
 	asked      boottime.Instant   // it was told so then
 	refused    string             // why its latest list was refused
 	saves      chan *roster.Saved // capacity 1: at most one is under way
-	nagged     boottime.Instant
+	complained boottime.Instant
 	handing    handing
 	largest    int // most members that a roster in force ever had: what the time budget is made for
 }
@@ -235,14 +235,14 @@ func (a *Agent) followRosters(now boottime.Instant, fx *watchdog.Effects) {
 	coming := a.askForList(now, r)
 	if a.nagsRosters(now) {
 		if !r.Fetch.IsZero() && !coming {
-			a.nag(now, "members: another node has a list that this node's source does not show; give both the same configuration", "node", a.roster.Name(r.From), "list", r.Fetch.String())
+			a.complain(now, "members: another node has a list that this node's source does not show; give both the same configuration", "node", a.roster.Name(r.From), "list", r.Fetch.String())
 		}
 		if r.Rival >= 0 {
-			a.nag(now, "members: another list has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
+			a.complain(now, "members: another list has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
 				"node", a.roster.Name(r.Rival))
 		}
 		if w := a.core.WaitingFor(); !w.IsEmpty() {
-			a.nag(now, "members: a change of the list is under way", "stage", standingText(s), "waiting_for", a.roster.Names(w))
+			a.complain(now, "members: a change of the list is under way", "stage", standingText(s), "waiting_for", a.roster.Names(w))
 		}
 	}
 	a.rosters.showPresent(s)
@@ -252,11 +252,11 @@ func (a *Agent) followRosters(now boottime.Instant, fx *watchdog.Effects) {
 }
 
 func (a *Agent) nagsRosters(now boottime.Instant) bool {
-	return a.rosters.nagged == 0 || now.Sub(a.rosters.nagged) >= rosterNag
+	return a.rosters.complained == 0 || now.Sub(a.rosters.complained) >= repeatAfter
 }
 
-func (a *Agent) nag(now boottime.Instant, msg string, attrs ...any) {
-	a.rosters.nagged = now
+func (a *Agent) complain(now boottime.Instant, msg string, attrs ...any) {
+	a.rosters.complained = now
 	a.log.Warn(msg, attrs...)
 }
 

@@ -164,7 +164,7 @@ func (a *Agent) nodeStatus(now boottime.Instant) []*fencingv1.NodeStatus {
 		}
 		s.EvidenceAge = age(now, anchor)
 		s.State = stateOf(s, st, anchor)
-		a.mourn(now, p, s)
+		a.addDeath(now, p, s)
 		if a.core.Restarting().Has(p) {
 			s.State = fencingv1.NodeState_NODE_STATE_RESTARTING
 		}

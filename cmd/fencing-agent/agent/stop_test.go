@@ -24,7 +24,7 @@ func TestStopWaitsForAnswersOfCountedPeers(t *testing.T) {
 	}
 	told := func(now boottime.Instant) bool {
 		a.core.Step(now)
-		return a.told(now)
+		return a.stopKnown(now)
 	}
 	stop := func(said boottime.Instant) {
 		a.leaving.by, a.leaving.answered = said.Add(a.stopPatience()), 0

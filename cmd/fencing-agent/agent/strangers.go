@@ -35,7 +35,7 @@ func (a *Agent) reportStrangers(now boottime.Instant) {
 	case now.Sub(s.since) >= strangersPatience:
 		s.names = names
 		slices.Sort(s.names)
-		if s.told == 0 || now.Sub(s.told) >= rosterNag {
+		if s.told == 0 || now.Sub(s.told) >= repeatAfter {
 			s.told = now
 			a.log.Error("nodes that are not on the list of members write to the LUN: if they are of another group, give each group a LUN and a name of its own "+
 				"(cluster, nodeGroup), since the ties of one are lost while the other holds a grant", "nodes", s.names, "cluster", a.cfg.Cluster, "node_group", a.cfg.NodeGroup)

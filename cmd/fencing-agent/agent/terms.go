@@ -20,13 +20,13 @@ const termsPatience = time.Minute
 // termsWork is what the agent has under way about the terms on which it breaks ties. The loop
 // owns it. Other terms are on file before the core goes by them (lease.md T3).
 type termsWork struct {
-	file   *termsFile
-	by     netgossip.Breakers
-	onFile knownTerms      // as last stored
-	want   knownTerms      // to be stored
-	saves  chan knownTerms // capacity 1: at most one is under way
-	saving bool
-	nagged boottime.Instant
+	file       *termsFile
+	by         netgossip.Breakers
+	onFile     knownTerms      // as last stored
+	want       knownTerms      // to be stored
+	saves      chan knownTerms // capacity 1: at most one is under way
+	saving     bool
+	complained boottime.Instant
 
 	heardSet  roster.Set // of which heardList are the names, by
 	heardBy   *roster.Roster
@@ -155,7 +155,7 @@ func (a *Agent) followTerms(now boottime.Instant, saved []termsSaved) {
 		w.saving = true
 		w.saves <- w.want // has room: the one before has ended
 	}
-	a.nagTerms(now)
+	a.complainOfTerms(now)
 }
 
 // heardNames are the members whose word this node has, sorted.
@@ -170,8 +170,8 @@ func (a *Agent) heardNames() []string {
 	return names
 }
 
-// nagTerms says who goes by other terms, and why a tie would be lost.
-func (a *Agent) nagTerms(now boottime.Instant) {
+// complainOfTerms says who goes by other terms, and why a tie would be lost.
+func (a *Agent) complainOfTerms(now boottime.Instant) {
 	w := &a.terms
 	_, others := a.core.TermsHeard()
 	switch {
@@ -180,7 +180,7 @@ func (a *Agent) nagTerms(now boottime.Instant) {
 	case w.since == 0:
 		w.since = now
 	}
-	if w.nagged > 0 && now.Sub(w.nagged) < rosterNag {
+	if w.complained > 0 && now.Sub(w.complained) < repeatAfter {
 		return
 	}
 	switch {
@@ -191,12 +191,12 @@ func (a *Agent) nagTerms(now boottime.Instant) {
 				theirs = append(theirs, a.roster.Name(p)+": "+st.Terms.String())
 			}
 		}
-		w.nagged = now
+		w.complained = now
 		a.log.Error("nodes break ties in different ways, so an equal split between them can be lost by both halves: "+
 			"give all the same lun.devices, lun.unavailableAtTie, quorum.tieBreakers, kubernetes.tieBreak, cluster and nodeGroup",
 			"this_node", a.core.Terms().String(), "others", theirs)
 	case w.since > 0 && now.Sub(w.since) >= termsPatience:
-		w.nagged = now
+		w.complained = now
 		a.log.Warn("this node takes no part in an equal split: it has not heard from a majority that they break ties as it does",
 			"terms", a.core.Terms().String(), "waiting_for", a.roster.Names(a.unheard()))
 	}
