@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -67,7 +68,7 @@ func TestExhaustive(t *testing.T) {
 			switch {
 			case b.long && !long:
 				t.Skip("a long search: set DISKQUORUM_EXHAUSTIVE, or make model")
-			case !b.short && testing.Short(), raceEnabled && b.states > 1000: // nothing here runs beside anything else
+			case !b.short && testing.Short(), race.Detector && b.states > 1000: // nothing here runs beside anything else
 				t.Skip("not in a short run")
 			}
 			s := search{t: t, b: &b, visited: map[uint64]struct{}{}}

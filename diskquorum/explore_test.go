@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -23,7 +24,7 @@ import (
 func TestRandomSchedules(t *testing.T) {
 	runs := uint64(5000)
 	switch {
-	case raceEnabled:
+	case race.Detector:
 		runs = 300
 	case testing.Short():
 		runs = 2500

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
@@ -134,7 +135,7 @@ func TestSteadyStateIO(t *testing.T) {
 
 // A steady state allocates nothing, reads of a full table included.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Detector {
 		t.Skip("the race detector allocates")
 	}
 	for _, devices := range []int{1, 3} {

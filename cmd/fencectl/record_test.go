@@ -20,6 +20,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/integration/agentsim"
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 var record = flag.Bool("record", false, "let agents live through the scenes again and rewrite testdata/scenes; then use -update")
@@ -122,7 +123,7 @@ func TestScenesAreWhatAgentsSay(t *testing.T) {
 			case *record:
 				writeScene(t, s, s.play(t))
 				return
-			case raceDetector:
+			case race.Detector:
 				t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
 			case testing.Short() && i%4 != 0, testing.Short() && s.slow:
 				t.Skip("takes seconds")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // number is an environment variable, or a default.
@@ -28,7 +30,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 func TestRandomSchedules(t *testing.T) {
 	runs := uint64(20)
 	switch {
-	case raceDetector:
+	case race.Detector:
 		runs = 2 // its runtime breaks in long bubbles (go.dev/issue/78156)
 	case testing.Short():
 		runs = 6

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // group is a healthy group; what happens begins after healthyFor.
@@ -135,7 +137,7 @@ func TestMembersChange(t *testing.T) {
 		{"one was never told", group(3, noLUN, split([]int{0, 1}, []int{2}), at(3*time.Second, newMembers([]int{0, 1, 2}, 0, 1)),
 			at(25*time.Second, Event{Kind: Kill, Nodes: []int{1}}), at(26*time.Second, Event{Kind: Heal})), 2, 1},
 	} {
-		if raceDetector && c.name != "one more" {
+		if race.Detector && c.name != "one more" {
 			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -149,7 +151,7 @@ func TestMembersChange(t *testing.T) {
 
 func TestScenarios(t *testing.T) {
 	for i, c := range scenarios {
-		if raceDetector && i%6 != 0 {
+		if race.Detector && i%6 != 0 {
 			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -175,7 +177,7 @@ func TestPlannedRestartIsNoLeft(t *testing.T) {
 		{"planned restart", Event{Kind: Upgrade, Nodes: []int{1}, Span: 12 * time.Second}, 0},
 		{"kill", Event{Kind: Kill, Nodes: []int{1}}, 3},
 	} {
-		if raceDetector && c.lefts > 0 {
+		if race.Detector && c.lefts > 0 {
 			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -193,7 +195,7 @@ func TestPlannedRestartIsNoLeft(t *testing.T) {
 // since then, and is published, is not LEFT for it. The cuts end around the time of the longest suspicion.
 func TestHealedPeersAreNotLeftAgain(t *testing.T) {
 	heals := 24
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Detector {
 		heals = 6
 	}
 	for i := range heals {

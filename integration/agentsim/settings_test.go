@@ -3,6 +3,8 @@ package agentsim
 import (
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 func reconfigured(how breaking, nodes ...int) Event {
@@ -36,7 +38,7 @@ func TestHalvesThatBreakTiesInTwoWays(t *testing.T) {
 		{"two Leases from the beginning", seasoned(group(4, func(s *Schedule) { lease(s); s.Mixed = otherLease }, halves)), 0},
 		{"half of the group goes by another Lease", seasoned(group(4, lease, reconfigured(otherLease, ours...), halves)), 2},
 	} {
-		if raceDetector || testing.Short() && i%4 != 0 {
+		if race.Detector || testing.Short() && i%4 != 0 {
 			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -51,7 +53,7 @@ func TestHalvesThatBreakTiesInTwoWays(t *testing.T) {
 
 // A group that has moved as a whole splits as before.
 func TestTieAfterAWholeGroupHasMoved(t *testing.T) {
-	if raceDetector {
+	if race.Detector {
 		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
 	}
 	s := group(4, nil, Event{Kind: Reconfigure, Nodes: []int{0, 1, 2, 3}, Pick: int(otherLUN), Span: 2 * time.Second}, at(60*time.Second, split([]int{0, 1}, []int{2, 3})))

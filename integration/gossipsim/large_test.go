@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -34,7 +35,7 @@ func TestLargeGroup(t *testing.T) {
 // When all agents start at once everybody finds everybody, and nobody sends much more than it
 // takes to ask each peer a few times.
 func TestAllStartAtOnce(t *testing.T) {
-	if raceDetector {
+	if race.Detector {
 		t.Skip("too many events for the race detector")
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +60,7 @@ func TestAllStartAtOnce(t *testing.T) {
 // A thousand nodes on two networks: idle, they send what small groups do; the one that is cut off knows
 // it, and nobody else is disturbed. It takes 40 s and 3 GB, in a process of its own.
 func TestIsolatedNodeOfTheLargestGroup(t *testing.T) {
-	if raceDetector {
+	if race.Detector {
 		t.Skip("too many events for the race detector")
 	}
 	cfg := config(MaxNodes, "auto", "isolate", lasting(6*time.Second), func(c *Config) { c.Warmup = Duration(time.Second) })

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // Roles of the test binary when it is started as a child, by its first argument.
@@ -22,7 +24,7 @@ func TestMain(m *testing.M) {
 			panic("the child breaks")
 		}
 	}
-	if !raceDetector {
+	if !race.Detector {
 		runtime.GOMAXPROCS(1) // a bubble is mostly serial: a second processor only slows it down
 		debug.SetGCPercent(400)
 	}

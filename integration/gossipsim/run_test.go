@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -31,7 +32,7 @@ const raceBudget = 40 * time.Second
 // run runs a simulation in a bubble of its own and checks what must hold in all of them.
 func run(t *testing.T, cfg Config) *Report {
 	t.Helper()
-	if raceDetector && time.Duration(cfg.Nodes)*time.Duration(cfg.Duration) > raceBudget {
+	if race.Detector && time.Duration(cfg.Nodes)*time.Duration(cfg.Duration) > raceBudget {
 		t.Skip("too long for the race detector")
 	}
 	var r *Report
@@ -281,7 +282,7 @@ func TestIdleTrafficOfAgents(t *testing.T) {
 // evidence of nodes that are fine, until their next answer some milliseconds later.
 func TestChaos(t *testing.T) {
 	last := 2 * time.Minute
-	if raceDetector {
+	if race.Detector {
 		last = raceBudget / 7
 	}
 	disturbed := 0

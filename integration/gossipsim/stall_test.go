@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // stalls lets one node of n stand still once, in two phases of the tickers, and counts the
@@ -33,7 +35,7 @@ func stalls(t *testing.T, n int, d time.Duration) (left int) {
 
 // docs/api.md says which stalls consumers see as LEFT.
 func TestStallsThatAreLeft(t *testing.T) {
-	if raceDetector {
+	if race.Detector {
 		t.Skip("too long for the race detector")
 	}
 	for _, c := range []struct {

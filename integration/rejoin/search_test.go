@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 func list(as []Action) string {
@@ -55,7 +57,7 @@ func TestSearch(t *testing.T) {
 			switch {
 			case b.long && !exhaustive():
 				t.Skip("a long search: set REJOIN_EXHAUSTIVE, or make exhaustive")
-			case !b.short && (testing.Short() || raceEnabled):
+			case !b.short && (testing.Short() || race.Detector):
 				t.Skip("not in a short run")
 			}
 			begun := time.Now()
@@ -86,7 +88,7 @@ func walk(r Rules, seed uint64) Found {
 // REJOIN_SEED and REJOIN_RUNS choose others.
 func TestRandomWalks(t *testing.T) {
 	runs := 5000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Detector {
 		runs = 1000
 	}
 	first := env("REJOIN_SEED", 1)
@@ -121,7 +123,7 @@ func TestWithoutBothGuardsTwoPartsFeed(t *testing.T) {
 	} else {
 		t.Logf("%s, %d states, %d steps", f.Wrong, f.States, len(f.Way))
 	}
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Detector {
 		return
 	}
 	for _, r := range []Rules{token, word} {

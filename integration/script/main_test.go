@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fencing-agent/fencing-agent/integration/observe"
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 const (
@@ -70,7 +71,7 @@ var build = sync.OnceValue(func() error {
 	}
 	programs = filepath.Join(temporary, "bin")
 	args := []string{"build", "-ldflags", "-X main.version=" + version, "-o", programs + "/"}
-	if raceDetector {
+	if race.Detector {
 		args = append(args, "-race")
 	}
 	out, err := exec.Command("go", append(args, module+"/cmd/fencing-agent", module+"/cmd/fencectl")...).CombinedOutput()

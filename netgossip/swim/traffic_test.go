@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
@@ -26,7 +27,7 @@ func TestIdleTraffic(t *testing.T) {
 		{100, 2 * time.Second, 5 * time.Second, 125, 9300},
 	} {
 		t.Run(fmt.Sprintf("N=%d", c.n), func(t *testing.T) {
-			if c.n > 10 && (testing.Short() || raceDetector) {
+			if c.n > 10 && (testing.Short() || race.Detector) {
 				t.Skip("100 nodes take seconds; run without -short and -race")
 			}
 			synctest.Test(t, func(t *testing.T) {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package diskquorum
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package agentsim
-
-const raceDetector = false

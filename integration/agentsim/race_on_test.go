@@ -1,6 +1,0 @@
-//go:build race
-
-package agentsim
-
-// raceDetector makes tests do less.
-const raceDetector = true

@@ -1,5 +1,0 @@
-//go:build !race
-
-package gossipsim
-
-const raceDetector = false

@@ -1,6 +1,0 @@
-//go:build race
-
-package gossipsim
-
-// raceDetector makes everything ten times slower; large simulations are skipped.
-const raceDetector = true

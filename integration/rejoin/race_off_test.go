@@ -1,5 +1,0 @@
-//go:build !race
-
-package rejoin
-
-const raceEnabled = false

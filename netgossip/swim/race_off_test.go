@@ -1,5 +1,0 @@
-//go:build !race
-
-package swim_test
-
-const raceDetector = false

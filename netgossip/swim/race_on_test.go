@@ -1,6 +1,0 @@
-//go:build race
-
-package swim_test
-
-// raceDetector makes everything ten times slower; what only measures is skipped.
-const raceDetector = true
