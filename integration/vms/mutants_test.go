@@ -46,7 +46,7 @@ var mutantAgents = []mutant{
 		scenario: "equal split", says: `one half is reset: nobody was reset`,
 	},
 	{
-		name: "a verdict is honoured after its time", file: "cmd/fencing-agent/agent/loop.go",
+		name: "a verdict is honoured after its time", file: "cmd/fencing-agent/agent/guard.go",
 		from: "		until = d.Until\n", to: "		until = now.Add(time.Hour)\n",
 		scenario: "paused for 13 s and cut off", says: `n3 was fed .* after it was resumed`,
 	},
