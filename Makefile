@@ -135,8 +135,8 @@ test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: 
 	@echo "test-vms: real resets in emulated machines; about 9 minutes on two processors, with LONG=1 about 17; each scenario is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms $(if $(LONG),-long)
 
-vms-table: ## the table of resets in docs/verification.md again, by make test-vms; LONG=1 TIMES=3 as it stands there
-	@FENCING_VMS_TABLE=$(CURDIR)/docs/verification.md $(MAKE) --no-print-directory test-vms
+vms-table: ## the table of resets in docs/measurements/verification.md again, by make test-vms; LONG=1 TIMES=3 as it stands there
+	@FENCING_VMS_TABLE=$(CURDIR)/docs/measurements/verification.md $(MAKE) --no-print-directory test-vms
 
 vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 10 min)
 	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"
@@ -178,8 +178,8 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
 	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
 
-simulate-table: laboratory ## the simulated tables of docs/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
-	@echo "simulate-table: every command in docs/performance.md, about 30 minutes; ONLY=TEXT for some of them"
+simulate-table: laboratory ## the simulated tables of docs/measurements/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
+	@echo "simulate-table: every command in docs/measurements/performance.md, about 30 minutes; ONLY=TEXT for some of them"
 	@mkdir -p dist
 	@awk -v only='$(ONLY)' ' \
 	   /^<!-- simulate / { print; c = $$0; sub(/^<!-- simulate/, "bin/laboratory simulate", c); sub(/ -->$$/, " -o markdown", c); \
@@ -189,8 +189,8 @@ simulate-table: laboratory ## the simulated tables of docs/performance.md again 
 	     tables++; print ""; skip = 1; next } \
 	   /^<!-- end of simulation -->/ { skip = 0 } \
 	   !skip { print } \
-	   END { print tables + 0 " tables simulated" > "/dev/stderr" }' docs/performance.md > dist/performance.md
-	@mv dist/performance.md docs/performance.md
+	   END { print tables + 0 " tables simulated" > "/dev/stderr" }' docs/measurements/performance.md > dist/performance.md
+	@mv dist/performance.md docs/measurements/performance.md
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
 	@passed=0; failed=0; \

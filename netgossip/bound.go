@@ -7,7 +7,7 @@ import (
 
 // The functions below compute what follows from parameters for a roster of n members.
 // They are memberlist's own formulas (its util.go and suspicion.go), and sums of them
-// that docs/tuning.md derives.
+// that docs/measurements/tuning.md derives.
 
 // certainty is the probability with which WorstDetection may be wrong.
 const certainty = 1e-9

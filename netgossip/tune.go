@@ -7,7 +7,7 @@ import (
 
 // Params are the effective protocol parameters of one SystemNetwork. Units are in
 // the types; the formulas they enter are memberlist's (its config.go) and those of
-// docs/tuning.md.
+// docs/measurements/tuning.md.
 type Params struct {
 	GossipInterval   time.Duration // between gossip rounds; free while there is nothing to say
 	GossipNodes      int           // fan-out of one gossip round
@@ -39,7 +39,7 @@ type Params struct {
 // Profile names a rule by which parameters follow the number of members.
 type Profile string
 
-// The profiles. Their values and what they cost are in docs/tuning.md.
+// The profiles. What they cost is in docs/tuning.md, their values are in docs/measurements/tuning.md.
 const (
 	ProfileAuto Profile = "auto" // the measured best
 	ProfileADR  Profile = "adr"  // the table of intervals that grow with the number of members
@@ -72,7 +72,7 @@ const smallGroup = 10
 
 // Tune returns the parameters for a roster of n members. Above the smallest groups the
 // intervals of probes do not depend on n: memberlist's idle cost does not either, and the table of
-// growing intervals costs detection time and saves nothing (docs/tuning.md). What grows is
+// growing intervals costs detection time and saves nothing (docs/measurements/tuning.md). What grows is
 // the number of retransmissions and of indirect helpers.
 func Tune(n int) Params {
 	p := Params{

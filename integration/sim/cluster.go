@@ -84,7 +84,8 @@ func (c *Config) sampling(t *Times) time.Duration {
 	return t.Timing.MaxAge
 }
 
-// sampledFrom is the size of the smallest group on two networks in which samples are taken (docs/tuning.md).
+// sampledFrom is the size of the smallest group on two networks in which samples are taken
+// (docs/measurements/tuning.md).
 const sampledFrom = 9
 
 // times are the settings of a node.

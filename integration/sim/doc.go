@@ -14,7 +14,7 @@
 // this schedule asked for, the network here carried, and a peer answered. gossip.go does what swim does between
 // schedule and merger, without the bytes. memberlist is reduced to what it may say (members.go), and may be wrong.
 //
-// Up to eight nodes, each peer is probed. Samples and sweeps begin with nine (docs/tuning.md), and there
+// Up to eight nodes, each peer is probed. Samples and sweeps begin with nine (docs/measurements/tuning.md), and there
 // a run costs several times as much: [RandomSampledSchedule] plays groups of 9 to 13, a tenth as many as
 // of the small ones. What begins with more than a hundred peers (networks that take turns, sweeps by a part of
 // the peers) is left to netgossip/probing and integration/gossipsim.

@@ -3,7 +3,7 @@
 // arguments, a peer is an index, and what a probe is and how it gets to the peer is its owner's
 // matter, [github.com/fencing-agent/fencing-agent/netgossip/swim] in the agent.
 //
-// There are three ways to probe (docs/tuning.md, docs/adr/0012-samples-and-sweeps.md):
+// There are three ways to probe (docs/measurements/tuning.md, docs/adr/0012-samples-and-sweeps.md):
 //
 //   - schedule.go: few peers, and peers of which each matters, are all asked, one interval after the
 //     answer, and sooner while none comes.

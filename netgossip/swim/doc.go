@@ -7,7 +7,7 @@
 // also runs an evidence protocol of its own: it probes its peers, asks again while no reply
 // comes, and each answered probe is a [netgossip.Answer], dated by the instant before the
 // probe was sent. Few peers, and peers of which each matters ([Instance.SetDemand]), are all
-// probed; of many, random samples are, for which the instance vouches (docs/tuning.md). Who is asked
+// probed; of many, random samples are, for which the instance vouches (docs/measurements/tuning.md). Who is asked
 // when is decided by package probing; here are the inbox, the packets, the clock and the sockets. Evidence gets old by itself; nothing has to be
 // detected for a node to know that it is alone.
 //

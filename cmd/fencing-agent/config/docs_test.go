@@ -73,20 +73,22 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// TestTuningTables holds the tables of docs/tuning.md to the functions that they describe.
+// TestTuningTables holds the tables of docs/tuning.md, and of the notebook behind it, to the functions that they
+// describe.
 func TestTuningTables(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/tuning.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := func(row string) {
+	const page, notebook = "docs/tuning.md", "docs/measurements/tuning.md"
+	want := func(name, row string) {
+		text, err := os.ReadFile("../../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !strings.Contains(string(text), row) {
-			t.Errorf("docs/tuning.md lacks %q", row)
+			t.Errorf("%s lacks %q", name, row)
 		}
 	}
 	for name, n := range map[string]int{"up to 3": 3, "10": 10, "50": 50, "100": 100, "300": 300, "500": 500, "from 1000": 1000} {
 		p := netgossip.ProfileADR.Params(n)
-		want(fmt.Sprintf("| %s | %v | %v | %v | %d | %v |", name, p.GossipInterval, p.ProbeInterval, p.ProbeTimeout, p.SuspicionMult, p.SuspicionMin(n)))
+		want(notebook, fmt.Sprintf("| %s | %v | %v | %v | %d | %v |", name, p.GossipInterval, p.ProbeInterval, p.ProbeTimeout, p.SuspicionMult, p.SuspicionMin(n)))
 	}
 	columns := make(map[string][]string)
 	for _, n := range []int{3, 10, 100, 1000} {
@@ -97,10 +99,10 @@ func TestTuningTables(t *testing.T) {
 		}
 	}
 	for _, cells := range columns {
-		want(" | " + strings.Join(cells, " / ") + " |")
+		want(notebook, " | "+strings.Join(cells, " / ")+" |")
 	}
 	for _, p := range Profile("").values() {
-		want("| `" + p + "` | ")
+		want(page, "| `"+p+"` | ")
 	}
 }
 
