@@ -21,7 +21,9 @@ func probingMutants() []mutant {
 	for i := range list {
 		list[i].in = []string{"./integration/sim"}
 	}
+	again := one("probing", "samples that come and go put the same peers off each time", sampleGo,
+		"min(spread, room)*time.Duration(i)", "max(spread, min(spread, room))*time.Duration(i)")
 	late := one("probing", "an answer from before a miss undoes it", probingGo, "if contact && o.At >= p.aside {", "if contact {")
-	late.in = []string{"./netgossip/probing"}
-	return append(list, late)
+	late.in, again.in = []string{"./netgossip/probing"}, []string{"./netgossip/probing"}
+	return append(list, late, again)
 }

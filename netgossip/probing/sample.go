@@ -77,15 +77,17 @@ func (s *Schedule) startSampling(now boottime.Instant) {
 	}
 }
 
-// stopSampling goes over to probing each peer. The vouch so far lasts for EvidenceMaxAge, and
-// by then each must have answered.
+// stopSampling goes over to probing each peer. The vouch so far, or what the peer answered itself, lasts for
+// EvidenceMaxAge, and by then each must have answered: samples that begin and end again and again, for the
+// demand is at the edge, would else put the same peers off each time.
 func (s *Schedule) stopSampling(now boottime.Instant) {
 	s.abandonSamples()
 	s.samples.on = false
 	spread := max(s.pace.Interval, s.params.RoundTime(s.watched))
 	for i, p := range s.all {
 		if p.due == boottime.Never && !p.lost && !s.Sweeping(p) {
-			s.plan(p, now.Add(spread*time.Duration(i)/time.Duration(len(s.all))))
+			room := max(0, max(p.proven, s.samples.vouched).Add(s.params.EvidenceMaxAge*3/4).Sub(now))
+			s.plan(p, now.Add(min(spread, room)*time.Duration(i)/time.Duration(len(s.all))))
 		}
 	}
 }

@@ -459,23 +459,3 @@ func TestOpenSampleHoldsTheVouchBack(t *testing.T) {
 	answer(0, 2*time.Second-1)
 	answer(1, 3*time.Second)
 }
-
-// Guard: an answer to a probe from before the miss, which a slow network may bring after it, does not undo it. The
-// merger goes by the miss, and a vouch for this peer would cover nobody.
-func TestAnswerFromBeforeTheMissDoesNotUndoIt(t *testing.T) {
-	r := newRig(t, 200)
-	p := r.all[0]
-	old, sampled := start.Add(time.Second), start.Add(2*time.Second)
-	if !r.sampleOf(p, sampled) {
-		t.Fatal("no sample")
-	}
-	r.miss(p, start.Add(4*time.Second))
-	r.Answered(p, Probe{ID: 1, At: old}, true, start.Add(4*time.Second))
-	if r.vouchable(p) {
-		t.Error("vouched for, by an answer that is older than the miss")
-	}
-	r.Answered(p, Probe{ID: 2, At: sampled}, true, start.Add(4*time.Second))
-	if !r.vouchable(p) {
-		t.Error("not vouched for although it has answered since")
-	}
-}
