@@ -42,8 +42,12 @@ const (
 )
 
 // unseenTokens is more than a node moves its token on while only a minority of its devices
-// takes its writes, or while a failed write may land, and leaves room for as many such agent restarts in one boot.
+// takes its writes, or while a failed write may land.
 const unseenTokens = 1 << 16
+
+// strayTokens is the range of a random distance on top, or two agents that leap from the same old record
+// come to the same token. It leaves room for some 7000 leaps in one boot.
+const strayTokens = 1 << 20
 
 var (
 	// ErrRival says that another live agent uses this node's name or slot.
@@ -169,7 +173,7 @@ func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 			if a.table.from.len() < len(a.lanes) || rec.Late != 0 {
 				// A later token may stand on a device that was not read, or have stood in what late writes of
 				// both copies took back: a grant may name it.
-				a.token.Counter += min(unseenTokens, ^a.token.Counter-1)
+				a.token.Counter += min(unseenTokens+a.rng.Uint32N(strayTokens), ^a.token.Counter-1)
 			}
 			a.moveToken() // L1: the agent has restarted
 		}

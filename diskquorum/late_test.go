@@ -156,6 +156,26 @@ func TestLateWritesTakeATokenBack(t *testing.T) {
 	}
 }
 
+// Guard: L1. The same, and the agent that has leapt is taken back as a whole: the next one leaps from the same record.
+func TestTwoAgentsThatLeapFromOneRecordPartWays(t *testing.T) {
+	r := startedRig(t, 2)
+	r.failCopy(t, 0, 0)
+	r.failCopy(t, 0, 1)
+	late := r.late
+	r.crash(0)
+	r.run(5 * time.Second)
+	shown := r.nodes[0].out.Token
+	r.late = late
+	r.kill(0)
+	clear(r.nodes[0].orphans)
+	r.landAll()
+	r.start(0)
+	r.run(5 * time.Second)
+	if now := r.nodes[0].out.Token; now.Counter == shown.Counter || shown.Counter < unseenTokens || now.Counter < unseenTokens {
+		t.Errorf("token %v after %v", now, shown)
+	}
+}
+
 // Guard: B9. A late write takes one copy back; the owner died while it wrote the other one,
 // which held what it had accepted.
 func TestLateWriteAndATornOne(t *testing.T) {

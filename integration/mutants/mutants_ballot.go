@@ -131,6 +131,7 @@ func claimMutants() []mutant {
 		one("claim", "a slot of its own that cannot be read counts as never written", claimGo, "	case e.status == slotUnknown:\n		a.claim = claimReading // from the beginning, at the pace of the heartbeat\n		return\n", "	case e.status == slotUnknown:\n		a.startClaim(nil)\n		return\n"),
 		one("claim", "a slot that another node took meanwhile is kept", claimGo, "		a.chooseSlot(now) // somebody else took it meanwhile\n", "		a.startClaim(nil)\n"),
 		one("claim", "a foreign writer in this node's slot is not noticed", claimGo, "	if foreign := a.foreignWriter(); foreign != nil {", "	if foreign := a.foreignWriter(); foreign != nil && a.seq == 0 {"),
+		one("L1", "two agents leap to the same token", claimGo, "unseenTokens+a.rng.Uint32N(strayTokens)", "unseenTokens"),
 		one("L1", "a token that late writes took back comes back", claimGo, " || rec.Late != 0 {", " {"),
 		one("claim", "a late write of a predecessor is taken for a rival", claimGo, "rec.Process != a.process && rec.Sequence >= a.seq {", "rec.Process != a.process {"),
 		one("claim", "a record that changes while it is watched is no rival", claimGo, "	if e.last != a.watched {", "	if false {"),
