@@ -1,0 +1,2 @@
+// Package lunhold is a model of nodes that hold with the others by the LUN while all networks are silent.
+package lunhold

@@ -1,0 +1,87 @@
+package lunhold
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func env(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+func long() bool { return os.Getenv("LUNHOLD_LONG") != "" }
+
+var (
+	onward = []uint8{0, 1, 2, 3, 4}
+	back   = []uint8{4, 3, 2, 1, 0}
+)
+
+// search is one search of all states.
+type search struct {
+	name    string
+	size    int
+	graphs  []Graph
+	left    Budget
+	without Set // have no path to the LUN
+	who     map[what]Set
+	both    bool // both orders of the nodes
+	rules   Rules
+	times   Times
+	calm    bool // P3
+	steady  bool
+	proofs  bool // P5 is not asked
+}
+
+func (c *search) model() *Model {
+	m := &Model{Rules: c.rules, Times: c.times, Size: c.size, Shapes: c.graphs, Who: c.who, Calm: c.calm, Steady: c.steady, Exempt: c.without, Claims: c.proofs, Orders: [][]uint8{onward}}
+	if m.Dated == 0 {
+		m.Times = Usual
+	}
+	if c.both {
+		m.Orders = append(m.Orders, back)
+	}
+	return m
+}
+
+func (m *Model) list(as []Action) string {
+	var b strings.Builder
+	ticks := 0
+	for i, a := range as {
+		if a.what == passes && len(m.Orders) == 1 {
+			if ticks++; i+1 < len(as) && as[i+1].what == passes {
+				continue
+			}
+			fmt.Fprintf(&b, "\n\t%d ticks", ticks)
+			ticks = 0
+			continue
+		}
+		fmt.Fprintf(&b, "\n\t%s", m.Say(a))
+	}
+	return b.String()
+}
+
+// run searches, with a line of progress now and then when the search is long.
+func (c *search) run(t *testing.T, m *Model, limit int) Found {
+	t.Helper()
+	begun := time.Now()
+	told := begun
+	f := m.Search(m.Root(c.left, c.without), limit, func(f *Found, level int) {
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			fmt.Printf("lunhold: %s: %d states, depth %d, %d in this level, %v\n", c.name, f.States, f.Depth, level, time.Since(begun).Round(time.Second))
+		}
+	})
+	all := "all"
+	if f.Cut {
+		all = "the first of more"
+	}
+	t.Logf("%d states, %s, %d deep, %+v, in %v", f.States, all, f.Depth, f.Met, time.Since(begun).Round(10*time.Millisecond))
+	return f
+}

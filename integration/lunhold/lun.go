@@ -1,0 +1,247 @@
+package lunhold
+
+// older is a tick more on a mark. What is too old says no more than none.
+func (m *Model) older(k *mark) {
+	switch {
+	case *k == 0 || *k&foreign != 0:
+	case *k&ageOf <= mark(m.Dated):
+		*k++
+	}
+	if *k&foreign == 0 && *k&ageOf > mark(m.Dated) && !m.NewestOnly && *k&unended == 0 {
+		*k = 0
+	}
+}
+
+// ageSlot makes what a node has written and read older. A node that is down has a slot, too.
+func (m *Model) ageSlot(n *Node) {
+	for _, r := range []*record{&n.slot, &n.late} {
+		m.older(&r.ping)
+		m.older(&r.landed)
+		for y := range m.Size {
+			m.older(&r.echo[y])
+		}
+	}
+	for y := range m.Size {
+		m.older(&n.echo[y])
+		if m.older(&n.table[y].date); n.table[y].date == 0 {
+			n.table[y] = look{}
+		}
+	}
+}
+
+// each calls f for all pings of x and all echoes of them.
+func (m *Model) each(s *State, x int, f func(*mark)) {
+	n := &s.nodes[x]
+	f(&n.slot.ping)
+	f(&n.late.ping)
+	for y := range m.Size {
+		p := &s.nodes[y]
+		f(&p.echo[x])
+		f(&p.slot.echo[x])
+		f(&p.late.echo[x])
+	}
+	if !m.NoEcho {
+		for y := range m.Size {
+			f(&n.table[y].date)
+		}
+	}
+}
+
+// disown marks all pings of x as those of another process.
+func (m *Model) disown(s *State, x int) {
+	m.each(s, x, func(k *mark) {
+		if *k != 0 && m.GreaterEqual {
+			*k = foreign
+		} else {
+			*k = 0
+		}
+	})
+	s.nodes[x].table = [maxSize]look{}
+}
+
+// read takes the table in.
+func (m *Model) read(s *State, x int) {
+	n := &s.nodes[x]
+	for y := range m.Size {
+		r := &s.nodes[y].slot
+		if y == x {
+			continue
+		}
+		n.table[y] = look{}
+		if !r.there {
+			continue
+		}
+		date := r.echo[x]
+		switch {
+		case m.NoEcho:
+			date = r.landed
+		case date&foreign != 0:
+			date = n.slot.ping &^ foreign // that is the mistake of GreaterEqual
+		}
+		if date != 0 {
+			n.table[y] = look{r.Word, date}
+		}
+		if !n.slow || m.SlowMoves {
+			n.echo[y] = r.ping
+		}
+	}
+	if s.shown && !n.slow {
+		n.knows = true
+	}
+}
+
+// write composes a record and submits it. Its ping is dated before that.
+func (m *Model) write(s *State, x int) {
+	n := &s.nodes[x]
+	r := record{Word: m.word(s, x), there: true, ping: 1, echo: n.echo}
+	if m.NoEcho {
+		r.ping, r.echo = 0, [maxSize]mark{}
+	}
+	n.beat, n.said = 0, r.lives
+	what := n.next
+	n.next = lands
+	switch what {
+	case hangs:
+		n.late, n.stuck = r, true
+		return
+	case lingers:
+		if n.stuck = true; m.AckTime {
+			r.ping |= unended
+		}
+	default:
+		n.anchor = 0
+	}
+	m.land(s, x, r)
+}
+
+func (m *Model) land(s *State, x int, r record) {
+	if m.NoEcho {
+		r.landed = 1
+	}
+	s.nodes[x].slot = r
+	if r.knows {
+		s.shown = true
+	}
+}
+
+// Ends of a late write.
+const (
+	ended uint8 = iota // it lands
+	gone               // it is lost
+	torn               // it lands in part
+)
+
+// end ends the I/O of x, or of its predecessor.
+func (m *Model) end(s *State, x int, how uint8) bool {
+	n := &s.nodes[x]
+	switch {
+	case !n.late.there && !n.stuck, !n.late.there && how != ended:
+		return false
+	case !n.late.there: // acknowledged
+		m.each(s, x, func(k *mark) {
+			if *k&unended != 0 {
+				*k = 1
+			}
+		})
+	case how == ended:
+		m.land(s, x, n.late)
+	case how == torn:
+		n.slot = record{}
+	}
+	n.late, n.stuck, n.hung = record{}, false, 0
+	return true
+}
+
+// cover is for how long x may feed by H1 and H2: it looks for the set S that allows the most.
+func (m *Model) cover(s *State, x int) uint8 {
+	n := &s.nodes[x]
+	var left [maxSize]uint8
+	var seen [maxSize]Set
+	var can Set
+	left[x], seen[x] = m.Dated, m.seen(s, x, m.hearing())
+	for y := range m.Size {
+		if y == x {
+			continue
+		}
+		if left[y], seen[y] = m.vacant(&n.ears[y], &n.table[y]); left[y] > 0 {
+			can |= setOf(y)
+		}
+	}
+	best := uint8(0)
+	for others := can; ; others = (others - 1) & can {
+		if in := others | setOf(x); in.len() >= m.most() && m.missed(in, &seen) {
+			first, last := m.Dated, uint8(0)
+			for y := range m.Size {
+				if in.has(y) {
+					first, last = min(first, left[y]), max(last, left[y])
+				}
+			}
+			if m.NewestOnly && others != 0 {
+				first = m.newest(&left, others)
+			}
+			best = max(best, first)
+		}
+		if others == 0 {
+			return best
+		}
+	}
+}
+
+// newest is the mistake of NewestOnly: old dates of S count as long as one of it is new.
+func (m *Model) newest(left *[maxSize]uint8, in Set) (last uint8) {
+	for y := range m.Size {
+		if in.has(y) {
+			last = max(last, left[y])
+		}
+	}
+	return last - 1
+}
+
+// vacant is for how long a peer is known not to live, by the newest that is known of it.
+func (m *Model) vacant(h *heard, l *look) (left uint8, seen Set) {
+	byLUN, byNet := uint8(0), uint8(0)
+	if age := uint8(l.date & ageOf); l.date != 0 && age <= m.Dated {
+		byLUN = m.Dated + 1 - age
+	}
+	if h.age > 0 && h.age <= maxAge {
+		byNet = maxAge + 1 - h.age
+	}
+	if m.NewestOnly && l.date != 0 {
+		byLUN++ // 1 is a date that is too old, and counts
+	}
+	switch {
+	case byNet > 0 && (byLUN == 0 || mark(h.age) <= l.date&ageOf):
+		if h.lives {
+			return 0, 0
+		}
+		if byLUN > 0 && !l.lives {
+			byNet = max(byNet, byLUN)
+		}
+		return byNet, h.lately
+	case byLUN > 0 && !l.lives:
+		return byLUN, l.lately
+	}
+	return 0, 0
+}
+
+// missed is H2: those of S that do not see a node outside of it are most of the list.
+func (m *Model) missed(in Set, seen *[maxSize]Set) bool {
+	if m.NoH2 {
+		return true
+	}
+	for z := range m.Size {
+		if in.has(z) {
+			continue
+		}
+		without := 0
+		for y := range m.Size {
+			if in.has(y) && !seen[y].has(z) {
+				without++
+			}
+		}
+		if without < m.most() {
+			return false
+		}
+	}
+	return true
+}

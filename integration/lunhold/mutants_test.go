@@ -1,0 +1,77 @@
+package lunhold
+
+import (
+	"strings"
+	"testing"
+)
+
+var (
+	outage = graphs("123", "", "23")
+	hub    = graphs("12345", "", "2-3 2-4 2-5")
+	halves = graphs("1234", "12 34")
+)
+
+// longer is a watchdog that outlasts a stop in which a permission ends.
+var longer = times(2, 3)
+
+// mutant is a rule that is left out, and where that is found.
+type mutant struct {
+	search
+	want string // how what is found begins; "" is nothing
+}
+
+var mutants = []mutant{
+	{search{name: "E: dated by arrival", size: 3, graphs: outage, left: Budget{Cuts: 2, Hangs: 1, Paths: 1},
+		who: map[what]Set{hang: setOf(1), moves: setOf(2)}, rules: Rules{NoEcho: true}}, "P1: 1 runs, and the majority {23}"},
+	{search{name: "E1: dated by the acknowledgement", size: 3, graphs: outage, left: Budget{Cuts: 2, Acks: 1, Paths: 2},
+		who: map[what]Set{linger: setOf(0), moves: setOf(1, 2)}, rules: Rules{AckTime: true}}, "P1: 1 runs, and the majority {23}"},
+	{search{name: "E3: a greater number will do", size: 3, graphs: outage, left: Budget{Cuts: 3, Restarts: 1, Paths: 1},
+		who: map[what]Set{restarts: setOf(0), moves: setOf(1)}, rules: Rules{GreaterEqual: true}}, "P1: 1 runs, and the majority {23}"},
+	{search{name: "H1: two of five cover", size: 5, graphs: graphs("12345", "234"), left: Budget{Cuts: 1}, without: setOf(1, 2, 3),
+		rules: Rules{CoverHalf: true}}, "P1: 1 runs, and the majority {234}"},
+	{search{name: "H1: the newest date is that of all", size: 5, graphs: graphs("12345", "", "234"), left: Budget{Cuts: 2, Paths: 3},
+		who: map[what]Set{moves: setOf(1, 2, 3)}, rules: Rules{NewestOnly: true}}, "P1: 1 runs, and the majority {234}"},
+	{search{name: "H2", size: 5, graphs: graphs("12345", "2-3 2-4"), left: Budget{Cuts: 1}, without: setOf(1),
+		rules: Rules{NoH2: true}}, "P2: 2 lives, and 1"},
+	{search{name: "M1", size: 3, graphs: outage, left: Budget{Cuts: 2}, rules: Rules{NoM1: true}, proofs: true}, "P1: 1 runs, and the majority {23}"},
+	{search{name: "M1: as proposed", size: 5, graphs: hub, left: Budget{Cuts: 2}, rules: Rules{MAsProposed: true}}, "P1: 1 runs, and the majority {345}"},
+	{search{name: "M2", size: 3, graphs: graphs("123", "23", ""), left: Budget{Cuts: 3, Stops: 1}, times: longer,
+		who: map[what]Set{stops: setOf(1)}, rules: Rules{NoM2: true}}, "P5: "},
+	{search{name: "M2, but for P5", size: 3, graphs: graphs("123", "23", ""), left: Budget{Cuts: 3, Stops: 1}, times: longer,
+		who: map[what]Set{stops: setOf(1)}, rules: Rules{NoM2: true}, proofs: true}, ""},
+	{search{name: "H1: half of four cover, and H3", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1},
+		rules: Rules{CoverHalf: true, NoH3: true}}, "P1: 3 runs, and the granted half {12}"},
+	{search{name: "H1: half of four cover", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1},
+		rules: Rules{CoverHalf: true}}, ""},
+	{search{name: "H3", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1}, rules: Rules{NoH3: true}}, ""},
+	{search{name: "E2 and H2", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1, Slow: 3},
+		who: map[what]Set{slows: setOf(1, 2, 3), proposes: setOf(0)}, rules: Rules{SlowMoves: true, NoH2: true}}, "P2: 1 lives, and 3"},
+	{search{name: "E2", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1, Slow: 3},
+		who: map[what]Set{slows: setOf(1, 2, 3), proposes: setOf(0)}, rules: Rules{SlowMoves: true}}, ""},
+	{search{name: "H2 with slow reads", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1, Slow: 3},
+		who: map[what]Set{slows: setOf(1, 2, 3), proposes: setOf(0)}, rules: Rules{NoH2: true}}, ""},
+}
+
+// Without a rule the search finds what the rule is there for, by the shortest history; and with all of them, within the same
+// bounds, nothing.
+func TestMutants(t *testing.T) {
+	for _, c := range mutants {
+		t.Run(c.name, func(t *testing.T) {
+			m := c.model()
+			f := c.run(t, m, 400_000)
+			switch {
+			case f.Cut:
+				t.Error("the search does not end")
+			case c.want == "" && f.Wrong != "", !strings.HasPrefix(f.Wrong, c.want), c.want != "" && f.Wrong == "":
+				t.Errorf("found %q, want %q", f.Wrong, c.want)
+			}
+			if f.Wrong != "" {
+				t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
+			}
+			m.Rules = Rules{}
+			if f := c.run(t, m, 400_000); f.Wrong != "" || f.Cut {
+				t.Errorf("with all rules, within the same bounds: %q, %d states%s", f.Wrong, f.States, m.list(f.Way))
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package lunhold
+
+// Rules are those of docs/adr/0020 that a search may leave out. The zero value has all of them.
+type Rules struct {
+	NoEcho       bool // E: a record is as new as the moment at which it landed
+	AckTime      bool // E1: a ping is dated when its write is acknowledged
+	SlowMoves    bool // E2: a slow read moves echoes
+	GreaterEqual bool // E3: an echo of another process counts as one of the newest ping
+
+	NoHold     bool // H1: today's rules
+	CoverHalf  bool // H1: half of the list is enough
+	NewestOnly bool // H1: the newest date of S is the date of all of it
+	NoH2       bool // those of S need not miss who is outside of it
+	NoH3       bool // a grant to others, or a living majority on the LUN, ends no hold
+	NoBridge   bool // H4
+
+	NoM1        bool // claims also cover time in which the claimant did not live
+	MAsProposed bool // M1: claims begin again on becoming alive, once; and who does not live claims, too
+	NoM2        bool // a claim outlives a gap
+	NoM3        bool // a change is written with the next heartbeat
+
+	SeenShort bool // H2: the seen of an echo block goes back D_max, and not two of it
+}
+
+// The times, in ticks. They keep the order that docs/lease.md asks for.
+const (
+	maxAge    = 2 // D_max
+	lifetime  = 3 // G
+	ioTimeout = 2
+)
+
+// Times are those that a test may change.
+type Times struct {
+	Tie   uint8 // A
+	Dated uint8 // D_lun
+	Beat  uint8 // heartbeat
+	Claim uint8 // how long unseen until a claim
+	Runs  uint8 // F + W + R + margin: from the last permission to the reset
+	Late  uint8 // an I/O that hangs ends by itself after so many ticks; 0: it may hang for ever
+}
+
+// times are those of the rules, M4, with an A and a watchdog as given.
+func times(tie, runs uint8) Times {
+	lun := maxAge + tie
+	return Times{Tie: tie, Dated: lun, Beat: 1, Claim: max(lun, lifetime) + runs + 1, Runs: runs}
+}
+
+// Usual are the shortest that keep the order of the rules.
+var Usual = times(2, 2)
+
+// overlap is how long a node may live with one outside of its set that feeds: D_lun, D_max, G if it lives by a grant that
+// nobody has published yet, and a tick, which is what a model of ticks cannot tell.
+func (t *Times) overlap(granted bool) uint8 {
+	if granted {
+		return t.Dated + maxAge + lifetime + 1
+	}
+	return t.Dated + maxAge + 1
+}
+
+// quorum is a majority, and most is how many a hold needs.
+func (m *Model) quorum() int { return m.Size/2 + 1 }
+
+func (m *Model) most() int {
+	if m.CoverHalf {
+		return m.Size / 2
+	}
+	return m.Size/2 + 1
+}

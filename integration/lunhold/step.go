@@ -1,0 +1,287 @@
+package lunhold
+
+// tick lets one tick of time pass, in which the nodes act in the order given.
+func (m *Model) tick(s *State, order []uint8) {
+	m.age(s)
+	for _, x := range order {
+		if n := &s.nodes[x]; int(x) < m.Size && n.up && !n.stopped {
+			m.act(s, int(x))
+		}
+	}
+	for z := range m.Size {
+		for x := range m.Size {
+			if apart := &s.apart[x][z]; m.alone(s, x, z) {
+				*apart = min(*apart+1, m.overlap(true)+1)
+			} else {
+				*apart = 0
+			}
+		}
+	}
+}
+
+// alone reports that z lives, and x is neither counted by it nor lives in a set that has a node of its set.
+func (m *Model) alone(s *State, x, z int) bool {
+	a, b := &s.nodes[x], &s.nodes[z]
+	if x == z || !b.up || b.perm == 0 || !b.why.lives() {
+		return false
+	}
+	view := m.counts(s, z)
+	return !view.has(x) && !(a.up && a.why.lives() && m.counts(s, x)&view != 0)
+}
+
+func down(v *uint8) {
+	if *v > 0 {
+		*v--
+	}
+}
+
+// age makes everything a tick older, and resets whom nobody has fed.
+func (m *Model) age(s *State) {
+	for x := range m.Size {
+		n := &s.nodes[x]
+		if n.stuck {
+			n.hung = min(n.hung+1, max(ioTimeout, m.Late+1))
+			if m.Late > 0 && n.hung > m.Late {
+				m.end(s, x, ended)
+			}
+		}
+		m.ageSlot(n)
+		if !n.up {
+			continue
+		}
+		if n.perm == 0 || n.stopped {
+			n.unfed = min(n.unfed+1, m.Runs)
+		} else {
+			n.unfed = 0
+		}
+		if n.armed && n.unfed >= m.Runs {
+			m.halt(s, x)
+			if m.Calm {
+				s.reset |= setOf(x)
+			}
+			continue
+		}
+		down(&n.perm)
+		down(&n.budget)
+		down(&n.hold)
+		n.anchor = min(n.anchor+1, lifetime)
+		n.lived = min(n.lived+1, m.Claim)
+		for y := range m.Size {
+			if h := &n.ears[y]; h.age > 0 { // 0 is never; an answer of now has 1
+				if h.age++; h.age > m.hearing() {
+					*h = heard{}
+				} else if h.age > maxAge {
+					h.Word = Word{}
+				}
+			}
+			if y != x {
+				n.unseen[y] = min(n.unseen[y]+1, m.Claim)
+			}
+		}
+	}
+}
+
+// hearing is how long an answer is remembered.
+func (m *Model) hearing() uint8 {
+	if m.SeenShort {
+		return maxAge
+	}
+	return 2 * maxAge
+}
+
+// halt ends all that the node has in memory.
+func (m *Model) halt(s *State, x int) {
+	n := &s.nodes[x]
+	s.nodes[x] = Node{path: n.path, slot: n.slot, late: n.late, gave: s.grant.has(x)}
+	for y := range m.Size {
+		s.nodes[y].met &^= setOf(x) // the claims of the boot that has ended are true
+	}
+	m.disown(s, x)
+}
+
+// start boots a node, or starts its agent again.
+func (m *Model) start(s *State, x int) {
+	n := &s.nodes[x]
+	armed, unfed, restart := n.armed, n.unfed, n.up
+	met := Set(0)
+	for y := range m.Size {
+		met |= (s.nodes[y].met >> x & 1) << y
+	}
+	m.halt(s, x)
+	n.up, n.anchor = true, lifetime
+	if restart {
+		n.armed, n.unfed = armed, unfed
+		for y := range m.Size {
+			s.nodes[y].met |= (met >> y & 1) << x
+		}
+	}
+}
+
+func (m *Model) seen(s *State, x int, within uint8) (seen Set) {
+	for y := range m.Size {
+		if a := s.nodes[x].ears[y].age; a > 0 && a <= within {
+			seen |= setOf(y)
+		}
+	}
+	return seen
+}
+
+func (m *Model) word(s *State, x int) Word {
+	n := &s.nodes[x]
+	return Word{seen: m.seen(s, x, maxAge), lately: m.seen(s, x, m.hearing()), lives: n.why.lives() && n.perm > 0, armed: n.armed, gave: n.gave, knows: n.knows}
+}
+
+// counts is the view: peers that answered, and say that they see this node.
+func (m *Model) counts(s *State, x int) Set {
+	v := setOf(x)
+	for y := range m.Size {
+		if h := &s.nodes[x].ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) {
+			v |= setOf(y)
+		}
+	}
+	return v
+}
+
+// act is one step of a node.
+func (m *Model) act(s *State, x int) {
+	n := &s.nodes[x]
+	gap, lived := n.perm == 0, n.why.lives()
+	for y := range m.Size {
+		if p := &s.nodes[y]; y != x && s.answers[x].has(y) && p.up && !p.stopped {
+			n.ears[y], n.unseen[y] = heard{m.word(s, y), 1}, 0
+			if n.met &^= setOf(y); p.armed {
+				n.met |= setOf(y)
+			}
+		}
+	}
+	if n.path && !n.stuck {
+		m.read(s, x)
+	}
+	m.decide(s, x)
+	lives := n.why.lives()
+	if !lives || gap {
+		n.lived = 0
+	}
+	switch {
+	case m.NoM1:
+	case m.MAsProposed && (lived || !lives):
+	case m.MAsProposed, !lives, gap && !m.NoM2:
+		n.unseen = [maxSize]uint8{}
+	}
+	if n.beat++; n.path && !n.stuck && (n.beat >= m.Beat || lives != n.said && !m.NoM3) {
+		m.write(s, x)
+	}
+	n.beat = min(n.beat, m.Beat)
+}
+
+// decide says whether x may feed, by what, and until when.
+func (m *Model) decide(s *State, x int) {
+	n := &s.nodes[x]
+	view := m.counts(s, x)
+	if s.grant.has(x) && (view != s.grant || m.broken(s, x)) {
+		n.gave = true // L1, L10
+	}
+	n.why, n.perm = starves, 0
+	if view.len() >= m.quorum() {
+		n.why, n.perm, n.hold = majority, m.evidence(s, x, view, m.quorum()), 0
+		n.armed, n.had, n.budget = true, true, m.Tie+1
+		return
+	}
+	tie := m.Size == 2*view.len()
+	if tie && n.knows && s.grant == view && !n.gave && n.anchor < lifetime {
+		n.why, n.perm, n.hold = granted, min(m.evidence(s, x, view, view.len()), lifetime-n.anchor), 0
+		n.armed, n.had = true, true
+		return
+	}
+	lost := n.knows && s.grant != 0 && !(s.grant.has(x) && !n.gave) && !m.done(s)
+	able := n.armed && n.had && !m.NoHold
+	if able {
+		n.hold = max(n.hold, m.cover(s, x))
+	}
+	if (lost || m.isolated(n, x)) && !m.NoH3 {
+		n.hold = 0
+		return
+	}
+	if tie && n.budget > 0 && !lost {
+		n.why, n.perm = ties, n.budget
+	}
+	if n.hold > n.perm {
+		n.why, n.perm = holds, n.hold
+	}
+	if able && !m.NoBridge && n.path && n.hung < ioTimeout && n.budget > n.perm {
+		n.why, n.perm = asks, n.budget
+	}
+}
+
+// evidence is for how long so many of the view will be counted.
+func (m *Model) evidence(s *State, x int, view Set, need int) uint8 {
+	for left := uint8(maxAge); left > 0; left-- {
+		enough := 1
+		for y := range m.Size {
+			if y != x && view.has(y) && maxAge+1-s.nodes[x].ears[y].age >= left {
+				enough++
+			}
+		}
+		if enough >= need {
+			return left
+		}
+	}
+	return 0
+}
+
+// broken reports that another holder says that it gave the grant up.
+func (m *Model) broken(s *State, x int) bool {
+	for y := range m.Size {
+		if h := &s.nodes[x].ears[y]; y != x && s.grant.has(y) && h.age > 0 && h.gave {
+			return true
+		}
+	}
+	return false
+}
+
+// done reports that all holders of the grant are gone or have renounced.
+func (m *Model) done(s *State) bool {
+	for y := range m.Size {
+		if s.grant.has(y) && !s.nodes[y].gave {
+			return false
+		}
+	}
+	return true
+}
+
+// isolated reports that the slots show a living majority without x.
+func (m *Model) isolated(n *Node, x int) bool {
+	without := 0
+	for y := range m.Size {
+		if l := &n.table[y]; y != x && l.date != 0 && l.lives && !l.seen.has(x) {
+			without++
+		}
+	}
+	return without >= m.quorum()
+}
+
+// propose is a ballot of x that decides for its half. What is checked is less than L5 asks for.
+func (m *Model) propose(s *State, x int) bool {
+	n := &s.nodes[x]
+	view := m.counts(s, x)
+	if !n.up || n.stopped || !n.path || n.stuck || m.Size != 2*view.len() || s.grant != 0 && !m.done(s) {
+		return false
+	}
+	for y := range m.Size {
+		p := &s.nodes[y]
+		if view.has(y) && (!p.up || !p.path || p.stuck || m.counts(s, y) != view) {
+			return false
+		}
+	}
+	for y := range m.Size {
+		s.nodes[y].knows, s.nodes[y].slot.knows, s.nodes[y].late.knows = false, false, false
+		for z := range m.Size {
+			s.nodes[y].ears[z].gave = s.nodes[y].ears[z].gave && !view.has(z)
+		}
+		if view.has(y) {
+			s.nodes[y].gave = false
+		}
+	}
+	s.grant, s.shown, n.knows = view, false, true
+	return true
+}

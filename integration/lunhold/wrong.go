@@ -1,0 +1,137 @@
+package lunhold
+
+import "fmt"
+
+// Wrong says what must not be in a state, or "".
+func (m *Model) Wrong(s *State) string {
+	if bad := s.reset &^ m.Exempt; m.Calm && bad != 0 {
+		return fmt.Sprintf("P3: %v was reset", bad)
+	}
+	for x := range m.Size {
+		if n := &s.nodes[x]; m.Steady && n.up && n.perm == 0 && !m.Exempt.has(x) {
+			return fmt.Sprintf("P3: %d starves", x+1)
+		}
+		if by := m.condemned(s, x); by != "" {
+			return fmt.Sprintf("P1: %d runs, and %s says FENCED of it", x+1, by)
+		}
+		for z := range m.Size {
+			if m.beside(s, x, z) {
+				return fmt.Sprintf("P2: %d lives, and %d, which is not of its set, has been feeding for too long", z+1, x+1)
+			}
+		}
+		for z := range m.Size {
+			if n := &s.nodes[x]; !m.Claims && n.why.lives() && n.unseen[z] > n.lived {
+				return fmt.Sprintf("P5: what %d has not seen of %d covers time in which it did not live", x+1, z+1)
+			}
+		}
+	}
+	return ""
+}
+
+// beside is P2: x feeds beside z, which has long lived without it.
+func (m *Model) beside(s *State, x, z int) bool {
+	a, b := &s.nodes[x], &s.nodes[z]
+	return a.perm > 0 && !a.stopped && s.apart[x][z] > m.overlap(b.why == granted)
+}
+
+// claim reports whether y claims the death of z.
+func (m *Model) claim(s *State, y, z int) bool {
+	n := &s.nodes[y]
+	lives := n.why.lives() && n.perm > 0
+	return n.up && y != z && n.unseen[z] >= m.Claim && n.met.has(z) && (lives || m.MAsProposed)
+}
+
+// claims reports whether y claims anybody's death.
+func (m *Model) claims(s *State, y int) (int, bool) {
+	for z := range m.Size {
+		if m.claim(s, y, z) {
+			return z, true
+		}
+	}
+	return 0, false
+}
+
+// condemned says who may take a running node for dead: a node that lives, by the claims of a majority, or of all of the
+// half that is granted.
+func (m *Model) condemned(s *State, x int) string {
+	if !s.nodes[x].up {
+		return ""
+	}
+	var claim, alive, half Set
+	for y := range m.Size {
+		n := &s.nodes[y]
+		if m.claim(s, y, x) {
+			claim |= setOf(y)
+		}
+		if n.up && n.perm > 0 && n.why.lives() {
+			alive |= setOf(y)
+			if n.why == granted {
+				half |= setOf(y)
+			}
+		}
+	}
+	switch {
+	case claim.len() >= m.quorum() && alive != 0:
+		return "the majority " + claim.String()
+	case half != 0 && half == s.grant && s.grant&^claim == 0:
+		return "the granted half " + half.String()
+	}
+	return ""
+}
+
+// Met is what a search has reached, or it shows nothing.
+type Met struct {
+	Held    int   // states in which somebody holds by H1
+	Asked   int   // the same by H4
+	Lived   int   // somebody lives, and somebody holds
+	Resets  int   // somebody was reset by its watchdog
+	Claims  int   // somebody claims a death
+	Proofs  int   // a majority, or a granted half, claims one
+	Longest uint8 // the longest time for which one lived while another, outside of its set, did feed
+}
+
+func (m *Model) note(met *Met, s *State) {
+	var living, held bool
+	for x := range m.Size {
+		n := &s.nodes[x]
+		switch {
+		case n.perm == 0:
+		case n.why.lives():
+			living = true
+		case n.why == holds:
+			held = true
+			met.Held++
+		case n.why == asks:
+			met.Asked++
+		}
+		if _, ok := m.claims(s, x); ok {
+			met.Claims++
+		}
+		for z := range m.Size {
+			if n.perm > 0 && !n.stopped {
+				met.Longest = max(met.Longest, s.apart[x][z])
+			}
+		}
+		if !n.up {
+			met.Resets++
+		}
+		if !n.up && m.dead(s, x) {
+			met.Proofs++
+		}
+	}
+	if living && held {
+		met.Lived++
+	}
+}
+
+// dead reports whether a node that is gone has been claimed to be: not by met, which ends with the boot.
+func (m *Model) dead(s *State, x int) bool {
+	claim := 0
+	for y := range m.Size {
+		n := &s.nodes[y]
+		if n.up && n.perm > 0 && n.why.lives() && n.unseen[x] >= m.Claim {
+			claim++
+		}
+	}
+	return claim >= m.quorum() || m.Size == 2*claim
+}
