@@ -27,7 +27,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive spec mutants test-lun test-netns test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold spec mutants test-lun test-netns test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -102,6 +102,10 @@ model: exhaustive spec mutants ## exhaustive search of the lease, spin, and ever
 exhaustive: tools ## every order of I/O and faults within bounds, on the real arbiter and on the model of a heal in pieces (about 15 min)
 	@echo "exhaustive: about fifteen minutes; each line is one search with its number of states"
 	@DISKQUORUM_EXHAUSTIVE=1 REJOIN_EXHAUSTIVE=1 $(TESTRUN) -log -- -count=1 -timeout 60m -run '^(TestExhaustive|TestSearch|TestMissingRulesAreFound)$$' ./diskquorum ./integration/rejoin
+
+lunhold: tools ## every state of the model of a hold by the LUN, within bounds, and 100000 random walks; LIMIT=3000000 states each (about 15 min)
+	@echo "lunhold: about fifteen minutes; a line every ten seconds, and one for each search with its number of states"
+	@LUNHOLD_LONG=1 LUNHOLD_LIMIT='$(LIMIT)' $(TESTRUN) -log -- -count=1 -timeout 120m -run '^(TestSearch|TestMutants|TestCalm|TestPartsLive|TestRandomWalks)$$' ./integration/lunhold
 
 spec: ## docs/spec/lease.pml under spin; needs spin and gcc (about 4 min)
 	@echo "spec: 4 searches and 7 models without a rule, about 4 minutes"

@@ -31,13 +31,15 @@ type Model struct {
 	Rules
 	Times
 	Size   int
-	Orders [][]uint8    // in which the nodes may act
-	Shapes []Graph      // of the network
-	Who    map[what]Set // to whom that may happen; else to all
-	Calm   bool         // nobody may be reset (P3)
-	Steady bool         // nor starve
-	Exempt Set          // but for these
-	Claims bool         // P5 is not asked: what a claim is worth is seen by P1
+	Orders [][]uint8           // in which the nodes may act
+	Shapes []Graph             // of the network
+	Who    map[what]Set        // to whom that may happen; else to all
+	Calm   bool                // nobody may be reset (P3)
+	Steady bool                // nor starve
+	Exempt Set                 // but for these
+	Old    Set                 // run a version without these rules, which claims as it did
+	Check  func(*State) string // what else must be
+	Claims bool                // P5 is not asked: what a claim is worth is seen by P1
 }
 
 // Say says an action as people would.

@@ -29,8 +29,13 @@ var calms = []calm{
 	{search{name: "three nodes, any number of outages", size: 3, graphs: three, left: Budget{Cuts: always}, both: true}, false},
 	{search{name: "five nodes, two have no LUN, nobody else starves", size: 5, graphs: all5, left: Budget{Cuts: 2}, without: setOf(3, 4), times: times(3, 2), steady: true}, false},
 	{search{name: "the same, and A is not longer than D_max", size: 5, graphs: all5, left: Budget{Cuts: 1}, without: setOf(3, 4), steady: true}, true},
+	{search{name: "the same, and seen goes back D_lun + D_max", size: 5, graphs: all5, left: Budget{Cuts: 1}, without: setOf(3, 4), times: times(3, 2),
+		rules: Rules{SeenLong: true}}, true},
 	{search{name: "five nodes, a late write", size: 5, graphs: all5, left: Budget{Cuts: 2, Hangs: 1}, times: late(times(3, 2), 1)}, false},
 	{search{name: "four nodes, two late writes", size: 4, graphs: all4, left: Budget{Cuts: 2, Hangs: 2}, times: late(times(3, 2), 1)}, false},
+	{search{name: "a late I/O ends the bridge", size: 4, graphs: all4, left: Budget{Cuts: 2, Hangs: 1}, times: late(times(3, 2), 1), rules: Rules{Prompt: true}, steady: true}, true},
+	{search{name: "it does not, and nobody starves", size: 4, graphs: all4, left: Budget{Cuts: 2, Hangs: 1}, times: late(times(3, 2), 1), steady: true}, false},
+	{search{name: "A is not longer than D_max, and two late I/Os", size: 4, graphs: all4, left: Budget{Cuts: 1, Hangs: 2}, times: late(Usual, 1)}, true},
 	{search{name: "without the bridge", size: 5, graphs: all5, left: Budget{Cuts: 2, Hangs: 1}, times: late(Usual, 1), rules: Rules{NoBridge: true}}, true},
 	{search{name: "today's rules", size: 5, graphs: all5, left: Budget{Cuts: 2}, rules: Rules{NoHold: true}}, true},
 	{search{name: "a short D_lun", size: 5, graphs: all5, left: Budget{Cuts: 2, Hangs: 1},
@@ -51,5 +56,54 @@ func TestCalm(t *testing.T) {
 				t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
 			}
 		})
+	}
+}
+
+// P4: from any state, a part that comes together lives, no matter who holds: a majority at once, a half when it is decided for.
+func TestPartsLive(t *testing.T) {
+	for _, c := range []search{
+		{name: "three nodes", size: 3, graphs: every(3), left: Budget{Cuts: 2}},
+		{name: "three nodes, a write that hangs", size: 3, graphs: three, left: Budget{Cuts: 2, Hangs: 1}},
+		{name: "four nodes, grants", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 1}},
+		{name: "five nodes", size: 5, graphs: five, left: Budget{Cuts: 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := c.model()
+			m.Check = func(s *State) string {
+				for part := Set(1); part < 1<<m.Size; part++ {
+					if 2*part.len() < m.Size {
+						continue
+					}
+					if wrong := m.Kept(*s, part); wrong != "" {
+						return wrong
+					}
+				}
+				return ""
+			}
+			if f := c.run(t, m, 300_000); f.Wrong != "" || f.Cut {
+				t.Errorf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
+			}
+		})
+	}
+}
+
+// The networks of one node go a moment before those of all others. For that moment the slots show a living majority without
+// it, which is true, and H3 ends its bridge: it starves until S is known. That is no ground for more than to starve.
+func TestOneIsFirst(t *testing.T) {
+	for _, earlier := range []int{1, 2, 3} {
+		c := search{size: 5, graphs: graphs("2345", ""), times: times(3, 5)}
+		m := c.model()
+		s := m.Root(Budget{}, 0)
+		starved := 0
+		for tick := range 12 {
+			s.answers = m.Shapes[min(1, tick/earlier)].Answers
+			if m.tick(&s, onward); s.nodes[0].perm == 0 {
+				starved++
+			}
+		}
+		t.Logf("cut off %d ticks earlier, it starves for %d ticks, and runs: %t", earlier, starved, s.nodes[0].up)
+		if !s.nodes[0].up || starved == 0 || starved > earlier+1 {
+			t.Errorf("\n%s", m.String(&s))
+		}
 	}
 }

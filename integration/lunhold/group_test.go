@@ -26,6 +26,7 @@ var (
 // search is one search of all states.
 type search struct {
 	name    string
+	big     bool // not for a short run
 	size    int
 	graphs  []Graph
 	left    Budget
@@ -36,11 +37,12 @@ type search struct {
 	times   Times
 	calm    bool // P3
 	steady  bool
+	old     Set
 	proofs  bool // P5 is not asked
 }
 
 func (c *search) model() *Model {
-	m := &Model{Rules: c.rules, Times: c.times, Size: c.size, Shapes: c.graphs, Who: c.who, Calm: c.calm, Steady: c.steady, Exempt: c.without, Claims: c.proofs, Orders: [][]uint8{onward}}
+	m := &Model{Rules: c.rules, Times: c.times, Size: c.size, Shapes: c.graphs, Who: c.who, Calm: c.calm, Steady: c.steady, Exempt: c.without, Old: c.old, Claims: c.proofs, Orders: [][]uint8{onward}}
 	if m.Dated == 0 {
 		m.Times = Usual
 	}

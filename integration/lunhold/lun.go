@@ -94,7 +94,7 @@ func (m *Model) read(s *State, x int) {
 func (m *Model) write(s *State, x int) {
 	n := &s.nodes[x]
 	r := record{Word: m.word(s, x), there: true, ping: 1, echo: n.echo}
-	if m.NoEcho {
+	if m.NoEcho || m.Old.has(x) {
 		r.ping, r.echo = 0, [maxSize]mark{}
 	}
 	n.beat, n.said = 0, r.lives
@@ -163,7 +163,7 @@ func (m *Model) cover(s *State, x int) uint8 {
 		if y == x {
 			continue
 		}
-		if left[y], seen[y] = m.vacant(&n.ears[y], &n.table[y]); left[y] > 0 {
+		if left[y], seen[y] = m.vacant(&n.ears[y], &n.table[y]); left[y] > 0 && !m.Old.has(y) {
 			can |= setOf(y)
 		}
 	}

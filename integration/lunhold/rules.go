@@ -20,6 +20,8 @@ type Rules struct {
 	NoM3        bool // a change is written with the next heartbeat
 
 	SeenShort bool // H2: the seen of an echo block goes back D_max, and not two of it
+	SeenLong  bool // H2: it goes back D_lun + D_max
+	Prompt    bool // H4: an I/O that is not over in a tick ends the bridge
 }
 
 // The times, in ticks. They keep the order that docs/lease.md asks for.

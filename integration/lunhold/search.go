@@ -116,7 +116,12 @@ func (m *Model) Root(left Budget, without Set) State {
 	}
 	for x := range m.Size {
 		s.answers[x] = clique
-		s.nodes[x] = Node{up: true, armed: true, had: true, why: majority, path: !without.has(x), anchor: lifetime}
+		s.nodes[x] = Node{up: true, armed: true, had: true, why: majority, perm: maxAge, path: !without.has(x), anchor: lifetime}
+		for y := range m.Size {
+			if y != x {
+				s.nodes[x].ears[y] = heard{Word{seen: clique, lately: clique, lives: true, armed: true}, 1}
+			}
+		}
 	}
 	for range 3 * m.Beat {
 		m.tick(&s, m.Orders[0])

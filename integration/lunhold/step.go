@@ -83,10 +83,14 @@ func (m *Model) age(s *State) {
 
 // hearing is how long an answer is remembered.
 func (m *Model) hearing() uint8 {
-	if m.SeenShort {
+	switch {
+	case m.SeenShort:
 		return maxAge
+	case m.SeenLong:
+		return m.Dated + maxAge
+	default:
+		return 2 * maxAge
 	}
-	return 2 * maxAge
 }
 
 // halt ends all that the node has in memory.
@@ -163,7 +167,7 @@ func (m *Model) act(s *State, x int) {
 		n.lived = 0
 	}
 	switch {
-	case m.NoM1:
+	case m.NoM1, m.Old.has(x):
 	case m.MAsProposed && (lived || !lives):
 	case m.MAsProposed, !lives, gap && !m.NoM2:
 		n.unseen = [maxSize]uint8{}
@@ -194,7 +198,7 @@ func (m *Model) decide(s *State, x int) {
 		return
 	}
 	lost := n.knows && s.grant != 0 && !(s.grant.has(x) && !n.gave) && !m.done(s)
-	able := n.armed && n.had && !m.NoHold
+	able := n.armed && n.had && !m.NoHold && !m.Old.has(x)
 	if able {
 		n.hold = max(n.hold, m.cover(s, x))
 	}
@@ -208,7 +212,7 @@ func (m *Model) decide(s *State, x int) {
 	if n.hold > n.perm {
 		n.why, n.perm = holds, n.hold
 	}
-	if able && !m.NoBridge && n.path && n.hung < ioTimeout && n.budget > n.perm {
+	if able && !m.NoBridge && n.path && n.hung < ioTimeout && !(m.Prompt && n.stuck) && n.budget > n.perm {
 		n.why, n.perm = asks, n.budget
 	}
 }

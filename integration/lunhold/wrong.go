@@ -1,6 +1,9 @@
 package lunhold
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Wrong says what must not be in a state, or "".
 func (m *Model) Wrong(s *State) string {
@@ -20,10 +23,13 @@ func (m *Model) Wrong(s *State) string {
 			}
 		}
 		for z := range m.Size {
-			if n := &s.nodes[x]; !m.Claims && n.why.lives() && n.unseen[z] > n.lived {
+			if n := &s.nodes[x]; !m.Claims && !m.Old.has(x) && n.why.lives() && n.unseen[z] > n.lived {
 				return fmt.Sprintf("P5: what %d has not seen of %d covers time in which it did not live", x+1, z+1)
 			}
 		}
+	}
+	if m.Check != nil {
+		return m.Check(s)
 	}
 	return ""
 }
@@ -134,4 +140,53 @@ func (m *Model) dead(s *State, x int) bool {
 		}
 	}
 	return claim >= m.quorum() || m.Size == 2*claim
+}
+
+// Kept is P4: it lets the network be part alone from here on, and says who of it does not live soon, though it runs.
+func (m *Model) Kept(s State, part Set) string {
+	for x := range m.Size {
+		if n := &s.nodes[x]; part.has(x) {
+			s.answers[x], n.stopped, n.slow = part, false, false
+		} else {
+			s.answers[x] = setOf(x)
+		}
+	}
+	for range maxAge + 2 {
+		m.tick(&s, m.Orders[0])
+	}
+	run, able := m.running(&s, part)
+	switch {
+	case run.len() >= m.quorum():
+	case able == part && m.Size == 2*part.len() && (s.grant == 0 || m.done(&s)):
+		if first := bits.TrailingZeros8(uint8(part)); !m.propose(&s, first) {
+			return fmt.Sprintf("P4: %v cannot be decided for", part)
+		}
+		for range 2 {
+			m.tick(&s, m.Orders[0])
+		}
+		if run, _ = m.running(&s, part); run != part {
+			return "" // a member was reset for what was before
+		}
+	default:
+		return ""
+	}
+	for x := range m.Size {
+		if n := &s.nodes[x]; run.has(x) && (n.perm == 0 || !n.why.lives()) {
+			return fmt.Sprintf("P4: %v is together, and %d does not live", part, x+1)
+		}
+	}
+	return ""
+}
+
+// running are those of part that run, and those of them that can use the LUN.
+func (m *Model) running(s *State, part Set) (run, able Set) {
+	for x := range m.Size {
+		if n := &s.nodes[x]; part.has(x) && n.up {
+			run |= setOf(x)
+			if n.path && !n.stuck {
+				able |= setOf(x)
+			}
+		}
+	}
+	return run, able
 }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package lunhold
+
+const raceEnabled = false
