@@ -74,8 +74,8 @@ func TestMutants(t *testing.T) {
 			if f.Wrong != "" {
 				t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
 			}
-			if c.want == "" {
-				return
+			if c.want == "" || c.big && !long() {
+				return // the searches of all rules have these bounds, too
 			}
 			m.Rules = Rules{}
 			if f := c.run(t, m, 400_000); f.Wrong != "" || f.Cut {
