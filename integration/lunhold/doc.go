@@ -12,8 +12,8 @@
 // and writes its slot, one after the other in an order that the search is given. What a node knows is what it was told,
 // with an age: of answers, of pings and echoes, of its last majority. A count is two-way. The links are any graph, also a star, and
 // also one in which only one of two is answered. The path of a node to the LUN comes and goes. A write hangs and lands
-// whenever it likes, or is lost, or lands in part; also when its owner was reset since, which is what a slot with a new owner comes to. A
-// write lands and is not acknowledged. Reads are slow, so that the log is old and the slots are new. An agent is stopped while
+// whenever it likes, or is lost, or lands in part; also when its owner was reset since, which is what a slot with a new
+// owner comes to. A write lands and is not acknowledged. Reads are slow, so that the log is old and the slots are new. An agent is stopped while
 // the watchdog goes on. A node loses power, boots, or has its agent started again, with other pings. Some nodes run an older version.
 //
 // A half of four nodes is granted when all of it count it and have the LUN. It lives until a member renounces, which it
@@ -26,8 +26,8 @@
 // # What is checked
 //
 // P1: nobody runs of whom a living node could say FENCED, by the claims of a majority or of all of a granted half. P2:
-// no node feeds outside of the set of one that has lived for longer than D_lun + D_max and a tick, and G under a grant. P3: an outage
-// of all networks resets nobody. P4: from any state, a part that comes together lives, no matter who holds. P5: a claim covers
+// no node feeds outside of the set of one that has lived for longer than D_lun + D_max and a tick, and G under a grant.
+// P3: an outage of all networks resets nobody. P4: from any state, a part that comes together lives, no matter who holds. P5: a claim covers
 // only time in which its node lived.
 //
 // # What is not

@@ -84,6 +84,6 @@ func (c *search) run(t *testing.T, m *Model, limit int) Found {
 	if f.Cut {
 		all = "the first of more"
 	}
-	t.Logf("%d states, %s, %d deep, %+v, in %v", f.States, all, f.Depth, f.Met, time.Since(begun).Round(10*time.Millisecond))
+	t.Logf("%s: %d states, %s, %d deep, %+v, in %v", c.name, f.States, all, f.Depth, f.Met, time.Since(begun).Round(10*time.Millisecond))
 	return f
 }
