@@ -27,13 +27,12 @@
 //
 // P1: nobody runs of whom a living node could say FENCED, by the claims of a majority or of all of a granted half. P2:
 // no node feeds outside of the set of one that has lived for longer than D_lun + D_max and a tick, and G under a grant.
-// P3: an outage of all networks resets nobody. P4: from any state, a part that comes together lives, no matter who holds. P5: a claim covers
-// only time in which its node lived.
+// P3: an outage of all networks resets nobody. P4: from any state, a part that comes together lives, no matter who holds.
+// P5: a claim covers only time in which its node lived.
 //
 // # What is not
 //
 // Lists of members that change, three devices, API tie-breakers, strikes other than as a loss of power. Evidence by samples
-// or from two networks. An I/O that takes part of a tick. The relay of a write (L7) and the partner of L14, so a half dies here
-// that lives there. Ballots: an instance has one value. The age of a claim on its way: a claim is seen at once. Clocks
-// that differ in speed, which is what the margin is for.
+// or from two networks. An I/O that takes part of a tick. The relay of a write (L7) and the partner of L14, so a half dies
+// here that lives there. Ballots: an instance has one value. Clocks that differ in speed, which is what the margin is for.
 package lunhold

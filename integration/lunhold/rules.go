@@ -38,6 +38,7 @@ type Times struct {
 	Beat  uint8 // heartbeat
 	Claim uint8 // how long unseen until a claim
 	Runs  uint8 // F + W + R + margin: from the last permission to the reset
+	Fresh uint8 // how long a claim that was made still counts; 0: no longer than it is made
 	Late  uint8 // an I/O that hangs ends by itself after so many ticks; 0: it may hang for ever
 }
 

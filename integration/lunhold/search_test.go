@@ -26,6 +26,7 @@ var searches = []bounds{
 	{search{name: "three nodes, two of an older version", size: 3, graphs: every(3), left: Budget{Cuts: 3}, old: setOf(1, 2)}, true},
 	{search{name: "four nodes, a grant", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 1}}, true},
 	{search{name: "five nodes, six networks, three changes", size: 5, graphs: five, left: Budget{Cuts: 3}}, true},
+	{search{name: "three nodes, claims on their way", size: 3, graphs: every(3), left: Budget{Cuts: 3}, times: aged()}, true},
 	{search{name: "five nodes, two of an older version", size: 5, graphs: five, left: Budget{Cuts: 3}, old: setOf(1, 2)}, true},
 
 	{search{name: "three nodes, all networks, any number of changes", size: 3, graphs: every(3), left: Budget{Cuts: always}}, false},
@@ -53,10 +54,20 @@ var searches = []bounds{
 	{search{name: "five nodes, a majority that loses the LUN", size: 5, graphs: five, left: Budget{Cuts: 2, Paths: 3}, who: map[what]Set{moves: setOf(1, 2, 3)}}, false},
 	{search{name: "five nodes, a write that hangs, a stop", size: 5, graphs: five, left: Budget{Cuts: 2, Hangs: 1, Stops: 1}, times: longer}, false},
 	{search{name: "five nodes, three of an older version, a stop", size: 5, graphs: five, left: Budget{Cuts: 3, Stops: 1}, old: setOf(1, 2, 3), times: longer}, false},
+	{search{name: "claims on their way, a write that hangs, a stop", size: 3, graphs: outage, left: Budget{Cuts: 2, Hangs: 1, Stops: 1}, times: aged()}, false},
+	{search{name: "four nodes, claims on their way, grants, a path", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 2, Paths: 1}, times: aged()}, false},
+	{search{name: "five nodes, claims on their way, three changes, a path", size: 5, graphs: five, left: Budget{Cuts: 3, Paths: 1}, times: aged()}, false},
 	{search{name: "three nodes, two of an older version, a stop, power", size: 3, graphs: every(3), left: Budget{Cuts: 3, Stops: 1, Crashes: 1, Boots: 1},
 		old: setOf(1, 2), times: longer}, false},
 	{search{name: "three nodes, stops, a heartbeat of two ticks", size: 3, graphs: every(3), left: Budget{Cuts: 3, Stops: 1},
 		times: Times{Tie: 4, Dated: 6, Beat: 2, Claim: 10, Runs: 3}}, false},
+}
+
+// aged are times with claims that count for D_max after they were made, and take as much longer.
+func aged() Times {
+	t := Usual
+	t.Fresh, t.Claim = maxAge, t.Claim-1+maxAge
+	return t
 }
 
 // Nothing is wrong in any state, whatever happens within the bounds.

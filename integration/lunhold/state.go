@@ -136,7 +136,8 @@ type State struct {
 	grant   Set
 	shown   bool // on the LUN
 	apart   [maxSize][maxSize]uint8
-	reset   Set // were reset by their watchdog; for P3
+	claimed [maxSize][maxSize]uint8 // for how long the claim of one about another still counts
+	reset   Set                     // were reset by their watchdog; for P3
 	left    Budget
 }
 

@@ -10,6 +10,9 @@ func (m *Model) tick(s *State, order []uint8) {
 	}
 	for z := range m.Size {
 		for x := range m.Size {
+			if down(&s.claimed[x][z]); m.Fresh > 0 && m.claim(s, x, z) {
+				s.claimed[x][z] = m.Fresh
+			}
 			if apart := &s.apart[x][z]; m.alone(s, x, z) {
 				*apart = min(*apart+1, m.overlap(true)+1)
 			} else {
@@ -99,6 +102,7 @@ func (m *Model) halt(s *State, x int) {
 	s.nodes[x] = Node{path: n.path, slot: n.slot, late: n.late, gave: s.grant.has(x)}
 	for y := range m.Size {
 		s.nodes[y].met &^= setOf(x) // the claims of the boot that has ended are true
+		s.claimed[y][x] = 0
 	}
 	m.disown(s, x)
 }

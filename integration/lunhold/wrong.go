@@ -66,7 +66,7 @@ func (m *Model) condemned(s *State, x int) string {
 	var claim, alive, half Set
 	for y := range m.Size {
 		n := &s.nodes[y]
-		if m.claim(s, y, x) {
+		if m.claim(s, y, x) || s.claimed[y][x] > 0 {
 			claim |= setOf(y)
 		}
 		if n.up && n.perm > 0 && n.why.lives() {
