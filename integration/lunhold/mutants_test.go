@@ -3,6 +3,8 @@ package lunhold
 import (
 	"strings"
 	"testing"
+
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 var (
@@ -60,7 +62,7 @@ var mutants = []mutant{
 func TestMutants(t *testing.T) {
 	for _, c := range mutants {
 		t.Run(c.name, func(t *testing.T) {
-			if c.big && (testing.Short() || raceEnabled) {
+			if c.big && (testing.Short() || race.Detector) {
 				t.Skip("not in a short run")
 			}
 			if c.big && c.want == "" && !long() {

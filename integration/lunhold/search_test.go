@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 var (
@@ -77,7 +79,7 @@ func TestSearch(t *testing.T) {
 			if !c.short && !long() {
 				t.Skip("a long search: make lunhold")
 			}
-			if c.big && (testing.Short() || raceEnabled) {
+			if c.big && (testing.Short() || race.Detector) {
 				t.Skip("not in a short run")
 			}
 			m := c.model()
@@ -106,7 +108,7 @@ func walk(seed uint64) (*Model, Found) {
 // LUNHOLD_SEED and LUNHOLD_RUNS choose others.
 func TestRandomWalks(t *testing.T) {
 	first, runs := env("LUNHOLD_SEED", 1), 2000
-	if raceEnabled {
+	if race.Detector {
 		runs = 200
 	}
 	if long() {

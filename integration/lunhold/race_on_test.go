@@ -1,5 +1,0 @@
-//go:build race
-
-package lunhold
-
-const raceEnabled = true
