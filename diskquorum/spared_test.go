@@ -36,6 +36,10 @@ func spareTime(tm *Timing) time.Duration {
 // the premise counts as one that never held: its owner, under all faults, can go on for ever.
 const maxMends = 5
 
+// mostSpares bounds how often the time may begin again: the other half, under all faults, can make signs of life
+// and doubts without end.
+const mostSpares = 100
+
 // fate is what becomes of the half that is not spared.
 type fate int
 
@@ -77,6 +81,9 @@ func (e *explorer) spare() {
 	end := r.now.Add(spareTime(&r.timing))
 	hurt, mends, kept := false, 0, false
 	for begun := r.now; r.now < end && mends < maxMends && r.oracle.violation == ""; {
+		if r.now.Sub(begun) > mostSpares*spareTime(&r.timing) {
+			return // the premise never held for long enough
+		}
 		doubt := e.doubtful(spared) && r.now.Sub(begun) < 3*lateWrite // it ends, for nothing fails any more
 		if doubt && e.chance(95) {
 			r.now = r.now.Add(lateWrite) // everything stands still
