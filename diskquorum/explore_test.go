@@ -70,7 +70,7 @@ func explore(base, runs uint64, total *explorerStats, prepare func(*explorer)) (
 				e := newExplorer(base + i)
 				prepare(e)
 				e.run()
-				stats.add(e)
+				stats.add(e, base+i)
 				if v := e.rig.oracle.violation; v != "" {
 					failed.Store(true)
 					mu.Lock()

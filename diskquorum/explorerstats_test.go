@@ -15,11 +15,14 @@ type explorerStats struct {
 	Spared    [fates]int // schedules in which the premise of the test of survival held, by the fate of the other half,
 	SparedWon [fates]int // and of those the ones in which the spared half won
 	Damaged   int        // schedules in which it did not, for a slot was damaged
+	Kept      int        // of these: a holder that read a damaged slot kept the grant
+	Endless   int        // schedules in which the time began again without end,
+	Seed      uint64     // and one of them
 	Slowest   time.Duration
 	Ballots   [6]int // ends of those by the number of ballots begun: 0, 1, ... 5 or more
 }
 
-func (s *explorerStats) add(e *explorer) {
+func (s *explorerStats) add(e *explorer, seed uint64) {
 	o := &e.rig.oracle
 	s.Schedules++
 	s.IOs += e.ios
@@ -37,6 +40,12 @@ func (s *explorerStats) add(e *explorer) {
 	}
 	if e.end.damaged {
 		s.Damaged++
+	}
+	if e.end.kept {
+		s.Kept++
+	}
+	if e.end.endless {
+		s.Endless, s.Seed = s.Endless+1, seed
 	}
 	if e.end.held {
 		s.Spared[e.end.fate]++
@@ -70,6 +79,8 @@ func (s *explorerStats) sum(o *explorerStats) {
 		s.Ballots[b] += o.Ballots[b]
 	}
 	s.Damaged += o.Damaged
+	s.Kept += o.Kept
+	s.Endless, s.Seed = s.Endless+o.Endless, max(s.Seed, o.Seed)
 	s.Slowest = max(s.Slowest, o.Slowest)
 }
 
