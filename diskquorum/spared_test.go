@@ -22,7 +22,8 @@ import (
 // Then somebody wins within spareTime: the spared half as a whole, or, if the other half is
 // able to, that one: one node of it that feeds is enough, for no more can be asked of a half
 // under faults. A write of a holder that lands late is a sign of life, so the time begins again
-// with each; there are finitely many. It begins again, too, when a damaged slot is whole again. A holder of
+// with each; there are finitely many. It begins again, too, when a damaged slot is whole again; one that stays
+// damaged for spareTime is one that its owner does not reach, and the devices do not tell every slot. A holder of
 // the other half that reads a slot as damaged, on devices that the owner does not reach, lives and cannot
 // feed: its half has the grant for as long as that lasts (docs/lease.md, "What is known to be weak").
 
@@ -82,6 +83,7 @@ func (e *explorer) spare() {
 	}
 	end := r.now.Add(spareTime(&r.timing))
 	hurt, mends, kept := false, 0, false
+	whole := r.now // when no slot was damaged for the last time
 	for begun := r.now; r.now < end && mends < maxMends && r.oracle.violation == ""; {
 		if r.now.Sub(begun) > mostSpares*spareTime(&r.timing) {
 			e.end.endless = true
@@ -97,6 +99,13 @@ func (e *explorer) spare() {
 		hurt = e.damaged(spared)
 		if mended {
 			mends++
+		}
+		if !hurt {
+			whole = r.now
+		}
+		if r.now.Sub(whole) > spareTime(&r.timing) {
+			e.end.damaged = true
+			return
 		}
 		if late || mended || doubt { // the premise holds from here on
 			end, kept = r.now.Add(spareTime(&r.timing)), false
