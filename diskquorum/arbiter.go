@@ -96,6 +96,7 @@ type Arbiter struct {
 	ended   bool
 	retryAt boottime.Instant
 
+	echo         echoes
 	lanes        []lane
 	cur          transfer
 	inFlight     bool // the transfer cur is under way
@@ -152,6 +153,7 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 		lanes:    make([]lane, len(c.Devices)),
 		ops:      make([]Op, 0, len(c.Devices)),
 	}
+	a.echo = newEchoes(c.Process, a.table.Slots(), len(c.Devices))
 	for d, sb := range c.Devices {
 		a.lanes[d] = lane{present: sb != nil, buf: make([]byte, BlockSize)}
 		if sb != nil {
@@ -307,6 +309,18 @@ func (a *Arbiter) excluded(tieSince boottime.Instant) bool {
 		return false
 	}
 	return !a.table.holdersDone(g, &a.timing, a.ownWatchdog())
+}
+
+// Excluded reports that the latest decision, as a read since that instant shows it, names others who may still feed
+// under it. It is asked below half of the list, where there is no tie.
+func (a *Arbiter) Excluded(since boottime.Instant) bool {
+	return a.claim == claimActive && a.excluded(since)
+}
+
+// Named reports whether the latest decision that this node knows names its present token.
+func (a *Arbiter) Named() bool {
+	named, ok := a.lease.grant.token(a.slot)
+	return ok && named == a.token && !a.token.IsZero()
 }
 
 func (a *Arbiter) pendingWhy() string {

@@ -71,6 +71,7 @@ import (
 // {slot 1, token nonce 8, token counter 4}.
 const (
 	slotMagic = "FENCSLOT"
+	slotMinor = 0
 
 	slVersion      = 8
 	slMinor        = 10
@@ -175,7 +176,7 @@ func encodeIdentity(dst []byte, s *Slot) {
 	le, st := binary.LittleEndian, &s.Statement
 	copy(dst, slotMagic)
 	le.PutUint16(dst[slVersion:], FormatVersion)
-	le.PutUint16(dst[slMinor:], minorVersion)
+	le.PutUint16(dst[slMinor:], slotMinor)
 	dst[slIndex], dst[slState], dst[slFlags] = byte(s.Index), byte(s.State), flagsOf(st)
 	le.PutUint64(dst[slProcess:], s.Process)
 	le.PutUint64(dst[slBoot:], st.Boot)

@@ -25,6 +25,7 @@ type lane struct {
 	present   bool // the device was opened and belongs to the set
 	place     int  // in the set, as its superblock says
 	op        Op
+	echo      bool   // op is one of the echo blocks, which have no part in a transfer
 	buf       []byte // of the record being written
 	inFlight  bool
 	submitted boottime.Instant
@@ -73,7 +74,7 @@ func (a *Arbiter) alsoWrite(s uint64) {
 	a.cur.also = s
 	for d := range a.lanes {
 		l := &a.lanes[d]
-		if which := s % copiesPerSlot; l.tried[which] == s && l.landed[which] != s && !l.inFlight {
+		if which := s % copiesPerSlot; l.tried[which] == s && l.landed[which] != s && (!l.inFlight || l.echo) {
 			a.cur.failed.add(d)
 			a.cur.err = l.err
 		}
@@ -168,9 +169,13 @@ func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 		return
 	}
 	l.inFlight = false
-	if c.Kind == OpWrite {
+	switch {
+	case l.echo:
+		l.echo = false
+		a.echoed(c)
+	case c.Kind == OpWrite:
 		a.laneWrote(c)
-	} else {
+	default:
 		a.laneRead(c)
 	}
 	a.conclude(now)
@@ -302,7 +307,7 @@ var errTooFew = errors.New("most devices of the set are not open")
 func (a *Arbiter) AddDevice(d int, sb *Superblock) {
 	if l := &a.lanes[d]; !l.present {
 		l.present, l.place = true, sb.Device
-		a.table.devices[d].id = sb.ID
+		a.table.devices[d].id, a.table.devices[d].echoes = sb.ID, sb.Echoes
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 //	496  8  sequence of the write; equal in all eight sectors of a block
 //	504  1  part: the sector's position in its block, 0..7
 //	505  1  reserved
-//	506  2  block kind: "FB" superblock, "FL" slot, "FC" scratch
+//	506  2  block kind: "FB" superblock, "FL" slot, "FC" scratch, "FE" echo
 //	508  4  CRC32C over 16 bytes LUN id, 8 bytes block number and bytes 0..507
 //
 // All of it is part of the disk format.
@@ -36,6 +36,7 @@ const (
 	kindSuperblock blockKind = 'F' | 'B'<<8
 	kindSlot       blockKind = 'F' | 'L'<<8
 	kindScratch    blockKind = 'F' | 'C'<<8
+	kindEcho       blockKind = 'F' | 'E'<<8
 )
 
 var (

@@ -11,7 +11,7 @@ import (
 //
 //	  0   8  magic "FENCELUN"
 //	  8   2  format version
-//	 10   2  minor version: 0; a reader ignores what a greater one adds in reserved fields
+//	 10   2  minor version: 1 with echo blocks, else 0; a reader ignores what a greater one adds in reserved fields
 //	 12   4  block size: 4096
 //	 16  16  LUN id, random; its first 8 bytes are the sequence in the trailers
 //	 32   2  slots
@@ -19,7 +19,8 @@ import (
 //	 35   1  length of the node group name
 //	 36   1  devices of the set; 0: this one alone
 //	 37   1  device: place in the set, 0..2
-//	 38   2  reserved
+//	 38   1  flags: 1 the LUN has echo blocks
+//	 39   1  reserved
 //	 40   8  created, Unix seconds
 //	 48  64  cluster name, zero padded
 //	112  64  node group name, zero padded
@@ -27,7 +28,7 @@ import (
 //	192 304  reserved
 const (
 	superblockMagic = "FENCELUN"
-	minorVersion    = 0
+	minorEchoes     = 1
 
 	sbVersion    = 8
 	sbMinor      = 10
@@ -38,10 +39,13 @@ const (
 	sbGroupLen   = 35
 	sbDevices    = 36
 	sbDevice     = 37
+	sbFlags      = 38
 	sbCreated    = 40
 	sbCluster    = 48
 	sbGroup      = 112
 	sbSetID      = 176
+
+	sbFlagEchoes = 1
 
 	// MaxNameBytes bounds the names of cluster and node group in the superblock.
 	MaxNameBytes = 64
@@ -117,12 +121,15 @@ func EncodeSuperblock(dst []byte, sb *Superblock, which int) error {
 	le := binary.LittleEndian
 	copy(dst, superblockMagic)
 	le.PutUint16(dst[sbVersion:], FormatVersion)
-	le.PutUint16(dst[sbMinor:], minorVersion)
 	le.PutUint32(dst[sbBlockSize:], BlockSize)
 	copy(dst[sbID:], sb.ID[:])
 	le.PutUint16(dst[sbSlots:], uint16(sb.Slots))
 	dst[sbClusterLen], dst[sbGroupLen] = byte(len(sb.Cluster)), byte(len(sb.NodeGroup))
 	dst[sbDevices], dst[sbDevice] = byte(sb.Devices), byte(sb.Device)
+	if sb.Echoes {
+		dst[sbFlags] |= sbFlagEchoes
+		le.PutUint16(dst[sbMinor:], minorEchoes)
+	}
 	copy(dst[sbSetID:], sb.SetID[:])
 	le.PutUint64(dst[sbCreated:], uint64(sb.Created))
 	copy(dst[sbCluster:], sb.Cluster)
@@ -154,6 +161,7 @@ func DecodeSuperblock(src []byte, which int) (Superblock, error) {
 	sb.Slots = int(le.Uint16(src[sbSlots:]))
 	sb.Created = int64(le.Uint64(src[sbCreated:]))
 	sb.Devices, sb.Device = int(src[sbDevices]), int(src[sbDevice])
+	sb.Echoes = src[sbFlags]&sbFlagEchoes != 0
 	copy(sb.SetID[:], src[sbSetID:])
 	cluster, group := int(src[sbClusterLen]), int(src[sbGroupLen])
 	if cluster > MaxNameBytes || group > MaxNameBytes {
@@ -179,13 +187,17 @@ func HasSuperblockMagic(block []byte) bool {
 }
 
 // ReadSuperblock decodes the two copies at the start of data and returns the one that
-// both agree on, or the only readable one.
+// both agree on, or the only readable one. There are echo blocks if both say so: a LUN that
+// gets them has it written to one copy after the other.
 func ReadSuperblock(data []byte) (Superblock, error) {
 	if len(data) < superblockBlocks*BlockSize {
 		return Superblock{}, fmt.Errorf("%w: %d bytes are no LUN", ErrNoSuperblock, len(data))
 	}
 	a, errA := DecodeSuperblock(data[:BlockSize], 0)
 	b, errB := DecodeSuperblock(data[BlockSize:superblockBlocks*BlockSize], 1)
+	if errA == nil && errB == nil {
+		a.Echoes, b.Echoes = a.Echoes && b.Echoes, a.Echoes && b.Echoes
+	}
 	switch {
 	case errA == nil && errB == nil && a != b:
 		return Superblock{}, ErrSuperblocksDiffer

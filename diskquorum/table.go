@@ -31,8 +31,9 @@ func (s *sighting) record() *Slot { return &s.copies[s.current] }
 
 // deviceTable is the latest read of one device.
 type deviceTable struct {
-	id    [16]byte
-	slots []sighting
+	id     [16]byte
+	echoes bool // it has echo blocks
+	slots  []sighting
 }
 
 // entry follows one slot over the reads of a majority. Liveness is "the record changed,
@@ -80,7 +81,7 @@ func NewTable(devices ...*Superblock) *Table {
 	for d, sb := range devices {
 		t.devices[d].slots = make([]sighting, len(t.entries))
 		if sb != nil {
-			t.devices[d].id = sb.ID
+			t.devices[d].id, t.devices[d].echoes = sb.ID, sb.Echoes
 		}
 	}
 	return t
@@ -134,6 +135,7 @@ func (t *Table) checkIdentity(dev *deviceTable, data []byte) error {
 		if sb.ID != dev.id || sb.Slots != len(t.entries) {
 			return fmt.Errorf("%w: format id %x, expected %x", ErrIdentity, sb.ID, dev.id)
 		}
+		dev.echoes = dev.echoes || sb.Echoes // they may come while agents run, and do not go
 		return nil
 	}
 	return fmt.Errorf("read superblock: %w", last)

@@ -28,8 +28,12 @@ type Config struct {
 	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
 	LUNMode        LUNMode       // lun.mode
 	LUNGrace       time.Duration // LUNAnd: so long the LUN may be lost for this node alone
-	Arbitrate      time.Duration // A
-	OnLoss         LossPolicy
+	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
+	// Window is for how long a member of a group of so many may be counted for having seen this node; nil: MaxAge and
+	// the budget's Sampling.
+	Window    func(members int) time.Duration
+	Arbitrate time.Duration // A
+	OnLoss    LossPolicy
 	// Budget is what the peers have to reckon with; the watchdog's own timeout replaces
 	// the one in it as soon as it is known.
 	Budget       Budget
@@ -107,6 +111,7 @@ type Core struct {
 	split   tie.Output
 	healthy bool // the LUN, as its arbiter said last
 	sense   lunSense
+	hold    holding
 	fx      Effects
 	changed boottime.Instant
 	asked   tie.Input
@@ -123,6 +128,7 @@ func NewCore(cfg Config) *Core {
 		disarm: make(map[string]string),
 		pub:    newPublication(cfg.Roster.Size(), cfg.RestartGrace),
 		proof:  newProver(cfg.Roster),
+		hold:   holding{seen: make([]boottime.Instant, cfg.Roster.Size())},
 		fx:     Effects{Lock: -1},
 	}
 	c.breaker, c.granted = &c.lun, cfg.LUN
@@ -221,6 +227,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.followAPI(now)
 	c.arbitrate(now)
 	c.followLUN(now)
+	c.followHold(now)
 	c.followRelease(now)
 
 	in := c.inputs(now)
@@ -241,6 +248,8 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	if d.Until > now {
 		c.fx.Wake = min(c.fx.Wake, d.Until)
 	}
+	c.followClaims(now, prev.Until)
+	c.testify(now)
 	c.proof.conclude(now, c)
 	c.fx.Fenced = c.proof.fenced
 	c.state(now)
@@ -262,6 +271,7 @@ func (c *Core) followMajority(now boottime.Instant) {
 		// held up must not count from its own late awakening.
 		lost := min(c.lastUntil, now)
 		c.holdUntil, c.tieSince, c.lastUntil = lost.Add(c.cfg.Arbitrate), lost, 0
+		c.hold.lost = lost
 	}
 	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {
 		c.tieSince = now
@@ -274,7 +284,8 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 		Guarded: c.guard.Kills(), Released: c.release.done,
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
 		Arbiter: c.granted, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
-		AtOdds: !c.united, LUNCounted: c.sense.counted, LUNIsolated: c.sense.isolated, LUNLost: c.sense.lost,
+		AtOdds: !c.united, LUNCounted: c.sense.counted, LUNIsolated: c.hold.heard.Isolated, LUNLost: c.sense.lost,
+		Excluded: c.hold.excluded, Vacant: c.hold.heard.Vacant, Asking: c.Holds() && c.oneList() && c.healthy,
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
 		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,
 	}

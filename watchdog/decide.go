@@ -30,8 +30,13 @@ type Inputs struct {
 
 	// What the slots of the others say; no two of these hold together.
 	LUNCounted  bool // lun.mode or: a majority still counts this node
-	LUNIsolated bool // a majority is alive and does not count it
+	LUNIsolated bool // a majority says that it lives, and does not count it (H3)
 	LUNLost     bool // lun.mode and: this node has lost the LUN, a quorum in contact has not
+
+	// What the echo blocks on the LUN say while this node counts no majority (lease.md H1 to H4).
+	Excluded bool             // the latest grant names others who may live by it
+	Vacant   boottime.Instant // most of the list does not live, and the rest cannot: good until then
+	Asking   bool             // whether that is so can be asked: this node's path to the LUN is in order
 
 	API      bool             // the kubernetes tie-breaker is configured
 	APIUntil boottime.Instant // the API answered, and that may be believed until then
@@ -100,15 +105,28 @@ func standing(in *Inputs) Decision {
 		return split(in)
 	case !in.HadQuorum:
 		return Decision{Action: Starve, Reason: ReasonStarting}
+	case in.Excluded:
+		return Decision{Action: Starve, Reason: ReasonSplitLost}
 	case in.LUNIsolated:
 		return Decision{Action: Starve, Reason: ReasonIsolated}
 	case in.LUNCounted:
 		// A slot proves no instant, so this rests on the same deadline as a tie: the peers
 		// reckon with it whatever made this node go on.
 		return hold(in, ReasonLUNCounted, ReasonQuorumLost)
+	case in.Asking && in.HoldUntil > in.Now && in.Vacant <= in.Now:
+		return Decision{Action: Hold, Reason: ReasonLUNAsking, Until: in.HoldUntil} // H4
 	default:
-		return Decision{Action: Starve, Reason: ReasonQuorumLost}
+		return vacant(in, ReasonQuorumLost)
 	}
+}
+
+// vacant goes on feeding for as long as it is known that nobody lives (H1): whom would it help if this node died?
+// It is no quorum.
+func vacant(in *Inputs, otherwise Reason) Decision {
+	if in.Vacant > in.Now {
+		return Decision{Action: Hold, Reason: ReasonNobodyLives, Until: in.Vacant}
+	}
+	return Decision{Action: Starve, Reason: otherwise}
 }
 
 // split decides an equal split (design section 5, rule 3).
@@ -156,6 +174,6 @@ func hold(in *Inputs, before, after Reason) Decision {
 	case !in.HadQuorum:
 		return Decision{Action: Starve, Reason: ReasonStarting}
 	default:
-		return Decision{Action: Starve, Reason: after}
+		return vacant(in, after)
 	}
 }

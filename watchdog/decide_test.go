@@ -27,7 +27,7 @@ var columns = []struct {
 	{"had", []string{"yes", "no"}},
 	{"disarm", []string{"no", "free", "untold", "told"}},
 	{"asks", []string{"yes", "no"}},
-	{"slots", []string{"silent", "counting", "isolating", "missing"}},
+	{"slots", []string{"silent", "counting", "elsewhere", "isolating", "vacant", "asking", "missing"}},
 	{"terms", []string{"one", "odds"}},
 }
 
@@ -62,6 +62,10 @@ func inputsOf(v []string) Inputs {
 	if len(v) > 7 {
 		in.AtOdds = v[8] == "odds"
 		in.LUNCounted, in.LUNIsolated, in.LUNLost = v[7] == "counting", v[7] == "isolating", v[7] == "missing"
+		in.Excluded, in.Asking = v[7] == "elsewhere", v[7] == "asking"
+		if v[7] == "vacant" {
+			in.Vacant = tableNow + 7*sec
+		}
 	}
 	return in
 }
@@ -178,8 +182,12 @@ func checkInvariants(t *testing.T, name string, in *Inputs) {
 	if d.Action == Starve && d.Until != 0 {
 		t.Errorf("%s: no permission, yet a deadline: %+v", name, d)
 	}
-	if d.Action == Hold && d.Until > in.HoldUntil {
-		t.Errorf("%s: held beyond the arbitration budget", name)
+	byLUN := d.Action == Hold && !d.Quorum
+	if d.Action == Hold && d.Until > in.HoldUntil && !(byLUN && d.Until <= in.Vacant) {
+		t.Errorf("%s: held beyond the arbitration budget, and beyond what the LUN shows", name)
+	}
+	if byLUN && (in.Excluded || in.LUNIsolated || !in.HadQuorum) {
+		t.Errorf("%s: held by the LUN although others live", name)
 	}
 	if in.Disarm && !in.Guarded && d.Action != Disarm {
 		t.Errorf("%s: a disarm signal was overruled by %v", name, d.Action)
@@ -188,7 +196,7 @@ func checkInvariants(t *testing.T, name string, in *Inputs) {
 	if in.Guarded && !in.Released && d.Action == Disarm {
 		t.Errorf("%s: disarmed behind the peers' backs", name)
 	}
-	if in.OnLoss == LossFence && feeds && !d.Quorum {
+	if in.OnLoss == LossFence && feeds && !d.Quorum && !byLUN {
 		t.Errorf("%s: fed without quorum under the policy fence", name)
 	}
 	if !in.HadQuorum && feeds && !d.Quorum {

@@ -18,8 +18,7 @@ const (
 
 // lunSense is what the LUN says beside the verdict on a tie.
 type lunSense struct {
-	counted  bool // mode or: the slots of a majority, this node included, still count it
-	isolated bool // a majority of others lives by its slots, and none of them counts this node
+	counted bool // mode or: the slots of a majority, this node included, still count it
 
 	missing boottime.Instant // the LUN is lost for this node and not for a quorum in contact, since; zero: it is not
 	lost    bool             // for so long that a common outage would have shown
@@ -29,16 +28,14 @@ type lunSense struct {
 // are in force the network alone decides.
 func (c *Core) followLUN(now boottime.Instant) {
 	s := &c.sense
-	s.counted, s.isolated = false, false
+	s.counted = false
 	if !c.rostersSettled() {
 		s.missing, s.lost = 0, false
 		return
 	}
 	if c.lun.arbiter != nil && c.outcome != netgossip.Majority {
-		w := c.lun.arbiter.Witness(now)
-		alive, counting := w.Alive.And(c.rosters.expected), w.Counting.And(c.rosters.expected)
+		counting := c.lun.arbiter.Witness(now).Counting.And(c.rosters.expected)
 		s.counted = c.cfg.LUNMode == LUNOr && counting.Len()+1 >= c.quorum
-		s.isolated = counting.IsEmpty() && alive.Len() >= c.quorum
 	}
 	c.followLoss(now)
 }

@@ -98,6 +98,8 @@ type prover struct {
 	strangers roster.Set // in whose name two machines run, as noticed in this step
 	waits     bool       // an end waits for a slot
 
+	alone boottime.Instant // the latest step in which this node did not live: nothing is claimed of the time before (M1)
+
 	grantSince boottime.Instant // the grant that names this node is in force since; zero: none
 	grantUntil boottime.Instant // as known at the last step
 }
@@ -150,13 +152,23 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 		if w.unseen > w.death.At {
 			v.fenced.Remove(p)
 		}
-		put(&v.lost, p, v.guarded.Has(p) && now.Sub(w.unseen) >= st.Guard.Horizon+v.delay)
+		put(&v.lost, p, v.guarded.Has(p) && v.missed(now, w) >= st.Guard.Horizon+v.delay)
 		if !seen.Has(p) && a != nil {
 			if rec, ok := a.PeerSlot(v.roster.Name(p)); ok {
 				v.look(now, p, rec)
 			}
 		}
 	}
+}
+
+// missed is for how long this node has lived and not seen a peer.
+func (v *prover) missed(now boottime.Instant, w *witness) time.Duration {
+	return now.Sub(max(w.unseen, v.alone))
+}
+
+// gap ends all claims: they begin again with the next step.
+func (v *prover) gap(now boottime.Instant) {
+	v.alone, v.lost = now, roster.Set{}
 }
 
 // meet takes a new statement of a peer.
@@ -304,7 +316,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 // admissible reports that nothing this node knows itself speaks against a peer's death.
 func (v *prover) admissible(now boottime.Instant, p int) bool {
 	w := &v.peers[p]
-	return (w.statement == nil || kills(w.statement)) && (w.unseen == 0 || now.Sub(w.unseen) >= v.delay)
+	return (w.statement == nil || kills(w.statement)) && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= v.delay)
 }
 
 // fresh is a peer's statement if its claims count, or nil. They do not while it goes by another
@@ -352,7 +364,7 @@ func (v *prover) excluded(now boottime.Instant, p int, bySlot time.Duration) boo
 		return false
 	}
 	need := max(w.statement.Guard.Horizon, bySlot) + v.delay
-	return now.Sub(v.grantSince) >= need && now.Sub(w.unseen) >= need
+	return now.Sub(v.grantSince) >= need && v.missed(now, w) >= need
 }
 
 // slotHorizon is the horizon that a peer's slot tells. A peer writes there before it disarms under a

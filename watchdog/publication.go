@@ -186,7 +186,7 @@ func (c *Core) publish(now boottime.Instant) {
 		avail = avail.Union(peers)
 	}
 	avail = avail.Minus(p.leaving)
-	if d := &c.fx.Decision; d.Quorum || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
+	if d := &c.fx.Decision; d.Quorum || d.Action == Hold || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
 		avail.Add(c.cfg.Roster.Self)
 	}
 	c.fx.Wake = min(c.fx.Wake, p.hold(c.merger, before.Minus(avail), now))

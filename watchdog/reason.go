@@ -19,6 +19,8 @@ const (
 	ReasonQuorumLost                          // less than half of the roster is counted
 	ReasonIsolated                            // the same, and the LUN shows a majority that lives without this node
 	ReasonLUNCounted                          // the same, and the LUN shows a majority that still counts this node
+	ReasonNobodyLives                         // no majority is counted, and the LUN shows that no part of the group can live
+	ReasonLUNAsking                           // less than half is counted, and the LUN is asked whether anybody lives
 	ReasonLUNLost                             // a majority is counted, and this node alone has lost the LUN
 	ReasonMaintenance                         // a disarm signal is set
 	ReasonStopping                            // planned stop of the agent
@@ -39,6 +41,8 @@ var reasonNames = [...]string{
 	ReasonQuorumLost:        "quorum_lost",
 	ReasonIsolated:          "isolated",
 	ReasonLUNCounted:        "lun_counted",
+	ReasonNobodyLives:       "nobody_lives",
+	ReasonLUNAsking:         "lun_asking",
 	ReasonLUNLost:           "lun_lost",
 	ReasonMaintenance:       "maintenance",
 	ReasonStopping:          "stopping",

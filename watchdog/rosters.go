@@ -282,6 +282,7 @@ func (c *Core) Renumber(to *roster.Roster) {
 	c.pub.renumber(n, to.Size())
 	c.proof.renumber(n, to)
 	c.proof.doubt(c.stepped)
+	c.hold.seen = renumbered(n, c.hold.seen, to.Size())
 	c.terms.heard, c.terms.unfit = n.Set(c.terms.heard), n.Set(c.terms.unfit)
 	c.view = netgossip.View{Seen: n.Set(c.view.Seen), Contact: n.Set(c.view.Contact), Counted: n.Set(c.view.Counted)}
 	c.fx.Available, c.fx.Left, c.fx.Joined = n.Set(c.fx.Available), n.Set(c.fx.Left), n.Set(c.fx.Joined)
@@ -290,6 +291,16 @@ func (c *Core) Renumber(to *roster.Roster) {
 	c.stand()
 	c.recount()
 	c.breaker.SetRoster(to, c.base().Size())
+}
+
+func renumbered(n roster.Renumbering, old []boottime.Instant, size int) []boottime.Instant {
+	made := make([]boottime.Instant, size)
+	for i, k := range n {
+		if k >= 0 {
+			made[k] = old[i]
+		}
+	}
+	return made
 }
 
 // renumber keeps what is known of those who are still listed.

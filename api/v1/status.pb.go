@@ -126,8 +126,8 @@ const (
 	Reason_REASON_MAINTENANCE Reason = 12
 	// Planned stop of the agent.
 	Reason_REASON_STOPPING Reason = 13
-	// Less than half of the roster is counted, and the LUN shows a majority that lives
-	// without this node.
+	// Less than half of the roster is counted, and a majority says on the LUN that it lives,
+	// and does not count this node.
 	Reason_REASON_ISOLATED Reason = 14
 	// Less than half of the roster is counted, and the slots of a majority on the LUN still
 	// count this node (lun.mode: or).
@@ -136,6 +136,12 @@ const (
 	Reason_REASON_LUN_LOST Reason = 16
 	// Equal split, and this half is not known to decide it as the others do: see TermsStatus.
 	Reason_REASON_SPLIT_AT_ODDS Reason = 17
+	// No majority is counted, and most of the roster says on the LUN that it counts none
+	// either: no part of the group can live, and this node goes on with the others. It has no
+	// quorum.
+	Reason_REASON_NOBODY_LIVES Reason = 18
+	// Less than half of the roster is counted, and the LUN is asked whether anybody lives.
+	Reason_REASON_LUN_ASKING Reason = 19
 )
 
 // Enum value maps for Reason.
@@ -159,6 +165,8 @@ var (
 		15: "REASON_LUN_COUNTED",
 		16: "REASON_LUN_LOST",
 		17: "REASON_SPLIT_AT_ODDS",
+		18: "REASON_NOBODY_LIVES",
+		19: "REASON_LUN_ASKING",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":           0,
@@ -179,6 +187,8 @@ var (
 		"REASON_LUN_COUNTED":           15,
 		"REASON_LUN_LOST":              16,
 		"REASON_SPLIT_AT_ODDS":         17,
+		"REASON_NOBODY_LIVES":          18,
+		"REASON_LUN_ASKING":            19,
 	}
 )
 
@@ -2724,7 +2734,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fPERMISSION_FEED\x10\x01\x12\x13\n" +
 	"\x0fPERMISSION_HOLD\x10\x02\x12\x15\n" +
 	"\x11PERMISSION_STARVE\x10\x03\x12\x15\n" +
-	"\x11PERMISSION_DISARM\x10\x04*\xcc\x03\n" +
+	"\x11PERMISSION_DISARM\x10\x04*\xfc\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREASON_STARTING\x10\x01\x12\x19\n" +
@@ -2744,7 +2754,9 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fREASON_ISOLATED\x10\x0e\x12\x16\n" +
 	"\x12REASON_LUN_COUNTED\x10\x0f\x12\x13\n" +
 	"\x0fREASON_LUN_LOST\x10\x10\x12\x18\n" +
-	"\x14REASON_SPLIT_AT_ODDS\x10\x11*\x80\x01\n" +
+	"\x14REASON_SPLIT_AT_ODDS\x10\x11\x12\x17\n" +
+	"\x13REASON_NOBODY_LIVES\x10\x12\x12\x15\n" +
+	"\x11REASON_LUN_ASKING\x10\x13*\x80\x01\n" +
 	"\n" +
 	"TieBreaker\x12\x1b\n" +
 	"\x17TIE_BREAKER_UNSPECIFIED\x10\x00\x12\x14\n" +

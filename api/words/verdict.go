@@ -38,6 +38,10 @@ func reason(v *fencingv1.Verdict) string {
 		return "this node is cut off: the LUN shows that the rest lives without it"
 	case fencingv1.Reason_REASON_LUN_COUNTED:
 		return "less than half of the group is in contact, but a majority still counts this node on the LUN" + tally
+	case fencingv1.Reason_REASON_NOBODY_LIVES:
+		return "no part of the group can live: holding with the others by the LUN" + tally
+	case fencingv1.Reason_REASON_LUN_ASKING:
+		return "less than half of the group is reachable; asking by the LUN whether anybody lives" + tally
 	case fencingv1.Reason_REASON_LUN_LOST:
 		return "this node alone has lost the LUN (lun.mode: and)" + detail(v, ": ")
 	case fencingv1.Reason_REASON_MAINTENANCE:

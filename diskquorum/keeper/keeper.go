@@ -266,9 +266,9 @@ func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 		// of the group could be granted on a copy of its own.
 		return nil, fmt.Errorf("lun %s: %w: the path leads to another device, %s, than when this agent started, %s; map the LUN itself to this node, or restart all agents of the group where it was replaced",
 			k.Path, errContent, wwid(dev), k.wwid)
-	case dev.Size() < diskquorum.DeviceSize(sb.Slots):
+	case dev.Size() < sb.Bytes():
 		return nil, fmt.Errorf("lun %s: %w: it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?",
-			k.Path, errContent, sb.Slots, diskquorum.DeviceSize(sb.Slots), dev.Size())
+			k.Path, errContent, sb.Slots, sb.Bytes(), dev.Size())
 	}
 	return &sb, nil
 }

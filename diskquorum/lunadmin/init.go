@@ -138,7 +138,7 @@ func (f *formatter) check(ctx context.Context, number devno) error {
 	}
 	old, oldErr := diskquorum.ReadSuperblock(im.at(0, 2*diskquorum.BlockSize))
 	if oldErr == nil {
-		f.end = max(f.end, min(diskquorum.DeviceSize(old.Slots), f.dev.Size()&^(diskquorum.BlockSize-1)))
+		f.end = max(f.end, min(old.Bytes(), f.dev.Size()&^(diskquorum.BlockSize-1)))
 	}
 	before, err := readAll(f.dev, f.end)
 	if err != nil {
@@ -158,7 +158,7 @@ func (f *formatter) check(ctx context.Context, number devno) error {
 }
 
 func tooSmallAdvice(size int64) string {
-	fits := int(size/diskquorum.BlockSize-3) / 2
+	fits := int(size/diskquorum.BlockSize-3) / 3
 	if fits < 2 {
 		return fmt.Sprintf("enlarge it to at least %d bytes", diskquorum.DeviceSize(2))
 	}

@@ -247,7 +247,7 @@ func TestInspectBadDevices(t *testing.T) {
 		{"garbage", mib, func(b []byte) { copy(b, bytes.Repeat([]byte{0xA7}, 8192)) }, "nothing else that is known"},
 		{"foreign", mib, func(b []byte) { copy(b, "SBD_SBD_") }, "no usable fencing-agent superblock (superblock copy 0: no fencing-agent superblock); found sbd device at byte 0"},
 		{"damaged", mib, func(b []byte) { copy(b, "FENCELUN") }, "found fencing-agent LUN at byte 0"},
-		{"truncated", diskquorum.DeviceSize(8) - 1, func(b []byte) { copy(b, newLUN(t).Bytes()[:8192]) }, "truncated: 77823 bytes, the format's 8 slots need 77824"},
+		{"truncated", testSB.Bytes() - 1, func(b []byte) { copy(b, newLUN(t).Bytes()[:8192]) }, "truncated: 77823 bytes, the format's 8 slots need 77824"},
 		{"two superblocks", mib, func(b []byte) {
 			other := testSB
 			other.ID[5]++

@@ -166,7 +166,7 @@ func (c *checker) fed(p *process) {
 		}
 		return
 	}
-	if heard := c.world(x, t.maxAge+c.slack()); !c.w.lists.anyHas(heard, c.w.s.oneHalf() || c.w.s.API) {
+	if heard := c.world(x, t.maxAge+c.slack()); !p.holding && !c.w.lists.anyHas(heard, c.w.s.oneHalf() || c.w.s.API) {
 		c.failed("lonely: %s is fed, and can have heard from no more than %d nodes for %v", p.m.name, len(heard), t.maxAge)
 	}
 	if c.w.s.API && !c.w.s.oneHalf() {
@@ -180,14 +180,48 @@ func (c *checker) fed(p *process) {
 		if m.breaks == apiAlone && p.m.breaks == apiAlone {
 			continue // both halves may live
 		}
+		since := max(c.fedSince[x], p.saidSince) // and has lived since, or held
+		other := m.proc != nil && m.proc.holding
+		if other || p.holding {
+			tie = c.overlap()
+			since = max(since, c.livedSince(x, y))
+		}
+		if p.holding && (other || m.proc == nil) {
+			continue // nobody lives
+		}
 		// One may begin to be fed when the other has just renounced: only both at once counts.
-		if fed := c.lastFeed[y]; fed > c.fedSince[x] && fed >= now-2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
+		if fed := c.lastFeed[y]; fed > c.fedSince[x] && fed >= now-2*t.feed && now-since > tie+2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
 			c.failed("split: %s and %s are both fed, and nobody could be heard by both for %v", p.m.name, m.name, tie+2*t.feed)
 		}
-		if dead := t.dead + c.slack(); now-c.fedSince[x] > dead && c.apart(x, y, dead) && m.dog.Running() {
+		if dead := t.dead + c.slack(); !p.holding && now-since > dead && c.apart(x, y, dead) && m.dog.Running() {
 			c.failed("horizon: the watchdog of %s still runs, and %s has been fed for T_dead = %v in which nobody could be heard by both", m.name, p.m.name, t.dead)
 		}
 	}
+}
+
+// decided notes whether an agent says that it holds. That is the word that it gives its subscribers: who says that it
+// has quorum acts on it, and is judged by that.
+func (c *checker) decided(p *process, holding bool) {
+	if holding != p.holding {
+		p.holding, p.saidSince = holding, c.w.now()
+	}
+}
+
+// overlap bounds how long a node may hold beside one that lives: until its words of others are too old, and those whom
+// the other one counts have missed it.
+func (c *checker) overlap() time.Duration {
+	t := c.w.times
+	return 2*t.maxAge + t.arbitrate + t.grant + 2*time.Second
+}
+
+// livedSince is since when that one of the two says that it lives which does so.
+func (c *checker) livedSince(x, y int) (since time.Duration) {
+	for _, i := range []int{x, y} {
+		if p := c.w.machines[i].proc; p != nil && !p.holding {
+			since = max(since, p.saidSince, c.fedSince[i])
+		}
+	}
+	return since
 }
 
 // answered judges what an agent says about its own node: a verdict is over with its deadline, and who decides has

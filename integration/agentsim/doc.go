@@ -38,9 +38,11 @@
 // lists it was told of itself:
 //
 //   - lonely: no feed by a node that for D_max could hear from less than half of the
-//     group, or from no more than half where no tie-breaker is configured;
+//     group, or from no more than half where no tie-breaker is configured, unless it says that it holds
+//     by the LUN, without quorum;
 //   - split: no two nodes both feed that for D_max + A, or G, and two feeds had no node in
-//     common which either could hear from;
+//     common which either could hear from; where one of them holds, for D_lun + D_max + G and two seconds. Any number may
+//     hold while none says that it has quorum;
 //   - horizon: when one of them has been fed for the published T_dead, the watchdog of the
 //     other has fired;
 //   - stale: no feed by a process whose loop has hung for longer than any permission lasts;

@@ -75,6 +75,8 @@ type process struct {
 	hungAt    time.Duration     // since when the loop hangs, while it does
 	hungIn    int               // nodes that were in contact then, and had been for a while
 	listEpoch int               // of the list of members that its subscriber knows to be in force
+	holding   bool              // it says that it goes on by the LUN, without quorum
+	saidSince time.Duration     // or that it does not
 }
 
 // now is the clock of a machine. Boots are hours apart, so that an instant of another boot,
@@ -135,7 +137,7 @@ func (m *machine) startAgent() {
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	p := &process{
 		m: m, cancel: cancel, done: make(chan struct{}), socket: newPipeListener(),
-		links: make(chan iface.Change, 16), startedAt: w.now(), disturbed: w.now(), deaths: map[string]string{},
+		links: make(chan iface.Change, 16), startedAt: w.now(), saidSince: w.now(), disturbed: w.now(), deaths: map[string]string{},
 	}
 	p.leash = &leash{p: p}
 	m.proc = p

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,6 +31,7 @@ type Schedule struct {
 	NoWayOut    bool          // watchdogs that cannot be disarmed
 	Replay      bool          // somebody sends again what was sent at any time
 	Key         bool          // the gossip is encrypted
+	Before      int           // so many nodes, the first ones, have lun.hold: false, as agents of before there was one
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event
 	End         time.Duration
@@ -184,7 +186,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 		breakers = append(breakers, "lun")
 		devices = "[" + breaks.path() + "]"
 	}
-	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s}\n", devices)
+	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s, hold: %t}\n", devices, node >= s.Before)
 	fmt.Fprintf(&b, "quorum: {tieBreakers: [%s]}\nonQuorumLoss: %s\n", strings.Join(breakers, ", "), s.OnLoss)
 	timeout := s.Watchdog
 	if s.Odd > 0 && node%2 == 1 {
@@ -220,11 +222,14 @@ func (s *Schedule) describe() string {
 		policy = "all"
 	}
 	attack := ""
+	if s.Before > 0 {
+		attack = fmt.Sprintf(", %d without hold", s.Before)
+	}
 	switch {
 	case s.Replay && s.Key:
-		attack = ", replayed with a key in use"
+		attack += ", replayed with a key in use"
 	case s.Replay:
-		attack = ", replayed"
+		attack += ", replayed"
 	}
 	t := s.timing()
 	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s%s), %s, onQuorumLoss %s, watchdog %v, on odd nodes %v, fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
@@ -338,9 +343,31 @@ func Random(seed uint64) Schedule {
 		}
 	}
 	s.End = at + 15*time.Second
+	s.silence(rand.New(rand.NewPCG(seed, 0x51e4ce)))
 	s.changeBreaking(rand.New(rand.NewPCG(seed, 0x7e2a5)))
 	s.changeMembers(rand.New(rand.NewPCG(seed, 0x115)))
 	return s
+}
+
+// silence adds outages of all networks to half of the groups with a LUN. In a fifth of all some nodes, or all, have agents
+// that know no hold.
+func (s *Schedule) silence(rng *rand.Rand) {
+	if rng.IntN(5) == 0 {
+		s.Before = 1 + rng.IntN(s.Nodes)
+	}
+	if !s.LUN || rng.IntN(2) == 0 {
+		return
+	}
+	var alone [][]int
+	for i := range s.Nodes {
+		alone = append(alone, []int{i})
+	}
+	for range 1 + rng.IntN(2) {
+		at := s.Events[rng.IntN(len(s.Events))].At + time.Duration(rng.Int64N(int64(10*time.Second)))
+		s.Events = append(s.Events, Event{At: at, Kind: Split, Parts: alone, Networks: rng.Perm(s.Networks)})
+	}
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	s.End = max(s.End, s.Events[len(s.Events)-1].At+15*time.Second)
 }
 
 // drawLease gives half of the groups without LUN a Lease.

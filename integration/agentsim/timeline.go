@@ -41,6 +41,15 @@ func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 	})
 	w := r.p.m.w
 	w.mu.Lock()
+	if rec.Message == "decision" {
+		hold, quorum := false, false
+		rec.Attrs(func(a slog.Attr) bool {
+			hold = hold || a.Key == "action" && a.Value.String() == "hold"
+			quorum = quorum || a.Key == "quorum" && a.Value.Bool()
+			return true
+		})
+		w.check.decided(r.p, hold && !quorum)
+	}
 	gone := r.p.ended
 	w.mu.Unlock()
 	if !gone {

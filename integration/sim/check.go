@@ -17,8 +17,8 @@ import (
 const slack = 10 * time.Millisecond
 
 type checker struct {
-	both       map[[2]int]boottime.Instant // since when two nodes with disjoint views may both feed
-	counted    []feeder                    // scratch of checkStep
+	both       map[[2]int]overlap // two nodes with disjoint views that may both feed
+	counted    []feeder           // scratch of checkStep
 	decided    map[uint64]*diskquorum.Grant
 	violations []string
 	Attempts   []diskquorum.Attempt
@@ -39,8 +39,8 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 // Violations lists what broke safety, in words; empty is what it must be.
 //
 //   - Two nodes whose views have no common member both have permission to feed for longer
-//     than the tie's budget before the watchdog: max(D_max+A, G). Only the policy fence
-//     promises that.
+//     than the tie's budget before the watchdog: max(D_max+A, G), or, where one of them holds by the LUN,
+//     D_lun + D_max + G. Where both do, nobody lives. Only the policy fence promises that.
 //   - One instance of the log has two values.
 //   - Two halves feed by grants of the Lease at one moment.
 //   - A grant of the Lease is replaced while a holder runs whose token has not moved on.
@@ -67,13 +67,8 @@ func (c *Config) undecided(t *Times) time.Duration {
 func (c *Cluster) checkStep() {
 	k := &c.check
 	if k.both == nil {
-		k.both, k.decided = map[[2]int]boottime.Instant{}, map[uint64]*diskquorum.Grant{}
+		k.both, k.decided = map[[2]int]overlap{}, map[uint64]*diskquorum.Grant{}
 	}
-	bound := c.cfg.undecided(&c.cfg.Times)
-	if c.cfg.Odd != nil {
-		bound = max(bound, c.cfg.undecided(c.cfg.Odd))
-	}
-	bound += slack
 	c.checkGrants()
 	c.checkLinks()
 	// The sets are large, and copying them for every pair was most of the time of a larger group.
@@ -85,7 +80,7 @@ func (c *Cluster) checkStep() {
 		}
 	}
 	if len(k.both) > 0 {
-		maps.DeleteFunc(k.both, func(pair [2]int, _ boottime.Instant) bool { return !c.apart(pair) })
+		maps.DeleteFunc(k.both, func(pair [2]int, _ overlap) bool { return !c.apart(pair) })
 	}
 	for i := range k.counted {
 		for j := i + 1; j < len(k.counted); j++ {
@@ -94,16 +89,45 @@ func (c *Cluster) checkStep() {
 				continue
 			}
 			pair := [2]int{a.Index, b.Index}
-			since, ok := k.both[pair]
-			if !ok {
-				k.both[pair] = c.now
-			} else if c.now.Sub(since) > bound {
+			was, now := k.both[pair], overlap{holders: holders(a, b), since: c.now}
+			if was.since == 0 || was.holders != now.holders {
+				k.both[pair] = now
+			} else if c.now.Sub(was.since) > c.overlap(now.holders) && now.holders < 2 {
 				k.add("%v: %s (%v) and %s (%v) have both been feeding for %v with disjoint views",
-					c.Now(), a.Name, a.decision.Reason, b.Name, b.decision.Reason, c.now.Sub(since))
-				k.both[pair] = c.now
+					c.Now(), a.Name, a.decision.Reason, b.Name, b.decision.Reason, c.now.Sub(was.since))
+				k.both[pair] = now
 			}
 		}
 	}
+}
+
+// overlap is that two nodes feed whose views have no common member.
+type overlap struct {
+	since   boottime.Instant
+	holders int // so many of them hold by the LUN, and live by nothing else
+}
+
+func holders(nodes ...*feeder) (n int) {
+	for _, f := range nodes {
+		if r := f.decision.Reason; r == watchdog.ReasonNobodyLives || r == watchdog.ReasonLUNAsking {
+			n++
+		}
+	}
+	return n
+}
+
+// overlap bounds how long two such nodes may go on.
+func (c *Cluster) overlap(holders int) (bound time.Duration) {
+	for _, t := range []*Times{&c.cfg.Times, c.cfg.Odd} {
+		switch {
+		case t == nil:
+		case holders == 0:
+			bound = max(bound, c.cfg.undecided(t))
+		default:
+			bound = max(bound, t.Timing.MaxAge+c.cfg.sampling(t)+t.Timing.Arbitrate+t.Timing.MaxAge+c.cfg.sampling(t)+t.Timing.Grant)
+		}
+	}
+	return bound + slack
 }
 
 // feeder is a node that feeds and whom it counts.

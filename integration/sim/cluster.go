@@ -22,6 +22,9 @@ type Config struct {
 	LUN      bool
 	Lease    bool // a Lease of an API server, in place of the LUN
 	Devices  int  // of the LUN: 1 or 3; 0: 1
+	OldLUN   bool // without echo blocks
+	NoHold   bool // nobody holds by the LUN
+	Before   int  // so many nodes, the first ones, have agents of before there was a hold
 	Mode     watchdog.LUNMode
 	OnLoss   watchdog.LossPolicy
 	Times
@@ -40,6 +43,8 @@ type Config struct {
 	// Odd are the times of the nodes with an odd index: nodes are reconfigured one after the
 	// other, so two sets of times must get along. Nil: all have the same.
 	Odd *Times
+
+	outages *rand.Rand // draws when all networks are silent; nil: they never are
 }
 
 // Times are the settings that enter the time budget.
@@ -208,7 +213,7 @@ func (c *Cluster) Start(i int) {
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
 		LUNMode: c.cfg.Mode, LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
-		LUN: c.cfg.LUN, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
+		LUN: c.cfg.LUN, Hold: !c.cfg.NoHold && i >= c.cfg.Before, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
 		Succession: succession,
 	})
 	n.disarm()

@@ -41,7 +41,7 @@ func newLUN(c *Cluster) *lun {
 	l := &lun{c: c, faults: map[path]*Faults{}}
 	devices := max(1, c.cfg.Devices)
 	for d := range devices {
-		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes)}
+		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes), Echoes: !c.cfg.OldLUN}
 		if sb.ID[0] = byte(1 + d); devices > 1 {
 			sb.SetID[0], sb.Devices, sb.Device = 9, devices, d
 		}
@@ -93,7 +93,7 @@ func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
 func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	o := *op
 	o.Data = append([]byte(nil), op.Data...)
-	if l.forge != nil && op.Kind == diskquorum.OpWrite {
+	if l.forge != nil && op.Kind == diskquorum.OpWrite && op.Offset < diskquorum.ScratchOffset(l.sbs[0].Slots) {
 		l.rewrite(&o)
 	}
 	f := l.faults[path{n.Index, op.Device}]

@@ -119,12 +119,19 @@ func TestTwoNodesAreNotIsolatedByEachOther(t *testing.T) {
 	noViolations(t, c)
 }
 
+// bySlots is mode or on a LUN that does not tell who lives.
+func bySlots(nodes int, seed uint64) Config {
+	cfg := DefaultConfig(nodes, seed)
+	cfg.Mode, cfg.OldLUN = watchdog.LUNOr, true
+	return cfg
+}
+
 // Guard: L8. In mode or a node below quorum goes on by what the slots say, and not for longer
 // than the arbitration budget, even if they never change their mind.
 func TestModeOrIsBounded(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
-			c := inMode(t, nodes, 7, watchdog.LUNOr)
+			c := started(t, bySlots(nodes, 7))
 			c.lun.forge = func(s *diskquorum.Slot) {
 				if s.RosterIndex != 0 {
 					s.Statement.View = roster.FullSet(nodes)
@@ -148,7 +155,7 @@ func TestModeOrIsBounded(t *testing.T) {
 // Guard: mode or. Slots that move are not enough: they must count this node. Here
 // two of four others have no LUN, so the slots do not show a majority without it, either.
 func TestModeOrAsksWhoCountsThisNode(t *testing.T) {
-	c := inMode(t, 5, 2, watchdog.LUNOr)
+	c := started(t, bySlots(5, 2))
 	for _, i := range []int{3, 4} {
 		c.LUNFaults(i, &Faults{Down: true})
 	}

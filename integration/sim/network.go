@@ -31,6 +31,15 @@ func (c *Cluster) Split(groups [][]int, networks ...int) {
 	c.trace("split %v networks %v", groups, c.networks(networks))
 }
 
+// Silence cuts every link, as the switch does that all networks go over.
+func (c *Cluster) Silence() {
+	var alone [][]int
+	for i := range c.nodes {
+		alone = append(alone, []int{i})
+	}
+	c.Split(alone)
+}
+
 // Heal restores every link.
 func (c *Cluster) Heal() {
 	for e := range c.cut {

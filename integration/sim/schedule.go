@@ -24,7 +24,19 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 	if rng.IntN(3) == 0 {
 		cfg.Odd = cfg.otherTimes(rng)
 	}
-	return play(cfg, rng, trace, logf)
+	return play(cfg.withOutages(seed), rng, trace, logf)
+}
+
+// withOutages adds outages of all networks, LUNs without echo blocks and agents of before there was a hold.
+func (c Config) withOutages(seed uint64) Config {
+	rng := rand.New(rand.NewPCG(seed, 0x51e4ce))
+	if c.outages = rng; rng.IntN(8) == 0 {
+		c.OldLUN = true
+	}
+	if rng.IntN(5) == 0 {
+		c.Before = 1 + rng.IntN(c.Nodes)
+	}
+	return c
 }
 
 // RandomLeaseSchedule is RandomSchedule for a group that has a Lease and no LUN.
@@ -63,7 +75,12 @@ func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args 
 	}
 	c.Run(time.Duration(rng.IntN(15)) * time.Second)
 	for range 25 {
-		disturb(c, rng)
+		if cfg.outages != nil && cfg.outages.IntN(6) == 0 {
+			c.Heal()
+			c.Silence()
+		} else {
+			disturb(c, rng)
+		}
 		lull := 12 * time.Second
 		if rng.IntN(4) == 0 {
 			lull = c.longest() + watchdog.ProofDelay(cfg.Nodes) + 5*time.Second // long enough to prove a death

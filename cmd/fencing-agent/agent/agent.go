@@ -219,6 +219,10 @@ func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string)
 	w.LUN, w.API = c.BreaksTiesBy(config.BreakerLUN), c.BreaksTiesBy(config.BreakerKubernetes)
 	if len(c.LUN.Devices) > 0 {
 		w.LUNMode = map[config.LUNMode]watchdog.LUNMode{config.LUNOr: watchdog.LUNOr, config.LUNAnd: watchdog.LUNAnd}[c.LUN.Mode]
+		w.Hold = c.LUN.Hold
+		w.Window = func(members int) time.Duration {
+			return c.EvidenceMaxAge() + c.ParamsFor(members).SamplingDelay(members, len(c.SystemNetworks))
+		}
 		w.LUNGrace = watchdog.LUNGrace(c.LUN.HeartbeatInterval, c.LUN.IOTimeout, c.EvidenceMaxAge())
 	}
 	switch c.OnQuorumLoss {

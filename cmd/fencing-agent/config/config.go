@@ -86,6 +86,7 @@ type Quorum struct {
 type LUN struct {
 	Devices           []string      `yaml:"devices" form:"absolute path"`
 	Mode              LUNMode       `yaml:"mode"`
+	Hold              bool          `yaml:"hold"`
 	HeartbeatInterval time.Duration `yaml:"heartbeatInterval" range:"100ms..10s"`
 	IOTimeout         time.Duration `yaml:"ioTimeout" range:"200ms..30s"`
 	UnavailableAtTie  AtTie         `yaml:"unavailableAtTie"`
@@ -144,6 +145,7 @@ func Default() *Config {
 		Timing:       TimingDefault,
 		LUN: LUN{
 			Mode:              LUNTieBreaker,
+			Hold:              true,
 			HeartbeatInterval: time.Second,
 			IOTimeout:         2 * time.Second,
 			UnavailableAtTie:  AtTieFence,

@@ -1,0 +1,124 @@
+package diskquorum
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// Hearing is what the echo blocks of the others say, as far as this node can date it.
+type Hearing struct {
+	// Vacant is until when a node that does not live may go on, for most of the list says that it does not live
+	// either, and misses each one who does not say so (H1, H2); 0: that is not so.
+	Vacant boottime.Instant
+	// Isolated says that a majority lives and does not count this node (H3). It is true of a moment.
+	Isolated bool
+}
+
+// Hear judges the echo blocks. lately are the members that anybody may still count because this node has seen them,
+// dated is how long a dated word counts (D_lun), and quorum is how many make a majority. The node must go by the one list
+// by which its sets count, and by no other: so must each whose word counts.
+//
+// Why nobody can be dead by the word of others while this node holds: S is most of the list, and so is, or contains with
+// this half's complement, every set that claims a death; they meet in a node that said, within D_lun, that it did not live.
+// Who does not live claims nothing, and begins its claims again (M1).
+//
+// Why nobody lives beside it for long: let z live, by counting most of the list. z is not in S. Those whom it
+// counts, and those of S that miss it, are both most of the list, so they meet; and whom z counts has seen z
+// lately (H2).
+func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, dated time.Duration) (h Hearing) {
+	var c cover
+	n := a.roster.Size()
+	isolating, fresh := 0, 4*a.echoPace()+a.timing.IOTimeout
+	c.add(a.roster.Self, now, lately)
+	for slot := range a.echo.peers {
+		p := &a.echo.peers[slot]
+		if p.date == 0 || now >= p.date.Add(dated) || !p.Settled || !a.sameList(&p.Echo) || p.RosterIndex == a.roster.Self {
+			continue
+		}
+		switch {
+		case !p.Lives:
+			c.add(p.RosterIndex, p.date, p.Lately)
+		case now.Sub(p.date) <= fresh && !p.View.Has(a.roster.Self):
+			isolating++
+		}
+	}
+	h.Isolated = isolating >= quorum
+	if date, ok := c.latest(n); ok {
+		h.Vacant = date.Add(dated)
+	}
+	return h
+}
+
+func (a *Arbiter) sameList(e *Echo) bool {
+	return e.RosterEpoch == a.roster.Epoch && e.RosterDigest == a.roster.Digest && e.RosterSize == a.roster.Size() && e.RosterIndex < e.RosterSize
+}
+
+// cover looks for the set S of H1 and H2 whose earliest date is the latest. One more member makes no condition
+// harder, so S is all those whose date is not earlier than some instant.
+type cover struct {
+	words [MaxSlots + 1]word
+	n     int
+}
+
+type word struct {
+	member int
+	date   boottime.Instant
+	lately *roster.Set
+}
+
+// add notes a member that does not live. What was said last counts, whichever slot it stands in.
+func (c *cover) add(member int, date boottime.Instant, lately roster.Set) {
+	for i := range c.n {
+		if w := &c.words[i]; w.member == member {
+			if date > w.date {
+				*w = word{member, date, &lately}
+			}
+			return
+		}
+	}
+	if c.n < len(c.words) {
+		c.words[c.n] = word{member, date, &lately}
+		c.n++
+	}
+}
+
+// latest is the earliest date of the best S; ok is false where there is none.
+func (c *cover) latest(n int) (date boottime.Instant, ok bool) {
+	var in roster.Set
+	var missing [MaxSlots + 1]int // by member: how many of S miss it
+	if n > len(missing) {
+		return 0, false // more members than slots: most of the list cannot tell
+	}
+	for k := range c.n {
+		best := k
+		for i := k; i < c.n; i++ {
+			if c.words[i].date > c.words[best].date {
+				best = i
+			}
+		}
+		c.words[k], c.words[best] = c.words[best], c.words[k]
+		w := &c.words[k]
+		in.Add(w.member)
+		for z := range n {
+			if !w.lately.Has(z) {
+				missing[z]++
+			}
+		}
+		if 2*in.Len() > n && covered(n, in, &missing) {
+			return w.date, true
+		}
+	}
+	return 0, false
+}
+
+// covered is H2: those of S that miss a node outside of it are most of the list.
+func covered(n int, in roster.Set, missing *[MaxSlots + 1]int) bool {
+	for z := range n {
+		if !in.Has(z) && 2*missing[z] <= n {
+			return false
+		}
+	}
+	return true
+}

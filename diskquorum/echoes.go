@@ -1,0 +1,194 @@
+package diskquorum
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// What the others wrote can be dated by this node's clock alone (E1 to E3). Each write of an echo block carries a
+// ping. Who reads it says so in its next block, and that block was therefore composed after the ping was. It may
+// land any time later, but what it says was so after the instant that belongs to the ping.
+//
+// Echo blocks have no part in the lease: they are written and read between its I/Os, on each device by itself. One
+// device that shows a block is enough for its date, and a failed or late write takes no decision back.
+
+// pingsKept is how many of its latest pings a node can date. More are not written in the time for which a date counts.
+const pingsKept = 1024
+
+// crowded is the number of slots above which echo blocks are written and read every other heartbeat only.
+const crowded = 64
+
+// echoes is what this node says in its echo block, and has read in those of the others.
+type echoes struct {
+	nonce    uint32 // of its pings
+	count    uint32 // of the ping composed last
+	composed [pingsKept]boottime.Instant
+	own      Echo
+	told     []Ping // by slot, what own echoes
+	heard    []Ping // by slot, the ping read last
+	peers    []testified
+	lanes    []echoLane
+}
+
+// testified is the newest that was read in the echo block of a slot.
+type testified struct {
+	Echo
+	date boottime.Instant // the ping of this process that it echoes was composed then; 0: it has no date
+}
+
+// echoLane is the part of one device.
+type echoLane struct {
+	wrote, read uint32 // counters of the pings whose write, and whose read after it, were handed out last
+	pings       []Ping // by slot, as read last
+}
+
+func newEchoes(process uint64, slots, devices int) echoes {
+	e := echoes{
+		nonce: max(1, uint32(process)^uint32(process>>32)), told: make([]Ping, slots), heard: make([]Ping, slots),
+		peers: make([]testified, slots), lanes: make([]echoLane, devices),
+	}
+	for d := range e.lanes {
+		e.lanes[d].pings = make([]Ping, slots)
+	}
+	return e
+}
+
+// HasEchoes reports whether a device that can be used has echo blocks.
+func (a *Arbiter) HasEchoes() bool {
+	for d := range a.lanes {
+		if a.lanes[d].usable() && a.table.devices[d].echoes {
+			return true
+		}
+	}
+	return false
+}
+
+// echoPace is the time between two pings.
+func (a *Arbiter) echoPace() time.Duration {
+	if a.Slots() > crowded {
+		return 2 * a.timing.Heartbeat
+	}
+	return a.timing.Heartbeat
+}
+
+// Testify writes what this node says of itself into its echo block once per heartbeat, and soon when it begins or
+// ceases to live (M3); and it reads the others' blocks after that. It comes after Step and after the decision that t
+// tells of: a block says what is so when it is composed, after all that it echoes (E4). The answer is Step's, with
+// these I/Os.
+func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
+	e := &a.echo
+	if a.claim != claimActive || a.stop || !a.HasEchoes() {
+		return &a.out
+	}
+	due := boottime.Instant(0)
+	if e.count > 0 {
+		last := e.composed[e.count%pingsKept]
+		if due = last.Add(a.echoPace()); t.Lives != e.own.Lives {
+			due = last.Add(a.timing.Heartbeat / 10)
+		}
+	}
+	if now >= due {
+		a.testify(now, t)
+		due = now.Add(a.echoPace())
+	}
+	a.wakeAt(due)
+	for d := range a.lanes {
+		a.dispatchEcho(now, d)
+	}
+	a.out.Ops = a.ops
+	return &a.out
+}
+
+// testify composes the block. The instant of its ping is before any write of it is submitted (E1).
+func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
+	e := &a.echo
+	e.count++
+	e.composed[e.count%pingsKept] = now
+	copy(e.told, e.heard)
+	e.own = Echo{
+		Index: a.slot, Process: a.process, Boot: a.boot, Ping: Ping{Nonce: e.nonce, Counter: e.count}, Testimony: *t,
+		RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, RosterSize: a.roster.Size(), RosterIndex: a.roster.Self,
+		Decided: a.ballot.DecidedInstance, Token: a.token,
+	}
+	e.own.Granted = a.granted
+}
+
+// dispatchEcho hands out the next I/O of a device that has nothing else to do: the write of the latest block, and the
+// read that follows it.
+func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
+	l, e, slots := &a.lanes[d], &a.echo, a.Slots()
+	p := &e.lanes[d]
+	if !l.usable() || l.inFlight || !a.table.devices[d].echoes {
+		return
+	}
+	switch {
+	case p.wrote != e.count:
+		if err := EncodeEcho(l.buf, a.table.devices[d].id, slots, &e.own, e.told); err != nil {
+			return // impossible: the slot is one of the table's
+		}
+		p.wrote, l.echo = e.count, true
+		a.handOut(now, d, Op{Kind: OpWrite, Offset: EchoOffset(slots, a.slot), Data: l.buf})
+	case p.read != e.count:
+		p.read, l.echo = e.count, true
+		a.handOut(now, d, Op{Kind: OpRead, Offset: EchoOffset(slots, 0), Length: EchoSize(slots)})
+	}
+}
+
+// echoed takes the end of an I/O on the echo blocks. A write that failed is not tried again: the next one says more.
+func (a *Arbiter) echoed(c *Completion) {
+	slots := a.Slots()
+	if c.Kind != OpRead || c.Err != nil || len(c.Data) < EchoSize(slots) {
+		return
+	}
+	prompt := c.Ended.Sub(c.Started) <= a.timing.IOTimeout
+	for slot := range slots {
+		if slot == a.slot {
+			continue
+		}
+		block := c.Data[slot*BlockSize : (slot+1)*BlockSize]
+		rec, echoed, err := DecodeEcho(block, a.table.devices[c.Device].id, slots, slot, a.slot)
+		if err != nil {
+			continue // no evidence: there was none yet, it is being written, or it is damaged
+		}
+		if prompt {
+			a.hearPing(c.Device, slot, rec.Ping)
+		}
+		a.take(slot, &rec, a.dateOf(echoed))
+	}
+}
+
+// hearPing notes a ping to be echoed. A read that was slow moves none: it may show a new ping beside an old log (E2).
+// Of three devices one may still show what an earlier process wrote, so it is what changes that counts.
+func (a *Arbiter) hearPing(d, slot int, p Ping) {
+	e := &a.echo
+	was := e.lanes[d].pings[slot]
+	e.lanes[d].pings[slot] = p
+	if h := e.heard[slot]; p != was && (p.Nonce != h.Nonce || p.Counter > h.Counter) {
+		e.heard[slot] = p
+	}
+}
+
+// dateOf is the instant of an echoed ping, if it is exactly one of this process (E3); 0: there is none. A predecessor's
+// may be greater, and so may be one that a slot's former owner was told.
+func (a *Arbiter) dateOf(p Ping) boottime.Instant {
+	e := &a.echo
+	if p.Nonce != e.nonce || p.Counter == 0 || p.Counter > e.count || e.count-p.Counter >= pingsKept {
+		return 0
+	}
+	return e.composed[p.Counter%pingsKept]
+}
+
+// take keeps the newest that a slot's echo block has said. Without a date it proves nothing; but where its writer says
+// that it lives by now, what it said before is over.
+func (a *Arbiter) take(slot int, rec *Echo, date boottime.Instant) {
+	p := &a.echo.peers[slot]
+	same := p.Ping.Nonce == rec.Ping.Nonce
+	switch {
+	case same && rec.Ping.Counter <= p.Ping.Counter: // known, or late
+	case date > 0 && (same || date >= p.date):
+		*p = testified{Echo: *rec, date: date}
+	case date == 0 && same && rec.Lives:
+		*p = testified{Echo: *rec}
+	}
+}

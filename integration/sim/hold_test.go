@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+func (c *Cluster) reasons() (out []watchdog.Reason) {
+	for _, n := range c.nodes {
+		out = append(out, n.decision.Reason)
+	}
+	return out
+}
+
+func TestOutageOfAllNetworksResetsNobody(t *testing.T) {
+	for _, nodes := range []int{3, 4, 5, 8} {
+		for _, devices := range []int{1, 3} {
+			for _, minutes := range []int{1, 5, 30} {
+				t.Run(fmt.Sprintf("%d nodes, %d devices, %d min", nodes, devices, minutes), func(t *testing.T) {
+					cfg := DefaultConfig(nodes, uint64(nodes*100+minutes))
+					cfg.Devices = devices
+					c := New(cfg)
+					c.Run(40 * time.Second)
+					for i := range nodes {
+						c.Events(i)
+					}
+					c.Silence()
+					c.Run(5 * time.Second)
+					for i := range nodes {
+						if left := c.Events(i); len(left) != nodes-1 {
+							t.Errorf("n%d published %v within 5 s, want a LEFT of each of the others", i+1, left)
+						}
+					}
+					for range minutes * 60 {
+						c.Run(time.Second)
+						if feeding := c.Feeding(); len(feeding) != nodes {
+							t.Fatalf("at %v only %v feed:\n%s", c.Now(), feeding, c.Report())
+						}
+					}
+					if i := slices.IndexFunc(c.reasons(), func(r watchdog.Reason) bool { return r != watchdog.ReasonNobodyLives }); i >= 0 {
+						t.Errorf("not all hold by the LUN:\n%s", c.Report())
+					}
+					c.Heal()
+					c.Run(3 * time.Second)
+					for i := range nodes {
+						if joined := c.Events(i); len(joined) != nodes-1 {
+							t.Errorf("n%d published %v within 3 s of the heal, want a JOIN of each of the others", i+1, joined)
+						}
+					}
+					if i := slices.IndexFunc(c.reasons(), func(r watchdog.Reason) bool { return r != watchdog.ReasonNetworkQuorum }); i >= 0 {
+						t.Errorf("not all are back:\n%s", c.Report())
+					}
+					c.Run(2 * time.Minute)
+					if c.Resets() != 0 || len(c.Violations()) > 0 || len(c.Proofs()) > 0 {
+						t.Errorf("%d resets, proofs of death %v, violations %v", c.Resets(), c.Proofs(), c.Violations())
+					}
+				})
+			}
+		}
+	}
+}
+
+// Without the hold the same outage is the end of the whole group. That it is so shows that the test above can fail.
+func TestOutageOfAllNetworksWithoutHold(t *testing.T) {
+	cfg := DefaultConfig(5, 1)
+	cfg.NoHold = true
+	c := New(cfg)
+	c.Run(40 * time.Second)
+	c.Silence()
+	c.Run(time.Minute)
+	if c.Resets() != 5 {
+		t.Errorf("%d resets, want all five:\n%s", c.Resets(), c.Report())
+	}
+}
+
+// Two nodes are an equal split, and are decided as one.
+func TestOutageOfTwoNodesIsASplit(t *testing.T) {
+	c := New(DefaultConfig(2, 7))
+	c.Run(40 * time.Second)
+	c.Silence()
+	c.Run(2 * time.Minute)
+	if c.Resets() != 1 || len(c.Violations()) > 0 {
+		t.Errorf("%d resets, violations %v:\n%s", c.Resets(), c.Violations(), c.Report())
+	}
+}
+
+// A node that holds gives way to those that can live: parts that come together at random moments, halves, a majority, one by one.
+func TestHealInPiecesOfAnOutage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for run := range 60 {
+		cfg := DefaultConfig([]int{3, 4, 5, 8}[run%4], rng.Uint64())
+		c := New(cfg)
+		c.Run(40 * time.Second)
+		c.Silence()
+		c.Run(time.Duration(rng.Int64N(int64(2 * time.Minute))))
+		var lost int
+		if rng.IntN(3) == 0 {
+			lost = rng.IntN(cfg.Nodes)
+			c.LUNFaults(lost, &Faults{Down: true})
+		}
+		if rng.IntN(4) == 0 {
+			c.Kill(rng.IntN(cfg.Nodes))
+		}
+		groups := randomGroups(rng, cfg.Nodes)
+		c.Heal()
+		c.Split(groups)
+		c.Run(time.Duration(rng.Int64N(int64(3 * time.Minute))))
+		c.Heal()
+		c.LUNFaults(lost, nil)
+		c.Run(time.Minute)
+		if v := c.Violations(); len(v) > 0 {
+			t.Fatalf("run %d, groups %v: %v", run, groups, v)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package watchdog
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// holding is what a node below quorum goes by while no part of the group can live (lease.md H1 to H5).
+type holding struct {
+	seen []boottime.Instant // by peer: the latest step that had it among the seen
+	lost boottime.Instant   // when a majority was counted last
+
+	heard    diskquorum.Hearing
+	vacant   boottime.Instant // the permission that it last gave,
+	vacantAt boottime.Instant // and when
+	excluded bool             // the latest grant, as read since then, names others who may live by it
+	isolated boottime.Instant // a majority has lived without this node since, at each look; zero: none does
+	lived    bool             // in the step before
+}
+
+// healGrace is for how long a permission to hold outlives the news that somebody lives again. When the networks come back,
+// that is a majority which has not found this node yet: it would say LEFT of itself for a moment. What the permission
+// rests on stays true of its time, so this makes no difference to a proof, and the overlap with those who live is
+// the longer by so much.
+const healGrace = 2 * time.Second
+
+// hears reports whether the LUN tells this node who lives: it is meant to, and there are echo blocks.
+func (c *Core) hears() bool {
+	return c.cfg.Hold && c.lun.arbiter != nil && c.lun.arbiter.HasEchoes()
+}
+
+// Holds reports whether this node may hold by the LUN. Under another policy it is fed anyway.
+func (c *Core) Holds() bool { return c.hears() && c.cfg.OnLoss == LossFence }
+
+// oneList reports whether this node goes by the list by which its sets count, and by no other. Only who does is
+// taken at its word by others, and only such a node holds: two lists that are changed to one another have majorities that
+// meet, and any two lists need not.
+func (c *Core) oneList() bool {
+	s := c.cfg.Succession
+	return s == nil || c.rostersSettled() && s.Claims() && c.rosters.standing == (roster.Standing{})
+}
+
+// lately are the members by whom this node may still be counted for having been seen. What they know of that
+// is what it stated while it saw them, and they know it for as long as evidence lasts (H2).
+func (c *Core) lately(now boottime.Instant) (set roster.Set) {
+	window := c.cfg.MaxAge + c.cfg.Budget.Sampling
+	if c.cfg.Window != nil {
+		window = c.cfg.Window(c.base().Size())
+	}
+	for p, at := range c.hold.seen {
+		if at != 0 && now.Sub(at) <= window {
+			set.Add(p)
+		}
+	}
+	return set
+}
+
+// dated is D_lun: how long a dated word counts. It is no longer than what the horizon reckons with (M4).
+func (c *Core) dated() time.Duration {
+	return c.cfg.MaxAge + c.cfg.Budget.Sampling + c.cfg.Arbitrate
+}
+
+// followHold reads what the LUN says of who lives.
+func (c *Core) followHold(now boottime.Instant) {
+	h := &c.hold
+	for p := range c.view.Seen.All() {
+		h.seen[p] = now
+	}
+	h.heard, h.excluded = diskquorum.Hearing{}, false
+	if c.outcome != netgossip.Majority && c.hears() && c.oneList() {
+		h.heard = c.lun.arbiter.Hear(now, c.lately(now), c.quorum, c.dated())
+		h.excluded = c.lun.arbiter.Excluded(h.lost)
+	}
+	if !c.Holds() {
+		h.heard.Vacant = 0
+	}
+	switch until := min(h.vacant, h.vacantAt.Add(healGrace)); {
+	case h.heard.Vacant > now:
+		h.vacant, h.vacantAt = h.heard.Vacant, now
+	case c.outcome != netgossip.Majority && until > now:
+		h.heard = diskquorum.Hearing{Vacant: until}
+	}
+	switch {
+	case !h.heard.Isolated:
+		h.isolated = 0
+	case h.isolated == 0:
+		h.isolated = now
+	}
+}
+
+// lives reports whether this node lives by a right that is its own, and not by holding.
+func (c *Core) lives(now boottime.Instant) bool {
+	d := &c.fx.Decision
+	return c.outcome == netgossip.Majority && c.view.QuorumUntil > now || d.Quorum && d.Action == Feed ||
+		c.lun.arbiter != nil && c.lun.arbiter.Named()
+}
+
+// followClaims begins this node's claims of deaths again wherever it did not live (M1), or nobody can tell whether
+// it did, since it was stopped for longer than it was permitted to run (M2).
+//
+// Invariant: a claim covers only time in which its node lived without a gap. A node that holds does so on the word of
+// most of the list that they did not live, so no majority can have claimed its death by then.
+func (c *Core) followClaims(now, permitted boottime.Instant) {
+	lives := c.lives(now)
+	if c.cfg.Hold && c.cfg.LUN && (!lives || c.hold.lived && now >= permitted) {
+		c.proof.gap(now)
+	}
+	c.hold.lived = lives
+}
+
+// testify tells by the LUN whether this node lives, while somebody is missing who may have to know.
+func (c *Core) testify(now boottime.Instant) {
+	if !c.hears() || c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
+		return
+	}
+	d := &c.fx.Decision
+	out := c.lun.arbiter.Testify(now, &diskquorum.Testimony{
+		Lives: c.hold.lived, Feeding: d.Action == Feed || d.Action == Hold, Holding: d.Action == Hold,
+		Settled: c.oneList(), Lately: c.lately(now), View: c.view.Counted,
+	})
+	c.fx.Ops = out.Ops
+	c.fx.Wake = min(c.fx.Wake, out.Wake)
+}
+
+// Hearing is what the echo blocks of the LUN say, for display.
+func (c *Core) Hearing() diskquorum.Hearing { return c.hold.heard }
