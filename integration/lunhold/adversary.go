@@ -35,6 +35,7 @@ type Model struct {
 	Size    int
 	Lists   []Set               // of members, by epoch; the first is in force at the start
 	Devices int                 // of the LUN
+	Reach   []Set               // the devices that each node reaches; else all
 	Stays   Set                 // do not store what they hear of
 	Orders  [][]uint8           // in which the nodes may act
 	Shapes  []Graph             // of the network

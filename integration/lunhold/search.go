@@ -120,6 +120,9 @@ func (m *Model) Root(left Budget, without Set) State {
 		*n = Node{up: true, armed: true, had: true, why: majority, perm: maxAge, anchor: lifetime, lists: 1}
 		if !without.has(x) {
 			n.path = 1<<m.Devices - 1
+			if m.Reach != nil {
+				n.path = m.Reach[x]
+			}
 		}
 		for y := range m.Size {
 			if y != x {

@@ -48,6 +48,33 @@ var outages = []strikes{
 	{pieces5.strike("five nodes, two writes that hang", Budget{Cuts: 2, Hangs: 2}, Rules{}).onward(), false, ""},
 }
 
+// Nothing else is wrong with strikes: who strikes itself leaves somebody who lives now, or did within D_max.
+func TestStrikes(t *testing.T) {
+	for _, c := range []bounds{
+		{search{name: "three nodes, all networks, two changes", size: 3, graphs: every(3), left: Budget{Cuts: 2}}, true},
+		{search{name: "four nodes, a grant", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 1}}, true},
+		{search{name: "three nodes, all networks, any number of changes", size: 3, graphs: every(3), left: Budget{Cuts: always}}, false},
+		{search{name: "three nodes, a write that hangs, a path", size: 3, graphs: outage, left: Budget{Cuts: 3, Hangs: 1, Paths: 1}}, false},
+		{search{name: "four nodes, two grants, any number of changes", size: 4, graphs: four, left: Budget{Cuts: always, Grants: 2}}, false},
+		{search{name: "five nodes, three changes", size: 5, graphs: five, left: Budget{Cuts: 3}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !c.short && !long() {
+				t.Skip("a long search: make lunhold")
+			}
+			c.strikes, c.times = true, times(3, 6)
+			m := c.model()
+			f := c.run(t, m, env("LUNHOLD_LIMIT", 3_000_000))
+			if f.Wrong != "" {
+				t.Errorf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
+			}
+			if f.Met.Struck == 0 {
+				t.Error("nobody strikes")
+			}
+		})
+	}
+}
+
 // An outage of all networks that reaches the nodes one after the other within D_max strikes nobody.
 func TestStrikesInAnOutage(t *testing.T) {
 	for _, c := range outages {

@@ -101,6 +101,7 @@ type Met struct {
 	Resets  int   // somebody was reset by its watchdog
 	Claims  int   // somebody claims a death
 	Proofs  int   // a majority, or a granted half, claims one
+	Struck  int   // somebody strikes itself
 	Longest uint8 // the longest time for which one lived while another, outside of its set, did feed
 }
 
@@ -135,6 +136,9 @@ func (m *Model) note(met *Met, s *State) {
 	}
 	if living && held {
 		met.Lived++
+	}
+	if s.struck != 0 {
+		met.Struck++
 	}
 }
 
