@@ -22,6 +22,10 @@ type Rules struct {
 	HoldOver  bool // a deadline by H1 survives a change of the lists
 	NoDoubt   bool // claims survive it
 
+	Network   bool // N: a dated record counts as an answer does, for D_lun; with NoHold
+	Unsighted bool // N: claims begin again with an answer only
+	OneWay    bool // N: also if it does not say that its writer sees this node
+
 	StrikeSilent bool // a node strikes that has starved for a tick
 	StrikeAtOnce bool // it strikes as soon as a majority shows that it lives without it
 	StrikeGrant  bool // a grant to others is enough

@@ -101,6 +101,15 @@ func walk(seed uint64) (*Model, Found) {
 	left := Budget{Cuts: 2 + few(20), Paths: few(5), Hangs: few(5), Acks: few(3), Stops: few(4), Crashes: few(3), Boots: few(5), Restarts: few(3), Slow: few(4), Grants: few(4)}
 	c := search{size: 3 + rng.IntN(3), left: left, both: true, times: times(2+few(2), 2+few(2))}
 	c.graphs = [][]Graph{append(every(3), oneWay()...), four, append(five, blinks...)}[c.size-3]
+	if c.devices, c.strikes = 1+rng.IntN(maxDevices), rng.IntN(2) == 1; c.devices > 1 && rng.IntN(2) == 1 {
+		for range c.size {
+			c.reach = append(c.reach, 1+Set(rng.IntN(1<<c.devices-1)))
+		}
+	}
+	if changes := [][]search{{same}, {joins, leaves, swaps, twice}, {grows, shrinks, fewer}}[c.size-3]; rng.IntN(2) == 1 {
+		c.lists, c.rules.JointHold = changes[rng.IntN(len(changes))].lists, rng.IntN(2) == 1
+		left.Offers, left.Grants = few(6), 0
+	}
 	m := c.model()
 	return m, m.Walk(m.Root(left, 0), 120, rng)
 }

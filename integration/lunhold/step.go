@@ -134,7 +134,7 @@ func (m *Model) start(s *State, x int) {
 
 func (m *Model) seen(s *State, x int, within uint8) (seen Set) {
 	for y := range m.Size {
-		if a := s.nodes[x].ears[y].age; a > 0 && a <= within {
+		if a := s.nodes[x].ears[y].age; a > 0 && a <= within || m.byLUN(&s.nodes[x], y) > 0 {
 			seen |= setOf(y)
 		}
 	}
@@ -150,7 +150,8 @@ func (m *Model) word(s *State, x int) Word {
 func (m *Model) contact(s *State, x int) Set {
 	v := setOf(x)
 	for y := range m.Size {
-		if h := &s.nodes[x].ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) {
+		n := &s.nodes[x]
+		if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) || m.byLUN(n, y) > 0 && (n.table[y].seen.has(x) || m.OneWay) {
 			v |= setOf(y)
 		}
 	}
@@ -180,6 +181,11 @@ func (m *Model) act(s *State, x int) {
 	}
 	if n.usable() != 0 {
 		m.read(s, x)
+	}
+	for y := range m.Size {
+		if m.byLUN(n, y) > 0 && !m.Unsighted {
+			n.unseen[y] = 0
+		}
 	}
 	m.follow(s, x)
 	m.decide(s, x)
@@ -256,7 +262,7 @@ func (m *Model) inOrder(n *Node) bool {
 
 // evidence is for how long a majority of each list will be counted.
 func (m *Model) evidence(s *State, x int, view Set) uint8 {
-	left := uint8(maxAge)
+	left := uint8(always)
 	for k, l := range m.Lists {
 		if s.nodes[x].lists.holds(k) {
 			left = min(left, m.evidenceOf(s, x, view&l, l.len()/2+1))
@@ -265,12 +271,32 @@ func (m *Model) evidence(s *State, x int, view Set) uint8 {
 	return left
 }
 
+// byLUN is for how long a peer is seen by its record, where that counts.
+func (m *Model) byLUN(n *Node, y int) uint8 {
+	if age := uint8(n.table[y].date & ageOf); m.Network && age > 0 && age <= m.Dated {
+		return m.Dated + 1 - age
+	}
+	return 0
+}
+
+// evident is for how long a peer that is counted will be.
+func (m *Model) evident(s *State, x, y int) (left uint8) {
+	n := &s.nodes[x]
+	if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) {
+		left = maxAge + 1 - h.age
+	}
+	if n.table[y].seen.has(x) || m.OneWay {
+		left = max(left, m.byLUN(n, y))
+	}
+	return left
+}
+
 // evidenceOf is for how long so many of a set will be counted.
 func (m *Model) evidenceOf(s *State, x int, of Set, need int) uint8 {
-	for left := uint8(maxAge); left > 0; left-- {
+	for left := max(maxAge, m.Dated); left > 0; left-- {
 		enough := 0
 		for y := range m.Size {
-			if of.has(y) && (y == x || maxAge+1-s.nodes[x].ears[y].age >= left) {
+			if of.has(y) && (y == x || m.evident(s, x, y) >= left) {
 				enough++
 			}
 		}
