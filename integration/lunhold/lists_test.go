@@ -31,8 +31,9 @@ func (c search) with(name string, left Budget, times Times) search {
 	return c
 }
 
-func (c search) of(who map[what]Set) search {
-	c.who = who
+// that cannot store what they hear of.
+func (c search) that(stays Set) search {
+	c.stays = stays
 	return c
 }
 
@@ -50,6 +51,7 @@ var changing = []bounds{
 	{shrinks.with("two leave five, a stop", Budget{Cuts: 2, Offers: 1, Stops: 1}, longer), false},
 	{leaves.with("one leaves four, power lost and a boot", Budget{Cuts: 2, Offers: 2, Crashes: 1, Boots: 1}, Usual), false},
 	{joins.with("one joins three, claims on their way, a path", Budget{Cuts: 2, Offers: 2, Paths: 1}, aged()), false},
+	{leaves.that(setOf(1, 2)).with("one leaves four, two cannot store, restarts", Budget{Cuts: 2, Offers: 1, Restarts: 1}, Usual), false},
 	{same.with("the same three by another list, all networks", Budget{Cuts: 3, Offers: 2}, Usual), false},
 }
 
