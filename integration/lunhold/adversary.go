@@ -6,7 +6,7 @@ import "fmt"
 type Action struct {
 	what what
 	node uint8
-	arg  uint8 // passes: the order; cut: the graph; ends: how
+	arg  uint8 // passes: the order; cut: the graph; ends: how; moves, hang and linger: the device; offers and tells: the list
 }
 
 type what uint8
@@ -24,22 +24,31 @@ const (
 	restarts             // its agent starts again
 	slows                // reads begin to be slow, or are quick again
 	proposes             // a half is decided for
+	offers               // a node stores a list
+	tells                // all that run do
 )
 
 // Model is a group with its rules.
 type Model struct {
 	Rules
 	Times
-	Size   int
-	Orders [][]uint8           // in which the nodes may act
-	Shapes []Graph             // of the network
-	Who    map[what]Set        // to whom that may happen; else to all
-	Calm   bool                // nobody may be reset (P3)
-	Steady bool                // nor starve
-	Exempt Set                 // but for these
-	Old    Set                 // run a version without these rules, which claims as it did
-	Check  func(*State) string // what else must be
-	Claims bool                // P5 is not asked: what a claim is worth is seen by P1
+	Size    int
+	Lists   []Set               // of members, by epoch; the first is in force at the start
+	Devices int                 // of the LUN
+	Reach   []Set               // the devices that each node reaches; else all
+	Stays   Set                 // do not store what they hear of
+	Orders  [][]uint8           // in which the nodes may act
+	Shapes  []Graph             // of the network
+	Who     map[what]Set        // to whom that may happen; else to all
+	Dwell   uint8               // a network lasts for so many ticks at least
+	Partial uint8               // a network that is neither whole nor gone lasts no longer; 0: for ever
+	Strikes bool                // onFence: reboot
+	Calm    bool                // nobody may be reset (P3)
+	Steady  bool                // nor starve
+	Exempt  Set                 // but for these
+	Old     Set                 // run a version without these rules, which claims as it did
+	Check   func(*State) string // what else must be
+	Claims  bool                // P5 is not asked: what a claim is worth is seen by P1
 }
 
 // Say says an action as people would.
@@ -54,9 +63,9 @@ func (m *Model) Say(a Action) string {
 	case cut:
 		return fmt.Sprintf("the network is [%s]", m.Shapes[a.arg].Name)
 	case moves:
-		return fmt.Sprintf("the path of %d to the LUN comes or goes", n)
+		return fmt.Sprintf("the path of %d to device %d of the LUN comes or goes", n, a.arg+1)
 	case hang:
-		return fmt.Sprintf("the next write of %d hangs", n)
+		return fmt.Sprintf("the next write of %d hangs on device %d", n, a.arg+1)
 	case linger:
 		return fmt.Sprintf("the next write of %d lands, and is not acknowledged", n)
 	case ends:
@@ -71,6 +80,10 @@ func (m *Model) Say(a Action) string {
 		return fmt.Sprintf("the agent of %d starts again", n)
 	case slows:
 		return fmt.Sprintf("the reads of %d begin or cease to be slow", n)
+	case offers:
+		return fmt.Sprintf("%d stores the list %v", n, m.Lists[a.arg])
+	case tells:
+		return fmt.Sprintf("all store the list %v", m.Lists[a.arg])
 	default:
 		return fmt.Sprintf("%d decides for its half", n)
 	}
@@ -86,15 +99,40 @@ func (m *Model) actions(s *State, yield func(Action)) {
 			yield(Action{cut, 0, uint8(g)})
 		}
 	}
+	last := proposes
+	if s.left.Offers > 0 {
+		last = offers
+	}
 	for x := range uint8(m.Size) {
 		for how := range torn + 1 {
 			yield(Action{ends, x, how})
 		}
-		for w := moves; w <= proposes; w++ {
-			if who, some := m.Who[w]; w != ends && (!some || who.has(int(x))) {
-				yield(Action{w, x, 0})
+		for w := moves; w <= last; w++ {
+			if who, some := m.Who[w]; w == ends || some && !who.has(int(x)) {
+				continue
+			}
+			for arg := range m.args(w) {
+				yield(Action{w, x, uint8(arg)})
 			}
 		}
+	}
+	for k := range m.Lists {
+		if s.left.Offers == 0 {
+			break
+		}
+		yield(Action{tells, 0, uint8(k)})
+	}
+}
+
+// args is how many kinds there are of an action.
+func (m *Model) args(w what) int {
+	switch w {
+	case moves, hang, linger:
+		return m.Devices
+	case offers:
+		return len(m.Lists)
+	default:
+		return 1
 	}
 }
 
@@ -119,30 +157,33 @@ func (m *Model) happen(t *State, a Action) bool {
 	x := int(a.node)
 	n := &t.nodes[x]
 	runs := n.up && !n.stopped
-	writes := runs && n.path && !n.stuck && n.next == lands
+	writes := runs && n.usable().has(int(a.arg)) && n.next == lands
 	switch a.what {
 	case passes:
-		m.tick(t, m.Orders[a.arg])
-	case cut:
-		if !take(&t.left.Cuts, t.answers != m.Shapes[a.arg].Answers) {
+		if m.Partial > 0 && t.partial >= m.Partial && m.partly(t) {
 			return false
 		}
-		t.answers = m.Shapes[a.arg].Answers
+		m.tick(t, m.Orders[a.arg])
+	case cut:
+		if !take(&t.left.Cuts, t.answers != m.Shapes[a.arg].Answers && t.lasted >= m.Dwell) {
+			return false
+		}
+		t.answers, t.lasted = m.Shapes[a.arg].Answers, 0
 	case moves:
 		if !take(&t.left.Paths, true) {
 			return false
 		}
-		n.path = !n.path
+		n.path ^= setOf(int(a.arg))
 	case hang:
 		if !take(&t.left.Hangs, writes && !n.late.there) {
 			return false
 		}
-		n.next = hangs
+		n.next, n.at = hangs, a.arg
 	case linger:
-		if !take(&t.left.Acks, writes) {
+		if !take(&t.left.Acks, writes && !n.late.there) {
 			return false
 		}
-		n.next = lingers
+		n.next, n.at = lingers, a.arg
 	case ends:
 		return m.end(t, x, a.arg)
 	case stops:
@@ -165,7 +206,7 @@ func (m *Model) happen(t *State, a Action) bool {
 		}
 		m.start(t, x)
 	case restarts:
-		if !take(&t.left.Restarts, runs && !n.stuck) {
+		if !take(&t.left.Restarts, runs && n.stuck == 0) {
 			return false
 		}
 		m.start(t, x)
@@ -174,6 +215,19 @@ func (m *Model) happen(t *State, a Action) bool {
 			return false
 		}
 		n.slow = !n.slow
+	case offers:
+		return take(&t.left.Offers, runs && m.store(n, int(a.arg)))
+	case tells:
+		if t.left.Offers == 0 {
+			return false
+		}
+		some := false
+		for y := range m.Size {
+			if p := &t.nodes[y]; p.up && !p.stopped {
+				some = m.store(p, int(a.arg)) || some
+			}
+		}
+		return take(&t.left.Offers, some)
 	default:
 		return take(&t.left.Grants, m.propose(t, x))
 	}

@@ -24,9 +24,13 @@ type calm struct {
 var calms = []calm{
 	{search{name: "five nodes, nobody starves", size: 5, graphs: all5, left: Budget{Cuts: 2}, both: true, steady: true}, false},
 	{search{name: "the same in two outages", size: 5, graphs: all5, left: Budget{Cuts: 3}, steady: true}, true},
-	{search{name: "five nodes, any number of outages", size: 5, graphs: all5, left: Budget{Cuts: always}, both: true}, false},
-	{search{name: "four nodes, any number of outages", size: 4, graphs: all4, left: Budget{Cuts: always}, both: true}, false},
-	{search{name: "three nodes, any number of outages", size: 3, graphs: three, left: Budget{Cuts: always}, both: true}, false},
+	{search{name: "five nodes, any number of outages of D_max each, nobody starves", size: 5, graphs: all5, left: Budget{Cuts: always}, both: true, dwell: maxAge, steady: true}, false},
+	{search{name: "four nodes, the same", size: 4, graphs: all4, left: Budget{Cuts: always}, both: true, dwell: maxAge, steady: true}, false},
+	{search{name: "three nodes, the same", size: 3, graphs: three, left: Budget{Cuts: always}, both: true, dwell: maxAge, steady: true}, false},
+	{search{name: "five nodes, outages that are shorter", size: 5, graphs: all5, left: Budget{Cuts: always}, both: true}, true},
+	{search{name: "five nodes, the same, and answers by network count in S", size: 5, graphs: all5, left: Budget{Cuts: always}, both: true, rules: Rules{NetInS: true}}, false},
+	{search{name: "four nodes, the same", size: 4, graphs: all4, left: Budget{Cuts: always}, both: true, rules: Rules{NetInS: true}}, false},
+	{search{name: "three nodes, the same", size: 3, graphs: three, left: Budget{Cuts: always}, both: true, rules: Rules{NetInS: true}}, false},
 	{search{name: "five nodes, two have no LUN, nobody else starves", size: 5, graphs: all5, left: Budget{Cuts: 2}, without: setOf(3, 4), times: times(3, 2), steady: true}, false},
 	{search{name: "the same, and A is not longer than D_max", size: 5, graphs: all5, left: Budget{Cuts: 1}, without: setOf(3, 4), steady: true}, true},
 	{search{name: "the same, and seen goes back D_lun + D_max", size: 5, graphs: all5, left: Budget{Cuts: 1}, without: setOf(3, 4), times: times(3, 2),
@@ -40,6 +44,12 @@ var calms = []calm{
 	{search{name: "today's rules", size: 5, graphs: all5, left: Budget{Cuts: 2}, rules: Rules{NoHold: true}}, true},
 	{search{name: "a short D_lun", size: 5, graphs: all5, left: Budget{Cuts: 2, Hangs: 1},
 		times: Times{Tie: 2, Dated: 2, Beat: 1, Claim: 7, Runs: 2, Late: 1}}, true},
+	{search{name: "one joins three, holds by one list", size: 4, lists: rosters("123", "1234"), graphs: all4, left: Budget{Cuts: 2, Offers: 1}, both: true, times: times(3, 2)}, true},
+	{search{name: "one leaves five, holds by one list", size: 5, lists: rosters("12345", "1234"), graphs: all5, left: Budget{Cuts: 2, Offers: 1}, both: true, times: times(3, 2)}, true},
+	{search{name: "one joins three, holds by several lists", size: 4, lists: rosters("123", "1234"), graphs: all4, left: Budget{Cuts: 2, Offers: 1}, both: true, times: times(3, 2),
+		rules: Rules{JointHold: true}}, false},
+	{search{name: "one leaves five, holds by several lists", size: 5, lists: rosters("12345", "1234"), graphs: all5, left: Budget{Cuts: 2, Offers: 1}, both: true, times: times(3, 2),
+		rules: Rules{JointHold: true}}, false},
 }
 
 // P3: an outage of all networks and its end, with the LUN in order, reset nobody.

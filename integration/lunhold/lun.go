@@ -14,7 +14,11 @@ func (m *Model) older(k *mark) {
 
 // ageSlot makes what a node has written and read older. A node that is down has a slot, too.
 func (m *Model) ageSlot(n *Node) {
-	for _, r := range []*record{&n.slot, &n.late} {
+	for d := range m.Devices + 1 {
+		r := &n.late
+		if d < m.Devices {
+			r = &n.slots[d]
+		}
 		m.older(&r.ping)
 		m.older(&r.landed)
 		for y := range m.Size {
@@ -32,13 +36,17 @@ func (m *Model) ageSlot(n *Node) {
 // each calls f for all pings of x and all echoes of them.
 func (m *Model) each(s *State, x int, f func(*mark)) {
 	n := &s.nodes[x]
-	f(&n.slot.ping)
 	f(&n.late.ping)
+	for d := range m.Devices {
+		f(&n.slots[d].ping)
+	}
 	for y := range m.Size {
 		p := &s.nodes[y]
 		f(&p.echo[x])
-		f(&p.slot.echo[x])
 		f(&p.late.echo[x])
+		for d := range m.Devices {
+			f(&p.slots[d].echo[x])
+		}
 	}
 	if !m.NoEcho {
 		for y := range m.Size {
@@ -63,12 +71,12 @@ func (m *Model) disown(s *State, x int) {
 func (m *Model) read(s *State, x int) {
 	n := &s.nodes[x]
 	for y := range m.Size {
-		r := &s.nodes[y].slot
 		if y == x {
 			continue
 		}
 		n.table[y] = look{}
-		if !r.there {
+		r := m.copyOf(s, y, n.usable())
+		if r == nil {
 			continue
 		}
 		date := r.echo[x]
@@ -76,7 +84,7 @@ func (m *Model) read(s *State, x int) {
 		case m.NoEcho:
 			date = r.landed
 		case date&foreign != 0:
-			date = n.slot.ping &^ foreign // that is the mistake of GreaterEqual
+			date = n.slots[0].ping &^ foreign // that is the mistake of GreaterEqual
 		}
 		if date != 0 {
 			n.table[y] = look{r.Word, date}
@@ -90,7 +98,18 @@ func (m *Model) read(s *State, x int) {
 	}
 }
 
-// write composes a record and submits it. Its ping is dated before that.
+// copyOf is the record of y that somebody reads on those devices: the newest, by its ping, of the copies that are whole.
+func (m *Model) copyOf(s *State, y int, devices Set) (r *record) {
+	for d := range m.Devices {
+		c := &s.nodes[y].slots[d]
+		if devices.has(d) && c.there && (r == nil || (r.ping == 0 || c.ping < r.ping && !m.OldestCopy || c.ping > r.ping && m.OldestCopy) && c.ping != 0) {
+			r = c
+		}
+	}
+	return r
+}
+
+// write composes a record and submits it, the same to each device. Its ping is dated before that.
 func (m *Model) write(s *State, x int) {
 	n := &s.nodes[x]
 	r := record{Word: m.word(s, x), there: true, ping: 1, echo: n.echo}
@@ -98,27 +117,31 @@ func (m *Model) write(s *State, x int) {
 		r.ping, r.echo = 0, [maxSize]mark{}
 	}
 	n.beat, n.said = 0, r.lives
-	what := n.next
+	what, to := n.next, n.usable()
 	n.next = lands
-	switch what {
-	case hangs:
-		n.late, n.stuck = r, true
-		return
-	case lingers:
-		if n.stuck = true; m.AckTime {
-			r.ping |= unended
+	for d := range m.Devices {
+		switch {
+		case !to.has(d):
+			continue
+		case what == hangs && d == int(n.at):
+			n.late, n.stuck = r, n.stuck|setOf(d)
+			continue
+		case what == lingers && d == int(n.at):
+			if n.stuck |= setOf(d); m.AckTime {
+				r.ping |= unended
+			}
+		default:
+			n.anchor = 0
 		}
-	default:
-		n.anchor = 0
+		m.land(s, x, d, r)
 	}
-	m.land(s, x, r)
 }
 
-func (m *Model) land(s *State, x int, r record) {
+func (m *Model) land(s *State, x, d int, r record) {
 	if m.NoEcho {
 		r.landed = 1
 	}
-	s.nodes[x].slot = r
+	s.nodes[x].slots[d] = r
 	if r.knows {
 		s.shown = true
 	}
@@ -135,7 +158,7 @@ const (
 func (m *Model) end(s *State, x int, how uint8) bool {
 	n := &s.nodes[x]
 	switch {
-	case !n.late.there && !n.stuck, !n.late.there && how != ended:
+	case !n.late.there && n.stuck == 0, !n.late.there && how != ended:
 		return false
 	case !n.late.there: // acknowledged
 		m.each(s, x, func(k *mark) {
@@ -144,11 +167,11 @@ func (m *Model) end(s *State, x int, how uint8) bool {
 			}
 		})
 	case how == ended:
-		m.land(s, x, n.late)
+		m.land(s, x, int(n.at), n.late)
 	case how == torn:
-		n.slot = record{}
+		n.slots[n.at] = record{}
 	}
-	n.late, n.stuck, n.hung = record{}, false, 0
+	n.late, n.stuck, n.hung, n.at = record{}, 0, 0, 0
 	return true
 }
 
@@ -158,18 +181,21 @@ func (m *Model) cover(s *State, x int) uint8 {
 	var left [maxSize]uint8
 	var seen [maxSize]Set
 	var can Set
+	if !m.mayHold(n.lists) {
+		return 0
+	}
 	left[x], seen[x] = m.Dated, m.seen(s, x, m.hearing())
 	for y := range m.Size {
 		if y == x {
 			continue
 		}
-		if left[y], seen[y] = m.vacant(&n.ears[y], &n.table[y]); left[y] > 0 && !m.Old.has(y) {
+		if left[y], seen[y] = m.vacant(n, y); left[y] > 0 && !m.Old.has(y) {
 			can |= setOf(y)
 		}
 	}
 	best := uint8(0)
 	for others := can; ; others = (others - 1) & can {
-		if in := others | setOf(x); in.len() >= m.most() && m.missed(in, &seen) {
+		if in := others | setOf(x); m.most(in, n.lists) && m.missed(n.lists, in, &seen) {
 			first, last := m.Dated, uint8(0)
 			for y := range m.Size {
 				if in.has(y) {
@@ -198,12 +224,13 @@ func (m *Model) newest(left *[maxSize]uint8, in Set) (last uint8) {
 }
 
 // vacant is for how long a peer is known not to live, by the newest that is known of it.
-func (m *Model) vacant(h *heard, l *look) (left uint8, seen Set) {
+func (m *Model) vacant(n *Node, y int) (left uint8, seen Set) {
+	h, l := &n.ears[y], &n.table[y]
 	byLUN, byNet := uint8(0), uint8(0)
-	if age := uint8(l.date & ageOf); l.date != 0 && age <= m.Dated {
+	if age := uint8(l.date & ageOf); l.date != 0 && age <= m.Dated && m.alike(n.lists, l.lists) {
 		byLUN = m.Dated + 1 - age
 	}
-	if h.age > 0 && h.age <= maxAge {
+	if m.NetInS && h.age > 0 && h.age <= maxAge && m.alike(n.lists, h.lists) {
 		byNet = maxAge + 1 - h.age
 	}
 	if m.NewestOnly && l.date != 0 {
@@ -225,7 +252,7 @@ func (m *Model) vacant(h *heard, l *look) (left uint8, seen Set) {
 }
 
 // missed is H2: those of S that do not see a node outside of it are most of the list.
-func (m *Model) missed(in Set, seen *[maxSize]Set) bool {
+func (m *Model) missed(by lists, in Set, seen *[maxSize]Set) bool {
 	if m.NoH2 {
 		return true
 	}
@@ -233,13 +260,13 @@ func (m *Model) missed(in Set, seen *[maxSize]Set) bool {
 		if in.has(z) {
 			continue
 		}
-		without := 0
+		without := Set(0)
 		for y := range m.Size {
 			if in.has(y) && !seen[y].has(z) {
-				without++
+				without |= setOf(y)
 			}
 		}
-		if without < m.most() {
+		if !m.most(without, by) {
 			return false
 		}
 	}

@@ -55,6 +55,12 @@ var mutants = []mutant{
 		rules: Rules{SeenShort: true}}, "P2: 2 lives, and 1"},
 	{search{big: true, name: "H2 with slow reads", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1, Slow: 3},
 		who: map[what]Set{slows: setOf(1, 2, 3), proposes: setOf(0)}, rules: Rules{NoH2: true}}, ""},
+	{search{name: "S counts records by another list", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
+		rules: Rules{AnyList: true}}, "P2: 3 lives, and 1"},
+	{search{name: "claims survive a change of the list", size: 5, lists: rosters("12345", "145"), graphs: graphs("12345", "2345 1-2 1-3", ""), left: Budget{Cuts: 2, Offers: 1},
+		rules: Rules{NoDoubt: true}}, "P1: 1 runs, and the majority {45}"},
+	{search{big: true, name: "a deadline survives a change of the list", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
+		rules: Rules{HoldOver: true}}, ""},
 }
 
 // Without a rule the search finds what the rule is there for, by the shortest history; and with all of them, within the same

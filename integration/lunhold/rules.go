@@ -14,6 +14,24 @@ type Rules struct {
 	NoH3       bool // a grant to others, or a living majority on the LUN, ends no hold
 	NoBridge   bool // H4
 
+	NetInS     bool // the draft's: an answer by network counts in S, too
+	OldestCopy bool // of the copies on several devices the oldest counts
+
+	JointHold bool // the draft's: x may hold while it goes by several lists, and S by any of them
+	AnyList   bool // S counts records by whatever list
+	HoldOver  bool // a deadline by H1 survives a change of the lists
+	NoDoubt   bool // claims survive it
+
+	Network   bool // N: a dated record counts as an answer does, for D_lun; with NoHold
+	Unsighted bool // N: claims begin again with an answer only
+	OneWay    bool // N: also if it does not say that its writer sees this node
+
+	StrikeSilent bool // a node strikes that has starved for a tick
+	StrikeAtOnce bool // it strikes as soon as a majority shows that it lives without it
+	StrikeGrant  bool // a grant to others is enough
+	StrikeTold   bool // it does not matter when the records were composed, if it reads them for D_max
+	StrikeSoon   bool // they need not be dated D_max after the first, but a tick less
+
 	NoM1        bool // claims also cover time in which the claimant did not live
 	MAsProposed bool // M1: claims begin again on becoming alive, once; and who does not live claims, too
 	NoM2        bool // a claim outlives a gap
@@ -60,12 +78,19 @@ func (t *Times) overlap(granted bool) uint8 {
 	return t.Dated + maxAge + 1
 }
 
-// quorum is a majority, and most is how many a hold needs.
+// quorum is a majority of a group with one list.
 func (m *Model) quorum() int { return m.Size/2 + 1 }
 
-func (m *Model) most() int {
-	if m.CoverHalf {
-		return m.Size / 2
+// most reports whether a set has most of each list that a node goes by, or as much as a hold takes for most.
+func (m *Model) most(in Set, by lists) bool {
+	for k, l := range m.Lists {
+		need := l.len()/2 + 1
+		if m.CoverHalf {
+			need = l.len() / 2
+		}
+		if by.holds(k) && (in&l).len() < need {
+			return false
+		}
 	}
-	return m.Size/2 + 1
+	return true
 }

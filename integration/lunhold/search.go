@@ -116,19 +116,29 @@ func (m *Model) Root(left Budget, without Set) State {
 	}
 	for x := range m.Size {
 		s.answers[x] = clique
-		s.nodes[x] = Node{up: true, armed: true, had: true, why: majority, perm: maxAge, path: !without.has(x), anchor: lifetime}
+		n := &s.nodes[x]
+		*n = Node{up: true, armed: true, had: true, why: majority, perm: maxAge, anchor: lifetime, lists: 1}
+		if !without.has(x) {
+			n.path = 1<<m.Devices - 1
+			if m.Reach != nil {
+				n.path = m.Reach[x]
+			}
+		}
 		for y := range m.Size {
 			if y != x {
-				s.nodes[x].ears[y] = heard{Word{seen: clique, lately: clique, lives: true, armed: true}, 1}
+				n.ears[y] = heard{Word{lists: 1, seen: clique, lately: clique, lives: true, armed: true}, 1}
 			}
 		}
 	}
+	m.join(&s)
 	for range 3 * m.Beat {
 		m.tick(&s, m.Orders[0])
 	}
 	for x := range m.Size {
-		s.nodes[x].lived = m.Claim
+		if n := &s.nodes[x]; n.why.lives() {
+			n.lived = m.Claim
+		}
 	}
-	s.reset, s.left = 0, left
+	s.reset, s.left, s.lasted = 0, left, m.Dwell
 	return s
 }

@@ -6,7 +6,10 @@ import (
 	"strings"
 )
 
-const maxSize = 5
+const (
+	maxSize    = 5
+	maxDevices = 3
+)
 
 // Set is a set of nodes, bit i for node i.
 type Set uint8
@@ -42,6 +45,7 @@ const (
 
 // Word is what a node says of itself, in an answer or on the LUN.
 type Word struct {
+	lists  lists
 	seen   Set // within D_max: by this it is counted
 	lately Set // within 2 D_max: by this H2 goes
 	lives  bool
@@ -98,27 +102,33 @@ type Node struct {
 	budget             uint8 // what is left of D_max + A since the last majority
 	hold               uint8 // what is left of the last deadline by H1
 	unfed              uint8 // ticks without a feed
+	against            uint8 // ticks for which what it reads has been a ground to strike
 
 	ears   [maxSize]heard
 	unseen [maxSize]uint8 // ticks for which a claim could speak
 	met    Set            // peers that it met armed, in the boot that they have now
 	lived  uint8          // ticks that it really lived without a gap; no rule reads it
 
-	path   bool  // to the LUN
+	path   Set   // to the devices of the LUN
 	slow   bool  // reads end after the I/O timeout, with an old look at the log
-	stuck  bool  // its I/O has not ended
+	stuck  Set   // the devices on which its I/O has not ended
 	next   fate  // of its next write
+	at     uint8 // the device of next and late
 	hung   uint8 // for so many ticks, up to the I/O timeout
 	beat   uint8 // ticks since it wrote
 	said   bool  // that it lives, in the last write
 	anchor uint8 // age of the last write that landed
 	table  [maxSize]look
 	echo   [maxSize]mark
-	slot   record
-	late   record // may land at any later time, also when its owner was reset since
+	slots  [maxDevices]record // one copy on each device
+	late   record             // may land at any later time, also when its owner was reset since
 
 	knows, gave bool
+	lists       lists // outlives a reset
 }
+
+// usable are the devices that the node can read and write.
+func (n *Node) usable() Set { return n.path &^ n.stuck }
 
 // fate is what becomes of a write.
 type fate uint8
@@ -133,16 +143,26 @@ const (
 type State struct {
 	nodes   [maxSize]Node
 	answers [maxSize]Set // the peers that answer each node
+	lasted  uint8        // for so many ticks, up to Dwell
+	partial uint8        // for so many ticks it has been neither whole nor gone
+	alive   uint8        // ticks since anybody lived
 	grant   Set
 	shown   bool // on the LUN
 	apart   [maxSize][maxSize]uint8
-	claimed [maxSize][maxSize]uint8 // for how long the claim of one about another still counts
+	claimed [maxSize][maxSize]claim // that of one about another still counts
 	reset   Set                     // were reset by their watchdog; for P3
+	struck  Set                     // have just struck themselves; for P6
 	left    Budget
 }
 
+// claim is one that was made, and is on its way.
+type claim struct {
+	left uint8 // for how long it counts
+	list lists // by which it was made
+}
+
 // Budget says how often something may still happen; always is without end.
-type Budget struct{ Cuts, Paths, Hangs, Acks, Stops, Crashes, Boots, Restarts, Slow, Grants uint8 }
+type Budget struct{ Cuts, Paths, Hangs, Acks, Stops, Crashes, Boots, Restarts, Slow, Grants, Offers uint8 }
 
 const always = 255
 
@@ -154,8 +174,8 @@ func (m *Model) String(s *State) string {
 			fmt.Fprintf(&b, "  %d: down\n", x+1)
 			continue
 		}
-		fmt.Fprintf(&b, "  %d: %v for %d, counts %v, budget %d, hold %d, unfed %d, path %t, stuck %t, stopped %t, unseen %v, dates",
-			x+1, n.why, n.perm, m.counts(s, x), n.budget, n.hold, n.unfed, n.path, n.stuck, n.stopped, n.unseen[:m.Size])
+		fmt.Fprintf(&b, "  %d: %v for %d, counts %v, budget %d, hold %d, unfed %d, %v, path %v, stuck %v, stopped %t, unseen %v, dates",
+			x+1, n.why, n.perm, m.counts(s, x), n.budget, n.hold, n.unfed, n.lists, n.path, n.stuck, n.stopped, n.unseen[:m.Size])
 		for y := range m.Size {
 			fmt.Fprintf(&b, " %d", int(n.table[y].date&ageOf)-1)
 		}

@@ -3,6 +3,8 @@ package lunhold
 // tick lets one tick of time pass, in which the nodes act in the order given.
 func (m *Model) tick(s *State, order []uint8) {
 	m.age(s)
+	s.lasted, s.struck = min(s.lasted+1, max(m.Dwell, m.Partial)), 0
+	m.watch(s)
 	for _, x := range order {
 		if n := &s.nodes[x]; int(x) < m.Size && n.up && !n.stopped {
 			m.act(s, int(x))
@@ -10,8 +12,10 @@ func (m *Model) tick(s *State, order []uint8) {
 	}
 	for z := range m.Size {
 		for x := range m.Size {
-			if down(&s.claimed[x][z]); m.Fresh > 0 && m.claim(s, x, z) {
-				s.claimed[x][z] = m.Fresh
+			if c := &s.claimed[x][z]; m.Fresh > 0 && m.claim(s, x, z) {
+				*c = claim{m.Fresh, s.nodes[x].lists}
+			} else if down(&c.left); c.left == 0 {
+				*c = claim{}
 			}
 			if apart := &s.apart[x][z]; m.alone(s, x, z) {
 				*apart = min(*apart+1, m.overlap(true)+1)
@@ -42,7 +46,7 @@ func down(v *uint8) {
 func (m *Model) age(s *State) {
 	for x := range m.Size {
 		n := &s.nodes[x]
-		if n.stuck {
+		if n.stuck != 0 {
 			n.hung = min(n.hung+1, max(ioTimeout, m.Late+1))
 			if m.Late > 0 && n.hung > m.Late {
 				m.end(s, x, ended)
@@ -99,10 +103,13 @@ func (m *Model) hearing() uint8 {
 // halt ends all that the node has in memory.
 func (m *Model) halt(s *State, x int) {
 	n := &s.nodes[x]
-	s.nodes[x] = Node{path: n.path, slot: n.slot, late: n.late, gave: s.grant.has(x)}
+	s.nodes[x] = Node{path: n.path, slots: n.slots, late: n.late, gave: s.grant.has(x), lists: n.lists}
+	if n.late.there {
+		s.nodes[x].at = n.at
+	}
 	for y := range m.Size {
 		s.nodes[y].met &^= setOf(x) // the claims of the boot that has ended are true
-		s.claimed[y][x] = 0
+		s.claimed[y][x] = claim{}
 	}
 	m.disown(s, x)
 }
@@ -116,7 +123,7 @@ func (m *Model) start(s *State, x int) {
 		met |= (s.nodes[y].met >> x & 1) << y
 	}
 	m.halt(s, x)
-	n.up, n.anchor = true, lifetime
+	n.up, n.anchor, n.lists = true, lifetime, n.lists.again()
 	if restart {
 		n.armed, n.unfed = armed, unfed
 		for y := range m.Size {
@@ -127,7 +134,7 @@ func (m *Model) start(s *State, x int) {
 
 func (m *Model) seen(s *State, x int, within uint8) (seen Set) {
 	for y := range m.Size {
-		if a := s.nodes[x].ears[y].age; a > 0 && a <= within {
+		if a := s.nodes[x].ears[y].age; a > 0 && a <= within || m.byLUN(&s.nodes[x], y) > 0 {
 			seen |= setOf(y)
 		}
 	}
@@ -136,16 +143,26 @@ func (m *Model) seen(s *State, x int, within uint8) (seen Set) {
 
 func (m *Model) word(s *State, x int) Word {
 	n := &s.nodes[x]
-	return Word{seen: m.seen(s, x, maxAge), lately: m.seen(s, x, m.hearing()), lives: n.why.lives() && n.perm > 0, armed: n.armed, gave: n.gave, knows: n.knows}
+	return Word{lists: n.lists, seen: m.seen(s, x, maxAge), lately: m.seen(s, x, m.hearing()), lives: n.why.lives() && n.perm > 0, armed: n.armed, gave: n.gave, knows: n.knows}
 }
 
-// counts is the view: peers that answered, and say that they see this node.
-func (m *Model) counts(s *State, x int) Set {
+// contact is who answered, and says that it sees this node.
+func (m *Model) contact(s *State, x int) Set {
 	v := setOf(x)
 	for y := range m.Size {
-		if h := &s.nodes[x].ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) {
+		n := &s.nodes[x]
+		if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) || m.byLUN(n, y) > 0 && (n.table[y].seen.has(x) || m.OneWay) {
 			v |= setOf(y)
 		}
+	}
+	return v
+}
+
+// counts is the view: those of them that go by no list that this node does not go by.
+func (m *Model) counts(s *State, x int) Set {
+	v := m.contact(s, x)
+	if len(m.Lists) > 1 {
+		v = m.countable(s, x, v, s.nodes[x].lists)
 	}
 	return v
 }
@@ -162,10 +179,20 @@ func (m *Model) act(s *State, x int) {
 			}
 		}
 	}
-	if n.path && !n.stuck {
+	if n.usable() != 0 {
 		m.read(s, x)
 	}
+	for y := range m.Size {
+		if m.byLUN(n, y) > 0 && !m.Unsighted {
+			n.unseen[y] = 0
+		}
+	}
+	m.follow(s, x)
 	m.decide(s, x)
+	if m.Strikes && m.strikes(s, x) {
+		m.strike(s, x)
+		return
+	}
 	lives := n.why.lives()
 	if !lives || gap {
 		n.lived = 0
@@ -176,7 +203,7 @@ func (m *Model) act(s *State, x int) {
 	case m.MAsProposed, !lives, gap && !m.NoM2:
 		n.unseen = [maxSize]uint8{}
 	}
-	if n.beat++; n.path && !n.stuck && (n.beat >= m.Beat || lives != n.said && !m.NoM3) {
+	if n.beat++; n.usable() != 0 && (n.beat >= m.Beat || lives != n.said && !m.NoM3) {
 		m.write(s, x)
 	}
 	n.beat = min(n.beat, m.Beat)
@@ -190,23 +217,27 @@ func (m *Model) decide(s *State, x int) {
 		n.gave = true // L1, L10
 	}
 	n.why, n.perm = starves, 0
-	if view.len() >= m.quorum() {
-		n.why, n.perm, n.hold = majority, m.evidence(s, x, view, m.quorum()), 0
+	if m.removed(n, x) {
+		n.armed = false
+		return
+	}
+	if m.quorate(view, n.lists) {
+		n.why, n.perm, n.hold = majority, m.evidence(s, x, view), 0
 		n.armed, n.had, n.budget = true, true, m.Tie+1
 		return
 	}
-	tie := m.Size == 2*view.len()
+	tie := m.tied(view, n.lists)
 	if tie && n.knows && s.grant == view && !n.gave && n.anchor < lifetime {
-		n.why, n.perm, n.hold = granted, min(m.evidence(s, x, view, view.len()), lifetime-n.anchor), 0
+		n.why, n.perm, n.hold = granted, min(m.evidenceOf(s, x, view, view.len()), lifetime-n.anchor), 0
 		n.armed, n.had = true, true
 		return
 	}
-	lost := n.knows && s.grant != 0 && !(s.grant.has(x) && !n.gave) && !m.done(s)
+	lost := m.lost(s, x)
 	able := n.armed && n.had && !m.NoHold && !m.Old.has(x)
 	if able {
 		n.hold = max(n.hold, m.cover(s, x))
 	}
-	if (lost || m.isolated(n, x)) && !m.NoH3 {
+	if (lost || m.isolated(n, x, m.Dated+1)) && !m.NoH3 {
 		n.hold = 0
 		return
 	}
@@ -216,17 +247,56 @@ func (m *Model) decide(s *State, x int) {
 	if n.hold > n.perm {
 		n.why, n.perm = holds, n.hold
 	}
-	if able && !m.NoBridge && n.path && n.hung < ioTimeout && !(m.Prompt && n.stuck) && n.budget > n.perm {
+	if able && !m.NoBridge && m.inOrder(n) && n.budget > n.perm {
 		n.why, n.perm = asks, n.budget
 	}
 }
 
-// evidence is for how long so many of the view will be counted.
-func (m *Model) evidence(s *State, x int, view Set, need int) uint8 {
-	for left := uint8(maxAge); left > 0; left-- {
-		enough := 1
+// inOrder reports that the path of a node to the LUN is in order: an I/O under way is, until its timeout.
+func (m *Model) inOrder(n *Node) bool {
+	if n.hung < ioTimeout && !m.Prompt {
+		return n.path != 0
+	}
+	return n.usable() != 0
+}
+
+// evidence is for how long a majority of each list will be counted.
+func (m *Model) evidence(s *State, x int, view Set) uint8 {
+	left := uint8(always)
+	for k, l := range m.Lists {
+		if s.nodes[x].lists.holds(k) {
+			left = min(left, m.evidenceOf(s, x, view&l, l.len()/2+1))
+		}
+	}
+	return left
+}
+
+// byLUN is for how long a peer is seen by its record, where that counts.
+func (m *Model) byLUN(n *Node, y int) uint8 {
+	if age := uint8(n.table[y].date & ageOf); m.Network && age > 0 && age <= m.Dated {
+		return m.Dated + 1 - age
+	}
+	return 0
+}
+
+// evident is for how long a peer that is counted will be.
+func (m *Model) evident(s *State, x, y int) (left uint8) {
+	n := &s.nodes[x]
+	if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) {
+		left = maxAge + 1 - h.age
+	}
+	if n.table[y].seen.has(x) || m.OneWay {
+		left = max(left, m.byLUN(n, y))
+	}
+	return left
+}
+
+// evidenceOf is for how long so many of a set will be counted.
+func (m *Model) evidenceOf(s *State, x int, of Set, need int) uint8 {
+	for left := max(maxAge, m.Dated); left > 0; left-- {
+		enough := 0
 		for y := range m.Size {
-			if y != x && view.has(y) && maxAge+1-s.nodes[x].ears[y].age >= left {
+			if of.has(y) && (y == x || m.evident(s, x, y) >= left) {
 				enough++
 			}
 		}
@@ -247,6 +317,12 @@ func (m *Model) broken(s *State, x int) bool {
 	return false
 }
 
+// lost reports that x has read of a latest grant to others who are not done.
+func (m *Model) lost(s *State, x int) bool {
+	n := &s.nodes[x]
+	return n.knows && s.grant != 0 && !(s.grant.has(x) && !n.gave) && !m.done(s)
+}
+
 // done reports that all holders of the grant are gone or have renounced.
 func (m *Model) done(s *State) bool {
 	for y := range m.Size {
@@ -257,32 +333,41 @@ func (m *Model) done(s *State) bool {
 	return true
 }
 
-// isolated reports that the slots show a living majority without x.
-func (m *Model) isolated(n *Node, x int) bool {
-	without := 0
+// isolated reports that the slots show a living majority, of a list by which x goes, without x, by dates of those ages.
+func (m *Model) isolated(n *Node, x int, within uint8) bool {
+	without := Set(0)
 	for y := range m.Size {
-		if l := &n.table[y]; y != x && l.date != 0 && l.lives && !l.seen.has(x) {
-			without++
+		if l := &n.table[y]; y != x && l.date != 0 && uint8(l.date&ageOf) <= within && l.lives && !l.seen.has(x) {
+			without |= setOf(y)
 		}
 	}
-	return without >= m.quorum()
+	for k, l := range m.Lists {
+		if n.lists.holds(k) && 2*(without&l).len() > l.len() {
+			return true
+		}
+	}
+	return false
 }
 
 // propose is a ballot of x that decides for its half. What is checked is less than L5 asks for.
 func (m *Model) propose(s *State, x int) bool {
 	n := &s.nodes[x]
 	view := m.counts(s, x)
-	if !n.up || n.stopped || !n.path || n.stuck || m.Size != 2*view.len() || s.grant != 0 && !m.done(s) {
+	if !n.up || n.stopped || n.usable() == 0 || m.Size != 2*view.len() || s.grant != 0 && !m.done(s) {
 		return false
 	}
 	for y := range m.Size {
 		p := &s.nodes[y]
-		if view.has(y) && (!p.up || !p.path || p.stuck || m.counts(s, y) != view) {
+		if view.has(y) && (!p.up || p.usable() == 0 || m.counts(s, y) != view) {
 			return false
 		}
 	}
 	for y := range m.Size {
-		s.nodes[y].knows, s.nodes[y].slot.knows, s.nodes[y].late.knows = false, false, false
+		p := &s.nodes[y]
+		p.knows, p.late.knows = false, false
+		for d := range m.Devices {
+			p.slots[d].knows = false
+		}
 		for z := range m.Size {
 			s.nodes[y].ears[z].gave = s.nodes[y].ears[z].gave && !view.has(z)
 		}

@@ -7,8 +7,14 @@ import (
 
 // Wrong says what must not be in a state, or "".
 func (m *Model) Wrong(s *State) string {
+	if bad := s.struck &^ m.Exempt; m.Calm && bad != 0 {
+		return fmt.Sprintf("P3: %v struck themselves", bad)
+	}
 	if bad := s.reset &^ m.Exempt; m.Calm && bad != 0 {
 		return fmt.Sprintf("P3: %v was reset", bad)
+	}
+	if s.struck != 0 && s.alive > maxAge {
+		return fmt.Sprintf("P6: %v struck themselves, and nobody lives", s.struck)
 	}
 	for x := range m.Size {
 		if n := &s.nodes[x]; m.Steady && n.up && n.perm == 0 && !m.Exempt.has(x) {
@@ -44,7 +50,7 @@ func (m *Model) beside(s *State, x, z int) bool {
 func (m *Model) claim(s *State, y, z int) bool {
 	n := &s.nodes[y]
 	lives := n.why.lives() && n.perm > 0
-	return n.up && y != z && n.unseen[z] >= m.Claim && n.met.has(z) && (lives || m.MAsProposed)
+	return n.up && y != z && n.unseen[z] >= m.Claim && n.met.has(z) && (lives || m.MAsProposed) && m.listed(n.lists, setOf(y, z))
 }
 
 // claims reports whether y claims anybody's death.
@@ -63,24 +69,26 @@ func (m *Model) condemned(s *State, x int) string {
 	if !s.nodes[x].up {
 		return ""
 	}
-	var claim, alive, half Set
-	for y := range m.Size {
-		n := &s.nodes[y]
-		if m.claim(s, y, x) || s.claimed[y][x] > 0 {
-			claim |= setOf(y)
-		}
-		if n.up && n.perm > 0 && n.why.lives() {
-			alive |= setOf(y)
-			if n.why == granted {
-				half |= setOf(y)
+	for k, l := range m.Lists {
+		var claim, alive, half Set
+		for y := range m.Size {
+			n := &s.nodes[y]
+			if n.lists.just(k) && m.claim(s, y, x) || s.claimed[y][x].list.just(k) {
+				claim |= setOf(y)
+			}
+			if n.up && n.perm > 0 && n.why.lives() && n.lists.just(k) {
+				alive |= setOf(y)
+				if n.why == granted {
+					half |= setOf(y)
+				}
 			}
 		}
-	}
-	switch {
-	case claim.len() >= m.quorum() && alive != 0:
-		return "the majority " + claim.String()
-	case half != 0 && half == s.grant && s.grant&^claim == 0:
-		return "the granted half " + half.String()
+		switch {
+		case 2*claim.len() > l.len() && alive != 0:
+			return "the majority " + claim.String()
+		case half != 0 && half == s.grant && s.grant&^claim == 0:
+			return "the granted half " + half.String()
+		}
 	}
 	return ""
 }
@@ -93,6 +101,7 @@ type Met struct {
 	Resets  int   // somebody was reset by its watchdog
 	Claims  int   // somebody claims a death
 	Proofs  int   // a majority, or a granted half, claims one
+	Struck  int   // somebody strikes itself
 	Longest uint8 // the longest time for which one lived while another, outside of its set, did feed
 }
 
@@ -128,18 +137,26 @@ func (m *Model) note(met *Met, s *State) {
 	if living && held {
 		met.Lived++
 	}
+	if s.struck != 0 {
+		met.Struck++
+	}
 }
 
 // dead reports whether a node that is gone has been claimed to be: not by met, which ends with the boot.
 func (m *Model) dead(s *State, x int) bool {
-	claim := 0
+	claim := Set(0)
 	for y := range m.Size {
 		n := &s.nodes[y]
-		if n.up && n.perm > 0 && n.why.lives() && n.unseen[x] >= m.Claim {
-			claim++
+		if n.up && n.perm > 0 && n.why.lives() && n.unseen[x] >= m.Claim && m.listed(n.lists, setOf(x, y)) {
+			claim |= setOf(y)
 		}
 	}
-	return claim >= m.quorum() || m.Size == 2*claim
+	for _, l := range m.Lists {
+		if l.has(x) && 2*(claim&l).len() >= l.len() {
+			return true
+		}
+	}
+	return false
 }
 
 // Kept is P4: it lets the network be part alone from here on, and says who of it does not live soon, though it runs.
@@ -183,7 +200,7 @@ func (m *Model) running(s *State, part Set) (run, able Set) {
 	for x := range m.Size {
 		if n := &s.nodes[x]; part.has(x) && n.up {
 			run |= setOf(x)
-			if n.path && !n.stuck {
+			if n.usable() != 0 {
 				able |= setOf(x)
 			}
 		}

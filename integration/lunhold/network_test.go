@@ -1,0 +1,50 @@
+package lunhold
+
+import (
+	"strings"
+	"testing"
+)
+
+// or are the rules of lun.mode: or.
+var or = Rules{Network: true, NoHold: true}
+
+// Dated records as one more network: N.
+func TestNetwork(t *testing.T) {
+	oneWay := or
+	oneWay.OneWay = true
+	unsighted := or
+	unsighted.Unsighted = true
+	for _, c := range []struct {
+		bounds
+		want string
+	}{
+		{bounds{search{name: "five nodes, any number of outages, nobody starves", size: 5, graphs: graphs("12345", "", "234", "45", "2-3 2-4"), left: Budget{Cuts: always}, both: true, calm: true, steady: true}, true}, ""},
+		{bounds{search{name: "three nodes, all networks, a path", size: 3, graphs: every(3), left: Budget{Cuts: 2, Paths: 1}}, true}, ""},
+		{bounds{search{name: "three nodes, a write that hangs, a path", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 1, Hangs: 1}}, false}, ""},
+		{bounds{search{name: "a sighting on the LUN is none", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 1}, rules: unsighted}, true}, "P1: 1 runs, and the majority {23}"},
+		{bounds{search{name: "four nodes, a grant, two paths", size: 4, graphs: graphs("1234", "", "12 34", "123"), left: Budget{Cuts: 1, Paths: 2, Grants: 1}}, true}, ""},
+		{bounds{search{name: "five nodes, three paths", size: 5, graphs: five, left: Budget{Cuts: 2, Paths: 3}, who: map[what]Set{moves: setOf(1, 2, 3)}}, false}, ""},
+		{bounds{search{name: "three nodes, a stop, paths", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 2, Stops: 1}, times: longer}, false}, ""},
+		{bounds{search{name: "three nodes, an agent starts again, a write that hangs, paths", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 2, Hangs: 1, Restarts: 1},
+			who: map[what]Set{hang: setOf(1)}}, false}, ""},
+		{bounds{search{name: "counted one way", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 2, Hangs: 1}, rules: oneWay}, false}, ""},
+		{bounds{search{name: "counted one way, reads are slow", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 1, Slow: 1}, rules: oneWay}, false}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !c.short && !long() {
+				t.Skip("a long search: make lunhold")
+			}
+			if !c.rules.Network {
+				c.rules = or
+			}
+			m := c.model()
+			f := c.run(t, m, env("LUNHOLD_LIMIT", 3_000_000))
+			if !strings.HasPrefix(f.Wrong, c.want) || c.want == "" && f.Wrong != "" {
+				t.Errorf("found %q, want %q", f.Wrong, c.want)
+			}
+			if f.Wrong != "" {
+				t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
+			}
+		})
+	}
+}
