@@ -21,11 +21,15 @@ const crowded = 64
 
 // echoes is what this node says in its echo block, and has read in those of the others.
 type echoes struct {
+	round    uint32 // of reads, each followed by a write,
+	began    boottime.Instant
+	answered uint32 // the round of whose reads one has ended last,
+	told     uint32 // and the one that the latest block was composed for
 	nonce    uint32 // of its pings
 	count    uint32 // of the ping composed last
 	composed [pingsKept]boottime.Instant
 	own      Echo
-	told     []Ping // by slot, what own echoes
+	echoed   []Ping // by slot, what own echoes
 	heard    []Ping // by slot, the ping read last
 	peers    []testified
 	lanes    []echoLane
@@ -39,13 +43,14 @@ type testified struct {
 
 // echoLane is the part of one device.
 type echoLane struct {
-	wrote, read uint32 // counters of the pings whose write, and whose read after it, were handed out last
-	pings       []Ping // by slot, as read last
+	wrote uint32 // counter of the ping that was handed out last
+	read  uint32 // round for which a read was
+	pings []Ping // by slot, as read last
 }
 
 func newEchoes(process uint64, slots, devices int) echoes {
 	e := echoes{
-		nonce: max(1, uint32(process)^uint32(process>>32)), told: make([]Ping, slots), heard: make([]Ping, slots),
+		nonce: max(1, uint32(process)^uint32(process>>32)), echoed: make([]Ping, slots), heard: make([]Ping, slots),
 		peers: make([]testified, slots), lanes: make([]echoLane, devices),
 	}
 	for d := range e.lanes {
@@ -72,27 +77,28 @@ func (a *Arbiter) echoPace() time.Duration {
 	return a.timing.Heartbeat
 }
 
-// Testify writes what this node says of itself into its echo block once per heartbeat, and soon when it begins or
-// ceases to live (M3); and it reads the others' blocks after that. It comes after Step and after the decision that t
-// tells of: a block says what is so when it is composed, after all that it echoes (E4). The answer is Step's, with
-// these I/Os.
+// Testify reads the others' echo blocks once per heartbeat and then writes, into its own, what this node says of itself;
+// and soon when it begins or ceases to live (M3). It comes after Step and after the decision that t tells of: a block
+// says what is so when it is composed, after all that it echoes (E4). The answer is Step's, with these I/Os.
 func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	e := &a.echo
 	if a.claim != claimActive || a.stop || !a.HasEchoes() {
 		return &a.out
 	}
-	due := boottime.Instant(0)
-	if e.count > 0 {
-		last := e.composed[e.count%pingsKept]
-		if due = last.Add(a.echoPace()); t.Lives != e.own.Lives {
-			due = last.Add(a.timing.Heartbeat / 10)
-		}
+	if e.round == 0 || now >= e.began.Add(a.echoPace()) {
+		e.round, e.began = e.round+1, now
 	}
-	if now >= due {
+	a.wakeAt(e.began.Add(a.echoPace()))
+	last := e.composed[e.count%pingsKept]
+	switch {
+	case e.told != e.answered:
 		a.testify(now, t)
-		due = now.Add(a.echoPace())
+		e.told = e.answered
+	case e.count > 0 && t.Lives != e.own.Lives && now >= last.Add(a.timing.Heartbeat/10):
+		a.testify(now, t)
+	case e.count > 0 && t.Lives != e.own.Lives:
+		a.wakeAt(last.Add(a.timing.Heartbeat / 10))
 	}
-	a.wakeAt(due)
 	for d := range a.lanes {
 		a.dispatchEcho(now, d)
 	}
@@ -105,7 +111,7 @@ func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
 	e := &a.echo
 	e.count++
 	e.composed[e.count%pingsKept] = now
-	copy(e.told, e.heard)
+	copy(e.echoed, e.heard)
 	e.own = Echo{
 		Index: a.slot, Process: a.process, Boot: a.boot, Ping: Ping{Nonce: e.nonce, Counter: e.count}, Testimony: *t,
 		RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, RosterSize: a.roster.Size(), RosterIndex: a.roster.Self,
@@ -114,8 +120,8 @@ func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
 	e.own.Granted = a.granted
 }
 
-// dispatchEcho hands out the next I/O of a device that has nothing else to do: the write of the latest block, and the
-// read that follows it.
+// dispatchEcho hands out the next I/O of a device that has nothing else to do: the write of the latest block, or the read
+// of this round.
 func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	l, e, slots := &a.lanes[d], &a.echo, a.Slots()
 	p := &e.lanes[d]
@@ -124,13 +130,13 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	}
 	switch {
 	case p.wrote != e.count:
-		if err := EncodeEcho(l.buf, a.table.devices[d].id, slots, &e.own, e.told); err != nil {
+		if err := EncodeEcho(l.buf, a.table.devices[d].id, slots, &e.own, e.echoed); err != nil {
 			return // impossible: the slot is one of the table's
 		}
 		p.wrote, l.echo = e.count, true
 		a.handOut(now, d, Op{Kind: OpWrite, Offset: EchoOffset(slots, a.slot), Data: l.buf})
-	case p.read != e.count:
-		p.read, l.echo = e.count, true
+	case p.read != e.round:
+		p.read, l.echo = e.round, true
 		a.handOut(now, d, Op{Kind: OpRead, Offset: EchoOffset(slots, 0), Length: EchoSize(slots)})
 	}
 }
@@ -138,6 +144,9 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 // echoed takes the end of an I/O on the echo blocks. A write that failed is not tried again: the next one says more.
 func (a *Arbiter) echoed(c *Completion) {
 	slots := a.Slots()
+	if c.Kind == OpRead {
+		a.echo.answered = max(a.echo.answered, a.echo.lanes[c.Device].read)
+	}
 	if c.Kind != OpRead || c.Err != nil || len(c.Data) < EchoSize(slots) {
 		return
 	}

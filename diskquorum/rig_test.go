@@ -94,6 +94,19 @@ type rigIO struct {
 
 var errRigIO = errors.New("input/output error")
 
+// rigRoster is the list of n nodes as one of them has it.
+func rigRoster(n, self int) *roster.Roster {
+	members := make([]roster.Member, n)
+	for i := range members {
+		members[i].Name = fmt.Sprintf("n%d", i)
+	}
+	list, err := roster.New(1, members, members[self].Name)
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
+
 func rigTiming() Timing {
 	return Timing{
 		Heartbeat: time.Second, IOTimeout: 2 * time.Second, MaxAge: 4 * time.Second, Grant: 5 * time.Second,
@@ -125,15 +138,8 @@ func newSetRig(n, devices int, timing Timing) *rig {
 	}
 	r.sb, r.image = r.sbs[0], r.images[0]
 	r.oracle = newOracle(n, devices)
-	members := make([]roster.Member, n)
-	for i := range members {
-		members[i].Name = fmt.Sprintf("n%d", i)
-	}
 	for i := range n {
-		list, err := roster.New(1, members, members[i].Name)
-		if err != nil {
-			panic(err)
-		}
+		list := rigRoster(n, i)
 		node := &rigNode{
 			r: r, index: i, roster: list, boot: r.newNonce(), view: roster.FullSet(n), heard: make([]heard, n),
 			ios: make([]*rigIO, devices), orphans: make([]*rigIO, devices), locked: make([]bool, devices),

@@ -99,6 +99,10 @@ func (c *Core) lives(now boottime.Instant) bool {
 		c.lun.arbiter != nil && c.lun.arbiter.Named()
 }
 
+// lapse is how late a step may be that renews a permission which was about to end: the evidence was there in time. It is
+// less than [settle], which claims stand for as well.
+const lapse = time.Second
+
 // followClaims begins this node's claims of deaths again wherever it did not live (M1), or nobody can tell whether
 // it did, since it was stopped for longer than it was permitted to run (M2).
 //
@@ -106,7 +110,7 @@ func (c *Core) lives(now boottime.Instant) bool {
 // most of the list that they did not live, so no majority can have claimed its death by then.
 func (c *Core) followClaims(now, permitted boottime.Instant) {
 	lives := c.lives(now)
-	if c.cfg.Hold && c.cfg.LUN && (!lives || c.hold.lived && now >= permitted) {
+	if c.cfg.Hold && c.cfg.LUN && (!lives || c.hold.lived && now >= permitted.Add(lapse)) {
 		c.proof.gap(now)
 	}
 	c.hold.lived = lives

@@ -23,6 +23,7 @@ a reboot. For labs and demos a regular file or loop device will do; a warning sa
 		newLunInspectCommand(env),
 		newLunCheckCommand(env),
 		newLunReleaseCommand(env),
+		newLunUpgradeCommand(env),
 		newLunExportCommand(env),
 		newLunImportCommand(env),
 	)

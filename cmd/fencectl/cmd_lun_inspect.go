@@ -92,6 +92,9 @@ func lunTable(t *table, r *lunadmin.Report) {
 		watched = fmt.Sprintf("watched for %s", seconds(r.WatchedSeconds))
 	}
 	t.row("slots", fmt.Sprintf("%d of %d written, %s", len(r.Slots), sb.Slots, watched))
+	if !sb.Echoes {
+		t.row("echoes", "no echo blocks, so nobody holds by this LUN; fencectl lun upgrade adds them")
+	}
 	if len(r.Slots) == 0 {
 		return
 	}

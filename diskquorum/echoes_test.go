@@ -1,0 +1,304 @@
+package diskquorum
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// choir is a few arbiters that only write and read echo blocks, I/O by I/O, as the test says.
+type choir struct {
+	t      *testing.T
+	now    boottime.Instant
+	images [][]byte
+	sbs    []*Superblock
+	nodes  []*Arbiter
+	lives  []bool
+}
+
+func newChoir(t *testing.T, n, devices int) *choir {
+	t.Helper()
+	c := &choir{t: t, now: boottime.Instant(time.Hour), nodes: make([]*Arbiter, n), lives: make([]bool, n)}
+	for d := range devices {
+		sb := &Superblock{Version: FormatVersion, ID: [16]byte{byte(d + 1)}, Cluster: "c", NodeGroup: "g", Slots: n, Echoes: true}
+		if devices > 1 {
+			sb.SetID[0], sb.Devices, sb.Device = 9, devices, d
+		}
+		c.sbs, c.images = append(c.sbs, sb), append(c.images, make([]byte, sb.Bytes()))
+	}
+	for i := range n {
+		c.start(i, uint64(100+i))
+	}
+	return c
+}
+
+// start makes the agent of a node, which has its slot at once.
+func (c *choir) start(i int, process uint64) {
+	a := NewArbiter(ArbiterConfig{Devices: c.sbs, Roster: rigRoster(len(c.nodes), i), Timing: rigTiming(), Boot: uint64(i + 1), Process: process})
+	a.slot, a.claim = i, claimActive
+	c.nodes[i] = a
+}
+
+// round begins a round of a node.
+func (c *choir) round(i int, lately ...int) []Op {
+	if e := &c.nodes[i].echo; e.round > 0 {
+		c.now = max(c.now, e.began.Add(c.nodes[i].echoPace()))
+	}
+	c.nodes[i].ops = nil
+	out := c.nodes[i].Testify(c.now, &Testimony{Lives: c.lives[i], Settled: true, Lately: roster.SetOf(lately...), View: roster.SetOf(i)})
+	return slices.Clone(out.Ops)
+}
+
+// next hands out what follows an I/O.
+func (c *choir) next(i int, lately ...int) []Op {
+	c.nodes[i].ops = nil
+	return slices.Clone(c.nodes[i].Testify(c.now, &Testimony{Lives: c.lives[i], Settled: true, Lately: roster.SetOf(lately...), View: roster.SetOf(i)}).Ops)
+}
+
+// write begins a round, ends its read, and returns the write that follows.
+func (c *choir) write(i int) *Op {
+	for _, op := range c.round(i) {
+		c.end(i, &op, time.Millisecond, nil)
+	}
+	for _, op := range c.next(i) {
+		return &op
+	}
+	c.t.Fatalf("n%d writes nothing", i+1)
+	return nil
+}
+
+// data is what an I/O writes. The engine copies it when it is submitted.
+func data(op *Op) []byte { return slices.Clone(op.Data) }
+
+func (c *choir) land(op *Op, b []byte) { copy(c.images[op.Device][op.Offset:], b) }
+
+// end ends an I/O after it took so long.
+func (c *choir) end(i int, op *Op, took time.Duration, err error) {
+	started := c.now
+	c.now = c.now.Add(took)
+	done := Completion{ID: op.ID, Device: op.Device, Kind: op.Kind, Started: started, Ended: c.now, Err: err}
+	if op.Kind == OpRead && err == nil {
+		done.Data = slices.Clone(c.images[op.Device][op.Offset : op.Offset+int64(op.Length)])
+	}
+	c.nodes[i].Complete(c.now, &done)
+}
+
+// turn is a heartbeat of a node in which all goes well.
+func (c *choir) turn(i int, lately ...int) {
+	for ops := c.round(i, lately...); len(ops) > 0; ops = c.next(i, lately...) {
+		for _, op := range ops {
+			if op.Kind == OpWrite {
+				c.land(&op, data(&op))
+			}
+			c.end(i, &op, time.Millisecond, nil)
+		}
+	}
+}
+
+const choirDated = 14 * time.Second
+
+func (c *choir) vacant(i int) boottime.Instant {
+	return c.nodes[i].Hear(c.now, roster.Set{}, len(c.nodes)/2+1, choirDated).Vacant
+}
+
+// Guard: E3, H1. Silence of all: each finds its pings echoed, by most of the list, and may hold from the date on.
+func TestEchoesDateWhatOthersSay(t *testing.T) {
+	c := newChoir(t, 3, 1)
+	for round := range 3 {
+		for i := range c.nodes {
+			if round == 0 && c.vacant(i) != 0 {
+				t.Errorf("n%d holds before anybody has echoed it", i+1)
+			}
+			c.turn(i)
+		}
+	}
+	for i := range c.nodes {
+		until := c.vacant(i)
+		if until <= c.now || until > c.now.Add(choirDated) {
+			t.Errorf("n%d may hold until %v, now is %v", i+1, until, c.now)
+		}
+	}
+	c.now = c.now.Add(choirDated)
+	if until := c.vacant(0); until != 0 {
+		t.Errorf("old words count until %v", until)
+	}
+}
+
+// Guard: H1. Who lives is in no S, and three of five are needed.
+func TestEchoesOfTheLiving(t *testing.T) {
+	c := newChoir(t, 5, 1)
+	c.lives[1], c.lives[2] = true, true
+	for range 3 {
+		for i := range c.nodes {
+			c.turn(i)
+		}
+	}
+	if c.vacant(0) == 0 {
+		t.Error("three of five do not live, and n1 may not hold")
+	}
+	if h := c.nodes[0].Hear(c.now, roster.Set{}, 3, choirDated); h.Isolated {
+		t.Error("two of five isolate n1")
+	}
+	c.lives[3] = true
+	c.turn(3)
+	c.turn(0)
+	h := c.nodes[0].Hear(c.now, roster.Set{}, 3, choirDated)
+	if h.Vacant != 0 || !h.Isolated {
+		t.Errorf("a majority lives: %+v", h)
+	}
+}
+
+// Guard: H2. A node that says nothing may be counted by those who have seen it.
+func TestEchoesMissWhoIsSilent(t *testing.T) {
+	c := newChoir(t, 5, 1)
+	speak := func(lately ...int) {
+		for range 3 {
+			for _, i := range []int{0, 2, 3, 4} {
+				c.turn(i, lately...)
+			}
+		}
+	}
+	if speak(1); c.vacant(0) != 0 {
+		t.Error("n2 may live by those who see it, and n1 holds")
+	}
+	if speak(); c.vacant(0) == 0 {
+		t.Error("nobody sees n2, and n1 may not hold")
+	}
+}
+
+// Guard: E3. A predecessor's ping, whatever its number, dates nothing.
+func TestEchoOfAPredecessor(t *testing.T) {
+	c := newChoir(t, 3, 1)
+	for range 9 {
+		c.turn(0) // its counter is far beyond what the next one reaches
+	}
+	c.turn(1)
+	c.turn(2)
+	c.start(0, 555)
+	c.turn(0)
+	if c.vacant(0) != 0 {
+		t.Error("the echo of the agent before counts")
+	}
+	c.turn(1)
+	c.turn(2)
+	c.turn(0)
+	if c.vacant(0) == 0 {
+		t.Error("the echo of this agent does not count")
+	}
+}
+
+// Guard: E1. A ping is dated before its write is submitted: an echo of it may be read long before the acknowledgement.
+func TestPingIsDatedBeforeItsWrite(t *testing.T) {
+	c := newChoir(t, 2, 1)
+	w := c.write(0)
+	composed := c.now
+	c.land(w, data(w))
+	c.turn(1)
+	c.end(0, w, time.Second, nil)
+	c.turn(0)
+	if until := c.vacant(0); until != composed.Add(choirDated) {
+		t.Errorf("until %v, composed at %v", until, composed)
+	}
+}
+
+// Guard: E2. A read that took longer than the I/O timeout moves no echoes.
+func TestSlowReadMovesNoEchoes(t *testing.T) {
+	c := newChoir(t, 2, 1)
+	c.turn(0)
+	for _, op := range c.round(1) {
+		c.end(1, &op, c.nodes[1].timing.IOTimeout+1, nil)
+	}
+	if got := c.nodes[1].echo.heard[0]; got != (Ping{}) {
+		t.Errorf("it heard %v", got)
+	}
+	c.turn(1)
+	if got := c.nodes[1].echo.heard[0]; got.Counter != 1 {
+		t.Errorf("it heard %v", got)
+	}
+}
+
+// A write that lands minutes late brings no new date: it echoes what was new when it was composed.
+func TestLateWriteIsAsOldAsItsEchoes(t *testing.T) {
+	c := newChoir(t, 2, 1)
+	c.turn(0)
+	first := c.now
+	c.turn(1) // has read the ping
+	w := c.write(1)
+	late := data(w)
+	c.end(1, w, time.Second, errRigIO)
+	c.now = c.now.Add(2 * time.Minute)
+	c.land(w, late)
+	c.turn(0)
+	if until := c.vacant(0); until != 0 {
+		t.Errorf("a record of %v counts until %v at %v", first, until, c.now)
+	}
+}
+
+// A newer word that has no date proves nothing, and ends what was said before if it says that its writer lives.
+func TestWordWithoutDateTakesBack(t *testing.T) {
+	c := newChoir(t, 2, 1)
+	for range 2 {
+		c.turn(0)
+		c.turn(1)
+	}
+	c.turn(0)
+	if c.vacant(0) == 0 {
+		t.Fatal("n1 may not hold")
+	}
+	c.nodes[1].echo.heard[0], c.lives[1] = Ping{}, true
+	c.now = c.now.Add(c.nodes[1].timing.Heartbeat / 10)
+	w := c.next(1)[0] // at once, before the next read
+	c.land(&w, data(&w))
+	c.turn(0)
+	if until := c.vacant(0); until != 0 {
+		t.Errorf("n2 says that it lives, and n1 holds until %v", until)
+	}
+}
+
+// Of three devices one is enough, and one that shows an old record does not hide the new one of another.
+func TestEchoesOverThreeDevices(t *testing.T) {
+	c := newChoir(t, 2, 3)
+	c.nodes[0].lanes[0].present, c.nodes[0].lanes[1].present = false, false // reaches device 2 alone,
+	c.nodes[1].lanes[0].present = false                                     // and this one two
+	for range 3 {
+		c.turn(0)
+		c.turn(1)
+	}
+	if c.vacant(0) == 0 || c.vacant(1) == 0 {
+		t.Errorf("until %v and %v at %v", c.vacant(0), c.vacant(1), c.now)
+	}
+	c.nodes[1].lanes[2].present = false // nothing in common any more
+	c.now = c.now.Add(choirDated)
+	c.turn(1)
+	c.turn(0)
+	if c.vacant(0) != 0 {
+		t.Error("what device 2 shows is new to nobody")
+	}
+}
+
+// Who goes by another list, or by two, is not taken at its word.
+func TestWordByAnotherList(t *testing.T) {
+	c := newChoir(t, 2, 1)
+	for range 2 {
+		c.turn(0)
+		c.turn(1)
+	}
+	c.turn(0)
+	p := &c.nodes[0].echo.peers[1]
+	for name, change := range map[string]func(){
+		"unsettled": func() { p.Settled = false }, "epoch": func() { p.RosterEpoch++ },
+		"digest": func() { p.RosterDigest++ }, "size": func() { p.RosterSize++ }, "this node": func() { p.RosterIndex = 0 },
+	} {
+		was := *p
+		if change(); c.vacant(0) != 0 {
+			t.Errorf("%s: it counts", name)
+		}
+		*p = was
+	}
+	if c.vacant(0) == 0 {
+		t.Error("it does not count at all")
+	}
+}
