@@ -21,6 +21,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
@@ -101,8 +102,7 @@ type Agent struct {
 	kube   kube
 
 	published published
-	picture   picture
-	metrics   *metrics
+	metrics   *picture.Metrics
 	links     links
 	deaths    deaths
 	leaving   leaving
@@ -121,7 +121,6 @@ type life struct {
 	work  batch            // what it is handling
 	began boottime.Instant // of the loop
 	alive atomic.Int64     // last step, on the clock; any goroutine may look
-	ready atomic.Bool      // for /readyz; likewise
 }
 
 // kube is what the agent has to do with an API server.
@@ -187,7 +186,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike = c, a.log, a.clock, o.Strike
 	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
-	a.metrics = newMetrics(a.reg, c, o.Version)
+	a.metrics = picture.NewMetrics(a.reg, c, o.Version)
 	a.gossip = a.newGossip()
 	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	core := coreConfig(c, a.roster, a.self.boot, o.Version)

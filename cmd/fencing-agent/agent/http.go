@@ -115,7 +115,7 @@ func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz succeeds while the node is part of a side that may live, so that a rolling
 // update stops at the first node that does not come back into its group.
 func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
-	if !a.life.ready.Load() {
+	if f := a.published.facts.Load(); f == nil || !f.Ready() {
 		http.Error(w, "no quorum", http.StatusServiceUnavailable)
 		return
 	}

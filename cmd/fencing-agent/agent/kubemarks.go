@@ -110,9 +110,10 @@ func (m *nodeMarks) note(a *Agent, fx *watchdog.Effects) {
 		m.guard = g
 		m.label(g.Armed)
 	}
-	m.noteWatchdog(a.guard.feeder.State(), func() string { return a.explain(fx.Decision) })
+	why := func() string { v := a.verdict(fx.Decision); return v.Text() }
+	m.noteWatchdog(a.guard.feeder.State(), why)
 	if fx.Changed {
-		m.noteDecision(fx.Decision, func() string { return a.explain(fx.Decision) })
+		m.noteDecision(fx.Decision, why)
 	}
 }
 

@@ -35,6 +35,7 @@ type kubeLease struct {
 	arbiter  *leasequorum.Arbiter
 	register LeaseRegister
 	trouble  string // of the latest operation
+	answers  bool   // the latest operation ended with an answer that tells something
 }
 
 // startLease makes the arbiter of the Lease and starts what talks to the API server for it.
@@ -116,7 +117,7 @@ func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 		if c.Outcome == leasequorum.Unknown {
 			a.lease.trouble = fmt.Sprint(c.Err)
 		}
-		a.metrics.kubeLease.Set(boolGauge(a.lease.trouble == ""))
+		a.lease.answers = a.lease.trouble == ""
 		a.lease.arbiter.Complete(c)
 	}
 }

@@ -154,7 +154,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	began := time.Now()
 	a.core.SetWallTime(began.UnixMilli())
 	fx := a.core.Step(now)
-	a.metrics.decision.Observe(time.Since(began).Seconds())
+	a.metrics.Decided(time.Since(began))
 	a.guard.permit(now, fx)
 	a.guard.noteArming(now, a.core.Arming())
 	a.guard.takeDown(now, a.core.Since(), fx)
@@ -221,7 +221,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		}
 		what := []any{
 			"action", d.Action.String(), "reason", d.Reason.String(), "quorum", d.Quorum,
-			"tally", tallyText(a.core), "until_s", max(0, d.Until.Sub(now)).Seconds(),
+			"tally", a.verdict(d).Tally.String(), "until_s", max(0, d.Until.Sub(now)).Seconds(),
 			"view", a.roster.Names(a.core.View().Counted),
 		}
 		if _, ok := a.grant(now); ok {
@@ -229,13 +229,13 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		}
 		a.log.Log(context.Background(), level, "decision", what...)
 	}
-	a.metrics.observe(a, fx)
-	if fx.Changed || now.Sub(a.picture.at) >= time.Second {
-		a.picture.at = now
+	a.noteTroubles(now)
+	if fx.Changed {
+		a.countTie(now, d.Reason)
+	}
+	if fx.Changed || now.Sub(a.published.at) >= time.Second {
 		a.alarmNames(a.core.Twins(), gossip.OtherAddress)
 		a.reportStrangers(now)
-		a.metrics.showBudget(a.budget(), a.longestHorizon())
-		a.picture.latest.Store(a.takePicture(now))
-		a.published.server.StatusChanged()
+		a.show(now, fx.Changed)
 	}
 }

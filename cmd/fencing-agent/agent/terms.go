@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -199,13 +198,6 @@ func (a *Agent) complainOfTerms(now boottime.Instant) {
 		w.complained = now
 		a.log.Warn("this node takes no part in an equal split: it has not heard from a majority that they break ties as it does",
 			"terms", a.core.Terms().String(), "waiting_for", a.roster.Names(a.unheard()))
-	}
-}
-
-func (a *Agent) termsStatus() *fencingv1.TermsStatus {
-	_, others := a.core.TermsHeard()
-	return &fencingv1.TermsStatus{
-		Own: a.core.Terms().String(), Agreed: a.core.Agreed(), Missing: a.roster.Names(a.unheard()), Others: a.roster.Names(others),
 	}
 }
 
