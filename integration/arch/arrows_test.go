@@ -53,10 +53,15 @@ var rooms = []room{
 	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "netgossip/roster", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
+	{pkg: "cmd/fencing-agent/statefile"},
+	{pkg: "cmd/fencing-agent/members", may: []string{
+		"boottime", "netgossip/roster", "watchdog", "k8s/client", "k8s/marks", "k8s/nodelist", "k8s/ownnode", "cmd/fencing-agent/config", "cmd/fencing-agent/statefile",
+	}},
 	{pkg: "cmd/fencing-agent/picture", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/keeper", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/nodelist", "k8s/leasequorum", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/picture",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/leasequorum",
+		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/picture", "cmd/fencing-agent/statefile",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/words", "diskquorum", "diskquorum/lunadmin", "watchdog", "cmd/fencing-agent/config"}},

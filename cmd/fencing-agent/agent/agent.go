@@ -21,6 +21,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
@@ -56,7 +57,7 @@ type Options struct {
 	ProbeAPI   ProbeAPI                              // requests to the API server of the kubeconfig
 	OpenLease  OpenLease                             // a Lease of that API server
 	Kubernetes *client.Client                        // as configured
-	Members    MemberSource                          // as configured
+	Members    members.Source                        // as configured
 	Strike     func() error                          // as watchdog.onFence says; called once, instead of waiting for the watchdog
 	Boot       uint64                                // nonce of the kernel boot; 0: boot_id
 	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: with it
@@ -91,8 +92,8 @@ type Agent struct {
 	box     *mailbox // from the adapters to the loop
 	life    life
 	core    *watchdog.Core
-	roster  *roster.Roster // by whose indices everything counts
-	rosters rosterWork
+	roster  *roster.Roster   // by whose indices everything counts
+	members *members.Members // their lists
 	terms   termsWork
 
 	guard  guard
@@ -176,11 +177,12 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if err := a.openKubernetes(); err != nil {
 		return nil, err
 	}
-	succession, err := a.beginRosters(ctx)
+	a.members = a.newMembers()
+	succession, directory, err := a.members.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.rosters.largest = a.roster.Size()
+	a.roster = directory
 	a.published.left, a.deaths.known = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.self.started = a.clock()
 	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike = c, a.log, a.clock, o.Strike
@@ -274,7 +276,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startSignals(background); err != nil {
 		return err
 	}
-	a.startRosters(background)
+	a.members.Start(background)
 	a.warnCrowded()
 	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Size(), "quorum", a.core.Quorum(),
 		"networks", len(a.cfg.SystemNetworks), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.self.boot))

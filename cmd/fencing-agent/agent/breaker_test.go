@@ -10,6 +10,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -48,8 +49,10 @@ func TestTieBreakerOfTheVerdict(t *testing.T) {
 // brokenTies is an agent of two nodes with the tie-breaker that its configuration asks for.
 func brokenTies(t *testing.T, c *config.Config) *Agent {
 	t.Helper()
+	seen := new(members.Members)
+	seen.Grow(2)
 	a := &Agent{
-		cfg: c, roster: numbered(2), rosters: rosterWork{largest: 2}, self: identity{boot: 1, process: 1}, clock: func() boottime.Instant { return boottime.Instant(time.Hour) },
+		cfg: c, roster: numbered(2), members: seen, self: identity{boot: 1, process: 1}, clock: func() boottime.Instant { return boottime.Instant(time.Hour) },
 		opts: Options{OpenLease: func(func(leasequorum.Completion)) LeaseRegister { return &heldRegister{} }},
 	}
 	a.core = watchdog.NewCore(coreConfig(c, a.roster, a.self.boot, "test"))

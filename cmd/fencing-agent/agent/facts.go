@@ -8,6 +8,7 @@ import (
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
@@ -69,7 +70,7 @@ func (a *Agent) termsFacts() picture.Terms {
 func (a *Agent) listFacts() picture.Lists {
 	s := a.core.Succession()
 	out := picture.Lists{
-		Base: s.Base().Ref(), Newest: s.Top().Epoch, Changing: !s.Settled() || s.Next() != nil, Standing: standingText(s), Waiting: a.core.WaitingFor(),
+		Base: s.Base().Ref(), Newest: s.Top().Epoch, Changing: !s.Settled() || s.Next() != nil, Standing: members.Standing(s), Waiting: a.core.WaitingFor(),
 	}
 	if o := s.Offer(); o != nil {
 		out.Newest = o.Epoch
@@ -145,7 +146,7 @@ func (a *Agent) slotFacts(now boottime.Instant) *picture.Slot {
 // budget is the time budget with the driver's own timeout, once it is known.
 func (a *Agent) budget() watchdog.Budget {
 	if got := a.guard.feeder.State().Info.Timeout; got > 0 {
-		return a.cfg.BudgetFor(got, a.rosters.largest)
+		return a.cfg.BudgetFor(got, a.members.Largest())
 	}
-	return a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.rosters.largest)
+	return a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.members.Largest())
 }

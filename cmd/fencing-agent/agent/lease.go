@@ -80,7 +80,7 @@ func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, e
 func (a *Agent) leaseTiming() leasequorum.Timing {
 	c := a.cfg
 	return leasequorum.Timing{
-		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.rosters.largest), Longest: c.LongestHorizon(a.rosters.largest), Stagger: config.LeaseStagger,
+		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.members.Largest()), Longest: c.LongestHorizon(a.members.Largest()), Stagger: config.LeaseStagger,
 		Retry: c.LeaseRetry(), Poll: c.LeaseRetry(), Refresh: leaseRefresh*3/4 + rand.N(leaseRefresh/2),
 	}
 }

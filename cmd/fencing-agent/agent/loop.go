@@ -111,10 +111,10 @@ func (a *Agent) handle(b *batch) error {
 		a.core.SlotLocked(now, l.device, l.err)
 	}
 	for _, l := range b.lists {
-		a.learn(l)
+		a.members.Learn(a.core, l)
 	}
 	for _, r := range b.handed {
-		a.learnHanded(r)
+		a.members.LearnHanded(now, a.core, r)
 	}
 	for _, err := range b.rosterSaved {
 		a.core.RostersSaved(err)
@@ -167,7 +167,10 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.noteDeaths(now, fx)
 	a.report(now, fx)
 	a.kube.marks.note(a, fx)
-	a.followRosters(now, fx) // last: it may change all numbers
+	a.members.Follow(now, a.core, a.roster, &fx.Rosters)
+	if fx.Rosters.Directory != nil {
+		a.renumber(fx.Rosters.Directory) // last: it changes all numbers
+	}
 	return fx.Wake
 }
 

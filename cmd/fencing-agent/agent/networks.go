@@ -12,10 +12,10 @@ import (
 func (a *Agent) newGossip() *gossip.Networks {
 	return gossip.New(gossip.Config{
 		Config: a.cfg, Roster: a.roster, Listen: a.opts.Listen, Links: a.opts.Links, Clock: a.clock, Logger: a.log, Registry: a.reg,
-		AddressesFollow: a.rosters.kube != nil,
+		AddressesFollow: a.members.FromNodes(),
 		Reports:         func(r *roster.Roster) gossip.Reports { return sink{box: a.box, roster: r} },
 		Stalled:         a.stalled,
-		HandsOver:       a.rosters.handing.handsOver,
+		HandsOver:       a.members.HandsOver,
 		Handed:          func(r *roster.Roster) { a.box.put(func(b *batch) { b.handed = append(b.handed, r) }) },
 		LinkChanged: func(network int, up bool) {
 			a.box.put(func(b *batch) {

@@ -13,8 +13,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// termsPatience is how long a group may take to agree before this node says what it waits for.
-const termsPatience = time.Minute
+const (
+	termsPatience = time.Minute     // a group may take so long to agree before this node says what it waits for
+	termsRetry    = 5 * time.Second // after terms could not be stored
+	repeatAfter   = time.Minute     // between two lines about the same trouble
+)
 
 // termsWork is what the agent has under way about the terms on which it breaks ties. The loop
 // owns it. Other terms are on file before the core goes by them (lease.md T3).
@@ -95,8 +98,8 @@ func (a *Agent) runTerms(ctx context.Context) {
 		case k := <-a.terms.saves:
 			err := a.terms.file.save(k)
 			if err != nil {
-				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", saveRetry)
-				boottime.Wait(ctx, saveRetry)
+				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", termsRetry)
+				boottime.Wait(ctx, termsRetry)
 			}
 			a.box.put(func(b *batch) { b.termsSaved = append(b.termsSaved, termsSaved{k, err}) })
 		}
