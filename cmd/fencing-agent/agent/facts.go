@@ -40,7 +40,7 @@ func (a *Agent) facts(now boottime.Instant) *picture.Facts {
 		Roster: a.roster, Lists: a.listFacts(),
 		View: a.core.View(), Expected: a.core.Expected(), Available: a.core.Available(), Restarting: a.core.Restarting(), Fenced: a.core.Fenced(),
 		Nodes: a.nodeFacts(now), Networks: a.networkFacts(now), Devices: a.deviceFacts(now), Slot: a.slotFacts(now),
-		Strangers: slices.Clone(a.lun.strangers.names), Lease: a.lease != nil && a.lease.answers,
+		Strangers: slices.Clone(a.lun.strangers.names), Lease: a.kube.lease != nil && a.kube.lease.answers,
 		Watchdog: a.guard.feeder.State(), Device: a.guard.device, Budget: a.budget(),
 	}
 	if g, ok := a.grant(now); ok {

@@ -42,7 +42,7 @@ func (a *Agent) startMarks(background spawn) error {
 	if err != nil {
 		return err
 	}
-	w, err := marks.New(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log, Registry: a.reg})
+	w, err := marks.New(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log, Registry: a.opts.Registry})
 	if err != nil {
 		return err
 	}

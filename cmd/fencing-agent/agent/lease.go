@@ -55,7 +55,7 @@ func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
 	}
-	a.lease = &kubeLease{arbiter: arbiter, register: register}
+	a.kube.lease = &kubeLease{arbiter: arbiter, register: register}
 	background(register.Run)
 	return arbiter, nil
 }
@@ -88,14 +88,14 @@ func (a *Agent) leaseTiming() leasequorum.Timing {
 // performLease hands what the latest step wants done to the register. An operation that it has no
 // room for has not taken effect, and is reported as any other.
 func (a *Agent) performLease(now boottime.Instant) {
-	if a.lease == nil {
+	if a.kube.lease == nil {
 		return
 	}
-	a.submitLease(now, a.lease.arbiter.Op())
+	a.submitLease(now, a.kube.lease.arbiter.Op())
 }
 
 func (a *Agent) submitLease(now boottime.Instant, op *leasequorum.Op) {
-	if op == nil || a.lease.register.Submit(*op) {
+	if op == nil || a.kube.lease.register.Submit(*op) {
 		return
 	}
 	done := leasequorum.Completion{ID: op.ID, Started: now, Ended: now, Outcome: leasequorum.Unknown, Err: errBusy}
@@ -107,18 +107,18 @@ func (a *Agent) submitLease(now boottime.Instant, op *leasequorum.Op) {
 func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 	for i := range ended {
 		c := &ended[i]
-		if c.Outcome == leasequorum.Unknown && a.lease.trouble == "" {
+		if c.Outcome == leasequorum.Unknown && a.kube.lease.trouble == "" {
 			a.log.Warn("the Lease that breaks ties cannot be used; equal splits cannot be won by this node alone", "error", c.Err)
 		}
-		if c.Outcome != leasequorum.Unknown && a.lease.trouble != "" {
+		if c.Outcome != leasequorum.Unknown && a.kube.lease.trouble != "" {
 			a.log.Info("the Lease that breaks ties answers again")
 		}
-		a.lease.trouble = ""
+		a.kube.lease.trouble = ""
 		if c.Outcome == leasequorum.Unknown {
-			a.lease.trouble = fmt.Sprint(c.Err)
+			a.kube.lease.trouble = fmt.Sprint(c.Err)
 		}
-		a.lease.answers = a.lease.trouble == ""
-		a.lease.arbiter.Complete(c)
+		a.kube.lease.answers = a.kube.lease.trouble == ""
+		a.kube.lease.arbiter.Complete(c)
 	}
 }
 

@@ -29,7 +29,7 @@ func (r *heldRegister) Submit(op leasequorum.Op) bool {
 // Guard: each operation ends exactly once, or the arbiter would never ask for another one.
 func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
 	r := &heldRegister{}
-	a := &Agent{box: newMailbox(1, numbered(2)), lease: &kubeLease{register: r}}
+	a := &Agent{box: newMailbox(1, numbered(2)), kube: kube{lease: &kubeLease{register: r}}}
 	ends := func() []leasequorum.Completion {
 		b := newBatch(1, 2)
 		a.box.take(&b)
@@ -55,14 +55,14 @@ func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Agent{lease: &kubeLease{arbiter: arbiter}, log: slog.New(slog.NewTextHandler(&out, nil))}
+	a := &Agent{kube: kube{lease: &kubeLease{arbiter: arbiter}}, log: slog.New(slog.NewTextHandler(&out, nil))}
 	lost := leasequorum.Completion{Outcome: leasequorum.Unknown, Err: errors.New("no route to host")}
 	a.leaseCompleted([]leasequorum.Completion{lost, lost, {Outcome: leasequorum.Absent}, {Outcome: leasequorum.Done}})
-	if !a.lease.answers {
+	if !a.kube.lease.answers {
 		t.Error("not usable after an answer")
 	}
 	a.leaseCompleted([]leasequorum.Completion{lost})
-	if a.lease.answers {
+	if a.kube.lease.answers {
 		t.Error("usable without an answer")
 	}
 	if n := strings.Count(out.String(), "\n"); n != 3 || strings.Count(out.String(), "no route to host") != 2 {

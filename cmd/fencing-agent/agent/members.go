@@ -3,6 +3,7 @@ package agent
 import (
 	"net/netip"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -24,4 +25,17 @@ func (a *Agent) newMembers() *members.Members {
 			a.gossip.Fetch(holders, a.roster.Self, try, list)
 		},
 	})
+}
+
+// listed gives the core the lists that came, and the ends of writes.
+func (a *Agent) listed(now boottime.Instant, b *batch) {
+	for _, l := range b.lists {
+		a.members.Learn(a.core, l)
+	}
+	for _, r := range b.handed {
+		a.members.LearnHanded(now, a.core, r)
+	}
+	for _, err := range b.rosterSaved {
+		a.core.RostersSaved(err)
+	}
 }

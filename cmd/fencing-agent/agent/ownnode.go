@@ -32,7 +32,7 @@ func (a *Agent) openKubernetes() error {
 		return nil
 	}
 	var err error
-	a.kube.client, err = client.New(a.cfg.Kubernetes.Kubeconfig, client.NewMetrics(a.reg))
+	a.kube.client, err = client.New(a.cfg.Kubernetes.Kubeconfig, client.NewMetrics(a.opts.Registry))
 	return err
 }
 

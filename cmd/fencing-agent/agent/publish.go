@@ -28,7 +28,7 @@ type published struct {
 // startServing opens the gRPC socket and the HTTP listener: first, so that a second
 // agent on the same host stops before it touches anything that is shared.
 func (a *Agent) startServing(background spawn) (stop func(), err error) {
-	a.published.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.reg), Expired: a.guard.expired})
+	a.published.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.opts.Registry), Expired: a.guard.expired})
 	a.published.server, err = publish.New(publish.Config{Hub: a.published.hub, Status: a.status, Log: a.log})
 	if err != nil {
 		return nil, err
