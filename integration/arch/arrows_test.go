@@ -45,6 +45,7 @@ var rooms = []room{
 	{pkg: "k8s"},
 	{pkg: "k8s/client"},
 	{pkg: "k8s/leasequorum", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie"}, pure: true},
+	{pkg: "k8s/leasequorum/leasequorumtest", may: []string{"netgossip", "k8s/leasequorum"}},
 	{pkg: "k8s/leaseregister", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "k8s/client", "k8s/leasequorum"}},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/nodelist", may: []string{"boottime", "netgossip/roster", "k8s/client", "k8s/ownnode"}},
