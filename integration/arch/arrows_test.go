@@ -20,6 +20,7 @@ type room struct {
 // below these folders needs a line here.
 var rooms = []room{
 	{pkg: "boottime"},
+	{pkg: "boottime/boottimetest", may: []string{"boottime"}},
 	{pkg: "procfs"},
 	{pkg: "netgossip/roster", may: []string{"boottime"}, pure: true},
 	{pkg: "netgossip", may: []string{"boottime", "netgossip/roster"}, pure: true},
@@ -50,7 +51,7 @@ var rooms = []room{
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/nodelist", may: []string{"boottime", "netgossip/roster", "k8s/client", "k8s/ownnode"}},
 	{pkg: "k8s/marks", may: []string{"boottime", "k8s/client", "k8s/ownnode"}},
-	{pkg: "k8s/k8stest", may: []string{"k8s/client"}},
+	{pkg: "k8s/k8stest", may: []string{"boottime/boottimetest", "k8s/client"}},
 	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "netgossip/roster", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
