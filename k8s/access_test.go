@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 	"github.com/fencing-agent/fencing-agent/k8s"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
@@ -43,10 +44,9 @@ func run(t *testing.T, s *k8stest.Server) *marks.Writer {
 	}
 	var mu sync.Mutex
 	var present []roster.Member
-	began := time.Now()
 	source, err := nodelist.New(nodelist.Config{
 		Client: core, Label: label, Group: "worker", Networks: []nodelist.Network{{Name: "mgmt", Port: 7946}}, Interval: 5 * time.Minute, Rand: seeded(3),
-		Clock: func() boottime.Instant { return boottime.Instant(time.Since(began)) },
+		Clock: boottimetest.Clock(0),
 		Present: func() []roster.Member {
 			mu.Lock()
 			defer mu.Unlock()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 )
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ type agent struct {
 	hub    *publish.Hub
 	server *publish.Server
 	served chan error
-	pipes  *pipeListener
+	pipes  *boottimetest.Pipes
 	open   []net.Conn
 	gate   chan struct{} // closed while the agent is not frozen
 }
@@ -62,7 +63,7 @@ func (a *agent) start() *publish.Hub {
 	if a.server, err = publish.New(publish.Config{Hub: a.hub, Status: a.status}); err != nil {
 		a.t.Fatal(err)
 	}
-	a.pipes = &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	a.pipes = boottimetest.NewPipes(&net.UnixAddr{Name: "pipe", Net: "unix"})
 	a.served = make(chan error, 1)
 	go func(s *publish.Server, l net.Listener, served chan<- error) { served <- s.Serve(l) }(a.server, a.pipes, a.served)
 	return a.hub
@@ -132,16 +133,16 @@ func (a *agent) dial(ctx context.Context) (net.Conn, error) {
 		return nil, errors.New("connection refused")
 	}
 	here, far := net.Pipe()
-	select {
-	case pipes.conns <- gated{far, a}:
+	switch err := pipes.Hand(ctx, gated{far, a}); {
+	case err == nil:
 		a.mu.Lock()
 		a.open = append(a.open, far)
 		a.mu.Unlock()
 		return here, nil
-	case <-pipes.closed:
+	case errors.Is(err, net.ErrClosed):
 		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	default:
+		return nil, err
 	}
 }
 
@@ -161,28 +162,6 @@ func (g gated) Write(p []byte) (int, error) {
 	g.agent.pass()
 	return g.Conn.Write(p)
 }
-
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
 // told is an update as tests compare it; the maps of the real one change later.
 type told struct {

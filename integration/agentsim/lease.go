@@ -8,45 +8,13 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum/leasequorumtest"
 )
-
-// kubeLease is the Lease behind the API server: a register with compare-and-swap. The
-// world's mu guards it.
-type kubeLease struct {
-	uid      int // 0: there is none, and never was
-	resource int
-	absent   bool
-	record   leasequorum.Record
-	writes   int
-}
 
 var (
 	errNoAnswer = errors.New("no answer within the request's timeout")
 	errRefused  = errors.New("the API server refuses")
 )
-
-// apply performs an operation as the API server does.
-func (l *kubeLease) apply(op *leasequorum.Op) leasequorum.Completion {
-	present := l.uid > 0 && !l.absent
-	switch {
-	case op.Kind == leasequorum.Read && !present, op.Kind == leasequorum.Write && !present:
-		return leasequorum.Completion{Outcome: leasequorum.Absent}
-	case op.Kind == leasequorum.Create && present, op.Kind == leasequorum.Write && op.Base != l.version():
-		return leasequorum.Completion{Outcome: leasequorum.Conflict}
-	case op.Kind == leasequorum.Create:
-		l.uid, l.absent = l.uid+1, false
-	}
-	if op.Kind != leasequorum.Read {
-		l.resource++
-		l.record = op.Record
-		l.writes++
-	}
-	return leasequorum.Completion{Outcome: leasequorum.Done, Record: l.record, Version: l.version()}
-}
-
-func (l *kubeLease) version() leasequorum.Version {
-	return leasequorum.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
-}
 
 // leaseClient is a process's way to the Lease.
 type leaseClient struct {
@@ -54,7 +22,7 @@ type leaseClient struct {
 	ops     chan leasequorum.Op
 	timeout time.Duration
 	report  func(leasequorum.Completion)
-	lease   *kubeLease
+	lease   *leasequorumtest.Lease // the world's mu guards it
 }
 
 var _ agent.LeaseRegister = (*leaseClient)(nil)
@@ -73,7 +41,7 @@ func (c *leaseClient) Log() uint64 {
 }
 
 // leaseOf is the Lease that a machine's configuration names.
-func (m *machine) leaseOf() *kubeLease {
+func (m *machine) leaseOf() *leasequorumtest.Lease {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	if m.breaks == otherLease {
@@ -142,11 +110,9 @@ func (c *leaseClient) do(op *leasequorum.Op) leasequorum.Completion {
 func (c *leaseClient) apply(op *leasequorum.Op) leasequorum.Completion {
 	w := c.p.m.w
 	w.mu.Lock()
-	before := c.lease.writes
-	done := c.lease.apply(op)
-	wrote := c.lease.writes > before
+	done := c.lease.Apply(op)
 	w.mu.Unlock()
-	if wrote {
+	if done.Outcome == leasequorum.Done && op.Kind != leasequorum.Read {
 		var names []string
 		for _, h := range op.Record.Grant.Holders {
 			names = append(names, h.Node)

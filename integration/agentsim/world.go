@@ -9,6 +9,7 @@ import (
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum/leasequorumtest"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
@@ -33,9 +34,9 @@ type world struct {
 	check *checker
 	lines []line
 	lists lists
-	lease kubeLease
+	lease leasequorumtest.Lease
 	looks []Picture
-	other kubeLease // of another name
+	other leasequorumtest.Lease // of another name
 	ended bool
 }
 

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"net"
+	"net/netip"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -38,7 +38,9 @@ func (w *world) boot() error {
 	for k := range w.cfg.Networks {
 		state := tableOf(w.roster, k)
 		for i := range w.nodes {
-			w.fab.inject(k, i, state)
+			if err := w.fab.inject(k, i, state); err != nil {
+				return err
+			}
 		}
 	}
 	for _, n := range w.nodes {
@@ -90,13 +92,12 @@ func listOf(in *swim.Instance) (*memberlist.Memberlist, error) {
 
 // inject opens a stream to a node, in the name of the next one, and sends it a push/pull
 // message.
-func (f *fabric) inject(network, node int, message []byte) {
-	f.mu.Lock()
-	e := f.lans[network].endpoints[node]
-	next := (node + 1) % len(f.lans[network].endpoints)
-	f.mu.Unlock()
-	here, far := net.Pipe()
-	e.accepts <- &stream{Conn: far, fabric: f, network: network, local: node, remote: next}
+func (f *fabric) inject(network, node int, message []byte) error {
+	next := (node + 1) % len(f.hosts)
+	here, err := f.nets[network].InjectStream(netip.AddrPortFrom(addrOf(network, next), port), netip.AddrPortFrom(addrOf(network, node), port))
+	if err != nil {
+		return err
+	}
 	f.running.Go(func() {
 		defer here.Close()
 		_ = here.SetDeadline(time.Now().Add(10 * time.Second))
@@ -105,6 +106,7 @@ func (f *fabric) inject(network, node int, message []byte) {
 		}
 		_, _ = io.Copy(io.Discard, here) // the node's own table, until it closes
 	})
+	return nil
 }
 
 // tableOf is a labelled push/pull message with all members of a network, alive. It is

@@ -34,7 +34,7 @@ func (c *counter) start() error {
 		if err != nil {
 			return errors.Join(err, c.stop(false))
 		}
-		conf := memberlistConfig(c.w.params, c.w.roster.Name(c.node), tr.(*endpoint))
+		conf := memberlistConfig(c.w.params, c.w.roster.Name(c.node), k, c.node, tr)
 		conf.Events = events{c, k}
 		list, err := memberlist.Create(conf)
 		if err != nil {

@@ -15,8 +15,8 @@
 // the timers of one instant fire, is chance that Go and memberlist offer no seed for. So
 // compare distributions, not runs.
 //
-//   - The networks are not netgossiptest.Network but arrays by node: a partition of 1000
-//     nodes would be half a million entries there. Both pass netgossiptest.TransportCases.
+//   - The networks are those of netgossiptest, under conditions that are arrays by node: a
+//     partition of 1000 nodes would be half a million links there.
 //   - A simulation starts with everybody in touch with everybody, without the join storm
 //     that would cost more than what is to be measured (boot.go).
 //   - A detection is dated by the instant from which a node sees what it should until the

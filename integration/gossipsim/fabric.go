@@ -1,7 +1,6 @@
 package gossipsim
 
 import (
-	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -10,15 +9,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
 const (
 	// port is the gossip port of every simulated node.
 	port = 7946
-	// queueSize bounds the packets that wait at one receiver, as a socket buffer does.
-	queueSize = 2048
-	// synTimeout is the first retransmission timeout of a lost SYN; it doubles.
-	synTimeout = time.Second
 	// tick is the grain of deliveries. With thousands of nodes it makes one wakeup of
 	// thousands; compared with the delays of a network it is nothing.
 	tick = 50 * time.Microsecond
@@ -38,33 +35,31 @@ type Link struct {
 // of a million links.
 type fabric struct {
 	epoch time.Time
+	nets  []*netgossiptest.Network // under the conditions of lans; their locks come before mu
 
-	mu        sync.Mutex
-	open      bool // false during the boot: packets vanish, dials are refused
-	lans      []lan
-	hosts     []host
-	queue     deliveries
-	seq       uint64
-	armed     map[time.Duration]struct{} // ticks that have a timer
-	closed    bool
-	overflows uint64
+	mu     sync.Mutex
+	open   bool // false during the boot: packets vanish, dials are refused
+	lans   []lan
+	hosts  []host
+	closed bool
 
 	running sync.WaitGroup
 }
 
-// lan is one system network.
+// lan is the conditions of one system network. The fabric's mu guards it.
 type lan struct {
-	base      Link
-	links     map[[2]int]Link // directions that differ from base
-	side      []uint8         // different sides of a partition do not reach each other
-	mute      []int           // number of faults that keep the node from sending
-	deaf      []int           // number of faults that keep it from receiving
-	rng       []*rand.Rand    // by sender, so that one node's traffic does not decide another's losses
-	endpoints []*endpoint
-	traffic   []Traffic
-	addrs     []*net.UDPAddr
-	streams   map[*stream]struct{}
+	fabric  *fabric
+	network int
+	base    Link
+	links   map[[2]int]Link // directions that differ from base
+	side    []uint8         // different sides of a partition do not reach each other
+	mute    []int           // number of faults that keep the node from sending
+	deaf    []int           // number of faults that keep it from receiving
+	rng     []*rand.Rand    // by sender, so that one node's traffic does not decide another's losses
+	traffic []Traffic
 }
+
+var _ netgossiptest.Conditions = (*lan)(nil)
 
 // host is a machine, the same on all networks.
 type host struct {
@@ -92,23 +87,17 @@ func (p pauses) release(t time.Duration) time.Duration {
 
 // newFabric starts a fabric that is not open yet. It must be made inside the bubble.
 func newFabric(networks, nodes int, seed uint64, base Link) *fabric {
-	f := &fabric{
-		epoch: time.Now(),
-		lans:  make([]lan, networks),
-		hosts: make([]host, nodes),
-		armed: make(map[time.Duration]struct{}),
-	}
+	f := &fabric{epoch: time.Now(), lans: make([]lan, networks), hosts: make([]host, nodes)}
 	for k := range f.lans {
 		l := &f.lans[k]
 		*l = lan{
-			base: base, links: map[[2]int]Link{}, side: make([]uint8, nodes), mute: make([]int, nodes), deaf: make([]int, nodes),
-			rng: make([]*rand.Rand, nodes), endpoints: make([]*endpoint, nodes), traffic: make([]Traffic, nodes),
-			addrs: make([]*net.UDPAddr, nodes), streams: map[*stream]struct{}{},
+			fabric: f, network: k, base: base, links: map[[2]int]Link{}, side: make([]uint8, nodes), mute: make([]int, nodes), deaf: make([]int, nodes),
+			rng: make([]*rand.Rand, nodes), traffic: make([]Traffic, nodes),
 		}
 		for i := range nodes {
 			l.rng[i] = rand.New(rand.NewPCG(seed, uint64(k)<<32|uint64(i)))
-			l.addrs[i] = net.UDPAddrFromAddrPort(netip.AddrPortFrom(addrOf(k, i), port))
 		}
+		f.nets = append(f.nets, netgossiptest.NewNetworkUnder(l, tick))
 	}
 	return f
 }
@@ -140,42 +129,32 @@ func (f *fabric) listen(at netip.AddrPort) (memberlist.NodeAwareTransport, error
 	refuse := func(err error) (memberlist.NodeAwareTransport, error) {
 		return nil, &net.OpError{Op: "listen", Net: "udp", Addr: net.UDPAddrFromAddrPort(at), Err: err}
 	}
-	network, node, ok := f.nodeAt(at.Addr())
+	network, _, ok := f.nodeAt(at.Addr())
 	if !ok || at.Port() != port {
 		return refuse(syscall.EADDRNOTAVAIL)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.lans[network].endpoints[node] != nil {
-		return refuse(syscall.EADDRINUSE)
-	}
-	e := &endpoint{
-		fabric: f, network: network, node: node,
-		packets: make(chan *memberlist.Packet, queueSize),
-		accepts: make(chan net.Conn, 64),
-		closed:  make(chan struct{}),
-	}
-	f.lans[network].endpoints[node] = e
-	return e, nil
+	return f.nets[network].Listen(at)
 }
 
-// change applies a change of conditions and breaks the streams that cannot go on. Real
-// ones would notice by their deadlines, which only takes longer.
+// change applies a change of conditions and breaks the streams that cannot go on.
 func (f *fabric) change(apply func()) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	apply()
-	for k := range f.lans {
-		for s := range f.lans[k].streams {
-			if !f.passes(k, s.local, s.remote) || !f.passes(k, s.remote, s.local) {
-				delete(f.lans[k].streams, s)
-				s.Conn.Close()
-			}
-		}
+	f.mu.Unlock()
+	for _, n := range f.nets {
+		n.Recheck()
 	}
 }
 
-// now, passes, link and schedule are called with mu held.
+// overflows counts packets that found their receiver's queue full.
+func (f *fabric) overflows() (lost uint64) {
+	for _, n := range f.nets {
+		lost += n.Overflows()
+	}
+	return lost
+}
+
+// now, passes and link are called with mu held.
 func (f *fabric) now() time.Duration { return time.Since(f.epoch) }
 
 // passes reports whether anything at all gets from one node to another.
@@ -203,18 +182,29 @@ func (l *Link) delay(r *rand.Rand) time.Duration {
 	return d
 }
 
-// send decides the fate of a packet. It never blocks.
-func (f *fabric) send(network, from, to int, b []byte) {
+// nodes are those at two addresses of this network.
+func (l *lan) nodes(a, b netip.Addr) (from, to int, ok bool) {
+	i, from, ok1 := l.fabric.nodeAt(a)
+	k, to, ok2 := l.fabric.nodeAt(b)
+	return from, to, ok1 && ok2 && i == l.network && k == l.network
+}
+
+// Packet implements netgossiptest.Conditions.
+func (l *lan) Packet(arrivals []time.Duration, a, b netip.Addr, packet []byte) []time.Duration {
+	f := l.fabric
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := &f.lans[network]
+	from, to, ok := l.nodes(a, b)
+	if !ok {
+		return arrivals
+	}
 	if !f.hosts[from].down && f.open {
-		l.traffic[from].packet(b)
+		l.traffic[from].packet(packet)
 	}
-	if !f.passes(network, from, to) {
-		return
+	if !f.passes(l.network, from, to) {
+		return arrivals
 	}
-	link, r := f.link(network, from, to), l.rng[from]
+	link, r, now := f.link(l.network, from, to), l.rng[from], f.now()
 	copies := 1
 	if link.Duplicate > 0 && r.Float64() < link.Duplicate {
 		copies = 2
@@ -223,117 +213,78 @@ func (f *fabric) send(network, from, to int, b []byte) {
 		if link.Loss > 0 && r.Float64() < link.Loss {
 			continue
 		}
-		at := f.hosts[from].slow.release(f.now()) + link.delay(r)
-		f.schedule(f.hosts[to].slow.release(at), delivery{
-			network: network, from: from, to: to, packet: append([]byte(nil), b...),
-		})
+		at := f.hosts[from].slow.release(now) + link.delay(r)
+		arrivals = append(arrivals, f.hosts[to].slow.release(at)-now)
 	}
+	return arrivals
 }
 
-// schedule puts a delivery off to its tick. Each tick that has any gets a timer of its own:
-// one timer that is reset to earlier and earlier times would cost the runtime a walk over
-// all timers of the bubble each time, and there are tens of thousands.
-func (f *fabric) schedule(at time.Duration, d delivery) {
-	f.seq++
-	d.at, d.seq = (at+tick-1)/tick*tick, f.seq
-	f.queue.push(d)
-	if _, ok := f.armed[d.at]; !ok {
-		f.armed[d.at] = struct{}{}
-		time.AfterFunc(d.at-f.now(), f.deliverDue)
-	}
+// Receives implements netgossiptest.Conditions.
+func (l *lan) Receives(at netip.Addr) bool {
+	l.fabric.mu.Lock()
+	defer l.fabric.mu.Unlock()
+	_, node, ok := l.fabric.nodeAt(at)
+	return ok && !l.fabric.closed && !l.fabric.hosts[node].down
 }
 
-// deliverDue hands over what is due.
-func (f *fabric) deliverDue() {
+// Passes implements netgossiptest.Conditions.
+func (l *lan) Passes(a, b netip.Addr) bool {
+	l.fabric.mu.Lock()
+	defer l.fabric.mu.Unlock()
+	from, to, ok := l.nodes(a, b)
+	return ok && l.fabric.passes(l.network, from, to)
+}
+
+// Dial implements netgossiptest.Conditions.
+func (l *lan) Dial(a, b netip.Addr, listening bool) (handshakes, accepted time.Duration, err error) {
+	f := l.fabric
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.now()
-	for len(f.queue) > 0 && f.queue[0].at <= now && !f.closed {
-		delete(f.armed, f.queue[0].at)
-		f.deliver(f.queue.pop())
+	from, to, ok := l.nodes(a, b)
+	if !ok {
+		return 0, 0, net.UnknownNetworkError(b.String())
 	}
-}
-
-func (f *fabric) deliver(d delivery) {
-	e := f.lans[d.network].endpoints[d.to]
-	if e == nil || f.hosts[d.to].down {
-		return
-	}
-	if d.stream != nil {
-		select {
-		case e.accepts <- d.stream:
-		default:
-			d.stream.abandon()
-		}
-		return
-	}
-	p := &memberlist.Packet{Buf: d.packet, From: f.lans[d.network].addrs[d.from], Timestamp: time.Now()}
-	select {
-	case e.packets <- p:
-	default:
-		f.overflows++
-	}
-}
-
-// errNoAnswer says that a SYN or what came back was lost.
-var errNoAnswer = errors.New("no answer")
-
-// connect makes one attempt at a stream and says how long the handshake takes.
-func (f *fabric) connect(e *endpoint, to int) (*stream, time.Duration, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l := &f.lans[e.network]
-	switch {
-	case l.endpoints[e.node] != e:
-		return nil, 0, net.ErrClosed
-	case !f.open:
-		return nil, 0, syscall.ECONNREFUSED
-	}
-	l.traffic[e.node].segments(1, 0)
-	if !f.passes(e.network, e.node, to) || !f.passes(e.network, to, e.node) {
-		return nil, 0, errNoAnswer
-	}
-	r := l.rng[e.node]
-	there, back := f.link(e.network, e.node, to), f.link(e.network, to, e.node)
-	if r.Float64() < there.Loss || r.Float64() < back.Loss {
-		return nil, 0, errNoAnswer
-	}
-	if l.endpoints[to] == nil {
-		return nil, 0, syscall.ECONNREFUSED
-	}
-	here, far := net.Pipe()
-	s := &stream{Conn: here, fabric: f, network: e.network, local: e.node, remote: to}
-	accepted := &stream{Conn: far, fabric: f, network: e.network, local: to, remote: e.node}
-	l.streams[s], l.streams[accepted] = struct{}{}, struct{}{}
-	l.traffic[e.node].segments(handshake, 0)
-	l.traffic[to].segments(handshake, 0)
-	rtt := there.delay(r) + back.delay(r)
-	at := f.hosts[e.node].slow.release(f.now()) + rtt
-	// The kernel of a slow node completes the handshake; its program accepts later.
-	f.schedule(f.hosts[to].slow.release(at), delivery{network: e.network, from: e.node, to: to, stream: accepted})
-	return s, rtt, nil
-}
-
-// hold returns how long a write of n bytes is held up by lost segments and slow hosts,
-// and counts it. During the boot nothing is: a table that comes late would find some of those
-// it names already suspected.
-func (f *fabric) hold(s *stream, n int) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if !f.open {
+		return 0, 0, syscall.ECONNREFUSED
+	}
+	l.traffic[from].segments(1, 0)
+	if !f.passes(l.network, from, to) || !f.passes(l.network, to, from) {
+		return 0, 0, netgossiptest.ErrNoAnswer
+	}
+	r, there, back := l.rng[from], f.link(l.network, from, to), f.link(l.network, to, from)
+	if r.Float64() < there.Loss || r.Float64() < back.Loss {
+		return 0, 0, netgossiptest.ErrNoAnswer
+	}
+	if !listening {
+		return 0, 0, syscall.ECONNREFUSED
+	}
+	l.traffic[from].segments(handshake, 0)
+	l.traffic[to].segments(handshake, 0)
+	rtt, now := there.delay(r)+back.delay(r), f.now()
+	// The kernel of a slow node completes the handshake; its program accepts later.
+	return rtt, f.hosts[to].slow.release(f.hosts[from].slow.release(now)+rtt) - now, nil
+}
+
+// Write implements netgossiptest.Conditions: lost segments and slow hosts hold a write up. It is counted. During
+// the boot nothing is: a table that comes late would find some of those it names already suspected.
+func (l *lan) Write(a, b netip.Addr, n int) time.Duration {
+	f := l.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	local, remote, ok := l.nodes(a, b)
+	if !ok || !f.open {
 		return 0
 	}
-	l := &f.lans[s.network]
 	count := (n + segmentSize - 1) / segmentSize
-	l.traffic[s.local].segments(count, n)
-	l.traffic[s.remote].segments((count+1)/2, 0) // acknowledgements
+	l.traffic[local].segments(count, n)
+	l.traffic[remote].segments((count+1)/2, 0) // acknowledgements
 	now := f.now()
-	wait := f.hosts[s.remote].slow.release(f.hosts[s.local].slow.release(now)) - now
-	link := f.link(s.network, s.local, s.remote)
+	wait := f.hosts[remote].slow.release(f.hosts[local].slow.release(now)) - now
+	link := f.link(l.network, local, remote)
 	for rto := 200 * time.Millisecond; link.Loss > 0 && wait < 20*time.Second; rto *= 2 {
 		lost := false
 		for range count {
-			lost = lost || l.rng[s.local].Float64() < link.Loss
+			lost = lost || l.rng[local].Float64() < link.Loss
 		}
 		if !lost {
 			break

@@ -143,10 +143,10 @@ func assign(q netgossip.Parameter, assignment, value string) error {
 }
 
 // memberlistConfig is the configuration of a memberlist that is counted.
-func memberlistConfig(p netgossip.Params, name string, transport *endpoint) *memberlist.Config {
+func memberlistConfig(p netgossip.Params, name string, network, node int, transport memberlist.NodeAwareTransport) *memberlist.Config {
 	m := memberlist.DefaultLANConfig()
-	at := addrOf(transport.network, transport.node).String()
-	m.Name, m.Label, m.Transport = name, labelOf(transport.network), transport
+	at := addrOf(network, node).String()
+	m.Name, m.Label, m.Transport = name, labelOf(network), transport
 	m.Logger = log.New(io.Discard, "", 0)
 	m.BindAddr, m.BindPort, m.AdvertiseAddr, m.AdvertisePort = at, port, at, port
 	// As in the agent. Probes and acknowledgements do not shrink anyway.

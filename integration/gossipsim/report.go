@@ -108,9 +108,7 @@ func (r *Report) finish(w *world, measured time.Duration) {
 	r.Disturbed = w.obs.disturbed
 	r.False = judge(w.obs.lefts)
 	r.False.QuorumLost = len(w.obs.lost)
-	w.fab.mu.Lock()
-	r.Overflows = w.fab.overflows
-	w.fab.mu.Unlock()
+	r.Overflows = w.fab.overflows()
 }
 
 // judge sorts the unexplained LEFTs.

@@ -13,8 +13,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 	agentclient "github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum/leasequorumtest"
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
-	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 func leaseRegister(t *testing.T, p *controlplane.ControlPlane, space, address string, timeout time.Duration) *leaseregister.Register {
@@ -37,13 +37,6 @@ func leaseRegister(t *testing.T, p *controlplane.ControlPlane, space, address st
 	return r
 }
 
-func grantTo(sequence uint64, node string) leasequorum.Record {
-	return leasequorum.Record{
-		Instance: 1, Tag: leasequorum.Tag{Boot: 1, Process: 1, Sequence: sequence},
-		Grant: leasequorum.Grant{Holders: []leasequorum.Holder{{Node: node, Token: netgossip.Token{Nonce: 1, Counter: 1}}}},
-	}
-}
-
 // do performs an operation that is to end so.
 func do(t *testing.T, r *leaseregister.Register, op leasequorum.Op, want leasequorum.Outcome) leasequorum.Completion {
 	t.Helper()
@@ -54,38 +47,17 @@ func do(t *testing.T, r *leaseregister.Register, op leasequorum.Op, want leasequ
 	return c
 }
 
-// The API server keeps what the tie-break rests on: a write replaces the version it names, and
-// nothing else; each write makes a new version; a deleted Lease is not brought back by a write.
+// The API server keeps what the tie-break rests on, as the double of the simulations does.
 func TestLeaseIsARegister(t *testing.T) {
 	p := plane(t)
 	namespace(t, p, "tie")
 	r := leaseRegister(t, p, "tie", p.URL(), 30*time.Second)
-	do(t, r, leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Absent)
-	made := do(t, r, leasequorum.Op{Kind: leasequorum.Create, Record: leasequorum.Record{Tag: leasequorum.Tag{Sequence: 1}}}, leasequorum.Done)
-	do(t, r, leasequorum.Op{Kind: leasequorum.Create, Record: leasequorum.Record{Tag: leasequorum.Tag{Sequence: 2}}}, leasequorum.Conflict)
-
-	first := do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: grantTo(3, "n1")}, leasequorum.Done)
-	do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: grantTo(4, "n2")}, leasequorum.Conflict)
-	second := do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: first.Version, Record: grantTo(5, "n1")}, leasequorum.Done)
-	if second.Version == first.Version {
-		t.Error("a renewal is not a new version")
-	}
-	if read := do(t, r, leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Done); read.Version != second.Version || read.Record.Tag.Sequence != 5 {
-		t.Errorf("read %+v", read)
-	}
-
 	leases := client(t, p.Admin()).CoordinationV1().Leases("tie")
-	name := leaseregister.Name("default", "worker")
-	if err := leases.Delete(t.Context(), name, meta.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if c := r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Write, Base: second.Version, Record: grantTo(6, "n1")}); c.Outcome != leasequorum.Conflict && c.Outcome != leasequorum.Absent {
-		t.Errorf("a write to a deleted Lease: %+v", c)
-	}
-	do(t, r, leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Absent)
-	again := do(t, r, leasequorum.Op{Kind: leasequorum.Create, Record: leasequorum.Record{Tag: leasequorum.Tag{Sequence: 7}}}, leasequorum.Done)
-	old := leasequorum.Version{UID: second.Version.UID, Resource: again.Version.Resource}
-	do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: old, Record: grantTo(8, "n1")}, leasequorum.Conflict)
+	leasequorumtest.Contract(t, func(op leasequorum.Op) leasequorum.Completion { return r.Do(t.Context(), op) }, func() {
+		if err := leases.Delete(t.Context(), leaseregister.Name("default", "worker"), meta.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // Of many who replace the same version, one does.
@@ -99,7 +71,7 @@ func TestOneOfManyReplacesAVersion(t *testing.T) {
 	for i := range writers {
 		r := leaseRegister(t, p, "many", p.URL(), 30*time.Second)
 		all.Go(func() {
-			outcomes[i] = r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Write, Base: base, Record: grantTo(uint64(i)+1, "n1")}).Outcome
+			outcomes[i] = r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Write, Base: base, Record: leasequorumtest.GrantTo(uint64(i)+1, "n1")}).Outcome
 		})
 	}
 	all.Wait()
@@ -131,11 +103,11 @@ func TestLostReplyOfALeaseWrite(t *testing.T) {
 		made = r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Read})
 	}
 	x.Fault(controlplane.LoseReplies(func(q *http.Request) bool { return q.Method == http.MethodPut }))
-	do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: grantTo(9, "n1")}, leasequorum.Unknown)
+	do(t, r, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: leasequorumtest.GrantTo(9, "n1")}, leasequorum.Unknown)
 	direct := leaseRegister(t, p, "lost-reply", p.URL(), 30*time.Second)
 	read := do(t, direct, leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Done)
 	if read.Record.Tag.Sequence != 9 {
 		t.Errorf("the write has not landed: %+v", read.Record)
 	}
-	do(t, direct, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: grantTo(10, "n2")}, leasequorum.Conflict)
+	do(t, direct, leasequorum.Op{Kind: leasequorum.Write, Base: made.Version, Record: leasequorumtest.GrantTo(10, "n2")}, leasequorum.Conflict)
 }

@@ -16,7 +16,7 @@ func healMutants() []mutant {
 	const sim, kube, glue, agent = "./integration/sim", "./k8s/leasequorum", "./watchdog", "./cmd/fencing-agent/agent"
 	const (
 		hubGo    = "api/publish/hub.go"
-		statusGo = "cmd/fencing-agent/agent/status.go"
+		statusGo = "cmd/fencing-agent/picture/verdict.go"
 		serveGo  = "cmd/fencing-agent/agent/publish.go"
 		guardGo  = "cmd/fencing-agent/agent/guard.go"
 	)
@@ -41,7 +41,7 @@ func healMutants() []mutant {
 		in(kube, one("K8", "who goes by another Lease is not looked at", kubeGo, " || a.stranger() >= 0 {", " {")),
 		in(kube, one("K8", "the majority of a member never ends", kubeGo, "		until = min(until, at.Add(a.cfg.Timing.MaxAge))\n", "		_ = at\n")),
 		in(kube, one("K8", "the grant is not renewed", planGo, "	if out.Split == tie.Won || out.Split != tie.Lost && out.Why == \"\" {", "	if out.Split != tie.Lost && out.Why == \"\" {")),
-		in(agent, one("freeze", "a status outlives its verdict", statusGo, "	a.judge(st)\n", "")),
+		in(agent, one("freeze", "a status outlives its verdict", "cmd/fencing-agent/picture/status.go", "	judge(st, now, until)\n", "")),
 		in(agent, one("freeze", "a verdict holds at its deadline", statusGo, "	if until > now {\n		v.ValidFor", "	if until >= now {\n		v.ValidFor")),
 		in(agent, one("freeze", "without a verdict the node says that it feeds", statusGo, "			n.Feeding, n.Available = false, false\n", "			_ = n\n")),
 		in(agent, one("freeze", "how long a verdict holds is from when the picture was taken", statusGo, "		v.ValidFor = durationpb.New(until.Sub(now))\n		return\n", "		return\n")),

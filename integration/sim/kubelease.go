@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum/leasequorumtest"
 )
 
 // leaseTiming are the times of a Lease in these simulations: short, so that grants run out and
@@ -24,12 +25,9 @@ const requestTimeout = 2 * time.Second
 
 // kubeLease is the Lease behind an API server.
 type kubeLease struct {
-	c        *Cluster
-	uid      int
-	resource int
-	present  bool
-	record   leasequorum.Record
-	faults   []APIFaults // by node
+	c      *Cluster
+	lease  leasequorumtest.Lease
+	faults []APIFaults // by node
 }
 
 // APIFaults is what the way from a node to the API server does. What is down takes nothing;
@@ -70,7 +68,7 @@ func (c *Cluster) APIFaults(i int, f APIFaults) {
 // DeleteLease is what a careless person does.
 func (c *Cluster) DeleteLease() {
 	c.trace("somebody deletes the Lease")
-	c.kube.present = false
+	c.kube.lease.Delete()
 }
 
 // perform does what the latest step of a node wants done.
@@ -106,37 +104,26 @@ func (l *kubeLease) submit(n *Node, op leasequorum.Op) {
 	}
 }
 
-// apply is the API server: compare and swap.
+// apply has the API server perform an operation, and looks at what a write replaces.
 func (l *kubeLease) apply(n *Node, op *leasequorum.Op) leasequorum.Completion {
-	version := func() leasequorum.Version {
-		return leasequorum.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
-	}
-	switch {
-	case op.Kind == leasequorum.Create && l.present, op.Kind == leasequorum.Write && l.present && op.Base != version():
-		return leasequorum.Completion{Outcome: leasequorum.Conflict}
-	case op.Kind == leasequorum.Create:
-		l.uid, l.present = l.uid+1, true
-	case !l.present:
-		return leasequorum.Completion{Outcome: leasequorum.Absent}
-	}
-	if op.Kind != leasequorum.Read {
+	before := l.lease.Record()
+	done := l.lease.Apply(op)
+	if done.Outcome == leasequorum.Done && op.Kind != leasequorum.Read {
 		if op.Kind == leasequorum.Write {
-			l.checkReplaced(n, &op.Record.Grant)
+			l.checkReplaced(n, &before, &op.Record.Grant)
 		}
-		l.resource++
-		l.record = op.Record
 		l.c.trace("%s writes the Lease: %v", n.Name, op.Record.Grant.Holders)
 	}
-	return leasequorum.Completion{Outcome: leasequorum.Done, Record: l.record, Version: version()}
+	return done
 }
 
 // checkReplaced holds a write that names other nodes to what it promises: of the holders before,
 // those whose token has not moved on have been reset.
-func (l *kubeLease) checkReplaced(by *Node, g *leasequorum.Grant) {
+func (l *kubeLease) checkReplaced(by *Node, before *leasequorum.Record, g *leasequorum.Grant) {
 	named := func(name string) bool {
 		return slices.ContainsFunc(g.Holders, func(h leasequorum.Holder) bool { return h.Node == name })
 	}
-	for _, h := range l.record.Grant.Holders {
+	for _, h := range before.Grant.Holders {
 		n := l.c.named(h.Node)
 		if !named(h.Node) && n.armed && n.boot == h.Token.Nonce && n.core.Split().Token == h.Token {
 			l.c.check.add("%v: %s replaces %s in the Lease, which still runs", l.c.Now(), by.Name, n.Name)

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 )
 
 // apiServer is an API server in a bubble: TLS and HTTP are real, the network is pipes.
@@ -26,9 +26,7 @@ type apiServer struct {
 	handler atomic.Pointer[http.HandlerFunc]
 	refuse  atomic.Bool
 	dials   atomic.Int32
-	conns   chan net.Conn
-	closed  chan struct{}
-	once    sync.Once
+	pipes   *boottimetest.Pipes
 	server  *httptest.Server
 	release chan struct{} // closed at the end, for handlers that hang
 }
@@ -37,11 +35,11 @@ var errRefused = errors.New("connection refused")
 
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
-	s := &apiServer{conns: make(chan net.Conn), closed: make(chan struct{}), release: make(chan struct{})}
+	s := &apiServer{pipes: boottimetest.NewPipes(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443}), release: make(chan struct{})}
 	s.answer(http.StatusOK)
 	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load())(w, r) }))
 	s.server.Listener.Close()
-	s.server.Listener = s
+	s.server.Listener = s.pipes
 	s.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.server.EnableHTTP2 = true // as an API server does
 	s.server.StartTLS()
@@ -52,34 +50,16 @@ func newAPIServer(t *testing.T) *apiServer {
 	return s
 }
 
-func (s *apiServer) Accept() (net.Conn, error) {
-	select {
-	case c := <-s.conns:
-		return c, nil
-	case <-s.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (s *apiServer) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
-
-func (s *apiServer) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
-
 func (s *apiServer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if s.refuse.Load() {
 		return nil, errRefused
 	}
 	s.dials.Add(1)
 	near, far := net.Pipe()
-	select {
-	case s.conns <- far:
-		return near, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := s.pipes.Hand(ctx, far); err != nil {
+		return nil, err
 	}
+	return near, nil
 }
 
 func (s *apiServer) answer(status int) { s.answers(map[string]int{"/readyz": status}) }
@@ -131,7 +111,7 @@ func start(t *testing.T, rc *rest.Config) <-chan result {
 	results := make(chan result, 100)
 	k, err := newChecker(Config{
 		Pace: NewPace(testInterval, testInterval), Timeout: testTimeout, Rand: rand.New(rand.NewPCG(1, 2)),
-		Clock: func() boottime.Instant { return boottime.Instant(time.Since(began)) },
+		Clock: boottimetest.Clock(0),
 		OnResult: func(reachable bool, at boottime.Instant) {
 			results <- result{reachable, time.Duration(at), time.Since(began)}
 		},

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
+	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
@@ -34,9 +35,7 @@ type Request struct {
 // Server is an API server.
 type Server struct {
 	server  *httptest.Server
-	conns   chan net.Conn
-	closed  chan struct{}
-	once    sync.Once
+	pipes   *boottimetest.Pipes
 	decoder runtime.Decoder
 
 	mu        sync.Mutex // guards what follows
@@ -68,7 +67,7 @@ func New(tb testing.TB) *Server {
 		tb.Fatal(err)
 	}
 	s := &Server{
-		conns: make(chan net.Conn), closed: make(chan struct{}), version: 100,
+		pipes: boottimetest.NewPipes(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443}), version: 100,
 		decoder:  serializer.NewCodecFactory(scheme).UniversalDeserializer(),
 		nodes:    map[string]*corev1.Node{},
 		watchers: map[chan struct{}]struct{}{}, wake: make(chan struct{}), open: map[net.Conn]struct{}{},
@@ -77,7 +76,7 @@ func New(tb testing.TB) *Server {
 	if err := s.server.Listener.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	s.server.Listener = s
+	s.server.Listener = s.pipes
 	s.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.server.Start()
 	tb.Cleanup(func() {
@@ -87,25 +86,6 @@ func New(tb testing.TB) *Server {
 	})
 	return s
 }
-
-// Accept implements net.Listener.
-func (s *Server) Accept() (net.Conn, error) {
-	select {
-	case c := <-s.conns:
-		return c, nil
-	case <-s.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (s *Server) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (s *Server) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
 
 var errRefused = errors.New("connection refused")
 
@@ -120,13 +100,13 @@ func (s *Server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if refuse {
 		return nil, errRefused
 	}
-	select {
-	case s.conns <- far:
+	switch err := s.pipes.Hand(ctx, far); {
+	case err == nil:
 		return near, nil
-	case <-s.closed:
+	case errors.Is(err, net.ErrClosed):
 		return nil, errRefused
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	default:
+		return nil, err
 	}
 }
 

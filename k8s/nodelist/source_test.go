@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -41,11 +42,10 @@ func start(t *testing.T, s *k8stest.Server, interval time.Duration, present ...r
 		t.Fatal(err)
 	}
 	r := &rig{Server: s, present: present, again: make(chan struct{}, 1)}
-	began := time.Now()
 	r.source, err = New(Config{
 		Client: core, Label: label, Group: "worker", Networks: []Network{{Name: "mgmt", Port: 7946}}, Interval: interval,
 		Rand:    rand.New(rand.NewPCG(1, 2)),
-		Clock:   func() boottime.Instant { return boottime.Instant(time.Since(began)) },
+		Clock:   boottimetest.Clock(0),
 		Present: func() []roster.Member { return r.present },
 		OnList: func(ms []roster.Member, _ boottime.Instant) {
 			r.told++

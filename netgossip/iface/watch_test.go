@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 )
 
 // fakeKernel is a kernel whose state, messages and failures a test controls.
@@ -113,14 +114,13 @@ func watch(t *testing.T, k *fakeKernel, scenario func(*watchTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		k.state = host()
 		w := &watchTest{fakeKernel: k, logs: &logs{}}
-		began := time.Now()
 		r := &watcher{
 			WatchConfig: WatchConfig{
 				Networks: []Local{
 					find(t, k.state, Query{Network: "mgmt", Interface: "eth0"}),
 					find(t, k.state, Query{Network: "data", CIDR: netip.MustParsePrefix("10.1.0.0/16")}),
 				},
-				Clock:  func() boottime.Instant { return boottime.Instant(time.Since(began)) },
+				Clock:  boottimetest.Clock(0),
 				Logger: slog.New(slog.NewTextHandler(w.logs, nil)),
 				Changed: func(c Change) {
 					w.mu.Lock()

@@ -15,6 +15,7 @@ import (
 type endpoint struct {
 	network *Network
 	at      netip.AddrPort
+	udp     *net.UDPAddr // the same
 	packets chan *memberlist.Packet
 	accepts chan net.Conn
 	closed  chan struct{}

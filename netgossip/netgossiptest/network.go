@@ -1,7 +1,7 @@
 package netgossiptest
 
 import (
-	"math/rand/v2"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -22,39 +22,61 @@ const synTimeout = time.Second
 // swim.Listener.
 type Listen = func(netip.AddrPort) (memberlist.NodeAwareTransport, error)
 
-// Link is the state of one direction between two addresses. The zero Link is perfect.
-type Link struct {
-	Cut    bool
-	Loss   float64       // probability that a packet is lost
-	Delay  time.Duration // one way
-	Jitter time.Duration // added to Delay, uniform; packets may overtake each other
-}
-
 // Traffic counts what an endpoint sent, without the headers of IP and UDP.
 type Traffic struct{ Packets, Bytes uint64 }
 
-type direction struct{ from, to netip.Addr }
+// ErrNoAnswer says that a SYN, or what came back for it, was lost: it is sent again.
+var ErrNoAnswer = errors.New("no answer")
+
+// Conditions decide what becomes of what is sent on a Network, in place of its links. They are called with the
+// Network's lock held, and must not block nor call it.
+type Conditions interface {
+	// Packet appends after how long the copies of a packet arrive; none: it is lost.
+	Packet(arrivals []time.Duration, from, to netip.Addr, b []byte) []time.Duration
+	// Receives reports whether there is still somebody whom what is under way can reach.
+	Receives(at netip.Addr) bool
+	// Dial returns how long the handshake of a stream takes, and after how long the other side has it. listening
+	// says whether anybody is there.
+	Dial(from, to netip.Addr, listening bool) (handshake, accepted time.Duration, err error)
+	// Write returns how long a write of n bytes on a stream is held up.
+	Write(from, to netip.Addr, n int) time.Duration
+	// Passes reports whether anything at all gets through in one direction: a stream needs both.
+	Passes(from, to netip.Addr) bool
+}
 
 // Network is one network in memory. Addresses are never shared between networks: make
 // one for each SystemNetwork.
 type Network struct {
+	conditions Conditions
+	grain      time.Duration // of deliveries
+	epoch      time.Time
+
 	mu        sync.Mutex
-	rand      *rand.Rand
-	base      Link
-	links     map[direction]Link
+	links     *links // the conditions, unless others were given
 	endpoints map[netip.AddrPort]*endpoint
 	streams   map[*stream]struct{}
+	queue     deliveries
+	seq       uint64
+	armed     map[time.Duration]struct{} // times that have a timer
+	arrivals  []time.Duration
 	overflows uint64
 	tap       func(Frame)
 }
 
 // NewNetwork returns a network without loss and delay; seed decides what gets lost later.
 func NewNetwork(seed uint64) *Network {
+	l := newLinks(seed)
+	n := NewNetworkUnder(l, 0)
+	n.links = l
+	return n
+}
+
+// NewNetworkUnder returns a network under conditions that are not those of its links. Deliveries are put off to a
+// multiple of grain: with thousands of nodes it makes one wakeup of thousands.
+func NewNetworkUnder(c Conditions, grain time.Duration) *Network {
 	return &Network{
-		rand:      rand.New(rand.NewPCG(seed, 0)),
-		links:     make(map[direction]Link),
-		endpoints: make(map[netip.AddrPort]*endpoint),
-		streams:   make(map[*stream]struct{}),
+		conditions: c, grain: grain, epoch: time.Now(),
+		endpoints: make(map[netip.AddrPort]*endpoint), streams: make(map[*stream]struct{}), armed: make(map[time.Duration]struct{}),
 	}
 }
 
@@ -68,60 +90,13 @@ func (n *Network) Listen(at netip.AddrPort) (memberlist.NodeAwareTransport, erro
 	e := &endpoint{
 		network: n,
 		at:      at,
+		udp:     net.UDPAddrFromAddrPort(at),
 		packets: make(chan *memberlist.Packet, queueSize),
 		accepts: make(chan net.Conn, 64),
 		closed:  make(chan struct{}),
 	}
 	n.endpoints[at] = e
 	return e, nil
-}
-
-// SetAll replaces the state of all links that have none of their own.
-func (n *Network) SetAll(l Link) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.base = l
-	n.breakStreams()
-}
-
-// SetLink replaces the state of one direction.
-func (n *Network) SetLink(from, to netip.Addr, l Link) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.links[direction{from, to}] = l
-	n.breakStreams()
-}
-
-// Cut blocks one direction and keeps its loss and delay for when it heals.
-func (n *Network) Cut(from, to netip.Addr) { n.setCut(true, direction{from, to}) }
-
-// CutBoth blocks both directions.
-func (n *Network) CutBoth(a, b netip.Addr) { n.setCut(true, direction{a, b}, direction{b, a}) }
-
-// Partition blocks every link between addresses of different groups.
-func (n *Network) Partition(groups ...[]netip.Addr) {
-	var cut []direction
-	for i, g := range groups {
-		for _, h := range groups[i+1:] {
-			for _, a := range g {
-				for _, b := range h {
-					cut = append(cut, direction{a, b}, direction{b, a})
-				}
-			}
-		}
-	}
-	n.setCut(true, cut...)
-}
-
-// Heal undoes all cuts.
-func (n *Network) Heal() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.base.Cut = false
-	for d, l := range n.links {
-		l.Cut = false
-		n.links[d] = l
-	}
 }
 
 // Sent returns what the endpoint at the address sent since it was opened.
@@ -141,46 +116,26 @@ func (n *Network) Overflows() uint64 {
 	return n.overflows
 }
 
-func (n *Network) setCut(cut bool, ds ...direction) {
+// Recheck breaks the streams that cannot go on since conditions have changed. Real ones would notice by their
+// deadlines, which only takes longer.
+func (n *Network) Recheck() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, d := range ds {
-		l := n.link(d)
-		l.Cut = cut
-		n.links[d] = l
-	}
 	n.breakStreams()
 }
 
-// link, breakStreams, lose and delay are called with mu held.
-func (n *Network) link(d direction) Link {
-	if l, ok := n.links[d]; ok {
-		return l
-	}
-	return n.base
-}
-
+// breakStreams is called with mu held.
 func (n *Network) breakStreams() {
 	for s := range n.streams {
 		a, b := s.local.Addr(), s.remote.Addr()
-		if n.link(direction{a, b}).Cut || n.link(direction{b, a}).Cut {
+		if !n.conditions.Passes(a, b) || !n.conditions.Passes(b, a) {
 			delete(n.streams, s)
 			s.Conn.Close()
 		}
 	}
 }
 
-func (n *Network) lose(l Link) bool { return l.Cut || (l.Loss > 0 && n.rand.Float64() < l.Loss) }
-
-func (n *Network) delay(l Link) time.Duration {
-	d := l.Delay
-	if l.Jitter > 0 {
-		d += time.Duration(n.rand.Int64N(int64(l.Jitter)))
-	}
-	return d
-}
-
-// send decides the fate of one packet and delivers it now or after its delay.
+// send decides the fate of one packet. It never blocks.
 func (n *Network) send(e *endpoint, to netip.AddrPort, b []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -189,33 +144,9 @@ func (n *Network) send(e *endpoint, to netip.AddrPort, b []byte) {
 	if n.tap != nil {
 		n.tap(Frame{From: e.at, To: to, Data: append([]byte(nil), b...)})
 	}
-	l := n.link(direction{e.at.Addr(), to.Addr()})
-	if n.lose(l) {
-		return
-	}
-	p := &memberlist.Packet{Buf: append([]byte(nil), b...), From: net.UDPAddrFromAddrPort(e.at)}
-	if d := n.delay(l); d > 0 {
-		time.AfterFunc(d, func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.deliver(to, p)
-		})
-		return
-	}
-	n.deliver(to, p)
-}
-
-// deliver is called with mu held, so that no packet arrives at an endpoint that is shut.
-func (n *Network) deliver(to netip.AddrPort, p *memberlist.Packet) {
-	e := n.endpoints[to]
-	if e == nil {
-		return
-	}
-	p.Timestamp = time.Now()
-	select {
-	case e.packets <- p:
-	default:
-		n.overflows++
+	n.arrivals = n.conditions.Packet(n.arrivals[:0], e.at.Addr(), to.Addr(), b)
+	for _, after := range n.arrivals {
+		n.schedule(after, delivery{to: to, packet: &memberlist.Packet{Buf: append([]byte(nil), b...), From: e.udp}})
 	}
 }
 
@@ -230,22 +161,21 @@ func (n *Network) connect(e *endpoint, to netip.AddrPort, retry time.Duration) (
 	if n.endpoints[e.at] != e {
 		return refuse(net.ErrClosed)
 	}
-	there, back := n.link(direction{e.at.Addr(), to.Addr()}), n.link(direction{to.Addr(), e.at.Addr()})
-	if n.lose(there) || n.lose(back) {
-		return nil, retry, nil
-	}
 	dst := n.endpoints[to]
-	if dst == nil {
-		return refuse(syscall.ECONNREFUSED)
+	handshake, accepted, err := n.conditions.Dial(e.at.Addr(), to.Addr(), dst != nil)
+	switch {
+	case errors.Is(err, ErrNoAnswer):
+		return nil, retry, nil
+	case err != nil:
+		return refuse(err)
+	}
+	if accepted <= 0 && len(dst.accepts) == cap(dst.accepts) {
+		return nil, retry, nil // a full backlog drops the SYN
 	}
 	here, far := net.Pipe()
 	s = &stream{Conn: here, network: n, local: e.at, remote: to, dialed: true}
-	accepted := &stream{Conn: far, network: n, local: to, remote: e.at}
-	select {
-	case dst.accepts <- accepted:
-	default:
-		return nil, retry, nil // a full backlog drops the SYN
-	}
-	n.streams[s], n.streams[accepted] = struct{}{}, struct{}{}
-	return s, n.delay(there) + n.delay(back), nil
+	in := &stream{Conn: far, network: n, local: to, remote: e.at}
+	n.streams[s], n.streams[in] = struct{}{}, struct{}{}
+	n.schedule(accepted, delivery{to: to, stream: in})
+	return s, handshake, nil
 }

@@ -188,3 +188,18 @@ func TestFullQueueDrops(t *testing.T) {
 		}
 	})
 }
+
+func TestDeliveriesAreOrdered(t *testing.T) {
+	var q deliveries
+	for i, at := range []time.Duration{5, 3, 9, 3, 1, 7, 3, 5} {
+		q.push(delivery{at: at, seq: uint64(i)})
+	}
+	last := delivery{}
+	for len(q) > 0 {
+		d := q.pop()
+		if d.before(&last) {
+			t.Errorf("%v #%d after %v #%d", d.at, d.seq, last.at, last.seq)
+		}
+		last = d
+	}
+}

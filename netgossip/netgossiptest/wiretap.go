@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -32,7 +33,7 @@ func (n *Network) Tap(f func(Frame)) {
 func (n *Network) Inject(from, to netip.AddrPort, b []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.deliver(to, &memberlist.Packet{Buf: slices.Clone(b), From: net.UDPAddrFromAddrPort(from)})
+	n.deliver(&delivery{to: to, packet: &memberlist.Packet{Buf: slices.Clone(b), From: net.UDPAddrFromAddrPort(from)}})
 }
 
 // InjectStream opens a stream as if it came from an address, whatever the links are like.
@@ -56,8 +57,14 @@ func (n *Network) InjectStream(from, to netip.AddrPort) (net.Conn, error) {
 	}
 }
 
-// Write sends, and keeps for a Tap what it sent.
+// Write sends when the conditions let it, and keeps for a Tap what it sent.
 func (s *stream) Write(b []byte) (int, error) {
+	s.network.mu.Lock()
+	wait := s.network.conditions.Write(s.local.Addr(), s.remote.Addr(), len(b))
+	s.network.mu.Unlock()
+	if wait > 0 {
+		time.Sleep(wait)
+	}
 	n, err := s.Conn.Write(b)
 	s.network.mu.Lock()
 	defer s.network.mu.Unlock()

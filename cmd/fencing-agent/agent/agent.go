@@ -21,7 +21,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
-	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
@@ -32,10 +33,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
-
-// ErrAbandon is the cause of a context's end that makes Run return as if the process had
-// been killed: nothing is disarmed and nobody is told. It is for simulations.
-var ErrAbandon = errors.New("abandoned like a killed process")
 
 // Options is what Run needs beside the configuration. Zero values mean the real thing.
 type Options struct {
@@ -55,7 +52,7 @@ type Options struct {
 	ProbeAPI   ProbeAPI                              // requests to the API server of the kubeconfig
 	OpenLease  OpenLease                             // a Lease of that API server
 	Kubernetes *client.Client                        // as configured
-	Members    MemberSource                          // as configured
+	Members    members.Source                        // as configured
 	Strike     func() error                          // as watchdog.onFence says; called once, instead of waiting for the watchdog
 	Boot       uint64                                // nonce of the kernel boot; 0: boot_id
 	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: with it
@@ -84,25 +81,22 @@ type Agent struct {
 	cfg   *config.Config
 	log   *slog.Logger
 	clock boottime.Clock
-	reg   *prometheus.Registry
 	self  identity
 
 	box     *mailbox // from the adapters to the loop
 	life    life
 	core    *watchdog.Core
-	roster  *roster.Roster // by whose indices everything counts
-	rosters rosterWork
+	roster  *roster.Roster   // by whose indices everything counts
+	members *members.Members // their lists
 	terms   termsWork
 
 	guard  guard
 	gossip *gossip.Networks
 	lun    lunSet
-	lease  *kubeLease // nil: no Lease breaks ties
 	kube   kube
 
 	published published
-	picture   picture
-	metrics   *metrics
+	metrics   *picture.Metrics
 	links     links
 	deaths    deaths
 	leaving   leaving
@@ -121,13 +115,13 @@ type life struct {
 	work  batch            // what it is handling
 	began boottime.Instant // of the loop
 	alive atomic.Int64     // last step, on the clock; any goroutine may look
-	ready atomic.Bool      // for /readyz; likewise
 }
 
 // kube is what the agent has to do with an API server.
 type kube struct {
 	client *client.Client // nil: there is none to talk to
 	marks  *nodeMarks     // nil: nothing is written there
+	lease  *kubeLease     // nil: no Lease breaks ties
 	pace   *apicheck.Pace // how often it is asked whether it is there
 }
 
@@ -146,7 +140,7 @@ func Run(ctx context.Context, o Options) error {
 // members where none is remembered.
 func prepare(ctx context.Context, o Options) (*Agent, error) {
 	c := o.Config
-	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, reg: o.Registry, self: identity{boot: o.Boot, machine: o.Machine}}
+	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, self: identity{boot: o.Boot, machine: o.Machine}}
 	a.kube.pace = apicheck.NewPace(apiSeldom, apiInterval)
 	if a.log == nil {
 		a.log = slog.Default()
@@ -155,9 +149,9 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if a.clock == nil {
 		a.clock = boottime.Now
 	}
-	if a.reg == nil {
-		a.reg = prometheus.NewRegistry()
-		a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if a.opts.Registry == nil {
+		a.opts.Registry = prometheus.NewRegistry()
+		a.opts.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	}
 	if a.opts.Links.Find == nil {
 		a.opts.Links = gossip.RealLinks()
@@ -177,17 +171,18 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if err := a.openKubernetes(); err != nil {
 		return nil, err
 	}
-	succession, err := a.beginRosters(ctx)
+	a.members = a.newMembers()
+	succession, directory, err := a.members.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.rosters.largest = a.roster.Size()
+	a.roster = directory
 	a.published.left, a.deaths.known = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.self.started = a.clock()
 	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike = c, a.log, a.clock, o.Strike
 	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
-	a.metrics = newMetrics(a.reg, c, o.Version)
+	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
 	a.gossip = a.newGossip()
 	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	core := coreConfig(c, a.roster, a.self.boot, o.Version)
@@ -259,7 +254,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	background(a.runTerms)
-	stopFeeder, err := a.guard.start(a.opts.Watchdog, a.reg, func(s wdt.State) { a.box.put(func(b *batch) { b.feeder = &s }) })
+	stopFeeder, err := a.guard.start(a.opts.Watchdog, a.opts.Registry, func(s wdt.State) { a.box.put(func(b *batch) { b.feeder = &s }) })
 	if err != nil {
 		return err
 	}
@@ -279,7 +274,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startSignals(background); err != nil {
 		return err
 	}
-	a.startRosters(background)
+	a.members.Start(background)
 	a.warnCrowded()
 	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Size(), "quorum", a.core.Quorum(),
 		"networks", len(a.cfg.SystemNetworks), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.self.boot))
@@ -288,20 +283,3 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	}
 	return a.loop(ctx)
 }
-
-func abandoned(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrAbandon) }
-
-// timing is the lease's time constants as the configuration gives them.
-func (a *Agent) timing() diskquorum.Timing {
-	c := a.cfg
-	return diskquorum.Timing{
-		Heartbeat: c.LUN.HeartbeatInterval, IOTimeout: c.LUN.IOTimeout, MaxAge: c.EvidenceMaxAge(),
-		Grant: c.GrantLifetime(), Arbitrate: c.ArbitrationBudget(), Expire: c.GrantExpiry(0),
-		PreferenceDelay: c.PreferenceDelay(), Stagger: c.RankStagger(),
-		Takeover: c.GrantLifetime() + 10*c.LUN.HeartbeatInterval,
-	}
-}
-
-// prefersAPI reports whether reaching the API server counts in a tie, by itself or for who goes
-// first.
-func (a *Agent) prefersAPI() bool { return a.cfg.BreaksTiesBy(config.BreakerKubernetes) }

@@ -11,6 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -23,7 +24,7 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	core := watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second})
 	a := &Agent{
-		roster: members, core: core, log: slog.New(slog.DiscardHandler), metrics: newMetrics(reg, config.Default(), "test"),
+		roster: members, core: core, log: slog.New(slog.DiscardHandler), metrics: picture.NewMetrics(reg, config.Default(), "test"),
 		gossip: gossip.New(gossip.Config{Config: config.Default(), Logger: slog.New(slog.DiscardHandler), Registry: reg}), deaths: deaths{known: make([]watchdog.Death, 2)},
 	}
 	for i, boot := range []uint64{11, 12, 11} { // another boot answers, then the first once more
@@ -32,14 +33,32 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 			Boot: boot, RosterEpoch: members.Epoch, RosterDigest: members.Digest, Seen: roster.SetOf(0),
 		}})
 		a.noteDeaths(at, core.Step(at))
-		died, contradicted := testutil.ToFloat64(a.metrics.deaths.WithLabelValues("boot")), testutil.ToFloat64(a.metrics.broken)
+		died, contradicted := counted(t, reg, "fencing_agent_deaths_total", "boot"), counted(t, reg, "fencing_agent_deaths_contradicted_total", "")
 		if want := [][2]float64{{0, 0}, {1, 0}, {1, 1}}[i]; died != want[0] || contradicted != want[1] {
 			t.Errorf("answer %d: %v deaths, %v contradicted, want %v", i, died, contradicted, want)
 		}
 	}
-	if n := testutil.CollectAndCount(a.metrics.deaths); n != 2 {
-		t.Errorf("%d proofs in the metrics, want time and boot", n)
+	if n, err := testutil.GatherAndCount(reg, "fencing_agent_deaths_total"); err != nil || n != 2 {
+		t.Errorf("%d proofs in the metrics, want time and boot: %v", n, err)
 	}
+}
+
+// counted is a counter of the registry, that with a label of the value where one is given.
+func counted(t *testing.T, reg *prometheus.Registry, name, label string) float64 {
+	t.Helper()
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no metric %s %s", name, label)
+	return 0
 }
 
 // Guard: what the feeder reported before it heard of a disarm does not say what became of it.

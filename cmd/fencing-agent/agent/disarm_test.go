@@ -35,7 +35,8 @@ func TestNewDisarmSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Second)
-		return a.describeVerdict(a.core.Step(now).Decision)
+		v := a.verdict(a.core.Step(now).Decision)
+		return v.Message()
 	}
 	v := say(map[string]string{"drill": "a fire drill on floor 3", "file": "the file /run/disable"})
 	if v.GetReason() != fencingv1.Reason_REASON_MAINTENANCE || !slices.Equal(v.GetDisarmedBy(), []string{"a fire drill on floor 3", "the file /run/disable"}) {

@@ -8,6 +8,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
+	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
@@ -21,10 +24,12 @@ func frozen(t *testing.T, now *boottime.Instant) *Agent {
 	a.guard.clock = a.clock
 	a.published.hub = publish.NewHub(publish.HubConfig{Source: "n1", Expired: a.guard.expired})
 	a.published.hub.Update(a.nodes(roster.SetOf(0, 1)), nil)
-	a.picture.latest.Store(&fencingv1.Status{
-		Self:    &fencingv1.NodeIdentity{Name: "n1"},
-		Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true, Reason: fencingv1.Reason_REASON_NETWORK_QUORUM, TieBreaker: fencingv1.TieBreaker_TIE_BREAKER_NONE, Text: "a majority is in contact"},
-		Nodes:   []*fencingv1.NodeStatus{{Name: "n1", Feeding: true, Available: true}, {Name: "n2", Feeding: true, Available: true}},
+	c := config.Default()
+	c.NodeName = "n1"
+	feeds := &netgossip.Statement{Feeding: true}
+	a.published.facts.Store(&picture.Facts{
+		Config: c, Roster: a.roster, Available: roster.SetOf(0, 1), Nodes: []picture.Node{{Said: feeds}, {Said: feeds}},
+		Verdict: picture.Verdict{Decision: watchdog.Decision{Action: watchdog.Feed, Quorum: true, Reason: watchdog.ReasonNetworkQuorum}},
 	})
 	a.guard.deadline.Store(int64(10 * time.Second))
 	return a
@@ -35,12 +40,13 @@ func TestStatusDoesNotOutliveItsVerdict(t *testing.T) {
 	now := boottime.Instant(9 * time.Second)
 	a := frozen(t, &now)
 	st := a.status()
+	fresh := st.GetVerdict().GetText()
 	if v := st.GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_FEED || !v.GetQuorum() || v.GetValidFor().AsDuration() != time.Second {
 		t.Errorf("before the deadline: %v", v)
 	}
 	now = boottime.Instant(10 * time.Second)
 	st = a.status()
-	if v := st.GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_STARVE || v.GetQuorum() || v.GetValidFor() != nil || !v.GetExpired() || v.GetText() == "a majority is in contact" {
+	if v := st.GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_STARVE || v.GetQuorum() || v.GetValidFor() != nil || !v.GetExpired() || v.GetText() == fresh {
 		t.Errorf("at the deadline: %v", v)
 	}
 	if self, peer := st.GetNodes()[0], st.GetNodes()[1]; self.GetFeeding() || self.GetAvailable() || !peer.GetFeeding() || !peer.GetAvailable() {

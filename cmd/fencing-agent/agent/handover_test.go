@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -14,7 +15,7 @@ func TestMissedListIsHandedToAnAgent(t *testing.T) {
 	f := newFleet(t)
 	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
 	s := &showcase{f: f, shown: map[string][]string{}}
-	f.source = func(node string) MemberSource { return window{s, node} }
+	f.source = func(node string) members.Source { return window{s, node} }
 	for _, n := range four {
 		f.configure(n, 0, four...)
 	}

@@ -33,7 +33,7 @@ func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
 		return nil, fmt.Errorf("http.address: listen %s: %w", a.cfg.HTTP.Address, explainListen(err))
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.reg, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.opts.Registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", a.healthz)
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.HandleFunc("GET /debug/state", a.debugState)
@@ -63,7 +63,7 @@ func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func(), err 
 		return nil, fmt.Errorf("http.address: listen %s: %w", a.cfg.HTTP.Address, explainListen(err))
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.reg, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.opts.Registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok, waiting for the list of members") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		text := "waiting for the list of members"
@@ -115,7 +115,7 @@ func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz succeeds while the node is part of a side that may live, so that a rolling
 // update stops at the first node that does not come back into its group.
 func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
-	if !a.life.ready.Load() {
+	if f := a.published.facts.Load(); f == nil || !f.Ready() {
 		http.Error(w, "no quorum", http.StatusServiceUnavailable)
 		return
 	}

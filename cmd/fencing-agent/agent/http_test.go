@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 )
 
 func TestListenErrorsSayWhatToDo(t *testing.T) {
@@ -56,7 +57,9 @@ func TestHealthFollowsTheLoop(t *testing.T) {
 	if code, body := ask(a.readyz); code != http.StatusServiceUnavailable || body != "no quorum\n" {
 		t.Errorf("without quorum: %d %q", code, body)
 	}
-	a.life.ready.Store(true)
+	f := new(picture.Facts)
+	f.Verdict.Decision.Quorum = true
+	a.published.facts.Store(f)
 	if code, _ := ask(a.readyz); code != http.StatusOK {
 		t.Errorf("with quorum: %d", code)
 	}

@@ -3,13 +3,12 @@ package agent
 import (
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
-	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -22,7 +21,7 @@ type nodeMarks struct {
 	cfg    *config.Config
 	writer *marks.Writer
 
-	addresses nodeAddresses
+	addresses *members.Addresses // nil: the list of members does not come from Nodes
 
 	// The rest is of the loop.
 	guard  netgossip.Guard
@@ -36,24 +35,20 @@ type nodeMarks struct {
 // the caller of the marks.
 func (a *Agent) startMarks(background spawn) error {
 	k := &a.cfg.Kubernetes
-	if a.kube.client == nil || !k.WatchNode || !k.Events && !k.Labels && a.rosters.kube == nil {
+	if a.kube.client == nil || !k.WatchNode || !k.Events && !k.Labels && !a.members.FromNodes() {
 		return nil
 	}
 	core, err := a.kube.client.For(client.Core)
 	if err != nil {
 		return err
 	}
-	w, err := marks.New(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log, Registry: a.reg})
+	w, err := marks.New(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log, Registry: a.opts.Registry})
 	if err != nil {
 		return err
 	}
 	a.kube.marks = &nodeMarks{cfg: a.cfg, writer: w}
-	if a.rosters.kube != nil {
-		found, err := a.ownAddresses()
-		if err != nil {
-			return err
-		}
-		a.kube.marks.addresses.networks, a.kube.marks.addresses.writer, a.kube.marks.addresses.found = rosterNetworks(a.cfg), w, found
+	if a.kube.marks.addresses, err = a.members.Addresses(w); err != nil {
+		return err
 	}
 	a.kube.marks.label(false)
 	background(w.Run)
@@ -89,13 +84,13 @@ func (m *nodeMarks) seen(s ownnode.State) {
 		return
 	}
 	m.writer.Seen(s)
-	m.addresses.seen(s)
+	m.addresses.Seen(s)
 }
 
 // moved takes a changed own address, from the link watcher's goroutine.
 func (m *nodeMarks) moved(network string, to netip.Addr) {
 	if m != nil {
-		m.addresses.moved(network, to)
+		m.addresses.Moved(network, to)
 	}
 }
 
@@ -110,9 +105,10 @@ func (m *nodeMarks) note(a *Agent, fx *watchdog.Effects) {
 		m.guard = g
 		m.label(g.Armed)
 	}
-	m.noteWatchdog(a.guard.feeder.State(), func() string { return a.explain(fx.Decision) })
+	why := func() string { v := a.verdict(fx.Decision); return v.Text() }
+	m.noteWatchdog(a.guard.feeder.State(), why)
 	if fx.Changed {
-		m.noteDecision(fx.Decision, func() string { return a.explain(fx.Decision) })
+		m.noteDecision(fx.Decision, why)
 	}
 }
 
@@ -154,41 +150,4 @@ func (m *nodeMarks) noteDecision(d watchdog.Decision, why func() string) {
 		m.event(marks.QuorumRegained, "%s", why())
 	}
 	m.begun = true
-}
-
-// nodeAddresses keeps the annotations with this node's addresses right.
-type nodeAddresses struct {
-	networks []nodelist.Network // none: the list of members does not come from Nodes
-	writer   *marks.Writer
-
-	mu    sync.Mutex            // guards what follows
-	found map[string]netip.Addr // by network
-	node  ownnode.State
-}
-
-func (n *nodeAddresses) seen(s ownnode.State) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.node = s
-	n.correct()
-}
-
-func (n *nodeAddresses) moved(network string, to netip.Addr) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.found != nil && n.found[network] != to {
-		n.found[network] = to
-		n.correct()
-	}
-}
-
-// correct wishes for the annotations that the Node lacks.
-func (n *nodeAddresses) correct() {
-	if len(n.networks) == 0 || !n.node.Exists {
-		return
-	}
-	node := nodelist.Node{Name: "", Internal: n.node.Addresses, Annotations: n.node.Annotations}
-	if write := nodelist.Missing(&node, n.networks, n.found); len(write) > 0 {
-		n.writer.Want(nil, wishes(write))
-	}
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
-	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -45,8 +45,8 @@ func TestMarksOnTheOwnNode(t *testing.T) {
 		cfg := config.Default()
 		cfg.Kubernetes.Labels = true
 		m := &nodeMarks{cfg: cfg, writer: w}
-		m.addresses.networks, m.addresses.writer = []nodelist.Network{{Name: "mgmt", Port: 7946}}, w
-		m.addresses.found = map[string]netip.Addr{"mgmt": netip.MustParseAddr("10.0.0.1")}
+		cfg.SystemNetworks = []config.SystemNetwork{{Name: "mgmt", Port: 7946}}
+		m.addresses = members.NewAddresses(cfg, map[string]netip.Addr{"mgmt": netip.MustParseAddr("10.0.0.1")}, w)
 		see := func() {
 			synctest.Wait()
 			n := s.Get("n1")

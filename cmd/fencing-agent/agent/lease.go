@@ -35,6 +35,7 @@ type kubeLease struct {
 	arbiter  *leasequorum.Arbiter
 	register LeaseRegister
 	trouble  string // of the latest operation
+	answers  bool   // the latest operation ended with an answer that tells something
 }
 
 // startLease makes the arbiter of the Lease and starts what talks to the API server for it.
@@ -54,7 +55,7 @@ func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
 	}
-	a.lease = &kubeLease{arbiter: arbiter, register: register}
+	a.kube.lease = &kubeLease{arbiter: arbiter, register: register}
 	background(register.Run)
 	return arbiter, nil
 }
@@ -79,7 +80,7 @@ func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, e
 func (a *Agent) leaseTiming() leasequorum.Timing {
 	c := a.cfg
 	return leasequorum.Timing{
-		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.rosters.largest), Longest: c.LongestHorizon(a.rosters.largest), Stagger: config.LeaseStagger,
+		MaxAge: c.EvidenceMaxAge(), Term: config.LeaseTerm, Expire: c.LeaseExpiry(a.members.Largest()), Longest: c.LongestHorizon(a.members.Largest()), Stagger: config.LeaseStagger,
 		Retry: c.LeaseRetry(), Poll: c.LeaseRetry(), Refresh: leaseRefresh*3/4 + rand.N(leaseRefresh/2),
 	}
 }
@@ -87,14 +88,14 @@ func (a *Agent) leaseTiming() leasequorum.Timing {
 // performLease hands what the latest step wants done to the register. An operation that it has no
 // room for has not taken effect, and is reported as any other.
 func (a *Agent) performLease(now boottime.Instant) {
-	if a.lease == nil {
+	if a.kube.lease == nil {
 		return
 	}
-	a.submitLease(now, a.lease.arbiter.Op())
+	a.submitLease(now, a.kube.lease.arbiter.Op())
 }
 
 func (a *Agent) submitLease(now boottime.Instant, op *leasequorum.Op) {
-	if op == nil || a.lease.register.Submit(*op) {
+	if op == nil || a.kube.lease.register.Submit(*op) {
 		return
 	}
 	done := leasequorum.Completion{ID: op.ID, Started: now, Ended: now, Outcome: leasequorum.Unknown, Err: errBusy}
@@ -106,18 +107,18 @@ func (a *Agent) submitLease(now boottime.Instant, op *leasequorum.Op) {
 func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 	for i := range ended {
 		c := &ended[i]
-		if c.Outcome == leasequorum.Unknown && a.lease.trouble == "" {
+		if c.Outcome == leasequorum.Unknown && a.kube.lease.trouble == "" {
 			a.log.Warn("the Lease that breaks ties cannot be used; equal splits cannot be won by this node alone", "error", c.Err)
 		}
-		if c.Outcome != leasequorum.Unknown && a.lease.trouble != "" {
+		if c.Outcome != leasequorum.Unknown && a.kube.lease.trouble != "" {
 			a.log.Info("the Lease that breaks ties answers again")
 		}
-		a.lease.trouble = ""
+		a.kube.lease.trouble = ""
 		if c.Outcome == leasequorum.Unknown {
-			a.lease.trouble = fmt.Sprint(c.Err)
+			a.kube.lease.trouble = fmt.Sprint(c.Err)
 		}
-		a.metrics.kubeLease.Set(boolGauge(a.lease.trouble == ""))
-		a.lease.arbiter.Complete(c)
+		a.kube.lease.answers = a.kube.lease.trouble == ""
+		a.kube.lease.arbiter.Complete(c)
 	}
 }
 

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -32,7 +29,7 @@ func (r *heldRegister) Submit(op leasequorum.Op) bool {
 // Guard: each operation ends exactly once, or the arbiter would never ask for another one.
 func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
 	r := &heldRegister{}
-	a := &Agent{box: newMailbox(1, numbered(2)), lease: &kubeLease{register: r}}
+	a := &Agent{box: newMailbox(1, numbered(2)), kube: kube{lease: &kubeLease{register: r}}}
 	ends := func() []leasequorum.Completion {
 		b := newBatch(1, 2)
 		a.box.take(&b)
@@ -58,16 +55,15 @@ func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	usable := prometheus.NewGauge(prometheus.GaugeOpts{Name: "usable"})
-	a := &Agent{lease: &kubeLease{arbiter: arbiter}, metrics: &metrics{kubeLease: usable}, log: slog.New(slog.NewTextHandler(&out, nil))}
+	a := &Agent{kube: kube{lease: &kubeLease{arbiter: arbiter}}, log: slog.New(slog.NewTextHandler(&out, nil))}
 	lost := leasequorum.Completion{Outcome: leasequorum.Unknown, Err: errors.New("no route to host")}
 	a.leaseCompleted([]leasequorum.Completion{lost, lost, {Outcome: leasequorum.Absent}, {Outcome: leasequorum.Done}})
-	if v := testutil.ToFloat64(usable); v != 1 {
-		t.Errorf("usable %v after an answer", v)
+	if !a.kube.lease.answers {
+		t.Error("not usable after an answer")
 	}
 	a.leaseCompleted([]leasequorum.Completion{lost})
-	if v := testutil.ToFloat64(usable); v != 0 {
-		t.Errorf("usable %v without an answer", v)
+	if a.kube.lease.answers {
+		t.Error("usable without an answer")
 	}
 	if n := strings.Count(out.String(), "\n"); n != 3 || strings.Count(out.String(), "no route to host") != 2 {
 		t.Errorf("%d lines:\n%s", n, out.String())

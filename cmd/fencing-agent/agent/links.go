@@ -45,8 +45,7 @@ func (a *Agent) noteEdges(now boottime.Instant, fx *watchdog.Effects) {
 			found = found[1:]
 		}
 		name := a.cfg.SystemNetworks[network].Name
-		a.metrics.transitions.WithLabelValues(name, "reachable").Add(float64(len(regained)))
-		a.metrics.transitions.WithLabelValues(name, "unreachable").Add(float64(len(lost)))
+		a.metrics.Turned(name, len(regained), len(lost))
 		level := slog.LevelInfo
 		if len(lost) > 0 {
 			level = slog.LevelWarn

@@ -9,8 +9,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
+
+// ErrAbandon is the cause of a context's end that makes Run return as if the process had
+// been killed: nothing is disarmed and nobody is told. It is for simulations.
+var ErrAbandon = errors.New("abandoned like a killed process")
+
+func abandoned(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrAbandon) }
 
 // maxIdle bounds the time between two steps, so that silence is an event, too.
 const maxIdle = 500 * time.Millisecond
@@ -60,70 +68,23 @@ func (a *Agent) loop(ctx context.Context) error {
 	}
 }
 
-// handle feeds the core with everything that was reported.
+// handle gives everything that was reported to whom it concerns.
 func (a *Agent) handle(b *batch) error {
 	if b.fatal != nil {
 		return b.fatal
 	}
-	now, m := a.clock(), a.core.Merger()
-	for _, i := range b.dirty {
-		r, network, peer := &b.peers[i], i/a.roster.Size(), i%a.roster.Size()
-		if r.heard > 0 {
-			m.Heard(network, peer, r.heard)
-		}
-		if r.changed > 0 {
-			m.MemberChanged(network, peer, r.alive, r.changed)
-		}
-		if r.missed > 0 {
-			m.Missed(network, peer, r.missed, r.void)
-		}
-		if r.answer.SentAt > 0 {
-			m.Answered(r.answer)
-		}
-	}
-	for n, at := range b.vouched {
-		m.Vouched(n, at)
-	}
-	if b.linkDirty {
-		for n, l := range b.links {
-			if l.changed {
-				m.LinkChanged(n, l.up)
-				a.log.Warn("network changed", "network", a.cfg.SystemNetworks[n].Name, "up", l.up)
-				if l.up {
-					a.gossip.Renew(n) // its old evidence is void
-				}
-			}
-		}
-	}
-	for source, why := range b.disarm {
-		a.core.SetDisarm(source, why)
-	}
-	if b.api != nil {
-		a.core.APIChecked(b.api.reachable, b.api.at)
-	}
-	if b.feeder != nil && a.guard.answers(b.feeder) {
-		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
-	}
+	now := a.clock()
+	a.hear(b)
+	a.linksChanged(b)
+	a.signalled(b)
 	for _, o := range b.lun {
 		a.lunOpened(o)
 	}
 	for _, l := range b.locked {
 		a.core.SlotLocked(now, l.device, l.err)
 	}
-	for _, l := range b.lists {
-		a.learn(l)
-	}
-	for _, r := range b.handed {
-		a.learnHanded(r)
-	}
-	for _, err := range b.rosterSaved {
-		a.core.RostersSaved(err)
-	}
-	for i := range b.completions {
-		c := &b.completions[i]
-		a.lun.keepers[c.Device].Observe(c)
-		a.core.IOCompleted(now, c)
-	}
+	a.listed(now, b)
+	a.lunAnswered(now, b.completions)
 	a.leaseCompleted(b.leases)
 	a.followTerms(now, b.termsSaved)
 	return a.identityLost(now)
@@ -154,7 +115,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	began := time.Now()
 	a.core.SetWallTime(began.UnixMilli())
 	fx := a.core.Step(now)
-	a.metrics.decision.Observe(time.Since(began).Seconds())
+	a.metrics.Decided(time.Since(began))
 	a.guard.permit(now, fx)
 	a.guard.noteArming(now, a.core.Arming())
 	a.guard.takeDown(now, a.core.Since(), fx)
@@ -167,7 +128,10 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.noteDeaths(now, fx)
 	a.report(now, fx)
 	a.kube.marks.note(a, fx)
-	a.followRosters(now, fx) // last: it may change all numbers
+	a.members.Follow(now, a.core, a.roster, &fx.Rosters)
+	if fx.Rosters.Directory != nil {
+		a.renumber(fx.Rosters.Directory) // last: it changes all numbers
+	}
 	return fx.Wake
 }
 
@@ -221,7 +185,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		}
 		what := []any{
 			"action", d.Action.String(), "reason", d.Reason.String(), "quorum", d.Quorum,
-			"tally", tallyText(a.core), "until_s", max(0, d.Until.Sub(now)).Seconds(),
+			"tally", a.verdict(d).Tally.String(), "until_s", max(0, d.Until.Sub(now)).Seconds(),
 			"view", a.roster.Names(a.core.View().Counted),
 		}
 		if _, ok := a.grant(now); ok {
@@ -229,13 +193,42 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		}
 		a.log.Log(context.Background(), level, "decision", what...)
 	}
-	a.metrics.observe(a, fx)
-	if fx.Changed || now.Sub(a.picture.at) >= time.Second {
-		a.picture.at = now
+	a.noteTroubles(now)
+	if fx.Changed {
+		a.countTie(now, d.Reason)
+	}
+	if fx.Changed || now.Sub(a.published.at) >= time.Second {
 		a.alarmNames(a.core.Twins(), gossip.OtherAddress)
 		a.reportStrangers(now)
-		a.metrics.showBudget(a.budget(), a.longestHorizon())
-		a.picture.latest.Store(a.takePicture(now))
-		a.published.server.StatusChanged()
+		a.show(now, fx.Changed)
+	}
+}
+
+// renumber makes another roster the one by whose indices everything counts, and has the
+// gossip follow, one network after the other. What was reported by the old numbers is
+// handled first; what still comes is translated by name.
+func (a *Agent) renumber(to *roster.Roster) {
+	old := a.box.renumber(len(a.cfg.SystemNetworks), to)
+	if err := a.handle(&old); err != nil {
+		a.box.put(func(b *batch) { b.fatal = err })
+	}
+	n := roster.Renumber(a.roster, to)
+	a.core.Renumber(to)
+	if a.members.Grow(to.Size()) {
+		a.core.SetBudget(a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, to.Size()))
+	}
+	prevLeft, deaths := make([]time.Time, to.Size()), make([]watchdog.Death, to.Size())
+	for i, k := range n {
+		if k >= 0 {
+			prevLeft[k], deaths[k] = a.published.left[i], a.deaths.known[i]
+		}
+	}
+	defer a.warnCrowded()
+	a.roster, a.published.left, a.deaths.known, a.deaths.fenced = to, prevLeft, deaths, a.core.Fenced()
+	a.links.edges = netgossip.NewEdges(len(a.cfg.SystemNetworks), to.Size())
+	a.life.work = newBatch(len(a.cfg.SystemNetworks), to.Size())
+	a.gossip.Follow(to)
+	if a.published.opened {
+		a.published.hub.Update(a.nodes(a.core.Available()), nil)
 	}
 }

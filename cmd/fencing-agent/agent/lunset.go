@@ -33,7 +33,7 @@ func (a *Agent) startLUN(background spawn) error {
 		return nil
 	}
 	a.lun.superblocks = make([]*diskquorum.Superblock, len(paths))
-	meters := rawdev.NewMetrics(a.reg)
+	meters := rawdev.NewMetrics(a.opts.Registry)
 	for d, path := range paths {
 		k := keeper.New(keeper.Config{
 			Device: d, Path: path, Cluster: a.cfg.Cluster, Group: a.cfg.NodeGroup, Members: a.roster.Size(), Set: len(paths) > 1,
@@ -125,5 +125,13 @@ func (a *Agent) lunOpened(o keeper.Opened) {
 func (a *Agent) submitLUN(now boottime.Instant, ops []diskquorum.Op) {
 	for _, op := range ops {
 		a.lun.keepers[op.Device].Submit(now, op)
+	}
+}
+
+// lunAnswered takes the ends of operations.
+func (a *Agent) lunAnswered(now boottime.Instant, ended []diskquorum.Completion) {
+	for i := range ended {
+		a.lun.keepers[ended[i].Device].Observe(&ended[i])
+		a.core.IOCompleted(now, &ended[i])
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
@@ -103,17 +104,15 @@ func newSetRig(t *testing.T, edit func(sbs []*diskquorum.Superblock)) *setRig {
 		}
 		r.put(path, lun)
 	}
-	began := time.Now()
 	cfg := config.Default()
 	cfg.Cluster, cfg.NodeGroup, cfg.LUN.Devices = "main", "worker", paths
 	members := listing(t, "n1", "n2")
 	a := &Agent{
-		cfg: cfg, roster: members, log: slog.New(slog.NewTextHandler(io.Discard, nil)), reg: prometheus.NewRegistry(),
-		clock: func() boottime.Instant { return boottime.Instant(time.Second + time.Since(began)) }, box: newMailbox(1, numbered(2)),
+		cfg: cfg, roster: members, log: slog.New(slog.NewTextHandler(io.Discard, nil)), opts: Options{OpenLUN: r.open, Registry: prometheus.NewRegistry()},
+		clock: boottimetest.Clock(boottime.Instant(time.Second)), box: newMailbox(1, numbered(2)),
 		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, LUN: true}),
 		self: identity{boot: 1, process: 1},
 	}
-	a.opts.OpenLUN = r.open
 	r.a = a
 	return r
 }

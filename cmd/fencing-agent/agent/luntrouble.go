@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
 // lunCalm is how long a device of the LUN has to be in order, or in another trouble, before
@@ -39,6 +40,25 @@ func (t *troubleLog) note(now boottime.Instant, trouble string, patience time.Du
 		return trouble, false
 	}
 	return "", false
+}
+
+// deviceTrouble says what keeps one device of the LUN from counting, or "".
+func (a *Agent) deviceTrouble(d int, arb *diskquorum.Arbiter, now boottime.Instant) string {
+	if t := a.lun.keepers[d].Trouble(); t != "" {
+		return t
+	}
+	if arb == nil {
+		return "not opened yet"
+	}
+	return arb.DeviceTrouble(d, now)
+}
+
+// noteTroubles logs the troubles of all devices.
+func (a *Agent) noteTroubles(now boottime.Instant) {
+	arb := a.core.Arbiter()
+	for d := range a.lun.keepers {
+		a.noteTrouble(now, d, a.deviceTrouble(d, arb, now))
+	}
 }
 
 // noteTrouble logs what a device of the LUN suffers from since it was opened, such as a damaged slot

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
@@ -41,7 +42,7 @@ type batch struct {
 	disarm      map[string]string // why, by source; "": not any more
 	feeder      *wdt.State
 	fatal       error
-	lists       []MemberList     // what the source of lists of members shows
+	lists       []members.List   // what the source of lists of members shows
 	handed      []*roster.Roster // lists that peers handed over, at most one for each that was asked for on a network
 	rosterSaved []error          // outcomes of storing lists
 	termsSaved  []termsSaved

@@ -11,11 +11,11 @@ import (
 // newGossip prepares the gossip on all networks.
 func (a *Agent) newGossip() *gossip.Networks {
 	return gossip.New(gossip.Config{
-		Config: a.cfg, Roster: a.roster, Listen: a.opts.Listen, Links: a.opts.Links, Clock: a.clock, Logger: a.log, Registry: a.reg,
-		AddressesFollow: a.rosters.kube != nil,
+		Config: a.cfg, Roster: a.roster, Listen: a.opts.Listen, Links: a.opts.Links, Clock: a.clock, Logger: a.log, Registry: a.opts.Registry,
+		AddressesFollow: a.members.FromNodes(),
 		Reports:         func(r *roster.Roster) gossip.Reports { return sink{box: a.box, roster: r} },
 		Stalled:         a.stalled,
-		HandsOver:       a.rosters.handing.handsOver,
+		HandsOver:       a.members.HandsOver,
 		Handed:          func(r *roster.Roster) { a.box.put(func(b *batch) { b.handed = append(b.handed, r) }) },
 		LinkChanged: func(network int, up bool) {
 			a.box.put(func(b *batch) {
@@ -31,4 +31,44 @@ func (a *Agent) newGossip() *gossip.Networks {
 func (a *Agent) stalled() bool {
 	at := boottime.Instant(a.life.alive.Load())
 	return a.clock().Sub(at) > 3*maxIdle
+}
+
+// hear gives the core what the networks found out about the peers.
+func (a *Agent) hear(b *batch) {
+	m := a.core.Merger()
+	for _, i := range b.dirty {
+		r, network, peer := &b.peers[i], i/a.roster.Size(), i%a.roster.Size()
+		if r.heard > 0 {
+			m.Heard(network, peer, r.heard)
+		}
+		if r.changed > 0 {
+			m.MemberChanged(network, peer, r.alive, r.changed)
+		}
+		if r.missed > 0 {
+			m.Missed(network, peer, r.missed, r.void)
+		}
+		if r.answer.SentAt > 0 {
+			m.Answered(r.answer)
+		}
+	}
+	for n, at := range b.vouched {
+		m.Vouched(n, at)
+	}
+}
+
+// linksChanged tells who counts on a network that this node's side of it has gone down or come up.
+func (a *Agent) linksChanged(b *batch) {
+	if !b.linkDirty {
+		return
+	}
+	for n, l := range b.links {
+		if !l.changed {
+			continue
+		}
+		a.core.Merger().LinkChanged(n, l.up)
+		a.log.Warn("network changed", "network", a.cfg.SystemNetworks[n].Name, "up", l.up)
+		if l.up {
+			a.gossip.Renew(n) // its old evidence is void
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
@@ -31,7 +32,7 @@ func (a *Agent) openKubernetes() error {
 		return nil
 	}
 	var err error
-	a.kube.client, err = client.New(a.cfg.Kubernetes.Kubeconfig, client.NewMetrics(a.reg))
+	a.kube.client, err = client.New(a.cfg.Kubernetes.Kubeconfig, client.NewMetrics(a.opts.Registry))
 	return err
 }
 
@@ -104,7 +105,7 @@ const nodeFileVersion = 1
 
 // load returns what is remembered, or the zero State.
 func (m *nodeMemory) load() ownnode.State {
-	text, err := readState(m.path)
+	text, err := statefile.Read(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ownnode.State{}
 	}
@@ -129,7 +130,7 @@ func (m *nodeMemory) save(s ownnode.State) {
 	if err != nil || string(text) == m.saved {
 		return
 	}
-	if err := writeDurably(m.path, text); err != nil {
+	if err := statefile.Write(m.path, text); err != nil {
 		if !m.failed {
 			m.log.Warn("own Node: what is known of it cannot be remembered over a restart", "file", filepath.Clean(m.path), "error", err)
 		}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
@@ -17,14 +19,16 @@ import (
 type published struct {
 	hub    *publish.Hub
 	server *publish.Server
-	opened bool        // the hub serves
-	left   []time.Time // when members were published as gone, by roster index
+	opened bool                          // the hub serves
+	left   []time.Time                   // when members were published as gone, by roster index
+	facts  atomic.Pointer[picture.Facts] // as the loop saw them last; any goroutine may read them
+	at     boottime.Instant              // of the facts; 0: others are due
 }
 
 // startServing opens the gRPC socket and the HTTP listener: first, so that a second
 // agent on the same host stops before it touches anything that is shared.
 func (a *Agent) startServing(background spawn) (stop func(), err error) {
-	a.published.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.reg), Expired: a.guard.expired})
+	a.published.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.opts.Registry), Expired: a.guard.expired})
 	a.published.server, err = publish.New(publish.Config{Hub: a.published.hub, Status: a.status, Log: a.log})
 	if err != nil {
 		return nil, err
@@ -54,6 +58,18 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	}, nil
 }
 
+// show has everybody who asks see this moment.
+func (a *Agent) show(now boottime.Instant, changed bool) {
+	f := a.facts(now)
+	a.published.at = now
+	a.published.facts.Store(f)
+	a.metrics.Show(f)
+	if changed {
+		a.published.server.SetReady(f.Ready())
+	}
+	a.published.server.StatusChanged()
+}
+
 // publish hands the edges to the subscribers. A subscriber takes the first list for the
 // whole truth, and what is missing in it for gone: an agent that has just been started
 // serves nothing before it has seen everybody, or given everybody the time to be seen.
@@ -76,9 +92,9 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	edges := make([]publish.Edge, 0, fx.Joined.Len()+fx.Left.Len())
 	var why []string
 	for p := range fx.Left.All() {
-		reason := a.core.LeftReason(p).String()
-		why = append(why, a.roster.Name(p)+": "+reason)
-		a.metrics.left.WithLabelValues(reason).Inc()
+		reason := a.core.LeftReason(p)
+		why = append(why, a.roster.Name(p)+": "+reason.String())
+		a.metrics.Left(reason)
 		a.published.left[p] = wall
 		edges = append(edges, publish.Edge{Type: fencingv1.EventType_LEFT, Node: a.node(p), Time: wall})
 	}

@@ -42,3 +42,16 @@ func (a *Agent) startSignals(background spawn) error {
 	background(check.Run)
 	return nil
 }
+
+// signalled gives the core what asks to disarm, what the API server answered, and what the watchdog is in.
+func (a *Agent) signalled(b *batch) {
+	for source, why := range b.disarm {
+		a.core.SetDisarm(source, why)
+	}
+	if b.api != nil {
+		a.core.APIChecked(b.api.reachable, b.api.at)
+	}
+	if b.feeder != nil && a.guard.answers(b.feeder) {
+		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
+	}
+}

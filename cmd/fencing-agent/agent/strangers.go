@@ -41,5 +41,4 @@ func (a *Agent) reportStrangers(now boottime.Instant) {
 				"(cluster, nodeGroup), since the ties of one are lost while the other holds a grant", "nodes", s.names, "cluster", a.cfg.Cluster, "node_group", a.cfg.NodeGroup)
 		}
 	}
-	a.metrics.strangers.Set(float64(len(s.names)))
 }

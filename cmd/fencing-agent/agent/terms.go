@@ -7,15 +7,17 @@ import (
 	"slices"
 	"time"
 
-	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// termsPatience is how long a group may take to agree before this node says what it waits for.
-const termsPatience = time.Minute
+const (
+	termsPatience = time.Minute     // a group may take so long to agree before this node says what it waits for
+	termsRetry    = 5 * time.Second // after terms could not be stored
+	repeatAfter   = time.Minute     // between two lines about the same trouble
+)
 
 // termsWork is what the agent has under way about the terms on which it breaks ties. The loop
 // owns it. Other terms are on file before the core goes by them (lease.md T3).
@@ -96,8 +98,8 @@ func (a *Agent) runTerms(ctx context.Context) {
 		case k := <-a.terms.saves:
 			err := a.terms.file.save(k)
 			if err != nil {
-				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", saveRetry)
-				boottime.Wait(ctx, saveRetry)
+				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", termsRetry)
+				boottime.Wait(ctx, termsRetry)
 			}
 			a.box.put(func(b *batch) { b.termsSaved = append(b.termsSaved, termsSaved{k, err}) })
 		}
@@ -199,13 +201,6 @@ func (a *Agent) complainOfTerms(now boottime.Instant) {
 		w.complained = now
 		a.log.Warn("this node takes no part in an equal split: it has not heard from a majority that they break ties as it does",
 			"terms", a.core.Terms().String(), "waiting_for", a.roster.Names(a.unheard()))
-	}
-}
-
-func (a *Agent) termsStatus() *fencingv1.TermsStatus {
-	_, others := a.core.TermsHeard()
-	return &fencingv1.TermsStatus{
-		Own: a.core.Terms().String(), Agreed: a.core.Agreed(), Missing: a.roster.Names(a.unheard()), Others: a.roster.Names(others),
 	}
 }
 

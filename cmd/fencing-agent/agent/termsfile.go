@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -48,7 +49,7 @@ func newTermsFile(c *config.Config) *termsFile {
 
 // load returns what was saved; nothing if nothing was.
 func (f *termsFile) load() (knownTerms, error) {
-	text, err := readState(f.path)
+	text, err := statefile.Read(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return knownTerms{}, nil
 	}
@@ -96,7 +97,7 @@ func (f *termsFile) save(k knownTerms) error {
 	}
 	text, err := json.MarshalIndent(on, "", " ")
 	if err == nil {
-		err = writeDurably(f.path, append(text, '\n'))
+		err = statefile.Write(f.path, append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("terms of tie-breaks: %w", err)

@@ -1,4 +1,4 @@
-package agent
+package members
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// MemberList is a list of members as its source gives it. It is a value: once handed over
+// List is a list of members as its source gives it. It is a value: once handed over
 // nothing in it is changed.
-type MemberList struct {
+type List struct {
 	// Members are all nodes of the group, in any order. A list without this node says that it
 	// was removed. An address is written as netip.Addr does: the group compares texts.
 	Members []roster.Member
@@ -28,48 +28,48 @@ type MemberList struct {
 	ReadAt boottime.Instant
 }
 
-func (l *MemberList) roster(self string) (*roster.Roster, error) {
+func (l *List) roster(self string) (*roster.Roster, error) {
 	return roster.Of(l.Epoch, l.Members, self)
 }
 
-// MemberSource is where lists of members come from: the one entrance for all of them. What
+// Source is where lists of members come from: the one entrance for all of them. What
 // it shows is a proposal. It comes into force when the group agrees on it (docs/adr/0009), it is
 // kept in members.cacheFile by the agent, and it can wait for as long as it takes: a source
 // that is away costs nobody's quorum.
-type MemberSource interface {
+type Source interface {
 	// First returns the list to begin with. Where lists are remembered it must return at once,
 	// with what it has or with no members at all. Else it blocks until it has a list that
 	// contains this node; its error ends the agent and says what to do. It is called once, before
 	// everything else is started.
-	First(ctx context.Context, remembered bool) (MemberList, error)
+	First(ctx context.Context, remembered bool) (List, error)
 	// Follow calls found with every list that it reads, changed or not, until ctx ends, from the
 	// agent's own goroutine for it. found does not block. A value in again says that a peer has a
 	// list which this node lacks: the source reads soon, after a pause of random length if very
 	// many nodes might ask at the same moment. It comes at most every few seconds.
-	Follow(ctx context.Context, again <-chan struct{}, found func(MemberList))
+	Follow(ctx context.Context, again <-chan struct{}, found func(List))
 }
 
-// membersInterval is the time between two looks at the configuration for another list.
-const membersInterval = 2 * time.Second
+// fileInterval is the time between two looks at the configuration for another list.
+const fileInterval = 2 * time.Second
 
-// fileMembers is the list in the configuration file, which is numbered by its editor.
-type fileMembers struct {
+// fileSource is the list in the configuration file, which is numbered by its editor.
+type fileSource struct {
 	config *config.Config
 	path   string // empty: the list does not change
 	log    *slog.Logger
 }
 
-// First implements MemberSource.
-func (f *fileMembers) First(context.Context, bool) (MemberList, error) {
+// First implements Source.
+func (f *fileSource) First(context.Context, bool) (List, error) {
 	return listed(&f.config.Members), nil
 }
 
-func listed(m *config.Members) MemberList {
-	return MemberList{Members: m.List(), Numbered: true, Epoch: uint64(m.Epoch)}
+func listed(m *config.Members) List {
+	return List{Members: m.List(), Numbered: true, Epoch: uint64(m.Epoch)}
 }
 
-// Follow implements MemberSource: it reads the list again whenever the file has changed.
-func (f *fileMembers) Follow(ctx context.Context, _ <-chan struct{}, found func(MemberList)) {
+// Follow implements Source: it reads the list again whenever the file has changed.
+func (f *fileSource) Follow(ctx context.Context, _ <-chan struct{}, found func(List)) {
 	if f.path == "" {
 		return
 	}
@@ -85,10 +85,10 @@ func (f *fileMembers) Follow(ctx context.Context, _ <-chan struct{}, found func(
 				found(listed(m))
 			}
 		}
-		if boottime.Wait(ctx, membersInterval); ctx.Err() != nil {
+		if boottime.Wait(ctx, fileInterval); ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-var _ MemberSource = (*fileMembers)(nil)
+var _ Source = (*fileSource)(nil)

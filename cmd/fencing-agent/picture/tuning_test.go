@@ -1,11 +1,8 @@
-package agent
+package picture
 
 import (
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
@@ -20,7 +17,7 @@ func TestTuningStatusIsComplete(t *testing.T) {
 	interval := 900 * time.Millisecond
 	c.Gossip.Overrides.ProbeInterval = &interval
 	run := gossip.Tuning{Params: c.ParamsFor(50), Size: 50}
-	got := tuningStatus(c, run, nil)
+	got := tuning(c, run, nil)
 	if got.GetProfile() != "adr" || got.GetTunedFor() != 50 || got.GetTransmissions() != 20 || len(got.GetKeyFingerprints()) != 0 {
 		t.Errorf("got %v", got)
 	}
@@ -69,28 +66,6 @@ func TestTuningStatusIsComplete(t *testing.T) {
 		}
 		if shown != *p.Duration || shown <= 0 {
 			t.Errorf("%s is %v, want %v", p.Name, shown, *p.Duration)
-		}
-	}
-}
-
-// The metrics show the sums that the peers are told, and the longest of all.
-func TestBudgetMetrics(t *testing.T) {
-	c := config.Default()
-	m := newMetrics(prometheus.NewRegistry(), c, "test")
-	b := c.Budget(40 * time.Second)
-	m.showBudget(b, 0)
-	for term, want := range map[string]time.Duration{
-		"d_max": 4 * time.Second, "arbitration": 10 * time.Second, "watchdog": 40 * time.Second, "release": 40 * time.Second,
-		"horizon_majority": b.Majority(), "horizon_tie": b.Tie(),
-	} {
-		if got := testutil.ToFloat64(m.budget.WithLabelValues(term)); got != want.Seconds() {
-			t.Errorf("%s: %v, want %v", term, got, want.Seconds())
-		}
-	}
-	for _, peers := range []time.Duration{0, time.Second, time.Hour} {
-		m.showBudget(b, peers)
-		if got, want := testutil.ToFloat64(m.furthest), max(b.Horizon(), peers).Seconds(); got != want {
-			t.Errorf("longest with %v at a peer: %v, want %v", peers, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package members
 
 import (
 	"context"
@@ -23,9 +23,9 @@ const (
 	firstListLongest = 30 * time.Second
 )
 
-// kubeMembers is the list of members in the API server: the Nodes with the group's label.
+// nodeSource is the list of members in the API server: the Nodes with the group's label.
 // Nobody numbers it, the nodes do.
-type kubeMembers struct {
+type nodeSource struct {
 	cfg      *config.Config
 	log      *slog.Logger
 	clock    boottime.Clock
@@ -38,16 +38,17 @@ type kubeMembers struct {
 	present atomic.Pointer[roster.Roster] // the newest that the agent goes by; nil: none yet
 }
 
-var _ MemberSource = (*kubeMembers)(nil)
+var _ Source = (*nodeSource)(nil)
 
-func (a *Agent) kubeMembers() *kubeMembers {
-	return &kubeMembers{
-		cfg: a.cfg, log: a.log, clock: a.clock, kube: a.kube.client, networks: rosterNetworks(a.cfg), found: a.ownAddresses, waiting: a.serveWaiting,
+func newNodeSource(c *Config) *nodeSource {
+	return &nodeSource{
+		cfg: c.Config, log: c.Logger, clock: c.Clock, kube: c.Kube, networks: networksOf(c.Config), waiting: c.Waiting,
+		found: func() (map[string]netip.Addr, error) { return addressesOf(c.Config, c.Local) },
 	}
 }
 
-// rosterNetworks are the networks as the rules for the nodes' addresses take them.
-func rosterNetworks(c *config.Config) []nodelist.Network {
+// networksOf are the networks as the rules for the nodes' addresses take them.
+func networksOf(c *config.Config) []nodelist.Network {
 	var out []nodelist.Network
 	for _, n := range c.SystemNetworks {
 		out = append(out, nodelist.Network{Name: n.Name, CIDR: n.CIDR, Port: n.Port})
@@ -55,20 +56,7 @@ func rosterNetworks(c *config.Config) []nodelist.Network {
 	return out
 }
 
-// ownAddresses finds this node's address on each network.
-func (a *Agent) ownAddresses() (map[string]netip.Addr, error) {
-	out := map[string]netip.Addr{}
-	for _, sn := range a.cfg.SystemNetworks {
-		l, err := a.opts.Links.Local(&sn)
-		if err != nil {
-			return nil, err
-		}
-		out[sn.Name] = l.Address
-	}
-	return out, nil
-}
-
-func (k *kubeMembers) source(found func(MemberList)) (*nodelist.Source, error) {
+func (k *nodeSource) source(found func(List)) (*nodelist.Source, error) {
 	core, err := k.kube.For(client.Core)
 	if err != nil {
 		return nil, err
@@ -83,25 +71,25 @@ func (k *kubeMembers) source(found func(MemberList)) (*nodelist.Source, error) {
 			return nil
 		},
 		OnList: func(members []roster.Member, readAt boottime.Instant) {
-			found(MemberList{Members: members, ReadAt: readAt})
+			found(List{Members: members, ReadAt: readAt})
 		},
 	})
 }
 
-// First implements MemberSource: without memory it waits for a list with this node on it, at
+// First implements Source: without memory it waits for a list with this node on it, at
 // the addresses that the node has. It writes them on the Node where nobody else could know.
-func (k *kubeMembers) First(ctx context.Context, remembered bool) (MemberList, error) {
+func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 	if remembered {
-		return MemberList{}, nil
+		return List{}, nil
 	}
-	s, err := k.source(func(MemberList) {})
+	s, err := k.source(func(List) {})
 	if err != nil {
-		return MemberList{}, err
+		return List{}, err
 	}
 	var problem atomic.Pointer[string] // that keeps it waiting
 	stop, err := k.waiting(&problem)
 	if err != nil {
-		return MemberList{}, err
+		return List{}, err
 	}
 	defer stop()
 	backoff := client.Backoff{First: firstListPause, Most: firstListLongest}
@@ -120,13 +108,13 @@ func (k *kubeMembers) First(ctx context.Context, remembered bool) (MemberList, e
 			k.log.Warn("members: waiting for the first list of the API server; the watchdog is not armed", "server", k.kube.Host(), "problem", lacks)
 		}
 		if boottime.Wait(ctx, backoff.Next(err)); ctx.Err() != nil {
-			return MemberList{}, fmt.Errorf("stopped while waiting for the first list of the API server: %s", lacks)
+			return List{}, fmt.Errorf("stopped while waiting for the first list of the API server: %s", lacks)
 		}
 	}
 }
 
 // try reads the list once. lacks says what keeps it from being used, if there is no error.
-func (k *kubeMembers) try(ctx context.Context, s *nodelist.Source) (list MemberList, lacks string, err error) {
+func (k *nodeSource) try(ctx context.Context, s *nodelist.Source) (list List, lacks string, err error) {
 	own, err := k.found()
 	if err != nil {
 		return list, "", err
@@ -158,23 +146,15 @@ func (k *kubeMembers) try(ctx context.Context, s *nodelist.Source) (list MemberL
 	if err != nil {
 		return list, err.Error(), nil
 	}
-	return MemberList{Members: members, ReadAt: readAt}, "", nil
+	return List{Members: members, ReadAt: readAt}, "", nil
 }
 
-// Follow implements MemberSource.
-func (k *kubeMembers) Follow(ctx context.Context, again <-chan struct{}, found func(MemberList)) {
+// Follow implements Source.
+func (k *nodeSource) Follow(ctx context.Context, again <-chan struct{}, found func(List)) {
 	s, err := k.source(found)
 	if err != nil {
 		k.log.Error("members: the API server is not asked", "error", err) // First has tried the same
 		return
 	}
 	s.Run(ctx, again)
-}
-
-func wishes(m map[string]string) marks.Wish {
-	out := marks.Wish{}
-	for k, v := range m {
-		out[k] = &v
-	}
-	return out
 }

@@ -16,6 +16,7 @@ import (
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
@@ -35,8 +36,8 @@ type fleet struct {
 	stalls *observe.Stalls
 	hosts  map[string]int // last byte of the addresses
 	nodes  map[string]*crew
-	source func(node string) MemberSource // nil: the file
-	kube   func() *client.Client          // of each agent; nil: none
+	source func(node string) members.Source // nil: the file
+	kube   func() *client.Client            // of each agent; nil: none
 }
 
 // crew is one agent and what it has logged.

@@ -1,4 +1,4 @@
-package agent
+package picture
 
 import (
 	"time"
@@ -7,14 +7,13 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 const namespace = "fencing_agent"
 
-// metrics are those of the decision; the adapters have their own.
-type metrics struct {
+// Metrics are those of the decision; the adapters have their own.
+type Metrics struct {
 	members     *prometheus.GaugeVec
 	reachable   prometheus.Gauge
 	quorumSize  prometheus.Gauge
@@ -43,7 +42,8 @@ type metrics struct {
 	tieBegan boottime.Instant
 }
 
-func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *metrics {
+// NewMetrics makes all series, at 0.
+func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
 		reg.MustRegister(g)
@@ -54,7 +54,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 		reg.MustRegister(g)
 		return g
 	}
-	m := &metrics{
+	m := &Metrics{
 		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable, fenced.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
 		quorumSize: gauge("quorum_size", "Nodes that have to be counted for a quorum."),
@@ -80,7 +80,8 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 	m.budget = vec("time_budget_seconds", "Terms and sums of this node's time budget, by its effective settings: d_max, sampling, arbitration, grant, feed, "+
 		"watchdog, release, margin, horizon_majority, horizon_tie.", "term")
 	m.furthest = gauge("longest_horizon_seconds", "The longest horizon that a member says of itself: a guarded node that is lost is dead after it.")
-	m.showBudget(c.Budget(c.Watchdog.Timeout), 0)
+	b := c.Budget(c.Watchdog.Timeout)
+	m.showBudget(b, b.Horizon())
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
 		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum."}, []string{"reason"})
 	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
@@ -102,7 +103,7 @@ func newMetrics(reg *prometheus.Registry, c *config.Config, version string) *met
 }
 
 // init makes every series exist from the start, so that an alert can tell 0 from nothing.
-func (m *metrics) init(c *config.Config) {
+func (m *Metrics) init(c *config.Config) {
 	for _, r := range watchdog.Reasons() {
 		m.verdict.WithLabelValues(r.String())
 	}
@@ -130,9 +131,9 @@ func (m *metrics) init(c *config.Config) {
 	}
 }
 
-// showBudget puts this node's time budget, and the longest horizon of a peer, into the metrics.
-func (m *metrics) showBudget(b watchdog.Budget, peers time.Duration) {
-	m.furthest.Set(max(b.Horizon(), peers).Seconds())
+// showBudget shows this node's time budget, and the longest horizon of all members.
+func (m *Metrics) showBudget(b watchdog.Budget, longest time.Duration) {
+	m.furthest.Set(longest.Seconds())
 	for term, d := range map[string]time.Duration{
 		"d_max": b.MaxAge, "sampling": b.Sampling, "arbitration": b.Arbitrate, "grant": b.Grant, "feed": b.Feed, "watchdog": b.Watchdog,
 		"release": b.Release, "margin": b.Margin, "horizon_majority": b.Majority(), "horizon_tie": b.Tie(),
@@ -141,86 +142,89 @@ func (m *metrics) showBudget(b watchdog.Budget, peers time.Duration) {
 	}
 }
 
-// longestHorizon is the longest that a peer says of itself.
-func (a *Agent) longestHorizon() time.Duration {
-	d := time.Duration(0)
-	for p := range a.roster.Members {
-		if st, _ := a.core.Merger().Statement(p); st != nil && st.Guard.Fences {
-			d = max(d, st.Guard.Horizon)
-		}
-	}
-	return d
-}
-
-// observe takes the outcome of one step. Most steps change nothing; what costs is done
-// on changes or at the pace of the status picture.
-func (m *metrics) observe(a *Agent, fx *watchdog.Effects) {
-	if r := fx.Decision.Reason; r != m.reason {
+// Show puts the facts into the gauges.
+func (m *Metrics) Show(f *Facts) {
+	if r := f.Verdict.Decision.Reason; r != m.reason {
 		if m.reason != 0 {
 			m.verdict.WithLabelValues(m.reason.String()).Set(0)
 		}
 		m.verdict.WithLabelValues(r.String()).Set(1)
 		m.reason = r
 	}
-	if fx.Changed {
-		m.hasQuorum.Set(boolGauge(fx.Decision.Quorum))
-		a.life.ready.Store(fx.Decision.Quorum)
-		a.published.server.SetReady(fx.Decision.Quorum)
-		m.tie(a, fx)
+	m.hasQuorum.Set(boolGauge(f.Ready()))
+	m.agreed.Set(boolGauge(f.Terms.Agreed))
+	m.atOdds.Set(float64(f.Terms.Others.Len()))
+	m.strangers.Set(float64(len(f.Strangers)))
+	m.quorumSize.Set(float64(f.Verdict.Tally.Quorum))
+	m.epoch.Set(float64(f.Lists.Base.Epoch))
+	m.changing.Set(boolGauge(f.Lists.Changing))
+	m.leaseHeld.Set(boolGauge(f.Won))
+	if m.kubeLease != nil {
+		m.kubeLease.Set(boolGauge(f.Lease))
 	}
-	_, others := a.core.TermsHeard()
-	m.agreed.Set(boolGauge(a.core.Agreed()))
-	m.atOdds.Set(float64(others.Len()))
-	m.quorumSize.Set(float64(a.core.Quorum()))
-	lists := a.core.Succession()
-	m.epoch.Set(float64(lists.Base().Epoch))
-	m.changing.Set(boolGauge(!lists.Settled() || lists.Next() != nil))
-	v := a.core.View()
-	v.Seen = v.Seen.And(a.core.Expected())
-	counted := v.Counted.Len()
-	m.reachable.Set(float64(counted))
-	m.members.WithLabelValues("reachable").Set(float64(v.Seen.Len() + 1))
-	restarting := a.core.Restarting().Len()
-	m.members.WithLabelValues("restarting").Set(float64(restarting))
-	fenced := fx.Fenced.Minus(v.Seen).Len()
-	m.members.WithLabelValues("fenced").Set(float64(fenced))
-	m.members.WithLabelValues("unreachable").Set(float64(max(0, a.core.Size()-v.Seen.Len()-1-restarting-fenced)))
-	s := a.core.Split()
-	m.leaseHeld.Set(boolGauge(s.Split == tie.Won))
-	for d, k := range a.lun.keepers {
-		now := a.clock()
-		trouble := a.deviceTrouble(d, a.core.Arbiter(), now)
-		m.lunHealthy.WithLabelValues(k.Path).Set(boolGauge(trouble == ""))
-		a.noteTrouble(now, d, trouble)
+	m.showMembers(f)
+	for i := range f.Networks {
+		m.network.WithLabelValues(f.Networks[i].Name).Set(float64(f.Networks[i].reachable()))
+	}
+	for i := range f.Devices {
+		m.lunHealthy.WithLabelValues(f.Devices[i].Path).Set(boolGauge(f.Devices[i].Trouble == ""))
+	}
+	m.showBudget(f.Budget, f.longestHorizon())
+}
+
+// showMembers counts the members by what became of them.
+func (m *Metrics) showMembers(f *Facts) {
+	seen := f.View.Seen.And(f.Expected)
+	restarting, fenced := f.Restarting.Len(), f.Fenced.Minus(seen).Len()
+	m.reachable.Set(float64(f.View.Counted.Len()))
+	for state, n := range map[string]int{
+		"reachable": seen.Len() + 1, "restarting": restarting, "fenced": fenced,
+		"unreachable": max(0, f.Verdict.Tally.Expected-seen.Len()-1-restarting-fenced),
+	} {
+		m.members.WithLabelValues(state).Set(float64(n))
 	}
 }
 
-// tie follows one equal split from its beginning to its decision.
-func (m *metrics) tie(a *Agent, fx *watchdog.Effects) {
-	breaker, outcome := a.core.Breaker().Name(), ""
-	switch r := fx.Decision.Reason; r {
+// Decided takes how long one evaluation took.
+func (m *Metrics) Decided(took time.Duration) { m.decision.Observe(took.Seconds()) }
+
+// Left counts a member that was published as gone.
+func (m *Metrics) Left(why watchdog.LeftReason) { m.left.WithLabelValues(why.String()).Inc() }
+
+// Died counts a proof of death.
+func (m *Metrics) Died(by watchdog.Proof) { m.deaths.WithLabelValues(by.String()).Inc() }
+
+// Contradicted counts a proof of death that turned out wrong.
+func (m *Metrics) Contradicted() { m.broken.Inc() }
+
+// Turned counts peers that became reachable on a network, and unreachable ones.
+func (m *Metrics) Turned(network string, regained, lost int) {
+	m.transitions.WithLabelValues(network, "reachable").Add(float64(regained))
+	m.transitions.WithLabelValues(network, "unreachable").Add(float64(lost))
+}
+
+// Tie takes a changed decision. It follows one equal split from its beginning to its decision by a tie-breaker.
+func (m *Metrics) Tie(now boottime.Instant, r watchdog.Reason, breaker string) {
+	outcome := ""
+	switch r {
 	case watchdog.ReasonSplitPending, watchdog.ReasonSplitLUN:
 		if m.tieBegan == 0 {
-			m.tieBegan = a.clock()
+			m.tieBegan = now
 		}
 		return
-	case watchdog.ReasonSplitWon:
+	case watchdog.ReasonSplitWon, watchdog.ReasonAPIReachable:
 		outcome = "won"
-	case watchdog.ReasonSplitLost:
+	case watchdog.ReasonSplitLost, watchdog.ReasonAPIUnreachable:
 		outcome = "lost"
 	case watchdog.ReasonSplitUndecided:
 		outcome = "undecided"
-	case watchdog.ReasonAPIReachable:
-		breaker, outcome = a.core.TieBreaker(r), "won"
-	case watchdog.ReasonAPIUnreachable:
-		breaker, outcome = a.core.TieBreaker(r), "lost"
 	default:
 		m.tieBegan = 0
 		return
 	}
-	m.tieBreaks.WithLabelValues(breaker.Setting, outcome).Inc()
+	m.tieBreaks.WithLabelValues(breaker, outcome).Inc()
 	if m.tieBegan != 0 {
-		m.tieSeconds.Observe(a.clock().Sub(m.tieBegan).Seconds())
+		m.tieSeconds.Observe(now.Sub(m.tieBegan).Seconds())
 		m.tieBegan = 0
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package statefile
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestReadState(t *testing.T) {
+func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.WriteFile(at("good"), []byte("text"), 0o600); err != nil {
@@ -18,7 +18,7 @@ func TestReadState(t *testing.T) {
 	if err := os.WriteFile(at("large"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(at("large"), maxStateFile+1); err != nil {
+	if err := os.Truncate(at("large"), maxSize+1); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Mkfifo(at("pipe"), 0o600); err != nil {
@@ -27,12 +27,31 @@ func TestReadState(t *testing.T) {
 	for name, want := range map[string]string{
 		"good": "", "missing": "no such file", "pipe": "not a regular file", ".": "not a regular file", "large": "larger than",
 	} {
-		text, err := readState(at(name))
+		text, err := Read(at(name))
 		switch {
 		case want == "" && (err != nil || string(text) != "text"):
 			t.Errorf("%s: %q, %v", name, text, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: error %v, want one with %q", name, err, want)
 		}
+	}
+}
+
+func TestWriteReplacesAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "folder", "state")
+	for _, text := range []string{"long content", "short"} {
+		if err := Write(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Read(path); err != nil || string(got) != text {
+			t.Errorf("%q, %v, want %q", got, err, text)
+		}
+	}
+	if err := Write(filepath.Join(path, "below"), nil); err == nil {
+		t.Error("written below a file")
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

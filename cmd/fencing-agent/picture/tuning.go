@@ -1,4 +1,4 @@
-package agent
+package picture
 
 import (
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -8,8 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 )
 
-// tuningStatus is the parameters that the gossip on a network runs with, and the fingerprints of its keys.
-func tuningStatus(c *config.Config, t gossip.Tuning, keys []string) *fencingv1.GossipTuning {
+// tuning is the parameters that the gossip on a network runs with, and the fingerprints of its keys.
+func tuning(c *config.Config, t gossip.Tuning, keys []string) *fencingv1.GossipTuning {
 	p := t.Params
 	out := &fencingv1.GossipTuning{
 		Profile: string(c.Gossip.Profile), TunedFor: uint32(t.Size),

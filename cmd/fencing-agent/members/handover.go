@@ -1,4 +1,4 @@
-package agent
+package members
 
 import (
 	"sync/atomic"
@@ -39,9 +39,9 @@ func (h *handing) showGives(s *roster.Succession) {
 	h.gives.Store(&lists) // the succession does not change a chain that it has shown
 }
 
-// handsOver is swim.Config.HandsOver.
-func (h *handing) handsOver(list roster.Ref) *roster.Roster {
-	if gives := h.gives.Load(); gives != nil {
+// HandsOver returns a list that this node goes by, nil if it has none of that name. Any goroutine may call it.
+func (m *Members) HandsOver(list roster.Ref) *roster.Roster {
+	if gives := m.handing.gives.Load(); gives != nil {
 		for _, r := range *gives {
 			if r.Ref() == list {
 				return r
@@ -51,10 +51,10 @@ func (h *handing) handsOver(list roster.Ref) *roster.Roster {
 	return nil
 }
 
-// askForList asks one of those who have taken a list up for it, each time another one, on
+// ask asks one of those who have taken a list up for it, each time another one, on
 // another network. It reports whether there is reason to wait for it.
-func (a *Agent) askForList(now boottime.Instant, fx *watchdog.RosterEffects) bool {
-	h := &a.rosters.handing
+func (m *Members) ask(now boottime.Instant, directory *roster.Roster, fx *watchdog.RosterEffects) bool {
+	h := &m.handing
 	if fx.Fetch != h.list {
 		h.list, h.since, h.asked, h.tries = fx.Fetch, now, 0, 0
 	}
@@ -62,28 +62,28 @@ func (a *Agent) askForList(now boottime.Instant, fx *watchdog.RosterEffects) boo
 		return false
 	}
 	if h.asked == 0 || now.Sub(h.asked) >= handInterval {
-		a.gossip.Fetch(a.roster.Names(fx.Holders), a.roster.Self, h.tries, fx.Fetch)
+		m.cfg.Fetch(directory.Names(fx.Holders), h.tries, fx.Fetch)
 		h.asked = now
 		h.tries++
 	}
 	return now.Sub(h.since) < handPatience
 }
 
-// learnHanded takes a list that was handed over into consideration, like one of the source.
-func (a *Agent) learnHanded(r *roster.Roster) {
-	h := &a.rosters.handing
+// LearnHanded takes a list that was handed over into consideration, like one of the source.
+func (m *Members) LearnHanded(now boottime.Instant, core *watchdog.Core, r *roster.Roster) {
+	h := &m.handing
 	if r.Ref() != h.list {
 		return // it has come on another network, or is not wanted any more
 	}
-	err := a.fits(r)
+	err := m.fits(core, r)
 	if err == nil {
-		err = a.core.HandRoster(r)
+		err = core.HandRoster(r)
 	}
 	if err != nil {
-		h.refused, h.refusedAt = r.Ref(), a.clock()
-		a.log.Error("a list of members that another node has handed over is not taken up", "list", r.Ref().String(), "members", r.Size(), "error", err)
+		h.refused, h.refusedAt = r.Ref(), now
+		m.log.Error("a list of members that another node has handed over is not taken up", "list", r.Ref().String(), "members", r.Size(), "error", err)
 		return
 	}
 	h.list = roster.Ref{}
-	a.log.Info("members: another node has handed over a list that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
+	m.log.Info("members: another node has handed over a list that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -30,10 +31,10 @@ func (s *showcase) show(members []string, to ...string) {
 	}
 }
 
-func (s *showcase) list(node string) (MemberList, bool) {
+func (s *showcase) list(node string) (members.List, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := MemberList{ReadAt: boottime.Now()}
+	l := members.List{ReadAt: boottime.Now()}
 	for _, m := range s.shown[node] {
 		l.Members = append(l.Members, s.f.member(m))
 	}
@@ -46,7 +47,7 @@ type window struct {
 	node string
 }
 
-func (w window) First(ctx context.Context, remembered bool) (MemberList, error) {
+func (w window) First(ctx context.Context, remembered bool) (members.List, error) {
 	l, ok := w.list(w.node)
 	if !ok && !remembered {
 		return l, errors.New("the source is away")
@@ -54,7 +55,7 @@ func (w window) First(ctx context.Context, remembered bool) (MemberList, error) 
 	return l, ctx.Err()
 }
 
-func (w window) Follow(ctx context.Context, again <-chan struct{}, found func(MemberList)) {
+func (w window) Follow(ctx context.Context, again <-chan struct{}, found func(members.List)) {
 	t := time.NewTicker(100 * time.Millisecond)
 	defer t.Stop()
 	for {
@@ -76,7 +77,7 @@ func TestGroupNumbersTheListsItIsShown(t *testing.T) {
 	f := newFleet(t)
 	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
 	s := &showcase{f: f, shown: map[string][]string{}}
-	f.source = func(node string) MemberSource { return window{s, node} }
+	f.source = func(node string) members.Source { return window{s, node} }
 	for _, n := range four {
 		f.configure(n, 0, four...)
 	}

@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"net/netip"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// newMembers prepares what the lists of members come from. What it reports goes into the mailbox, which is there
+// before it is started.
+func (a *Agent) newMembers() *members.Members {
+	return members.New(members.Config{
+		Config: a.cfg, Path: a.opts.ConfigPath, Source: a.opts.Members, Kube: a.kube.client, Logger: a.log, Clock: a.clock,
+		Local: func(sn *config.SystemNetwork) (netip.Addr, error) {
+			l, err := a.opts.Links.Local(sn)
+			return l.Address, err
+		},
+		Waiting: a.serveWaiting,
+		Listed:  func(l members.List) { a.box.put(func(b *batch) { b.lists = append(b.lists, l) }) },
+		Saved:   func(err error) { a.box.put(func(b *batch) { b.rosterSaved = append(b.rosterSaved, err) }) },
+		Fetch: func(holders []string, try int, list roster.Ref) {
+			a.gossip.Fetch(holders, a.roster.Self, try, list)
+		},
+	})
+}
+
+// listed gives the core the lists that came, and the ends of writes.
+func (a *Agent) listed(now boottime.Instant, b *batch) {
+	for _, l := range b.lists {
+		a.members.Learn(a.core, l)
+	}
+	for _, r := range b.handed {
+		a.members.LearnHanded(now, a.core, r)
+	}
+	for _, err := range b.rosterSaved {
+		a.core.RostersSaved(err)
+	}
+}

@@ -1,0 +1,17 @@
+// Package members is where this node's lists of members come from, and where they are kept.
+//
+//	Source (file, Nodes, or what a test gives) --> Listed --> the loop --> Learn --> the core
+//	a peer that has a list which this node lacks --> Fetch ... LearnHanded --> the core
+//	the core wants a list remembered --> Follow --> members.cacheFile --> Saved --> the loop --> the core
+//
+// A list is a proposal until the group agrees on it (docs/adr/0009). Which lists count is decided by the core, on
+// the roster.Succession that Begin makes; here is what reads, stores and hands over, and what tells people about
+// it. What has to be renumbered when the directory changes is known to the agent alone.
+//
+// # Ownership
+//
+// Begin comes first and may wait for a list for as long as it takes. Learn, LearnHanded, Follow, Grow and Largest
+// belong to the agent's loop and do not block: the disk and the source have a goroutine each, which Start starts.
+// HandsOver may be called from any goroutine. Forgetting a list that was taken up would let two parts of the group
+// live, so a list counts after it is durable, and an agent that cannot store one does not take it up.
+package members

@@ -1,0 +1,321 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+const (
+	saveRetry   = 5 * time.Second // after a list could not be stored
+	askInterval = 5 * time.Second // between two questions to the source for a list that peers have
+	repeatAfter = time.Minute     // between two lines about the same trouble with lists
+)
+
+// Config is what Members need. The functions are called as said there.
+type Config struct {
+	Config *config.Config
+	Path   string         // of the file of Config, which is read again when it changes; empty: it is not
+	Source Source         // nil: as configured
+	Kube   *client.Client // of the API server, where the list comes from there
+	Logger *slog.Logger
+	Clock  boottime.Clock
+
+	// Local finds this node's address on a network.
+	Local func(*config.SystemNetwork) (netip.Addr, error)
+	// Waiting answers probes of the agent's health until it is stopped, while Begin waits for a first list.
+	Waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
+
+	// Listed takes each list that the source shows, and Saved the end of each write. Both are called from
+	// goroutines that Start has started, and must not block.
+	Listed func(List)
+	Saved  func(error)
+	// Fetch asks one of the holders of a list for it, each try another one. Follow calls it.
+	Fetch func(holders []string, try int, list roster.Ref)
+}
+
+// Members is where this node's lists of members come from, and where they are kept.
+type Members struct {
+	cfg        Config
+	log        *slog.Logger
+	cache      *cache
+	source     Source
+	nodes      *nodeSource        // the same, if that is where lists come from
+	unnumbered bool               // its lists come without epochs
+	again      chan struct{}      // capacity 1: the source is to read again soon
+	asked      boottime.Instant   // it was told so then
+	refused    string             // why its latest list was refused
+	saves      chan *roster.Saved // capacity 1: at most one is under way
+	complained boottime.Instant
+	handing    handing
+	largest    int
+}
+
+// New prepares everything, and reads nothing yet.
+func New(c Config) *Members {
+	m := &Members{cfg: c, log: c.Logger, cache: newCache(c.Config), source: c.Source, saves: make(chan *roster.Saved, 1), again: make(chan struct{}, 1)}
+	switch {
+	case m.source != nil:
+	case c.Config.Members.Source == config.SourceKubernetes:
+		m.nodes = newNodeSource(&c)
+		m.source = m.nodes
+	default:
+		m.source = &fileSource{config: c.Config, path: c.Path, log: c.Logger}
+	}
+	return m
+}
+
+// FromNodes reports whether the list is made of the API server's Nodes.
+func (m *Members) FromNodes() bool { return m.nodes != nil }
+
+// Begin finds out which lists the agent goes by: those that it remembers, else the first one of its source, for
+// which it waits until ctx ends. Everything counts by the indices of the directory.
+func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *roster.Roster, err error) {
+	saved, err := m.cache.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := m.first(ctx, saved != nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s, err = m.succession(saved, own); err != nil {
+		return nil, nil, err
+	}
+	if next := s.Prepare(); next != nil {
+		err := m.cache.save(next)
+		if s.Saved(err); err != nil {
+			return nil, nil, fmt.Errorf("%w; the changed list of members must be remembered before it is used", err)
+		}
+	}
+	self := roster.Member{Name: m.cfg.Config.NodeName}
+	if own != nil && own.Self >= 0 {
+		self = own.Members[own.Self]
+	}
+	if directory, err = s.Directory(nil, self); err != nil {
+		return nil, nil, fmt.Errorf("members: %w", err)
+	}
+	m.showPresent(s)
+	m.largest = directory.Size()
+	return s, directory, nil
+}
+
+// Largest is the most members that a directory ever had: what the time budget is made for. It never gets less,
+// since peers may reckon with what they were told.
+func (m *Members) Largest() int { return m.largest }
+
+// Grow takes the size of another directory, and reports whether none was as large before.
+func (m *Members) Grow(size int) bool {
+	if size <= m.largest {
+		return false
+	}
+	m.largest = size
+	return true
+}
+
+// showPresent tells the source, and peers that lack one, by which lists the node goes.
+func (m *Members) showPresent(s *roster.Succession) {
+	m.handing.showGives(s)
+	if m.nodes == nil {
+		return
+	}
+	// What a fresh node goes by is no more than what it was shown.
+	if r := s.Top(); !s.Fresh() && m.nodes.present.Load() != r {
+		m.nodes.present.Store(r)
+	}
+}
+
+// first is the first list of the source; nil if that has none to give at once, and none is needed.
+func (m *Members) first(ctx context.Context, remembered bool) (*roster.Roster, error) {
+	l, err := m.source.First(ctx, remembered)
+	if err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	if remembered && len(l.Members) == 0 {
+		return nil, nil
+	}
+	m.unnumbered = !l.Numbered
+	own, err := l.roster(m.cfg.Config.NodeName)
+	if err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	return own, nil
+}
+
+// succession goes on with what is remembered, or begins with the first list of the source.
+func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.Succession, error) {
+	quorum := func(r *roster.Roster) int { return r.Quorum(int(m.cfg.Config.Quorum.Size)) }
+	begin, numbered := saved, own
+	if m.unnumbered {
+		numbered = nil
+		if saved == nil {
+			begin = &roster.Saved{Fresh: true, Chain: []*roster.Roster{own}}
+		}
+	}
+	s, err := roster.NewSuccession(begin, numbered, quorum)
+	if err != nil {
+		return nil, fmt.Errorf("members, and what %s remembers of them: %w", m.cache.path, err)
+	}
+	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
+		m.log.Warn("members: a later list than that of the configuration is in use, as the cache says; update the configuration",
+			"configured_epoch", numbered.Epoch, "used_epoch", top.Epoch, "cache", m.cache.path)
+	}
+	switch {
+	case s.Fresh() && s.Base().Epoch == 0:
+		m.log.Warn("members: this node remembers no list; it waits until another one says that this list is in force, or all its members have met",
+			"members", s.Base().Size())
+	case s.Fresh():
+		m.log.Warn("members: this node waits until another one says that its list is in force; the first list of a group has epoch 0",
+			"epoch", s.Base().Epoch)
+	}
+	if saved != nil {
+		return s, nil
+	}
+	// Who forgets its list goes by whatever the configuration says after the next restart: two
+	// parts of a group could be quorate by two lists of one epoch.
+	if err := m.cache.save(&roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}); err != nil {
+		return nil, fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
+	}
+	return s, nil
+}
+
+// Start starts the goroutine that stores lists and the one that follows their source.
+func (m *Members) Start(background func(func(context.Context))) {
+	background(func(ctx context.Context) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case s := <-m.saves:
+				err := m.cache.save(s)
+				if err != nil {
+					m.log.Error("members: a list cannot be stored, so it is not taken up", "error", err, "retry", saveRetry)
+					boottime.Wait(ctx, saveRetry)
+				}
+				m.cfg.Saved(err)
+			}
+		}
+	})
+	background(func(ctx context.Context) { m.source.Follow(ctx, m.again, m.cfg.Listed) })
+}
+
+// Learn takes a list of the source into consideration.
+func (m *Members) Learn(core *watchdog.Core, l List) {
+	r, err := l.roster(m.cfg.Config.NodeName)
+	if err == nil {
+		err = m.fits(core, r)
+	}
+	if err == nil && l.Numbered {
+		err = core.LearnRoster(r)
+	}
+	switch {
+	case err == nil:
+		m.refused = ""
+	case err.Error() != m.refused: // a source shows the same list again and again
+		m.refused = err.Error()
+		m.log.Error("a list of members is not taken up", "epoch", l.Epoch, "members", len(l.Members), "error", err)
+	}
+	if err == nil && !l.Numbered {
+		core.SightRoster(r, l.ReadAt)
+	}
+}
+
+// fits reports why a list cannot be gone by with the configuration of this node.
+func (m *Members) fits(core *watchdog.Core, r *roster.Roster) error {
+	if arb := core.Arbiter(); arb != nil && r.Size() > arb.Slots() {
+		return fmt.Errorf("the LUN has %d slots for %d members: make a larger one with fencectl lun init", arb.Slots(), r.Size())
+	}
+	if q := int(m.cfg.Config.Quorum.Size); q > 0 && (q > r.Size() || 2*q <= r.Size()) {
+		return fmt.Errorf("quorum.size %d does not fit %d members: it must be more than half of them and no more than all", q, r.Size())
+	}
+	return nil
+}
+
+// readAgain asks the source for the list that a peer has and this node lacks.
+func (m *Members) readAgain(now boottime.Instant) {
+	if m.asked > 0 && now.Sub(m.asked) < askInterval {
+		return
+	}
+	m.asked = now
+	select {
+	case m.again <- struct{}{}:
+	default: // it has been asked already
+	}
+}
+
+// Follow carries out what a step wants done about the list of members. Peers are numbered by the directory.
+func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *roster.Roster, r *watchdog.RosterEffects) {
+	s := core.Succession()
+	if r.Save != nil {
+		if o := r.Save.Offer; o != nil {
+			m.log.Info("members: storing a list, to be taken up when all counted nodes have stored it", "epoch", o.Epoch,
+				"digest", hex64(o.Digest), "members", o.Size())
+		}
+		m.saves <- r.Save // has room: the next is not handed out before this one is done
+	}
+	if r.Changed {
+		m.log.Info("members: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
+			"members", s.Top().Size(), "quorum", core.Quorum())
+		if s.Removed() {
+			m.log.Warn("members: this node was removed from the group: it counts no more, and its watchdog is disarmed; stop the agent")
+		}
+	}
+	if !r.Fetch.IsZero() {
+		m.readAgain(now)
+	}
+	coming := m.ask(now, directory, r)
+	if m.mayComplain(now) {
+		if !r.Fetch.IsZero() && !coming {
+			m.complain(now, "members: another node has a list that this node's source does not show; give both the same configuration", "node", directory.Name(r.From), "list", r.Fetch.String())
+		}
+		if r.Rival >= 0 {
+			m.complain(now, "members: another list has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
+				"node", directory.Name(r.Rival))
+		}
+		if w := core.WaitingFor(); !w.IsEmpty() {
+			m.complain(now, "members: a change of the list is under way", "stage", Standing(s), "waiting_for", directory.Names(w))
+		}
+	}
+	m.showPresent(s)
+}
+
+func (m *Members) mayComplain(now boottime.Instant) bool {
+	return m.complained == 0 || now.Sub(m.complained) >= repeatAfter
+}
+
+func (m *Members) complain(now boottime.Instant, msg string, attrs ...any) {
+	m.complained = now
+	m.log.Warn(msg, attrs...)
+}
+
+// Standing says in words how the change of a list stands.
+func Standing(s *roster.Succession) string {
+	switch {
+	case s.Removed():
+		return "this node is not on the list in force"
+	case s.Fresh():
+		return "no list is known to be in force"
+	case len(s.Chain()) > 1:
+		var epochs []string
+		for _, r := range s.Chain() {
+			epochs = append(epochs, fmt.Sprint(r.Epoch))
+		}
+		return "majorities of the lists of epochs " + strings.Join(epochs, " and ") + " are needed"
+	case s.Next() != nil:
+		return fmt.Sprintf("the list of epoch %d is known, and stored when all counted nodes know it", s.Next().Epoch)
+	case s.Offer() != nil:
+		return fmt.Sprintf("the list of epoch %d is ready to be taken up", s.Offer().Epoch)
+	default:
+		return "one list is in force"
+	}
+}

@@ -1,0 +1,165 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// given is a source that has one list to begin with, and nothing after it.
+type given struct {
+	list List
+	err  error
+}
+
+func (g given) First(context.Context, bool) (List, error) { return g.list, g.err }
+
+func (given) Follow(ctx context.Context, _ <-chan struct{}, _ func(List)) { <-ctx.Done() }
+
+// listing is a numbered list.
+func listing(epoch uint64, names ...string) List {
+	l := List{Numbered: true, Epoch: epoch}
+	for i, name := range names {
+		l.Members = append(l.Members, roster.Member{Name: name, Addresses: map[string]string{"a": netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}).String()}})
+	}
+	return l
+}
+
+// desk is the lists of node n1, and what was logged about them.
+func desk(dir string, s Source) (*Members, *strings.Builder) {
+	c := config.Default()
+	c.NodeName, c.NodeGroup, c.Members.CacheFile = "n1", "g", filepath.Join(dir, "members.json")
+	log := new(strings.Builder)
+	return New(Config{
+		Config: c, Source: s, Logger: slog.New(slog.NewTextHandler(log, nil)), Clock: func() boottime.Instant { return 1 },
+		Saved: func(error) {}, Listed: func(List) {}, Fetch: func([]string, int, roster.Ref) {},
+	}), log
+}
+
+func coreOf(s *roster.Succession, directory *roster.Roster) *watchdog.Core {
+	return watchdog.NewCore(watchdog.Config{Roster: directory, Succession: s, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second})
+}
+
+// Guard: what was gone by is remembered, whatever the source says after a restart.
+func TestListIsRememberedOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
+	first, _, err := m.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ = desk(dir, given{})
+	again, directory, err := m.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Base().Ref() != first.Base().Ref() || directory.Size() != 2 || m.Largest() != 2 {
+		t.Errorf("%v of %d, want %v", again.Base().Ref(), directory.Size(), first.Base().Ref())
+	}
+	m, _ = desk(dir, given{})
+	m.cache.node = "n2"
+	if _, _, err := m.Begin(t.Context()); err == nil || !strings.Contains(err.Error(), "a file of its own") {
+		t.Errorf("with another node's file: %v", err)
+	}
+}
+
+func TestBeginNeedsAListThatCanBeKept(t *testing.T) {
+	m, _ := desk(t.TempDir(), given{err: errors.New("no such list")})
+	if _, _, err := m.Begin(t.Context()); err == nil || !strings.Contains(err.Error(), "no such list") {
+		t.Errorf("without a list: %v", err)
+	}
+	m, _ = desk("/proc/no-such-folder", given{list: listing(0, "n1", "n2")})
+	if _, _, err := m.Begin(t.Context()); err == nil || !strings.Contains(err.Error(), "make the folder writable") {
+		t.Errorf("without a folder: %v", err)
+	}
+}
+
+// Guard: a list that does not fit is refused with the reason, once for as long as it stays the same.
+func TestListThatDoesNotFitIsRefusedOnce(t *testing.T) {
+	m, log := desk(t.TempDir(), given{list: listing(0, "n1", "n2", "n3")})
+	s, directory, err := m.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.cfg.Config.Quorum.Size = 2
+	core := coreOf(s, directory)
+	for range 3 {
+		m.Learn(core, listing(1, "n1", "n2", "n3", "n4"))
+	}
+	if n := strings.Count(log.String(), "quorum.size 2 does not fit 4 members"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, log)
+	}
+	if core.Step(boottime.Instant(time.Second)); s.Next() != nil {
+		t.Errorf("taken up: %v", s.Next().Ref())
+	}
+	m.Learn(core, listing(1, "n1", "n2"))
+	if core.Step(boottime.Instant(2 * time.Second)); s.Next() == nil || s.Next().Size() != 2 {
+		t.Errorf("a list that fits is not taken into consideration: %v", s.Next())
+	}
+}
+
+// A peer that lacks a list is given what this node goes by, and nothing else.
+func TestHandsOverWhatItGoesBy(t *testing.T) {
+	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
+	if m.HandsOver(roster.Ref{}) != nil {
+		t.Error("hands something over before it has anything")
+	}
+	s, directory, err := m.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	core := coreOf(s, directory)
+	m.Learn(core, listing(1, "n1", "n2", "n3"))
+	core.Step(boottime.Instant(time.Second))
+	if got := m.HandsOver(s.Base().Ref()); got != s.Base() {
+		t.Errorf("hands over %v, want %v", got, s.Base().Ref())
+	}
+	later := listing(1, "n1", "n2", "n3")
+	known, err := later.roster("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.HandsOver(known.Ref()); got != nil {
+		t.Errorf("hands over %v, which it only knows", got.Ref())
+	}
+}
+
+// One of those who have a list is asked for it at a time, and each time another one.
+func TestHoldersAreAskedInTurn(t *testing.T) {
+	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2", "n3")})
+	s, directory, err := m.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tries []int
+	m.cfg.Fetch = func(holders []string, try int, _ roster.Ref) {
+		if len(holders) != 2 {
+			t.Errorf("holders %v", holders)
+		}
+		tries = append(tries, try)
+	}
+	core := coreOf(s, directory)
+	want := &watchdog.RosterEffects{Fetch: roster.Ref{Epoch: 1, Digest: 1}, Holders: roster.SetOf(1, 2), Rival: -1}
+	for now := range boottime.Instant(50) { // ten steps a second
+		m.Follow(boottime.Instant(time.Second)+now*boottime.Instant(100*time.Millisecond), core, directory, want)
+	}
+	if len(tries) != 3 || tries[2] != 2 {
+		t.Errorf("asked %v, want three times in five seconds", tries)
+	}
+	select {
+	case <-m.again:
+	default:
+		t.Error("the source is not asked again")
+	}
+}

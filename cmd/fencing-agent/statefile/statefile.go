@@ -1,0 +1,73 @@
+package statefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSize bounds what is read of a file that the agent wrote itself: a chain of lists
+// of a thousand members stays far below.
+const maxSize = 16 << 20 // bytes
+
+// Read reads a file that the agent keeps. It never waits: what is not a regular file,
+// such as a pipe, would block the start of the agent for as long as nobody writes to it.
+func Read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxSize {
+		return nil, fmt.Errorf("%s is larger than %d bytes, the agent did not write it", path, maxSize)
+	}
+	return text, nil
+}
+
+// Write replaces a file, and returns when that is durable, the name of the file included. A reader finds the old
+// content or the new one.
+func Write(path string, text []byte) (err error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	t, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(t.Name()) // the error that counts is the one returned
+		}
+	}()
+	_, err = t.Write(text)
+	if err == nil {
+		err = t.Sync()
+	}
+	if err = errors.Join(err, t.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(t.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

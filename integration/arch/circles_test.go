@@ -1,0 +1,119 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// calls are the arrows between the files of one package: who uses a function or a method of whom, and which.
+type calls map[string]map[string][]string
+
+// nothing is the importer of a check that is interested in one package alone.
+type nothing struct{}
+
+func (nothing) Import(path string) (*types.Package, error) { return types.NewPackage(path, path), nil }
+
+// callsOf finds the arrows of a package of which these are the files, all parsed with one file set.
+func callsOf(fset *token.FileSet, files []*ast.File) (calls, *types.Package) {
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	conf := types.Config{Importer: nothing{}, Error: func(error) {}} // what other packages have is not there
+	pkg, _ := conf.Check("p", fset, files, info)                     // so this cannot be without errors
+	in := func(p token.Pos) string { return path.Base(fset.Position(p).Filename) }
+	found := calls{}
+	for id, o := range info.Uses {
+		f, ok := o.(*types.Func)
+		if !ok || f.Pkg() != pkg || in(id.Pos()) == in(f.Pos()) {
+			continue
+		}
+		from, to := in(id.Pos()), in(f.Pos())
+		if found[from] == nil {
+			found[from] = map[string][]string{}
+		}
+		found[from][to] = append(found[from][to], f.Name())
+	}
+	return found, pkg
+}
+
+// circle is a way along the arrows that comes back to where it began, or "".
+func (c calls) circle() string {
+	done := map[string]bool{}
+	var walk func(file string, way []string) string
+	walk = func(file string, way []string) string {
+		if i := slices.Index(way, file); i >= 0 {
+			return strings.Join(append(way[i:], file), " -> ")
+		}
+		if done[file] {
+			return ""
+		}
+		for _, to := range slices.Sorted(maps.Keys(c[file])) {
+			if found := walk(to, append(way, file)); found != "" {
+				return found
+			}
+		}
+		done[file] = true
+		return ""
+	}
+	for _, file := range slices.Sorted(maps.Keys(c)) {
+		if found := walk(file, nil); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// maxAgentFields bounds what one goroutine's object holds by itself: what belongs together is a part with a name.
+const maxAgentFields = 20
+
+// The agent wires everything together and is read from its top down: loop.go and agent.go know the rooms, and no room
+// climbs back to them.
+func TestAgentIsReadFromItsTopDown(t *testing.T) {
+	fset, files := token.NewFileSet(), []*ast.File(nil)
+	for _, s := range all(t) {
+		if s.pkg != "cmd/fencing-agent/agent" || s.test {
+			continue
+		}
+		again, err := parser.ParseFile(fset, filepath.Join(root, s.path), nil, parser.SkipObjectResolution) // with one set for all
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, again)
+	}
+	found, pkg := callsOf(fset, files)
+	if len(found["loop.go"]) < 5 {
+		t.Fatalf("found only %v from loop.go", found["loop.go"])
+	}
+	if c := found.circle(); c != "" {
+		t.Errorf("the agent's files call each other in a circle: %s: move what both need to a file below", c)
+	}
+	if n := pkg.Scope().Lookup("Agent").Type().Underlying().(*types.Struct).NumFields(); n > maxAgentFields {
+		t.Errorf("Agent has %d fields, more than %d: give those that belong together a type", n, maxAgentFields)
+	}
+}
+
+func TestCirclesAreFound(t *testing.T) {
+	for text, want := range map[string]string{
+		"func (t *T) b() { t.c() }": "a.go -> b.go -> c.go -> a.go",
+		"func (t *T) b() {}":        "",
+	} {
+		fset, files := token.NewFileSet(), []*ast.File(nil)
+		for _, f := range []string{"a.go\nimport \"x\"\ntype T struct{ y x.Y }\nfunc (t *T) a() { t.b() }", "b.go\n" + text, "c.go\nfunc (t *T) c() { t.a() }"} {
+			name, body, _ := strings.Cut(f, "\n")
+			file, err := parser.ParseFile(fset, name, "package p\n"+body+"\n", parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+		if found, _ := callsOf(fset, files); found.circle() != want {
+			t.Errorf("%s: %q, want %q", text, found.circle(), want)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package leasequorumtest
+
+import (
+	"fmt"
+
+	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
+)
+
+// Lease is a Lease as the API server keeps it. The zero value is one that nobody has made yet.
+type Lease struct {
+	uid, resource int
+	present       bool
+	record        leasequorum.Record
+}
+
+// Apply performs an operation. It leaves the times and the number of the completion to the caller.
+func (l *Lease) Apply(op *leasequorum.Op) leasequorum.Completion {
+	switch {
+	case op.Kind == leasequorum.Create && l.present, op.Kind == leasequorum.Write && l.present && op.Base != l.version():
+		return leasequorum.Completion{Outcome: leasequorum.Conflict}
+	case op.Kind == leasequorum.Create:
+		l.uid, l.present = l.uid+1, true
+	case !l.present:
+		return leasequorum.Completion{Outcome: leasequorum.Absent}
+	}
+	if op.Kind != leasequorum.Read {
+		l.resource++
+		l.record = op.Record
+	}
+	return leasequorum.Completion{Outcome: leasequorum.Done, Record: l.record, Version: l.version()}
+}
+
+func (l *Lease) version() leasequorum.Version {
+	return leasequorum.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
+}
+
+// Delete is what a careless person does.
+func (l *Lease) Delete() { l.present = false }
+
+// Record is what was written last, also where it was deleted since.
+func (l *Lease) Record() leasequorum.Record { return l.record }
