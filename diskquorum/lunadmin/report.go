@@ -36,7 +36,7 @@ type SuperblockReport struct {
 	NodeGroup string    `json:"nodeGroup"`
 	Slots     int       `json:"slots"`
 	Echoes    bool      `json:"echoBlocks"` // one a slot, see lun.hold
-	Created   string    `json:"created"` // RFC 3339
+	Created   string    `json:"created"`    // RFC 3339
 	Copies    [2]string `json:"copies"`
 	Set       *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
 }
