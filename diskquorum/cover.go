@@ -1,6 +1,7 @@
 package diskquorum
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -14,6 +15,10 @@ type Hearing struct {
 	Vacant boottime.Instant
 	// Isolated says that a majority lives and does not count this node (H3). It is true of a moment.
 	Isolated bool
+	// Ground is the latest instant for which this is so by the records alone that are dated then or later: a majority
+	// lives and has not seen this node for long, or all that the latest grant names live by it and this node is none
+	// of them (H6); 0: neither is so.
+	Ground boottime.Instant
 }
 
 // Hear judges the echo blocks. lately are the members that anybody may still count because this node has seen them,
@@ -31,6 +36,7 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 	var c cover
 	n := a.roster.Size()
 	isolating, fresh := 0, 4*a.echoPace()+a.timing.IOTimeout
+	var missed []boottime.Instant
 	c.add(a.roster.Self, now, lately)
 	for slot := range a.echo.peers {
 		p := &a.echo.peers[slot]
@@ -41,14 +47,42 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 		case !p.Lives:
 			c.add(p.RosterIndex, p.date, p.Lately)
 		case now.Sub(p.date) <= fresh && !p.View.Has(a.roster.Self):
-			isolating++
+			if isolating++; !p.Lately.Has(a.roster.Self) {
+				missed = append(missed, p.date)
+			}
 		}
 	}
 	h.Isolated = isolating >= quorum
+	if len(missed) >= quorum {
+		slices.Sort(missed)
+		h.Ground = missed[len(missed)-quorum]
+	}
+	h.Ground = max(h.Ground, a.outvoted(now, fresh))
 	if date, ok := c.latest(n); ok {
 		h.Vacant = date.Add(dated)
 	}
 	return h
+}
+
+// outvoted is the earliest date of the words of all whom the latest grant names that they live by it; 0: they do not
+// all say so, or it names this node, maybe by a token that it has given up.
+func (a *Arbiter) outvoted(now boottime.Instant, fresh time.Duration) boottime.Instant {
+	g := a.lease.grant
+	if g == nil || a.table.holdersDone(g, &a.timing, a.ownWatchdog()) {
+		return 0
+	}
+	first := now
+	for _, h := range g.Holders {
+		if int(h.Slot) == a.slot || int(h.Slot) >= len(a.echo.peers) {
+			return 0
+		}
+		p := &a.echo.peers[h.Slot]
+		if p.date == 0 || now.Sub(p.date) > fresh || !p.Lives || p.Token != h.Token {
+			return 0
+		}
+		first = min(first, p.date)
+	}
+	return first
 }
 
 func (a *Arbiter) sameList(e *Echo) bool {

@@ -18,7 +18,7 @@ type holding struct {
 	vacant   boottime.Instant // the permission that it last gave,
 	vacantAt boottime.Instant // and when
 	excluded bool             // the latest grant, as read since then, names others who may live by it
-	isolated boottime.Instant // a majority has lived without this node since, at each look; zero: none does
+	ground   boottime.Instant // others have lived without this node since, at each look; zero: none are known to
 	lived    bool             // in the step before
 }
 
@@ -44,13 +44,18 @@ func (c *Core) oneList() bool {
 	return s == nil || c.rostersSettled() && s.Claims() && c.rosters.standing == (roster.Standing{})
 }
 
+// window is for how long a member may be counted for what it said.
+func (c *Core) window() time.Duration {
+	if c.cfg.Window != nil {
+		return c.cfg.Window(c.base().Size())
+	}
+	return c.cfg.MaxAge + c.cfg.Budget.Sampling
+}
+
 // lately are the members by whom this node may still be counted for having been seen. What they know of that
 // is what it stated while it saw them, and they know it for as long as evidence lasts (H2).
 func (c *Core) lately(now boottime.Instant) (set roster.Set) {
-	window := c.cfg.MaxAge + c.cfg.Budget.Sampling
-	if c.cfg.Window != nil {
-		window = c.cfg.Window(c.base().Size())
-	}
+	window := c.window()
 	for p, at := range c.hold.seen {
 		if at != 0 && now.Sub(at) <= window {
 			set.Add(p)
@@ -85,11 +90,21 @@ func (c *Core) followHold(now boottime.Instant) {
 		h.heard = diskquorum.Hearing{Vacant: until}
 	}
 	switch {
-	case !h.heard.Isolated:
-		h.isolated = 0
-	case h.isolated == 0:
-		h.isolated = now
+	case h.heard.Ground == 0:
+		h.ground = 0
+	case h.ground == 0:
+		h.ground = now
 	}
+}
+
+// condemned reports whether the others live without this node for certain, by their own words (H6).
+//
+// Invariant: not by silence, and not by what is true of a moment only. Where an outage of all networks reaches this node
+// first, the others live until theirs is as old as evidence may be; so what they say has to be true for longer, and by
+// words that date from after that. A grant can be the last thing that a half did before it came apart, so all whom it
+// names have to live by it.
+func (c *Core) condemned() bool {
+	return c.hold.ground != 0 && c.hold.heard.Ground >= c.hold.ground.Add(c.window())
 }
 
 // lives reports whether this node lives by a right that is its own, and not by holding.

@@ -11,20 +11,17 @@ import (
 // has arrived.
 const strikeAfter = time.Second
 
-// strikeFrom is the instant from which a node that has starved since one may be taken down. Where the LUN tells who
-// lives, silence alone says nothing: a switch that takes all networks with it would take the whole group down. What
-// tells is a grant that names others, and dated records of a majority that lives without this node. The latter is
-// true of a moment where an outage reaches this node first, so it has to last for as long as the others need to notice
-// theirs.
-func (c *Core) strikeFrom() boottime.Instant {
-	switch r := c.fx.Decision.Reason; {
-	case !c.Holds() || r == ReasonSplitLost:
-		return c.starving.Add(strikeAfter)
-	case r == ReasonIsolated:
-		return max(c.starving.Add(strikeAfter), c.hold.isolated.Add(c.cfg.MaxAge))
-	default:
-		return boottime.Never
+// mayStrike reports whether there is a ground to take a starving node down. Where the LUN tells who lives, silence
+// is none: a switch that takes all networks with it would take the whole group down.
+func (c *Core) mayStrike(now boottime.Instant) bool {
+	if c.hears() {
+		return c.condemned()
 	}
+	due := c.starving.Add(strikeAfter)
+	if now < due {
+		c.fx.Wake = min(c.fx.Wake, due)
+	}
+	return now >= due
 }
 
 // followStrike decides whether a node that is to be taken down may be taken down now.
@@ -43,8 +40,5 @@ func (c *Core) followStrike(now boottime.Instant) {
 	if c.starving == 0 {
 		c.starving = now
 	}
-	due := c.strikeFrom()
-	if c.fx.Strike = now >= due; !c.fx.Strike {
-		c.fx.Wake = min(c.fx.Wake, due)
-	}
+	c.fx.Strike = c.mayStrike(now)
 }

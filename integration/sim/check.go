@@ -25,6 +25,7 @@ type checker struct {
 	Proofs     map[watchdog.Proof]int
 	granted    map[int]bool // nodes that feed under a grant of the Lease
 	Grants     int          // how often one began to
+	Strikes    int          // how often a node that hears by the LUN who lives took itself down
 	Bridged    int          // how often a node began to feed beside a partner that has a majority (L14)
 
 	links   boottime.Instant // when all links are checked next
@@ -45,6 +46,7 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 //   - Two halves feed by grants of the Lease at one moment.
 //   - A grant of the Lease is replaced while a holder runs whose token has not moved on.
 //   - A node is published as fenced that is still running as it was, or its boot as ended.
+//   - A node that hears by the LUN who lives takes itself down for nobody: nobody has lived for D_max.
 //   - Evidence of a peer, a vouch or a quorum is dated later than the network's packets bear out.
 //   - Two nodes that nothing keeps from talking on a network have no young evidence of each other there.
 //   - A peer is probed at a rate that has no bound.
@@ -160,6 +162,30 @@ func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 			c.check.add("%v: %s says that the boot of %s has ended, which it has not", c.Now(), n.Name, victim.Name)
 		}
 		n.ended[p] = death
+	}
+}
+
+// checkStrike judges a node that takes itself down. Where it cannot hear who lives, silence has to do.
+func (c *Cluster) checkStrike(n *Node) {
+	c.trace("%s takes itself down", n.Name)
+	if !n.core.Holds() {
+		return
+	}
+	c.check.Strikes++
+	latest := boottime.Instant(0)
+	for _, m := range c.nodes {
+		if m != n {
+			latest = max(latest, m.lived)
+		}
+	}
+	bound := time.Duration(0)
+	for _, t := range []*Times{&c.cfg.Times, c.cfg.Odd} {
+		if t != nil {
+			bound = max(bound, t.Timing.MaxAge+c.cfg.sampling(t)+slack)
+		}
+	}
+	if c.now.Sub(latest) > bound {
+		c.check.add("%v: %s takes itself down, and nobody has lived for %v", c.Now(), n.Name, c.now.Sub(latest))
 	}
 }
 

@@ -23,6 +23,7 @@ type Config struct {
 	Lease    bool // a Lease of an API server, in place of the LUN
 	Devices  int  // of the LUN: 1 or 3; 0: 1
 	OldLUN   bool // without echo blocks
+	Strike   bool // onFence: reboot
 	NoHold   bool // nobody holds by the LUN
 	Before   int  // so many nodes, the first ones, have agents of before there was a hold
 	Mode     watchdog.LUNMode
@@ -133,6 +134,7 @@ type Node struct {
 	Name  string
 
 	core      *watchdog.Core
+	lived     boottime.Instant // when it last had quorum
 	lease     *leasequorum.Arbiter // nil: no Lease breaks ties
 	roster    *roster.Roster       // by whose indices it counts
 	memory    *roster.Saved        // what it remembers of its rosters
@@ -391,6 +393,14 @@ func (c *Cluster) step(n *Node) {
 		c.check.attempt(fx.Attempt)
 	}
 	c.guard(n, fx)
+	if d := &fx.Decision; d.Action == watchdog.Feed && d.Quorum {
+		n.lived = c.now
+	}
+	if fx.Strike && c.cfg.Strike {
+		c.checkStrike(n)
+		c.reset(n)
+		return
+	}
 	c.checkDeaths(n, fx.Fenced)
 	for p := range fx.Left.All() {
 		n.events = append(n.events, "LEFT "+n.roster.Name(p))

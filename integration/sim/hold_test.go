@@ -118,3 +118,43 @@ func TestHealInPiecesOfAnOutage(t *testing.T) {
 		}
 	}
 }
+
+// Guard: H6. An outage that reaches the nodes one after the other within D_max takes nobody down.
+func TestOutageInPiecesStrikesNobody(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for range 40 {
+		cfg := DefaultConfig([]int{3, 4, 5, 8}[rng.IntN(4)], rng.Uint64())
+		cfg.Strike = true
+		c := New(cfg)
+		c.Run(40 * time.Second)
+		order := rng.Perm(cfg.Nodes)
+		for k, i := range order {
+			for _, j := range order[k+1:] {
+				c.CutOneWay(i, j)
+				c.CutOneWay(j, i)
+			}
+			c.Run(time.Duration(rng.Int64N(int64(cfg.Timing.MaxAge) / int64(cfg.Nodes))))
+		}
+		c.Run(time.Minute)
+		c.Heal()
+		c.Run(30 * time.Second)
+		if c.Resets() != 0 || len(c.Violations()) > 0 {
+			t.Errorf("%d nodes: %d resets, %v\n%s", cfg.Nodes, c.Resets(), c.Violations(), c.Report())
+		}
+	}
+}
+
+// A node that the others live without does not wait for its watchdog, where that is configured.
+func TestNodeThatOthersLiveWithoutStrikes(t *testing.T) {
+	for _, groups := range [][][]int{{{0}, {1, 2, 3, 4}}, {{0, 1}, {2, 3}}} {
+		cfg := DefaultConfig(len(groups[0])+len(groups[1]), 5)
+		cfg.Strike = true
+		c := New(cfg)
+		c.Run(40 * time.Second)
+		c.Split(groups)
+		c.Run(30 * time.Second) // the watchdog has 30 s from the last feed on
+		if c.Resets() != len(groups[0]) || len(c.Violations()) > 0 {
+			t.Errorf("%v: %d resets, %v\n%s", groups, c.Resets(), c.Violations(), c.Report())
+		}
+	}
+}

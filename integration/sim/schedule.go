@@ -33,6 +33,7 @@ func (c Config) withOutages(seed uint64) Config {
 	if c.outages = rng; rng.IntN(8) == 0 {
 		c.OldLUN = true
 	}
+	c.Strike = rng.IntN(3) == 0
 	if rng.IntN(5) == 0 {
 		c.Before = 1 + rng.IntN(c.Nodes)
 	}

@@ -229,20 +229,20 @@ func TestRandomSchedules(t *testing.T) {
 	if n := envNumber(t, "SIM_RUNS"); n != 0 {
 		runs = int(n)
 	}
-	resets, bridged, proofs := 0, 0, map[watchdog.Proof]int{}
+	resets, bridged, strikes, proofs := 0, 0, 0, map[watchdog.Proof]int{}
 	for i := range runs {
 		seed := base + uint64(i)
 		c := RandomSchedule(seed, runs == 1, t.Logf)
 		if v := c.Violations(); len(v) > 0 {
 			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
 		}
-		resets, bridged = resets+c.Resets(), bridged+c.Bridged()
+		resets, bridged, strikes = resets+c.Resets(), bridged+c.Bridged(), strikes+c.check.Strikes
 		for proof, n := range c.Proofs() {
 			proofs[proof] += n
 		}
 	}
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d times beside a majority, deaths published: %d proven by time, %d by another boot on the LUN",
-		runs, base, resets, bridged, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, of which %d by the node itself that heard who lives; %d times beside a majority, deaths published: %d proven by time, %d by another boot on the LUN",
+		runs, base, resets, strikes, bridged, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
 }
 
 // The same with a Lease in place of the LUN.
