@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An outage of all networks that reaches the nodes one after the other, within D_max, and ends in the same way.
+// An outage of all networks that reaches the nodes one after the other.
 var (
 	pieces3 = search{size: 3, graphs: graphs("123", "23", "13", "12", "")}
 	pieces4 = search{size: 4, graphs: graphs("1234", "234", "34", "12 34", "")}
@@ -14,7 +14,7 @@ var (
 
 func (c search) strike(name string, left Budget, rules Rules) search {
 	c.name, c.left, c.rules = name, left, rules
-	c.both, c.calm, c.strikes, c.partial, c.times = true, true, true, maxAge, times(3, 8)
+	c.both, c.strikes, c.partial, c.times = true, true, maxAge, times(3, 8)
 	return c
 }
 

@@ -7,8 +7,8 @@ import (
 
 // Wrong says what must not be in a state, or "".
 func (m *Model) Wrong(s *State) string {
-	if bad := s.struck &^ m.Exempt; m.Calm && bad != 0 {
-		return fmt.Sprintf("P3: %v struck themselves", bad)
+	if m.Partial > 0 && s.struck != 0 {
+		return fmt.Sprintf("P3: %v struck themselves", s.struck)
 	}
 	if bad := s.reset &^ m.Exempt; m.Calm && bad != 0 {
 		return fmt.Sprintf("P3: %v was reset", bad)
