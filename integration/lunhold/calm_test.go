@@ -76,8 +76,14 @@ func TestPartsLive(t *testing.T) {
 		{name: "three nodes, a write that hangs", size: 3, graphs: three, left: Budget{Cuts: 2, Hangs: 1}},
 		{name: "four nodes, grants", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 1}},
 		{name: "five nodes", size: 5, graphs: five, left: Budget{Cuts: 2}},
+		{big: true, name: "one joins three", size: 4, lists: joins.lists, graphs: joins.graphs, left: Budget{Cuts: 2, Offers: 1}},
+		{big: true, name: "one leaves four", size: 4, lists: leaves.lists, graphs: leaves.graphs, left: Budget{Cuts: 2, Offers: 1}},
+		{big: true, name: "two leave five", size: 5, lists: shrinks.lists, graphs: shrinks.graphs, left: Budget{Cuts: 2, Offers: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.big && !long() {
+				t.Skip("a long search: make lunhold")
+			}
 			m := c.model()
 			m.Check = func(s *State) string {
 				for part := Set(1); part < 1<<m.Size; part++ {

@@ -38,6 +38,7 @@ var outages = []strikes{
 	{pieces3.strike("it strikes at once", Budget{Cuts: 3}, Rules{StrikeAtOnce: true}), true, "P3: {1} struck"},
 	{pieces5.strike("it strikes at once, five nodes", Budget{Cuts: 3}, Rules{StrikeAtOnce: true}), true, "P3: {1} struck"},
 	{pieces5.strike("for D_max, by records of any date", Budget{Cuts: 3}, Rules{StrikeTold: true}), true, "P3: {1} struck"},
+	{pieces3.strike("for D_max, by records of any date, a write of its own hangs", Budget{Cuts: 2, Hangs: 1}, Rules{StrikeTold: true}).onward(), true, "P3: {3} struck"},
 	{pieces5.strike("dated a tick less than D_max after the first", Budget{Cuts: 3}, Rules{StrikeSoon: true}), true, "P3: {1} struck"},
 	{pieces4.strike("the grant is enough", Budget{Cuts: 3, Grants: 1}, Rules{StrikeGrant: true}), true, "P3: "},
 
