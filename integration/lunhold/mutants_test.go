@@ -89,7 +89,7 @@ func TestMutants(t *testing.T) {
 			if f.Wrong != "" {
 				t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
 			}
-			if c.want == "" || (c.big || f.States > 10_000) && !long() {
+			if c.want == "" || (c.big || f.States > 5_000) && !long() {
 				return // the searches of all rules have these bounds, too
 			}
 			m.Rules = Rules{JointHold: m.JointHold}

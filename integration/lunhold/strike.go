@@ -11,7 +11,7 @@ func (m *Model) partly(s *State) bool {
 }
 
 // watch notes when anybody lived last, and what is left of the time in which an outage comes to all: it is over when the network
-// is gone, and begins anew when it has been whole for D_max.
+// is gone, and starts again when it has been whole for D_max.
 func (m *Model) watch(s *State) {
 	if !m.Strikes {
 		return
