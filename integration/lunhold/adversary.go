@@ -41,7 +41,7 @@ type Model struct {
 	Shapes  []Graph             // of the network
 	Who     map[what]Set        // to whom that may happen; else to all
 	Dwell   uint8               // a network lasts for so many ticks at least
-	Partial uint8               // a network that is neither whole nor gone lasts no longer; 0: for ever
+	Partial uint8               // an outage comes to all within so many ticks, and goes from all at once; 0: it need not
 	Strikes bool                // onFence: reboot
 	Calm    bool                // nobody may be reset (P3)
 	Steady  bool                // nor starve

@@ -1,4 +1,4 @@
-// Package lunhold is a model of a group that has lost all its networks and has its LUN: the rules E1 to E4, H1 to H5 and M1
+// Package lunhold is a model of a group that has lost all its networks and has its LUN: the rules E1 to E5, H1 to H6 and M1
 // to M5 of docs/adr/0020, by which nodes that cannot live hold together, and nobody says FENCED of one that runs. Each rule
 // can be left out (Rules). A search of all states within bounds, the nearest first, says what then goes wrong and by which
 // shortest history; random walks go beyond the bounds.
@@ -16,6 +16,10 @@
 // owner comes to. A write lands and is not acknowledged. Reads are slow, so that the log is old and the slots are new. An agent is stopped while
 // the watchdog goes on. A node loses power, boots, or has its agent started again, with other pings. Some nodes run an older version.
 //
+// The list of members changes by the rules of docs/adr/0009, but for founding and lists without numbers: a list is stored at any
+// time, and is learnt in the step in which it is heard of. Each of several devices has its own copy of a record. A node with
+// onFence: reboot strikes itself (H6). With Network the LUN is one more network, and nobody holds (N).
+//
 // A half of four nodes is granted when all of it count it and have the LUN. It lives until a member renounces, which it
 // does when its view changes. Another half is granted when all holders are done.
 //
@@ -28,11 +32,12 @@
 // P1: nobody runs of whom a living node could say FENCED, by the claims of a majority or of all of a granted half. P2:
 // no node feeds outside of the set of one that has lived for longer than D_lun + D_max and a tick, and G under a grant.
 // P3: an outage of all networks resets nobody. P4: from any state, a part that comes together lives, no matter who holds.
-// P5: a claim covers only time in which its node lived.
+// P5: a claim covers only time in which its node lived. P6: who strikes leaves somebody who lives, or did within D_max; and
+// an outage that comes to all within D_max strikes nobody.
 //
 // # What is not
 //
-// Lists of members that change, three devices, API tie-breakers, strikes other than as a loss of power. Evidence by samples
-// or from two networks. An I/O that takes part of a tick. The relay of a write (L7) and the partner of L14, so a half dies
+// A grant while the list changes, and a majority of the devices, which a grant needs. API tie-breakers. Evidence by samples or
+// from two networks. An I/O that takes part of a tick. The relay of a write (L7) and the partner of L14, so a half dies
 // here that lives there. Ballots: an instance has one value. Clocks that differ in speed, which is what the margin is for.
 package lunhold

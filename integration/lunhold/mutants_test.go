@@ -57,6 +57,10 @@ var mutants = []mutant{
 		who: map[what]Set{slows: setOf(1, 2, 3), proposes: setOf(0)}, rules: Rules{NoH2: true}}, ""},
 	{search{name: "S counts records by another list", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
 		rules: Rules{AnyList: true}}, "P2: 3 lives, and 1"},
+	{search{name: "the same, and holds by several lists", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
+		rules: Rules{AnyList: true, JointHold: true}}, "P2: 3 lives, and 1"},
+	{search{name: "holds by several lists, by most of the first alone", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "345 12", "345"), left: Budget{Cuts: 1, Offers: 1}, without: setOf(2, 3, 4), times: times(2, 5),
+		rules: Rules{BaseOnly: true, JointHold: true}}, "P"},
 	{search{name: "claims survive a change of the list", size: 5, lists: rosters("12345", "145"), graphs: graphs("12345", "2345 1-2 1-3", ""), left: Budget{Cuts: 2, Offers: 1},
 		rules: Rules{NoDoubt: true}}, "P1: 1 runs, and the majority {45}"},
 	{search{big: true, name: "a deadline survives a change of the list", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
@@ -85,10 +89,10 @@ func TestMutants(t *testing.T) {
 			if f.Wrong != "" {
 				t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
 			}
-			if c.want == "" || c.big && !long() {
+			if c.want == "" || (c.big || f.States > 5_000) && !long() {
 				return // the searches of all rules have these bounds, too
 			}
-			m.Rules = Rules{}
+			m.Rules = Rules{JointHold: m.JointHold}
 			if f := c.run(t, m, 400_000); f.Wrong != "" || f.Cut {
 				t.Errorf("with all rules, within the same bounds: %q, %d states%s", f.Wrong, f.States, m.list(f.Way))
 			}

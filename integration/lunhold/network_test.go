@@ -27,8 +27,9 @@ func TestNetwork(t *testing.T) {
 		{bounds{search{name: "three nodes, a stop, paths", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 2, Stops: 1}, times: longer}, false}, ""},
 		{bounds{search{name: "three nodes, an agent starts again, a write that hangs, paths", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 2, Hangs: 1, Restarts: 1},
 			who: map[what]Set{hang: setOf(1)}}, false}, ""},
-		{bounds{search{name: "counted one way", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 2, Hangs: 1}, rules: oneWay}, false}, ""},
-		{bounds{search{name: "counted one way, reads are slow", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 1, Slow: 1}, rules: oneWay}, false}, ""},
+		{bounds{search{name: "three nodes, slow reads, a path", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 1, Slow: 1}}, false}, ""},
+		{bounds{search{name: "counted one way", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 2, Hangs: 1}, rules: oneWay}, false}, "P1: 1 runs, and the majority {23}"},
+		{bounds{search{name: "counted one way, slow reads", size: 3, graphs: outage, left: Budget{Cuts: 2, Paths: 1, Slow: 1}, rules: oneWay}, true}, "P1: 1 runs, and the majority {23}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.short && !long() {

@@ -18,6 +18,7 @@ type Rules struct {
 	OldestCopy bool // of the copies on several devices the oldest counts
 
 	JointHold bool // the draft's: x may hold while it goes by several lists, and S by any of them
+	BaseOnly  bool // S is most of the first list alone
 	AnyList   bool // S counts records by whatever list
 	HoldOver  bool // a deadline by H1 survives a change of the lists
 	NoDoubt   bool // claims survive it
@@ -90,6 +91,9 @@ func (m *Model) most(in Set, by lists) bool {
 		}
 		if by.holds(k) && (in&l).len() < need {
 			return false
+		}
+		if by.holds(k) && m.BaseOnly {
+			break
 		}
 	}
 	return true

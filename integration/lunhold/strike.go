@@ -10,16 +10,9 @@ func (m *Model) partly(s *State) bool {
 	return !whole && !none
 }
 
-// watch notes for how long the network has been neither whole nor gone, in one outage, and when anybody lived last.
+// watch notes when anybody lived last, and what is left of the time in which an outage comes to all: it is over when the network
+// is gone, and starts again when it has been whole for D_max.
 func (m *Model) watch(s *State) {
-	if m.Partial > 0 {
-		switch {
-		case m.partly(s):
-			s.partial++
-		case s.answers[0] == 1<<m.Size-1 || s.lasted >= maxAge:
-			s.partial = 0
-		}
-	}
 	if !m.Strikes {
 		return
 	}
@@ -28,6 +21,15 @@ func (m *Model) watch(s *State) {
 		if n := &s.nodes[x]; n.up && n.perm > 0 && n.why.lives() {
 			s.alive = 0
 		}
+	}
+	switch whole := s.answers == m.Shapes[0].Answers; {
+	case m.Partial == 0 || whole && s.lasted < maxAge:
+	case whole:
+		s.partial = 0
+	case m.partly(s):
+		s.partial++
+	default:
+		s.partial = m.Partial
 	}
 }
 
@@ -67,9 +69,6 @@ func (m *Model) ground(s *State, x int, within uint8) bool {
 func (m *Model) strike(s *State, x int) {
 	m.halt(s, x)
 	s.struck |= setOf(x)
-	if m.Calm {
-		s.reset |= setOf(x)
-	}
 }
 
 // shown reports that all holders of the grant say on the LUN that they live.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An outage of all networks that reaches the nodes one after the other, within D_max, and ends in the same way.
+// An outage of all networks that reaches the nodes one after the other.
 var (
 	pieces3 = search{size: 3, graphs: graphs("123", "23", "13", "12", "")}
 	pieces4 = search{size: 4, graphs: graphs("1234", "234", "34", "12 34", "")}
@@ -14,7 +14,7 @@ var (
 
 func (c search) strike(name string, left Budget, rules Rules) search {
 	c.name, c.left, c.rules = name, left, rules
-	c.both, c.calm, c.strikes, c.partial, c.times = true, true, true, maxAge, times(3, 8)
+	c.both, c.strikes, c.partial, c.times = true, true, maxAge, times(3, 8)
 	return c
 }
 
@@ -38,6 +38,7 @@ var outages = []strikes{
 	{pieces3.strike("it strikes at once", Budget{Cuts: 3}, Rules{StrikeAtOnce: true}), true, "P3: {1} struck"},
 	{pieces5.strike("it strikes at once, five nodes", Budget{Cuts: 3}, Rules{StrikeAtOnce: true}), true, "P3: {1} struck"},
 	{pieces5.strike("for D_max, by records of any date", Budget{Cuts: 3}, Rules{StrikeTold: true}), true, "P3: {1} struck"},
+	{pieces3.strike("for D_max, by records of any date, a write of its own hangs", Budget{Cuts: 2, Hangs: 1}, Rules{StrikeTold: true}).onward(), true, "P3: {3} struck"},
 	{pieces5.strike("dated a tick less than D_max after the first", Budget{Cuts: 3}, Rules{StrikeSoon: true}), true, "P3: {1} struck"},
 	{pieces4.strike("the grant is enough", Budget{Cuts: 3, Grants: 1}, Rules{StrikeGrant: true}), true, "P3: "},
 

@@ -7,8 +7,8 @@ import (
 
 // Wrong says what must not be in a state, or "".
 func (m *Model) Wrong(s *State) string {
-	if bad := s.struck &^ m.Exempt; m.Calm && bad != 0 {
-		return fmt.Sprintf("P3: %v struck themselves", bad)
+	if m.Partial > 0 && s.struck != 0 {
+		return fmt.Sprintf("P3: %v struck themselves", s.struck)
 	}
 	if bad := s.reset &^ m.Exempt; m.Calm && bad != 0 {
 		return fmt.Sprintf("P3: %v was reset", bad)
@@ -173,7 +173,15 @@ func (m *Model) Kept(s State, part Set) string {
 	}
 	run, able := m.running(&s, part)
 	switch {
-	case run.len() >= m.quorum():
+	case m.enough(&s, run):
+		if len(m.Lists) > 1 { // a change may have to come to its end
+			for range 2 * maxAge {
+				m.tick(&s, m.Orders[0])
+			}
+			run, _ = m.running(&s, part)
+		}
+	case len(m.Lists) > 1:
+		return ""
 	case able == part && m.Size == 2*part.len() && (s.grant == 0 || m.done(&s)):
 		if first := bits.TrailingZeros8(uint8(part)); !m.propose(&s, first) {
 			return fmt.Sprintf("P4: %v cannot be decided for", part)
@@ -188,11 +196,22 @@ func (m *Model) Kept(s State, part Set) string {
 		return ""
 	}
 	for x := range m.Size {
-		if n := &s.nodes[x]; run.has(x) && (n.perm == 0 || !n.why.lives()) {
+		if n := &s.nodes[x]; run.has(x) && (n.perm == 0 || !n.why.lives()) && n.lists&fresh == 0 && !m.removed(n, x) {
 			return fmt.Sprintf("P4: %v is together, and %d does not live", part, x+1)
 		}
 	}
 	return ""
+}
+
+// enough reports whether a set has a majority of each list by which one of it goes.
+func (m *Model) enough(s *State, set Set) bool {
+	by := lists(0)
+	for x := range m.Size {
+		if n := &s.nodes[x]; set.has(x) && n.lists&fresh == 0 {
+			by |= n.lists & chain
+		}
+	}
+	return by != 0 && m.quorate(set, by)
 }
 
 // running are those of part that run, and those of them that can use the LUN.
