@@ -195,6 +195,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 	a.out.Token = a.token
 	a.maybePropose(now, in)
 	a.schedule(now, in)
+	a.echo.spoken = false
 	if a.ended {
 		a.ended = false
 		a.att = Attempt{Decided: a.lastEnd.decided, Adopted: a.lastEnd.adopted, Reason: a.lastEnd.reason, IOs: a.lastEnd.ios}

@@ -23,6 +23,7 @@ const crowded = 64
 type echoes struct {
 	round    uint32 // of reads, each followed by a write,
 	began    boottime.Instant
+	spoken   bool   // Testify was called after the step before
 	answered uint32 // the round of whose reads one has ended last,
 	told     uint32 // and the one that the latest block was composed for
 	nonce    uint32 // of its pings
@@ -46,6 +47,7 @@ type echoLane struct {
 	wrote uint32 // counter of the ping that was handed out last
 	read  uint32 // round for which a read was
 	pings []Ping // by slot, as read last
+	last  bool   // the I/O that ended last was one of these
 }
 
 func newEchoes(process uint64, slots, devices int) echoes {
@@ -85,6 +87,7 @@ func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	if a.claim != claimActive || a.stop || !a.HasEchoes() {
 		return &a.out
 	}
+	e.spoken = true
 	if e.round == 0 || now >= e.began.Add(a.echoPace()) {
 		e.round, e.began = e.round+1, now
 	}
@@ -139,6 +142,18 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 		p.read, l.echo = e.round, true
 		a.handOut(now, d, Op{Kind: OpRead, Offset: EchoOffset(slots, 0), Length: EchoSize(slots)})
 	}
+}
+
+// yields reports whether a device is left to the echo blocks in this step, which Testify hands out: they and the slots
+// take turns, or a device that is slow would write and read slots without end. A ballot does not wait.
+func (a *Arbiter) yields(now boottime.Instant, d int) bool {
+	p := &a.echo.lanes[d]
+	due := p.wrote != a.echo.count || p.read != a.echo.round || now >= a.echo.began.Add(a.echoPace())
+	if !a.echo.spoken || p.last || !due || a.prop.phase != phaseIdle || !a.table.devices[d].echoes {
+		return false
+	}
+	a.wakeAt(now.Add(a.timing.Heartbeat / 10)) // if Testify is called no more
+	return true
 }
 
 // echoed takes the end of an I/O on the echo blocks. A write that failed is not tried again: the next one says more.

@@ -91,9 +91,9 @@ func u64(v uint64) []byte {
 
 func TestFormatDocSuperblock(t *testing.T) {
 	sb := sampleSuperblock()
-	sb.SetID, sb.Devices, sb.Device = sampleID, 3, 2
+	sb.SetID, sb.Devices, sb.Device, sb.Echoes = sampleID, 3, 2, true
 	checkDoc(t, "superblock", encodeSuperblock(t, &sb, 0), map[string][]byte{
-		"magic": []byte("FENCELUN"), "format version": u16(1), "minor version": u16(0), "block size": u32(4096),
+		"magic": []byte("FENCELUN"), "format version": u16(1), "minor version": u16(1), "flags": {1}, "block size": u32(4096),
 		"LUN id": sampleID[:], "devices": {3}, "device": {2}, "set id": sampleID[:], "slots": u16(64), "cluster length": {4}, "node group length": {6},
 		"created": u64(1_700_000_000), "cluster": []byte("main"), "node group": []byte("worker"),
 	})
@@ -106,6 +106,25 @@ func TestFormatDocScratch(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkDoc(t, "scratch", b, map[string][]byte{"magic": []byte("FENCTEST"), "run": u64(77), "count": u64(5)})
+}
+
+func TestFormatDocEcho(t *testing.T) {
+	e, pings := sampleEcho(), samplePings(MaxSlots)
+	want := map[string][]byte{
+		"magic": []byte("FENCECHO"), "format version": u16(1), "minor version": u16(0), "index": {5}, "flags": {1 | 4 | 16}, "roster index": u16(6),
+		"process": u64(e.Process), "boot": u64(e.Boot), "ping": append(u32(int(e.Ping.Nonce)), u32(int(e.Ping.Counter))...),
+		"token nonce": u64(e.Token.Nonce), "token counter": u32(int(e.Token.Counter)), "roster size": u16(200),
+		"roster epoch": u64(e.RosterEpoch), "roster digest": u64(e.RosterDigest), "decided instance": u64(e.Decided),
+		"lately": bitmap(0, 7, 63, 64, 199), "view": bitmap(6, 8, 128, 198),
+	}
+	for _, span := range [][2]int{{0, 61}, {62, 123}, {124, 185}, {186, 247}, {248, 254}} {
+		var packed []byte
+		for _, p := range pings[span[0] : span[1]+1] {
+			packed = append(append(packed, u32(int(p.Nonce))...), u32(int(p.Counter))...)
+		}
+		want["echoes "+strconv.Itoa(span[0])+" to "+strconv.Itoa(span[1])] = packed
+	}
+	checkDoc(t, "echo", encodeEcho(t, MaxSlots, &e, pings), want)
 }
 
 func TestFormatDocSlot(t *testing.T) {

@@ -107,6 +107,9 @@ func (a *Arbiter) dispatch(now boottime.Instant) {
 			}
 			continue
 		}
+		if a.yields(now, d) {
+			continue
+		}
 		switch rec := a.owed(d); {
 		case rec != nil:
 			a.handOutWrite(now, d, rec)
@@ -169,6 +172,7 @@ func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 		return
 	}
 	l.inFlight = false
+	a.echo.lanes[c.Device].last = l.echo
 	switch {
 	case l.echo:
 		l.echo = false

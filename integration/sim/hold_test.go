@@ -158,3 +158,91 @@ func TestNodeThatOthersLiveWithoutStrikes(t *testing.T) {
 		}
 	}
 }
+
+// Guard: M1. Two of three find each other after minutes, while the third one holds on what they said before: they did not
+// live, so they may not claim its death for that time.
+func TestMajorityThatFormsInAnOutageClaimsNothing(t *testing.T) {
+	for seed := range uint64(10) {
+		c := New(DefaultConfig(3, seed))
+		c.Run(40 * time.Second)
+		c.Silence()
+		c.Run(5 * time.Minute)
+		c.Mend(1, 2)
+		for range 100 {
+			c.Run(100 * time.Millisecond)
+			if fenced := c.nodes[1].core.Fenced().Union(c.nodes[2].core.Fenced()); fenced.Has(0) && c.nodes[0].Resets == 0 {
+				t.Fatalf("seed %d: FENCED of n1 at %v:\n%s", seed, c.Now(), c.Report())
+			}
+		}
+		if c.feeding(c.nodes[0]) || c.reason(0) != watchdog.ReasonIsolated {
+			t.Errorf("seed %d: a majority lives without n1:\n%s", seed, c.Report())
+		}
+		c.Run(2 * c.longest())
+		if fenced := c.nodes[1].core.Fenced(); !fenced.Has(0) || len(c.Violations()) > 0 {
+			t.Errorf("seed %d: n1 fenced %v, %v", seed, fenced.Has(0), c.Violations())
+		}
+	}
+}
+
+// Guard: H2. n2 has no LUN and lives by n3 and n4, which do not see each other: they say so truthfully, and are most of
+// the list together with n1 and n5, which see nobody.
+func TestHubWithoutLUN(t *testing.T) {
+	for seed := range uint64(10) {
+		c := New(DefaultConfig(5, seed))
+		c.Run(40 * time.Second)
+		c.LUNFaults(1, &Faults{Down: true})
+		c.Silence()
+		c.Mend(1, 2)
+		c.Mend(1, 3)
+		c.Run(30 * time.Second) // later n3 and n4 are reset, and n2 with them: nobody is left who counts it
+		if !c.feeding(c.nodes[1]) || c.feeding(c.nodes[0]) || c.feeding(c.nodes[4]) || len(c.Violations()) > 0 {
+			t.Errorf("seed %d: %v\n%s", seed, c.Violations(), c.Report())
+		}
+	}
+}
+
+// An agent of before writes no echo blocks: its node starves, and the others hold if they are most of the list.
+func TestOutageWithAgentsOfBefore(t *testing.T) {
+	for before, want := range map[int]int{1: 4, 2: 3, 3: 0} {
+		cfg := DefaultConfig(5, uint64(before))
+		cfg.Before = before
+		c := New(cfg)
+		c.Run(40 * time.Second)
+		c.Silence()
+		c.Run(time.Minute)
+		if feeding := c.Feeding(); len(feeding) != want || len(c.Violations()) > 0 {
+			t.Errorf("%d of before: feeding %v, %v\n%s", before, feeding, c.Violations(), c.Report())
+		}
+	}
+}
+
+// On a LUN of before there were echo blocks all is as it was.
+func TestOutageOnAnOldLUN(t *testing.T) {
+	cfg := DefaultConfig(3, 3)
+	cfg.OldLUN = true
+	c := New(cfg)
+	c.Run(40 * time.Second)
+	c.Silence()
+	c.Run(time.Minute)
+	if c.Resets() != 3 || len(c.Violations()) > 0 {
+		t.Errorf("%d resets, %v\n%s", c.Resets(), c.Violations(), c.Report())
+	}
+}
+
+// A LUN whose writes land late, are torn or fail now and then does not end the hold.
+func TestOutageWithASlowLUN(t *testing.T) {
+	for seed := range uint64(10) {
+		c := New(DefaultConfig(5, seed))
+		c.Run(40 * time.Second)
+		for i := range 5 {
+			c.LUNFaults(i, &Faults{Slow: time.Second, Fail: 0.1, LateOf: 0.5, LateBy: time.Minute, TornOf: 0.3})
+		}
+		c.Silence()
+		c.Run(3 * time.Minute)
+		c.Heal()
+		c.Run(20 * time.Second)
+		if c.Resets() != 0 || len(c.Violations()) > 0 {
+			t.Errorf("seed %d: %d resets, %v\n%s", seed, c.Resets(), c.Violations(), c.Report())
+		}
+	}
+}
