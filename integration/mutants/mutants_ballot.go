@@ -31,6 +31,7 @@ func allMutants() []mutant {
 		rosterMutants(),
 		kubeLeaseMutants(),
 		healMutants(),
+		holdMutants(),
 		agentMutants(),
 		operatorMutants(),
 		setupMutants(),
