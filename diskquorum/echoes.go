@@ -194,10 +194,11 @@ func (a *Arbiter) hearPing(d, slot int, p Ping) {
 }
 
 // dateOf is the instant of an echoed ping, if it is exactly one of this process (E3); 0: there is none. A predecessor's
-// may be greater, and so may be one that a slot's former owner was told.
+// may be greater, and so may be one that a slot's former owner was told. One that is not among the latest is greater than
+// the newest, or too old to count.
 func (a *Arbiter) dateOf(p Ping) boottime.Instant {
 	e := &a.echo
-	if p.Nonce != e.nonce || p.Counter == 0 || p.Counter > e.count || e.count-p.Counter >= pingsKept {
+	if p.Nonce != e.nonce || p.Counter == 0 || e.count-p.Counter >= pingsKept {
 		return 0
 	}
 	return e.composed[p.Counter%pingsKept]

@@ -190,6 +190,60 @@ func TestEchoOfAPredecessor(t *testing.T) {
 	}
 }
 
+// Guard: E3. Nor does one with a number that this process has used as well, or one of long ago.
+func TestEchoOfAnotherPing(t *testing.T) {
+	c := newChoir(t, 2, 1)
+	c.turn(0)
+	c.turn(1)
+	c.start(0, 555)
+	c.turn(0)
+	if c.vacant(0) != 0 {
+		t.Error("ping 1 of the agent before counts as ping 1 of this one")
+	}
+	c.turn(1)
+	c.turn(0)
+	if c.vacant(0) == 0 {
+		t.Fatal("the echo of this agent does not count")
+	}
+	a := c.nodes[0]
+	p := Ping{a.echo.nonce, a.echo.count}
+	for a.echo.count < p.Counter+pingsKept {
+		if a.dateOf(p) == 0 {
+			t.Fatalf("ping %d has no date after %d", p.Counter, a.echo.count)
+		}
+		a.testify(c.now, &Testimony{})
+	}
+	if at := a.dateOf(p); at != 0 {
+		t.Errorf("ping %d is dated by the one in its place", p.Counter)
+	}
+	if at := a.dateOf(Ping{a.echo.nonce, a.echo.count + 1}); at != 0 {
+		t.Error("a ping that was not made yet has a date")
+	}
+}
+
+// Guard: E4. A block that lands late, over a newer one, takes nothing back.
+func TestLateBlockTakesNothingBack(t *testing.T) {
+	c := newChoir(t, 2, 1)
+	for range 2 {
+		c.turn(0)
+		c.turn(1)
+	}
+	w := c.write(1)
+	late := data(w)
+	c.end(1, w, time.Millisecond, errRigIO)
+	c.lives[1] = true
+	c.turn(1)
+	c.turn(0)
+	if c.vacant(0) != 0 {
+		t.Fatal("n2 lives, and n1 may hold")
+	}
+	c.land(w, late)
+	c.turn(0)
+	if c.vacant(0) != 0 {
+		t.Error("what n2 said before counts again")
+	}
+}
+
 // Guard: E1. A ping is dated before its write is submitted: an echo of it may be read long before the acknowledgement.
 func TestPingIsDatedBeforeItsWrite(t *testing.T) {
 	c := newChoir(t, 2, 1)
