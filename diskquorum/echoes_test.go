@@ -356,3 +356,71 @@ func TestWordByAnotherList(t *testing.T) {
 		t.Error("it does not count at all")
 	}
 }
+
+// Guard: H3. Who counts this node does not isolate it, though it says nothing to it.
+func TestCountedIsNotIsolated(t *testing.T) {
+	c := newChoir(t, 3, 1)
+	c.lives[1], c.lives[2] = true, true
+	for range 2 {
+		for i := range c.nodes {
+			c.turn(i)
+		}
+	}
+	c.turn(0)
+	a := c.nodes[0]
+	if h := a.Hear(c.now, roster.Set{}, 2, choirDated); !h.Isolated || h.Ground == 0 {
+		t.Fatalf("two of three live without n1: %+v", h)
+	}
+	a.echo.peers[1].Lately.Add(0)
+	if h := a.Hear(c.now, roster.Set{}, 2, choirDated); !h.Isolated || h.Ground != 0 {
+		t.Errorf("n2 has seen n1 a moment ago: %+v", h)
+	}
+	a.echo.peers[1].View.Add(0)
+	if h := a.Hear(c.now, roster.Set{}, 2, choirDated); h.Isolated || h.Ground != 0 {
+		t.Errorf("n2 counts n1: %+v", h)
+	}
+}
+
+// Guard: H6. The ground is as old as the words without which it would be none.
+func TestGroundIsAsOldAsItsWords(t *testing.T) {
+	c := newChoir(t, 5, 1)
+	a := c.nodes[0]
+	c.now = c.now.Add(time.Hour)
+	for i, age := range map[int]time.Duration{1: time.Second, 2: 3 * time.Second, 3: 2 * time.Second, 4: 4 * time.Second} {
+		a.echo.peers[i] = testified{date: c.now.Add(-age), Echo: Echo{
+			RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, RosterSize: 5, RosterIndex: i, Testimony: Testimony{Lives: true, Settled: true},
+		}}
+	}
+	if h := a.Hear(c.now, roster.Set{}, 3, choirDated); h.Ground != c.now.Add(-3*time.Second) {
+		t.Errorf("a majority of three speaks since %v", c.now.Sub(h.Ground))
+	}
+	for _, slot := range []int{1, 2} {
+		a.echo.peers[slot].Lives = false
+	}
+	a.lease.grant = &Grant{Holders: []Holder{{Slot: 3}, {Slot: 4}}}
+	if h := a.Hear(c.now, roster.Set{}, 3, choirDated); h.Ground != c.now.Add(-4*time.Second) {
+		t.Errorf("all whom the grant names speak since %v", c.now.Sub(h.Ground))
+	}
+	for name, change := range map[string]func(){
+		"one has given it up":   func() { a.echo.peers[4].Token.Counter++ },
+		"one does not live":     func() { a.echo.peers[4].Lives = false },
+		"one was not heard":     func() { a.echo.peers[4].date = 0 },
+		"one spoke long ago":    func() { a.echo.peers[4].date = c.now.Add(-time.Minute) },
+		"it names this node":    func() { a.lease.grant = &Grant{Holders: []Holder{{Slot: 0}, {Slot: 3}}} },
+		"there is none":         func() { a.lease.grant = nil },
+		"its holders have left": func() { a.table.entries[3] = known(3); a.table.entries[4] = known(4) },
+	} {
+		peers, grant, entries := slices.Clone(a.echo.peers), a.lease.grant, slices.Clone(a.table.entries)
+		if change(); a.Hear(c.now, roster.Set{}, 3, choirDated).Ground != 0 {
+			t.Errorf("%s: it is a ground", name)
+		}
+		a.echo.peers, a.lease.grant, a.table.entries = peers, grant, entries
+	}
+}
+
+// known is a slot whose owner has another token than any grant here names.
+func known(slot int) entry {
+	e := entry{status: slotKnown}
+	e.newest.Index, e.newest.Statement.Token = slot, Token{Nonce: 1, Counter: 7}
+	return e
+}

@@ -289,6 +289,11 @@ func checkLUN(c *Config, r *report) {
 			c.PreferenceDelay(), c.RankStagger(), c.BallotBudget(), need, a),
 			c.LUN.IOTimeout, "at least 2 heartbeatInterval = %v", 2*c.LUN.HeartbeatInterval)
 	}
+	if need := c.EvidenceMaxAge() + c.LUN.HeartbeatInterval; c.LUN.Hold && len(c.LUN.Devices) > 0 && c.ArbitrationBudget() <= need {
+		r.warn("lun.hold", fmt.Sprintf("leaves a gap: in an outage of all networks nodes may stop for a moment before they can hold, "+
+			"since D_max and a heartbeat are %v, and the arbitration budget is %v; make lun.heartbeatInterval or lun.ioTimeout longer, "+
+			"or gossip.overrides.evidenceMaxAge shorter", need, c.ArbitrationBudget()), c.LUN.Hold)
+	}
 	if c.LUN.UnavailableAtTie == AtTieKubernetes && !c.BreaksTiesBy(BreakerKubernetes) {
 		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not listed, or has neither "+
 			"kubernetes.kubeconfig nor a pod around it", c.LUN.UnavailableAtTie)

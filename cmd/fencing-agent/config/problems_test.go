@@ -357,6 +357,9 @@ func TestWarnings(t *testing.T) {
 			[]string{"quorum.tieBreakers: has nothing that could decide"}},
 		{"even and the API decides", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}]}"),
 			[]string{"KUBERNETES_SERVICE_HOST=10.96.0.1"}, nil},
+		{"a hold with a gap", with("lun: {devices: [/dev/mapper/fence], heartbeatInterval: 200ms, ioTimeout: 400ms}"), nil,
+			[]string{"lun.hold: leaves a gap: in an outage of all networks nodes may stop for a moment"}},
+		{"no hold, no gap", with("lun: {devices: [/dev/mapper/fence], heartbeatInterval: 200ms, ioTimeout: 400ms, hold: false}"), nil, nil},
 		{"settings without effect", with("lun: {mode: or, unavailableAtTie: kubernetes}", "quorum: {tieBreakers: []}",
 			"kubernetes: {tieBreak: lease}", "watchdog: {driver: none, onFence: crash}"), nil,
 			[]string{
