@@ -105,3 +105,16 @@ func TestHoldIsNoQuorum(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// A permission outlives for a moment the news that somebody lives again, and no longer than it was given for.
+func TestHoldOutlivesTheNewsOfAHeal(t *testing.T) {
+	for _, s := range []struct{ vacant, now, want boottime.Instant }{
+		{20 * sec, 11 * sec, 12 * sec}, {20 * sec, 12 * sec, 0}, {11 * sec, 10*sec + 1, 11 * sec}, {11 * sec, 11 * sec, 0},
+	} {
+		c := testCore(t, 3, nil)
+		c.outcome, c.hold.vacant, c.hold.vacantAt = netgossip.Minority, s.vacant, 10*sec
+		if c.followHold(s.now); c.hold.heard.Vacant != s.want {
+			t.Errorf("given at 10 s until %v, at %v until %v, want %v", s.vacant, s.now, c.hold.heard.Vacant, s.want)
+		}
+	}
+}
