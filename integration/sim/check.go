@@ -32,7 +32,9 @@ type checker struct {
 	Probes  int
 	Vouches int // and Sweeps: of groups where samples are taken
 	Sweeps  int
-	Links   int // how often a link that was whole was found to have young evidence
+	// Stretched counts how often a quorum lasted a little longer than it may, see checkQuorum.
+	Stretched int
+	Links     int // how often a link that was whole was found to have young evidence
 }
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }

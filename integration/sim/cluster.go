@@ -134,7 +134,7 @@ type Node struct {
 	Name  string
 
 	core      *watchdog.Core
-	lived     boottime.Instant // when it last had quorum
+	lived     boottime.Instant     // when it last had quorum
 	lease     *leasequorum.Arbiter // nil: no Lease breaks ties
 	roster    *roster.Roster       // by whose indices it counts
 	memory    *roster.Saved        // what it remembers of its rosters

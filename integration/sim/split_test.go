@@ -289,7 +289,7 @@ func TestRandomSampledSchedules(t *testing.T) {
 	if n := envNumber(t, "SIM_RUNS"); n != 0 {
 		runs = max(1, int(n)/10)
 	}
-	resets, vouches, sweeps, links := 0, 0, 0, 0
+	resets, vouches, sweeps, links, stretched := 0, 0, 0, 0, 0
 	for i := range runs {
 		seed := base + uint64(i)
 		c := RandomSampledSchedule(seed, runs == 1, t.Logf)
@@ -297,8 +297,13 @@ func TestRandomSampledSchedules(t *testing.T) {
 			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
 		}
 		resets, vouches, sweeps, links = resets+c.Resets(), vouches+c.check.Vouches, sweeps+c.check.Sweeps, links+c.check.Links
+		if n := c.check.Stretched; n > 0 {
+			t.Logf("seed %d: a quorum lasted longer than it may, by a quarter of the margin at most, in %d steps", seed, n)
+			stretched++
+		}
 	}
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d vouches, %d sweeps, %d looks at whole links", runs, base, resets, vouches, sweeps, links)
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d vouches, %d sweeps, %d looks at whole links; %d with a quorum that lasted a little longer than it may",
+		runs, base, resets, vouches, sweeps, links, stretched)
 	if runs >= 16 && (vouches == 0 || sweeps == 0 || links == 0) {
 		t.Error("no vouch, no sweep, or no whole link: the schedules show nothing")
 	}
