@@ -36,7 +36,8 @@ type ridden struct {
 	long                 time.Duration
 	left, asking, vacant time.Duration
 	quorum, joined       time.Duration
-	reads, writes, bytes float64 // of the LUN, per node and second in the outage
+	lapse                time.Duration // the longest between the end of a majority and what follows
+	reads, writes, bytes float64       // of the LUN, per node and second in the outage
 }
 
 // TestOutages: the LUN works, and no two nodes reach each other. Nobody lives, so nobody has to die.
@@ -104,22 +105,39 @@ func held(nodes ...string) observe.Condition {
 	}
 }
 
+// lapse is how long an agent may say that its majority has ended before it says what follows.
+const lapse = 200 * time.Millisecond
+
+// towards are the reasons of those that hold before the LUN has told them that nobody lives. Evidence of the peers does not
+// end at once, so that a group of an even number may pass by a half.
+var towards = []fencingv1.Reason{fencingv1.Reason_REASON_LUN_ASKING, fencingv1.Reason_REASON_SPLIT_PENDING, fencingv1.Reason_REASON_SPLIT_AT_ODDS}
+
 // heldOnly holds while none of the nodes had another verdict since then than those that lead to a hold, in their order.
 func heldOnly(since time.Time, nodes ...string) observe.Condition {
 	return func(v *observe.View) string {
 		vacant := map[string]bool{}
-		for _, c := range v.Verdicts {
-			if !c.At.After(since) || !slices.Contains(nodes, c.Node) {
+		for i, c := range v.Verdicts {
+			if !c.At.After(since) || !slices.Contains(nodes, c.Node) || lasted(v, i) <= lapse && c.Reason == fencingv1.Reason_REASON_NETWORK_QUORUM {
 				continue
 			}
-			asking := c.Reason == fencingv1.Reason_REASON_LUN_ASKING && !vacant[c.Node]
+			on := !vacant[c.Node] && slices.Contains(towards, c.Reason)
 			vacant[c.Node] = vacant[c.Node] || c.Reason == fencingv1.Reason_REASON_NOBODY_LIVES
-			if c.Permission != fencingv1.Permission_PERMISSION_HOLD || !asking && c.Reason != fencingv1.Reason_REASON_NOBODY_LIVES {
+			if c.Permission != fencingv1.Permission_PERMISSION_HOLD || !on && c.Reason != fencingv1.Reason_REASON_NOBODY_LIVES {
 				return fmt.Sprintf("%s went to %v %v", c.Node, c.Permission, c.Reason)
 			}
 		}
 		return ""
 	}
+}
+
+// lasted is how long the verdict of a change stood.
+func lasted(v *observe.View, change int) time.Duration {
+	for _, c := range v.Verdicts[change+1:] {
+		if c.Node == v.Verdicts[change].Node {
+			return c.At.Sub(v.Verdicts[change].At)
+		}
+	}
+	return v.Now.Sub(v.Verdicts[change].At)
 }
 
 // othersLeft holds when each of these nodes has called all others LEFT since then.
@@ -188,6 +206,11 @@ func (c *cluster) rideOut(long time.Duration) ridden {
 	always := observe.All(heldOnly(began, c.nodes...), notItself(began, c.nodes...), nobodyFenced)
 	v, _ := c.await(startLimit, "all hold by the LUN", held(c.nodes...))
 	row.left = lastEvent(v, began, fencingv1.EventType_LEFT)
+	for i, change := range v.Verdicts {
+		if change.At.After(began) && change.Permission == fencingv1.Permission_PERMISSION_STARVE {
+			row.lapse = max(row.lapse, lasted(v, i))
+		}
+	}
 	row.asking, row.vacant = lastVerdict(v, began, fencingv1.Reason_REASON_LUN_ASKING), lastVerdict(v, began, fencingv1.Reason_REASON_NOBODY_LIVES)
 	before, since := c.lunTraffic(), time.Now()
 	c.hold(long-time.Since(began), "all hold", always, held(c.nodes...))
@@ -381,10 +404,10 @@ func printOutages(rows []ridden) {
 	}
 	slices.SortFunc(rows, func(a, b ridden) int { return a.size - b.size })
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "nodes\toutage\tall LEFT\tall lun_asking\tall nobody_lives\tquorum\tall JOINed\treads/s\twrites/s\tkB/s\t")
+	fmt.Fprintln(w, "nodes\toutage\tall LEFT\tall lun_asking\tall nobody_lives\tgap\tquorum\tall JOINed\treads/s\twrites/s\tkB/s\t")
 	s := func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 	for _, r := range rows {
-		fmt.Fprintf(w, "%d\t%v\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%.1f\t\n", r.size, r.long, s(r.left), s(r.asking), s(r.vacant), s(r.quorum), s(r.joined),
+		fmt.Fprintf(w, "%d\t%v\t%s\t%s\t%s\t%.3f s\t%s\t%s\t%.2f\t%.2f\t%.1f\t\n", r.size, r.long, s(r.left), s(r.asking), s(r.vacant), r.lapse.Seconds(), s(r.quorum), s(r.joined),
 			r.reads, r.writes, r.bytes/1000)
 	}
 	w.Flush()
