@@ -37,7 +37,7 @@ type ridden struct {
 	left, asking, vacant time.Duration
 	quorum, joined       time.Duration
 	lapse                time.Duration // the longest between the end of a majority and what follows
-	reads, writes, bytes float64       // of the LUN, per node and second in the outage
+	calm, during         traffic       // on the LUN, per node and second, before the cut and in the outage
 }
 
 // TestOutages: the LUN works, and no two nodes reach each other. Nobody lives, so nobody has to die.
@@ -201,6 +201,8 @@ func (c *cluster) once(since time.Time, kind fencingv1.EventType) observe.Condit
 func (c *cluster) rideOut(long time.Duration) ridden {
 	c.t.Helper()
 	row := ridden{size: len(c.nodes), long: long}
+	calm := time.Now()
+	row.calm = c.lunTraffic(func() { c.hold(10*time.Second, "calm before the cut", observe.Steady(calm, c.nodes...)) })
 	began := c.silence()
 	c.await(leftWithin, "everybody calls all others LEFT", c.othersLeft(began, c.nodes...))
 	always := observe.All(heldOnly(began, c.nodes...), notItself(began, c.nodes...), nobodyFenced)
@@ -212,10 +214,7 @@ func (c *cluster) rideOut(long time.Duration) ridden {
 		}
 	}
 	row.asking, row.vacant = lastVerdict(v, began, fencingv1.Reason_REASON_LUN_ASKING), lastVerdict(v, began, fencingv1.Reason_REASON_NOBODY_LIVES)
-	before, since := c.lunTraffic(), time.Now()
-	c.hold(long-time.Since(began), "all hold", always, held(c.nodes...))
-	after, span := c.lunTraffic(), time.Since(since).Seconds()*float64(len(c.nodes))
-	row.reads, row.writes, row.bytes = (after.reads-before.reads)/span, (after.writes-before.writes)/span, (after.bytes-before.bytes)/span
+	row.during = c.lunTraffic(func() { c.hold(long-time.Since(began), "all hold", always, held(c.nodes...)) })
 	c.hold(0, "LEFT was said once", c.once(began, fencingv1.EventType_LEFT))
 
 	healed := time.Now()
@@ -365,7 +364,7 @@ func outageWithoutHold(t *testing.T) {
 	c.await(startLimit, "all are back", c.everybody())
 }
 
-// traffic is what agents have done on the LUN since they began.
+// traffic is I/O on the LUN: how many reads and writes, and their bytes together.
 type traffic struct{ reads, writes, bytes float64 }
 
 var (
@@ -373,8 +372,21 @@ var (
 	bytesLine = regexp.MustCompile(`(?m)^(?:read|write)_bytes: (\d+)`)
 )
 
-// lunTraffic sums up what all agents have done. The bytes are those of the kernel, with the few of a log.
-func (c *cluster) lunTraffic() (sum traffic) {
+// lunTraffic is what an agent does each second meanwhile, on average.
+func (c *cluster) lunTraffic(meanwhile func()) traffic {
+	c.t.Helper()
+	before, since := c.lunSum(), time.Now()
+	meanwhile()
+	after, span := c.lunSum(), time.Since(since).Seconds()*float64(len(c.nodes))
+	return traffic{(after.reads - before.reads) / span, (after.writes - before.writes) / span, (after.bytes - before.bytes) / span}
+}
+
+func (t traffic) String() string {
+	return fmt.Sprintf("%.2f + %.2f, %.1f kB", t.reads, t.writes, t.bytes/1000)
+}
+
+// lunSum is what all agents have done. The bytes are those of the kernel, with the few of a log.
+func (c *cluster) lunSum() (sum traffic) {
 	c.t.Helper()
 	number := func(text string) float64 {
 		x, err := strconv.ParseFloat(text, 64)
@@ -404,11 +416,11 @@ func printOutages(rows []ridden) {
 	}
 	slices.SortFunc(rows, func(a, b ridden) int { return a.size - b.size })
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "nodes\toutage\tall LEFT\tall lun_asking\tall nobody_lives\tgap\tquorum\tall JOINed\treads/s\twrites/s\tkB/s\t")
+	fmt.Fprintln(w, "nodes\toutage\tall LEFT\tall lun_asking\tall nobody_lives\tgap\tquorum\tall JOINed\tI/O per s, calm\tin the outage\t")
 	s := func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 	for _, r := range rows {
-		fmt.Fprintf(w, "%d\t%v\t%s\t%s\t%s\t%.3f s\t%s\t%s\t%.2f\t%.2f\t%.1f\t\n", r.size, r.long, s(r.left), s(r.asking), s(r.vacant), r.lapse.Seconds(), s(r.quorum), s(r.joined),
-			r.reads, r.writes, r.bytes/1000)
+		fmt.Fprintf(w, "%d\t%v\t%s\t%s\t%s\t%.3f s\t%s\t%s\t%v\t%v\t\n", r.size, r.long, s(r.left), s(r.asking), s(r.vacant), r.lapse.Seconds(), s(r.quorum), s(r.joined),
+			r.calm, r.during)
 	}
 	w.Flush()
 }
