@@ -10,6 +10,8 @@ HUNG     ?= 30s
 SIZES    ?= 3,7
 DURATION ?= 30m
 STEADY   ?= 1h
+OUTAGE   ?= 60s
+OUTAGES  ?= 3,4,5,8
 IMAGE    ?= fencing-agent
 
 # git may be absent, or refuse a folder that belongs to another user; then the version is "dev" and Go must
@@ -27,7 +29,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold spec mutants test-lun test-netns test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold spec mutants test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -124,6 +126,11 @@ test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 eq
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES)
+
+outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups of OUTAGES=3,4,5,8, the LUN whole; needs root (about 2 min)
+	@test "$$(id -u)" = 0 || { echo "outages: needs root: it makes network namespaces and loop devices; run: sudo make outages" >&2; exit 1; }
+	@echo "outages: real programs on loop devices; all networks are cut for $(OUTAGE) in groups of $(OUTAGES)"
+	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 0 -run 'TestOutages/clusters/^[0-9]+$$' ./integration/netns -outage $(OUTAGE) -outages $(OUTAGES)
 
 test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 9 min; the first time 6 min more: it compiles Kubernetes)
 	@$(KUBETEST) .

@@ -109,6 +109,9 @@ func upTo(n int) (all []int) {
 // inHalves is the equal split of four that most of the scenes of a tie are about.
 var inHalves = halves([]int{0, 1}, []int{2, 3})
 
+// apart are five nodes of which none reaches another.
+var apart = agentsim.Event{Kind: agentsim.Split, Parts: [][]int{{0}, {1}, {2}, {3}, {4}}, Networks: bothNetworks}
+
 const (
 	sec = time.Second
 	// horizon is later than T_dead of these groups, 81 s, after both have lost sight of each other.
@@ -135,6 +138,8 @@ var scenes = []situation{
 	{name: "split-no-lun", s: ordinary(4, nil, broken(0, 1), after(8*sec, inHalves)), during: from(24 * sec)},
 	{name: "split-no-tiebreaker", s: ordinary(4, func(s *agentsim.Schedule) { s.LUN = false }, inHalves), during: from(10 * sec)},
 	{name: "alone", s: ordinary(4, nil, halves([]int{0}, []int{1, 2, 3})), during: from(10 * sec)},
+	{name: "lun-asking", s: ordinary(5, nil, apart), during: between(3*sec, 12*sec), is: reason(fencingv1.Reason_REASON_LUN_ASKING), varies: ".watchdog.state = "},
+	{name: "nobody-lives", s: ordinary(5, nil, apart), during: from(90 * sec), slow: true},
 	{name: "exclude", s: ordinary(4, func(s *agentsim.Schedule) { s.OnLoss = "exclude" }, halves([]int{0}, []int{1, 2, 3})), during: from(10 * sec)},
 	{name: "starting", s: ordinary(4, func(s *agentsim.Schedule) { s.Reboot = 5 * sec }, halves([]int{0}, []int{1, 2, 3})),
 		during: between(35*sec, 70*sec), is: reason(fencingv1.Reason_REASON_STARTING), slow: true},

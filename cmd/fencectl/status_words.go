@@ -37,6 +37,9 @@ func verdictWords(st *fencingv1.Status) span {
 		}
 		return span{"FEEDING", good}
 	case fencingv1.Permission_PERMISSION_HOLD:
+		if v.GetReason() == fencingv1.Reason_REASON_NOBODY_LIVES {
+			return span{"FEEDING ON WITHOUT QUORUM", warn}
+		}
 		return span{"FEEDING ON, UNDECIDED", warn}
 	case fencingv1.Permission_PERMISSION_STARVE:
 		if v.GetReason() == fencingv1.Reason_REASON_STARTING {
@@ -58,6 +61,8 @@ func lasting(v *fencingv1.Verdict) string {
 	switch {
 	case v.GetValidFor() == nil:
 		return ""
+	case v.GetPermission() == fencingv1.Permission_PERMISSION_HOLD && v.GetReason() == fencingv1.Reason_REASON_NOBODY_LIVES:
+		return ", stops in " + ago(v.GetValidFor()) + " unless the LUN goes on saying so"
 	case v.GetPermission() == fencingv1.Permission_PERMISSION_HOLD:
 		return ", stops in " + ago(v.GetValidFor())
 	default:
@@ -84,10 +89,13 @@ func consequence(st *fencingv1.Status) span {
 		switch {
 		case w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY:
 			return span{"but the watchdog is faulty: " + orUnknown(w.GetError()), bad}
+		case v.GetReason() == fencingv1.Reason_REASON_NOBODY_LIVES && (w.GetArmed() || dry):
+			return span{"nobody is reset while the LUN works, and nothing fails over. Repair the networks; leave the LUN and the agents alone", bad}
 		case dry:
 			return span{"driver none: a dry run, nothing would reset this node", plain}
 		case !w.GetArmed():
 			return span{"but the watchdog is not armed: nothing would reset this node", warn}
+		case !v.GetQuorum() && v.GetReason() == fencingv1.Reason_REASON_LUN_ASKING: // what it asks for is told by the line before
 		case !v.GetQuorum() && v.GetOnQuorumLoss() == "exclude":
 			return span{"policy exclude: it is not reset, consumers are told that it has left", warn}
 		case !v.GetQuorum():

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -28,6 +29,8 @@ type AgentConfig struct {
 	HTTP      string // address of the HTTP listener; "": off
 	// Override is merged over the top level of each node's file, for what a test is about.
 	Override map[string]any
+	// OwnLUN is merged over the section of the LUN in the file of one node; nil: nothing is.
+	OwnLUN func(node string) map[string]any
 }
 
 // ConfigPath is the file of the node.
@@ -79,12 +82,14 @@ func (c *AgentConfig) file(node string) map[string]any {
 		"http": map[string]any{"address": c.HTTP},
 	}
 	if c.LUN != nil && c.LUN(node) != "" {
-		file["lun"] = map[string]any{"devices": []string{c.LUN(node)}}
+		lun := map[string]any{"devices": []string{c.LUN(node)}}
+		if c.OwnLUN != nil {
+			maps.Copy(lun, c.OwnLUN(node))
+		}
+		file["lun"] = lun
 		file["quorum"] = map[string]any{"tieBreakers": []string{"lun"}}
 	}
-	for key, value := range c.Override {
-		file[key] = value
-	}
+	maps.Copy(file, c.Override)
 	return file
 }
 

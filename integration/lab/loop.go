@@ -97,6 +97,27 @@ func configureLoop(device, backing *os.File, sectorSize int) error {
 	return nil
 }
 
+// Lose lets a device end after its first block: to its node the LUN is lost at once, with an error for each I/O
+// behind that, while the others see all of it. Restore ends it.
+func (s *LoopSet) Lose(i int) error { return s.limit(i, 4096) }
+
+// Restore gives a device that was lost its whole size again.
+func (s *LoopSet) Restore(i int) error { return s.limit(i, 0) }
+
+// limit sets the size of a device; 0: that of the file.
+func (s *LoopSet) limit(i int, size uint64) error {
+	fd := int(s.devices[i].Fd())
+	status, err := unix.IoctlLoopGetStatus64(fd)
+	if err == nil {
+		status.Sizelimit = size
+		err = unix.IoctlLoopSetStatus64(fd, status)
+	}
+	if err != nil {
+		return fmt.Errorf("lab: limit %s to %d bytes: %w", s.Paths[i], size, err)
+	}
+	return nil
+}
+
 // Close detaches the devices; one that somebody still has open is detached when they
 // close it. It may be called twice.
 func (s *LoopSet) Close() error {

@@ -114,12 +114,19 @@ type cluster struct {
 	t      *testing.T
 	nodes  []string
 	lun    string // "": none
+	loops  *lab.LoopSet
 	stalls *observe.Stalls
 	always observe.Condition // what no stall excuses; nil: nothing
 }
 
 // newCluster is a cluster on loop devices. It starts nothing yet.
 func newCluster(t *testing.T, size, sector int, override map[string]any) *cluster {
+	t.Helper()
+	return newClusterOn(t, size, sector, lab.AgentConfig{Override: override})
+}
+
+// newClusterOn is the same with a configuration that lacks the LUN only.
+func newClusterOn(t *testing.T, size, sector int, config lab.AgentConfig) *cluster {
 	t.Helper()
 	dir := newDir(t)
 	lun, err := lab.NewLUNFile(dir, 16<<20)
@@ -137,8 +144,9 @@ func newCluster(t *testing.T, size, sector int, override map[string]any) *cluste
 	for i, node := range nodeNames(size) {
 		device[node] = loops.Paths[i]
 	}
-	c := newClusterIn(t, dir, size, lab.AgentConfig{LUN: func(node string) string { return device[node] }, Override: override})
-	c.lun = loops.Paths[0]
+	config.LUN = func(node string) string { return device[node] }
+	c := newClusterIn(t, dir, size, config)
+	c.lun, c.loops = loops.Paths[0], loops
 	return c
 }
 

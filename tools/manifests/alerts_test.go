@@ -147,6 +147,11 @@ func TestCoursesCatchWeakerAlerts(t *testing.T) {
 	for _, m := range []struct{ alert, what, from, to string }{
 		{"FencingNoQuorum", "waits for a minute", "        keep_firing_for: 10m\n", "        for: 1m\n        keep_firing_for: 10m\n"},
 		{"FencingNoQuorum", "looks at the present alone", "[2m:10s]", "[1s:1s]"},
+		{"FencingNoQuorum", "is about nodes that hold, too", `reason=~"nobody_lives|lun_asking"`, `reason="none"`},
+		{"FencingNoQuorum", "is about nodes that ask the LUN", `reason=~"nobody_lives|lun_asking"`, `reason="nobody_lives"`},
+		{"FencingHeldByLUN", "is about networks that blink", "[45s:5s]", "[15s:5s]"},
+		{"FencingHeldByLUN", "looks at the present alone", "[2m:5s]", "[1s:1s]"},
+		{"FencingHeldByLUN", "is about each node", "count by (group) (\n            max_over", "count by (group, node) (\n            max_over"},
 		{"FencingNoQuorum", "is about nodes that start, too", "fencing_agent_watchdog_armed - fencing_agent_has_quorum", "1 - fencing_agent_has_quorum"},
 		{"FencingAgentsAbsent", "needs one group that is left", "          absent(up{job=\"fencing-agent\"})\n            or\n", ""},
 		{"FencingAgentsAbsent", "does not look at groups", "          group by (job, group) (up{job=\"fencing-agent\"})\n", "          vector(1)\n"},

@@ -147,7 +147,7 @@ func healthy() map[string]float64 {
 	for _, measure := range []string{"memory", "scheduler", "io", "oom"} {
 		w[`fencing_agent_watchdog_hardened{measure="`+measure+`"}`] = 1
 	}
-	for reason, v := range map[string]float64{"network_quorum": 1, "maintenance": 0, "starting": 0} {
+	for reason, v := range map[string]float64{"network_quorum": 1, "maintenance": 0, "starting": 0, "quorum_lost": 0, "lun_asking": 0, "nobody_lives": 0} {
 		w[`fencing_agent_verdict{reason="`+reason+`"}`] = v
 	}
 	for _, proof := range []string{"time", "boot"} {
