@@ -80,8 +80,6 @@ func (t *Times) overlap(granted bool) uint8 {
 }
 
 // quorum is a majority of a group with one list.
-func (m *Model) quorum() int { return m.Size/2 + 1 }
-
 // most reports whether a set has most of each list that a node goes by, or as much as a hold takes for most.
 func (m *Model) most(in Set, by lists) bool {
 	for k, l := range m.Lists {
