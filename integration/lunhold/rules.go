@@ -79,7 +79,6 @@ func (t *Times) overlap(granted bool) uint8 {
 	return t.Dated + maxAge + 1
 }
 
-// quorum is a majority of a group with one list.
 // most reports whether a set has most of each list that a node goes by, or as much as a hold takes for most.
 func (m *Model) most(in Set, by lists) bool {
 	for k, l := range m.Lists {
