@@ -424,3 +424,18 @@ func known(slot int) entry {
 	e.newest.Index, e.newest.Statement.Token = slot, Token{Nonce: 1, Counter: 7}
 	return e
 }
+
+// Guard: B3. A copy that failed is out of the ballot's write also while the device reads echo blocks: that I/O is not the
+// write that it would wait for.
+func TestFailedCopyIsOutWhileEchoesAreRead(t *testing.T) {
+	for _, echo := range []bool{true, false} {
+		c := newChoir(t, 2, 1)
+		a := c.nodes[0]
+		l := &a.lanes[0]
+		l.tried[1], l.inFlight, l.echo = 7, true, echo
+		a.begin(c.now, OpWrite)
+		if a.alsoWrite(7); a.cur.failed.has(0) != echo {
+			t.Errorf("echo I/O %v: the device is out of the write: %v", echo, a.cur.failed.has(0))
+		}
+	}
+}

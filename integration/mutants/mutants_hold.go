@@ -43,6 +43,6 @@ func holdMutants() []mutant {
 		in(watchdogs, "M2", "a claim outlives a stop", holdGo, "!lives || c.hold.lived && now >= permitted.Add(lapse)", "!lives"),
 		in(watchdogs, "hold", "who finds its peers a moment later says LEFT of itself", holdGo, "const healGrace = 2 * time.Second", "const healGrace = 0 * time.Second"),
 		in(sim, "hold", "a busy device writes no echo blocks", echoesGo, "	if !a.echo.spoken || p.last", "	if true || !a.echo.spoken || p.last"),
-		in(sim, "B3", "a phase waits for ever for a copy that failed, while echo blocks are read", lanesGo, "(!l.inFlight || l.echo) {", "!l.inFlight {"),
+		in(lun, "B3", "a phase waits for ever for a copy that failed, while echo blocks are read", lanesGo, "(!l.inFlight || l.echo) {", "!l.inFlight {"),
 	}
 }
