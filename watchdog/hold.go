@@ -125,7 +125,7 @@ const lapse = time.Second
 // most of the list that they did not live, so no majority can have claimed its death by then.
 func (c *Core) followClaims(now, permitted boottime.Instant) {
 	lives := c.lives(now)
-	if c.cfg.Hold && c.cfg.LUN && (!lives || c.hold.lived && now >= permitted.Add(lapse)) {
+	if c.cfg.Hold && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse)) {
 		c.proof.gap(now)
 	}
 	c.hold.lived = lives
