@@ -84,7 +84,7 @@ func (a *Arbiter) echoPace() time.Duration {
 // says what is so when it is composed, after all that it echoes (E4). The answer is Step's, with these I/Os.
 func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	e := &a.echo
-	if a.claim != claimActive || a.stop || !a.HasEchoes() {
+	if a.claim != claimActive || !a.HasEchoes() {
 		return &a.out
 	}
 	e.spoken = true
@@ -144,16 +144,23 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	}
 }
 
-// yields reports whether a device is left to the echo blocks in this step, which Testify hands out: they and the slots
-// take turns, or a device that is slow would write and read slots without end. A ballot does not wait.
-func (a *Arbiter) yields(now boottime.Instant, d int) bool {
-	p := &a.echo.lanes[d]
-	due := p.wrote != a.echo.count || p.read != a.echo.round || now >= a.echo.began.Add(a.echoPace())
-	if !a.echo.spoken || p.last || !due || a.prop.phase != phaseIdle || !a.table.devices[d].echoes {
+// yields reports whether the next heartbeat of the slot waits for one I/O on the echo blocks, which Testify hands out: on
+// a slow device slots would else be written and read without end. A write is never parted from the read that follows it
+// (L6); what others wait for waits for nothing, nor does a grant, which lives by these writes.
+func (a *Arbiter) yields(now boottime.Instant) bool {
+	e := &a.echo
+	if !e.spoken || a.dirty || a.granted || a.sinceRead > 0 {
 		return false
 	}
-	a.wakeAt(now.Add(a.timing.Heartbeat / 10)) // if Testify is called no more
-	return true
+	for d := range a.lanes {
+		l, p := &a.lanes[d], &e.lanes[d]
+		due := p.wrote != e.count || p.read != e.round || now >= e.began.Add(a.echoPace())
+		if l.usable() && !l.inFlight && a.table.devices[d].echoes && due && !p.last {
+			a.wakeAt(now.Add(a.timing.Heartbeat / 10)) // if Testify is called no more
+			return true
+		}
+	}
+	return false
 }
 
 // echoed takes the end of an I/O on the echo blocks. A write that failed is not tried again: the next one says more.

@@ -60,6 +60,7 @@ type transfer struct {
 	kind         OpKind
 	id           uint64
 	also         uint64 // a write counts only where this record has landed, too; 0: none (B3)
+	handed       bool   // to a device
 	done, failed deviceSet
 	start, end   boottime.Instant // earliest start and latest end of the I/Os that count
 	err          error
@@ -107,9 +108,6 @@ func (a *Arbiter) dispatch(now boottime.Instant) {
 			}
 			continue
 		}
-		if a.yields(now, d) {
-			continue
-		}
 		switch rec := a.owed(d); {
 		case rec != nil:
 			a.handOutWrite(now, d, rec)
@@ -154,6 +152,9 @@ func (a *Arbiter) handOutWrite(now boottime.Instant, d int, rec *Slot) {
 
 func (a *Arbiter) handOut(now boottime.Instant, d int, op Op) {
 	l := &a.lanes[d]
+	if !l.echo && a.inFlight && !a.cur.handed {
+		a.cur.handed, a.submitted = true, now // the time before that was another I/O's
+	}
 	a.nextID++
 	op.ID, op.Device = a.nextID, d
 	l.op, l.inFlight, l.submitted = op, true, now

@@ -43,7 +43,9 @@ func (a *Arbiter) pick(now boottime.Instant, in *Input) {
 	}
 	switch {
 	case now >= a.writeDue():
-		a.submitWrite(now)
+		if !a.yields(now) {
+			a.submitWrite(now)
+		}
 	case now >= a.readDue(in):
 		a.submitRead(now)
 	default:

@@ -72,8 +72,14 @@ func (c *Core) dated() time.Duration {
 // followHold reads what the LUN says of who lives.
 func (c *Core) followHold(now boottime.Instant) {
 	h := &c.hold
-	for p := range c.view.Seen.All() {
-		h.seen[p] = now
+	seen := c.view.Seen
+	if c.fx.Statement != nil {
+		seen = seen.Union(c.fx.Statement.Seen) // it was answered until now
+	}
+	for p := range seen.All() {
+		if p < len(h.seen) {
+			h.seen[p] = now
+		}
 	}
 	h.heard, h.excluded = diskquorum.Hearing{}, false
 	if c.outcome != netgossip.Majority && c.hears() && c.oneList() {
@@ -131,9 +137,10 @@ func (c *Core) followClaims(now, permitted boottime.Instant) {
 	c.hold.lived = lives
 }
 
-// testify tells by the LUN whether this node lives, while somebody is missing who may have to know.
+// testify tells by the LUN whether this node lives, while somebody is missing who may have to know. A planned stop does not
+// end that before the guard is given up: the node holds until somebody can be told.
 func (c *Core) testify(now boottime.Instant) {
-	if !c.hears() || c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
+	if !c.hears() || c.stopping && c.release.done || c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
 		return
 	}
 	d := &c.fx.Decision

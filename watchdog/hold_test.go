@@ -71,15 +71,20 @@ func TestLatelySeen(t *testing.T) {
 	c := testCore(t, 3, nil)
 	hear(c, 10*sec, 1)
 	c.Step(10 * sec)
-	c.Step(13 * sec) // evidence is 4 s old at most: seen until 14 s, as of this step
-	if got := c.lately(17 * sec); !got.Has(1) {
-		t.Errorf("4 s after it was seen last: %v", got)
+	c.Step(13 * sec)
+	c.Step(15 * sec) // evidence of 10 s is over, and the statement that says so begins to be answered
+	if c.view.Seen.Has(1) {
+		t.Fatal("it is seen for longer than evidence lasts")
 	}
-	if got := c.lately(17*sec + 1); got.Has(1) {
-		t.Errorf("more than 4 s after it was seen last: %v", got)
+	c.Step(16 * sec)
+	if got := c.lately(19 * sec); !got.Has(1) {
+		t.Errorf("4 s after it was stated last: %v", got)
+	}
+	if got := c.lately(19*sec + 1); got.Has(1) {
+		t.Errorf("more than 4 s after it was stated last: %v", got)
 	}
 	c.cfg.Window = func(int) time.Duration { return 8 * time.Second }
-	if got := c.lately(21 * sec); got != roster.SetOf(1) {
+	if got := c.lately(23 * sec); got != roster.SetOf(1) {
 		t.Errorf("where samples prolong that: %v", got)
 	}
 }

@@ -437,5 +437,5 @@ func (c *Core) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) 
 	if w.unseen == 0 || c.view.Seen.Has(p) || !c.proof.guarded.Has(p) {
 		return 0, false
 	}
-	return max(0, w.unseen.Add(w.statement.Guard.Horizon+c.proof.delay).Sub(now)), true
+	return max(0, w.statement.Guard.Horizon+c.proof.delay-c.proof.missed(now, w)), true
 }

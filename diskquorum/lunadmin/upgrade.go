@@ -108,6 +108,9 @@ func (u *upgrader) clear(sb *diskquorum.Superblock) error {
 		if _, err := u.dev.ReadAt(block, off); err != nil {
 			return err
 		}
+		if _, _, err := diskquorum.DecodeEcho(block, sb.ID, sb.Slots, i, -1); err == nil || errors.Is(err, diskquorum.ErrTorn) {
+			continue // of a run that was interrupted: agents have seen its flag
+		}
 		if at := firstNonZero(block); at >= 0 {
 			dirty = append(dirty, off)
 			if !u.o.Force {

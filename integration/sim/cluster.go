@@ -11,6 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -393,7 +394,8 @@ func (c *Cluster) step(n *Node) {
 		c.check.attempt(fx.Attempt)
 	}
 	c.guard(n, fx)
-	if d := &fx.Decision; d.Action == watchdog.Feed && d.Quorum {
+	// One in maintenance is not fed, and lives as well.
+	if d := &fx.Decision; d.Action == watchdog.Feed && d.Quorum || d.Action == watchdog.Disarm && (d.Quorum || n.core.Split().Split == tie.Won) {
 		n.lived = c.now
 	}
 	if fx.Strike && c.cfg.Strike {

@@ -1,0 +1,108 @@
+package diskquorum
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
+)
+
+// silent is what the network knows of nobody.
+type silent struct{}
+
+func (silent) Statement(int) (*netgossip.Statement, boottime.Instant) { return nil, 0 }
+func (silent) Relay(int) netgossip.Relay                              { return netgossip.Relay{} }
+
+// slow is one of two nodes, alone with a device on which each I/O takes as long.
+type slow struct {
+	a       *Arbiter
+	image   []byte
+	latency time.Duration
+	now     boottime.Instant
+	tied    boottime.Instant // since; zero: both are in contact
+	op      *Op              // under way
+	began   boottime.Instant
+}
+
+func newSlow(latency time.Duration) *slow {
+	sb := &Superblock{Version: FormatVersion, ID: [16]byte{1}, Cluster: "c", NodeGroup: "g", Slots: 2, Echoes: true}
+	s := &slow{image: make([]byte, sb.Bytes()), latency: latency, now: boottime.Instant(time.Hour)}
+	for which := range superblockBlocks {
+		if err := EncodeSuperblock(s.image[which*BlockSize:(which+1)*BlockSize], sb, which); err != nil {
+			panic(err)
+		}
+	}
+	s.a = NewArbiter(ArbiterConfig{Devices: []*Superblock{sb}, Roster: rigRoster(2, 0), Evidence: silent{}, Timing: rigTiming(), Boot: 7, Process: 99})
+	return s
+}
+
+// step ends what is due, steps the arbiter, has it testify in a tie, and lets time pass until something happens.
+func (s *slow) step() tie.State {
+	if s.op != nil && s.now >= s.began.Add(s.latency) {
+		c := Completion{ID: s.op.ID, Kind: s.op.Kind, Started: s.began, Ended: s.now}
+		if s.op.Kind == OpWrite {
+			copy(s.image[s.op.Offset:], s.op.Data)
+		} else {
+			c.Data = slices.Clone(s.image[s.op.Offset : s.op.Offset+int64(s.op.Length)])
+		}
+		s.op = nil
+		s.a.Complete(s.now, &c)
+	}
+	in := &Input{Own: netgossip.Statement{Boot: 7, RosterEpoch: s.a.roster.Epoch, RosterDigest: s.a.roster.Digest}}
+	in.View, in.Tie, in.TieSince, in.Quorum = roster.SetOf(0, 1), s.tied != 0, s.tied, 2
+	if in.Tie {
+		in.View = roster.SetOf(0)
+	}
+	out := s.a.Step(s.now, in)
+	split := out.Split
+	if in.Tie {
+		out = s.a.Testify(s.now, &Testimony{Lives: split == tie.Won, Settled: true, View: in.View})
+	}
+	if out.Lock >= 0 {
+		s.a.Locked(s.now, 0, nil)
+	}
+	for _, op := range out.Ops {
+		op.Data = slices.Clone(op.Data)
+		s.op, s.began = &op, s.now
+	}
+	next := min(out.Wake, s.now.Add(500*time.Millisecond))
+	if s.op != nil {
+		next = min(next, s.began.Add(s.latency))
+	}
+	s.now = max(next, s.now+1)
+	return split
+}
+
+// A slow device has time for slots and echo blocks, and the lease comes first: a tie is decided, and the grant stays. A
+// slot is written, and the table is read after it, whatever else there is to do.
+func TestSlowDeviceDecidesATie(t *testing.T) {
+	for _, latency := range []time.Duration{5, 300, 500, 700, 900} {
+		t.Run(fmt.Sprint(latency), func(t *testing.T) {
+			s := newSlow(latency * time.Millisecond)
+			for s.now < boottime.Instant(time.Hour+100*time.Second) {
+				s.step()
+			}
+			s.tied = s.now
+			won := boottime.Instant(0)
+			for s.now < s.tied.Add(5*time.Minute) {
+				switch split := s.step(); {
+				case split == tie.Won && won == 0:
+					won = s.now
+				case split != tie.Won && won != 0:
+					t.Fatalf("won after %v, and %v after %v", won.Sub(s.tied), split, s.now.Sub(s.tied))
+				}
+			}
+			if won == 0 || won.Sub(s.tied) > 30*time.Second {
+				t.Errorf("won after %v (0: never): %s", won.Sub(s.tied), s.a.out.Why)
+			}
+			if s.a.echo.count < 2 {
+				t.Errorf("%d echo blocks were written", s.a.echo.count)
+			}
+		})
+	}
+}
