@@ -9,7 +9,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-var long = flag.Bool("long", false, "the scenarios that take longest, too")
+var (
+	long   = flag.Bool("long", false, "the scenarios that take longest, too")
+	outage = flag.Duration("outage", 60*time.Second, "how long all networks are lost")
+)
 
 type scenario struct {
 	name  string
@@ -31,6 +34,8 @@ var scenarios = []scenario{
 	{name: "agent stopped", story: (*story).agentStopped},
 	{name: "rolling upgrade", story: (*story).upgrade},
 	{name: "paused for 13 s and cut off", story: (*story).pausedAndCutOff},
+	{name: "all networks lost", long: true, story: (*story).allNetworks},
+	{name: "all networks lost, three find each other first", long: true, story: (*story).threeFirst},
 	{name: "machine paused for 60 s", long: true, story: (*story).machinePaused},
 	{name: "one-way cut", long: true, story: (*story).oneWay},
 	{name: "LUN path hangs", long: true, story: (*story).lunPath},

@@ -45,6 +45,62 @@ func (s *story) isolated() {
 	s.alive(rest, at, s.reset([]string{lone}, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
+// silence cuts all networks between any two nodes, and waits until they hold by the LUN.
+func (s *story) silence() (at time.Time) {
+	var hops []fabric.Hop
+	for i, node := range s.nodes {
+		hops = append(hops, between(networks, []string{node}, s.nodes[i+1:])...)
+	}
+	at = s.drop(hops...)
+	s.logf("all networks cut")
+	s.await(s.lost()+patience, "all hold by the LUN", s.nodes, held(s.nodes...))
+	return at
+}
+
+// allNetworks: no two nodes reach each other, and all reach the LUN. No part could live, so no watchdog may fire.
+func (s *story) allNetworks() {
+	at := s.silence()
+	s.alive(s.nodes, at, at.Add(*outage))
+	s.await(patience, "all still hold", s.nodes, held(s.nodes...))
+	for _, node := range s.nodes {
+		if _, ok := s.saidLeft(node, at); !ok {
+			s.fatal("%s called nobody LEFT", node)
+		}
+		if when, ok := s.decidedAt(node, at, func(d decision) bool { return d.Action == "starve" }); ok {
+			s.fatal("%s starved %v after the networks were lost", node, when.Sub(at))
+		}
+	}
+	s.heal()
+	healed := time.Now()
+	s.allWell("all are back")
+	s.logf("after %v", time.Since(healed).Round(100*time.Millisecond))
+	s.unharmed(s.nodes, at)
+}
+
+// threeFirst: of four that held by the LUN three are a majority again, and the fourth has lost.
+func (s *story) threeFirst() {
+	at := s.silence()
+	s.alive(s.nodes, at, at.Add(watchdogTimeout+feedInterval))
+	lone, rest := s.nodes[3:], s.nodes[:3]
+	s.dropped = nil
+	healed := s.cut(networks, lone, rest)
+	s.alive(rest, at, s.reset(lone, healed, s.budget.GetHorizonMajority().AsDuration()))
+	s.fenced(lone, rest)
+}
+
+// held holds when these nodes are fed and have no quorum, as the LUN shows that nobody can live.
+func held(nodes ...string) observe.Condition {
+	return func(v *observe.View) string {
+		for _, node := range nodes {
+			p := v.Status[node].GetVerdict()
+			if p.GetPermission() != fencingv1.Permission_PERMISSION_HOLD || p.GetReason() != fencingv1.Reason_REASON_NOBODY_LIVES || p.GetQuorum() {
+				return node + " is at " + observe.Verdict(v.Status[node])
+			}
+		}
+		return ""
+	}
+}
+
 // oneNetwork: the other network is enough.
 func (s *story) oneNetwork() {
 	at := s.cut(networks[1:], s.nodes[:2], s.nodes[2:])
