@@ -53,7 +53,7 @@ func deathMutants() []mutant {
 		of("a new node is fenced as who had its index", proofGo, moved, "n.Set(v.guarded), n.Set(v.carried), n.Set(v.lost), v.fenced"),
 		of("the prover goes by the former list", proofGo, "	v.roster, v.peers = to, peers\n", "	v.peers = peers\n"),
 		of("claims go on over other indices", "watchdog/rosters.go", "	c.proof.doubt(c.stepped)\n", ""),
-		of("a claim is due since a time ago", proofGo, "return max(0, w.unseen.Add(w.statement.Guard.Horizon+c.proof.delay).Sub(now)), true", "return w.unseen.Add(w.statement.Guard.Horizon + c.proof.delay).Sub(now), true"),
+		of("a claim is due since a time ago", proofGo, "return max(0, w.statement.Guard.Horizon+c.proof.delay-c.proof.missed(now, w)), true", "return w.unseen.Add(w.statement.Guard.Horizon + c.proof.delay).Sub(now), true"),
 		of("a node that has just begun vouches among the most", carryGo, "case !stands.Fresh && before", "case before"),
 		of("who has left the list in force vouches among the most", carryGo, "return took && st.Base() == l.chain[0].Ref()", "return took"),
 		of("this node is none of the most", carryGo, "	most.Add(c.cfg.Roster.Self)\n", ""),
