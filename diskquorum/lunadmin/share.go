@@ -44,6 +44,8 @@ const (
 	shareRounds = 50
 	shareWait   = 2 * time.Minute
 	sharePoll   = 2 * time.Millisecond
+
+	lingerBeside = 2 * time.Second // a check writes more often than that
 )
 
 // SharePath opens a device and plays one part of the check.
@@ -135,7 +137,34 @@ func (s *sharer) play(ctx context.Context) error {
 	if s.o.Answer {
 		return s.catch(ctx, 2*shareRounds)
 	}
-	return s.throw(2 * shareRounds)
+	if err := s.throw(2 * shareRounds); err != nil {
+		return err
+	}
+	return s.linger(ctx)
+}
+
+// linger guards the last ball, which nobody answers: the check of a third node may take it away before the other one has
+// seen it. Where one has done so before it may do it again, so that takes longer.
+func (s *sharer) linger(ctx context.Context) error {
+	quiet := func() time.Time {
+		if s.report.Others+s.back > 0 {
+			return time.Now().Add(lingerBeside)
+		}
+		return time.Now().Add(10 * s.o.Poll)
+	}
+	for end := quiet(); time.Now().Before(end); {
+		if err := sleep(ctx, s.o.Poll); err != nil {
+			return err
+		}
+		disturbed := s.report.Others + s.back
+		if _, err := s.read(s.last); err != nil {
+			return err
+		}
+		if s.report.Others+s.back > disturbed {
+			end = quiet()
+		}
+	}
+	return nil
 }
 
 func (s *sharer) throw(count uint64) error {
