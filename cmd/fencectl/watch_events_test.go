@@ -25,7 +25,7 @@ type scripted struct {
 	fencingv1.UnimplementedFencingServer
 	streams  []func(grpc.ServerStreamingServer[fencingv1.Event]) error
 	calls    atomic.Int32
-	open     atomic.Bool // headers were sent
+	open     atomic.Bool // headers are being sent
 	revision string      // of GetAll
 	nodes    []string
 	early    atomic.Bool // GetAll came before a stream stood
@@ -77,10 +77,10 @@ func (s *scripted) serve(t *testing.T) (path string) {
 
 // begin sends the headers and then LEFT of the nodes.
 func (s *scripted) begin(stream grpc.ServerStreamingServer[fencingv1.Event], header metadata.MD, gone ...string) error {
+	s.open.Store(true) // before: the client may answer them before this goroutine goes on
 	if err := stream.SendHeader(header); err != nil {
 		return err
 	}
-	s.open.Store(true)
 	for _, n := range gone {
 		err := stream.Send(&fencingv1.Event{Type: fencingv1.EventType_LEFT, Time: timestamppb.New(noon), Node: &fencingv1.Node{Name: n}})
 		if err != nil {
