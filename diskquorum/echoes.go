@@ -120,7 +120,7 @@ func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
 		RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, RosterSize: a.roster.Size(), RosterIndex: a.roster.Self,
 		Decided: a.ballot.DecidedInstance, Token: a.token,
 	}
-	e.own.Granted = a.granted
+	e.own.Granted = a.Named()
 }
 
 // dispatchEcho hands out the next I/O of a device that has nothing else to do: the write of the latest block, or the read

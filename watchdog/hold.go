@@ -151,6 +151,3 @@ func (c *Core) testify(now boottime.Instant) {
 	c.fx.Ops = out.Ops
 	c.fx.Wake = min(c.fx.Wake, out.Wake)
 }
-
-// Hearing is what the echo blocks of the LUN say, for display.
-func (c *Core) Hearing() diskquorum.Hearing { return c.hold.heard }
