@@ -36,8 +36,8 @@ func Accesses() []Access {
 			Why: "k8s/nodelist: the Nodes with the group's label",
 		},
 		{
-			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, or kubernetes.labels",
-			Why: "k8s/marks: annotations with this node's addresses, labels",
+			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, kubernetes.labels or kubernetes.deaths",
+			Why: "k8s/marks: annotations with this node's addresses and with the deaths that its agent knows, labels",
 		},
 		{
 			Resource: "events", Verbs: []string{"create"}, Namespace: DefaultNamespace, Optional: "kubernetes.events",

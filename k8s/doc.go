@@ -8,8 +8,9 @@
 //   - leaseregister: that Lease (agent);
 //   - ownnode: the annotations, the taint and the deletion of this node's Node that disarm the
 //     watchdog (agent);
-//   - roster: the list of members from the Nodes of the group (agent);
+//   - nodelist: the list of members from the Nodes of the group (agent);
 //   - marks: labels, annotations and Events of this node's Node (agent);
+//   - deaths: the form in which an agent says there which nodes are dead (agent, controllers);
 //   - k8stest: an API server for tests;
 //   - the controllers that act on fenced nodes, with their API types (to come).
 //

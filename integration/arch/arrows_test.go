@@ -48,6 +48,7 @@ var rooms = []room{
 	{pkg: "k8s/leasequorum", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie"}, pure: true},
 	{pkg: "k8s/leasequorum/leasequorumtest", may: []string{"netgossip", "k8s/leasequorum"}},
 	{pkg: "k8s/leaseregister", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "k8s/client", "k8s/leasequorum"}},
+	{pkg: "k8s/deaths"},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/nodelist", may: []string{"boottime", "netgossip/roster", "k8s/client", "k8s/ownnode"}},
 	{pkg: "k8s/marks", may: []string{"boottime", "k8s/client", "k8s/ownnode"}},
@@ -62,7 +63,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/picture", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/keeper", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/leasequorum",
+		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/deaths", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/leasequorum",
 		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/picture", "cmd/fencing-agent/statefile",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/fencing-agent/fencing-agent/k8s"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
 )
 
@@ -233,9 +234,14 @@ func TestPolicyKnowsTheAgentsLabels(t *testing.T) {
 			if !slices.Equal(owned, ownLabels) {
 				t.Errorf("%s: policy %s owns %q, the agent %q", m.name, p.Name, owned, ownLabels)
 			}
-			prefixes := 0
+			prefixes, told, bounded := 0, 0, false
 			for _, v := range p.Spec.Validations {
 				prefixes += strings.Count(v.Expression, "k.startsWith('"+ownAnnotations+"')")
+				told += strings.Count(v.Expression, "k == '"+deaths.Annotation+"'")
+				bounded = bounded || v.Expression == fmt.Sprintf("size(variables.annotations[?'%s'].orValue('')) <= %d", deaths.Annotation, deaths.MostBytes)
+			}
+			if told != 2 || !bounded {
+				t.Errorf("%s: policy %s allows %s %d times, want 2; its length is bounded: %v", m.name, p.Name, deaths.Annotation, told, bounded)
 			}
 			if prefixes != 2 {
 				t.Errorf("%s: policy %s names the prefix %s of the agent's annotations %d times, want 2", m.name, p.Name, ownAnnotations, prefixes)

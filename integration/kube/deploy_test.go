@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 	"github.com/fencing-agent/fencing-agent/k8s"
 )
@@ -201,6 +202,9 @@ func TestAgentsWriteTheirOwnOnly(t *testing.T) {
 		{"event about this node's Node", createEvent(event("Node", "node-1")), true},
 		{"annotation of another Node", patchNode(d.agent, "node-2", annotate(ownAnnotation, true)), false},
 		{"label of another Node", patchNode(d.agent, "node-2", label(ownLabel)), false},
+		{"the deaths that it knows", patchNode(d.agent, "node-1", annotate(deathlist.Annotation, true)), true},
+		{"more deaths than are read", patchNode(d.agent, "node-1", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, deathlist.Annotation, strings.Repeat("x", deathlist.MostBytes+1))), false},
+		{"deaths on another Node", patchNode(d.agent, "node-2", annotate(deathlist.Annotation, true)), false},
 		{"another annotation of the project", patchNode(d.agent, "node-1", annotate("fencing-agent.io/other", true)), false},
 		{"the annotation that disarms", patchNode(d.agent, "node-1", annotate(disable, true)), false},
 		{"somebody else's label", patchNode(d.agent, "node-1", label("example.com/role")), false},

@@ -8,6 +8,10 @@
 // restart writes nothing, and what somebody else has changed is put right. [Writer.Event]
 // creates an Event. Nobody reads any of it back to decide on the watchdog.
 //
+// [Annotation] keeps one annotation by patches with nothing else in them: the deaths that the agent knows
+// (k8s/deaths). Other programs act on it, so it is tried again sooner than the rest, and written at a random moment,
+// since all agents of a group have the same to say at once.
+//
 // # Bounds
 //
 // Writing is the lowest of priorities: what cannot be written within [writeTimeout] is tried
@@ -17,6 +21,6 @@
 //
 // # Concurrency
 //
-// [Writer.Run] owns the only goroutine and the only one that waits for the API server. The
+// [Writer.Run] and [Annotation.Run] own the only goroutines, and the only ones that wait for the API server. The
 // other methods take a mutex for a few instructions, and may be called from the agent's loop.
 package marks

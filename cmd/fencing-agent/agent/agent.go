@@ -121,6 +121,7 @@ type life struct {
 type kube struct {
 	client *client.Client // nil: there is none to talk to
 	marks  *nodeMarks     // nil: nothing is written there
+	deaths *kubeDeaths    // nil: deaths are not said there
 	lease  *kubeLease     // nil: no Lease breaks ties
 	pace   *apicheck.Pace // how often it is asked whether it is there
 }
@@ -260,6 +261,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	}
 	endFeeder := sync.OnceFunc(func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) })
 	defer endFeeder()
+	if err := a.startDeaths(background); err != nil {
+		return err
+	}
 	if err := a.startMarks(background); err != nil {
 		return err
 	}

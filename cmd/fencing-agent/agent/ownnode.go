@@ -64,6 +64,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 				a.box.put(func(b *batch) { maps.Copy(b.disarm, nodeDisarms(g)) })
 			}
 			a.kube.marks.seen(s)
+			a.kube.deaths.seen(s)
 			memory.save(s)
 		},
 	})

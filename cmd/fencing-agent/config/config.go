@@ -53,6 +53,7 @@ type Kubernetes struct {
 	WatchNode          bool        `yaml:"watchNode"`
 	Events             bool        `yaml:"events"` // about this node's Node
 	Labels             bool        `yaml:"labels"` // on this node's Node
+	Deaths             bool        `yaml:"deaths"` // on this node's Node
 	TieBreak           APITieBreak `yaml:"tieBreak"`
 }
 
@@ -135,6 +136,7 @@ func Default() *Config {
 			},
 			WatchNode: true,
 			Events:    true,
+			Deaths:    true,
 			TieBreak:  TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},

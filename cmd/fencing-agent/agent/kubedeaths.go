@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/marks"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// spreadPerNode times the number of those who have the same death to say is the time in which they all say it: a
+// patch of a Node costs the API server some milliseconds.
+const spreadPerNode = 10 * time.Millisecond
+
+// kubeDeaths says on this node's Node who is fenced. It says what the state NODE_STATE_FENCED says, for programs that
+// are not on a node of the group. A nil *kubeDeaths does nothing.
+//
+// What an agent said before it was restarted it goes on saying, until that node is met again: a death is for good,
+// and a list that lacks one that was there before says that it is withdrawn.
+type kubeDeaths struct {
+	annotation *marks.Annotation
+	self       string
+
+	mu      sync.Mutex
+	former  map[string]deathlist.Death // what an agent of this node said before this one, by node; nil: the Node was not seen yet
+	arrived bool                       // former was filled and the loop has not taken it
+
+	// The rest is of the loop.
+	said map[string]deathlist.Death
+	own  map[string]bool // of those said, what this agent has proven itself
+}
+
+// startDeaths starts the writer of deaths.
+func (a *Agent) startDeaths(background spawn) error {
+	k := &a.cfg.Kubernetes
+	if a.kube.client == nil || !k.WatchNode || !k.Deaths {
+		return nil
+	}
+	core, err := a.kube.client.For(client.Core)
+	if err != nil {
+		return err
+	}
+	w, err := marks.NewAnnotation(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log}, deathlist.Annotation)
+	if err != nil {
+		return err
+	}
+	a.kube.deaths = newKubeDeaths(w, a.cfg.NodeName)
+	background(w.Run)
+	return nil
+}
+
+func newKubeDeaths(w *marks.Annotation, self string) *kubeDeaths {
+	return &kubeDeaths{annotation: w, self: self, said: map[string]deathlist.Death{}, own: map[string]bool{}}
+}
+
+// seen takes this node's Node, from the watcher's goroutine.
+func (k *kubeDeaths) seen(s ownnode.State) {
+	if k == nil || !s.Known {
+		return
+	}
+	k.mu.Lock()
+	if k.former == nil {
+		k.former, k.arrived = map[string]deathlist.Death{}, true
+		// What cannot be read is replaced.
+		list, _ := deathlist.Decode(s.Annotations[deathlist.Annotation])
+		for _, d := range slices.Backward(list) { // the newest of a node wins
+			k.former[d.Node] = d
+		}
+	}
+	k.mu.Unlock()
+	k.annotation.Seen(s)
+}
+
+// note takes the outcome of a step.
+func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	former, ready := k.former, k.former != nil
+	changed := k.arrived
+	k.arrived = false
+	k.mu.Unlock()
+	if !ready {
+		return // what an earlier agent said is not known yet, and must not be replaced
+	}
+	listed := map[string]int{}
+	urgent := false
+	for p := range a.roster.Members {
+		name := a.roster.Name(p)
+		listed[name] = p
+		d := a.core.Death(p)
+		if !fx.Fenced.Has(p) || d.Proof == 0 || d.Boot == 0 {
+			continue
+		}
+		delete(former, name)
+		if was := k.said[name]; k.own[name] && was.Boot == hex64(d.Boot) && was.Proof == d.Proof.String() {
+			continue
+		}
+		k.said[name] = deathlist.Death{Node: name, Boot: hex64(d.Boot), Proof: d.Proof.String(), At: time.Now().Add(-now.Sub(d.At))}
+		k.own[name], changed = true, true
+	}
+	for name, d := range former {
+		if _, there := k.said[name]; !there {
+			k.said[name] = d
+		}
+		delete(former, name)
+	}
+	for name, d := range k.said {
+		p, member := listed[name]
+		if member && fx.Fenced.Has(p) && k.own[name] || member && !k.own[name] && p != a.roster.Self && !a.core.View().Seen.Has(p) {
+			continue
+		}
+		// Met again. By the boot that is said to have ended, that is a contradiction, and who acts on it must stop.
+		if st := a.statementOf(p, member); st != 0 && hex64(st) == d.Boot {
+			urgent = true
+		}
+		delete(k.said, name)
+		delete(k.own, name)
+		changed = true
+	}
+	if changed {
+		k.say(fx.Available.Len(), urgent)
+	}
+}
+
+// statementOf is the boot by which a member was last met.
+func (a *Agent) statementOf(p int, member bool) uint64 {
+	if !member {
+		return 0
+	}
+	if st, _ := a.core.Merger().Statement(p); st != nil {
+		return st.Boot
+	}
+	return 0
+}
+
+// say has the present list written, or the annotation removed.
+func (k *kubeDeaths) say(survivors int, urgent bool) {
+	within := spreadPerNode * time.Duration(survivors)
+	if urgent {
+		within = 0
+	}
+	if len(k.said) == 0 {
+		k.annotation.Want(nil, within)
+		return
+	}
+	text := deathlist.Encode(slices.Collect(maps.Values(k.said)))
+	k.annotation.Want(&text, within)
+}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
+	"github.com/fencing-agent/fencing-agent/k8s/marks"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// teller is an agent, as far as it says deaths, on a Node of an API server, in a bubble.
+type teller struct {
+	*Agent
+	t      *testing.T
+	server *k8stest.Server
+	now    boottime.Instant
+	fenced roster.Set
+}
+
+func newTeller(t *testing.T, annotation string) *teller {
+	t.Helper()
+	s := k8stest.New(t)
+	n := k8stest.Node("n1", nil, "10.0.0.1")
+	if annotation != "" {
+		n.Annotations = map[string]string{deathlist.Annotation: annotation}
+	}
+	s.Put(n)
+	core, err := s.Client(t, nil).For(client.Core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := marks.NewAnnotation(marks.Config{Client: core, Node: "n1", Rand: rand.New(rand.NewPCG(1, 2))}, deathlist.Annotation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	members := listing(t, "n1", "n2", "n3")
+	return &teller{t: t, server: s, now: boottime.Instant(10 * time.Second), Agent: &Agent{
+		roster: members, log: slog.New(slog.DiscardHandler), kube: kube{deaths: newKubeDeaths(w, "n1")},
+		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second}),
+	}}
+}
+
+// answers has a peer answer under a boot. A second boot proves the end of the first.
+func (l *teller) answers(p int, boot uint64) {
+	l.now = l.now.Add(time.Second)
+	l.core.Merger().Answered(netgossip.Answer{Peer: p, SentAt: l.now, Statement: &netgossip.Statement{
+		Boot: boot, RosterEpoch: l.roster.Epoch, RosterDigest: l.roster.Digest, Seen: roster.SetOf(0),
+	}})
+	l.core.Step(l.now)
+}
+
+// step takes a step and returns what the Node says then.
+func (l *teller) step() string {
+	l.now = l.now.Add(time.Second)
+	fx := *l.core.Step(l.now)
+	fx.Fenced = l.fenced
+	l.kube.deaths.note(l.Agent, l.now, &fx)
+	time.Sleep(time.Second) // of the bubble: longer than writes are spread
+	synctest.Wait()
+	text, there := l.server.Get("n1").Annotations[deathlist.Annotation]
+	if !there {
+		return "none"
+	}
+	list, err := deathlist.Decode(text)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	out := ""
+	for _, d := range list {
+		out += fmt.Sprintf("%s %s %s;", d.Node, d.Boot[14:], d.Proof)
+	}
+	return out
+}
+
+func (l *teller) show() {
+	n := l.server.Get("n1")
+	l.kube.deaths.seen(ownnode.State{Known: true, Exists: true, Labels: n.Labels, Annotations: n.Annotations})
+}
+
+func (l *teller) expect(when, want string) {
+	l.t.Helper()
+	if got := l.step(); got != want {
+		l.t.Errorf("%s the Node says %q, want %q", when, got, want)
+	}
+}
+
+// Guards: exactly who is fenced is said, by the boot that ended; nothing before the Node was seen; nothing more when
+// the node is back.
+func TestDeathsAreSaidOnTheOwnNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTeller(t, "")
+		l.answers(1, 0x21)
+		l.answers(1, 0x31) // 0x21 has ended
+		l.expect("without a look at it,", "none")
+		l.fenced = roster.SetOf(1)
+		l.expect("without a look at it,", "none")
+		l.show()
+		l.expect("fenced,", "n2 21 boot;")
+		l.fenced = roster.SetOf(1, 2) // of n3 no boot is known
+		l.expect("still fenced,", "n2 21 boot;")
+		l.fenced = roster.Set{}
+		l.expect("back,", "none")
+		if c := l.server.Counts()["patch nodes"]; c != 2 {
+			t.Errorf("%d patches, want 2", c)
+		}
+	})
+}
+
+// Guards: a restarted agent goes on saying what was said before it, until it meets that node; so a list that lacks a
+// death says that it is withdrawn, and not that an agent was upgraded.
+func TestDeathsOutliveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := deathlist.Encode([]deathlist.Death{
+			{Node: "n2", Boot: "0000000000000021", Proof: "time", At: time.Now()},
+			{Node: "n3", Boot: "0000000000000041", Proof: "time", At: time.Now().Add(-time.Minute)},
+			{Node: "n9", Boot: "0000000000000051", Proof: "time", At: time.Now().Add(-time.Hour)}, // on the list no more
+			{Node: "n1", Boot: "0000000000000061", Proof: "time", At: time.Now().Add(-time.Hour)}, // this node, which runs
+		})
+		l := newTeller(t, former)
+		l.show()
+		l.expect("after a restart", "n2 21 time;n3 41 time;")
+		l.answers(2, 0x43)
+		l.expect("one is back,", "n2 21 time;")
+		l.answers(1, 0x21)
+		l.expect("the other answers by the boot that had ended,", "none")
+	})
+}
+
+// Guard: what somebody else wrote there is replaced, not trusted.
+func TestUnreadableDeathsAreReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTeller(t, "{")
+		l.show()
+		l.expect("at first", "none")
+	})
+}

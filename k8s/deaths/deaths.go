@@ -1,0 +1,86 @@
+package deaths
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Annotation is where an agent says it, on its own Node and on no other.
+const Annotation = "fencing-agent.io/deaths"
+
+const (
+	// Most is how many deaths are said at one time.
+	Most = 32
+	// MostBytes is how long the annotation may be. The admission policy refuses longer ones.
+	MostBytes = 8192
+)
+
+// Death says that one incarnation of a node, from one boot to the next, has ended.
+type Death struct {
+	Node  string    `json:"node"`
+	Boot  string    `json:"boot"`  // of the incarnation that ended: 16 hexadecimal digits
+	Proof string    `json:"proof"` // by the words of the log: "time", "boot"
+	At    time.Time `json:"at"`    // when the agent concluded it, by its clock: for people
+}
+
+// Encode is the annotation for these deaths, the newest first. What does not fit is left out, oldest first.
+func Encode(list []Death) string {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b Death) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Node, b.Node)) })
+	list = list[:min(len(list), Most)]
+	for i := range list {
+		list[i].At = list[i].At.UTC().Truncate(time.Second)
+	}
+	for {
+		text, err := json.Marshal(list)
+		if err != nil || len(list) == 0 {
+			return "[]" // a year after 9999, which no clock shows
+		}
+		if len(text) <= MostBytes {
+			return string(text)
+		}
+		list = list[:len(list)-1]
+	}
+}
+
+// Decode reads an annotation. Entries that name no node or no boot are left out: a later version may say more kinds
+// of things, and this one acts on none of them.
+func Decode(text string) ([]Death, error) {
+	if len(text) > MostBytes {
+		return nil, fmt.Errorf("annotation %s: %d bytes, at most %d are read", Annotation, len(text), MostBytes)
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &raw); err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", Annotation, err)
+	}
+	var list []Death
+	for _, r := range raw[:min(len(raw), Most)] {
+		var d Death
+		if json.Unmarshal(r, &d) == nil && d.Node != "" && isBoot(d.Boot) {
+			list = append(list, d)
+		}
+	}
+	return list, nil
+}
+
+// isBoot reports whether a text is 16 lower-case hexadecimal digits.
+func isBoot(s string) bool {
+	raw, err := hex.DecodeString(s)
+	return err == nil && len(raw) == 8 && s == strings.ToLower(s)
+}
+
+// Boot is how deaths name the boot with this bootID (Node.status.nodeInfo.bootID): the first eight bytes of the
+// kernel's boot id with the lowest bit set, as agents take it for their nonce. It is empty if bootID is no boot id.
+func Boot(bootID string) string {
+	raw, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(bootID), "-", ""))
+	if err != nil || len(raw) < 8 {
+		return ""
+	}
+	raw[7] |= 1
+	return hex.EncodeToString(raw[:8])
+}

@@ -1,0 +1,90 @@
+package deaths
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func TestListsComeBackNewestFirst(t *testing.T) {
+	text := Encode([]Death{
+		{"n4", "024bc581b3a34be3", "time", noon},
+		{"n5", "124bc581b3a34be3", "boot", noon.Add(time.Minute + time.Millisecond)},
+	})
+	const want = `[{"node":"n5","boot":"124bc581b3a34be3","proof":"boot","at":"2026-05-04T12:01:00Z"},` +
+		`{"node":"n4","boot":"024bc581b3a34be3","proof":"time","at":"2026-05-04T12:00:00Z"}]`
+	if text != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+	list, err := Decode(text)
+	if err != nil || len(list) != 2 || list[1] != (Death{"n4", "024bc581b3a34be3", "time", noon}) {
+		t.Errorf("%v, %v", list, err)
+	}
+	if got := Encode(nil); got != "[]" {
+		t.Errorf("nothing is %s", got)
+	}
+}
+
+// Guard: the admission policy refuses what is longer, and then nothing would be said at all.
+func TestListsAreBounded(t *testing.T) {
+	for _, length := range []int{2, 253} {
+		var list []Death
+		for i := range 100 {
+			list = append(list, Death{fmt.Sprintf("%0*d", length, i), "024bc581b3a34be3", "time", noon.Add(time.Duration(i) * time.Second)})
+		}
+		text := Encode(list)
+		if len(text) > MostBytes {
+			t.Errorf("%d bytes", len(text))
+		}
+		got, err := Decode(text)
+		if err != nil || len(got) == 0 || len(got) > Most || got[0].Node != list[99].Node {
+			t.Errorf("names of %d bytes: %d deaths, %v", length, len(got), err)
+		}
+	}
+}
+
+func TestWhatNamesNoBootIsLeftOut(t *testing.T) {
+	const good = `{"node":"n4","boot":"024bc581b3a34be3","proof":"sentence","later":{"x":1}}`
+	for _, c := range []struct {
+		text string
+		want int
+	}{
+		{"[" + good + "]", 1},
+		{"[]", 0},
+		{`[{"node":"n4","boot":""},{"boot":"024bc581b3a34be3"},{"node":"n4","boot":"024BC581B3A34BE3"},7,` + good + "]", 1},
+		{"", -1}, {"{}", -1}, {"[" + strings.Repeat(" ", MostBytes) + "]", -1},
+	} {
+		got, err := Decode(c.text)
+		if (err != nil) != (c.want < 0) || err == nil && len(got) != c.want {
+			t.Errorf("%.60s: %v, %v, want %d", c.text, got, err, c.want)
+		}
+	}
+}
+
+func TestBootOfABootID(t *testing.T) {
+	for id, want := range map[string]string{
+		"024bc581-b3a3-4be2-9d1c-000000000000": "024bc581b3a34be3",
+		"024bc581-b3a3-4be3-9d1c-000000000000": "024bc581b3a34be3",
+		"":                                     "", "none": "", "024bc581": "",
+	} {
+		if got := Boot(id); got != want {
+			t.Errorf("%q is boot %q, want %q", id, got, want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(`[{"node":"n4","boot":"024bc581b3a34be3","proof":"time","at":"2026-05-04T12:00:00Z"}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := Decode(text)
+		if err != nil {
+			return
+		}
+		if again := Encode(list); len(again) > MostBytes || len(list) > Most {
+			t.Errorf("%d deaths, %d bytes", len(list), len(again))
+		}
+	})
+}

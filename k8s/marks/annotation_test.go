@@ -1,0 +1,142 @@
+package marks
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
+)
+
+const key = "fencing-agent.io/deaths"
+
+// annotate runs an Annotation, in a bubble, and returns its log.
+func annotate(t *testing.T, s *k8stest.Server, seed uint64) (*Annotation, *bytes.Buffer) {
+	t.Helper()
+	core, err := s.Client(t, nil).For(client.Core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &bytes.Buffer{}
+	a, err := NewAnnotation(Config{Client: core, Node: "n1", Logger: slog.New(slog.NewTextHandler(log, nil)), Rand: rand.New(rand.NewPCG(seed, 2))}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return a, log
+}
+
+func served(t *testing.T) *k8stest.Server {
+	s := k8stest.New(t)
+	s.Put(k8stest.Node("n1", map[string]string{"theirs": "1"}))
+	return s
+}
+
+// Guards: it is written once, at a random moment of the time given; the newest wish counts; a wish that is in a hurry
+// does not wait for that moment.
+func TestAnnotationIsSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served(t)
+		a, _ := annotate(t, s, 1)
+		a.Want(text("old"), 5*time.Second)
+		time.Sleep(time.Minute)
+		expect(t, "before the Node was seen", s, "map[theirs:1] map[]")
+		a.Seen(seen(s))
+		synctest.Wait()
+		expect(t, "at once", s, "map[theirs:1] map[]")
+		a.Want(text("new"), 5*time.Second)
+		time.Sleep(5 * time.Second)
+		expect(t, "five seconds later", s, "map[theirs:1] map[fencing-agent.io/deaths:new]")
+		a.Want(text("x"), 5*time.Second)
+		synctest.Wait()
+		a.Want(nil, 0)
+		expect(t, "withdrawn", s, "map[theirs:1] map[]")
+		time.Sleep(time.Hour)
+		if c := s.Counts()["patch nodes"]; c != 2 {
+			t.Errorf("%d patches, want 2", c)
+		}
+	})
+}
+
+// Guard: five hundred agents that wrote at one moment would fill the API server's queues.
+func TestAnnotationsOfManyAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served(t)
+		began := time.Now()
+		for i := range uint64(50) {
+			a, _ := annotate(t, s, i)
+			a.Seen(seen(s))
+			a.Want(text("x"), 5*time.Second)
+		}
+		time.Sleep(5 * time.Second)
+		early := 0
+		for _, r := range s.Requests() {
+			if r.At.Sub(began) < 2500*time.Millisecond {
+				early++
+			}
+		}
+		if all := len(s.Requests()); all != 50 || early < 15 || early > 35 {
+			t.Errorf("%d of %d in the first half of the time", early, all)
+		}
+	})
+}
+
+// Guards: a server that throttles is asked again when it allows; one that is away, within a quarter of a minute after
+// it is back; one that forbids it is asked every ten minutes, with one line in the log.
+func TestAnnotationIsTriedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		answer   func(http.ResponseWriter)
+		requests int // in the hour until it is taken
+		within   time.Duration
+	}{
+		{"throttled", func(w http.ResponseWriter) { k8stest.Throttle(w, 3, false) }, 0, 5 * time.Second},
+		{"broken", func(w http.ResponseWriter) {
+			k8stest.Fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "broken")
+		}, 0, 15 * time.Second},
+		{"forbidden", func(w http.ResponseWriter) {
+			k8stest.Fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "a fencing-agent may change its own annotations only")
+		}, 6, 10 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := served(t)
+				a, log := annotate(t, s, 1)
+				s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+					c.answer(w)
+					return true
+				})
+				a.Seen(seen(s))
+				a.Want(text("x"), 0)
+				time.Sleep(time.Hour - time.Second)
+				if n := len(s.Requests()); c.requests > 0 && n != c.requests {
+					t.Errorf("%d requests in an hour, want %d", n, c.requests)
+				}
+				if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "apply the manifests") {
+					t.Errorf("%d lines: %s", n, log)
+				}
+				s.Intercept(nil)
+				time.Sleep(c.within)
+				expect(t, "at last", s, "map[theirs:1] map[fencing-agent.io/deaths:x]")
+			})
+		})
+	}
+}
