@@ -1,0 +1,190 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// MinStatusHold leaves room for one status that is late: in quiet times they are some seconds apart.
+const MinStatusHold = 10 * time.Second
+
+// StatusUpdate is what a callback of [FollowStatus] is told. Its status is not to be changed.
+type StatusUpdate struct {
+	// Status is the agent's latest; nil: it has told none yet.
+	Status *fencingv1.Status
+	// InForce: it is not older than the hold time.
+	InForce bool
+	// Err says why there is no connection to the agent; nil while there is one.
+	Err error
+
+	// Proven are deaths that the callback was not told of yet, in the order of the node's names. Those that were
+	// known before the program started are among them in the first update.
+	Proven []NodeDeath
+	// Withdrawn are deaths that it was told of and that are contradicted: that boot answers again, or the agent that
+	// had proven it says it no more. What was begun because of one has to stop, and a person has to look.
+	Withdrawn []NodeDeath
+}
+
+// NodeDeath is the end of one incarnation of a node, from one boot to the next.
+type NodeDeath struct {
+	Node string
+	Boot string // of the incarnation that ended
+	fencingv1.Proof
+	At time.Time // by the agent's clock: for people
+}
+
+// MayAct reports whether the agent's word allows anything that cannot be undone: it is in force and comes from a node
+// that has quorum. A node without may be the one that is about to be reset.
+func (u *StatusUpdate) MayAct() bool {
+	v := u.Status.GetVerdict()
+	return u.InForce && v.GetQuorum() && !v.GetExpired()
+}
+
+// Fenced are the nodes that are fenced now, by name, with the boot that ended: what that boot had may be taken over
+// while [StatusUpdate.MayAct]. Nodes of which no boot is known are left out.
+func (u *StatusUpdate) Fenced() map[string]NodeDeath {
+	out := map[string]NodeDeath{}
+	for _, n := range u.Status.GetNodes() {
+		if d, ok := deathOf(n); ok && n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED {
+			out[d.Node] = d
+		}
+	}
+	return out
+}
+
+// FollowStatus follows the status of the agent until ctx ends, for programs on a node of the group that act on deaths:
+// storage, managers of virtual machines. It calls use with the first status, with each that comes then, at most ten
+// times a second, and when the status is no longer in force; one call at a time, all from one goroutine. A callback
+// that is slow skips statuses, never a death that still holds. It returns nil after ctx has ended and use has
+// returned, and an error at once if cfg cannot work.
+func FollowStatus(ctx context.Context, cfg Config, use func(StatusUpdate)) error {
+	cfg, err := cfg.withDefaults()
+	if err == nil && cfg.Hold < MinStatusHold {
+		err = fmt.Errorf("hold time %v: at least %v is needed, a status comes every few seconds", cfg.Hold, MinStatusHold)
+	}
+	if err != nil {
+		return fmt.Errorf("follow the agent's status: %w", err)
+	}
+	if use == nil {
+		return errors.New("follow the agent's status: no callback given")
+	}
+	s := statusFollower{cfg: cfg, news: make(chan statusNews, 1), over: make(chan struct{})}
+	go func() {
+		defer close(s.over)
+		s.connect(ctx)
+	}()
+	s.deliver(ctx, use)
+	<-s.over
+	return nil
+}
+
+// statusNews is what the connection has to tell: a status, or why there is none.
+type statusNews struct {
+	status *fencingv1.Status
+	at     time.Time
+	err    error
+}
+
+// statusFollower is one call of FollowStatus.
+type statusFollower struct {
+	cfg  Config
+	news chan statusNews // holds the latest
+	over chan struct{}   // closed when connect has returned
+}
+
+// tell replaces what waits for the callback. Only connect's goroutine calls it.
+func (s *statusFollower) tell(n statusNews) {
+	select {
+	case old := <-s.news:
+		if n.status == nil { // the status before the connection broke off is still news
+			n.status, n.at = old.status, old.at
+		}
+	default:
+	}
+	s.news <- n
+}
+
+// connect keeps a stream to the agent until ctx ends.
+func (s *statusFollower) connect(ctx context.Context) {
+	for tries := 0; ; tries++ {
+		err := s.session(ctx, func() { tries = 0 })
+		if ctx.Err() != nil {
+			return
+		}
+		s.cfg.Log.Debug("no status from the agent", "socket", s.cfg.Socket, "cause", err)
+		s.tell(statusNews{err: err})
+		if !sleep(ctx, backoff(tries)) {
+			return
+		}
+	}
+}
+
+// session is one connection, until it ends or nothing has come for the hold time.
+func (s *statusFollower) session(ctx context.Context, answered func()) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	once := follower{cfg: s.cfg}
+	conn, err := grpc.NewClient("passthrough:///agent",
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(once.dialOnce()), grpc.WithAuthority("localhost"),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+	)
+	if err != nil {
+		return fmt.Errorf("agent socket %s: %w", s.cfg.Socket, err)
+	}
+	defer func() { _ = conn.Close() }() // there is no call any more that it could fail
+	impatience := time.AfterFunc(s.cfg.Hold, func() { end(errNoAnswer) })
+	defer impatience.Stop()
+	stream, err := fencingv1.NewFencingStatusClient(conn).WatchStatus(ctx, &emptypb.Empty{})
+	for err == nil {
+		var st *fencingv1.Status
+		if st, err = stream.Recv(); err == nil {
+			impatience.Reset(s.cfg.Hold)
+			answered()
+			s.tell(statusNews{status: st, at: time.Now()})
+		}
+	}
+	if errors.Is(context.Cause(ctx), errNoAnswer) {
+		err = errNoAnswer
+	}
+	return fmt.Errorf("agent socket %s: %s", s.cfg.Socket, status.Convert(err).Message())
+}
+
+// deliver calls back until ctx ends.
+func (s *statusFollower) deliver(ctx context.Context, use func(StatusUpdate)) {
+	book := deathBook{known: map[string]NodeDeath{}}
+	u := StatusUpdate{}
+	var word time.Time
+	silence := time.NewTimer(s.cfg.Hold)
+	defer silence.Stop()
+	for {
+		u.Proven, u.Withdrawn = nil, nil
+		select {
+		case <-ctx.Done():
+			return
+		case n := <-s.news:
+			u.Err = n.err
+			if n.status != nil {
+				u.Status, word = n.status, n.at
+				u.Proven, u.Withdrawn = book.note(n.status)
+			} else if u.Status == nil {
+				continue // nothing to tell before the hold time is over
+			}
+			silence.Reset(max(0, s.cfg.Hold-time.Since(word)))
+		case <-silence.C:
+		}
+		u.InForce = u.Status != nil && time.Since(word) < s.cfg.Hold
+		if ctx.Err() != nil {
+			return
+		}
+		use(u)
+	}
+}

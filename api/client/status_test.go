@@ -1,0 +1,212 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// scene is the status that an agent serves.
+type scene struct {
+	mu    sync.Mutex
+	began time.Time
+	st    *fencingv1.Status
+}
+
+func newScene() *scene {
+	return &scene{began: time.Now(), st: &fencingv1.Status{
+		Self: &fencingv1.NodeIdentity{Name: "n1", BootNonce: "0000000000000001"}, Verdict: &fencingv1.Verdict{Quorum: true},
+		Nodes: []*fencingv1.NodeStatus{{Name: "n1", Reachable: true}, {Name: "n2", Reachable: true}, {Name: "n3", Reachable: true}},
+	}}
+}
+
+func (s *scene) status() *fencingv1.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := proto.CloneOf(s.st)
+	st.Time, st.Self.Uptime = timestamppb.Now(), durationpb.New(time.Since(s.began))
+	return st
+}
+
+func (s *scene) change(f func(st *fencingv1.Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.st)
+}
+
+// fence is how an agent says that a node is dead as it was.
+func fence(i int, boot string) func(*fencingv1.Status) {
+	return func(st *fencingv1.Status) {
+		n := st.Nodes[i]
+		n.State, n.Reachable = fencingv1.NodeState_NODE_STATE_FENCED, false
+		n.Death = &fencingv1.Death{Proof: fencingv1.Proof_PROOF_TIME, BootNonce: boot, Time: timestamppb.Now()}
+	}
+}
+
+// back is how it says that a node answers, under a boot.
+func back(i int, boot string, death bool) func(*fencingv1.Status) {
+	return func(st *fencingv1.Status) {
+		n := st.Nodes[i]
+		n.State, n.Reachable, n.Token = fencingv1.NodeState_NODE_STATE_REACHABLE, true, &fencingv1.Token{BootNonce: boot}
+		if !death {
+			n.Death = nil
+		}
+	}
+}
+
+// statusWitness notes what differs from one call to the next.
+type statusWitness struct {
+	mu   sync.Mutex
+	all  []string
+	last StatusUpdate
+	busy func()
+}
+
+func (w *statusWitness) use(u StatusUpdate) {
+	w.mu.Lock()
+	w.last = u
+	for _, d := range u.Proven {
+		w.all = append(w.all, "+"+d.Node+"/"+d.Boot)
+	}
+	for _, d := range u.Withdrawn {
+		w.all = append(w.all, "-"+d.Node+"/"+d.Boot)
+	}
+	busy := w.busy
+	w.mu.Unlock()
+	if busy != nil {
+		busy()
+	}
+}
+
+func (w *statusWitness) expect(t *testing.T, when string, mayAct bool, fenced int, want ...string) {
+	t.Helper()
+	time.Sleep(5 * time.Second) // of the bubble: a status is repeated meanwhile
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := fmt.Sprint(w.all); got != fmt.Sprint(want) || w.last.MayAct() != mayAct || len(w.last.Fenced()) != fenced {
+		t.Errorf("%s: told %s, may act %v, %d fenced; want %v, %v, %d", when, got, w.last.MayAct(), len(w.last.Fenced()), want, mayAct, fenced)
+	}
+	w.all = nil
+}
+
+func followStatus(t *testing.T, a *agent, w *statusWitness) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- FollowStatus(ctx, Config{Hold: 15 * time.Second, Dial: a.dial}, w.use) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("FollowStatus: %v", err)
+		}
+	})
+}
+
+// Guards: each death is told once, by its boot; the return of a node under another boot withdraws nothing; the return
+// of the boot that had ended does; nothing may be done without quorum.
+func TestDeathsAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, s, w := newAgent(t), newScene(), &statusWitness{}
+		a.status = s.status
+		a.start()
+		followStatus(t, a, w)
+		w.expect(t, "at first", true, 0)
+		s.change(fence(1, "21"))
+		w.expect(t, "fenced", true, 1, "+n2/21")
+		s.change(back(1, "23", true))
+		w.expect(t, "back under another boot", true, 0)
+		s.change(fence(1, "23"))
+		w.expect(t, "fenced again", true, 1, "+n2/23")
+		s.change(back(1, "23", true))
+		w.expect(t, "back without a reboot", true, 0, "-n2/23")
+		s.change(fence(2, "31"))
+		w.expect(t, "another", true, 1, "+n3/31")
+		s.change(func(st *fencingv1.Status) { st.Nodes[2].Death, st.Nodes[2].State = nil, 3 })
+		w.expect(t, "taken back", true, 0, "-n3/31")
+		s.change(func(st *fencingv1.Status) { st.Verdict.Quorum = false })
+		s.change(fence(2, "31"))
+		w.expect(t, "without quorum", false, 1, "+n3/31")
+		s.change(fence(1, ""))
+		w.expect(t, "a node that the agent never met", false, 1)
+	})
+}
+
+// Guards: an agent that was restarted has forgotten, and withdraws nothing by that; but what answers is alive.
+func TestRestartWithdrawsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, s, w := newAgent(t), newScene(), &statusWitness{}
+		a.status = s.status
+		a.start()
+		s.change(fence(1, "21"))
+		s.change(fence(2, "31"))
+		followStatus(t, a, w)
+		w.expect(t, "at first", true, 2, "+n2/21", "+n3/31")
+		s.change(func(st *fencingv1.Status) {
+			s.began = time.Now()
+			st.Nodes[1].Death, st.Nodes[2].Death = nil, nil
+			st.Nodes[1].State, st.Nodes[2].State = fencingv1.NodeState_NODE_STATE_UNKNOWN, fencingv1.NodeState_NODE_STATE_UNKNOWN
+		})
+		a.start()
+		w.expect(t, "restarted", true, 0)
+		s.change(fence(1, "21"))
+		w.expect(t, "proven once more", true, 1)
+		s.change(back(2, "31", false))
+		w.expect(t, "the other answers", true, 1, "-n3/31")
+	})
+}
+
+// Guards: a status is in force for the hold time, also of an agent that stands still with its socket open; the next
+// one puts it in force again. A callback that does not return is told the rest of it at once.
+func TestStatusInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, s, w := newAgent(t), newScene(), &statusWitness{}
+		a.status = s.status
+		followStatus(t, a, w)
+		w.expect(t, "without an agent", false, 0)
+		time.Sleep(15 * time.Second)
+		w.expect(t, "and for long", false, 0)
+		if w.last.Err == nil || w.last.Status != nil {
+			t.Errorf("told %v", w.last)
+		}
+		a.start()
+		w.expect(t, "an agent", true, 0)
+		a.freeze()
+		w.expect(t, "it stands still", true, 0)
+		time.Sleep(15 * time.Second)
+		w.expect(t, "for long", false, 0)
+		a.thaw()
+		w.expect(t, "it goes on", true, 0)
+		stuck := make(chan struct{})
+		w.mu.Lock()
+		w.busy = func() { <-stuck }
+		w.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		s.change(fence(1, "21"))
+		time.Sleep(5 * time.Second)
+		s.change(back(1, "23", true))
+		time.Sleep(5 * time.Second)
+		close(stuck)
+		w.expect(t, "after a long callback", true, 0, "+n2/21")
+	})
+}
+
+func TestStatusConfig(t *testing.T) {
+	for _, c := range []Config{{Hold: time.Second}, {Socket: "x"}} {
+		if err := FollowStatus(t.Context(), c, func(StatusUpdate) {}); err == nil {
+			t.Errorf("%v is taken", c)
+		}
+	}
+	if err := FollowStatus(t.Context(), Config{}, nil); err == nil {
+		t.Error("no callback is taken")
+	}
+}

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// clockSlack is by how much the moment at which an agent was started may seem to move, by its own account.
+const clockSlack = 2 * time.Second
+
+// deathBook is what a callback was told of deaths: the latest of each node.
+//
+// An agent that was restarted has forgotten what it had proven. So a death that is missing is withdrawn only if the
+// agent that lacks it is the one that has said it, or if that boot answers; otherwise it stands, as deaths do.
+type deathBook struct {
+	known map[string]NodeDeath
+	said  map[string]bool // by the agent of the latest status
+	life  agentLife
+}
+
+// agentLife is one process of an agent.
+type agentLife struct {
+	boot  string
+	began time.Time
+}
+
+func (l agentLife) is(other agentLife) bool {
+	d := l.began.Sub(other.began)
+	return l.boot == other.boot && d > -clockSlack && d < clockSlack
+}
+
+// note takes a status, and returns what it changes.
+func (b *deathBook) note(st *fencingv1.Status) (proven, withdrawn []NodeDeath) {
+	life := agentLife{st.GetSelf().GetBootNonce(), st.GetTime().AsTime().Add(-st.GetSelf().GetUptime().AsDuration())}
+	if !life.is(b.life) {
+		b.said = map[string]bool{}
+	}
+	b.life = life
+	listed := map[string]bool{}
+	for _, n := range st.GetNodes() {
+		name := n.GetName()
+		listed[name] = true
+		was, known := b.known[name]
+		is, dead := deathOf(n)
+		answers := known && n.GetReachable() && n.GetToken().GetBootNonce() == was.Boot
+		if known && (!dead && b.said[name] || answers) {
+			withdrawn = append(withdrawn, was)
+			delete(b.known, name)
+			known = false
+		}
+		answers = dead && n.GetReachable() && n.GetToken().GetBootNonce() == is.Boot
+		b.said[name] = dead
+		if dead && !answers && (!known || was.Boot != is.Boot) {
+			proven = append(proven, is)
+			b.known[name] = is
+		}
+	}
+	for name := range b.known {
+		if !listed[name] { // the group does not count it any more; its name may become another machine's
+			delete(b.known, name)
+		}
+	}
+	return proven, withdrawn
+}
+
+// deathOf is the death that a status names, unless it names no boot: then this agent has never met the node.
+func deathOf(n *fencingv1.NodeStatus) (NodeDeath, bool) {
+	d := n.GetDeath()
+	if d.GetBootNonce() == "" || d.GetProof() == fencingv1.Proof_PROOF_UNSPECIFIED {
+		return NodeDeath{}, false
+	}
+	return NodeDeath{Node: n.GetName(), Boot: d.GetBootNonce(), Proof: d.GetProof(), At: d.GetTime().AsTime()}, true
+}
