@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 	"github.com/fencing-agent/fencing-agent/k8s"
+	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
 // What deploy/manifests/minimal.yaml makes.
