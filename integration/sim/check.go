@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,16 +16,17 @@ import (
 const slack = 10 * time.Millisecond
 
 type checker struct {
-	both       map[[2]int]overlap // two nodes with disjoint views that may both feed
-	counted    []feeder           // scratch of checkStep
+	moved      bool      // somebody counts others than when apart was found
+	apart      [][2]int  // the pairs of nodes whose views have no common member
+	both       []overlap // [a*nodes + b] of those that both feed
 	decided    map[uint64]*diskquorum.Grant
 	violations []string
 	Attempts   []diskquorum.Attempt
 	Proofs     map[watchdog.Proof]int
-	granted    map[int]bool // nodes that feed under a grant of the Lease
-	Grants     int          // how often one began to
-	Strikes    int          // how often a node that hears by the LUN who lives took itself down
-	Bridged    int          // how often a node began to feed beside a partner that has a majority (L14)
+	granted    []bool // nodes that feed under a grant of the Lease
+	Grants     int    // how often one began to
+	Strikes    int    // how often a node that hears by the LUN who lives took itself down
+	Bridged    int    // how often a node began to feed beside a partner that has a majority (L14)
 
 	links   boottime.Instant // when all links are checked next
 	Probes  int
@@ -35,6 +35,11 @@ type checker struct {
 	// Stretched counts how often a quorum lasted a little longer than it may, see checkQuorum.
 	Stretched int
 	Links     int // how often a link that was whole was found to have young evidence
+}
+
+func (k *checker) begin(nodes int) {
+	k.moved, k.both, k.granted = true, make([]overlap, nodes*nodes), make([]bool, nodes)
+	k.decided, k.Proofs = map[uint64]*diskquorum.Grant{}, map[watchdog.Proof]int{}
 }
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
@@ -70,36 +75,53 @@ func (c *Config) undecided(t *Times) time.Duration {
 
 func (c *Cluster) checkStep() {
 	k := &c.check
-	if k.both == nil {
-		k.both, k.decided = map[[2]int]overlap{}, map[uint64]*diskquorum.Grant{}
-	}
 	c.checkGrants()
 	c.checkLinks()
-	// The sets are large, and copying them for every pair was most of the time of a larger group.
-	k.counted = k.counted[:0]
 	for _, n := range c.nodes {
 		c.checkLog(n)
-		if c.cfg.OnLoss == watchdog.LossFence && c.feeding(n) {
-			k.counted = append(k.counted, feeder{n, c.counted(n)})
+	}
+	if c.cfg.OnLoss != watchdog.LossFence {
+		return
+	}
+	if k.moved {
+		c.findApart()
+	}
+	for _, pair := range k.apart {
+		a, b := c.nodes[pair[0]], c.nodes[pair[1]]
+		was := &k.both[pair[0]*len(c.nodes)+pair[1]]
+		if !c.feeding(a) || !c.feeding(b) {
+			*was = overlap{}
+			continue
+		}
+		now := overlap{holders: holders(a, b), since: c.now}
+		if was.since == 0 || was.holders != now.holders {
+			*was = now
+		} else if c.now.Sub(was.since) > c.overlap(now.holders) && now.holders < 2 {
+			k.add("%v: %s (%v) and %s (%v) have both been feeding for %v with disjoint views",
+				c.Now(), a.Name, a.decision.Reason, b.Name, b.decision.Reason, c.now.Sub(was.since))
+			*was = now
 		}
 	}
-	if len(k.both) > 0 {
-		maps.DeleteFunc(k.both, func(pair [2]int, _ overlap) bool { return !c.apart(pair) })
+}
+
+// recount notes whom a node counts, which nothing changes but a step of its core and another roster. To compare
+// the large sets of all pairs with each event was most of the time of a run.
+func (c *Cluster) recount(n *Node) {
+	if counts := c.counted(n); counts != n.counts {
+		n.counts, c.check.moved = counts, true
 	}
-	for i := range k.counted {
-		for j := i + 1; j < len(k.counted); j++ {
-			a, b := &k.counted[i], &k.counted[j]
-			if a.counts.Intersects(b.counts) {
-				continue
-			}
-			pair := [2]int{a.Index, b.Index}
-			was, now := k.both[pair], overlap{holders: holders(a, b), since: c.now}
-			if was.since == 0 || was.holders != now.holders {
-				k.both[pair] = now
-			} else if c.now.Sub(was.since) > c.overlap(now.holders) && now.holders < 2 {
-				k.add("%v: %s (%v) and %s (%v) have both been feeding for %v with disjoint views",
-					c.Now(), a.Name, a.decision.Reason, b.Name, b.decision.Reason, c.now.Sub(was.since))
-				k.both[pair] = now
+}
+
+// findApart finds the pairs whose views have no common member.
+func (c *Cluster) findApart() {
+	k := &c.check
+	k.moved, k.apart = false, k.apart[:0]
+	for i, a := range c.nodes {
+		for j := i + 1; j < len(c.nodes); j++ {
+			if a.counts.Intersects(c.nodes[j].counts) {
+				k.both[i*len(c.nodes)+j] = overlap{}
+			} else {
+				k.apart = append(k.apart, [2]int{i, j})
 			}
 		}
 	}
@@ -111,7 +133,7 @@ type overlap struct {
 	holders int // so many of them hold by the LUN, and live by nothing else
 }
 
-func holders(nodes ...*feeder) (n int) {
+func holders(nodes ...*Node) (n int) {
 	for _, f := range nodes {
 		if r := f.decision.Reason; r == watchdog.ReasonNobodyLives || r == watchdog.ReasonLUNAsking {
 			n++
@@ -134,21 +156,26 @@ func (c *Cluster) overlap(holders int) (bound time.Duration) {
 	return bound + slack
 }
 
-// feeder is a node that feeds and whom it counts.
-type feeder struct {
-	*Node
-	counts roster.Set
-}
-
-// apart reports whether two nodes both feed, with disjoint views.
-func (c *Cluster) apart(pair [2]int) bool {
-	a, b := c.nodes[pair[0]], c.nodes[pair[1]]
-	return c.feeding(a) && c.feeding(b) && !c.counted(a).Intersects(c.counted(b))
-}
-
 // checkDeaths holds a newly published proof of death against the truth: the victim must
 // have been reset since.
 func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
+	if fenced != n.fenced {
+		c.checkFenced(n, fenced)
+	}
+	for _, victim := range c.nodes {
+		p, ok := n.indices.of(victim)
+		if !ok {
+			continue
+		}
+		death := n.core.Death(p)
+		if death.Proof == watchdog.ProofBoot && death.Boot == victim.boot && n.ended[p] != death {
+			c.check.add("%v: %s says that the boot of %s has ended, which it has not", c.Now(), n.Name, victim.Name)
+		}
+		n.ended[p] = death
+	}
+}
+
+func (c *Cluster) checkFenced(n *Node, fenced roster.Set) {
 	for p := range fenced.Minus(n.fenced).All() {
 		death, victim := n.core.Death(p), c.named(n.roster.Name(p))
 		c.trace("%s: %s is fenced, proof by %v", n.Name, victim.Name, death.Proof)
@@ -158,13 +185,6 @@ func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 		}
 	}
 	n.fenced = fenced
-	for p := range n.roster.Members {
-		death, victim := n.core.Death(p), c.named(n.roster.Name(p))
-		if death.Proof == watchdog.ProofBoot && death.Boot == victim.boot && n.ended[p] != death {
-			c.check.add("%v: %s says that the boot of %s has ended, which it has not", c.Now(), n.Name, victim.Name)
-		}
-		n.ended[p] = death
-	}
 }
 
 // checkStrike judges a node that takes itself down. Where it cannot hear who lives, silence has to do.
@@ -206,12 +226,27 @@ func (c *Cluster) checkLog(n *Node) {
 	if inst == 0 {
 		return
 	}
-	if known, ok := c.check.decided[inst]; !ok {
-		c.check.decided[inst] = grant
-	} else if !known.Equal(grant) {
-		c.check.add("%v: instance %d decided twice: %+v and, at %s, %+v", c.Now(), inst, *known, n.Name, *grant)
-		c.check.decided[inst] = grant
+	k := &c.check
+	if n.logged.inst != inst {
+		known, ok := k.decided[inst]
+		if !ok {
+			known, k.decided[inst] = grant, grant
+		}
+		n.logged = logged{inst, known}
 	}
+	if known := n.logged.known; known != grant && !known.Equal(grant) {
+		k.add("%v: instance %d decided twice: %+v and, at %s, %+v", c.Now(), inst, *known, n.Name, *grant)
+		k.decided[inst] = grant
+		for _, m := range c.nodes {
+			m.logged = logged{} // which may be that instance
+		}
+	}
+}
+
+// logged is the instance that a node has decided last, with the value that is known of it.
+type logged struct {
+	inst  uint64
+	known *diskquorum.Grant
 }
 
 // checkGrants holds the Lease to what it promises: two halves do not feed by grants of it at one
@@ -221,9 +256,6 @@ func (c *Cluster) checkGrants() {
 		return
 	}
 	k := &c.check
-	if k.granted == nil {
-		k.granted = map[int]bool{}
-	}
 	for i, a := range c.nodes {
 		by := c.feeding(a) && a.decision.Reason == watchdog.ReasonSplitWon
 		if by && !k.granted[i] {
@@ -231,7 +263,7 @@ func (c *Cluster) checkGrants() {
 		}
 		k.granted[i] = by
 		for j, b := range c.nodes[:i] {
-			if by && k.granted[j] && !c.counted(a).Intersects(c.counted(b)) {
+			if by && k.granted[j] && !a.counts.Intersects(b.counts) {
 				k.add("%v: %s and %s both feed under grants of the Lease, of different halves", c.Now(), b.Name, a.Name)
 			}
 		}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -119,15 +118,11 @@ type Cluster struct {
 	ids   uint64 // of probes and statements
 	check checker
 
-	cut     map[edge]bool
-	severed map[edge]boottime.Instant // when it was cut last
-	joined  map[edge]boottime.Instant // and restored
-	weather []Weather                 // by network
-	cleared []boottime.Instant        // when it became good
+	wires   []wire             // [(network*nodes + from)*nodes + to], see wire
+	weather []Weather          // by network
+	cleared []boottime.Instant // when it became good
 	trace   func(format string, args ...any)
 }
-
-type edge struct{ network, from, to int }
 
 // Node is one simulated machine with its agent.
 type Node struct {
@@ -138,6 +133,8 @@ type Node struct {
 	lived     boottime.Instant     // when it last had quorum
 	lease     *leasequorum.Arbiter // nil: no Lease breaks ties
 	roster    *roster.Roster       // by whose indices it counts
+	indices   indices              // of that roster
+	counts    roster.Set           // whom it counts, as indices of the cluster's nodes
 	memory    *roster.Saved        // what it remembers of its rosters
 	up        bool                 // powered and its agent running
 	boot      uint64
@@ -159,13 +156,14 @@ type Node struct {
 	unplugged []boottime.Instant // by network: when it lost carrier
 	peers     int
 
-	own      *Times        // it was configured again; nil: as the group's configuration says
-	armed    bool          // the countdown of its watchdog runs
-	open     bool          // its agent has the watchdog's device open
-	timeout  time.Duration // of the countdown
-	disable  bool          // its disable file is there
-	fenced   roster.Set    // as the agent published last
-	ended    map[int]watchdog.Death
+	own      *Times           // it was configured again; nil: as the group's configuration says
+	armed    bool             // the countdown of its watchdog runs
+	open     bool             // its agent has the watchdog's device open
+	timeout  time.Duration    // of the countdown
+	disable  bool             // its disable file is there
+	fenced   roster.Set       // as the agent published last
+	ended    []watchdog.Death // by the roster's indices
+	logged   logged
 	bridged  bool // it feeds beside a partner that has a majority (L14)
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
@@ -174,11 +172,11 @@ type Node struct {
 
 // New builds the group and starts every node.
 func New(cfg Config) *Cluster {
-	c := &Cluster{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0xfe)), now: boottime.Instant(time.Hour), cut: map[edge]bool{}}
+	c := &Cluster{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0xfe)), now: boottime.Instant(time.Hour)}
 	c.cfg.Membership = cfg.Membership || cfg.Nodes >= sampledFrom
-	c.severed, c.joined = map[edge]boottime.Instant{}, map[edge]boottime.Instant{}
+	c.wires = make([]wire, len(cfg.Networks)*cfg.Nodes*cfg.Nodes)
 	c.weather, c.cleared = make([]Weather, len(cfg.Networks)), make([]boottime.Instant, len(cfg.Networks))
-	c.check.Proofs = map[watchdog.Proof]int{}
+	c.check.begin(cfg.Nodes)
 	c.trace = func(string, ...any) {}
 	if cfg.LUN {
 		c.lun = newLUN(c)
@@ -210,7 +208,7 @@ func (c *Cluster) Start(i int) {
 		return
 	}
 	r, succession := c.rostersOf(n)
-	n.roster, n.up, n.process = r, true, c.rng.Uint64()|1
+	n.up, n.process = true, c.rng.Uint64()|1
 	n.life++
 	own := c.times(n)
 	n.core = watchdog.NewCore(watchdog.Config{
@@ -220,7 +218,8 @@ func (c *Cluster) Start(i int) {
 		Succession: succession,
 	})
 	n.disarm()
-	n.fenced, n.ended = roster.Set{}, map[int]watchdog.Death{}
+	n.fenced = roster.Set{}
+	c.countBy(n, r)
 	n.decision, n.said, n.number, n.relay = watchdog.Decision{}, nil, 0, netgossip.Relay{}
 	n.resumed, n.peers, n.links = c.now, len(c.nodes), make([]link, len(c.cfg.Networks)*len(c.nodes))
 	if c.lun != nil {
@@ -330,10 +329,13 @@ func (c *Cluster) reset(n *Node) {
 // Run lets d of virtual time pass.
 func (c *Cluster) Run(d time.Duration) {
 	end := c.now.Add(d)
-	for len(c.queue) > 0 && c.queue[0].at <= end {
-		e := heap.Pop(&c.queue).(event)
-		c.now = max(c.now, e.at)
-		e.do()
+	for {
+		at, e, ok := c.queue.pop(end)
+		if !ok {
+			break
+		}
+		c.now = max(c.now, at)
+		c.perform(&e)
 		c.checkStep()
 	}
 	c.now = end
@@ -354,21 +356,25 @@ func (c *Cluster) RunUntil(limit time.Duration, cond func() bool) bool {
 
 func (c *Cluster) at(d time.Duration, do func()) {
 	c.seq++
-	heap.Push(&c.queue, event{at: c.now.Add(d), seq: c.seq, do: do})
+	c.queue.push(c.now.Add(d), c.seq, event{do: do})
 }
 
 // during schedules do for this life of the node only.
 func (c *Cluster) during(n *Node, d time.Duration, do func()) {
-	life := n.life
-	c.at(d, func() {
-		switch {
-		case !n.up || n.life != life:
-		case n.paused:
-			n.backlog = append(n.backlog, do)
-		default:
-			do()
-		}
-	})
+	c.seq++
+	c.queue.push(c.now.Add(d), c.seq, event{node: n, life: n.life, do: do})
+}
+
+func (c *Cluster) perform(e *event) {
+	switch n := e.node; {
+	case n == nil:
+		e.do()
+	case !n.up || n.life != e.life:
+	case n.paused:
+		n.backlog = append(n.backlog, e.do)
+	default:
+		e.do()
+	}
 }
 
 func (c *Cluster) wakeNode(n *Node, d time.Duration) {
@@ -385,6 +391,7 @@ func (c *Cluster) wakeNode(n *Node, d time.Duration) {
 func (c *Cluster) step(n *Node) {
 	fx := n.core.Step(c.now)
 	n.decision = fx.Decision
+	c.recount(n)
 	if fx.Changed {
 		c.trace("%s: %v %v (view %v)", n.Name, fx.Decision.Action, fx.Decision.Reason, n.roster.Names(n.core.View().Counted))
 	}
@@ -469,28 +476,4 @@ func (c *Cluster) watchFire(n *Node) {
 func (c *Cluster) feeding(n *Node) bool {
 	a := n.decision.Action
 	return n.up && (a == watchdog.Feed || a == watchdog.Hold) && c.now < n.decision.Until
-}
-
-type event struct {
-	at  boottime.Instant
-	seq uint64
-	do  func()
-}
-
-type eventQueue []event
-
-func (q eventQueue) Len() int { return len(q) }
-func (q eventQueue) Less(i, j int) bool {
-	if q[i].at != q[j].at {
-		return q[i].at < q[j].at
-	}
-	return q[i].seq < q[j].seq
-}
-func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *eventQueue) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return e
 }

@@ -77,6 +77,11 @@ func (c *Cluster) checkQuorum(n *Node) {
 	if others == 0 {
 		return
 	}
+	t := c.times(n)
+	lasts := t.Timing.MaxAge + c.cfg.sampling(t)
+	if c.heardSince(n, until.Add(-lasts), others) {
+		return
+	}
 	last, onNetworks := make([]boottime.Instant, 0, len(c.nodes)), make([]boottime.Instant, len(c.cfg.Networks))
 	for _, p := range c.nodes {
 		if p == n {
@@ -89,8 +94,7 @@ func (c *Cluster) checkQuorum(n *Node) {
 		last = append(last, onNetworks[len(onNetworks)-c.cfg.Policy.Needed(len(onNetworks))])
 	}
 	slices.Sort(last)
-	t := c.times(n)
-	latest := last[len(last)-others].Add(t.Timing.MaxAge + c.cfg.sampling(t))
+	latest := last[len(last)-others].Add(lasts)
 	switch over := until.Sub(latest); {
 	case over <= 0:
 	case over <= c.cfg.Margin/4:
@@ -100,6 +104,30 @@ func (c *Cluster) checkQuorum(n *Node) {
 	default:
 		c.check.add("%v: %s counts on its quorum for %v longer than it can know of it", c.Now(), n.Name, until.Sub(latest))
 	}
+}
+
+// heardSince reports whether so many others could be heard at an instant or later: almost always they can be
+// heard now, and checkQuorum need not put them in order.
+func (c *Cluster) heardSince(n *Node, since boottime.Instant, others int) bool {
+	needed := c.cfg.Policy.Needed(len(c.cfg.Networks))
+	for _, p := range c.nodes {
+		if p == n {
+			continue
+		}
+		networks := 0
+		for k := range c.cfg.Networks {
+			if c.lastHeard(k, n, p) >= since {
+				networks++
+			}
+		}
+		if networks < needed {
+			continue
+		}
+		if others--; others == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // slandered is how soon a peer is asked of which memberlist says that it is dead, and has answered.
@@ -127,7 +155,7 @@ func (c *Cluster) checkLinks() {
 				if !whole || c.now.Sub(since) < t || c.now.Sub(n.link(k, p.Index).slander) < slandered {
 					continue
 				}
-				i, _ := n.roster.Index(p.Name)
+				i, _ := n.indices.of(p)
 				_, proven, reachable := n.core.Merger().LinkState(k, i, c.now)
 				if age := c.now.Sub(proven); !reachable || age > c.oldest(t) {
 					c.check.add("%v: network %d has been whole between %s and %s for %v, and the evidence is %v old, counts %v",
@@ -154,15 +182,15 @@ func (c *Cluster) wholeSince(network int, a, b *Node) (since boottime.Instant, w
 		return 0, false
 	}
 	g, h := a.gossip[network], b.gossip[network]
-	for _, r := range []interface{ Index(string) (int, bool) }{a.roster, g.roster} {
-		if _, ok := r.Index(b.Name); !ok {
+	for _, x := range [...]indices{a.indices, g.indices} {
+		if _, ok := x.of(b); !ok {
 			return 0, false
 		}
 	}
-	if _, ok := h.roster.Index(a.Name); !ok {
+	if _, ok := h.indices.of(a); !ok {
 		return 0, false
 	}
 	since = max(a.resumed, b.resumed, g.began, h.began, c.cleared[network],
-		c.joined[edge{network, a.Index, b.Index}], c.joined[edge{network, b.Index, a.Index}])
+		c.wire(network, a.Index, b.Index).joined, c.wire(network, b.Index, a.Index).joined)
 	return since, true
 }

@@ -15,6 +15,7 @@ import (
 type gossip struct {
 	network  int
 	roster   *roster.Roster // that it was made for; the node may count by a later one
+	indices  indices        // of that roster
 	params   netgossip.Params
 	schedule *probing.Schedule
 	began    boottime.Instant // with everybody to be asked: at the start, or when carrier came back
@@ -57,12 +58,12 @@ func (c *Cluster) params(t *Times, size int) netgossip.Params {
 // openGossip begins on one network, as after a start, with the roster by which the node counts.
 func (c *Cluster) openGossip(n *Node, network int) {
 	g := &gossip{
-		network: network, roster: n.roster, params: c.params(c.times(n), n.roster.Size()), began: c.now,
+		network: network, roster: n.roster, indices: n.indices, params: c.params(c.times(n), n.roster.Size()), began: c.now,
 		listed: make([]bool, len(c.nodes)), silent: make([]int, len(c.nodes)),
 	}
 	var peers []int
 	for _, p := range c.nodes {
-		if _, ok := n.roster.Index(p.Name); ok && p != n {
+		if _, ok := n.indices.of(p); ok && p != n {
 			peers = append(peers, p.Index)
 		}
 		g.listed[p.Index] = !c.cfg.Membership
@@ -135,7 +136,7 @@ func (c *Cluster) pump(n *Node, g *gossip) {
 func (c *Cluster) report(n *Node, g *gossip) {
 	m := n.core.Merger()
 	for _, miss := range g.schedule.TakeMisses() {
-		if i, ok := n.roster.Index(c.nodes[miss.Peer].Name); ok {
+		if i, ok := n.indices.of(c.nodes[miss.Peer]); ok {
 			m.Missed(g.network, i, miss.Since, miss.Void)
 			c.wakeNode(n, 0)
 		}
@@ -247,7 +248,7 @@ func (c *Cluster) asked(n, from *Node, network int, q question, sent boottime.In
 	if q.news != 0 && q.news != p.Digest || p.Absent() {
 		g.schedule.AskStatement(p, c.now)
 	}
-	if i, ok := n.roster.Index(from.Name); ok {
+	if i, ok := n.indices.of(from); ok {
 		n.core.Merger().Heard(network, i, sent)
 	}
 	c.pump(n, g)
@@ -289,7 +290,7 @@ func (c *Cluster) answered(n, from *Node, network int, r reply, sent boottime.In
 	if a.Statement != nil && !r.unchanged && asked.At == p.Proven() {
 		p.Known, p.Digest = r.statement, r.number
 	}
-	if i, ok := n.roster.Index(from.Name); ok {
+	if i, ok := n.indices.of(from); ok {
 		a.Peer = i
 		n.core.Merger().Answered(a)
 		c.checkDate(n, g, from, i)

@@ -52,7 +52,7 @@ func (c *Cluster) rumour(n *Node, g *gossip, of *Node, alive bool) {
 	if !alive {
 		at = at.Add(-g.params.AccusedSince())
 	}
-	if i, ok := n.roster.Index(of.Name); ok {
+	if i, ok := n.indices.of(of); ok {
 		n.core.Merger().MemberChanged(g.network, i, alive, at)
 		c.wakeNode(n, 0)
 	}
@@ -66,7 +66,7 @@ func (c *Cluster) rumour(n *Node, g *gossip, of *Node, alive bool) {
 
 // talk reports whether two running agents reach each other on a network.
 func (c *Cluster) talk(network int, a, b *Node) bool {
-	return a.runs() && b.runs() && !c.cut[edge{network, a.Index, b.Index}] && !c.cut[edge{network, b.Index, a.Index}]
+	return a.runs() && b.runs() && !c.wire(network, a.Index, b.Index).cut && !c.wire(network, b.Index, a.Index).cut
 }
 
 func (n *Node) runs() bool { return n.up && !n.paused }
@@ -78,9 +78,9 @@ func (c *Cluster) lastHeard(network int, n, p *Node) boottime.Instant {
 	if !p.runs() {
 		at = p.halted
 	}
-	for _, e := range []edge{{network, n.Index, p.Index}, {network, p.Index, n.Index}} {
-		if c.cut[e] {
-			at = min(at, c.severed[e])
+	for _, w := range [...]*wire{c.wire(network, n.Index, p.Index), c.wire(network, p.Index, n.Index)} {
+		if w.cut {
+			at = min(at, w.severed)
 		}
 	}
 	return at

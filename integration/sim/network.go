@@ -9,7 +9,7 @@ import (
 // CutOneWay drops everything that from sends to to on the given networks (all if none).
 func (c *Cluster) CutOneWay(from, to int, networks ...int) {
 	for _, k := range c.networks(networks) {
-		c.sever(edge{k, from, to})
+		c.sever(c.wire(k, from, to))
 	}
 }
 
@@ -42,8 +42,8 @@ func (c *Cluster) Silence() {
 
 // Heal restores every link.
 func (c *Cluster) Heal() {
-	for e := range c.cut {
-		c.join(e)
+	for i := range c.wires {
+		c.join(&c.wires[i])
 	}
 	c.trace("heal")
 }
@@ -51,8 +51,8 @@ func (c *Cluster) Heal() {
 // Mend restores the links between two nodes, both ways: a network that comes back in pieces.
 func (c *Cluster) Mend(a, b int) {
 	for k := range c.cfg.Networks {
-		c.join(edge{k, a, b})
-		c.join(edge{k, b, a})
+		c.join(c.wire(k, a, b))
+		c.join(c.wire(k, b, a))
 	}
 	c.trace("%s and %s reach each other again", c.nodes[a].Name, c.nodes[b].Name)
 }
@@ -66,11 +66,11 @@ func (c *Cluster) LinkDown(node, network int, down bool) {
 	}
 	for p := range c.nodes {
 		if p != node {
-			for _, e := range []edge{{network, node, p}, {network, p, node}} {
+			for _, w := range []*wire{c.wire(network, node, p), c.wire(network, p, node)} {
 				if down {
-					c.sever(e)
+					c.sever(w)
 				} else {
-					c.join(e)
+					c.join(w)
 				}
 			}
 		}
@@ -89,16 +89,26 @@ func (c *Cluster) LinkDown(node, network int, down bool) {
 	c.wakeNode(n, 0)
 }
 
-func (c *Cluster) sever(e edge) {
-	if !c.cut[e] {
-		c.cut[e], c.severed[e] = true, c.now
+// wire is one way between two nodes on a network.
+type wire struct {
+	cut     bool
+	severed boottime.Instant // when it was cut last
+	joined  boottime.Instant // and restored
+}
+
+func (c *Cluster) wire(network, from, to int) *wire {
+	return &c.wires[(network*len(c.nodes)+from)*len(c.nodes)+to]
+}
+
+func (c *Cluster) sever(w *wire) {
+	if !w.cut {
+		w.cut, w.severed = true, c.now
 	}
 }
 
-func (c *Cluster) join(e edge) {
-	if c.cut[e] {
-		delete(c.cut, e)
-		c.joined[e] = c.now
+func (c *Cluster) join(w *wire) {
+	if w.cut {
+		w.cut, w.joined = false, c.now
 	}
 }
 
@@ -130,7 +140,7 @@ func (c *Cluster) networks(given []int) []int {
 // carry takes a packet from one node to another, which gets it with the instant at which it was sent.
 func (c *Cluster) carry(network int, from, to *Node, deliver func(sent boottime.Instant)) {
 	w := &c.weather[network]
-	if c.cut[edge{network, from.Index, to.Index}] || w.Loss > 0 && c.rng.Float64() < w.Loss {
+	if c.wire(network, from.Index, to.Index).cut || w.Loss > 0 && c.rng.Float64() < w.Loss {
 		return
 	}
 	sent, d := c.now, c.delay()

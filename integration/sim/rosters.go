@@ -81,12 +81,35 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	if r.Directory != nil {
 		c.during(n, 0, func() {
 			n.core.Renumber(r.Directory)
-			n.fenced, n.ended = n.core.Fenced(), map[int]watchdog.Death{}
-			n.roster = r.Directory
+			n.fenced = n.core.Fenced()
+			c.countBy(n, r.Directory)
 			c.reopenGossip(n)
 			c.wakeNode(n, 0)
 		})
 	}
+}
+
+// indices are a roster's indices of the cluster's nodes; -1: it is not on the roster. Names are looked up
+// once for each roster, and not with each packet.
+type indices []int
+
+func (c *Cluster) indicesOf(r *roster.Roster) indices {
+	at := make(indices, len(c.nodes))
+	for _, n := range c.nodes {
+		at[n.Index] = -1
+		if i, ok := r.Index(n.Name); ok {
+			at[n.Index] = i
+		}
+	}
+	return at
+}
+
+func (x indices) of(n *Node) (index int, ok bool) { return x[n.Index], x[n.Index] >= 0 }
+
+// countBy has the node count by a roster's indices from now on.
+func (c *Cluster) countBy(n *Node, r *roster.Roster) {
+	n.roster, n.indices, n.ended = r, c.indicesOf(r), make([]watchdog.Death, r.Size())
+	c.recount(n)
 }
 
 func describe(s *roster.Succession) string {
@@ -102,7 +125,7 @@ func describe(s *roster.Succession) string {
 
 // sees reports whether the node's statement says that it sees the other one.
 func (n *Node) sees(other *Node) bool {
-	i, ok := n.roster.Index(other.Name)
+	i, ok := n.indices.of(other)
 	return ok && n.said != nil && n.said.RosterDigest == n.roster.Digest && n.said.RosterEpoch == n.roster.Epoch && n.said.Seen.Has(i)
 }
 
@@ -114,7 +137,7 @@ func (c *Cluster) counted(n *Node) roster.Set {
 	}
 	var s roster.Set
 	for _, k := range c.nodes {
-		if i, ok := n.roster.Index(k.Name); ok && view.Has(i) {
+		if i, ok := n.indices.of(k); ok && view.Has(i) {
 			s.Add(k.Index)
 		}
 	}
