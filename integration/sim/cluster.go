@@ -147,7 +147,9 @@ type Node struct {
 	demand    netgossip.Demand
 	gossip    []*gossip // by network
 	stepAt    boottime.Instant
-	life      uint64 // changes with each start: events of an earlier life are void
+	wake      func(at boottime.Instant)
+	view      netgossip.View // scratch of demandEvidence
+	life      uint64         // changes with each start: events of an earlier life are void
 	paused    bool
 	backlog   []func()           // what a paused agent will do first
 	halted    boottime.Instant   // when it ran last, if it does not
@@ -187,6 +189,11 @@ func New(cfg Config) *Cluster {
 	width := len(fmt.Sprint(cfg.Nodes)) // so that the roster's order is the index order
 	for i := range cfg.Nodes {
 		n := &Node{Index: i, Name: fmt.Sprintf("n%0*d", width, i+1), boot: c.rng.Uint64() | 1, unplugged: make([]boottime.Instant, len(cfg.Networks))}
+		n.wake = func(at boottime.Instant) {
+			if n.stepAt == at {
+				c.step(n)
+			}
+		}
 		c.nodes = append(c.nodes, n)
 	}
 	for _, n := range c.nodes {
@@ -335,7 +342,7 @@ func (c *Cluster) Run(d time.Duration) {
 			break
 		}
 		c.now = max(c.now, at)
-		c.perform(&e)
+		c.perform(&e, at)
 		c.checkStep()
 	}
 	c.now = end
@@ -365,26 +372,28 @@ func (c *Cluster) during(n *Node, d time.Duration, do func()) {
 	c.queue.push(c.now.Add(d), c.seq, event{node: n, life: n.life, do: do})
 }
 
-func (c *Cluster) perform(e *event) {
+// dueAt is during for what is made once.
+func (c *Cluster) dueAt(n *Node, at boottime.Instant, due func(at boottime.Instant)) {
+	c.seq++
+	c.queue.push(at, c.seq, event{node: n, life: n.life, due: due})
+}
+
+func (c *Cluster) perform(e *event, at boottime.Instant) {
 	switch n := e.node; {
 	case n == nil:
-		e.do()
+		e.happen(at)
 	case !n.up || n.life != e.life:
 	case n.paused:
-		n.backlog = append(n.backlog, e.do)
+		waits := *e
+		n.backlog = append(n.backlog, func() { waits.happen(at) })
 	default:
-		e.do()
+		e.happen(at)
 	}
 }
 
 func (c *Cluster) wakeNode(n *Node, d time.Duration) {
-	at := c.now.Add(d)
-	n.stepAt = at
-	c.during(n, d, func() {
-		if n.stepAt == at {
-			c.step(n)
-		}
-	})
+	n.stepAt = c.now.Add(d)
+	c.dueAt(n, n.stepAt, n.wake)
 }
 
 // step runs the core and carries out its effects.

@@ -20,6 +20,7 @@ type gossip struct {
 	schedule *probing.Schedule
 	began    boottime.Instant // with everybody to be asked: at the start, or when carrier came back
 	wake     boottime.Instant // when it is to go on; what was planned for another instant is void
+	prodded  func(at boottime.Instant)
 	heard    boottime.Instant // the latest packet of anybody
 	vouched  boottime.Instant // as told to the merger
 	listed   []bool           // by node: memberlist has it alive
@@ -74,6 +75,12 @@ func (c *Cluster) openGossip(n *Node, network int) {
 		Heard:  func() boottime.Instant { return g.heard },
 		Rand:   rand.New(rand.NewPCG(c.cfg.Seed, c.rng.Uint64())),
 	}, c.now)
+	g.prodded = func(at boottime.Instant) {
+		if g.wake == at && n.gossip[g.network] == g {
+			g.wake = 0
+			c.pump(n, g)
+		}
+	}
 	n.gossip[network], n.demand = g, netgossip.Demand{}
 	if n.said != nil {
 		g.schedule.SetSaid(n.number)
@@ -108,12 +115,7 @@ func (c *Cluster) prod(n *Node, g *gossip, d time.Duration) {
 		return
 	}
 	g.wake = at
-	c.during(n, at.Sub(c.now), func() {
-		if g.wake == at && n.gossip[g.network] == g {
-			g.wake = 0
-			c.pump(n, g)
-		}
-	})
+	c.dueAt(n, at, g.prodded)
 }
 
 // pump sends what is due and reports what the scheduler has found out.
@@ -192,8 +194,8 @@ func (c *Cluster) speak(n *Node, st *netgossip.Statement, relay netgossip.Relay,
 
 // demandEvidence tells the networks how closely to watch the peers.
 func (c *Cluster) demandEvidence(n *Node) {
-	v := n.core.View()
-	d := n.core.Merger().Demand(&v, n.core.Quorum())
+	n.view = n.core.View()
+	d := n.core.Merger().Demand(&n.view, n.core.Quorum())
 	d.Each = n.core.Releasing() || n.core.Arming() || n.core.RostersMove()
 	if d == n.demand {
 		return

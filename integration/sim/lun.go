@@ -14,7 +14,10 @@ type lun struct {
 	sbs    []*diskquorum.Superblock
 	images [][]byte
 
-	faults map[path]*Faults
+	faults    map[path]*Faults
+	faultless Faults
+	buffers   [][]byte // free for the next transfers
+	lent      [][]byte // [node*devices + device], what the latest completion brought
 
 	forge func(*diskquorum.Slot) // changes what is written; nil: nothing does
 }
@@ -53,6 +56,7 @@ func newLUN(c *Cluster) *lun {
 		}
 		l.sbs, l.images = append(l.sbs, sb), append(l.images, image)
 	}
+	l.lent = make([][]byte, c.cfg.Nodes*devices)
 	return l
 }
 
@@ -88,64 +92,104 @@ func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
 	}
 }
 
+// transfer is one I/O under way.
+type transfer struct {
+	diskquorum.Op
+	node    *Node
+	faults  *Faults
+	started boottime.Instant
+	err     error
+}
+
 // submit runs one I/O. A write lands somewhere between its start and its completion, a
 // failed one possibly later; a read returns what has landed at some moment in between.
 func (l *lun) submit(n *Node, op *diskquorum.Op) {
-	o := *op
-	o.Data = append([]byte(nil), op.Data...)
+	l.takeBack(n, op.Device)
+	t := &transfer{Op: *op, node: n, faults: &l.faultless, started: l.c.now}
+	if op.Kind == diskquorum.OpWrite {
+		t.Data = append(l.buffer(), op.Data...)
+	}
 	if l.forge != nil && op.Kind == diskquorum.OpWrite && op.Offset < diskquorum.ScratchOffset(l.sbs[0].Slots) {
-		l.rewrite(&o)
+		l.rewrite(&t.Op)
 	}
-	f := l.faults[path{n.Index, op.Device}]
-	if f == nil {
-		f = &Faults{}
+	if f := l.faults[path{n.Index, op.Device}]; f != nil {
+		t.faults = f
+		if f.Hung && f.concerns(&t.Op) {
+			f.waiting = append(f.waiting, func() { l.run(t) })
+			return
+		}
 	}
-	started := l.c.now
-	run := func() { l.run(n, &o, f, started) }
-	if f.Hung && f.concerns(&o) {
-		f.waiting = append(f.waiting, run)
-		return
+	l.run(t)
+}
+
+// buffer is an empty buffer, as a rule one that was used before.
+func (l *lun) buffer() []byte {
+	last := len(l.buffers) - 1
+	if last < 0 {
+		return nil
 	}
-	run()
+	b := l.buffers[last]
+	l.buffers = l.buffers[:last]
+	return b[:0]
+}
+
+// lend hands a node what was read. It is the node's until its next I/O on the device, as
+// [diskquorum.Completion] has it.
+func (l *lun) lend(n *Node, device int, data []byte) []byte {
+	l.takeBack(n, device)
+	l.lent[n.Index*len(l.images)+device] = data
+	return data
+}
+
+func (l *lun) takeBack(n *Node, device int) {
+	if lent := &l.lent[n.Index*len(l.images)+device]; *lent != nil {
+		l.buffers = append(l.buffers, *lent)
+		*lent = nil
+	}
 }
 
 func (f *Faults) concerns(o *diskquorum.Op) bool { return !f.Writes || o.Kind == diskquorum.OpWrite }
 
-func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant) {
-	c := l.c
+func (l *lun) run(t *transfer) {
+	c, f := l.c, t.faults
 	total := 500*time.Microsecond + time.Duration(c.rng.Int64N(int64(5*time.Millisecond)))
 	if f.Slow > 0 {
 		total += time.Duration(c.rng.Int64N(int64(f.Slow)))
 	}
 	mid := time.Duration(c.rng.Int64N(int64(total)))
-	done := diskquorum.Completion{ID: o.ID, Device: o.Device, Kind: o.Kind, Started: started}
-	if f.concerns(o) && (f.Down || c.rng.Float64() < f.Fail) {
-		done.Err = errIO
-		if o.Kind == diskquorum.OpWrite && c.rng.Float64() < f.LateOf {
-			c.at(total+time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() { l.land(o, 0, len(o.Data)) })
+	if f.concerns(&t.Op) && (f.Down || c.rng.Float64() < f.Fail) {
+		t.err = errIO
+		if t.Kind == diskquorum.OpWrite && c.rng.Float64() < f.LateOf {
+			c.at(total+time.Duration(c.rng.Int64N(int64(f.LateBy)+1)), func() { l.land(t, 0, len(t.Data)) })
 		}
-	} else if o.Kind == diskquorum.OpWrite {
-		l.scheduleLanding(o, f, mid, total)
+	} else if t.Kind == diskquorum.OpWrite {
+		l.scheduleLanding(t, mid, total)
 	} else {
-		c.at(mid, func() { done.Data = append([]byte(nil), l.images[o.Device][o.Offset:o.Offset+int64(o.Length)]...) })
+		c.at(mid, func() { t.Data = append(l.buffer(), l.images[t.Device][t.Offset:t.Offset+int64(t.Length)]...) })
 	}
-	c.during(n, total, func() {
-		done.Ended = c.now
-		n.core.IOCompleted(c.now, &done)
-		c.wakeNode(n, 0)
-	})
+	c.during(t.node, total, func() { l.complete(t) })
+}
+
+func (l *lun) complete(t *transfer) {
+	c := l.c
+	done := diskquorum.Completion{ID: t.ID, Device: t.Device, Kind: t.Kind, Started: t.started, Ended: c.now, Err: t.err}
+	if t.Kind == diskquorum.OpRead {
+		done.Data = l.lend(t.node, t.Device, t.Data)
+	}
+	t.node.core.IOCompleted(c.now, &done)
+	c.wakeNode(t.node, 0)
 }
 
 // scheduleLanding makes a write visible at mid, or, torn, in two parts with a read
 // possible in between.
-func (l *lun) scheduleLanding(o *diskquorum.Op, f *Faults, mid, total time.Duration) {
-	if l.c.rng.Float64() >= f.TornOf {
-		l.c.at(mid, func() { l.land(o, 0, len(o.Data)) })
+func (l *lun) scheduleLanding(t *transfer, mid, total time.Duration) {
+	if l.c.rng.Float64() >= t.faults.TornOf {
+		l.c.at(mid, func() { l.land(t, 0, len(t.Data)) })
 		return
 	}
-	at := diskquorum.SectorSize * (1 + l.c.rng.IntN(len(o.Data)/diskquorum.SectorSize-1))
-	l.c.at(mid, func() { l.land(o, 0, at) })
-	l.c.at(total-1, func() { l.land(o, at, len(o.Data)) })
+	at := diskquorum.SectorSize * (1 + l.c.rng.IntN(len(t.Data)/diskquorum.SectorSize-1))
+	l.c.at(mid, func() { l.land(t, 0, at) })
+	l.c.at(total-1, func() { l.land(t, at, len(t.Data)) })
 }
 
 func (l *lun) rewrite(o *diskquorum.Op) {
@@ -160,6 +204,9 @@ func (l *lun) rewrite(o *diskquorum.Op) {
 	}
 }
 
-func (l *lun) land(o *diskquorum.Op, from, to int) {
-	copy(l.images[o.Device][o.Offset+int64(from):], o.Data[from:to])
+func (l *lun) land(t *transfer, from, to int) {
+	copy(l.images[t.Device][t.Offset+int64(from):], t.Data[from:to])
+	if to == len(t.Data) {
+		l.buffers = append(l.buffers, t.Data)
+	}
 }

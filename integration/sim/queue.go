@@ -2,11 +2,21 @@ package sim
 
 import "github.com/fencing-agent/fencing-agent/boottime"
 
-// event is what happens at an instant.
+// event is what happens at an instant: do, or due, which is told for which instant it was made. The latter is
+// made once and not for each event.
 type event struct {
 	node *Node  // in whose life it happens; nil: in any case
 	life uint64 // of node
 	do   func()
+	due  func(at boottime.Instant)
+}
+
+func (e *event) happen(at boottime.Instant) {
+	if e.due != nil {
+		e.due(at)
+		return
+	}
+	e.do()
 }
 
 // eventQueue is a heap of events: the earliest is on top, and of one instant the one that was pushed first.

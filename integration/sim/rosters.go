@@ -59,30 +59,30 @@ func (c *Cluster) Tell(node, epoch int) {
 
 // followRosters carries out what a step wants done about the list of members.
 func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
-	r := fx.Rosters
+	r := &fx.Rosters // of this step: what happens later takes what it needs out of it
 	if r.Changed {
 		c.trace("%s goes by %s", n.Name, describe(n.core.Succession()))
 	}
-	if r.Save != nil {
-		c.during(n, time.Duration(c.rng.Int64N(int64(50*time.Millisecond))), func() { n.memory = r.Save })
+	if save := r.Save; save != nil {
+		c.during(n, time.Duration(c.rng.Int64N(int64(50*time.Millisecond))), func() { n.memory = save })
 		c.during(n, 50*time.Millisecond, func() {
 			n.core.RostersSaved(nil)
 			c.wakeNode(n, 0)
 		})
 	}
-	if !r.Fetch.IsZero() {
+	if fetch := r.Fetch; !fetch.IsZero() {
 		c.during(n, 10*time.Millisecond, func() {
-			if err := n.core.LearnRoster(c.list(int(r.Fetch.Epoch), n)); err != nil {
+			if err := n.core.LearnRoster(c.list(int(fetch.Epoch), n)); err != nil {
 				panic(err)
 			}
 			c.wakeNode(n, 0)
 		})
 	}
-	if r.Directory != nil {
+	if directory := r.Directory; directory != nil {
 		c.during(n, 0, func() {
-			n.core.Renumber(r.Directory)
+			n.core.Renumber(directory)
 			n.fenced = n.core.Fenced()
-			c.countBy(n, r.Directory)
+			c.countBy(n, directory)
 			c.reopenGossip(n)
 			c.wakeNode(n, 0)
 		})
