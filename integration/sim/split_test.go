@@ -1,15 +1,9 @@
 package sim
 
 import (
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 func mustRun(t *testing.T, c *Cluster, what string, limit time.Duration, cond func() bool) time.Duration {
@@ -213,122 +207,4 @@ func TestUncontendedVerdictTakesFiveIOs(t *testing.T) {
 	if len(c.Attempts()) != 1 {
 		t.Errorf("%d ballots, want 1: %+v", len(c.Attempts()), c.Attempts())
 	}
-}
-
-// TestRandomSchedules throws everything at the cores and checks safety only. The seed of
-// a failing schedule is printed; SIM_SEED replays it with a trace, and with SIM_RUNS as many
-// from there on.
-func TestRandomSchedules(t *testing.T) {
-	runs, base := 150, rand.Uint64()
-	if testing.Short() {
-		runs = 40
-	}
-	if seed := envNumber(t, "SIM_SEED"); seed != 0 {
-		runs, base = 1, seed
-	}
-	if n := envNumber(t, "SIM_RUNS"); n != 0 {
-		runs = int(n)
-	}
-	resets, bridged, strikes, proofs := 0, 0, 0, map[watchdog.Proof]int{}
-	for i := range runs {
-		seed := base + uint64(i)
-		c := RandomSchedule(seed, runs == 1, t.Logf)
-		if v := c.Violations(); len(v) > 0 {
-			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
-		}
-		resets, bridged, strikes = resets+c.Resets(), bridged+c.Bridged(), strikes+c.check.Strikes
-		for proof, n := range c.Proofs() {
-			proofs[proof] += n
-		}
-	}
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, of which %d by the node itself that heard who lives; %d times beside a majority, deaths published: %d proven by time, %d by another boot on the LUN",
-		runs, base, resets, strikes, bridged, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
-}
-
-// The same with a Lease in place of the LUN.
-func TestRandomLeaseSchedules(t *testing.T) {
-	runs, base := 150, rand.Uint64()
-	if testing.Short() {
-		runs = 40
-	}
-	if seed := envNumber(t, "SIM_SEED"); seed != 0 {
-		runs, base = 1, seed
-	}
-	if n := envNumber(t, "SIM_RUNS"); n != 0 {
-		runs = int(n)
-	}
-	resets, grants, bridged, proofs := 0, 0, 0, map[watchdog.Proof]int{}
-	for i := range runs {
-		seed := base + uint64(i)
-		c := RandomLeaseSchedule(seed, runs == 1, t.Logf)
-		if v := c.Violations(); len(v) > 0 {
-			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
-		}
-		resets, grants, bridged = resets+c.Resets(), grants+c.Grants(), bridged+c.Bridged()
-		for proof, n := range c.Proofs() {
-			proofs[proof] += n
-		}
-	}
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d times a node began to feed under a grant, %d times beside a majority, deaths published: %d proven by time",
-		runs, base, resets, grants, bridged, proofs[watchdog.ProofTime])
-	if runs >= 40 && grants == 0 {
-		t.Error("no grant in all of them")
-	}
-}
-
-// The same with groups so large that samples of the peers are asked. There are a tenth as many: each has
-// six times as many pairs of nodes.
-func TestRandomSampledSchedules(t *testing.T) {
-	runs, base := 30, rand.Uint64()
-	if testing.Short() {
-		runs = 16
-	}
-	if seed := envNumber(t, "SIM_SEED"); seed != 0 {
-		runs, base = 1, seed
-	}
-	if n := envNumber(t, "SIM_RUNS"); n != 0 {
-		runs = max(1, int(n)/10)
-	}
-	resets, vouches, sweeps, links, stretched := 0, 0, 0, 0, 0
-	for i := range runs {
-		seed := base + uint64(i)
-		c := RandomSampledSchedule(seed, runs == 1, t.Logf)
-		if v := c.Violations(); len(v) > 0 {
-			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
-		}
-		resets, vouches, sweeps, links = resets+c.Resets(), vouches+c.check.Vouches, sweeps+c.check.Sweeps, links+c.check.Links
-		if n := c.check.Stretched; n > 0 {
-			t.Logf("seed %d: a quorum lasted longer than it may, by a quarter of the margin at most, in %d steps", seed, n)
-			stretched++
-		}
-	}
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d vouches, %d sweeps, %d looks at whole links; %d with a quorum that lasted a little longer than it may",
-		runs, base, resets, vouches, sweeps, links, stretched)
-	if runs >= 16 && (vouches == 0 || sweeps == 0 || links == 0) {
-		t.Error("no vouch, no sweep, or no whole link: the schedules show nothing")
-	}
-}
-
-// Guard: the seeds by which mutants of netgossip/probing were found that a few random ones may miss: a peer
-// that is never asked again after a sweep (12030), or when samples begin (12004, 13000).
-func TestKnownSampledSchedules(t *testing.T) {
-	for _, seed := range []uint64{12030, 12004, 13000} {
-		for _, v := range RandomSampledSchedule(seed, false, t.Logf).Violations() {
-			t.Errorf("seed %d: %s", seed, v)
-		}
-	}
-}
-
-// envNumber is the number in an environment variable, 0 if it is empty.
-func envNumber(t *testing.T, name string) uint64 {
-	t.Helper()
-	s := os.Getenv(name)
-	if s == "" {
-		return 0
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
 }
