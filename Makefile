@@ -84,15 +84,15 @@ bench: ## all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (abou
 	 echo "$$(grep -c '^Benchmark' dist/bench.txt) results in dist/bench.txt"; exit $$code
 
 sim: tools ## RUNS=1000 random fault schedules over simulated groups with a LUN, as many with a Lease, a tenth as many of 9 to 13 nodes; SEED=N replays from N on, one run with a trace
-	@echo "sim: random schedules, about 20 a second"
+	@echo "sim: random schedules, about 20 a second on each processor"
 	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandom(Lease|Sampled)?Schedules$$' ./integration/sim
 
 schedules: tools ## RUNS=20000 random orders of I/O and faults on the arbiters, one or three devices; SEED=N replays (about 30 s)
 	@echo "schedules: about 500 a second on each processor"
 	@GOGC=400 DISKQUORUM_SEED='$(SEED)' DISKQUORUM_RUNS='$(or $(RUNS),$(if $(SEED),1,20000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./diskquorum
 
-agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N (about 3 min)
-	@echo "agentsim: whole agents on virtual time, about one schedule a second"
+agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N (about 1 min)
+	@echo "agentsim: whole agents on virtual time, about two schedules a second on each processor"
 	@AGENTSIM_SEED='$(or $(SEED),1)' AGENTSIM_RUNS='$(or $(RUNS),$(if $(SEED),1,200))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/agentsim
 
 large-split: tools ## 1000 simulated nodes on two networks are cut into halves; 4 GB (about 6 min)

@@ -3,6 +3,7 @@ package agentsim
 import (
 	"os"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"testing/synctest"
 )
@@ -10,6 +11,7 @@ import (
 // TestMain takes one processor: a bubble runs fastest on it, and most alike from run to run.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400) // the heap is small, and most of it is garbage at once
 	os.Exit(m.Run())
 }
 

@@ -3,9 +3,12 @@ package agentsim
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +29,8 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// AGENTSIM_RUNS schedules from AGENTSIM_SEED on; make agentsim sets both.
+// AGENTSIM_RUNS schedules from AGENTSIM_SEED on; make agentsim sets both. Many are played in as many processes
+// as there are processors.
 func TestRandomSchedules(t *testing.T) {
 	runs := uint64(20)
 	switch {
@@ -36,6 +40,10 @@ func TestRandomSchedules(t *testing.T) {
 		runs = 6
 	}
 	seed, runs := number(t, "AGENTSIM_SEED", 1), number(t, "AGENTSIM_RUNS", runs)
+	if jobs := uint64(runtime.NumCPU()); os.Getenv("AGENTSIM_RUNS") != "" && os.Getenv(oneOfMany) == "" && jobs > 1 && runs >= 4*jobs {
+		playIn(t, jobs, seed, runs)
+		return
+	}
 	var sum Result
 	var virtual time.Duration
 	kinds := map[string]int{}
@@ -61,6 +69,28 @@ func TestRandomSchedules(t *testing.T) {
 	slices.Sort(list)
 	t.Logf("%d schedules from seed %d, %v of virtual time in %v: %d feeds, %d resets, %d events told to subscribers, %d proofs of death, %d equal splits of healthy groups, 0 violations\nfaults: %s",
 		runs, seed, virtual.Round(time.Second), time.Since(began).Round(time.Second), sum.Feeds, sum.Resets, sum.Events, sum.Deaths, sum.Ties, strings.Join(list, ", "))
+}
+
+// oneOfMany is set for the processes of playIn.
+const oneOfMany = "AGENTSIM_ONE_OF_MANY"
+
+// playIn plays the schedules in so many processes, each of which takes one processor. Each tells what it has
+// played; one that fails does not end the others.
+func playIn(t *testing.T, jobs, seed, runs uint64) {
+	outputs, errs := make([][]byte, jobs), make([]error, jobs)
+	var all sync.WaitGroup
+	for j := range jobs {
+		from, to := runs*j/jobs, runs*(j+1)/jobs
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRandomSchedules$", "-test.v", "-test.timeout=0")
+		cmd.Env = append(os.Environ(), oneOfMany+"=1", fmt.Sprintf("AGENTSIM_SEED=%d", seed+from), fmt.Sprintf("AGENTSIM_RUNS=%d", to-from))
+		all.Go(func() { outputs[j], errs[j] = cmd.CombinedOutput() })
+	}
+	all.Wait()
+	for j, err := range errs {
+		if t.Logf("process %d of %d:\n%s", j+1, jobs, outputs[j]); err != nil {
+			t.Errorf("process %d of %d: %v", j+1, jobs, err)
+		}
+	}
 }
 
 func TestScheduleIsMadeFromItsSeed(t *testing.T) {

@@ -28,7 +28,7 @@ func asked(t *testing.T, ordinary, short, share int) batch {
 	b := batch{base: rand.Uint64() >> 1, runs: ordinary}
 	switch {
 	case race.Detector:
-		b.runs = 2 * runtime.GOMAXPROCS(0) // schedules beside each other are all that it can judge
+		b.runs = max(2, 2*runtime.GOMAXPROCS(0)/share) // schedules beside each other are all that it can judge
 	case testing.Short():
 		b.runs = short
 	}
