@@ -1,7 +1,7 @@
-// Package sim runs whole groups of decision cores against each other on virtual time, in
+// Package sim runs whole groups of decision cores against each other on virtual time, each group in
 // one goroutine: simulated networks that can be cut one way, a simulated LUN whose I/O is
 // late, lost, torn or hung, or a Lease whose API server answers late or never, and watchdogs that really stop a node. A seed and a commit
-// replay a run exactly.
+// replay a run exactly; random schedules run beside each other on all processors.
 //
 // What runs is the real netgossip.Merger, probing.Schedule, diskquorum.Arbiter, leasequorum.Arbiter and
 // watchdog.Core; what is simulated is everything around them. Nodes may differ in all times that
