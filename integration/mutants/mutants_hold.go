@@ -43,7 +43,7 @@ func holdMutants() []mutant {
 		in(watchdogs, "M2", "a claim outlives a stop", holdGo, "!lives || c.hold.lived && now >= permitted.Add(lapse)", "!lives"),
 		in(watchdogs, "hold", "who finds its peers a moment later says LEFT of itself", holdGo, "const healGrace = 2 * time.Second", "const healGrace = 0 * time.Second"),
 		in(sim, "hold", "a busy device writes no echo blocks", echoesGo, "	if !e.spoken || a.dirty ||", "	if true || a.dirty ||"),
-		in(lun, "hold", "a write is parted from its read", echoesGo, " || a.sinceRead > 0 {", " {"),
+		in(lun, "hold", "a write is parted from its read", echoesGo, " || a.sinceRead > 0 && now >= a.readDue(in) {", " {"),
 		in(lun, "hold", "a grant waits for echo blocks", echoesGo, "a.dirty || a.granted ||", "a.dirty ||"),
 		in(lun, "B3", "a phase waits for ever for a copy that failed, while echo blocks are read", lanesGo, "(!l.inFlight || l.echo) {", "!l.inFlight {"),
 	}

@@ -191,7 +191,7 @@ func (c *Cluster) speak(n *Node, st *netgossip.Statement, relay netgossip.Relay,
 
 // demandEvidence tells the networks how closely to watch the peers.
 func (c *Cluster) demandEvidence(n *Node) {
-	v := n.core.View()
+	v := n.core.NetworkView()
 	d := n.core.Merger().Demand(&v, n.core.Quorum())
 	d.Each = n.core.Releasing() || n.core.Arming() || n.core.RostersMove()
 	if d == n.demand {

@@ -15,6 +15,7 @@ type lun struct {
 	images [][]byte
 
 	faults map[path]*Faults
+	ledger ledger
 
 	forge func(*diskquorum.Slot) // changes what is written; nil: nothing does
 }
@@ -38,7 +39,7 @@ type Faults struct {
 var errIO = errors.New("input/output error")
 
 func newLUN(c *Cluster) *lun {
-	l := &lun{c: c, faults: map[path]*Faults{}}
+	l := &lun{c: c, faults: map[path]*Faults{}, ledger: newLedger()}
 	devices := max(1, c.cfg.Devices)
 	for d := range devices {
 		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes), Echoes: !c.cfg.OldLUN}
@@ -100,6 +101,7 @@ func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	if f == nil {
 		f = &Faults{}
 	}
+	l.noteBegun(n, &o)
 	started := l.c.now
 	run := func() { l.run(n, &o, f, started) }
 	if f.Hung && f.concerns(&o) {
@@ -127,7 +129,10 @@ func (l *lun) run(n *Node, o *diskquorum.Op, f *Faults, started boottime.Instant
 	} else if o.Kind == diskquorum.OpWrite {
 		l.scheduleLanding(o, f, mid, total)
 	} else {
-		c.at(mid, func() { done.Data = append([]byte(nil), l.images[o.Device][o.Offset:o.Offset+int64(o.Length)]...) })
+		c.at(mid, func() {
+			done.Data = append([]byte(nil), l.images[o.Device][o.Offset:o.Offset+int64(o.Length)]...)
+			l.noteRead(n, o)
+		})
 	}
 	c.during(n, total, func() {
 		done.Ended = c.now
@@ -162,4 +167,5 @@ func (l *lun) rewrite(o *diskquorum.Op) {
 
 func (l *lun) land(o *diskquorum.Op, from, to int) {
 	copy(l.images[o.Device][o.Offset+int64(from):], o.Data[from:to])
+	l.noteLanded(o, to == len(o.Data))
 }
