@@ -28,7 +28,7 @@ func holdMutants() []mutant {
 		in(lun, "H1", "a word by another list counts", coverGo, " || !a.sameList(&p.Echo) ||", " ||"),
 		in(lun, "H2", "nobody has to be missed", coverGo, "covered(n, in, &missing) {\n			return w", "true {\n			return w"),
 		in(lun, "H2", "half of the list misses", coverGo, "2*missing[z] <= n {", "2*missing[z] < n {"),
-		in(watchdogs, "H2", "who was seen a moment ago is missed", holdGo, "	window := c.window()\n	for", "	window := 0 * c.window()\n	for"),
+		in(watchdogs, "H2", "who was seen a moment ago is missed", holdGo, "at != 0 && now.Sub(at) <= window {", "at != 0 && now.Sub(at) <= 0*window {"),
 		in(sim, "H3", "a grant to others ends no hold", decideGo, "	case in.Excluded:", "	case false:"),
 		in(lun, "H3", "half of the others isolates a node", coverGo, "isolating >= quorum", "isolating > 0"),
 		in(lun, "H3", "who counts this node isolates it", coverGo, " && !p.View.Has(a.roster.Self):", ":"),
