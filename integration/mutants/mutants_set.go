@@ -29,10 +29,9 @@ func setMutants() []mutant {
 
 // modeMutants are the guards of lun.mode: and, and of who is cut off in any mode.
 func modeMutants() []mutant {
-	const senseGo, decideGo, coverGo = "watchdog/lunsense.go", "watchdog/decide.go", "diskquorum/cover.go"
+	const senseGo, decideGo = "watchdog/lunsense.go", "watchdog/decide.go"
 	var all []mutant
 	for _, m := range []mutant{
-		one("isolated", "half of the others isolates a node", coverGo, "isolating >= quorum", "isolating > 0"),
 		one("isolated", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),
 		one("mode and", "the loss of the LUN stops nobody", decideGo, "	case in.Outcome == netgossip.Majority && in.LUNLost:", "	case false:"),
 		one("mode and", "an outage for all stops everybody", senseGo, "c.healthyPeers() < c.quorum", "false"),

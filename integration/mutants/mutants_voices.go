@@ -20,6 +20,7 @@ func voiceMutants() []mutant {
 		in(lun, "N1", "a word counts from now on", listenGo, "Until: until, Mutual", "Until: now.Add(dated), Mutual"),
 		in(lun, "N1", "the oldest word of a member counts", listenGo, " || until <= voices[i].Until {", " {"),
 		in(watchdogs, "N1", "echo blocks are written only while somebody is missing", holdGo, "!c.listens() && c.rosters.expected", "c.rosters.expected"),
+		in(lun, "N1", "echo blocks wait for the next read of the table", "diskquorum/echoes.go", "a.sinceRead > 0 && now >= a.readDue(in) {", "a.sinceRead > 0 && in != nil {"),
 		in(watchdogs, "N1", "a majority by the LUN is none", voicesGo, "	c.merger.Extend(&c.view, now, c.quorum, v.until)\n", ""),
 		in(gossip, "N1", "a quorum lasts as long as its networks", extendGo, "			e = max(e, until[p])", "			e = max(e, min(e, until[p]))"),
 		in(gossip, "N1", "a quorum of one list is one of all", extendGo, "i == 0 || end < v.QuorumUntil", "i >= 0"),

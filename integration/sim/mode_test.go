@@ -102,3 +102,15 @@ func TestIsolatedNodeKnowsIt(t *testing.T) {
 		noViolations(t, c)
 	}
 }
+
+// Two nodes that do not count each other on the LUN are an equal split, and neither stops for it.
+func TestTwoNodesAreNotIsolatedByEachOther(t *testing.T) {
+	c := inMode(t, 2, 3, watchdog.LUNAnd)
+	c.Split([][]int{{0}, {1}})
+	mustRun(t, c, "one half feeds", 20*time.Second, func() bool { return len(c.Feeding()) == 1 })
+	c.Run(time.Minute)
+	if len(c.Feeding()) != 1 {
+		t.Errorf("feeding %v\n%s", c.Feeding(), c.Report())
+	}
+	noViolations(t, c)
+}
