@@ -83,9 +83,9 @@ bench: ## all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (abou
 	 echo "compare two files with: go tool -modfile=tools/go.mod benchstat OLD NEW"; \
 	 echo "$$(grep -c '^Benchmark' dist/bench.txt) results in dist/bench.txt"; exit $$code
 
-sim: tools ## RUNS=1000 random fault schedules over simulated groups with a LUN, as many with a Lease, a tenth as many of 9 to 13 nodes; SEED=N replays from N on, one run with a trace
+sim: tools ## RUNS=1000 random fault schedules over simulated groups with a LUN, as many with a Lease, as many in lun.mode or, a tenth as many of 9 to 13 nodes; SEED=N replays from N on, one run with a trace
 	@echo "sim: random schedules, about 20 a second on each processor"
-	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandom(Lease|Sampled)?Schedules$$' ./integration/sim
+	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandom(Lease|Sampled|Voice)?Schedules$$' ./integration/sim
 
 schedules: tools ## RUNS=20000 random orders of I/O and faults on the arbiters, one or three devices; SEED=N replays (about 30 s)
 	@echo "schedules: about 500 a second on each processor"

@@ -12,7 +12,7 @@ import (
 //	sector 0: what the owner of the slot says of itself, composed in one step with its echoes (E4)
 //	   0   8  magic "FENCECHO"
 //	   8   2  format version
-//	  10   2  minor version: 0
+//	  10   2  minor version: 1; readers ignore it, and what one of before leaves zero says nothing
 //	  12   1  slot index
 //	  13   1  flags: 1 lives, 2 granted, 4 feeding, 8 holding, 16 settled
 //	  14   2  roster index
@@ -29,13 +29,15 @@ import (
 //	  80  32  lately: bit i of the bytes is roster index i
 //	 112  32  view
 //	 144  64  reserved for a sentence: what the owner has decided about itself
-//	 208 288  reserved
+//	 208  32  seen, where the owner counts by such words (lun.mode: or); else zero
+//	 240 256  reserved
 //	sectors 1..5: 62 echoes of 8 bytes each, the ping last read in slot 62(k-1)+i; zero: none
 //	sectors 6, 7: reserved
 const (
 	echoMagic = "FENCECHO"
 
 	ecVersion = 8
+	ecMinor   = 10
 	ecIndex   = 12
 	ecFlags   = 13
 	ecMember  = 14
@@ -50,6 +52,9 @@ const (
 	ecDecided = 72
 	ecLately  = 80
 	ecView    = 112
+	ecSeen    = 208
+
+	echoMinor = 1
 
 	ecFlagLives   = 1
 	ecFlagGranted = 2
@@ -93,6 +98,7 @@ type Testimony struct {
 	Settled bool       // it goes by one list of members, the one by which the sets count, and none is being taken up
 	Lately  roster.Set // members that anybody may still count because this node has seen them (H2)
 	View    roster.Set // members it counts, itself included
+	Seen    roster.Set // members it sees, by network or LUN, if it counts by such words (N); else nobody
 }
 
 func echoBlock(slots, slot int) uint64 { return uint64(EchoOffset(slots, slot) / BlockSize) }
@@ -112,6 +118,7 @@ func EncodeEcho(dst []byte, id [16]byte, slots int, e *Echo, echoes []Ping) erro
 	le := binary.LittleEndian
 	copy(dst, echoMagic)
 	le.PutUint16(dst[ecVersion:], FormatVersion)
+	le.PutUint16(dst[ecMinor:], echoMinor)
 	dst[ecIndex], dst[ecFlags] = byte(e.Index), e.flags()
 	le.PutUint16(dst[ecMember:], uint16(e.RosterIndex))
 	le.PutUint64(dst[ecProcess:], e.Process)
@@ -126,6 +133,7 @@ func EncodeEcho(dst []byte, id [16]byte, slots int, e *Echo, echoes []Ping) erro
 	for i := range setWords {
 		le.PutUint64(dst[ecLately+8*i:], e.Lately[i])
 		le.PutUint64(dst[ecView+8*i:], e.View[i])
+		le.PutUint64(dst[ecSeen+8*i:], e.Seen[i])
 	}
 	for slot, p := range echoes {
 		putPing(dst[echoAt(slot):], p)
@@ -161,6 +169,7 @@ func DecodeEcho(src []byte, id [16]byte, slots, slot, mine int) (e Echo, echoed 
 	for i := range setWords {
 		e.Lately[i] = le.Uint64(src[ecLately+8*i:])
 		e.View[i] = le.Uint64(src[ecView+8*i:])
+		e.Seen[i] = le.Uint64(src[ecSeen+8*i:])
 	}
 	if uint64(e.Ping.Nonce)<<32|uint64(e.Ping.Counter) != sequence || e.Ping.Nonce == 0 {
 		return Echo{}, echoed, fmt.Errorf("echo block %d: %w: sequence and ping disagree", slot, ErrCorrupt)

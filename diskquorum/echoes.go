@@ -147,9 +147,9 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 // yields reports whether the next heartbeat of the slot waits for one I/O on the echo blocks, which Testify hands out: on
 // a slow device slots would else be written and read without end. A write is never parted from the read that follows it
 // (L6); what others wait for waits for nothing, nor does a grant, which lives by these writes.
-func (a *Arbiter) yields(now boottime.Instant) bool {
+func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 	e := &a.echo
-	if !e.spoken || a.dirty || a.granted || a.sinceRead > 0 {
+	if !e.spoken || a.dirty || a.granted || a.sinceRead > 0 && now >= a.readDue(in) {
 		return false
 	}
 	for d := range a.lanes {

@@ -17,11 +17,12 @@ type choir struct {
 	sbs    []*Superblock
 	nodes  []*Arbiter
 	lives  []bool
+	sees   []roster.Set
 }
 
 func newChoir(t *testing.T, n, devices int) *choir {
 	t.Helper()
-	c := &choir{t: t, now: boottime.Instant(time.Hour), nodes: make([]*Arbiter, n), lives: make([]bool, n)}
+	c := &choir{t: t, now: boottime.Instant(time.Hour), nodes: make([]*Arbiter, n), lives: make([]bool, n), sees: make([]roster.Set, n)}
 	for d := range devices {
 		sb := &Superblock{Version: FormatVersion, ID: [16]byte{byte(d + 1)}, Cluster: "c", NodeGroup: "g", Slots: n, Echoes: true}
 		if devices > 1 {
@@ -48,14 +49,14 @@ func (c *choir) round(i int, lately ...int) []Op {
 		c.now = max(c.now, e.began.Add(c.nodes[i].echoPace()))
 	}
 	c.nodes[i].ops = nil
-	out := c.nodes[i].Testify(c.now, &Testimony{Lives: c.lives[i], Settled: true, Lately: roster.SetOf(lately...), View: roster.SetOf(i)})
+	out := c.nodes[i].Testify(c.now, &Testimony{Lives: c.lives[i], Settled: true, Lately: roster.SetOf(lately...), View: roster.SetOf(i), Seen: c.sees[i]})
 	return slices.Clone(out.Ops)
 }
 
 // next hands out what follows an I/O.
 func (c *choir) next(i int, lately ...int) []Op {
 	c.nodes[i].ops = nil
-	return slices.Clone(c.nodes[i].Testify(c.now, &Testimony{Lives: c.lives[i], Settled: true, Lately: roster.SetOf(lately...), View: roster.SetOf(i)}).Ops)
+	return slices.Clone(c.nodes[i].Testify(c.now, &Testimony{Lives: c.lives[i], Settled: true, Lately: roster.SetOf(lately...), View: roster.SetOf(i), Seen: c.sees[i]}).Ops)
 }
 
 // write begins a round, ends its read, and returns the write that follows.

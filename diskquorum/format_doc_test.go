@@ -111,11 +111,11 @@ func TestFormatDocScratch(t *testing.T) {
 func TestFormatDocEcho(t *testing.T) {
 	e, pings := sampleEcho(), samplePings(MaxSlots)
 	want := map[string][]byte{
-		"magic": []byte("FENCECHO"), "format version": u16(1), "minor version": u16(0), "index": {5}, "flags": {1 | 4 | 16}, "roster index": u16(6),
+		"magic": []byte("FENCECHO"), "format version": u16(1), "minor version": u16(1), "index": {5}, "flags": {1 | 4 | 16}, "roster index": u16(6),
 		"process": u64(e.Process), "boot": u64(e.Boot), "ping": append(u32(int(e.Ping.Nonce)), u32(int(e.Ping.Counter))...),
 		"token nonce": u64(e.Token.Nonce), "token counter": u32(int(e.Token.Counter)), "roster size": u16(200),
 		"roster epoch": u64(e.RosterEpoch), "roster digest": u64(e.RosterDigest), "decided instance": u64(e.Decided),
-		"lately": bitmap(0, 7, 63, 64, 199), "view": bitmap(6, 8, 128, 198),
+		"lately": bitmap(0, 7, 63, 64, 199), "view": bitmap(6, 8, 128, 198), "seen": bitmap(9, 65, 130, 197),
 	}
 	for _, span := range [][2]int{{0, 61}, {62, 123}, {124, 185}, {186, 247}, {248, 254}} {
 		var packed []byte

@@ -43,7 +43,7 @@ func (a *Arbiter) pick(now boottime.Instant, in *Input) {
 	}
 	switch {
 	case now >= a.writeDue():
-		if !a.yields(now) {
+		if !a.yields(now, in) {
 			a.submitWrite(now)
 		}
 	case now >= a.readDue(in):

@@ -27,6 +27,7 @@ type slow struct {
 	tied    boottime.Instant // since; zero: both are in contact
 	op      *Op              // under way
 	began   boottime.Instant
+	always  bool // it testifies while all are in view, too
 }
 
 func newSlow(latency time.Duration) *slow {
@@ -60,7 +61,7 @@ func (s *slow) step() tie.State {
 	}
 	out := s.a.Step(s.now, in)
 	split := out.Split
-	if in.Tie {
+	if in.Tie || s.always {
 		out = s.a.Testify(s.now, &Testimony{Lives: split == tie.Won, Settled: true, View: in.View})
 	}
 	if out.Lock >= 0 {
@@ -104,5 +105,26 @@ func TestSlowDeviceDecidesATie(t *testing.T) {
 				t.Errorf("%d echo blocks were written", s.a.echo.count)
 			}
 		})
+	}
+}
+
+// Guard: N1. Where all are in view the table is read with every tenth write only, and echo blocks get their turn between two
+// writes of the slot all the same.
+func TestSlowDeviceHasTimeForVoices(t *testing.T) {
+	for _, latency := range []time.Duration{5, 300, 600, 900} {
+		s := newSlow(latency * time.Millisecond)
+		s.always = true
+		for s.now < boottime.Instant(time.Hour+100*time.Second) {
+			s.step()
+		}
+		before, seq := s.a.echo.count, s.a.seq
+		for end := s.now.Add(time.Minute); s.now < end; {
+			s.step()
+		}
+		// An I/O on echo blocks and a write of the slot take turns, and a block takes a read and a write.
+		want := min(55, uint32(time.Minute/(4*s.latency))-2)
+		if echoes, slots := s.a.echo.count-before, s.a.seq-seq; echoes < want || slots < uint64(want) {
+			t.Errorf("with I/O of %v: %d echo blocks and %d slots in a minute, want %d", s.latency, echoes, slots, want)
+		}
 	}
 }

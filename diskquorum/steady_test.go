@@ -173,7 +173,7 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-// BenchmarkView judges a tie of 255: the half, the rivals, the holders, the witness.
+// BenchmarkView judges a tie of 255: the half, the rivals, the holders.
 func BenchmarkView(b *testing.B) {
 	s := newSteady(b, 255, 1)
 	s.run(10 * time.Second)
@@ -182,6 +182,5 @@ func BenchmarkView(b *testing.B) {
 	for b.Loop() {
 		_ = s.arb.rivalUnaware(view)
 		_ = s.arb.table.log(&s.arb.ballot)
-		_ = s.arb.Witness(s.now)
 	}
 }

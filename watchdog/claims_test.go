@@ -81,7 +81,7 @@ func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
 	}{
 		{"fed by a majority", 0, Decision{Action: Feed, Reason: ReasonNetworkQuorum, Quorum: true}, true},
 		{"lost the LUN", 0, Decision{Action: Starve, Reason: ReasonLUNLost}, false},
-		{"counted by the LUN", 5, Decision{Action: Hold, Reason: ReasonLUNCounted, Quorum: true}, false},
+		{"too few for the quorum", 5, Decision{Action: Hold, Reason: ReasonSplitPending, Quorum: true}, false},
 	} {
 		c := testCore(t, 5, func(c *Config) { c.Quorum = tc.quorum })
 		for p := 1; p < 4; p++ {

@@ -112,6 +112,7 @@ type Core struct {
 	healthy bool // the LUN, as its arbiter said last
 	sense   lunSense
 	hold    holding
+	voices  voices
 	fx      Effects
 	changed boottime.Instant
 	asked   tie.Input
@@ -129,6 +130,7 @@ func NewCore(cfg Config) *Core {
 		pub:    newPublication(cfg.Roster.Size(), cfg.RestartGrace),
 		proof:  newProver(cfg.Roster),
 		hold:   holding{seen: make([]boottime.Instant, cfg.Roster.Size())},
+		voices: newVoices(cfg.Roster.Size()),
 		fx:     Effects{Lock: -1},
 	}
 	c.breaker, c.granted = &c.lun, cfg.LUN
@@ -218,9 +220,11 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.followRosters(now)
 	// Who was removed, or is about to join, may be in contact and of one mind.
 	c.view.Counted = c.view.Counted.And(c.rosters.expected)
+	c.followVoices(now)
 	c.outcome = c.tally()
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
 	c.proof.follow(now, c.merger, c.view.Seen, c.lun.arbiter)
+	c.proof.sight(now, c.voices.heard)
 	c.followMajority(now)
 	c.followTerms()
 	c.united = c.unitedHalf()
@@ -284,7 +288,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 		Guarded: c.guard.Kills(), Released: c.release.done,
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
 		Arbiter: c.granted, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
-		AtOdds: !c.united, LUNCounted: c.sense.counted, LUNIsolated: c.hold.heard.Isolated, LUNLost: c.sense.lost,
+		AtOdds: !c.united, ByLUN: c.voices.needed, LUNIsolated: c.hold.heard.Isolated, LUNLost: c.sense.lost,
 		Excluded: c.hold.excluded, Vacant: c.hold.heard.Vacant, Asking: c.Holds() && c.oneList() && c.healthy,
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
 		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,

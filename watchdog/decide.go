@@ -28,8 +28,8 @@ type Inputs struct {
 	// AtOdds says that the half is not known to break ties on the same terms as all others (T1, T2).
 	AtOdds bool
 
-	// What the slots of the others say; no two of these hold together.
-	LUNCounted  bool // lun.mode or: a majority still counts this node
+	// What the others say on the LUN; no two of these hold together.
+	ByLUN       bool // lun.mode or: the networks alone make no majority, and with the LUN there is one
 	LUNIsolated bool // a majority says that it lives, and does not count it (H3)
 	LUNLost     bool // lun.mode and: this node has lost the LUN, a quorum in contact has not
 
@@ -100,7 +100,7 @@ func standing(in *Inputs) Decision {
 	case in.Outcome == netgossip.Majority && in.LUNLost:
 		return Decision{Action: Starve, Reason: ReasonLUNLost}
 	case in.Outcome == netgossip.Majority && in.QuorumUntil > in.Now:
-		return Decision{Action: Feed, Reason: ReasonNetworkQuorum, Until: in.QuorumUntil, Quorum: true}
+		return Decision{Action: Feed, Reason: quorate(in), Until: in.QuorumUntil, Quorum: true}
 	case in.Outcome == netgossip.EqualSplit:
 		return split(in)
 	case !in.HadQuorum:
@@ -109,15 +109,19 @@ func standing(in *Inputs) Decision {
 		return Decision{Action: Starve, Reason: ReasonSplitLost}
 	case in.LUNIsolated:
 		return Decision{Action: Starve, Reason: ReasonIsolated}
-	case in.LUNCounted:
-		// A slot proves no instant, so this rests on the same deadline as a tie: the peers
-		// reckon with it whatever made this node go on.
-		return hold(in, ReasonLUNCounted, ReasonQuorumLost)
 	case in.Asking && in.HoldUntil > in.Now && in.Vacant <= in.Now:
 		return Decision{Action: Hold, Reason: ReasonLUNAsking, Until: in.HoldUntil} // H4
 	default:
 		return vacant(in, ReasonQuorumLost)
 	}
+}
+
+// quorate says what the majority rests on.
+func quorate(in *Inputs) Reason {
+	if in.ByLUN {
+		return ReasonLUNQuorum
+	}
+	return ReasonNetworkQuorum
 }
 
 // vacant goes on feeding for as long as it is known that nobody lives (H1): whom would it help if this node died?

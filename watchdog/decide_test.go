@@ -61,7 +61,7 @@ func inputsOf(v []string) Inputs {
 	in.Guarded, in.Released = v[5] == "untold" || v[5] == "told", v[5] == "told"
 	if len(v) > 7 {
 		in.AtOdds = v[8] == "odds"
-		in.LUNCounted, in.LUNIsolated, in.LUNLost = v[7] == "counting", v[7] == "isolating", v[7] == "missing"
+		in.ByLUN, in.LUNIsolated, in.LUNLost = v[7] == "counting", v[7] == "isolating", v[7] == "missing"
 		in.Excluded, in.Asking = v[7] == "elsewhere", v[7] == "asking"
 		if v[7] == "vacant" {
 			in.Vacant = tableNow + 7*sec

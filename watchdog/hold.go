@@ -30,11 +30,11 @@ const healGrace = 2 * time.Second
 
 // hears reports whether the LUN tells this node who lives: it is meant to, and there are echo blocks.
 func (c *Core) hears() bool {
-	return c.cfg.Hold && c.lun.arbiter != nil && c.lun.arbiter.HasEchoes()
+	return (c.cfg.Hold || c.listens()) && c.lun.arbiter != nil && c.lun.arbiter.HasEchoes()
 }
 
 // Holds reports whether this node may hold by the LUN. Under another policy it is fed anyway.
-func (c *Core) Holds() bool { return c.hears() && c.cfg.OnLoss == LossFence }
+func (c *Core) Holds() bool { return c.cfg.Hold && c.hears() && c.cfg.OnLoss == LossFence }
 
 // oneList reports whether this node goes by the list by which its sets count, and by no other. Only who does is
 // taken at its word by others, and only such a node holds: two lists that are changed to one another have majorities that
@@ -56,6 +56,9 @@ func (c *Core) window() time.Duration {
 // is what it stated while it saw them, and they know it for as long as evidence lasts (H2).
 func (c *Core) lately(now boottime.Instant) (set roster.Set) {
 	window := c.window()
+	if c.listens() {
+		window = max(window, c.cfg.Budget.Voices) // whom this node tells on the LUN that it sees them may count it by that
+	}
 	for p, at := range c.hold.seen {
 		if at != 0 && now.Sub(at) <= window {
 			set.Add(p)
@@ -76,7 +79,7 @@ func (c *Core) followHold(now boottime.Instant) {
 	if c.fx.Statement != nil {
 		seen = seen.Union(c.fx.Statement.Seen) // it was answered until now
 	}
-	for p := range seen.All() {
+	for p := range seen.Union(c.sees()).All() {
 		if p < len(h.seen) {
 			h.seen[p] = now
 		}
@@ -131,22 +134,23 @@ const lapse = time.Second
 // most of the list that they did not live, so no majority can have claimed its death by then.
 func (c *Core) followClaims(now, permitted boottime.Instant) {
 	lives := c.lives(now)
-	if c.cfg.Hold && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse)) {
+	if (c.cfg.Hold || c.cfg.LUNMode == LUNOr) && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse)) {
 		c.proof.gap(now)
 	}
 	c.hold.lived = lives
 }
 
-// testify tells by the LUN whether this node lives, while somebody is missing who may have to know. A planned stop does not
+// testify tells by the LUN whether this node lives, while somebody is missing who may have to know; always where the LUN
+// counts as a network does: the evidence of one more heartbeat would come too late. A planned stop does not
 // end that before the guard is given up: the node holds until somebody can be told.
 func (c *Core) testify(now boottime.Instant) {
-	if !c.hears() || c.stopping && c.release.done || c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
+	if !c.hears() || c.stopping && c.release.done || !c.listens() && c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
 		return
 	}
 	d := &c.fx.Decision
 	out := c.lun.arbiter.Testify(now, &diskquorum.Testimony{
 		Lives: c.hold.lived, Feeding: d.Action == Feed || d.Action == Hold, Holding: d.Action == Hold,
-		Settled: c.oneList(), Lately: c.lately(now), View: c.view.Counted,
+		Settled: c.oneList(), Lately: c.lately(now), View: c.view.Counted, Seen: c.sees(),
 	})
 	c.fx.Ops = out.Ops
 	c.fx.Wake = min(c.fx.Wake, out.Wake)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // LUNMode is lun.mode: when the LUN has a say.
@@ -12,14 +11,12 @@ type LUNMode uint8
 
 const (
 	LUNTieBreaker LUNMode = iota // at an equal split only
-	LUNOr                        // network or LUN: who is counted by the slots of a majority is not cut off yet
+	LUNOr                        // network or LUN: it is one more network for quorum, see voices
 	LUNAnd                       // network and LUN: who alone lost the LUN stops
 )
 
 // lunSense is what the LUN says beside the verdict on a tie.
 type lunSense struct {
-	counted bool // mode or: the slots of a majority, this node included, still count it
-
 	missing boottime.Instant // the LUN is lost for this node and not for a quorum in contact, since; zero: it is not
 	lost    bool             // for so long that a common outage would have shown
 }
@@ -28,14 +25,9 @@ type lunSense struct {
 // are in force the network alone decides.
 func (c *Core) followLUN(now boottime.Instant) {
 	s := &c.sense
-	s.counted = false
 	if !c.rostersSettled() {
 		s.missing, s.lost = 0, false
 		return
-	}
-	if c.lun.arbiter != nil && c.outcome != netgossip.Majority {
-		counting := c.lun.arbiter.Witness(now).Counting.And(c.rosters.expected)
-		s.counted = c.cfg.LUNMode == LUNOr && counting.Len()+1 >= c.quorum
 	}
 	c.followLoss(now)
 }

@@ -18,7 +18,7 @@ const (
 	ReasonSplitNoTieBreaker                   // equal split, nothing is configured to decide it
 	ReasonQuorumLost                          // less than half of the roster is counted
 	ReasonIsolated                            // the same, and the LUN shows a majority that lives without this node
-	ReasonLUNCounted                          // the same, and the LUN shows a majority that still counts this node
+	ReasonLUNQuorum                           // a majority is counted, by the LUN where no network reaches
 	ReasonNobodyLives                         // no majority is counted, and the LUN shows that no part of the group can live
 	ReasonLUNAsking                           // less than half is counted, and the LUN is asked whether anybody lives
 	ReasonLUNLost                             // a majority is counted, and this node alone has lost the LUN
@@ -40,7 +40,7 @@ var reasonNames = [...]string{
 	ReasonSplitNoTieBreaker: "split_no_tiebreaker",
 	ReasonQuorumLost:        "quorum_lost",
 	ReasonIsolated:          "isolated",
-	ReasonLUNCounted:        "lun_counted",
+	ReasonLUNQuorum:         "lun_quorum",
 	ReasonNobodyLives:       "nobody_lives",
 	ReasonLUNAsking:         "lun_asking",
 	ReasonLUNLost:           "lun_lost",

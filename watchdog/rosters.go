@@ -283,6 +283,7 @@ func (c *Core) Renumber(to *roster.Roster) {
 	c.proof.renumber(n, to)
 	c.proof.doubt(c.stepped)
 	c.hold.seen = renumbered(n, c.hold.seen, to.Size())
+	c.voices = newVoices(to.Size())
 	c.terms.heard, c.terms.unfit = n.Set(c.terms.heard), n.Set(c.terms.unfit)
 	c.view = netgossip.View{Seen: n.Set(c.view.Seen), Contact: n.Set(c.view.Contact), Counted: n.Set(c.view.Counted)}
 	c.fx.Available, c.fx.Left, c.fx.Joined = n.Set(c.fx.Available), n.Set(c.fx.Left), n.Set(c.fx.Joined)

@@ -129,9 +129,8 @@ const (
 	// Less than half of the roster is counted, and a majority says on the LUN that it lives,
 	// and does not count this node.
 	Reason_REASON_ISOLATED Reason = 14
-	// Less than half of the roster is counted, and the slots of a majority on the LUN still
-	// count this node (lun.mode: or).
-	Reason_REASON_LUN_COUNTED Reason = 15
+	// A majority of the roster is counted, by the LUN where no network reaches (lun.mode: or).
+	Reason_REASON_LUN_QUORUM Reason = 15
 	// A majority is counted and has the LUN; this node alone has lost it (lun.mode: and).
 	Reason_REASON_LUN_LOST Reason = 16
 	// Equal split, and this half is not known to decide it as the others do: see TermsStatus.
@@ -162,7 +161,7 @@ var (
 		12: "REASON_MAINTENANCE",
 		13: "REASON_STOPPING",
 		14: "REASON_ISOLATED",
-		15: "REASON_LUN_COUNTED",
+		15: "REASON_LUN_QUORUM",
 		16: "REASON_LUN_LOST",
 		17: "REASON_SPLIT_AT_ODDS",
 		18: "REASON_NOBODY_LIVES",
@@ -184,7 +183,7 @@ var (
 		"REASON_MAINTENANCE":           12,
 		"REASON_STOPPING":              13,
 		"REASON_ISOLATED":              14,
-		"REASON_LUN_COUNTED":           15,
+		"REASON_LUN_QUORUM":            15,
 		"REASON_LUN_LOST":              16,
 		"REASON_SPLIT_AT_ODDS":         17,
 		"REASON_NOBODY_LIVES":          18,
@@ -883,7 +882,9 @@ type Tally struct {
 	// Nodes in the roster.
 	Expected uint32 `protobuf:"varint,3,opt,name=expected,proto3" json:"expected,omitempty"`
 	// How many have to be counted.
-	Quorum        uint32 `protobuf:"varint,4,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	Quorum uint32 `protobuf:"varint,4,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	// Of the counted ones those that only the LUN reaches (lun.mode: or).
+	ByLun         uint32 `protobuf:"varint,5,opt,name=by_lun,json=byLun,proto3" json:"by_lun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -942,6 +943,13 @@ func (x *Tally) GetExpected() uint32 {
 func (x *Tally) GetQuorum() uint32 {
 	if x != nil {
 		return x.Quorum
+	}
+	return 0
+}
+
+func (x *Tally) GetByLun() uint32 {
+	if x != nil {
+		return x.ByLun
 	}
 	return 0
 }
@@ -1525,7 +1533,10 @@ type NodeStatus struct {
 	// Of the agent's program.
 	Version string `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`
 	// How it breaks ties, in words; empty: it is of a version that does not say.
-	Terms         string `protobuf:"bytes,24,opt,name=terms,proto3" json:"terms,omitempty"`
+	Terms string `protobuf:"bytes,24,opt,name=terms,proto3" json:"terms,omitempty"`
+	// This node counts the member by what it writes to the LUN, whatever the networks say
+	// (lun.mode: or). False for an agent that does not count by the LUN itself.
+	CountedByLun  bool `protobuf:"varint,27,opt,name=counted_by_lun,json=countedByLun,proto3" json:"counted_by_lun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1735,6 +1746,13 @@ func (x *NodeStatus) GetTerms() string {
 	return ""
 }
 
+func (x *NodeStatus) GetCountedByLun() bool {
+	if x != nil {
+		return x.CountedByLun
+	}
+	return false
+}
+
 // LunStatus is one shared LUN as this node uses it.
 type LunStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1763,7 +1781,10 @@ type LunStatus struct {
 	// takes no part in arbitration any more.
 	ForeignWriter bool `protobuf:"varint,13,opt,name=foreign_writer,json=foreignWriter,proto3" json:"foreign_writer,omitempty"`
 	// Nodes that write to the LUN and are not on the list of members: another group shares the LUN.
-	Strangers     []string `protobuf:"bytes,14,rep,name=strangers,proto3" json:"strangers,omitempty"`
+	Strangers []string `protobuf:"bytes,14,rep,name=strangers,proto3" json:"strangers,omitempty"`
+	// No device that can be used has echo blocks: nobody holds by the LUN, and lun.mode: or counts nobody
+	// by it. "fencectl lun upgrade" adds them.
+	NoEchoBlocks  bool `protobuf:"varint,16,opt,name=no_echo_blocks,json=noEchoBlocks,proto3" json:"no_echo_blocks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1894,6 +1915,13 @@ func (x *LunStatus) GetStrangers() []string {
 		return x.Strangers
 	}
 	return nil
+}
+
+func (x *LunStatus) GetNoEchoBlocks() bool {
+	if x != nil {
+		return x.NoEchoBlocks
+	}
+	return false
 }
 
 // LunLease is the latest decision of the log on the LUN, or of the Lease at the API server.
@@ -2166,7 +2194,10 @@ type TimeBudget struct {
 	Release *durationpb.Duration `protobuf:"bytes,9,opt,name=release,proto3" json:"release,omitempty"`
 	// What is added to D_max where the group is so large that peers are sampled: for so long
 	// samples may be answered by chance. Absent: every peer is asked.
-	Sampling      *durationpb.Duration `protobuf:"bytes,10,opt,name=sampling,proto3" json:"sampling,omitempty"`
+	Sampling *durationpb.Duration `protobuf:"bytes,10,opt,name=sampling,proto3" json:"sampling,omitempty"`
+	// How long a dated word on the LUN counts for quorum, in place of D_max and sampling if it is
+	// longer (D_lun, lun.mode: or). Absent: no word there does.
+	LunEvidence   *durationpb.Duration `protobuf:"bytes,11,opt,name=lun_evidence,json=lunEvidence,proto3" json:"lun_evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2267,6 +2298,13 @@ func (x *TimeBudget) GetRelease() *durationpb.Duration {
 func (x *TimeBudget) GetSampling() *durationpb.Duration {
 	if x != nil {
 		return x.Sampling
+	}
+	return nil
+}
+
+func (x *TimeBudget) GetLunEvidence() *durationpb.Duration {
+	if x != nil {
+		return x.LunEvidence
 	}
 	return nil
 }
@@ -2567,12 +2605,13 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\bgiven_up\x18\f \x01(\tR\agivenUp\x12\x1f\n" +
 	"\vdisarmed_by\x18\r \x03(\tR\n" +
 	"disarmedBy\x12\x18\n" +
-	"\aexpired\x18\x0e \x01(\bR\aexpired\"s\n" +
+	"\aexpired\x18\x0e \x01(\bR\aexpired\"\x8a\x01\n" +
 	"\x05Tally\x12\x1c\n" +
 	"\treachable\x18\x01 \x01(\rR\treachable\x12\x18\n" +
 	"\acounted\x18\x02 \x01(\rR\acounted\x12\x1a\n" +
 	"\bexpected\x18\x03 \x01(\rR\bexpected\x12\x16\n" +
-	"\x06quorum\x18\x04 \x01(\rR\x06quorum\"\xf5\x01\n" +
+	"\x06quorum\x18\x04 \x01(\rR\x06quorum\x12\x15\n" +
+	"\x06by_lun\x18\x05 \x01(\rR\x05byLun\"\xf5\x01\n" +
 	"\rNetworkStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1c\n" +
@@ -2616,7 +2655,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\rR\acounter\"\xd9\b\n" +
+	"\acounter\x18\x02 \x01(\rR\acounter\"\xff\b\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
@@ -2647,10 +2686,11 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\rapi_reachable\x18\x11 \x01(\bR\fapiReachable\x12\x1a\n" +
 	"\bstopping\x18\x12 \x01(\bR\bstopping\x12\x18\n" +
 	"\aversion\x18\x13 \x01(\tR\aversion\x12\x14\n" +
-	"\x05terms\x18\x18 \x01(\tR\x05terms\x1a<\n" +
+	"\x05terms\x18\x18 \x01(\tR\x05terms\x12$\n" +
+	"\x0ecounted_by_lun\x18\x1b \x01(\bR\fcountedByLun\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7\x04\n" +
 	"\tLunStatus\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x18\n" +
@@ -2666,7 +2706,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\fread_latency\x18\v \x01(\v2\x19.google.protobuf.DurationR\vreadLatency\x12\x18\n" +
 	"\aclaimed\x18\f \x01(\bR\aclaimed\x12%\n" +
 	"\x0eforeign_writer\x18\r \x01(\bR\rforeignWriter\x12\x1c\n" +
-	"\tstrangers\x18\x0e \x03(\tR\tstrangersB\a\n" +
+	"\tstrangers\x18\x0e \x03(\tR\tstrangers\x12$\n" +
+	"\x0eno_echo_blocks\x18\x10 \x01(\bR\fnoEchoBlocksB\a\n" +
 	"\x05_slot\"\xaa\x01\n" +
 	"\bLunLease\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\x04R\binstance\x12\x18\n" +
@@ -2692,7 +2733,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0flast_boot_reset\x18\r \x01(\bR\rlastBootReset\x129\n" +
 	"\n" +
 	"pretimeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"pretimeout\"\xd1\x04\n" +
+	"pretimeout\"\x8f\x05\n" +
 	"\n" +
 	"TimeBudget\x12.\n" +
 	"\x05d_max\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04dMax\x12;\n" +
@@ -2706,7 +2747,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"horizonTie\x123\n" +
 	"\arelease\x18\t \x01(\v2\x19.google.protobuf.DurationR\arelease\x125\n" +
 	"\bsampling\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\bsampling\"\xdc\x01\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\bsampling\x12<\n" +
+	"\flun_evidence\x18\v \x01(\v2\x19.google.protobuf.DurationR\vlunEvidence\"\xdc\x01\n" +
 	"\fRosterStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -2734,7 +2776,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fPERMISSION_FEED\x10\x01\x12\x13\n" +
 	"\x0fPERMISSION_HOLD\x10\x02\x12\x15\n" +
 	"\x11PERMISSION_STARVE\x10\x03\x12\x15\n" +
-	"\x11PERMISSION_DISARM\x10\x04*\xfc\x03\n" +
+	"\x11PERMISSION_DISARM\x10\x04*\xfb\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREASON_STARTING\x10\x01\x12\x19\n" +
@@ -2751,8 +2793,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x12REASON_QUORUM_LOST\x10\v\x12\x16\n" +
 	"\x12REASON_MAINTENANCE\x10\f\x12\x13\n" +
 	"\x0fREASON_STOPPING\x10\r\x12\x13\n" +
-	"\x0fREASON_ISOLATED\x10\x0e\x12\x16\n" +
-	"\x12REASON_LUN_COUNTED\x10\x0f\x12\x13\n" +
+	"\x0fREASON_ISOLATED\x10\x0e\x12\x15\n" +
+	"\x11REASON_LUN_QUORUM\x10\x0f\x12\x13\n" +
 	"\x0fREASON_LUN_LOST\x10\x10\x12\x18\n" +
 	"\x14REASON_SPLIT_AT_ODDS\x10\x11\x12\x17\n" +
 	"\x13REASON_NOBODY_LIVES\x10\x12\x12\x15\n" +
@@ -2897,16 +2939,17 @@ var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
 	26, // 60: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
 	26, // 61: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
 	26, // 62: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
-	26, // 63: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	27, // 64: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	27, // 65: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	6,  // 66: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	6,  // 67: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	66, // [66:68] is the sub-list for method output_type
-	64, // [64:66] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	26, // 63: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
+	26, // 64: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	27, // 65: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	27, // 66: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	6,  // 67: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	6,  // 68: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	67, // [67:69] is the sub-list for method output_type
+	65, // [65:67] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }

@@ -36,8 +36,8 @@ func reason(v *fencingv1.Verdict) string {
 		return "less than half of the group is reachable" + tally
 	case fencingv1.Reason_REASON_ISOLATED:
 		return "this node is cut off: the LUN shows that the rest lives without it"
-	case fencingv1.Reason_REASON_LUN_COUNTED:
-		return "less than half of the group is in contact, but a majority still counts this node on the LUN" + tally
+	case fencingv1.Reason_REASON_LUN_QUORUM:
+		return fmt.Sprintf("majority of the group, %d of it by the LUN alone (lun.mode: or)", t.GetByLun()) + tally
 	case fencingv1.Reason_REASON_NOBODY_LIVES:
 		return "no part of the group can live: holding with the others by the LUN" + tally
 	case fencingv1.Reason_REASON_LUN_ASKING:

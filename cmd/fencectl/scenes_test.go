@@ -140,6 +140,7 @@ var scenes = []situation{
 	{name: "alone", s: ordinary(4, nil, halves([]int{0}, []int{1, 2, 3})), during: from(10 * sec)},
 	{name: "lun-asking", s: ordinary(5, nil, apart), during: between(3*sec, 12*sec), is: reason(fencingv1.Reason_REASON_LUN_ASKING), varies: ".watchdog.state = "},
 	{name: "nobody-lives", s: ordinary(5, nil, apart), during: from(90 * sec), slow: true},
+	{name: "lun-quorum", s: ordinary(5, func(s *agentsim.Schedule) { s.LUNMode = "or" }, apart), during: from(60 * sec), is: reason(fencingv1.Reason_REASON_LUN_QUORUM)},
 	{name: "exclude", s: ordinary(4, func(s *agentsim.Schedule) { s.OnLoss = "exclude" }, halves([]int{0}, []int{1, 2, 3})), during: from(10 * sec)},
 	{name: "starting", s: ordinary(4, func(s *agentsim.Schedule) { s.Reboot = 5 * sec }, halves([]int{0}, []int{1, 2, 3})),
 		during: between(35*sec, 70*sec), is: reason(fencingv1.Reason_REASON_STARTING), slow: true},

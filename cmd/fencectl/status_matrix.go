@@ -96,8 +96,11 @@ func (m *matrix) row(n *fencingv1.NodeStatus) []span {
 		row = append(row, m.link(i, n.GetName()))
 	}
 	counted := span{"yes", plain}
-	if !n.GetCounted() {
+	switch {
+	case !n.GetCounted():
 		counted = span{"NO", bad}
+	case !n.GetReachable() && n.GetCountedByLun():
+		counted = span{"by LUN", warn}
 	}
 	row = append(row, counted, m.said(n, sameRoster(n)), m.said(n, guard(n)))
 	if m.lun {

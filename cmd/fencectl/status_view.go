@@ -95,6 +95,7 @@ func lunItems(p *page, st *fencingv1.Status) {
 	for _, l := range st.GetLuns() {
 		p.item("LUN", lunSpans(l)...)
 	}
+	countedByLUN(p, st)
 	if l := st.GetLunLease(); l != nil {
 		p.item("lease", leaseSpan(l))
 	}
@@ -103,6 +104,24 @@ func lunItems(p *page, st *fencingv1.Status) {
 	} else if t != nil && !t.GetAgreed() {
 		p.item("ties", span{"no part in an equal split yet: waiting for the word of " + strings.Join(t.GetMissing(), " ") + " that ties are broken by " + t.GetOwn(), warn})
 	}
+}
+
+// countedByLUN says whom lun.mode: or does not help: an agent of another version or mode, or one that has no LUN.
+func countedByLUN(p *page, st *fencingv1.Status) {
+	if st.GetTimeBudget().GetLunEvidence() == nil {
+		return
+	}
+	var not []string
+	for _, n := range st.GetNodes() {
+		if n.GetName() != st.GetSelf().GetName() && !n.GetCountedByLun() {
+			not = append(not, n.GetName())
+		}
+	}
+	if len(not) > 0 {
+		p.item("", span{"lun.mode or: not counted by the LUN: " + fewNames(not), warn})
+		return
+	}
+	p.item("", span{"lun.mode or: all others are counted by the LUN, too", plain})
 }
 
 func lunSpans(l *fencingv1.LunStatus) []span {
@@ -118,6 +137,9 @@ func lunSpans(l *fencingv1.LunStatus) []span {
 		spans = append(spans, span{"FAILED,", bad})
 	default:
 		spans = append(spans, span{"ok,", plain})
+	}
+	if l.GetNoEchoBlocks() {
+		spans = append(spans, span{"no echo blocks, so nobody holds or is counted by it: fencectl lun upgrade adds them;", warn})
 	}
 	if names := l.GetStrangers(); len(names) > 0 {
 		spans = append(spans, span{"written by nodes that are not of this group: " + strings.Join(names, " ") + ";", bad})
@@ -239,6 +261,9 @@ func budgetItems(p *page, st *fencingv1.Status) {
 	if b.GetSampling().AsDuration() > 0 {
 		seen = append(seen, addend{b.GetSampling(), "sampling"})
 	}
+	if voices := b.GetLunEvidence(); voices.AsDuration() > total(seen) {
+		seen = []addend{{voices, "evidence on the LUN"}}
+	}
 	p.item("time budget", span{"lost to a majority: " + sum(b.GetHorizonMajority(), append(slices.Clone(seen), death...)), plain})
 	if arbitration.AsDuration() <= 0 {
 		return
@@ -246,7 +271,7 @@ func budgetItems(p *page, st *fencingv1.Status) {
 	// The loser of a tie lives until the later of the two: A after its evidence, or the
 	// end of a grant that is being superseded.
 	tie := append(seen, arbitration)
-	if grant.AsDuration() > evidence.AsDuration()+b.GetSampling().AsDuration()+arbitration.AsDuration() {
+	if grant.AsDuration() > total(tie) {
 		tie = []addend{grant}
 	}
 	p.item("", span{"equal split: " + sum(b.GetHorizonTie(), append(tie, death...)), plain})
@@ -258,19 +283,25 @@ type addend struct {
 	name string
 }
 
-// sum spells an addition out. The total is the agent's; should a later one reckon in
-// another way, no wrong arithmetic is shown.
-func sum(total *durationpb.Duration, terms []addend) string {
-	var parts []string
-	var all time.Duration
+// total adds terms up.
+func total(terms []addend) (all time.Duration) {
 	for _, t := range terms {
-		parts = append(parts, exact(t.Duration)+" "+t.name)
 		all += t.AsDuration()
 	}
-	if all != total.AsDuration() {
-		return exact(total) + " in all; known parts: " + strings.Join(parts, ", ")
+	return all
+}
+
+// sum spells an addition out. The total is the agent's; should a later one reckon in
+// another way, no wrong arithmetic is shown.
+func sum(of *durationpb.Duration, terms []addend) string {
+	var parts []string
+	for _, t := range terms {
+		parts = append(parts, exact(t.Duration)+" "+t.name)
 	}
-	return strings.Join(parts, " + ") + " = " + exact(total)
+	if total(terms) != of.AsDuration() {
+		return exact(of) + " in all; known parts: " + strings.Join(parts, ", ")
+	}
+	return strings.Join(parts, " + ") + " = " + exact(of)
 }
 
 func rosterItems(p *page, st *fencingv1.Status) {

@@ -95,6 +95,8 @@ func consequence(st *fencingv1.Status) span {
 			return span{"driver none: a dry run, nothing would reset this node", plain}
 		case !w.GetArmed():
 			return span{"but the watchdog is not armed: nothing would reset this node", warn}
+		case v.GetReason() == fencingv1.Reason_REASON_LUN_QUORUM:
+			return span{"the networks alone have no quorum: nothing fails over, and a node that loses the LUN, too, gives way. Repair the networks", warn}
 		case !v.GetQuorum() && v.GetReason() == fencingv1.Reason_REASON_LUN_ASKING: // what it asks for is told by the line before
 		case !v.GetQuorum() && v.GetOnQuorumLoss() == "exclude":
 			return span{"policy exclude: it is not reset, consumers are told that it has left", warn}

@@ -32,6 +32,7 @@ type Schedule struct {
 	Replay      bool          // somebody sends again what was sent at any time
 	Key         bool          // the gossip is encrypted
 	Before      int           // so many nodes, the first ones, have lun.hold: false, as agents of before there was one
+	LUNMode     string        // lun.mode; empty: tiebreaker. A schedule with another one is not judged: it is by the networks
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event
 	End         time.Duration
@@ -186,7 +187,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 		breakers = append(breakers, "lun")
 		devices = "[" + breaks.path() + "]"
 	}
-	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s, hold: %t}\n", devices, node >= s.Before)
+	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s, hold: %t, mode: %s}\n", devices, node >= s.Before, cmp.Or(s.LUNMode, "tiebreaker"))
 	fmt.Fprintf(&b, "quorum: {tieBreakers: [%s]}\nonQuorumLoss: %s\n", strings.Join(breakers, ", "), s.OnLoss)
 	timeout := s.Watchdog
 	if s.Odd > 0 && node%2 == 1 {

@@ -46,6 +46,7 @@ type Model struct {
 	Calm    bool                // nobody may be reset (P3)
 	Steady  bool                // nor starve
 	Exempt  Set                 // but for these
+	Plain   Set                 // count by the networks alone, where the LUN is one (N)
 	Old     Set                 // run a version without these rules, which claims as it did
 	Check   func(*State) string // what else must be
 	Claims  bool                // P5 is not asked: what a claim is worth is seen by P1

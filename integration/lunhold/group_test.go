@@ -38,6 +38,7 @@ type search struct {
 	calm    bool // P3
 	steady  bool
 	old     Set
+	plain   Set
 	lists   []Set
 	devices int
 	reach   []Set
@@ -49,7 +50,7 @@ type search struct {
 }
 
 func (c *search) model() *Model {
-	m := &Model{Rules: c.rules, Times: c.times, Size: c.size, Shapes: c.graphs, Who: c.who, Calm: c.calm, Steady: c.steady, Exempt: c.without, Old: c.old, Claims: c.proofs, Lists: c.lists, Devices: max(1, c.devices), Reach: c.reach, Stays: c.stays, Dwell: c.dwell, Partial: c.partial, Strikes: c.strikes, Orders: [][]uint8{onward}}
+	m := &Model{Rules: c.rules, Times: c.times, Size: c.size, Shapes: c.graphs, Who: c.who, Calm: c.calm, Steady: c.steady, Exempt: c.without, Old: c.old, Plain: c.plain, Claims: c.proofs, Lists: c.lists, Devices: max(1, c.devices), Reach: c.reach, Stays: c.stays, Dwell: c.dwell, Partial: c.partial, Strikes: c.strikes, Orders: [][]uint8{onward}}
 	if m.Lists == nil {
 		m.Lists = []Set{1<<c.size - 1}
 	}

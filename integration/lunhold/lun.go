@@ -184,7 +184,7 @@ func (m *Model) cover(s *State, x int) uint8 {
 	if !m.mayHold(n.lists) {
 		return 0
 	}
-	left[x], seen[x] = m.Dated, m.seen(s, x, m.hearing())
+	left[x], seen[x] = m.Dated, m.lately(s, x)
 	for y := range m.Size {
 		if y == x {
 			continue

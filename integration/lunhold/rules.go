@@ -70,13 +70,17 @@ func times(tie, runs uint8) Times {
 // Usual are the shortest that keep the order of the rules.
 var Usual = times(2, 2)
 
-// overlap is how long a node may live with one outside of its set that feeds: D_lun, D_max, G if it lives by a grant that
+// overlap is how long a node may live with one outside of its set that feeds: D_lun, D_max (D_lun where it holds beside N), G if it lives by a grant that
 // nobody has published yet, and a tick, which is what a model of ticks cannot tell.
-func (t *Times) overlap(granted bool) uint8 {
-	if granted {
-		return t.Dated + maxAge + lifetime + 1
+func (m *Model) overlap(granted bool) uint8 {
+	evidence := uint8(maxAge)
+	if m.holdsToo() {
+		evidence = m.Dated
 	}
-	return t.Dated + maxAge + 1
+	if granted {
+		return m.Dated + evidence + lifetime + 1
+	}
+	return m.Dated + evidence + 1
 }
 
 // most reports whether a set has most of each list that a node goes by, or as much as a hold takes for most.

@@ -106,6 +106,7 @@ type Node struct {
 
 	ears   [maxSize]heard
 	unseen [maxSize]uint8 // ticks for which a claim could speak
+	told   [maxSize]uint8 // what is left of D_lun since it said that it sees them; where nodes hold beside N
 	met    Set            // peers that it met armed, in the boot that they have now
 	lived  uint8          // ticks that it really lived without a gap; no rule reads it
 

@@ -81,7 +81,7 @@ func (m *Model) age(s *State) {
 					h.Word = Word{}
 				}
 			}
-			if y != x {
+			if down(&n.told[y]); y != x {
 				n.unseen[y] = min(n.unseen[y]+1, m.Claim)
 			}
 		}
@@ -134,7 +134,7 @@ func (m *Model) start(s *State, x int) {
 
 func (m *Model) seen(s *State, x int, within uint8) (seen Set) {
 	for y := range m.Size {
-		if a := s.nodes[x].ears[y].age; a > 0 && a <= within || m.byLUN(&s.nodes[x], y) > 0 {
+		if a := s.nodes[x].ears[y].age; a > 0 && a <= within || m.byLUN(s, x, y) > 0 {
 			seen |= setOf(y)
 		}
 	}
@@ -143,7 +143,30 @@ func (m *Model) seen(s *State, x int, within uint8) (seen Set) {
 
 func (m *Model) word(s *State, x int) Word {
 	n := &s.nodes[x]
-	return Word{lists: n.lists, seen: m.seen(s, x, maxAge), lately: m.seen(s, x, m.hearing()), lives: n.why.lives() && n.perm > 0, armed: n.armed, gave: n.gave, knows: n.knows}
+	w := Word{lists: n.lists, seen: m.seen(s, x, maxAge), lately: m.lately(s, x), lives: n.why.lives() && n.perm > 0, armed: n.armed, gave: n.gave, knows: n.knows}
+	if m.holdsToo() && !m.Plain.has(x) {
+		for y := range m.Size {
+			if w.seen.has(y) {
+				n.told[y] = m.Dated + 1
+			}
+		}
+	}
+	return w
+}
+
+// holdsToo reports that nodes hold where the LUN is a network.
+func (m *Model) holdsToo() bool { return m.Network && !m.NoHold }
+
+// lately are those of whom x is not known to have lost sight: who was told that x sees it may count x for as long as that
+// counts.
+func (m *Model) lately(s *State, x int) Set {
+	seen := m.seen(s, x, m.hearing())
+	for y := range m.Size {
+		if s.nodes[x].told[y] > 0 {
+			seen |= setOf(y)
+		}
+	}
+	return seen
 }
 
 // contact is who answered, and says that it sees this node.
@@ -151,7 +174,7 @@ func (m *Model) contact(s *State, x int) Set {
 	v := setOf(x)
 	for y := range m.Size {
 		n := &s.nodes[x]
-		if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) || m.byLUN(n, y) > 0 && (n.table[y].seen.has(x) || m.OneWay) {
+		if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) || m.byLUN(s, x, y) > 0 && !m.Plain.has(y) && (n.table[y].seen.has(x) || m.OneWay) {
 			v |= setOf(y)
 		}
 	}
@@ -183,7 +206,7 @@ func (m *Model) act(s *State, x int) {
 		m.read(s, x)
 	}
 	for y := range m.Size {
-		if m.byLUN(n, y) > 0 && !m.Unsighted {
+		if m.byLUN(s, x, y) > 0 && !m.Unsighted {
 			n.unseen[y] = 0
 		}
 	}
@@ -272,8 +295,8 @@ func (m *Model) evidence(s *State, x int, view Set) uint8 {
 }
 
 // byLUN is for how long a peer is seen by its record, where that counts.
-func (m *Model) byLUN(n *Node, y int) uint8 {
-	if age := uint8(n.table[y].date & ageOf); m.Network && age > 0 && age <= m.Dated {
+func (m *Model) byLUN(s *State, x, y int) uint8 {
+	if age := uint8(s.nodes[x].table[y].date & ageOf); m.Network && !m.Plain.has(x) && age > 0 && age <= m.Dated {
 		return m.Dated + 1 - age
 	}
 	return 0
@@ -285,8 +308,8 @@ func (m *Model) evident(s *State, x, y int) (left uint8) {
 	if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.has(x) {
 		left = maxAge + 1 - h.age
 	}
-	if n.table[y].seen.has(x) || m.OneWay {
-		left = max(left, m.byLUN(n, y))
+	if !m.Plain.has(y) && (n.table[y].seen.has(x) || m.OneWay) {
+		left = max(left, m.byLUN(s, x, y))
 	}
 	return left
 }

@@ -20,6 +20,7 @@ func allMutants() []mutant {
 		tableMutants(),
 		setMutants(),
 		modeMutants(),
+		voiceMutants(),
 		leaseMutants(),
 		feedMutants(),
 		relayMutants(),

@@ -28,7 +28,7 @@ func holdMutants() []mutant {
 		in(lun, "H1", "a word by another list counts", coverGo, " || !a.sameList(&p.Echo) ||", " ||"),
 		in(lun, "H2", "nobody has to be missed", coverGo, "covered(n, in, &missing) {\n			return w", "true {\n			return w"),
 		in(lun, "H2", "half of the list misses", coverGo, "2*missing[z] <= n {", "2*missing[z] < n {"),
-		in(watchdogs, "H2", "who was seen a moment ago is missed", holdGo, "	window := c.window()\n	for", "	window := 0 * c.window()\n	for"),
+		in(watchdogs, "H2", "who was seen a moment ago is missed", holdGo, "at != 0 && now.Sub(at) <= window {", "at != 0 && now.Sub(at) <= 0*window {"),
 		in(sim, "H3", "a grant to others ends no hold", decideGo, "	case in.Excluded:", "	case false:"),
 		in(lun, "H3", "half of the others isolates a node", coverGo, "isolating >= quorum", "isolating > 0"),
 		in(lun, "H3", "who counts this node isolates it", coverGo, " && !p.View.Has(a.roster.Self):", ":"),
@@ -43,7 +43,7 @@ func holdMutants() []mutant {
 		in(watchdogs, "M2", "a claim outlives a stop", holdGo, "!lives || c.hold.lived && now >= permitted.Add(lapse)", "!lives"),
 		in(watchdogs, "hold", "who finds its peers a moment later says LEFT of itself", holdGo, "const healGrace = 2 * time.Second", "const healGrace = 0 * time.Second"),
 		in(sim, "hold", "a busy device writes no echo blocks", echoesGo, "	if !e.spoken || a.dirty ||", "	if true || a.dirty ||"),
-		in(lun, "hold", "a write is parted from its read", echoesGo, " || a.sinceRead > 0 {", " {"),
+		in(lun, "hold", "a write is parted from its read", echoesGo, " || a.sinceRead > 0 && now >= a.readDue(in) {", " {"),
 		in(lun, "hold", "a grant waits for echo blocks", echoesGo, "a.dirty || a.granted ||", "a.dirty ||"),
 		in(lun, "B3", "a phase waits for ever for a copy that failed, while echo blocks are read", lanesGo, "(!l.inFlight || l.echo) {", "!l.inFlight {"),
 	}

@@ -27,19 +27,11 @@ func setMutants() []mutant {
 	}
 }
 
-// modeMutants are the guards of lun.mode.
+// modeMutants are the guards of lun.mode: and, and of who is cut off in any mode.
 func modeMutants() []mutant {
-	const witnessGo, senseGo, decideGo, coverGo = "diskquorum/witness.go", "watchdog/lunsense.go", "watchdog/decide.go", "diskquorum/cover.go"
-	all := []mutant{
-		one("mode or", "a slot that does not move counts", witnessGo, "moved && a.table.start.Sub(at) <= a.timing.fresh() &&", "moved && at > 0 &&"),
-		one("mode or", "an old read counts", witnessGo, "a.table.reads == 0 || now.Sub(a.table.start) > a.timing.fresh()", "a.table.reads == 0"),
-		one("mode or", "the slot of a stopped node counts", witnessGo, " && e.record().State == SlotActive\n", "\n"),
-		one("mode or", "a slot by another roster counts", witnessGo, " || !a.sameRoster(&e.record().Statement) {", " {"),
-	}
+	const senseGo, decideGo = "watchdog/lunsense.go", "watchdog/decide.go"
+	var all []mutant
 	for _, m := range []mutant{
-		one("L8", "mode or has no deadline", decideGo, "		return hold(in, ReasonLUNCounted, ReasonQuorumLost)", "		return Decision{Action: Hold, Reason: ReasonLUNCounted, Until: in.Now.Add(in.LossLease), Quorum: true}"),
-		one("mode or", "who is alive counts, not who counts this node", senseGo, "c.lun.arbiter.Witness(now).Counting.And", "c.lun.arbiter.Witness(now).Alive.And"),
-		one("isolated", "half of the others isolates a node", coverGo, "isolating >= quorum", "isolating > 0"),
 		one("isolated", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),
 		one("mode and", "the loss of the LUN stops nobody", decideGo, "	case in.Outcome == netgossip.Majority && in.LUNLost:", "	case false:"),
 		one("mode and", "an outage for all stops everybody", senseGo, "c.healthyPeers() < c.quorum", "false"),

@@ -26,6 +26,7 @@ type checker struct {
 	granted    []bool // nodes that feed under a grant of the Lease
 	Grants     int    // how often one began to
 	Strikes    int    // how often a node that hears by the LUN who lives took itself down
+	ByLUN      int    // how often a node began to live by the LUN where no network reached a majority
 	Bridged    int    // how often a node began to feed beside a partner that has a majority (L14)
 
 	links   boottime.Instant // when all links are checked next
@@ -70,7 +71,7 @@ func (c *Cluster) Attempts() []diskquorum.Attempt { return c.check.Attempts }
 
 // undecided bounds how long a node feeds that has no majority and is granted nothing.
 func (c *Config) undecided(t *Times) time.Duration {
-	return max(t.Timing.MaxAge+c.sampling(t)+t.Timing.Arbitrate, t.Timing.Grant)
+	return max(max(t.Timing.MaxAge+c.sampling(t), c.voices(t))+t.Timing.Arbitrate, t.Timing.Grant)
 }
 
 func (c *Cluster) checkStep() {
@@ -150,7 +151,8 @@ func (c *Cluster) overlap(holders int) (bound time.Duration) {
 		case holders == 0:
 			bound = max(bound, c.cfg.undecided(t))
 		default:
-			bound = max(bound, t.Timing.MaxAge+c.cfg.sampling(t)+t.Timing.Arbitrate+t.Timing.MaxAge+c.cfg.sampling(t)+t.Timing.Grant)
+			evidence := t.Timing.MaxAge + c.cfg.sampling(t)
+			bound = max(bound, evidence+t.Timing.Arbitrate+max(evidence, c.cfg.voices(t))+t.Timing.Grant)
 		}
 	}
 	return bound + slack

@@ -27,6 +27,7 @@ type Config struct {
 	NoHold   bool // nobody holds by the LUN
 	Before   int  // so many nodes, the first ones, have agents of before there was a hold
 	Mode     watchdog.LUNMode
+	Others   int // so many nodes, the first ones, have lun.mode: tieBreaker, whatever Mode is
 	OnLoss   watchdog.LossPolicy
 	Times
 	Margin   time.Duration
@@ -46,6 +47,7 @@ type Config struct {
 	Odd *Times
 
 	outages *rand.Rand // draws when all networks are silent; nil: they never are
+	often   bool       // they are half of the time
 }
 
 // Times are the settings that enter the time budget.
@@ -75,7 +77,7 @@ func DefaultConfig(n int, seed uint64) Config {
 func (c *Config) Budget() watchdog.Budget { return c.budget(&c.Times) }
 
 func (c *Config) budget(t *Times) watchdog.Budget {
-	b := watchdog.Budget{MaxAge: t.Timing.MaxAge, Sampling: c.sampling(t), Grant: t.Timing.Grant, Feed: t.Feed, Margin: c.Margin}.WithWatchdog(t.Watchdog)
+	b := watchdog.Budget{MaxAge: t.Timing.MaxAge, Sampling: c.sampling(t), Voices: c.voices(t), Grant: t.Timing.Grant, Feed: t.Feed, Margin: c.Margin}.WithWatchdog(t.Watchdog)
 	if c.LUN || c.Lease {
 		b.Arbitrate = t.Timing.Arbitrate
 	}
@@ -220,7 +222,7 @@ func (c *Cluster) Start(i int) {
 	own := c.times(n)
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
-		LUNMode: c.cfg.Mode, LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
+		LUNMode: c.mode(i), LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
 		LUN: c.cfg.LUN, Hold: !c.cfg.NoHold && i >= c.cfg.Before, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
 		Succession: succession,
 	})
@@ -405,6 +407,7 @@ func (c *Cluster) step(n *Node) {
 		c.trace("%s: %v %v (view %v)", n.Name, fx.Decision.Action, fx.Decision.Reason, n.roster.Names(n.core.View().Counted))
 	}
 	c.noteBridge(n)
+	c.noteVoices(fx)
 	if fx.Attempt != nil {
 		c.trace("%s: ballot ended: %+v", n.Name, *fx.Attempt)
 		c.check.attempt(fx.Attempt)

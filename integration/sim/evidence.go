@@ -91,10 +91,10 @@ func (c *Cluster) checkQuorum(n *Node) {
 			onNetworks[k] = c.lastHeard(k, n, p)
 		}
 		slices.Sort(onNetworks)
-		last = append(last, onNetworks[len(onNetworks)-c.cfg.Policy.Needed(len(onNetworks))])
+		last = append(last, c.countedUntil(n, p, onNetworks[len(onNetworks)-c.cfg.Policy.Needed(len(onNetworks))]))
 	}
 	slices.Sort(last)
-	latest := last[len(last)-others].Add(lasts)
+	latest := last[len(last)-others]
 	switch over := until.Sub(latest); {
 	case over <= 0:
 	case over <= c.cfg.Margin/4:

@@ -18,6 +18,7 @@ type lun struct {
 	faultless Faults
 	buffers   [][]byte // free for the next transfers
 	lent      [][]byte // [node*devices + device], what the latest completion brought
+	ledger    ledger
 
 	forge func(*diskquorum.Slot) // changes what is written; nil: nothing does
 }
@@ -41,7 +42,7 @@ type Faults struct {
 var errIO = errors.New("input/output error")
 
 func newLUN(c *Cluster) *lun {
-	l := &lun{c: c, faults: map[path]*Faults{}}
+	l := &lun{c: c, faults: map[path]*Faults{}, ledger: newLedger()}
 	devices := max(1, c.cfg.Devices)
 	for d := range devices {
 		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes), Echoes: !c.cfg.OldLUN}
@@ -112,6 +113,7 @@ func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	if l.forge != nil && op.Kind == diskquorum.OpWrite && op.Offset < diskquorum.ScratchOffset(l.sbs[0].Slots) {
 		l.rewrite(&t.Op)
 	}
+	l.noteBegun(n, &t.Op)
 	if f := l.faults[path{n.Index, op.Device}]; f != nil {
 		t.faults = f
 		if f.Hung && f.concerns(&t.Op) {
@@ -165,7 +167,10 @@ func (l *lun) run(t *transfer) {
 	} else if t.Kind == diskquorum.OpWrite {
 		l.scheduleLanding(t, mid, total)
 	} else {
-		c.at(mid, func() { t.Data = append(l.buffer(), l.images[t.Device][t.Offset:t.Offset+int64(t.Length)]...) })
+		c.at(mid, func() {
+			t.Data = append(l.buffer(), l.images[t.Device][t.Offset:t.Offset+int64(t.Length)]...)
+			l.noteRead(t.node, &t.Op)
+		})
 	}
 	c.during(t.node, total, func() { l.complete(t) })
 }
@@ -206,6 +211,7 @@ func (l *lun) rewrite(o *diskquorum.Op) {
 
 func (l *lun) land(t *transfer, from, to int) {
 	copy(l.images[t.Device][t.Offset+int64(from):], t.Data[from:to])
+	l.noteLanded(&t.Op, to == len(t.Data))
 	if to == len(t.Data) {
 		l.buffers = append(l.buffers, t.Data)
 	}

@@ -12,7 +12,7 @@ import (
 
 // besideEachOther are the tests in which simulations run beside each other. Any other has one goroutine, in
 // which there is nothing for the race detector to find: it would only be ten times as slow.
-const besideEachOther = "^(TestRandom(Lease|Sampled)?Schedules|TestResultsComeInTheOrderOfTheirSeeds)$"
+const besideEachOther = "^(TestRandom(Lease|Sampled|Voice)?Schedules|TestResultsComeInTheOrderOfTheirSeeds)$"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -37,6 +37,9 @@ func (c Config) withOutages(seed uint64) Config {
 	if rng.IntN(5) == 0 {
 		c.Before = 1 + rng.IntN(c.Nodes)
 	}
+	if c.Mode == watchdog.LUNOr && rng.IntN(5) == 0 {
+		c.Others = 1 + rng.IntN(c.Nodes)
+	}
 	return c
 }
 
@@ -76,7 +79,7 @@ func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args 
 	}
 	c.Run(time.Duration(rng.IntN(15)) * time.Second)
 	for range 25 {
-		if cfg.outages != nil && cfg.outages.IntN(6) == 0 {
+		if cfg.outages != nil && (cfg.outages.IntN(6) == 0 || cfg.often && cfg.outages.IntN(3) == 0) {
 			c.Heal()
 			c.Silence()
 		} else {

@@ -38,7 +38,7 @@ func (a *Agent) facts(now boottime.Instant) *picture.Facts {
 		Self:    picture.Self{Version: a.opts.Version, Boot: a.self.boot, Started: a.self.started},
 		Verdict: a.verdict(a.core.Decision()), Won: a.core.Split().Split == tie.Won, Terms: a.termsFacts(),
 		Roster: a.roster, Lists: a.listFacts(),
-		View: a.core.View(), Expected: a.core.Expected(), Available: a.core.Available(), Restarting: a.core.Restarting(), Fenced: a.core.Fenced(),
+		View: a.core.View(), Expected: a.core.Expected(), Available: a.core.Available(), Restarting: a.core.Restarting(), Fenced: a.core.Fenced(), ByLUN: a.core.ByLUN(),
 		Nodes: a.nodeFacts(now), Networks: a.networkFacts(now), Devices: a.deviceFacts(now), Slot: a.slotFacts(now),
 		Strangers: slices.Clone(a.lun.strangers.names), Lease: a.kube.lease != nil && a.kube.lease.answers,
 		Watchdog: a.guard.feeder.State(), Device: a.guard.device, Budget: a.budget(),
@@ -56,7 +56,7 @@ func (a *Agent) verdict(d watchdog.Decision) picture.Verdict {
 	view, split := a.core.View(), a.core.Split()
 	return picture.Verdict{
 		Decision: d, Since: a.core.Since(), OnQuorumLoss: a.cfg.OnQuorumLoss,
-		Tally:      picture.Tally{Reachable: view.Seen.Len() + 1, Counted: view.Counted.Len(), Expected: a.core.Size(), Quorum: a.core.Quorum()},
+		Tally:      picture.Tally{Reachable: view.Seen.Len() + 1, Counted: view.Counted.Len(), ByLUN: view.Counted.Minus(a.core.NetworkView().Counted).Len(), Expected: a.core.Size(), Quorum: a.core.Quorum()},
 		TieBreaker: a.core.TieBreaker(d.Reason), Why: split.Why, Relayed: split.Relayed, WaitsForAPI: a.core.AsksAPI(d.Reason),
 		DisarmedBy: a.core.DisarmedBy(),
 	}
@@ -139,7 +139,7 @@ func (a *Agent) slotFacts(now boottime.Instant) *picture.Slot {
 	s := arb.Status(now)
 	return &picture.Slot{
 		Number: s.Slot, Claimed: s.Claimed, Sequence: s.Sequence, LastWrite: s.LastWrite, LastRead: s.LastRead,
-		Rival: errors.Is(arb.Failure(), diskquorum.ErrRival),
+		Rival: errors.Is(arb.Failure(), diskquorum.ErrRival), Silent: s.Claimed && !arb.HasEchoes(),
 	}
 }
 

@@ -156,7 +156,7 @@ func (a *Agent) say(fx *watchdog.Effects) {
 
 // demandEvidence tells the networks how closely to watch the peers.
 func (a *Agent) demandEvidence() {
-	v := a.core.View()
+	v := a.core.NetworkView()
 	d := a.core.Merger().Demand(&v, a.core.Quorum())
 	d.Each = a.core.Releasing() || a.core.Arming() || a.core.RostersMove()
 	a.gossip.SetDemand(d)

@@ -86,6 +86,14 @@ func (c *Config) SamplingDelay(n int) time.Duration {
 	return c.ParamsFor(n).SamplingDelay(n, len(c.SystemNetworks))
 }
 
+// LUNEvidence is D_lun where words on the LUN count for quorum, as answers over a network do for D_max; else 0.
+func (c *Config) LUNEvidence(n int) time.Duration {
+	if c.LUN.Mode != LUNOr || len(c.LUN.Devices) == 0 {
+		return 0
+	}
+	return c.EvidenceMaxAge() + c.SamplingDelay(n) + c.ArbitrationBudget()
+}
+
 // ArbitrationBudget is A: for so long after D_max a half without majority may go on
 // feeding while the LUN has not decided (lease rule L8). It covers the preference
 // delay, two heartbeats to be seen, and a ballot with one retry.
@@ -123,7 +131,7 @@ func (c *Config) Budget(w time.Duration) watchdog.Budget {
 // BudgetFor is Budget for a group of n members.
 func (c *Config) BudgetFor(w time.Duration, n int) watchdog.Budget {
 	return watchdog.Budget{
-		MaxAge: c.EvidenceMaxAge(), Sampling: c.SamplingDelay(n), Arbitrate: c.ArbitrationBudget(), Grant: c.GrantLifetime(),
+		MaxAge: c.EvidenceMaxAge(), Sampling: c.SamplingDelay(n), Voices: c.LUNEvidence(n), Arbitrate: c.ArbitrationBudget(), Grant: c.GrantLifetime(),
 		Feed: c.Watchdog.FeedInterval, Margin: MarginAfterDeath,
 	}.WithWatchdog(w)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -86,6 +87,11 @@ func advise(c *Config, r *report) {
 	}
 	if len(c.SystemNetworks) == 1 {
 		r.warn("systemNetworks", "is a single network: who loses it loses the quorum; give two that share no switch and no card", nil)
+	}
+	if v := c.LUNEvidence(len(c.Members.Static)); v > 0 {
+		r.warn("lun.mode", fmt.Sprintf("has a price: a node that loses its networks and not the LUN lives on with its volumes, and nothing fails over, "+
+			"until a person acts; a dead node is FENCED some %v later than with tiebreaker; and each node writes one more block and reads one "+
+			"of each slot, of 4 KiB each, with every lun.heartbeatInterval", 2*(v-c.EvidenceMaxAge()-c.SamplingDelay(len(c.Members.Static)))), c.LUN.Mode)
 	}
 	for i, path := range c.LUN.Devices {
 		if unstable.MatchString(filepath.Base(path)) {

@@ -34,6 +34,7 @@ type Facts struct {
 	Available  roster.Set
 	Restarting roster.Set
 	Fenced     roster.Set
+	ByLUN      roster.Set // counted by the LUN, whatever the networks say
 	Nodes      []Node
 	Networks   []Network
 
@@ -71,7 +72,7 @@ type Verdict struct {
 }
 
 // Tally is what the members were counted to, this node included.
-type Tally struct{ Reachable, Counted, Expected, Quorum int }
+type Tally struct{ Reachable, Counted, ByLUN, Expected, Quorum int }
 
 // Terms is how this node breaks ties, and who else does.
 type Terms struct {
@@ -132,6 +133,7 @@ type Slot struct {
 	Sequence            uint64
 	LastWrite, LastRead time.Duration // ago; negative: none
 	Rival               bool          // another node writes into it
+	Silent              bool          // no device has echo blocks
 }
 
 // API is the Kubernetes API as a tie-breaker.

@@ -18,7 +18,7 @@ func (f *Facts) nodes() []*fencingv1.NodeStatus {
 		n := &f.Nodes[p]
 		s := &fencingv1.NodeStatus{
 			Name: f.Roster.Name(p), Addresses: f.Roster.Members[p].Addresses,
-			Reachable: f.View.Seen.Has(p), Counted: f.View.Counted.Has(p), Available: f.Available.Has(p),
+			Reachable: f.View.Seen.Has(p), Counted: f.View.Counted.Has(p), Available: f.Available.Has(p), CountedByLun: f.ByLUN.Has(p),
 			StateAge: f.age(n.Since), EvidenceAge: f.age(n.Anchor),
 		}
 		if !n.Left.IsZero() {

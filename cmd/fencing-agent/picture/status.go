@@ -85,7 +85,7 @@ func (f *Facts) luns() []*fencingv1.LunStatus {
 			s.InFlightAge = durationpb.New(d.InFlight)
 		}
 		s.WriteLatency, s.ReadLatency = durationpb.New(d.Write), durationpb.New(d.Read)
-		s.Strangers = f.Strangers
+		s.Strangers, s.NoEchoBlocks = f.Strangers, f.Slot.Silent
 	}
 	return all
 }
@@ -140,6 +140,9 @@ func (f *Facts) budget() *fencingv1.TimeBudget {
 	}
 	if b.Sampling > 0 {
 		out.Sampling = durationpb.New(b.Sampling)
+	}
+	if b.Voices > 0 {
+		out.LunEvidence = durationpb.New(b.Voices)
 	}
 	return out
 }

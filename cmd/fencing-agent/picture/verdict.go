@@ -19,7 +19,7 @@ func (v *Verdict) Message() *fencingv1.Verdict {
 	out := &fencingv1.Verdict{
 		Permission: publish.PermissionOf(d.Action.String()), Reason: publish.ReasonOf(d.Reason.String()), Quorum: d.Quorum,
 		Tally: &fencingv1.Tally{
-			Reachable: uint32(t.Reachable), Counted: uint32(t.Counted), Expected: uint32(t.Expected), Quorum: uint32(t.Quorum),
+			Reachable: uint32(t.Reachable), Counted: uint32(t.Counted), ByLun: uint32(t.ByLUN), Expected: uint32(t.Expected), Quorum: uint32(t.Quorum),
 		},
 		OnQuorumLoss: string(v.OnQuorumLoss), TieBreaker: tieBreakerOf(v.TieBreaker.Status),
 	}

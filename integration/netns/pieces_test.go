@@ -1,0 +1,260 @@
+package netns
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+)
+
+var (
+	heals    = flag.Duration("heals", 20*time.Second, "for how long each cluster begins another outage that heals in random pieces")
+	healSeed = flag.Uint64("heal-seed", 0, "what the pieces are drawn from; 0: something else each time")
+)
+
+// hiccup is how long a node that must live may starve nevertheless. The first to miss the others reads that a majority lives
+// without it until their evidence has run out, too (docs/lease.md H3); nobody is reset for so short a time.
+const hiccup = 4 * time.Second
+
+// TestHealsInPieces cuts all networks and heals them in random pieces at random moments, while a node loses the LUN or an agent
+// is killed. Exactly those give way who must; nobody is called dead who is fed; after the last piece all are back.
+func TestHealsInPieces(t *testing.T) {
+	need(t)
+	seed := *healSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d (replay: -heal-seed %d)", seed, seed)
+	for _, size := range []int{3, 4, 5} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, uint64(size)))
+			c := newCluster(t, size, []int{512, 4096}[size%2], nil)
+			c.startAll()
+			c.always = fencedOnlyUnfed
+			for end := time.Now().Add(*heals); ; {
+				p := drawPieces(rng, c.nodes)
+				t.Log(p)
+				c.healInPieces(p)
+				if !time.Now().Before(end) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// pieces is an outage of all networks and how it heals. All of it is drawn before it begins.
+type pieces struct {
+	dark   time.Duration // from the cut to the first heal
+	stages []stage
+	lun    string // loses the LUN with the first heal; "": nobody does
+	dead   string // its agent is killed then; "": nobody's is
+}
+
+// stage is a network in parts.
+type stage struct {
+	parts [][]string
+	lasts time.Duration
+}
+
+func (p pieces) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "dark for %v; without LUN %q, killed %q", p.dark.Round(time.Millisecond), p.lun, p.dead)
+	for _, s := range p.stages {
+		fmt.Fprintf(&b, "; %v for %v", s.parts, s.lasts.Round(time.Millisecond))
+	}
+	return b.String()
+}
+
+// drawPieces draws a heal: a majority first, halves first, or one node after the other.
+func drawPieces(rng *rand.Rand, nodes []string) pieces {
+	n := len(nodes)
+	order := make([]string, n)
+	for i, k := range rng.Perm(n) {
+		order[i] = nodes[k]
+	}
+	p := pieces{dark: time.Second + time.Duration(rng.Int64N(int64(9*time.Second)))}
+	add := func(sizes ...int) {
+		s := stage{lasts: time.Second + time.Duration(rng.Int64N(int64(4*time.Second)))}
+		rest := order
+		for _, k := range sizes {
+			s.parts, rest = append(s.parts, rest[:k]), rest[k:]
+		}
+		for i := range rest {
+			s.parts = append(s.parts, rest[i:i+1])
+		}
+		p.stages = append(p.stages, s)
+	}
+	switch rng.IntN(3) {
+	case 0:
+		add(n/2 + 1)
+	case 1:
+		add(n/2, n/2)
+	case 2:
+		for k := 2; k < n; k++ {
+			add(k)
+		}
+	}
+	switch rng.IntN(3) {
+	case 0:
+		p.lun = nodes[rng.IntN(n)]
+	case 1:
+		p.dead = nodes[rng.IntN(n)]
+	}
+	return p
+}
+
+// fate is what becomes of the nodes in a network in parts that lasts.
+type fate struct {
+	live, hold, starve []string
+	halves             [2][]string // one of them lives, and the other one does not
+}
+
+// fateOf says what the rules promise, with the words of one that has lost the LUN and without them: where that makes a
+// difference, nothing is promised to those who would hold.
+func (p *pieces) fateOf(nodes []string, parts [][]string) (f fate) {
+	n := len(nodes)
+	alive := without(nodes, p.dead)
+	var half [][]string
+	for _, part := range parts {
+		up := without(part, p.dead)
+		switch {
+		case 2*len(up) > n:
+			f.live = up
+		case 2*len(up) == n && !slices.Contains(up, p.lun):
+			half = append(half, up)
+		}
+	}
+	switch {
+	case f.live != nil:
+		f.starve = slices.DeleteFunc(slices.Clone(alive), func(x string) bool { return slices.Contains(f.live, x) })
+	case len(half) == 1:
+		f.live = half[0]
+		f.starve = slices.DeleteFunc(slices.Clone(alive), func(x string) bool { return slices.Contains(f.live, x) })
+	case len(half) == 2:
+		f.halves = [2][]string{half[0], half[1]}
+	default:
+		with, also := without(alive, p.lun), alive
+		if vacant(nodes, parts, with) && vacant(nodes, parts, also) {
+			f.hold = with
+		}
+		if p.lun != "" {
+			f.starve = []string{p.lun}
+		}
+	}
+	return f
+}
+
+// vacant reports whether these, none of whom lives, are most of the nodes, and those of them that do not see one of the others
+// are so, too (docs/lease.md H1, H2).
+func vacant(nodes []string, parts [][]string, words []string) bool {
+	n := len(nodes)
+	if 2*len(words) <= n {
+		return false
+	}
+	for _, z := range nodes {
+		missing := 0
+		for _, s := range words {
+			together := slices.ContainsFunc(parts, func(part []string) bool { return slices.Contains(part, s) && slices.Contains(part, z) })
+			if !together {
+				missing++
+			}
+		}
+		if !slices.Contains(words, z) && 2*missing <= n {
+			return false
+		}
+	}
+	return true
+}
+
+// met is the condition for a fate that has come about.
+func (f *fate) met() observe.Condition {
+	all := []observe.Condition{observe.Starving(f.starve...)}
+	switch {
+	case f.halves[0] != nil:
+		all = append(all, observe.Decided(f.halves[0], f.halves[1]))
+	case f.live != nil:
+		all = append(all, living(f.live))
+	}
+	if f.hold != nil {
+		all = append(all, held(f.hold...))
+	}
+	return observe.All(all...)
+}
+
+// living holds when these nodes are fed and have quorum.
+func living(nodes []string) observe.Condition {
+	return func(v *observe.View) string {
+		for _, node := range nodes {
+			p := v.Status[node].GetVerdict()
+			if p.GetPermission() != fencingv1.Permission_PERMISSION_FEED || !p.GetQuorum() {
+				return node + " is at " + observe.Verdict(v.Status[node])
+			}
+		}
+		return ""
+	}
+}
+
+// spared holds while none of the nodes starves for longer than a hiccup.
+func spared(since time.Time, nodes []string) observe.Condition {
+	return func(v *observe.View) string {
+		for _, node := range nodes {
+			if at, starves := observe.Starved(v, since, node); starves && v.Now.Sub(at) > hiccup {
+				return fmt.Sprintf("%s has starved for %v", node, v.Now.Sub(at))
+			}
+		}
+		return ""
+	}
+}
+
+// gaveWay is how long those may take that must. Words on the LUN count for D_max + A, and a half holds for A more.
+func (c *cluster) gaveWay() time.Duration {
+	b := c.budget()
+	return b.GetDMax().AsDuration() + 2*b.GetArbitration().AsDuration() + patience
+}
+
+func (c *cluster) healInPieces(p pieces) {
+	c.t.Helper()
+	limit := c.gaveWay()
+	began := c.silence()
+	c.hold(p.dark, "nobody dies in the dark", spared(began, c.nodes), c.always)
+	if p.lun != "" {
+		c.must(c.loops.Lose(slices.Index(c.nodes, p.lun)))
+	}
+	if p.dead != "" {
+		c.must(c.Kill(p.dead))
+	}
+	safe := without(without(c.nodes, p.dead), p.lun) // who was to live in all stages so far
+	for k, s := range p.stages {
+		c.do(c.Lab().Cut(s.parts...))
+		f := p.fateOf(c.nodes, s.parts)
+		safe = slices.DeleteFunc(safe, func(x string) bool { return !slices.Contains(f.live, x) && !slices.Contains(f.hold, x) })
+		always := observe.All(spared(began, safe), c.always)
+		if k == len(p.stages)-1 {
+			c.await(limit, fmt.Sprintf("what must be of %v", s.parts), f.met())
+			c.hold(s.lasts, "it stays so", f.met(), always)
+			continue
+		}
+		c.hold(s.lasts, fmt.Sprintf("who lives goes on in %v", s.parts), always)
+	}
+	alive := without(c.nodes, p.dead)
+	healed := time.Now()
+	c.do(c.Lab().Heal())
+	_, took := c.await(backWithin+time.Second, "everybody is back", observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, alive...))
+	c.t.Logf("all are back %v after the heal, %v after the cut", took.Round(10*time.Millisecond), healed.Sub(began).Round(time.Second))
+	if p.lun != "" {
+		c.must(c.loops.Restore(slices.Index(c.nodes, p.lun)))
+	}
+	if p.dead != "" {
+		c.must(c.Start(p.dead))
+	}
+	c.await(startLimit, "all is as before", c.everybody(), observe.LUNReady(c.nodes...), observe.LeaseFree(c.nodes...), observe.Subscribed(c.nodes...))
+	c.hold(time.Second, "nobody is called dead", nobodyFenced)
+}

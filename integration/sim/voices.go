@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// voices is how long a dated word on the LUN counts for quorum, if it does.
+func (c *Config) voices(t *Times) time.Duration {
+	if c.Mode != watchdog.LUNOr || !c.LUN {
+		return 0
+	}
+	return t.Timing.MaxAge + c.sampling(t) + t.Timing.Arbitrate
+}
+
+// mode is lun.mode of a node. An agent of before there was a hold does not count by the LUN either.
+func (c *Cluster) mode(i int) watchdog.LUNMode {
+	if i < c.cfg.Others || c.cfg.Mode == watchdog.LUNOr && i < c.cfg.Before {
+		return watchdog.LUNTieBreaker
+	}
+	return c.cfg.Mode
+}
+
+// ledger is what the LUN knows of the words on it: who wrote which block when, and who has read it. It does not look into
+// them.
+type ledger struct {
+	begun map[*diskquorum.Op]word     // writes of echo blocks that have not landed
+	stand map[path]word               // by device and slot
+	read  map[[2]int]boottime.Instant // by reader and writer: when the youngest block was handed out of those read
+}
+
+type word struct {
+	writer int
+	at     boottime.Instant
+}
+
+func newLedger() ledger {
+	return ledger{map[*diskquorum.Op]word{}, map[path]word{}, map[[2]int]boottime.Instant{}}
+}
+
+// slotOf is the slot whose echo block a write is of; ok is false for any other one.
+func (l *lun) slotOf(o *diskquorum.Op) (slot int, ok bool) {
+	first := diskquorum.EchoOffset(l.sbs[o.Device].Slots, 0)
+	return int((o.Offset - first) / diskquorum.BlockSize), o.Offset >= first
+}
+
+func (l *lun) noteBegun(n *Node, o *diskquorum.Op) {
+	if _, ok := l.slotOf(o); ok && o.Kind == diskquorum.OpWrite {
+		l.ledger.begun[o] = word{n.Index, l.c.now}
+	}
+}
+
+func (l *lun) noteLanded(o *diskquorum.Op, whole bool) {
+	if w, ok := l.ledger.begun[o]; ok {
+		slot, _ := l.slotOf(o)
+		l.ledger.stand[path{slot, o.Device}] = w
+		if whole {
+			delete(l.ledger.begun, o)
+		}
+	}
+}
+
+func (l *lun) noteRead(n *Node, o *diskquorum.Op) {
+	if _, ok := l.slotOf(o); !ok {
+		return
+	}
+	for at, w := range l.ledger.stand {
+		if at.device == o.Device {
+			pair := [2]int{n.Index, w.writer}
+			l.ledger.read[pair] = max(l.ledger.read[pair], w.at)
+		}
+	}
+}
+
+// countedUntil is how long a node may count another one at most, by what it can have heard of it on the network
+// last, and on the LUN.
+func (c *Cluster) countedUntil(n, p *Node, heard boottime.Instant) boottime.Instant {
+	t := c.times(n)
+	until := heard.Add(t.Timing.MaxAge + c.cfg.sampling(t))
+	if v := c.cfg.voices(t); v > 0 && c.mode(n.Index) == watchdog.LUNOr {
+		until = max(until, c.lun.ledger.read[[2]int{n.Index, p.Index}].Add(v))
+	}
+	return until
+}
+
+// RandomVoiceSchedule is RandomSchedule for a group in lun.mode: or, whose networks are all silent half of the time: what
+// goes wrong then is on the LUN. Some nodes may count by the networks alone.
+func RandomVoiceSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
+	rng := rand.New(rand.NewPCG(seed, 0x0f1ce))
+	cfg := DefaultConfig([]int{2, 3, 3, 4, 4, 5, 6}[rng.IntN(7)], seed)
+	cfg.Mode, cfg.Devices, cfg.NoHold, cfg.often = watchdog.LUNOr, 1+2*rng.IntN(2), rng.IntN(2) == 0, true
+	if rng.IntN(4) == 0 {
+		cfg.Others = rng.IntN(cfg.Nodes)
+	}
+	if rng.IntN(2) == 0 {
+		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
+		cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
+	}
+	if rng.IntN(3) == 0 {
+		cfg.Odd = cfg.otherTimes(rng)
+	}
+	return play(cfg.withOutages(seed), rng, trace, logf)
+}
+
+// noteVoices counts how often a node begins to live by the LUN.
+func (c *Cluster) noteVoices(fx *watchdog.Effects) {
+	if fx.Changed && fx.Decision.Reason == watchdog.ReasonLUNQuorum {
+		c.check.ByLUN++
+	}
+}

@@ -1,0 +1,99 @@
+package watchdog
+
+import (
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// voices is the LUN as one more network for quorum (lun.mode: or; lease.md N1 to N6).
+//
+// Invariant: a word on the LUN is believed for no longer than the horizon reckons with (N4), it counts only if its writer saw
+// this node when it composed it (N2), and who is heard is sighted: nobody claims its death for that time (N3). So the argument of
+// prover stands, with the LUN beside the networks: whom x counts by the LUN said, no longer than D_lun ago, that it
+// sees x, and its claim of the death of x begins again with that word.
+//
+// LEFT goes by the networks alone: no traffic must go to a node that only the LUN reaches (N5).
+type voices struct {
+	words    []diskquorum.Voice // by member
+	until    []boottime.Instant // by member: it is counted by the LUN until then; 0: it is not
+	heard    roster.Set         // members that this node sees by the LUN
+	networks netgossip.View     // what the networks alone show
+	needed   bool               // these make no majority, and with the LUN there is one
+}
+
+func newVoices(size int) voices {
+	return voices{words: make([]diskquorum.Voice, size), until: make([]boottime.Instant, size)}
+}
+
+// listens reports whether this node counts by the LUN: it is meant to, the horizon has room for it, and there are echo blocks.
+func (c *Core) listens() bool {
+	return c.cfg.LUNMode == LUNOr && c.cfg.Budget.Voices > 0 && c.lun.arbiter != nil && c.lun.arbiter.HasEchoes()
+}
+
+// followVoices adds to the view whom the LUN shows.
+func (c *Core) followVoices(now boottime.Instant) {
+	v := &c.voices
+	v.networks, v.heard, v.needed = c.view, roster.Set{}, false
+	clear(v.until)
+	if !c.listens() {
+		return
+	}
+	one := c.oneList() // lists that are changed to one another are counted by the networks alone (N6)
+	c.lun.arbiter.Listen(now, c.cfg.Budget.Voices, v.words)
+	for p := range v.words {
+		w := &v.words[p]
+		if w.Until <= now || !c.rosters.expected.Has(p) || c.proof.hasEnded(p, w.Boot) {
+			continue
+		}
+		v.heard.Add(p)
+		if w.Mutual && one {
+			v.until[p] = w.Until
+		}
+	}
+	before := c.tally()
+	c.merger.Extend(&c.view, now, c.quorum, v.until)
+	v.needed = before != netgossip.Majority && c.tally() == netgossip.Majority
+}
+
+// sees are the members that this node tells on the LUN that it sees; nobody where it does not count by the LUN: then nobody
+// may count it by the LUN either, for it does not take a word there for a sighting.
+func (c *Core) sees() roster.Set {
+	if !c.listens() {
+		return roster.Set{}
+	}
+	return c.view.Seen.Union(c.voices.heard)
+}
+
+// ByLUN are the members that this node counts by the LUN, whatever the networks say of them.
+func (c *Core) ByLUN() (members roster.Set) {
+	for p, until := range c.voices.until {
+		if c.view.Counted.Has(p) && until > c.stepped {
+			members.Add(p)
+		}
+	}
+	return members
+}
+
+// NetworkView is what the networks alone show: by it the peers are probed, and it is whom they reach.
+func (c *Core) NetworkView() netgossip.View { return c.voices.networks }
+
+// sight takes whom the LUN shows. A claim of a death begins again with each sighting, whatever it is by.
+func (v *prover) sight(now boottime.Instant, heard roster.Set) {
+	for p := range heard.All() {
+		w := &v.peers[p]
+		w.unseen = now
+		v.lost.Remove(p)
+		if now > w.death.At {
+			v.fenced.Remove(p)
+		}
+	}
+}
+
+// hasEnded reports whether that boot of a peer is proven to have ended by another one. What it wrote last says nothing
+// of the one that runs.
+func (v *prover) hasEnded(p int, boot uint64) bool {
+	d := &v.peers[p].death
+	return d.Proof == ProofBoot && d.Boot == boot
+}

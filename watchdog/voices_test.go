@@ -1,0 +1,229 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// choirRig is a group of cores in lun.mode: or, on one LUN in memory on which every I/O ends at once.
+type choirRig struct {
+	t     *testing.T
+	sb    *diskquorum.Superblock
+	image []byte
+	nodes []*slotRig
+}
+
+const testVoices = 14 * time.Second
+
+func withVoices(t *testing.T, n int, change func(node int, cfg *Config)) *choirRig {
+	t.Helper()
+	sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "c", NodeGroup: "g", Slots: n, Echoes: true}
+	sb.ID[0] = 1
+	r := &choirRig{t: t, sb: sb, image: make([]byte, diskquorum.DeviceSize(n))}
+	for which := range 2 {
+		if err := diskquorum.EncodeSuperblock(r.image[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], sb, which); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		c := testCore(t, n, func(cfg *Config) {
+			own, err := roster.New(cfg.Roster.Epoch, cfg.Roster.Members, cfg.Roster.Name(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Roster, cfg.LUN, cfg.LUNMode, cfg.Boot = own, true, LUNOr, uint64(100+i)
+			cfg.Budget = Budget{MaxAge: 4 * time.Second, Voices: testVoices, Arbitrate: 10 * time.Second}
+			if change != nil {
+				change(i, cfg)
+			}
+		})
+		c.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
+			Devices: []*diskquorum.Superblock{sb}, Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: c.cfg.Boot, Process: uint64(i + 1),
+			Timing: diskquorum.Timing{
+				Heartbeat: time.Second, IOTimeout: 2 * time.Second, MaxAge: 4 * time.Second, Grant: 5 * time.Second, Arbitrate: 10 * time.Second,
+				Expire: 11 * time.Second, PreferenceDelay: 2 * time.Second, Stagger: time.Second, Takeover: 15 * time.Second,
+			},
+		}))
+		r.nodes = append(r.nodes, &slotRig{Core: c, t: t, sb: sb, image: r.image})
+	}
+	return r
+}
+
+// run steps all nodes but those that are down four times a second; pairs reports whether two nodes reach each other.
+func (r *choirRig) run(from, to boottime.Instant, pairs func(a, b int) bool, down ...int) {
+	isDown := roster.SetOf(down...)
+	for at := from; at <= to; at += sec / 4 {
+		for i, n := range r.nodes {
+			for j, p := range r.nodes {
+				if st := p.fx.Statement; i != j && st != nil && !isDown.Has(i) && !isDown.Has(j) && pairs(i, j) {
+					n.Merger().Answered(netgossip.Answer{Peer: j, SentAt: at, Statement: st})
+				}
+			}
+			if !isDown.Has(i) {
+				n.step(at)
+			}
+		}
+	}
+}
+
+func allPairs(int, int) bool { return true }
+func noPairs(int, int) bool  { return false }
+
+// Guards: N1, N5. In an outage of all networks who has the LUN has quorum, by a reason that says so, and calls the others LEFT.
+func TestVoicesMakeAQuorum(t *testing.T) {
+	r := withVoices(t, 3, nil)
+	r.run(10*sec, 40*sec, allPairs)
+	if d := r.nodes[0].Decision(); d.Reason != ReasonNetworkQuorum {
+		t.Fatalf("at first %+v", d)
+	}
+	r.run(40*sec, 60*sec, noPairs)
+	for i, n := range r.nodes {
+		if d := n.Decision(); d.Action != Feed || d.Reason != ReasonLUNQuorum || !d.Quorum || n.Available() != roster.SetOf(i) || n.ByLUN().Len() != 2 {
+			t.Errorf("n%d: %+v, available %v, by the LUN %v", i, d, n.Available(), n.ByLUN())
+		}
+	}
+	r.run(60*sec, 70*sec, allPairs)
+	if d := r.nodes[0].Decision(); d.Reason != ReasonNetworkQuorum || r.nodes[0].Available().Len() != 3 {
+		t.Errorf("in the end %+v", d)
+	}
+}
+
+// Guard: N4. What was read last on the LUN counts for D_lun, and the horizon has room for it and for a tie after it.
+func TestVoicesEnd(t *testing.T) {
+	r := withVoices(t, 3, nil)
+	r.run(10*sec, 40*sec, allPairs)
+	r.run(40*sec, 60*sec, noPairs)
+	n := r.nodes[0]
+	until := n.Decision().Until
+	if until <= 60*sec || until > boottime.Instant(60*time.Second+testVoices) {
+		t.Fatalf("at 60 s it lives until %v", time.Duration(until))
+	}
+	if d := n.Step(until).Decision; d.Reason == ReasonLUNQuorum {
+		t.Errorf("nothing is read any more, and it lives by %+v", d)
+	}
+	b := Budget{MaxAge: 4 * time.Second, Sampling: 2 * time.Second, Voices: 16 * time.Second, Arbitrate: 10 * time.Second, Grant: 5 * time.Second}
+	if b.Majority() != 16*time.Second || b.Tie() != 26*time.Second {
+		t.Errorf("horizons %v and %v", b.Majority(), b.Tie())
+	}
+	b.Voices = 0
+	if b.Majority() != 6*time.Second || b.Tie() != 16*time.Second {
+		t.Errorf("horizons %v and %v without", b.Majority(), b.Tie())
+	}
+}
+
+// Guard: N4. A budget without room for them has no words counted.
+func TestVoicesNeedABudget(t *testing.T) {
+	r := withVoices(t, 3, func(_ int, cfg *Config) { cfg.Budget.Voices = 0 })
+	r.run(10*sec, 40*sec, allPairs)
+	r.run(40*sec, 60*sec, noPairs)
+	if d := r.nodes[0].Decision(); d.Quorum {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Guard: N2, M5. One in another mode does not say whom it sees, and is not counted.
+func TestVoicesOfAnotherMode(t *testing.T) {
+	r := withVoices(t, 3, func(i int, cfg *Config) {
+		if i > 0 {
+			cfg.LUNMode, cfg.Hold = LUNTieBreaker, true
+		}
+	})
+	r.run(10*sec, 40*sec, allPairs)
+	if says := r.nodes[1].sees(); !says.IsEmpty() || r.nodes[0].sees() != roster.SetOf(1, 2) {
+		t.Errorf("n2 says on the LUN that it sees %v, n1 %v", says, r.nodes[0].sees())
+	}
+	r.run(40*sec, 60*sec, noPairs)
+	if d := r.nodes[0].Decision(); d.Quorum || r.nodes[0].voices.heard != roster.SetOf(1, 2) {
+		t.Errorf("%+v, heard %v", d, r.nodes[0].voices.heard)
+	}
+}
+
+// Guard: N3. Who is heard on the LUN is sighted: no claim of its death is made, and one begins when it falls silent.
+func TestVoiceIsASighting(t *testing.T) {
+	r := withVoices(t, 5, func(_ int, cfg *Config) { cfg.OnLoss = LossFence })
+	for _, n := range r.nodes {
+		n.SetGuard(true, 10*time.Second)
+	}
+	r.run(10*sec, 40*sec, allPairs)
+	alone := func(a, b int) bool { return a != 4 && b != 4 }
+	r.run(40*sec, 240*sec, alone)
+	if c := r.nodes[0]; c.fx.Statement.Lost.Has(4) || c.Fenced().Has(4) || c.view.Seen.Has(4) {
+		t.Fatal("n4 writes to the LUN, and is claimed dead")
+	}
+	if at := r.nodes[0].proof.peers[4].unseen; at < 239*sec {
+		t.Errorf("n4 was sighted last at %v", time.Duration(at))
+	}
+	r.run(240*sec, 270*sec, alone, 4)
+	if c := r.nodes[0]; c.fx.Statement.Lost.Has(4) || c.Fenced().Has(4) {
+		t.Error("n4 has been silent for 30 s, and is claimed dead")
+	}
+	r.run(270*sec, 330*sec, alone, 4)
+	if !r.nodes[0].Fenced().Has(4) {
+		t.Error("n4 has been silent for 90 s, and is not fenced")
+	}
+}
+
+// A boot that has ended by another one's word is not heard: it would keep the new one counted by what it has not said.
+func TestVoiceOfABootThatHasEnded(t *testing.T) {
+	r := withVoices(t, 3, nil)
+	r.run(10*sec, 40*sec, allPairs)
+	c := r.nodes[0]
+	c.proof.peers[1].death = Death{Proof: ProofBoot, Boot: 101}
+	c.view = c.merger.Evaluate(40*sec, c.quorum)
+	if c.followVoices(40 * sec); c.voices.heard != roster.SetOf(2) {
+		t.Errorf("heard %v", c.voices.heard)
+	}
+}
+
+// Guard: N6. While the list of members changes the networks alone count.
+func TestVoicesWhileListsChange(t *testing.T) {
+	r := withVoices(t, 3, nil)
+	r.run(10*sec, 40*sec, allPairs)
+	c := r.nodes[0]
+	c.view = c.merger.Evaluate(50*sec, c.quorum)
+	if c.followVoices(50 * sec); c.view.Counted.Len() != 3 {
+		t.Fatalf("counted %v", c.view.Counted)
+	}
+	lists := []*roster.Roster{c.cfg.Roster, rosterOf(t, c.cfg.Roster.Epoch+1, c.cfg.Roster.Name(0), c.cfg.Roster.Name(1))}
+	s, err := roster.NewSuccession(&roster.Saved{Chain: lists}, nil, func(r *roster.Roster) int { return r.Quorum(0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cfg.Succession = s
+	c.view = c.merger.Evaluate(50*sec, c.quorum)
+	if c.followVoices(50 * sec); c.view.Counted != roster.SetOf(0) || c.voices.heard != roster.SetOf(1, 2) {
+		t.Errorf("counted %v, heard %v", c.view.Counted, c.voices.heard)
+	}
+}
+
+// Guard: H2. Whom a node tells on the LUN that it sees them, by whatever way, may count it by that for D_lun.
+func TestLatelySeenOnTheLUN(t *testing.T) {
+	r := withVoices(t, 3, nil)
+	r.run(10*sec, 40*sec, allPairs)
+	r.run(40*sec, 57*sec, noPairs, 1, 2)
+	c := r.nodes[0]
+	if seen := c.sees(); !seen.IsEmpty() {
+		t.Fatalf("it sees %v", seen)
+	}
+	if got := c.lately(57 * sec); got != roster.SetOf(1, 2) {
+		t.Errorf("lately %v", got)
+	}
+}
+
+// Guard: M1. Without a hold, too, a claim covers only time in which its node lived, for others may live by the LUN.
+func TestClaimsOfWhoCountsByTheLUN(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, func(cfg *Config) { cfg.LUN, cfg.LUNMode = true, LUNOr })
+	if got := claims(c, func(d time.Duration) []int {
+		if d > 20*time.Second && d < 35*time.Second {
+			return []int{1}
+		}
+		return []int{1, 2, 3}
+	}); got < 34*time.Second+testClaim {
+		t.Errorf("the majority was lost until 35 s, and the claim is made at %v", got)
+	}
+}
