@@ -85,3 +85,21 @@ func TestExtendCountsByBoth(t *testing.T) {
 		}
 	}
 }
+
+func TestExtendDoesNotAllocate(t *testing.T) {
+	m := testMerger(t, 9, 2, Any())
+	for p := 1; p < 6; p++ {
+		answer(m, 0, p, 9*sec)
+	}
+	until := make([]boottime.Instant, 9)
+	until[7] = 20 * sec
+	for _, e := range [][]Electorate{nil, {{Members: roster.FullSet(9), Quorum: 5}}} {
+		m.Recount(e)
+		if n := testing.AllocsPerRun(100, func() {
+			v := m.Evaluate(10*sec, 5)
+			m.Extend(&v, 10*sec, 5, until)
+		}); n > 0 {
+			t.Errorf("%v allocations", n)
+		}
+	}
+}

@@ -69,6 +69,7 @@ func TestOutages(t *testing.T) {
 			"halves first":    halvesFirst,
 			"one without LUN": outageWithoutLUN,
 			"one of before":   outageWithoutHold,
+			"network or LUN":  outageByLUN,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/lab"
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
@@ -196,6 +197,42 @@ func living(nodes []string) observe.Condition {
 			p := v.Status[node].GetVerdict()
 			if p.GetPermission() != fencingv1.Permission_PERMISSION_FEED || !p.GetQuorum() {
 				return node + " is at " + observe.Verdict(v.Status[node])
+			}
+		}
+		return ""
+	}
+}
+
+// outageByLUN: lun.mode is or, so nothing happens to those who have the LUN, whatever the networks do. One that has neither gives way.
+func outageByLUN(t *testing.T) {
+	c := newClusterOn(t, 4, 512, lab.AgentConfig{OwnLUN: func(string) map[string]any { return map[string]any{"mode": "or"} }})
+	c.startAll()
+	began := c.silence()
+	always := observe.All(quorate(began, c.nodes), notItself(began, c.nodes...), nobodyFenced)
+	c.await(leftWithin, "everybody calls all others LEFT", c.othersLeft(began, c.nodes...))
+	c.await(startLimit, "all live by the LUN", observe.Feeding(fencingv1.Reason_REASON_LUN_QUORUM, c.nodes...), always)
+	c.hold(*outage/3, "nothing else happens", observe.Feeding(fencingv1.Reason_REASON_LUN_QUORUM, c.nodes...), always)
+	c.do(c.Lab().Cut(c.nodes[:2], c.nodes[2:]))
+	c.hold(*outage/3, "nothing is decided between halves", living(c.nodes), always)
+	c.do(c.Lab().Heal())
+	c.await(backWithin, "all are back", observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, c.nodes...), always)
+
+	last, rest := c.nodes[3], c.nodes[:3]
+	c.silence()
+	c.must(c.loops.Lose(3))
+	c.await(c.gaveWay(), "who has neither network nor LUN is not fed any more", observe.Starving(last))
+	c.hold(*outage/3, "the others go on", observe.Feeding(fencingv1.Reason_REASON_LUN_QUORUM, rest...), quorate(began, rest), nobodyFenced)
+	c.must(c.loops.Restore(3))
+	c.do(c.Lab().Heal())
+	c.await(startLimit, "all is as before", c.everybody(), observe.LUNReady(c.nodes...))
+}
+
+// quorate holds while none of the nodes had a verdict without quorum since then for longer than a lapse.
+func quorate(since time.Time, nodes []string) observe.Condition {
+	return func(v *observe.View) string {
+		for i, c := range v.Verdicts {
+			if c.At.After(since) && slices.Contains(nodes, c.Node) && c.Permission != fencingv1.Permission_PERMISSION_FEED && lasted(v, i) > lapse {
+				return fmt.Sprintf("%s went to %v %v", c.Node, c.Permission, c.Reason)
 			}
 		}
 		return ""

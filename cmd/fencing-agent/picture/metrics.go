@@ -16,6 +16,7 @@ const namespace = "fencing_agent"
 type Metrics struct {
 	members     *prometheus.GaugeVec
 	reachable   prometheus.Gauge
+	byLUN       prometheus.Gauge
 	quorumSize  prometheus.Gauge
 	epoch       prometheus.Gauge
 	changing    prometheus.Gauge
@@ -57,6 +58,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	m := &Metrics{
 		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable, fenced.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
+		byLUN:      gauge("lun_counted_nodes", "Nodes that count for the quorum by the LUN alone, as no network reaches them (lun.mode: or)."),
 		quorumSize: gauge("quorum_size", "Nodes that have to be counted for a quorum."),
 		epoch:      gauge("roster_epoch", "Epoch of the list of members in force."),
 		changing:   gauge("roster_changing", "1 while a change of the list of members is under way, or this node waits for a list or is on none."),
@@ -77,7 +79,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "network_transitions_total",
 			Help: "Peers that became reachable or unreachable on a network, whatever the other networks say."}, []string{"network", "to"}),
 	}
-	m.budget = vec("time_budget_seconds", "Terms and sums of this node's time budget, by its effective settings: d_max, sampling, arbitration, grant, feed, "+
+	m.budget = vec("time_budget_seconds", "Terms and sums of this node's time budget, by its effective settings: d_max, sampling, lun_evidence, arbitration, grant, feed, "+
 		"watchdog, release, margin, horizon_majority, horizon_tie.", "term")
 	m.furthest = gauge("longest_horizon_seconds", "The longest horizon that a member says of itself: a guarded node that is lost is dead after it.")
 	b := c.Budget(c.Watchdog.Timeout)
@@ -135,7 +137,7 @@ func (m *Metrics) init(c *config.Config) {
 func (m *Metrics) showBudget(b watchdog.Budget, longest time.Duration) {
 	m.furthest.Set(longest.Seconds())
 	for term, d := range map[string]time.Duration{
-		"d_max": b.MaxAge, "sampling": b.Sampling, "arbitration": b.Arbitrate, "grant": b.Grant, "feed": b.Feed, "watchdog": b.Watchdog,
+		"d_max": b.MaxAge, "sampling": b.Sampling, "lun_evidence": b.Voices, "arbitration": b.Arbitrate, "grant": b.Grant, "feed": b.Feed, "watchdog": b.Watchdog,
 		"release": b.Release, "margin": b.Margin, "horizon_majority": b.Majority(), "horizon_tie": b.Tie(),
 	} {
 		m.budget.WithLabelValues(term).Set(d.Seconds())
@@ -177,6 +179,7 @@ func (m *Metrics) showMembers(f *Facts) {
 	seen := f.View.Seen.And(f.Expected)
 	restarting, fenced := f.Restarting.Len(), f.Fenced.Minus(seen).Len()
 	m.reachable.Set(float64(f.View.Counted.Len()))
+	m.byLUN.Set(float64(f.Verdict.Tally.ByLUN))
 	for state, n := range map[string]int{
 		"reachable": seen.Len() + 1, "restarting": restarting, "fenced": fenced,
 		"unreachable": max(0, f.Verdict.Tally.Expected-seen.Len()-1-restarting-fenced),
