@@ -25,7 +25,9 @@ type release struct {
 const letReach = 500 * time.Millisecond
 
 // wantsDisarm reports whether something asks for the disarmed watchdog.
-func (c *Core) wantsDisarm() bool { return c.stopping || len(c.disarm) > 0 }
+func (c *Core) wantsDisarm() bool {
+	return (c.stopping || len(c.disarm) > 0) && !c.sentence.condemned
+}
 
 func (c *Core) followRelease(now boottime.Instant) {
 	r := &c.release
