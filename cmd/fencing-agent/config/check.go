@@ -309,6 +309,12 @@ func checkWatchdog(c *Config, r *report) {
 		r.problem("watchdog.feedInterval", "is too long: one late feeding would reset the node", w.FeedInterval,
 			"less than half of watchdog.timeout = %v", w.Timeout)
 	}
+	if w.SentenceTimeout%time.Second != 0 {
+		r.problem("watchdog.sentenceTimeout", "is not a whole number of seconds, and the kernel takes no other", w.SentenceTimeout, "1s, 2s or 3s")
+	}
+	if need := c.SentencePatience(); w.SentenceAfter > 0 && time.Duration(w.SentenceAfter) < need && r.intact("lun.heartbeatInterval", "lun.ioTimeout") {
+		r.problem("watchdog.sentenceAfter", "is too short to see by the LUN that the others live", w.SentenceAfter, "off, or at least %v: two lun.heartbeatInterval and a quarter of lun.ioTimeout", need)
+	}
 }
 
 // checkPaths checks that no path stands for two things. The agent writes the list of members
