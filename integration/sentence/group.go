@@ -31,7 +31,7 @@ type GroupRules struct {
 	GrantWord bool // P1: E2 is the grant alone
 	Undecided bool // P1: a tie that nobody has decided is enough
 	States    bool // P2: the condemned goes on stating whom it sees
-	Counted   bool // P5: whoever knows the sentence counts the boot
+	Counted   bool // P5: who knows the sentence counts the boot
 	Evidence  bool // P5: a condemned slot is evidence
 }
 
@@ -239,7 +239,7 @@ func (m *Group) ask(t *GroupState, x int) (outside bool) {
 	if n.view != before {
 		n.valid = false
 	}
-	return n.view != before || heard&^n.view != 0
+	return n.view != before&^n.knows || heard&^n.view&^n.knows != 0 // who condemned itself is no contact that comes or goes
 }
 
 // read looks at all slots, and counts the reads in a row in which E holds.

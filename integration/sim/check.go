@@ -25,6 +25,7 @@ type checker struct {
 	Proofs     map[watchdog.Proof]int
 	granted    map[int]bool // nodes that feed under a grant of the Lease
 	Grants     int          // how often one began to
+	Sentences  int          // how many boots were condemned
 	Strikes    int          // how often a node that hears by the LUN who lives took itself down
 	Bridged    int          // how often a node began to feed beside a partner that has a majority (L14)
 
@@ -79,6 +80,9 @@ func (c *Cluster) checkStep() {
 	k.counted = k.counted[:0]
 	for _, n := range c.nodes {
 		c.checkLog(n)
+		if n.judged && c.feeding(n) {
+			c.check.add("%v: %s is condemned, and has permission to feed: %v", c.Now(), n.Name, n.decision.Reason)
+		}
 		if c.cfg.OnLoss == watchdog.LossFence && c.feeding(n) {
 			k.counted = append(k.counted, feeder{n, c.counted(n)})
 		}
@@ -160,7 +164,7 @@ func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 	n.fenced = fenced
 	for p := range n.roster.Members {
 		death, victim := n.core.Death(p), c.named(n.roster.Name(p))
-		if death.Proof == watchdog.ProofBoot && death.Boot == victim.boot && n.ended[p] != death {
+		if (death.Proof == watchdog.ProofBoot || death.Proof == watchdog.ProofSentence) && death.Boot == victim.boot && n.ended[p] != death {
 			c.check.add("%v: %s says that the boot of %s has ended, which it has not", c.Now(), n.Name, victim.Name)
 		}
 		n.ended[p] = death

@@ -55,7 +55,7 @@ func started(t *testing.T, cfg Config) *Cluster {
 
 func TestEqualSplitIsWonByExactlyOneHalfAndHeals(t *testing.T) {
 	for seed := range uint64(20) {
-		c := started(t, DefaultConfig(4, seed))
+		c := started(t, DefaultConfig(4, seed).withoutSentences())
 		c.Split([][]int{{0, 1}, {2, 3}})
 		took := mustRun(t, c, "one half feeds", 15*time.Second, func() bool {
 			f := c.Feeding()
@@ -229,20 +229,20 @@ func TestRandomSchedules(t *testing.T) {
 	if n := envNumber(t, "SIM_RUNS"); n != 0 {
 		runs = int(n)
 	}
-	resets, bridged, strikes, proofs := 0, 0, 0, map[watchdog.Proof]int{}
+	resets, bridged, strikes, sentences, proofs := 0, 0, 0, 0, map[watchdog.Proof]int{}
 	for i := range runs {
 		seed := base + uint64(i)
 		c := RandomSchedule(seed, runs == 1, t.Logf)
 		if v := c.Violations(); len(v) > 0 {
 			t.Fatalf("seed %d (replay: make sim SEED=%d):\n%s", seed, seed, strings.Join(v, "\n"))
 		}
-		resets, bridged, strikes = resets+c.Resets(), bridged+c.Bridged(), strikes+c.check.Strikes
+		resets, bridged, strikes, sentences = resets+c.Resets(), bridged+c.Bridged(), strikes+c.check.Strikes, sentences+c.Sentences()
 		for proof, n := range c.Proofs() {
 			proofs[proof] += n
 		}
 	}
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, of which %d by the node itself that heard who lives; %d times beside a majority, deaths published: %d proven by time, %d by another boot on the LUN",
-		runs, base, resets, strikes, bridged, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, of which %d by the node itself that heard who lives; %d times beside a majority, %d boots condemned; deaths published: %d proven by time, %d by another boot on the LUN, %d by sentence",
+		runs, base, resets, strikes, bridged, sentences, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot], proofs[watchdog.ProofSentence])
 }
 
 // The same with a Lease in place of the LUN.
