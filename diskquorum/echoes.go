@@ -188,7 +188,7 @@ func (a *Arbiter) echoed(c *Completion) {
 		if err != nil {
 			continue // no evidence: there was none yet, it is being written, or it is damaged
 		}
-		if a.hearSentence(slot, rec.Judged); slot == a.slot {
+		if a.hearSentence(slot, &rec); slot == a.slot {
 			continue
 		}
 		if prompt {

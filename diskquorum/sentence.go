@@ -55,14 +55,19 @@ func (a *Arbiter) OwnSentence() time.Duration { return a.judged.mine }
 // SentenceLanded reports whether a block with this node's sentence has landed.
 func (a *Arbiter) SentenceLanded() bool { return a.judged.landed }
 
-// hearSentence takes the sentence of a block that was read whole.
-func (a *Arbiter) hearSentence(slot int, s Sentence) {
-	own := s.Boot == a.boot && s.Name == NameDigest(a.roster.Name(a.roster.Self))
-	switch {
-	case s.Timeout == 0:
-	case own:
-		a.judged.mine = s.Timeout
-	case slot != a.slot:
+// hearSentence takes the sentence of a block that was read whole. A node speaks for itself alone: the block is of the boot that
+// is condemned, and the slot belongs to a node of that name.
+func (a *Arbiter) hearSentence(slot int, rec *Echo) {
+	s := rec.Judged
+	if s.Timeout == 0 || s.Boot != rec.Boot {
+		return
+	}
+	switch e := &a.table.entries[slot]; {
+	case slot == a.slot:
+		if s.Boot == a.boot && s.Name == NameDigest(a.roster.Name(a.roster.Self)) {
+			a.judged.mine = s.Timeout
+		}
+	case e.status == slotKnown && NameDigest(e.record().NodeName) == s.Name:
 		a.judged.heard = append(a.judged.heard, s)
 	}
 }

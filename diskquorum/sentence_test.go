@@ -144,6 +144,8 @@ func TestCondemnedArbiter(t *testing.T) {
 func TestSentenceOnTheLUN(t *testing.T) {
 	c := newChoir(t, 3, 1)
 	a, b := c.nodes[0], c.nodes[1]
+	owner := &b.table.entries[0]
+	owner.status, owner.newest.NodeName = slotKnown, a.roster.Name(0)
 	io := func(i int, sentence time.Duration) {
 		for range 6 {
 			c.now = c.now.Add(200 * time.Millisecond)
@@ -172,6 +174,10 @@ func TestSentenceOnTheLUN(t *testing.T) {
 	want := Sentence{Timeout: 2 * time.Second, Boot: 1, Name: NameDigest(a.roster.Name(0))}
 	if got := b.TakeSentences(); len(got) == 0 || got[0] != want {
 		t.Errorf("read %+v, want %+v", got, want)
+	}
+	owner.newest.NodeName = a.roster.Name(2) // the slot has another owner by now
+	if io(1, 0); len(b.TakeSentences()) > 0 {
+		t.Error("read in the slot of another node")
 	}
 	if b.OwnSentence() != 0 {
 		t.Error("it is not of this node")
