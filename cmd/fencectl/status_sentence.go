@@ -11,7 +11,7 @@ func condemned(st *fencingv1.Status) span {
 		switch {
 		case n.GetName() != st.GetSelf().GetName() || s == nil:
 		case s.GetTimeout().AsDuration() <= 0:
-			return span{"nothing feeds the watchdog any more, and its driver takes no short timeout: the watchdog resets this node, and the others wait for that", bad}
+			return span{"nothing feeds the watchdog any more, whatever comes; the others are not told when it resets this node", bad}
 		default:
 			return span{"nothing feeds the watchdog any more, whatever comes: this node is dead in at most " + brief(s.GetOverIn().AsDuration()) + ", and the others know", bad}
 		}

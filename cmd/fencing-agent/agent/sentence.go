@@ -75,6 +75,7 @@ func (a *Agent) sentenced(s *wdt.State) {
 			a.log.Error("this boot is condemned, and nobody is told, since it is not certain when the watchdog resets it", "error", s.Err)
 		}
 		a.core.Sentenced(s.Sentence)
+		a.published.at = 0 // this node may not live until the next second
 	case errors.Is(s.Err, watchdog.ErrCondemned):
 		if c, known := a.guard.look(); known && c.Condemns(a.cfg.Watchdog.Timeout) {
 			a.inherit(c)
