@@ -208,3 +208,34 @@ func TestHeeding(t *testing.T) {
 		}
 	}
 }
+
+// An older agent ignores what is reserved for it: a block with a sentence differs in nothing else, and a slot in one bit.
+func TestSentenceIsInReservedBytes(t *testing.T) {
+	e, pings := sampleEcho(), samplePings(MaxSlots)
+	with := encodeEcho(t, MaxSlots, &e, pings)
+	e.Judged, e.Sentence = Sentence{}, 0
+	without := encodeEcho(t, MaxSlots, &e, pings)
+	for i := range with {
+		if reserved := i >= 144 && i < 208 || i >= SectorSize-8 && i < SectorSize; with[i] != without[i] && !reserved { // 8: the seal
+			t.Errorf("byte %d differs", i)
+		}
+	}
+	s := sampleSlot()
+	block := func(heeds bool) []byte {
+		s.Statement.Heeds = heeds
+		b := make([]byte, BlockSize)
+		if err := EncodeSlot(b, sampleID, &s, int(s.Sequence%2)); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	with, without = block(true), block(false)
+	for i := range with {
+		if with[i] != without[i] && i != slMoreFlags && (i < SectorSize-8 || i >= SectorSize) {
+			t.Errorf("slot: byte %d differs", i)
+		}
+	}
+	if with[slMoreFlags]^without[slMoreFlags] != flagHeeds {
+		t.Errorf("slot: %08b, %08b", with[slMoreFlags], without[slMoreFlags])
+	}
+}

@@ -26,7 +26,10 @@ const letReach = 500 * time.Millisecond
 
 // wantsDisarm reports whether something asks for the disarmed watchdog.
 func (c *Core) wantsDisarm() bool {
-	return (c.stopping || len(c.disarm) > 0) && !c.sentence.condemned
+	if c.sentence.condemned {
+		return false // there is nothing left to give up
+	}
+	return c.stopping || len(c.disarm) > 0
 }
 
 func (c *Core) followRelease(now boottime.Instant) {

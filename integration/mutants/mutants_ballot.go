@@ -32,6 +32,7 @@ func allMutants() []mutant {
 		kubeLeaseMutants(),
 		healMutants(),
 		holdMutants(),
+		sentenceMutants(),
 		agentMutants(),
 		operatorMutants(),
 		setupMutants(),
