@@ -312,8 +312,9 @@ func checkWatchdog(c *Config, r *report) {
 	if w.SentenceTimeout%time.Second != 0 {
 		r.problem("watchdog.sentenceTimeout", "is not a whole number of seconds, and the kernel takes no other", w.SentenceTimeout, "1s, 2s or 3s")
 	}
-	if need := c.SentencePatience(); w.SentenceAfter > 0 && time.Duration(w.SentenceAfter) < need && r.intact("lun.heartbeatInterval", "lun.ioTimeout") {
-		r.problem("watchdog.sentenceAfter", "is too short to see by the LUN that the others live", w.SentenceAfter, "off, or at least %v: two lun.heartbeatInterval and a quarter of lun.ioTimeout", need)
+	if given := time.Duration(w.SentenceAfter); given > 0 && given < c.SentencePatience() && w.SentenceAfter != Default().Watchdog.SentenceAfter {
+		r.warn("watchdog.sentenceAfter", fmt.Sprintf("is shorter than the others need to show on the LUN that they live: %v counts, two lun.heartbeatInterval and a quarter of lun.ioTimeout",
+			c.SentencePatience()), w.SentenceAfter)
 	}
 }
 

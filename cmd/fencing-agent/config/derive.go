@@ -150,5 +150,9 @@ func (c *Config) Sentencing() watchdog.Sentencing {
 	if len(c.LUN.Devices) == 0 || !c.LUN.Hold || c.OnQuorumLoss != LossFence || c.Watchdog.Driver == DriverNone {
 		return watchdog.Sentencing{}
 	}
-	return watchdog.Sentencing{After: time.Duration(c.Watchdog.SentenceAfter), Timeout: c.Watchdog.SentenceTimeout, Strike: c.LUN.IOTimeout}
+	after := time.Duration(c.Watchdog.SentenceAfter)
+	if after > 0 {
+		after = max(after, c.SentencePatience())
+	}
+	return watchdog.Sentencing{After: after, Timeout: c.Watchdog.SentenceTimeout, Strike: c.LUN.IOTimeout}
 }
