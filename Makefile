@@ -29,7 +29,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold spec mutants test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold sentence spec mutants test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -108,6 +108,10 @@ exhaustive: tools ## every order of I/O and faults within bounds, on the real ar
 lunhold: tools ## every state of the model of a hold by the LUN, within bounds, and 100000 random walks; LIMIT=3000000 states each (about 1 h)
 	@echo "lunhold: about an hour; a line every ten seconds, and one for each search with its number of states"
 	@LUNHOLD_LONG=1 LUNHOLD_LIMIT='$(LIMIT)' $(TESTRUN) -log -- -count=1 -timeout 120m -run '^(TestSearch|TestListsChange|TestDevices|TestStrikes|TestStrikesInAnOutage|TestNetwork|TestMutants|TestCalm|TestPartsLive|TestRandomWalks)$$' ./integration/lunhold
+
+sentence: tools ## every state of the models of a node that condemns itself, within bounds (about 10 min)
+	@echo "sentence: about ten minutes, and one line for each search with its number of states"
+	@SENTENCE_LONG=1 $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/sentence
 
 spec: ## docs/spec/lease.pml under spin; needs spin and gcc (about 4 min)
 	@echo "spec: 4 searches and 7 models without a rule, about 4 minutes"

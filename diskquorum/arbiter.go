@@ -97,6 +97,7 @@ type Arbiter struct {
 	retryAt boottime.Instant
 
 	echo         echoes
+	judged       sentences
 	lanes        []lane
 	cur          transfer
 	inFlight     bool // the transfer cur is under way
@@ -233,7 +234,7 @@ func (a *Arbiter) moveToken() {
 
 // judge says how the split stands.
 func (a *Arbiter) judge(now boottime.Instant, in *Input) {
-	if !in.Tie {
+	if !in.Tie || a.judged.condemned {
 		a.out.Split = tie.None
 		a.lostTo = 0
 		if a.granted {
@@ -340,7 +341,7 @@ func (a *Arbiter) pendingWhy() string {
 
 // mayPropose says whether this node's I/O is in a state in which it may arbitrate (B2).
 func (a *Arbiter) mayPropose() bool {
-	return a.claim == claimActive && a.lastWriteOK && a.readBack && !a.stop
+	return a.claim == claimActive && a.lastWriteOK && a.readBack && !a.stop && !a.judged.condemned
 }
 
 // maybePropose starts a ballot when the half is settled and it is this node's turn.

@@ -139,7 +139,11 @@ const (
 	flagAPIReachable
 )
 
-const flagAgreed = 1 // of slMoreFlags
+// Bits of slMoreFlags.
+const (
+	flagAgreed = 1 << iota
+	flagHeeds
+)
 
 // holderOffset is where holder n of a block lies; no holder crosses a sector.
 func holderOffset(n int) int {
@@ -192,7 +196,10 @@ func encodeIdentity(dst []byte, s *Slot) {
 	le.PutUint64(dst[slTermsLog:], st.Terms.Log)
 	dst[slTermsBy] = byte(st.Terms.By)
 	if st.Agreed {
-		dst[slMoreFlags] = flagAgreed
+		dst[slMoreFlags] |= flagAgreed
+	}
+	if st.Heeds {
+		dst[slMoreFlags] |= flagHeeds
 	}
 	le.PutUint16(dst[slRosterIndex:], uint16(s.RosterIndex))
 	le.PutUint16(dst[slRosterSize:], uint16(s.RosterSize))
@@ -283,7 +290,7 @@ func decodeIdentity(src []byte, old, d *Slot) error {
 	d.GrantLifetime = time.Duration(le.Uint32(src[slGrant:])) * time.Millisecond
 	st.Guard.Horizon = time.Duration(le.Uint32(src[slHorizon:])) * time.Millisecond
 	st.Terms = netgossip.Terms{By: netgossip.Breakers(src[slTermsBy]), Log: le.Uint64(src[slTermsLog:])}
-	st.Agreed = src[slMoreFlags]&flagAgreed != 0
+	st.Agreed, st.Heeds = src[slMoreFlags]&flagAgreed != 0, src[slMoreFlags]&flagHeeds != 0
 	st.Stated = ageOf(src[slAge : slAge+ageBytes])
 	d.RosterIndex = int(le.Uint16(src[slRosterIndex:]))
 	d.RosterSize = int(le.Uint16(src[slRosterSize:]))

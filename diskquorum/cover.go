@@ -40,7 +40,7 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 	c.add(a.roster.Self, now, lately)
 	for slot := range a.echo.peers {
 		p := &a.echo.peers[slot]
-		if p.date == 0 || now >= p.date.Add(dated) || !p.Settled || !a.sameList(&p.Echo) || p.RosterIndex == a.roster.Self {
+		if p.date == 0 || now >= p.date.Add(dated) || !p.Settled || !a.sameList(&p.Echo) || p.RosterIndex == a.roster.Self || p.Judged.Timeout > 0 {
 			continue
 		}
 		switch {

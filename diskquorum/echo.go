@@ -3,6 +3,7 @@ package diskquorum
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -28,7 +29,11 @@ import (
 //	  72   8  decided instance
 //	  80  32  lately: bit i of the bytes is roster index i
 //	 112  32  view
-//	 144  64  reserved for a sentence: what the owner has decided about itself
+//	 144   4  sentence: timeout of the watchdog, milliseconds; 0: none
+//	 148   4  reserved
+//	 152   8  sentence: boot that is condemned
+//	 160   8  sentence: digest of the owner's name
+//	 168  40  reserved
 //	 208  32  seen, where the owner counts by such words (lun.mode: or); else zero
 //	 240 256  reserved
 //	sectors 1..5: 62 echoes of 8 bytes each, the ping last read in slot 62(k-1)+i; zero: none
@@ -52,6 +57,9 @@ const (
 	ecDecided = 72
 	ecLately  = 80
 	ecView    = 112
+	ecWait    = 144
+	ecJudged  = 152
+	ecName    = 160
 	ecSeen    = 208
 
 	echoMinor = 1
@@ -87,6 +95,7 @@ type Echo struct {
 	RosterIndex  int // and the owner's place in it
 	Decided      uint64
 	Token        Token
+	Judged       Sentence
 }
 
 // Testimony is what a node says of itself in its echo block, as of one instant.
@@ -99,6 +108,8 @@ type Testimony struct {
 	Lately  roster.Set // members that anybody may still count because this node has seen them (H2)
 	View    roster.Set // members it counts, itself included
 	Seen    roster.Set // members it sees, by network or LUN, if it counts by such words (N); else nobody
+	// Sentence is the timeout of the watchdog of a boot that is condemned and says so; 0: it is not.
+	Sentence time.Duration
 }
 
 func echoBlock(slots, slot int) uint64 { return uint64(EchoOffset(slots, slot) / BlockSize) }
@@ -135,6 +146,9 @@ func EncodeEcho(dst []byte, id [16]byte, slots int, e *Echo, echoes []Ping) erro
 		le.PutUint64(dst[ecView+8*i:], e.View[i])
 		le.PutUint64(dst[ecSeen+8*i:], e.Seen[i])
 	}
+	le.PutUint32(dst[ecWait:], uint32(toMillis(e.Judged.Timeout)))
+	le.PutUint64(dst[ecJudged:], e.Judged.Boot)
+	le.PutUint64(dst[ecName:], e.Judged.Name)
 	for slot, p := range echoes {
 		putPing(dst[echoAt(slot):], p)
 	}
@@ -166,6 +180,10 @@ func DecodeEcho(src []byte, id [16]byte, slots, slot, mine int) (e Echo, echoed 
 		Token:   Token{Nonce: le.Uint64(src[ecNonce:]), Counter: le.Uint32(src[ecCounter:])},
 	}
 	e.setFlags(src[ecFlags])
+	e.Judged = Sentence{
+		Timeout: time.Duration(le.Uint32(src[ecWait:])) * time.Millisecond, Boot: le.Uint64(src[ecJudged:]), Name: le.Uint64(src[ecName:]),
+	}
+	e.Sentence = e.Judged.Timeout
 	for i := range setWords {
 		e.Lately[i] = le.Uint64(src[ecLately+8*i:])
 		e.View[i] = le.Uint64(src[ecView+8*i:])

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -13,9 +14,10 @@ import (
 func sampleEcho() Echo {
 	return Echo{
 		Index: 5, Process: 0x2122232425262728, Boot: 0x3132333435363738, Ping: Ping{Nonce: 0x91929394, Counter: 0x01020304},
-		Testimony:   Testimony{Lives: true, Feeding: true, Settled: true, Lately: roster.SetOf(0, 7, 63, 64, 199), View: roster.SetOf(6, 8, 128, 198), Seen: roster.SetOf(9, 65, 130, 197)},
+		Testimony:   Testimony{Lives: true, Feeding: true, Settled: true, Lately: roster.SetOf(0, 7, 63, 64, 199), View: roster.SetOf(6, 8, 128, 198), Seen: roster.SetOf(9, 65, 130, 197), Sentence: 2 * time.Second},
 		RosterEpoch: 0x4142434445464748, RosterDigest: 0x5152535455565758, RosterSize: 200, RosterIndex: 6,
 		Decided: 0x6162636465666768, Token: Token{Nonce: 0x7172737475767778, Counter: 0x81828384},
+		Judged: Sentence{Timeout: 2 * time.Second, Boot: 0x3132333435363738, Name: 0xA1A2A3A4A5A6A7A8},
 	}
 }
 

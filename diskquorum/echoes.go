@@ -97,9 +97,9 @@ func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	case e.told != e.answered:
 		a.testify(now, t)
 		e.told = e.answered
-	case e.count > 0 && t.Lives != e.own.Lives && now >= last.Add(a.timing.Heartbeat/10):
+	case e.count > 0 && e.own.turns(t) && now >= last.Add(a.timing.Heartbeat/10):
 		a.testify(now, t)
-	case e.count > 0 && t.Lives != e.own.Lives:
+	case e.count > 0 && e.own.turns(t):
 		a.wakeAt(last.Add(a.timing.Heartbeat / 10))
 	}
 	for d := range a.lanes {
@@ -107,6 +107,11 @@ func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	}
 	a.out.Ops = a.ops
 	return &a.out
+}
+
+// turns reports whether others wait for what a node says now (M3).
+func (t *Testimony) turns(now *Testimony) bool {
+	return t.Lives != now.Lives || t.Sentence != now.Sentence
 }
 
 // testify composes the block. The instant of its ping is before any write of it is submitted (E1).
@@ -121,6 +126,9 @@ func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
 		Decided: a.ballot.DecidedInstance, Token: a.token,
 	}
 	e.own.Granted = a.Named()
+	if e.own.judge(a.boot, a.roster.Name(a.roster.Self)); t.Sentence > 0 && a.judged.counter == 0 {
+		a.judged.counter = e.count
+	}
 }
 
 // dispatchEcho hands out the next I/O of a device that has nothing else to do: the write of the latest block, or the read
@@ -166,6 +174,7 @@ func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 // echoed takes the end of an I/O on the echo blocks. A write that failed is not tried again: the next one says more.
 func (a *Arbiter) echoed(c *Completion) {
 	slots := a.Slots()
+	a.noteSentence(c)
 	if c.Kind == OpRead {
 		a.echo.answered = max(a.echo.answered, a.echo.lanes[c.Device].read)
 	}
@@ -174,13 +183,13 @@ func (a *Arbiter) echoed(c *Completion) {
 	}
 	prompt := c.Ended.Sub(c.Started) <= a.timing.IOTimeout
 	for slot := range slots {
-		if slot == a.slot {
-			continue
-		}
 		block := c.Data[slot*BlockSize : (slot+1)*BlockSize]
 		rec, echoed, err := DecodeEcho(block, a.table.devices[c.Device].id, slots, slot, a.slot)
 		if err != nil {
 			continue // no evidence: there was none yet, it is being written, or it is damaged
+		}
+		if a.hearSentence(slot, &rec); slot == a.slot {
+			continue
 		}
 		if prompt {
 			a.hearPing(c.Device, slot, rec.Ping)

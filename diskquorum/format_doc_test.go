@@ -116,6 +116,7 @@ func TestFormatDocEcho(t *testing.T) {
 		"token nonce": u64(e.Token.Nonce), "token counter": u32(int(e.Token.Counter)), "roster size": u16(200),
 		"roster epoch": u64(e.RosterEpoch), "roster digest": u64(e.RosterDigest), "decided instance": u64(e.Decided),
 		"lately": bitmap(0, 7, 63, 64, 199), "view": bitmap(6, 8, 128, 198), "seen": bitmap(9, 65, 130, 197),
+		"sentence: timeout": u32(2000), "sentence: boot": u64(e.Judged.Boot), "sentence: name": u64(e.Judged.Name),
 	}
 	for _, span := range [][2]int{{0, 61}, {62, 123}, {124, 185}, {186, 247}, {248, 254}} {
 		var packed []byte

@@ -113,7 +113,7 @@ func TestEchoBlockOfBefore(t *testing.T) {
 		block = append(block, b...)
 	}
 	want := sampleEcho()
-	want.Seen = roster.Set{}
+	want.Seen, want.Judged, want.Sentence = roster.Set{}, Sentence{}, 0
 	if got, _, err := DecodeEcho(block, sampleID, 64, want.Index, 0); err != nil || got != want {
 		t.Errorf("%v, %+v", err, got)
 	}

@@ -34,6 +34,7 @@ type Merger struct {
 	links  []link             // [network*N + peer]
 	peers  []peer             // [peer]
 
+	barred      roster.Set // neither seen nor counted, whatever they say
 	countable   func(*roster.Standing) bool
 	electorates []Electorate // nil: the whole roster, by the quorum that Evaluate is given
 
@@ -212,6 +213,9 @@ func (m *Merger) sameRoster(s *Statement) bool {
 	return s.RosterDigest == m.roster.Digest && s.RosterEpoch == m.roster.Epoch
 }
 
+// Bar says which peers are neither seen nor counted from now on, whatever they say: their boots are condemned.
+func (m *Merger) Bar(peers roster.Set) { m.barred = peers }
+
 // Statement returns the peer's latest statement and the instant it is proven for, or nil.
 func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
 	return m.peers[p].statement, m.peers[p].anchor
@@ -294,7 +298,7 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 			continue
 		}
 		e := m.peerExpiry(p)
-		if e <= now {
+		if e <= now || m.barred.Has(p) {
 			continue
 		}
 		v.Seen.Add(p)

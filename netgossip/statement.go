@@ -63,10 +63,14 @@ type Statement struct {
 	Guard Guard
 	// Terms are how it breaks ties; Agreed says that a majority of the roster has stated the same to
 	// it since it took them up (lease.md T1).
-	Terms        Terms
-	Agreed       bool
-	Feeding      bool // it has permission to feed right now
-	Stopping     bool // planned stop: its absence is no failure
+	Terms    Terms
+	Agreed   bool
+	Feeding  bool // it has permission to feed right now
+	Stopping bool // planned stop: its absence is no failure
+	// Sentence says that Boot is condemned: nothing feeds its watchdog any more, and the timeout of that is this; 0: it
+	// is not, or it is not told. Heeds says that an agent of this version does not count or arm in a condemned boot.
+	Sentence     time.Duration
+	Heeds        bool
 	LUNHealthy   bool
 	APIReachable bool
 	Version      string

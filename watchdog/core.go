@@ -29,6 +29,7 @@ type Config struct {
 	LUNMode        LUNMode       // lun.mode
 	LUNGrace       time.Duration // LUNAnd: so long the LUN may be lost for this node alone
 	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
+	Sentence       Sentencing    // of a node that has lost for certain; needs Hold
 	// Window is for how long a member of a group of so many may be counted for having seen this node; nil: MaxAge and
 	// the budget's Sampling.
 	Window    func(members int) time.Duration
@@ -53,6 +54,9 @@ type Effects struct {
 
 	Arm    bool // the watchdog should be armed: quorum was seen and nothing disarms
 	Disarm bool // the watchdog should be disarmed by magic close
+	// Condemn is the timeout to which the watchdog is to be set, once, by a feeder that does nothing else any more, ever;
+	// answer with Core.Sentenced. 0: this node has not condemned itself.
+	Condemn time.Duration
 
 	Ops     []diskquorum.Op // to be submitted to the LUN's devices
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
@@ -113,9 +117,11 @@ type Core struct {
 	sense   lunSense
 	hold    holding
 	voices  voices
-	fx      Effects
-	changed boottime.Instant
-	asked   tie.Input
+
+	sentence sentence
+	fx       Effects
+	changed  boottime.Instant
+	asked    tie.Input
 }
 
 // NewCore returns a core that has seen nobody yet.
@@ -161,11 +167,14 @@ func (c *Core) DisarmedBy() []string {
 	return why
 }
 
-// Stop begins the planned stop: disarm, say so to the peers, stop arbitrating.
-func (c *Core) Stop() { c.stopping = true }
+// Stop begins the planned stop: disarm, say so to the peers, stop arbitrating. In a condemned boot nothing does that.
+func (c *Core) Stop() { c.stopping = !c.sentence.condemned }
 
 // SetGuard notes what the watchdog will do, as read back from the driver.
 func (c *Core) SetGuard(armed bool, timeout time.Duration) {
+	if c.sentence.condemned {
+		return // what was stated before stands: peers reckon with it who know of no sentence
+	}
 	c.release.yielded = false
 	c.guard = netgossip.Guard{
 		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.granted && !c.cfg.LUNLostAsksAPI, Timeout: timeout,
@@ -216,13 +225,14 @@ func (c *Core) Split() *tie.Output { return &c.split }
 
 // Step evaluates everything at now. In steady state it does not allocate.
 func (c *Core) Step(now boottime.Instant) *Effects {
-	c.view = c.merger.Evaluate(now, c.quorum)
+	c.view = c.look(now)
 	c.followRosters(now)
 	// Who was removed, or is about to join, may be in contact and of one mind.
 	c.view.Counted = c.view.Counted.And(c.rosters.expected)
 	c.followVoices(now)
-	c.outcome = c.tally()
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
+	c.judge(now)
+	c.outcome = c.tally()
 	c.proof.follow(now, c.merger, c.view.Seen, c.lun.arbiter)
 	c.proof.sight(now, c.voices.heard)
 	c.followMajority(now)
@@ -246,15 +256,19 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	}
 	c.fx.Decision = d
 	c.fx.Disarm = d.Action == Disarm
-	wanted := c.hadQuorum && !c.fx.Disarm
+	wanted := c.hadQuorum && !c.fx.Disarm && !c.sentence.condemned
 	c.fx.Arm = wanted && c.mayArm()
 	c.arming = wanted && !c.fx.Arm
+	if c.fx.Condemn = 0; c.sentence.condemned && !c.sentence.inherited {
+		c.fx.Condemn = c.cfg.Sentence.Timeout
+	}
 	if d.Until > now {
 		c.fx.Wake = min(c.fx.Wake, d.Until)
 	}
 	c.followClaims(now, prev.Until)
 	c.testify(now)
 	c.proof.conclude(now, c)
+	c.followSentences(now)
 	c.fx.Fenced = c.proof.fenced
 	c.state(now)
 	c.noteStall(now)
@@ -284,7 +298,7 @@ func (c *Core) followMajority(now boottime.Instant) {
 
 func (c *Core) inputs(now boottime.Instant) Inputs {
 	in := Inputs{
-		Now: now, Disarm: len(c.disarm) > 0, Stopping: c.stopping,
+		Now: now, Condemned: c.sentence.condemned, Disarm: len(c.disarm) > 0, Stopping: c.stopping,
 		Guarded: c.guard.Kills(), Released: c.release.done,
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
 		Arbiter: c.granted, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
@@ -305,7 +319,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 // statement is what this node says about itself now. One that is about to disarm does not
 // claim to be guarded: nobody may conclude from its silence that a watchdog has reset it.
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
-	return netgossip.Statement{
+	st := netgossip.Statement{
 		Boot:         c.cfg.Boot,
 		Machine:      c.cfg.Machine,
 		RosterEpoch:  c.cfg.Roster.Epoch,
@@ -324,7 +338,13 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		LUNHealthy:   c.healthy,
 		APIReachable: c.tellsAPI(now),
 		Version:      c.cfg.Version,
+		Sentence:     c.sentence.timeout,
+		Heeds:        true,
 	}
+	if c.sentence.condemned || c.sentence.blind {
+		st.Seen, st.View, st.Lost = roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
+	}
+	return st
 }
 
 // state renews the statement for the peers when it changed. Peers wait for a new view or
@@ -340,7 +360,7 @@ func (c *Core) state(now boottime.Instant) {
 		}
 	}
 	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
-	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping ||
+	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping || old.Sentence != st.Sentence ||
 		old.Guard != st.Guard || old.Terms != st.Terms || old.Agreed != st.Agreed || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)
 }

@@ -10,11 +10,12 @@ import (
 
 // Inputs is all that a decision rests on.
 type Inputs struct {
-	Now      boottime.Instant
-	Disarm   bool // a disarm signal is set
-	Guarded  bool // the watchdog is armed, and peers may count on it
-	Released bool // enough peers know that it is given up
-	Stopping bool
+	Now       boottime.Instant
+	Condemned bool // this boot is condemned: whatever else is true, nothing feeds it
+	Disarm    bool // a disarm signal is set
+	Guarded   bool // the watchdog is armed, and peers may count on it
+	Released  bool // enough peers know that it is given up
+	Stopping  bool
 
 	Outcome     netgossip.Outcome
 	QuorumUntil boottime.Instant // evidence of the counted majority expires then
@@ -63,6 +64,9 @@ type Decision struct {
 // A planned stop changes the reason only: the watchdog is fed until the stop disarms it,
 // and a node that has lost its permission is not rescued by being stopped.
 func Decide(in *Inputs) Decision {
+	if in.Condemned {
+		return Decision{Action: Starve, Reason: ReasonCondemned}
+	}
 	d := verdict(in)
 	if !d.Quorum && d.Action == Starve && in.OnLoss != LossFence && in.HadQuorum {
 		d.Action, d.Until = Feed, in.Now.Add(in.LossLease)

@@ -25,7 +25,12 @@ type release struct {
 const letReach = 500 * time.Millisecond
 
 // wantsDisarm reports whether something asks for the disarmed watchdog.
-func (c *Core) wantsDisarm() bool { return c.stopping || len(c.disarm) > 0 }
+func (c *Core) wantsDisarm() bool {
+	if c.sentence.condemned {
+		return false // there is nothing left to give up
+	}
+	return c.stopping || len(c.disarm) > 0
+}
 
 func (c *Core) followRelease(now boottime.Instant) {
 	r := &c.release

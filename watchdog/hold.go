@@ -118,6 +118,9 @@ func (c *Core) condemned() bool {
 
 // lives reports whether this node lives by a right that is its own, and not by holding.
 func (c *Core) lives(now boottime.Instant) bool {
+	if c.sentence.condemned {
+		return false
+	}
 	d := &c.fx.Decision
 	return c.outcome == netgossip.Majority && c.view.QuorumUntil > now || d.Quorum && d.Action == Feed ||
 		c.lun.arbiter != nil && c.lun.arbiter.Named()
@@ -144,13 +147,13 @@ func (c *Core) followClaims(now, permitted boottime.Instant) {
 // counts as a network does: the evidence of one more heartbeat would come too late. A planned stop does not
 // end that before the guard is given up: the node holds until somebody can be told.
 func (c *Core) testify(now boottime.Instant) {
-	if !c.hears() || c.stopping && c.release.done || !c.listens() && c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
+	if !c.hears() || c.stopping && c.release.done || !c.listens() && !c.sentence.condemned && c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
 		return
 	}
 	d := &c.fx.Decision
 	out := c.lun.arbiter.Testify(now, &diskquorum.Testimony{
 		Lives: c.hold.lived, Feeding: d.Action == Feed || d.Action == Hold, Holding: d.Action == Hold,
-		Settled: c.oneList(), Lately: c.lately(now), View: c.view.Counted, Seen: c.sees(),
+		Settled: c.oneList(), Lately: c.lately(now), View: c.view.Counted, Seen: c.sees(), Sentence: c.sentence.timeout,
 	})
 	c.fx.Ops = out.Ops
 	c.fx.Wake = min(c.fx.Wake, out.Wake)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // Errors of a [Device] that callers tell apart.
@@ -12,6 +14,8 @@ var (
 	ErrNoWayOut = errors.New("nowayout is set: the driver cannot be disarmed, only fed")
 	// ErrBusy says that another process holds the watchdog.
 	ErrBusy = errors.New("held by another process")
+	// ErrCondemned says that a countdown runs which an agent before this one has made short for good.
+	ErrCondemned = errors.New("this boot is condemned: its watchdog counts down with the timeout of a sentence, and nothing may open it")
 )
 
 // StillArmedError is the failure of an Arm that could not be undone: the countdown runs, and
@@ -56,4 +60,29 @@ type Device interface {
 	// Disarm writes the magic character and closes. It is for planned stops only;
 	// an error path never calls it.
 	Disarm() error
+	// Shorten sets the timeout of the countdown that runs and reads it back. What is returned is the driver's word, and no
+	// more than that is left. An error says that neither is known; the countdown runs on.
+	Shorten(timeout time.Duration) (time.Duration, error)
+}
+
+// MaxSentence and SentenceBound are those of netgossip, for the adapters of a device.
+const MaxSentence = netgossip.MaxSentence
+
+// SentenceBound is how long a boot can last whose watchdog was given that timeout, see netgossip.
+func SentenceBound(timeout time.Duration) time.Duration { return netgossip.SentenceBound(timeout) }
+
+// Countdown is what the kernel counts down.
+type Countdown struct {
+	Running bool
+	Timeout time.Duration
+}
+
+// Condemns reports whether it says that this boot is condemned, where an ordinary countdown is of that timeout.
+func (c Countdown) Condemns(ordinary time.Duration) bool {
+	return c.Running && c.Timeout <= MaxSentence && ordinary > MaxSentence
+}
+
+// Looker is a Device that can say what the kernel counts down, without being opened. known is false if it cannot.
+type Looker interface {
+	Look() (c Countdown, known bool)
 }

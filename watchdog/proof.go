@@ -14,8 +14,9 @@ import (
 type Proof uint8
 
 const (
-	ProofTime Proof = iota + 1 // its guard must have reset it: a majority, or the granted half, has not seen it for its horizon
-	ProofBoot                  // another boot of the node answers, or writes its slot
+	ProofTime     Proof = iota + 1 // its guard must have reset it: a majority, or the granted half, has not seen it for its horizon
+	ProofBoot                      // another boot of the node answers, or writes its slot
+	ProofSentence                  // it has said that nothing feeds its watchdog any more, and its time is over
 )
 
 // String is the proof's name in logs, metrics and the API.
@@ -25,6 +26,8 @@ func (p Proof) String() string {
 		return "time"
 	case ProofBoot:
 		return "boot"
+	case ProofSentence:
+		return "sentence"
 	default:
 		return "none"
 	}
@@ -115,6 +118,10 @@ type witness struct {
 	twins     bool                 // these two answer in turns
 	sequence  uint64               // the greatest with which that incarnation was seen in its slot, active; 0: never
 	unseen    boottime.Instant     // the last moment at which it may have been seen; zero: never
+	sentenced uint64               // the boot that has condemned itself; 0: none is known to have
+	term      time.Duration        // the timeout that it told,
+	over      boottime.Instant     // and when it has ended for certain
+	defied    uint64               // the boot that has outlived its sentence; 0: none
 	death     Death
 }
 
@@ -137,6 +144,7 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 		}
 		if st.Boot == w.boot {
 			w.lived = max(w.lived, anchor)
+			v.sentence(now, p, st.Boot, st.Sentence)
 		}
 		if w.returned > 0 {
 			v.endOfFormer(now, p, a)

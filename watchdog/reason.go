@@ -22,6 +22,7 @@ const (
 	ReasonNobodyLives                         // no majority is counted, and the LUN shows that no part of the group can live
 	ReasonLUNAsking                           // less than half is counted, and the LUN is asked whether anybody lives
 	ReasonLUNLost                             // a majority is counted, and this node alone has lost the LUN
+	ReasonCondemned                           // this node has lost for certain, and has condemned its boot
 	ReasonMaintenance                         // a disarm signal is set
 	ReasonStopping                            // planned stop of the agent
 )
@@ -44,6 +45,7 @@ var reasonNames = [...]string{
 	ReasonNobodyLives:       "nobody_lives",
 	ReasonLUNAsking:         "lun_asking",
 	ReasonLUNLost:           "lun_lost",
+	ReasonCondemned:         "condemned",
 	ReasonMaintenance:       "maintenance",
 	ReasonStopping:          "stopping",
 }

@@ -160,7 +160,7 @@ func (c *Core) followRosters(now boottime.Instant) {
 			removed = "the removal of this node from the list of members"
 		}
 		c.SetDisarm("removed", removed)
-		c.view = c.merger.Evaluate(now, c.quorum)
+		c.view = c.look(now)
 	}
 	if c.rosters.stale {
 		fx.Directory = c.directory(now)

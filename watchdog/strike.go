@@ -14,6 +14,9 @@ const strikeAfter = time.Second
 // mayStrike reports whether there is a ground to take a starving node down. Where the LUN tells who lives, silence
 // is none: a switch that takes all networks with it would take the whole group down.
 func (c *Core) mayStrike(now boottime.Instant) bool {
+	if c.sentence.condemned || c.sentences() {
+		return c.mayExecute(now)
+	}
 	if c.hears() {
 		return c.condemned()
 	}
@@ -41,4 +44,18 @@ func (c *Core) followStrike(now boottime.Instant) {
 		c.starving = now
 	}
 	c.fx.Strike = c.mayStrike(now)
+}
+
+// mayExecute reports whether a condemned node may be taken down: its word is on the LUN, so that the others know when it has
+// ended, or it has had the time of an I/O to get there. Where nodes condemn themselves, no other one is struck (P8).
+func (c *Core) mayExecute(now boottime.Instant) bool {
+	s := &c.sentence
+	if !s.condemned {
+		return false
+	}
+	due := s.at.Add(c.cfg.Sentence.Strike)
+	if now < due {
+		c.fx.Wake = min(c.fx.Wake, due)
+	}
+	return now >= due || c.lun.arbiter != nil && c.lun.arbiter.SentenceLanded()
 }

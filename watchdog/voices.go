@@ -37,7 +37,8 @@ func (c *Core) followVoices(now boottime.Instant) {
 	v := &c.voices
 	v.networks, v.heard, v.needed = c.view, roster.Set{}, false
 	clear(v.until)
-	if !c.listens() {
+	// A node that is condemned, or waits, counts nobody, and a boot that is condemned is counted by nobody (P2, P2', P5).
+	if !c.listens() || c.apart() {
 		return
 	}
 	one := c.oneList() // lists that are changed to one another are counted by the networks alone (N6)
@@ -60,7 +61,7 @@ func (c *Core) followVoices(now boottime.Instant) {
 // sees are the members that this node tells on the LUN that it sees; nobody where it does not count by the LUN: then nobody
 // may count it by the LUN either, for it does not take a word there for a sighting.
 func (c *Core) sees() roster.Set {
-	if !c.listens() {
+	if !c.listens() || c.apart() {
 		return roster.Set{}
 	}
 	return c.view.Seen.Union(c.voices.heard)
@@ -91,9 +92,9 @@ func (v *prover) sight(now boottime.Instant, heard roster.Set) {
 	}
 }
 
-// hasEnded reports whether that boot of a peer is proven to have ended by another one. What it wrote last says nothing
-// of the one that runs.
+// hasEnded reports whether that boot of a peer is proven to have ended by another one, or is condemned. What it wrote last
+// says nothing of the one that runs.
 func (v *prover) hasEnded(p int, boot uint64) bool {
-	d := &v.peers[p].death
-	return d.Proof == ProofBoot && d.Boot == boot
+	w := &v.peers[p]
+	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot
 }

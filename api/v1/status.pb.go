@@ -141,6 +141,8 @@ const (
 	Reason_REASON_NOBODY_LIVES Reason = 18
 	// Less than half of the roster is counted, and the LUN is asked whether anybody lives.
 	Reason_REASON_LUN_ASKING Reason = 19
+	// This node has lost for certain, and has condemned its boot: nothing feeds its watchdog any more.
+	Reason_REASON_CONDEMNED Reason = 20
 )
 
 // Enum value maps for Reason.
@@ -166,6 +168,7 @@ var (
 		17: "REASON_SPLIT_AT_ODDS",
 		18: "REASON_NOBODY_LIVES",
 		19: "REASON_LUN_ASKING",
+		20: "REASON_CONDEMNED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":           0,
@@ -188,6 +191,7 @@ var (
 		"REASON_SPLIT_AT_ODDS":         17,
 		"REASON_NOBODY_LIVES":          18,
 		"REASON_LUN_ASKING":            19,
+		"REASON_CONDEMNED":             20,
 	}
 )
 
@@ -359,6 +363,13 @@ const (
 	Proof_PROOF_TIME Proof = 1
 	// Another boot of the node answers, or writes the node's slot on the LUN.
 	Proof_PROOF_BOOT Proof = 2
+	// The node itself has said that nothing feeds its watchdog any more, and when that resets it; that
+	// time is over.
+	Proof_PROOF_SENTENCE Proof = 3
+	// A power switch or a management board has answered that the node is off. No agent says this yet.
+	Proof_PROOF_POWER Proof = 4
+	// The node's crash kernel has answered. No agent says this yet.
+	Proof_PROOF_KDUMP Proof = 5
 )
 
 // Enum value maps for Proof.
@@ -367,11 +378,17 @@ var (
 		0: "PROOF_UNSPECIFIED",
 		1: "PROOF_TIME",
 		2: "PROOF_BOOT",
+		3: "PROOF_SENTENCE",
+		4: "PROOF_POWER",
+		5: "PROOF_KDUMP",
 	}
 	Proof_value = map[string]int32{
 		"PROOF_UNSPECIFIED": 0,
 		"PROOF_TIME":        1,
 		"PROOF_BOOT":        2,
+		"PROOF_SENTENCE":    3,
+		"PROOF_POWER":       4,
+		"PROOF_KDUMP":       5,
 	}
 )
 
@@ -1429,6 +1446,80 @@ func (x *Death) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// Sentence says that a boot is condemned, by itself: nothing feeds its watchdog any more.
+type Sentence struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 16 hexadecimal digits.
+	BootNonce string `protobuf:"bytes,1,opt,name=boot_nonce,json=bootNonce,proto3" json:"boot_nonce,omitempty"`
+	// Of the watchdog from then on, as read back from its driver. Zero: it is not known, and the
+	// others are told nothing.
+	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// Since this agent knows of it.
+	Age *durationpb.Duration `protobuf:"bytes,3,opt,name=age,proto3" json:"age,omitempty"`
+	// Until the boot has ended for certain. Zero: it has.
+	OverIn        *durationpb.Duration `protobuf:"bytes,4,opt,name=over_in,json=overIn,proto3" json:"over_in,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sentence) Reset() {
+	*x = Sentence{}
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sentence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sentence) ProtoMessage() {}
+
+func (x *Sentence) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sentence.ProtoReflect.Descriptor instead.
+func (*Sentence) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Sentence) GetBootNonce() string {
+	if x != nil {
+		return x.BootNonce
+	}
+	return ""
+}
+
+func (x *Sentence) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *Sentence) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+func (x *Sentence) GetOverIn() *durationpb.Duration {
+	if x != nil {
+		return x.OverIn
+	}
+	return nil
+}
+
 // Token is a node's claim to be the same undisturbed participant since it was issued.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1441,7 +1532,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1544,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1557,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{9}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Token) GetBootNonce() string {
@@ -1511,6 +1602,8 @@ type NodeStatus struct {
 	// Until this agent can vouch for the death of the node, which is not seen; a majority
 	// has to. Absent: it is seen, or time alone will never prove it.
 	ProvenIn *durationpb.Duration `protobuf:"bytes,23,opt,name=proven_in,json=provenIn,proto3" json:"proven_in,omitempty"`
+	// The node has condemned its present boot. Absent: it has not, as far as this agent knows.
+	Sentence *Sentence `protobuf:"bytes,25,opt,name=sentence,proto3" json:"sentence,omitempty"`
 	// Since reachable last changed. Absent: it has not since this agent started.
 	StateAge *durationpb.Duration `protobuf:"bytes,30,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
 	// Since the start of the last own probe that it answered, on any network.
@@ -1543,7 +1636,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1648,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1661,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NodeStatus) GetName() string {
@@ -1644,6 +1737,13 @@ func (x *NodeStatus) GetHorizon() *durationpb.Duration {
 func (x *NodeStatus) GetProvenIn() *durationpb.Duration {
 	if x != nil {
 		return x.ProvenIn
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetSentence() *Sentence {
+	if x != nil {
+		return x.Sentence
 	}
 	return nil
 }
@@ -1791,7 +1891,7 @@ type LunStatus struct {
 
 func (x *LunStatus) Reset() {
 	*x = LunStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1903,7 @@ func (x *LunStatus) String() string {
 func (*LunStatus) ProtoMessage() {}
 
 func (x *LunStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1916,7 @@ func (x *LunStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LunStatus.ProtoReflect.Descriptor instead.
 func (*LunStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{11}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LunStatus) GetPath() string {
@@ -1943,7 +2043,7 @@ type LunLease struct {
 
 func (x *LunLease) Reset() {
 	*x = LunLease{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2055,7 @@ func (x *LunLease) String() string {
 func (*LunLease) ProtoMessage() {}
 
 func (x *LunLease) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2068,7 @@ func (x *LunLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LunLease.ProtoReflect.Descriptor instead.
 func (*LunLease) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{12}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LunLease) GetInstance() uint64 {
@@ -2042,7 +2142,7 @@ type WatchdogStatus struct {
 
 func (x *WatchdogStatus) Reset() {
 	*x = WatchdogStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2154,7 @@ func (x *WatchdogStatus) String() string {
 func (*WatchdogStatus) ProtoMessage() {}
 
 func (x *WatchdogStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2167,7 @@ func (x *WatchdogStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchdogStatus.ProtoReflect.Descriptor instead.
 func (*WatchdogStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{13}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchdogStatus) GetDriver() string {
@@ -2204,7 +2304,7 @@ type TimeBudget struct {
 
 func (x *TimeBudget) Reset() {
 	*x = TimeBudget{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2316,7 @@ func (x *TimeBudget) String() string {
 func (*TimeBudget) ProtoMessage() {}
 
 func (x *TimeBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2329,7 @@ func (x *TimeBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeBudget.ProtoReflect.Descriptor instead.
 func (*TimeBudget) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{14}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TimeBudget) GetDMax() *durationpb.Duration {
@@ -2333,7 +2433,7 @@ type RosterStatus struct {
 
 func (x *RosterStatus) Reset() {
 	*x = RosterStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2445,7 @@ func (x *RosterStatus) String() string {
 func (*RosterStatus) ProtoMessage() {}
 
 func (x *RosterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2458,7 @@ func (x *RosterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterStatus.ProtoReflect.Descriptor instead.
 func (*RosterStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{15}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RosterStatus) GetEpoch() uint64 {
@@ -2437,7 +2537,7 @@ type TermsStatus struct {
 
 func (x *TermsStatus) Reset() {
 	*x = TermsStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2549,7 @@ func (x *TermsStatus) String() string {
 func (*TermsStatus) ProtoMessage() {}
 
 func (x *TermsStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2562,7 @@ func (x *TermsStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermsStatus.ProtoReflect.Descriptor instead.
 func (*TermsStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TermsStatus) GetOwn() string {
@@ -2507,7 +2607,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2519,7 +2619,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2532,7 +2632,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{17}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApiStatus) GetConfigured() bool {
@@ -2651,11 +2751,17 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05proof\x18\x01 \x01(\x0e2\x11.fencing.v1.ProofR\x05proof\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x02 \x01(\tR\tbootNonce\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"@\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xbf\x01\n" +
+	"\bSentence\x12\x1d\n" +
+	"\n" +
+	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x123\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12+\n" +
+	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age\x122\n" +
+	"\aover_in\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06overIn\"@\n" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\rR\acounter\"\xff\b\n" +
+	"\acounter\x18\x02 \x01(\rR\acounter\"\xb1\t\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
@@ -2669,7 +2775,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"leftReason\x12'\n" +
 	"\x05death\x18\x15 \x01(\v2\x11.fencing.v1.DeathR\x05death\x123\n" +
 	"\ahorizon\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\ahorizon\x126\n" +
-	"\tproven_in\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\bprovenIn\x126\n" +
+	"\tproven_in\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\bprovenIn\x120\n" +
+	"\bsentence\x18\x19 \x01(\v2\x14.fencing.v1.SentenceR\bsentence\x126\n" +
 	"\tstate_age\x18\x1e \x01(\v2\x19.google.protobuf.DurationR\bstateAge\x12<\n" +
 	"\fevidence_age\x18\b \x01(\v2\x19.google.protobuf.DurationR\vevidenceAge\x126\n" +
 	"\theard_age\x18\t \x01(\v2\x19.google.protobuf.DurationR\bheardAge\x12$\n" +
@@ -2776,7 +2883,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fPERMISSION_FEED\x10\x01\x12\x13\n" +
 	"\x0fPERMISSION_HOLD\x10\x02\x12\x15\n" +
 	"\x11PERMISSION_STARVE\x10\x03\x12\x15\n" +
-	"\x11PERMISSION_DISARM\x10\x04*\xfb\x03\n" +
+	"\x11PERMISSION_DISARM\x10\x04*\x91\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREASON_STARTING\x10\x01\x12\x19\n" +
@@ -2798,7 +2905,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0fREASON_LUN_LOST\x10\x10\x12\x18\n" +
 	"\x14REASON_SPLIT_AT_ODDS\x10\x11\x12\x17\n" +
 	"\x13REASON_NOBODY_LIVES\x10\x12\x12\x15\n" +
-	"\x11REASON_LUN_ASKING\x10\x13*\x80\x01\n" +
+	"\x11REASON_LUN_ASKING\x10\x13\x12\x14\n" +
+	"\x10REASON_CONDEMNED\x10\x14*\x80\x01\n" +
 	"\n" +
 	"TieBreaker\x12\x1b\n" +
 	"\x17TIE_BREAKER_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -2813,13 +2921,16 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x16NODE_STATE_UNREACHABLE\x10\x03\x12\x15\n" +
 	"\x11NODE_STATE_FENCED\x10\x04\x12\x16\n" +
 	"\x12NODE_STATE_STOPPED\x10\x05\x12\x19\n" +
-	"\x15NODE_STATE_RESTARTING\x10\x06*>\n" +
+	"\x15NODE_STATE_RESTARTING\x10\x06*t\n" +
 	"\x05Proof\x12\x15\n" +
 	"\x11PROOF_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"PROOF_TIME\x10\x01\x12\x0e\n" +
 	"\n" +
-	"PROOF_BOOT\x10\x02*\xb9\x01\n" +
+	"PROOF_BOOT\x10\x02\x12\x12\n" +
+	"\x0ePROOF_SENTENCE\x10\x03\x12\x0f\n" +
+	"\vPROOF_POWER\x10\x04\x12\x0f\n" +
+	"\vPROOF_KDUMP\x10\x05*\xb9\x01\n" +
 	"\rWatchdogState\x12\x1e\n" +
 	"\x1aWATCHDOG_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCHDOG_STATE_UNARMED\x10\x01\x12\x18\n" +
@@ -2844,7 +2955,7 @@ func file_fencing_agent_api_v1_status_proto_rawDescGZIP() []byte {
 }
 
 var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(Permission)(0),               // 0: fencing.v1.Permission
 	(Reason)(0),                   // 1: fencing.v1.Reason
@@ -2861,95 +2972,100 @@ var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(*GossipParameter)(nil),       // 12: fencing.v1.GossipParameter
 	(*NetworkMember)(nil),         // 13: fencing.v1.NetworkMember
 	(*Death)(nil),                 // 14: fencing.v1.Death
-	(*Token)(nil),                 // 15: fencing.v1.Token
-	(*NodeStatus)(nil),            // 16: fencing.v1.NodeStatus
-	(*LunStatus)(nil),             // 17: fencing.v1.LunStatus
-	(*LunLease)(nil),              // 18: fencing.v1.LunLease
-	(*WatchdogStatus)(nil),        // 19: fencing.v1.WatchdogStatus
-	(*TimeBudget)(nil),            // 20: fencing.v1.TimeBudget
-	(*RosterStatus)(nil),          // 21: fencing.v1.RosterStatus
-	(*TermsStatus)(nil),           // 22: fencing.v1.TermsStatus
-	(*ApiStatus)(nil),             // 23: fencing.v1.ApiStatus
-	nil,                           // 24: fencing.v1.NodeStatus.AddressesEntry
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*emptypb.Empty)(nil),         // 27: google.protobuf.Empty
+	(*Sentence)(nil),              // 15: fencing.v1.Sentence
+	(*Token)(nil),                 // 16: fencing.v1.Token
+	(*NodeStatus)(nil),            // 17: fencing.v1.NodeStatus
+	(*LunStatus)(nil),             // 18: fencing.v1.LunStatus
+	(*LunLease)(nil),              // 19: fencing.v1.LunLease
+	(*WatchdogStatus)(nil),        // 20: fencing.v1.WatchdogStatus
+	(*TimeBudget)(nil),            // 21: fencing.v1.TimeBudget
+	(*RosterStatus)(nil),          // 22: fencing.v1.RosterStatus
+	(*TermsStatus)(nil),           // 23: fencing.v1.TermsStatus
+	(*ApiStatus)(nil),             // 24: fencing.v1.ApiStatus
+	nil,                           // 25: fencing.v1.NodeStatus.AddressesEntry
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*emptypb.Empty)(nil),         // 28: google.protobuf.Empty
 }
 var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
-	25, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
+	26, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
 	7,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
 	8,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
 	10, // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
-	16, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
-	17, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
-	18, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
-	19, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
-	20, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
-	21, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
-	23, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
-	22, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
-	26, // 12: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
+	17, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
+	18, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
+	19, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
+	20, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
+	21, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
+	22, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
+	24, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
+	23, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
+	27, // 12: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
 	0,  // 13: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
 	1,  // 14: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
-	25, // 15: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	26, // 16: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
+	26, // 15: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	27, // 16: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
 	9,  // 17: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
 	2,  // 18: fencing.v1.Verdict.tie_breaker:type_name -> fencing.v1.TieBreaker
 	13, // 19: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
 	11, // 20: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
 	12, // 21: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
-	26, // 22: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
-	26, // 23: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
-	26, // 24: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
-	26, // 25: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
-	26, // 26: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
-	26, // 27: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
-	26, // 28: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
+	27, // 22: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
+	27, // 23: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
+	27, // 24: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
+	27, // 25: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
+	27, // 26: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
+	27, // 27: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
+	27, // 28: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
 	4,  // 29: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
-	25, // 30: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
-	24, // 31: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
-	3,  // 32: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
-	25, // 33: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
-	14, // 34: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
-	26, // 35: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
-	26, // 36: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
-	26, // 37: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
-	26, // 38: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
-	26, // 39: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
-	15, // 40: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
-	26, // 41: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
-	26, // 42: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
-	26, // 43: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
-	26, // 44: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
-	26, // 45: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
-	26, // 46: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
-	26, // 47: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
-	5,  // 48: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
-	26, // 49: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
-	26, // 50: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
-	26, // 51: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	26, // 52: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
-	26, // 53: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	26, // 54: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	26, // 55: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	26, // 56: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	26, // 57: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	26, // 58: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	26, // 59: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	26, // 60: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	26, // 61: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
-	26, // 62: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
-	26, // 63: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
-	26, // 64: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	27, // 65: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	27, // 66: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	6,  // 67: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	6,  // 68: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	67, // [67:69] is the sub-list for method output_type
-	65, // [65:67] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	26, // 30: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
+	27, // 31: fencing.v1.Sentence.timeout:type_name -> google.protobuf.Duration
+	27, // 32: fencing.v1.Sentence.age:type_name -> google.protobuf.Duration
+	27, // 33: fencing.v1.Sentence.over_in:type_name -> google.protobuf.Duration
+	25, // 34: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
+	3,  // 35: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
+	26, // 36: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
+	14, // 37: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
+	27, // 38: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
+	27, // 39: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
+	15, // 40: fencing.v1.NodeStatus.sentence:type_name -> fencing.v1.Sentence
+	27, // 41: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
+	27, // 42: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
+	27, // 43: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
+	16, // 44: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
+	27, // 45: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
+	27, // 46: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
+	27, // 47: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
+	27, // 48: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
+	27, // 49: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
+	27, // 50: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
+	27, // 51: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
+	5,  // 52: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
+	27, // 53: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
+	27, // 54: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
+	27, // 55: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
+	27, // 56: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
+	27, // 57: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	27, // 58: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	27, // 59: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	27, // 60: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	27, // 61: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	27, // 62: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	27, // 63: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	27, // 64: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	27, // 65: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	27, // 66: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
+	27, // 67: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
+	27, // 68: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	28, // 69: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	28, // 70: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	6,  // 71: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	6,  // 72: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	71, // [71:73] is the sub-list for method output_type
+	69, // [69:71] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }
@@ -2961,14 +3077,14 @@ func file_fencing_agent_api_v1_status_proto_init() {
 		(*GossipParameter_Duration)(nil),
 		(*GossipParameter_Count)(nil),
 	}
-	file_fencing_agent_api_v1_status_proto_msgTypes[11].OneofWrappers = []any{}
+	file_fencing_agent_api_v1_status_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_status_proto_rawDesc), len(file_fencing_agent_api_v1_status_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

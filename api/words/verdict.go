@@ -42,6 +42,8 @@ func reason(v *fencingv1.Verdict) string {
 		return "no part of the group can live: holding with the others by the LUN" + tally
 	case fencingv1.Reason_REASON_LUN_ASKING:
 		return "less than half of the group is reachable; asking by the LUN whether anybody lives" + tally
+	case fencingv1.Reason_REASON_CONDEMNED:
+		return "this node has lost for certain, and has condemned its boot: the others live without it"
 	case fencingv1.Reason_REASON_LUN_LOST:
 		return "this node alone has lost the LUN (lun.mode: and)" + detail(v, ": ")
 	case fencingv1.Reason_REASON_MAINTENANCE:

@@ -55,6 +55,11 @@ func peer(name string, state fencingv1.NodeState) func(*fencingv1.Status) bool {
 	return func(st *fencingv1.Status) bool { return nodeOf(st, name).GetState() == state }
 }
 
+// told is true of a status that knows the sentence of a node.
+func told(name string) func(*fencingv1.Status) bool {
+	return func(st *fencingv1.Status) bool { return nodeOf(st, name).GetSentence().GetTimeout().AsDuration() > 0 }
+}
+
 // aliveAndOld is true while memberlist has not given up a peer whose answers have become too old.
 func aliveAndOld(st *fencingv1.Status) bool {
 	return slices.ContainsFunc(st.GetNetworks()[0].GetMembers(), func(m *fencingv1.NetworkMember) bool { return m.GetAlive() && !m.GetReachable() })
@@ -129,15 +134,17 @@ var scenes = []situation{
 	{name: "peer-upgrade", s: ordinary(4, nil, agentsim.Event{Kind: agentsim.Upgrade, Nodes: []int{1}, Span: 20 * sec}), during: from(10 * sec)},
 	{name: "split-pending", s: ordinary(4, nil, inHalves), during: between(0, 20*sec),
 		is: reason(fencingv1.Reason_REASON_SPLIT_PENDING), varies: ".watchdog.state = "}, // STARVED until it is fed again
-	{name: "split-won", s: ordinary(4, nil, inHalves), during: from(15 * sec), of: upTo(4), is: reason(fencingv1.Reason_REASON_SPLIT_WON)},
-	{name: "split-won-fenced", s: ordinary(4, nil, inHalves), during: between(60*sec, horizon+30*sec), of: upTo(4), slow: true,
+	{name: "split-won", s: ordinary(4, nil, inHalves), during: from(8 * sec), of: upTo(4), is: reason(fencingv1.Reason_REASON_SPLIT_WON)},
+	{name: "split-won-fenced", s: ordinary(4, nil, inHalves), during: between(12*sec, 25*sec), of: upTo(4),
 		is: all(reason(fencingv1.Reason_REASON_SPLIT_WON), func(st *fencingv1.Status) bool {
 			return peer("n4", fencingv1.NodeState_NODE_STATE_FENCED)(st) || peer("n1", fencingv1.NodeState_NODE_STATE_FENCED)(st)
 		})},
-	{name: "split-lost", s: ordinary(4, nil, inHalves), during: from(16 * sec), of: upTo(4), is: reason(fencingv1.Reason_REASON_SPLIT_LOST)},
+	{name: "split-lost", s: ordinary(4, nil, inHalves), during: from(8 * sec), of: upTo(4), is: reason(fencingv1.Reason_REASON_SPLIT_LOST)},
 	{name: "split-no-lun", s: ordinary(4, nil, broken(0, 1), after(8*sec, inHalves)), during: from(24 * sec)},
 	{name: "split-no-tiebreaker", s: ordinary(4, func(s *agentsim.Schedule) { s.LUN = false }, inHalves), during: from(10 * sec)},
-	{name: "alone", s: ordinary(4, nil, halves([]int{0}, []int{1, 2, 3})), during: from(10 * sec)},
+	{name: "alone", s: ordinary(4, nil, halves([]int{0}, []int{1, 2, 3})), during: between(6*sec, 9*sec), is: reason(fencingv1.Reason_REASON_ISOLATED)},
+	{name: "condemned", s: ordinary(4, nil, halves([]int{0}, []int{1, 2, 3})), during: between(9*sec, 11*sec), is: all(reason(fencingv1.Reason_REASON_CONDEMNED), told("n1"))},
+	{name: "peer-condemned", s: ordinary(4, nil, halves([]int{3}, []int{0, 1, 2})), during: between(9*sec, 13*sec), is: all(peer("n4", fencingv1.NodeState_NODE_STATE_UNREACHABLE), told("n4"))},
 	{name: "lun-asking", s: ordinary(5, nil, apart), during: between(3*sec, 12*sec), is: reason(fencingv1.Reason_REASON_LUN_ASKING), varies: ".watchdog.state = "},
 	{name: "nobody-lives", s: ordinary(5, nil, apart), during: from(90 * sec), slow: true},
 	{name: "lun-quorum", s: ordinary(5, func(s *agentsim.Schedule) { s.LUNMode = "or" }, apart), during: from(60 * sec), is: reason(fencingv1.Reason_REASON_LUN_QUORUM)},
@@ -161,7 +168,7 @@ var scenes = []situation{
 	{name: "large", s: ordinary(many, nil, of(agentsim.Kill, 19), broken(7), agentsim.Event{Kind: agentsim.Carrier, Nodes: []int{4}, Networks: []int{0}}),
 		during: from(15 * sec), slow: true},
 	{name: "large-network-down", s: ordinary(many, nil, agentsim.Event{Kind: agentsim.Carrier, Nodes: []int{0}, Networks: []int{1}}), during: from(15 * sec), slow: true},
-	{name: "large-cut-off", s: ordinary(many, nil, halves([]int{0}, upTo(many)[1:])), during: from(15 * sec), slow: true},
+	{name: "large-cut-off", s: ordinary(many, nil, halves([]int{0}, upTo(many)[1:])), during: between(6*sec, 9*sec), is: reason(fencingv1.Reason_REASON_ISOLATED), slow: true},
 }
 
 func sceneNamed(t testing.TB, name string) *situation {

@@ -119,6 +119,9 @@ func (m *matrix) state(n *fencingv1.NodeStatus) span {
 	case n.GetState() == fencingv1.NodeState_NODE_STATE_REACHABLE && n.GetStopping():
 		return span{"stopping", warn}
 	}
+	if sentence(n) != "" {
+		return span{"CONDEMNED", bad}
+	}
 	switch n.GetState() {
 	case fencingv1.NodeState_NODE_STATE_REACHABLE:
 		return span{"reachable", plain}
@@ -233,6 +236,11 @@ func (m *matrix) notes(p *page, nodes []*fencingv1.NodeStatus) {
 		}
 		if n.GetReachable() && !n.GetSameRoster() {
 			other = append(other, n.GetName())
+		}
+	}
+	for _, n := range nodes {
+		if text := sentence(n); text != "" && n.GetName() != m.self {
+			p.text("    ", 8, span{text, warn})
 		}
 	}
 	for _, note := range []struct {

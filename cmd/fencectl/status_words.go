@@ -76,6 +76,9 @@ func consequence(st *fencingv1.Status) span {
 	dry := w.GetDriver() == driverNone
 	switch v.GetPermission() {
 	case fencingv1.Permission_PERMISSION_STARVE:
+		if v.GetReason() == fencingv1.Reason_REASON_CONDEMNED {
+			return condemned(st)
+		}
 		return starving(w)
 	case fencingv1.Permission_PERMISSION_DISARM:
 		switch {

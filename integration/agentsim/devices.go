@@ -51,6 +51,17 @@ func (l *leash) Feed() error {
 	return err
 }
 
+func (l *leash) Shorten(timeout time.Duration) (time.Duration, error) {
+	l.p.stop.pass()
+	if l.dead.Load() {
+		return 0, errKilled
+	}
+	return l.p.m.dog.Shorten(timeout)
+}
+
+// Look implements watchdog.Looker.
+func (l *leash) Look() (watchdog.Countdown, bool) { return l.p.m.dog.Look() }
+
 func (l *leash) Disarm() error {
 	l.p.stop.pass()
 	if l.dead.Load() {

@@ -97,7 +97,7 @@ func (m *machine) powerOn() {
 	m.slots = map[int]*lunClient{}
 	boot := m.boot
 	m.dog = watchdogtest.New(watchdogtest.Config{
-		Clock: m.now, BootFencing: m.resets > 0, NoWayOut: w.s.NoWayOut,
+		Clock: m.now, BootFencing: m.resets > 0, NoWayOut: w.s.NoWayOut, Hides: w.s.Hides,
 		OnFire: func(boottime.Instant) { m.reset(boot) },
 	})
 	w.mu.Unlock()

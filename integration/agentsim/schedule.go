@@ -29,6 +29,7 @@ type Schedule struct {
 	DryRun      bool          // driver none
 	SlowClose   time.Duration // that the sockets of an agent that stops take to close
 	NoWayOut    bool          // watchdogs that cannot be disarmed
+	Hides       bool          // what a watchdog counts down cannot be seen without opening it
 	Replay      bool          // somebody sends again what was sent at any time
 	Key         bool          // the gossip is encrypted
 	Before      int           // so many nodes, the first ones, have lun.hold: false, as agents of before there was one

@@ -12,7 +12,7 @@ func agentMutants() []mutant {
 		mergeGo   = "netgossip/merge.go"
 	)
 	list := []mutant{
-		one("lease", "the deadline is not looked at before a feed", loopGo, "	if !now.Before(until) {\n		f.setStatus(Starved)", "	if until == 0 {\n		f.setStatus(Starved)"),
+		one("lease", "the deadline is not looked at before a feed", loopGo, "	if !now.Before(until) || f.sent", "	if until == 0 || f.sent"),
 		one("lease", "a verdict is honoured after its time", agentGo, "		until = d.Until\n", "		until = now.Add(time.Hour)\n"),
 		{rule: "boot gate", what: "a node arms that never saw a quorum", edits: []edit{
 			{decideGo, " && in.OnLoss != LossFence && in.HadQuorum {", " && in.OnLoss != LossFence {"},

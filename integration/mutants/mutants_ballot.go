@@ -33,6 +33,7 @@ func allMutants() []mutant {
 		kubeLeaseMutants(),
 		healMutants(),
 		holdMutants(),
+		sentenceMutants(),
 		agentMutants(),
 		operatorMutants(),
 		setupMutants(),

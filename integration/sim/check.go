@@ -25,6 +25,7 @@ type checker struct {
 	Proofs     map[watchdog.Proof]int
 	granted    []bool // nodes that feed under a grant of the Lease
 	Grants     int    // how often one began to
+	Sentences  int    // how many boots were condemned
 	Strikes    int    // how often a node that hears by the LUN who lives took itself down
 	ByLUN      int    // how often a node began to live by the LUN where no network reached a majority
 	Bridged    int    // how often a node began to feed beside a partner that has a majority (L14)
@@ -80,6 +81,9 @@ func (c *Cluster) checkStep() {
 	c.checkLinks()
 	for _, n := range c.nodes {
 		c.checkLog(n)
+		if n.judged && c.feeding(n) {
+			k.add("%v: %s is condemned, and has permission to feed: %v", c.Now(), n.Name, n.decision.Reason)
+		}
 	}
 	if c.cfg.OnLoss != watchdog.LossFence {
 		return
@@ -170,7 +174,7 @@ func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 			continue
 		}
 		death := n.core.Death(p)
-		if death.Proof == watchdog.ProofBoot && death.Boot == victim.boot && n.ended[p] != death {
+		if (death.Proof == watchdog.ProofBoot || death.Proof == watchdog.ProofSentence) && death.Boot == victim.boot && n.ended[p] != death {
 			c.check.add("%v: %s says that the boot of %s has ended, which it has not", c.Now(), n.Name, victim.Name)
 		}
 		n.ended[p] = death

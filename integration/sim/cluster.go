@@ -26,6 +26,10 @@ type Config struct {
 	Strike   bool // onFence: reboot
 	NoHold   bool // nobody holds by the LUN
 	Before   int  // so many nodes, the first ones, have agents of before there was a hold
+	Sentence watchdog.Sentencing
+	Blind    float64 // share of starts at which an agent cannot see what the kernel counts down
+	Lingers  bool    // a process that was killed may hang in the kernel, with the watchdog open
+	Refuses  bool    // the driver does not take a shorter timeout
 	Mode     watchdog.LUNMode
 	Others   int // so many nodes, the first ones, have lun.mode: tieBreaker, whatever Mode is
 	OnLoss   watchdog.LossPolicy
@@ -68,6 +72,7 @@ func DefaultConfig(n int, seed uint64) Config {
 		Nodes: n, Networks: []string{"mgmt", "data"}, Policy: netgossip.Any(), LUN: true, OnLoss: watchdog.LossFence,
 		Times: Times{Timing: t, Feed: 5 * time.Second, Watchdog: 30 * time.Second}, Margin: time.Second,
 		Evidence: time.Second, Seed: seed,
+		Sentence: watchdog.Sentencing{After: 5200 * time.Millisecond, Timeout: time.Second, Strike: t.IOTimeout},
 	}
 	c.Timing.Expire = c.Timing.Grant + c.Feed + c.Margin
 	return c
@@ -164,6 +169,8 @@ type Node struct {
 	armed    bool             // the countdown of its watchdog runs
 	open     bool             // its agent has the watchdog's device open
 	timeout  time.Duration    // of the countdown
+	dying    bool             // a process that was killed has it open still
+	judged   bool             // this boot is condemned, by its agent's word or the kernel's
 	disable  bool             // its disable file is there
 	fenced   roster.Set       // as the agent published last
 	ended    []watchdog.Death // by the roster's indices
@@ -224,9 +231,10 @@ func (c *Cluster) Start(i int) {
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
 		LUNMode: c.mode(i), LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
 		LUN: c.cfg.LUN, Hold: !c.cfg.NoHold && i >= c.cfg.Before, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
-		Succession: succession,
+		Succession: succession, Sentence: c.cfg.Sentence,
 	})
 	n.disarm()
+	c.lookAtKernel(n)
 	n.fenced = roster.Set{}
 	c.countBy(n, r)
 	n.decision, n.said, n.number, n.relay = watchdog.Decision{}, nil, 0, netgossip.Relay{}
@@ -247,21 +255,6 @@ func (c *Cluster) Start(i int) {
 	c.trace("%s starts", n.Name)
 	c.wakeNode(n, 0)
 	c.scheduleFeed(n)
-}
-
-// Kill ends the agent of a node without a goodbye. An armed watchdog goes on counting, and
-// begins again: that is what the kernel does when it closes the descriptor.
-func (c *Cluster) Kill(i int) {
-	n := c.nodes[i]
-	if !n.up {
-		return
-	}
-	c.end(n)
-	c.trace("%s is killed", n.Name)
-	if n.armed {
-		n.lastFeed = c.now
-		c.watchFire(n)
-	}
 }
 
 // disarm has the core know whether the disable file is there.
@@ -326,7 +319,7 @@ func (c *Cluster) end(n *Node) {
 // reset is what a watchdog does: the node is gone, with all its I/O, and boots again.
 func (c *Cluster) reset(n *Node) {
 	c.end(n)
-	n.armed = false
+	n.armed, n.dying, n.judged = false, false, false
 	n.Resets++
 	n.boot, n.booted = c.rng.Uint64()|1, c.now
 	c.trace("%s is reset by its watchdog", n.Name)
@@ -452,13 +445,16 @@ func (c *Cluster) step(n *Node) {
 // guard arms and disarms as the agent's permit and feeder do. An agent that has just started finds
 // the countdown of its predecessor running and cannot stop it before it has opened the device.
 func (c *Cluster) guard(n *Node, fx *watchdog.Effects) {
-	if fx.Arm && !n.open && c.feeding(n) {
+	c.checkSentence(n, fx)
+	if fx.Arm && !n.open && !n.dying && c.feeding(n) {
+		c.harm(n, "arms")
 		n.armed, n.open, n.lastFeed, n.timeout = true, true, c.now, c.times(n).Watchdog
 		c.trace("%s arms its watchdog with %v", n.Name, n.timeout)
 		n.core.SetGuard(true, n.timeout)
 		c.watchFire(n)
 	}
 	if fx.Disarm && n.open {
+		c.harm(n, "disarms")
 		n.armed, n.open = false, false
 		n.core.SetGuard(false, 0)
 	}
@@ -467,6 +463,7 @@ func (c *Cluster) guard(n *Node, fx *watchdog.Effects) {
 func (c *Cluster) scheduleFeed(n *Node) {
 	c.during(n, c.times(n).Feed, func() {
 		if n.open && c.feeding(n) {
+			c.harm(n, "feeds")
 			n.lastFeed = c.now
 			c.watchFire(n)
 		}
@@ -477,7 +474,7 @@ func (c *Cluster) scheduleFeed(n *Node) {
 // watchFire lets the watchdog fire W after the last feed, whether the agent lives or not.
 func (c *Cluster) watchFire(n *Node) {
 	fed, boot := n.lastFeed, n.boot
-	c.at(n.timeout, func() {
+	c.at(n.timeout+c.lateness(n), func() {
 		if n.armed && n.lastFeed == fed && n.boot == boot {
 			c.reset(n)
 		}

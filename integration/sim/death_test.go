@@ -61,7 +61,7 @@ func TestGrantedHalfProvesTheDeathOfTheOther(t *testing.T) {
 // Guard: the term R of the budget. The agent of a starved node is killed right before its
 // watchdog fires, and the kernel gives the node another timeout.
 func TestStarvedAgentIsKilledAtTheLastMoment(t *testing.T) {
-	c := started(t, shortLived(3, 8))
+	c := started(t, shortLived(3, 8).withoutSentences())
 	c.Split([][]int{{0, 1}, {2}})
 	mustRun(t, c, "n3 starves", 20*time.Second, func() bool { return c.nodes[2].decision.Action == watchdog.Starve })
 	victim := c.nodes[2]

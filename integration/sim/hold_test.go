@@ -163,7 +163,7 @@ func TestNodeThatOthersLiveWithoutStrikes(t *testing.T) {
 // live, so they may not claim its death for that time.
 func TestMajorityThatFormsInAnOutageClaimsNothing(t *testing.T) {
 	for seed := range uint64(10) {
-		c := New(DefaultConfig(3, seed))
+		c := New(DefaultConfig(3, seed).withoutSentences())
 		c.Run(40 * time.Second)
 		c.Silence()
 		c.Run(5 * time.Minute)

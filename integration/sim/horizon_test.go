@@ -63,7 +63,7 @@ func TestGrantWaitsForTheHorizonInTheSlot(t *testing.T) {
 		cfg := shortLived(4, seed)
 		cfg.Watchdog = 20 * time.Second
 		cfg.Odd = &Times{Timing: cfg.Timing, Feed: cfg.Feed, Watchdog: 10 * time.Minute}
-		c := started(t, cfg)
+		c := started(t, cfg.withoutSentences())
 		for _, i := range []int{1, 3} {
 			c.LUNFaults(i, &Faults{Down: true})
 		}

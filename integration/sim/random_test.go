@@ -137,15 +137,15 @@ func TestResultsComeInTheOrderOfTheirSeeds(t *testing.T) {
 // a failing schedule is printed.
 func TestRandomSchedules(t *testing.T) {
 	b := asked(t, 150, 40, 1)
-	resets, bridged, strikes, proofs := 0, 0, 0, map[watchdog.Proof]int{}
+	resets, bridged, strikes, sentences, proofs := 0, 0, 0, 0, map[watchdog.Proof]int{}
 	b.play(t, RandomSchedule, func(_ uint64, c *Cluster) {
-		resets, bridged, strikes = resets+c.Resets(), bridged+c.Bridged(), strikes+c.check.Strikes
+		resets, bridged, strikes, sentences = resets+c.Resets(), bridged+c.Bridged(), strikes+c.check.Strikes, sentences+c.Sentences()
 		for proof, n := range c.Proofs() {
 			proofs[proof] += n
 		}
 	})
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, of which %d by the node itself that heard who lives; %d times beside a majority, deaths published: %d proven by time, %d by another boot on the LUN",
-		b.runs, b.base, resets, strikes, bridged, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot])
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, of which %d by the node itself that heard who lives; %d times beside a majority, %d boots condemned; deaths published: %d proven by time, %d by another boot on the LUN, %d by sentence",
+		b.runs, b.base, resets, strikes, bridged, sentences, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot], proofs[watchdog.ProofSentence])
 }
 
 // The same with a Lease in place of the LUN.

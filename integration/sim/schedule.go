@@ -24,7 +24,7 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 	if rng.IntN(3) == 0 {
 		cfg.Odd = cfg.otherTimes(rng)
 	}
-	return play(cfg.withOutages(seed), rng, trace, logf)
+	return play(cfg.withOutages(seed).withSentences(seed), rng, trace, logf)
 }
 
 // withOutages adds outages of all networks, LUNs without echo blocks and agents of before there was a hold.

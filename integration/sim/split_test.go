@@ -49,7 +49,7 @@ func started(t *testing.T, cfg Config) *Cluster {
 
 func TestEqualSplitIsWonByExactlyOneHalfAndHeals(t *testing.T) {
 	for seed := range uint64(20) {
-		c := started(t, DefaultConfig(4, seed))
+		c := started(t, DefaultConfig(4, seed).withoutSentences())
 		c.Split([][]int{{0, 1}, {2, 3}})
 		took := mustRun(t, c, "one half feeds", 15*time.Second, func() bool {
 			f := c.Feeding()

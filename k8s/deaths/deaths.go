@@ -24,7 +24,7 @@ const (
 type Death struct {
 	Node  string    `json:"node"`
 	Boot  string    `json:"boot"`  // of the incarnation that ended: 16 hexadecimal digits
-	Proof string    `json:"proof"` // by the words of the log: "time", "boot"
+	Proof string    `json:"proof"` // by the words of the log: "time", "boot", "sentence"
 	At    time.Time `json:"at"`    // when the agent concluded it, by its clock: for people
 }
 

@@ -22,6 +22,8 @@ type Config struct {
 	Identity    string
 	Granularity time.Duration // the timeout is rounded up to a multiple; zero: whole seconds
 	MaxTimeout  time.Duration // a longer wish is cut to this; zero: none
+	Refuses     bool          // a change of the timeout while it counts down
+	Hides       bool          // what it counts down cannot be seen without opening it
 	Pretimeout  time.Duration // only told; nothing happens at it
 	NoWayOut    bool
 	NoMagic     bool // any close disarms, the magic one and that of a crash alike
@@ -33,6 +35,9 @@ type Config struct {
 // Stats are the calls that a Device has seen.
 type Stats struct {
 	Arms, Feeds, FailedFeeds, Disarms int
+	// Shortened is the number of times the countdown was made shorter, and Broken how often it was fed or disarmed after that,
+	// or armed by another process.
+	Shortened, Broken int
 	// AfterFire is the number of calls after the reset, which a test of a node that is
 	// supposed to be dead by then expects to be zero.
 	AfterFire int
@@ -160,6 +165,10 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	if d.open {
 		return watchdog.Info{}, fmt.Errorf("arm: %w: already armed", watchdog.ErrBusy)
 	}
+	if c := (watchdog.Countdown{Running: d.running, Timeout: d.timeout}); !d.config.Hides && c.Condemns(timeout) {
+		return watchdog.Info{}, fmt.Errorf("arm: %w", watchdog.ErrCondemned)
+	}
+	d.broken()
 	d.stats.Arms++
 	d.timeout = (timeout + d.config.Granularity - 1) / d.config.Granularity * d.config.Granularity
 	if d.config.MaxTimeout > 0 {
@@ -180,6 +189,38 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	d.open = false
 	d.stop()
 	return watchdog.Info{}, d.armError
+}
+
+// Shorten implements watchdog.Device.
+func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.gone():
+		return 0, ErrFired
+	case !d.open:
+		return 0, ErrNotArmed
+	case d.config.Refuses:
+		return d.timeout, nil
+	}
+	d.timeout = (timeout + d.config.Granularity - 1) / d.config.Granularity * d.config.Granularity
+	d.stats.Shortened++
+	d.restart()
+	return d.timeout, nil
+}
+
+// Look implements watchdog.Looker.
+func (d *Device) Look() (watchdog.Countdown, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return watchdog.Countdown{Running: d.running, Timeout: d.timeout}, !d.config.Hides
+}
+
+// broken notes what nothing may do any more once the countdown was made shorter.
+func (d *Device) broken() {
+	if d.stats.Shortened > 0 {
+		d.stats.Broken++
+	}
 }
 
 // Feed implements watchdog.Device.
@@ -206,6 +247,7 @@ func (d *Device) Feed() error {
 		d.stats.FailedFeeds++
 		return d.feedErr
 	}
+	d.broken()
 	d.stats.Feeds++
 	d.restart()
 	return nil
@@ -224,6 +266,7 @@ func (d *Device) Disarm() error {
 	if d.config.NoWayOut {
 		return fmt.Errorf("disarm: %w", watchdog.ErrNoWayOut)
 	}
+	d.broken()
 	d.stats.Disarms++
 	d.open = false
 	d.stop()

@@ -51,6 +51,11 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	if err := before.check(d.path, timeout); err != nil {
 		return watchdog.Info{}, err
 	}
+	// The agent before this one may have condemned this boot after this one began. To open the device would give the node
+	// another countdown, and peers know when the last one ends.
+	if c, known := d.Look(); known && c.Condemns(timeout) {
+		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, watchdog.ErrCondemned)
+	}
 	fd, err := d.kernel.open(d.path)
 	if err != nil {
 		return watchdog.Info{}, d.explainOpen(err, before)
@@ -144,6 +149,45 @@ func (d *Device) Feed() error {
 		return d.kernel.write(d.fd, feedByte)
 	}
 	return d.kernel.keepAlive(d.fd)
+}
+
+// Shorten implements watchdog.Device. Drivers of the watchdog core begin the countdown again with the new timeout; older ones
+// may count on with what was left, and only WDIOC_GETTIMELEFT tells.
+func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
+	if d.fd < 0 {
+		return 0, errNotArmed
+	}
+	if err := d.kernel.setTimeout(d.fd, int((timeout+time.Second-1)/time.Second)); err != nil {
+		return 0, fmt.Errorf("WDIOC_SETTIMEOUT %v: %w", timeout, err)
+	}
+	seconds, err := d.kernel.timeout(d.fd)
+	if err != nil {
+		return 0, fmt.Errorf("WDIOC_GETTIMEOUT: %w", err)
+	}
+	if seconds <= 0 {
+		return 0, fmt.Errorf("WDIOC_GETTIMEOUT: timeout of %d s", seconds)
+	}
+	left, err := d.kernel.timeLeft(d.fd)
+	switch {
+	case err == nil && left > seconds:
+		return 0, fmt.Errorf("WDIOC_GETTIMELEFT: %d s are left of %d s", left, seconds)
+	case err != nil && d.name == "":
+		return 0, fmt.Errorf("WDIOC_GETTIMELEFT: %w, and sysfs does not show the watchdog", err)
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// Look implements watchdog.Looker, by sysfs.
+func (d *Device) Look() (c watchdog.Countdown, known bool) {
+	f, err := d.survey()
+	if err != nil || f.name == "" {
+		return c, false
+	}
+	state, ok := d.attribute(f.name, "state")
+	if !ok || f.timeout == 0 {
+		return c, false
+	}
+	return watchdog.Countdown{Running: state != "inactive", Timeout: f.timeout}, true
 }
 
 // Disarm stops the countdown and closes the device. After an error the device is open and

@@ -44,13 +44,14 @@ type Feeder struct {
 	host     host // nil: no hardening
 
 	// Written by callers, read by the feeder.
-	until   atomic.Int64            // the lease
-	request atomic.Pointer[request] // the newest wish
-	asked   atomic.Uint64           // wishes so far
-	napper  napper
-	stops   chan stopRequest // capacity 1
-	started atomic.Bool
-	exited  chan struct{}
+	until     atomic.Int64            // the lease
+	request   atomic.Pointer[request] // the newest wish
+	asked     atomic.Uint64           // wishes so far
+	condemned atomic.Int64            // the timeout of a sentence; 0: there is none
+	napper    napper
+	stops     chan stopRequest // capacity 1
+	started   atomic.Bool
+	exited    chan struct{}
 
 	// Written by the feeder, read by anybody.
 	view     atomic.Pointer[view]
@@ -76,6 +77,7 @@ type loop struct {
 	wantArm   bool // an Arm waits for a grant
 	unsound   bool // armed, but not as it should be: stays Faulty
 	missed    bool // dry run: this starvation has been noted
+	judged    bool // the sentence was carried out
 	countdown time.Duration
 	cadence   time.Duration
 	next      boottime.Instant // of the next feed; zero: as soon as permitted
@@ -204,7 +206,7 @@ func (f *Feeder) report(end <-chan struct{}) {
 		default:
 		}
 		s := f.State()
-		same := s.Status == told.Status && s.Armed == told.Armed && s.Reason == told.Reason && text(s.Err) == text(told.Err)
+		same := s.Status == told.Status && s.Armed == told.Armed && s.Reason == told.Reason && text(s.Err) == text(told.Err) && s.Condemned == told.Condemned
 		if same && s.Obeyed == told.Obeyed {
 			return // the same feed error again
 		}
@@ -237,7 +239,7 @@ func (f *Feeder) logState(s State) {
 	}
 	f.log.LogAttrs(context.Background(), level, "watchdog state", slog.String("status", s.Status.String()), slog.Bool("armed", s.Armed),
 		slog.Bool("dry_run", s.DryRun), slog.String("identity", s.Info.Identity), slog.Duration("timeout", s.Info.Timeout),
-		slog.Bool("nowayout", s.Info.NoWayOut), slog.String("reason", s.Reason), slog.String("err", text(s.Err)))
+		slog.Bool("nowayout", s.Info.NoWayOut), slog.String("reason", s.Reason), slog.Bool("condemned", s.Condemned), slog.Duration("sentence", s.Sentence), slog.String("err", text(s.Err)))
 }
 
 func text(err error) string {

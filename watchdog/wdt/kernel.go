@@ -18,6 +18,7 @@ type kernel interface {
 	support(fd int) (*unix.WatchdogInfo, error)
 	setTimeout(fd, seconds int) error
 	timeout(fd int) (seconds int, err error)
+	timeLeft(fd int) (seconds int, err error)
 	pretimeout(fd int) (seconds int, err error)
 	bootStatus(fd int) (int, error)
 	disable(fd int) error
@@ -73,6 +74,11 @@ func (linux) setTimeout(fd, seconds int) error {
 // half of a 64-bit integer on a big-endian processor.
 func (linux) timeout(fd int) (int, error) {
 	v, err := unix.IoctlGetUint32(fd, unix.WDIOC_GETTIMEOUT)
+	return int(int32(v)), err
+}
+
+func (linux) timeLeft(fd int) (int, error) {
+	v, err := unix.IoctlGetUint32(fd, unix.WDIOC_GETTIMELEFT)
 	return int(int32(v)), err
 }
 

@@ -28,6 +28,8 @@ type driver struct {
 	options  uint32
 	nowayout bool
 	early    int            // pretimeout
+	stale    bool           // SETTIMEOUT does not begin the countdown again
+	leftErr  error          // of GETTIMELEFT
 	seconds  int            // timeout before anybody sets it
 	fixed    bool           // SETTIMEOUT is answered with ENOTTY
 	accept   func(int) bool // values that SETTIMEOUT takes; others get EINVAL
@@ -271,6 +273,16 @@ func (d *driver) timeout(fd int) (int, error) {
 		return 0, err
 	}
 	return d.seconds, d.getErr
+}
+
+func (d *driver) timeLeft(fd int) (int, error) {
+	if err := d.check(fd); err != nil {
+		return 0, err
+	}
+	if d.stale {
+		return 60, nil
+	}
+	return int((d.left() + time.Second - 1) / time.Second), d.leftErr
 }
 
 func (d *driver) pretimeout(fd int) (int, error) { return d.early, d.check(fd) }

@@ -75,6 +75,7 @@ func (f *Feeder) Run(ctx context.Context) error {
 		default:
 		}
 		f.obey()
+		f.execute()
 		f.armIfPermitted()
 	}
 }
@@ -114,7 +115,7 @@ func (f *Feeder) step() time.Duration {
 		return f.interval
 	}
 	until := boottime.Instant(f.until.Load())
-	if !now.Before(until) {
+	if !now.Before(until) || f.sentenced() {
 		f.setStatus(Starved)
 		l.next = 0
 		if l.countdown == 0 || l.missed {
@@ -197,7 +198,7 @@ func (f *Feeder) obey() {
 		return
 	}
 	f.loop.wantArm = r.arm && !f.loop.open
-	if !r.arm {
+	if !r.arm && !f.sentenced() {
 		_ = f.disarm(r.reason) // told through the state
 	}
 	f.obeyed.Store(r.number)
@@ -205,7 +206,7 @@ func (f *Feeder) obey() {
 }
 
 func (f *Feeder) armIfPermitted() {
-	if f.loop.wantArm && f.permitted() {
+	if f.loop.wantArm && f.permitted() && !f.sentenced() {
 		f.loop.wantArm = false
 		f.arm()
 	}
@@ -217,7 +218,7 @@ func (f *Feeder) permitted() bool {
 
 func (f *Feeder) plannedStop() error {
 	l := &f.loop
-	if l.open && f.dry == nil && (f.overdue.Load() || !f.permitted()) {
+	if f.sentenced() || l.open && f.dry == nil && (f.overdue.Load() || !f.permitted()) {
 		return ErrStarved
 	}
 	l.wantArm = false

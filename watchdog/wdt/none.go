@@ -30,6 +30,12 @@ func (n *None) Feed() error {
 	return nil
 }
 
+// Shorten is refused: there is no countdown that peers could rely on.
+func (n *None) Shorten(time.Duration) (time.Duration, error) { return 0, errNotArmed }
+
+// Look implements watchdog.Looker: nothing counts down.
+func (n *None) Look() (watchdog.Countdown, bool) { return watchdog.Countdown{}, true }
+
 // Disarm always works, there being nothing to disarm.
 func (n *None) Disarm() error { return nil }
 

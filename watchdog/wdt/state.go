@@ -41,6 +41,10 @@ type State struct {
 	// timeout that counts; zero if it could not be read back.
 	Info   watchdog.Info
 	Reason string // why it was disarmed
+	// Condemned says that nothing feeds, arms or disarms the watchdog any more, ever. Sentence is the timeout that it was
+	// given then, as read back; 0: that is not known, see Err.
+	Condemned bool
+	Sentence  time.Duration
 	// Obeyed is the number of the latest Arm or Disarm that was carried out, refused, or made
 	// needless by a later one. What else the state says is not older.
 	Obeyed uint64
@@ -63,6 +67,9 @@ type view struct {
 	info   watchdog.Info
 	reason string
 	err    error
+
+	condemned bool
+	sentence  time.Duration
 }
 
 // views holds the view for every status that the feed path may have to switch to, made
@@ -81,6 +88,8 @@ func (f *Feeder) State() State {
 		Info:       v.info,
 		Reason:     v.reason,
 		Err:        v.err,
+		Condemned:  v.condemned,
+		Sentence:   v.sentence,
 		Until:      boottime.Instant(f.until.Load()),
 		LastFeed:   boottime.Instant(f.lastFeed.Load()),
 		Slack:      time.Duration(f.slack.Load()),

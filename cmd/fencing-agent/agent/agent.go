@@ -215,7 +215,7 @@ func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string)
 	w.LUN, w.API = c.BreaksTiesBy(config.BreakerLUN), c.BreaksTiesBy(config.BreakerKubernetes)
 	if len(c.LUN.Devices) > 0 {
 		w.LUNMode = map[config.LUNMode]watchdog.LUNMode{config.LUNOr: watchdog.LUNOr, config.LUNAnd: watchdog.LUNAnd}[c.LUN.Mode]
-		w.Hold = c.LUN.Hold
+		w.Hold, w.Sentence = c.LUN.Hold, c.Sentencing()
 		w.Window = func(members int) time.Duration {
 			return c.EvidenceMaxAge() + c.ParamsFor(members).SamplingDelay(members, len(c.SystemNetworks))
 		}
@@ -261,6 +261,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	}
 	endFeeder := sync.OnceFunc(func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) })
 	defer endFeeder()
+	a.beginSentence(background)
 	if err := a.startDeaths(background); err != nil {
 		return err
 	}

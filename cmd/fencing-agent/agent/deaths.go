@@ -26,6 +26,11 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 		was := a.deaths.known[p]
 		if a.deaths.known[p] = d; d.Proof == 0 {
 			a.metrics.Contradicted()
+			if was.Proof == watchdog.ProofSentence {
+				a.log.Error("a proof of death is withdrawn: a boot that had condemned itself runs on; its watchdog did not fire, or two machines are one boot: power it off, and check the driver",
+					"peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
+				continue
+			}
 			a.log.Error("a proof of death is withdrawn: the boot that had ended answers again, so two machines have one name; stop one of them",
 				"peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
 			continue

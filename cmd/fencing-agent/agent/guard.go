@@ -28,7 +28,11 @@ type guard struct {
 	clock boottime.Clock
 
 	feeder *wdt.Feeder
+	dev    watchdog.Device
 	device string // path of the real watchdog
+
+	condemned bool // the feeder was
+	mute      bool // and it is not certain when the node is dead
 
 	granted  boottime.Instant // until then the feeder may feed
 	deadline atomic.Int64     // the same on the clock, for all; 0: nothing is permitted
@@ -80,6 +84,7 @@ func (g *guard) start(given watchdog.Device, reg prometheus.Registerer, report f
 	if err != nil {
 		return nil, err
 	}
+	g.dev = dev
 	g.feeder, err = wdt.NewFeeder(wdt.Config{
 		Device: dev, Timeout: g.cfg.Watchdog.Timeout, FeedInterval: g.cfg.Watchdog.FeedInterval,
 		Clock: g.clock, Logger: g.log, Metrics: wdt.NewMetrics(reg), Realtime: realtime, OnState: report,
@@ -117,6 +122,9 @@ func (g *guard) disarmForStop() error {
 
 // permit tells the feeder how long it may feed, and arms or disarms.
 func (g *guard) permit(now boottime.Instant, fx *watchdog.Effects) {
+	if g.condemn(fx) {
+		return
+	}
 	d := fx.Decision
 	until := boottime.Instant(0)
 	if d.Action != watchdog.Starve {

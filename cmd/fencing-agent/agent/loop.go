@@ -146,7 +146,7 @@ func (a *Agent) say(fx *watchdog.Effects) {
 	}
 	urgency := gossip.Whenever
 	switch {
-	case old == nil || old.Stopping != st.Stopping || old.Guard != st.Guard || old.Standing != st.Standing:
+	case old == nil || old.Stopping != st.Stopping || old.Sentence != st.Sentence || old.Guard != st.Guard || old.Standing != st.Standing:
 		urgency = gossip.Now
 	case fx.Nudge:
 		urgency = gossip.Soon

@@ -41,6 +41,7 @@ type batch struct {
 	api         *apiReport
 	disarm      map[string]string // why, by source; "": not any more
 	feeder      *wdt.State
+	alone       bool // no other agent of this node runs
 	fatal       error
 	lists       []members.List   // what the source of lists of members shows
 	handed      []*roster.Roster // lists that peers handed over, at most one for each that was asked for on a network
@@ -129,7 +130,7 @@ func (b *batch) reset() {
 	b.leases = b.leases[:0]
 	b.lun = b.lun[:0]
 	b.lists, b.handed, b.rosterSaved, b.termsSaved = nil, nil, nil, nil
-	b.api, b.feeder, b.fatal = nil, nil, nil
+	b.api, b.feeder, b.fatal, b.alone = nil, nil, nil, false
 	clear(b.disarm)
 }
 

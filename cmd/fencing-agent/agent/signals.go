@@ -51,6 +51,12 @@ func (a *Agent) signalled(b *batch) {
 	if b.api != nil {
 		a.core.APIChecked(b.api.reachable, b.api.at)
 	}
+	if b.alone {
+		a.core.PredecessorGone(a.clock())
+	}
+	if b.feeder != nil {
+		a.sentenced(b.feeder)
+	}
 	if b.feeder != nil && a.guard.answers(b.feeder) {
 		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
 	}

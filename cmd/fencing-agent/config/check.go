@@ -309,6 +309,13 @@ func checkWatchdog(c *Config, r *report) {
 		r.problem("watchdog.feedInterval", "is too long: one late feeding would reset the node", w.FeedInterval,
 			"less than half of watchdog.timeout = %v", w.Timeout)
 	}
+	if w.SentenceTimeout%time.Second != 0 {
+		r.problem("watchdog.sentenceTimeout", "is not a whole number of seconds, and the kernel takes no other", w.SentenceTimeout, "1s, 2s or 3s")
+	}
+	if given := time.Duration(w.SentenceAfter); given > 0 && given < c.SentencePatience() && w.SentenceAfter != Default().Watchdog.SentenceAfter {
+		r.warn("watchdog.sentenceAfter", fmt.Sprintf("is shorter than the others need to show on the LUN that they live: %v counts, two lun.heartbeatInterval and a quarter of lun.ioTimeout",
+			c.SentencePatience()), w.SentenceAfter)
+	}
 }
 
 // checkPaths checks that no path stands for two things. The agent writes the list of members

@@ -100,7 +100,11 @@ type Watchdog struct {
 	Timeout      time.Duration `yaml:"timeout" range:"2s..1h"` // whole seconds; the driver's answer is what counts
 	FeedInterval time.Duration `yaml:"feedInterval" range:"100ms..30m"`
 	OnFence      OnFence       `yaml:"onFence"`
-	DisableFile  string        `yaml:"disableFile" form:"absolute path"`
+	// SentenceAfter is for how long a node must have lost for certain before it condemns itself, SentenceTimeout the watchdog's
+	// timeout from then on, whole seconds.
+	SentenceAfter   Patience      `yaml:"sentenceAfter"`
+	SentenceTimeout time.Duration `yaml:"sentenceTimeout" range:"1s..3s"`
+	DisableFile     string        `yaml:"disableFile" form:"absolute path"`
 }
 
 // API is the gRPC socket.
@@ -153,12 +157,13 @@ func Default() *Config {
 			UnavailableAtTie:  AtTieFence,
 		},
 		Watchdog: Watchdog{
-			Driver:       DriverDevice,
-			Device:       "/dev/watchdog",
-			Timeout:      30 * time.Second,
-			FeedInterval: 5 * time.Second,
-			OnFence:      OnFenceExpire,
-			DisableFile:  "/var/run/fencing-agent/disable",
+			Driver:        DriverDevice,
+			Device:        "/dev/watchdog",
+			Timeout:       30 * time.Second,
+			FeedInterval:  5 * time.Second,
+			OnFence:       OnFenceExpire,
+			SentenceAfter: Patience(5200 * time.Millisecond), SentenceTimeout: time.Second,
+			DisableFile: "/var/run/fencing-agent/disable",
 		},
 		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660},
 		HTTP: HTTP{Address: "127.0.0.1:9110"},

@@ -335,3 +335,21 @@ func (r *Reachability) parse(n *yaml.Node) (string, bool) {
 	*r = Reachability{AtLeast: k}
 	return "", true
 }
+
+// parse reads off, or a duration.
+func (p *Patience) parse(n *yaml.Node) (string, bool) {
+	const allowed = "off, or a duration from 500ms to 1h"
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" && n.Tag != "!!bool" {
+		return allowed, false
+	}
+	if n.Value == "off" || n.Value == "false" { // Helm writes the latter for the former
+		*p = 0
+		return "", true
+	}
+	d, err := time.ParseDuration(n.Value)
+	if err != nil || d < 500*time.Millisecond || d > time.Hour {
+		return allowed, false
+	}
+	*p = Patience(d)
+	return "", true
+}

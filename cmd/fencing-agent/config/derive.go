@@ -74,6 +74,11 @@ func (c *Config) TermsFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-terms.json"
 }
 
+// LockFile is locked by the agent that runs: beside its lists.
+func (c *Config) LockFile() string {
+	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-running"
+}
+
 // EvidenceMaxAge is D_max: two-way evidence of a peer that is older counts for nothing.
 func (c *Config) EvidenceMaxAge() time.Duration { return c.Params().EvidenceMaxAge }
 
@@ -140,4 +145,22 @@ func (c *Config) BudgetFor(w time.Duration, n int) watchdog.Budget {
 // completed reads holds its grant no more (L5). w is the holder's watchdog timeout.
 func (c *Config) GrantExpiry(w time.Duration) time.Duration {
 	return c.GrantLifetime() + c.Watchdog.FeedInterval + w + MarginAfterDeath
+}
+
+// SentencePatience is the least watchdog.sentenceAfter: two heartbeats, a write and a read, by which the others have shown
+// twice that they live.
+func (c *Config) SentencePatience() time.Duration {
+	return 2*c.LUN.HeartbeatInterval + c.LUN.IOTimeout/4
+}
+
+// Sentencing is when a node condemns itself. It needs a LUN by which nodes hold.
+func (c *Config) Sentencing() watchdog.Sentencing {
+	if len(c.LUN.Devices) == 0 || !c.LUN.Hold || c.OnQuorumLoss != LossFence || c.Watchdog.Driver == DriverNone {
+		return watchdog.Sentencing{}
+	}
+	after := time.Duration(c.Watchdog.SentenceAfter)
+	if after > 0 {
+		after = max(after, c.SentencePatience())
+	}
+	return watchdog.Sentencing{After: after, Timeout: c.Watchdog.SentenceTimeout, Strike: c.LUN.IOTimeout}
 }

@@ -25,20 +25,21 @@ type timed struct {
 
 // defaults are what the timing sets. The default one has the values of [Default].
 func (t Timing) defaults() []timed {
-	of := func(gossip Profile, heartbeat, io, timeout, feed time.Duration) []timed {
+	of := func(gossip Profile, heartbeat, io, timeout, feed, sentence time.Duration) []timed {
 		return []timed{
 			{"gossip.profile", func(c *Config) { c.Gossip.Profile = gossip }},
 			{"lun.heartbeatInterval", func(c *Config) { c.LUN.HeartbeatInterval = heartbeat }},
 			{"lun.ioTimeout", func(c *Config) { c.LUN.IOTimeout = io }},
 			{"watchdog.timeout", func(c *Config) { c.Watchdog.Timeout = timeout }},
 			{"watchdog.feedInterval", func(c *Config) { c.Watchdog.FeedInterval = feed }},
+			{"watchdog.sentenceAfter", func(c *Config) { c.Watchdog.SentenceAfter = Patience(sentence) }},
 		}
 	}
 	switch t {
 	case TimingFast:
-		return of(ProfileFast, 250*time.Millisecond, 500*time.Millisecond, 5*time.Second, time.Second)
+		return of(ProfileFast, 250*time.Millisecond, 500*time.Millisecond, 5*time.Second, time.Second, 1500*time.Millisecond)
 	case TimingCareful:
-		return of(ProfileCalm, 2*time.Second, 5*time.Second, 30*time.Second, 5*time.Second)
+		return of(ProfileCalm, 2*time.Second, 5*time.Second, 30*time.Second, 5*time.Second, 10*time.Second)
 	default:
 		return nil
 	}

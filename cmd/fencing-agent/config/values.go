@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
@@ -220,4 +221,18 @@ func (n SystemNetwork) Where() string {
 	default:
 		return ""
 	}
+}
+
+// Patience is a time after which something is done; zero means never.
+type Patience time.Duration
+
+// MarshalYAML prints zero as off.
+func (p Patience) MarshalYAML() (any, error) { return p.String(), nil }
+
+// String prints the setting as the file spells it.
+func (p Patience) String() string {
+	if p == 0 {
+		return "off"
+	}
+	return time.Duration(p).String()
 }

@@ -101,6 +101,7 @@ type Node struct {
 	LeftReason watchdog.LeftReason
 	Death      watchdog.Death
 	ProvenIn   *time.Duration // its death will be proven by then; nil: nothing tells
+	Sentence   *watchdog.SentenceState
 }
 
 // Network is the gossip on one SystemNetwork.

@@ -112,7 +112,7 @@ func (m *Metrics) init(c *config.Config) {
 	for _, r := range watchdog.LeftReasons() {
 		m.left.WithLabelValues(r.String())
 	}
-	for _, p := range []watchdog.Proof{watchdog.ProofTime, watchdog.ProofBoot} {
+	for _, p := range []watchdog.Proof{watchdog.ProofTime, watchdog.ProofBoot, watchdog.ProofSentence} {
 		m.deaths.WithLabelValues(p.String())
 	}
 	for _, s := range []string{"reachable", "restarting", "unreachable", "fenced"} {

@@ -70,6 +70,12 @@ func (f *Facts) addDeath(p int, s *fencingv1.NodeStatus) {
 			s.Death.BootNonce = hex64(d.Boot)
 		}
 	}
+	if w := n.Sentence; w != nil {
+		s.Sentence = &fencingv1.Sentence{
+			BootNonce: hex64(w.Boot), Timeout: durationpb.New(w.Timeout), Age: durationpb.New(w.Age.Round(time.Millisecond)),
+			OverIn: durationpb.New(w.Left.Round(time.Millisecond)),
+		}
+	}
 	if n.ProvenIn != nil {
 		s.ProvenIn = durationpb.New(max(0, *n.ProvenIn).Round(time.Millisecond))
 	}

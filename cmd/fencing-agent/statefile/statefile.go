@@ -71,3 +71,24 @@ func Write(path string, text []byte) (err error) {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// Lock takes the lock of a file, which it makes if it is not there, without waiting: ok is false while another process has it.
+// The kernel gives it up with the last descriptor of that process, when it is gone.
+func Lock(path string) (release func(), ok bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, false, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return func() { _ = f.Close() }, true, nil // nothing was written
+	}
+	_ = f.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, false, nil
+	}
+	return nil, false, fmt.Errorf("lock %s: %w", path, err)
+}

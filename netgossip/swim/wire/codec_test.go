@@ -55,6 +55,8 @@ func fullStatement(r *roster.Roster) *netgossip.Statement {
 		Machine:      1<<64 - 1,
 		Terms:        netgossip.Terms{By: netgossip.BreaksByLUN | netgossip.AsksAPI, Log: 1<<64 - 2},
 		Agreed:       true,
+		Sentence:     2 * time.Second,
+		Heeds:        true,
 	}
 }
 

@@ -714,6 +714,8 @@ type Statement struct {
 	TermsBy           uint32                 `protobuf:"varint,23,opt,name=terms_by,json=termsBy,proto3" json:"terms_by,omitempty"` // netgossip.Terms; 0: of a version that states none
 	TermsLog          uint64                 `protobuf:"fixed64,24,opt,name=terms_log,json=termsLog,proto3" json:"terms_log,omitempty"`
 	Agreed            bool                   `protobuf:"varint,25,opt,name=agreed,proto3" json:"agreed,omitempty"`
+	SentenceMs        uint32                 `protobuf:"varint,26,opt,name=sentence_ms,json=sentenceMs,proto3" json:"sentence_ms,omitempty"` // the sender's boot is condemned, and the timeout of its watchdog is this; 0: it is not
+	Heeds             bool                   `protobuf:"varint,27,opt,name=heeds,proto3" json:"heeds,omitempty"`                             // an agent of the sender's version looks for that, or waits, before it counts or arms
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -923,6 +925,20 @@ func (x *Statement) GetAgreed() bool {
 	return false
 }
 
+func (x *Statement) GetSentenceMs() uint32 {
+	if x != nil {
+		return x.SentenceMs
+	}
+	return 0
+}
+
+func (x *Statement) GetHeeds() bool {
+	if x != nil {
+		return x.Heeds
+	}
+	return false
+}
+
 // Standing is roster.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1094,7 +1110,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
-	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xe9\x05\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xa0\x06\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -1124,7 +1140,10 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\amachine\x18\x16 \x01(\x06R\amachine\x12\x19\n" +
 	"\bterms_by\x18\x17 \x01(\rR\atermsBy\x12\x1b\n" +
 	"\tterms_log\x18\x18 \x01(\x06R\btermsLog\x12\x16\n" +
-	"\x06agreed\x18\x19 \x01(\bR\x06agreed\"\xbc\x01\n" +
+	"\x06agreed\x18\x19 \x01(\bR\x06agreed\x12\x1f\n" +
+	"\vsentence_ms\x18\x1a \x01(\rR\n" +
+	"sentenceMs\x12\x14\n" +
+	"\x05heeds\x18\x1b \x01(\bR\x05heeds\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +

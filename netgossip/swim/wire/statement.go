@@ -61,6 +61,8 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		TermsBy:           uint32(s.Terms.By),
 		TermsLog:          s.Terms.Log,
 		Agreed:            s.Agreed,
+		SentenceMs:        millisUp(s.Sentence),
+		Heeds:             s.Heeds,
 	}
 }
 
@@ -167,6 +169,8 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		Stated:       boottime.Instant(min(w.GetStated(), math.MaxInt64)),
 		Terms:        termsFromWire(w),
 		Agreed:       w.GetAgreed(),
+		Sentence:     time.Duration(w.GetSentenceMs()) * time.Millisecond,
+		Heeds:        w.GetHeeds(),
 	}, nil
 }
 

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// lockRetry is the time between two attempts to have the lock of an agent that may have been killed.
+const lockRetry = 100 * time.Millisecond
+
+// beginSentence finds out, before anybody is counted, whether an agent before this one has condemned this boot (lease.md P2').
+// The kernel knows: a countdown runs that is as short as a sentence. Where that cannot be seen, the agent waits.
+func (a *Agent) beginSentence(background spawn) {
+	blind := false
+	if a.opts.Watchdog != nil || a.cfg.Watchdog.Driver == config.DriverDevice {
+		c, known := a.guard.look()
+		switch {
+		case known && c.Condemns(a.cfg.Watchdog.Timeout):
+			a.inherit(c)
+		case !known, c.Running && c.Timeout <= watchdog.MaxSentence:
+			// Not to be seen, or not to be told from a countdown of this configuration.
+			blind = true
+			a.core.Blind()
+			a.log.Info("whether this boot is condemned cannot be seen: nobody is counted until the agent before this one is gone and its countdown is over",
+				"wait", watchdog.MaxSentence+time.Second)
+		}
+	}
+	background(func(ctx context.Context) { a.holdLock(ctx, blind) })
+}
+
+// inherit goes on as the agent of a condemned boot.
+func (a *Agent) inherit(c watchdog.Countdown) {
+	a.core.Inherit(a.clock(), c.Timeout)
+	a.log.Error("this boot is condemned: an agent before this one has made the countdown of the watchdog short, and nothing feeds it any more", "timeout", c.Timeout)
+}
+
+// holdLock holds the lock that says that this agent runs, and reports when it has it. The kernel takes it from an agent that
+// was killed when it closes the watchdog of that one.
+func (a *Agent) holdLock(ctx context.Context, needed bool) {
+	t := time.NewTicker(lockRetry)
+	defer t.Stop()
+	told := false
+	for {
+		release, ok, err := statefile.Lock(a.cfg.LockFile())
+		switch {
+		case ok:
+			a.box.put(func(b *batch) { b.alone = true })
+			<-ctx.Done()
+			release()
+			return
+		case err != nil && needed && !told:
+			told = true
+			a.log.Error("nobody is counted: it cannot be told whether the agent before this one is gone", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// sentenced takes what the feeder says of a sentence.
+func (a *Agent) sentenced(s *wdt.State) {
+	switch {
+	case s.Condemned:
+		if _, told, _ := a.core.Condemned(); told == 0 && s.Sentence == 0 && !a.guard.mute {
+			a.guard.mute = true
+			a.log.Error("this boot is condemned, and nobody is told, since it is not certain when the watchdog resets it", "error", s.Err)
+		}
+		a.core.Sentenced(s.Sentence)
+		a.published.at = 0 // this node may not live until the next second
+	case errors.Is(s.Err, watchdog.ErrCondemned):
+		if c, known := a.guard.look(); known && c.Condemns(a.cfg.Watchdog.Timeout) {
+			a.inherit(c)
+		}
+	}
+}
+
+// condemn takes the right to feed away from the feeder for good. It comes before everything else that a step wants done.
+func (g *guard) condemn(fx *watchdog.Effects) bool {
+	if fx.Condemn == 0 {
+		return false
+	}
+	if !g.condemned {
+		g.condemned = true
+		g.deadline.Store(0)
+		g.feeder.Condemn(fx.Condemn)
+		g.log.Error("this node has lost for certain, and condemns its boot: the others live without it, and nothing feeds its watchdog any more",
+			"timeout", fx.Condemn)
+	}
+	return true
+}
+
+// look asks what the kernel counts down.
+func (g *guard) look() (c watchdog.Countdown, known bool) {
+	if l, ok := g.dev.(watchdog.Looker); ok {
+		return l.Look()
+	}
+	return c, false
+}

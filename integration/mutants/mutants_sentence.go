@@ -1,0 +1,69 @@
+package main
+
+// sentenceMutants are the guards of the sentence, P1 to P9.
+func sentenceMutants() []mutant {
+	const (
+		coreGo   = "watchdog/core.go"
+		judgeGo  = "watchdog/sentence.go"
+		lunGo    = "diskquorum/sentence.go"
+		feederGo = "watchdog/wdt/sentence.go"
+		loopGo   = "watchdog/wdt/loop.go"
+		deviceGo = "watchdog/wdt/device.go"
+		boundGo  = "netgossip/sentence.go"
+		lun, sim = "./diskquorum", "./integration/sim"
+		wdt      = "./watchdog/wdt"
+	)
+	in := func(pkg, rule, what, file, from, to string) mutant {
+		m := one(rule, what, file, from, to)
+		m.in = []string{pkg}
+		return m
+	}
+	twins := in(watchdogs, "P4", "twins are shown dead", judgeGo, "w.defied != w.boot && !w.twins && w.death.Boot", "w.defied != w.boot && w.death.Boot")
+	twins.edits = append(twins.edits, edit{judgeGo, "w.death.Boot == w.boot && !w.twins && !c.seen", "w.death.Boot == w.boot && !c.seen"})
+	return []mutant{
+		in(lun, "P1", "who counts a few of the others is a majority", lunGo, "		if !set.Minus(words[m].View).IsEmpty() {", "		if false {"),
+		in(lun, "P1", "two are a majority", lunGo, "set.Len() >= quorum", "set.Len() >= 2"),
+		in(lun, "P1", "who does not live is evidence", lunGo, "if p.Lives && !p.View.Has(", "if !p.View.Has("),
+		in(lun, "P1", "who counts this node is evidence", lunGo, "if p.Lives && !p.View.Has(a.roster.Self) {", "if p.Lives {"),
+		in(lun, "P1", "old words are evidence", lunGo, "p.date == 0 || now.Sub(p.date) > fresh ||", "p.date == 0 ||"),
+		in(lun, "P1", "a word by another list is evidence", lunGo, " || !a.sameList(&p.Echo) ||", " ||"),
+		in(lun, "P1", "who sees this node is evidence", lunGo, "		if a.seenBy(slot) && ", "		if false && "),
+		in(lun, "P1", "a value that may follow is no matter", lunGo, "g == nil || a.lease.pending || a.lease.unknown ||", "g == nil ||"),
+		in(lun, "P1", "a half that came apart is evidence", lunGo, "		if words[m].View != half {", "		if false {"),
+		in(lun, "P1", "any token will do", lunGo, " || p.Token != h.Token || !p.Granted {", " || !p.Granted {"),
+		in(sim, "P1", "contact need not be steady", judgeGo, "others.Round-s.round >= rounds-1 && c.steady(now):", "others.Round-s.round >= rounds-1:"),
+		in(lun, "P1", "older agents are no matter", lunGo, "&& !e.record().Statement.Heeds:", "&& false:"),
+		in(watchdogs, "P1", "older agents are no matter", judgeGo, "st != nil && !st.Heeds {", "false && st != nil {"),
+		in(lun, "P2", "a condemned node holds its token", lunGo, "	a.abort(\"this node is condemned\")\n	a.moveToken()\n", "	a.abort(\"this node is condemned\")\n"),
+		in(lun, "P2", "a condemned node proposes", "diskquorum/arbiter.go", "!a.stop && !a.judged.condemned\n", "!a.stop\n"),
+		in(watchdogs, "P2", "a condemned node is fed", decideGo, "	if in.Condemned {\n", "	if false {\n"),
+		in(watchdogs, "P2", "a condemned node arms", coreGo, "!c.fx.Disarm && !c.sentence.condemned\n", "!c.fx.Disarm || c.sentence.condemned\n"),
+		in(watchdogs, "P2", "a condemned node states whom it sees", coreGo, "	if c.sentence.condemned || c.sentence.blind {\n		st.Seen", "	if false {\n		st.Seen"),
+		in(watchdogs, "P2", "a condemned node is stopped as planned", coreGo, "c.stopping = !c.sentence.condemned }", "c.stopping = true }"),
+		in(watchdogs, "P2", "a condemned node gives its guard up", disarmGo, "	if c.sentence.condemned {\n", "	if false {\n"),
+		in(watchdogs, "P2", "it is told before it was read back", coreGo, "Sentence:     c.sentence.timeout,", "Sentence:     c.cfg.Sentence.Timeout,"),
+		in(wdt, "P2", "a condemned feeder feeds", loopGo, "!now.Before(until) || f.sentenced() {", "!now.Before(until) {"),
+		in(wdt, "P2", "a condemned feeder disarms", loopGo, "	if !r.arm && !f.sentenced() {", "	if !r.arm {"),
+		in(wdt, "P2", "a condemned feeder arms", loopGo, "f.permitted() && !f.sentenced() {", "f.permitted() {"),
+		in(wdt, "P2", "a condemned feeder stops", loopGo, "	if f.sentenced() || l.open &&", "	if l.open &&"),
+		in(wdt, "P2", "what the driver did not take is told", feederGo, "	case got > watchdog.MaxSentence:", "	case false:"),
+		in(wdt, "P2", "what is left is no matter", deviceGo, "err == nil && left > seconds:", "err == nil && left > seconds+3600:"),
+		in(wdt, "P2", "an old driver is believed", deviceGo, "	case err != nil && d.name == \"\":", "	case false:"),
+		in(wdt, "P2'", "the device of a condemned boot is opened", deviceGo, "known && c.Condemns(timeout) {", "known && false {"),
+		in(watchdogs, "P2'", "an agent that cannot see counts at once", judgeGo, "	if s.blind || s.condemned {", "	if s.condemned {"),
+		in(watchdogs, "P2'", "it waits from its own start", judgeGo, "	if s.blind && s.sight != 0 && now >= s.sight {", "	if s.blind && now >= s.sight {"),
+		in(watchdogs, "P3", "a long timeout is told", judgeGo, "timeout > 0 && timeout <= netgossip.MaxSentence {\n		s.timeout", "timeout > 0 {\n		s.timeout"),
+		in(watchdogs, "P3", "a long timeout is believed", judgeGo, "timeout <= 0 || timeout > netgossip.MaxSentence {\n		return\n	}\n	w.", "timeout <= 0 {\n		return\n	}\n	w."),
+		in(watchdogs, "P3", "the countdown runs once", boundGo, "twice := 2 * (", "twice := ("),
+		in(watchdogs, "P4", "a boot that was not met is condemned", judgeGo, "		if v.peers[p].boot == s.Boot && ", "		if "),
+		in(watchdogs, "P4", "another name is condemned", judgeGo, " && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {", " {"),
+		in(lun, "P4", "a sentence counts in any slot", lunGo, "	case e.status == slotKnown && NameDigest(e.record().NodeName) == s.Name:", "	case true:"),
+		in(watchdogs, "P4", "who is seen by others is shown dead", judgeGo, " && !c.seenByCounted(now, p))", ")"),
+		twins,
+		in(watchdogs, "P5", "a condemned boot is counted", "netgossip/merge.go", " || m.barred.Has(p) {", " {"),
+		in(lun, "P5", "a condemned boot is evidence", lunGo, " || p.Judged.Timeout > 0 {", " {"),
+		in(watchdogs, "P8", "silence takes a condemned node down", strikeGo, "	if c.sentence.condemned || c.sentences() {", "	if false {"),
+		in(watchdogs, "P9", "a boot that outlives its sentence stays dead", judgeGo, "(w.lived > w.death.At || spoke == w.boot && at > w.death.At) {", "false && at > 0 && spoke > 0 {"),
+		in(watchdogs, "P9", "it is believed again", judgeGo, "w.defied != w.boot && !w.twins && w.death.Boot", "!w.twins && w.death.Boot"),
+	}
+}

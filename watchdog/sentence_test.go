@@ -1,0 +1,283 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// state has a peer answer, with these among the seen.
+func state(c *Core, at boottime.Instant, peer int, seen roster.Set, st netgossip.Statement) {
+	st.RosterEpoch, st.RosterDigest, st.Seen = c.cfg.Roster.Epoch, c.cfg.Roster.Digest, seen
+	if st.Boot == 0 {
+		st.Boot = 100 + uint64(peer)
+	}
+	c.Merger().Answered(netgossip.Answer{Peer: peer, SentAt: at, Statement: &st})
+}
+
+// without4 is what the others see when the last node of five is gone.
+var without4 = roster.SetOf(0, 1, 2, 3)
+
+// settled is a core of five that has met all others, the last one at 10 s.
+func settled(t *testing.T) *Core {
+	t.Helper()
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	return c
+}
+
+// pass steps the core each 100 ms, while three others answer that do not see the last one, and returns when it said FENCED of
+// that first; zero: never.
+func pass(c *Core, from, to boottime.Instant) boottime.Instant {
+	for at := from; at <= to; at += sec / 10 {
+		for p := 1; p < 4; p++ {
+			state(c, at, p, without4, netgossip.Statement{Guard: killing})
+		}
+		if c.Step(at).Fenced.Has(4) {
+			return at
+		}
+	}
+	return 0
+}
+
+func byLUN(c *Core, boot uint64, timeout time.Duration) diskquorum.Sentence {
+	return diskquorum.Sentence{Boot: boot, Timeout: timeout, Name: diskquorum.NameDigest(c.cfg.Roster.Name(4))}
+}
+
+// Guards: P3, P4. The time of a sentence begins when it was heard, by this node's clock, and is over after twice the timeout and
+// what a driver is late by.
+func TestSentenceOfAPeer(t *testing.T) {
+	for name, c := range map[string]struct {
+		hear func(*Core)
+		want boottime.Instant // about
+	}{
+		"stated": {func(c *Core) { state(c, 20*sec, 4, nobody, netgossip.Statement{Guard: killing, Sentence: time.Second}) }, 23 * sec},
+		"read":   {func(c *Core) { s := byLUN(c, 104, 2*time.Second); c.proof.sentencedByLUN(20*sec, &s) }, 25 * sec},
+		"read twice": {func(c *Core) {
+			s := byLUN(c, 104, time.Second)
+			c.proof.sentencedByLUN(20*sec, &s)
+			c.proof.sentencedByLUN(22*sec, &s)
+		}, 23 * sec},
+		"too long":        {func(c *Core) { s := byLUN(c, 104, 4*time.Second); c.proof.sentencedByLUN(20*sec, &s) }, 0},
+		"of another boot": {func(c *Core) { s := byLUN(c, 105, time.Second); c.proof.sentencedByLUN(20*sec, &s) }, 0},
+		"of another name": {func(c *Core) { s := byLUN(c, 104, time.Second); s.Name++; c.proof.sentencedByLUN(20*sec, &s) }, 0},
+		"of an earlier boot": {func(c *Core) {
+			state(c, 19*sec, 4, without4, netgossip.Statement{Boot: 200, Guard: killing})
+			c.Step(19 * sec)
+			s := byLUN(c, 104, time.Second)
+			c.proof.sentencedByLUN(20*sec, &s)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core := settled(t)
+			pass(core, 11*sec, 19*sec)
+			c.hear(core)
+			got := pass(core, 20*sec, 30*sec)
+			if c.want == 0 && got != 0 || c.want != 0 && (got < c.want+sec/100 || got > c.want+sec/4) {
+				t.Errorf("FENCED at %v, want a moment after %v", time.Duration(got), time.Duration(c.want))
+			}
+			if d := core.Death(4); c.want != 0 && (d.Proof != ProofSentence || d.Boot != 104) {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// Guard: P5. Who knows the sentence neither sees nor counts that boot, whatever it says; the next one it does.
+func TestCondemnedBootIsNotCounted(t *testing.T) {
+	c := settled(t)
+	state(c, 20*sec, 4, roster.FullSet(5), netgossip.Statement{Guard: killing})
+	if c.Step(20 * sec); !c.view.Counted.Has(4) {
+		t.Fatal("it is not counted before")
+	}
+	s := byLUN(c, 104, 3*time.Second)
+	c.proof.sentencedByLUN(20*sec, &s)
+	state(c, 21*sec, 4, roster.FullSet(5), netgossip.Statement{Guard: killing})
+	if fx := c.Step(21 * sec); c.view.Seen.Has(4) || c.view.Counted.Has(4) || fx.Statement.Seen.Has(4) {
+		t.Errorf("view %+v", c.view)
+	}
+	state(c, 22*sec, 4, roster.FullSet(5), netgossip.Statement{Boot: 200, Guard: killing})
+	c.Step(22 * sec)
+	state(c, 22*sec+1, 4, roster.FullSet(5), netgossip.Statement{Boot: 200, Guard: killing})
+	if c.Step(22*sec + 1); !c.view.Counted.Has(4) {
+		t.Errorf("the next boot: %+v", c.view)
+	}
+	if pass(c, 23*sec, 40*sec); c.Death(4).Proof == ProofSentence {
+		t.Errorf("the former boot ended by another proof: %+v", c.Death(4))
+	}
+}
+
+// Guard: P4. It is not shown while somebody who is counted sees the node.
+func TestFencedBySentenceWaitsForThoseWhoSeeIt(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 19*sec)
+	s := byLUN(c, 104, time.Second)
+	c.proof.sentencedByLUN(20*sec, &s)
+	for at := 20 * sec; at < 30*sec; at += sec / 2 {
+		state(c, at, 1, roster.FullSet(5), netgossip.Statement{Guard: killing})
+		state(c, at, 2, without4, netgossip.Statement{Guard: killing})
+		if c.Step(at).Fenced.Has(4) {
+			t.Fatalf("FENCED at %v", time.Duration(at))
+		}
+	}
+	if c.Death(4).Proof != ProofSentence {
+		t.Errorf("%+v", c.Death(4))
+	}
+	if pass(c, 31*sec, 40*sec) == 0 {
+		t.Error("never FENCED")
+	}
+}
+
+// Guard: P9. A boot that outlives its sentence is an alarm, and is not believed again.
+func TestSentenceThatIsDefied(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 19*sec)
+	s := byLUN(c, 104, time.Second)
+	c.proof.sentencedByLUN(20*sec, &s)
+	at := pass(c, 20*sec, 30*sec)
+	state(c, at+sec, 4, without4, netgossip.Statement{Guard: killing, Sentence: time.Second})
+	if fx := c.Step(at + sec); fx.Fenced.Has(4) || c.Death(4).Proof != 0 || !c.Defied().Has(4) {
+		t.Errorf("fenced %v, %+v, defied %v", fx.Fenced.Has(4), c.Death(4), c.Defied().Has(4))
+	}
+	c.proof.sentencedByLUN(at+2*sec, &s)
+	if got := pass(c, at+2*sec, at+20*sec); got != 0 {
+		t.Errorf("believed again at %v", time.Duration(got))
+	}
+	state(c, at+21*sec, 4, without4, netgossip.Statement{Boot: 200, Guard: killing, Sentence: time.Second})
+	if got := pass(c, at+21*sec, at+30*sec); got == 0 || c.Defied().Has(4) {
+		t.Errorf("the next boot: %v, defied %v", time.Duration(got), c.Defied().Has(4))
+	}
+}
+
+// Guard: P4. Two machines that answer as one are never shown dead by a sentence.
+func TestTwinsAreNotFencedBySentence(t *testing.T) {
+	c := settled(t)
+	for i, at := range []boottime.Instant{12 * sec, 13 * sec, 14 * sec} {
+		state(c, at, 4, without4, netgossip.Statement{Boot: []uint64{200, 104, 200}[i], Guard: killing})
+		c.Step(at)
+	}
+	s := byLUN(c, 200, time.Second)
+	c.proof.sentencedByLUN(15*sec, &s)
+	if got := pass(c, 15*sec, 30*sec); got != 0 {
+		t.Errorf("FENCED at %v", time.Duration(got))
+	}
+}
+
+// judged is a core of five with quorum and an armed watchdog that has condemned itself at 11 s.
+func judged(t *testing.T) *Core {
+	t.Helper()
+	c := settled(t)
+	c.cfg.Sentence = Sentencing{After: time.Second, Timeout: 2 * time.Second}
+	c.SetGuard(true, 10*time.Second)
+	c.sentence.condemned, c.sentence.at = true, 11*sec
+	return c
+}
+
+// Guards: P2, P7. Nothing feeds, arms or disarms a condemned boot, and what it says counts for nobody, though all others answer.
+func TestCondemnedCore(t *testing.T) {
+	c := judged(t)
+	c.SetDisarm("file", "a test")
+	c.Stop()
+	for at := 11 * sec; at < 20*sec; at += sec / 2 {
+		hear(c, at, 1, 2, 3, 4)
+		fx := c.Step(at)
+		st := fx.Statement
+		if fx.Decision.Action != Starve || fx.Decision.Reason != ReasonCondemned || fx.Decision.Quorum || fx.Arm || fx.Disarm || fx.Condemn != 2*time.Second {
+			t.Fatalf("%+v, arm %v, disarm %v, condemn %v", fx.Decision, fx.Arm, fx.Disarm, fx.Condemn)
+		}
+		if !st.Seen.IsEmpty() || !st.View.IsEmpty() || !st.Lost.IsEmpty() || st.Stopping || !st.Guard.Armed || st.Sentence != 0 || fx.Relay != (netgossip.Relay{}) {
+			t.Fatalf("%+v", st)
+		}
+	}
+	if c.Released() || c.Releasing() {
+		t.Error("its guard is being given up")
+	}
+}
+
+// Guard: P2, P3. It is told what the driver was read back to have, once that is known, and nothing that is too long.
+func TestSentenceIsToldWhenItIsReadBack(t *testing.T) {
+	for got, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, 3 * time.Second: 3 * time.Second, 4 * time.Second: 0} {
+		c := judged(t)
+		c.Sentenced(got)
+		c.Sentenced(2 * time.Second) // the first answer counts
+		if st := c.Step(12 * sec).Statement; st.Sentence != want {
+			t.Errorf("%v: told %v", got, st.Sentence)
+		}
+	}
+	c := settled(t)
+	c.Sentenced(time.Second)
+	if st := c.Step(12 * sec).Statement; st.Sentence != 0 {
+		t.Error("told without a sentence")
+	}
+}
+
+// Guard: P2'. An agent that finds a condemned boot opens nothing and counts nobody, and tells it again.
+func TestInheritedSentence(t *testing.T) {
+	for _, policy := range []LossPolicy{LossFence, LossExclude, LossWait} {
+		c := testCore(t, 3, func(cfg *Config) { cfg.OnLoss = policy })
+		c.Inherit(9*sec, 2*time.Second)
+		for at := 10 * sec; at < 20*sec; at += sec {
+			hear(c, at, 1, 2)
+			if fx := c.Step(at); fx.Decision.Action != Starve || fx.Arm || fx.Condemn != 0 || fx.Statement.Sentence != 2*time.Second || !c.view.Counted.IsEmpty() {
+				t.Fatalf("%+v, arm %v, %+v", fx.Decision, fx.Arm, fx.Statement)
+			}
+		}
+	}
+	c := testCore(t, 3, nil)
+	c.Inherit(9*sec, 10*time.Second)
+	if _, _, condemned := c.Condemned(); condemned {
+		t.Error("a long countdown was taken for a sentence")
+	}
+}
+
+// Guard: P2'. One that cannot see it counts nobody before the agent before it is gone, and the longest countdown over.
+func TestBlindAgentWaits(t *testing.T) {
+	c := testCore(t, 3, nil)
+	c.Blind()
+	counted := func(from, to boottime.Instant) boottime.Instant {
+		for at := from; at < to; at += sec / 2 {
+			hear(c, at, 1, 2)
+			if fx := c.Step(at); fx.Arm || fx.Decision.Quorum || !fx.Statement.Seen.IsEmpty() {
+				return at
+			}
+		}
+		return 0
+	}
+	if got := counted(10*sec, 60*sec); got != 0 {
+		t.Fatalf("counts at %v, and the agent before it is not known to be gone", time.Duration(got))
+	}
+	c.PredecessorGone(60 * sec)
+	c.PredecessorGone(70 * sec) // it is gone already
+	if got := counted(60*sec, 70*sec); got != 64*sec {
+		t.Errorf("counts at %v, want 64 s", time.Duration(got))
+	}
+}
+
+// Guard: P2' for older versions. One agent that does not heed sentences keeps all others from condemning themselves.
+func TestOlderAgentsKeepSentencesOff(t *testing.T) {
+	c := settled(t)
+	for p := 1; p < 5; p++ {
+		state(c, 12*sec, p, without4, netgossip.Statement{Heeds: true})
+	}
+	if !c.heeding() {
+		t.Error("all are of this version")
+	}
+	state(c, 13*sec, 3, without4, netgossip.Statement{})
+	if c.heeding() {
+		t.Error("one is not")
+	}
+}
+
+// Guard: P8. Where nodes condemn themselves, a node is taken down when its word has had the time to get to the LUN.
+func TestCondemnedNodeIsStruck(t *testing.T) {
+	c := judged(t)
+	c.hadQuorum, c.cfg.Sentence.Strike = true, 2*time.Second
+	for at := 11 * sec; at < 20*sec; at += sec / 2 {
+		if struck := c.Step(at).Strike; struck != (at >= 13*sec) {
+			t.Errorf("struck %v at %v", struck, time.Duration(at))
+		}
+	}
+}
