@@ -227,3 +227,45 @@ func TestClaimsOfWhoCountsByTheLUN(t *testing.T) {
 		t.Errorf("the majority was lost until 35 s, and the claim is made at %v", got)
 	}
 }
+
+// Guards: P2, P5. A condemned node counts nobody by the LUN and is counted by nobody, and what it wrote last does not take its
+// death back, although its words are young enough to count.
+func TestVoiceOfACondemnedNode(t *testing.T) {
+	r := withVoices(t, 3, nil)
+	r.run(10*sec, 40*sec, allPairs)
+	r.nodes[2].Inherit(40*sec, time.Second)
+	r.run(40*sec, 41*sec, func(a, b int) bool { return b == 1 && a == 2 }) // it still hears one of them
+	if n := r.nodes[2]; n.sees().Len() != 0 {
+		t.Errorf("condemned, it says on the LUN that it sees %v", n.sees())
+	}
+	r.run(41*sec, 44*sec, noPairs)
+	r.run(44*sec, 45*sec, noPairs, 2)
+	if n := r.nodes[2]; n.ByLUN().Len() != 0 || n.sees().Len() != 0 || n.Decision().Action != Starve {
+		t.Errorf("condemned, it counts %v, sees %v, and is to %v", n.ByLUN(), n.sees(), n.Decision().Action)
+	}
+	for i, n := range r.nodes[:2] {
+		if n.ByLUN() != roster.SetOf(1-i) || n.Decision().Reason != ReasonLUNQuorum {
+			t.Errorf("n%d counts %v by the LUN, and is to %v for %v", i, n.ByLUN(), n.Decision().Action, n.Decision().Reason)
+		}
+	}
+	for at := 45 * sec; at < 60*sec; at += sec { // read a moment after 41 s, and over 3.03 s later
+		r.run(at, at+sec, noPairs, 2)
+		for i, n := range r.nodes[:2] {
+			if d := n.Death(2); !n.fx.Fenced.Has(2) || d.Proof != ProofSentence || d.Boot != 102 {
+				t.Fatalf("%v: n%d says FENCED: %v, for %+v", time.Duration(at), i, n.fx.Fenced, d)
+			}
+		}
+	}
+}
+
+// Guard: P5. A sentence that came over a network counts before the next block of that node is read, which sees nobody any more.
+func TestVoiceFromBeforeTheSentence(t *testing.T) {
+	r := withVoices(t, 3, nil)
+	r.run(10*sec, 40*sec, allPairs)
+	r.run(40*sec, 45*sec, noPairs)
+	n := r.nodes[0]
+	n.proof.sentence(45*sec, 2, 102, time.Second)
+	if n.Step(45*sec + 1); n.ByLUN() != roster.SetOf(1) || n.View().Counted.Has(2) {
+		t.Errorf("it counts %v by the LUN", n.ByLUN())
+	}
+}

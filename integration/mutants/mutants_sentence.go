@@ -20,12 +20,15 @@ func sentenceMutants() []mutant {
 	}
 	twins := in(watchdogs, "P4", "twins are shown dead", judgeGo, "w.defied != w.boot && !w.twins && w.death.Boot", "w.defied != w.boot && w.death.Boot")
 	twins.edits = append(twins.edits, edit{judgeGo, "w.death.Boot == w.boot && !w.twins && !c.seen", "w.death.Boot == w.boot && !c.seen"})
+	unmet := in(watchdogs, "P4", "a boot that was not met is condemned", judgeGo, "		if v.peers[p].boot == s.Boot && ", "		if ")
+	unmet.edits = append(unmet.edits, edit{judgeGo, "boot == 0 || boot != w.boot || boot == w.sentenced", "boot == 0 || boot == w.sentenced"},
+		edit{judgeGo, "	if w.sentenced == w.boot && w.defied", "	if w.defied"})
 	return []mutant{
 		in(lun, "P1", "who counts a few of the others is a majority", lunGo, "		if !set.Minus(words[m].View).IsEmpty() {", "		if false {"),
 		in(lun, "P1", "two are a majority", lunGo, "set.Len() >= quorum", "set.Len() >= 2"),
 		in(lun, "P1", "who does not live is evidence", lunGo, "if p.Lives && !p.View.Has(", "if !p.View.Has("),
 		in(lun, "P1", "who counts this node is evidence", lunGo, "if p.Lives && !p.View.Has(a.roster.Self) {", "if p.Lives {"),
-		in(lun, "P1", "old words are evidence", lunGo, "p.date == 0 || now.Sub(p.date) > fresh ||", "p.date == 0 ||"),
+		in(lun, "P1", "old words are evidence", lunGo, "now.Sub(p.date) > fresh ||", "now.Sub(p.date) > 1000*fresh ||"),
 		in(lun, "P1", "a word by another list is evidence", lunGo, " || !a.sameList(&p.Echo) ||", " ||"),
 		in(lun, "P1", "who sees this node is evidence", lunGo, "		if a.seenBy(slot) && ", "		if false && "),
 		in(lun, "P1", "a value that may follow is no matter", lunGo, "g == nil || a.lease.pending || a.lease.unknown ||", "g == nil ||"),
@@ -49,15 +52,15 @@ func sentenceMutants() []mutant {
 		in(wdt, "P2", "what the driver did not take is told", feederGo, "	case got > watchdog.MaxSentence:", "	case false:"),
 		in(wdt, "P2", "what is left is no matter", deviceGo, "err == nil && left > seconds:", "err == nil && left > seconds+3600:"),
 		in(wdt, "P2", "an old driver is believed", deviceGo, "	case err != nil && d.name == \"\":", "	case false:"),
-		in(wdt, "P2'", "the device of a condemned boot is opened", deviceGo, "known && c.Condemns(timeout) {", "known && false {"),
-		in(watchdogs, "P2'", "an agent that cannot see counts at once", judgeGo, "	if s.blind || s.condemned {", "	if s.condemned {"),
+		in(wdt, "P2'", "the device of a condemned boot is opened", deviceGo, "known && c.Condemns(timeout) {", "known && c.Running && false {"),
+		in(watchdogs, "P2'", "an agent that cannot see counts at once", judgeGo, "return c.sentence.blind || c.sentence.condemned", "return c.sentence.condemned"),
 		in(watchdogs, "P2'", "it waits from its own start", judgeGo, "	if s.blind && s.sight != 0 && now >= s.sight {", "	if s.blind && now >= s.sight {"),
 		in(watchdogs, "P3", "a long timeout is told", judgeGo, "timeout > 0 && timeout <= netgossip.MaxSentence {\n		s.timeout", "timeout > 0 {\n		s.timeout"),
 		in(watchdogs, "P3", "a long timeout is believed", judgeGo, "timeout <= 0 || timeout > netgossip.MaxSentence {\n		return\n	}\n	w.", "timeout <= 0 {\n		return\n	}\n	w."),
 		in(watchdogs, "P3", "the countdown runs once", boundGo, "twice := 2 * (", "twice := ("),
-		in(watchdogs, "P4", "a boot that was not met is condemned", judgeGo, "		if v.peers[p].boot == s.Boot && ", "		if "),
+		unmet,
 		in(watchdogs, "P4", "another name is condemned", judgeGo, " && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {", " {"),
-		in(lun, "P4", "a sentence counts in any slot", lunGo, "	case e.status == slotKnown && NameDigest(e.record().NodeName) == s.Name:", "	case true:"),
+		in(lun, "P4", "a sentence counts in any slot", lunGo, "	case e.status == slotKnown && NameDigest(e.record().NodeName) == s.Name:", "	case e != nil:"),
 		in(watchdogs, "P4", "who is seen by others is shown dead", judgeGo, " && !c.seenByCounted(now, p))", ")"),
 		twins,
 		in(watchdogs, "P5", "a condemned boot is counted", "netgossip/merge.go", " || m.barred.Has(p) {", " {"),

@@ -29,6 +29,7 @@ func TestCondemnedFeeder(t *testing.T) {
 		}
 		b.Grant(b.clock().Add(time.Hour))
 		b.Disarm("a test")
+		synctest.Wait() // of a Disarm and an Arm that follows at once, the Arm would count
 		b.Arm()
 		b.Condemn(3 * time.Second) // the first counts
 		if err := b.Stop(context.Background()); !errors.Is(err, ErrStarved) {
