@@ -8,7 +8,6 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
@@ -116,8 +115,19 @@ func powerLost(t *testing.T, c *cluster.Cluster) {
 		}
 		return ""
 	})
+	proven := deathsByBoot(t, c, rest)
 	do(t, c.Boot(t.Context(), "node-4"))
-	await(t, c, "its new boot proves the death of the last", cluster.Quorum(rest...), diedByBoot("node-4", boot, rest))
+	await(t, c, "its new boot proves the death of the last, to all others", cluster.Quorum(rest...), func(v *cluster.View) string {
+		for name, n := range deathsByBoot(t, c, rest) {
+			if n != proven[name]+1 {
+				return fmt.Sprintf("%s has seen %d deaths by boot, before that %d", name, n, proven[name])
+			}
+		}
+		if v.Agents["node-4"].GetSelf().GetBootNonce() == boot {
+			return "it is the same boot"
+		}
+		return ""
+	})
 	await(t, c, "its agent is Ready in a container of this boot", cluster.NodesReady("node-4"), cluster.AgentsReady("node-4"), func(v *cluster.View) string {
 		if containers(v, []string{"node-4"})["node-4"] == container {
 			return "the pod's status is from before the boot"
@@ -126,17 +136,19 @@ func powerLost(t *testing.T, c *cluster.Cluster) {
 	}, cluster.GroupWhole(c.Names()...))
 }
 
-// diedByBoot holds when all of these have the death of that boot, proven by a later one.
-func diedByBoot(node, boot string, by []string) cluster.Condition {
-	return func(v *cluster.View) string {
-		for _, name := range by {
-			d := v.State(name, node).GetDeath()
-			if d.GetProof() != fencingv1.Proof_PROOF_BOOT || d.GetBootNonce() != boot {
-				return fmt.Sprintf("%s says of %s: death %v, want that of boot %s", name, node, d, boot)
-			}
+// deathsByBoot are the deaths that each of these agents has had proven by a boot: a status has them
+// only until the node is back, their count stays.
+func deathsByBoot(t *testing.T, c *cluster.Cluster, nodes []string) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for _, name := range nodes {
+		n, err := c.Metric(t.Context(), name, `fencing_agent_deaths_total{proof="boot"}`)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return ""
+		counts[name] = int(n)
 	}
+	return counts
 }
 
 // Guard: an agent whose node was moved says what to do, and runs when that was done; both ways.

@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -231,16 +234,29 @@ func Quorum(nodes ...string) Condition {
 	}
 }
 
-// Fenced holds when each of the agents says that the node is dead, by this proof.
-func Fenced(node string, proof fencingv1.Proof, by ...string) Condition {
-	return func(v *View) string {
-		for _, name := range by {
-			if n := v.State(name, node); n.GetDeath().GetProof() != proof {
-				return fmt.Sprintf("%s says of %s: %s, death %v", name, node, n.GetState(), n.GetDeath())
-			}
-		}
-		return ""
+// Metric asks the agent of a node for one of its metrics, over the network mgmt.
+func (c *Cluster) Metric(ctx context.Context, node, name string) (float64, error) {
+	i, err := c.index(node)
+	if err != nil {
+		return 0, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+nodeAddress(0, i)+":9110/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Body.Close()
+	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s has no metric %s", node, name)
 }
 
 // Await returns when all conditions hold at one moment.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -56,10 +57,35 @@ func begin(path string, groups []string) error {
 		return err
 	}
 	runtime.LockOSThread()
+	if err := clock(); err != nil {
+		return err
+	}
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("guest: control group namespace: %w", err)
 	}
 	return unix.Exec("/proc/self/exe", []string{os.Args[0], "root", path}, os.Environ())
+}
+
+// clock has CLOCK_BOOTTIME begin with the boot for all processes that this thread starts: agents
+// rightly do not believe that a boot is a new one which began before the last one ended.
+func clock() error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
+		return fmt.Errorf("guest: time namespace (Linux 5.6, CONFIG_TIME_NS): %w", err)
+	}
+	// The offsets are those of a thread, which /proc knows by its number in another namespace.
+	thread, err := os.Readlink("/proc/thread-self")
+	if err != nil {
+		return err
+	}
+	offsets := filepath.Join("/proc", filepath.Base(thread), "timens_offsets")
+	if err := os.WriteFile(offsets, fmt.Appendf(nil, "boottime %d 0\n", -now.Sec), 0); err != nil {
+		return fmt.Errorf("guest: time namespace: %w", err)
+	}
+	return nil
 }
 
 // root makes the machine, starts serve and ends when that ends.
