@@ -379,7 +379,8 @@ func agentDeleted(t *testing.T, c *cluster.Cluster) {
 func kubeletRestarts(t *testing.T, c *cluster.Cluster) {
 	before := containers(look(t, c), c.Names())
 	do(t, c.KillKubelet(t.Context(), "node-3"))
-	hold(t, c, "the agents go on", 10*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
+	// Longer than the controller manager waits for a kubelet: it is back.
+	hold(t, c, "the agents go on, and no node is NotReady", 13*time.Second, cluster.NodesReady(c.Names()...), cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
 }
 
 // Guard: a node without a kubelet is NotReady, and alive: nobody fences it.

@@ -1,7 +1,7 @@
 // Package guest is what runs in a node of a cluster: it makes a machine of the namespaces it is
 // started in, starts containerd and a kubelet there, and does what the harness asks for.
 //
-//	init    process 1, before anything: waits for its networks, joins its control groups
+//	init    process 1, before anything: waits for its networks, joins its control groups, sets its clock
 //	root    process 1: mounts, devices, addresses; starts serve, and buries orphans
 //	serve   starts containerd and kubelet, again when they end; answers requests on descriptor 3
 //	hook    gives a container the node's boot id (a createContainer hook of containerd's)

@@ -200,7 +200,10 @@ func (p *program) do(what string) error {
 	default:
 		return fmt.Errorf("unknown request %q", what)
 	}
-	if p.cmd == nil {
+	switch {
+	case p.cmd == nil && what == machine.Kill:
+		return errors.New("it does not run")
+	case p.cmd == nil:
 		return nil
 	}
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -1,6 +1,7 @@
 // Package namespaces makes nodes of namespaces: processes, mounts, network, host name, IPC and
 // control groups of their own on the kernel of the host. A node boots in a second and costs
-// little. What it has not is a watchdog that resets it, a clock and a page cache of its own.
+// little. What it has not is a watchdog that resets it, and a page cache of its own. Its
+// CLOCK_BOOTTIME begins with its boot; the wall clock is the host's.
 //
 //	[Kind.Boot] --clone--> process 1 (package guest) --> containerd, kubelet --> pods
 //	                          ^ descriptor 3: requests and answers
