@@ -164,7 +164,7 @@ cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machi
 test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP; needs what make cluster needs (about 8 min)
 	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
 	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 8 minutes for all)"
-	@FENCING_TEST_CLUSTER=1 GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 40m -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' .
+	@FENCING_TEST_CLUSTER=1 GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 40m $(if $(RUN),-run '/($(RUN))') ./...
 
 cluster-programs: build tools
 	@$(KUBETEST) .
@@ -218,7 +218,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 	   END { print tables + 0 " tables simulated" > "/dev/stderr" }' docs/measurements/performance.md > dist/performance.md
 	@mv dist/performance.md docs/measurements/performance.md
 
-nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
+nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
 	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
