@@ -31,7 +31,10 @@ var verbs = map[string]verb{
 	"cut": {"NODE [NETWORK...]", true, "silently off some networks, or off all", func(_ context.Context, c *Cluster, args []string) (string, error) {
 		return "", c.Cut(args[0], args[1:]...)
 	}},
-	"heal": {"NODE [NETWORK...]", true, "ends a cut", func(_ context.Context, c *Cluster, args []string) (string, error) {
+	"split": {"NODE...", true, "part these nodes from the others and the API server", func(_ context.Context, c *Cluster, args []string) (string, error) {
+		return "", c.Split(args...)
+	}},
+	"heal": {"NODE [NETWORK...]", true, "ends a cut, or its part in a split", func(_ context.Context, c *Cluster, args []string) (string, error) {
 		return "", c.Heal(args[0], args[1:]...)
 	}},
 	"power-off":       fault("loss of power", func(_ context.Context, c *Cluster, n string) error { return c.PowerOff(n) }),

@@ -13,12 +13,25 @@ import (
 
 // Cut takes a node off some networks, or off all if none is named, without a word to it: its
 // interfaces keep their carrier.
-func (c *Cluster) Cut(node string, networks ...string) error { return c.ports(node, networks, true) }
+func (c *Cluster) Cut(node string, networks ...string) error { return c.ports(node, networks, nowhere) }
 
-// Heal ends [Cluster.Cut].
-func (c *Cluster) Heal(node string, networks ...string) error { return c.ports(node, networks, false) }
+// Split parts these nodes from the others and from the API server, on all networks, as silently. They
+// reach each other.
+func (c *Cluster) Split(nodes ...string) error {
+	for _, node := range nodes {
+		if err := c.ports(node, nil, apart); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-func (c *Cluster) ports(node string, networks []string, cut bool) error {
+// Heal ends [Cluster.Cut] and [Cluster.Split].
+func (c *Cluster) Heal(node string, networks ...string) error {
+	return c.ports(node, networks, together)
+}
+
+func (c *Cluster) ports(node string, networks []string, to place) error {
 	i, err := c.index(node)
 	if err != nil {
 		return err
@@ -31,7 +44,7 @@ func (c *Cluster) ports(node string, networks []string, cut bool) error {
 		if n < 0 {
 			return fmt.Errorf("there is no network %s", name)
 		}
-		if err := c.network.set(n, i, cut); err != nil {
+		if err := c.network.set(n, i, to); err != nil {
 			return err
 		}
 	}

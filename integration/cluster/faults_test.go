@@ -8,6 +8,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
@@ -99,6 +100,29 @@ func allNetworksCut(t *testing.T, c *cluster.Cluster) {
 	}, cluster.Quorum(rest...))
 	do(t, c.Heal("node-4"))
 	await(t, c, "healed: the node and its agent are Ready", cluster.NodesReady(c.Names()...), cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
+}
+
+// Guard: of two halves the one that reaches the API server lives, by the LUN's word, and the other
+// knows that it does not.
+func equalSplit(t *testing.T, c *cluster.Cluster) {
+	near, far := []string{"node-1", "node-2"}, []string{"node-3", "node-4"}
+	do(t, c.Split(far...))
+	says := func(reason fencingv1.Reason, nodes ...string) cluster.Condition {
+		return func(v *cluster.View) string {
+			for _, name := range nodes {
+				if got := v.Agents[name].GetVerdict(); got.GetReason() != reason {
+					return fmt.Sprintf("%s says %s (%s), want %s", name, got.GetReason(), got.GetText(), reason)
+				}
+			}
+			return ""
+		}
+	}
+	await(t, c, "one half has won, the other has lost", says(fencingv1.Reason_REASON_SPLIT_WON, near...), says(fencingv1.Reason_REASON_SPLIT_LOST, far...))
+	hold(t, c, "and it stays so", 5*time.Second, cluster.Quorum(near...), says(fencingv1.Reason_REASON_SPLIT_LOST, far...))
+	for _, name := range far {
+		do(t, c.Heal(name))
+	}
+	await(t, c, "healed", cluster.NodesReady(c.Names()...), cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
 }
 
 // Guard: a loss of power is proven by the node's next boot, to every agent.

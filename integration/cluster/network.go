@@ -15,14 +15,31 @@ import (
 type network struct {
 	listeners []net.Listener
 
-	mu  sync.Mutex
-	cut map[[2]int]bool // network, node; guarded by mu
+	mu sync.Mutex
+	at map[[2]int]place // network, node; guarded by mu
+}
+
+// place is where a port is plugged.
+type place int
+
+const (
+	together place = iota
+	apart          // on a second bridge, with others that are there
+	nowhere
+)
+
+// bridge is the one of a network for a place.
+func bridge(network int, p place) string {
+	if p == apart {
+		return Networks[network] + "-apart"
+	}
+	return Networks[network]
 }
 
 // newNetwork makes the bridges, and relays the Service kubernetes and the front to the API
 // server.
 func newNetwork(front net.Listener) (*network, error) {
-	n := &network{cut: map[[2]int]bool{}}
+	n := &network{at: map[[2]int]place{}}
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return nil, err
@@ -33,18 +50,20 @@ func newNetwork(front net.Listener) (*network, error) {
 	if err := addAddress(lo, service+"/32"); err != nil && !errors.Is(err, errExists) {
 		return nil, err
 	}
-	for i, name := range Networks {
-		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
-		if err := netlink.LinkAdd(bridge); err != nil {
-			return nil, fmt.Errorf("network %s: %w", name, err)
-		}
-		if i == 0 {
-			if err := addAddress(bridge, harness+"/24"); err != nil {
-				return nil, err
+	for i := range Networks {
+		for _, p := range []place{together, apart} {
+			link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge(i, p)}}
+			if err := netlink.LinkAdd(link); err != nil {
+				return nil, fmt.Errorf("network %s: %w", link.Name, err)
 			}
-		}
-		if err := netlink.LinkSetUp(bridge); err != nil {
-			return nil, fmt.Errorf("network %s: %w", name, err)
+			if i == 0 && p == together {
+				if err := addAddress(link, harness+"/24"); err != nil {
+					return nil, err
+				}
+			}
+			if err := netlink.LinkSetUp(link); err != nil {
+				return nil, fmt.Errorf("network %s: %w", link.Name, err)
+			}
 		}
 	}
 	l, err := listen(service + ":443")
@@ -112,19 +131,19 @@ func (n *network) attach(node, pid int) error {
 	return netlink.RouteReplace(&netlink.Route{Dst: pods, Gw: net.ParseIP(nodeAddress(0, node))})
 }
 
-// plug connects the port to its bridge, or takes it off if it is cut. The node keeps its
+// plug connects the port to the bridge of its place, or takes it off. The node keeps its
 // carrier: it is not told. Called with mu.
 func (n *network) plug(network, node int) error {
 	link, err := netlink.LinkByName(port(network, node))
 	if err != nil {
 		return nil // no power
 	}
-	if n.cut[[2]int{network, node}] {
+	if p := n.at[[2]int{network, node}]; p == nowhere {
 		err = netlink.LinkSetNoMaster(link)
 	} else {
-		var bridge netlink.Link
-		if bridge, err = netlink.LinkByName(Networks[network]); err == nil {
-			err = netlink.LinkSetMaster(link, bridge)
+		var to netlink.Link
+		if to, err = netlink.LinkByName(bridge(network, p)); err == nil {
+			err = netlink.LinkSetMaster(link, to)
 		}
 	}
 	if err != nil {
@@ -133,11 +152,11 @@ func (n *network) plug(network, node int) error {
 	return nil
 }
 
-// set cuts or heals a port.
-func (n *network) set(network, node int, cut bool) error {
+// set moves a port.
+func (n *network) set(network, node int, to place) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cut[[2]int{network, node}] = cut
+	n.at[[2]int{network, node}] = to
 	return n.plug(network, node)
 }
 
@@ -146,9 +165,11 @@ func (n *network) close() error {
 	for _, l := range n.listeners {
 		errs = append(errs, l.Close())
 	}
-	for _, name := range Networks {
-		if bridge, err := netlink.LinkByName(name); err == nil {
-			errs = append(errs, netlink.LinkDel(bridge))
+	for i := range Networks {
+		for _, p := range []place{together, apart} {
+			if link, err := netlink.LinkByName(bridge(i, p)); err == nil {
+				errs = append(errs, netlink.LinkDel(link))
+			}
 		}
 	}
 	return errors.Join(errs...)

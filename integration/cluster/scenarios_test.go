@@ -40,6 +40,7 @@ var scenarios = []struct {
 	{"lun_gone", lunGone},
 	{"one_network_cut", oneNetworkCut},
 	{"all_networks_cut", allNetworksCut},
+	{"equal_split", equalSplit},
 	{"power_lost", powerLost},
 }
 
