@@ -109,7 +109,7 @@ The cluster runs until Ctrl-C. In another terminal, in the repository:
 and break it, with sudo where you are not root:
 
   bin/cluster/cluster cut node-4        # silently off all networks
-  bin/cluster/cluster status            # what the agents say: node-4 is left in half a minute or so
+  bin/cluster/cluster status            # what the agents say: node-4 is left out after some ten seconds
   bin/cluster/cluster heal node-4
   bin/cluster/cluster power-off node-3
   bin/cluster/cluster boot node-3       # fenced is proven by another boot
