@@ -29,7 +29,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold sentence spec mutants test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -136,7 +136,7 @@ outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups
 	@echo "outages: real programs on loop devices; all networks are cut for $(OUTAGE) in groups of $(OUTAGES)"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 0 -run 'TestOutages/clusters/^[0-9]+$$' ./integration/netns -outage $(OUTAGE) -outages $(OUTAGES)
 
-test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 9 min; the first time 6 min more: it compiles Kubernetes)
+test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 9 min; the first time 9 min more: it compiles Kubernetes)
 	@$(KUBETEST) .
 	@echo "test-kube: go test ./... in integration/kube, about 9 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
@@ -160,6 +160,21 @@ vms-mutants: tools ## agents without a guard in virtual machines: each must fail
 vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP (about 40 min)
 	@echo "vms-compare: each of the systems three times through its faults, about 40 minutes; RUN=corosync is one of them"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms
+
+cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machine with the agents in them, to try and to break, until Ctrl-C; needs root, gcc and libseccomp-dev (about 15 s; the first time 12 min: it compiles Kubernetes)
+	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
+	@exec bin/cluster/cluster up .
+
+test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP; needs what make cluster needs (about 8 min)
+	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
+	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 8 minutes for all)"
+	@FENCING_TEST_CLUSTER=1 GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 40m $(if $(RUN),-run '/($(RUN))') ./...
+
+cluster-programs: build tools
+	@$(KUBETEST) .
+	@$(KUBETEST) -runtime .
+	@cd integration/cluster && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../bin/cluster/ ./cmd/cluster ./cmd/node ./cmd/tool
+	@ln -sf ../kubetest bin/cluster/kubectl
 
 test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too; after make test-kube with a real API server (first time: 700 MB of modules, 15 min)
 	@echo "test-cilium: Cilium is compiled first; then about a minute"
@@ -207,9 +222,9 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 	   END { print tables + 0 " tables simulated" > "/dev/stderr" }' docs/measurements/performance.md > dist/performance.md
 	@mv dist/performance.md docs/measurements/performance.md
 
-nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc and root)
+nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -86,7 +86,7 @@ var confined = []struct {
 	{"github.com/ncw/directio", []string{"diskquorum/rawdev", "diskquorum/diskquorumtest", "integration"}, "all I/O on a LUN goes through one engine"},
 	{"google.golang.org/grpc", []string{"api", "cmd", "integration"}, "the API's transport is no business of the cores"},
 	{"google.golang.org/protobuf", []string{"api", "cmd", "integration", "netgossip/swim/wire", "tools"}, "encodings belong to the edge"},
-	{"k8s.io/", []string{"k8s", "integration/kube"}, "the agent decides without Kubernetes"},
+	{"k8s.io/", []string{"k8s", "integration/kube", "integration/cluster"}, "the agent decides without Kubernetes"},
 	{"go.yaml.in/", []string{"cmd/fencing-agent/config", "cmd/fencectl", "integration", "tools"}, "the configuration is read in one place"},
 	{"github.com/spf13/cobra", []string{"cmd/fencectl", "integration/laboratory", "integration/kube/cmd/kubetest"}, "the agent's program has three flags"},
 	{"golang.org/x/sys", []string{"boottime", "netgossip/iface", "netgossip/swim", "diskquorum/rawdev", "diskquorum/lunadmin", "watchdog/wdt", "api/publish", "cmd", "integration"}, "system calls belong to the adapters"},

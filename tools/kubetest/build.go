@@ -18,25 +18,42 @@ import (
 	"time"
 )
 
-// builder makes bin/kubetest of one repository.
+// builder makes the programs of one module of the repository.
 type builder struct {
+	name    string
 	source  string // folder of the module
-	program string // what is built
+	release *regexp.Regexp
+	costs   string // of the first time, for people
+	builds  func(release string) []build
+	program string // what is built: a program, or a folder of programs
 	key     string // file: of what it was built
 	out     io.Writer
 	every   time.Duration // between two lines of progress
 }
 
+// build is one call of go build.
+type build struct {
+	cgo      bool
+	flags    []string
+	packages []string
+}
+
+// newBuilder is that of bin/kubetest.
 func newBuilder(root string, out io.Writer) *builder {
 	program := filepath.Join(root, "bin", "kubetest")
 	return &builder{
-		source: filepath.Join(root, "integration", "kube", "cmd", "kubetest"), program: program, key: program + ".key",
+		name: "kubetest", source: filepath.Join(root, "integration", "kube", "cmd", "kubetest"), program: program, key: program + ".key",
+		release: releasePattern, costs: "all of Kubernetes, about 9 minutes on two cores, 600 MB to download, 4 GB of build cache",
+		// cgo needs a compiler, and does nothing here.
+		builds: func(release string) []build {
+			return []build{{flags: []string{"-ldflags", ldflags(release)}, packages: []string{"."}}}
+		},
 		out: out, every: 15 * time.Second,
 	}
 }
 
 func (b *builder) run(ctx context.Context) error {
-	release, err := b.release()
+	release, err := b.version()
 	if err != nil {
 		return err
 	}
@@ -45,10 +62,10 @@ func (b *builder) run(ctx context.Context) error {
 		return err
 	}
 	if b.current(key) {
-		fmt.Fprintf(b.out, "kubetest: %s is built, with Kubernetes %s\n", b.program, release)
+		fmt.Fprintf(b.out, "%s: %s is built, of %s\n", b.name, b.program, release)
 		return nil
 	}
-	fmt.Fprintf(b.out, "kubetest: builds etcd, kube-apiserver and kubectl %s: about 6 minutes on two cores, 600 MB to download, 3 GB of build cache; once\n", release)
+	fmt.Fprintf(b.out, "%s: builds %s: %s; once\n", b.name, release, b.costs)
 	began := time.Now()
 	if err := os.MkdirAll(filepath.Dir(b.program), 0o755); err != nil {
 		return err
@@ -56,29 +73,30 @@ func (b *builder) run(ctx context.Context) error {
 	if _, err := b.goTool(ctx, "mod", "download"); err != nil {
 		return fmt.Errorf("download modules: %w", err)
 	}
-	fmt.Fprintf(b.out, "kubetest: modules are there after %v\n", time.Since(began).Round(time.Second))
+	fmt.Fprintf(b.out, "%s: modules are there after %v\n", b.name, time.Since(began).Round(time.Second))
 	if err := b.compile(ctx, release); err != nil {
 		return err
 	}
 	if err := os.WriteFile(b.key, []byte(key), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "kubetest: %s is built after %v\n", b.program, time.Since(began).Round(time.Second))
+	fmt.Fprintf(b.out, "%s: %s is built after %v\n", b.name, b.program, time.Since(began).Round(time.Second))
 	return nil
 }
 
 var releasePattern = regexp.MustCompile(`(?m)^\s*(?:require )?k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)$`)
 
-// release is the version of Kubernetes, of which the programs do not know by themselves.
-func (b *builder) release() (string, error) {
+// version is the version of Kubernetes, of which the programs do not know by themselves, or of
+// what else the module is about.
+func (b *builder) version() (string, error) {
 	path := filepath.Join(b.source, "go.mod")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
-	m := releasePattern.FindSubmatch(text)
+	m := b.release.FindSubmatch(text)
 	if m == nil {
-		return "", fmt.Errorf("%s requires no release of k8s.io/kubernetes", path)
+		return "", fmt.Errorf("%s requires no release that %s is of", path, b.name)
 	}
 	return string(m[1]), nil
 }
@@ -121,16 +139,38 @@ func (b *builder) current(key string) bool {
 // compile builds beside the program and moves it there at the end: a build that was
 // interrupted leaves no half program.
 func (b *builder) compile(ctx context.Context, release string) error {
-	packages, err := b.goTool(ctx, "list", "-deps", ".")
-	if err != nil {
-		return err
-	}
 	fresh, err := filepath.Abs(b.program + ".new")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(fresh)
-	cmd := b.command(ctx, "build", "-v", "-buildvcs=false", "-ldflags", ldflags(release), "-o", fresh, ".")
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	defer os.RemoveAll(fresh)
+	for _, build := range b.builds(release) {
+		if err := b.compileOne(ctx, build, fresh); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(b.program); err != nil {
+		return err
+	}
+	return os.Rename(fresh, b.program)
+}
+
+func (b *builder) compileOne(ctx context.Context, c build, fresh string) error {
+	packages, err := b.goTool(ctx, append([]string{"list", "-deps"}, c.packages...)...)
+	if err != nil {
+		return err
+	}
+	if c.packages[0] != "." { // several programs
+		fresh += string(filepath.Separator)
+	}
+	args := append([]string{"build", "-v", "-buildvcs=false", "-o", fresh}, c.flags...)
+	cmd := b.command(ctx, append(args, c.packages...)...)
+	if c.cgo {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+	}
 	output, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -142,7 +182,7 @@ func (b *builder) compile(ctx context.Context, release string) error {
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, said)
 	}
-	return os.Rename(fresh, b.program)
+	return nil
 }
 
 // ldflags make the programs say what they are: kubectl, Helm and clients look at it.
@@ -168,7 +208,7 @@ func (b *builder) follow(output io.Reader, total int) (said string) {
 		}
 		done++
 		if now := time.Now(); now.Sub(last) >= b.every {
-			fmt.Fprintf(b.out, "kubetest: %v: %d of at most %d packages compiled\n", now.Sub(began).Round(time.Second), done, total)
+			fmt.Fprintf(b.out, "%s: %v: %d of at most %d packages compiled\n", b.name, now.Sub(began).Round(time.Second), done, total)
 			last = now
 		}
 	}
@@ -183,7 +223,7 @@ func (b *builder) command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = b.source
-	// A workspace would bring in other versions; cgo needs a compiler, and does nothing here.
+	// A workspace would bring in other versions.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -106,5 +107,37 @@ func TestReleaseIsMandatory(t *testing.T) {
 	write(t, filepath.Join(root, "integration", "kube", "cmd", "kubetest", "go.mod"), "module example.com/kubetest\n")
 	if err := newBuilder(root, io.Discard).run(t.Context()); err == nil || !strings.Contains(err.Error(), "requires no release") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Guard: a folder of programs is replaced as a whole, and only by a build of all of them.
+func TestFolderOfPrograms(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("GOPROXY", "off")
+	source := filepath.Join(root, "integration", "cluster", "cmd", "runtime")
+	write(t, filepath.Join(source, "go.mod"), "module example.com/runtime\n\ngo 1.26\n\n// github.com/containerd/containerd/v2\n")
+	write(t, filepath.Join(source, "one", "main.go"), "package main\n\nfunc main() {}\n")
+	write(t, filepath.Join(source, "two", "main.go"), "package main\n\nfunc main() {}\n")
+	var log strings.Builder
+	b := newRuntime(root, &log)
+	b.release = regexp.MustCompile(`(containerd/v2)`)
+	packages := []string{"./one"}
+	b.builds = func(string) []build { return []build{{packages: packages}, {cgo: true, packages: []string{"./two"}}} }
+	for _, again := range []bool{false, true} {
+		log.Reset()
+		if err := b.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if compiled := strings.Contains(log.String(), "is built after"); compiled == again {
+			t.Errorf("compiled %v: %s", compiled, &log)
+		}
+	}
+	packages = []string{"./gone"}
+	write(t, filepath.Join(source, "go.mod"), "module example.com/runtime\n\ngo 1.26\n\n// another github.com/containerd/containerd/v2\n")
+	if err := b.run(t.Context()); err == nil {
+		t.Error("no error of a build without one of its programs")
+	}
+	if have, _ := filepath.Glob(filepath.Join(root, "bin", "*", "*")); len(have) != 2 {
+		t.Errorf("programs %v", have)
 	}
 }

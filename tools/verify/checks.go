@@ -36,6 +36,9 @@ const manifestsModule = "tools/manifests"
 // would have to be compiled to look at it.
 const controlPlaneModule = "integration/kube/cmd/kubetest"
 
+// runtimeModule pins containerd, runc and CNI plugins, and has no package.
+const runtimeModule = "integration/cluster/cmd/runtime"
+
 // ciliumModule is built on all of Cilium, which would have to be downloaded and compiled:
 // `make test-cilium` checks it.
 const ciliumModule = "deploy/cilium"
@@ -64,14 +67,14 @@ func modules(root string) ([]string, error) {
 	return dirs, err
 }
 
-// eachModule runs the check in every module but the control plane's.
+// eachModule runs the check in every module but the control plane's and the runtime's.
 func eachModule(root string, check func(dir string) error) error {
 	dirs, err := modules(root)
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		if dir == filepath.Join(root, controlPlaneModule) {
+		if dir == filepath.Join(root, controlPlaneModule) || dir == filepath.Join(root, runtimeModule) {
 			continue
 		}
 		if err := check(dir); err != nil {

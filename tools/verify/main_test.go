@@ -103,6 +103,7 @@ func TestNestedModulesAreChecked(t *testing.T) {
 		"m.go":                            "package m\n",
 		controlPlaneModule + "/go.mod":    "module example.com/m/k\n\ngo 1.26\n",
 		controlPlaneModule + "/vet.go":    bad,
+		runtimeModule + "/go.mod":         "module example.com/m/r\n\ngo 1.26\n",
 		ciliumModule + "/go.mod":          "module example.com/m/c\n\ngo 1.26\n",
 		ciliumModule + "/vet.go":          bad,
 		"bin/go.mod":                      "module example.com/m/built\n\ngo 1.26\n",
@@ -113,8 +114,8 @@ func TestNestedModulesAreChecked(t *testing.T) {
 	if err := checkVet(t.Context(), root); err != nil {
 		t.Errorf("vet: %v", err)
 	}
-	if dirs, err := modules(root); err != nil || len(dirs) != 2 {
-		t.Errorf("modules %q, error %v, want the root and the control plane's", dirs, err)
+	if dirs, err := modules(root); err != nil || len(dirs) != 3 {
+		t.Errorf("modules %q, error %v, want the root, the control plane's and the runtime's", dirs, err)
 	}
 	writeFile(t, root, "integration/x/go.mod", "module example.com/m/x\n\ngo 1.26\n")
 	writeFile(t, root, "integration/x/vet.go", bad)

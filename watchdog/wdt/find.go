@@ -21,13 +21,15 @@ func find(d *Device, spec string) (*Device, error) {
 		d.path = spec
 		return d, nil
 	}
-	var found, others []string
+	var found, others, silent []string
 	for _, name := range d.class() {
 		switch identity, ok := d.attribute(name, "identity"); {
 		case ok && identity == want:
 			found = append(found, name)
 		case ok:
 			others = append(others, fmt.Sprintf("%q (%s)", identity, name))
+		default:
+			silent = append(silent, "/dev/"+name)
 		}
 	}
 	switch {
@@ -38,6 +40,8 @@ func find(d *Device, spec string) (*Device, error) {
 		return nil, fmt.Errorf("watchdog %q: %s have this identity: name one by its path in watchdog.device", want, strings.Join(found, " and "))
 	case len(others) > 0:
 		return nil, fmt.Errorf("watchdog %q: no driver says so, but there is %s: correct watchdog.device or load the driver", want, strings.Join(others, ", "))
+	case len(silent) > 0: // a driver is loaded: that is not the advice that helps
+		return nil, fmt.Errorf("watchdog %q: this kernel was built without CONFIG_WATCHDOG_SYSFS and does not say what its watchdogs are: name one by its path in watchdog.device; there is %s", want, strings.Join(silent, ", "))
 	default:
 		return nil, fmt.Errorf("watchdog %q: the kernel has none: load the driver of the hardware or run `modprobe softdog`", want)
 	}

@@ -33,6 +33,15 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.spec, d, err)
 		}
 	}
+	// Without CONFIG_WATCHDOG_SYSFS a device has a folder, and nothing in it that names it.
+	mute := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(mute, "class/watchdog", "watchdog1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := find(&Device{sysfs: mute, fd: -1}, "identity:Software Watchdog")
+	if err == nil || !strings.Contains(err.Error(), "CONFIG_WATCHDOG_SYSFS") || !strings.Contains(err.Error(), "there is /dev/watchdog1") || strings.Contains(err.Error(), "modprobe") {
+		t.Errorf("a kernel that names no watchdog: %v", err)
+	}
 	if _, err := find(&Device{sysfs: t.TempDir(), fd: -1}, "identity:x"); err == nil || !strings.Contains(err.Error(), "modprobe") {
 		t.Errorf("no watchdog at all: %v", err)
 	}

@@ -153,6 +153,7 @@ func TestTermsFileThatCannotBeUsed(t *testing.T) {
 		{"damaged", "{", "remove the file and start again"},
 		{"later format", `{"version": 2}`, "format 2, this version knows 1"},
 		{"another node", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n2"}`, `it is of node "n2"`},
+		{"another group", `{"version": 1, "cluster": "main", "nodeGroup": "other", "node": "n1"}`, `in group "other", and nodeGroup is "worker": correct that if the node was not moved; remove the file`},
 		{"damaged number", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n1", "log": "x"}`, "damaged: log"},
 	} {
 		r := newTermsRig(t, t.TempDir())

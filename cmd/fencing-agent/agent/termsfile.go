@@ -72,6 +72,8 @@ func (f *termsFile) decode(text []byte) (knownTerms, error) {
 		return knownTerms{}, fmt.Errorf("damaged: %w", err)
 	case on.Version != termsFileVersion:
 		return knownTerms{}, fmt.Errorf("format %d, this version knows %d", on.Version, termsFileVersion)
+	case on.Cluster == f.cluster && on.Node == f.node && on.Group != f.group:
+		return knownTerms{}, fmt.Errorf("it is of node %q in group %q, and nodeGroup is %q: correct that if the node was not moved", on.Node, on.Group, f.group)
 	case on.Cluster != f.cluster || on.Group != f.group || on.Node != f.node:
 		return knownTerms{}, fmt.Errorf("it is of node %q, group %q, cluster %q: give each agent a folder of its own", on.Node, on.Group, on.Cluster)
 	}

@@ -16,6 +16,7 @@ import (
 // a restart. Forgetting a list that was taken up would let two parts of the group live.
 type cache struct {
 	path                 string
+	terms                string // the file beside it, which a node that moves has to forget, too
 	cluster, group, node string
 }
 
@@ -39,7 +40,7 @@ type listOnFile struct {
 }
 
 func newCache(c *config.Config) *cache {
-	return &cache{path: c.Members.CacheFile, cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
+	return &cache{path: c.Members.CacheFile, terms: c.TermsFile(), cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
 }
 
 const forgetHint = "if no other agent of the group runs, or all have the present list in force, remove the file and start again"
@@ -54,10 +55,23 @@ func (c *cache) load() (*roster.Saved, error) {
 		return nil, fmt.Errorf("members.cacheFile: %w", err)
 	}
 	saved, err := c.decode(text)
-	if err != nil {
+	var other *errOtherGroup
+	switch {
+	case errors.As(err, &other): // this hint is about forgetting a list of this group
+		return nil, fmt.Errorf("members.cacheFile %s: %w", c.path, err)
+	case err != nil:
 		return nil, fmt.Errorf("members.cacheFile %s: %w; %s", c.path, err, forgetHint)
 	}
 	return saved, nil
+}
+
+// errOtherGroup says that the file is this node's, from its time in another group. It is not
+// taken for granted that the node has moved: it would forget the lists of its old group, by which
+// alone it may live there, and a typing error in nodeGroup is no reason for that.
+type errOtherGroup struct{ node, was, is, terms string }
+
+func (e *errOtherGroup) Error() string {
+	return fmt.Sprintf("it is of node %q in group %q, and nodeGroup is %q: if this node was moved, and the list of %s in force is without it, remove this file and %s and start again; else correct nodeGroup, or the node's label", e.node, e.was, e.is, e.was, e.terms)
 }
 
 func (c *cache) decode(text []byte) (*roster.Saved, error) {
@@ -69,6 +83,8 @@ func (c *cache) decode(text []byte) (*roster.Saved, error) {
 		return nil, fmt.Errorf("damaged: %w", err)
 	case f.Version != cacheVersion:
 		return nil, fmt.Errorf("format %d, this version knows %d", f.Version, cacheVersion)
+	case f.Cluster == c.cluster && f.Node == c.node && f.Group != c.group:
+		return nil, &errOtherGroup{f.Node, f.Group, c.group, c.terms}
 	case f.Cluster != c.cluster || f.Group != c.group || f.Node != c.node:
 		return nil, fmt.Errorf("it is of node %q, group %q, cluster %q: give each agent a file of its own", f.Node, f.Group, f.Cluster)
 	case len(f.Chain) == 0 || len(f.Chain) > roster.MaxChain:

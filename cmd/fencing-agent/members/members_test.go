@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,6 +72,36 @@ func TestListIsRememberedOverARestart(t *testing.T) {
 	m.cache.node = "n2"
 	if _, _, err := m.Begin(t.Context()); err == nil || !strings.Contains(err.Error(), "a file of its own") {
 		t.Errorf("with another node's file: %v", err)
+	}
+}
+
+// A node that was moved has its own file, of another group: what helps there is no file of its own.
+func TestListOfAnotherGroup(t *testing.T) {
+	dir := t.TempDir()
+	m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
+	if _, _, err := m.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	moved := func() error {
+		m, _ := desk(dir, given{list: listing(0, "n1", "n3")})
+		m.cache.group, m.cache.terms = "moved", "/there/members-terms.json"
+		_, _, err := m.Begin(t.Context())
+		return err
+	}
+	err := moved()
+	if err == nil || strings.Contains(err.Error(), "a file of its own") || strings.Contains(err.Error(), forgetHint) {
+		t.Fatalf("moved to another group: %v", err)
+	}
+	for _, part := range []string{`of node "n1" in group "`, `nodeGroup is "moved"`, "if this node was moved", "/there/members-terms.json", m.cache.path} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("lacks %q: %v", part, err)
+		}
+	}
+	if err := os.Remove(m.cache.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := moved(); err != nil {
+		t.Errorf("after what the message says was done: %v", err)
 	}
 }
 

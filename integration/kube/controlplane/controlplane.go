@@ -32,9 +32,10 @@ type Config struct {
 	Binary string   // integration/kube/cmd/kubetest, built
 	Dir    string   // an empty folder, for everything
 	Flags  []string // more of kube-apiserver's, such as --watch-cache=false
+	Nodes  *Nodes   // nil: there are none
 }
 
-// ControlPlane is an etcd and a kube-apiserver.
+// ControlPlane is an etcd and a kube-apiserver, and for [Nodes] what else a cluster has.
 type ControlPlane struct {
 	config    Config
 	keys      *keys
@@ -42,9 +43,10 @@ type ControlPlane struct {
 	port      int
 	readiness *http.Client
 
-	mu     sync.Mutex // serializes starts and stops; guards the two
-	etcd   *process
-	server *process // nil: stopped
+	mu          sync.Mutex // serializes starts and stops; guards the rest
+	etcd        *process
+	server      *process // nil: stopped
+	controllers []*process
 }
 
 // Start runs the control plane and returns when the API server is ready. The context is for
@@ -60,7 +62,7 @@ func Start(ctx context.Context, c Config) (*ControlPlane, error) {
 		}
 		*path = abs
 	}
-	k, err := writeKeys(c.Dir)
+	k, err := writeKeys(c.Dir, c.Nodes)
 	if err != nil {
 		return nil, fmt.Errorf("control plane: keys: %w", err)
 	}
@@ -85,6 +87,9 @@ func (p *ControlPlane) startAll(ctx context.Context) error {
 		return err
 	}
 	p.etcdURL, p.port = fmt.Sprintf("http://127.0.0.1:%d", ports[0]), ports[2]
+	if n := p.config.Nodes; n != nil {
+		p.port = n.Port
+	}
 	peerURL := fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	data, err := os.MkdirTemp(p.config.Dir, "etcd-")
 	if err != nil {
@@ -101,7 +106,10 @@ func (p *ControlPlane) startAll(ctx context.Context) error {
 	if err := p.await(ctx, p.etcd, http.DefaultClient, p.etcdURL+"/health"); err != nil {
 		return err
 	}
-	return p.StartServer(ctx)
+	if err := p.StartServer(ctx); err != nil || p.config.Nodes == nil {
+		return err
+	}
+	return p.startControllers()
 }
 
 // StartServer starts the API server after [ControlPlane.StopServer] or
@@ -125,6 +133,7 @@ func (p *ControlPlane) StartServer(ctx context.Context) error {
 		"--shutdown-watch-termination-grace-period=1s",
 		"--audit-policy-file=" + file(auditFile), "--audit-log-path=" + file(auditLog), "--allow-privileged=true",
 	}
+	args = append(args, p.config.Nodes.flags(p.config.Dir)...)
 	server, err := start(p.config.Binary, p.config.Dir, "kube-apiserver", append(args, p.config.Flags...)...)
 	if err != nil {
 		return err
@@ -214,13 +223,13 @@ func (p *ControlPlane) signalServer(sig os.Signal) error {
 	return p.server.signal(sig)
 }
 
-// Ended is nil while both programs run or were stopped on purpose, else it says what ended
+// Ended is nil while all programs run or were stopped on purpose, else it says what ended
 // and how.
 func (p *ControlPlane) Ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
-	for _, of := range []*process{p.etcd, p.server} {
+	for _, of := range append([]*process{p.etcd, p.server}, p.controllers...) {
 		if of != nil {
 			errs = append(errs, of.ended())
 		}
@@ -234,11 +243,15 @@ func (p *ControlPlane) URL() string { return fmt.Sprintf("https://127.0.0.1:%d",
 // Dir is the folder with logs and data.
 func (p *ControlPlane) Dir() string { return p.config.Dir }
 
-// Close stops both programs. It may be called twice.
+// Close stops all programs. It may be called twice.
 func (p *ControlPlane) Close() error {
 	err := p.KillServer() // nobody needs its orderly end, which takes seconds
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, c := range p.controllers {
+		err = errors.Join(err, c.kill())
+	}
+	p.controllers = nil
 	if p.etcd != nil {
 		err = errors.Join(err, p.etcd.kill())
 		p.etcd = nil

@@ -7,8 +7,9 @@
 //	   |          +--------------------------------------------+
 //	   +--> [Proxy]: delays, refuses, freezes, loses replies -^      audit log --> [ControlPlane.Requests]
 //
-// There is no controller manager, scheduler or kubelet: nothing changes an object but the
-// test, and nobody deletes what it leaves behind. The programs are parts of one binary,
+// There is no controller manager, scheduler or kubelet unless [Config.Nodes] asks for the
+// first two: nothing changes an object but the test, and nobody deletes what it leaves behind.
+// Kubelets are started by integration/cluster. The programs are parts of one binary,
 // integration/kube/cmd/kubetest.
 //
 // # State and invariants
@@ -35,7 +36,7 @@
 //
 // All methods may be called from any goroutine, but stops and starts exclude each other.
 // Start takes 3 s on an idle machine and about 0.4 GB of memory. Methods that take a
-// context return when it ends. Close stops both programs and waits for them.
+// context return when it ends. Close stops all programs and waits for them.
 //
 // # Errors
 //

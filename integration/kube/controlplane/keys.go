@@ -20,6 +20,8 @@ const (
 	caFile         = "ca.crt"
 	serverCertFile = "server.crt"
 	serverKeyFile  = "server.key"
+	clientCertFile = "kubelet-client.crt"
+	clientKeyFile  = "kubelet-client.key"
 	accountKeyFile = "service-accounts.key"
 	tokensFile     = "tokens.csv"
 	auditFile      = "audit-policy.yaml"
@@ -42,8 +44,9 @@ type keys struct {
 }
 
 // writeKeys makes a certificate authority that signs one certificate, for loopback, and is
-// forgotten then.
-func writeKeys(dir string) (*keys, error) {
+// forgotten then. Where there are nodes the certificate is for their addresses of the server,
+// too, and it signs a second one, by which their kubelets know the server.
+func writeKeys(dir string, nodes *Nodes) (*keys, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -58,21 +61,27 @@ func writeKeys(dir string) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	signed := func(subject pkix.Name, usage x509.ExtKeyUsage, addresses []net.IP) (cert, key []byte, err error) {
+		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, nil, err
+		}
+		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+			SerialNumber: big.NewInt(now.UnixNano() + int64(usage)), Subject: subject, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage},
+			IPAddresses: addresses, DNSNames: []string{"localhost", "kubernetes.default.svc"},
+		}, ca, private.Public(), caKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		key, err = keyPEM(private)
+		return certPEM(der), key, err
+	}
+	serverCert, serverKey, err := signed(pkix.Name{CommonName: "kube-apiserver"}, x509.ExtKeyUsageServerAuth, append(nodes.addresses(), net.IPv4(127, 0, 0, 1)))
 	if err != nil {
 		return nil, err
 	}
-	server := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kube-apiserver"},
-		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost", "kubernetes.default.svc"},
-	}
-	serverDER, err := x509.CreateCertificate(rand.Reader, server, ca, serverKey.Public(), caKey)
-	if err != nil {
-		return nil, err
-	}
-	serverPEM, err := keyPEM(serverKey)
+	clientCert, clientKey, err := signed(pkix.Name{CommonName: "kube-apiserver", Organization: []string{"system:masters"}}, x509.ExtKeyUsageClientAuth, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +95,9 @@ func writeKeys(dir string) (*keys, error) {
 	}
 	k := &keys{ca: certPEM(caDER), admin: rand.Text()}
 	for name, text := range map[string][]byte{
-		caFile: k.ca, serverCertFile: certPEM(serverDER), serverKeyFile: serverPEM, accountKeyFile: accountPEM,
-		tokensFile: fmt.Appendf(nil, "%s,admin,admin,system:masters\n", k.admin), auditFile: []byte(auditPolicy),
+		caFile: k.ca, serverCertFile: serverCert, serverKeyFile: serverKey, accountKeyFile: accountPEM,
+		clientCertFile: clientCert, clientKeyFile: clientKey,
+		tokensFile: fmt.Appendf(nodes.tokens(), "%s,admin,admin,system:masters\n", k.admin), auditFile: []byte(auditPolicy),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			return nil, err

@@ -1,0 +1,285 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
+	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
+	"github.com/fencing-agent/fencing-agent/integration/lab"
+)
+
+// The cluster's addresses are those of deploy/chart/examples/storage-lun.yaml.
+const (
+	harness     = "10.0.0.100" // API server, router of the pods
+	service     = "10.96.0.1"
+	apiPort     = 6443
+	lunPath     = "/dev/mapper/fence"
+	lunSize     = 16 << 20
+	sectorSize  = 512
+	readyLimit  = 5 * time.Minute
+	lookPace    = 100 * time.Millisecond
+	clusterName = "prod"
+)
+
+// Networks of the nodes, the first with the API server.
+var Networks = []string{"mgmt", "data"}
+
+// Config is what [Start] needs.
+type Config struct {
+	Nodes    int
+	Programs Programs
+	Room     *room.Room
+	Kind     machine.Kind
+	Manifest string // one of deploy/manifests
+	Say      func(format string, args ...any)
+}
+
+// Programs are paths of what was built.
+type Programs struct {
+	Kubetest, Runtime, Node, Tool string
+	Agent, Fencectl               string // bin/, as in deploy/Dockerfile
+	Dockerfile                    string
+}
+
+// Cluster is a control plane and nodes.
+type Cluster struct {
+	Plane  *controlplane.ControlPlane
+	Client *kubernetes.Clientset
+
+	config  Config
+	dir     string
+	network *network
+	lun     *lab.LUNFile
+	loops   *lab.LoopSet
+	tokens  map[string]string
+	images  []string
+
+	mu    sync.Mutex
+	nodes map[string]machine.Machine // those with power; guarded by mu
+}
+
+// Start brings up the control plane and the nodes, and returns when all are Ready.
+func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
+	if err := config.Kind.Missing(); err != nil {
+		return nil, err
+	}
+	c := &Cluster{config: config, tokens: map[string]string{}, nodes: map[string]machine.Machine{}}
+	if c.dir, err = os.MkdirTemp(config.Room.Dir, "run-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	for _, name := range c.Names() {
+		c.tokens[name] = rand.Text()
+	}
+	if err := os.Symlink(config.Programs.Kubetest, c.kubelet()); err != nil { // it is what it is called
+		return nil, err
+	}
+	began := time.Now()
+	config.Say("starting etcd, the API server, the controller manager and the scheduler")
+	if c.network, err = newNetwork(config.Room.Front); err != nil {
+		return nil, err
+	}
+	if err := c.disks(); err != nil {
+		return nil, err
+	}
+	group, inGroup := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.startPlane(inGroup) })
+	group.Go(func() error { return c.makeImages() })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	config.Say("control plane ready after %.1f s; booting %d nodes (%s)", time.Since(began).Seconds(), config.Nodes, config.Kind.Name())
+	group, inGroup = errgroup.WithContext(ctx)
+	for _, name := range c.Names() {
+		group.Go(func() error { return c.Boot(inGroup, name) })
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if err := c.Await(ctx, "all nodes Ready", readyLimit, NodesReady(c.Names()...)); err != nil {
+		return nil, err
+	}
+	config.Say("%d nodes Ready after %.1f s", config.Nodes, time.Since(began).Seconds())
+	return c, nil
+}
+
+// disks makes the LUN, one device of it for each node.
+func (c *Cluster) disks() (err error) {
+	if c.lun, err = lab.NewLUNFile(c.dir, lunSize); err != nil {
+		return err
+	}
+	c.loops, err = lab.LoopDevices(c.lun.Path, c.config.Nodes, sectorSize)
+	return err
+}
+
+func (c *Cluster) startPlane(ctx context.Context) error {
+	dir := filepath.Join(c.dir, "plane")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	var err error
+	c.Plane, err = controlplane.Start(ctx, controlplane.Config{
+		Binary: c.config.Programs.Kubetest, Dir: dir,
+		Nodes: &controlplane.Nodes{Address: harness, Service: service, Port: apiPort, Tokens: maps.Clone(c.tokens)},
+	})
+	if err != nil {
+		return err
+	}
+	c.Client, err = kubernetes.NewForConfig(c.Plane.Admin())
+	return err
+}
+
+// Names of all nodes.
+func (c *Cluster) Names() []string {
+	var names []string
+	for i := range c.config.Nodes {
+		names = append(names, nodeName(i))
+	}
+	return names
+}
+
+func (c *Cluster) kubelet() string { return filepath.Join(c.dir, "kubelet") }
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
+
+func (c *Cluster) index(node string) (int, error) {
+	for i := range c.config.Nodes {
+		if nodeName(i) == node {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no %s", node)
+}
+
+// spec is what the node is told.
+func (c *Cluster) spec(i int) (machine.Spec, error) {
+	name := nodeName(i)
+	s := machine.Spec{
+		Name: name, Dir: filepath.Join(c.dir, name), Gateway: harness,
+		Pods: podNetwork(i), Routes: map[string]string{},
+		Server: fmt.Sprintf("https://%s:%d", harness, apiPort), CAFile: c.Plane.CAFile(), Token: c.tokens[name],
+		Kubelet: c.kubelet(), Runtime: c.config.Programs.Runtime, Guest: c.config.Programs.Node,
+		Images: c.images, Sandbox: ToolImage, LUNPath: lunPath,
+	}
+	for n, network := range Networks {
+		s.Ports = append(s.Ports, machine.Port{Name: network, Address: nodeAddress(n, i) + "/24"})
+	}
+	for other := range c.config.Nodes {
+		if other != i {
+			s.Routes[podNetwork(other)] = nodeAddress(0, other)
+		}
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(c.loops.Paths[i], &stat); err != nil {
+		return s, err
+	}
+	s.LUN = machine.Device{Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}
+	return s, nil
+}
+
+func nodeAddress(network, node int) string { return fmt.Sprintf("10.%d.0.%d", network, node+1) }
+
+func podNetwork(node int) string { return fmt.Sprintf("10.244.%d.0/24", node+1) }
+
+// Boot gives a node power.
+func (c *Cluster) Boot(ctx context.Context, name string) error {
+	i, err := c.index(name)
+	if err != nil {
+		return err
+	}
+	s, err := c.spec(i)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	running := c.nodes[name] != nil
+	c.mu.Unlock()
+	if running {
+		return fmt.Errorf("%s has power", name)
+	}
+	m, err := c.config.Kind.Boot(ctx, s, func(pid int) error { return c.network.attach(i, pid) })
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes[name] = m
+	return nil
+}
+
+// node is the present boot of a node.
+func (c *Cluster) node(name string) (machine.Machine, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.nodes[name]; m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("%s has no power", name)
+}
+
+// Run runs a command in a node.
+func (c *Cluster) Run(ctx context.Context, name string, argv ...string) (string, error) {
+	m, err := c.node(name)
+	if err != nil {
+		return "", err
+	}
+	a, err := m.Do(ctx, machine.Request{Do: machine.Run, Args: argv})
+	if err == nil && a.Code != 0 {
+		err = fmt.Errorf("%s: %v: exit code %d\n%s", name, argv, a.Code, a.Output)
+	}
+	return string(a.Output), err
+}
+
+// Address is where the API server is reached from outside of the room.
+func (c *Cluster) Address() string { return "https://" + c.config.Room.Front.Addr().String() }
+
+// Dir is the folder with all logs.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Close ends all of it. The room's end would do the same; this is for a next cluster in it.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, name := range c.Names() {
+		if m, err := c.node(name); err == nil {
+			errs = append(errs, m.Kill())
+		}
+	}
+	c.mu.Lock()
+	clear(c.nodes)
+	c.mu.Unlock()
+	if c.Plane != nil {
+		errs = append(errs, c.Plane.Close())
+	}
+	if c.network != nil {
+		errs = append(errs, c.network.close())
+	}
+	if c.loops != nil {
+		errs = append(errs, c.loops.Close())
+	}
+	if c.lun != nil {
+		errs = append(errs, c.lun.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// listen opens a listener on an address of the room.
+func listen(address string) (net.Listener, error) { return net.Listen("tcp", address) }

@@ -1,0 +1,17 @@
+// Node is the program that runs in a node of a cluster, from its process 1 on; see package
+// guest. It is started by the harness alone.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster/guest"
+)
+
+func main() {
+	if err := guest.Main(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "node:", err)
+		os.Exit(1)
+	}
+}

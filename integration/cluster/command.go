@@ -1,0 +1,159 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// verb is something that a person can have done to a running cluster.
+type verb struct {
+	arguments string
+	node      bool // the first argument is a node
+	does      string
+	do        func(ctx context.Context, c *Cluster, args []string) (string, error)
+}
+
+// fault is a verb that takes a node and says nothing.
+func fault(does string, do func(ctx context.Context, c *Cluster, node string) error) verb {
+	return verb{"NODE", true, does, func(ctx context.Context, c *Cluster, args []string) (string, error) { return "", do(ctx, c, args[0]) }}
+}
+
+var verbs = map[string]verb{
+	"status": {"", false, "nodes, agents, what they say of each other", func(ctx context.Context, c *Cluster, _ []string) (string, error) { return c.table(ctx) }},
+	"cut": {"NODE [NETWORK...]", true, "silently off some networks, or off all", func(_ context.Context, c *Cluster, args []string) (string, error) {
+		return "", c.Cut(args[0], args[1:]...)
+	}},
+	"split": {"NODE...", true, "part these nodes from the others and the API server", func(_ context.Context, c *Cluster, args []string) (string, error) {
+		return "", c.Split(args...)
+	}},
+	"heal": {"NODE [NETWORK...]", true, "ends a cut, or its part in a split", func(_ context.Context, c *Cluster, args []string) (string, error) {
+		return "", c.Heal(args[0], args[1:]...)
+	}},
+	"power-off":       fault("loss of power", func(_ context.Context, c *Cluster, n string) error { return c.PowerOff(n) }),
+	"boot":            fault("power is back", func(ctx context.Context, c *Cluster, n string) error { return c.Boot(ctx, n) }),
+	"lose-lun":        fault("all I/O on the LUN fails", func(_ context.Context, c *Cluster, n string) error { return c.LoseLUN(n) }),
+	"restore-lun":     fault("the LUN is back", func(_ context.Context, c *Cluster, n string) error { return c.RestoreLUN(n) }),
+	"kill-kubelet":    fault("it is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillKubelet(ctx, n) }),
+	"hold-kubelet":    fault("ended, and not started again", func(ctx context.Context, c *Cluster, n string) error { return c.HoldKubelet(ctx, n) }),
+	"free-kubelet":    fault("ends hold-kubelet", func(ctx context.Context, c *Cluster, n string) error { return c.FreeKubelet(ctx, n) }),
+	"kill-containerd": fault("it is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillContainerd(ctx, n) }),
+	"delete-agent":    fault("its pod", func(ctx context.Context, c *Cluster, n string) error { return c.DeleteAgent(ctx, n) }),
+	"kill-server":     {"", false, "the API server", func(_ context.Context, c *Cluster, _ []string) (string, error) { return "", c.KillServer() }},
+	"start-server":    {"", false, "the API server is back", func(ctx context.Context, c *Cluster, _ []string) (string, error) { return "", c.StartServer(ctx) }},
+	"settle": {"", false, "ends all faults and waits", func(ctx context.Context, c *Cluster, _ []string) (string, error) {
+		return "", c.Settle(ctx, readyLimit)
+	}},
+	"run": {"NODE COMMAND...", true, "in the node, beside its kubelet", func(ctx context.Context, c *Cluster, args []string) (string, error) {
+		if len(args) < 2 {
+			return "", errors.New("run: give a command")
+		}
+		return c.Run(ctx, args[0], args[1:]...)
+	}},
+}
+
+// Verbs is a list of them, for people.
+func Verbs() string {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(verbs)) {
+		fmt.Fprintf(table, "  %s %s\t%s\n", name, verbs[name].arguments, verbs[name].does)
+	}
+	_ = table.Flush() // into memory
+	return text.String()
+}
+
+// Command does what the words say, and returns what there is to print.
+func (c *Cluster) Command(ctx context.Context, words []string) (string, error) {
+	if len(words) == 0 {
+		return "", errors.New("no command")
+	}
+	v, ok := verbs[words[0]]
+	if !ok {
+		return "", fmt.Errorf("unknown command %q; there are:\n%s", words[0], Verbs())
+	}
+	if v.node && len(words) < 2 {
+		return "", fmt.Errorf("usage: %s %s", words[0], v.arguments)
+	}
+	return v.do(ctx, c, words[1:])
+}
+
+// Serve does what comes over connections, one command each, its words ended by zero bytes and
+// all of it by a line feed. It returns when the listener is closed.
+func (c *Cluster) Serve(ctx context.Context, l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			if err != nil {
+				return
+			}
+			out, err := c.Command(ctx, strings.Split(strings.TrimSuffix(line, "\n"), "\x00"))
+			if err != nil {
+				fmt.Fprintf(conn, "!%s%v\n", out, err)
+				return
+			}
+			fmt.Fprintf(conn, " %s", out)
+		}()
+	}
+}
+
+// Ask has the cluster behind the socket do what the words say, and returns what it says.
+func Ask(socket string, words []string) (string, error) {
+	conn, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "%s\n", strings.Join(words, "\x00")); err != nil {
+		return "", err
+	}
+	var answer strings.Builder
+	if _, err := bufio.NewReader(conn).WriteTo(&answer); err != nil {
+		return "", err
+	}
+	text, failed := strings.CutPrefix(answer.String(), "!")
+	if failed {
+		return "", errors.New(strings.TrimSpace(text))
+	}
+	return strings.TrimPrefix(text, " "), nil
+}
+
+// table is what Look sees, for people.
+func (c *Cluster) table(ctx context.Context) (string, error) {
+	v, err := c.Look(ctx)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	if v.APIErr != nil {
+		fmt.Fprintf(&text, "the API server does not answer: %v\n", v.APIErr)
+	}
+	out := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(out, "NODE\tREADY\tAGENT'S POD\tVERDICT\tSAYS OF THE OTHERS")
+	for _, name := range c.Names() {
+		pod, verdict, says := describe(v.AgentPod(name)), "no answer", ""
+		if s := v.Agents[name]; s != nil {
+			verdict = s.GetVerdict().GetText()
+			for _, n := range s.GetNodes() {
+				if n.GetName() != name && !n.GetCounted() {
+					says += fmt.Sprintf("%s %s ", n.GetName(), strings.TrimPrefix(n.GetState().String(), "NODE_STATE_"))
+				}
+			}
+		}
+		fmt.Fprintf(out, "%s\t%v\t%s\t%s\t%s\n", name, nodeReady(v.Nodes[name]), pod, verdict, says)
+	}
+	_ = out.Flush() // into memory
+	return text.String(), nil
+}

@@ -1,0 +1,129 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster/cgroups"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
+)
+
+// control is the descriptor on which the harness talks to the node.
+const control = 3
+
+// Main does what the arguments say: the part, the file with the spec, and for init the folders
+// of its control groups.
+func Main(args []string) error {
+	if len(args) < 2 {
+		return errors.New("guest: started by the harness only")
+	}
+	part, path := args[0], args[1]
+	if part == "hook" {
+		return hook(path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var s machine.Spec
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("guest: %s: %w", path, err)
+	}
+	switch part {
+	case "init":
+		return begin(path, args[2:])
+	case "root":
+		return root(path, &s)
+	case "serve":
+		return serve(&s)
+	}
+	return fmt.Errorf("guest: unknown part %q", part)
+}
+
+// begin waits for the networks, and executes itself in a control group namespace whose
+// root the groups are: that is a namespace of a thread, so the thread has to execute.
+func begin(path string, groups []string) error {
+	if _, err := unix.Read(control, make([]byte, 1)); err != nil {
+		return fmt.Errorf("guest: wait for the networks: %w", err)
+	}
+	if err := cgroups.Join(groups); err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	if err := clock(); err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("guest: control group namespace: %w", err)
+	}
+	return unix.Exec("/proc/self/exe", []string{os.Args[0], "root", path}, os.Environ())
+}
+
+// clock has CLOCK_BOOTTIME begin with the boot for all processes that this thread starts: agents
+// rightly do not believe that a boot is a new one which began before the last one ended.
+func clock() error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
+		return fmt.Errorf("guest: time namespace (Linux 5.6, CONFIG_TIME_NS): %w", err)
+	}
+	// The offsets are those of a thread, which /proc knows by its number in another namespace.
+	thread, err := os.Readlink("/proc/thread-self")
+	if err != nil {
+		return err
+	}
+	offsets := filepath.Join("/proc", filepath.Base(thread), "timens_offsets")
+	if err := os.WriteFile(offsets, fmt.Appendf(nil, "boottime %d 0\n", -now.Sec), 0); err != nil {
+		return fmt.Errorf("guest: time namespace: %w", err)
+	}
+	return nil
+}
+
+// root makes the machine, starts serve and ends when that ends.
+func root(path string, s *machine.Spec) error {
+	for _, step := range []func(*machine.Spec) error{mounts, devices, network} {
+		if err := step(s); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command("/proc/self/exe", "serve", path)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{os.NewFile(control, "control")}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		case pid == cmd.Process.Pid:
+			return fmt.Errorf("guest: serve ended: %v", status)
+		}
+	}
+}
+
+// hook binds the file over the boot id in the container, whose bundle containerd's runtime
+// names on the standard input.
+func hook(file string) error {
+	var state struct{ Bundle string }
+	if err := json.NewDecoder(os.Stdin).Decode(&state); err != nil {
+		return err
+	}
+	target := state.Bundle + "/rootfs" + bootID
+	if err := unix.Mount(file, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("guest: mount over %s: %w", target, err)
+	}
+	return nil
+}

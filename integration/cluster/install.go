@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// GroupLabel is the label by which the DaemonSets of the manifests find their nodes.
+const GroupLabel = "node.deckhouse.io/group"
+
+// Group is the group of the nodes.
+const Group = "storage"
+
+// installed is how long the agents may take to be Ready.
+const installed = 3 * time.Minute
+
+// Install does what docs/kubernetes.md says: the namespace, the gossip key, the LUN, the label,
+// the agents. It returns when all of them are Ready and have found each other.
+func (c *Cluster) Install(ctx context.Context) error {
+	began := time.Now()
+	c.config.Say("initializing the LUN, labelling the nodes, applying %s", filepath.Base(c.config.Manifest))
+	if _, err := c.Run(ctx, nodeName(0), c.config.Programs.Fencectl, "lun", "init", lunPath, "--cluster", clusterName, "--node-group", Group, "--slots", "16"); err != nil {
+		return err
+	}
+	manifest, err := Manifest(c.config.Manifest)
+	if err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, manifest); err != nil {
+		return err
+	}
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails (crypto/rand)
+	secret := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: fencing-agent-gossip, namespace: %s}\nstringData: {gossip.keys: %q}\n",
+		Space, base64.StdEncoding.EncodeToString(key[:])+"\n")
+	if err := c.Apply(ctx, secret); err != nil {
+		return err
+	}
+	if _, err := c.Plane.Kubectl(ctx, "", append(append([]string{"label", "node"}, c.Names()...), GroupLabel+"="+Group)...); err != nil {
+		return err
+	}
+	if err := c.Await(ctx, "all agents Running and Ready", installed, AgentsReady(c.Names()...), GroupWhole(c.Names()...)); err != nil {
+		return err
+	}
+	c.config.Say("%d agents Ready after %.1f s", c.config.Nodes, time.Since(began).Seconds())
+	return nil
+}
+
+// Apply applies a manifest as an operator would.
+func (c *Cluster) Apply(ctx context.Context, manifest string) error {
+	_, err := c.Plane.Kubectl(ctx, manifest, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	return err
+}
+
+var agentImage = regexp.MustCompile(`registry\.example\.com/fencing-agent[@:][^\s"]+`)
+
+// Manifest is the shipped one, with the image by its tag, which has no digest before it is
+// built, and without the watchdog: nodes that share a kernel have none to reset them.
+func Manifest(path string) (string, error) {
+	bytes, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	text := agentImage.ReplaceAllString(string(bytes), AgentImage)
+	if !strings.Contains(text, "image: "+AgentImage) {
+		return "", fmt.Errorf("%s: no image of an agent", path)
+	}
+	const device = "      device: identity:iTCO_wdt\n"
+	return strings.Replace(text, device, "      driver: none\n", 1), nil
+}

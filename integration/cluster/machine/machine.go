@@ -1,0 +1,80 @@
+package machine
+
+import "context"
+
+// Spec is what a node is told at its boot.
+type Spec struct {
+	Name    string
+	Dir     string            // folder of the node on the host: configuration, logs, what outlives a boot
+	Boot    string            // what the kernel calls this boot, where the node does not have a kernel of its own
+	Ports   []Port            // its networks
+	Gateway string            // address of the harness on the first of them
+	Pods    string            // network of its pods, such as 10.244.1.0/24
+	Routes  map[string]string // networks of the pods of other nodes, and their addresses
+	Server  string            // URL of the API server
+	CAFile  string            // what the server is known by, and who may talk to the kubelet
+	Token   string            // of the kubelet
+	Kubelet string            // the program that is a kubelet, called by that name
+	Runtime string            // folder with containerd, runc, ctr, CNI plugins
+	Guest   string            // the program that runs in the node, for hooks
+	Images  []string          // archives that its containerd imports at the first boot
+	Sandbox string            // image that holds the namespaces of a pod
+	LUN     Device
+	LUNPath string // of the LUN in the node
+}
+
+// Port is one interface of a node.
+type Port struct {
+	Name    string // of the interface in the node, and of the network
+	Address string // with the length of its prefix
+}
+
+// Device is a block device of the host.
+type Device struct{ Major, Minor uint32 }
+
+// Kind is what nodes are made of.
+type Kind interface {
+	// Name is for people.
+	Name() string
+	// Missing says what this host lacks for it.
+	Missing() error
+	// Boot starts a node and returns when its containerd answers and its kubelet was
+	// started. attach connects the ports of the node to the networks: it gets the process in
+	// whose network namespace they have to be.
+	Boot(ctx context.Context, s Spec, attach func(pid int) error) (Machine, error)
+}
+
+// Machine is a node from its boot to its end.
+type Machine interface {
+	// Do has the guest do something, see package guest for what there is.
+	Do(ctx context.Context, q Request) (Answer, error)
+	// Kill is what a loss of power is: nothing is told to anybody, nothing is written. It
+	// returns when nothing of the node runs any more.
+	Kill() error
+	// Done is closed when the node has ended, for whatever reason.
+	Done() <-chan struct{}
+}
+
+// What can be asked of a guest.
+const (
+	Kill = "kill" // a program of the node, with SIGKILL: it is started again a second later
+	Hold = "hold" // a program of the node, which is not started again until it is released
+	Free = "free" // a program that was held
+	Run  = "run"  // a command in the node
+)
+
+// Request asks a guest for something.
+type Request struct {
+	ID      int
+	Do      string
+	Program string   // kubelet or containerd
+	Args    []string // of Run
+}
+
+// Answer is what became of it.
+type Answer struct {
+	ID     int
+	Output []byte // both outputs of Run
+	Code   int    // exit code of Run
+	Error  string
+}

@@ -1,0 +1,87 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/namespaces"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
+)
+
+// enableEnv asks for the scenarios: they need root, what make test-cluster builds, and minutes.
+const enableEnv = "FENCING_TEST_CLUSTER"
+
+// root of the repository.
+const root = "../.."
+
+// shared is the cluster of the scenarios; nil: the next one needs a fresh one.
+var (
+	shared *cluster.Cluster
+	inside *room.Room
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(enableEnv) == "" {
+		os.Exit(m.Run())
+	}
+	var err error
+	if inside, err = room.Enter(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		os.Exit(130) // the room takes everything with it
+	}()
+	os.Exit(m.Run())
+}
+
+// whole is a cluster with nothing wrong in it.
+func whole(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	if os.Getenv(enableEnv) == "" {
+		t.Skipf("set %s=1 as root to run the agents in a real cluster (make test-cluster)", enableEnv)
+	}
+	if shared != nil {
+		return shared
+	}
+	programs, err := cluster.ProgramsIn(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Start(t.Context(), cluster.Config{
+		Nodes: 4, Programs: programs, Room: inside, Kind: &namespaces.Kind{Groups: inside.Groups}, Manifest: cluster.ManifestIn(root), Say: t.Logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Install(t.Context()); err != nil {
+		t.Fatal(errors.Join(err, c.Close()))
+	}
+	shared = c
+	return c
+}
+
+// after makes the cluster whole for the next scenario, or ends it.
+func after(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	began := time.Now()
+	err := c.Settle(context.Background(), limit)
+	if err == nil && !t.Failed() {
+		t.Logf("as at the beginning after %.1f s more", time.Since(began).Seconds())
+		return
+	}
+	shared = nil
+	if err := errors.Join(err, c.Close()); err != nil {
+		t.Error(err)
+	}
+}

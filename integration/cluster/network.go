@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
+)
+
+// network is a bridge for each network, and a port of each for every node.
+type network struct {
+	listeners []net.Listener
+
+	mu sync.Mutex
+	at map[[2]int]place // network, node; guarded by mu
+}
+
+// place is where a port is plugged.
+type place int
+
+const (
+	together place = iota
+	apart          // on a second bridge, with others that are there
+	nowhere
+)
+
+// bridge is the one of a network for a place.
+func bridge(network int, p place) string {
+	if p == apart {
+		return Networks[network] + "-apart"
+	}
+	return Networks[network]
+}
+
+// newNetwork makes the bridges, and relays the Service kubernetes and the front to the API
+// server.
+func newNetwork(front net.Listener) (*network, error) {
+	n := &network{at: map[[2]int]place{}}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return nil, err
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return nil, err
+	}
+	if err := addAddress(lo, service+"/32"); err != nil && !errors.Is(err, errExists) {
+		return nil, err
+	}
+	for i := range Networks {
+		for _, p := range []place{together, apart} {
+			link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge(i, p)}}
+			if err := netlink.LinkAdd(link); err != nil {
+				return nil, fmt.Errorf("network %s: %w", link.Name, err)
+			}
+			if i == 0 && p == together {
+				if err := addAddress(link, harness+"/24"); err != nil {
+					return nil, err
+				}
+			}
+			if err := netlink.LinkSetUp(link); err != nil {
+				return nil, fmt.Errorf("network %s: %w", link.Name, err)
+			}
+		}
+	}
+	l, err := listen(service + ":443")
+	if err != nil {
+		return nil, err
+	}
+	n.listeners = append(n.listeners, l)
+	go room.Relay(l, fmt.Sprintf("%s:%d", harness, apiPort))
+	relayFront.Do(func() { go room.Relay(front, fmt.Sprintf("127.0.0.1:%d", apiPort)) })
+	return n, nil
+}
+
+// relayFront: the front outlives a cluster, and leads to whichever there is.
+var relayFront sync.Once
+
+var errExists = errors.New("it is there")
+
+func addAddress(link netlink.Link, address string) error {
+	a, err := netlink.ParseAddr(address)
+	if err != nil {
+		return err
+	}
+	have, err := netlink.AddrList(link, netlink.FAMILY_V4)
+	if err != nil {
+		return err
+	}
+	for _, h := range have {
+		if h.Equal(*a) {
+			return errExists
+		}
+	}
+	return netlink.AddrAdd(link, a)
+}
+
+func port(network, node int) string { return fmt.Sprintf("%s-%d", Networks[network], node+1) }
+
+// attach gives a node that boots its ports. A port that was cut stays so.
+func (n *network) attach(node, pid int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, name := range Networks {
+		if old, err := netlink.LinkByName(port(i, node)); err == nil {
+			if err := netlink.LinkDel(old); err != nil { // of the last boot: the kernel takes its time
+				return fmt.Errorf("port %s: %w", port(i, node), err)
+			}
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = port(i, node)
+		// The address stays that of the machine: nobody has to ask for it again after a boot.
+		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerNamespace: netlink.NsPid(pid), PeerHardwareAddr: net.HardwareAddr{2, 0, 0, 0, byte(i), byte(node + 1)}}
+		if err := netlink.LinkAdd(veth); err != nil {
+			return fmt.Errorf("port %s: %w", attrs.Name, err)
+		}
+		if err := netlink.LinkSetUp(veth); err != nil {
+			return fmt.Errorf("port %s: %w", attrs.Name, err)
+		}
+		if err := n.plug(i, node); err != nil {
+			return err
+		}
+	}
+	_, pods, err := net.ParseCIDR(podNetwork(node))
+	if err != nil {
+		return err
+	}
+	return netlink.RouteReplace(&netlink.Route{Dst: pods, Gw: net.ParseIP(nodeAddress(0, node))})
+}
+
+// plug connects the port to the bridge of its place, or takes it off. The node keeps its
+// carrier: it is not told. Called with mu.
+func (n *network) plug(network, node int) error {
+	link, err := netlink.LinkByName(port(network, node))
+	if err != nil {
+		return nil // no power
+	}
+	if p := n.at[[2]int{network, node}]; p == nowhere {
+		err = netlink.LinkSetNoMaster(link)
+	} else {
+		var to netlink.Link
+		if to, err = netlink.LinkByName(bridge(network, p)); err == nil {
+			err = netlink.LinkSetMaster(link, to)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("port %s: %w", port(network, node), err)
+	}
+	return nil
+}
+
+// set moves a port.
+func (n *network) set(network, node int, to place) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.at[[2]int{network, node}] = to
+	return n.plug(network, node)
+}
+
+func (n *network) close() error {
+	var errs []error
+	for _, l := range n.listeners {
+		errs = append(errs, l.Close())
+	}
+	for i := range Networks {
+		for _, p := range []place{together, apart} {
+			if link, err := netlink.LinkByName(bridge(i, p)); err == nil {
+				errs = append(errs, netlink.LinkDel(link))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,31 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// ProgramsIn is what make has built below the root of the repository.
+func ProgramsIn(root string) (Programs, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return Programs{}, err
+	}
+	in := func(parts ...string) string { return filepath.Join(append([]string{root, "bin"}, parts...)...) }
+	p := Programs{
+		Kubetest: in("kubetest"), Runtime: in("runtime"), Node: in("cluster", "node"), Tool: in("cluster", "tool"),
+		Agent: in("fencing-agent"), Fencectl: in("fencectl"), Dockerfile: filepath.Join(root, "deploy", "Dockerfile"),
+	}
+	for _, path := range []string{p.Kubetest, p.Node, p.Tool, p.Agent, p.Fencectl, filepath.Join(p.Runtime, "containerd"), filepath.Join(p.Runtime, "runc")} {
+		if _, err := os.Stat(path); err != nil {
+			return p, fmt.Errorf("%w: make cluster and make test-cluster build it", err)
+		}
+	}
+	return p, nil
+}
+
+// ManifestIn is the shipped manifest that the nodes' addresses are made for.
+func ManifestIn(root string) string {
+	return filepath.Join(root, "deploy", "manifests", "storage-lun.yaml")
+}

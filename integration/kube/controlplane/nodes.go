@@ -1,0 +1,85 @@
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+)
+
+// Nodes is what a control plane needs to know of real nodes. With it there are a controller
+// manager and a scheduler, too.
+type Nodes struct {
+	Address string            // at which the nodes reach the API server
+	Service string            // address of the Service kubernetes, the first one of 10.96.0.0/24
+	Port    int               // of the API server, on all addresses
+	Tokens  map[string]string // bearer token of each node's kubelet
+}
+
+func (n *Nodes) addresses() []net.IP {
+	if n == nil {
+		return nil
+	}
+	return []net.IP{net.ParseIP(n.Address), net.ParseIP(n.Service)}
+}
+
+func (n *Nodes) tokens() []byte {
+	if n == nil {
+		return nil
+	}
+	var text []byte
+	for node, token := range n.Tokens {
+		text = fmt.Appendf(text, "%s,system:node:%s,system:node:%s,system:nodes\n", token, node, node)
+	}
+	return text
+}
+
+// flags of kube-apiserver, which win over those for loopback.
+func (n *Nodes) flags(dir string) []string {
+	if n == nil {
+		return nil
+	}
+	return []string{
+		"--bind-address=0.0.0.0", "--advertise-address=" + n.Address,
+		"--service-cluster-ip-range=10.96.0.0/24",
+		"--kubelet-client-certificate=" + filepath.Join(dir, clientCertFile), "--kubelet-client-key=" + filepath.Join(dir, clientKeyFile),
+		// There is no DNS that knows the nodes by name.
+		"--kubelet-preferred-address-types=InternalIP",
+	}
+}
+
+// startControllers starts what makes pods of DaemonSets, and finds a node for them. They
+// find the API server again by themselves after each of its ends.
+func (p *ControlPlane) startControllers() error {
+	file := func(name string) string { return filepath.Join(p.config.Dir, name) }
+	if err := p.WriteKubeconfig(file("controllers.kubeconfig"), p.URL(), p.keys.admin); err != nil {
+		return err
+	}
+	common := []string{"--kubeconfig=" + file("controllers.kubeconfig"), "--leader-elect=false", "--bind-address=127.0.0.1", "--cert-dir=" + file("certs")}
+	programs := map[string][]string{
+		"kube-controller-manager": append([]string{
+			"--root-ca-file=" + file(caFile), "--service-account-private-key-file=" + file(accountKeyFile),
+			// A node that is silent is NotReady after 10 s instead of 50: the tests wait for it.
+			"--node-monitor-grace-period=10s", "--node-monitor-period=1s",
+		}, common...),
+		"kube-scheduler": common,
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, args := range programs {
+		of, err := start(p.config.Binary, p.config.Dir, name, args...)
+		if err != nil {
+			return err
+		}
+		p.controllers = append(p.controllers, of)
+	}
+	return nil
+}
+
+// CAFile is the certificate of [ControlPlane.CA] as a file, which is what kubelets know the
+// API server by, too.
+func (p *ControlPlane) CAFile() string { return filepath.Join(p.config.Dir, caFile) }
+
+// Kubeconfig is that of the administrator, for kubectl.
+func (p *ControlPlane) Kubeconfig(path, server string) error {
+	return p.WriteKubeconfig(path, server, p.keys.admin)
+}
