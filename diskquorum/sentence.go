@@ -128,15 +128,16 @@ type Others struct {
 //     the granted token and exactly the granted view. The grant alone is the word of a moment: its half may come apart.
 //
 // Each word is dated, and no older than four heartbeats and an I/O. None is of a condemned boot (P5). Nobody whose word counts
-// sees this node, or nothing is shown: contact in one direction is contact.
-func (a *Arbiter) OthersLive(now boottime.Instant, quorum int) (o Others) {
+// sees this node, or nothing is shown: contact in one direction is contact. Who has parted from this node by condemning itself is
+// left out: its slot may show for a moment longer what it saw.
+func (a *Arbiter) OthersLive(now boottime.Instant, quorum int, parted roster.Set) (o Others) {
 	o.Round = a.echo.answered
 	fresh := 4*a.echoPace() + a.timing.IOTimeout
 	var can roster.Set
 	var words [roster.MaxNodes]*testified // by member
 	for slot := range a.echo.peers {
 		p := &a.echo.peers[slot]
-		if p.date == 0 || now.Sub(p.date) > fresh || !p.Settled || !a.sameList(&p.Echo) || p.RosterIndex == a.roster.Self || p.Judged.Timeout > 0 {
+		if p.date == 0 || now.Sub(p.date) > fresh || !p.Settled || !a.sameList(&p.Echo) || p.RosterIndex == a.roster.Self || p.Judged.Timeout > 0 || parted.Has(p.RosterIndex) {
 			continue
 		}
 		if a.seenBy(slot) && !a.view.Has(p.RosterIndex) {

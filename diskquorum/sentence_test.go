@@ -74,13 +74,20 @@ func TestOthersLiveByMajority(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, now := witnesses(t, c.change)
-			if got := a.OthersLive(now, 3); (got.Dated != 0) != c.want {
+			if got := a.OthersLive(now, 3, roster.Set{}); (got.Dated != 0) != c.want {
 				t.Errorf("%+v, want %v", got, c.want)
 			}
 		})
 	}
-	a, now := witnesses(t, nil)
-	if got := a.OthersLive(now, 3).Dated; got != now.Add(-400*time.Millisecond) {
+	a, now := witnesses(t, func(a *Arbiter) { a.table.entries[4].newest.Statement.Seen.Add(0) })
+	if got := a.OthersLive(now, 3, roster.Set{}).Dated; got != 0 {
+		t.Error("one sees this node, and has not parted from it")
+	}
+	if got := a.OthersLive(now, 3, roster.SetOf(4)).Dated; got == 0 {
+		t.Error("the slot of one who has parted keeps three others from showing that they live")
+	}
+	a, now = witnesses(t, nil)
+	if got := a.OthersLive(now, 3, roster.Set{}).Dated; got != now.Add(-400*time.Millisecond) {
 		t.Errorf("dated %v, want by the oldest word", time.Duration(got-now))
 	}
 }
@@ -113,7 +120,7 @@ func TestOthersLiveByGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, now := witnesses(t, func(a *Arbiter) { granted(a); c.change(a) })
-			if got := a.OthersLive(now, 3); (got.Dated != 0) != c.want {
+			if got := a.OthersLive(now, 3, roster.Set{}); (got.Dated != 0) != c.want {
 				t.Errorf("%+v, want %v", got, c.want)
 			}
 		})

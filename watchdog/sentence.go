@@ -123,7 +123,7 @@ func (c *Core) judge(now boottime.Instant) {
 		s.since = 0
 		return
 	}
-	others := c.lun.arbiter.OthersLive(now, c.quorum)
+	others := c.lun.arbiter.OthersLive(now, c.quorum, c.parted())
 	switch {
 	case others.Dated == 0:
 		s.since = 0

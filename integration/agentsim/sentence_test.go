@@ -48,7 +48,7 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 	r := run(t, s)
 	took := max(said(t, r, "FENCED "+nodeName(0)+" PROOF_SENTENCE"), said(t, r, "FENCED "+nodeName(2)+" PROOF_SENTENCE"))
 	t.Logf("condemned after %v, FENCED after %v", said(t, r, "condemns its boot"), took)
-	if len(r.Violations) > 0 || r.Resets != 2 || r.Deaths != 4 || took == 0 || took > 17*time.Second {
+	if len(r.Violations) > 0 || r.Resets != 2 || r.Deaths != 4 || took == 0 || took > 15*time.Second {
 		t.Errorf("%d resets, %d deaths, FENCED after %v\n%s", r.Resets, r.Deaths, took, Explain(s, r))
 	}
 }

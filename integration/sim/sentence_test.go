@@ -98,7 +98,7 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 				took = c.Now() - start
 			}
 			t.Logf("%d nodes: FENCED after %v", nodes, took)
-			if took == 0 || took > 17*time.Second || c.Sentences() != nodes/2 || len(c.Violations()) > 0 {
+			if took == 0 || took > 15*time.Second || c.Sentences() != nodes/2 || len(c.Violations()) > 0 {
 				t.Errorf("%d nodes, seed %d: after %v, %d sentences, %v\n%s", nodes, seed, took, c.Sentences(), c.Violations(), c.Report())
 			}
 			c.Run(20 * time.Second)
