@@ -39,6 +39,7 @@ func allMutants() []mutant {
 		termsMutants(),
 		lateMutants(),
 		probingMutants(),
+		recoveryMutants(),
 	} {
 		all = append(all, list...)
 	}

@@ -14,7 +14,10 @@ type Settings struct {
 }
 
 // Death is one that a Node tells of.
-type Death struct{ Node, Boot string }
+type Death struct {
+	Node, Boot string
+	Said       string // the boot of the Node that tells it, when its agent concluded it
+}
 
 // Node is what the API server says of a Node that may be a reporter.
 type Node struct {
@@ -53,7 +56,7 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 		return v
 	}
 	nodes = distinct(nodes)
-	stale, named := 0, 0
+	stale, named, current := 0, 0, false
 	for _, n := range nodes {
 		if n.Name == q.Node || n.Group != q.Group {
 			continue
@@ -72,6 +75,7 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 		case accusers(n, nodes) >= v.Need:
 		default:
 			v.Reporters = append(v.Reporters, n.Name)
+			current = current || n.stands(q.Node, q.Boot)
 		}
 	}
 	switch {
@@ -80,7 +84,7 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 		v.Missing = strings.Join(v.Withdrawn, ", ") + " took it back"
 	case len(v.Reporters) >= v.Need:
 		v.Believed, v.By = true, "reporters"
-	case len(v.Reporters) > 0 && s.Unknown && q.Unknown:
+	case current && s.Unknown && q.Unknown:
 		v.Believed, v.By = true, "unknown"
 	default:
 		v.Missing = missing(v, named, stale)
@@ -118,7 +122,15 @@ func accusers(n Node, nodes []Node) int {
 	return count
 }
 
-func (n Node) names(node, boot string) bool { return slices.Contains(n.Deaths, Death{node, boot}) }
+func (n Node) names(node, boot string) bool {
+	return slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node && d.Boot == boot })
+}
+
+// stands reports whether n named it in the boot that it runs. One that died before the others took back what all had
+// proven by error still names it when it comes back, until its agent has met the node.
+func (n Node) stands(node, boot string) bool {
+	return n.Boot != "" && slices.Contains(n.Deaths, Death{node, boot, n.Boot})
+}
 
 // distinct sorts by name and drops what comes twice: a Node counts once, however often it was read.
 func distinct(nodes []Node) []Node {

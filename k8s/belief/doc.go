@@ -11,6 +11,8 @@
 //   - names exactly the boot that is asked about;
 //   - is not itself named dead, for the boot that it runs, by as many Nodes as it takes to believe that.
 //
+// One alone must also have named it in the boot that it runs ([Death.Said]).
+//
 // Everything is an argument: the caller (k8s/reconcile) reads from the API server, and not from a cache, before
 // anything that cannot be undone. All functions are pure and may be called from any goroutine.
 package belief

@@ -195,11 +195,20 @@ func (m *Machine) returning(now time.Time, l Lease, past string) {
 		}
 	}
 	m.state.Left = left
+	ready := m.node.Ready && l.Exists && !l.over(now)
+	if left > 0 || !ready {
+		m.returned = time.Time{}
+	} else if m.returned.IsZero() {
+		m.returned = now
+	}
 	switch {
 	case left > 0:
 		m.hold(now, Returning, fmt.Sprintf("boot %s has come after %s; %d pods of before are left", m.node.Boot, past, left))
-	case !m.node.Ready || l.over(now) || !l.Exists:
+	case !ready:
 		m.hold(now, Returning, fmt.Sprintf("boot %s has come after %s; it is not Ready yet", m.node.Boot, past))
+	case now.Sub(m.returned) < returnSettle:
+		m.state.set(Returning, fmt.Sprintf("boot %s has come after %s; it is watched for a moment", m.node.Boot, past))
+		m.sleep(now, min(pause, returnSettle-now.Sub(m.returned)))
 	case m.settings.DryRun:
 		m.hold(now, WouldAct, "dryRun: would take the taint off")
 	default:

@@ -14,7 +14,8 @@
 //  3. A second later, and once a pod has its deletionTimestamp (the eviction by taint works by name, and would hit the
 //     replacement else), it is deleted without grace.
 //  4. VolumeAttachments are never touched: with the taint and without the pod, kube-controller-manager detaches.
-//  5. The taint comes off when the Node has another boot, is Ready, and no pod that the taint evicts is left on it.
+//  5. The taint comes off when the Node has another boot, is Ready, and no pod that the taint evicts is left on it, all
+//     for [returnSettle].
 //
 // # Invariants
 //

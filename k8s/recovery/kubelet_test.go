@@ -255,7 +255,7 @@ func (w *world) evictions() {
 				w.remove(p, "PodGC, of no Node")
 			}
 		}
-		if p.finalizer && w.chance(0.02) {
+		if p.finalizer && w.chance(0.05) || p.finalizer && !w.faults {
 			p.finalizer, p.version = false, w.bump()
 			if p.forced {
 				w.remove(p, "its finalizer")

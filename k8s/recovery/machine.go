@@ -14,6 +14,10 @@ const (
 	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
 	// 0.15 s before it, 3.8 s on a slow node.
 	disputeAfter = 15 * time.Second
+	// returnSettle is for how long a new boot has to be there, Ready and without pods of before, until the taint comes
+	// off. A kubelet that starts has listed pods that are deleted a moment later; what it starts of them, once it sees
+	// no taint, it starts although their objects are gone.
+	returnSettle = 15 * time.Second
 	// evictionPatience is how long evictions may stand still before pods are deleted that have none yet.
 	evictionPatience = 10 * time.Second
 
@@ -44,6 +48,7 @@ type Machine struct {
 	reporters []string
 	progress  time.Time // of evictions
 	awaited   int
+	returned  time.Time // since when all holds that lets the taint come off
 	believed  bool
 
 	// one round
@@ -58,6 +63,7 @@ type Machine struct {
 	looked  time.Time // when the Lease was asked for
 	todo    []Request
 	fails   int
+	failed  Kind // what failed last and has not worked since
 
 	state State
 }
@@ -126,11 +132,13 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 	if a.Outcome == Failed {
 		m.fails++
 		m.todo = nil
-		m.state.Trouble = a.Error
+		m.state.Trouble, m.failed = a.Error, r.Kind
 		m.sleep(now, min(longPause, shortPause<<min(m.fails, 8)))
 		return
 	}
-	m.fails, m.state.Trouble = 0, ""
+	if r.Kind == m.failed {
+		m.fails, m.state.Trouble, m.failed = 0, "", Wait
+	}
 	switch r.Kind {
 	case ReadPods:
 		m.pods = a.Pods
@@ -184,7 +192,7 @@ func (m *Machine) sawNode(now time.Time, n Node) {
 // forget drops what was known of a boot.
 func (m *Machine) forget() {
 	m.uid, m.boot, m.lease, m.why, m.reporters, m.believed, m.awaited = "", "", "", "", nil, false, 0
-	m.barrier, m.refused, m.progress = time.Time{}, time.Time{}, time.Time{}
+	m.barrier, m.refused, m.progress, m.returned = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
 func (m *Machine) wrote(now time.Time, r Request, o Outcome) {

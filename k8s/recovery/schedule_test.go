@@ -177,8 +177,8 @@ func (w *world) reporters(r Request, n *simNode, s belief.Settings) Reply {
 			continue
 		}
 		b := belief.Node{Name: o.name, Group: "worker", Boot: o.boot, Fresh: w.now.Sub(o.renewed) <= leaseDuration/2}
-		for d := range o.told {
-			b.Deaths = append(b.Deaths, belief.Death{Node: d[0], Boot: d[1]})
+		for d, said := range o.told {
+			b.Deaths = append(b.Deaths, belief.Death{Node: d[0], Boot: d[1], Said: said})
 		}
 		nodes = append(nodes, b)
 	}

@@ -50,7 +50,7 @@ type simNode struct {
 	taint        string
 	leaseVersion int
 	renewed      time.Time
-	told         map[[2]string]bool // deaths on its Node
+	told         map[[2]string]string // deaths on its Node, and in which of its boots they were said
 	missing      time.Time
 
 	// as it is
@@ -119,7 +119,7 @@ func newWorld(seed uint64) *world {
 		made: map[int]time.Time{}, evict: map[int]time.Time{}, ended: map[string]time.Time{}, faults: true, kcm: true, ordinals: 4,
 	}
 	for i := range 4 {
-		n := &simNode{name: fmt.Sprintf("n%d", i), told: map[[2]string]bool{}}
+		n := &simNode{name: fmt.Sprintf("n%d", i), told: map[[2]string]string{}}
 		w.nodes = append(w.nodes, n)
 		w.bootUp(n)
 		n.exists, n.uid, n.version, n.boot, n.ready, n.agentAt = true, w.bump(), w.bump(), n.real, "True", w.now
@@ -201,7 +201,7 @@ func (w *world) fault() {
 	case w.chance(0.02):
 		n.refusesPatch = !n.refusesPatch
 	case w.chance(0.02) && !n.on && n.exists: // a person deletes the Node of a dead machine
-		n.exists, n.missing, n.told = false, w.now, map[[2]string]bool{}
+		n.exists, n.missing, n.told = false, w.now, map[[2]string]string{}
 		w.log("Node %s deleted", n.name)
 	case w.chance(0.02):
 		w.kcm = !w.kcm
@@ -232,13 +232,13 @@ func (w *world) agent(n *simNode) {
 	if !n.on || !n.api || !n.gossip || !n.exists || w.now.Before(n.agentAt) || !w.chance(4) {
 		return
 	}
-	told := map[[2]string]bool{}
-	for death := range n.told {
+	told := map[[2]string]string{}
+	for death, said := range n.told {
 		i := slices.IndexFunc(w.nodes, func(o *simNode) bool { return o.name == death[0] })
 		if o := w.nodes[i]; o.on && o.gossip && !w.now.Before(o.agentAt) && !n.liar {
 			continue // it is back, by another boot or by the same
 		}
-		told[death] = true
+		told[death] = said
 	}
 	for _, o := range w.nodes {
 		if o == n {
@@ -249,13 +249,13 @@ func (w *world) agent(n *simNode) {
 			at, over = o.cutAt, true
 		}
 		if over && (!o.on || !o.gossip) && w.now.Sub(at) > 5*time.Second {
-			told[[2]string{o.name, o.real}] = true
+			told[[2]string{o.name, o.real}] = n.real
 		}
 		if past, over := w.ended[o.past]; over && w.now.Before(o.agentAt) && w.now.Sub(past) > 5*time.Second {
-			told[[2]string{o.name, o.past}] = true // told after it has come back
+			told[[2]string{o.name, o.past}] = n.real // told after it has come back
 		}
 		if n.liar && w.r.IntN(40) == 0 {
-			told[[2]string{o.name, o.real}] = true
+			told[[2]string{o.name, o.real}] = n.real
 		}
 	}
 	if fmt.Sprint(told) != fmt.Sprint(n.told) {
