@@ -29,14 +29,14 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold spec mutants test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold spec mutants test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
-build: ## bin/fencing-agent and bin/fencectl, static (about 1 min the first time)
+build: ## bin/fencing-agent, bin/fencectl and bin/fencing-controller, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -188,6 +188,13 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 	   { echo "image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
 	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
 	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
+
+controller-image: build ## a static container image of fencing-controller, IMAGE=fencing-controller; needs docker, podman or buildah
+	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
+	   { echo "controller-image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
+	 name=$(if $(filter fencing-agent,$(IMAGE)),fencing-controller,$(IMAGE)); \
+	 echo "controller-image: $$tool builds $$name:$(VERSION) from deploy/controller/Dockerfile"; \
+	 "$$tool" build -f deploy/controller/Dockerfile -t $$name:$(VERSION) .
 
 simulate-table: laboratory ## the simulated tables of docs/measurements/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
 	@echo "simulate-table: every command in docs/measurements/performance.md, about 30 minutes; ONLY=TEXT for some of them"

@@ -76,8 +76,12 @@ func New(s Settings, node string, p *storm.Pace) *Machine {
 // State is what to tell people.
 func (m *Machine) State() State { return m.state }
 
-// Poke makes the next round begin at once: something has changed.
-func (m *Machine) Poke() { m.wake, m.idle = time.Time{}, false }
+// Poke wakes a machine that waits for something to change.
+func (m *Machine) Poke() {
+	if m.idle {
+		m.wake, m.idle = time.Time{}, false
+	}
+}
 
 // Next is what to ask for now. The answer goes to [Machine.Done], except that of Wait.
 func (m *Machine) Next(now time.Time) Request {
