@@ -230,12 +230,16 @@ func TestControllerRecoversANode(t *testing.T) {
 		p.Labels = map[string]string{"remediation.medik8s.io/exclude-from-remediation": "true"}
 	})
 	kill, log := w.replica("controller-a", "dryRun: false\nreplicas: {pause: 0s}\n")
-	w.replica("controller-b", "dryRun: false\nreplicas: {pause: 0s}\n")
+	_, other := w.replica("controller-b", "dryRun: false\nreplicas: {pause: 0s}\n")
 
 	w.tells("rec-1", true)
-	await(t, "one is not believed", func() bool { return strings.Contains(read(log), `"phase":"unproven"`) })
+	for _, l := range []string{log, other} {
+		await(t, "one is not believed", func() bool { return strings.Contains(read(l), `"phase":"unproven"`) })
+	}
 	w.tells("rec-2", true)
-	await(t, "the Lease is waited for", func() bool { return strings.Contains(read(log), "waits until the Lease has run out") })
+	for _, l := range []string{log, other} {
+		await(t, "the Lease is waited for", func() bool { return strings.Contains(read(l), "waits until the Lease has run out") })
+	}
 	if got := w.taint(); got != "" {
 		t.Fatalf("the taint %q while the Lease is fresh", got)
 	}
@@ -243,7 +247,7 @@ func TestControllerRecoversANode(t *testing.T) {
 	// The Lease is renewed after the proof was taken up: no taint, for good, though it has run out.
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
 	await(t, "it is in dispute", func() bool {
-		return strings.Contains(read(filepath.Join(w.plane.Dir(), "controller-b.log")), `"phase":"disputed"`)
+		return strings.Contains(read(other), `"phase":"disputed"`)
 	})
 	if got := w.taint(); got != "" {
 		t.Fatalf("the taint %q after the Lease was renewed", got)
@@ -299,6 +303,27 @@ func (w *recoveryWorld) mustShowEvents(reason string) {
 		}
 		return false
 	})
+}
+
+// From the second annotation to the taint, and from the barrier to the end of a pod that is evicted at once.
+func TestControllerIsQuick(t *testing.T) {
+	w := newRecoveryWorld(t)
+	w.kubelets("rec-1", "rec-2", "rec-3")
+	w.pod("default", "db-1", nil)
+	w.renewed("rec-4", time.Now().Add(-time.Minute))
+	_, log := w.replica("controller-q", "dryRun: false\nreplicas: {pause: 0s}\n")
+	w.tells("rec-1", true)
+	await(t, "one is not believed", func() bool { return strings.Contains(read(log), `"phase":"unproven"`) })
+	began := time.Now()
+	w.tells("rec-2", true)
+	await(t, "the taint", func() bool { return w.taint() != "" })
+	barrier := time.Now()
+	w.must(w.admin.CoreV1().Pods("default").Delete(t.Context(), "db-1", meta.DeleteOptions{}))
+	await(t, "the pod is gone", func() bool { return !w.there("default", "db-1") })
+	t.Logf("second reporter to the taint: %v; to the end of the pod: %v more", barrier.Sub(began).Round(time.Millisecond), time.Since(barrier).Round(time.Millisecond))
+	if d := time.Since(barrier); d < 900*time.Millisecond {
+		t.Errorf("the pod was deleted %v after the barrier", d)
+	}
 }
 
 // In a dry run nothing is written but Events.

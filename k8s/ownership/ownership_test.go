@@ -57,7 +57,7 @@ func TestLittleMovesAndWorkIsSpread(t *testing.T) {
 	}
 }
 
-// Guard: nobody waits for ever, whoever is listed.
+// Guard: nobody waits for ever, no matter who is listed.
 func TestDelaysAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		self     string

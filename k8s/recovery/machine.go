@@ -76,9 +76,9 @@ func New(s Settings, node string, p *storm.Pace) *Machine {
 // State is what to tell people.
 func (m *Machine) State() State { return m.state }
 
-// Poke wakes a machine that waits for something to change.
+// Poke wakes a machine that waits for something to change, such as another reporter.
 func (m *Machine) Poke() {
-	if m.idle {
+	if m.idle || m.state.Phase == Unproven && m.fails == 0 {
 		m.wake, m.idle = time.Time{}, false
 	}
 }
