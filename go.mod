@@ -26,8 +26,8 @@ require (
 )
 
 require (
-	github.com/go-logr/logr v1.4.4
-	sigs.k8s.io/controller-runtime v0.25.2
+	github.com/go-logr/logr v1.4.4 // what controller-runtime logs by
+	sigs.k8s.io/controller-runtime v0.25.2 // fencing-controller alone; the minor that is built for k8s.io v0.37
 )
 
 require (

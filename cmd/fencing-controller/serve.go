@@ -34,6 +34,7 @@ const (
 	appLabel     = "app.kubernetes.io/name"
 	qps, burst   = 100, 200
 	replicasWait = time.Second
+	stopTime     = 5 * time.Second // less than the pod's grace
 )
 
 // identity is who this replica is.
@@ -61,8 +62,13 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 			return fmt.Errorf("types of the API: %w", err)
 		}
 	}
+	stopWithin := stopTime
+	var r *reconcile.Reconciler
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: c.MetricsAddress}, HealthProbeBindAddress: c.HealthAddress,
+		Scheme: scheme, HealthProbeBindAddress: c.HealthAddress, GracefulShutdownTimeout: &stopWithin,
+		Metrics: server.Options{BindAddress: c.MetricsAddress, ExtraHandlers: map[string]http.Handler{
+			"/nodes": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { r.WriteNodes(w) }),
+		}},
 		Cache: cache.Options{
 			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching everything is a mistake
 			ByObject:                    map[client.Object]cache.ByObject{podMetadata(): replicaPods(id)},
@@ -71,7 +77,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
-	r := reconcile.New(reconcile.Options{
+	r = reconcile.New(reconcile.Options{
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
 		Metrics: reconcile.NewMetrics(metrics.Registry, c.DryRun), Now: time.Now, Self: id.pod, Replicas: replicas(ctx, mgr.GetCache(), id),
 		Recovery:   recovery.Settings{DryRun: c.DryRun, Settle: c.Settle},

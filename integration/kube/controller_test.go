@@ -58,6 +58,8 @@ func newRecoveryWorld(t *testing.T) *recoveryWorld {
 		t.Fatal(err)
 	}
 	w.as = client(t, p.As(w.token))
+	w.node("rec-0")
+	await(t, "the policies are in force", func() bool { return apierrors.IsForbidden(patchNode(w.as, "rec-0", label("x"))) })
 	for i := range 4 {
 		w.node(fmt.Sprintf("rec-%d", i+1))
 	}

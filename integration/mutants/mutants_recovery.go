@@ -44,10 +44,30 @@ func recoveryMutants() []mutant {
 		one("taint", "it comes off a moment after the last pod", decide, "	case now.Sub(m.returned) < returnSettle:\n", "	case false:\n"),
 		one("taint", "a Lease that is renewed is in dispute at once", decide, "now.Sub(m.refused) < disputeAfter || ", ""),
 	}
+	const calls, convert, owners, pace = "k8s/reconcile/calls.go", "k8s/reconcile/convert.go", "k8s/ownership/ownership.go", "k8s/storm/storm.go"
+	list = append(list,
+		one("reconcile", "a patch carries no version", calls, "metadata{r.Version}", "metadata{\"\"}"),
+		one("reconcile", "other taints are dropped", calls, "slices.DeleteFunc(slices.Clone(c.node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == recovery.TaintKey })", "[]corev1.Taint(nil)"),
+		one("reconcile", "a pod is deleted by name", calls, "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &p.Version}", "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid}"),
+		one("reconcile", "all reporters are read", calls, "return names[:min(n, len(names))]", "return names"),
+		one("reconcile", "a reporter's Lease may be as old as it holds", convert, "now.Sub(l.Renewed) <= l.Duration/2", "now.Sub(l.Renewed) <= l.Duration"),
+		one("reconcile", "a mirror pod is deleted", convert, "mirrored || slices.ContainsFunc", "mirrored && p == nil || slices.ContainsFunc"),
+		one("reconcile", "a toleration for a value is none", convert, "(t.Value == conventional || len(t.Value) > 16)", "false"),
+		one("reconcile", "the label excludes nothing", convert, "p.Labels[excludeLabel] == \"true\" || ", ""),
+		one("reconcile", "a taint of another effect is its own", convert, "t.Key == recovery.TaintKey && t.Effect == corev1.TaintEffectNoExecute:", "t.Key == recovery.TaintKey && t.Effect != \"\":"),
+		one("reconcile", "a Lease that was never renewed counts", convert, "	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {\n		return recovery.Lease{} // says nothing of when\n	}\n	out.Renewed", "	if l.Spec.RenewTime == nil {\n		return out\n	}\n	out.Renewed"),
+		one("ownership", "the order depends on how they are listed", owners, "distinct(replicas)", "replicas"),
+		one("storm", "all nodes at once", pace, "len(busy) >= p.settings.Evicting", "len(busy) >= 1000"),
+		one("storm", "a node that is stuck holds up all", pace, " || now.Sub(p.evicting[n]) > patience", ""),
+		one("storm", "no limit on the dead", pace, "g.Dead*100 > g.Size*p.settings.MaxDeadPercent", "false"),
+		one("storm", "deletions are not paced", pace, "		p.tokens--\n", ""),
+	)
 	for i := range list {
-		list[i].in = []string{"./k8s/recovery"}
-		if list[i].rule == "belief" {
-			list[i].in = []string{"./k8s/belief"}
+		switch rule := list[i].rule; rule {
+		case "belief", "reconcile", "ownership", "storm":
+			list[i].in = []string{"./k8s/" + rule}
+		default:
+			list[i].in = []string{"./k8s/recovery"}
 		}
 		list[i].rule = "recovery: " + list[i].rule
 	}

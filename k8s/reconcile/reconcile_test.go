@@ -79,6 +79,29 @@ func TestANodeDiesAndComesBack(t *testing.T) {
 	}
 }
 
+func TestNodesAreTold(t *testing.T) {
+	w := newWorld(t)
+	r := w.reconciler(nil)
+	told := func() string {
+		var b strings.Builder
+		r.WriteNodes(&b)
+		return b.String()
+	}
+	if got := told(); got != "no Node is called dead\n" {
+		t.Error(got)
+	}
+	w.tell(r, "n1", true)
+	w.run(r, 3*time.Second)
+	if got := told(); !strings.Contains(got, "n4    unproven  3s     1 of 2 Nodes name this boot (n1); called dead by 1 Nodes") {
+		t.Error(got)
+	}
+	w.fail = errors.New("away")
+	w.run(r, 3*time.Second)
+	if got := told(); !strings.Contains(got, "last request failed: away") {
+		t.Error(got)
+	}
+}
+
 func TestOthersComeFirst(t *testing.T) {
 	w := newWorld(t)
 	first := w.reconciler(func(o *Options) { o.Replicas = func() []string { return []string{"a", "b"} } })

@@ -275,9 +275,9 @@ func (w *world) settled() {
 
 // RECOVERY_SEED=N replays from N on, RECOVERY_RUNS=N says how many.
 func TestRandomSchedules(t *testing.T) {
-	runs, seed := 1000, rand.Uint64N(1<<40)
+	runs, seed := 250, rand.Uint64N(1<<40)
 	if testing.Short() {
-		runs = 100
+		runs = 60
 	}
 	if n, err := strconv.Atoi(os.Getenv("RECOVERY_RUNS")); err == nil {
 		runs = n
