@@ -171,7 +171,7 @@ func (m *Machine) drain(now time.Time) {
 			text += fmt.Sprintf(", but for %d that are excluded", excluded)
 		}
 		m.state.set(Released, text)
-		m.sleep(now, pause)
+		m.sleep(now, longPause)
 	}
 	m.todo = nil
 	for _, p := range ready {
@@ -223,9 +223,12 @@ func (m *Machine) hold(now time.Time, p Phase, text string) {
 		m.pace.End(m.name)
 	}
 	m.state.set(p, text)
-	d := pause
-	if p == InDispute || p == WouldAct {
-		d = longPause
+	switch p {
+	case InDispute, WouldAct:
+		m.sleep(now, longPause)
+	case Unproven:
+		m.sleep(now, mediumPause)
+	default:
+		m.sleep(now, pause)
 	}
-	m.sleep(now, d)
 }

@@ -21,7 +21,8 @@ const (
 	// evictionPatience is how long evictions may stand still before pods are deleted that have none yet.
 	evictionPatience = 10 * time.Second
 
-	shortPause, pause, longPause = 200 * time.Millisecond, 2 * time.Second, 30 * time.Second
+	// The pauses between rounds. A node stays dead for days: what a change of the Node ends is looked at rarely.
+	shortPause, pause, mediumPause, longPause = 200 * time.Millisecond, 2 * time.Second, 10 * time.Second, 30 * time.Second
 )
 
 // Settings are what the operator decides.
@@ -78,7 +79,7 @@ func (m *Machine) State() State { return m.state }
 
 // Poke wakes a machine that waits for something to change, such as another reporter.
 func (m *Machine) Poke() {
-	if m.idle || m.state.Phase == Unproven && m.fails == 0 {
+	if m.idle || (m.state.Phase == Unproven || m.state.Phase == Released) && m.fails == 0 {
 		m.wake, m.idle = time.Time{}, false
 	}
 }

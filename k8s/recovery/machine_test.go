@@ -332,3 +332,19 @@ func TestDeletionsArePaced(t *testing.T) {
 		t.Errorf("%d pods are left", len(s.pods))
 	}
 }
+
+// Guard: a node that stays dead costs little. Each round is about five requests, of which one lists its pods.
+func TestADeadNodeIsLookedAtRarely(t *testing.T) {
+	s := tell(t, Settings{})
+	s.run(10 * time.Second)
+	log := s.run(time.Hour)
+	if n := strings.Count(log, "pods"); n < 100 || n > 125 {
+		t.Errorf("%d rounds in an hour, want one in 30 s", n)
+	}
+	s.node.Boot, s.verdict = bootB, belief.Verdict{}
+	s.lease = Lease{true, "8", s.now.Add(time.Hour), 40 * time.Second}
+	s.m.Poke() // the Node has changed
+	if s.run(time.Second); s.m.State().Phase != Returning {
+		t.Errorf("after a change: %+v", s.m.State())
+	}
+}
