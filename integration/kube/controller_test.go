@@ -59,7 +59,9 @@ func newRecoveryWorld(t *testing.T) *recoveryWorld {
 	}
 	w.as = client(t, p.As(w.token))
 	w.node("rec-0")
-	await(t, "the policies are in force", func() bool { return apierrors.IsForbidden(patchNode(w.as, "rec-0", label("x"))) })
+	await(t, "the policies are in force", func() bool { // what changes nothing is allowed
+		return apierrors.IsForbidden(patchNode(w.as, "rec-0", fmt.Sprintf(`{"metadata":{"labels":{"x":"%d"}}}`, time.Now().UnixNano())))
+	})
 	for i := range 4 {
 		w.node(fmt.Sprintf("rec-%d", i+1))
 	}
