@@ -102,6 +102,33 @@ func TestNodesAreTold(t *testing.T) {
 	}
 }
 
+// Two that both begin at once: each write happens once, and what one has done the other goes by.
+func TestTwoReplicasAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.pod("db-0", nil)
+	a, b := w.reconciler(nil), w.reconciler(nil)
+	w.tell(a, "n1", true)
+	w.tell(a, "n2", true)
+	w.show(b)
+	for range 20 {
+		w.run(a, 300*time.Millisecond)
+		w.run(b, 300*time.Millisecond)
+		if w.taint() != "" && w.pods["db-0"] != nil && w.pods["db-0"].DeletionTimestamp == nil {
+			w.evict("db-0")
+		}
+	}
+	set := testutil.ToFloat64(a.options.Metrics.taints.WithLabelValues("set")) + testutil.ToFloat64(b.options.Metrics.taints.WithLabelValues("set"))
+	deleted := testutil.ToFloat64(a.options.Metrics.deleted) + testutil.ToFloat64(b.options.Metrics.deleted)
+	if set != 1 || deleted != 1 || w.pods["db-0"] != nil || w.taint() != recovery.Fenced(deadBoot) {
+		t.Errorf("%v taints set, %v pods deleted, taint %q", set, deleted, w.taint())
+	}
+	for _, r := range []*Reconciler{a, b} {
+		if s := r.machines["n4"].machine.State(); s.Phase != recovery.Released {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 func TestOthersComeFirst(t *testing.T) {
 	w := newWorld(t)
 	first := w.reconciler(func(o *Options) { o.Replicas = func() []string { return []string{"a", "b"} } })

@@ -26,9 +26,7 @@ type simPod struct {
 	tolerates    bool
 	finalizer    bool
 	forced       bool
-	deadline     time.Time // of its container's grace, once the kubelet knows
 	failedAt     time.Time // when a rejected pod is reported
-	statusAt     time.Time
 	removed      time.Time
 }
 
