@@ -267,6 +267,7 @@ func TestNodeReturnsAndDies(t *testing.T) {
 	s := tell(t, Settings{})
 	s.run(3 * time.Second)
 	s.node.Boot, s.node.Ready, s.verdict, s.lease = bootB, false, belief.Verdict{}, Lease{true, "8", s.now, 40 * time.Second}
+	s.m.Poke()
 	if got := writes(s.run(35 * time.Second)); got != "" {
 		t.Errorf("not Ready: %s", got)
 	}
