@@ -29,14 +29,14 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
-build: ## bin/fencing-agent and bin/fencectl, static (about 1 min the first time)
+build: ## bin/fencing-agent, bin/fencectl and bin/fencing-controller, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -94,6 +94,10 @@ schedules: tools ## RUNS=20000 random orders of I/O and faults on the arbiters, 
 agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N (about 1 min)
 	@echo "agentsim: whole agents on virtual time, about two schedules a second on each processor"
 	@AGENTSIM_SEED='$(or $(SEED),1)' AGENTSIM_RUNS='$(or $(RUNS),$(if $(SEED),1,200))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./integration/agentsim
+
+recovery: tools ## RUNS=1000 random schedules of the controller's rules: replicas killed, answers late, agents that lie; SEED=N begins with N (about 1 min)
+	@echo "recovery: about 20 schedules a second"
+	@RECOVERY_SEED='$(SEED)' RECOVERY_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./k8s/recovery
 
 large-split: tools ## 1000 simulated nodes on two networks are cut into halves; 4 GB (about 6 min)
 	@echo "large-split: 11 s of virtual time, about 6 minutes of one core and 4 GB"
@@ -208,6 +212,13 @@ image: build ## a static container image IMAGE=fencing-agent; needs docker, podm
 	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
 	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
 
+controller-image: build ## a static container image of fencing-controller, IMAGE=fencing-controller; needs docker, podman or buildah
+	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
+	   { echo "controller-image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
+	 name=$(if $(filter fencing-agent,$(IMAGE)),fencing-controller,$(IMAGE)); \
+	 echo "controller-image: $$tool builds $$name:$(VERSION) from deploy/controller/Dockerfile"; \
+	 "$$tool" build -f deploy/controller/Dockerfile -t $$name:$(VERSION) .
+
 simulate-table: laboratory ## the simulated tables of docs/measurements/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
 	@echo "simulate-table: every command in docs/measurements/performance.md, about 30 minutes; ONLY=TEXT for some of them"
 	@mkdir -p dist
@@ -224,7 +235,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

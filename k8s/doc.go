@@ -11,8 +11,9 @@
 //   - nodelist: the list of members from the Nodes of the group (agent);
 //   - marks: labels, annotations and Events of this node's Node (agent);
 //   - deaths: the form in which an agent says there which nodes are dead (agent, controllers);
-//   - k8stest: an API server for tests;
-//   - the controllers that act on fenced nodes, with their API types (to come).
+//   - belief, recovery, storm, ownership: the rules by which a controller acts on deaths; pure;
+//   - reconcile: the controller itself, by controller-runtime (cmd/fencing-controller, and nobody else);
+//   - k8stest: an API server for tests.
 //
 // # Arrows
 //

@@ -24,10 +24,19 @@ func linked(t *testing.T, program string) string {
 	return strings.Join(slices.Compact(lines), "\n") + "\n"
 }
 
+// Guard: what has to run when nothing else does links no more than it needs.
+func TestAgentAndToolHaveNoControllers(t *testing.T) {
+	for _, program := range []string{"cmd/fencing-agent", "cmd/fencectl"} {
+		if has := linked(t, program); strings.Contains(has, "sigs.k8s.io/controller-runtime") || program == "cmd/fencectl" && strings.Contains(has, "k8s.io/") {
+			t.Errorf("%s links\n%s", program, has)
+		}
+	}
+}
+
 // What a program links is in a file beside it, so that a change of it is seen by who reads the change, and not by
 // chance: an import in one package brings a hundred others along.
 func TestLinkedModules(t *testing.T) {
-	for _, program := range []string{"cmd/fencing-agent", "cmd/fencectl"} {
+	for _, program := range []string{"cmd/fencing-agent", "cmd/fencectl", "cmd/fencing-controller"} {
 		file := filepath.Join("testdata", "links-"+path.Base(program)+".txt")
 		got := linked(t, program)
 		if *update {

@@ -41,6 +41,7 @@ func allMutants() []mutant {
 		termsMutants(),
 		lateMutants(),
 		probingMutants(),
+		recoveryMutants(),
 	} {
 		all = append(all, list...)
 	}

@@ -26,6 +26,9 @@ type Death struct {
 	Boot  string    `json:"boot"`  // of the incarnation that ended: 16 hexadecimal digits
 	Proof string    `json:"proof"` // by the words of the log: "time", "boot", "sentence"
 	At    time.Time `json:"at"`    // when the agent concluded it, by its clock: for people
+	// Said is the boot of the agent's node in which the agent concluded it, in the same form. What an agent of an
+	// earlier boot said still stands, but nobody has looked at it since.
+	Said string `json:"said,omitempty"`
 }
 
 // Encode is the annotation for these deaths, the newest first. What does not fit is left out, oldest first.

@@ -11,16 +11,16 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 func TestListsComeBackNewestFirst(t *testing.T) {
 	text := Encode([]Death{
-		{"n4", "024bc581b3a34be3", "time", noon},
-		{"n5", "124bc581b3a34be3", "boot", noon.Add(time.Minute + time.Millisecond)},
+		{"n4", "024bc581b3a34be3", "time", noon, "324bc581b3a34be3"},
+		{"n5", "124bc581b3a34be3", "boot", noon.Add(time.Minute + time.Millisecond), ""},
 	})
 	const want = `[{"node":"n5","boot":"124bc581b3a34be3","proof":"boot","at":"2026-05-04T12:01:00Z"},` +
-		`{"node":"n4","boot":"024bc581b3a34be3","proof":"time","at":"2026-05-04T12:00:00Z"}]`
+		`{"node":"n4","boot":"024bc581b3a34be3","proof":"time","at":"2026-05-04T12:00:00Z","said":"324bc581b3a34be3"}]`
 	if text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
 	list, err := Decode(text)
-	if err != nil || len(list) != 2 || list[1] != (Death{"n4", "024bc581b3a34be3", "time", noon}) {
+	if err != nil || len(list) != 2 || list[1] != (Death{"n4", "024bc581b3a34be3", "time", noon, "324bc581b3a34be3"}) {
 		t.Errorf("%v, %v", list, err)
 	}
 	if got := Encode(nil); got != "[]" {
@@ -33,7 +33,7 @@ func TestListsAreBounded(t *testing.T) {
 	for _, length := range []int{2, 253} {
 		var list []Death
 		for i := range 100 {
-			list = append(list, Death{fmt.Sprintf("%0*d", length, i), "024bc581b3a34be3", "time", noon.Add(time.Duration(i) * time.Second)})
+			list = append(list, Death{fmt.Sprintf("%0*d", length, i), "024bc581b3a34be3", "time", noon.Add(time.Duration(i) * time.Second), "324bc581b3a34be3"})
 		}
 		text := Encode(list)
 		if len(text) > MostBytes {

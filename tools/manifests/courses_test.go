@@ -27,6 +27,7 @@ type course struct {
 	alert, story string
 	line         int
 	silent       bool // the alert must not fire
+	controller   bool // it is about fencing-controller, whose alerts are in a file of their own
 	until        time.Duration
 	events       []event
 	want         []span
@@ -163,11 +164,14 @@ func healthy() map[string]float64 {
 func (c *course) series(p parser.Parser) (world, error) {
 	w := world{}
 	used := make([]bool, len(c.events))
-	base := healthy()
+	base, who, job := healthy(), groups, "fencing-agent"
+	if c.controller {
+		base, who, job = healthyController(), replicas, "fencing-controller"
+	}
 	for _, text := range slices.Sorted(maps.Keys(base)) {
-		for group, nodes := range groups {
+		for group, nodes := range who {
 			for _, node := range nodes {
-				own := strings.Replace(text, "{", `{group="`+group+`",job="fencing-agent",node="`+node+`",`, 1)
+				own := strings.Replace(text, "{", `{group="`+group+`",job="`+job+`",node="`+node+`",`, 1)
 				name, err := p.ParseMetric(own)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", own, err)

@@ -103,7 +103,7 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 		if was := k.said[name]; k.own[name] && was.Boot == hex64(d.Boot) && was.Proof == d.Proof.String() {
 			continue
 		}
-		k.said[name] = deathlist.Death{Node: name, Boot: hex64(d.Boot), Proof: d.Proof.String(), At: time.Now().Add(-now.Sub(d.At))}
+		k.said[name] = deathlist.Death{Node: name, Boot: hex64(d.Boot), Proof: d.Proof.String(), At: time.Now().Add(-now.Sub(d.At)), Said: hex64(a.self.boot)}
 		k.own[name], changed = true, true
 	}
 	for name, d := range former {

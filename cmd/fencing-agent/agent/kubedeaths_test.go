@@ -106,6 +106,38 @@ func (l *teller) expect(when, want string) {
 	}
 }
 
+// Guard: a death says in which boot of this node it was concluded, and goes on saying so after a reboot: a controller
+// does not believe it alone then.
+func TestDeathsSayInWhichBootTheyWereConcluded(t *testing.T) {
+	said := func(l *teller) string {
+		l.t.Helper()
+		list, err := deathlist.Decode(l.server.Get("n1").Annotations[deathlist.Annotation])
+		if err != nil || len(list) != 1 {
+			l.t.Fatalf("%v, %v", list, err)
+		}
+		return list[0].Said
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newTeller(t, "")
+		l.self.boot = 0x51
+		l.answers(1, 0x21)
+		l.answers(1, 0x31)
+		l.fenced = roster.SetOf(1)
+		l.show()
+		l.step()
+		if got := said(l); got != hex64(0x51) {
+			t.Errorf("said in boot %s", got)
+		}
+		next := newTeller(t, l.server.Get("n1").Annotations[deathlist.Annotation])
+		next.self.boot = 0x61
+		next.show()
+		next.step()
+		if got := said(next); got != hex64(0x51) {
+			t.Errorf("after a reboot: said in boot %s", got)
+		}
+	})
+}
+
 // Guards: exactly who is fenced is said, by the boot that ended; nothing before the Node was seen; nothing more when
 // the node is back.
 func TestDeathsAreSaidOnTheOwnNode(t *testing.T) {

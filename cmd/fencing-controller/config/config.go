@@ -1,0 +1,244 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Config is the whole configuration.
+type Config struct {
+	DryRun            bool
+	Kubeconfig        string // empty: the service account of the pod
+	GroupLabel        string
+	MinReporters      int
+	ReadyUnknown      bool
+	StatefulSetsOnly  bool
+	ExcludeNamespaces []string
+	Settle            time.Duration
+	Evicting          int
+	DeletesPerSecond  int
+	MaxDeadPercent    int
+	Pause             time.Duration
+	MetricsAddress    string
+	HealthAddress     string
+}
+
+// Default is the configuration of an empty file. dryRun is the default until somebody has decided otherwise.
+func Default() *Config {
+	return &Config{
+		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true,
+		ExcludeNamespaces: []string{"kube-system"}, Settle: time.Second, Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100,
+		Pause: 3 * time.Second, MetricsAddress: ":9120", HealthAddress: ":9121",
+	}
+}
+
+// key is one key of the file.
+type key struct {
+	path, example, about string
+	set                  func(c *Config, n *yaml.Node) (allowed string, ok bool)
+}
+
+// keys are all of them, in the order of the example.
+func keys() []key {
+	return []key{
+		{"dryRun", "true", "write nothing but Events and the log; false is in earnest", boolean(func(c *Config) *bool { return &c.DryRun })},
+		{"kubeconfig", `""`, "a file; empty: the service account of the pod", text(func(c *Config) *string { return &c.Kubeconfig }, true)},
+		{"groupLabel", "node.deckhouse.io/group", "the label by which Nodes are of one group", text(func(c *Config) *string { return &c.GroupLabel }, false)},
+		{"evidence.minReporters", "2", "different Nodes that have to name a boot; all the others in a group of fewer", number(func(c *Config) *int { return &c.MinReporters }, 1, 32)},
+		{"evidence.readyUnknown", "true", "one Node is enough if the dead Node's Ready is Unknown", boolean(func(c *Config) *bool { return &c.ReadyUnknown })},
+		{"recovery.pods", "all", "all, or statefulset: the pods that are deleted without grace (the taint evicts all)", pods},
+		{"recovery.excludeNamespaces", "[kube-system]", "whose pods are left to the taint; the admission policy has to agree", list(func(c *Config) *[]string { return &c.ExcludeNamespaces })},
+		{"recovery.settle", "1s", "from the taint to the first deletion; 10s with kubelets before 1.35 and several API servers", duration(func(c *Config) *time.Duration { return &c.Settle }, time.Second, time.Minute)},
+		{"storm.evicting", "1", "nodes at a time whose pods wait for the taint eviction", number(func(c *Config) *int { return &c.Evicting }, 1, 1000)},
+		{"storm.deletesPerSecond", "20", "deletions without grace", number(func(c *Config) *int { return &c.DeletesPerSecond }, 1, 1000)},
+		{"storm.maxDeadPercent", "100", "of a group; the next that dies waits for a person", number(func(c *Config) *int { return &c.MaxDeadPercent }, 1, 100)},
+		{"replicas.pause", "3s", "for which a node is left to each replica that comes before", duration(func(c *Config) *time.Duration { return &c.Pause }, 0, time.Minute)},
+		{"metrics.address", `":9120"`, "where metrics are served", text(func(c *Config) *string { return &c.MetricsAddress }, false)},
+		{"health.address", `":9121"`, "where /healthz and /readyz are served", text(func(c *Config) *string { return &c.HealthAddress }, false)},
+	}
+}
+
+// Example is a file with every key at its default.
+func Example() string {
+	var b strings.Builder
+	section := ""
+	for _, k := range keys() {
+		s, name, nested := strings.Cut(k.path, ".")
+		line := k.path + ": " + k.example
+		if nested {
+			if s != section {
+				b.WriteString(s + ":\n")
+			}
+			section, line = s, "  "+name+": "+k.example
+		}
+		fmt.Fprintf(&b, "%-36s # %s\n", line, k.about)
+	}
+	return b.String()
+}
+
+// Load reads the file at path.
+func Load(path string) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Invalid is the error of a file that was read and refused: all its problems, by line.
+type Invalid struct {
+	File     string
+	Problems []Problem
+}
+
+// Problem is one of them.
+type Problem struct {
+	Line int
+	Text string
+}
+
+// Error prints one problem a line.
+func (e *Invalid) Error() string {
+	var lines []string
+	for _, p := range e.Problems {
+		lines = append(lines, fmt.Sprintf("%s:%d: %s", e.File, p.Line, p.Text))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Parse reads a file's text; name stands for it in messages.
+func Parse(name string, data []byte) (*Config, error) {
+	c, bad := Default(), &Invalid{File: name}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(doc.Content) > 0 {
+		bad.section("", doc.Content[0], c)
+	}
+	if len(bad.Problems) > 0 {
+		slices.SortStableFunc(bad.Problems, func(a, b Problem) int { return a.Line - b.Line })
+		return nil, bad
+	}
+	return c, nil
+}
+
+func (e *Invalid) add(line int, format string, args ...any) {
+	e.Problems = append(e.Problems, Problem{line, fmt.Sprintf(format, args...)})
+}
+
+func (e *Invalid) section(prefix string, n *yaml.Node, c *Config) {
+	if n.Kind != yaml.MappingNode {
+		e.add(n.Line, "%s is not a mapping; allowed: %s", orFile(prefix), strings.Join(names(prefix), ", "))
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		at, value := n.Content[i], n.Content[i+1]
+		path := at.Value
+		if prefix != "" {
+			path = prefix + "." + path
+		}
+		if seen[path] {
+			e.add(at.Line, "%s is given twice", path)
+			continue
+		}
+		seen[path] = true
+		all := keys()
+		k := slices.IndexFunc(all, func(k key) bool { return k.path == path })
+		switch {
+		case prefix == "" && slices.ContainsFunc(all, func(k key) bool { return strings.HasPrefix(k.path, path+".") }):
+			e.section(path, value, c)
+		case k < 0:
+			e.add(at.Line, "%s is not a known key; known: %s", path, strings.Join(names(prefix), ", "))
+		default:
+			if allowed, ok := all[k].set(c, value); !ok {
+				e.add(value.Line, "%s: %q is not possible; allowed: %s", path, value.Value, allowed)
+			}
+		}
+	}
+}
+
+func orFile(prefix string) string {
+	if prefix == "" {
+		return "the file"
+	}
+	return prefix
+}
+
+// names are the keys of a section.
+func names(prefix string) []string {
+	var out []string
+	for _, k := range keys() {
+		section, name, nested := strings.Cut(k.path, ".")
+		switch {
+		case prefix == "":
+			out = append(out, section)
+		case nested && section == prefix:
+			out = append(out, name)
+		}
+	}
+	return slices.Compact(out)
+}
+
+type setter = func(c *Config, n *yaml.Node) (string, bool)
+
+func boolean(at func(*Config) *bool) setter {
+	return func(c *Config, n *yaml.Node) (string, bool) {
+		return "true or false", n.Kind == yaml.ScalarNode && n.Tag == "!!bool" && n.Decode(at(c)) == nil
+	}
+}
+
+func number(at func(*Config) *int, low, high int) setter {
+	return func(c *Config, n *yaml.Node) (string, bool) {
+		i, err := strconv.Atoi(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil || i < low || i > high {
+			return fmt.Sprintf("%d to %d", low, high), false
+		}
+		*at(c) = i
+		return "", true
+	}
+}
+
+func duration(at func(*Config) *time.Duration, low, high time.Duration) setter {
+	return func(c *Config, n *yaml.Node) (string, bool) {
+		d, err := time.ParseDuration(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil || d < low || d > high {
+			return fmt.Sprintf("%v to %v, with a unit (ms, s, m)", low, high), false
+		}
+		*at(c) = d
+		return "", true
+	}
+}
+
+func text(at func(*Config) *string, empty bool) setter {
+	return func(c *Config, n *yaml.Node) (string, bool) {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" && !empty {
+			return "a string", false
+		}
+		*at(c) = n.Value
+		return "", true
+	}
+}
+
+func list(at func(*Config) *[]string) setter {
+	return func(c *Config, n *yaml.Node) (string, bool) {
+		var out []string
+		if n.Kind != yaml.SequenceNode || n.Decode(&out) != nil {
+			return "a list of strings, [] for none", false
+		}
+		*at(c) = out
+		return "", true
+	}
+}
+
+func pods(c *Config, n *yaml.Node) (string, bool) {
+	c.StatefulSetsOnly = n.Value == "statefulset"
+	return "all, statefulset", n.Value == "all" || n.Value == "statefulset"
+}

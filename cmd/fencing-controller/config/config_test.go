@@ -1,0 +1,67 @@
+package config
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestExampleIsTheDefault(t *testing.T) {
+	for _, file := range []string{Example(), "", "# nothing\n"} {
+		c, err := Parse("c.yaml", []byte(file))
+		if err != nil || !reflect.DeepEqual(c, Default()) {
+			t.Errorf("%v: %+v, want %+v\n%s", err, c, Default(), file)
+		}
+	}
+}
+
+// Guard: nothing is written on a cluster before somebody has said so.
+func TestDryRunIsTheDefault(t *testing.T) {
+	if c, err := Parse("c.yaml", []byte("groupLabel: g\n")); err != nil || !c.DryRun {
+		t.Errorf("%v, %+v", err, c)
+	}
+	if c, err := Parse("c.yaml", []byte("dryRun: false\nrecovery: {pods: statefulset}\n")); err != nil || c.DryRun || !c.StatefulSetsOnly {
+		t.Errorf("%v, %+v", err, c)
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	_, err := Parse("c.yaml", []byte(`dryrun: true
+groupLabel: ""
+evidence: {minReporters: 0, minReporter: 2}
+recovery:
+  settle: 10
+  pods: some
+  excludeNamespaces: kube-system
+storm: 3
+dryRun: maybe
+dryRun: false
+replicas: {pause: -1s}
+`))
+	want := []string{
+		"c.yaml:1: dryrun is not a known key; known: dryRun, kubeconfig, groupLabel, evidence, recovery, storm, replicas, metrics, health",
+		`c.yaml:2: groupLabel: "" is not possible; allowed: a string`,
+		`c.yaml:3: evidence.minReporters: "0" is not possible; allowed: 1 to 32`,
+		"c.yaml:3: evidence.minReporter is not a known key; known: minReporters, readyUnknown",
+		`c.yaml:5: recovery.settle: "10" is not possible; allowed: 1s to 1m0s, with a unit (ms, s, m)`,
+		`c.yaml:6: recovery.pods: "some" is not possible; allowed: all, statefulset`,
+		`c.yaml:7: recovery.excludeNamespaces: "kube-system" is not possible; allowed: a list of strings, [] for none`,
+		"c.yaml:8: storm is not a mapping; allowed: evicting, deletesPerSecond, maxDeadPercent",
+		`c.yaml:9: dryRun: "maybe" is not possible; allowed: true or false`,
+		"c.yaml:10: dryRun is given twice",
+		`c.yaml:11: replicas.pause: "-1s" is not possible; allowed: 0s to 1m0s, with a unit (ms, s, m)`,
+	}
+	if err == nil || err.Error() != strings.Join(want, "\n") {
+		t.Errorf("problems:\n%v\nwant\n%s", err, strings.Join(want, "\n"))
+	}
+	if bad := (*Invalid)(nil); !errors.As(err, &bad) || len(bad.Problems) != len(want) {
+		t.Errorf("%T", err)
+	}
+	if _, err := Parse("c.yaml", []byte("- a\n")); err == nil || !strings.Contains(err.Error(), "the file is not a mapping") {
+		t.Error(err)
+	}
+	if _, err := Parse("c.yaml", []byte("a: [\n")); err == nil {
+		t.Error("what is no YAML is taken")
+	}
+}

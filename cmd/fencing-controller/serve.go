@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/config"
+	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	kubeclient "github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/reconcile"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
+)
+
+const (
+	userAgent    = "fencing-controller"
+	appLabel     = "app.kubernetes.io/name"
+	qps, burst   = 100, 200
+	replicasWait = time.Second
+	stopTime     = 5 * time.Second // less than the pod's grace
+)
+
+// identity is who this replica is.
+type identity struct{ pod, namespace string }
+
+func self() identity {
+	id := identity{os.Getenv("POD_NAME"), os.Getenv("POD_NAMESPACE")}
+	if id.pod == "" {
+		id.pod, _ = os.Hostname()
+	}
+	return id
+}
+
+// serve runs the controller until the context ends.
+func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity) error {
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	rc, err := kubeclient.Load(c.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	rc.UserAgent, rc.QPS, rc.Burst = userAgent, qps, burst
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("types of the API: %w", err)
+		}
+	}
+	stopWithin := stopTime
+	var r *reconcile.Reconciler
+	mgr, err := ctrl.NewManager(rc, ctrl.Options{
+		Scheme: scheme, HealthProbeBindAddress: c.HealthAddress, GracefulShutdownTimeout: &stopWithin,
+		Metrics: server.Options{BindAddress: c.MetricsAddress, ExtraHandlers: map[string]http.Handler{
+			"/nodes": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { r.WriteNodes(w) }),
+		}},
+		Cache: cache.Options{
+			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching everything is a mistake
+			ByObject:                    map[client.Object]cache.ByObject{podMetadata(): replicaPods(id)},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	r = reconcile.New(reconcile.Options{
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
+		Metrics: reconcile.NewMetrics(metrics.Registry, c.DryRun), Now: time.Now, Self: id.pod, Replicas: replicas(ctx, mgr.GetCache(), id),
+		Recovery:   recovery.Settings{DryRun: c.DryRun, Settle: c.Settle},
+		Belief:     belief.Settings{MinReporters: c.MinReporters, Unknown: c.ReadyUnknown},
+		Storm:      storm.Settings{Evicting: c.Evicting, DeletesPerSecond: c.DeletesPerSecond, MaxDeadPercent: c.MaxDeadPercent},
+		Pause:      c.Pause,
+		GroupLabel: c.GroupLabel, ExcludeNamespaces: c.ExcludeNamespaces, StatefulSetsOnly: c.StatefulSetsOnly,
+	})
+	if err := r.Setup(mgr); err != nil {
+		return err
+	}
+	if id.namespace != "" {
+		if _, err := mgr.GetCache().GetInformer(ctx, podMetadata()); err != nil {
+			return fmt.Errorf("watch the other replicas: %w", err)
+		}
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("running", func(*http.Request) error { return nil }), mgr.AddReadyzCheck("synced", synced(mgr.GetCache()))); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	log.Info("controller started", "version", versionText(), "dryRun", c.DryRun, "replica", id.pod, "server", rc.Host)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	log.Info("controller stopped")
+	return nil
+}
+
+func podMetadata() *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	return m
+}
+
+// replicaPods limits the watch of pods to those of the controller.
+func replicaPods(id identity) cache.ByObject {
+	return cache.ByObject{
+		Namespaces: map[string]cache.Config{id.namespace: {}},
+		Label:      labels.SelectorFromSet(labels.Set{appLabel: userAgent}),
+	}
+}
+
+// replicas lists the pods of the controller, as the cache has them. Outside of a cluster there is this one alone.
+func replicas(ctx context.Context, c cache.Cache, id identity) func() []string {
+	return func() []string {
+		if id.namespace == "" {
+			return []string{id.pod}
+		}
+		ctx, cancel := context.WithTimeout(ctx, replicasWait)
+		defer cancel()
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		if err := c.List(ctx, list); err != nil {
+			return nil // then it begins at once, which is harmless
+		}
+		var names []string
+		for i := range list.Items {
+			if list.Items[i].DeletionTimestamp == nil {
+				names = append(names, list.Items[i].Name)
+			}
+		}
+		return names
+	}
+}
+
+// synced is ready when the Nodes have been listed.
+func synced(c cache.Cache) func(*http.Request) error {
+	return func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), replicasWait)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("the Nodes have not been listed yet")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,221 @@
+package deploy
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/config"
+	"github.com/fencing-agent/fencing-agent/k8s/reconcile"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+)
+
+const controllerName = "fencing-controller"
+
+// controller is deploy/controller/controller.yaml, read strictly.
+type controller struct {
+	manifest
+	deployment *appsv1.Deployment
+	budget     *policyv1.PodDisruptionBudget
+	network    *networkingv1.NetworkPolicy
+}
+
+func loadController(t *testing.T) *controller {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/controller.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &controller{manifest: manifest{name: "controller.yaml", configs: map[string]*corev1.ConfigMap{}}}
+	var deployments []*appsv1.Deployment
+	var budgets []*policyv1.PodDisruptionBudget
+	var networks []*networkingv1.NetworkPolicy
+	for _, part := range strings.Split(string(text), "\n---\n")[1:] {
+		var kind struct{ Kind string }
+		if err := yaml.Unmarshal([]byte(part), &kind); err != nil {
+			t.Fatal(err)
+		}
+		switch kind.Kind {
+		case "Deployment":
+			err = decode([]byte(part), &deployments)
+		case "PodDisruptionBudget":
+			err = decode([]byte(part), &budgets)
+		case "NetworkPolicy":
+			err = decode([]byte(part), &networks)
+		default:
+			err = c.add([]byte(part))
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, part)
+		}
+	}
+	if len(deployments) != 1 || len(budgets) != 1 || len(networks) != 1 {
+		t.Fatalf("%d deployments, %d budgets, %d network policies", len(deployments), len(budgets), len(networks))
+	}
+	c.deployment, c.budget, c.network = deployments[0], budgets[0], networks[0]
+	return c
+}
+
+// Guard: the roles are what the code asks for, to the verb.
+func TestControllerRolesAreItsAccesses(t *testing.T) {
+	c := loadController(t)
+	var want, have []string
+	for _, a := range reconcile.Accesses() {
+		for _, v := range a.Verbs {
+			want = append(want, v+" "+a.Resource+"."+a.Group+" in "+a.Namespace)
+		}
+	}
+	add := func(space string, rules []rbacv1.PolicyRule) {
+		for _, r := range rules {
+			for _, res := range r.Resources {
+				for _, v := range r.Verbs {
+					have = append(have, v+" "+res+"."+strings.Join(r.APIGroups, ",")+" in "+space)
+				}
+			}
+			if len(r.NonResourceURLs) > 0 || len(r.ResourceNames) > 0 {
+				t.Errorf("%v", r)
+			}
+		}
+	}
+	subject := rbacv1.Subject{Kind: "ServiceAccount", Name: controllerName, Namespace: controllerName}
+	for _, b := range c.clusterBind {
+		for _, r := range c.clusterRole {
+			if b.RoleRef.Name == r.Name && slices.Equal(b.Subjects, []rbacv1.Subject{subject}) {
+				add("", r.Rules)
+			}
+		}
+	}
+	for _, b := range c.bindings {
+		for _, r := range c.roles {
+			if b.RoleRef.Name == r.Name && b.Namespace == r.Namespace && slices.Equal(b.Subjects, []rbacv1.Subject{subject}) {
+				add(r.Namespace, r.Rules)
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	if !slices.Equal(have, want) {
+		t.Errorf("granted:\n%s\nasked for:\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Guard: each write has a policy that limits it, which concerns this account and nobody else.
+func TestControllerPoliciesLimitEveryWrite(t *testing.T) {
+	c := loadController(t)
+	for _, w := range []struct {
+		group, resource string
+		op              admissionv1.OperationType
+	}{{"", "nodes", admissionv1.Update}, {"", "pods", admissionv1.Delete}, {"events.k8s.io", "events", admissionv1.Create}, {"events.k8s.io", "events", admissionv1.Update}} {
+		if !c.limited(w.group, w.resource, w.op) {
+			t.Errorf("no policy limits %s of %s", w.op, w.resource)
+		}
+	}
+	for _, p := range c.policies {
+		conditions := p.Spec.MatchConditions
+		if *p.Spec.FailurePolicy != admissionv1.Fail || len(conditions) != 1 ||
+			conditions[0].Expression != "request.userInfo.username == 'system:serviceaccount:"+controllerName+":"+controllerName+"'" {
+			t.Errorf("policy %s: %+v", p.Name, p.Spec)
+		}
+		for _, v := range p.Spec.Validations {
+			if v.Message == "" {
+				t.Errorf("policy %s refuses without a word", p.Name)
+			}
+			if strings.Contains(v.Expression, "(fenced|disputed)") {
+				for _, value := range []string{recovery.Fenced("024bc581b3a34be3"), recovery.Disputed("024bc581b3a34be3")} {
+					if !regexp.MustCompile("^(fenced|disputed)-[0-9a-f]{16}$").MatchString(value) {
+						t.Errorf("the policy refuses the taint %s", value)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Guard: its pods run where an agent's may not, two of them, apart, and write nothing before somebody says so.
+func TestControllerPods(t *testing.T) {
+	c := loadController(t)
+	d, pod := c.deployment, c.deployment.Spec.Template.Spec
+	if *d.Spec.Replicas != 2 || len(pod.TopologySpreadConstraints) != 1 || pod.TopologySpreadConstraints[0].WhenUnsatisfiable != corev1.DoNotSchedule ||
+		c.budget.Spec.MaxUnavailable.IntValue() != 1 {
+		t.Error("one node's death may take all replicas")
+	}
+	if len(c.namespaces) != 1 || c.namespaces[0].Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+		t.Error("the namespace is not restricted")
+	}
+	s := pod.Containers[0].SecurityContext
+	if !*pod.SecurityContext.RunAsNonRoot || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+		pod.HostNetwork || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%+v, %+v", pod.SecurityContext, s)
+	}
+	if slices.ContainsFunc(pod.Tolerations, func(t corev1.Toleration) bool { return t.Key == "" || t.Key == recovery.TaintKey }) {
+		t.Error("it tolerates the taint that it sets: a replica on a dead node would never be replaced")
+	}
+	cfg, err := config.Parse("controller.yaml", []byte(c.configs[controllerName].Data["controller.yaml"]))
+	if err != nil || !cfg.DryRun {
+		t.Errorf("%v, %+v", err, cfg)
+	}
+	for _, p := range c.policies {
+		for _, v := range p.Spec.Validations {
+			for _, space := range cfg.ExcludeNamespaces {
+				if strings.Contains(v.Expression, "request.namespace in") && !strings.Contains(v.Expression, "'"+space+"'") {
+					t.Errorf("the policy allows deletions in %s, which the configuration excludes", space)
+				}
+			}
+		}
+	}
+}
+
+// Guard: alerts ask for metrics and phases that exist, and name a section that exists.
+func TestControllerAlerts(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/monitoring.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(root, "k8s/reconcile/metrics.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/controller.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`fencing_controller_([a-z_]+)`).FindAllStringSubmatch(string(text)+string(page), -1) {
+		if !strings.Contains(string(source), `Name: "`+m[1]+`"`) {
+			t.Errorf("there is no metric fencing_controller_%s", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`phase=~?"([a-z_|]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, p := range strings.Split(m[1], "|") {
+			if !slices.Contains(recovery.Phases(), recovery.Phase(p)) {
+				t.Errorf("there is no phase %s", p)
+			}
+		}
+	}
+	alerts := 0
+	for _, m := range regexp.MustCompile(`docs/controller\.md#([a-z-]+)`).FindAllStringSubmatch(string(text), -1) {
+		alerts++
+		title := strings.ReplaceAll(m[1], "-", " ")
+		if !strings.Contains(strings.ToLower(string(page)), "\n### "+title+"\n") {
+			t.Errorf("docs/controller.md has no section %q", title)
+		}
+	}
+	if names := strings.Count(string(text), "- alert: "); names != alerts || names < 5 {
+		t.Errorf("%d alerts, %d runbook sections", names, alerts)
+	}
+	for _, p := range recovery.Phases() {
+		if !strings.Contains(string(page), "`"+string(p)+"`") {
+			t.Errorf("docs/controller.md does not explain the phase %s", p)
+		}
+	}
+}

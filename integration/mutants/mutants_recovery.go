@@ -1,0 +1,75 @@
+package main
+
+// recoveryMutants take away what keeps a controller from deleting pods that run.
+func recoveryMutants() []mutant {
+	const machine, decide, judge = "k8s/recovery/machine.go", "k8s/recovery/decide.go", "k8s/belief/belief.go"
+	list := []mutant{
+		one("belief", "one reporter is enough", judge, "max(1, min(s.MinReporters, groupSize-1))", "max(1, min(1, s.MinReporters, groupSize-1))"),
+		one("belief", "a Node counts as often as it is read", judge, "	nodes = distinct(nodes)\n", ""),
+		one("belief", "any boot will do", judge, "return d.Node == node && d.Boot == boot })\n}\n\n// stands", "return d.Node == node })\n}\n\n// stands"),
+		one("belief", "the dead one counts", judge, "n.Name == q.Node || n.Group != q.Group", "n.Group != q.Group"),
+		one("belief", "other groups count", judge, "n.Name == q.Node || n.Group != q.Group", "n.Name == q.Node"),
+		one("belief", "a stale Lease counts", judge, "		case !n.Fresh:\n			stale++\n", ""),
+		one("belief", "who is accused counts", judge, "		case accusers(n, nodes) >= v.Need:\n", ""),
+		one("belief", "Unknown alone is evidence", judge, "case current && s.Unknown && q.Unknown:", "case s.Unknown && q.Unknown:"),
+		one("belief", "Unknown counts though it is switched off", judge, "case current && s.Unknown && q.Unknown:", "case current && q.Unknown:"),
+		one("belief", "the word of an earlier boot is enough with Unknown", judge, "current = current || n.stands(q.Node, q.Boot)", "current = true"),
+		one("belief", "what was taken back is believed", judge, "	case len(v.Withdrawn) > 0:\n", "	case false:\n"),
+
+		one("barrier", "it is set for what is not believed", decide, "	case !believed:\n		m.pace", "	case false:\n		m.pace"),
+		one("barrier", "it does not wait for the Lease to run out", decide, "	case !l.over(now):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
+		one("barrier", "it does not need a Lease", decide, "	case !l.Exists:\n		m.hold(now, Held, \"the Node has no Lease: nothing shows that its kubelet is silent\")\n	case !l.over(now):\n		m.state.set(Proven", "	case l.Exists && !l.over(now):\n		m.state.set(Proven"),
+		one("barrier", "a Lease renewed after the proof does not matter", decide, "	case !m.refused.IsZero():\n		m.hold(now, InDispute", "	case false:\n		m.hold(now, InDispute"),
+		one("barrier", "it carries no version of the Node", decide, "	if m.begin(now, l, m.believed) {\n		m.state.set(Proven, \"the barrier is set\")\n		m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version,", "	if m.begin(now, l, m.believed) {\n		m.state.set(Proven, \"the barrier is set\")\n		m.todo = []Request{{Kind: SetTaint, UID: m.node.UID,"),
+		one("barrier", "a foreign taint is replaced", machine, "	case n.Tainted && boot == \"\":\n", "	case n.Tainted && boot == \"never\":\n"),
+		one("barrier", "dryRun sets it", decide, "	case m.settings.DryRun:\n		m.hold(now, WouldAct, fmt", "	case false:\n		m.hold(now, WouldAct, fmt"),
+		one("barrier", "what was known of another Node of this name is kept", machine, "	if n.Boot != m.boot {\n		m.forget()\n		m.uid, m.boot = n.UID, n.Boot\n	}\n", ""),
+
+		one("deletion", "the boot is not compared with the taint's", decide, "	case boot != m.node.Boot:\n", "	case false:\n"),
+		one("deletion", "a disputed boot is drained", decide, "	case isDisputed:\n", "	case isDisputed && boot == \"\":\n"),
+		one("deletion", "a Lease that is renewed does not stop it", decide, "	if !m.refused.IsZero() || l.Exists && !l.over(now) {\n", "	if false {\n"),
+		one("deletion", "a Lease that has changed and run out does not stop it", decide, "	case m.lease != \"\" && l.Exists && l.Version != m.lease:\n", "	case false:\n"),
+		one("deletion", "a reporter that takes it back does not stop it", decide, "	case m.lease != \"\" && len(m.verdict.Withdrawn) > 0:\n", "	case false:\n"),
+		one("deletion", "it goes on when nobody believes it", decide, "	case !m.believed:\n		m.hold(now, Held, \"no longer", "	case false:\n		m.hold(now, Held, \"no longer"),
+		one("deletion", "the barrier need not settle", decide, "	case now.Sub(m.barrier) < m.settings.Settle:\n", "	case false:\n"),
+		one("deletion", "the look at the Lease may be old", machine, "now.Sub(m.looked) > maxAge", "false"),
+		one("deletion", "the look is dated by its answer", machine, "		m.looked = asked\n", "		m.looked = now\n"),
+		one("deletion", "a pod that tolerates the taint is deleted", decide, "		case p.Tolerates:\n		case p.Excluded:", "		case p.Excluded:"),
+		one("deletion", "the eviction is not awaited", decide, "		default:\n			waiting = append(waiting, p)", "		default:\n			ready = append(ready, p)"),
+		one("deletion", "pods are not read before the Node", machine, "	m.whole = m.state.Tainted\n", "	m.whole = m.state.Tainted && m.pods == nil\n"),
+		one("deletion", "a conflict is no reason to read again", machine, "		m.todo = nil\n		m.sleep(now, shortPause)\n", ""),
+
+		one("taint", "it comes off while pods of before are there", decide, "	case left > 0:\n", "	case false:\n"),
+		one("taint", "it comes off a node that is not Ready", decide, "ready := m.node.Ready && l.Exists", "ready := l.Exists"),
+		one("taint", "it comes off a moment after the last pod", decide, "	case now.Sub(m.returned) < returnSettle:\n", "	case false:\n"),
+		one("taint", "a Lease that is renewed is in dispute at once", decide, "now.Sub(m.refused) < disputeAfter || ", ""),
+	}
+	const calls, convert, owners, pace = "k8s/reconcile/calls.go", "k8s/reconcile/convert.go", "k8s/ownership/ownership.go", "k8s/storm/storm.go"
+	list = append(list,
+		one("reconcile", "a patch carries no version", calls, "metadata{r.Version}", "metadata{\"\"}"),
+		one("reconcile", "other taints are dropped", calls, "slices.DeleteFunc(slices.Clone(c.node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == recovery.TaintKey })", "[]corev1.Taint(nil)"),
+		one("reconcile", "a pod is deleted by name", calls, "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &p.Version}", "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid}"),
+		one("reconcile", "all reporters are read", calls, "return names[:min(n, len(names))]", "return names"),
+		one("reconcile", "a reporter's Lease may be as old as it holds", convert, "now.Sub(l.Renewed) <= l.Duration/2", "now.Sub(l.Renewed) <= l.Duration"),
+		one("reconcile", "a mirror pod is deleted", convert, "mirrored || slices.ContainsFunc", "mirrored && p == nil || slices.ContainsFunc"),
+		one("reconcile", "a toleration for a value is none", convert, "(t.Value == conventional || len(t.Value) > 16)", "false"),
+		one("reconcile", "the label excludes nothing", convert, "p.Labels[excludeLabel] == \"true\" || ", ""),
+		one("reconcile", "a taint of another effect is its own", convert, "t.Key == recovery.TaintKey && t.Effect == corev1.TaintEffectNoExecute:", "t.Key == recovery.TaintKey && t.Effect != \"\":"),
+		one("reconcile", "a Lease that was never renewed counts", convert, "	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {\n		return recovery.Lease{} // says nothing of when\n	}\n	out.Renewed", "	if l.Spec.RenewTime == nil {\n		return out\n	}\n	out.Renewed"),
+		one("ownership", "the order depends on how they are listed", owners, "distinct(replicas)", "replicas"),
+		one("storm", "all nodes at once", pace, "len(busy) >= p.settings.Evicting", "len(busy) >= 1000"),
+		one("storm", "a node that is stuck holds up all", pace, " || now.Sub(p.evicting[n]) > patience", ""),
+		one("storm", "no limit on the dead", pace, "g.Dead*100 > g.Size*p.settings.MaxDeadPercent", "false"),
+		one("storm", "deletions are not paced", pace, "		p.tokens--\n", ""),
+	)
+	for i := range list {
+		switch rule := list[i].rule; rule {
+		case "belief", "reconcile", "ownership", "storm":
+			list[i].in = []string{"./k8s/" + rule}
+		default:
+			list[i].in = []string{"./k8s/recovery"}
+		}
+		list[i].rule = "recovery: " + list[i].rule
+	}
+	return list
+}

@@ -1,0 +1,140 @@
+package belief
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Settings are what the operator decides.
+type Settings struct {
+	MinReporters int  // different Nodes that have to name a boot
+	Unknown      bool // one is enough if the dead node's Ready is Unknown
+}
+
+// Death is one that a Node tells of.
+type Death struct {
+	Node, Boot string
+	Said       string // the boot of the Node that tells it, when its agent concluded it
+}
+
+// Node is what the API server says of a Node that may be a reporter.
+type Node struct {
+	Name, Group string
+	Boot        string // that it runs now; empty if unknown
+	Fresh       bool   // its Lease was renewed within its duration
+	Deaths      []Death
+}
+
+// Question is which boot of which node may be dead.
+type Question struct {
+	Node, Group, Boot string
+	GroupSize         int      // Nodes of the group, the dead one among them
+	Unknown           bool     // the Node's condition Ready is Unknown, which only kube-controller-manager writes
+	Before            []string // who counted as a reporter of this boot before
+}
+
+// Verdict is the answer.
+type Verdict struct {
+	Believed  bool
+	Reporters []string // who counts, sorted
+	Need      int      // how many there have to be
+	By        string   // what it was believed by: "reporters" or "unknown"
+	Missing   string   // what is missing, for people; empty if it is believed
+	Withdrawn []string // who named this boot before, and says the opposite now by naming it no more
+}
+
+// Need is how many different Nodes have to name a boot in a group of this size.
+func (s Settings) Need(groupSize int) int { return max(1, min(s.MinReporters, groupSize-1)) }
+
+// Judge decides whether that boot of that node is believed to have ended.
+func Judge(s Settings, q Question, nodes []Node) Verdict {
+	v := Verdict{Need: s.Need(q.GroupSize)}
+	if q.Boot == "" || q.Group == "" {
+		v.Missing = "the Node has no bootID, or no group"
+		return v
+	}
+	nodes = distinct(nodes)
+	stale, named, current := 0, 0, false
+	for _, n := range nodes {
+		if n.Name == q.Node || n.Group != q.Group {
+			continue
+		}
+		if !n.names(q.Node, q.Boot) {
+			if n.Fresh && slices.Contains(q.Before, n.Name) {
+				v.Withdrawn = append(v.Withdrawn, n.Name)
+			}
+			continue
+		}
+		named++
+		switch {
+		case !n.Fresh:
+			stale++
+		// Two that accuse each other cancel out: neither is believed, and a person looks.
+		case accusers(n, nodes) >= v.Need:
+		default:
+			v.Reporters = append(v.Reporters, n.Name)
+			current = current || n.stands(q.Node, q.Boot)
+		}
+	}
+	switch {
+	case len(v.Withdrawn) > 0:
+		// Agents go on naming a dead boot over restarts, and stop when it answers (k8s/deaths).
+		v.Missing = strings.Join(v.Withdrawn, ", ") + " took it back"
+	case len(v.Reporters) >= v.Need:
+		v.Believed, v.By = true, "reporters"
+	case current && s.Unknown && q.Unknown:
+		v.Believed, v.By = true, "unknown"
+	default:
+		v.Missing = missing(v, named, stale)
+	}
+	return v
+}
+
+// missing tells people what is awaited.
+func missing(v Verdict, named, stale int) string {
+	text := fmt.Sprintf("%d of %d Nodes name this boot", len(v.Reporters), v.Need)
+	if len(v.Reporters) > 0 {
+		text += " (" + strings.Join(v.Reporters, ", ") + ")"
+	}
+	if stale > 0 {
+		text += fmt.Sprintf("; %d more have no fresh Lease", stale)
+	}
+	if accused := named - stale - len(v.Reporters); accused > 0 {
+		text += fmt.Sprintf("; %d more are said to be dead themselves", accused)
+	}
+	return text
+}
+
+// accusers counts the other Nodes of the group that call n dead, for the boot that it runs. What is known of no boot
+// is taken for all: a Node that hides its boot is not to gain by it.
+func accusers(n Node, nodes []Node) int {
+	count := 0
+	for _, other := range nodes {
+		if other.Name == n.Name || other.Group != n.Group || !other.Fresh {
+			continue
+		}
+		if slices.ContainsFunc(other.Deaths, func(d Death) bool { return d.Node == n.Name && (n.Boot == "" || d.Boot == n.Boot) }) {
+			count++
+		}
+	}
+	return count
+}
+
+func (n Node) names(node, boot string) bool {
+	return slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node && d.Boot == boot })
+}
+
+// stands reports whether n named it in the boot that it runs. One that died before the others took back what all had
+// proven by error still names it when it comes back, until its agent has met the node.
+func (n Node) stands(node, boot string) bool {
+	return n.Boot != "" && slices.Contains(n.Deaths, Death{node, boot, n.Boot})
+}
+
+// distinct sorts by name and drops what comes twice: a Node counts once, however often it was read.
+func distinct(nodes []Node) []Node {
+	nodes = slices.Clone(nodes)
+	slices.SortStableFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.Name == b.Name })
+}

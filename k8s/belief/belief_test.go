@@ -1,0 +1,124 @@
+package belief
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+const dead, other = "024bc581b3a34be3", "124bc581b3a34be3"
+
+func says(name string, deaths ...Death) Node {
+	for i := range deaths {
+		if deaths[i].Said == "" {
+			deaths[i].Said = "b-" + name
+		}
+	}
+	return Node{Name: name, Group: "worker", Boot: "b-" + name, Fresh: true, Deaths: deaths}
+}
+
+func TestJudge(t *testing.T) {
+	two := Settings{MinReporters: 2, Unknown: true}
+	n4 := Death{Node: "n4", Boot: dead}
+	stale, stranger := says("n2", n4), says("n2", n4)
+	stale.Fresh, stranger.Group = false, "storage"
+	hidden := says("n2", n4)
+	hidden.Boot = ""
+	for _, c := range []struct {
+		name     string
+		settings Settings
+		question Question
+		nodes    []Node
+		want     bool
+		missing  string
+	}{
+		{"two name it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4)}, true, ""},
+		{"one names it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2")}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"one names it twice", two, Question{Boot: dead}, []Node{says("n1", n4, n4), says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"one, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", n4)}, true, ""},
+		{"one of an earlier boot, and Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{"n4", dead, "earlier"})}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"two of earlier boots", two, Question{Boot: dead}, []Node{says("n1", Death{"n4", dead, "earlier"}), says("n2", Death{"n4", dead, "earlier"})}, true, ""},
+		{"one and Unknown, which does not count", Settings{MinReporters: 2}, Question{Boot: dead, Unknown: true}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"Unknown alone", two, Question{Boot: dead, Unknown: true}, []Node{says("n1"), says("n2")}, false, "0 of 2 Nodes name this boot"},
+		{"a group of two", two, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4)}, true, ""},
+		{"a group of one", two, Question{Boot: dead, GroupSize: 1}, nil, false, "0 of 1 Nodes name this boot"},
+		{"another boot", two, Question{Boot: other}, []Node{says("n1", n4), says("n2", n4)}, false, "0 of 2 Nodes name this boot"},
+		{"different boots", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", Death{Node: "n4", Boot: other})}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"no boot", two, Question{}, []Node{says("n1", Death{Node: "n4", Boot: ""}), says("n2", Death{Node: "n4", Boot: ""})}, false, "the Node has no bootID, or no group"},
+		{"no group", two, Question{Boot: dead, Group: "-"}, []Node{says("n1", n4), says("n2", n4)}, false, "the Node has no bootID, or no group"},
+		{"a Lease is stale", two, Question{Boot: dead}, []Node{says("n1", n4), stale}, false, "1 of 2 Nodes name this boot (n1); 1 more have no fresh Lease"},
+		{"of another group", two, Question{Boot: dead}, []Node{says("n1", n4), stranger}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"the node itself", two, Question{Boot: dead}, []Node{says("n1", n4), says("n4", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"a reporter is dead", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "b-n2"}), says("n5", Death{Node: "n2", Boot: "b-n2"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
+		{"a reporter is called dead by one", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "b-n2"})}, true, ""},
+		{"a reporter was dead, in another boot", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "x"}), says("n5", Death{Node: "n2", Boot: "x"})}, true, ""},
+		{"a reporter shows no boot and was dead", two, Question{Boot: dead}, []Node{says("n1", n4), hidden, says("n3", Death{Node: "n2", Boot: "x"}), says("n5", Death{Node: "n2", Boot: "x"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
+		{"one took it back", two, Question{Boot: dead, Before: []string{"n1", "n3"}}, []Node{says("n1", n4), says("n2", n4), says("n3")}, false, "n3 took it back"},
+		{"one that named it is silent", two, Question{Boot: dead, Before: []string{"n3"}}, []Node{says("n1", n4), says("n2", n4), {Name: "n3", Group: "worker"}}, true, ""},
+		{"two that accuse each other", Settings{MinReporters: 1}, Question{Boot: dead}, []Node{says("n1", n4), says("n4", Death{Node: "n1", Boot: "b-n1"})}, false, "0 of 1 Nodes name this boot; 1 more are said to be dead themselves"},
+	} {
+		q := c.question
+		q.Node = "n4"
+		if q.GroupSize == 0 {
+			q.GroupSize = 5
+		}
+		switch q.Group {
+		case "":
+			q.Group = "worker"
+		case "-":
+			q.Group = ""
+		}
+		if v := Judge(c.settings, q, c.nodes); v.Believed != c.want || v.Missing != c.missing {
+			t.Errorf("%s: %+v, want %v, missing %q", c.name, v, c.want, c.missing)
+		}
+	}
+}
+
+// Guard: one Node that lies, whatever it says, makes nobody dead who is not called so by somebody honest.
+func TestOneLiarIsNotBelieved(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	believed := 0
+	for range 20000 {
+		size := 3 + r.IntN(5)
+		boot := func(i int) string { return fmt.Sprintf("boot-%d", i) }
+		liar := r.IntN(size)
+		gone := map[int]bool{}
+		for i := range size {
+			gone[i] = i != liar && r.IntN(4) == 0
+		}
+		var nodes []Node
+		for i := range size {
+			n := Node{Name: fmt.Sprintf("n%d", i), Group: "worker", Boot: boot(i), Fresh: !gone[i] && r.IntN(8) > 0}
+			for j := range size {
+				if i == liar && r.IntN(2) == 0 || i != liar && gone[j] && r.IntN(3) > 0 {
+					n.Deaths = append(n.Deaths, Death{Node: fmt.Sprintf("n%d", j), Boot: boot(j)})
+				}
+			}
+			for range r.IntN(2) {
+				nodes = append(nodes, n)
+			}
+			nodes = append(nodes, n)
+		}
+		r.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+		s := Settings{MinReporters: 2 + r.IntN(2)}
+		for i := range size {
+			v := Judge(s, Question{Node: fmt.Sprintf("n%d", i), Group: "worker", Boot: boot(i), GroupSize: size}, nodes)
+			if !v.Believed {
+				continue
+			}
+			believed++
+			if !gone[i] && size > 2 {
+				t.Fatalf("n%d runs and is believed dead by %q: %+v", i, v.Reporters, nodes)
+			}
+			if slices.Contains(v.Reporters, fmt.Sprintf("n%d", i)) || len(slices.Compact(slices.Clone(v.Reporters))) < min(s.MinReporters, size-1) {
+				t.Fatalf("n%d is believed dead by %q", i, v.Reporters)
+			}
+		}
+	}
+	if believed < 1000 {
+		t.Errorf("only %d deaths were believed", believed)
+	}
+}

@@ -1,0 +1,183 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+)
+
+const (
+	requestTimeout = 5 * time.Second
+	// mostReporters bounds how many Nodes are read to believe a death: in a group of 500 all others tell of it.
+	mostReporters = 6
+	mostAccusers  = 8
+)
+
+// calls carries the requests of one machine out. It is used by one goroutine at a time.
+type calls struct {
+	options *Options
+	name    string
+	node    *corev1.Node // as it was read last: what a patch of its taints begins with
+}
+
+// do carries one request out. question is what ReadReporters asks about.
+func (c *calls) do(ctx context.Context, r recovery.Request, q question) recovery.Reply {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	switch r.Kind {
+	case recovery.ReadPods:
+		return c.readPods(ctx)
+	case recovery.ReadNode:
+		return c.readNode(ctx)
+	case recovery.ReadReporters:
+		return c.readReporters(ctx, r, q)
+	case recovery.ReadLease:
+		l, err := c.lease(ctx, c.name)
+		return reply(err, recovery.Reply{Lease: l})
+	case recovery.SetTaint, recovery.RemoveTaint:
+		return reply(c.patchTaint(ctx, r), recovery.Reply{})
+	default:
+		return reply(c.deletePod(ctx, r.Pod), recovery.Reply{})
+	}
+}
+
+func reply(err error, r recovery.Reply) recovery.Reply {
+	switch {
+	case err == nil:
+	case apierrors.IsConflict(err):
+		r.Outcome = recovery.Conflict
+	case apierrors.IsNotFound(err):
+		r.Outcome = recovery.Missing
+	default:
+		r.Outcome, r.Error = recovery.Failed, err.Error()
+	}
+	return r
+}
+
+func (c *calls) readPods(ctx context.Context) recovery.Reply {
+	var list corev1.PodList
+	err := c.options.Reader.List(ctx, &list, client.MatchingFields{"spec.nodeName": c.name})
+	var out []recovery.Pod
+	for i := range list.Items {
+		out = append(out, c.options.podOf(&list.Items[i]))
+	}
+	return reply(err, recovery.Reply{Pods: out})
+}
+
+func (c *calls) readNode(ctx context.Context) recovery.Reply {
+	n, err := c.getNode(ctx, c.name)
+	if c.node = n; n == nil {
+		return reply(err, recovery.Reply{})
+	}
+	return recovery.Reply{Node: nodeOf(n)}
+}
+
+// getNode returns nil for a Node that does not exist.
+func (c *calls) getNode(ctx context.Context, name string) (*corev1.Node, error) {
+	var n corev1.Node
+	if err := c.options.Reader.Get(ctx, types.NamespacedName{Name: name}, &n); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return &n, nil
+}
+
+// lease is the zero value for one that does not exist.
+func (c *calls) lease(ctx context.Context, node string) (recovery.Lease, error) {
+	var l coordinationv1.Lease
+	if err := c.options.Reader.Get(ctx, types.NamespacedName{Namespace: LeaseNamespace, Name: node}, &l); err != nil {
+		return recovery.Lease{}, client.IgnoreNotFound(err)
+	}
+	return leaseOf(&l), nil
+}
+
+// question is what the index knew when the reporters were to be read.
+type question struct {
+	tellers  []string // of the Node
+	accusers []string // Nodes that call one of the tellers dead
+	size     int      // of the group
+	dead     int      // of the group, that this replica works at
+}
+
+// readReporters reads the Nodes that tell of the death, some of them if there are many, those that told of it before,
+// and those that call a reporter dead.
+func (c *calls) readReporters(ctx context.Context, r recovery.Request, q question) recovery.Reply {
+	if c.node == nil || len(q.tellers) == 0 && len(r.Before) == 0 {
+		return recovery.Reply{}
+	}
+	names := slices.Concat(r.Before, some(q.tellers, mostReporters), some(q.accusers, mostAccusers))
+	slices.Sort(names)
+	var nodes []belief.Node
+	for _, name := range slices.Compact(names) {
+		l, err := c.lease(ctx, name)
+		if err != nil {
+			return reply(err, recovery.Reply{})
+		}
+		n, err := c.getNode(ctx, name)
+		if err != nil {
+			return reply(err, recovery.Reply{})
+		}
+		if n != nil {
+			nodes = append(nodes, beliefOf(n, c.options.GroupLabel, fresh(l, c.options.Now())))
+		}
+	}
+	group := c.node.Labels[c.options.GroupLabel]
+	v := belief.Judge(c.options.Belief, belief.Question{
+		Node: c.name, Group: group, Boot: r.Boot, GroupSize: q.size, Unknown: r.Unknown, Before: r.Before,
+	}, nodes)
+	return recovery.Reply{Verdict: v, Group: recovery.Group{Name: group, Size: q.size, Dead: q.dead}}
+}
+
+// some are up to n of the names, each time others: one that does not count must not stand in the way for ever.
+func some(names []string, n int) []string {
+	names = slices.Clone(names)
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:min(n, len(names))]
+}
+
+var errStale = errors.New("the Node was read again since")
+
+// patchTaint changes the one taint, on the very Node that was read: a list in a merge patch replaces the whole list.
+func (c *calls) patchTaint(ctx context.Context, r recovery.Request) error {
+	if c.node == nil || string(c.node.UID) != r.UID || c.node.ResourceVersion != r.Version {
+		return errStale
+	}
+	taints := slices.DeleteFunc(slices.Clone(c.node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == recovery.TaintKey })
+	if r.Kind == recovery.SetTaint {
+		added := metav1.NewTime(c.options.Now())
+		taints = append(taints, corev1.Taint{Key: recovery.TaintKey, Value: r.Value, Effect: corev1.TaintEffectNoExecute, TimeAdded: &added})
+	}
+	type metadata struct {
+		ResourceVersion string `json:"resourceVersion"`
+	}
+	type spec struct {
+		Taints []corev1.Taint `json:"taints"`
+	}
+	body, err := json.Marshal(struct {
+		Metadata metadata `json:"metadata"`
+		Spec     spec     `json:"spec"`
+	}{metadata{r.Version}, spec{taints}})
+	if err != nil {
+		return fmt.Errorf("patch of Node %s: %w", c.name, err)
+	}
+	return c.options.Writer.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.name}}, client.RawPatch(types.MergePatchType, body))
+}
+
+func (c *calls) deletePod(ctx context.Context, p recovery.Pod) error {
+	uid := types.UID(p.UID)
+	return c.options.Writer.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}},
+		client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &p.Version})
+}

@@ -1,0 +1,99 @@
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+)
+
+const (
+	mirror            = "kubernetes.io/config.mirror"
+	excludeLabel      = "remediation.medik8s.io/exclude-from-remediation"
+	autoscalerRemoval = "ToBeDeletedByClusterAutoscaler"
+	conventional      = "nodeshutdown" // the taint's value in Kubernetes' documents
+)
+
+func nodeOf(n *corev1.Node) recovery.Node {
+	out := recovery.Node{
+		Exists: true, UID: string(n.UID), Version: n.ResourceVersion, Boot: deaths.Boot(n.Status.NodeInfo.BootID),
+		Leaving: n.DeletionTimestamp != nil,
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			out.Ready, out.Unknown = c.Status == corev1.ConditionTrue, c.Status == corev1.ConditionUnknown
+		}
+	}
+	for _, t := range n.Spec.Taints {
+		switch {
+		case t.Key == autoscalerRemoval:
+			out.Leaving = true
+		case t.Key == recovery.TaintKey && t.Effect == corev1.TaintEffectNoExecute:
+			out.Tainted, out.Taint = true, t.Value
+		case t.Key == recovery.TaintKey: // with another effect it is somebody else's, whatever its value says
+			out.Tainted, out.Taint = true, string(t.Effect)
+		}
+	}
+	return out
+}
+
+func leaseOf(l *coordinationv1.Lease) recovery.Lease {
+	out := recovery.Lease{Exists: true, Version: l.ResourceVersion}
+	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
+		return recovery.Lease{} // says nothing of when
+	}
+	out.Renewed, out.Duration = l.Spec.RenewTime.Time, time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
+	return out
+}
+
+// fresh reports whether a reporter's Lease counts. Kubelets renew it after a quarter of its duration. Half of it, and
+// not all, bounds how far the controller's clock may be ahead: a clock by which the Lease of a node that runs has run
+// out finds no reporter fresh.
+func fresh(l recovery.Lease, now time.Time) bool {
+	return l.Exists && now.Sub(l.Renewed) <= l.Duration/2
+}
+
+func (o *Options) podOf(p *corev1.Pod) recovery.Pod {
+	_, mirrored := p.Annotations[mirror]
+	out := recovery.Pod{
+		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Version: p.ResourceVersion,
+		Tolerates: mirrored || slices.ContainsFunc(p.Spec.Tolerations, tolerates),
+		Excluded:  p.Labels[excludeLabel] == "true" || slices.Contains(o.ExcludeNamespaces, p.Namespace),
+		Deleting:  p.DeletionTimestamp != nil,
+	}
+	out.Forced = out.Deleting && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
+	if o.StatefulSetsOnly && !slices.ContainsFunc(p.OwnerReferences, isStatefulSet) {
+		out.Excluded = true
+	}
+	return out
+}
+
+func isStatefulSet(r metav1.OwnerReference) bool {
+	return r.Controller != nil && *r.Controller && r.Kind == "StatefulSet" && r.APIVersion == "apps/v1"
+}
+
+// tolerates is on the safe side: a toleration for the value that people put there counts as well, and one for a time.
+func tolerates(t corev1.Toleration) bool {
+	if t.Key != "" && t.Key != recovery.TaintKey || t.Effect != "" && t.Effect != corev1.TaintEffectNoExecute {
+		return false
+	}
+	if t.Operator == corev1.TolerationOpExists {
+		return true
+	}
+	return t.Key == recovery.TaintKey && (t.Value == conventional || len(t.Value) > 16)
+}
+
+func beliefOf(n *corev1.Node, groupLabel string, isFresh bool) belief.Node {
+	out := belief.Node{Name: n.Name, Group: n.Labels[groupLabel], Boot: deaths.Boot(n.Status.NodeInfo.BootID), Fresh: isFresh}
+	list, _ := deaths.Decode(n.Annotations[deaths.Annotation]) // what cannot be read tells nothing
+	for _, d := range list {
+		out.Deaths = append(out.Deaths, belief.Death{Node: d.Node, Boot: d.Boot, Said: d.Said})
+	}
+	return out
+}

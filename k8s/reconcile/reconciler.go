@@ -1,0 +1,181 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	"github.com/fencing-agent/fencing-agent/k8s/ownership"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
+)
+
+const (
+	workers = 4
+	// mostRequests of one machine are done before others get their turn.
+	mostRequests = 100
+	// forgetAfter is how long a machine without work is kept, for those who look at it.
+	forgetAfter = 10 * time.Minute
+)
+
+// Options is what a [Reconciler] needs.
+type Options struct {
+	Reader client.Reader // of the API server itself, not of a cache
+	Writer client.Writer
+	Events interface {
+		Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+	}
+	Logger   *slog.Logger
+	Metrics  *Metrics
+	Now      func() time.Time // the time of day, which Leases are compared with
+	Self     string           // this replica's name
+	Replicas func() []string  // that are there, as a cache shows them
+
+	Recovery          recovery.Settings
+	Belief            belief.Settings
+	Storm             storm.Settings
+	Pause             time.Duration // for which a Node is left to each replica that comes before
+	GroupLabel        string
+	ExcludeNamespaces []string
+	StatefulSetsOnly  bool
+}
+
+// Reconciler has a machine for each Node that somebody calls dead, or that carries the taint of this program.
+type Reconciler struct {
+	options Options
+
+	mu       sync.Mutex
+	index    *index
+	pace     *storm.Pace
+	machines map[string]*work
+}
+
+// work is one Node.
+type work struct {
+	machine *recovery.Machine
+	calls   *calls
+	group   string
+	begins  time.Time // not before that: others come first
+	told    recovery.State
+	since   time.Time // when its phase changed
+	idle    time.Time // when it had nothing to do last; zero: it has
+}
+
+// New makes a reconciler that has seen nothing yet.
+func New(o Options) *Reconciler {
+	return &Reconciler{options: o, index: newIndex(), pace: storm.New(o.Storm), machines: map[string]*work{}}
+}
+
+// Reconcile lets the machine of one Node go on until it waits.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	w, wait := r.take(req.Name)
+	if w == nil || wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	for range mostRequests {
+		request, q := r.next(req.Name, w)
+		if request.Kind == recovery.Wait {
+			return reconcile.Result{RequeueAfter: r.rest(req.Name, w, request.Until)}, nil
+		}
+		asked := r.options.Now()
+		answer := w.calls.do(ctx, request, q)
+		r.done(w, asked, answer)
+		r.report(req.Name, w, request, answer)
+	}
+	return reconcile.Result{RequeueAfter: time.Millisecond}, nil
+}
+
+// take finds the work of a Node. It is nil if there is none, and to be waited for if others come first.
+func (r *Reconciler) take(name string) (*work, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.options.Now()
+	w := r.machines[name]
+	if w == nil {
+		if len(r.index.about[name]) == 0 {
+			return nil, 0
+		}
+		w = r.add(name, now)
+	}
+	w.machine.Poke()
+	return w, max(0, w.begins.Sub(now))
+}
+
+// add makes the machine of a Node. The caller holds the mutex.
+func (r *Reconciler) add(name string, now time.Time) *work {
+	delay := ownership.Delay(name, r.options.Self, r.options.Replicas(), r.options.Pause)
+	w := &work{
+		machine: recovery.New(r.options.Recovery, name, r.pace), calls: &calls{options: &r.options, name: name},
+		begins: now.Add(delay), since: now, told: recovery.State{Phase: recovery.Watching}, group: r.index.group[name],
+	}
+	r.machines[name] = w
+	return w
+}
+
+// next asks the machine, and adds what the index knows.
+func (r *Reconciler) next(name string, w *work) (recovery.Request, question) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	request := w.machine.Next(r.options.Now())
+	var q question
+	if request.Kind == recovery.ReadReporters {
+		w.group = r.index.group[name]
+		q = question{tellers: r.index.tellers(name), size: r.index.size(w.group), dead: 1}
+		for _, t := range q.tellers {
+			q.accusers = append(q.accusers, r.index.tellers(t)...)
+		}
+		for other, o := range r.machines {
+			if other != name && o.group == w.group && o.machine.State().Tainted {
+				q.dead++
+			}
+		}
+	}
+	return request, q
+}
+
+func (r *Reconciler) done(w *work, asked time.Time, a recovery.Reply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.machine.Done(asked, r.options.Now(), a)
+}
+
+// rest is for how long there is nothing to do. A machine that nobody needs any more is dropped after a while.
+func (r *Reconciler) rest(name string, w *work, until time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.options.Now()
+	if !until.IsZero() {
+		w.idle = time.Time{}
+		return max(time.Millisecond, until.Sub(now))
+	}
+	if w.idle.IsZero() {
+		w.idle = now
+	}
+	if now.Sub(w.idle) >= forgetAfter && len(r.index.about[name]) == 0 {
+		delete(r.machines, name)
+		r.options.Metrics.forget(name, w.told.Phase)
+		return 0
+	}
+	return forgetAfter
+}
+
+// Found has the machine of a Node look at it: it carries the taint of this program.
+func (r *Reconciler) Found(n *corev1.Node) bool {
+	s := nodeOf(n)
+	if !s.Tainted || !recovery.Ours(s.Taint) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.machines[n.Name] == nil {
+		r.add(n.Name, r.options.Now())
+	}
+	return true
+}

@@ -1,0 +1,234 @@
+package recovery
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
+)
+
+// decide ends the reading part of a round: pods (if there is a taint), Node, reporters and Lease are known, in this
+// order.
+func (m *Machine) decide(now time.Time, l Lease) {
+	m.believed = m.verdict.Believed
+	m.dispute(now, l)
+	if m.believed {
+		m.reporters = m.verdict.Reporters
+	}
+	boot, isDisputed := ours(m.node.Taint)
+	switch {
+	case !m.node.Tainted:
+		m.untainted(now, l)
+	case m.node.Boot == "":
+		m.hold(now, Held, "the Node shows no bootID")
+	case boot != m.node.Boot:
+		m.returning(now, l, boot)
+	case isDisputed:
+		m.hold(now, InDispute, "the taint says so: take it off when you know that nothing runs there twice")
+	default:
+		m.tainted(now, l)
+	}
+}
+
+// dispute remembers what shows that the boot may run: a Lease that is renewed after the proof was taken up, or a
+// reporter that takes its word back.
+func (m *Machine) dispute(now time.Time, l Lease) {
+	if m.believed && m.lease == "" && l.Exists {
+		m.lease = l.Version
+	}
+	text := ""
+	switch {
+	case m.lease != "" && l.Exists && l.Version != m.lease:
+		text = "its Lease was renewed after the proof"
+	case m.lease != "" && len(m.verdict.Withdrawn) > 0:
+		text = m.verdict.Missing
+	}
+	if text != "" && m.refused.IsZero() {
+		m.refused, m.why = now, text
+	}
+}
+
+// untainted is a Node on which nothing was done for its present boot.
+func (m *Machine) untainted(now time.Time, l Lease) {
+	m.barrier = time.Time{}
+	if m.begin(now, l, m.believed) {
+		m.state.set(Proven, "the barrier is set")
+		m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version, Value: Fenced(m.node.Boot)}}
+	}
+}
+
+// begin reports whether all holds that the barrier needs. If not, it has said what is awaited.
+func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
+	switch {
+	case !believed:
+		m.pace.End(m.name)
+		if len(m.verdict.Reporters) == 0 && m.refused.IsZero() {
+			m.rest(Watching, "")
+			return false
+		}
+		m.hold(now, Unproven, m.verdict.Missing)
+	case !m.refused.IsZero():
+		m.hold(now, InDispute, m.why+": nothing was done")
+	case m.node.Leaving:
+		m.hold(now, Held, "the Node is being removed")
+	case !l.Exists:
+		m.hold(now, Held, "the Node has no Lease: nothing shows that its kubelet is silent")
+	case !l.over(now):
+		m.state.set(Proven, "waits until the Lease has run out")
+		m.sleep(now, max(shortPause, min(pause, l.Renewed.Add(l.Duration).Sub(now))))
+	case m.settings.DryRun:
+		m.hold(now, WouldAct, fmt.Sprintf("dryRun: would set %s=%s and delete its pods; named by %s", TaintKey, Fenced(m.node.Boot), strings.Join(m.verdict.Reporters, ", ")))
+	default:
+		v := m.pace.Begin(m.name, storm.Group(m.group), now)
+		if !v.Allowed {
+			m.state.Held = v.Reason
+			m.state.set(Proven, v.Text)
+			m.sleep(now, shortPause)
+		}
+		return v.Allowed
+	}
+	return false
+}
+
+// tainted is a Node whose barrier stands, and which shows no other boot.
+func (m *Machine) tainted(now time.Time, l Lease) {
+	if m.barrier.IsZero() {
+		m.barrier, m.progress = now, now
+	}
+	if !m.refused.IsZero() || l.Exists && !l.over(now) {
+		m.stop(now)
+		return
+	}
+	switch {
+	case !m.believed:
+		m.hold(now, Held, "no longer believed: "+m.verdict.Missing)
+	case !l.Exists:
+		m.hold(now, Held, "the Node has no Lease: nothing shows that its kubelet is silent")
+	case m.settings.DryRun:
+		m.hold(now, WouldAct, "dryRun: the taint is there, its pods would be deleted")
+	case now.Sub(m.barrier) < m.settings.Settle:
+		m.state.set(Draining, "the barrier is set")
+		m.sleep(now, m.settings.Settle-now.Sub(m.barrier))
+	default:
+		m.drain(now)
+	}
+}
+
+// stop ends the deletions for this boot. A new boot renews the Lease before it shows in the Node, so the taint says
+// nothing yet; but nothing is deleted either.
+func (m *Machine) stop(now time.Time) {
+	if m.refused.IsZero() {
+		m.refused, m.why = now, "its Lease was renewed after the proof"
+	}
+	m.pace.End(m.name)
+	if now.Sub(m.refused) < disputeAfter || m.settings.DryRun {
+		m.state.set(Held, m.why)
+		m.sleep(now, pause)
+		return
+	}
+	m.state.set(InDispute, m.why)
+	m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version, Value: Disputed(m.node.Boot)}}
+}
+
+// drain deletes what the taint has evicted.
+func (m *Machine) drain(now time.Time) {
+	var ready, waiting []Pod
+	excluded, finalized := 0, 0
+	for _, p := range m.pods {
+		switch {
+		case p.Tolerates:
+		case p.Excluded:
+			excluded++
+		case p.Forced:
+			finalized++
+		case p.Deleting:
+			ready = append(ready, p)
+		default:
+			waiting = append(waiting, p)
+		}
+	}
+	if len(waiting) != m.awaited {
+		m.awaited, m.progress = len(waiting), now
+	}
+	if len(waiting) == 0 {
+		m.pace.End(m.name)
+	} else if now.Sub(m.progress) > evictionPatience {
+		ready, waiting = append(ready, waiting...), nil // nobody evicts by taint here
+	}
+	m.state.Left = len(ready) + len(waiting)
+	m.state.Finalized = finalized
+	switch {
+	case m.state.Left > 0:
+		m.state.set(Draining, fmt.Sprintf("%d pods left, %d of them not evicted yet", m.state.Left, len(waiting)))
+		m.sleep(now, shortPause)
+	case finalized > 0:
+		m.state.set(Draining, fmt.Sprintf("%d pods are held by finalizers", finalized))
+		m.sleep(now, pause)
+	default:
+		text := "its pods are gone"
+		if excluded > 0 {
+			text += fmt.Sprintf(", but for %d that are excluded", excluded)
+		}
+		m.state.set(Released, text)
+		m.sleep(now, longPause)
+	}
+	m.todo = nil
+	for _, p := range ready {
+		m.todo = append(m.todo, Request{Kind: DeletePod, Pod: p})
+	}
+}
+
+// returning is a Node that was tainted for one boot and shows another.
+func (m *Machine) returning(now time.Time, l Lease, past string) {
+	m.pace.End(m.name)
+	if m.believed { // and is dead again
+		if m.begin(now, l, true) {
+			m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version, Value: Fenced(m.node.Boot)}}
+		}
+		return
+	}
+	left := 0
+	for _, p := range m.pods {
+		if !p.Tolerates {
+			left++
+		}
+	}
+	m.state.Left = left
+	ready := m.node.Ready && l.Exists && !l.over(now)
+	if left > 0 || !ready {
+		m.returned = time.Time{}
+	} else if m.returned.IsZero() {
+		m.returned = now
+	}
+	switch {
+	case left > 0:
+		m.hold(now, Returning, fmt.Sprintf("boot %s has come after %s; %d pods of before are left", m.node.Boot, past, left))
+	case !ready:
+		m.hold(now, Returning, fmt.Sprintf("boot %s has come after %s; it is not Ready yet", m.node.Boot, past))
+	case now.Sub(m.returned) < returnSettle:
+		m.state.set(Returning, fmt.Sprintf("boot %s has come after %s; it is watched for a moment", m.node.Boot, past))
+		m.sleep(now, min(pause, returnSettle-now.Sub(m.returned)))
+	case m.settings.DryRun:
+		m.hold(now, WouldAct, "dryRun: would take the taint off")
+	default:
+		m.state.set(Returning, "the taint is taken off")
+		m.todo = []Request{{Kind: RemoveTaint, UID: m.node.UID, Version: m.node.Version}}
+	}
+}
+
+// hold tells what is awaited, and looks again after a while.
+func (m *Machine) hold(now time.Time, p Phase, text string) {
+	if p == InDispute || p == Held {
+		m.pace.End(m.name)
+	}
+	m.state.set(p, text)
+	switch p {
+	case InDispute, WouldAct:
+		m.sleep(now, longPause)
+	case Unproven:
+		m.sleep(now, mediumPause)
+	default:
+		m.sleep(now, pause)
+	}
+}

@@ -1,0 +1,125 @@
+package recovery
+
+import (
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/belief"
+)
+
+// TaintKey is Kubernetes' own taint for a node that is off. All that acts on it looks at the key alone; the value is
+// free, and says which boot ended.
+const TaintKey = "node.kubernetes.io/out-of-service"
+
+const fenced, disputed = "fenced-", "disputed-"
+
+// Fenced is the taint's value while pods of this boot are being taken off.
+func Fenced(boot string) string { return fenced + boot }
+
+// Disputed is its value after something has shown that this boot may run.
+func Disputed(boot string) string { return disputed + boot }
+
+// Ours reports whether a value of the taint is of this program.
+func Ours(value string) bool {
+	boot, _ := ours(value)
+	return boot != ""
+}
+
+// ours takes a taint's value apart. The boot is empty if it is not of this program.
+func ours(value string) (boot string, isDisputed bool) {
+	if b, ok := strings.CutPrefix(value, fenced); ok && len(b) == 16 {
+		return b, false
+	}
+	if b, ok := strings.CutPrefix(value, disputed); ok && len(b) == 16 {
+		return b, true
+	}
+	return "", false
+}
+
+// Node is what the API server shows of the Node.
+type Node struct {
+	Exists       bool
+	UID, Version string
+	Boot         string // of its bootID, as deaths name it
+	Ready        bool
+	Unknown      bool // Ready is Unknown
+	Leaving      bool // it is being deleted, or the autoscaler is about to
+	Tainted      bool // with out-of-service
+	Taint        string
+}
+
+// Lease is what it shows of the Node's Lease.
+type Lease struct {
+	Exists   bool
+	Version  string
+	Renewed  time.Time
+	Duration time.Duration
+}
+
+// over reports whether the Lease has run out.
+func (l Lease) over(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) > l.Duration }
+
+// Pod is one that is bound to the Node.
+type Pod struct {
+	Namespace, Name, UID, Version string
+
+	Tolerates bool // the taint, or mirrors a file of the node: it is no business of the controller's
+	Excluded  bool // by label, or by the setting recovery.pods: only the eviction concerns it
+	Deleting  bool // it has a deletionTimestamp
+	Forced    bool // and no grace left: a finalizer holds it
+}
+
+// Kind is what a machine asks for.
+type Kind int
+
+// The requests.
+const (
+	Wait          Kind = iota // nothing before Until
+	ReadPods                  // the pods bound to the Node, all of them, not from a cache
+	ReadNode                  // the Node, not from a cache
+	ReadReporters             // the Nodes that name Boot, and those of Before
+	ReadLease                 // the Node's Lease, not from a cache
+	SetTaint                  // out-of-service = Value on the Node of this UID and Version
+	RemoveTaint               // out-of-service off the Node of this UID and Version
+	DeletePod                 // Pod, without grace, of its UID and Version
+)
+
+// Request is what to do next.
+type Request struct {
+	Kind         Kind
+	Until        time.Time // of Wait; zero: until something changes
+	UID, Version string
+	Value        string   // of the taint
+	Boot         string   // of ReadReporters
+	Before       []string // of ReadReporters
+	Unknown      bool     // of ReadReporters: what the Node's Ready says
+	Pod          Pod
+}
+
+// Outcome is how a request ended.
+type Outcome int
+
+// The outcomes.
+const (
+	Done     Outcome = iota
+	Conflict         // a precondition did not hold
+	Missing          // there is no such object
+	Failed           // anything else; it may have been carried out
+)
+
+// Reply is the answer to a request.
+type Reply struct {
+	Outcome Outcome
+	Error   string // of Failed, for people
+	Pods    []Pod
+	Node    Node
+	Lease   Lease
+	Verdict belief.Verdict
+	Group   Group
+}
+
+// Group is the Node's group, for the pace of storms; it comes with ReadReporters.
+type Group struct {
+	Name       string
+	Size, Dead int
+}

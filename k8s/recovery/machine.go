@@ -1,0 +1,240 @@
+package recovery
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
+)
+
+const (
+	// maxAge is how old a look at the Lease may be for a deletion. Older than that, another round is made.
+	maxAge = time.Second
+	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
+	// 0.15 s before it, 3.8 s on a slow node.
+	disputeAfter = 15 * time.Second
+	// returnSettle is for how long a new boot has to be there, Ready and without pods of before, until the taint comes
+	// off. A kubelet that starts has listed pods that are deleted a moment later; what it starts of them, once it sees
+	// no taint, it starts although their objects are gone.
+	returnSettle = 15 * time.Second
+	// evictionPatience is how long evictions may stand still before pods are deleted that have none yet.
+	evictionPatience = 10 * time.Second
+
+	// The pauses between rounds. A node stays dead for days: what a change of the Node ends is looked at rarely.
+	shortPause, pause, mediumPause, longPause = 200 * time.Millisecond, 2 * time.Second, 10 * time.Second, 30 * time.Second
+)
+
+// Settings are what the operator decides.
+type Settings struct {
+	DryRun bool
+	// Settle is how long after the barrier the first pod is deleted. A kubelet that listed its Node before the
+	// barrier shows within it that it runs.
+	Settle time.Duration
+}
+
+// Machine is the recovery of one Node.
+type Machine struct {
+	settings Settings
+	name     string
+	pace     *storm.Pace
+
+	// what it remembers. All of it may be lost.
+	uid       string
+	boot      string    // that all of the following is about
+	lease     string    // version of the Lease when the proof was taken up; empty: not yet
+	barrier   time.Time // when the taint was first seen
+	refused   time.Time // when something showed that the boot may run; zero: nothing has
+	why       string
+	reporters []string
+	progress  time.Time // of evictions
+	awaited   int
+	returned  time.Time // since when all holds that lets the taint come off
+	believed  bool
+
+	// one round
+	asked   Request // what Done is the answer to
+	wake    time.Time
+	idle    bool // nothing is to be done before something changes
+	whole   bool // this round has read the pods
+	pods    []Pod
+	node    Node
+	verdict belief.Verdict
+	group   Group
+	looked  time.Time // when the Lease was asked for
+	todo    []Request
+	fails   int
+	failed  Kind // what failed last and has not worked since
+
+	state State
+}
+
+// New makes the machine of a Node.
+func New(s Settings, node string, p *storm.Pace) *Machine {
+	return &Machine{settings: s, name: node, pace: p, asked: Request{Kind: Wait}, state: State{Phase: Watching}}
+}
+
+// State is what to tell people.
+func (m *Machine) State() State { return m.state }
+
+// Poke wakes a machine that waits for something to change, such as another reporter.
+func (m *Machine) Poke() {
+	if m.idle || (m.state.Phase == Unproven || m.state.Phase == Released) && m.fails == 0 {
+		m.wake, m.idle = time.Time{}, false
+	}
+}
+
+// Next is what to ask for now. The answer goes to [Machine.Done], except that of Wait.
+func (m *Machine) Next(now time.Time) Request {
+	m.asked = m.next(now)
+	return m.asked
+}
+
+func (m *Machine) next(now time.Time) Request {
+	if m.asked.Kind != Wait { // a question of this round, which Done has put there
+		return m.asked
+	}
+	if len(m.todo) > 0 {
+		if r, ok := m.act(now); ok {
+			return r
+		}
+	}
+	switch {
+	case m.idle:
+		return Request{Kind: Wait}
+	case now.Before(m.wake):
+		return Request{Kind: Wait, Until: m.wake}
+	}
+	m.whole = m.state.Tainted
+	if m.whole {
+		return Request{Kind: ReadPods}
+	}
+	return Request{Kind: ReadNode}
+}
+
+// act is the next write of the round. Deletions need a Lease that was looked at a moment ago.
+func (m *Machine) act(now time.Time) (Request, bool) {
+	r := m.todo[0]
+	if r.Kind != DeletePod {
+		m.todo = m.todo[1:]
+		return r, true
+	}
+	if now.Sub(m.looked) > maxAge {
+		m.todo, m.wake = nil, time.Time{}
+		return Request{}, false
+	}
+	if wait := m.pace.Delete(now); wait > 0 {
+		return Request{Kind: Wait, Until: now.Add(wait)}, true
+	}
+	m.todo = m.todo[1:]
+	return r, true
+}
+
+// Done takes the answer to what Next asked for last. asked is when it was asked, now when the answer came.
+func (m *Machine) Done(asked, now time.Time, a Reply) {
+	r := m.asked
+	m.asked = Request{Kind: Wait}
+	if a.Outcome == Failed {
+		m.fails++
+		m.todo = nil
+		m.state.Trouble, m.failed = a.Error, r.Kind
+		m.sleep(now, min(longPause, shortPause<<min(m.fails, 8)))
+		return
+	}
+	if r.Kind == m.failed {
+		m.fails, m.state.Trouble, m.failed = 0, "", Wait
+	}
+	switch r.Kind {
+	case ReadPods:
+		m.pods = a.Pods
+		m.asked = Request{Kind: ReadNode}
+	case ReadNode:
+		m.sawNode(now, a.Node)
+	case ReadReporters:
+		m.verdict, m.group = a.Verdict, a.Group
+		m.asked = Request{Kind: ReadLease}
+	case ReadLease:
+		m.looked = asked
+		m.decide(now, a.Lease)
+	case SetTaint, RemoveTaint:
+		m.wrote(now, r, a.Outcome)
+	case DeletePod:
+		m.deleted(now, r, a.Outcome)
+	}
+}
+
+// sawNode begins with the Node of a round.
+func (m *Machine) sawNode(now time.Time, n Node) {
+	m.node = n
+	if n.UID != m.uid { // another object of this name: nothing that was known is about it
+		m.forget()
+		m.uid = n.UID
+	}
+	boot, _ := ours(n.Taint)
+	switch {
+	case !n.Exists:
+		m.pace.End(m.name)
+		m.rest(Gone, "the Node does not exist: kube-controller-manager takes its pods away")
+		return
+	case n.Tainted && boot == "":
+		m.pace.End(m.name)
+		m.rest(Foreign, fmt.Sprintf("somebody else put the taint %s=%s on the Node: it is left to them", TaintKey, n.Taint))
+		return
+	}
+	m.state.Tainted = n.Tainted
+	if n.Tainted && !m.whole {
+		// The pods have to be read before the Node.
+		m.sleep(now, 0)
+		return
+	}
+	if n.Boot != m.boot {
+		m.forget()
+		m.uid, m.boot = n.UID, n.Boot
+	}
+	m.asked = Request{Kind: ReadReporters, Boot: n.Boot, Before: m.reporters, Unknown: n.Unknown}
+}
+
+// forget drops what was known of a boot.
+func (m *Machine) forget() {
+	m.uid, m.boot, m.lease, m.why, m.reporters, m.believed, m.awaited = "", "", "", "", nil, false, 0
+	m.barrier, m.refused, m.progress, m.returned = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+}
+
+func (m *Machine) wrote(now time.Time, r Request, o Outcome) {
+	if o == Done {
+		m.state.Tainted = r.Kind == SetTaint
+		if r.Kind == SetTaint {
+			m.state.Writes.Tainted++
+		} else {
+			m.state.Writes.Removed++
+			m.forget()
+		}
+	} else {
+		m.state.Writes.Conflicts++
+	}
+	m.sleep(now, 0)
+}
+
+func (m *Machine) deleted(now time.Time, r Request, o Outcome) {
+	switch o {
+	case Conflict:
+		// It has changed since it was read, by a kubelet, perhaps: all is read again.
+		m.state.Writes.Conflicts++
+		m.todo = nil
+		m.sleep(now, shortPause)
+	case Done:
+		m.state.Writes.Deleted++
+		m.state.Last = r.Pod
+	case Missing, Failed: // somebody was faster
+	}
+}
+
+// sleep ends the round.
+func (m *Machine) sleep(now time.Time, d time.Duration) { m.wake, m.idle = now.Add(d), false }
+
+// rest ends the round until something changes.
+func (m *Machine) rest(p Phase, text string) {
+	m.state.set(p, text)
+	m.idle = true
+	m.state.Tainted = false
+}

@@ -1,0 +1,86 @@
+package storm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// patience is for how long a node whose evictions do not go on holds up the others.
+const patience = 3 * time.Minute
+
+// Settings are what the operator decides.
+type Settings struct {
+	Evicting         int // nodes at a time that have pods without a deletionTimestamp
+	DeletesPerSecond int // force-deletes
+	MaxDeadPercent   int // of a group; 100: no limit
+}
+
+// Group is the group of a node that is to be begun with.
+type Group struct {
+	Name string
+	Size int // Nodes
+	Dead int // that are believed dead, the one in question among them
+}
+
+// Reasons of a refusal.
+const (
+	TooManyDead = "TooManyDead"
+	Evictions   = "EvictionsGoOn"
+)
+
+// Verdict is whether to go on, and if not, why.
+type Verdict struct {
+	Allowed bool
+	Reason  string // one word, for metrics and Events
+	Text    string // for people
+}
+
+// Pace is what all nodes share. Make it with [New].
+type Pace struct {
+	settings Settings
+	evicting map[string]time.Time // since when
+	tokens   float64
+	filled   time.Time
+}
+
+// New makes a pace that has done nothing yet.
+func New(s Settings) *Pace { return &Pace{settings: s, evicting: map[string]time.Time{}, tokens: 1} }
+
+// Begin asks whether this node may be begun with. If so, it counts as evicting until [Pace.End].
+func (p *Pace) Begin(node string, g Group, now time.Time) Verdict {
+	if g.Dead*100 > g.Size*p.settings.MaxDeadPercent {
+		return Verdict{Reason: TooManyDead, Text: fmt.Sprintf(
+			"%d of %d nodes of group %s are dead, more than storm.maxDeadPercent (%d) allows: look at the cause, then raise it",
+			g.Dead, g.Size, g.Name, p.settings.MaxDeadPercent)}
+	}
+	busy := slices.Sorted(maps.Keys(p.evicting))
+	busy = slices.DeleteFunc(busy, func(n string) bool { return n == node || now.Sub(p.evicting[n]) > patience })
+	if len(busy) >= p.settings.Evicting {
+		return Verdict{Reason: Evictions, Text: fmt.Sprintf("evictions from %s go on first", busy[0])}
+	}
+	if _, ok := p.evicting[node]; !ok {
+		p.evicting[node] = now
+	}
+	return Verdict{Allowed: true}
+}
+
+// End says that no eviction from this node is awaited any more.
+func (p *Pace) End(node string) { delete(p.evicting, node) }
+
+// Delete takes one force-delete, or says how long to wait for it.
+func (p *Pace) Delete(now time.Time) (wait time.Duration) {
+	rate := float64(p.settings.DeletesPerSecond)
+	if p.filled.IsZero() {
+		p.tokens = rate
+	} else if passed := now.Sub(p.filled); passed > 0 {
+		p.tokens = min(rate, p.tokens+passed.Seconds()*rate)
+	}
+	p.filled = now
+	if p.tokens >= 1 {
+		p.tokens--
+		return 0
+	}
+	return max(time.Millisecond, time.Duration((1-p.tokens)/rate*float64(time.Second)))
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+)
+
+// replicas of fencing-controller stand in courses where nodes do for agents. No alert looks at these labels.
+var replicas = map[string][]string{"c": {"c1", "c2"}}
+
+// healthyController are the series of a replica that nobody tells of a death.
+func healthyController() map[string]float64 {
+	w := map[string]float64{"up{}": 1, "fencing_controller_dry_run{}": 0}
+	for _, p := range []string{"watching", "unproven", "proven", "draining", "released", "returning", "held", "disputed", "foreign", "would_act", "gone"} {
+		w[`fencing_controller_nodes{phase="`+p+`"}`] = 0
+	}
+	return w
+}
+
+// controllerAlerts are the rules of deploy/controller/monitoring.yaml, as Prometheus takes them.
+func controllerAlerts(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/monitoring.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range strings.Split(string(text), "\n---\n")[1:] {
+		var o struct {
+			Kind string
+			Spec map[string]any
+		}
+		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Kind == "PrometheusRule" {
+			out, err := yaml.Marshal(o.Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+	}
+	t.Fatal("deploy/controller/monitoring.yaml has no rules")
+	return nil
+}
+
+// The alerts of fencing-controller over its courses: exactly those fire that a course names, each alert in one and not
+// in another.
+func TestControllerAlertsOverTime(t *testing.T) {
+	text, err := os.ReadFile("testdata/controller.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := parser.NewParser(parser.Options{})
+	courses, err := parseCourses(p, string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := controllerAlerts(t)
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, c := range courses {
+		c.controller = true
+		got := c.run(t, alerts, "")
+		if !c.expects(got, "") {
+			t.Errorf("controller.txt:%d: %s: %s\nfires:\n%swant:\n%s", c.line, c.alert, c.story, lines(got), lines(c.want))
+		}
+		if slices.ContainsFunc(c.want, func(s span) bool { return s.alert == c.alert }) == c.silent {
+			t.Errorf("controller.txt:%d: the title and what is expected contradict each other", c.line)
+		}
+		fires[c.alert], silent[c.alert] = fires[c.alert] || !c.silent, silent[c.alert] || c.silent
+	}
+	for _, r := range alertRules(t, p, alerts) {
+		if !fires[r.Name()] || !silent[r.Name()] {
+			t.Errorf("%s: a course in which it fires: %v, one in which it is silent: %v", r.Name(), fires[r.Name()], silent[r.Name()])
+		}
+	}
+}
