@@ -22,7 +22,7 @@ func arbitrated(seeds int) (all []Config) {
 // longGranted is granted after so long that no clock of the split is open any more.
 func longGranted(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
-	c := started(t, cfg)
+	c := started(t, cfg.withoutSentences()) // who lost is to be there when the network heals
 	reach := func(down bool) {
 		for _, i := range []int{2, 3} {
 			switch {
