@@ -59,12 +59,20 @@ func RandomLeaseSchedule(seed uint64, trace bool, logf func(format string, args 
 
 // RandomSampledSchedule is RandomSchedule for a group so large that samples are taken.
 func RandomSampledSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
+	return sampledSchedule(seed, true, trace, logf)
+}
+
+// sampledSchedule is one in which nodes condemn themselves, or do not: the course of a seed is another one then.
+func sampledSchedule(seed uint64, sentences, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5a3b1e))
 	cfg := DefaultConfig(sampledFrom+rng.IntN(5), seed)
 	cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
 	cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
 	if rng.IntN(3) == 0 {
 		cfg.Odd = cfg.otherTimes(rng)
+	}
+	if !sentences {
+		cfg = cfg.withoutSentences()
 	}
 	return play(cfg, rng, trace, logf)
 }
