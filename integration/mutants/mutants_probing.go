@@ -16,7 +16,7 @@ func probingMutants() []mutant {
 		one("probing", "peers that no vouch covers are left to the samples when these begin", sampleGo,
 			"if s.vouchable(p) && p.asked == 0 {", "if p.asked == 0 {"),
 		one("probing", "a peer that a sweep did not find is never asked again", sweepGo,
-			"		case !s.sampling() || !s.vouchable(p):\n			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(max(s.pace.Interval, s.params.EvidenceInterval)))))\n", ""),
+			"		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // whom it did not find is asked, by whatever a slow answer says\n			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(max(s.pace.Interval, s.params.EvidenceInterval)))))\n", ""),
 	}
 	for i := range list {
 		list[i].in = []string{"./integration/sim"}
@@ -24,6 +24,11 @@ func probingMutants() []mutant {
 	again := one("probing", "samples that come and go put the same peers off each time", sampleGo,
 		"min(spread, room)*time.Duration(i)", "max(spread, min(spread, room))*time.Duration(i)")
 	late := one("probing", "an answer from before a miss undoes it", probingGo, "if contact && o.At >= p.aside {", "if contact {")
-	late.in, again.in = []string{"./netgossip/probing"}, []string{"./netgossip/probing"}
-	return append(list, late, again)
+	inHand := one("probing", "a sample is taken of whom a sweep has in hand", sampleGo, "p.sampled != 0 || s.Sweeping(p) || ", "p.sampled != 0 || ")
+	found := one("probing", "whom a sweep did not find is left to the samples", sweepGo, "!s.vouchable(p) || p.proven < w.began:", "!s.vouchable(p):")
+	edges := []mutant{again, late, inHand, found}
+	for i := range edges {
+		edges[i].in = []string{"./netgossip/probing"}
+	}
+	return append(list, edges...)
 }

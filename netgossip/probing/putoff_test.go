@@ -48,3 +48,44 @@ func TestSamplesThatComeAndGoPutNobodyOff(t *testing.T) {
 		t.Errorf("the evidence of a peer was %v old", oldest)
 	}
 }
+
+// Guards: a sweep has in hand whom it asks. A slow answer to a probe from before it makes such a peer one that a vouch covers;
+// it is no sample before the sweep is over, and whom the sweep did not find is asked then, by whatever else it is vouched for.
+// A sample that was open at the end, and then missed, was never asked again.
+func TestSlowAnswerInASweepPutsNobodyOff(t *testing.T) {
+	r := newRig(t, 40)
+	r.run(5 * time.Second)
+	p, silent := r.all[0], true
+	r.answer = func(q *Peer) time.Duration {
+		if q == p && silent {
+			return 0
+		}
+		return time.Millisecond
+	}
+	r.sampleOf(p, r.now)
+	r.run(10 * time.Millisecond)
+	before := p.sent[len(p.sent)-1]
+	r.run(20 * time.Millisecond)
+	r.StartSweep(r.now)
+	for r.sweep.blind() {
+		r.run(10 * time.Millisecond)
+	}
+	if r.Answered(p, before, true, r.now); !r.Sweeping(p) || !r.vouchable(p) {
+		t.Fatalf("sweeping %v, vouchable %v", r.Sweeping(p), r.vouchable(p))
+	}
+	if r.sampleOf(p, r.now) {
+		t.Error("a sample, while the sweep has it in hand")
+	}
+	for r.sweep.on {
+		r.run(10 * time.Millisecond)
+	}
+	ended := r.now
+	if r.run(time.Second); p.sentAt < ended {
+		t.Error("the sweep did not find it, and nobody asks it")
+	}
+	silent = false
+	r.run(r.params.EvidenceMaxAge)
+	if !r.vouchable(p) || r.now.Sub(max(p.proven, r.samples.vouched)) > r.params.EvidenceMaxAge {
+		t.Errorf("it answers, and is vouchable %v, asked last %v ago, due %v", r.vouchable(p), r.now.Sub(p.sentAt), p.due)
+	}
+}

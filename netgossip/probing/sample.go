@@ -139,10 +139,11 @@ func (s *Schedule) sample(now boottime.Instant) {
 	}
 }
 
-// sampleOf makes the peer a sample, unless it is one or is not vouched for anyway.
+// sampleOf makes the peer a sample, unless it is one, is not vouched for anyway, or a sweep has it in hand: a slow answer
+// from before the sweep makes one of those vouchable again, and when the sweep is over nobody would ask it any more.
 func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 	x := &s.samples
-	if !x.on || s.sweep.blind() || p.sampled != 0 || !s.vouchable(p) {
+	if !x.on || s.sweep.blind() || p.sampled != 0 || s.Sweeping(p) || !s.vouchable(p) {
 		return false
 	}
 	for len(x.starts) > 0 && now.Sub(x.starts[0]) > doubtWindow*s.params.EvidenceTimeout {
