@@ -35,6 +35,7 @@ const (
 	// watchdogTimeout leaves an agent on an emulated, shared processor time to start again, and a run time for many resets.
 	watchdogTimeout = 20 * time.Second
 	feedInterval    = 2 * time.Second
+	sentenceTimeout = time.Second // the default, of a boot that has condemned itself
 )
 
 var (
@@ -312,13 +313,14 @@ node.session.scan = auto
 
 // scenarioConfig is for many resets in a short time, on an emulation that shares its processors.
 func scenarioConfig() map[string]any {
-	return map[string]any{
-		"timing": "careful",
-		"watchdog": map[string]any{
-			"device": "/dev/watchdog", "timeout": watchdogTimeout.String(), "feedInterval": feedInterval.String(),
-			"disableFile": "/run/fencing-agent/disable",
-		},
+	watchdog := map[string]any{
+		"device": "/dev/watchdog", "timeout": watchdogTimeout.String(), "feedInterval": feedInterval.String(),
+		"disableFile": "/run/fencing-agent/disable",
 	}
+	if os.Getenv(mutantEnv) != "" {
+		watchdog["sentenceAfter"] = "off" // a condemned boot is reset whatever else an agent lacks
+	}
+	return map[string]any{"timing": "careful", "watchdog": watchdog}
 }
 
 func agentConfig(nodes []string, node string) map[string]any {

@@ -36,7 +36,7 @@ type mutant struct {
 var mutantAgents = []mutant{
 	{
 		name: "the feeder ignores the deadline", file: "watchdog/wdt/loop.go",
-		from: "	if !now.Before(until) {\n		f.setStatus(Starved)", to: "	if until < 0 {\n		f.setStatus(Starved)",
+		from: "	if !now.Before(until) || f.sentenced() {\n		f.setStatus(Starved)", to: "	if until < 0 {\n		f.setStatus(Starved)",
 		scenario: "one node cut off", says: `n2: reset: n2 was not reset`,
 	},
 	{

@@ -49,15 +49,19 @@ func (s *story) note(node string, cut, reset time.Time) row {
 	return r
 }
 
-// record keeps the times of a reset and checks them: the watchdog must have fired its timeout after the last feed,
-// and all of it within the horizon.
+// record keeps the times of a reset and checks them: the watchdog must have fired its timeout after the last feed, or after it
+// was made short by a node that condemned itself, and all of it within the horizon.
 func (s *story) record(node string, cut, reset time.Time, horizon time.Duration) {
 	s.t.Helper()
 	r := s.note(node, cut, reset)
 	recorded[len(recorded)-1].horizon = horizon
 	s.logf("%s: starve %s, other half granted %s, last feed %s, reset %s", node, known(r.verdict), known(r.granted), seconds(r.lastFeed), seconds(r.reset))
-	if counted := r.reset - r.lastFeed; counted < watchdogTimeout-feedTolerance || counted > watchdogTimeout+feedTolerance {
-		s.fatal("%s was reset %v after its last feed, not after the watchdog's %v", node, counted, watchdogTimeout)
+	timeout := s.countdown(node, reset)
+	if counted := r.reset - r.lastFeed; counted < timeout-feedTolerance || counted > timeout+feedTolerance {
+		s.fatal("%s was reset %v after its last feed, not after the watchdog's %v", node, counted, timeout)
+	}
+	if timeout == sentenceTimeout {
+		s.logf("%s: had condemned its boot", node)
 	}
 	if r.reset > horizon {
 		s.t.Fatalf("%s was reset %v after the fault, later than the published horizon of %v", node, r.reset, horizon)
