@@ -13,7 +13,7 @@ import (
 //	sector 0: what the owner of the slot says of itself, composed in one step with its echoes (E4)
 //	   0   8  magic "FENCECHO"
 //	   8   2  format version
-//	  10   2  minor version: 1; readers ignore it, and what one of before leaves zero says nothing
+//	  10   2  minor version: 1; readers ignore it; fields that an older version leaves zero say nothing
 //	  12   1  slot index
 //	  13   1  flags: 1 lives, 2 granted, 4 feeding, 8 holding, 16 settled
 //	  14   2  roster index

@@ -127,9 +127,9 @@ type Others struct {
 //   - E2: the latest grant names others, no later value is accepted, and each of its holders says that it lives by it, with
 //     the granted token and exactly the granted view. The grant alone is the word of a moment: its half may come apart.
 //
-// Each word is dated, and no older than four heartbeats and an I/O. None is of a condemned boot (P5). Nobody whose word counts
-// sees this node, or nothing is shown: contact in one direction is contact. Who has parted from this node by condemning itself is
-// left out: its slot may show for a moment longer what it saw.
+// Each word is dated, and no older than four heartbeats and an I/O. None is of a condemned boot (P5). If any node whose
+// word counts sees this node, nothing is shown: contact in one direction is contact. A node that has parted from this one by
+// condemning itself is left out: its slot may show for a moment longer what it saw.
 func (a *Arbiter) OthersLive(now boottime.Instant, quorum int, parted roster.Set) (o Others) {
 	o.Round = a.echo.answered
 	fresh := 4*a.echoPace() + a.timing.IOTimeout

@@ -206,7 +206,7 @@ func (c *Core) mayCondemn(now boottime.Instant) bool {
 		!c.wantsDisarm() && !c.release.yielded && c.oneList() && c.sentences()
 }
 
-// followSentences takes the sentences of others that were read or stated, and says who is dead by them.
+// followSentences takes the sentences of others that were read or stated, and finds which nodes are dead by them.
 func (c *Core) followSentences(now boottime.Instant) {
 	if c.lun.arbiter != nil {
 		for _, s := range c.lun.arbiter.TakeSentences() {

@@ -30,7 +30,7 @@ type StatusUpdate struct {
 	// known before the program started are among them in the first update.
 	Proven []NodeDeath
 	// Withdrawn are deaths that it was told of and that are contradicted: that boot answers again, or the agent that
-	// had proven it says it no more. What was begun because of one has to stop, and a person has to look.
+	// had proven it no longer says so. Whatever was begun because of it has to stop, and a person has to look.
 	Withdrawn []NodeDeath
 }
 

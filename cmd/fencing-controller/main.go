@@ -28,16 +28,17 @@ const usage = `fencing-controller gets the pods off nodes that fencing-agent has
 
 Usage:
   fencing-controller --config FILE [--log-level LEVEL]
+  fencing-controller --config FILE --check
   fencing-controller --version
 
 Flags:
   --config FILE       configuration (YAML)
-  --check             read the configuration, tell its problems, and exit
+  --check             read the configuration, report its problems, and exit
   --log-level LEVEL   debug, info, warn or error (default info); the log is JSON on stderr
   --version           print the version and exit
 
-It writes nothing on Nodes and pods before dryRun is false. The environment names this replica (POD_NAME) and its
-namespace (POD_NAMESPACE), by which it finds the others.
+It writes nothing on Nodes and pods until dryRun is false. The environment variables POD_NAME and POD_NAMESPACE name this
+replica and its namespace, so that it finds the other replicas.
 
 Exit codes: 0 stopped by SIGTERM or SIGINT, 1 cannot start or go on, 2 bad usage.
 What it does, step by step: docs/controller.md

@@ -33,7 +33,7 @@ type BootBudget struct {
 	Kills, Starts, Blind, Cuts, Hangs, Refusals, Boots, Stops uint8
 }
 
-// Boot is the model of one machine and who reads its slot.
+// Boot is the model of one machine and of a node that reads its slot.
 type Boot struct{ BootRules }
 
 // stage is how far an agent is.

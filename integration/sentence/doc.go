@@ -19,7 +19,7 @@
 // # What is checked
 //
 // Of a boot: nobody says FENCED of it while it runs, nothing of it feeds, arms or disarms the watchdog once it was told, and
-// no boot that was not condemned is proven dead. Of a group: who condemns itself leaves a majority, or a granted half, that
+// no boot that was not condemned is proven dead. Of a group: a node that condemns itself leaves a majority, or a granted half, that
 // lives or did two ticks ago.
 //
 // # What is not

@@ -44,7 +44,7 @@ type Graph struct {
 	Links [most]Set
 }
 
-// Group is the model of who condemns itself.
+// Group is the model of a group whose nodes may condemn themselves.
 type Group struct {
 	GroupRules
 	Size    int

@@ -17,7 +17,7 @@ func (c *Config) voices(t *Times) time.Duration {
 	return t.Timing.MaxAge + c.sampling(t) + t.Timing.Arbitrate
 }
 
-// mode is lun.mode of a node. An agent of before there was a hold does not count by the LUN either.
+// mode is lun.mode of a node. An agent older than the hold does not count by the LUN either.
 func (c *Cluster) mode(i int) watchdog.LUNMode {
 	if i < c.cfg.Others || c.cfg.Mode == watchdog.LUNOr && i < c.cfg.Before {
 		return watchdog.LUNTieBreaker

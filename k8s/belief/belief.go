@@ -23,7 +23,7 @@ type Death struct {
 type Node struct {
 	Name, Group string
 	Boot        string // that it runs now; empty if unknown
-	Fresh       bool   // its Lease was renewed within its duration
+	Fresh       bool   // its Lease was renewed within half of its duration
 	Deaths      []Death
 }
 

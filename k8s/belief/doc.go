@@ -7,7 +7,7 @@
 // Invariants: a Node counts as a reporter only if it
 //
 //   - is another Node than the dead one, and has its group;
-//   - has a Lease that was renewed within its duration;
+//   - has a Lease that was renewed within half of its duration;
 //   - names exactly the boot that is asked about;
 //   - is not itself named dead, for the boot that it runs, by as many Nodes as it takes to believe that.
 //

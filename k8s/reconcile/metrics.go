@@ -44,7 +44,7 @@ func NewMetrics(r prometheus.Registerer, dryRun bool) *Metrics {
 			Help:    "How long nodes were in a phase before they left it.",
 			Buckets: []float64{0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000}}, []string{"phase"}),
 		dryRun: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "dry_run",
-			Help: "1 if the controller writes nothing but Events and its log (dryRun), 0 if it is in earnest."}),
+			Help: "1 if the controller writes nothing but Events and its log (dryRun), 0 if it acts."}),
 		phases: map[string]recovery.Phase{},
 	}
 	r.MustRegister(m.nodes, m.taints, m.deleted, m.conflicts, m.failures, m.held, m.seconds, m.dryRun)

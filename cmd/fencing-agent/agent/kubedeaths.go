@@ -18,7 +18,7 @@ import (
 // patch of a Node costs the API server some milliseconds.
 const spreadPerNode = 10 * time.Millisecond
 
-// kubeDeaths says on this node's Node who is fenced. It says what the state NODE_STATE_FENCED says, for programs that
+// kubeDeaths writes on this node's Node which nodes are fenced. It says what the state NODE_STATE_FENCED says, for programs that
 // are not on a node of the group. A nil *kubeDeaths does nothing.
 //
 // What an agent said before it was restarted it goes on saying, until that node is met again: a death is for good,

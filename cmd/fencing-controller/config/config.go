@@ -47,18 +47,18 @@ type key struct {
 // keys are all of them, in the order of the example.
 func keys() []key {
 	return []key{
-		{"dryRun", "true", "write nothing but Events and the log; false is in earnest", boolean(func(c *Config) *bool { return &c.DryRun })},
+		{"dryRun", "true", "true: write nothing but Events and the log; false: act", boolean(func(c *Config) *bool { return &c.DryRun })},
 		{"kubeconfig", `""`, "a file; empty: the service account of the pod", text(func(c *Config) *string { return &c.Kubeconfig }, true)},
-		{"groupLabel", "node.deckhouse.io/group", "the label by which Nodes are of one group", text(func(c *Config) *string { return &c.GroupLabel }, false)},
-		{"evidence.minReporters", "2", "different Nodes that have to name a boot; all the others in a group of fewer", number(func(c *Config) *int { return &c.MinReporters }, 1, 32)},
+		{"groupLabel", "node.deckhouse.io/group", "the label that says which group a Node belongs to", text(func(c *Config) *string { return &c.GroupLabel }, false)},
+		{"evidence.minReporters", "2", "how many different Nodes have to name a boot; in a smaller group all the others", number(func(c *Config) *int { return &c.MinReporters }, 1, 32)},
 		{"evidence.readyUnknown", "true", "one Node is enough if the dead Node's Ready is Unknown", boolean(func(c *Config) *bool { return &c.ReadyUnknown })},
 		{"recovery.pods", "all", "all, or statefulset: the pods that are deleted without grace (the taint evicts all)", pods},
-		{"recovery.excludeNamespaces", "[kube-system]", "whose pods are left to the taint; the admission policy has to agree", list(func(c *Config) *[]string { return &c.ExcludeNamespaces })},
+		{"recovery.excludeNamespaces", "[kube-system]", "namespaces whose pods are left to the taint; the admission policy has to agree", list(func(c *Config) *[]string { return &c.ExcludeNamespaces })},
 		{"recovery.settle", "1s", "from the taint to the first deletion; 10s with kubelets before 1.35 and several API servers", duration(func(c *Config) *time.Duration { return &c.Settle }, time.Second, time.Minute)},
-		{"storm.evicting", "1", "nodes at a time whose pods wait for the taint eviction", number(func(c *Config) *int { return &c.Evicting }, 1, 1000)},
-		{"storm.deletesPerSecond", "20", "deletions without grace", number(func(c *Config) *int { return &c.DeletesPerSecond }, 1, 1000)},
-		{"storm.maxDeadPercent", "100", "of a group; the next that dies waits for a person", number(func(c *Config) *int { return &c.MaxDeadPercent }, 1, 100)},
-		{"replicas.pause", "3s", "for which a node is left to each replica that comes before", duration(func(c *Config) *time.Duration { return &c.Pause }, 0, time.Minute)},
+		{"storm.evicting", "1", "how many nodes at a time have pods that wait for the taint eviction", number(func(c *Config) *int { return &c.Evicting }, 1, 1000)},
+		{"storm.deletesPerSecond", "20", "deletions without grace, each second", number(func(c *Config) *int { return &c.DeletesPerSecond }, 1, 1000)},
+		{"storm.maxDeadPercent", "100", "of a group; beyond that the next node that dies waits for a person", number(func(c *Config) *int { return &c.MaxDeadPercent }, 1, 100)},
+		{"replicas.pause", "3s", "how long a replica leaves a node to each replica before it in the order", duration(func(c *Config) *time.Duration { return &c.Pause }, 0, time.Minute)},
 		{"metrics.address", `":9120"`, "where metrics are served", text(func(c *Config) *string { return &c.MetricsAddress }, false)},
 		{"health.address", `":9121"`, "where /healthz and /readyz are served", text(func(c *Config) *string { return &c.HealthAddress }, false)},
 	}
