@@ -203,7 +203,7 @@ func (m *Machine) returning(now time.Time, l Lease, past string) {
 	}
 	switch {
 	case left > 0:
-		m.hold(now, Returning, fmt.Sprintf("boot %s has come after %s; %d pods of before are left", m.node.Boot, past, left))
+		m.hold(now, Returning, fmt.Sprintf("boot %s has come after %s; %d pods from before are left", m.node.Boot, past, left))
 	case !ready:
 		m.hold(now, Returning, fmt.Sprintf("boot %s has come after %s; it is not Ready yet", m.node.Boot, past))
 	case now.Sub(m.returned) < returnSettle:
