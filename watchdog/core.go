@@ -234,7 +234,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.judge(now)
 	c.outcome = c.tally()
 	c.proof.follow(now, c.merger, c.view.Seen, c.lun.arbiter)
-	c.proof.sight(now, c.voices.heard)
+	c.proof.sight(now, c.voices.heard, c.voices.words)
 	c.followMajority(now)
 	c.followTerms()
 	c.united = c.unitedHalf()

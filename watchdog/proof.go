@@ -122,8 +122,12 @@ type witness struct {
 	term      time.Duration        // the timeout that it told,
 	over      boottime.Instant     // and when it has ended for certain
 	defied    uint64               // the boot that has outlived its sentence; 0: none
+	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
 	death     Death
 }
+
+// unmet reports whether the boot that was heard last, on the LUN, is another one than was met: nothing is known of its guard.
+func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 
 func newProver(r *roster.Roster) prover {
 	n := r.Size()
@@ -149,7 +153,7 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 		if w.returned > 0 {
 			v.endOfFormer(now, p, a)
 		}
-		put(&v.guarded, p, kills(st) && (anchor > v.doubted || v.carried.Has(p)))
+		put(&v.guarded, p, kills(st) && !w.unmet() && (anchor > v.doubted || v.carried.Has(p)))
 		if seen.Has(p) {
 			w.unseen = now
 		} else {
@@ -202,7 +206,7 @@ func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	case w.boot != 0:
 		w.twins, w.returned = false, now
 	}
-	w.boot, w.machine, w.former, w.sequence, w.lived = st.Boot, st.Machine, w.boot, 0, 0
+	w.boot, w.machine, w.former, w.sequence, w.lived, w.voiced = st.Boot, st.Machine, w.boot, 0, 0, 0
 	v.fenced.Remove(p)
 }
 
@@ -275,7 +279,7 @@ func (v *prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 		v.strangers.Add(p)
 	default:
 		w.death = Death{Proof: ProofBoot, Boot: w.boot, At: now}
-		v.fenced.Add(p)
+		put(&v.fenced, p, !w.unmet())
 	}
 }
 
@@ -324,7 +328,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 // admissible reports that nothing this node knows itself speaks against a peer's death.
 func (v *prover) admissible(now boottime.Instant, p int) bool {
 	w := &v.peers[p]
-	return (w.statement == nil || kills(w.statement)) && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= v.delay)
+	return (w.statement == nil || kills(w.statement)) && !w.unmet() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= v.delay)
 }
 
 // fresh is a peer's statement if its claims count, or nil. They do not while it goes by another

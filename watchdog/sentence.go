@@ -46,13 +46,14 @@ func (c *Core) Condemned() (since boottime.Instant, timeout time.Duration, conde
 }
 
 // Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent begins: an agent before it has condemned
-// this boot. Nothing is opened and nobody is counted; it may be told again.
+// this boot. Nothing is opened and nobody is counted. Nothing is told by that alone: it may not have been read back (P2), or
+// the countdown may be another program's, which goes on feeding. What the agent before it has told on the LUN is told again.
 func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 	if timeout <= 0 || timeout > netgossip.MaxSentence {
 		return
 	}
 	s := &c.sentence
-	s.condemned, s.inherited, s.at, s.timeout, s.answered = true, true, now, timeout, true
+	s.condemned, s.inherited, s.at, s.answered = true, true, now, true
 	if c.lun.arbiter != nil {
 		c.lun.arbiter.Condemn()
 	}
@@ -110,12 +111,13 @@ func (c *Core) look(now boottime.Instant) netgossip.View {
 // evidence shows a side that lives without this node, which every condemned one leaves behind.
 func (c *Core) judge(now boottime.Instant) {
 	s := &c.sentence
-	if s.condemned {
+	if a := c.lun.arbiter; a != nil && a.OwnSentence() > 0 && s.timeout == 0 && (s.inherited || !s.condemned) {
+		c.Inherit(now, a.OwnSentence()) // carried on: another agent of this boot has told it
+		s.timeout = a.OwnSentence()
+		c.view = c.look(now)
 		return
 	}
-	if a := c.lun.arbiter; a != nil && a.OwnSentence() > 0 { // carried on: another agent of this boot has told it
-		c.Inherit(now, a.OwnSentence())
-		c.view = c.look(now)
+	if s.condemned {
 		return
 	}
 	c.followQuiet(now)
@@ -242,7 +244,7 @@ func (c *Core) execute(now boottime.Instant, p int, w *witness) {
 		v.fenced.Remove(p)
 		return
 	}
-	put(&v.fenced, p, w.death.Boot == w.boot && !w.twins && !c.seenByCounted(now, p))
+	put(&v.fenced, p, w.death.Boot == w.boot && !w.twins && !w.unmet() && !c.seenByCounted(now, p))
 }
 
 func (c *Core) spoke(p int) (uint64, boottime.Instant) {
@@ -317,7 +319,7 @@ func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 		return own
 	}
 	w := &c.proof.peers[p]
-	if w.sentenced == 0 || w.sentenced != w.boot {
+	if w.sentenced == 0 || w.sentenced != w.boot || w.unmet() {
 		return nil
 	}
 	bound, left := netgossip.SentenceBound(w.term), w.over.Sub(now)

@@ -81,10 +81,10 @@ func (c *Core) ByLUN() (members roster.Set) {
 func (c *Core) NetworkView() netgossip.View { return c.voices.networks }
 
 // sight takes whom the LUN shows. A claim of a death begins again with each sighting, whatever it is by.
-func (v *prover) sight(now boottime.Instant, heard roster.Set) {
+func (v *prover) sight(now boottime.Instant, heard roster.Set, words []diskquorum.Voice) {
 	for p := range heard.All() {
 		w := &v.peers[p]
-		w.unseen = now
+		w.unseen, w.voiced = now, words[p].Boot
 		v.lost.Remove(p)
 		if now > w.death.At {
 			v.fenced.Remove(p)

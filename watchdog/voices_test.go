@@ -20,6 +20,11 @@ type choirRig struct {
 
 const testVoices = 14 * time.Second
 
+var choirTiming = diskquorum.Timing{
+	Heartbeat: time.Second, IOTimeout: 2 * time.Second, MaxAge: 4 * time.Second, Grant: 5 * time.Second, Arbitrate: 10 * time.Second,
+	Expire: 11 * time.Second, PreferenceDelay: 2 * time.Second, Stagger: time.Second, Takeover: 15 * time.Second,
+}
+
 func withVoices(t *testing.T, n int, change func(node int, cfg *Config)) *choirRig {
 	t.Helper()
 	sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "c", NodeGroup: "g", Slots: n, Echoes: true}
@@ -44,10 +49,7 @@ func withVoices(t *testing.T, n int, change func(node int, cfg *Config)) *choirR
 		})
 		c.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
 			Devices: []*diskquorum.Superblock{sb}, Roster: c.cfg.Roster, Evidence: c.Merger(), Boot: c.cfg.Boot, Process: uint64(i + 1),
-			Timing: diskquorum.Timing{
-				Heartbeat: time.Second, IOTimeout: 2 * time.Second, MaxAge: 4 * time.Second, Grant: 5 * time.Second, Arbitrate: 10 * time.Second,
-				Expire: 11 * time.Second, PreferenceDelay: 2 * time.Second, Stagger: time.Second, Takeover: 15 * time.Second,
-			},
+			Timing: choirTiming,
 		}))
 		r.nodes = append(r.nodes, &slotRig{Core: c, t: t, sb: sb, image: r.image})
 	}
@@ -228,12 +230,81 @@ func TestClaimsOfWhoCountsByTheLUN(t *testing.T) {
 	}
 }
 
+// condemnedAt has the node condemn its boot, which its driver has read back.
+func (r *slotRig) condemnedAt(at boottime.Instant) {
+	s := &r.Core.sentence
+	s.condemned, s.at, s.answered, s.timeout = true, at, true, time.Second
+	r.lun.arbiter.Condemn()
+}
+
+// boot starts a node's next agent, of the same boot or another one, which knows the LUN alone.
+func (r *choirRig) boot(i int, boot uint64, change func(node int, cfg *Config)) *slotRig {
+	next := withVoices(r.t, len(r.nodes), func(node int, cfg *Config) {
+		if cfg.Boot = boot; change != nil {
+			change(node, cfg)
+		}
+	}).nodes[i]
+	next.image, next.sb = r.image, r.sb
+	next.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{
+		Devices: []*diskquorum.Superblock{r.sb}, Roster: next.cfg.Roster, Evidence: next.Merger(), Boot: boot, Process: 77,
+		Timing: choirTiming,
+	}))
+	r.nodes[i] = next
+	return next
+}
+
+// Guard: P2'. What was told on the LUN was read back: the next agent of that boot tells it again.
+func TestSentenceIsToldAgain(t *testing.T) {
+	r := withVoices(t, 3, nil)
+	r.run(10*sec, 40*sec, allPairs)
+	r.nodes[2].condemnedAt(40 * sec)
+	r.run(40*sec, 42*sec, noPairs)
+	n := r.boot(2, 102, nil)
+	n.Inherit(42*sec, time.Second)
+	r.run(42*sec, 50*sec, noPairs)
+	if st := n.fx.Statement; st == nil || st.Sentence != time.Second || n.Decision().Reason != ReasonCondemned {
+		t.Errorf("%+v, stated %+v", n.Decision(), st)
+	}
+}
+
+// Guards: N2, N3, P4. Another boot than the one that was met is heard on the LUN alone, and counted: it runs, whatever is proven of
+// the one before it, and nothing is known of its guard.
+func TestBootHeardOnTheLUNAlone(t *testing.T) {
+	fences := func(_ int, cfg *Config) { cfg.OnLoss, cfg.Hold = LossFence, true }
+	cut := func(a, b int) bool { return a != 2 && b != 2 }
+	for _, condemned := range []bool{true, false} {
+		r := withVoices(t, 3, fences)
+		for _, n := range r.nodes {
+			n.SetGuard(true, 10*time.Second)
+		}
+		r.run(10*sec, 40*sec, allPairs)
+		if condemned {
+			r.nodes[2].condemnedAt(40 * sec)
+		}
+		r.run(40*sec, 43*sec, cut)
+		r.run(43*sec, 60*sec, cut, 2)
+		if c := r.nodes[0]; condemned && !c.fx.Fenced.Has(2) {
+			t.Fatalf("the boot before is not FENCED: %+v", c.Death(2))
+		}
+		next := r.boot(2, 202, fences)
+		r.run(60*sec, 100*sec, cut)
+		if c := r.nodes[0]; c.fx.Fenced.Has(2) || !c.View().Counted.Has(2) || c.SentenceOf(100*sec, 2) != nil || next.Decision().Reason != ReasonLUNQuorum {
+			t.Errorf("condemned %v: counted %v, FENCED %v, sentence %v, the next boot is to %+v", condemned, c.View().Counted, c.fx.Fenced, c.SentenceOf(100*sec, 2), next.Decision())
+		}
+		for at := 100 * sec; at < 300*sec; at += 10 * sec { // it loses the LUN as well; it is not armed, and runs on
+			if r.run(at, at+10*sec-1, cut, 2); r.nodes[0].fx.Fenced.Has(2) {
+				t.Fatalf("condemned %v: FENCED after %v, by %+v", condemned, time.Duration(at), r.nodes[0].Death(2))
+			}
+		}
+	}
+}
+
 // Guards: P2, P5. A condemned node counts nobody by the LUN and is counted by nobody, and what it wrote last does not take its
 // death back, although its words are young enough to count.
 func TestVoiceOfACondemnedNode(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
-	r.nodes[2].Inherit(40*sec, time.Second)
+	r.nodes[2].condemnedAt(40 * sec)
 	r.run(40*sec, 41*sec, func(a, b int) bool { return b == 1 && a == 2 }) // it still hears one of them
 	if n := r.nodes[2]; n.sees().Len() != 0 {
 		t.Errorf("condemned, it says on the LUN that it sees %v", n.sees())

@@ -4,7 +4,7 @@ package main
 // package watchdog look at one by one.
 func deathMutants() []mutant {
 	const (
-		met   = "w.boot, w.machine, w.former, w.sequence, w.lived = st.Boot, st.Machine, w.boot, 0, 0"
+		met   = "w.boot, w.machine, w.former, w.sequence, w.lived, w.voiced = st.Boot, st.Machine, w.boot, 0, 0, 0"
 		twins = "w.twins, w.death, w.returned = true, Death{}, 0"
 		moved = "n.Set(v.guarded), n.Set(v.carried), n.Set(v.lost), n.Set(v.fenced)"
 	)
@@ -25,7 +25,7 @@ func deathMutants() []mutant {
 		of("a machine that tells its identity later has none", proofGo, "	if st.Boot == w.boot && w.machine == 0 {\n		w.machine = st.Machine\n	}\n", ""),
 		of("no boot is another boot", proofGo, "if st.Boot == w.boot || st.Boot == 0 {", "if st.Boot == w.boot {"),
 		of("the sequences of one boot are those of the next", proofGo, met, "w.boot, w.machine, w.former, w.lived = st.Boot, st.Machine, w.boot, 0"),
-		of("the machine of one boot is that of the next", proofGo, met, "w.boot, w.former, w.sequence, w.lived = st.Boot, w.boot, 0, 0"),
+		of("the machine of one boot is that of the next", proofGo, met, "w.boot, w.former, w.sequence, w.lived, w.voiced = st.Boot, w.boot, 0, 0, 0"),
 		of("what has ended and comes back stays dead", proofGo, twins, "w.twins, w.returned = true, 0"),
 		of("the end of a boot that answers again is still awaited", proofGo, twins, "w.twins, w.death = true, Death{}"),
 		of("two machines are forgotten at once", proofGo, twins, "w.death, w.returned = Death{}, 0"),
@@ -42,7 +42,7 @@ func deathMutants() []mutant {
 		of("a slot tells one end with each read", proofGo, "rec.Sequence <= w.sequence || w.death.Boot == w.boot:", "rec.Sequence <= w.sequence:"),
 		of("the machine in a slot is not noted", proofGo, "		if w.machine == 0 {\n			w.machine = rec.Machine()\n		}\n", ""),
 		of("an older record makes a slot younger", proofGo, "w.sequence = max(w.sequence, rec.Sequence)", "w.sequence = rec.Sequence"),
-		of("an end that the slot tells fences nobody", proofGo, "Boot: w.boot, At: now}\n		v.fenced.Add(p)\n	}\n}\n\n// conclude", "Boot: w.boot, At: now}\n	}\n}\n\n// conclude"),
+		of("an end that the slot tells fences nobody", proofGo, "Boot: w.boot, At: now}\n		put(&v.fenced, p, !w.unmet())\n	}\n}\n\n// conclude", "Boot: w.boot, At: now}\n	}\n}\n\n// conclude"),
 		of("what peers vouched for a guard is forgotten", proofGo, "v.doubted, v.carried = now, keep", "v.doubted = now"),
 		of("no guard is doubted", proofGo, "v.doubted, v.carried = now, keep", "v.carried = keep"),
 		of("what was known of a node is lost with its index", proofGo, "			peers[k] = v.peers[i]\n", "			_ = i\n"),
@@ -80,7 +80,7 @@ func conclusionMutants(of func(what, file, from, to string) mutant) []mutant {
 		of("a victim without a slot is armed", proofGo, "	if !ok || !v.guardedBySlot(p, rec) {\n		return 0, false\n	}\n", "	if !ok {\n		return 0, true\n	}\n	if !v.guardedBySlot(p, rec) {\n		return 0, false\n	}\n"),
 		of("with a Lease the slot is asked", proofGo, "	if !c.bySlots() {\n		return 0, true\n	}\n", ""),
 		of("a guard that was given up does not speak against claims", proofGo, "(w.statement == nil || kills(w.statement)) && ", ""),
-		of("who was met lately is dead by the word of others", proofGo, "kills(w.statement)) && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= v.delay)", "kills(w.statement))"),
+		of("who was met lately is dead by the word of others", proofGo, "kills(w.statement)) && !w.unmet() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= v.delay)", "kills(w.statement))"),
 		of("a witness that has just booted believes nobody", proofGo, "(max(w.unseen, v.alone) == 0 || v.missed(now, w) >= v.delay)", "now.Sub(w.unseen) >= v.delay"),
 		of("the claim of this node does not count", proofGo, "	if v.lost.Has(p) {\n		n++\n	}\n", ""),
 		of("claims of a node that is merely seen count", proofGo, "	for m := range c.view.Counted.All() {\n		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {", "	for m := range c.view.Seen.All() {\n		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {"),

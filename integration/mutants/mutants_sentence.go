@@ -19,11 +19,18 @@ func sentenceMutants() []mutant {
 		return m
 	}
 	twins := in(watchdogs, "P4", "twins are shown dead", judgeGo, "w.defied != w.boot && !w.twins && w.death.Boot", "w.defied != w.boot && w.death.Boot")
-	twins.edits = append(twins.edits, edit{judgeGo, "w.death.Boot == w.boot && !w.twins && !c.seen", "w.death.Boot == w.boot && !c.seen"})
+	twins.edits = append(twins.edits, edit{judgeGo, "w.death.Boot == w.boot && !w.twins && !w.unmet()", "w.death.Boot == w.boot && !w.unmet()"})
 	unmet := in(watchdogs, "P4", "a boot that was not met is condemned", judgeGo, "		if v.peers[p].boot == s.Boot && ", "		if ")
 	unmet.edits = append(unmet.edits, edit{judgeGo, "boot == 0 || boot != w.boot || boot == w.sentenced", "boot == 0 || boot == w.sentenced"},
 		edit{judgeGo, "	if w.sentenced == w.boot && w.defied", "	if w.defied"})
+	guard := in(watchdogs, "N3", "a boot heard on the LUN alone has the guard of the one before", "watchdog/proof.go", "kills(w.statement)) && !w.unmet() && ", "kills(w.statement)) && ")
+	guard.edits = append(guard.edits, edit{"watchdog/proof.go", "kills(st) && !w.unmet() && ", "kills(st) && "})
 	return []mutant{
+		in(watchdogs, "N3", "a boot heard on the LUN alone is dead by the sentence of the one before", judgeGo, "!w.twins && !w.unmet() && ", "!w.twins && "),
+		guard,
+		in(watchdogs, "N3", "a boot heard on the LUN alone is dead since the one before ended", "watchdog/proof.go", "		put(&v.fenced, p, !w.unmet())\n", "		v.fenced.Add(p)\n"),
+		in(watchdogs, "P2", "an agent tells of a countdown that nobody has read back", judgeGo, "	s.condemned, s.inherited, s.at, s.answered = true, true, now, true\n", "	s.condemned, s.inherited, s.at, s.answered, s.timeout = true, true, now, true, timeout\n"),
+		in(watchdogs, "P2'", "what was told on the LUN is not told again", judgeGo, "		s.timeout = a.OwnSentence()\n", ""),
 		in(lun, "P1", "who counts a few of the others is a majority", lunGo, "		if !set.Minus(words[m].View).IsEmpty() {", "		if false {"),
 		in(lun, "P1", "two are a majority", lunGo, "set.Len() >= quorum", "set.Len() >= 2"),
 		in(lun, "P1", "who does not live is evidence", lunGo, "if p.Lives && !p.View.Has(", "if !p.View.Has("),
