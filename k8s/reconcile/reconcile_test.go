@@ -178,7 +178,7 @@ func TestFewReportersAreRead(t *testing.T) {
 	for i := range 300 {
 		name := fmt.Sprintf("m%d", i)
 		w.node(name, otherID)
-		w.nodes[name].Annotations[deaths.Annotation] = deaths.Encode([]deaths.Death{{Node: "n4", Boot: deadBoot, Proof: "time", At: noon}})
+		w.nodes[name].Annotations[deaths.Annotation] = deaths.Encode([]deaths.Death{{Node: "n4", Boot: deadBoot, Proof: "time", At: noon, Said: deaths.Boot(otherID)}})
 	}
 	w.show(r)
 	w.run(r, 500*time.Millisecond)
