@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -34,5 +35,20 @@ func TestWhatIsNoNodeGetsNoMachine(t *testing.T) {
 		if got, _ := r.take(name); (got != nil) != (name == "n4") {
 			t.Errorf("%s: a machine: %v", name, got != nil)
 		}
+	}
+}
+
+// Guard: what a full list lacks was left out, and not taken back.
+func TestAFullListIsKnownAsOne(t *testing.T) {
+	w := newWorld(t)
+	var list []deaths.Death
+	for i := range 70 {
+		n := w.nodes["n1"]
+		n.Annotations[deaths.Annotation] = deaths.Encode(list)
+		b := beliefOf(n, groupLabel, true)
+		if b.Full && i < 40 || !b.Full && len(b.Deaths) < i {
+			t.Fatalf("%d of %d deaths are there, full: %v", len(b.Deaths), i, b.Full)
+		}
+		list = append(list, deaths.Death{Node: fmt.Sprint("m", i), Boot: deadBoot, Proof: "time", At: noon, Said: deadBoot})
 	}
 }

@@ -77,10 +77,10 @@ func TestALateAnswerWatchesNothing(t *testing.T) {
 // this clock it holds for a moment more.
 func TestAReplicaWhoseClockIsBehindWaits(t *testing.T) {
 	s := tell(t, Settings{})
-	s.lease.Renewed = s.now.Add(-s.lease.Duration).Add(2500 * time.Millisecond)
+	s.lease.Renewed = s.now.Add(-s.lease.Duration).Add(5500 * time.Millisecond)
 	s.run(50 * time.Millisecond)
 	s.node.Tainted, s.node.Taint, s.node.Version = true, Fenced(bootA), "2" // by the other replica
-	if got := writes(s.run(2400 * time.Millisecond)); got != "" {
+	if got := writes(s.run(5400 * time.Millisecond)); got != "" {
 		t.Errorf("while the Lease holds: %s", got)
 	}
 	if got := writes(s.run(20 * time.Second)); got != "DELETE(db-0@p0/10)" {
@@ -139,7 +139,7 @@ func TestOnePodThatCannotBeDeleted(t *testing.T) {
 		s.on = func(Request) {
 			delete(s.refuse, DeletePod)
 			delete(s.slow, DeletePod)
-			if len(s.m.todo) > 0 && s.m.todo[0].Pod.Name[0] == 'a' {
+			if len(s.m.todo) > 0 && strings.HasPrefix(s.m.todo[0].Pod.Name, "a") {
 				s.refuse[DeletePod], s.slow[DeletePod] = Failed, slow
 			}
 		}
@@ -153,6 +153,24 @@ func TestOnePodThatCannotBeDeleted(t *testing.T) {
 		if st := s.m.State(); st.Trouble != "refused" || st.Left != 2 {
 			t.Errorf("refused in %v: %+v", slow, st)
 		}
+	}
+}
+
+// Guard: nor does it hold up the others for a round.
+func TestManyPodsThatCannotBeDeleted(t *testing.T) {
+	s := tell(t, Settings{})
+	s.pods = nil
+	for _, name := range []string{"a1", "a2", "a3", "a4", "a5", "a6", "b"} {
+		s.pods = append(s.pods, Pod{Name: name, UID: name, Version: "1", Deleting: true})
+	}
+	s.on = func(Request) {
+		delete(s.refuse, DeletePod)
+		if len(s.m.todo) > 0 && strings.HasPrefix(s.m.todo[0].Pod.Name, "a") {
+			s.refuse[DeletePod] = Failed
+		}
+	}
+	if log := s.run(1500 * time.Millisecond); !strings.Contains(log, "DELETE(b@") || len(s.pods) != 6 {
+		t.Errorf("half a second after the barrier has settled: %s", writes(log))
 	}
 }
 

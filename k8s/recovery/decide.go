@@ -38,7 +38,7 @@ func (m *Machine) remember() {
 	most := max(MostReporters, m.verdict.Need)
 	kept := slices.DeleteFunc(m.reporters, func(n string) bool { return !slices.Contains(m.verdict.Reporters, n) })
 	for _, n := range m.verdict.Reporters {
-		if len(kept) < most && !slices.Contains(kept, n) {
+		if !slices.Contains(kept, n) {
 			kept = append(kept, n)
 		}
 	}

@@ -53,7 +53,7 @@ func keys() []key {
 		{"groupLabel", "node.deckhouse.io/group", "the label by which Nodes are of one group", text(func(c *Config) *string { return &c.GroupLabel }, false)},
 		{"evidence.minReporters", "2", "different Nodes that have to name a boot; all the others in a group of fewer, but two at least", number(func(c *Config) *int { return &c.MinReporters }, 2, 32)},
 		{"evidence.readyUnknown", "true", "one Node is enough if the dead Node's Ready is Unknown", boolean(func(c *Config) *bool { return &c.ReadyUnknown })},
-		{"evidence.groupsOfTwo", "[]", "groups in which one Node is enough, as long as they have two: whoever takes over one of them is believed", list(func(c *Config) *[]string { return &c.GroupsOfTwo })},
+		{"evidence.groupsOfTwo", "[]", "groups in which one Node is enough, as long as they have two: who takes over one of them is believed", list(func(c *Config) *[]string { return &c.GroupsOfTwo })},
 		{"recovery.pods", "all", "all, or statefulset: the pods that are deleted without grace (the taint evicts all)", pods},
 		{"recovery.excludeNamespaces", "[kube-system]", "whose pods are left to the taint; the admission policy has to agree", excluded},
 		{"recovery.settle", "1s", "from the taint to the first deletion; 10s with kubelets before 1.35 and several API servers", duration(func(c *Config) *time.Duration { return &c.Settle }, time.Second, time.Minute)},
