@@ -81,7 +81,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
 		Metrics: reconcile.NewMetrics(metrics.Registry, c.DryRun), Now: time.Now, Self: id.pod, Replicas: replicas(ctx, mgr.GetCache(), id),
 		Recovery:   recovery.Settings{DryRun: c.DryRun, Settle: c.Settle},
-		Belief:     belief.Settings{MinReporters: c.MinReporters, Unknown: c.ReadyUnknown},
+		Belief:     belief.Settings{MinReporters: c.MinReporters, Unknown: c.ReadyUnknown, GroupsOfTwo: c.GroupsOfTwo},
 		Storm:      storm.Settings{Evicting: c.Evicting, DeletesPerSecond: c.DeletesPerSecond, MaxDeadPercent: c.MaxDeadPercent},
 		Pause:      c.Pause,
 		GroupLabel: c.GroupLabel, ExcludeNamespaces: c.ExcludeNamespaces, StatefulSetsOnly: c.StatefulSetsOnly,

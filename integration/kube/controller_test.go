@@ -295,6 +295,14 @@ func (w *recoveryWorld) boots(id string) {
 	w.must(err)
 }
 
+// unknown is what kube-controller-manager makes of a Node whose Lease is not renewed.
+func (w *recoveryWorld) unknown() {
+	w.t.Helper()
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, core.NodeReady, core.ConditionUnknown)
+	_, err := w.admin.CoreV1().Nodes().Patch(w.t.Context(), "rec-4", types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "status")
+	w.must(err)
+}
+
 func (w *recoveryWorld) mustShowEvents(reason string) {
 	w.t.Helper()
 	await(w.t, "the Event "+reason, func() bool {
@@ -315,7 +323,8 @@ func TestControllerIsQuick(t *testing.T) {
 	w.kubelets("rec-1", "rec-2", "rec-3")
 	w.pod("default", "db-1", nil)
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
-	_, log := w.replica("controller-q", "dryRun: false\nreplicas: {pause: 0s}\n")
+	w.unknown() // else the Lease is watched for 11 s
+	_, log := w.replica("controller-q", "dryRun: false\nreplicas: {pause: 0s}\nevidence: {readyUnknown: false}\n")
 	w.tells("rec-1", true)
 	await(t, "one is not believed", func() bool { return strings.Contains(read(log), `"phase":"unproven"`) })
 	began := time.Now()
@@ -337,6 +346,7 @@ func TestControllerDryRun(t *testing.T) {
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
 	w.tells("rec-1", true)
 	w.tells("rec-2", true)
+	w.unknown()
 	_, log := w.replica("controller-dry", "replicas: {pause: 0s}\n")
 	await(t, "it says what it would do", func() bool { return strings.Contains(read(log), "dryRun: would set") })
 	w.mustShowEvents("DryRun")

@@ -2,13 +2,34 @@ package main
 
 // recoveryMutants take away what keeps a controller from deleting pods that run.
 func recoveryMutants() []mutant {
+	list := append(recoveryRules(), recoveryEdges()...)
+	for i := range list {
+		switch rule := list[i].rule; rule {
+		case "belief", "reconcile", "ownership", "storm", "deaths", "marks":
+			list[i].in = []string{"./k8s/" + rule}
+		default:
+			list[i].in = []string{"./k8s/recovery"}
+		}
+		list[i].rule = "recovery: " + list[i].rule
+	}
+	return list
+}
+
+// recoveryRules are those of what to believe, and of the machine.
+func recoveryRules() []mutant {
 	const machine, decide, judge = "k8s/recovery/machine.go", "k8s/recovery/decide.go", "k8s/belief/belief.go"
-	list := []mutant{
-		one("belief", "one reporter is enough", judge, "max(1, min(s.MinReporters, groupSize-1))", "max(1, min(1, s.MinReporters, groupSize-1))"),
+	return []mutant{
+		one("belief", "one reporter is enough", judge, "max(2, min(s.MinReporters, size-1))", "1"),
+		one("belief", "one is enough in a group that has shrunk", judge, "max(2, min(s.MinReporters, size-1))", "max(1, min(s.MinReporters, size-1))"),
+		one("belief", "one is enough in any group of two", judge, "size == 2 && slices.Contains(s.GroupsOfTwo, group)", "size == 2"),
+		one("belief", "one is enough in a named group of any size", judge, "size == 2 && slices.Contains(s.GroupsOfTwo, group)", "slices.Contains(s.GroupsOfTwo, group)"),
+		one("belief", "words of earlier boots are enough if there are two", judge, "case current && len(v.Reporters) >= v.Need:", "case len(v.Reporters) >= v.Need:"),
+		one("belief", "what a full list lacks is taken back", judge, "n.Fresh && !n.Full && slices", "n.Fresh && slices"),
+		one("belief", "who does not count does not name it", judge, "		v.Named++\n		switch {\n", "		if n.Fresh {\n			v.Named++\n		}\n		switch {\n"),
 		one("belief", "a Node counts as often as it is read", judge, "	nodes = distinct(nodes)\n", ""),
 		one("belief", "any boot will do", judge, "return d.Node == node && d.Boot == boot })\n}\n\n// stands", "return d.Node == node })\n}\n\n// stands"),
-		one("belief", "the dead one counts", judge, "n.Name == q.Node || n.Group != q.Group", "n.Group != q.Group"),
-		one("belief", "other groups count", judge, "n.Name == q.Node || n.Group != q.Group", "n.Name == q.Node"),
+		one("belief", "the dead one counts", judge, "		if n.Name == q.Node {\n			continue\n		}\n", ""),
+		one("belief", "other groups count", judge, "		case n.Group != q.Group:\n			strange++\n", ""),
 		one("belief", "a stale Lease counts", judge, "		case !n.Fresh:\n			stale++\n", ""),
 		one("belief", "who is accused counts", judge, "		case accusers(n, nodes) >= v.Need:\n", ""),
 		one("belief", "Unknown alone is evidence", judge, "case current && s.Unknown && q.Unknown:", "case s.Unknown && q.Unknown:"),
@@ -18,16 +39,26 @@ func recoveryMutants() []mutant {
 
 		one("barrier", "it is set for what is not believed", decide, "	case !believed:\n		m.pace", "	case false:\n		m.pace"),
 		one("barrier", "it does not wait for the Lease to run out", decide, "	case !l.over(now):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
+		one("barrier", "the Lease is not watched", decide, "	case !m.watched(l):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
+		one("barrier", "what nobody counts for is rested on", decide, "if m.verdict.Named == 0 && m.refused", "if len(m.verdict.Reporters) == 0 && m.refused"),
+		one("barrier", "what waits for evictions polls", decide, "			m.sleep(now, pause)\n			if v.Reason", "			m.sleep(now, shortPause)\n			if v.Reason"),
+		one("barrier", "what waits for a person polls", decide, "m.sleep(now, mediumPause) // until a person has looked", "m.sleep(now, shortPause)"),
 		one("barrier", "it does not need a Lease", decide, "	case !l.Exists:\n		m.hold(now, Held, \"the Node has no Lease: nothing shows that its kubelet is silent\")\n	case !l.over(now):\n		m.state.set(Proven", "	case l.Exists && !l.over(now):\n		m.state.set(Proven"),
 		one("barrier", "a Lease renewed after the proof does not matter", decide, "	case !m.refused.IsZero():\n		m.hold(now, InDispute", "	case false:\n		m.hold(now, InDispute"),
-		one("barrier", "it carries no version of the Node", decide, "	if m.begin(now, l, m.believed) {\n		m.state.set(Proven, \"the barrier is set\")\n		m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version,", "	if m.begin(now, l, m.believed) {\n		m.state.set(Proven, \"the barrier is set\")\n		m.todo = []Request{{Kind: SetTaint, UID: m.node.UID,"),
+		one("barrier", "it carries no version of the Node", decide, "	if m.begin(now, l, m.believed) {\n		m.state.set(Proven, \"sets the barrier\")\n		m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version,", "	if m.begin(now, l, m.believed) {\n		m.state.set(Proven, \"sets the barrier\")\n		m.todo = []Request{{Kind: SetTaint, UID: m.node.UID,"),
 		one("barrier", "a foreign taint is replaced", machine, "	case n.Tainted && boot == \"\":\n", "	case n.Tainted && boot == \"never\":\n"),
 		one("barrier", "dryRun sets it", decide, "	case m.settings.DryRun:\n		m.hold(now, WouldAct, fmt", "	case false:\n		m.hold(now, WouldAct, fmt"),
 		one("barrier", "what was known of another Node of this name is kept", machine, "	if n.Boot != m.boot {\n		m.forget()\n		m.uid, m.boot = n.UID, n.Boot\n	}\n", ""),
 
 		one("deletion", "the boot is not compared with the taint's", decide, "	case boot != m.node.Boot:\n", "	case false:\n"),
 		one("deletion", "a disputed boot is drained", decide, "	case isDisputed:\n", "	case isDisputed && boot == \"\":\n"),
-		one("deletion", "a Lease that is renewed does not stop it", decide, "	if !m.refused.IsZero() || l.Exists && !l.over(now) {\n", "	if false {\n"),
+		one("deletion", "a Lease that is renewed does not stop it", decide, "	if !m.refused.IsZero() || l.fresh(now) {\n", "	if false {\n"),
+		one("deletion", "a Lease that has not run out disputes it", decide, "	if !m.refused.IsZero() || l.fresh(now) {\n", "	if !m.refused.IsZero() || l.Exists && !l.over(now) {\n"),
+		one("deletion", "a Lease that has not run out by this clock does not matter", decide, "	case !l.over(now):\n		// It is", "	case false:\n		// It is"),
+		one("deletion", "a replica that starts does not watch the Lease", decide, "	case !m.watched(l):\n		m.state.set(Draining", "	case false:\n		m.state.set(Draining"),
+		one("deletion", "a pod that cannot be deleted ends the round", machine, "			m.struck = m.looked\n		} else {\n			m.todo = nil\n		}", "			m.struck = m.looked\n		}\n		m.todo = nil"),
+		one("deletion", "pods that cannot be deleted come first again", decide, "return m.refusals[a.UID] - m.refusals[b.UID]", "return 0"),
+		one("deletion", "more and more reporters are remembered", decide, "m.reporters = kept[:min(len(kept), most)]", "m.reporters = kept[:max(len(kept), min(0, most))]"),
 		one("deletion", "a Lease that has changed and run out does not stop it", decide, "	case m.lease != \"\" && l.Exists && l.Version != m.lease:\n", "	case false:\n"),
 		one("deletion", "a reporter that takes it back does not stop it", decide, "	case m.lease != \"\" && len(m.verdict.Withdrawn) > 0:\n", "	case false:\n"),
 		one("deletion", "it goes on when nobody believes it", decide, "	case !m.believed:\n		m.hold(now, Held, \"no longer", "	case false:\n		m.hold(now, Held, \"no longer"),
@@ -44,32 +75,35 @@ func recoveryMutants() []mutant {
 		one("taint", "it comes off a moment after the last pod", decide, "	case now.Sub(m.returned) < returnSettle:\n", "	case false:\n"),
 		one("taint", "a Lease that is renewed is in dispute at once", decide, "now.Sub(m.refused) < disputeAfter || ", ""),
 	}
+}
+
+// recoveryEdges are those of what carries the requests out, and of what tells of deaths.
+func recoveryEdges() []mutant {
+	const index, told, wish = "k8s/reconcile/index.go", "k8s/deaths/deaths.go", "k8s/marks/annotation.go"
 	const calls, convert, owners, pace = "k8s/reconcile/calls.go", "k8s/reconcile/convert.go", "k8s/ownership/ownership.go", "k8s/storm/storm.go"
-	list = append(list,
+	return []mutant{
 		one("reconcile", "a patch carries no version", calls, "metadata{r.Version}", "metadata{\"\"}"),
 		one("reconcile", "other taints are dropped", calls, "slices.DeleteFunc(slices.Clone(c.node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == recovery.TaintKey })", "[]corev1.Taint(nil)"),
 		one("reconcile", "a pod is deleted by name", calls, "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &p.Version}", "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid}"),
 		one("reconcile", "all reporters are read", calls, "return names[:min(n, len(names))]", "return names"),
 		one("reconcile", "a reporter's Lease may be as old as it holds", convert, "now.Sub(l.Renewed) <= l.Duration/2", "now.Sub(l.Renewed) <= l.Duration"),
+		one("reconcile", "a full list is not known as one", convert, "deaths.Full(n.Annotations[deaths.Annotation])", "false"),
+		one("reconcile", "heartbeats wake all that a Node tells of", index, "there && g == group && slices.Equal(x.told[node], list)", "there && g == group && list == nil"),
+		one("reconcile", "what is no Node gets a machine", "k8s/reconcile/reconciler.go", "len(r.index.about[name]) == 0 || !r.index.has(name)", "len(r.index.about[name]) == 0"),
 		one("reconcile", "a mirror pod is deleted", convert, "mirrored || slices.ContainsFunc", "mirrored && p == nil || slices.ContainsFunc"),
 		one("reconcile", "a toleration for a value is none", convert, "(t.Value == conventional || len(t.Value) > 16)", "false"),
 		one("reconcile", "the label excludes nothing", convert, "p.Labels[excludeLabel] == \"true\" || ", ""),
 		one("reconcile", "a taint of another effect is its own", convert, "t.Key == recovery.TaintKey && t.Effect == corev1.TaintEffectNoExecute:", "t.Key == recovery.TaintKey && t.Effect != \"\":"),
 		one("reconcile", "a Lease that was never renewed counts", convert, "	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {\n		return recovery.Lease{} // says nothing of when\n	}\n	out.Renewed", "	if l.Spec.RenewTime == nil {\n		return out\n	}\n	out.Renewed"),
+		one("deaths", "a list without room is not full", told, "len(text) > MostBytes-mostEntry || ", ""),
+		one("deaths", "a list with the most entries is not full", told, "&& len(raw) >= Most", "&& len(raw) > Most"),
+		one("marks", "a server that forbids it is asked in ten minutes", wish, "pause = refused.Next(err)", "pause = refusedPause"),
+		one("marks", "a new wish waits for what was refused", wish, "	for a.count() == tried {\n", "	for {\n"),
+		one("marks", "what the watch says again asks a server that forbids it", wish, "		case <-a.wake:\n		}\n	}\n}\n\n// spread", "		case <-a.wake:\n			return\n		}\n	}\n}\n\n// spread"),
 		one("ownership", "the order depends on how they are listed", owners, "distinct(replicas)", "replicas"),
 		one("storm", "all nodes at once", pace, "len(busy) >= p.settings.Evicting", "len(busy) >= 1000"),
 		one("storm", "a node that is stuck holds up all", pace, " || now.Sub(p.evicting[n]) > patience", ""),
 		one("storm", "no limit on the dead", pace, "g.Dead*100 > g.Size*p.settings.MaxDeadPercent", "false"),
 		one("storm", "deletions are not paced", pace, "		p.tokens--\n", ""),
-	)
-	for i := range list {
-		switch rule := list[i].rule; rule {
-		case "belief", "reconcile", "ownership", "storm":
-			list[i].in = []string{"./k8s/" + rule}
-		default:
-			list[i].in = []string{"./k8s/recovery"}
-		}
-		list[i].rule = "recovery: " + list[i].rule
 	}
-	return list
 }

@@ -9,8 +9,9 @@ import (
 
 // Settings are what the operator decides.
 type Settings struct {
-	MinReporters int  // different Nodes that have to name a boot
-	Unknown      bool // one is enough if the dead node's Ready is Unknown
+	MinReporters int      // different Nodes that have to name a boot; fewer than two are two
+	Unknown      bool     // one is enough if the dead node's Ready is Unknown
+	GroupsOfTwo  []string // in these groups one is enough, as long as they have two Nodes
 }
 
 // Death is one that a Node tells of.
@@ -25,6 +26,7 @@ type Node struct {
 	Boot        string // that it runs now; empty if unknown
 	Fresh       bool   // its Lease was renewed within half of its duration
 	Deaths      []Death
+	Full        bool // it has no room for more deaths: that it lacks one says nothing
 }
 
 // Question is which boot of which node may be dead.
@@ -39,36 +41,50 @@ type Question struct {
 type Verdict struct {
 	Believed  bool
 	Reporters []string // who counts, sorted
+	Named     int      // Nodes that name it, whether they count or not
 	Need      int      // how many there have to be
 	By        string   // what it was believed by: "reporters" or "unknown"
 	Missing   string   // what is missing, for people; empty if it is believed
 	Withdrawn []string // who named this boot before, and says the opposite now by naming it no more
 }
 
-// Need is how many different Nodes have to name a boot in a group of this size.
-func (s Settings) Need(groupSize int) int { return max(1, min(s.MinReporters, groupSize-1)) }
+// Need is how many different Nodes have to name a boot in a group of this size. Two, whatever the group looks like: a
+// kubelet may set the labels of its Node, so that who takes it over can make a group of two out of any.
+func (s Settings) Need(group string, size int) int {
+	if size == 2 && slices.Contains(s.GroupsOfTwo, group) {
+		return 1
+	}
+	return max(2, min(s.MinReporters, size-1))
+}
 
 // Judge decides whether that boot of that node is believed to have ended.
 func Judge(s Settings, q Question, nodes []Node) Verdict {
-	v := Verdict{Need: s.Need(q.GroupSize)}
+	v := Verdict{Need: s.Need(q.Group, q.GroupSize)}
+	nodes = distinct(nodes)
 	if q.Boot == "" || q.Group == "" {
+		for _, n := range nodes {
+			if n.Name != q.Node && (q.Boot == "" && n.tells(q.Node) || n.names(q.Node, q.Boot)) {
+				v.Named++
+			}
+		}
 		v.Missing = "the Node has no bootID, or no group"
 		return v
 	}
-	nodes = distinct(nodes)
-	stale, named, current := 0, 0, false
+	stale, strange, current := 0, 0, false
 	for _, n := range nodes {
-		if n.Name == q.Node || n.Group != q.Group {
+		if n.Name == q.Node {
 			continue
 		}
 		if !n.names(q.Node, q.Boot) {
-			if n.Fresh && slices.Contains(q.Before, n.Name) {
+			if n.Group == q.Group && n.Fresh && !n.Full && slices.Contains(q.Before, n.Name) {
 				v.Withdrawn = append(v.Withdrawn, n.Name)
 			}
 			continue
 		}
-		named++
+		v.Named++
 		switch {
+		case n.Group != q.Group:
+			strange++
 		case !n.Fresh:
 			stale++
 		// Two that accuse each other cancel out: neither is believed, and a person looks.
@@ -82,26 +98,32 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 	case len(v.Withdrawn) > 0:
 		// Agents go on naming a dead boot over restarts, and stop when it answers (k8s/deaths).
 		v.Missing = strings.Join(v.Withdrawn, ", ") + " took it back"
-	case len(v.Reporters) >= v.Need:
+	case current && len(v.Reporters) >= v.Need:
 		v.Believed, v.By = true, "reporters"
 	case current && s.Unknown && q.Unknown:
 		v.Believed, v.By = true, "unknown"
 	default:
-		v.Missing = missing(v, named, stale)
+		v.Missing = missing(v, stale, strange, current)
 	}
 	return v
 }
 
 // missing tells people what is awaited.
-func missing(v Verdict, named, stale int) string {
+func missing(v Verdict, stale, strange int, current bool) string {
 	text := fmt.Sprintf("%d of %d Nodes name this boot", len(v.Reporters), v.Need)
 	if len(v.Reporters) > 0 {
 		text += " (" + strings.Join(v.Reporters, ", ") + ")"
 	}
+	if len(v.Reporters) > 0 && !current {
+		text += ", each by an agent of an earlier boot, and nobody has looked since"
+	}
+	if strange > 0 {
+		text += fmt.Sprintf("; %d more are of another group", strange)
+	}
 	if stale > 0 {
 		text += fmt.Sprintf("; %d more have no fresh Lease", stale)
 	}
-	if accused := named - stale - len(v.Reporters); accused > 0 {
+	if accused := v.Named - strange - stale - len(v.Reporters); accused > 0 {
 		text += fmt.Sprintf("; %d more are said to be dead themselves", accused)
 	}
 	return text
@@ -120,6 +142,11 @@ func accusers(n Node, nodes []Node) int {
 		}
 	}
 	return count
+}
+
+// tells reports whether n calls the node dead, by whatever boot.
+func (n Node) tells(node string) bool {
+	return slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node })
 }
 
 func (n Node) names(node, boot string) bool {

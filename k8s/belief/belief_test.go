@@ -20,9 +20,13 @@ func says(name string, deaths ...Death) Node {
 
 func TestJudge(t *testing.T) {
 	two := Settings{MinReporters: 2, Unknown: true}
+	pairs := Settings{MinReporters: 2, GroupsOfTwo: []string{"worker"}}
+	const old = ", each by an agent of an earlier boot, and nobody has looked since"
 	n4 := Death{Node: "n4", Boot: dead}
 	stale, stranger := says("n2", n4), says("n2", n4)
 	stale.Fresh, stranger.Group = false, "storage"
+	full := says("n3")
+	full.Full = true
 	hidden := says("n2", n4)
 	hidden.Boot = ""
 	for _, c := range []struct {
@@ -37,26 +41,33 @@ func TestJudge(t *testing.T) {
 		{"one names it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2")}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"one names it twice", two, Question{Boot: dead}, []Node{says("n1", n4, n4), says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"one, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", n4)}, true, ""},
-		{"one of an earlier boot, and Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{"n4", dead, "earlier"})}, false, "1 of 2 Nodes name this boot (n1)"},
-		{"two of earlier boots", two, Question{Boot: dead}, []Node{says("n1", Death{"n4", dead, "earlier"}), says("n2", Death{"n4", dead, "earlier"})}, true, ""},
+		{"one of an earlier boot, and Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{"n4", dead, "earlier"})}, false, "1 of 2 Nodes name this boot (n1)" + old},
+		{"two of earlier boots", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{"n4", dead, "earlier"}), says("n2", Death{"n4", dead, "earlier"})}, false, "2 of 2 Nodes name this boot (n1, n2)" + old},
+		{"two, one of an earlier boot", two, Question{Boot: dead}, []Node{says("n1", Death{"n4", dead, "earlier"}), says("n2", n4)}, true, ""},
 		{"one and Unknown, which does not count", Settings{MinReporters: 2}, Question{Boot: dead, Unknown: true}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"Unknown alone", two, Question{Boot: dead, Unknown: true}, []Node{says("n1"), says("n2")}, false, "0 of 2 Nodes name this boot"},
-		{"a group of two", two, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4)}, true, ""},
-		{"a group of one", two, Question{Boot: dead, GroupSize: 1}, nil, false, "0 of 1 Nodes name this boot"},
+		{"a group of two", two, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"a group of two, and Ready is Unknown", two, Question{Boot: dead, GroupSize: 2, Unknown: true}, []Node{says("n1", n4)}, true, ""},
+		{"a group of two that is named", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4)}, true, ""},
+		{"a group that is named and has three", pairs, Question{Boot: dead, GroupSize: 3}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"a group of one", two, Question{Boot: dead, GroupSize: 1}, nil, false, "0 of 2 Nodes name this boot"},
+		{"a liar has come into a group of one", two, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"one is asked for", Settings{MinReporters: 1}, Question{Boot: dead}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"another boot", two, Question{Boot: other}, []Node{says("n1", n4), says("n2", n4)}, false, "0 of 2 Nodes name this boot"},
 		{"different boots", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", Death{Node: "n4", Boot: other})}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"no boot", two, Question{}, []Node{says("n1", Death{Node: "n4", Boot: ""}), says("n2", Death{Node: "n4", Boot: ""})}, false, "the Node has no bootID, or no group"},
 		{"no group", two, Question{Boot: dead, Group: "-"}, []Node{says("n1", n4), says("n2", n4)}, false, "the Node has no bootID, or no group"},
 		{"a Lease is stale", two, Question{Boot: dead}, []Node{says("n1", n4), stale}, false, "1 of 2 Nodes name this boot (n1); 1 more have no fresh Lease"},
-		{"of another group", two, Question{Boot: dead}, []Node{says("n1", n4), stranger}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"of another group", two, Question{Boot: dead}, []Node{says("n1", n4), stranger}, false, "1 of 2 Nodes name this boot (n1); 1 more are of another group"},
 		{"the node itself", two, Question{Boot: dead}, []Node{says("n1", n4), says("n4", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"a reporter is dead", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "b-n2"}), says("n5", Death{Node: "n2", Boot: "b-n2"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
 		{"a reporter is called dead by one", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "b-n2"})}, true, ""},
 		{"a reporter was dead, in another boot", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "x"}), says("n5", Death{Node: "n2", Boot: "x"})}, true, ""},
 		{"a reporter shows no boot and was dead", two, Question{Boot: dead}, []Node{says("n1", n4), hidden, says("n3", Death{Node: "n2", Boot: "x"}), says("n5", Death{Node: "n2", Boot: "x"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
 		{"one took it back", two, Question{Boot: dead, Before: []string{"n1", "n3"}}, []Node{says("n1", n4), says("n2", n4), says("n3")}, false, "n3 took it back"},
+		{"one whose list is full says it no more", two, Question{Boot: dead, Before: []string{"n1", "n3"}}, []Node{says("n1", n4), says("n2", n4), full}, true, ""},
 		{"one that named it is silent", two, Question{Boot: dead, Before: []string{"n3"}}, []Node{says("n1", n4), says("n2", n4), {Name: "n3", Group: "worker"}}, true, ""},
-		{"two that accuse each other", Settings{MinReporters: 1}, Question{Boot: dead}, []Node{says("n1", n4), says("n4", Death{Node: "n1", Boot: "b-n1"})}, false, "0 of 1 Nodes name this boot; 1 more are said to be dead themselves"},
+		{"two that accuse each other", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4), says("n4", Death{Node: "n1", Boot: "b-n1"})}, false, "0 of 1 Nodes name this boot; 1 more are said to be dead themselves"},
 	} {
 		q := c.question
 		q.Node = "n4"
@@ -75,6 +86,31 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Guard: a death that somebody names and nobody counts is not one that nobody names.
+func TestNamed(t *testing.T) {
+	n4 := Death{Node: "n4", Boot: dead}
+	stale, stranger, homeless := says("n1", n4), says("n2", n4), says("n3", n4)
+	stale.Fresh, stranger.Group, homeless.Group = false, "storage", ""
+	for _, c := range []struct {
+		name        string
+		group, boot string
+		nodes       []Node
+		want        int
+	}{
+		{"nobody", "worker", dead, []Node{says("n1"), says("n4", n4)}, 0},
+		{"of another boot", "worker", other, []Node{says("n1", n4)}, 0},
+		{"stale, of other groups", "worker", dead, []Node{stale, stranger, homeless, stale}, 3},
+		{"the Node has no group", "", dead, []Node{says("n1", n4), homeless}, 2},
+		{"the Node has no group, and another boot", "", other, []Node{says("n1", n4)}, 0},
+		{"the Node has no bootID", "worker", "", []Node{says("n1", n4), says("n2")}, 1},
+	} {
+		v := Judge(Settings{MinReporters: 2}, Question{Node: "n4", Group: c.group, Boot: c.boot, GroupSize: 5}, c.nodes)
+		if v.Believed || v.Named != c.want || v.Missing == "" {
+			t.Errorf("%s: %+v, want %d", c.name, v, c.want)
+		}
+	}
+}
+
 // Guard: one Node that lies, whatever it says, makes nobody dead who is not called so by somebody honest.
 func TestOneLiarIsNotBelieved(t *testing.T) {
 	seed := rand.Uint64()
@@ -82,7 +118,7 @@ func TestOneLiarIsNotBelieved(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	believed := 0
 	for range 20000 {
-		size := 3 + r.IntN(5)
+		size := 2 + r.IntN(6)
 		boot := func(i int) string { return fmt.Sprintf("boot-%d", i) }
 		liar := r.IntN(size)
 		gone := map[int]bool{}
@@ -94,7 +130,7 @@ func TestOneLiarIsNotBelieved(t *testing.T) {
 			n := Node{Name: fmt.Sprintf("n%d", i), Group: "worker", Boot: boot(i), Fresh: !gone[i] && r.IntN(8) > 0}
 			for j := range size {
 				if i == liar && r.IntN(2) == 0 || i != liar && gone[j] && r.IntN(3) > 0 {
-					n.Deaths = append(n.Deaths, Death{Node: fmt.Sprintf("n%d", j), Boot: boot(j)})
+					n.Deaths = append(n.Deaths, Death{Node: fmt.Sprintf("n%d", j), Boot: boot(j), Said: boot(i - r.IntN(5)/4)})
 				}
 			}
 			for range r.IntN(2) {
@@ -110,10 +146,10 @@ func TestOneLiarIsNotBelieved(t *testing.T) {
 				continue
 			}
 			believed++
-			if !gone[i] && size > 2 {
+			if !gone[i] {
 				t.Fatalf("n%d runs and is believed dead by %q: %+v", i, v.Reporters, nodes)
 			}
-			if slices.Contains(v.Reporters, fmt.Sprintf("n%d", i)) || len(slices.Compact(slices.Clone(v.Reporters))) < min(s.MinReporters, size-1) {
+			if slices.Contains(v.Reporters, fmt.Sprintf("n%d", i)) || len(slices.Compact(slices.Clone(v.Reporters))) < max(2, min(s.MinReporters, size-1)) {
 				t.Fatalf("n%d is believed dead by %q", i, v.Reporters)
 			}
 		}

@@ -1,8 +1,9 @@
 // Package belief says which deaths a controller believes, of those that agents tell on their Nodes (k8s/deaths).
 //
 // A death is of one boot of one node. [Judge] believes it if enough Nodes name it: [Settings.MinReporters] different
-// ones, or all the others of a group that has fewer; or one, if the API server says of the dead node what no agent can
-// make it say ([Question.Unknown]). docs/adr/0026 says why, and what it does not protect from.
+// ones, or all the others of a group that has fewer, but never fewer than two; or one, if the API server says of the
+// dead node what no agent can make it say ([Question.Unknown]), or if an operator has named the group
+// ([Settings.GroupsOfTwo]). docs/adr/0026 says why, and what it does not protect from.
 //
 // Invariants: a Node counts as a reporter only if it
 //
@@ -11,7 +12,10 @@
 //   - names exactly the boot that is asked about;
 //   - is not itself named dead, for the boot that it runs, by as many Nodes as it takes to believe that.
 //
-// One alone must also have named it in the boot that it runs ([Death.Said]).
+// One of them must also have named it in the boot that it runs ([Death.Said]): what all others say nobody has looked at
+// since they were reset.
+//
+// A Node that named a boot before and does so no more has taken it back, unless its list is full ([Node.Full]).
 //
 // Everything is an argument: the caller (k8s/reconcile) reads from the API server, and not from a cache, before
 // anything that cannot be undone. All functions are pure and may be called from any goroutine.

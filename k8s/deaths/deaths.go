@@ -14,10 +14,12 @@ import (
 const Annotation = "fencing-agent.io/deaths"
 
 const (
-	// Most is how many deaths are said at one time.
-	Most = 32
+	// Most is how many deaths are said at one time. With names of usual length as many fill [MostBytes].
+	Most = 64
 	// MostBytes is how long the annotation may be. The admission policy refuses longer ones.
 	MostBytes = 8192
+	// mostEntry is more than one death takes: names of Nodes have 253 bytes at most.
+	mostEntry = 512
 )
 
 // Death says that one incarnation of a node, from one boot to the next, has ended.
@@ -69,6 +71,13 @@ func Decode(text string) ([]Death, error) {
 		}
 	}
 	return list, nil
+}
+
+// Full reports whether an annotation may have lacked room for more deaths. That it lacks one then says nothing: the
+// oldest is left out first, and nobody has taken it back.
+func Full(text string) bool {
+	var raw []json.RawMessage
+	return len(text) > MostBytes-mostEntry || json.Unmarshal([]byte(text), &raw) == nil && len(raw) >= Most
 }
 
 // isBoot reports whether a text is 16 lower-case hexadecimal digits.

@@ -46,6 +46,35 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
+// Guard: who reads a list from which a death is gone has to know whether it was taken back or did not fit.
+func TestListsThatLackRoomSaySo(t *testing.T) {
+	for _, length := range []int{2, 20, 40, 63, 253} {
+		var list []Death
+		for i := range 100 {
+			fits := decoded(t, Encode(list))
+			if full := Full(Encode(list)); len(fits) < len(list) && !full || len(list) < 10 && full {
+				t.Fatalf("names of %d bytes: %d of %d fit, full: %v", length, len(fits), len(list), full)
+			}
+			list = append(list, Death{fmt.Sprintf("%0*d", length, i), "024bc581b3a34be3", "sentence", noon.Add(time.Duration(i) * time.Second), "324bc581b3a34be3"})
+		}
+		if n := len(decoded(t, Encode(list))); length <= 20 && n < 50 {
+			t.Errorf("names of %d bytes: %d deaths fit", length, n)
+		}
+	}
+	if Full("") || Full("[]") || Full("no list") {
+		t.Error("what says nothing is full")
+	}
+}
+
+func decoded(t *testing.T, text string) []Death {
+	t.Helper()
+	list, err := Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 func TestWhatNamesNoBootIsLeftOut(t *testing.T) {
 	const good = `{"node":"n4","boot":"024bc581b3a34be3","proof":"sentence","later":{"x":1}}`
 	for _, c := range []struct {

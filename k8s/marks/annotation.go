@@ -20,8 +20,9 @@ const (
 	// slowestRetry is between two attempts to write an [Annotation]. It is shorter than [longestPause]: the API
 	// server is often away when a node dies, and somebody waits for this.
 	slowestRetry = 15 * time.Second
-	// refusedPause is until a server that forbids the annotation is asked again.
-	refusedPause = 10 * time.Minute
+	// firstRefused and refusedPause are until a server that forbids the annotation is asked again, at first and in the
+	// end. One that starts forbids everything for some seconds, until it has its policies.
+	firstRefused, refusedPause = time.Second, 10 * time.Minute
 )
 
 // Annotation keeps one annotation of the Node, by patches with nothing else in them: a server whose policy does not
@@ -35,6 +36,7 @@ type Annotation struct {
 
 	mu     sync.Mutex // guards what follows
 	wanted bool
+	wishes int // different ones, one after the other
 	value  *string
 	within time.Duration
 	state  ownnode.State
@@ -56,6 +58,9 @@ func NewAnnotation(c Config, key string) (*Annotation, error) {
 // time given, so that the agents of a group that all have the same to say do not say it at one moment.
 func (a *Annotation) Want(value *string, within time.Duration) {
 	a.mu.Lock()
+	if !a.wanted || (value == nil) != (a.value == nil) || value != nil && *value != *a.value {
+		a.wishes++
+	}
 	a.wanted, a.value, a.within = true, value, within
 	a.mu.Unlock()
 	a.signal()
@@ -89,6 +94,7 @@ func (a *Annotation) missing() (w Wish, within time.Duration) {
 // Run writes until ctx ends.
 func (a *Annotation) Run(ctx context.Context) {
 	backoff := client.Backoff{First: firstPause, Most: slowestRetry, Rand: a.rand}
+	refused := client.Backoff{First: firstRefused, Most: refusedPause, Rand: a.rand}
 	var logged bool
 	for ctx.Err() == nil {
 		wish, within := a.missing()
@@ -102,25 +108,56 @@ func (a *Annotation) Run(ctx context.Context) {
 		if within > 0 && !a.spread(ctx, client.Jitter(a.rand, within)) {
 			continue
 		}
+		tried := a.count()
 		err := a.write(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
 			backoff.Reset()
+			refused.Reset()
 			logged = false
 			continue
 		}
-		pause := backoff.Next(err)
-		if apierrors.IsForbidden(err) {
-			pause = refusedPause
+		forbidden := apierrors.IsForbidden(err)
+		var pause time.Duration
+		if forbidden {
+			pause = refused.Next(err)
+		} else {
+			pause = backoff.Next(err)
 		}
 		if !logged {
 			logged = true
 			a.log.Warn("an annotation of this node's Node cannot be written", "annotation", a.key, "error", err, "retry", pause,
 				"hint", "if it is forbidden, the installed roles and policies are older than this agent: apply the manifests of its version")
 		}
-		boottime.Wait(ctx, pause)
+		if forbidden {
+			a.waitForWish(ctx, pause, tried)
+		} else {
+			boottime.Wait(ctx, pause)
+		}
+	}
+}
+
+func (a *Annotation) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wishes
+}
+
+// waitForWish waits, but no longer than until there is another wish than the one that was refused: a withdrawal must
+// not wait for minutes because a server was not ready for what came before.
+func (a *Annotation) waitForWish(ctx context.Context, d time.Duration, tried int) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for a.count() == tried {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			return
+		case <-a.wake:
+		}
 	}
 }
 

@@ -22,9 +22,7 @@ import (
 
 const (
 	requestTimeout = 5 * time.Second
-	// mostReporters bounds how many Nodes are read to believe a death: in a group of 500 all others tell of it.
-	mostReporters = 6
-	mostAccusers  = 8
+	mostAccusers   = 8
 )
 
 // calls carries the requests of one machine out. It is used by one goroutine at a time.
@@ -118,7 +116,10 @@ func (c *calls) readReporters(ctx context.Context, r recovery.Request, q questio
 	if c.node == nil || len(q.tellers) == 0 && len(r.Before) == 0 {
 		return recovery.Reply{}
 	}
-	names := slices.Concat(r.Before, some(q.tellers, mostReporters), some(q.accusers, mostAccusers))
+	// Beside those of before, as many others as are needed to believe it without them.
+	need := c.options.Belief.Need(c.node.Labels[c.options.GroupLabel], q.size)
+	others := max(need, recovery.MostReporters-len(r.Before))
+	names := slices.Concat(r.Before, some(q.tellers, others), some(q.accusers, mostAccusers))
 	slices.Sort(names)
 	var nodes []belief.Node
 	for _, name := range slices.Compact(names) {

@@ -90,7 +90,8 @@ func tolerates(t corev1.Toleration) bool {
 }
 
 func beliefOf(n *corev1.Node, groupLabel string, isFresh bool) belief.Node {
-	out := belief.Node{Name: n.Name, Group: n.Labels[groupLabel], Boot: deaths.Boot(n.Status.NodeInfo.BootID), Fresh: isFresh}
+	out := belief.Node{Name: n.Name, Group: n.Labels[groupLabel], Boot: deaths.Boot(n.Status.NodeInfo.BootID), Fresh: isFresh,
+		Full: deaths.Full(n.Annotations[deaths.Annotation])}
 	list, _ := deaths.Decode(n.Annotations[deaths.Annotation]) // what cannot be read tells nothing
 	for _, d := range list {
 		out.Deaths = append(out.Deaths, belief.Death{Node: d.Node, Boot: d.Boot, Said: d.Said})

@@ -19,8 +19,12 @@ func newIndex() *index {
 	return &index{group: map[string]string{}, told: map[string][]deaths.Death{}, about: map[string]map[string]bool{}}
 }
 
-// put takes a Node's metadata, and returns the Nodes that are told of by it, now or before.
+// put takes a Node's metadata, and returns the Nodes that are told of by it, now or before; none if that has not
+// changed: hundreds of Nodes tell of each death, and have heartbeats.
 func (x *index) put(node, group string, list []deaths.Death) (touched []string) {
+	if g, there := x.group[node]; there && g == group && slices.Equal(x.told[node], list) {
+		return nil
+	}
 	touched = x.drop(node)
 	x.group[node], x.told[node] = group, list
 	for _, d := range list {
@@ -50,6 +54,12 @@ func (x *index) drop(node string) (touched []string) {
 
 // tellers are those that call a Node dead, sorted.
 func (x *index) tellers(node string) []string { return slices.Sorted(maps.Keys(x.about[node])) }
+
+// has reports whether there is such a Node.
+func (x *index) has(node string) bool {
+	_, ok := x.group[node]
+	return ok
+}
 
 // size is how many Nodes a group has.
 func (x *index) size(group string) int {

@@ -35,6 +35,7 @@ func TestANodeDiesAndComesBack(t *testing.T) {
 	if w.taint() != "" {
 		t.Fatal("one reporter is believed")
 	}
+	w.ready(corev1.ConditionUnknown)
 	w.tell(r, "n2", true)
 	w.run(r, 4*time.Second)
 	if got := w.taint(); got != recovery.Fenced(deadBoot) || len(w.nodes["n4"].Spec.Taints) != 2 {
@@ -49,7 +50,8 @@ func TestANodeDiesAndComesBack(t *testing.T) {
 		t.Fatalf("pods %v", w.pods)
 	}
 	w.run(r, 5*time.Second)
-	w.nodes["n4"].Status.NodeInfo.BootID, w.nodes["n4"].ResourceVersion = otherID, w.version()
+	w.nodes["n4"].Status.NodeInfo.BootID = otherID
+	w.ready(corev1.ConditionTrue)
 	w.renew("n4", w.now.Add(10*time.Second))
 	w.tell(r, "n1", false)
 	w.tell(r, "n2", false)
@@ -57,7 +59,7 @@ func TestANodeDiesAndComesBack(t *testing.T) {
 	if w.taint() != "" || len(w.nodes["n4"].Spec.Taints) != 1 {
 		t.Errorf("taints %v", w.nodes["n4"].Spec.Taints)
 	}
-	w.wantEvents("DeathUnproven", "DeathProven", "PodsDeleted", "PodDeleted", "NodeReleased", "NodeReturns")
+	w.wantEvents("DeathUnproven", "DeathProven", "BarrierSet", "PodDeleted", "NodeReleased", "NodeReturns")
 	m := r.options.Metrics
 	if testutil.ToFloat64(m.deleted) != 1 || testutil.ToFloat64(m.taints.WithLabelValues("set")) != 1 || testutil.ToFloat64(m.taints.WithLabelValues("removed")) != 1 {
 		t.Error("the metrics do not say so")
@@ -106,6 +108,7 @@ func TestNodesAreTold(t *testing.T) {
 func TestTwoReplicasAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.pod("db-0", nil)
+	w.ready(corev1.ConditionUnknown)
 	a, b := w.reconciler(nil), w.reconciler(nil)
 	w.tell(a, "n1", true)
 	w.tell(a, "n2", true)
@@ -175,15 +178,44 @@ func TestSweepFindsTaints(t *testing.T) {
 func TestFewReportersAreRead(t *testing.T) {
 	w := newWorld(t)
 	r := w.reconciler(nil)
+	w.ready(corev1.ConditionUnknown)
 	for i := range 300 {
 		name := fmt.Sprintf("m%d", i)
 		w.node(name, otherID)
-		w.nodes[name].Annotations[deaths.Annotation] = deaths.Encode([]deaths.Death{{Node: "n4", Boot: deadBoot, Proof: "time", At: noon}})
+		w.nodes[name].Annotations[deaths.Annotation] = deaths.Encode([]deaths.Death{{Node: "n4", Boot: deadBoot, Proof: "time", At: noon, Said: deaths.Boot(otherID)}})
 	}
 	w.show(r)
 	w.run(r, 500*time.Millisecond)
-	if got := w.counts["get nodes"]; w.taint() == "" || got > 3*(1+mostReporters+2) {
+	if got := w.counts["get nodes"]; w.taint() == "" || got > 3*(1+recovery.MostReporters+2) {
 		t.Errorf("%d Nodes were read, taint %q", got, w.taint())
+	}
+	// Nor do more and more of them, while it stays dead.
+	w.counts = map[string]int{}
+	for range 60 {
+		for name := range w.nodes {
+			if name != "n4" {
+				w.renew(name, w.now)
+			}
+		}
+		w.run(r, 30*time.Second)
+	}
+	rounds := w.counts["list pods"]
+	if got := w.counts["get nodes"]; rounds < 30 || got > rounds*(1+2*recovery.MostReporters) {
+		t.Errorf("%d Nodes were read in %d rounds", got, rounds)
+	}
+}
+
+// Guard: while nobody counts who names it, that is told, and not rested on.
+func TestNobodyWhoNamesItCounts(t *testing.T) {
+	w := newWorld(t)
+	r := w.reconciler(nil)
+	delete(w.nodes["n4"].Labels, groupLabel)
+	w.tell(r, "n1", true)
+	w.tell(r, "n2", true)
+	w.run(r, time.Minute)
+	w.wantEvents("DeathUnproven")
+	if n := w.counts["get nodes"]; n < 12 || n > 60 {
+		t.Errorf("%d Nodes were read in a minute", n)
 	}
 }
 

@@ -99,7 +99,8 @@ func (r *Reconciler) take(name string) (*work, time.Duration) {
 	now := r.options.Now()
 	w := r.machines[name]
 	if w == nil {
-		if len(r.index.about[name]) == 0 {
+		// Who is named need not be there: it comes with the Node.
+		if len(r.index.about[name]) == 0 || !r.index.has(name) {
 			return nil, 0
 		}
 		w = r.add(name, now)

@@ -18,7 +18,7 @@ import (
 var reasons = map[recovery.Phase]string{
 	recovery.Unproven:  "DeathUnproven",
 	recovery.Proven:    "DeathProven",
-	recovery.Draining:  "PodsDeleted",
+	recovery.Draining:  "BarrierSet",
 	recovery.Released:  "NodeReleased",
 	recovery.Returning: "NodeReturns",
 	recovery.Held:      "RecoveryHeld",

@@ -82,6 +82,11 @@ func (w *world) renew(name string, at time.Time) {
 	}
 }
 
+// ready sets n4's condition Ready. kube-controller-manager makes it Unknown when the Lease has not been renewed.
+func (w *world) ready(s corev1.ConditionStatus) {
+	w.nodes["n4"].Status.Conditions[0].Status, w.nodes["n4"].ResourceVersion = s, w.version()
+}
+
 func (w *world) pod(name string, more func(*corev1.Pod)) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), ResourceVersion: w.version()}, Spec: corev1.PodSpec{NodeName: "n4"}}
 	if more != nil {

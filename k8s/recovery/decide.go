@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ func (m *Machine) decide(now time.Time, l Lease) {
 	m.believed = m.verdict.Believed
 	m.dispute(now, l)
 	if m.believed {
-		m.reporters = m.verdict.Reporters
+		m.remember()
 	}
 	boot, isDisputed := ours(m.node.Taint)
 	switch {
@@ -31,11 +32,24 @@ func (m *Machine) decide(now time.Time, l Lease) {
 	}
 }
 
+// remember keeps those of the reporters that still count, and fills up with others: few, since all of them are read
+// again in each round.
+func (m *Machine) remember() {
+	most := max(MostReporters, m.verdict.Need)
+	kept := slices.DeleteFunc(m.reporters, func(n string) bool { return !slices.Contains(m.verdict.Reporters, n) })
+	for _, n := range m.verdict.Reporters {
+		if !slices.Contains(kept, n) {
+			kept = append(kept, n)
+		}
+	}
+	m.reporters = kept[:min(len(kept), most)]
+}
+
 // dispute remembers what shows that the boot may run: a Lease that is renewed after the proof was taken up, or a
 // reporter that takes its word back.
 func (m *Machine) dispute(now time.Time, l Lease) {
 	if m.believed && m.lease == "" && l.Exists {
-		m.lease = l.Version
+		m.lease, m.leaseAt = l.Version, now
 	}
 	text := ""
 	switch {
@@ -49,11 +63,22 @@ func (m *Machine) dispute(now time.Time, l Lease) {
 	}
 }
 
+// watched reports whether the Lease has stayed as it is for as long as a kubelet takes to renew it. renewTime is by the
+// kubelet's clock: one that is behind writes Leases that have run out. Where Ready is Unknown,
+// kube-controller-manager has watched the Lease by its own clock.
+func (m *Machine) watched(l Lease) bool {
+	return m.node.Unknown || m.looked.Sub(m.leaseAt) >= l.Duration/4+renewalDelay
+}
+
+func (m *Machine) untilWatched(now time.Time, l Lease) time.Duration {
+	return max(shortPause, min(pause, m.leaseAt.Add(l.Duration/4+renewalDelay).Sub(now)))
+}
+
 // untainted is a Node on which nothing was done for its present boot.
 func (m *Machine) untainted(now time.Time, l Lease) {
 	m.barrier = time.Time{}
 	if m.begin(now, l, m.believed) {
-		m.state.set(Proven, "the barrier is set")
+		m.state.set(Proven, "sets the barrier")
 		m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version, Value: Fenced(m.node.Boot)}}
 	}
 }
@@ -63,7 +88,7 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 	switch {
 	case !believed:
 		m.pace.End(m.name)
-		if len(m.verdict.Reporters) == 0 && m.refused.IsZero() {
+		if m.verdict.Named == 0 && m.refused.IsZero() {
 			m.rest(Watching, "")
 			return false
 		}
@@ -77,6 +102,9 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 	case !l.over(now):
 		m.state.set(Proven, "waits until the Lease has run out")
 		m.sleep(now, max(shortPause, min(pause, l.Renewed.Add(l.Duration).Sub(now))))
+	case !m.watched(l):
+		m.state.set(Proven, "watches whether the Lease is renewed: the kubelet's clock may be behind")
+		m.sleep(now, m.untilWatched(now, l))
 	case m.settings.DryRun:
 		m.hold(now, WouldAct, fmt.Sprintf("dryRun: would set %s=%s and delete its pods; named by %s", TaintKey, Fenced(m.node.Boot), strings.Join(m.verdict.Reporters, ", ")))
 	default:
@@ -84,7 +112,10 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 		if !v.Allowed {
 			m.state.Held = v.Reason
 			m.state.set(Proven, v.Text)
-			m.sleep(now, shortPause)
+			m.sleep(now, pause)
+			if v.Reason == storm.TooManyDead {
+				m.sleep(now, mediumPause) // until a person has looked
+			}
 		}
 		return v.Allowed
 	}
@@ -96,7 +127,7 @@ func (m *Machine) tainted(now time.Time, l Lease) {
 	if m.barrier.IsZero() {
 		m.barrier, m.progress = now, now
 	}
-	if !m.refused.IsZero() || l.Exists && !l.over(now) {
+	if !m.refused.IsZero() || l.fresh(now) {
 		m.stop(now)
 		return
 	}
@@ -105,6 +136,13 @@ func (m *Machine) tainted(now time.Time, l Lease) {
 		m.hold(now, Held, "no longer believed: "+m.verdict.Missing)
 	case !l.Exists:
 		m.hold(now, Held, "the Node has no Lease: nothing shows that its kubelet is silent")
+	case !l.over(now):
+		// It is as it was: by the clock of the replica that set the taint it has run out.
+		m.state.set(Draining, "the barrier is set; waits until the Lease has run out")
+		m.sleep(now, pause)
+	case !m.watched(l):
+		m.state.set(Draining, "the barrier is set; watches whether the Lease is renewed")
+		m.sleep(now, m.untilWatched(now, l))
 	case m.settings.DryRun:
 		m.hold(now, WouldAct, "dryRun: the taint is there, its pods would be deleted")
 	case now.Sub(m.barrier) < m.settings.Settle:
@@ -174,6 +212,8 @@ func (m *Machine) drain(now time.Time) {
 		m.sleep(now, longPause)
 	}
 	m.todo = nil
+	// What cannot be deleted must not keep the others: a webhook that times out takes longer than a look is young.
+	slices.SortStableFunc(ready, func(a, b Pod) int { return m.refusals[a.UID] - m.refusals[b.UID] })
 	for _, p := range ready {
 		m.todo = append(m.todo, Request{Kind: DeletePod, Pod: p})
 	}

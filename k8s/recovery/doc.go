@@ -6,7 +6,7 @@
 // # What it does
 //
 //  1. The death is of the boot in the Node's status, enough reporters tell of it (k8s/belief), and the node's Lease
-//     has run out and has not been renewed since the proof was taken up.
+//     has run out, has not been renewed since the proof was taken up, and was watched for as long as a renewal takes.
 //  2. The barrier: the taint out-of-service goes on the Node by a patch with the resourceVersion under which that boot
 //     was read. So either a new boot was there first, and the patch is refused; or each kubelet that lists its Node
 //     from now on rejects the pods. The taint's value names the boot ([Fenced]), so that each replica, and each that
@@ -26,7 +26,8 @@
 //   - A Lease that is renewed under the dead boot, or a reporter that takes its word back, ends all deletions for that
 //     boot. Unless another boot follows within [disputeAfter], the taint then says so ([Disputed]): for good, for all
 //     replicas, until a person or another boot takes it off.
-//   - Losing the machine's memory at any point costs a pause, never safety.
+//   - Losing the machine's memory once the barrier is set costs a pause, never safety. Before that it loses a dispute:
+//     a machine that begins again watches the Lease for one renewal, and knows nothing of earlier ones.
 //
 // docs/controller.md tells operators the same; docs/adr/0028 has the reasons. A machine is not safe for concurrent
 // use. It blocks on nothing.

@@ -59,6 +59,10 @@ type Lease struct {
 // over reports whether the Lease has run out.
 func (l Lease) over(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) > l.Duration }
 
+// fresh reports whether somebody renews it, by any clock that is worth anything: kubelets do so after a quarter of its
+// duration. Between half and all of it nothing is concluded, since replicas' clocks differ.
+func (l Lease) fresh(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) <= l.Duration/2 }
+
 // Pod is one that is bound to the Node.
 type Pod struct {
 	Namespace, Name, UID, Version string
@@ -106,6 +110,10 @@ const (
 	Missing          // there is no such object
 	Failed           // anything else; it may have been carried out
 )
+
+// MostReporters is how many Nodes that named a boot are remembered, to see them take it back, unless more are needed to
+// believe it. In a group of 500 all others tell of a death.
+const MostReporters = 6
 
 // Reply is the answer to a request.
 type Reply struct {

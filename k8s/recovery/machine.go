@@ -14,7 +14,9 @@ const (
 	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
 	// 0.15 s before it, 3.8 s on a slow node.
 	disputeAfter = 15 * time.Second
-	// returnSettle is how long a new boot has to be there, Ready and without pods from before it, until the taint comes
+	// renewalDelay is how late a kubelet may be with a Lease that it renews after a quarter of its duration.
+	renewalDelay = time.Second
+	// returnSettle is for how long a new boot has to be there, Ready and without pods of before, until the taint comes
 	// off. A kubelet that starts has listed pods that are deleted a moment later; what it starts of them, once it sees
 	// no taint, it starts although their objects are gone.
 	returnSettle = 15 * time.Second
@@ -43,6 +45,7 @@ type Machine struct {
 	uid       string
 	boot      string    // that all of the following is about
 	lease     string    // version of the Lease when the proof was taken up; empty: not yet
+	leaseAt   time.Time // when that was seen
 	barrier   time.Time // when the taint was first seen
 	refused   time.Time // when something showed that the boot may run; zero: nothing has
 	why       string
@@ -51,6 +54,8 @@ type Machine struct {
 	awaited   int
 	returned  time.Time // since when all holds that lets the taint come off
 	believed  bool
+	refusals  map[string]int // of deletions, by the pod's UID
+	struck    time.Time      // the round in which the last of them was
 
 	// one round
 	asked   Request // what Done is the answer to
@@ -71,7 +76,7 @@ type Machine struct {
 
 // New makes the machine of a Node.
 func New(s Settings, node string, p *storm.Pace) *Machine {
-	return &Machine{settings: s, name: node, pace: p, asked: Request{Kind: Wait}, state: State{Phase: Watching}}
+	return &Machine{settings: s, name: node, pace: p, asked: Request{Kind: Wait}, state: State{Phase: Watching}, refusals: map[string]int{}}
 }
 
 // State is what to tell people.
@@ -120,7 +125,9 @@ func (m *Machine) act(now time.Time) (Request, bool) {
 		return r, true
 	}
 	if now.Sub(m.looked) > maxAge {
-		m.todo, m.wake = nil, time.Time{}
+		if m.todo = nil; m.fails == 0 { // else the pause after a failure holds
+			m.wake = time.Time{}
+		}
 		return Request{}, false
 	}
 	if wait := m.pace.Delete(now); wait > 0 {
@@ -135,8 +142,15 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 	r := m.asked
 	m.asked = Request{Kind: Wait}
 	if a.Outcome == Failed {
-		m.fails++
-		m.todo = nil
+		if r.Kind != DeletePod || m.struck != m.looked { // once a round
+			m.fails++
+		}
+		if r.Kind == DeletePod { // the other pods have their turn
+			m.refusals[r.Pod.UID]++
+			m.struck = m.looked
+		} else {
+			m.todo = nil
+		}
 		m.state.Trouble, m.failed = a.Error, r.Kind
 		m.sleep(now, min(longPause, shortPause<<min(m.fails, 8)))
 		return
@@ -197,7 +211,8 @@ func (m *Machine) sawNode(now time.Time, n Node) {
 // forget drops what was known of a boot.
 func (m *Machine) forget() {
 	m.uid, m.boot, m.lease, m.why, m.reporters, m.believed, m.awaited = "", "", "", "", nil, false, 0
-	m.barrier, m.refused, m.progress, m.returned = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	m.barrier, m.refused, m.progress, m.returned, m.leaseAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	m.refusals = map[string]int{}
 }
 
 func (m *Machine) wrote(now time.Time, r Request, o Outcome) {

@@ -36,7 +36,7 @@ func tell(t *testing.T, s Settings) *story {
 	return &story{
 		t: t, now: epoch,
 		m:       New(s, "n4", storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100})),
-		node:    Node{Exists: true, UID: "u1", Version: "1", Boot: bootA, Ready: true},
+		node:    Node{Exists: true, UID: "u1", Version: "1", Boot: bootA, Unknown: true},
 		lease:   Lease{true, "7", epoch.Add(-time.Minute), 40 * time.Second},
 		verdict: belief.Verdict{Believed: true, Reporters: []string{"n1", "n2"}},
 		group:   Group{"worker", 4, 1},
@@ -133,7 +133,7 @@ func TestNothingIsWrittenUnless(t *testing.T) {
 		spoil func(*story)
 	}{
 		{"it is believed", Unproven, "1 of 2", func(s *story) {
-			s.verdict = belief.Verdict{Reporters: []string{"n1"}, Missing: "1 of 2 Nodes"}
+			s.verdict = belief.Verdict{Named: 1, Reporters: []string{"n1"}, Missing: "1 of 2 Nodes"}
 		}},
 		{"somebody names it", Watching, "", func(s *story) { s.verdict = belief.Verdict{} }},
 		{"the Lease has run out", Proven, "Lease", func(s *story) { s.lease.Renewed = epoch.Add(time.Hour) }},
@@ -239,7 +239,7 @@ func TestNodeReturns(t *testing.T) {
 	if got := writes(s.run(4 * time.Second)); got != "" {
 		t.Errorf("while its Lease is renewed: %s", got)
 	}
-	s.node.Boot, s.verdict = bootB, belief.Verdict{}
+	s.node.Boot, s.node.Ready, s.node.Unknown, s.verdict = bootB, true, false, belief.Verdict{}
 	if got := writes(s.run(time.Minute)); got != "" || s.m.State().Phase != Returning {
 		t.Errorf("with pods of before: %s, %+v", got, s.m.State())
 	}
@@ -254,6 +254,7 @@ func TestNodeReturns(t *testing.T) {
 		t.Errorf("at the end: %+v", s.m.State())
 	}
 	// It dies again.
+	s.node.Ready, s.node.Unknown = false, true
 	s.verdict = belief.Verdict{Believed: true, Reporters: []string{"n1", "n2"}}
 	s.lease.Renewed = s.now.Add(-time.Minute)
 	s.m.Poke()
@@ -266,7 +267,7 @@ func TestNodeReturns(t *testing.T) {
 func TestNodeReturnsAndDies(t *testing.T) {
 	s := tell(t, Settings{})
 	s.run(3 * time.Second)
-	s.node.Boot, s.node.Ready, s.verdict, s.lease = bootB, false, belief.Verdict{}, Lease{true, "8", s.now, 40 * time.Second}
+	s.node.Boot, s.node.Unknown, s.verdict, s.lease = bootB, false, belief.Verdict{}, Lease{true, "8", s.now, 40 * time.Second}
 	s.m.Poke()
 	if got := writes(s.run(35 * time.Second)); got != "" {
 		t.Errorf("not Ready: %s", got)
@@ -276,6 +277,7 @@ func TestNodeReturnsAndDies(t *testing.T) {
 	if got := writes(s.run(time.Minute)); got != "" {
 		t.Errorf("with a Lease that has run out: %s", got)
 	}
+	s.node.Ready, s.node.Unknown = false, true
 	s.verdict = belief.Verdict{Believed: true, Reporters: []string{"n1", "n2"}}
 	s.pods = []Pod{{Name: "db-2", UID: "p2", Version: "12", Deleting: true}}
 	if got := writes(s.run(5 * time.Second)); got != "TAINT(fenced-"+bootB+"@u1/1+) DELETE(db-2@p2/12)" {

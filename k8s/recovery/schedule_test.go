@@ -130,7 +130,7 @@ func (w *world) serve(r Request, n *simNode, s belief.Settings) Reply {
 	case ReadReporters:
 		return w.reporters(r, n, s)
 	case ReadLease:
-		return Reply{Lease: Lease{true, strconv.Itoa(n.leaseVersion), n.renewed, leaseDuration}}
+		return Reply{Lease: Lease{true, strconv.Itoa(n.leaseVersion), n.renewed.Add(-n.behind), leaseDuration}}
 	case SetTaint, RemoveTaint:
 		if !n.exists || strconv.Itoa(n.uid) != r.UID || strconv.Itoa(n.version) != r.Version {
 			return Reply{Outcome: Conflict}
@@ -176,7 +176,7 @@ func (w *world) reporters(r Request, n *simNode, s belief.Settings) Reply {
 		if !o.exists {
 			continue
 		}
-		b := belief.Node{Name: o.name, Group: "worker", Boot: o.boot, Fresh: w.now.Sub(o.renewed) <= leaseDuration/2}
+		b := belief.Node{Name: o.name, Group: "worker", Boot: o.boot, Fresh: w.now.Sub(o.renewed.Add(-o.behind)) <= leaseDuration/2}
 		for d, said := range o.told {
 			b.Deaths = append(b.Deaths, belief.Death{Node: d[0], Boot: d[1], Said: said})
 		}
@@ -225,6 +225,9 @@ func schedule(seed uint64) *world {
 	if w.r.IntN(3) == 0 {
 		w.nodes[w.r.IntN(len(w.nodes))].liar, s.Unknown = true, false
 	}
+	if w.r.IntN(3) == 0 {
+		w.nodes[w.r.IntN(len(w.nodes))].behind = w.span(0, 2*leaseDuration)
+	}
 	replicas := []*replica{{name: "a"}, {name: "b"}}
 	for _, c := range replicas {
 		c.offset = w.span(0, 8*time.Second) - 4*time.Second
@@ -241,7 +244,7 @@ func schedule(seed uint64) *world {
 	run(2 * time.Minute)
 	w.faults, w.kcm = false, true
 	for _, n := range w.nodes {
-		n.refusesPatch, n.liar = false, false
+		n.refusesPatch, n.liar, n.behind = false, false, 0
 		if n.on && !n.patched {
 			continue
 		}

@@ -47,7 +47,8 @@ type simNode struct {
 	tainted      bool
 	taint        string
 	leaseVersion int
-	renewed      time.Time
+	renewed      time.Time            // by the clock of the API server
+	behind       time.Duration        // of the kubelet's clock, by which it writes that
 	told         map[[2]string]string // deaths on its Node, and in which of its boots they were said
 	missing      time.Time
 

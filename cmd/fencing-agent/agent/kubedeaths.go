@@ -34,6 +34,7 @@ type kubeDeaths struct {
 	// The rest is of the loop.
 	said map[string]deathlist.Death
 	own  map[string]bool // of those said, what this agent has proven itself
+	full bool            // and that was logged
 }
 
 // startDeaths starts the writer of deaths.
@@ -127,6 +128,12 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 	}
 	if changed {
 		k.say(fx.Available.Len(), urgent)
+		if full := deathlist.Full(deathlist.Encode(slices.Collect(maps.Values(k.said)))); full != k.full {
+			if k.full = full; full {
+				a.log.Warn("so many nodes are dead that the oldest deaths no longer fit on this node's Node: delete the Nodes of machines that do not come back",
+					"annotation", deathlist.Annotation, "dead", len(k.said))
+			}
+		}
 	}
 }
 

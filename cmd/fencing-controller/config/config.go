@@ -18,6 +18,7 @@ type Config struct {
 	GroupLabel        string
 	MinReporters      int
 	ReadyUnknown      bool
+	GroupsOfTwo       []string
 	StatefulSetsOnly  bool
 	ExcludeNamespaces []string
 	Settle            time.Duration
@@ -32,7 +33,7 @@ type Config struct {
 // Default is the configuration of an empty file. dryRun is the default until somebody has decided otherwise.
 func Default() *Config {
 	return &Config{
-		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true,
+		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true, GroupsOfTwo: []string{},
 		ExcludeNamespaces: []string{"kube-system"}, Settle: time.Second, Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100,
 		Pause: 3 * time.Second, MetricsAddress: ":9120", HealthAddress: ":9121",
 	}
@@ -49,11 +50,12 @@ func keys() []key {
 	return []key{
 		{"dryRun", "true", "true: write nothing but Events and the log; false: act", boolean(func(c *Config) *bool { return &c.DryRun })},
 		{"kubeconfig", `""`, "a file; empty: the service account of the pod", text(func(c *Config) *string { return &c.Kubeconfig }, true)},
-		{"groupLabel", "node.deckhouse.io/group", "the label that says which group a Node belongs to", text(func(c *Config) *string { return &c.GroupLabel }, false)},
-		{"evidence.minReporters", "2", "how many different Nodes have to name a boot; in a smaller group all the others", number(func(c *Config) *int { return &c.MinReporters }, 1, 32)},
+		{"groupLabel", "node.deckhouse.io/group", "the label by which Nodes are of one group", text(func(c *Config) *string { return &c.GroupLabel }, false)},
+		{"evidence.minReporters", "2", "different Nodes that have to name a boot; all the others in a group of fewer, but two at least", number(func(c *Config) *int { return &c.MinReporters }, 2, 32)},
 		{"evidence.readyUnknown", "true", "one Node is enough if the dead Node's Ready is Unknown", boolean(func(c *Config) *bool { return &c.ReadyUnknown })},
+		{"evidence.groupsOfTwo", "[]", "groups in which one Node is enough, as long as they have two: who takes over one of them is believed", list(func(c *Config) *[]string { return &c.GroupsOfTwo })},
 		{"recovery.pods", "all", "all, or statefulset: the pods that are deleted without grace (the taint evicts all)", pods},
-		{"recovery.excludeNamespaces", "[kube-system]", "namespaces whose pods are left to the taint; the admission policy has to agree", list(func(c *Config) *[]string { return &c.ExcludeNamespaces })},
+		{"recovery.excludeNamespaces", "[kube-system]", "whose pods are left to the taint; the admission policy has to agree", excluded},
 		{"recovery.settle", "1s", "from the taint to the first deletion; 10s with kubelets before 1.35 and several API servers", duration(func(c *Config) *time.Duration { return &c.Settle }, time.Second, time.Minute)},
 		{"storm.evicting", "1", "how many nodes at a time have pods that wait for the taint eviction", number(func(c *Config) *int { return &c.Evicting }, 1, 1000)},
 		{"storm.deletesPerSecond", "20", "deletions without grace, each second", number(func(c *Config) *int { return &c.DeletesPerSecond }, 1, 1000)},
@@ -229,13 +231,22 @@ func text(at func(*Config) *string, empty bool) setter {
 
 func list(at func(*Config) *[]string) setter {
 	return func(c *Config, n *yaml.Node) (string, bool) {
-		var out []string
+		out := []string{}
 		if n.Kind != yaml.SequenceNode || n.Decode(&out) != nil {
 			return "a list of strings, [] for none", false
 		}
 		*at(c) = out
 		return "", true
 	}
+}
+
+// excluded has to name what the admission policy forbids: else each try would be refused, for ever.
+func excluded(c *Config, n *yaml.Node) (string, bool) {
+	allowed, ok := list(func(c *Config) *[]string { return &c.ExcludeNamespaces })(c, n)
+	if ok && !slices.Contains(c.ExcludeNamespaces, "kube-system") {
+		return "a list that has kube-system", false
+	}
+	return allowed, ok
 }
 
 func pods(c *Config, n *yaml.Node) (string, bool) {

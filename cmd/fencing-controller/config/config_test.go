@@ -29,7 +29,7 @@ func TestDryRunIsTheDefault(t *testing.T) {
 func TestAllProblemsAtOnce(t *testing.T) {
 	_, err := Parse("c.yaml", []byte(`dryrun: true
 groupLabel: ""
-evidence: {minReporters: 0, minReporter: 2}
+evidence: {minReporters: 1, minReporter: 2}
 recovery:
   settle: 10
   pods: some
@@ -42,8 +42,8 @@ replicas: {pause: -1s}
 	want := []string{
 		"c.yaml:1: dryrun is not a known key; known: dryRun, kubeconfig, groupLabel, evidence, recovery, storm, replicas, metrics, health",
 		`c.yaml:2: groupLabel: "" is not possible; allowed: a string`,
-		`c.yaml:3: evidence.minReporters: "0" is not possible; allowed: 1 to 32`,
-		"c.yaml:3: evidence.minReporter is not a known key; known: minReporters, readyUnknown",
+		`c.yaml:3: evidence.minReporters: "1" is not possible; allowed: 2 to 32`,
+		"c.yaml:3: evidence.minReporter is not a known key; known: minReporters, readyUnknown, groupsOfTwo",
 		`c.yaml:5: recovery.settle: "10" is not possible; allowed: 1s to 1m0s, with a unit (ms, s, m)`,
 		`c.yaml:6: recovery.pods: "some" is not possible; allowed: all, statefulset`,
 		`c.yaml:7: recovery.excludeNamespaces: "kube-system" is not possible; allowed: a list of strings, [] for none`,
@@ -57,6 +57,15 @@ replicas: {pause: -1s}
 	}
 	if bad := (*Invalid)(nil); !errors.As(err, &bad) || len(bad.Problems) != len(want) {
 		t.Errorf("%T", err)
+	}
+	// Guard: the policy forbids deletions there, and the controller would try for ever.
+	for _, spaces := range []string{"[]", "[default]"} {
+		if _, err := Parse("c.yaml", []byte("recovery: {excludeNamespaces: "+spaces+"}\n")); err == nil || !strings.Contains(err.Error(), "a list that has kube-system") {
+			t.Errorf("%s: %v", spaces, err)
+		}
+	}
+	if c, err := Parse("c.yaml", []byte("recovery: {excludeNamespaces: [a, kube-system]}\nevidence: {groupsOfTwo: [control-plane]}\n")); err != nil || len(c.ExcludeNamespaces) != 2 || len(c.GroupsOfTwo) != 1 {
+		t.Errorf("%v, %+v", err, c)
 	}
 	if _, err := Parse("c.yaml", []byte("- a\n")); err == nil || !strings.Contains(err.Error(), "the file is not a mapping") {
 		t.Error(err)

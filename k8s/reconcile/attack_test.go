@@ -1,0 +1,54 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+)
+
+// Guard: a Node's heartbeat, which changes nothing of what it tells, wakes nobody.
+func TestHeartbeatsTouchNobody(t *testing.T) {
+	x := newIndex()
+	list := []deaths.Death{{Node: "n4", Boot: deadBoot, At: noon, Said: deadBoot}}
+	x.put("n1", "g", list)
+	if got := x.put("n1", "g", slices.Clone(list)); len(got) != 0 || !slices.Equal(x.tellers("n4"), []string{"n1"}) || x.size("g") != 1 {
+		t.Errorf("the same again touches %q", got)
+	}
+	if got := x.put("n1", "h", list); !slices.Equal(got, []string{"n4"}) || x.size("h") != 1 {
+		t.Errorf("another group touches %q", got)
+	}
+	list = slices.Clone(list)
+	list[0].Said = "earlier"
+	if got := x.put("n1", "h", list); !slices.Equal(got, []string{"n4"}) {
+		t.Errorf("another boot of the agent touches %q", got)
+	}
+}
+
+// Guard: an agent that is taken over can name what it likes; only Nodes that are there get a machine.
+func TestWhatIsNoNodeGetsNoMachine(t *testing.T) {
+	w := newWorld(t)
+	w.nodes["n1"].Annotations[deaths.Annotation] = deaths.Encode([]deaths.Death{{Node: "a/b", Boot: deadBoot, At: noon}, {Node: "n9", Boot: deadBoot, At: noon}, {Node: "n4", Boot: deadBoot, At: noon}})
+	r := w.reconciler(nil)
+	for _, name := range []string{"a/b", "n9", "n4"} {
+		if got, _ := r.take(name); (got != nil) != (name == "n4") {
+			t.Errorf("%s: a machine: %v", name, got != nil)
+		}
+	}
+}
+
+// Guard: what a full list lacks was left out, and not taken back.
+func TestAFullListIsKnownAsOne(t *testing.T) {
+	w := newWorld(t)
+	var list []deaths.Death
+	for i := range 70 {
+		n := w.nodes["n1"]
+		n.Annotations[deaths.Annotation] = deaths.Encode(list)
+		b := beliefOf(n, groupLabel, true)
+		if b.Full && i < 40 || !b.Full && len(b.Deaths) < i {
+			t.Fatalf("%d of %d deaths are there, full: %v", len(b.Deaths), i, b.Full)
+		}
+		list = append(list, deaths.Death{Node: fmt.Sprint("m", i), Boot: deadBoot, Proof: "time", At: noon, Said: deadBoot})
+	}
+}

@@ -1,0 +1,196 @@
+package recovery
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
+)
+
+// Guard: renewTime is by the kubelet's clock. One that is behind shows a Lease that has run out while it renews it: so
+// the Lease is watched for as long as a kubelet takes to renew it, before the barrier and again by a replica that
+// starts after it.
+func TestAKubeletWhoseClockIsBehind(t *testing.T) {
+	for _, barrier := range []bool{false, true} {
+		s := tell(t, Settings{})
+		s.node.Ready, s.node.Unknown = true, false
+		if barrier {
+			s.node.Tainted, s.node.Taint = true, Fenced(bootA)
+		}
+		renewed := s.now
+		s.on = func(Request) {
+			if s.now.Sub(renewed) >= 10*time.Second {
+				renewed = renewed.Add(10 * time.Second)
+				s.lease.Version, s.lease.Renewed = s.lease.Version+"+", renewed.Add(-time.Minute)
+			}
+		}
+		s.run(20 * time.Millisecond) // it is believed a moment after a renewal
+		if got := writes(s.run(time.Minute)); strings.Contains(got, "fenced-") || strings.Contains(got, "DELETE") {
+			t.Errorf("barrier %v: %s", barrier, got)
+		}
+		if st := s.m.State(); st.Phase != InDispute {
+			t.Errorf("barrier %v: %+v", barrier, st)
+		}
+	}
+}
+
+// The price of it: eleven seconds, if the proof comes after the Lease has run out, and nothing if Ready is Unknown, or
+// if the Lease was waited for.
+func TestTheLeaseIsWatchedNoLongerThanNeeded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		unknown bool
+		left    time.Duration // of the Lease
+		quiet   time.Duration
+		within  time.Duration
+	}{
+		{"it has run out", false, -time.Minute, 10900 * time.Millisecond, 400 * time.Millisecond},
+		{"and Ready is Unknown", true, -time.Minute, 0, 100 * time.Millisecond},
+		{"it runs out in time", false, 30 * time.Second, 29900 * time.Millisecond, 400 * time.Millisecond},
+	} {
+		s := tell(t, Settings{})
+		s.node.Ready, s.node.Unknown = !c.unknown, c.unknown
+		s.lease.Renewed = s.now.Add(c.left - s.lease.Duration)
+		if got := writes(s.run(c.quiet)); got != "" {
+			t.Errorf("%s: too early: %s", c.name, got)
+		}
+		if got := writes(s.run(c.within)); !strings.HasPrefix(got, "TAINT(fenced-") {
+			t.Errorf("%s: too late: %q, %+v", c.name, got, s.m.State())
+		}
+	}
+}
+
+// Guard: a look at the Lease that was asked for too early shows nothing, however late its answer is.
+func TestALateAnswerWatchesNothing(t *testing.T) {
+	s := tell(t, Settings{})
+	s.node.Ready, s.node.Unknown = true, false
+	s.run(100 * time.Millisecond)
+	s.slow[ReadLease] = 12 * time.Second
+	if got := writes(s.run(13 * time.Second)); got != "" {
+		t.Errorf("by an answer that is 12 s old: %s", got)
+	}
+}
+
+// Guard: replicas whose clocks differ a little do not dispute each other's recoveries. The Lease has not changed; by
+// this clock it holds for a moment more.
+func TestAReplicaWhoseClockIsBehindWaits(t *testing.T) {
+	s := tell(t, Settings{})
+	s.lease.Renewed = s.now.Add(-s.lease.Duration).Add(5500 * time.Millisecond)
+	s.run(50 * time.Millisecond)
+	s.node.Tainted, s.node.Taint, s.node.Version = true, Fenced(bootA), "2" // by the other replica
+	if got := writes(s.run(5400 * time.Millisecond)); got != "" {
+		t.Errorf("while the Lease holds: %s", got)
+	}
+	if got := writes(s.run(20 * time.Second)); got != "DELETE(db-0@p0/10)" {
+		t.Errorf("then: %q, %+v", got, s.m.State())
+	}
+}
+
+// Guard: what somebody names is told and looked at, though nobody counts.
+func TestNamedByNobodyThatCounts(t *testing.T) {
+	s := tell(t, Settings{})
+	s.verdict = belief.Verdict{Named: 2, Missing: "0 of 2 Nodes name this boot; 2 more have no fresh Lease"}
+	if log := s.run(time.Minute); strings.Count(log, "reporters") < 5 {
+		t.Errorf("looked at %d times in a minute", strings.Count(log, "reporters"))
+	}
+	if st := s.m.State(); st.Phase != Unproven || !strings.Contains(st.Text, "no fresh Lease") {
+		t.Errorf("%+v", st)
+	}
+	s.verdict = belief.Verdict{Believed: true, Named: 2, Reporters: []string{"n1", "n2"}}
+	if got := writes(s.run(11 * time.Second)); !strings.HasPrefix(got, "TAINT(fenced-") {
+		t.Errorf("when they count: %q", got)
+	}
+}
+
+// Guard: those who are remembered to see them take it back are few, however many tell, and stay the same.
+func TestFewReportersAreRemembered(t *testing.T) {
+	s := tell(t, Settings{})
+	var first string
+	for i := range 40 {
+		names := []string{"n1", "n2"}
+		for j := range 12 {
+			names = append(names, strings.Repeat("x", 1+i)+strings.Repeat("y", j))
+		}
+		s.verdict.Reporters = names
+		s.run(31 * time.Second)
+		got := s.m.reporters
+		if len(got) != MostReporters || got[0] != "n1" || got[1] != "n2" {
+			t.Fatalf("round %d: %d are remembered: %q", i, len(got), got)
+		}
+		if i == 0 {
+			first = strings.Join(got[:2], " ")
+		} else if strings.Join(got[:2], " ") != first {
+			t.Fatalf("round %d: %q, want %q first", i, got, first)
+		}
+	}
+}
+
+// Guard: a pod that cannot be deleted holds up no other, be the refusal quick or slow, and is not tried at each moment.
+func TestOnePodThatCannotBeDeleted(t *testing.T) {
+	for _, slow := range []time.Duration{time.Millisecond, 5 * time.Second} {
+		s := tell(t, Settings{})
+		s.pods = []Pod{
+			{Name: "a1", UID: "a1", Version: "1", Deleting: true}, {Name: "a2", UID: "a2", Version: "1", Deleting: true},
+			{Name: "b1", UID: "b1", Version: "1", Deleting: true}, {Name: "b2", UID: "b2", Version: "1", Deleting: true},
+		}
+		s.run(100 * time.Millisecond)
+		s.on = func(Request) {
+			delete(s.refuse, DeletePod)
+			delete(s.slow, DeletePod)
+			if len(s.m.todo) > 0 && strings.HasPrefix(s.m.todo[0].Pod.Name, "a") {
+				s.refuse[DeletePod], s.slow[DeletePod] = Failed, slow
+			}
+		}
+		log := s.run(5 * time.Minute)
+		if !strings.Contains(log, "DELETE(b1") || !strings.Contains(log, "DELETE(b2") || len(s.pods) != 2 {
+			t.Errorf("refused in %v: %s", slow, writes(log))
+		}
+		if n := strings.Count(log, "DELETE(a"); n < 10 || n > 60 {
+			t.Errorf("refused in %v: tried %d times in 5 min", slow, n)
+		}
+		if st := s.m.State(); st.Trouble != "refused" || st.Left != 2 {
+			t.Errorf("refused in %v: %+v", slow, st)
+		}
+	}
+}
+
+// Guard: nor does it hold up the others for a round.
+func TestManyPodsThatCannotBeDeleted(t *testing.T) {
+	s := tell(t, Settings{})
+	s.pods = nil
+	for _, name := range []string{"a1", "a2", "a3", "a4", "a5", "a6", "b"} {
+		s.pods = append(s.pods, Pod{Name: name, UID: name, Version: "1", Deleting: true})
+	}
+	s.on = func(Request) {
+		delete(s.refuse, DeletePod)
+		if len(s.m.todo) > 0 && strings.HasPrefix(s.m.todo[0].Pod.Name, "a") {
+			s.refuse[DeletePod] = Failed
+		}
+	}
+	if log := s.run(1500 * time.Millisecond); !strings.Contains(log, "DELETE(b@") || len(s.pods) != 6 {
+		t.Errorf("half a second after the barrier has settled: %s", writes(log))
+	}
+}
+
+// Guard: what waits for others polls them slowly: each look is dozens of requests in a large group.
+func TestWaitingNodesPollSlowly(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		most int // looks in a minute
+		hold func(*story)
+	}{
+		{"evictions go on", 31, func(s *story) { s.m.pace.Begin("n9", storm.Group{Size: 4, Dead: 1}, s.now) }},
+		{"too many are dead", 7, func(s *story) {
+			s.m.pace = storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 50})
+			s.group.Dead = 3
+		}},
+	} {
+		s := tell(t, Settings{})
+		c.hold(s)
+		if n := strings.Count(s.run(time.Minute), "reporters"); n < 3 || n > c.most {
+			t.Errorf("%s: %d looks in a minute, want at most %d", c.name, n, c.most)
+		}
+	}
+}
