@@ -12,6 +12,7 @@ func sentenceMutants() []mutant {
 		boundGo  = "netgossip/sentence.go"
 		lun, sim = "./diskquorum", "./integration/sim"
 		wdt      = "./watchdog/wdt"
+		agent    = "./cmd/fencing-agent"
 	)
 	in := func(pkg, rule, what, file, from, to string) mutant {
 		m := one(rule, what, file, from, to)
@@ -50,10 +51,15 @@ func sentenceMutants() []mutant {
 		in(wdt, "P2", "a condemned feeder arms", loopGo, "f.permitted() && !f.sentenced() {", "f.permitted() {"),
 		in(wdt, "P2", "a condemned feeder stops", loopGo, "	if f.sentenced() || l.open &&", "	if l.open &&"),
 		in(wdt, "P2", "what the driver did not take is told", feederGo, "	case got > watchdog.MaxSentence:", "	case false:"),
+		in(wdt, "P2", "a driver that refuses is not asked for more", feederGo, "; !errors.Is(err, watchdog.ErrRefused) {", "; true {"),
+		in(wdt, "P3", "the sentence outlives the horizon", feederGo, "	if now.Add(watchdog.SentenceBound(timeout)) > end {", "	if now > end {"),
+		in(agent+"/config", "P3", "a sentence may be too long for the horizon", agent[2:]+"/config/check.go", "c.Sentencing().After > 0 && need > w.Timeout &&", "c.Sentencing().After > 0 && need > w.Timeout+time.Hour &&"),
+		in(wdt, "P9", "a call that failed is no feed", feederGo, "	if began > 0 {", "	if false && began > 0 {"),
 		in(wdt, "P2", "what is left is no matter", deviceGo, "err == nil && left > seconds:", "err == nil && left > seconds+3600:"),
 		in(wdt, "P2", "an old driver is believed", deviceGo, "	case err != nil && d.name == \"\":", "	case false:"),
 		in(wdt, "P2'", "the device of a condemned boot is opened", deviceGo, "known && c.Condemns(timeout) {", "known && c.Running && false {"),
 		in(watchdogs, "P2'", "an agent that cannot see counts at once", judgeGo, "return c.sentence.blind || c.sentence.condemned", "return c.sentence.condemned"),
+		in(agent+"/agent", "P2'", "the lock goes before the watchdog", "cmd/fencing-agent/agent/sentence.go", "			if a.opts.Watchdog != nil { // of", "			if true { // of"),
 		in(watchdogs, "P2'", "it waits from its own start", judgeGo, "	if s.blind && s.sight != 0 && now >= s.sight {", "	if s.blind && now >= s.sight {"),
 		in(watchdogs, "P3", "a long timeout is told", judgeGo, "timeout > 0 && timeout <= netgossip.MaxSentence {\n		s.timeout", "timeout > 0 {\n		s.timeout"),
 		in(watchdogs, "P3", "a long timeout is believed", judgeGo, "timeout <= 0 || timeout > netgossip.MaxSentence {\n		return\n	}\n	w.", "timeout <= 0 {\n		return\n	}\n	w."),
