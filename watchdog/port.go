@@ -16,6 +16,8 @@ var (
 	ErrBusy = errors.New("held by another process")
 	// ErrCondemned says that a countdown runs which an agent before this one has made short for good.
 	ErrCondemned = errors.New("this boot is condemned: its watchdog counts down with the timeout of a sentence, and nothing may open it")
+	// ErrRefused says that the driver took no notice of a timeout: what it counted down before, it counts on.
+	ErrRefused = errors.New("the driver refused the timeout")
 )
 
 // StillArmedError is the failure of an Arm that could not be undone: the countdown runs, and
@@ -61,7 +63,8 @@ type Device interface {
 	// an error path never calls it.
 	Disarm() error
 	// Shorten sets the timeout of the countdown that runs and reads it back. What is returned is the driver's word, and no
-	// more than that is left. An error says that neither is known; the countdown runs on.
+	// more than that is left. ErrRefused says that nothing has changed. Any other error says that neither is known: the
+	// countdown may have begun again, and it runs on.
 	Shorten(timeout time.Duration) (time.Duration, error)
 }
 

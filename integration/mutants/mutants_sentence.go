@@ -12,6 +12,7 @@ func sentenceMutants() []mutant {
 		boundGo  = "netgossip/sentence.go"
 		lun, sim = "./diskquorum", "./integration/sim"
 		wdt      = "./watchdog/wdt"
+		agent    = "./cmd/fencing-agent"
 	)
 	in := func(pkg, rule, what, file, from, to string) mutant {
 		m := one(rule, what, file, from, to)
@@ -23,12 +24,7 @@ func sentenceMutants() []mutant {
 	unmet := in(watchdogs, "P4", "a boot that was not met is condemned", judgeGo, "		if v.peers[p].boot == s.Boot && ", "		if ")
 	unmet.edits = append(unmet.edits, edit{judgeGo, "boot == 0 || boot != w.boot || boot == w.sentenced", "boot == 0 || boot == w.sentenced"},
 		edit{judgeGo, "	if w.sentenced == w.boot && w.defied", "	if w.defied"})
-	guard := in(watchdogs, "N3", "a boot heard on the LUN alone has the guard of the one before", "watchdog/proof.go", "kills(w.statement)) && !w.unmet() && ", "kills(w.statement)) && ")
-	guard.edits = append(guard.edits, edit{"watchdog/proof.go", "kills(st) && !w.unmet() && ", "kills(st) && "})
 	return []mutant{
-		in(watchdogs, "N3", "a boot heard on the LUN alone is dead by the sentence of the one before", judgeGo, "!w.twins && !w.unmet() && ", "!w.twins && "),
-		guard,
-		in(watchdogs, "N3", "a boot heard on the LUN alone is dead since the one before ended", "watchdog/proof.go", "		put(&v.fenced, p, !w.unmet())\n", "		v.fenced.Add(p)\n"),
 		in(watchdogs, "P2", "an agent tells of a countdown that nobody has read back", judgeGo, "	s.condemned, s.inherited, s.at, s.answered = true, true, now, true\n", "	s.condemned, s.inherited, s.at, s.answered, s.timeout = true, true, now, true, timeout\n"),
 		in(watchdogs, "P2'", "what was told on the LUN is not told again", judgeGo, "		s.timeout = a.OwnSentence()\n", ""),
 		in(lun, "P1", "who counts a few of the others is a majority", lunGo, "		if !set.Minus(words[m].View).IsEmpty() {", "		if false {"),
@@ -57,10 +53,15 @@ func sentenceMutants() []mutant {
 		in(wdt, "P2", "a condemned feeder arms", loopGo, "f.permitted() && !f.sentenced() {", "f.permitted() {"),
 		in(wdt, "P2", "a condemned feeder stops", loopGo, "	if f.sentenced() || l.open &&", "	if l.open &&"),
 		in(wdt, "P2", "what the driver did not take is told", feederGo, "	case got > watchdog.MaxSentence:", "	case false:"),
+		in(wdt, "P2", "a driver that refuses is not asked for more", feederGo, "; !errors.Is(err, watchdog.ErrRefused) {", "; true {"),
+		in(wdt, "P3", "the sentence outlives the horizon", feederGo, "	if now.Add(watchdog.SentenceBound(timeout)) > end {", "	if now > end {"),
+		in(agent+"/config", "P3", "a sentence may be too long for the horizon", agent[2:]+"/config/check.go", "c.Sentencing().After > 0 && need > w.Timeout &&", "c.Sentencing().After > 0 && need > w.Timeout+time.Hour &&"),
+		in(wdt, "P9", "a call that failed is no feed", feederGo, "	if began > 0 {", "	if false && began > 0 {"),
 		in(wdt, "P2", "what is left is no matter", deviceGo, "err == nil && left > seconds:", "err == nil && left > seconds+3600:"),
 		in(wdt, "P2", "an old driver is believed", deviceGo, "	case err != nil && d.name == \"\":", "	case false:"),
 		in(wdt, "P2'", "the device of a condemned boot is opened", deviceGo, "known && c.Condemns(timeout) {", "known && c.Running && false {"),
 		in(watchdogs, "P2'", "an agent that cannot see counts at once", judgeGo, "return c.sentence.blind || c.sentence.condemned", "return c.sentence.condemned"),
+		in(agent+"/agent", "P2'", "the lock goes before the watchdog", "cmd/fencing-agent/agent/sentence.go", "			if a.opts.Watchdog != nil { // of", "			if true { // of"),
 		in(watchdogs, "P2'", "it waits from its own start", judgeGo, "	if s.blind && s.sight != 0 && now >= s.sight {", "	if s.blind && now >= s.sight {"),
 		in(watchdogs, "P3", "a long timeout is told", judgeGo, "timeout > 0 && timeout <= netgossip.MaxSentence {\n		s.timeout", "timeout > 0 {\n		s.timeout"),
 		in(watchdogs, "P3", "a long timeout is believed", judgeGo, "timeout <= 0 || timeout > netgossip.MaxSentence {\n		return\n	}\n	w.", "timeout <= 0 {\n		return\n	}\n	w."),

@@ -15,7 +15,12 @@ func voiceMutants() []mutant {
 		return m
 	}
 	const lun, gossip, sim = "./diskquorum", "./netgossip", "./integration/sim"
+	guard := in(watchdogs, "N3", "a boot heard on the LUN alone has the guard of the one before", "watchdog/proof.go", "kills(w.statement)) && !w.unmet() && ", "kills(w.statement)) && ")
+	guard.edits = append(guard.edits, edit{"watchdog/proof.go", "kills(st) && !w.unmet() && ", "kills(st) && "})
 	return []mutant{
+		in(watchdogs, "N3", "a boot heard on the LUN alone is dead by the sentence of the one before", "watchdog/sentence.go", "!w.twins && !w.unmet() && ", "!w.twins && "),
+		guard,
+		in(watchdogs, "N3", "a boot heard on the LUN alone is dead since the one before ended", "watchdog/proof.go", "		put(&v.fenced, p, !w.unmet())\n", "		v.fenced.Add(p)\n"),
 		in(lun, "N1", "a word counts for ever", listenGo, "p.date == 0 || now >= until ||", "p.date == 0 ||"),
 		in(lun, "N1", "a word counts from now on", listenGo, "Until: until, Mutual", "Until: now.Add(dated), Mutual"),
 		in(lun, "N1", "the oldest word of a member counts", listenGo, " || until <= voices[i].Until {", " {"),

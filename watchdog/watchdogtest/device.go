@@ -14,6 +14,8 @@ import (
 var (
 	ErrNotArmed = errors.New("watchdog is not armed")
 	ErrFired    = errors.New("the node has been reset")
+	// ErrUnreadable says that a timeout was set and cannot be read back.
+	ErrUnreadable = errors.New("the timeout cannot be read back")
 )
 
 // Config describes a driver. Clock is mandatory; the rest is a well-behaved softdog if zero.
@@ -22,7 +24,9 @@ type Config struct {
 	Identity    string
 	Granularity time.Duration // the timeout is rounded up to a multiple; zero: whole seconds
 	MaxTimeout  time.Duration // a longer wish is cut to this; zero: none
-	Refuses     bool          // a change of the timeout while it counts down
+	Refuses     bool          // a change of the timeout while it counts down, without saying so
+	Least       time.Duration // a shorter timeout is refused while it counts down
+	Garbles     bool          // a change of the timeout works, and cannot be read back
 	Hides       bool          // what it counts down cannot be seen without opening it
 	Pretimeout  time.Duration // only told; nothing happens at it
 	NoWayOut    bool
@@ -202,10 +206,15 @@ func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
 		return 0, ErrNotArmed
 	case d.config.Refuses:
 		return d.timeout, nil
+	case timeout < d.config.Least:
+		return 0, watchdog.ErrRefused
 	}
 	d.timeout = (timeout + d.config.Granularity - 1) / d.config.Granularity * d.config.Granularity
 	d.stats.Shortened++
 	d.restart()
+	if d.config.Garbles {
+		return 0, ErrUnreadable
+	}
 	return d.timeout, nil
 }
 

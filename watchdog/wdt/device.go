@@ -157,7 +157,11 @@ func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
 	if d.fd < 0 {
 		return 0, errNotArmed
 	}
-	if err := d.kernel.setTimeout(d.fd, int((timeout+time.Second-1)/time.Second)); err != nil {
+	switch err := d.kernel.setTimeout(d.fd, int((timeout+time.Second-1)/time.Second)); {
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOTTY), errors.Is(err, unix.EOPNOTSUPP):
+		// The driver has not been called, or has checked the value first. Only then is it certain that it was not fed.
+		return 0, fmt.Errorf("WDIOC_SETTIMEOUT %v: %w: %w", timeout, watchdog.ErrRefused, err)
+	case err != nil:
 		return 0, fmt.Errorf("WDIOC_SETTIMEOUT %v: %w", timeout, err)
 	}
 	seconds, err := d.kernel.timeout(d.fd)

@@ -12,4 +12,5 @@ var (
 	errAlreadyArmed = errors.New("watchdog is already armed")
 	errNotWatchdog  = errors.New("not a watchdog device: set watchdog.device to /dev/watchdog or /dev/watchdogN")
 	errOverdue      = errors.New("watchdog timeout passed unfed: the node should be resetting now; feeding stays off")
+	errTooLate      = errors.New("peers know when this node is dead, and it might outlive that with a new countdown")
 )

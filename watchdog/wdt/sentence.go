@@ -1,9 +1,11 @@
 package wdt
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -33,8 +35,13 @@ func (f *Feeder) execute() {
 		f.publish(v, v.status)
 		return
 	}
-	began := f.clock()
-	got, err := f.device.Shorten(time.Duration(f.condemned.Load()))
+	began, got, err := f.shorten(time.Duration(f.condemned.Load()))
+	if began > 0 {
+		l.attempt = began // a call that failed may have fed the watchdog nevertheless
+	}
+	if got > 0 {
+		v.info.Timeout = got
+	}
 	switch {
 	case err != nil:
 		v.err = fmt.Errorf("condemned, and the peers have to wait for the watchdog: %w", err)
@@ -42,7 +49,26 @@ func (f *Feeder) execute() {
 		v.err = fmt.Errorf("condemned, and the peers have to wait for the watchdog: the driver took a timeout of %v, at most %v can be told", got, watchdog.MaxSentence)
 	default:
 		v.sentence, v.err = got, nil
-		l.countdown, l.attempt = watchdog.SentenceBound(got), began // a node that outlives this is Faulty (P9)
+		l.countdown = watchdog.SentenceBound(got) // a node that outlives this is Faulty (P9)
 	}
 	f.publish(v, Starved)
+}
+
+// shorten asks the driver for the timeout, and for the next longer one while it refuses: iTCO_wdt takes no less than 3 s. began
+// is when a call began that the driver did not refuse, which may be a feed; 0: there was none.
+//
+// Invariant: the sentence does not prolong the life of this boot past the horizon that peers know, which reckons with
+// the countdown of the last feed, twice. A node may condemn itself late, just before that countdown ends.
+func (f *Feeder) shorten(timeout time.Duration) (began boottime.Instant, got time.Duration, err error) {
+	end := f.loop.attempt.Add(2 * f.loop.countdown)
+	for ; timeout <= watchdog.MaxSentence; timeout += time.Second {
+		now := f.clock()
+		if now.Add(watchdog.SentenceBound(timeout)) > end {
+			return 0, 0, errors.Join(err, fmt.Errorf("%w of %v", errTooLate, timeout))
+		}
+		if got, err = f.device.Shorten(timeout); !errors.Is(err, watchdog.ErrRefused) {
+			return now, got, err
+		}
+	}
+	return 0, 0, err
 }

@@ -24,7 +24,7 @@ func TestCondemnedFeeder(t *testing.T) {
 		feeds := b.device.Stats().Feeds
 		b.Condemn(time.Second)
 		synctest.Wait()
-		if s := b.State(); !s.Condemned || s.Sentence != time.Second || s.Status != Starved || s.Info.Timeout != testTimeout {
+		if s := b.State(); !s.Condemned || s.Sentence != time.Second || s.Status != Starved || s.Info.Timeout != time.Second || b.metrics.timeout.Load() != int64(time.Second) {
 			t.Fatalf("%+v", s)
 		}
 		b.Grant(b.clock().Add(time.Hour))
@@ -76,6 +76,79 @@ func TestDriverThatDoesNotTakeASentence(t *testing.T) {
 	}
 }
 
+// Guard: P2. A driver that takes no timeout as short as that, such as iTCO_wdt, is asked for the next longer one, up to what may be
+// told. What it takes is told.
+func TestDriverWithALeastTimeout(t *testing.T) {
+	for least, want := range map[int]time.Duration{2: 2 * time.Second, 3: 3 * time.Second, 4: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			d := softdog()
+			dev := d.device(t)
+			d.sysfs(t, dev, nil)
+			b := run(t, watchdogtest.Config{}, dev)
+			b.Grant(b.clock().Add(time.Hour))
+			b.Arm()
+			synctest.Wait()
+			d.accept = func(s int) bool { return s >= least }
+			b.Condemn(time.Second)
+			synctest.Wait()
+			if s := b.State(); !s.Condemned || s.Sentence != want || (s.Err == nil) != (want > 0) {
+				t.Errorf("at least %d s: %+v, want %v", least, s, want)
+			}
+		})
+	}
+}
+
+// Guard: P3. Peers know since the last feed when this node is dead. A new countdown that might outlive that is not begun.
+func TestSentenceThatComesLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		least, after, want time.Duration
+	}{
+		"early":           {0, 1500 * time.Millisecond, 2 * time.Second},
+		"late":            {0, 3500 * time.Millisecond, 0},
+		"raised, in time": {3 * time.Second, 500 * time.Millisecond, 3 * time.Second},
+		"raised, late":    {3 * time.Second, 1500 * time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, watchdogtest.Config{MaxTimeout: 4 * time.Second, Least: c.least}, nil)
+				b.Grant(b.clock().Add(testInterval / 2))
+				b.Arm()
+				synctest.Wait()
+				fed := b.State().LastFeed
+				time.Sleep(c.after)
+				b.Condemn(2 * time.Second)
+				time.Sleep(100 * time.Millisecond)
+				if s := b.State(); !s.Condemned || s.Sentence != c.want || (b.device.Stats().Shortened > 0) != (c.want > 0) {
+					t.Errorf("%+v, %+v; want %v", s, b.device.Stats(), c.want)
+				}
+				time.Sleep(10 * time.Second)
+				if at, fired := b.device.FiredAt(); !fired || at > fed.Add(8*time.Second) {
+					t.Errorf("fired %v at %v, fed at %v", fired, at, fed)
+				}
+			})
+		})
+	}
+}
+
+// A timeout that was set and cannot be read back has fed the watchdog: it is not overdue before that countdown is over.
+func TestSentenceThatCannotBeReadBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, watchdogtest.Config{Garbles: true}, nil)
+		b.Grant(b.clock().Add(testInterval / 2))
+		b.Arm()
+		time.Sleep(testTimeout - time.Second)
+		b.Condemn(time.Second)
+		time.Sleep(testTimeout - time.Second)
+		if s := b.State(); !s.Condemned || s.Sentence != 0 || s.Status != Starved || errors.Is(s.Err, errOverdue) {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(2 * time.Second)
+		if s := b.State(); s.Status != Faulty || !errors.Is(s.Err, errOverdue) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // A feeder that has nothing armed arms nothing after it.
 func TestCondemnedBeforeItIsArmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +190,7 @@ func TestShorten(t *testing.T) {
 			}
 			c.change(d)
 			got, err := dev.Shorten(time.Second)
-			if got != c.want || (err == nil) != (c.want > 0) {
+			if got != c.want || (err == nil) != (c.want > 0) || errors.Is(err, watchdog.ErrRefused) != (name == "refuses") {
 				t.Errorf("%v, %v; want %v", got, err, c.want)
 			}
 		})

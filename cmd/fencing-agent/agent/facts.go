@@ -144,10 +144,11 @@ func (a *Agent) slotFacts(now boottime.Instant) *picture.Slot {
 	}
 }
 
-// budget is the time budget with the driver's own timeout, once it is known.
+// budget is the time budget with the driver's own timeout, once it is known. That of a sentence is none that peers
+// reckon with who do not know of it.
 func (a *Agent) budget() watchdog.Budget {
-	if got := a.guard.feeder.State().Info.Timeout; got > 0 {
-		return a.cfg.BudgetFor(got, a.members.Largest())
+	if s := a.guard.feeder.State(); s.Info.Timeout > 0 && !s.Condemned {
+		return a.cfg.BudgetFor(s.Info.Timeout, a.members.Largest())
 	}
 	return a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.members.Largest())
 }

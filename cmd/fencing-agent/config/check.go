@@ -312,6 +312,12 @@ func checkWatchdog(c *Config, r *report) {
 	if w.SentenceTimeout%time.Second != 0 {
 		r.problem("watchdog.sentenceTimeout", "is not a whole number of seconds, and the kernel takes no other", w.SentenceTimeout, "1s, 2s or 3s")
 	}
+	// Both countdowns of a sentence have to fit into the second countdown that the horizon reckons with.
+	if need := 2 * (w.SentenceTimeout + 500*time.Millisecond); c.Sentencing().After > 0 && need > w.Timeout &&
+		w.SentenceTimeout != Default().Watchdog.SentenceTimeout && r.intact("watchdog.timeout") {
+		r.problem("watchdog.sentenceTimeout", fmt.Sprintf("is too long for watchdog.timeout = %v: a node that condemns itself late might outlive the time after which the others say FENCED", w.Timeout),
+			w.SentenceTimeout, "at most half of watchdog.timeout less 500ms")
+	}
 	if given := time.Duration(w.SentenceAfter); given > 0 && given < c.SentencePatience() && w.SentenceAfter != Default().Watchdog.SentenceAfter {
 		r.warn("watchdog.sentenceAfter", fmt.Sprintf("is shorter than the others need to show on the LUN that they live: %v counts, two lun.heartbeatInterval and a quarter of lun.ioTimeout",
 			c.SentencePatience()), w.SentenceAfter)

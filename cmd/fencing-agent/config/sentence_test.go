@@ -40,6 +40,17 @@ func TestSentence(t *testing.T) {
 	if got := cfg.Sentencing(); got.After != 0 {
 		t.Errorf("under another policy %v", got)
 	}
+	for dog, ok := range map[string]bool{
+		"{timeout: 2s, feedInterval: 500ms}": true, "{timeout: 2s, feedInterval: 500ms, sentenceTimeout: 3s}": false,
+		"{timeout: 4s, feedInterval: 1s}": true, "{timeout: 4s, feedInterval: 1s, sentenceTimeout: 2s}": false,
+		"{timeout: 5s, feedInterval: 1s, sentenceTimeout: 2s}": true, "{timeout: 6s, feedInterval: 1s, sentenceTimeout: 3s}": false,
+		"{timeout: 7s, feedInterval: 1s, sentenceTimeout: 3s}": true, "{timeout: 6s, feedInterval: 1s, sentenceTimeout: 3s, sentenceAfter: off}": true,
+	} {
+		_, _, err := parse("f", []byte(with(strings.Replace(lun, "%s", "", 1), "watchdog: "+dog)), noEnv, hostname)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "watchdog.sentenceTimeout") {
+			t.Errorf("%s: %v", dog, err)
+		}
+	}
 	for _, bad := range []string{"{sentenceAfter: 100ms}", "{sentenceAfter: 5}", "{sentenceTimeout: 1500ms}", "{sentenceTimeout: 4s}"} {
 		if _, _, err := parse("f", []byte(with("watchdog: "+bad)), noEnv, hostname); err == nil {
 			t.Errorf("%s is taken", bad)

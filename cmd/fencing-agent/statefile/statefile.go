@@ -78,15 +78,16 @@ func Lock(path string) (release func(), ok bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, false, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+	// No os.File: the garbage collector would close it, and who never releases the lock need not keep anything.
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, false, err
+		return nil, false, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
-		return func() { _ = f.Close() }, true, nil // nothing was written
+		return func() { _ = unix.Close(fd) }, true, nil // nothing was written
 	}
-	_ = f.Close()
+	_ = unix.Close(fd)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, false, nil
 	}
