@@ -115,7 +115,8 @@ func (b *bench) path() string {
 	for _, s := range b.states {
 		names = append(names, s.Status.String())
 	}
-	return strings.Join(names, " ")
+	// Whether the feeder says that it is unarmed before it is asked to arm is up to the scheduler.
+	return strings.TrimPrefix(strings.Join(names, " "), Unarmed.String()+" ")
 }
 
 func (b *bench) expect(want Status, armed bool) State {
