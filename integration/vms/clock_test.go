@@ -2,7 +2,6 @@ package vms
 
 import (
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,31 +55,20 @@ func isReset(e machine.Event) bool { return e.Kind == machine.QMP && e.Source ==
 func feedMoment(e machine.Event) (moment, bool) {
 	before, _, ok := strings.Cut(e.Text, ": watchdog_")
 	fields := strings.Fields(before)
-	if e.Kind != control.Feed || e.Source != "start" && e.Source != "ping" || !ok || len(fields) == 0 {
+	if e.Kind != control.Feed || e.Source == "stop" || !ok || len(fields) == 0 {
 		return moment{}, false
 	}
 	uptime, err := strconv.ParseFloat(fields[len(fields)-1], 64)
 	return moment{uptime, e.At}, err == nil
 }
 
-var setTimeout = regexp.MustCompile(`watchdog_set_timeout: watchdog\d+ timeout=(\d+) err=0`)
-
-// countdown is what the node's kernel was last told to count down before a moment: the timeout of the configuration, or the
-// short one of a condemned boot.
-func (s *story) countdown(node string, before time.Time) (timeout time.Duration) {
-	s.t.Helper()
-	events, _ := s.machines[node].Events()
-	for _, e := range events {
-		if m := setTimeout.FindStringSubmatch(e.Text); e.Kind == control.Feed && m != nil && e.At.Before(before) {
-			seconds, _ := strconv.Atoi(m[1])
-			timeout = time.Duration(seconds) * time.Second
-		}
+// countdown is what the node's kernel had to count down when it was reset: the timeout of the configuration, or the short one if
+// the agent had condemned its boot. softdog takes a timeout without a trace, so the agent's word has to do.
+func (s *story) countdown(node string, cut, reset time.Time) time.Duration {
+	if at, ok := s.decidedAt(node, cut, func(d decision) bool { return d.Reason == "condemned" }); ok && at.Before(reset) {
+		return sentenceTimeout
 	}
-	if timeout != watchdogTimeout && timeout != sentenceTimeout {
-		s.fatal("%s was reset, and its kernel was to count down %v: neither the watchdog's %v nor the %v of a condemned boot",
-			node, timeout, watchdogTimeout, sentenceTimeout)
-	}
-	return timeout
+	return watchdogTimeout
 }
 
 // decision is what is read of a line of the agent's log.

@@ -56,7 +56,7 @@ func (s *story) record(node string, cut, reset time.Time, horizon time.Duration)
 	r := s.note(node, cut, reset)
 	recorded[len(recorded)-1].horizon = horizon
 	s.logf("%s: starve %s, other half granted %s, last feed %s, reset %s", node, known(r.verdict), known(r.granted), seconds(r.lastFeed), seconds(r.reset))
-	timeout := s.countdown(node, reset)
+	timeout := s.countdown(node, cut, reset)
 	if counted := r.reset - r.lastFeed; counted < timeout-feedTolerance || counted > timeout+feedTolerance {
 		s.fatal("%s was reset %v after its last feed, not after the watchdog's %v", node, counted, timeout)
 	}

@@ -7,7 +7,7 @@ const Port = "ctl"
 const (
 	Hello = "hello" // it has booted; Text is the kernel's boot_id
 	Log   = "log"   // Text is a line of the program Source
-	Feed  = "feed"  // the kernel's watchdog core saw what Source names: start, ping, stop or set_timeout
+	Feed  = "feed"  // the kernel's watchdog core saw what Source names: start, ping or stop
 	Reply = "reply" // to the request ID
 )
 

@@ -213,11 +213,11 @@ func connect(i control.Interface) error {
 	return fmt.Errorf("no card %s", i.MAC)
 }
 
-// traceFeeds tells the harness of each start, ping and stop, and each timeout, that the kernel's watchdog core passes to the
-// driver, the one that asked for it.
+// traceFeeds tells the harness of each start, ping and stop that the kernel's watchdog core passes to the driver,
+// the one that asked for it.
 func traceFeeds(l *link) error {
 	const tracing = "/sys/kernel/tracing/"
-	for _, event := range []string{"start", "ping", "stop", "set_timeout"} {
+	for _, event := range []string{"start", "ping", "stop"} {
 		if err := os.WriteFile(tracing+"events/watchdog/watchdog_"+event+"/enable", []byte("1"), 0); err != nil {
 			return fmt.Errorf("trace the watchdog: %w", err)
 		}
