@@ -325,13 +325,3 @@ func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 	bound, left := netgossip.SentenceBound(w.term), w.over.Sub(now)
 	return &SentenceState{Boot: w.boot, Timeout: w.term, Age: bound - left, Left: max(0, left)}
 }
-
-// Defied lists the peers whose boot has outlived its sentence: an alarm (P9).
-func (c *Core) Defied() (set roster.Set) {
-	for p := range c.proof.peers {
-		if w := &c.proof.peers[p]; w.defied != 0 && w.defied == w.boot {
-			set.Add(p)
-		}
-	}
-	return set
-}
