@@ -92,17 +92,28 @@ func (c *Core) followHold(now boottime.Instant) {
 	if !c.Holds() {
 		h.heard.Vacant = 0
 	}
-	switch until := min(h.vacant, h.vacantAt.Add(healGrace)); {
-	case h.heard.Vacant > now:
-		h.vacant, h.vacantAt = h.heard.Vacant, now
-	case c.outcome != netgossip.Majority && until > now:
-		h.heard = diskquorum.Hearing{Vacant: until}
+	if c.outcome != netgossip.Majority {
+		h.linger(now)
 	}
 	switch {
 	case h.heard.Ground == 0:
 		h.ground = 0
 	case h.ground == 0:
 		h.ground = now
+	}
+}
+
+// linger has a permission outlive the news that somebody lives again, by healGrace. A decision that names others ends that:
+// once it is over, nothing brings back a permission that it has taken.
+func (h *holding) linger(now boottime.Instant) {
+	until := min(h.vacant, h.vacantAt.Add(healGrace))
+	switch {
+	case h.heard.Vacant > now:
+		h.vacant, h.vacantAt = h.heard.Vacant, now
+	case h.excluded:
+		h.vacant = 0
+	case until > now:
+		h.heard = diskquorum.Hearing{Vacant: until}
 	}
 }
 

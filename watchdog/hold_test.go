@@ -123,3 +123,15 @@ func TestHoldOutlivesTheNewsOfAHeal(t *testing.T) {
 		}
 	}
 }
+
+// A decision that names others ends that. The node does not hold again when they give the decision up a moment later.
+func TestHoldDoesNotOutliveADecision(t *testing.T) {
+	h := holding{heard: diskquorum.Hearing{Vacant: 20 * sec}}
+	h.linger(10 * sec)
+	h.heard, h.excluded = diskquorum.Hearing{}, true
+	h.linger(10*sec + sec/2)
+	h.heard, h.excluded = diskquorum.Hearing{Isolated: true}, false
+	if h.linger(11 * sec); h.heard.Vacant != 0 || !h.heard.Isolated {
+		t.Errorf("half a second after others were granted the half: %+v", h.heard)
+	}
+}

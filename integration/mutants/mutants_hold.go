@@ -41,6 +41,7 @@ func holdMutants() []mutant {
 		in(watchdogs, "M1", "claims cover time in which the node did not live", holdGo, "(!lives || c.hold.lived", "(c.hold.lived"),
 		in(watchdogs, "M1", "claims are not what is begun again", proofGo, "now.Sub(max(w.unseen, v.alone))", "now.Sub(w.unseen)"),
 		in(watchdogs, "M2", "a claim outlives a stop", holdGo, "!lives || c.hold.lived && now >= permitted.Add(lapse)", "!lives"),
+		in(watchdogs, "hold", "a permission comes back when the decision that ended it is over", holdGo, "	case h.excluded:\n		h.vacant = 0\n", ""),
 		in(watchdogs, "hold", "who finds its peers a moment later says LEFT of itself", holdGo, "const healGrace = 2 * time.Second", "const healGrace = 0 * time.Second"),
 		in(sim, "hold", "a busy device writes no echo blocks", echoesGo, "	if !e.spoken || a.dirty ||", "	if true || a.dirty ||"),
 		in(lun, "hold", "a write is parted from its read", echoesGo, " || a.sinceRead > 0 && now >= a.readDue(in) {", " {"),
