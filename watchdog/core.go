@@ -303,7 +303,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 		Outcome: c.outcome, QuorumUntil: c.view.QuorumUntil, HadQuorum: c.hadQuorum,
 		Arbiter: c.granted, Split: c.split.Split, SplitUntil: c.split.Until, HoldUntil: c.holdUntil,
 		AtOdds: !c.united, ByLUN: c.voices.needed, LUNIsolated: c.hold.heard.Isolated, LUNLost: c.sense.lost,
-		Excluded: c.hold.excluded, Vacant: c.hold.heard.Vacant, Asking: c.Holds() && c.oneList() && c.healthy,
+		Excluded: c.hold.excluded, Vacant: c.hold.heard.Vacant, Asking: c.asking(),
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
 		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,
 	}

@@ -14,12 +14,13 @@ type holding struct {
 	seen []boottime.Instant // by peer: the latest step that had it among the seen
 	lost boottime.Instant   // when a majority was counted last
 
-	heard    diskquorum.Hearing
-	vacant   boottime.Instant // the permission that it last gave,
-	vacantAt boottime.Instant // and when
-	excluded bool             // the latest grant, as read since then, names others who may live by it
-	ground   boottime.Instant // others have lived without this node since, at each look; zero: none are known to
-	lived    bool             // in the step before
+	heard     diskquorum.Hearing
+	vacant    boottime.Instant // the permission that it last gave,
+	vacantAt  boottime.Instant // and when
+	excluded  bool             // the latest grant, as read since then, names others who may live by it,
+	overruled boottime.Instant // and was so last then; zero: it was not in this outage
+	ground    boottime.Instant // others have lived without this node since, at each look; zero: none are known to
+	lived     bool             // in the step before
 }
 
 // healGrace is for how long a permission to hold outlives the news that somebody lives again. When the networks come back,
@@ -92,8 +93,11 @@ func (c *Core) followHold(now boottime.Instant) {
 	if !c.Holds() {
 		h.heard.Vacant = 0
 	}
-	if c.outcome != netgossip.Majority {
-		h.linger(now)
+	switch {
+	case c.outcome == netgossip.Majority:
+		h.overruled = 0
+	default:
+		h.linger(now, c.dated())
 	}
 	switch {
 	case h.heard.Ground == 0:
@@ -103,15 +107,26 @@ func (c *Core) followHold(now boottime.Instant) {
 	}
 }
 
-// linger has a permission outlive the news that somebody lives again, by healGrace. A decision that names others ends that:
-// once it is over, nothing brings back a permission that it has taken.
-func (h *holding) linger(now boottime.Instant) {
+// asking reports whether this node may go on while it asks (H4), or until a decision names others.
+func (c *Core) asking() bool {
+	return c.Holds() && c.oneList() && c.healthy && c.hold.overruled == 0
+}
+
+// linger has a permission outlive the news that somebody lives again, by healGrace.
+//
+// Invariant: a decision that names others ends every permission for the outage, and only words from after it give one again. It may
+// be over within seconds, since the granted half has found a majority; that is no reason to feed beside it.
+func (h *holding) linger(now boottime.Instant, dated time.Duration) {
+	if h.excluded {
+		h.overruled, h.vacant = now, 0
+	}
+	if h.overruled != 0 && h.heard.Vacant <= h.overruled.Add(dated) {
+		h.heard.Vacant = 0
+	}
 	until := min(h.vacant, h.vacantAt.Add(healGrace))
 	switch {
 	case h.heard.Vacant > now:
 		h.vacant, h.vacantAt = h.heard.Vacant, now
-	case h.excluded:
-		h.vacant = 0
 	case until > now:
 		h.heard = diskquorum.Hearing{Vacant: until}
 	}

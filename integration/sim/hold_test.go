@@ -246,3 +246,35 @@ func TestOutageWithASlowLUN(t *testing.T) {
 		}
 	}
 }
+
+// Guard: H3, H4. Who starves by a decision does not begin again when those whom it named give it up for a majority.
+func TestWhoWasDecidedAgainstStaysSo(t *testing.T) {
+	for seed := range uint64(20) {
+		c := New(DefaultConfig(4, seed+1))
+		c.Run(40 * time.Second)
+		c.Silence()
+		c.Run(5*time.Second + time.Duration(seed)*100*time.Millisecond)
+		c.LUNFaults(2, &Faults{Down: true})
+		c.Heal()
+		c.Split([][]int{{0}, {1, 3}, {2}})
+		for range 40 {
+			if c.Run(100 * time.Millisecond); c.reasons()[0] == watchdog.ReasonSplitLost {
+				break
+			}
+		}
+		if r := c.reasons()[0]; r != watchdog.ReasonSplitLost {
+			t.Fatalf("seed %d: n1 is at %v, and n2 with n4 were to win", seed, r)
+		}
+		c.Heal()
+		c.Split([][]int{{0}, {1, 2, 3}})
+		for range 80 {
+			if c.Run(100 * time.Millisecond); slices.Contains(c.Feeding(), 0) {
+				t.Errorf("seed %d: n1 is at %v again:\n%s", seed, c.reasons()[0], c.Report())
+				break
+			}
+		}
+		if r := c.reasons()[1]; r != watchdog.ReasonNetworkQuorum {
+			t.Errorf("seed %d: n2 is at %v", seed, r)
+		}
+	}
+}
