@@ -180,12 +180,6 @@ func (c *Core) steady(now boottime.Instant) bool {
 
 func (s *sentence) wake(c *Core, at boottime.Instant) { c.fx.Wake = min(c.fx.Wake, at) }
 
-// sentences reports whether nodes of this group condemn themselves: all of them must be of a version whose next agent looks
-// or waits, and the countdown must be one that a sentence can shorten.
-func (c *Core) sentences() bool {
-	return c.cfg.Sentence.After > 0 && c.Holds() && c.guard.Timeout > netgossip.MaxSentence && c.lun.arbiter.Heeding() && c.heeding()
-}
-
 // heeding reports whether the latest statement of every other member is of an agent that heeds sentences.
 func (c *Core) heeding() bool {
 	for p := range c.rosters.expected.All() {
@@ -205,7 +199,7 @@ func (c *Core) mayCondemn(now boottime.Instant) bool {
 	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // by a LUN: no other tie-breaker has one beside it
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
 	return lost && !stalled && now >= c.holdLeft && c.tally() != netgossip.Majority && c.hadQuorum && c.guard.Kills() &&
-		!c.wantsDisarm() && !c.release.yielded && c.oneList() && c.sentences()
+		!c.wantsDisarm() && !c.release.yielded && c.oneList() && c.Barred() == BarNone
 }
 
 // followSentences takes the sentences of others that were read or stated, and finds which nodes are dead by them.

@@ -272,6 +272,52 @@ func TestOlderAgentsKeepSentencesOff(t *testing.T) {
 	}
 }
 
+// What keeps a node from condemning itself is told by its first cause, and all of it has to go.
+func TestBarred(t *testing.T) {
+	heeds, older := netgossip.Statement{Guard: killing, Heeds: true}, netgossip.Statement{Guard: killing}
+	r := withSlots(t, mourners(t, heeds, func(c *Config) {
+		c.LUN, c.Hold, c.Sentence = true, true, Sentencing{After: time.Second, Timeout: time.Second}
+	}))
+	r.sb.Echoes = true
+	for which := range 2 {
+		if err := diskquorum.EncodeSuperblock(r.image[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], r.sb, which); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.SetGuard(true, 2*netgossip.MaxSentence)
+	at := r.read(11 * sec)
+	for p := 1; p < 5; p++ {
+		tell(r.Core, at, p, heeds)
+	}
+	if got := r.Barred(); got != BarNone {
+		t.Fatalf("barred by %v", got)
+	}
+	reads := func(st netgossip.Statement) func() {
+		return func() {
+			r.put(4, diskquorum.SlotActive, 8, st)
+			at = r.read(at + sec)
+			at = r.read(at + 20*sec)
+		}
+	}
+	for _, s := range []struct {
+		want        Bar
+		spoil, mend func()
+	}{
+		{BarSlot, reads(older), reads(heeds)},
+		{BarMember, func() { tell(r.Core, at, 3, older) }, func() { tell(r.Core, at, 3, heeds) }},
+		{BarWatchdog, func() { r.guard.Timeout = netgossip.MaxSentence }, func() { r.guard.Timeout = 2 * netgossip.MaxSentence }},
+		{BarNoHold, func() { r.cfg.Hold = false }, func() { r.cfg.Hold = true }},
+		{BarOff, func() { r.cfg.Sentence.After = 0 }, func() { r.cfg.Sentence.After = time.Second }},
+	} {
+		if s.spoil(); r.Barred() != s.want {
+			t.Errorf("barred by %v, want %v", r.Barred(), s.want)
+		}
+		if s.mend(); r.Barred() != BarNone {
+			t.Errorf("without %v barred by %v", s.want, r.Barred())
+		}
+	}
+}
+
 // Guard: P8. Where nodes condemn themselves, a node is taken down when its word has had the time to get to the LUN.
 func TestCondemnedNodeIsStruck(t *testing.T) {
 	c := judged(t)

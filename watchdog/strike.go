@@ -14,7 +14,7 @@ const strikeAfter = time.Second
 // mayStrike reports whether there is a ground to take a starving node down. Where the LUN tells who lives, silence
 // is none: a switch that takes all networks with it would take the whole group down.
 func (c *Core) mayStrike(now boottime.Instant) bool {
-	if c.sentence.condemned || c.sentences() {
+	if c.sentence.condemned || c.Barred() == BarNone {
 		return c.mayExecute(now)
 	}
 	if c.hears() {

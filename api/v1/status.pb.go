@@ -483,6 +483,72 @@ func (WatchdogState) EnumDescriptor() ([]byte, []int) {
 	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{5}
 }
 
+// SentenceBar is what keeps a node from condemning itself: the others then know of its death by
+// time alone.
+type SentenceBar int32
+
+const (
+	SentenceBar_SENTENCE_BAR_UNSPECIFIED SentenceBar = 0
+	// watchdog.sentenceAfter is off.
+	SentenceBar_SENTENCE_BAR_OFF SentenceBar = 1
+	// It would not hold by the LUN: lun.hold is off, there is no LUN, the LUN has no echo blocks or is not
+	// open yet, or onQuorumLoss is not fence.
+	SentenceBar_SENTENCE_BAR_NO_HOLD SentenceBar = 2
+	// The watchdog's timeout is 3 s or less: a later agent could not tell it from a sentence.
+	SentenceBar_SENTENCE_BAR_WATCHDOG SentenceBar = 3
+	// The agent of a member does not know sentences.
+	SentenceBar_SENTENCE_BAR_MEMBER SentenceBar = 4
+	// A slot on the LUN was written by an agent that does not know sentences, or cannot be read.
+	SentenceBar_SENTENCE_BAR_SLOT SentenceBar = 5
+)
+
+// Enum value maps for SentenceBar.
+var (
+	SentenceBar_name = map[int32]string{
+		0: "SENTENCE_BAR_UNSPECIFIED",
+		1: "SENTENCE_BAR_OFF",
+		2: "SENTENCE_BAR_NO_HOLD",
+		3: "SENTENCE_BAR_WATCHDOG",
+		4: "SENTENCE_BAR_MEMBER",
+		5: "SENTENCE_BAR_SLOT",
+	}
+	SentenceBar_value = map[string]int32{
+		"SENTENCE_BAR_UNSPECIFIED": 0,
+		"SENTENCE_BAR_OFF":         1,
+		"SENTENCE_BAR_NO_HOLD":     2,
+		"SENTENCE_BAR_WATCHDOG":    3,
+		"SENTENCE_BAR_MEMBER":      4,
+		"SENTENCE_BAR_SLOT":        5,
+	}
+)
+
+func (x SentenceBar) Enum() *SentenceBar {
+	p := new(SentenceBar)
+	*p = x
+	return p
+}
+
+func (x SentenceBar) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SentenceBar) Descriptor() protoreflect.EnumDescriptor {
+	return file_fencing_agent_api_v1_status_proto_enumTypes[6].Descriptor()
+}
+
+func (SentenceBar) Type() protoreflect.EnumType {
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[6]
+}
+
+func (x SentenceBar) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SentenceBar.Descriptor instead.
+func (SentenceBar) EnumDescriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{6}
+}
+
 // Status is the state of one agent at one moment.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2135,7 +2201,10 @@ type WatchdogStatus struct {
 	LastBootReset bool `protobuf:"varint,13,opt,name=last_boot_reset,json=lastBootReset,proto3" json:"last_boot_reset,omitempty"`
 	// So long before the end of the countdown the driver raises an interrupt, which may take
 	// the node down to dump its memory. Absent: it does not.
-	Pretimeout    *durationpb.Duration `protobuf:"bytes,14,opt,name=pretimeout,proto3" json:"pretimeout,omitempty"`
+	Pretimeout *durationpb.Duration `protobuf:"bytes,14,opt,name=pretimeout,proto3" json:"pretimeout,omitempty"`
+	// Why this node would not condemn itself, whatever it lost. Unspecified: it would, or the
+	// agent does not say.
+	SentenceBar   SentenceBar `protobuf:"varint,15,opt,name=sentence_bar,json=sentenceBar,proto3,enum=fencing.v1.SentenceBar" json:"sentence_bar,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2266,6 +2335,13 @@ func (x *WatchdogStatus) GetPretimeout() *durationpb.Duration {
 		return x.Pretimeout
 	}
 	return nil
+}
+
+func (x *WatchdogStatus) GetSentenceBar() SentenceBar {
+	if x != nil {
+		return x.SentenceBar
+	}
+	return SentenceBar_SENTENCE_BAR_UNSPECIFIED
 }
 
 // TimeBudget is the arithmetic of fencing by this node's effective settings; what a peer
@@ -2822,7 +2898,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12:\n" +
 	"\vgranted_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"grantedFor\x12\x18\n" +
-	"\apending\x18\x05 \x01(\bR\apending\"\x98\x04\n" +
+	"\apending\x18\x05 \x01(\bR\apending\"\xd4\x04\n" +
 	"\x0eWatchdogStatus\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1a\n" +
@@ -2840,7 +2916,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x0flast_boot_reset\x18\r \x01(\bR\rlastBootReset\x129\n" +
 	"\n" +
 	"pretimeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"pretimeout\"\x8f\x05\n" +
+	"pretimeout\x12:\n" +
+	"\fsentence_bar\x18\x0f \x01(\x0e2\x17.fencing.v1.SentenceBarR\vsentenceBar\"\x8f\x05\n" +
 	"\n" +
 	"TimeBudget\x12.\n" +
 	"\x05d_max\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04dMax\x12;\n" +
@@ -2937,7 +3014,14 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x14WATCHDOG_STATE_ARMED\x10\x02\x12\x1a\n" +
 	"\x16WATCHDOG_STATE_STARVED\x10\x03\x12\x1b\n" +
 	"\x17WATCHDOG_STATE_DISARMED\x10\x04\x12\x19\n" +
-	"\x15WATCHDOG_STATE_FAULTY\x10\x052\x85\x01\n" +
+	"\x15WATCHDOG_STATE_FAULTY\x10\x05*\xa6\x01\n" +
+	"\vSentenceBar\x12\x1c\n" +
+	"\x18SENTENCE_BAR_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10SENTENCE_BAR_OFF\x10\x01\x12\x18\n" +
+	"\x14SENTENCE_BAR_NO_HOLD\x10\x02\x12\x19\n" +
+	"\x15SENTENCE_BAR_WATCHDOG\x10\x03\x12\x17\n" +
+	"\x13SENTENCE_BAR_MEMBER\x10\x04\x12\x15\n" +
+	"\x11SENTENCE_BAR_SLOT\x10\x052\x85\x01\n" +
 	"\rFencingStatus\x127\n" +
 	"\tGetStatus\x12\x16.google.protobuf.Empty\x1a\x12.fencing.v1.Status\x12;\n" +
 	"\vWatchStatus\x12\x16.google.protobuf.Empty\x1a\x12.fencing.v1.Status0\x01B9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"
@@ -2954,7 +3038,7 @@ func file_fencing_agent_api_v1_status_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_status_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(Permission)(0),               // 0: fencing.v1.Permission
@@ -2963,109 +3047,111 @@ var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(NodeState)(0),                // 3: fencing.v1.NodeState
 	(Proof)(0),                    // 4: fencing.v1.Proof
 	(WatchdogState)(0),            // 5: fencing.v1.WatchdogState
-	(*Status)(nil),                // 6: fencing.v1.Status
-	(*NodeIdentity)(nil),          // 7: fencing.v1.NodeIdentity
-	(*Verdict)(nil),               // 8: fencing.v1.Verdict
-	(*Tally)(nil),                 // 9: fencing.v1.Tally
-	(*NetworkStatus)(nil),         // 10: fencing.v1.NetworkStatus
-	(*GossipTuning)(nil),          // 11: fencing.v1.GossipTuning
-	(*GossipParameter)(nil),       // 12: fencing.v1.GossipParameter
-	(*NetworkMember)(nil),         // 13: fencing.v1.NetworkMember
-	(*Death)(nil),                 // 14: fencing.v1.Death
-	(*Sentence)(nil),              // 15: fencing.v1.Sentence
-	(*Token)(nil),                 // 16: fencing.v1.Token
-	(*NodeStatus)(nil),            // 17: fencing.v1.NodeStatus
-	(*LunStatus)(nil),             // 18: fencing.v1.LunStatus
-	(*LunLease)(nil),              // 19: fencing.v1.LunLease
-	(*WatchdogStatus)(nil),        // 20: fencing.v1.WatchdogStatus
-	(*TimeBudget)(nil),            // 21: fencing.v1.TimeBudget
-	(*RosterStatus)(nil),          // 22: fencing.v1.RosterStatus
-	(*TermsStatus)(nil),           // 23: fencing.v1.TermsStatus
-	(*ApiStatus)(nil),             // 24: fencing.v1.ApiStatus
-	nil,                           // 25: fencing.v1.NodeStatus.AddressesEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*emptypb.Empty)(nil),         // 28: google.protobuf.Empty
+	(SentenceBar)(0),              // 6: fencing.v1.SentenceBar
+	(*Status)(nil),                // 7: fencing.v1.Status
+	(*NodeIdentity)(nil),          // 8: fencing.v1.NodeIdentity
+	(*Verdict)(nil),               // 9: fencing.v1.Verdict
+	(*Tally)(nil),                 // 10: fencing.v1.Tally
+	(*NetworkStatus)(nil),         // 11: fencing.v1.NetworkStatus
+	(*GossipTuning)(nil),          // 12: fencing.v1.GossipTuning
+	(*GossipParameter)(nil),       // 13: fencing.v1.GossipParameter
+	(*NetworkMember)(nil),         // 14: fencing.v1.NetworkMember
+	(*Death)(nil),                 // 15: fencing.v1.Death
+	(*Sentence)(nil),              // 16: fencing.v1.Sentence
+	(*Token)(nil),                 // 17: fencing.v1.Token
+	(*NodeStatus)(nil),            // 18: fencing.v1.NodeStatus
+	(*LunStatus)(nil),             // 19: fencing.v1.LunStatus
+	(*LunLease)(nil),              // 20: fencing.v1.LunLease
+	(*WatchdogStatus)(nil),        // 21: fencing.v1.WatchdogStatus
+	(*TimeBudget)(nil),            // 22: fencing.v1.TimeBudget
+	(*RosterStatus)(nil),          // 23: fencing.v1.RosterStatus
+	(*TermsStatus)(nil),           // 24: fencing.v1.TermsStatus
+	(*ApiStatus)(nil),             // 25: fencing.v1.ApiStatus
+	nil,                           // 26: fencing.v1.NodeStatus.AddressesEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*emptypb.Empty)(nil),         // 29: google.protobuf.Empty
 }
 var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
-	26, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
-	7,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
-	8,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
-	10, // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
-	17, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
-	18, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
-	19, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
-	20, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
-	21, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
-	22, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
-	24, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
-	23, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
-	27, // 12: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
+	27, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
+	8,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
+	9,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
+	11, // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
+	18, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
+	19, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
+	20, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
+	21, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
+	22, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
+	23, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
+	25, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
+	24, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
+	28, // 12: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
 	0,  // 13: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
 	1,  // 14: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
-	26, // 15: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	27, // 16: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
-	9,  // 17: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
+	27, // 15: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	28, // 16: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
+	10, // 17: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
 	2,  // 18: fencing.v1.Verdict.tie_breaker:type_name -> fencing.v1.TieBreaker
-	13, // 19: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
-	11, // 20: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
-	12, // 21: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
-	27, // 22: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
-	27, // 23: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
-	27, // 24: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
-	27, // 25: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
-	27, // 26: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
-	27, // 27: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
-	27, // 28: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
+	14, // 19: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
+	12, // 20: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
+	13, // 21: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
+	28, // 22: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
+	28, // 23: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
+	28, // 24: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
+	28, // 25: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
+	28, // 26: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
+	28, // 27: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
+	28, // 28: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
 	4,  // 29: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
-	26, // 30: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
-	27, // 31: fencing.v1.Sentence.timeout:type_name -> google.protobuf.Duration
-	27, // 32: fencing.v1.Sentence.age:type_name -> google.protobuf.Duration
-	27, // 33: fencing.v1.Sentence.over_in:type_name -> google.protobuf.Duration
-	25, // 34: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
+	27, // 30: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
+	28, // 31: fencing.v1.Sentence.timeout:type_name -> google.protobuf.Duration
+	28, // 32: fencing.v1.Sentence.age:type_name -> google.protobuf.Duration
+	28, // 33: fencing.v1.Sentence.over_in:type_name -> google.protobuf.Duration
+	26, // 34: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
 	3,  // 35: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
-	26, // 36: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
-	14, // 37: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
-	27, // 38: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
-	27, // 39: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
-	15, // 40: fencing.v1.NodeStatus.sentence:type_name -> fencing.v1.Sentence
-	27, // 41: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
-	27, // 42: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
-	27, // 43: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
-	16, // 44: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
-	27, // 45: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
-	27, // 46: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
-	27, // 47: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
-	27, // 48: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
-	27, // 49: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
-	27, // 50: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
-	27, // 51: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
+	27, // 36: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
+	15, // 37: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
+	28, // 38: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
+	28, // 39: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
+	16, // 40: fencing.v1.NodeStatus.sentence:type_name -> fencing.v1.Sentence
+	28, // 41: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
+	28, // 42: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
+	28, // 43: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
+	17, // 44: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
+	28, // 45: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
+	28, // 46: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
+	28, // 47: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
+	28, // 48: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
+	28, // 49: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
+	28, // 50: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
+	28, // 51: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
 	5,  // 52: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
-	27, // 53: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
-	27, // 54: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
-	27, // 55: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	27, // 56: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
-	27, // 57: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	27, // 58: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	27, // 59: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	27, // 60: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	27, // 61: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	27, // 62: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	27, // 63: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	27, // 64: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	27, // 65: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
-	27, // 66: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
-	27, // 67: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
-	27, // 68: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	28, // 69: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	28, // 70: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	6,  // 71: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	6,  // 72: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	71, // [71:73] is the sub-list for method output_type
-	69, // [69:71] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	28, // 53: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
+	28, // 54: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
+	28, // 55: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
+	28, // 56: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
+	6,  // 57: fencing.v1.WatchdogStatus.sentence_bar:type_name -> fencing.v1.SentenceBar
+	28, // 58: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	28, // 59: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	28, // 60: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	28, // 61: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	28, // 62: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	28, // 63: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	28, // 64: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	28, // 65: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	28, // 66: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	28, // 67: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
+	28, // 68: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
+	28, // 69: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	29, // 70: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	29, // 71: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	7,  // 72: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	7,  // 73: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	72, // [72:74] is the sub-list for method output_type
+	70, // [70:72] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }
@@ -3083,7 +3169,7 @@ func file_fencing_agent_api_v1_status_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_status_proto_rawDesc), len(file_fencing_agent_api_v1_status_proto_rawDesc)),
-			NumEnums:      6,
+			NumEnums:      7,
 			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,

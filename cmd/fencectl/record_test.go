@@ -176,7 +176,9 @@ func (s *situation) shape(st *fencingv1.Status) []string {
 	}
 	walk("", st.ProtoReflect())
 	slices.Sort(lines)
-	return slices.DeleteFunc(lines, func(l string) bool { return s.varies != "" && strings.HasPrefix(l, s.varies) })
+	return slices.DeleteFunc(lines, func(l string) bool {
+		return slices.ContainsFunc(s.varies, func(v string) bool { return strings.HasPrefix(l, v) })
+	})
 }
 
 // pathOf is the field of a line of a shape.

@@ -31,3 +31,10 @@ func sentence(n *fencingv1.NodeStatus) string {
 		return n.GetName() + ": condemned by itself " + ago(s.GetAge()) + " ago, and must be dead by now"
 	}
 }
+
+// barTexts say why a node that is meant to condemn itself would not.
+var barTexts = map[fencingv1.SentenceBar]string{
+	fencingv1.SentenceBar_SENTENCE_BAR_WATCHDOG: "its timeout is too short",
+	fencingv1.SentenceBar_SENTENCE_BAR_MEMBER:   "a member's agent is older",
+	fencingv1.SentenceBar_SENTENCE_BAR_SLOT:     "an older agent's slot is on the LUN",
+}

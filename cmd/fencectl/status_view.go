@@ -235,6 +235,9 @@ func watchdogItem(p *page, st *fencingv1.Status) {
 	} else if w.GetDisarmReason() != "" {
 		spans = append(spans, span{"for " + w.GetDisarmReason(), plain})
 	}
+	if text := barTexts[w.GetSentenceBar()]; text != "" {
+		spans = append(spans, span{"- does not condemn itself: " + text, warn})
+	}
 	if w.GetNowayout() {
 		spans = append(spans, span{"- nowayout: cannot be disarmed", warn})
 	}

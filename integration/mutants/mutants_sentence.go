@@ -73,7 +73,7 @@ func sentenceMutants() []mutant {
 		twins,
 		in(watchdogs, "P5", "a condemned boot is counted", "netgossip/merge.go", " || m.barred.Has(p) {", " {"),
 		in(lun, "P5", "a condemned boot is evidence", lunGo, " || p.Judged.Timeout > 0 || parted", " || parted"),
-		in(watchdogs, "P8", "silence takes a condemned node down", strikeGo, "	if c.sentence.condemned || c.sentences() {", "	if false {"),
+		in(watchdogs, "P8", "silence takes a condemned node down", strikeGo, "	if c.sentence.condemned || c.Barred() == BarNone {", "	if false {"),
 		in(watchdogs, "P9", "a boot that outlives its sentence stays dead", judgeGo, "(w.lived > w.death.At || spoke == w.boot && at > w.death.At) {", "false && at > 0 && spoke > 0 {"),
 		in(watchdogs, "P9", "it is believed again", judgeGo, "w.defied != w.boot && !w.twins && w.death.Boot", "!w.twins && w.death.Boot"),
 	}

@@ -31,8 +31,9 @@ type guard struct {
 	dev    watchdog.Device
 	device string // path of the real watchdog
 
-	condemned bool // the feeder was
-	mute      bool // and it is not certain when the node is dead
+	condemned bool       // the feeder was
+	mute      bool       // and it is not certain when the node is dead
+	bar       troubleLog // what keeps this node from condemning itself
 
 	granted  boottime.Instant // until then the feeder may feed
 	deadline atomic.Int64     // the same on the clock, for all; 0: nothing is permitted

@@ -195,6 +195,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		a.log.Log(context.Background(), level, "decision", what...)
 	}
 	a.noteTroubles(now)
+	a.noteBar(now)
 	if fx.Changed {
 		a.countTie(now, d.Reason)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -109,4 +110,22 @@ func (g *guard) look() (c watchdog.Countdown, known bool) {
 		return l.Look()
 	}
 	return c, false
+}
+
+// barTexts say what keeps nodes from condemning themselves although they are meant to.
+var barTexts = map[watchdog.Bar]string{
+	watchdog.BarWatchdog: "watchdog.timeout is no longer than the countdown of a condemned boot may be",
+	watchdog.BarMember:   "the agent of a member is of a version that does not know of it",
+	watchdog.BarSlot:     "a slot on the LUN was written by an agent that does not know of it, or cannot be read; that of a node that is gone for good is freed by fencectl lun release-slot",
+}
+
+// noteBar logs that this node would not condemn itself, and that it would again.
+func (a *Agent) noteBar(now boottime.Instant) {
+	began, ended := a.guard.bar.note(now, barTexts[a.core.Barred()], a.cfg.ArbitrationBudget())
+	switch {
+	case ended:
+		a.log.Info("this node condemns its boot again if it has lost for certain")
+	case began != "":
+		a.log.Warn("this node does not condemn its boot, whatever it loses: others know of its death by time alone", "reason", began)
+	}
 }

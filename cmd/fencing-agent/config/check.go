@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 func checkNetworks(c *Config, r *report) {
@@ -318,9 +319,27 @@ func checkWatchdog(c *Config, r *report) {
 		r.problem("watchdog.sentenceTimeout", fmt.Sprintf("is too long for watchdog.timeout = %v: a node that condemns itself late might outlive the time after which the others say FENCED", w.Timeout),
 			w.SentenceTimeout, "at most half of watchdog.timeout less 500ms")
 	}
+	checkSentences(c, r)
 	if given := time.Duration(w.SentenceAfter); given > 0 && given < c.SentencePatience() && w.SentenceAfter != Default().Watchdog.SentenceAfter {
 		r.warn("watchdog.sentenceAfter", fmt.Sprintf("is shorter than the others need to show on the LUN that they live: %v counts, two lun.heartbeatInterval and a quarter of lun.ioTimeout",
 			c.SentencePatience()), w.SentenceAfter)
+	}
+}
+
+// checkSentences tells of sentences that the rest of the configuration keeps a node from.
+func checkSentences(c *Config, r *report) {
+	w := c.Watchdog
+	if w.SentenceAfter <= 0 {
+		return
+	}
+	asked := w.SentenceAfter != Default().Watchdog.SentenceAfter
+	switch why := c.sparesItself(); {
+	case why != "" && asked:
+		r.warn("watchdog.sentenceAfter", "has no effect: "+why, w.SentenceAfter)
+	case why == "" && w.Timeout <= watchdog.MaxSentence:
+		r.warn("watchdog.timeout", fmt.Sprintf("is no longer than the countdown of a condemned boot may be: no node condemns itself, so the others know of a death by time alone; "+
+			"and under nowayout each restart of the agent resets the node, for the next one waits %v before it feeds; take %v or more",
+			watchdog.MaxSentence+time.Second, 2*watchdog.MaxSentence), w.Timeout)
 	}
 }
 

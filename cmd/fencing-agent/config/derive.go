@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -155,7 +156,7 @@ func (c *Config) SentencePatience() time.Duration {
 
 // Sentencing is when a node condemns itself. It needs a LUN by which nodes hold.
 func (c *Config) Sentencing() watchdog.Sentencing {
-	if len(c.LUN.Devices) == 0 || !c.LUN.Hold || c.OnQuorumLoss != LossFence || c.Watchdog.Driver == DriverNone {
+	if c.sparesItself() != "" {
 		return watchdog.Sentencing{}
 	}
 	after := time.Duration(c.Watchdog.SentenceAfter)
@@ -163,4 +164,19 @@ func (c *Config) Sentencing() watchdog.Sentencing {
 		after = max(after, c.SentencePatience())
 	}
 	return watchdog.Sentencing{After: after, Timeout: c.Watchdog.SentenceTimeout, Strike: c.LUN.IOTimeout}
+}
+
+// sparesItself says what in the configuration keeps this node from condemning itself, or "".
+func (c *Config) sparesItself() string {
+	switch {
+	case len(c.LUN.Devices) == 0:
+		return "there is no LUN (lun.devices) to show that others live"
+	case !c.LUN.Hold:
+		return "lun.hold is false, and only a node that would hold can tell that it has lost"
+	case c.OnQuorumLoss != LossFence:
+		return fmt.Sprintf("onQuorumLoss is %s, and a node only condemns itself to be fenced", c.OnQuorumLoss)
+	case c.Watchdog.Driver == DriverNone:
+		return "watchdog.driver is none, and there is no countdown to shorten"
+	}
+	return ""
 }

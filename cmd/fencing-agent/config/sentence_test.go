@@ -57,3 +57,34 @@ func TestSentence(t *testing.T) {
 		}
 	}
 }
+
+// What keeps a node from condemning itself is told by the check, where it was asked for or makes the guard worse.
+func TestSentenceThatHasNoEffect(t *testing.T) {
+	const lun, asked = "lun: {devices: [/dev/mapper/fence]}", "watchdog: {sentenceAfter: 7s}"
+	for name, c := range map[string]struct {
+		lines []string
+		want  string // beginning of the warning; empty: none
+	}{
+		"works":           {[]string{lun, asked}, ""},
+		"default, no LUN": {nil, ""},
+		"no LUN":          {[]string{asked}, "watchdog.sentenceAfter: has no effect: there is no LUN"},
+		"no hold":         {[]string{"lun: {devices: [/dev/mapper/fence], hold: false}", asked}, "watchdog.sentenceAfter: has no effect: lun.hold is false"},
+		"policy":          {[]string{lun, "onQuorumLoss: wait", asked}, "watchdog.sentenceAfter: has no effect: onQuorumLoss is wait"},
+		"dry run":         {[]string{lun, "watchdog: {sentenceAfter: 7s, driver: none}"}, "watchdog.sentenceAfter: has no effect: watchdog.driver is none"},
+		"short":           {[]string{lun, "watchdog: {timeout: 3s, feedInterval: 1s}"}, "watchdog.timeout: is no longer than the countdown of a condemned boot"},
+		"short, off":      {[]string{lun, "watchdog: {timeout: 3s, feedInterval: 1s, sentenceAfter: off}"}, ""},
+		"a second longer": {[]string{lun, "watchdog: {timeout: 4s, feedInterval: 1s}"}, ""},
+		"short, no LUN":   {[]string{"watchdog: {timeout: 3s, feedInterval: 1s}"}, ""},
+	} {
+		_, warnings := mustParse(t, with(c.lines...), noEnv)
+		got := ""
+		for _, w := range warnings {
+			if s := w.String(); strings.Contains(s, "has no effect") && strings.HasPrefix(s, "watchdog.") || strings.Contains(s, "condemned boot") {
+				got += s
+			}
+		}
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: warned %q, want %q", name, got, c.want)
+		}
+	}
+}

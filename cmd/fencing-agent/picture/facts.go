@@ -45,6 +45,7 @@ type Facts struct {
 	API       API
 	Watchdog  wdt.State
 	Device    string // path of the real watchdog
+	Barred    watchdog.Bar
 	Budget    watchdog.Budget
 }
 

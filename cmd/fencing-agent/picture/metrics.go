@@ -38,6 +38,7 @@ type Metrics struct {
 	left        *prometheus.CounterVec
 	deaths      *prometheus.CounterVec
 	broken      prometheus.Counter
+	sentences   prometheus.Gauge
 
 	reason   watchdog.Reason // whose gauge is 1
 	tieBegan boottime.Instant
@@ -65,6 +66,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
 		agreed:     gauge("terms_agreed", "1 while this node has the word of a majority that they break ties as it does; 0: it takes no part in an equal split."),
 		atOdds:     gauge("terms_others", "Members that last said to break ties in another way than this node: on another LUN, say."),
+		sentences:  gauge("sentences_possible", "1 while this node would condemn itself if it had lost for certain, so that others know within seconds; 0: they know by time alone."),
 		strangers:  gauge("lun_strangers", "Nodes that write to the LUN and are not on the list of members: another group shares the LUN."),
 		verdict:    vec("verdict", "1 for the reason of the present verdict, 0 for all others.", "reason"),
 		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
@@ -156,6 +158,7 @@ func (m *Metrics) Show(f *Facts) {
 	m.hasQuorum.Set(boolGauge(f.Ready()))
 	m.agreed.Set(boolGauge(f.Terms.Agreed))
 	m.atOdds.Set(float64(f.Terms.Others.Len()))
+	m.sentences.Set(boolGauge(f.Barred == watchdog.BarNone))
 	m.strangers.Set(float64(len(f.Strangers)))
 	m.quorumSize.Set(float64(f.Verdict.Tally.Quorum))
 	m.epoch.Set(float64(f.Lists.Base.Epoch))

@@ -117,7 +117,7 @@ func (f *Facts) watchdog() *fencingv1.WatchdogStatus {
 		Driver: string(f.Config.Watchdog.Driver), State: publish.WatchdogStateOf(w.Status.String()), Armed: w.Armed,
 		Identity: w.Info.Identity, Timeout: durationpb.New(w.Info.Timeout), Nowayout: w.Info.NoWayOut,
 		LastFeedAge: f.age(w.LastFeed), Slack: durationpb.New(w.Slack), Feeds: w.Feeds,
-		DisarmReason: w.Reason, LastBootReset: w.Info.BootFencing,
+		DisarmReason: w.Reason, LastBootReset: w.Info.BootFencing, SentenceBar: publish.SentenceBarOf(f.Barred.String()),
 	}
 	if f.Config.Watchdog.Driver == config.DriverDevice {
 		s.Device = f.Device
