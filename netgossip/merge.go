@@ -221,6 +221,22 @@ func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
 	return m.peers[p].statement, m.peers[p].anchor
 }
 
+// Ways shares peers out among the networks on which they are reachable: each is on one, with another turn on
+// another one. Who is reachable nowhere is on none.
+func (m *Merger) Ways(now boottime.Instant, peers roster.Set, turn int) []roster.Set {
+	ways := make([]roster.Set, len(m.up))
+	for p := range peers.All() {
+		for k := range m.up {
+			network := (p + turn + k) % len(m.up)
+			if m.valid(network, p) && m.linkExpiry(network, p) > now {
+				ways[network].Add(p)
+				break
+			}
+		}
+	}
+	return ways
+}
+
 // Relay returns what the peer said of the LUN in its latest answer.
 func (m *Merger) Relay(p int) Relay { return m.peers[p].relay }
 

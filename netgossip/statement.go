@@ -59,8 +59,11 @@ type Statement struct {
 	Guarded roster.Set
 	// Lost are guarded peers that this node has not seen for longer than their horizon: its
 	// voice in the proof of their death. It vouches for that whole time, not for a moment.
-	Lost  roster.Set
-	Guard Guard
+	Lost roster.Set
+	// LongLost are those of Lost that are so for agents from before there was an inquiry, too (watchdog, claims.go):
+	// in a large group these count claims of another age.
+	LongLost roster.Set
+	Guard    Guard
 	// Terms are how it breaks ties; Agreed says that a majority of the roster has stated the same to
 	// it since it took them up (lease.md T1).
 	Terms    Terms
@@ -98,7 +101,8 @@ func (s *Statement) outdated(other *Statement) bool {
 // unseen nor that anybody has noticed anything.
 func (s *Statement) foreign() *Statement {
 	f := *s
-	f.Seen, f.Guarded, f.View, f.Lost = roster.FullSet(roster.MaxNodes), roster.FullSet(roster.MaxNodes), roster.Set{}, roster.Set{}
+	f.Seen, f.Guarded = roster.FullSet(roster.MaxNodes), roster.FullSet(roster.MaxNodes)
+	f.View, f.Lost, f.LongLost = roster.Set{}, roster.Set{}, roster.Set{}
 	return &f
 }
 

@@ -9,15 +9,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// The times are those of docs/consumers.md: a claim counts for some seconds, longer in a large group, where
-// not everybody is asked in every round, and a proof waits for that and for what may be late.
+// The times are those of docs/consumers.md: a claim counts for some seconds in a group of any size, and a proof
+// waits for that and for what may be late. Older agents count claims for longer in a large group, and a claim is
+// theirs only when it has stood for as long.
 func TestTimesOfAProof(t *testing.T) {
-	for _, tc := range []struct {
-		n          int
-		age, delay time.Duration
-	}{{3, 5 * time.Second, 7 * time.Second}, {25, 5 * time.Second, 7 * time.Second}, {100, 20 * time.Second, 22 * time.Second}} {
-		if age, delay := ClaimAge(tc.n), ProofDelay(tc.n); age != tc.age || delay != tc.delay {
-			t.Errorf("%d nodes: claims count for %v, a proof takes %v more than the horizon", tc.n, age, delay)
+	if claimAge != 5*time.Second || ProofDelay != 7*time.Second {
+		t.Errorf("claims count for %v, a proof takes %v more than the horizon", claimAge, ProofDelay)
+	}
+	for n, want := range map[int]time.Duration{3: 7 * time.Second, 25: 7 * time.Second, 100: 22 * time.Second, 1000: 202 * time.Second} {
+		if got := chanceDelay(n); got != want {
+			t.Errorf("%d nodes: older agents' claims stand for %v more than the horizon, want %v", n, got, want)
 		}
 	}
 }
@@ -167,8 +168,8 @@ func TestProofsFollowTheirNodes(t *testing.T) {
 	for i := range 100 {
 		many = append(many, string(rune('a'+i/26))+string(rune('a'+i%26)))
 	}
-	if c.Renumber(rosterOf(t, 3, append(many, "n0")...)); v.claimAge != ClaimAge(101) || v.delay != ProofDelay(101) {
-		t.Errorf("claims count for %v, a proof takes %v", v.claimAge, v.delay)
+	if c.Renumber(rosterOf(t, 3, append(many, "n0")...)); v.chance != chanceDelay(101) {
+		t.Errorf("everybody is asked by chance within %v", v.chance)
 	}
 }
 

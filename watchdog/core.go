@@ -62,6 +62,9 @@ type Effects struct {
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
 	AskAPI  bool // whether the API server is reachable may be needed soon: ask it often
+	// Ask are the peers whose statements are wanted now, by the network to ask them on, in place of those that
+	// were wanted before and were not asked yet; nil: it stays as it is.
+	Ask []roster.Set
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
 	Nudge     bool                 // tell them now
@@ -267,6 +270,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	}
 	c.followClaims(now, prev.Until)
 	c.testify(now)
+	c.fx.Ask = nil
 	c.proof.conclude(now, c)
 	c.followSentences(now)
 	c.fx.Fenced = c.proof.fenced
@@ -330,6 +334,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		View:         c.view.Counted,
 		Guarded:      c.proof.guarded,
 		Lost:         c.proof.lost,
+		LongLost:     c.proof.longLost(now),
 		Guard:        c.statedGuard(),
 		Terms:        c.terms.own,
 		Agreed:       c.terms.own.Stated() && c.Agreed(),
@@ -342,7 +347,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Heeds:        true,
 	}
 	if c.sentence.condemned || c.sentence.blind {
-		st.Seen, st.View, st.Lost = roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
+		st.Seen, st.View, st.Lost, st.LongLost = roster.Set{}, roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
 	}
 	return st
 }

@@ -218,7 +218,7 @@ func TestLeaseProvesDeaths(t *testing.T) {
 	for r.now < learnt+60*sec && r.fx.Fenced.IsEmpty() {
 		r.renew(sec)
 	}
-	if want := learnt + 40*sec + boottime.Instant(ProofDelay(4)); r.fx.Fenced != roster.SetOf(2, 3) || r.now < want || r.now > want+2*sec {
+	if want := learnt + 40*sec + boottime.Instant(ProofDelay); r.fx.Fenced != roster.SetOf(2, 3) || r.now < want || r.now > want+2*sec {
 		t.Errorf("fenced %v, %v after the grant was learnt; want both after %v", r.cfg.Roster.Names(r.fx.Fenced), r.now.Sub(learnt), want.Sub(learnt))
 	}
 }

@@ -40,21 +40,6 @@ type Death struct {
 	At    boottime.Instant // when this node concluded it
 }
 
-// Fresh claims are claims of statements that are proven for an instant not older than
-// claimAge; settle is what a statement may lag behind the step that made it, or an answer
-// may be late that was made before it. Both enter the time that a claim stands for.
-const (
-	claimAgeBase    = 5 * time.Second
-	claimAgePerNode = 200 * time.Millisecond // rosters that are sampled need time to be asked
-	settle          = 2 * time.Second
-)
-
-// ClaimAge is the age up to which peers' claims count for a roster of n.
-func ClaimAge(n int) time.Duration { return max(claimAgeBase, time.Duration(n)*claimAgePerNode) }
-
-// ProofDelay is what a proof by time takes beyond the victim's horizon.
-func ProofDelay(n int) time.Duration { return ClaimAge(n) + settle }
-
 // prover concludes who is dead. The argument, with N members, for a victim x:
 //
 // A member m *claims* x when m has, by its own clock, not seen x for longer than T, and the
@@ -87,10 +72,10 @@ func ProofDelay(n int) time.Duration { return ClaimAge(n) + settle }
 // armed node disarms only when everybody who could prove its death knows (see release in
 // disarm.go), and a node that does not fence itself is never proven dead by time.
 type prover struct {
-	roster   *roster.Roster
-	claimAge time.Duration
-	delay    time.Duration
-	peers    []witness
+	roster  *roster.Roster
+	chance  time.Duration // within it everybody is asked by chance, see chanceDelay
+	peers   []witness
+	inquiry inquiry
 
 	guarded roster.Set       // last word: its guard kills, and it cannot have been given up unknown to all
 	carried roster.Set       // peers whose guard outlives the latest change of the list, see carryOver
@@ -131,7 +116,7 @@ func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 
 func newProver(r *roster.Roster) prover {
 	n := r.Size()
-	return prover{roster: r, claimAge: ClaimAge(n), delay: ProofDelay(n), peers: make([]witness, n)}
+	return prover{roster: r, chance: chanceDelay(n), peers: make([]witness, n)}
 }
 
 // follow takes what the networks and the LUN say of the peers, and renews this node's claims.
@@ -164,7 +149,7 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 		if w.unseen > w.death.At {
 			v.fenced.Remove(p)
 		}
-		put(&v.lost, p, v.guarded.Has(p) && v.missed(now, w) >= st.Guard.Horizon+v.delay)
+		put(&v.lost, p, v.guarded.Has(p) && v.missed(now, w) >= st.Guard.Horizon+ProofDelay)
 		if !seen.Has(p) && a != nil {
 			if rec, ok := a.PeerSlot(v.roster.Name(p)); ok {
 				v.look(now, p, rec)
@@ -242,7 +227,7 @@ func (v *prover) endOfFormer(now boottime.Instant, p int, a *diskquorum.Arbiter)
 	w := &v.peers[p]
 	if a != nil {
 		slot := a.PeerPause(now, v.roster.Name(p), w.returned)
-		late := now.Sub(w.returned) >= v.delay
+		late := now.Sub(w.returned) >= v.chance
 		switch {
 		case slot.Record != nil && slot.Record.Statement.Boot == w.boot:
 		case !slot.Looked && late:
@@ -308,6 +293,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 			claimed = claimed.Union(st.Lost)
 		}
 	}
+	var open roster.Set // their deaths lack nothing but the claims of others
 	for p := range claimed.Minus(v.fenced).Minus(c.view.Seen).All() {
 		if p == v.roster.Self || p >= len(v.peers) || !v.admissible(now, p) {
 			continue
@@ -317,48 +303,20 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		case byMajority && 2*claims > c.base().Size():
 		case byGrant && claims == c.view.Counted.Len() && v.excludedBy(now, p, c):
 		default:
+			put(&open, p, v.lost.Has(p) && (byMajority || v.excludedBy(now, p, c)))
 			continue
 		}
 		w := &v.peers[p]
 		w.death = Death{Proof: ProofTime, Boot: w.boot, At: now}
 		v.fenced.Add(p)
 	}
+	v.inquire(now, open, c)
 }
 
 // admissible reports that nothing this node knows itself speaks against a peer's death.
 func (v *prover) admissible(now boottime.Instant, p int) bool {
 	w := &v.peers[p]
-	return (w.statement == nil || kills(w.statement)) && !w.unmet() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= v.delay)
-}
-
-// fresh is a peer's statement if its claims count, or nil. They do not while it goes by another
-// list, too: it has not doubted yet what was said under that one.
-func (v *prover) fresh(now boottime.Instant, m int, c *Core) *netgossip.Statement {
-	if m == v.roster.Self {
-		return nil
-	}
-	st, anchor := c.merger.Statement(m)
-	if st == nil || now.Sub(anchor) > v.claimAge {
-		return nil
-	}
-	if stands := st.Stands(); c.cfg.Succession != nil && !goesBy(&stands, c.base()) {
-		return nil
-	}
-	return st
-}
-
-// claims counts the fresh claims of a peer among the counted members, this node included.
-func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
-	n := 0
-	if v.lost.Has(p) {
-		n++
-	}
-	for m := range c.view.Counted.All() {
-		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {
-			n++
-		}
-	}
-	return n
+	return (w.statement == nil || kills(w.statement)) && !w.unmet() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= ProofDelay)
 }
 
 // excludedBy reports that a peer outside the granted half has had the time to die, by what it said
@@ -375,7 +333,7 @@ func (v *prover) excluded(now boottime.Instant, p int, bySlot time.Duration) boo
 	if w.statement == nil || !w.statement.Guard.Leases || v.grantSince == 0 {
 		return false
 	}
-	need := max(w.statement.Guard.Horizon, bySlot) + v.delay
+	need := max(w.statement.Guard.Horizon, bySlot) + ProofDelay
 	return now.Sub(v.grantSince) >= need && v.missed(now, w) >= need
 }
 
@@ -426,7 +384,7 @@ func (v *prover) renumber(n roster.Renumbering, to *roster.Roster) {
 		}
 	}
 	v.roster, v.peers = to, peers
-	v.claimAge, v.delay = ClaimAge(to.Size()), ProofDelay(to.Size())
+	v.chance, v.inquiry = chanceDelay(to.Size()), inquiry{}
 	v.guarded, v.carried, v.lost, v.fenced = n.Set(v.guarded), n.Set(v.carried), n.Set(v.lost), n.Set(v.fenced)
 }
 
@@ -449,5 +407,5 @@ func (c *Core) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) 
 	if w.unseen == 0 || c.view.Seen.Has(p) || !c.proof.guarded.Has(p) {
 		return 0, false
 	}
-	return max(0, w.statement.Guard.Horizon+c.proof.delay-c.proof.missed(now, w)), true
+	return max(0, w.statement.Guard.Horizon+ProofDelay-c.proof.missed(now, w)), true
 }

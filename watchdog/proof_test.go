@@ -15,7 +15,7 @@ const testHorizon = 30 * time.Second
 
 var (
 	killing   = netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 10 * time.Second, Horizon: testHorizon}
-	testClaim = testHorizon + ProofDelay(5)
+	testClaim = testHorizon + ProofDelay
 )
 
 // mourners is a core of five nodes, this one the first, that all saw each other at 10 s; the
@@ -143,8 +143,8 @@ func TestOwnKnowledgeSpeaksAgainstClaims(t *testing.T) {
 	}
 	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
 	// The clock of this node is behind: the others claim before it does.
-	if at := mourn(c, 15*time.Second, 2*time.Minute, claimed, 1, 2, 3); at != 10*time.Second+ProofDelay(5) {
-		t.Errorf("fenced at %v, not %v after it was last seen", at, ProofDelay(5))
+	if at := mourn(c, 15*time.Second, 2*time.Minute, claimed, 1, 2, 3); at != 10*time.Second+ProofDelay {
+		t.Errorf("fenced at %v, not %v after it was last seen", at, ProofDelay)
 	}
 }
 

@@ -148,7 +148,7 @@ func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 		}
 		return r
 	}
-	late := back.Add(ProofDelay(5))
+	late := back.Add(ProofDelay)
 	r := await(t)
 	if r.Step(late); r.Death(4) != (Death{Proof: ProofBoot, Boot: 104, At: late}) {
 		t.Errorf("nobody has answered: %+v", r.Death(4))

@@ -30,7 +30,7 @@ func newTimingRow(t config.Timing, n int) timingRow {
 	b := c.Budget(w)
 	r := timingRow{
 		Timing: t, Nodes: n, DMax: b.MaxAge.String(), A: b.Arbitrate.String(), G: b.Grant.String(), F: b.Feed.String(), W: w.String(),
-		Majority: b.Majority().String(), Fenced: (b.Horizon() + watchdog.ProofDelay(n)).Round(100 * time.Millisecond).String(),
+		Majority: b.Majority().String(), Fenced: (b.Horizon() + watchdog.ProofDelay).Round(100 * time.Millisecond).String(),
 	}
 	if n%2 == 0 {
 		r.Tie = b.Tie().String()
@@ -46,7 +46,7 @@ func newConfigTimingCommand(env *environment) *cobra.Command {
 
 DEAD is the time from the loss of a node, to a majority or in an equal split, until it cannot be
 running any more: D_max + F + 2 W + 1s, or max(D_max + A, G) + F + 2 W + 1s. FENCED is when its
-death is proven to consumers at the latest. What a configuration file comes to is said by
+death is proven to consumers; groups so large that peers are sampled need some 5 s more. What a configuration file comes to is said by
 "fencectl config check".`,
 		Example: `  fencectl config timing
   fencectl config timing 4 16 -o json`,

@@ -27,6 +27,7 @@ func allMutants() []mutant {
 		survivalMutants(),
 		proofMutants(),
 		deathMutants(),
+		inquiryMutants(),
 		clusterMutants(),
 		lifeMutants(),
 		rosterMutants(),

@@ -2,6 +2,7 @@ package main
 
 const (
 	proofGo    = "watchdog/proof.go"
+	claimsGo   = "watchdog/claims.go"
 	peerSlotGo = "diskquorum/peerslot.go"
 	carryGo    = "watchdog/carryover.go"
 	disarmGo   = "watchdog/disarm.go"
@@ -22,18 +23,18 @@ func proofMutants() []mutant {
 	list := []mutant{
 		of("half of the claims are enough", proofGo, "2*claims > c.base().Size()", "2*claims >= c.base().Size()-1"),
 		of("one claim is enough", proofGo, "byMajority && 2*claims > c.base().Size()", "byMajority && claims > 0"),
-		of("a claim stands for a moment", proofGo, "v.missed(now, w) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= v.delay)"),
-		of("no peer lives longer than a short watchdog", proofGo, "v.missed(now, w) >= st.Guard.Horizon+v.delay)", "now.Sub(w.unseen) >= min(st.Guard.Horizon, 28*time.Second)+v.delay)"),
+		of("a claim stands for a moment", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= ProofDelay)"),
+		of("no peer lives longer than a short watchdog", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= min(st.Guard.Horizon, 28*time.Second)+ProofDelay)"),
 		of("a sign of life in one direction is none", proofGo, "w.unseen = max(w.unseen, m.Sighted(p)) // one way only: no contact, but life", "_ = m"),
 		of("an unguarded node is claimed", proofGo, "v.guarded.Has(p) && v.missed(now, w", "now.Sub(w"),
 		of("a node that stops is guarded", proofGo, "st.Guard.Kills() && !st.Stopping", "st.Guard.Kills()"),
-		of("old claims count", proofGo, "st == nil || now.Sub(anchor) > v.claimAge", "st == nil || anchor < 0"),
+		of("old claims count", claimsGo, "st == nil || now.Sub(anchor) > claimAge {", "st == nil || anchor < 0 {"),
 		of("own knowledge does not speak against claims", proofGo, "|| !v.admissible(now, p) {", "{"),
 		of("a record of an older boot is a reboot", proofGo, "w.sequence == 0 || rec.Sequence <= w.sequence ||", "w.sequence == 0 ||"),
 		of("the sequences of a slot that is being claimed tell which boot is later", proofGo, "		if rec.State == diskquorum.SlotActive {", "		if true {"),
 		of("a grant proves at once", proofGo, "return now.Sub(v.grantSince) >= need && ", "return "),
 		of("a grant of the past proves the death of who was seen since", proofGo, "need && v.missed(now, w) >= need", "need"),
-		of("a peer lives no longer than it was heard to say", proofGo, "max(w.statement.Guard.Horizon, bySlot) + v.delay", "max(w.statement.Guard.Horizon, 0*bySlot) + v.delay"),
+		of("a peer lives no longer than it was heard to say", proofGo, "max(w.statement.Guard.Horizon, bySlot) + ProofDelay", "max(w.statement.Guard.Horizon, 0*bySlot) + ProofDelay"),
 		of("a countdown whose length nobody knows kills in time", proofGo, ".boot && rec.Statement.Guard.Kills()", ".boot && rec.Statement.Guard.Armed"),
 		of("the proof outlives the return", proofGo, "	v.fenced.Remove(p)\n}", "}"),
 		of("a disarm is not announced", disarmGo, "g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded", "g.Armed = g.Armed && !c.release.done && !c.release.yielded"),
@@ -128,6 +129,6 @@ func carryMutants() []mutant {
 		core("who goes by a third list vouches for a guard", carryGo, "!ref.IsZero() && ref != base.Ref() && !slices", "false && !slices"),
 		core("a node vouches for its own guard", carryGo, "if m == x || !st.Guarded.Has(x)", "if !st.Guarded.Has(x)"),
 		core("sets by another directory vouch for a guard", carryGo, " || st.RosterEpoch != c.cfg.Roster.Epoch || st.RosterDigest != c.cfg.Roster.Digest {", " {"),
-		core("claims count of who goes by another list", proofGo, "c.cfg.Succession != nil && !goesBy(&stands, c.base())", "false && !goesBy(&stands, c.base())"),
+		core("claims count of who goes by another list", claimsGo, "c.cfg.Succession != nil && !goesBy(&stands, c.base())", "false && !goesBy(&stands, c.base())"),
 	}
 }

@@ -32,6 +32,7 @@ type checker struct {
 
 	links   boottime.Instant // when all links are checked next
 	Probes  int
+	Asked   int // peers, for their claims
 	Vouches int // and Sweeps: of groups where samples are taken
 	Sweeps  int
 	// Stretched counts how often a quorum lasted a little longer than it may, see checkQuorum.

@@ -429,6 +429,7 @@ func (c *Cluster) step(n *Node) {
 	c.checkQuorum(n)
 	c.speak(n, fx.Statement, fx.Relay, fx.Nudge)
 	c.demandEvidence(n)
+	c.inquire(n, fx.Ask)
 	if fx.Lock >= 0 {
 		for d := range c.lun.images {
 			n.core.SlotLocked(c.now, d, nil) // one host each here, so only an agent's own earlier life competes

@@ -18,7 +18,7 @@ func shortLived(n int, seed uint64) Config {
 
 // proofTime bounds the time from a loss to the proof of the death.
 func (c *Cluster) proofTime() time.Duration {
-	return c.cfg.Timing.MaxAge + c.cfg.Budget().Horizon() + watchdog.ProofDelay(c.cfg.Nodes) + 2*c.cfg.Evidence
+	return c.cfg.Timing.MaxAge + c.cfg.Budget().Horizon() + watchdog.ProofDelay + 2*c.cfg.Evidence
 }
 
 func (c *Cluster) proves(witness, victim int) func() bool {
@@ -121,7 +121,7 @@ func TestProofIsWithdrawnWhenTheNodeIsBack(t *testing.T) {
 	mustRun(t, c, "the death is proven", c.proofTime(), c.proves(0, 2))
 	c.Heal()
 	mustRun(t, c, "the node is back", 2*time.Minute, func() bool { return !c.proves(0, 2)() })
-	mustRun(t, c, "its former boot has ended", watchdog.ProofDelay(3), c.ended(0, 2, was))
+	mustRun(t, c, "its former boot has ended", watchdog.ProofDelay, c.ended(0, 2, was))
 	if d := c.nodes[0].core.Death(2); d.Boot != was || d.Proof != watchdog.ProofBoot || !c.nodes[0].core.View().Seen.Has(2) {
 		t.Errorf("%+v, boot was %x", d, was)
 	}
@@ -148,7 +148,7 @@ func TestDeathWaitsForTheVictimsOwnTimes(t *testing.T) {
 	mustRun(t, c, "n2 starves", 20*time.Second, func() bool { return victim.decision.Action == watchdog.Starve })
 	c.Run(victim.lastFeed.Add(cfg.Odd.Watchdog).Sub(c.now) - time.Millisecond)
 	c.Kill(1)
-	mustRun(t, c, "the death is proven", c.longest()+watchdog.ProofDelay(3), c.proves(0, 1))
+	mustRun(t, c, "the death is proven", c.longest()+watchdog.ProofDelay, c.proves(0, 1))
 	if victim.Resets != 1 {
 		t.Errorf("%d resets", victim.Resets)
 	}

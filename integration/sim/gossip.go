@@ -207,6 +207,22 @@ func (c *Cluster) demandEvidence(n *Node) {
 	}
 }
 
+// inquire has the networks ask for statements.
+func (c *Cluster) inquire(n *Node, ask []roster.Set) {
+	for k, peers := range ask {
+		g := n.gossip[k]
+		var wanted roster.Set // the schedule knows peers as the cluster does
+		for _, o := range c.nodes {
+			if i, ok := n.indices.of(o); ok && peers.Has(i) {
+				wanted.Add(o.Index)
+			}
+		}
+		c.check.Asked += wanted.Len()
+		g.schedule.Ask(wanted.Has, c.now)
+		c.prod(n, g, 0)
+	}
+}
+
 // ask sends a probe.
 func (c *Cluster) ask(n *Node, g *gossip, p *probing.Peer, brief bool) {
 	to := c.nodes[p.Index]

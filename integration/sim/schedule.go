@@ -95,7 +95,7 @@ func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args 
 		}
 		lull := 12 * time.Second
 		if rng.IntN(4) == 0 {
-			lull = c.longest() + watchdog.ProofDelay(cfg.Nodes) + 5*time.Second // long enough to prove a death
+			lull = c.longest() + watchdog.ProofDelay + 5*time.Second // long enough to prove a death
 		}
 		c.Run(time.Duration(rng.Int64N(int64(lull))))
 	}

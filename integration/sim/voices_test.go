@@ -143,7 +143,7 @@ func TestModeOrOutageWithoutLUN(t *testing.T) {
 		}
 		noViolations(t, c)
 		c.Heal()
-		c.Run(c.longest() + watchdog.ProofDelay(5) + 20*time.Second)
+		c.Run(c.longest() + watchdog.ProofDelay + 20*time.Second)
 		if want := (5 - len(lost)) * len(lost); c.Proofs()[watchdog.ProofTime] != want {
 			t.Errorf("%v: proofs %v, want %d\n%s", lost, c.Proofs(), want, c.Report())
 		}
@@ -172,7 +172,7 @@ func TestModeOrHalfLosesTheLUN(t *testing.T) {
 func TestModeOrDeadNode(t *testing.T) {
 	c := started(t, byLUN(5, 1))
 	c.reset(c.nodes[4]) // power is lost
-	c.Run(c.cfg.voices(&c.cfg.Times) + c.longest() + watchdog.ProofDelay(5) + 5*time.Second)
+	c.Run(c.cfg.voices(&c.cfg.Times) + c.longest() + watchdog.ProofDelay + 5*time.Second)
 	if got := c.Proofs()[watchdog.ProofTime]; got != 4 || len(c.Feeding()) != 4 {
 		t.Errorf("%d proofs\n%s", got, c.Report())
 	}

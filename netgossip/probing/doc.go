@@ -21,7 +21,7 @@
 //     more is reported as a [Miss], and before the first vouch everybody has been asked.
 //   - The rates are bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, repeated probes by
 //     200 a second, those of lost peers by 20 a second, and what news makes us ask by one probe of a
-//     peer in 50 ms.
+//     peer in 50 ms. Those whose statements are wanted ([Schedule.Ask]) are asked at the rate of a sweep.
 //   - That another network asks a peer puts off the probe here for a bounded time, and makes nothing
 //     believed.
 //

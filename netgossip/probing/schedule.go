@@ -57,6 +57,7 @@ type Schedule struct {
 	samples samples
 	sweep   sweep
 	nudges  round
+	asks    round            // peers whose statements are wanted
 	urged   boottime.Instant // up to when the rate of what news of members makes us ask is used up
 	nudged  boottime.Instant // not everybody at once before
 	renudge bool             // another round of them is wanted
@@ -205,6 +206,9 @@ func (s *Schedule) Tick(now boottime.Instant) {
 	for p := s.nudges.next(now); p != nil; p = s.nudges.next(now) {
 		s.nudge(p, now)
 	}
+	for p := s.asks.next(now); p != nil; p = s.asks.next(now) {
+		s.AskStatement(p, now)
+	}
 	if s.renudge && len(s.nudges.queue) == 0 {
 		s.NudgeAll(now)
 	}
@@ -216,7 +220,7 @@ func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Du
 	if p := s.sweep.round.next(now); p != nil {
 		return p, true, 0
 	}
-	at := min(s.counted, s.samples.next(), s.sweep.wakes(), s.nudges.wakes())
+	at := min(s.counted, s.samples.next(), s.sweep.wakes(), s.nudges.wakes(), s.asks.wakes())
 	if len(s.peers) > 0 {
 		if p := s.peers[0]; p.due <= now {
 			return p, s.brief(p, now), 0
@@ -430,6 +434,18 @@ func (s *Schedule) Urge(p *Peer, now boottime.Instant) {
 func (s *Schedule) AskStatement(p *Peer, now boottime.Instant) {
 	p.curious = true
 	s.Urge(p, now)
+}
+
+// Ask has peers asked for their statements, each once, in random order and at the rate of a sweep, in
+// place of those of the call before that were not asked yet.
+func (s *Schedule) Ask(wanted func(peer int) bool, now boottime.Instant) {
+	s.asks.start(s.all, now, 0, func(p *Peer) bool { return wanted(p.Index) && !p.lost })
+	if n := len(s.asks.queue); n > 0 {
+		s.asks.gap = s.params.RoundTime(n) / time.Duration(n)
+	}
+	s.rand.Shuffle(len(s.asks.queue), func(i, j int) {
+		s.asks.queue[i], s.asks.queue[j] = s.asks.queue[j], s.asks.queue[i]
+	})
 }
 
 // jitter spreads d by an eighth, so that the nodes' probes do not march in step.

@@ -59,7 +59,7 @@
 //
 // # Blocking
 //
-// New binds and returns. Start, Nudge, Announce, Renew, SetDemand, Doubt, Verify, Proven, Fetch and Rebind do not wait for anybody. Stop with leave waits
+// New binds and returns. Start, Nudge, Announce, Renew, SetDemand, Ask, Doubt, Verify, Proven, Fetch and Rebind do not wait for anybody. Stop with leave waits
 // until the farewell has been sent (below a second for small clusters, 6 s for 1000 nodes),
 // then for goroutines, both within its context. Joining a peer that does not respond blocks
 // the rejoin goroutine, and only that, for TCPTimeout.

@@ -14,6 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/probing"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
@@ -40,7 +41,8 @@ type arrival struct {
 type request struct {
 	nudge, announce, renew, doubt bool
 	demand                        netgossip.Demand
-	fetch                         fetchOf // zero: nothing more
+	fetch                         fetchOf     // zero: nothing more
+	ask                           *roster.Set // whose statements are wanted; nil: as before
 }
 
 // evidence runs the evidence protocol of one instance: it probes the peers, answers
@@ -189,6 +191,9 @@ func (e *evidence) grant() {
 	}
 	if r.doubt {
 		e.schedule.Doubt(now)
+	}
+	if r.ask != nil {
+		e.schedule.Ask(r.ask.Has, now)
 	}
 	if r.fetch != (fetchOf{}) {
 		e.fetch(r.fetch, now)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // defaultLeaveTimeout bounds the farewell of a Stop whose context has no deadline. A
@@ -203,6 +204,12 @@ func (in *Instance) Renew() { in.evidence.ask(func(r *request) { r.renew = true 
 // is probed. It does not block.
 func (in *Instance) SetDemand(d netgossip.Demand) {
 	in.evidence.ask(func(r *request) { r.demand = d })
+}
+
+// Ask has peers asked for their statements, each once, at the rate of a sweep, in place of those of the call before
+// that were not asked yet. It does not block.
+func (in *Instance) Ask(peers roster.Set) {
+	in.evidence.ask(func(r *request) { r.ask = &peers })
 }
 
 // Doubt says that another network of the node has cause to doubt its peers. It does not block,

@@ -122,6 +122,9 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.disk(now, fx)
 	a.say(fx)
 	a.demandEvidence()
+	if fx.Ask != nil {
+		a.gossip.Ask(fx.Ask)
+	}
 	a.kube.pace.Urge(fx.AskAPI)
 	a.noteEdges(now, fx)
 	a.publish(now, fx)

@@ -13,6 +13,6 @@
 //
 // # Ownership
 //
-// Say, Tell, SetDemand, Follow and Fetch belong to the agent's loop; they do not block. Everything else may be
+// Say, Tell, SetDemand, Ask, Follow and Fetch belong to the agent's loop; they do not block. Everything else may be
 // called from any goroutine.
 package gossip

@@ -201,6 +201,14 @@ func (n *Networks) SetDemand(d netgossip.Demand) {
 	n.each(func(in *swim.Instance) { in.SetDemand(d) })
 }
 
+// Ask has peers asked for their statements, by the network to do it on. A network that counts by another roster for a
+// moment asks others, which makes nothing believed.
+func (n *Networks) Ask(peers []roster.Set) {
+	for k, w := range n.all {
+		w.now().swim.Ask(peers[k])
+	}
+}
+
 // Fetch asks one of the peers that have a list for it. Each try asks another peer, on another network.
 func (n *Networks) Fetch(holders []string, self, try int, list roster.Ref) {
 	// Begun at another place by each node: one that goes by the list may be all that many lack.

@@ -45,7 +45,8 @@ func fullStatement(r *roster.Roster) *netgossip.Statement {
 		View:         roster.SetOf(0, r.Size()-1),
 		Guard:        netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
 		Guarded:      roster.SetOf(0),
-		Lost:         roster.SetOf(r.Size() - 1),
+		Lost:         roster.SetOf(r.Size()-1, 0),
+		LongLost:     roster.SetOf(r.Size() - 1),
 		Feeding:      true,
 		Stopping:     true,
 		LUNHealthy:   true,
@@ -120,7 +121,10 @@ func TestEveryFieldTravels(t *testing.T) {
 func TestLargestPacketFits(t *testing.T) {
 	r := listOf(t, roster.MaxNodes)
 	s := fullStatement(r)
-	s.View, s.Guarded, s.Lost = s.Seen, s.Seen, s.Seen
+	s.View, s.Guarded, s.Lost, s.LongLost = s.Seen, s.Seen, s.Seen, roster.Set{}
+	for i := 0; i < roster.MaxNodes; i += 3 {
+		s.LongLost.Add(i)
+	}
 	s.RosterEpoch = 1<<64 - 1
 	s.Guard.Timeout = 1<<63 - 1
 	s.Version = strings.Repeat("é", 200)

@@ -704,8 +704,8 @@ type Statement struct {
 	LunHealthy        bool                   `protobuf:"varint,13,opt,name=lun_healthy,json=lunHealthy,proto3" json:"lun_healthy,omitempty"`
 	ApiReachable      bool                   `protobuf:"varint,14,opt,name=api_reachable,json=apiReachable,proto3" json:"api_reachable,omitempty"`
 	Version           string                 `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
-	Guarded           []byte                 `protobuf:"bytes,16,opt,name=guarded,proto3" json:"guarded,omitempty"` // the difference to seen, like view
-	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`
+	Guarded           []byte                 `protobuf:"bytes,16,opt,name=guarded,proto3" json:"guarded,omitempty"`                       // the difference to seen, like view
+	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`                             // netgossip.Statement.LongLost: for older agents, which in a large group count older claims
 	HorizonMs         uint32                 `protobuf:"varint,18,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up
 	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
 	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"`               // absent: the roster above is in force, and no other is at hand
@@ -716,6 +716,7 @@ type Statement struct {
 	Agreed            bool                   `protobuf:"varint,25,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	SentenceMs        uint32                 `protobuf:"varint,26,opt,name=sentence_ms,json=sentenceMs,proto3" json:"sentence_ms,omitempty"` // the sender's boot is condemned, and the timeout of its watchdog is this; 0: it is not
 	Heeds             bool                   `protobuf:"varint,27,opt,name=heeds,proto3" json:"heeds,omitempty"`                             // an agent of the sender's version looks for that, or waits, before it counts or arms
+	Lately            []byte                 `protobuf:"bytes,28,opt,name=lately,proto3" json:"lately,omitempty"`                            // netgossip.Statement.Lost without those in lost
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -939,6 +940,13 @@ func (x *Statement) GetHeeds() bool {
 	return false
 }
 
+func (x *Statement) GetLately() []byte {
+	if x != nil {
+		return x.Lately
+	}
+	return nil
+}
+
 // Standing is roster.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1110,7 +1118,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
-	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xa0\x06\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xb8\x06\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -1143,7 +1151,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x06agreed\x18\x19 \x01(\bR\x06agreed\x12\x1f\n" +
 	"\vsentence_ms\x18\x1a \x01(\rR\n" +
 	"sentenceMs\x12\x14\n" +
-	"\x05heeds\x18\x1b \x01(\bR\x05heeds\"\xbc\x01\n" +
+	"\x05heeds\x18\x1b \x01(\bR\x05heeds\x12\x16\n" +
+	"\x06lately\x18\x1c \x01(\fR\x06lately\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +

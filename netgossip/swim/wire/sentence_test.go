@@ -13,6 +13,7 @@ func TestSentenceIsBehindWhatOlderAgentsRead(t *testing.T) {
 	r := listOf(t, 4)
 	s := fullStatement(r)
 	s.Sentence, s.Heeds = 2*time.Second, true
+	s.LongLost = s.Lost // what is behind both has a test of its own
 	marshal := func() []byte {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(statementToWire(s))
 		if err != nil {

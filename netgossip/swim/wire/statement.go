@@ -53,7 +53,8 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		ApiReachable:      s.APIReachable,
 		Version:           cutVersion(s.Version),
 		Guarded:           setToWire(difference(s.Guarded, s.Seen)),
-		Lost:              setToWire(s.Lost),
+		Lost:              setToWire(s.LongLost),
+		Lately:            setToWire(s.Lost.Minus(s.LongLost)),
 		HorizonMs:         millisUp(s.Guard.Horizon),
 		Leases:            s.Guard.Leases,
 		Standing:          standingToWire(&s.Standing),
@@ -136,6 +137,10 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 	if err != nil {
 		return nil, fmt.Errorf("lost: %w", err)
 	}
+	lately, err := setFromWire(w.GetLately(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("lately: %w", err)
+	}
 	standing, err := standingFromWire(w.GetStanding())
 	if err != nil {
 		return nil, fmt.Errorf("standing: %w", err)
@@ -160,7 +165,8 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 			Horizon: time.Duration(w.GetHorizonMs()) * time.Millisecond,
 		},
 		Guarded:      difference(guarded, seen),
-		Lost:         lost,
+		Lost:         lost.Union(lately),
+		LongLost:     lost,
 		Feeding:      w.GetFeeding(),
 		Stopping:     w.GetStopping(),
 		LUNHealthy:   w.GetLunHealthy(),

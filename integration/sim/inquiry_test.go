@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+var largest = flag.Int("inquiry", 0, "size of the largest group in which deaths are proven by time")
+
+// inquired is how a death was proven by time in a group.
+type inquired struct {
+	first, last time.Duration // from the moment at which nobody could see the victims any more to a proof of all of them
+	asked       float64       // peers, by each survivor, because it lacked their claims
+}
+
+// dieTogether resets the last nodes of a group without LUN, which do not come back, and waits until all others
+// have proven it.
+func dieTogether(t *testing.T, n, victims int, seed uint64) inquired {
+	t.Helper()
+	cfg := shortLived(n, seed)
+	cfg.LUN = false
+	c := New(cfg)
+	if !c.RunUntil(time.Minute, func() bool { return len(c.Feeding()) == n }) {
+		t.Fatalf("%d nodes: %d feed", n, len(c.Feeding()))
+	}
+	c.Run(15 * time.Second) // all have their watchdogs armed, and have said so
+	var dead roster.Set
+	for i := n - victims; i < n; i++ {
+		dead.Add(i)
+		c.reset(c.nodes[i])
+	}
+	due := c.now.Add(cfg.Budget().Horizon() + watchdog.ProofDelay)
+	c.Run(cfg.Budget().Horizon())
+	var out inquired
+	if !c.RunUntil(cfg.Timing.MaxAge*3+time.Minute, func() bool {
+		proven := 0
+		for _, w := range c.nodes[:n-victims] {
+			if w.core.Fenced().And(dead) == dead {
+				proven++
+			}
+		}
+		if proven > 0 && out.first == 0 {
+			out.first = c.now.Sub(due)
+		}
+		return proven == n-victims
+	}) {
+		t.Errorf("%d nodes, %d of them dead: not everybody has proven it %v after it could be", n, victims, c.now.Sub(due))
+	}
+	out.last = c.now.Sub(due)
+	out.asked = float64(c.check.Asked) / float64(n-victims)
+	noViolations(t, c)
+	return out
+}
+
+// Guard: a death is proven by time in a large group hardly later than in a small one, and what is asked for it is
+// bounded: each member is asked once, by each, and a few twice.
+func TestProofByTimeDoesNotGrow(t *testing.T) {
+	for _, tc := range []struct {
+		nodes, victims int
+		long           bool
+	}{
+		{10, 1, false}, {10, 4, false}, {30, 14, false}, {100, 1, false},
+		{100, 49, true}, {300, 1, true}, {300, 149, true}, {1000, 1, true}, {1000, 499, true},
+	} {
+		if tc.long && tc.nodes > *largest {
+			continue
+		}
+		began := time.Now()
+		got := dieTogether(t, tc.nodes, tc.victims, uint64(tc.nodes))
+		t.Logf("| %d | %d | %.1f s | %.1f s | %.0f | took %v", tc.nodes, tc.victims, got.first.Seconds(), got.last.Seconds(), got.asked,
+			time.Since(began).Round(time.Second))
+		if got.last > 8*time.Second {
+			t.Errorf("%d nodes, %d of them dead: proven %v after the horizon and %v", tc.nodes, tc.victims, got.last, watchdog.ProofDelay)
+		}
+		if most := float64(2 * tc.nodes); got.asked > most {
+			t.Errorf("%d nodes, %d of them dead: each asked %.0f peers, want at most %.0f", tc.nodes, tc.victims, got.asked, most)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package watchdog
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// Fresh claims are claims of statements that are proven for an instant not older than
+// claimAge; settle is what a statement may lag behind the step that made it, or an answer
+// may be late that was made before it. Both enter the time that a claim stands for.
+//
+// Neither depends on the size of the group: in a large one most statements are older, and
+// a node that lacks claims asks for them (inquiry).
+const (
+	claimAge = 5 * time.Second
+	settle   = 2 * time.Second
+)
+
+// ProofDelay is what a proof by time takes beyond the victim's horizon, but for the inquiry.
+const ProofDelay = claimAge + settle
+
+// chanceDelay is the time within which all of a roster of n answer, where samples are taken, though
+// nobody asks for them. Agents from before there was an inquiry count claims that are as old, and so
+// a claim for them has to stand for it.
+func chanceDelay(n int) time.Duration {
+	return max(claimAge, time.Duration(n)*200*time.Millisecond) + settle
+}
+
+// longLost are the claimed peers that have been missed for so long that older agents may count the claim, too.
+func (v *prover) longLost(now boottime.Instant) roster.Set {
+	long := v.lost
+	for p := range v.lost.All() {
+		w := &v.peers[p]
+		put(&long, p, v.missed(now, w) >= w.statement.Guard.Horizon+v.chance)
+	}
+	return long
+}
+
+// fresh is a peer's statement if its claims count, or nil. They do not while it goes by another
+// list, too: it has not doubted yet what was said under that one.
+func (v *prover) fresh(now boottime.Instant, m int, c *Core) *netgossip.Statement {
+	if m == v.roster.Self {
+		return nil
+	}
+	st, anchor := c.merger.Statement(m)
+	if st == nil || now.Sub(anchor) > claimAge {
+		return nil
+	}
+	if stands := st.Stands(); c.cfg.Succession != nil && !goesBy(&stands, c.base()) {
+		return nil
+	}
+	return st
+}
+
+// claims counts the fresh claims of a peer among the counted members, this node included.
+func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
+	n := 0
+	if v.lost.Has(p) {
+		n++
+	}
+	for m := range c.view.Counted.All() {
+		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// inquiry asks for the claims that a proof lacks, in rounds. In a large group the statements of most
+// members are minutes old, and claims of different moments do not add up.
+//
+// A round asks each member once that is counted and whose latest statement is too old or does not
+// claim, on one network, another one in the next round. The answer is a statement like any other:
+// first hand, to a question of this node's, dated by when that was asked. So the inquiry makes
+// nothing believed that is not believed without it. It is only a matter of time, and of traffic:
+//
+//   - Nobody asks who does not claim the death itself, could not prove it by the claims, or has proven it.
+//     A group at rest asks nothing.
+//   - The first round waits inquiryDelay for the others to notice as much. The next begins no sooner
+//     than inquiryPause after it, and each pause is twice the one before it, up to inquirySlowest: where
+//     most members still see the victim, the claims never come. Only another victim begins it again, after
+//     inquiryPause at the least.
+//   - A round takes no longer than a sweep (Params.RoundTime), which is half of claimAge or less.
+type inquiry struct {
+	about roster.Set       // the victims of the present rounds
+	next  boottime.Instant // the next round; zero: there was none
+	last  boottime.Instant // the latest round; zero: there was none
+	pause time.Duration    // after the next round
+	turn  int              // rounds so far
+}
+
+const (
+	inquiryDelay   = time.Second
+	inquiryPause   = claimAge / 2
+	inquirySlowest = time.Minute
+)
+
+// inquire asks for claims that the proof of open deaths lacks.
+func (v *prover) inquire(now boottime.Instant, open roster.Set, c *Core) {
+	q := &v.inquiry
+	if open.IsEmpty() {
+		if !q.about.IsEmpty() {
+			q.about = roster.Set{}
+			c.fx.Ask = c.merger.Ways(now, roster.Set{}, q.turn) // who was not asked yet need not be
+		}
+		return
+	}
+	if !open.Minus(q.about).IsEmpty() {
+		q.next, q.pause = now.Add(inquiryDelay), inquiryPause
+		if q.last != 0 {
+			q.next = max(q.next, q.last.Add(inquiryPause))
+		}
+	}
+	q.about = open
+	if now < q.next {
+		c.fx.Wake = min(c.fx.Wake, q.next)
+		return
+	}
+	var wanted roster.Set
+	for m := range c.view.Counted.All() {
+		st, anchor := c.merger.Statement(m)
+		put(&wanted, m, m != v.roster.Self && (st == nil || now.Sub(anchor) > claimAge/2 || !open.Minus(st.Lost).IsEmpty()))
+	}
+	c.fx.Ask = c.merger.Ways(now, wanted, q.turn)
+	q.turn++
+	q.last, q.next = now, now.Add(q.pause)
+	q.pause = min(2*q.pause, inquirySlowest)
+	c.fx.Wake = min(c.fx.Wake, q.next)
+}

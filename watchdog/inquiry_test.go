@@ -1,0 +1,275 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
+)
+
+// sampled is a core of a large group in which nobody is asked for a statement without need: peers answer briefly.
+type sampled struct {
+	*Core
+	t     *testing.T
+	now   boottime.Instant
+	there []int
+	asked map[boottime.Instant]roster.Set // by the time of the round
+	ways  [][]roster.Set                  // rounds
+	ends  int                             // how often it was told to ask nobody any more
+}
+
+// newSampled has met all of n guarded peers at 10 s. The last ones are not heard of again.
+func newSampled(t *testing.T, n, victims int, change func(*Config)) *sampled {
+	t.Helper()
+	s := &sampled{t: t, now: 10 * sec, asked: map[boottime.Instant]roster.Set{}}
+	s.Core = testCore(t, n, func(c *Config) {
+		if c.Networks = 2; change != nil {
+			change(c)
+		}
+	})
+	for p := 1; p < n; p++ {
+		tell(s.Core, s.now, p, netgossip.Statement{Guard: killing})
+		if p < n-victims {
+			s.there = append(s.there, p)
+		}
+	}
+	s.Step(s.now)
+	return s
+}
+
+// run lets the peers answer briefly on all networks, and steps, up to an instant.
+func (s *sampled) run(to time.Duration) {
+	s.t.Helper()
+	for ; s.now < boottime.Instant(to); s.now += sec / 2 {
+		for _, p := range s.there {
+			for k := range s.cfg.Networks {
+				s.Merger().Answered(netgossip.Answer{Network: k, Peer: p, SentAt: s.now, Sight: netgossip.SightSeen})
+			}
+		}
+		fx := s.Step(s.now)
+		if fx.Ask == nil {
+			continue
+		}
+		all := roster.Set{}
+		for _, on := range fx.Ask {
+			if on.Intersects(all) {
+				s.t.Errorf("at %v: asked twice in a round: %v", s.now, fx.Ask)
+			}
+			all = all.Union(on)
+		}
+		if all.IsEmpty() {
+			s.ends++
+			continue
+		}
+		s.asked[s.now], s.ways = all, append(s.ways, fx.Ask)
+	}
+}
+
+// rounds are the times of the rounds, from the moment at which this node claimed.
+func (s *sampled) rounds() (at []time.Duration) {
+	for d := sampledClaim; d <= time.Duration(s.now); d += 500 * time.Millisecond {
+		if _, ok := s.asked[boottime.Instant(d)]; ok {
+			at = append(at, d-sampledClaim)
+		}
+	}
+	if len(at) != len(s.asked) {
+		s.t.Errorf("somebody was asked before this node claimed: %v", s.asked)
+	}
+	return at
+}
+
+// sampledClaim is when the core claims who was last seen until the evidence of 10 s had run out.
+var sampledClaim = lastSeen + testClaim - 500*time.Millisecond
+
+// Guard: the inquiry. In a large group the statements of most are old. Who claims a death asks everybody whose claim is
+// missing, each on one network, and has its proof as soon as they have answered.
+func TestWhoLacksClaimsAsksEverybodyOnce(t *testing.T) {
+	const n = 40
+	s := newSampled(t, n, 1, nil)
+	s.run(sampledClaim + 1500*time.Millisecond)
+	want := roster.FullSet(n - 1)
+	want.Remove(0)
+	if got := s.rounds(); len(got) != 1 || got[0] < inquiryDelay || s.asked[boottime.Instant(sampledClaim+got[0])] != want {
+		t.Fatalf("rounds %v, asked %v", got, s.asked)
+	}
+	if a, b := s.ways[0][0].Len(), s.ways[0][1].Len(); a < n/2-2 || b < n/2-2 {
+		t.Errorf("the networks do not share the work: %d and %d", a, b)
+	}
+	for p := 1; p <= 19; p++ {
+		tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(n - 1)})
+	}
+	if fx := s.Step(s.now); fx.Fenced.Has(n - 1) {
+		t.Fatal("twenty of forty claim")
+	}
+	tell(s.Core, s.now, 20, netgossip.Statement{Guard: killing, Lost: roster.SetOf(n - 1)})
+	fx := s.Step(s.now)
+	if !fx.Fenced.Has(n - 1) {
+		t.Fatal("twenty-one of forty claim, not fenced")
+	}
+	if fx.Ask == nil || !fx.Ask[0].Union(fx.Ask[1]).IsEmpty() {
+		t.Errorf("it goes on asking: %v", fx.Ask)
+	}
+	asked := len(s.asked)
+	if s.run(5 * time.Minute); len(s.asked) != asked || s.ends != 0 {
+		t.Errorf("it asked %d times after the proof, and ended that %d times", len(s.asked)-asked, s.ends)
+	}
+}
+
+// Guard: the traffic of the inquiry is bounded, where the claims never come: another network each time, and ever longer
+// pauses. Who has claimed is not asked again as long as that counts.
+func TestInquiryThatFindsNothingSlowsDown(t *testing.T) {
+	s := newSampled(t, 40, 1, nil)
+	s.run(sampledClaim + 2*time.Second)
+	for p := 1; p < 10; p++ {
+		tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
+	}
+	tell(s.Core, s.now, 30, netgossip.Statement{Guard: killing})
+	s.run(sampledClaim + 5*time.Minute)
+	at := s.rounds()
+	if len(at) < 6 {
+		t.Fatalf("rounds at %v", at)
+	}
+	if got := s.asked[boottime.Instant(sampledClaim+at[1])]; got.Has(1) || !got.Has(10) || !got.Has(30) {
+		t.Errorf("the second round asks %v", got)
+	}
+	if got := s.asked[boottime.Instant(sampledClaim+at[2])]; !got.Has(1) {
+		t.Errorf("the third round, after the claims have aged, asks %v", got)
+	}
+	pause := inquiryPause
+	for i := 1; i < len(at); i++ {
+		if got := at[i] - at[i-1]; got < pause || got > pause+time.Second {
+			t.Errorf("round %d comes %v after the one before it, want %v", i, got, pause)
+		}
+		pause = min(2*pause, inquirySlowest)
+		if s.ways[i][0].Has(20) == s.ways[i-1][0].Has(20) {
+			t.Errorf("round %d asks on the network of round %d", i, i-1)
+		}
+	}
+}
+
+// Guard: another victim begins the rounds again, but they do not come closer than inquiryPause.
+func TestAnotherVictimBeginsTheInquiryAgain(t *testing.T) {
+	var alone []time.Duration // the rounds for one victim
+	for _, later := range []time.Duration{0, 30 * time.Second, -1} {
+		if later < 0 {
+			later = alone[3] + 500*time.Millisecond // right after a round
+		}
+		s := newSampled(t, 40, 2, nil)
+		s.run(sampledClaim - 500*time.Millisecond)
+		if later > 0 {
+			s.proof.peers[38].unseen = s.proof.peers[39].unseen.Add(later)
+		}
+		s.run(sampledClaim + 45*time.Second)
+		at := s.rounds()
+		if later == 0 {
+			alone = at
+			continue
+		}
+		var after []time.Duration
+		for i, d := range at {
+			if i > 0 && d-at[i-1] < inquiryPause {
+				t.Errorf("another victim after %v: rounds at %v", later, at)
+			}
+			if d > later {
+				after = append(after, d)
+			}
+		}
+		if len(after) < 3 || after[0] > later+inquiryPause+time.Second || after[1]-after[0] > inquiryPause+500*time.Millisecond {
+			t.Errorf("another victim after %v: rounds at %v", later, at)
+		}
+	}
+}
+
+// Guard: nobody is asked who need not be. A group at rest asks nothing; nor does a node whose questions could prove
+// nothing.
+func TestInquiryOnlyWhereItCanProve(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		victims int
+		change  func(*Config)
+		spoil   func(*sampled)
+	}{
+		{"nobody is missing", 0, nil, nil},
+		{"the victim was not guarded", 1, nil, func(s *sampled) { tell(s.Core, s.now, 39, netgossip.Statement{}) }},
+		{"the victim is heard one way", 1, nil, func(s *sampled) { s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim)) }},
+		{"others claim, and this node does not yet", 1, nil, func(s *sampled) {
+			s.run(lastSeen + ProofDelay + 2*time.Second)
+			tell(s.Core, s.now, 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
+			s.run(lastSeen + ProofDelay + 10*time.Second)
+			s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim)) // which ends its own claim
+		}},
+		{"this node has no majority", 25, nil, nil},
+		{"half, and nobody grants", 20, nil, nil},
+	} {
+		s := newSampled(t, 40, tc.victims, tc.change)
+		if tc.spoil != nil {
+			tc.spoil(s)
+		}
+		if s.run(sampledClaim + 20*time.Second); len(s.asked) > 0 {
+			t.Errorf("%s: asked %v", tc.name, s.asked)
+		}
+	}
+}
+
+// Guard: older agents of a large group count claims for longer, and hear of a claim only when it has stood for that, too.
+func TestClaimForOlderAgentsStandsForLonger(t *testing.T) {
+	s := newSampled(t, 100, 1, nil)
+	for _, tc := range []struct {
+		at         time.Duration
+		lost, long bool
+	}{
+		{lastSeen + testHorizon + ProofDelay - time.Second, false, false},
+		{lastSeen + testHorizon + ProofDelay + time.Second, true, false},
+		{lastSeen + testHorizon + chanceDelay(100) - time.Second, true, false},
+		{lastSeen + testHorizon + chanceDelay(100) + time.Second, true, true},
+	} {
+		s.run(tc.at)
+		if st := s.fx.Statement; st.Lost.Has(99) != tc.lost || st.LongLost.Has(99) != tc.long {
+			t.Errorf("at %v: claimed %v, for older agents %v", tc.at, st.Lost.Has(99), st.LongLost.Has(99))
+		}
+	}
+}
+
+// Guard: claims of different moments do not add up, in a group of any size. Forty claim, and when their claims are too
+// old twenty others do: nobody knows of one moment at which more than half of the group had missed the victim for long
+// enough.
+func TestClaimsOfDifferentMomentsDoNotAddUp(t *testing.T) {
+	s := newSampled(t, 100, 1, nil)
+	s.run(sampledClaim + 2*time.Second)
+	claim := func(from, to int) *Effects {
+		for p := from; p < to; p++ {
+			tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(99)})
+		}
+		return s.Step(s.now)
+	}
+	claim(1, 41)
+	s.run(time.Duration(s.now.Add(claimAge + time.Second)))
+	if fx := claim(41, 61); fx.Fenced.Has(99) {
+		t.Error("forty claims of the past and twenty of now, fenced")
+	}
+	if fx := claim(61, 91); !fx.Fenced.Has(99) {
+		t.Error("fifty-one of a hundred claim, not fenced")
+	}
+}
+
+// Guard: in an equal split the claims prove nothing before the grant is old enough, and nobody is asked for them.
+func TestInquiryWaitsForTheGrant(t *testing.T) {
+	for _, tc := range []struct {
+		granted time.Duration // for so long
+		want    roster.Set
+	}{{time.Second, roster.Set{}}, {testClaim + time.Second, roster.FullSet(40).Minus(roster.FullSet(20))}} {
+		s := newSampled(t, 40, 20, nil)
+		s.run(sampledClaim + 20*time.Second)
+		c, now := s.Core, s.now
+		c.guard.Leases, c.proof.alone, c.breaker = true, 0, struct{ tie.Breaker }{} // not by slots
+		c.proof.lost = roster.FullSet(40).Minus(roster.FullSet(20))
+		c.proof.grantSince, c.proof.grantUntil = now.Add(-tc.granted), now.Add(time.Minute)
+		c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: now.Add(time.Minute)}
+		if c.proof.conclude(now, c); c.proof.inquiry.about != tc.want || !c.Fenced().IsEmpty() {
+			t.Errorf("granted for %v: asks about %v, fenced %v", tc.granted, c.proof.inquiry.about, c.Fenced())
+		}
+	}
+}
