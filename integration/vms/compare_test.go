@@ -293,20 +293,10 @@ func (c *comparison) merge(old string) string {
 }
 
 func (c *comparison) write(path string) error {
-	if path == "" || len(c.cells) == 0 {
+	if len(c.cells) == 0 {
 		return nil
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	_, rest, _ := strings.Cut(string(text), compareBegin)
-	old, _, _ := strings.Cut(rest, compareEnd)
-	changed, err := replaceTable(string(text), c.merge(old), compareBegin, compareEnd)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.WriteFile(path, []byte(changed), 0o644)
+	return updateTable(path, compareBegin, compareEnd, c.merge)
 }
 
 func TestMergeComparison(t *testing.T) {

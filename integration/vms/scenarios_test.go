@@ -10,8 +10,9 @@ import (
 )
 
 var (
-	long   = flag.Bool("long", false, "the scenarios that take longest, too")
-	outage = flag.Duration("outage", 60*time.Second, "how long all networks are lost")
+	long    = flag.Bool("long", false, "the scenarios that take longest, too")
+	outage  = flag.Duration("outage", 60*time.Second, "how long all networks are lost")
+	outages = flag.String("outages", "3,5,8", "how many nodes an outage of all networks is run with, one lab after the other")
 )
 
 type scenario struct {
