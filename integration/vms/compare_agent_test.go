@@ -13,10 +13,20 @@ import (
 // when they know that it is dead.
 var agentByDefault = &contender{
 	name:   "fencing-agent, timing default",
-	faults: []fault{networksCut, halfCutOff},
+	faults: []fault{silent, networksCut, halfCutOff},
+	voice:  agentVoice,
 	crew:   func(*contender) (crew, error) { return agentsOn(nodes, map[string]any{"timing": "default"}), nil },
 	ready:  func(s *story) { s.noteBoots(s.allWell("all well")) },
 	end:    knownDead,
+}
+
+// agentCareful rides outages out with the profile of the scenarios. Its resets are in their table.
+var agentCareful = &contender{
+	name:   "fencing-agent, timing careful",
+	faults: []fault{silent},
+	voice:  agentVoice,
+	crew:   func(*contender) (crew, error) { return agentsOn(nodes, map[string]any{"timing": "careful"}), nil },
+	ready:  agentByDefault.ready,
 }
 
 // knownDead waits until one half was reset and the other knows that it is dead.
