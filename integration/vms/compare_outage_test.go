@@ -129,7 +129,7 @@ func (o silence) String() string {
 }
 
 const (
-	silenceHead  = "| system | runs | nodes reset | first reset | nodes without quorum | since | for | all back after the heal |\n|---|---|---|---|---|---|---|---|\n"
+	silenceHead  = "| system | runs | nodes reset | first reset | nodes idle | after | for | all back after the heal |\n|---|---|---|---|---|---|---|---|\n"
 	silenceBegin = "<!-- outage in virtual machines -->\n"
 	silenceEnd   = "<!-- end of outage -->\n"
 )

@@ -23,6 +23,7 @@ import (
 // what the hypervisor saw and from what it says.
 type contender struct {
 	name     string
+	beside   string   // a package whose version is named, too; may be empty
 	packages []string // of Debian; the first is its version
 	programs []string // of the packages
 	crew     func(c *contender) (crew, error)
@@ -66,7 +67,7 @@ const (
 	peerMegabytes = 512
 )
 
-var contenders = []*contender{corosync, sbd, sanlock, agentByDefault, agentCareful}
+var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault, agentCareful}
 
 var chosenFaults = flag.String("faults", "", "compare only by faults that match this regular expression")
 
@@ -161,7 +162,11 @@ func (c *contender) fetch(ctx context.Context, progress func(string, ...any)) (s
 		return "", err
 	}
 	version, err := image.Version(c.tree, c.packages[0])
-	return c.name + " " + version, err
+	if err != nil || c.beside == "" {
+		return c.name + " " + version, err
+	}
+	other, err := image.Version(c.tree, c.beside)
+	return fmt.Sprintf("%s %s, %s %s", c.name, version, c.beside, other), err
 }
 
 // inflict makes a fault happen between two packets.
