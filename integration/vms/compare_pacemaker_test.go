@@ -71,9 +71,9 @@ const pacemakerResources = `<cib crm_feature_set="3.1.0" validate-with="pacemake
 `
 
 const pacemakerScript = awaitDisk + `chmod +x /usr/sbin/fence_sbd /usr/lib/ocf/resource.d/lab/work
+mkdir -p /usr/share /run/crm /run/resource-agents /var/log/pacemaker /var/lib/pacemaker/cores /var/lib/pacemaker/pengine /var/lib/pacemaker/blackbox
 ln -s ` + control.DiskMount + `/lib/pacemaker /usr/lib/pacemaker
 ln -s ` + control.DiskMount + `/share /usr/share/pacemaker
-mkdir -p /run/crm /run/resource-agents /var/log/pacemaker /var/lib/pacemaker/cores /var/lib/pacemaker/pengine /var/lib/pacemaker/blackbox
 chown -R 189:189 /var/lib/pacemaker /var/log/pacemaker /run/crm
 busybox syslogd -n -O - &
 until [ -S /dev/log ] && sbd -d /dev/sda dump > /dev/null 2>&1; do sleep 1; done
