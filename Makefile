@@ -157,9 +157,9 @@ test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: 
 vms-table: ## the table of resets in docs/measurements/verification.md again, by make test-vms; LONG=1 TIMES=3 as it stands there
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/measurements/verification.md $(MAKE) --no-print-directory test-vms
 
-vms-outages: tools ## all networks of machines with armed watchdogs cut for OUTAGE=60s, one lab for each size in OUTAGES=3,4,5,8, into docs/measurements/verification.md (about 12 min)
+vms-outages: tools ## all networks of machines with armed watchdogs cut for OUTAGE=60s, one lab for each size in OUTAGES=3,4,5,8, TIMING=careful, into docs/measurements/verification.md (about 12 min)
 	@echo "vms-outages: all networks are cut for $(OUTAGE) in labs of $(OUTAGES) nodes, one after the other; each takes two minutes more"
-	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_OUTAGES=$(CURDIR)/docs/measurements/verification.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestOutages$$' ./integration/vms -outage $(OUTAGE) -outages $(OUTAGES)
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_OUTAGES=$(CURDIR)/docs/measurements/verification.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestOutages$$' ./integration/vms -outage $(OUTAGE) -outages $(OUTAGES) -timing $(or $(TIMING),careful)
 
 vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 10 min)
 	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"

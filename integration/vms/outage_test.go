@@ -18,6 +18,7 @@ const backWithin = 3 * time.Second
 // ridden is one outage of all networks: times since the cut or the heal, of the node that was last.
 type ridden struct {
 	size           int
+	timing         string
 	long           time.Duration
 	left, vacant   time.Duration
 	quorum, joined time.Duration
@@ -27,7 +28,7 @@ type ridden struct {
 // LEFT once, and JOIN once after the heal, and never itself.
 func (s *story) rideOut(long time.Duration) ridden {
 	s.t.Helper()
-	r := ridden{size: len(s.nodes), long: long}
+	r := ridden{size: len(s.nodes), timing: *timing, long: long}
 	at := s.silence()
 	r.vacant = s.last(at, func(d decision) bool { return d.Msg == "decision" && d.Reason == "nobody_lives" })
 	s.until(at.Add(long))
@@ -130,7 +131,9 @@ func TestOutages(t *testing.T) {
 		}
 		t.Run(text, func(t *testing.T) {
 			s := &story{t: t, name: "outage", began: time.Now(), stalls: stalls}
-			l, err := newLab(t, agentsOn(nodesNamed(size), scenarioConfig()))
+			config := scenarioConfig()
+			config["timing"] = *timing
+			l, err := newLab(t, agentsOn(nodesNamed(size), config))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,13 +156,13 @@ func TestOutages(t *testing.T) {
 const outagesEnv = "FENCING_VMS_OUTAGES"
 
 const (
-	outagesHead  = "| nodes | outage | resets | all LEFT | all hold, `nobody_lives` | starved | quorum after the heal | all JOINed |\n|---|---|---|---|---|---|---|---|\n"
+	outagesHead  = "| nodes | timing | outage | resets | all LEFT | all hold, `nobody_lives` | starved | quorum after the heal | all JOINed |\n|---|---|---|---|---|---|---|---|---|\n"
 	outagesBegin = "<!-- outages of virtual machines -->\n"
 	outagesEnd   = "<!-- end of outages -->\n"
 )
 
-// key begins the row of the same size and length.
-func (r ridden) key() string { return fmt.Sprintf("| %d | %s |", r.size, span(r.long)) }
+// key begins the row of the same size, timing and length.
+func (r ridden) key() string { return fmt.Sprintf("| %d | %s | %s |", r.size, r.timing, span(r.long)) }
 
 func (r ridden) String() string {
 	return fmt.Sprintf("%s 0 | %s | %s | 0 | %s | %s |\n", r.key(), hundredths(r.left), hundredths(r.vacant), hundredths(r.quorum), hundredths(r.joined))
@@ -182,7 +185,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }
 
-// mergeOutages puts rows into a table in place of those of the same size and length.
+// mergeOutages puts rows into a table in place of those of the same size, timing and length.
 func mergeOutages(old string, rows []ridden) string {
 	var lines []string
 	for line := range strings.Lines(old) {
@@ -199,9 +202,9 @@ func writeOutages(path string, rows []ridden) error {
 }
 
 func TestMergeOutages(t *testing.T) {
-	old := "\n" + outagesHead + "| 3 | 60 s | old |\n| 3 | 5 min | kept |\n"
-	rows := []ridden{{size: 3, long: time.Minute, left: 7 * time.Second, vacant: 8 * time.Second, quorum: time.Second, joined: 1100 * time.Millisecond}}
-	want := outagesHead + "| 3 | 5 min | kept |\n| 3 | 60 s | 0 | 7.00 s | 8.00 s | 0 | 1.00 s | 1.10 s |\n"
+	old := "\n" + outagesHead + "| 3 | careful | 60 s | old |\n| 3 | careful | 5 min | kept |\n| 3 | default | 60 s | kept |\n"
+	rows := []ridden{{size: 3, timing: "careful", long: time.Minute, left: 7 * time.Second, vacant: 8 * time.Second, quorum: time.Second, joined: 1100 * time.Millisecond}}
+	want := outagesHead + "| 3 | careful | 5 min | kept |\n| 3 | default | 60 s | kept |\n| 3 | careful | 60 s | 0 | 7.00 s | 8.00 s | 0 | 1.00 s | 1.10 s |\n"
 	if got := mergeOutages(old, rows); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -13,6 +13,7 @@ var (
 	long    = flag.Bool("long", false, "the scenarios that take longest, too")
 	outage  = flag.Duration("outage", 60*time.Second, "how long all networks are lost")
 	outages = flag.String("outages", "3,5,8", "how many nodes an outage of all networks is run with, one lab after the other")
+	timing  = flag.String("timing", "careful", "the profile of the agents in those labs")
 )
 
 type scenario struct {
