@@ -20,15 +20,6 @@ var agentByDefault = &contender{
 	end:    knownDead,
 }
 
-// agentCareful rides outages out with the profile of the scenarios. Its resets are in their table.
-var agentCareful = &contender{
-	name:   "fencing-agent, timing careful",
-	faults: []fault{silent},
-	voice:  agentVoice,
-	crew:   func(*contender) (crew, error) { return agentsOn(nodes, map[string]any{"timing": "careful"}), nil },
-	ready:  agentByDefault.ready,
-}
-
 // knownDead waits until one half was reset and the other knows that it is dead.
 func knownDead(s *story, at time.Time) []outcome {
 	s.eventually(at.Add(endLimit), "somebody is reset", func() string {

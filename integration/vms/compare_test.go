@@ -67,7 +67,7 @@ const (
 	peerMegabytes = 512
 )
 
-var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault, agentCareful}
+var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault}
 
 var chosenFaults = flag.String("faults", "", "compare only by faults that match this regular expression")
 

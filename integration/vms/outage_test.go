@@ -40,6 +40,7 @@ func (s *story) rideOut(long time.Duration) ridden {
 			s.fatal("%s starved %v after the networks were lost", node, when.Sub(at))
 		}
 	}
+	s.logWaits()
 	healed := s.heal()
 	s.eventually(healed.Add(backWithin+patience), "everybody has said JOIN of everybody", func() string {
 		return s.missing(healed, joined)
@@ -54,6 +55,15 @@ func (s *story) rideOut(long time.Duration) ridden {
 		s.fatal("everybody was back %v after the heal, not within %v", back, backWithin)
 	}
 	return r
+}
+
+// logWaits says how much of the time the machine that waited most for processors has waited.
+func (s *story) logWaits() {
+	var most time.Duration
+	for name := range s.machines {
+		most = max(most, s.waited(name)-s.before[name])
+	}
+	s.logf("waited for a processor: %.0f %% of the time at most", 100*most.Seconds()/time.Since(s.began).Seconds())
 }
 
 func joined(d decision) []string { return d.Joined }
@@ -141,6 +151,8 @@ func TestOutages(t *testing.T) {
 			s.logf("booting %d nodes and their storage", size)
 			s.begin(l)
 			s.noteBoots(s.allWell("all well"))
+			s.began = time.Now()
+			s.begin(l) // what the machines waited for while they booted says nothing of the outage
 			r := s.rideOut(*outage)
 			s.returned(s.allWell("all well again"))
 			rows = append(rows, r)
