@@ -165,8 +165,8 @@ vms-mutants: tools ## agents without a guard in virtual machines: each must fail
 	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 
-vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 70 min)
-	@echo "vms-compare: each of the systems three times through its faults, about 70 minutes; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
+vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 1 h)
+	@echo "vms-compare: each of the systems three times through its faults, about an hour; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
 
 cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machine with the agents in them, to try and to break, until Ctrl-C; needs root, gcc and libseccomp-dev (about 15 s; the first time 12 min: it compiles Kubernetes)
