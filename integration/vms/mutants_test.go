@@ -55,11 +55,6 @@ var mutantAgents = []mutant{
 		from: "v.missed(now, w) >= st.Guard.Horizon+v.delay)", to: "now.Sub(w.unseen) >= v.delay)",
 		scenario: "one node cut off", says: `held n2 for dead .* before its reset`,
 	},
-	{
-		name: "a node does not hold by the LUN", file: "watchdog/decide.go",
-		from: "	if in.Vacant > in.Now {\n", to: "	if in.Vacant > in.Now && in.Vacant < 0 {\n",
-		scenario: "all networks lost", says: `all hold by the LUN: not within`,
-	},
 }
 
 // root is the module's, from this folder.
