@@ -29,7 +29,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -157,13 +157,17 @@ test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: 
 vms-table: ## the table of resets in docs/measurements/verification.md again, by make test-vms; LONG=1 TIMES=3 as it stands there
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/measurements/verification.md $(MAKE) --no-print-directory test-vms
 
+vms-outages: tools ## all networks of machines with armed watchdogs cut for OUTAGE=60s, one lab for each size in OUTAGES=3,4,5,8, TIMING=careful, into docs/measurements/verification.md (about 12 min)
+	@echo "vms-outages: all networks are cut for $(OUTAGE) in labs of $(OUTAGES) nodes, one after the other; each takes two minutes more"
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_OUTAGES=$(CURDIR)/docs/measurements/verification.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestOutages$$' ./integration/vms -outage $(OUTAGE) -outages $(OUTAGES) -timing $(or $(TIMING),careful)
+
 vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 10 min)
 	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 
-vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP (about 40 min)
-	@echo "vms-compare: each of the systems three times through its faults, about 40 minutes; RUN=corosync is one of them"
-	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms
+vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 1 h)
+	@echo "vms-compare: each of the systems three times through its faults, about an hour; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
 
 cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machine with the agents in them, to try and to break, until Ctrl-C; needs root, gcc and libseccomp-dev (about 15 s; the first time 12 min: it compiles Kubernetes)
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }

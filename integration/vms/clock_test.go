@@ -76,8 +76,10 @@ type decision struct {
 	Time        time.Time
 	Msg, Action string
 	Reason      string
+	Quorum      bool
 	Peer        string
 	Left        []string
+	Joined      []string
 }
 
 func agentLine(e machine.Event) (d decision, ok bool) {
@@ -113,23 +115,39 @@ func (s *story) decidedAt(node string, after time.Time, is func(decision) bool) 
 
 // saidAt is when the agent of the node first logged such a line after a moment.
 func (s *story) saidAt(node string, after time.Time, is func(decision) bool) (time.Time, bool) {
-	events, _ := s.machines[node].Events()
-	for _, boot := range boots(events) {
-		var moments []moment
-		var wanted []bool
-		for _, e := range boot {
-			if d, ok := agentLine(e); ok {
-				moments = append(moments, moment{float64(d.Time.UnixMicro()) / 1e6, e.At})
-				wanted = append(wanted, is(d))
-			}
-		}
-		for i, at := range dated(moments) {
-			if wanted[i] && at.After(after) {
-				return at, true
-			}
+	for _, l := range s.lines(node, after) {
+		if is(l.decision) {
+			return l.at, true
 		}
 	}
 	return time.Time{}, false
+}
+
+// line is one of the agent's log, and when it was written.
+type line struct {
+	decision
+	at time.Time
+}
+
+// lines is what the agent of the node has logged after a moment.
+func (s *story) lines(node string, after time.Time) (out []line) {
+	events, _ := s.machines[node].Events()
+	for _, boot := range boots(events) {
+		var moments []moment
+		var said []decision
+		for _, e := range boot {
+			if d, ok := agentLine(e); ok {
+				moments = append(moments, moment{float64(d.Time.UnixMicro()) / 1e6, e.At})
+				said = append(said, d)
+			}
+		}
+		for i, at := range dated(moments) {
+			if at.After(after) {
+				out = append(out, line{said[i], at})
+			}
+		}
+	}
+	return out
 }
 
 func starved(d decision) bool { return d.Action == "starve" }

@@ -13,7 +13,8 @@ import (
 // when they know that it is dead.
 var agentByDefault = &contender{
 	name:   "fencing-agent, timing default",
-	faults: []fault{networksCut, halfCutOff},
+	faults: []fault{silent, networksCut, halfCutOff},
+	voice:  agentVoice,
 	crew:   func(*contender) (crew, error) { return agentsOn(nodes, map[string]any{"timing": "default"}), nil },
 	ready:  func(s *story) { s.noteBoots(s.allWell("all well")) },
 	end:    knownDead,

@@ -15,7 +15,8 @@ import (
 // corosync arbitrates by the lowest node id, and resets nobody: active is who has quorum.
 var corosync = &contender{
 	name: "corosync", packages: []string{"corosync"}, programs: []string{"corosync", "corosync-quorumtool"},
-	faults: []fault{networksCut},
+	faults: []fault{silent, networksCut},
+	voice:  corosyncVoice,
 	crew: func(c *contender) (crew, error) {
 		return peerCrew(c, sharedMemory+"exec corosync -f\n", corosyncFiles)
 	},
@@ -74,7 +75,8 @@ func quorate(s *story) {
 // half writes a reset into the slot of each node that left. Active is the half whose messages count as delivered.
 var sbd = &contender{
 	name: "sbd", packages: []string{"sbd", "corosync"}, programs: []string{"sbd", "corosync", "corosync-quorumtool"},
-	faults: []fault{networksCut, halfCutOff},
+	faults: []fault{silent, networksCut, halfCutOff},
+	voice:  corosyncVoice,
 	crew:   func(c *contender) (crew, error) { return peerCrew(c, sharedMemory+sbdScript, corosyncFiles) },
 	prepare: func(s *story) {
 		s.hasDisk("n1")
@@ -120,7 +122,8 @@ done
 // one on n3 gets errors from its storage and can be ended, the one on n4 hangs.
 var sanlock = &contender{
 	name: "sanlock", packages: []string{"sanlock"}, programs: []string{"sanlock", "wdmd"},
-	faults: []fault{halfCutOff},
+	faults: []fault{silent, halfCutOff},
+	voice:  voice{idle: saying("holder ended")},
 	crew: func(c *contender) (crew, error) {
 		members, err := peerCrew(c, sanlockScript, func(i int) map[string]string {
 			if nodes[i] != "n4" {

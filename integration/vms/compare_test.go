@@ -2,9 +2,13 @@ package vms
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +23,7 @@ import (
 // what the hypervisor saw and from what it says.
 type contender struct {
 	name     string
+	beside   string   // a package whose version is named, too; may be empty
 	packages []string // of Debian; the first is its version
 	programs []string // of the packages
 	crew     func(c *contender) (crew, error)
@@ -26,6 +31,7 @@ type contender struct {
 	prepare  func(s *story)                         // when the machines have booted; may be nil
 	ready    func(s *story)                         // returns when all is well
 	end      func(s *story, at time.Time) []outcome // waits until the fault of that moment is dealt with
+	voice    voice                                  // in an outage of all networks
 
 	tree string // of the packages
 }
@@ -35,6 +41,7 @@ type fault struct {
 	name     string
 	networks bool // both are cut between the halves
 	lun      bool // the second half loses the LUN
+	silent   bool // or no two nodes reach each other
 }
 
 var (
@@ -60,18 +67,41 @@ const (
 	peerMegabytes = 512
 )
 
-var contenders = []*contender{corosync, sbd, sanlock, agentByDefault}
+var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault}
+
+var chosenFaults = flag.String("faults", "", "compare only by faults that match this regular expression")
 
 // TestComparison goes through the same faults with other systems, and with the agent as it is by default.
 func TestComparison(t *testing.T) {
 	need(t)
-	table := comparison{}
+	table := &measured{path: os.Getenv(compareEnv)}
+	chosen, err := regexp.Compile(*chosenFaults)
+	if err != nil {
+		t.Fatalf("-faults: %v", err)
+	}
 	for _, c := range contenders {
-		t.Run(c.name, func(t *testing.T) { c.compete(t, &table) })
+		var faults []fault
+		for _, f := range c.faults {
+			if chosen.MatchString(f.name) {
+				faults = append(faults, f)
+			}
+		}
+		if len(faults) > 0 {
+			t.Run(c.name, func(t *testing.T) { c.compete(t, faults, table) })
+		}
 	}
 }
 
-func (c *contender) compete(t *testing.T, table *comparison) {
+// measured is both tables, and the file that has them.
+type measured struct {
+	path     string
+	ends     comparison
+	silences silences
+}
+
+func (m *measured) write() error { return errors.Join(m.ends.write(m.path), m.silences.write(m.path)) }
+
+func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 	s := &story{t: t, name: c.name, began: time.Now(), stalls: observe.NewStalls()}
 	defer s.stalls.Close()
 	system, err := c.fetch(t.Context(), s.logf)
@@ -92,18 +122,29 @@ func (c *contender) compete(t *testing.T, table *comparison) {
 		c.prepare(s)
 	}
 	for range compareRuns {
-		for _, f := range c.faults {
+		for _, f := range faults {
 			c.ready(s)
-			at := s.inflict(f)
-			for _, o := range c.end(s, at) {
-				s.logf("%s %s: reset %s, idle %s, one side active %s", system, o.of, known(o.reset), known(o.idle), seconds(o.active))
-				table.add(c.name, system, f, o)
-			}
-			if err := table.write(os.Getenv(compareEnv)); err != nil { // now, so that a run that is broken off is not lost
+			c.suffer(s, system, f, table)
+			if err := table.write(); err != nil { // now, so that a run that is broken off is not lost
 				t.Error(err)
 			}
 			s.heal()
 		}
+	}
+}
+
+// suffer is one fault and how it ends.
+func (c *contender) suffer(s *story, system string, f fault, table *measured) {
+	at := s.inflict(f)
+	if f.silent {
+		o := c.sitOut(s, at)
+		s.logf("%s: %s", system, o)
+		table.silences.add(c.name, system, o)
+		return
+	}
+	for _, o := range c.end(s, at) {
+		s.logf("%s %s: reset %s, idle %s, one side active %s", system, o.of, known(o.reset), known(o.idle), seconds(o.active))
+		table.ends.add(c.name, system, f, o)
 	}
 }
 
@@ -121,7 +162,11 @@ func (c *contender) fetch(ctx context.Context, progress func(string, ...any)) (s
 		return "", err
 	}
 	version, err := image.Version(c.tree, c.packages[0])
-	return c.name + " " + version, err
+	if err != nil || c.beside == "" {
+		return c.name + " " + version, err
+	}
+	other, err := image.Version(c.tree, c.beside)
+	return fmt.Sprintf("%s %s, %s %s", c.name, version, c.beside, other), err
 }
 
 // inflict makes a fault happen between two packets.
@@ -129,6 +174,9 @@ func (s *story) inflict(f fault) time.Time {
 	hops := between(networks, first, second)
 	if f.lun {
 		hops = append(hops, between([]string{san}, second, []string{storage})...)
+	}
+	if f.silent {
+		hops = apart(nodes)
 	}
 	at := s.drop(hops...)
 	s.logf("%s", f.name)
@@ -271,20 +319,21 @@ func (c *cell) String() string {
 	return fmt.Sprintf("| %s | %s | %d | %s | %s | %s |", c.system, c.fault, len(c.outcomes), spread(resets), spread(idle), spread(active))
 }
 
-// merge puts what was measured into a table: the rows of contenders that were not measured stay.
+// merge puts what was measured into a table: the rows of contenders and faults that were not measured stay.
 func (c *comparison) merge(old string) string {
 	var b strings.Builder
 	b.WriteString(compareHead)
 	for _, contender := range contenders {
-		measured := false
 		for _, have := range c.cells {
 			if have.contender == contender.name {
 				fmt.Fprintln(&b, have)
-				measured = true
 			}
 		}
 		for line := range strings.Lines(old) {
-			if !measured && strings.HasPrefix(line, "| "+contender.name+" ") {
+			again := slices.ContainsFunc(c.cells, func(have *cell) bool {
+				return have.contender == contender.name && strings.Contains(line, "| "+have.fault+" |")
+			})
+			if !again && strings.HasPrefix(line, "| "+contender.name+" ") {
 				b.WriteString(line)
 			}
 		}
@@ -293,30 +342,20 @@ func (c *comparison) merge(old string) string {
 }
 
 func (c *comparison) write(path string) error {
-	if path == "" || len(c.cells) == 0 {
+	if len(c.cells) == 0 {
 		return nil
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	_, rest, _ := strings.Cut(string(text), compareBegin)
-	old, _, _ := strings.Cut(rest, compareEnd)
-	changed, err := replaceTable(string(text), c.merge(old), compareBegin, compareEnd)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.WriteFile(path, []byte(changed), 0o644)
+	return updateTable(path, compareBegin, compareEnd, c.merge)
 }
 
 func TestMergeComparison(t *testing.T) {
-	old := "\n" + compareHead + "| corosync 1, q | a | 3 | x | x | x |\n| sanlock 1 | a | 3 | x | x | x |\n| gone 1 | a | 3 | x | x | x |\n"
+	old := "\n" + compareHead + "| corosync 1, q | a | 3 | x | x | x |\n| sanlock 1 | b | 3 | x | x | x |\n| sanlock 1 | networks cut 2 \\| 2 | 3 | x | x | x |\n| gone 1 | a | 3 | x | x | x |\n"
 	var c comparison
 	for _, s := range []int{12, 10, 11} {
 		c.add("sanlock", "sanlock 2", networksCut, outcome{reset: time.Duration(s) * time.Second, idle: time.Second, active: time.Minute})
 	}
 	want := compareHead + "| corosync 1, q | a | 3 | x | x | x |\n" +
-		"| sanlock 2 | networks cut 2 \\| 2 | 3 | 10.0 / 11.0 / 12.0 s | 1.0 s | 60.0 s |\n"
+		"| sanlock 2 | networks cut 2 \\| 2 | 3 | 10.0 / 11.0 / 12.0 s | 1.0 s | 60.0 s |\n| sanlock 1 | b | 3 | x | x | x |\n"
 	if got := c.merge(old); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -19,6 +19,8 @@
 // TestComparison ("make vms-compare") puts other systems into the same machines, by their programs of Debian, and the
 // agent with its defaults, and measures what the same faults do to them.
 //
+// TestOutages ("make vms-outages") has groups of several sizes ride out an outage of all networks, the LUN whole.
+//
 // # State and invariants
 //
 // One lab serves one scenario after the other, each of which begins and ends with nodes that count each other and hold

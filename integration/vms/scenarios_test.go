@@ -10,8 +10,10 @@ import (
 )
 
 var (
-	long   = flag.Bool("long", false, "the scenarios that take longest, too")
-	outage = flag.Duration("outage", 60*time.Second, "how long all networks are lost")
+	long    = flag.Bool("long", false, "the scenarios that take longest, too")
+	outage  = flag.Duration("outage", 60*time.Second, "how long all networks are lost")
+	outages = flag.String("outages", "3,5,8", "how many nodes an outage of all networks is run with, one lab after the other")
+	timing  = flag.String("timing", "careful", "the profile of the agents in those labs")
 )
 
 type scenario struct {
@@ -85,6 +87,8 @@ func TestScenarios(t *testing.T) {
 				}
 			}()
 			s.noteBoots(s.allWell("all well"))
+			s.began = time.Now()
+			s.begin(l) // what the machines waited for while they booted says nothing of the scenario
 			c.story(s)
 			s.heal()
 			s.returned(s.allWell("all well again"))

@@ -45,36 +45,23 @@ func (s *story) isolated() {
 	s.alive(rest, at, s.reset([]string{lone}, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
-// silence cuts all networks between any two nodes, and waits until they hold by the LUN.
+// silence cuts all networks between any two nodes, that of the LUN excepted, and waits until they hold by the LUN.
 func (s *story) silence() (at time.Time) {
-	var hops []fabric.Hop
-	for i, node := range s.nodes {
-		hops = append(hops, between(networks, []string{node}, s.nodes[i+1:])...)
-	}
-	at = s.drop(hops...)
+	at = s.drop(apart(s.nodes)...)
 	s.logf("all networks cut")
 	s.await(s.lost()+patience, "all hold by the LUN", s.nodes, held(s.nodes...))
 	return at
 }
 
 // allNetworks: no two nodes reach each other, and all reach the LUN. No part could live, so no watchdog may fire.
-func (s *story) allNetworks() {
-	at := s.silence()
-	s.alive(s.nodes, at, at.Add(*outage))
-	s.await(patience, "all still hold", s.nodes, held(s.nodes...))
-	for _, node := range s.nodes {
-		if _, ok := s.saidLeft(node, at); !ok {
-			s.fatal("%s called nobody LEFT", node)
-		}
-		if when, ok := s.decidedAt(node, at, func(d decision) bool { return d.Action == "starve" }); ok {
-			s.fatal("%s starved %v after the networks were lost", node, when.Sub(at))
-		}
+func (s *story) allNetworks() { s.rideOut(*outage) }
+
+// apart is all that goes between any two of the nodes; the network of the LUN is none of theirs.
+func apart(nodes []string) (hops []fabric.Hop) {
+	for i, node := range nodes {
+		hops = append(hops, between(networks, []string{node}, nodes[i+1:])...)
 	}
-	s.heal()
-	healed := time.Now()
-	s.allWell("all are back")
-	s.logf("after %v", time.Since(healed).Round(100*time.Millisecond))
-	s.unharmed(s.nodes, at)
+	return hops
 }
 
 // threeFirst: of four that held by the LUN three are a majority again, and the fourth has lost.

@@ -323,10 +323,12 @@ func (s *story) drop(hops ...fabric.Hop) time.Time {
 }
 
 // heal ends all cuts.
-func (s *story) heal() {
+func (s *story) heal() time.Time {
 	s.dropped = nil
+	at := time.Now()
 	s.fabric.Set(fabric.Rules{})
 	s.logf("networks healed")
+	return at
 }
 
 // oneHalf waits until one of the halves was reset as a whole and returns it first.

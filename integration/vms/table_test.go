@@ -150,6 +150,24 @@ func writeTable() error {
 	return os.WriteFile(path, []byte(changed), 0o644)
 }
 
+// updateTable makes a new table of the old one between two marks of a file; without a path it does nothing.
+func updateTable(path, begin, end string, merge func(old string) string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	_, rest, _ := strings.Cut(string(text), begin)
+	old, _, _ := strings.Cut(rest, end)
+	changed, err := replaceTable(string(text), merge(old), begin, end)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, []byte(changed), 0o644)
+}
+
 func replaceTable(text, table, begin, end string) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	_, after, ok2 := strings.Cut(rest, end)
