@@ -49,6 +49,7 @@ type Config struct {
 	Kind     machine.Kind
 	Manifest string // one of deploy/manifests
 	Guarded  bool   // nodes have a watchdog that resets them, and volumes
+	Calm     bool   // Kubernetes notices a silent node as late as it does by default
 	Say      func(format string, args ...any)
 }
 
@@ -152,7 +153,7 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 	var err error
 	c.Plane, err = controlplane.Start(ctx, controlplane.Config{
 		Binary: c.config.Programs.Kubetest, Dir: dir,
-		Nodes: &controlplane.Nodes{Address: harness, Service: service, Port: apiPort, Tokens: maps.Clone(c.tokens)},
+		Nodes: &controlplane.Nodes{Address: harness, Service: service, Port: apiPort, Tokens: maps.Clone(c.tokens), Calm: c.config.Calm},
 	})
 	if err != nil {
 		return err
@@ -204,6 +205,9 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(c.loops.Paths[i], &stat); err != nil {
 		return s, err
+	}
+	if s.LeaseSeconds = 10; c.config.Calm {
+		s.LeaseSeconds = 40
 	}
 	if c.config.Guarded {
 		s.Watchdog, s.CSI, s.Volumes = dogPath, c.config.Programs.CSI, c.storage.folder

@@ -22,6 +22,8 @@ type Spec struct {
 	LUN     Device
 	LUNPath string // of the LUN in the node
 
+	LeaseSeconds int // for which the kubelet's Lease lasts; it is renewed after a quarter of that
+
 	Watchdog string // path in the node of the socket that is its watchdog; "": it has none
 	CSI      string // the program that mounts volumes; "": there is no storage
 	Volumes  string // folder of the host with a folder for each volume
