@@ -45,6 +45,10 @@ func serve(s *machine.Spec) error {
 		return err
 	}
 	if s.CSI != "" {
+		// A socket of the last boot keeps the kubelet from trying the new one for up to half a minute.
+		if err := os.RemoveAll("/var/lib/kubelet/plugins_registry"); err != nil {
+			return err
+		}
 		programs["csi"] = newProgram(s, "csi", s.CSI, s.Name, s.Volumes)
 		go programs["csi"].supervise()
 	}
