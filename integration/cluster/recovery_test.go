@@ -274,28 +274,7 @@ func (r *recovery) once(t *testing.T) map[string]float64 {
 	if *byWhom == "person" {
 		kubectl(t, r.Cluster, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute")
 	}
-	patience := limit
-	if *byWhom == "nobody" {
-		patience = 8 * time.Minute
-	}
-	var first stint
-	end := time.Now().Add(patience)
-	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
-		uid, _ := rec.replacement()
-		s, ok := r.wrote(t, uid)
-		if ok && s.lines > 20 {
-			first = s
-			break
-		}
-		if time.Now().After(end) {
-			if *byWhom == "nobody" {
-				t.Logf("nobody has done anything for %v, and the pod runs nowhere", patience)
-				break
-			}
-			t.Errorf("the pod runs nowhere else after %v; the controller says\n%s", patience, r.says(t))
-			break
-		}
-	}
+	first := r.elsewhere(t, rec)
 	if !first.first.IsZero() {
 		rec.note("running", first.first)
 		until(t, "the replacement is Ready", limit, func() bool { return !rec.when("ready").IsZero() })
@@ -336,6 +315,31 @@ func (r *recovery) once(t *testing.T) map[string]float64 {
 	r.whole(t)
 	r.judge(t, rec)
 	return row
+}
+
+// elsewhere waits until the replacement writes; the zero stint: it does not.
+func (r *recovery) elsewhere(t *testing.T, rec *recorder) stint {
+	t.Helper()
+	patience := limit
+	if *byWhom == "nobody" {
+		patience = 8 * time.Minute
+	}
+	end := time.Now().Add(patience)
+	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
+		uid, _ := rec.replacement()
+		s, ok := r.wrote(t, uid)
+		if ok && s.lines > 20 {
+			return s
+		}
+		if time.Now().After(end) {
+			if *byWhom == "nobody" {
+				t.Logf("nobody has done anything for %v, and the pod runs nowhere", patience)
+				return stint{}
+			}
+			t.Errorf("the pod runs nowhere else after %v; the controller says\n%s", patience, r.says(t))
+			return stint{}
+		}
+	}
 }
 
 // explained looks at what a person is told, while the node is still away.
