@@ -107,6 +107,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 		newLunCommand(env),
 		newStatusCommand(env),
 		newWatchCommand(env),
+		newExplainCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),
 	)

@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -71,7 +70,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		}},
 		Cache: cache.Options{
 			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching everything is a mistake
-			ByObject:                    map[client.Object]cache.ByObject{podMetadata(): replicaPods(id)},
+			ByObject:                    map[client.Object]cache.ByObject{&corev1.Pod{}: replicaPods(id)},
 		},
 	})
 	if err != nil {
@@ -90,7 +89,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		return err
 	}
 	if id.namespace != "" {
-		if _, err := mgr.GetCache().GetInformer(ctx, podMetadata()); err != nil {
+		if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}); err != nil {
 			return fmt.Errorf("watch the other replicas: %w", err)
 		}
 	}
@@ -105,12 +104,6 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	return nil
 }
 
-func podMetadata() *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{}
-	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	return m
-}
-
 // replicaPods limits the watch of pods to those of the controller.
 func replicaPods(id identity) cache.ByObject {
 	return cache.ByObject{
@@ -120,25 +113,24 @@ func replicaPods(id identity) cache.ByObject {
 }
 
 // replicas lists the pods of the controller, as the cache has them. Outside of a cluster there is this one alone.
-func replicas(ctx context.Context, c cache.Cache, id identity) func() []string {
-	return func() []string {
+func replicas(ctx context.Context, c cache.Cache, id identity) func() []reconcile.Replica {
+	return func() []reconcile.Replica {
 		if id.namespace == "" {
-			return []string{id.pod}
+			return []reconcile.Replica{{Name: id.pod}}
 		}
 		ctx, cancel := context.WithTimeout(ctx, replicasWait)
 		defer cancel()
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		if err := c.List(ctx, list); err != nil {
+		var list corev1.PodList
+		if err := c.List(ctx, &list); err != nil {
 			return nil // then it begins at once, which is harmless
 		}
-		var names []string
+		var there []reconcile.Replica
 		for i := range list.Items {
-			if list.Items[i].DeletionTimestamp == nil {
-				names = append(names, list.Items[i].Name)
+			if p := &list.Items[i]; p.DeletionTimestamp == nil {
+				there = append(there, reconcile.Replica{Name: p.Name, Node: p.Spec.NodeName})
 			}
 		}
-		return names
+		return there
 	}
 }
 

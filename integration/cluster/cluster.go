@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ const (
 	service     = "10.96.0.1"
 	apiPort     = 6443
 	lunPath     = "/dev/mapper/fence"
+	dogPath     = "/dev/watchdog"
 	lunSize     = 16 << 20
 	sectorSize  = 512
 	readyLimit  = 5 * time.Minute
@@ -46,14 +48,18 @@ type Config struct {
 	Room     *room.Room
 	Kind     machine.Kind
 	Manifest string // one of deploy/manifests
+	Guarded  bool   // nodes have a watchdog that resets them, and volumes
+	Calm     bool   // Kubernetes notices a silent node as late as it does by default
 	Say      func(format string, args ...any)
 }
 
 // Programs are paths of what was built.
 type Programs struct {
 	Kubetest, Runtime, Node, Tool string
-	Agent, Fencectl               string // bin/, as in deploy/Dockerfile
-	Dockerfile                    string
+	Agent, Fencectl, Controller   string // bin/, as in the Dockerfiles
+	GuardedAgent                  string // the agent with the watchdog of package dog
+	CSI, Attacher                 string
+	Dockerfile, ControllerFile    string
 }
 
 // Cluster is a control plane and nodes.
@@ -68,9 +74,12 @@ type Cluster struct {
 	loops   *lab.LoopSet
 	tokens  map[string]string
 	images  []string
+	storage *storage // nil: there is none
 
-	mu    sync.Mutex
-	nodes map[string]machine.Machine // those with power; guarded by mu
+	mu     sync.Mutex
+	nodes  map[string]machine.Machine // those with power; guarded by mu
+	resets map[string][]time.Time     // by watchdogs; guarded by mu
+	closed bool                       // guarded by mu
 }
 
 // Start brings up the control plane and the nodes, and returns when all are Ready.
@@ -78,7 +87,7 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	if err := config.Kind.Missing(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{config: config, tokens: map[string]string{}, nodes: map[string]machine.Machine{}}
+	c := &Cluster{config: config, tokens: map[string]string{}, nodes: map[string]machine.Machine{}, resets: map[string][]time.Time{}}
 	if c.dir, err = os.MkdirTemp(config.Room.Dir, "run-"); err != nil {
 		return nil, err
 	}
@@ -106,6 +115,11 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	group.Go(func() error { return c.makeImages() })
 	if err := group.Wait(); err != nil {
 		return nil, err
+	}
+	if config.Guarded {
+		if c.storage, err = c.startStorage(ctx); err != nil {
+			return nil, err
+		}
 	}
 	config.Say("control plane ready after %.1f s; booting %d nodes (%s)", time.Since(began).Seconds(), config.Nodes, config.Kind.Name())
 	group, inGroup = errgroup.WithContext(ctx)
@@ -139,7 +153,7 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 	var err error
 	c.Plane, err = controlplane.Start(ctx, controlplane.Config{
 		Binary: c.config.Programs.Kubetest, Dir: dir,
-		Nodes: &controlplane.Nodes{Address: harness, Service: service, Port: apiPort, Tokens: maps.Clone(c.tokens)},
+		Nodes: &controlplane.Nodes{Address: harness, Service: service, Port: apiPort, Tokens: maps.Clone(c.tokens), Calm: c.config.Calm},
 	})
 	if err != nil {
 		return err
@@ -192,6 +206,12 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 	if err := unix.Stat(c.loops.Paths[i], &stat); err != nil {
 		return s, err
 	}
+	if s.LeaseSeconds = 10; c.config.Calm {
+		s.LeaseSeconds = 40
+	}
+	if c.config.Guarded {
+		s.Watchdog, s.CSI, s.Volumes = dogPath, c.config.Programs.CSI, c.storage.folder
+	}
 	s.LUN = machine.Device{Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}
 	return s, nil
 }
@@ -223,7 +243,34 @@ func (c *Cluster) Boot(ctx context.Context, name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes[name] = m
+	go c.mind(name, m)
 	return nil
+}
+
+// mind notes the end of a node that nobody asked for, which is its watchdog's doing. It stays off
+// until it is booted: a machine's firmware takes longer than a scenario wants to wait.
+func (c *Cluster) mind(name string, m machine.Machine) {
+	<-m.Done()
+	c.mu.Lock()
+	now := time.Now()
+	byItself := !c.closed && c.nodes[name] == m
+	if byItself {
+		delete(c.nodes, name)
+		c.resets[name] = append(c.resets[name], now)
+	}
+	c.mu.Unlock()
+	if byItself {
+		if err := m.Kill(); err != nil { // for its control groups
+			c.config.Say("%s: %v", name, err)
+		}
+	}
+}
+
+// Resets are the times at which the watchdog of a node has reset it.
+func (c *Cluster) Resets(name string) []time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.resets[name])
 }
 
 // node is the present boot of a node.
@@ -258,6 +305,12 @@ func (c *Cluster) Dir() string { return c.dir }
 // Close ends all of it. The room's end would do the same; this is for a next cluster in it.
 func (c *Cluster) Close() error {
 	var errs []error
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	if c.storage != nil {
+		errs = append(errs, c.storage.close())
+	}
 	for _, name := range c.Names() {
 		if m, err := c.node(name); err == nil {
 			errs = append(errs, m.Kill())

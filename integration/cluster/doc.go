@@ -6,11 +6,13 @@
 //	  room (namespaces that take everything with them at the end)
 //	   |- etcd, kube-apiserver, controller manager, scheduler     integration/kube/controlplane
 //	   |- bridges mgmt 10.0.0.0/24 and data 10.1.0.0/24           network.go
+//	   |- csi-attacher and the storage                            storage.go, csi (only if [Config].Guarded)
 //	   '- node-1 ... node-N, each a [machine.Kind]'s              machine, namespaces, guest
-//	        containerd, kubelet, and the pods of deploy/manifests
+//	        containerd, kubelet, and the pods of deploy/manifests;
+//	        a watchdog that ends the node, and volumes             dog, csi (only if Guarded)
 //
 // [Start] brings it up to Ready nodes; [Cluster.Install] applies the manifest, with other names
-// of images and without a watchdog, which nodes of namespaces have not. Faults are one call
+// of images and without a watchdog, or with the one of package dog. Faults are one call
 // each (faults.go). [Cluster.Look] sees pods through the API server and agents through their
 // sockets, from inside of their nodes, so that it works during a cut, too.
 //

@@ -31,17 +31,30 @@ type image struct {
 	run   []string
 }
 
+// ControllerImage has what deploy/controller/Dockerfile says.
+const ControllerImage = "registry.example.com/fencing-controller:v0.1.0"
+
 // makeImages writes an archive for each image.
 func (c *Cluster) makeImages() error {
-	agent, err := dockerfile(c.config.Programs)
+	p := c.config.Programs
+	built := map[string]string{"bin/fencing-agent": p.Agent, "bin/fencectl": p.Fencectl, "bin/fencing-controller": p.Controller}
+	if c.config.Guarded {
+		built["bin/fencing-agent"] = p.GuardedAgent
+	}
+	agent, err := dockerfile(p.Dockerfile, built)
 	if err != nil {
 		return err
 	}
+	controller, err := dockerfile(p.ControllerFile, built)
+	if err != nil {
+		return err
+	}
+	controller.name = ControllerImage
 	next := agent
 	agent.name, next.name = AgentImage, NextImage
 	tool := map[string]string{"tool": c.config.Programs.Tool}
 	for _, i := range []image{
-		agent, next,
+		agent, next, controller,
 		{name: ToolImage, files: tool, run: []string{"/tool"}},
 		{name: BrokenImage, files: tool, run: []string{"/tool", "fail"}},
 	} {
@@ -55,29 +68,29 @@ func (c *Cluster) makeImages() error {
 }
 
 // dockerfile is the image that deploy/Dockerfile describes: what it copies, and its entry point.
-func dockerfile(p Programs) (image, error) {
-	text, err := os.ReadFile(p.Dockerfile)
+func dockerfile(path string, built map[string]string) (image, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return image{}, err
 	}
-	built := map[string]string{"bin/fencing-agent": p.Agent, "bin/fencectl": p.Fencectl}
 	i := image{files: map[string]string{}}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		instruction, rest, _ := strings.Cut(line, " ")
 		switch words := strings.Fields(rest); {
-		case line == "" || strings.HasPrefix(line, "#"), instruction == "FROM" && rest == "scratch":
+		// USER: the pods' manifests say who runs.
+		case line == "" || strings.HasPrefix(line, "#"), instruction == "FROM" && rest == "scratch", instruction == "USER":
 		case instruction == "COPY" && len(words) > 1:
 			folder := words[len(words)-1]
 			for _, from := range words[:len(words)-1] {
 				if built[from] == "" || !strings.HasSuffix(folder, "/") {
-					return image{}, fmt.Errorf("%s: %q: this builder knows no such file", p.Dockerfile, line)
+					return image{}, fmt.Errorf("%s: %q: this builder knows no such file", path, line)
 				}
 				i.files[strings.TrimPrefix(folder, "/")+filepath.Base(from)] = built[from]
 			}
 		case instruction == "ENTRYPOINT" && json.Unmarshal([]byte(rest), &i.run) == nil:
 		default:
-			return image{}, fmt.Errorf("%s: %q: this builder knows no such instruction", p.Dockerfile, line)
+			return image{}, fmt.Errorf("%s: %q: this builder knows no such instruction", path, line)
 		}
 	}
 	return i, nil

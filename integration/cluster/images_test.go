@@ -16,7 +16,7 @@ import (
 )
 
 func TestShippedDockerfile(t *testing.T) {
-	i, err := dockerfile(Programs{Dockerfile: "../../deploy/Dockerfile", Agent: "/built/fencing-agent", Fencectl: "/built/fencectl"})
+	i, err := dockerfile("../../deploy/Dockerfile", map[string]string{"bin/fencing-agent": "/built/fencing-agent", "bin/fencectl": "/built/fencectl"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +28,12 @@ func TestShippedDockerfile(t *testing.T) {
 
 // Guard: an instruction that this builder leaves out would make another image than the shipped one.
 func TestDockerfileThatIsNotUnderstood(t *testing.T) {
-	for _, line := range []string{"RUN true", "FROM debian", "COPY bin/other /usr/local/bin/", "USER 1000"} {
+	for _, line := range []string{"RUN true", "FROM debian", "COPY bin/other /usr/local/bin/", "ENV A=b"} {
 		path := filepath.Join(t.TempDir(), "Dockerfile")
 		if err := os.WriteFile(path, []byte("FROM scratch\n"+line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := dockerfile(Programs{Dockerfile: path}); err == nil || !strings.Contains(err.Error(), line) {
+		if _, err := dockerfile(path, nil); err == nil || !strings.Contains(err.Error(), line) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestManifestIsTheShippedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applied, err := Manifest(path)
+	applied, err := Manifest(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}

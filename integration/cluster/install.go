@@ -29,7 +29,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 	if _, err := c.Run(ctx, nodeName(0), c.config.Programs.Fencectl, "lun", "init", lunPath, "--cluster", clusterName, "--node-group", Group, "--slots", "16"); err != nil {
 		return err
 	}
-	manifest, err := Manifest(c.config.Manifest)
+	manifest, err := Manifest(c.config.Manifest, c.config.Guarded)
 	if err != nil {
 		return err
 	}
@@ -61,9 +61,37 @@ func (c *Cluster) Apply(ctx context.Context, manifest string) error {
 
 var agentImage = regexp.MustCompile(`registry\.example\.com/fencing-agent[@:][^\s"]+`)
 
+// InstallController does what docs/controller.md says, and lets the controller act.
+func (c *Cluster) InstallController(ctx context.Context, path string) error {
+	began := time.Now()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	manifest := string(text)
+	for from, to := range map[string]string{"registry.example.com/fencing-controller:CHANGE-ME": ControllerImage, "dryRun: true": "dryRun: false"} {
+		if !strings.Contains(manifest, from) {
+			return fmt.Errorf("%s: no %q", path, from)
+		}
+		manifest = strings.Replace(manifest, from, to, 1)
+	}
+	if err := c.Apply(ctx, manifest); err != nil {
+		return err
+	}
+	if _, err := c.Plane.Kubectl(ctx, "", "-n", ControllerSpace, "rollout", "status", "deployment/fencing-controller", "--timeout=2m"); err != nil {
+		return err
+	}
+	c.config.Say("fencing-controller is available after %.1f s", time.Since(began).Seconds())
+	return nil
+}
+
+// ControllerSpace is the namespace of fencing-controller.
+const ControllerSpace = "fencing-controller"
+
 // Manifest is the shipped one, with the image by its tag, which has no digest before it is
-// built, and without the watchdog: nodes that share a kernel have none to reset them.
-func Manifest(path string) (string, error) {
+// built, and without the watchdog, or with that of package dog: nodes that share a kernel have
+// no other.
+func Manifest(path string, guarded bool) (string, error) {
 	bytes, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -73,5 +101,12 @@ func Manifest(path string) (string, error) {
 		return "", fmt.Errorf("%s: no image of an agent", path)
 	}
 	const device = "      device: identity:iTCO_wdt\n"
-	return strings.Replace(text, device, "      driver: none\n", 1), nil
+	instead := "      driver: none\n"
+	if guarded {
+		instead = "      device: " + dogPath + "\n"
+	}
+	if !strings.Contains(text, device) {
+		return "", fmt.Errorf("%s: no %q", path, device)
+	}
+	return strings.Replace(text, device, instead, 1), nil
 }

@@ -28,6 +28,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(pretendEnv) != "" {
+		pretend()
+	}
 	if os.Getenv(enableEnv) == "" {
 		os.Exit(m.Run())
 	}

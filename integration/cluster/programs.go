@@ -15,9 +15,11 @@ func ProgramsIn(root string) (Programs, error) {
 	in := func(parts ...string) string { return filepath.Join(append([]string{root, "bin"}, parts...)...) }
 	p := Programs{
 		Kubetest: in("kubetest"), Runtime: in("runtime"), Node: in("cluster", "node"), Tool: in("cluster", "tool"),
-		Agent: in("fencing-agent"), Fencectl: in("fencectl"), Dockerfile: filepath.Join(root, "deploy", "Dockerfile"),
+		Agent: in("fencing-agent"), Fencectl: in("fencectl"), Controller: in("fencing-controller"),
+		GuardedAgent: in("cluster", "agent"), CSI: in("cluster", "csi"), Attacher: in("cluster", "csi-attacher"),
+		Dockerfile: filepath.Join(root, "deploy", "Dockerfile"), ControllerFile: filepath.Join(root, "deploy", "controller", "Dockerfile"),
 	}
-	for _, path := range []string{p.Kubetest, p.Node, p.Tool, p.Agent, p.Fencectl, filepath.Join(p.Runtime, "containerd"), filepath.Join(p.Runtime, "runc")} {
+	for _, path := range []string{p.Kubetest, p.Node, p.Tool, p.Agent, p.Fencectl, p.Controller, p.GuardedAgent, p.CSI, p.Attacher, filepath.Join(p.Runtime, "containerd"), filepath.Join(p.Runtime, "runc")} {
 		if _, err := os.Stat(path); err != nil {
 			return p, fmt.Errorf("%w: make cluster and make test-cluster build it", err)
 		}
@@ -28,4 +30,9 @@ func ProgramsIn(root string) (Programs, error) {
 // ManifestIn is the shipped manifest that the nodes' addresses are made for.
 func ManifestIn(root string) string {
 	return filepath.Join(root, "deploy", "manifests", "storage-lun.yaml")
+}
+
+// ControllerManifestIn is the shipped manifest of fencing-controller.
+func ControllerManifestIn(root string) string {
+	return filepath.Join(root, "deploy", "controller", "controller.yaml")
 }

@@ -90,6 +90,7 @@ func recoveryEdges() []mutant {
 		one("reconcile", "a full list is not known as one", convert, "deaths.Full(n.Annotations[deaths.Annotation])", "false"),
 		one("reconcile", "heartbeats wake all that a Node tells of", index, "there && g == group && slices.Equal(x.told[node], list)", "there && g == group && list == nil"),
 		one("reconcile", "what is no Node gets a machine", "k8s/reconcile/reconciler.go", "len(r.index.about[name]) == 0 || !r.index.has(name)", "len(r.index.about[name]) == 0"),
+		one("reconcile", "a dead node's replica comes first for it", "k8s/reconcile/reconciler.go", "o.Name == r.options.Self || len(r.index.about[o.Node]) == 0", "o.Name != \"\""),
 		one("reconcile", "a mirror pod is deleted", convert, "mirrored || slices.ContainsFunc", "mirrored && p == nil || slices.ContainsFunc"),
 		one("reconcile", "a toleration for a value is none", convert, "(t.Value == conventional || len(t.Value) > 16)", "false"),
 		one("reconcile", "the label excludes nothing", convert, "p.Labels[excludeLabel] == \"true\" || ", ""),

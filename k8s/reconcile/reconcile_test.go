@@ -134,7 +134,9 @@ func TestTwoReplicasAtOnce(t *testing.T) {
 
 func TestOthersComeFirst(t *testing.T) {
 	w := newWorld(t)
-	first := w.reconciler(func(o *Options) { o.Replicas = func() []string { return []string{"a", "b"} } })
+	first := w.reconciler(func(o *Options) {
+		o.Replicas = func() []Replica { return []Replica{{Name: "a"}, {Name: "b", Node: "n1"}} }
+	})
 	second := w.reconciler(func(o *Options) { o.Replicas, o.Self = first.options.Replicas, "b" })
 	w.tell(first, "n1", true)
 	w.show(second)
@@ -142,6 +144,20 @@ func TestOthersComeFirst(t *testing.T) {
 	_, waitB := second.take("n4")
 	if waitA+waitB != 3*time.Second || waitA != 0 && waitB != 0 {
 		t.Errorf("they wait %v and %v, want nothing and 3s", waitA, waitB)
+	}
+}
+
+// A replica on a node that is called dead is not left anything: it is most likely dead itself, and its pod is listed as
+// long as nobody has evicted it.
+func TestDeadReplicasDoNotComeFirst(t *testing.T) {
+	w := newWorld(t)
+	replicas := func() []Replica { return []Replica{{Name: "a", Node: "n4"}, {Name: "b", Node: "n4"}} }
+	for _, self := range []string{"a", "b"} {
+		r := w.reconciler(func(o *Options) { o.Replicas, o.Self = replicas, self })
+		w.tell(r, "n1", true)
+		if _, wait := r.take("n4"); wait != 0 {
+			t.Errorf("%s leaves the node for %v to the other, which is on it", self, wait)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ type Options struct {
 	Metrics  *Metrics
 	Now      func() time.Time // the time of day, which Leases are compared with
 	Self     string           // this replica's name
-	Replicas func() []string  // that are there, as a cache shows them
+	Replicas func() []Replica // that are there, as a cache shows them
 
 	Recovery          recovery.Settings
 	Belief            belief.Settings
@@ -46,6 +46,9 @@ type Options struct {
 	ExcludeNamespaces []string
 	StatefulSetsOnly  bool
 }
+
+// Replica is a pod of the controller, and the Node that it is on; "" if that is not known.
+type Replica struct{ Name, Node string }
 
 // Reconciler has a machine for each Node that somebody calls dead, or that carries the taint of this program.
 type Reconciler struct {
@@ -111,13 +114,26 @@ func (r *Reconciler) take(name string) (*work, time.Duration) {
 
 // add makes the machine of a Node. The caller holds the mutex.
 func (r *Reconciler) add(name string, now time.Time) *work {
-	delay := ownership.Delay(name, r.options.Self, r.options.Replicas(), r.options.Pause)
+	delay := ownership.Delay(name, r.options.Self, r.alive(), r.options.Pause)
 	w := &work{
 		machine: recovery.New(r.options.Recovery, name, r.pace), calls: &calls{options: &r.options, name: name},
 		begins: now.Add(delay), since: now, told: recovery.State{Phase: recovery.Watching}, group: r.index.group[name],
 	}
 	r.machines[name] = w
 	return w
+}
+
+// alive are the replicas that this one leaves a Node to. One on a Node that somebody calls dead is listed until its pod
+// is evicted, and in each second death of two nodes that have the replicas it would be the first in the order. If it
+// runs all the same, two of them begin at once, which is harmless. The caller holds the mutex.
+func (r *Reconciler) alive() []string {
+	var names []string
+	for _, o := range r.options.Replicas() {
+		if o.Name == r.options.Self || len(r.index.about[o.Node]) == 0 {
+			names = append(names, o.Name)
+		}
+	}
+	return names
 }
 
 // next asks the machine, and adds what the index knows.

@@ -221,7 +221,7 @@ func (w *world) show(r *Reconciler) {
 func (w *world) reconciler(more func(*Options)) *Reconciler {
 	o := Options{
 		Reader: w, Writer: w, Events: w, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry(), false),
-		Now: func() time.Time { return w.now }, Self: "a", Replicas: func() []string { return []string{"a"} },
+		Now: func() time.Time { return w.now }, Self: "a", Replicas: func() []Replica { return []Replica{{Name: "a"}} },
 		Recovery: recovery.Settings{Settle: time.Second}, Belief: belief.Settings{MinReporters: 2, Unknown: true},
 		Storm: storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100}, Pause: 3 * time.Second,
 		GroupLabel: groupLabel, ExcludeNamespaces: []string{"kube-system"},

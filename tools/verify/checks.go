@@ -39,6 +39,9 @@ const controlPlaneModule = "integration/kube/cmd/kubetest"
 // runtimeModule pins containerd, runc and CNI plugins, and has no package.
 const runtimeModule = "integration/cluster/cmd/runtime"
 
+// attacherModule pins csi-attacher, and has no package.
+const attacherModule = "integration/cluster/cmd/attacher"
+
 // ciliumModule is built on all of Cilium, which would have to be downloaded and compiled:
 // `make test-cilium` checks it.
 const ciliumModule = "deploy/cilium"
@@ -67,14 +70,14 @@ func modules(root string) ([]string, error) {
 	return dirs, err
 }
 
-// eachModule runs the check in every module but the control plane's and the runtime's.
+// eachModule runs the check in every module but the control plane's, the runtime's and the attacher's.
 func eachModule(root string, check func(dir string) error) error {
 	dirs, err := modules(root)
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		if dir == filepath.Join(root, controlPlaneModule) || dir == filepath.Join(root, runtimeModule) {
+		if dir == filepath.Join(root, controlPlaneModule) || dir == filepath.Join(root, runtimeModule) || dir == filepath.Join(root, attacherModule) {
 			continue
 		}
 		if err := check(dir); err != nil {

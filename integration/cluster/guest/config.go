@@ -124,8 +124,8 @@ evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFr
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 nodeStatusUpdateFrequency: 5s
-nodeLeaseDurationSeconds: 10
-`, socket, s.CAFile)
+nodeLeaseDurationSeconds: %d
+`, socket, s.CAFile, s.LeaseSeconds)
 }
 
 func kubeconfig(s *machine.Spec, ca []byte) string {

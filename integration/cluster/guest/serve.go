@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/integration/cluster/dog"
 	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
 )
 
@@ -36,9 +37,20 @@ func serve(s *machine.Spec) error {
 		"kubelet": newProgram(s, "kubelet", s.Kubelet, "--config="+config(s, "kubelet.yaml"), "--kubeconfig="+config(s, "kubelet.kubeconfig"),
 			"--hostname-override="+s.Name, "--node-ip="+address(s)),
 	}
+	if err := watchdog(s); err != nil {
+		return err
+	}
 	go programs["containerd"].supervise()
 	if err := ready(s); err != nil {
 		return err
+	}
+	if s.CSI != "" {
+		// A socket of the last boot keeps the kubelet from trying the new one for up to half a minute.
+		if err := os.RemoveAll("/var/lib/kubelet/plugins_registry"); err != nil {
+			return err
+		}
+		programs["csi"] = newProgram(s, "csi", s.CSI, s.Name, s.Volumes)
+		go programs["csi"].supervise()
 	}
 	go programs["kubelet"].supervise()
 	harness, err := net.FileConn(os.NewFile(control, "control"))
@@ -46,6 +58,23 @@ func serve(s *machine.Spec) error {
 		return err
 	}
 	return answer(harness, programs)
+}
+
+// watchdog gives the node one that resets it: without this process the node's process 1 ends, and
+// with that all that runs in the node.
+func watchdog(s *machine.Spec) error {
+	if s.Watchdog == "" {
+		return nil
+	}
+	l, err := net.Listen("unix", s.Watchdog)
+	if err != nil {
+		return fmt.Errorf("guest: watchdog: %w", err)
+	}
+	go dog.Serve(l, func() {
+		fmt.Fprintln(os.Stderr, "guest: reset by the watchdog")
+		os.Exit(1)
+	})
+	return nil
 }
 
 // ready waits for containerd and gives it the images, once for all boots.

@@ -21,6 +21,12 @@ type Spec struct {
 	Sandbox string            // image that holds the namespaces of a pod
 	LUN     Device
 	LUNPath string // of the LUN in the node
+
+	LeaseSeconds int // for which the kubelet's Lease lasts; it is renewed after a quarter of that
+
+	Watchdog string // path in the node of the socket that is its watchdog; "": it has none
+	CSI      string // the program that mounts volumes; "": there is no storage
+	Volumes  string // folder of the host with a folder for each volume
 }
 
 // Port is one interface of a node.

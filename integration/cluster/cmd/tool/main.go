@@ -1,7 +1,7 @@
 // Tool is the one program of the image localhost/tool:1, which is all that the nodes have
 // beside the agents: it holds the namespaces of a pod (pause), and is a workload that says
-// every second that it runs (work), that fails (fail), and that reads a block of a device
-// (read).
+// every second that it runs (work), that fails (fail), that reads a block of a device (read), and
+// that writes a line to a volume every 20 ms (write; stubborn does not end when it is asked to).
 package main
 
 import (
@@ -25,6 +25,12 @@ func main() {
 	case "pause":
 	case "work":
 		tick = time.Tick(time.Second)
+	case "write":
+		write(ended)
+		return
+	case "stubborn":
+		write(nil)
+		return
 	case "fail":
 		fmt.Fprintln(os.Stderr, "tool: fails, as it was asked to")
 		os.Exit(1)
@@ -39,7 +45,7 @@ func main() {
 		}
 		return
 	default:
-		fmt.Fprintln(os.Stderr, "usage: tool pause|work|fail|read PATH")
+		fmt.Fprintln(os.Stderr, "usage: tool pause|work|fail|read PATH|write FOLDER|stubborn FOLDER")
 		os.Exit(2)
 	}
 	for {
@@ -48,6 +54,36 @@ func main() {
 			return
 		case now := <-tick:
 			fmt.Println(now.Format(time.RFC3339Nano), os.Getenv("NODE_NAME"))
+		}
+	}
+}
+
+// write says in a file of the volume who runs when: time, pod, node, boot. All nodes see the same
+// file and the same clock, so that two of them at once show.
+func write(ended <-chan os.Signal) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err == nil {
+		var f *os.File
+		if f, err = os.OpenFile(os.Args[len(os.Args)-1]+"/writers", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666); err == nil {
+			err = lines(f, fmt.Sprintf("%s %s %s", os.Getenv("POD_UID"), os.Getenv("NODE_NAME"), boot[:8]), ended)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tool:", err)
+		os.Exit(1)
+	}
+}
+
+func lines(f *os.File, who string, ended <-chan os.Signal) error {
+	tick := time.Tick(20 * time.Millisecond)
+	for {
+		if _, err := fmt.Fprintln(f, time.Now().UnixNano(), who); err != nil {
+			return err
+		}
+		select {
+		case <-tick:
+		case <-ended:
+			return nil
 		}
 	}
 }

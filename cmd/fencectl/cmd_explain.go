@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+)
+
+const (
+	outOfService    = "node.kubernetes.io/out-of-service"
+	controllerName  = "fencing-controller"
+	controllerPages = ":9120/proxy/nodes"
+	kubectlTimeout  = 15 * time.Second
+)
+
+func newExplainCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain NODE",
+		Short: "Show what fencing-controller does about a node, and what it waits for",
+		Long: `Show what the cluster knows of a node's death: who calls it dead, for which boot, the taint, what each
+replica of fencing-controller does at this moment or waits for, and its Events.
+
+It asks kubectl, with your rights and your kubeconfig. Without the right to get pods/proxy what the
+replicas wait for is missing; all else is shown.`,
+		Example: "  fencectl explain node-4",
+		Args:    operands("NODE"),
+	}
+	program := cmd.Flags().String("kubectl", "kubectl", "the program kubectl")
+	namespace := cmd.Flags().String("namespace", controllerName, "the namespace of fencing-controller")
+	out := newPrinter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		x := &explainer{namespace: *namespace, kubectl: func(ctx context.Context, args ...string) ([]byte, error) { return kubectl(ctx, *program, args) }}
+		e, err := x.explain(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return out.print(env.stdout, e, func(t *table) { e.rows(t, env.zone()) })
+	}
+	return cmd
+}
+
+// kubectl runs it, with its last line of complaint as the error.
+func kubectl(ctx context.Context, program string, args []string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
+	defer cancel()
+	var complaint bytes.Buffer
+	c := exec.CommandContext(ctx, program, args...)
+	c.Stderr = &complaint
+	text, err := c.Output()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
+		return nil, fmt.Errorf("kubectl %s: %s", args[0], cmp.Or(clean(lines[len(lines)-1]), exit.String()))
+	}
+	return text, err
+}
+
+// explanation is what is printed.
+type explanation struct {
+	Node     string       `json:"node"`
+	Boot     string       `json:"boot"` // as deaths name it
+	Ready    string       `json:"ready"`
+	Taint    string       `json:"taint,omitempty"` // out-of-service; its value
+	Told     []accusation `json:"told"`
+	Replicas []replicaSay `json:"replicas"`
+	Events   []eventSay   `json:"events"`
+}
+
+// accusation is that one Node tells of the node's death.
+type accusation struct {
+	By    string    `json:"by"`
+	Boot  string    `json:"boot"`
+	Proof string    `json:"proof"`
+	At    time.Time `json:"at"`
+}
+
+type replicaSay struct {
+	Pod  string `json:"pod"`
+	Says string `json:"says"`
+}
+
+type eventSay struct {
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+	Note   string    `json:"note"`
+}
+
+// explainer asks kubectl.
+type explainer struct {
+	namespace string
+	kubectl   func(ctx context.Context, args ...string) ([]byte, error)
+}
+
+type kubeNode struct {
+	Metadata struct {
+		Name        string            `json:"name"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Taints []struct{ Key, Value, Effect string } `json:"taints"`
+	} `json:"spec"`
+	Status struct {
+		NodeInfo   struct{ BootID string }                 `json:"nodeInfo"`
+		Conditions []struct{ Type, Status, Reason string } `json:"conditions"`
+	} `json:"status"`
+}
+
+func (x *explainer) explain(ctx context.Context, node string) (*explanation, error) {
+	var nodes struct{ Items []kubeNode }
+	if err := x.get(ctx, &nodes, "get", "nodes", "-o", "json"); err != nil {
+		return nil, err
+	}
+	e := &explanation{Node: node, Told: []accusation{}, Replicas: []replicaSay{}, Events: []eventSay{}}
+	found := false
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		list, _ := deaths.Decode(n.Metadata.Annotations[deaths.Annotation]) // what cannot be read tells nothing
+		for _, d := range list {
+			if d.Node == node {
+				e.Told = append(e.Told, accusation{n.Metadata.Name, d.Boot, d.Proof, d.At})
+			}
+		}
+		if n.Metadata.Name == node {
+			found = true
+			e.about(n)
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("there is no Node %s", clean(node))
+	}
+	if err := x.events(ctx, e); err != nil {
+		return nil, err
+	}
+	return e, x.replicas(ctx, e)
+}
+
+func (e *explanation) about(n *kubeNode) {
+	e.Boot = deaths.Boot(n.Status.NodeInfo.BootID)
+	for _, c := range n.Status.Conditions {
+		if c.Type == "Ready" {
+			e.Ready = c.Status
+		}
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key == outOfService {
+			e.Taint = t.Value
+		}
+	}
+}
+
+func (x *explainer) get(ctx context.Context, into any, args ...string) error {
+	text, err := x.kubectl(ctx, args...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("kubectl %s: its answer: %w", args[0], err)
+	}
+	return nil
+}
+
+// events are those of the controller about the node.
+func (x *explainer) events(ctx context.Context, e *explanation) error {
+	var events struct {
+		Items []struct {
+			Reason, Message, ReportingComponent, EventTime, LastTimestamp string
+			Metadata                                                      struct{ CreationTimestamp string }
+		}
+	}
+	if err := x.get(ctx, &events, "get", "events", "--namespace", "default", "--field-selector", "involvedObject.kind=Node,involvedObject.name="+e.Node, "-o", "json"); err != nil {
+		return err
+	}
+	for _, v := range events.Items {
+		if v.ReportingComponent != controllerName {
+			continue
+		}
+		at, _ := time.Parse(time.RFC3339, cmp.Or(v.EventTime, v.LastTimestamp, v.Metadata.CreationTimestamp)) // zero: not known
+		e.Events = append(e.Events, eventSay{at, v.Reason, v.Message})
+	}
+	slices.SortStableFunc(e.Events, func(a, b eventSay) int { return a.At.Compare(b.At) })
+	return nil
+}
+
+// replicas are asked one by one: one that does not answer is part of the explanation.
+func (x *explainer) replicas(ctx context.Context, e *explanation) error {
+	var pods struct {
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	if err := x.get(ctx, &pods, "get", "pods", "--namespace", x.namespace, "-l", "app.kubernetes.io/name="+controllerName, "-o", "json"); err != nil {
+		return err
+	}
+	for _, p := range pods.Items {
+		text, err := x.kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+x.namespace+"/pods/"+p.Metadata.Name+controllerPages)
+		says := "does nothing about it"
+		if err != nil {
+			says = "no answer: " + err.Error()
+		}
+		for line := range strings.Lines(string(text)) {
+			if name, rest, _ := strings.Cut(line, " "); name == e.Node {
+				says = strings.Join(strings.Fields(rest), " ")
+			}
+		}
+		e.Replicas = append(e.Replicas, replicaSay{p.Metadata.Name, says})
+	}
+	return nil
+}
+
+func (e *explanation) rows(t *table, zone *time.Location) {
+	t.row("node", e.Node+", boot "+cmp.Or(e.Boot, "unknown")+", Ready "+cmp.Or(clean(e.Ready), "unknown"))
+	t.row("taint", e.taint())
+	if len(e.Told) == 0 {
+		t.row("called dead", "by nobody")
+	}
+	for _, d := range e.Told {
+		which := "this boot"
+		if d.Boot != e.Boot {
+			which = "another boot, " + d.Boot
+		}
+		t.row("called dead", fmt.Sprintf("by %s at %s, proof %s, %s", clean(d.By), d.At.In(zone).Format(time.TimeOnly), clean(d.Proof), which))
+	}
+	if len(e.Replicas) == 0 {
+		t.row("controller", "no replica is there")
+	}
+	for _, r := range e.Replicas {
+		t.row("controller", clean(r.Pod)+": "+clean(r.Says))
+	}
+	for _, v := range e.Events {
+		t.row("event", v.At.In(zone).Format(time.DateTime)+" "+clean(v.Reason)+": "+clean(v.Note))
+	}
+}
+
+// taint says what the value means.
+func (e *explanation) taint() string {
+	boot, isFenced := strings.CutPrefix(e.Taint, "fenced-")
+	disputed, isDisputed := strings.CutPrefix(e.Taint, "disputed-")
+	switch {
+	case e.Taint == "":
+		return "none: no pod is taken off"
+	case isFenced && boot == e.Boot:
+		return "fenced-" + clean(boot) + ": pods are taken off, and none is started in a new boot"
+	case isFenced:
+		return "fenced-" + clean(boot) + ": an earlier boot; it comes off when the node is Ready and its old pods are gone"
+	case isDisputed && disputed == e.Boot:
+		return "disputed-" + clean(disputed) + ": the boot may run; see the alert FencingControllerDisputed in docs/controller.md"
+	case isDisputed:
+		return "disputed-" + clean(disputed) + ": an earlier boot; it comes off by itself"
+	}
+	return clean(e.Taint) + ": somebody else's, which the controller leaves alone"
+}

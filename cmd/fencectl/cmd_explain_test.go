@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fakeKubectl is a program that answers by what it is asked for.
+const fakeKubectl = `#!/bin/sh
+case "$*" in
+*"get nodes"*) cat <<'END'
+{"items": [
+ {"metadata": {"name": "node-1", "annotations": {"fencing-agent.io/deaths": "[{\"node\":\"node-4\",\"boot\":\"024bc581b3a34be3\",\"proof\":\"sentence\",\"at\":\"2026-03-01T12:00:13Z\"}]"}}},
+ {"metadata": {"name": "node-2", "annotations": {"fencing-agent.io/deaths": "[{\"node\":\"node-4\",\"boot\":\"111bc581b3a34be3\",\"proof\":\"time\",\"at\":\"2026-02-01T12:00:13Z\"}]"}}},
+ {"metadata": {"name": "node-4"}, "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "fenced-024bc581b3a34be3", "effect": "NoExecute"}]},
+  "status": {"nodeInfo": {"bootID": "024bc581-b3a3-4be2-8000-000000000000"}, "conditions": [{"type": "Ready", "status": "Unknown"}]}}
+]}
+END
+;;
+*"get events"*) cat <<'END'
+{"items": [
+ {"reason": "NodeReleased", "message": "its pods are gone", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:15.5Z"},
+ {"reason": "NodeNotReady", "message": "not of ours", "reportingComponent": "node-controller", "eventTime": "2026-03-01T12:00:11Z"},
+ {"reason": "BarrierSet", "message": "the barrier is set", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:14Z"}
+]}
+END
+;;
+*"get pods"*) echo '{"items": [{"metadata": {"name": "controller-a"}}, {"metadata": {"name": "controller-b"}}, {"metadata": {"name": "controller-c"}}]}' ;;
+*controller-a*) printf 'NODE    PHASE     SINCE  DETAIL\nnode-4  released  3s     its pods are gone; called dead by 2 Nodes\n' ;;
+*controller-b*) echo 'no Node is called dead' ;;
+*) echo 'Error from server (Forbidden): pods "controller-c" is forbidden' >&2; exit 1 ;;
+esac
+`
+
+const explained = `node         node-4, boot 024bc581b3a34be3, Ready Unknown
+taint        fenced-024bc581b3a34be3: pods are taken off, and none is started in a new boot
+called dead  by node-1 at 12:00:13, proof sentence, this boot
+called dead  by node-2 at 12:00:13, proof time, another boot, 111bc581b3a34be3
+controller   controller-a: released 3s its pods are gone; called dead by 2 Nodes
+controller   controller-b: does nothing about it
+controller   controller-c: no answer: kubectl get: Error from server (Forbidden): pods "controller-c" is forbidden
+event        2026-03-01 12:00:14 BarrierSet: the barrier is set
+event        2026-03-01 12:00:15 NodeReleased: its pods are gone
+`
+
+func TestExplain(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "kubectl")
+	if err := os.WriteFile(program, []byte(fakeKubectl), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"TZ": "UTC"}
+	code, out, diag := runIn(t, "", env, "explain", "node-4", "--kubectl", program)
+	if code != exitOK || out != explained {
+		t.Errorf("exit %d, %s\n%s", code, diag, out)
+	}
+	if code, _, diag := runIn(t, "", env, "explain", "node-5", "--kubectl", program); code != exitFailed || !strings.Contains(diag, "there is no Node node-5") {
+		t.Errorf("exit %d, %s", code, diag)
+	}
+	if code, _, diag := runIn(t, "", env, "explain", "node-4", "--kubectl", program+"-none"); code != exitFailed || !strings.Contains(diag, "no such file") {
+		t.Errorf("exit %d, %s", code, diag)
+	}
+	if !strings.Contains(guide(t), "```\n"+explained+"```\n") {
+		t.Error("docs/fencectl.md does not show what is printed: copy explained there")
+	}
+}
+
+func TestExplainedTaint(t *testing.T) {
+	for taint, want := range map[string]string{
+		"": "none", "fenced-1": "pods are taken off", "fenced-2": "an earlier boot", "disputed-1": "the boot may run", "disputed-2": "comes off by itself", "nodeshutdown": "somebody else's",
+	} {
+		if got := (&explanation{Boot: "1", Taint: taint}).taint(); !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", taint, got, want)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster/csi"
+)
+
+// checker looks at the workload from outside: at the processes that really run, as the kernel
+// lists them, at what the storage has attached, and at what was written to the volume. It asks
+// neither Kubernetes nor the controller, and shares no code with them.
+//
+// The rules, whatever happens:
+//
+//   - One ordinal runs once: no two processes of one pod's name at one moment.
+//   - Who runs has the volume: no process on a node that the storage has not attached it to.
+//   - One writer at a time: in the volume's file no two writers' lines are mixed.
+//   - The storage was never asked to attach a volume to a second node.
+type checker struct {
+	volume  string // the folder, as the host sees it
+	storage func() (node string)
+
+	mu     sync.Mutex
+	broken []string
+	seen   map[string]bool // pods' UIDs with their nodes and boots
+	last   []worker
+}
+
+// worker is a process of the workload.
+type worker struct {
+	pid            int
+	pod, uid, node string
+}
+
+// look is one moment.
+func (k *checker) look(young map[int]time.Time, known map[int]worker) {
+	before := k.storage()
+	now := time.Now()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	there := map[int]bool{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		there[pid] = true
+		first, ok := young[pid]
+		if !ok {
+			young[pid], first = now, now
+		}
+		if _, ok := known[pid]; ok || now.Sub(first) < 10*time.Second { // it may become another program
+			if w, ok := workerOf(pid); ok {
+				known[pid] = w
+			} else {
+				delete(known, pid)
+			}
+		}
+	}
+	for pid := range young {
+		if !there[pid] {
+			delete(young, pid)
+			delete(known, pid)
+		}
+	}
+	after := k.storage()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last = slices.Collect(maps.Values(known))
+	byPod := map[string][]worker{}
+	for _, w := range known {
+		byPod[w.pod] = append(byPod[w.pod], w)
+		if before == after && w.node != before {
+			k.fail("%s runs on %s (process %d, %s), and the volume is attached to %q", w.pod, w.node, w.pid, w.uid, before)
+		}
+	}
+	for pod, all := range byPod {
+		if len(all) > 1 {
+			k.fail("%s runs %d times: %+v", pod, len(all), all)
+		}
+	}
+}
+
+// fail is called with mu.
+func (k *checker) fail(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !k.seen[text] {
+		k.seen[text] = true
+		k.broken = append(k.broken, time.Now().Format("15:04:05.000 ")+text)
+	}
+}
+
+// workerOf reads what a process is from the kernel. One that has ended, and waits to be buried,
+// has no command line.
+func workerOf(pid int) (worker, bool) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	if err != nil || !bytes.HasPrefix(line, []byte("/tool\x00write\x00")) && !bytes.HasPrefix(line, []byte("/tool\x00stubborn\x00")) {
+		return worker{}, false
+	}
+	environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+	if err != nil {
+		return worker{}, false
+	}
+	w := worker{pid: pid}
+	for _, v := range strings.Split(string(environ), "\x00") {
+		switch name, value, _ := strings.Cut(v, "="); name {
+		case "POD_NAME":
+			w.pod = value
+		case "POD_UID":
+			w.uid = value
+		case "NODE_NAME":
+			w.node = value
+		}
+	}
+	return w, w.pod != ""
+}
+
+// watch looks until the context ends.
+func (k *checker) watch(ctx context.Context) {
+	young, known := map[int]time.Time{}, map[int]worker{}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		k.look(young, known)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stint is the time of one writer, from its first line to its last.
+type stint struct {
+	uid, node, boot string
+	first, last     time.Time
+	lines           int
+}
+
+// stints are those in the volume, by their first lines.
+func (k *checker) stints() ([]stint, error) {
+	text, err := os.ReadFile(filepath.Join(k.volume, "writers"))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []stint
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) != 4 {
+			continue // the last one, half written
+		}
+		n, err := strconv.ParseInt(f[0], 10, 64)
+		if err != nil {
+			continue
+		}
+		at := time.Unix(0, n)
+		i := slices.IndexFunc(out, func(s stint) bool { return s.uid == f[1] && s.node == f[2] && s.boot == f[3] })
+		if i < 0 {
+			out, i = append(out, stint{uid: f[1], node: f[2], boot: f[3], first: at}), len(out)
+		}
+		out[i].last, out[i].lines = at, out[i].lines+1
+	}
+	return out, nil
+}
+
+// verdict is what was broken since the last verdict.
+func (k *checker) verdict(changes []csi.Change) []string {
+	all, err := k.stints()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		k.fail("the volume cannot be read: %v", err)
+	}
+	for i := 1; i < len(all); i++ {
+		for _, earlier := range all[:i] {
+			if !all[i].first.After(earlier.last) {
+				k.fail("two writers at once, for %v: %+v and %+v", earlier.last.Sub(all[i].first), earlier, all[i])
+			}
+		}
+	}
+	for _, change := range changes {
+		if change.Refused != "" {
+			k.fail("storage: %v", change)
+		}
+	}
+	broken := k.broken
+	k.broken = nil
+	return broken
+}
+
+// running are the processes of the workload at the last look.
+func (k *checker) running() []worker {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.last)
+}

@@ -1,0 +1,482 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/namespaces"
+)
+
+var (
+	recoveries = flag.Int("recoveries", 1, "how often the scenario recovery is run, and a table of it is made")
+	calm       = flag.Bool("calm", false, "with Kubernetes' own times: a Lease of 40 s, NotReady after 50 s")
+	byWhom     = flag.String("by", "controller", "who recovers in the scenario recovery: controller, person or nobody")
+)
+
+// recoveryScenarios have a cluster of their own: its nodes have watchdogs that reset them.
+var recoveryScenarios = []struct {
+	name string
+	do   func(t *testing.T, r *recovery)
+}{
+	{"recovery", recovered},
+	{"cut_off_and_back", cutOffAndBack},
+	{"back_before_the_proof", backBeforeTheProof},
+	{"boots_with_the_taint", bootsWithTheTaint},
+	{"back_in_the_middle", backInTheMiddle},
+}
+
+// recovery is a cluster with the controller, and a StatefulSet of one pod with a volume.
+type recovery struct {
+	*cluster.Cluster
+	k *checker
+}
+
+func TestRecovery(t *testing.T) {
+	var r *recovery
+	for _, s := range recoveryScenarios {
+		t.Run(s.name, func(t *testing.T) {
+			if r == nil {
+				r = startRecovery(t)
+			}
+			began := time.Now()
+			s.do(t, r)
+			t.Logf("%s: %.1f s", s.name, time.Since(began).Seconds())
+		})
+	}
+	if r != nil {
+		do(t, r.Close())
+	}
+}
+
+const database = `apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: default}
+spec:
+  serviceName: db
+  replicas: 1
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 10
+      containers:
+      - name: db
+        image: localhost/tool:1
+        imagePullPolicy: IfNotPresent
+        args: [stubborn, /data]
+        env:
+        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        - {name: POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
+        - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+        volumeMounts: [{name: data, mountPath: /data}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 1Gi}}}
+`
+
+const volumeName = "db-0"
+
+func startRecovery(t *testing.T) *recovery {
+	t.Helper()
+	if inside == nil {
+		t.Skipf("set %s=1 as root to run a recovery in a real cluster (make test-cluster)", enableEnv)
+	}
+	if shared != nil { // that of the other scenarios
+		do(t, shared.Close())
+		shared = nil
+	}
+	programs, err := cluster.ProgramsIn(root)
+	do(t, err)
+	c, err := cluster.Start(t.Context(), cluster.Config{
+		Nodes: 4, Programs: programs, Room: inside, Kind: &namespaces.Kind{Groups: inside.Groups}, Manifest: cluster.ManifestIn(root), Guarded: true, Calm: *calm, Say: t.Logf,
+	})
+	do(t, err)
+	err = errors.Join(c.Install(t.Context()), c.InstallController(t.Context(), cluster.ControllerManifestIn(root)), c.AddVolume(t.Context(), volumeName, "default", "data-db-0"),
+		c.Apply(t.Context(), database))
+	if err != nil {
+		t.Fatal(errors.Join(err, c.Close()))
+	}
+	k := &checker{volume: c.Volume(volumeName), storage: func() string { return c.Storage().Node(volumeName) }, seen: map[string]bool{}}
+	go k.watch(context.Background()) // until the program ends
+	await(t, c, "the pod runs, with its volume", databaseRuns)
+	return &recovery{Cluster: c, k: k}
+}
+
+func databaseRuns(v *cluster.View) string {
+	if p := v.Pod("default", "db-0"); !cluster.Ready(p) || p.DeletionTimestamp != nil {
+		return "db-0 is not Ready"
+	}
+	return ""
+}
+
+// start is the state before a fault: the node with the pod, and its watches.
+func (r *recovery) start(t *testing.T) (node string, rec *recorder) {
+	t.Helper()
+	await(t, r.Cluster, "the pod runs, and all nodes are Ready and guarded", databaseRuns, cluster.NodesReady(r.Names()...), armed(r.Names()))
+	p := look(t, r.Cluster).Pod("default", "db-0")
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	rec, err := record(ctx, r.Cluster, p.Spec.NodeName, string(p.UID))
+	do(t, err)
+	return p.Spec.NodeName, rec
+}
+
+// armed holds when each agent knows that the watchdogs of all others are armed. A node without one,
+// as after its boot, is never taken for dead by time or by its own sentence.
+func armed(nodes []string) cluster.Condition {
+	return func(v *cluster.View) string {
+		for _, by := range nodes {
+			for _, of := range nodes {
+				if by != of && !v.State(by, of).GetWatchdogArmed() {
+					return fmt.Sprintf("%s does not know that %s is guarded", by, of)
+				}
+			}
+		}
+		return ""
+	}
+}
+
+// judge is what the checker says of all that has happened.
+func (r *recovery) judge(t *testing.T, rec *recorder) {
+	t.Helper()
+	broken := r.k.verdict(r.Storage().Changes())
+	rec.mu.Lock()
+	broken = append(broken, rec.broken...)
+	rec.mu.Unlock()
+	for _, b := range broken {
+		t.Error("BROKEN: " + b)
+	}
+}
+
+// until waits for something cheap to look at.
+func until(t *testing.T, what string, within time.Duration, done func() bool) {
+	t.Helper()
+	end := time.Now().Add(within)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", within, what)
+		}
+		<-tick.C
+	}
+}
+
+// wrote tells when a pod has written to the volume first.
+func (r *recovery) wrote(t *testing.T, uid string) (stint, bool) {
+	t.Helper()
+	all, err := r.k.stints()
+	do(t, err)
+	i := slices.IndexFunc(all, func(s stint) bool { return uid != "" && s.uid == uid })
+	if i < 0 {
+		return stint{}, false
+	}
+	return all[i], true
+}
+
+// whole waits until everything is as at the beginning, with the taint gone.
+func (r *recovery) whole(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	do(t, r.Settle(t.Context(), limit))
+	await(t, r.Cluster, "no taint is left, the pod and the controller run", databaseRuns, func(v *cluster.View) string {
+		for name, n := range v.Nodes {
+			if tainted(n) {
+				return name + " carries the taint"
+			}
+		}
+		ready := 0
+		for _, p := range v.Pods {
+			if p.Namespace == cluster.ControllerSpace && cluster.Ready(p) && p.DeletionTimestamp == nil {
+				ready++
+			}
+		}
+		if ready != 2 {
+			return fmt.Sprintf("%d replicas of the controller are Ready", ready)
+		}
+		return ""
+	})
+	t.Logf("as at the beginning after %.1f s", time.Since(began).Seconds())
+}
+
+// steps of a recovery, in the order of the table. Times are from the cut, and from FENCED on from
+// there.
+var steps = []string{"reset", "fenced by 1", "fenced by 2", "told by 2", "not ready", "tainted", "evicted", "gone", "created", "scheduled", "detached", "attached", "running", "ready"}
+
+// Guard: a node is cut off, and its pod runs elsewhere with its volume, without anybody's doing.
+func recovered(t *testing.T, r *recovery) {
+	var table []map[string]float64
+	for i := range *recoveries {
+		row := r.once(t)
+		table = append(table, row)
+		t.Logf("run %d: %s", i+1, rowText(row))
+	}
+	if *recoveries > 1 {
+		t.Logf("%d runs, by %s:\n%s", *recoveries, *byWhom, tableText(table))
+	}
+}
+
+func rowText(row map[string]float64) string {
+	var text strings.Builder
+	for _, s := range append([]string{"replacement evicted"}, steps...) {
+		if v, ok := row[s]; ok {
+			fmt.Fprintf(&text, "%s %.2f; ", s, v)
+		}
+	}
+	return text.String()
+}
+
+func tableText(table []map[string]float64) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "| s | median | least | most | seen in |\n|---|---|---|---|---|\n")
+	for _, s := range append(slices.Clone(steps), "replacement evicted", "fenced -> attached", "fenced -> running", "cut -> running") {
+		var all []float64
+		for _, row := range table {
+			if v, ok := row[s]; ok {
+				all = append(all, v)
+			}
+		}
+		if slices.Sort(all); len(all) > 0 {
+			fmt.Fprintf(&text, "| %s | %.2f | %.2f | %.2f | %d |\n", s, all[len(all)/2], all[0], all[len(all)-1], len(all))
+		}
+	}
+	return text.String()
+}
+
+// once is one recovery: the times of its steps after the cut.
+func (r *recovery) once(t *testing.T) map[string]float64 {
+	node, rec := r.start(t)
+	resets := len(r.Resets(node))
+	if *byWhom != "controller" {
+		kubectl(t, r.Cluster, "-n", cluster.ControllerSpace, "scale", "deployment/fencing-controller", "--replicas=0")
+	}
+	cut := time.Now()
+	do(t, r.Cut(node))
+	defer func() {
+		if t.Failed() {
+			text, err := r.Command(context.Background(), []string{"status"})
+			t.Logf("the agents say (%v)\n%s\nand the controller\n%s", err, text, r.says(t))
+		}
+	}()
+	// On a host that is so busy that the LUN does not answer the node cannot tell its sentence, and the
+	// proof comes by time: two of the watchdog's timeouts later.
+	until(t, "two agents tell of the death", 2*limit, func() bool { return !rec.when("told by 2").IsZero() })
+	if *byWhom == "person" {
+		kubectl(t, r.Cluster, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute")
+	}
+	first := r.elsewhere(t, rec)
+	if !first.first.IsZero() {
+		rec.note("running", first.first)
+		until(t, "the replacement is Ready", limit, func() bool { return !rec.when("ready").IsZero() })
+		if *byWhom == "controller" {
+			r.explained(t, node)
+		}
+	}
+	if got := r.Resets(node); len(got) > resets {
+		rec.note("reset", got[len(got)-1])
+	} else {
+		t.Errorf("%s was never reset by its watchdog", node)
+	}
+	row := map[string]float64{}
+	dead := fenced(r.Cluster, node, cut)
+	slices.SortFunc(dead, time.Time.Compare)
+	for i, at := range dead {
+		if i < 2 {
+			rec.note(fmt.Sprintf("fenced by %d", i+1), at)
+		}
+	}
+	rec.mu.Lock()
+	for s, at := range rec.at {
+		if at.After(cut) {
+			row[s] = at.Sub(cut).Seconds()
+		}
+	}
+	rec.mu.Unlock()
+	if f, ok := row["fenced by 2"]; ok && !first.first.IsZero() {
+		row["fenced -> attached"], row["fenced -> running"], row["cut -> running"] = row["attached"]-f, row["running"]-f, row["running"]
+	}
+	r.judge(t, rec)
+	if *byWhom == "person" {
+		kubectl(t, r.Cluster, "taint", "node", node, outOfService+"-")
+	}
+	if *byWhom != "controller" {
+		kubectl(t, r.Cluster, "-n", cluster.ControllerSpace, "scale", "deployment/fencing-controller", "--replicas=2")
+	}
+	r.whole(t)
+	r.judge(t, rec)
+	return row
+}
+
+// elsewhere waits until the replacement writes; the zero stint: it does not.
+func (r *recovery) elsewhere(t *testing.T, rec *recorder) stint {
+	t.Helper()
+	patience := limit
+	if *byWhom == "nobody" {
+		patience = 8 * time.Minute
+	}
+	end := time.Now().Add(patience)
+	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
+		uid, _ := rec.replacement()
+		s, ok := r.wrote(t, uid)
+		if ok && s.lines > 20 {
+			return s
+		}
+		if time.Now().After(end) {
+			if *byWhom == "nobody" {
+				t.Logf("nobody has done anything for %v, and the pod runs nowhere", patience)
+				return stint{}
+			}
+			t.Errorf("the pod runs nowhere else after %v; the controller says\n%s", patience, r.says(t))
+			return stint{}
+		}
+	}
+}
+
+// explained looks at what a person is told, while the node is still away.
+func (r *recovery) explained(t *testing.T, node string) {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	do(t, r.Plane.Kubeconfig(kubeconfig, r.Plane.URL()))
+	bin, err := filepath.Abs(filepath.Join(root, "bin"))
+	do(t, err)
+	cmd := exec.Command(filepath.Join(bin, "kubectl-fence"), "explain", node, "--kubectl", filepath.Join(bin, "cluster", "kubectl"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	out, err := cmd.CombinedOutput()
+	t.Logf("kubectl fence explain says\n%s", out)
+	for _, want := range []string{"proof sentence, this boot", "pods are taken off", "NodeReleased", "its pods are gone"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("kubectl fence explain (%v) does not say %q", err, want)
+		}
+	}
+}
+
+// says is what the replicas of the controller have logged.
+func (r *recovery) says(t *testing.T) string {
+	out, err := r.Plane.Kubectl(context.Background(), "", "-n", cluster.ControllerSpace, "logs", "-l", "app.kubernetes.io/name=fencing-controller", "--prefix", "--tail=30")
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+// Guard: a node whose kubelet does not reach the API server, and whose agent is met by the others,
+// is not dead: nobody touches its pods.
+func cutOffAndBack(t *testing.T, r *recovery) {
+	node, rec := r.start(t)
+	do(t, r.Cut(node, "mgmt"))
+	await(t, r.Cluster, "Kubernetes takes the node for NotReady", cluster.NodeNotReady(node))
+	hold(t, r.Cluster, "nobody taints it, and its pod is left alone", 10*time.Second, func(v *cluster.View) string {
+		p := v.Pod("default", "db-0")
+		if p == nil || string(p.UID) != rec.uid || p.DeletionTimestamp != nil || tainted(v.Nodes[node]) {
+			return fmt.Sprintf("db-0 is %v", p)
+		}
+		return ""
+	})
+	do(t, r.Heal(node))
+	r.whole(t)
+	if all, _ := r.k.stints(); all[len(all)-1].uid != rec.uid {
+		t.Errorf("another pod runs: %+v", all)
+	}
+	r.judge(t, rec)
+}
+
+// Guard: a node that has lost its power and is back at once has another boot than the one that the
+// agents call dead: its kubelet starts the same pod again, and the controller does nothing.
+func backBeforeTheProof(t *testing.T, r *recovery) {
+	node, rec := r.start(t)
+	do(t, r.PowerOff(node))
+	do(t, r.Boot(t.Context(), node))
+	until(t, "the same pod runs again in the new boot", limit, func() bool {
+		all, err := r.k.stints()
+		do(t, err)
+		last := all[len(all)-1]
+		n := 0
+		for _, s := range all {
+			if s.uid == rec.uid {
+				n++
+			}
+		}
+		return last.uid == rec.uid && n > 1
+	})
+	r.whole(t)
+	hold(t, r.Cluster, "its agent has told of the new boot, and nothing follows", 10*time.Second, databaseRuns)
+	if at := rec.when("tainted"); !at.IsZero() {
+		t.Errorf("the Node was tainted at %v, for a boot that it does not show", at)
+	}
+	if uid, _ := rec.replacement(); uid != "" {
+		t.Errorf("the pod was replaced")
+	}
+	r.judge(t, rec)
+}
+
+// Guard: what the controller's safety rests on: a kubelet that starts on a Node with the taint
+// starts none of the pods that were bound to it before. A version of Kubernetes that starts them
+// takes the barrier away (docs/adr/0028), and must not be used with the controller.
+func bootsWithTheTaint(t *testing.T, r *recovery) {
+	node, rec := r.start(t)
+	kubectl(t, r.Cluster, "-n", cluster.ControllerSpace, "scale", "deployment/fencing-controller", "--replicas=0")
+	await(t, r.Cluster, "no controller runs", func(v *cluster.View) string {
+		for _, p := range v.Pods {
+			if p.Namespace == cluster.ControllerSpace {
+				return p.Name + " is there"
+			}
+		}
+		return ""
+	})
+	do(t, r.PowerOff(node))
+	before, err := r.k.stints()
+	do(t, err)
+	kubectl(t, r.Cluster, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute")
+	do(t, r.Boot(t.Context(), node))
+	until(t, "Kubernetes has replaced the pod by itself", limit, func() bool {
+		uid, _ := rec.replacement()
+		_, ok := r.wrote(t, uid)
+		return ok
+	})
+	after, err := r.k.stints()
+	do(t, err)
+	for _, s := range after[len(before):] {
+		if s.uid == rec.uid {
+			t.Errorf("the kubelet has started the pod again, on a Node with the taint: %+v", s)
+		}
+	}
+	r.judge(t, rec)
+	kubectl(t, r.Cluster, "taint", "node", node, outOfService+"-")
+	kubectl(t, r.Cluster, "-n", cluster.ControllerSpace, "scale", "deployment/fencing-controller", "--replicas=2")
+	r.whole(t)
+	r.judge(t, rec)
+}
+
+// Guard: a node that comes back between the barrier and the deletion, at any moment, makes no two
+// of its pod.
+func backInTheMiddle(t *testing.T, r *recovery) {
+	for _, after := range []time.Duration{0, 300 * time.Millisecond, 600 * time.Millisecond} {
+		node, rec := r.start(t)
+		resets := len(r.Resets(node))
+		do(t, r.Cut(node))
+		until(t, "the watchdog resets the node", limit, func() bool { return len(r.Resets(node)) > resets })
+		until(t, "the barrier is set", limit, func() bool { return !rec.when("tainted").IsZero() })
+		<-time.After(time.Until(rec.when("tainted").Add(after)))
+		do(t, r.Heal(node))
+		do(t, r.Boot(t.Context(), node))
+		until(t, "the pod runs again", limit, func() bool {
+			uid, _ := rec.replacement()
+			s, ok := r.wrote(t, uid)
+			return ok && s.lines > 20
+		})
+		_, onto := rec.replacement()
+		t.Logf("booted %v after the taint: gone %.2f s after the taint, runs on %s after %.2f s", after, rec.when("gone").Sub(rec.when("tainted")).Seconds(), onto, time.Since(rec.when("tainted")).Seconds())
+		r.whole(t)
+		r.judge(t, rec)
+	}
+}
