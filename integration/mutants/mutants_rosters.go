@@ -30,7 +30,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a majority of the old list is enough", advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:1] {\n		if !s.majority(p, r, counted) {"), list),
 		in(one("J", "a stored offer is forgotten at a restart", successionGo, "		s.take(saved.Offer)\n", ""), list),
 		in(one("J", "an offer is taken up while it is being replaced on disk", advanceGo, "		s.store, s.offer = offer, nil\n", "		s.store = offer\n"), list),
-		in(one("J", "an offer counts that could not be stored", advanceGo, "	case err != nil:\n		s.dirty = true\n", "	case err != nil && offer == nil:\n		s.dirty = true\n"), list),
+		in(one("J", "an offer counts that could not be stored", advanceGo, "	case err != nil:\n		s.dirty, s.joining", "	case err != nil && offer == nil:\n		s.dirty, s.joining"), list),
 		in(one("J", "the word of a fresh node puts a list into force", advanceGo, "		if st.Fresh || base.Epoch < s.chain[0].Epoch", "		if base.Epoch < s.chain[0].Epoch"), list),
 		in(one("J", "the list of a new node is in force by itself", successionGo, "own.Epoch != 0\n", "false\n"), list),
 		in(one("J", "a list is founded by those who have met", sightGo, "members.Len() != list.Size() || !members.Minus(agree).IsEmpty()", "2*members.And(agree).Len() <= list.Size()"), list),
