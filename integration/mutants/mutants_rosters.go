@@ -41,7 +41,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a node that begins in a tie says that the list of its configuration is in force", "watchdog/rosters.go", "	defer c.stand()\n", ""), "./watchdog"),
 		in(one("J", "sets that count by another roster are read by this node's", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
 		in(one("J", "a fresh node puts a list into force", advanceGo, "			if !st.Fresh {\n				promised.Add(i)\n			}\n", "			promised.Add(i)\n"), list),
-		in(one("J", "a fresh node joins a chain that is not stored", joinGo, "	if s.joining = nil; !s.fresh", "	if s.joining = nil; false && !s.fresh"), list),
+		in(one("J", "a chain that was stored replaces a list that is in force", joinGo, "	if s.joining = nil; !s.fresh || s", "	if s.joining = nil; false && s"), list),
 		in(one("J", "a fresh node joins a chain that could not be stored", advanceGo, "	case s.joining != nil && err == nil:", "	case s.joining != nil:"), list),
 		in(one("J", "a fresh node joins one that is fresh", joinGo, "		if st.Fresh || !st.holds(own) {", "		if !st.holds(own) {"), list),
 		in(one("calm", "a change that cannot end holds up the next one", advanceGo, "len(s.chain) == 1 || s.stuck(p, s.offer)\n", "len(s.chain) == 1\n"), list),

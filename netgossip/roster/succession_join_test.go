@@ -117,6 +117,52 @@ func TestChainIsStoredBeforeItIsJoined(t *testing.T) {
 	}
 }
 
+// Guard: a list that has come into force while a chain was stored stays.
+func TestListInForceIsNotReplacedByAChain(t *testing.T) {
+	old, next := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
+	s, err := NewSuccession(nil, next, majorityOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &scene{t: t, s: s, peers: map[int]Standing{1: stands(false, nil, old, next)}}
+	c.look()
+	if err := s.Hand(old); err != nil {
+		t.Fatal(err)
+	}
+	if m := c.look(); m.Save == nil {
+		t.Fatalf("%+v", m)
+	}
+	c.peers[1] = stands(false, nil, next)
+	c.look()
+	if s.Saved(nil); len(s.Chain()) != 1 || s.Base() != next {
+		t.Errorf("went back to %+v", s.Standing())
+	}
+	if m := c.look(); m.Save == nil || len(m.Save.Chain) != 1 || m.Save.Fresh {
+		t.Errorf("what is stored is older than what is held, and stays so: %+v", m)
+	}
+}
+
+// calm: beside a change that cannot go on, only a list is stored that helps.
+func TestOnlyWhatHelpsIsStoredBesideAChange(t *testing.T) {
+	old, wide, back := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3, 4, 5, 6, 7), listOf(2, 0, 0, 1, 2)
+	s, err := NewSuccession(&Saved{Chain: []*Roster{old, wide}}, back, majorityOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	knows := stands(false, nil, old, wide)
+	knows.Known = back.Ref()
+	c := &scene{t: t, s: s, peers: map[int]Standing{1: knows, 2: knows}}
+	if m := c.look(); m.Save != nil {
+		t.Errorf("three of eight are no quorum with it either, and it is stored: %+v", m.Save)
+	}
+	for i := 3; i < 5; i++ {
+		c.peers[i] = stands(true, nil, back)
+	}
+	if m := c.look(); m.Save == nil || m.Save.Offer != back {
+		t.Errorf("five of eight are a quorum with it: %+v", m)
+	}
+}
+
 // calm: a fresh node stays with a list by which it is counted, and goes to another one that is in force.
 func TestFreshNodeStaysWhereItIsCounted(t *testing.T) {
 	old, one, two := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2), listOf(2, 0, 0, 1)
