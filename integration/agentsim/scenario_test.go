@@ -136,6 +136,13 @@ func TestMembersChange(t *testing.T) {
 		// The second list is in no file of the third machine, and the first is in none that it could read.
 		{"one was never told", group(3, noLUN, split([]int{0, 1}, []int{2}), at(3*time.Second, newMembers([]int{0, 1, 2}, 0, 1)),
 			at(25*time.Second, Event{Kind: Kill, Nodes: []int{1}}), at(26*time.Second, Event{Kind: Heal})), 2, 1},
+		// Shortened from seed 31030: the first change adds more nodes than the list has, and those have gone on to the
+		// second list when the old ones need them. Nobody had quorum again.
+		{"a second change while split", group(4, func(s *Schedule) {
+			s.Members, s.LUN, s.AllNetworks, s.Reboot = []int{1, 3}, false, true, 13*time.Second
+		},
+			newMembers([]int{0, 2, 3}, 0, 1, 2, 3), at(1700*time.Millisecond, split([]int{0, 3}, []int{1, 2})),
+			at(27*time.Second, newMembers([]int{1, 2, 3}, 0, 1, 2, 3)), at(60*time.Second, Event{Kind: Heal})), 2, 2},
 	} {
 		if race.Detector && c.name != "one more" {
 			continue // its runtime breaks in long bubbles (go.dev/issue/78156)

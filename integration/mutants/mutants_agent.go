@@ -25,7 +25,7 @@ func agentMutants() []mutant {
 		}},
 		{rule: "rosters", what: "a majority of the new list alone puts it into force", edits: []edit{
 			{advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:0] {\n		if !s.majority(p, r, counted) {"},
-			{advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, have) {", "	for _, r := range s.chain[len(s.chain)-1:] {\n		if !s.majority(p, r, have) {"},
+			{advanceGo, "		if !s.majority(p, r, promised) {\n			return false\n		}\n", "		_, _ = r, promised\n"},
 		}},
 		one("L8", "the arbitration has no end", decideGo, "	case in.HoldUntil > in.Now:\n		return Decision{Action: Hold, Reason: before, Until: in.HoldUntil, Quorum: true}",
 			"	case in.HoldUntil > 0:\n		return Decision{Action: Hold, Reason: before, Until: in.Now.Add(in.LossLease), Quorum: true}"),

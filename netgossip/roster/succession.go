@@ -64,7 +64,9 @@ type Saved struct {
 // taken up is D_max old at most, as with every other change.
 //
 // A node that knows of no roster in force (a new one, or one that lost its memory) counts
-// for others and claims nothing until a peer says that its roster is in force.
+// for others and claims nothing until a peer says that its roster is in force, or that it is taken
+// up, and what is in force (succession_join.go). It may give back what it has taken up: so it is none of the
+// majority of the base that puts the next roster into force.
 type Succession struct {
 	fresh bool
 	chain []*Roster
@@ -75,6 +77,9 @@ type Succession struct {
 	store  *Roster         // being stored as the offer
 	dirty  bool            // what is stored is older than what is held
 	saving bool            // something is being stored
+
+	joining []*Roster // being stored: the chain that this fresh node takes over
+	past    Ref       // that this node lacks, and a contact says is in force; zero: none
 
 	shown sights // by a source that does not number its lists
 
@@ -145,7 +150,7 @@ func (s *Succession) Learn(r *Roster) error {
 			return fmt.Errorf("roster of epoch %d: %w", r.Epoch, ErrEpochTaken)
 		}
 	}
-	if r.Epoch > s.chain[0].Epoch || s.founding() {
+	if r.Epoch > s.chain[0].Epoch || s.fresh {
 		s.known[r.Ref()] = r
 	}
 	return nil

@@ -18,10 +18,12 @@ import (
 //
 //   - Handed over is only what the sender has taken up. It has stored that when a majority of the
 //     list in force knew it, from sources of their own (mayStore).
-//   - A fresh node is handed nothing: it has forgotten what it promised, and takes only what its
-//     own source shows. Nor does it hand anything over.
+//   - A fresh node is handed nothing but what is earlier than its own list (succession_join.go): it has
+//     forgotten what it promised, and takes only what its own source shows. Nor does it hand anything over.
 //   - A list that leaves this node out, or has it at another address, is taken from its own source
-//     only: nobody is removed, or made to fall silent, by what another node says.
+//     only: nobody is removed, or made to fall silent, by what another node says. It may come from a peer if it
+//     is in force there and overtaken: this node knows a later one that names it. It was removed and is added
+//     again, without having heard of either.
 
 // HandsOver returns the lists that may be given to a peer that lacks them.
 func (s *Succession) HandsOver() []*Roster {
@@ -33,7 +35,7 @@ func (s *Succession) HandsOver() []*Roster {
 
 // holders are the contacts that have taken a list up and may hand it over.
 func (s *Succession) holders(p *Peers, ref Ref) (set Set) {
-	if s.fresh {
+	if s.fresh && ref.Epoch >= s.chain[0].Epoch {
 		return set
 	}
 	for i := range p.Contact.All() {
@@ -49,14 +51,28 @@ var (
 	errHandedSelf  = errors.New("it leaves this node out, or has it at another address: only this node's own source can say so")
 )
 
+// overtaken reports whether a list is in force for a contact, and earlier than one that names this node.
+func (s *Succession) overtaken(r *Roster) bool {
+	later := func(k *Roster) bool { return k != nil && k.Epoch > r.Epoch && k.Self >= 0 && s.Top().sameSelf(k) }
+	if r.Ref() != s.past {
+		return false
+	}
+	for _, k := range s.known {
+		if later(k) {
+			return true
+		}
+	}
+	return later(s.offer)
+}
+
 // Hand makes known a list that was handed over by one of Moves.Holders. Its text must have the
 // digest that was announced.
 func (s *Succession) Hand(r *Roster) error {
 	var err error
 	switch {
-	case s.fresh:
+	case s.fresh && r.Epoch >= s.chain[0].Epoch:
 		err = errHandedFresh
-	case r.Self < 0 || !s.Top().sameSelf(r):
+	case !s.fresh && (r.Self < 0 || !s.Top().sameSelf(r)) && !s.overtaken(r):
 		err = errHandedSelf
 	default:
 		return s.Learn(r)

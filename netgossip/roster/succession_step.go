@@ -34,14 +34,25 @@ func (s *Succession) Advance(p *Peers) Moves {
 	founded, pledge := s.found(p)
 	m.Changed = m.Changed || founded
 	want, store, from := s.wanted(p)
-	if !want.IsZero() && s.known[want] == nil {
+	if s.past = (Ref{}); !want.IsZero() && s.known[want] == nil {
 		m.Fetch, m.From, m.Holders = want, from, s.holders(p, want)
+		for i := range m.Holders.All() {
+			if st := p.Stands(i); st.Base() == want {
+				s.past = want
+			}
+		}
+	}
+	way := s.entrance(p)
+	if want.IsZero() && !way.missing.IsZero() {
+		m.Fetch, m.From, m.Holders = way.missing, way.from, s.holders(p, way.missing)
 	}
 	r := s.known[store]
 	if s.next = (Ref{}); r != nil {
 		s.next = store
 	}
-	if r != nil && s.mayStore(p, store) {
+	if len(way.chain) > 0 {
+		m.Save = s.join(way.chain)
+	} else if r != nil && s.mayStore(p, store) {
 		m.Save = s.save(r)
 	} else {
 		m.Save = s.save(pledge)
@@ -99,7 +110,7 @@ func (s *Succession) takeUp(p *Peers) bool {
 	case len(s.chain) >= MaxChain:
 		return false
 	}
-	ref, taken, ready := s.offer.Ref(), false, len(s.chain) == 1
+	ref, taken, ready := s.offer.Ref(), false, len(s.chain) == 1 || s.stuck(p, s.offer)
 	for i := range p.Contact.All() {
 		st := p.Stands(i)
 		taken = taken || st.holds(ref) && !st.Fresh
@@ -113,6 +124,34 @@ func (s *Succession) takeUp(p *Peers) bool {
 	}
 	s.take(s.offer)
 	return true
+}
+
+// stuck reports whether the change that is under way cannot come to its end with those in contact, and
+// could with one more list: this node has no quorum, since members of a list were told the newer one
+// before they heard that they are needed; or a peer knows the newer one and lacks one of the chain. To take
+// up more is always safe, it demands one majority more, and it may cost no quorum.
+func (s *Succession) stuck(p *Peers, more *Roster) bool {
+	return s.quorate(p, more) && (!s.quorate(p, nil) || s.lacks(p, more.Ref()))
+}
+
+// giveWay is stuck for a list that may not be known here, with the latest answer in mind: many peers
+// announce the same.
+func (s *Succession) giveWay(p *Peers, ref Ref, tried *Ref, helps *bool) bool {
+	if *tried != ref {
+		r := s.Lookup(ref)
+		*tried, *helps = ref, r != nil && s.stuck(p, r)
+	}
+	return *helps
+}
+
+// lacks reports whether a peer that goes by less than this node knows a newer list.
+func (s *Succession) lacks(p *Peers, newer Ref) bool {
+	for i := range p.Contact.All() {
+		if st := p.Stands(i); !st.Fresh && (st.Known == newer || st.Offer == newer) && !st.holds(s.Top().Ref()) {
+			return true
+		}
+	}
+	return false
 }
 
 // counted are the contacts that may be counted with one more roster in the chain, and self.
@@ -149,17 +188,24 @@ func (s *Succession) settle(p *Peers) bool {
 	if s.fresh || len(s.chain) == 1 {
 		return false
 	}
-	top, have := s.Top(), Set{}
+	top, have, promised := s.Top(), Set{}, Set{}
 	have.Add(p.Self)
+	promised.Add(p.Self)
 	for i := range p.Contact.All() {
 		if st := p.Stands(i); st.holds(top.Ref()) && s.Countable(&st) {
 			have.Add(i)
+			if !st.Fresh {
+				promised.Add(i)
+			}
 		}
 	}
-	for _, r := range s.chain {
-		if !s.majority(p, r, have) {
+	for _, r := range s.chain[:len(s.chain)-1] {
+		if !s.majority(p, r, promised) {
 			return false
 		}
+	}
+	if !s.majority(p, top, have) {
+		return false
 	}
 	s.rebase(top)
 	return true
@@ -195,10 +241,14 @@ func (s *Succession) mayStore(p *Peers, ref Ref) bool {
 // store, the best of those that are known here. What is stored already is neither.
 func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 	const offered, taken, inForce = 1, 2, 3
-	best, first := 0, 0
+	best, first, bound := 0, 0, s.bound(p)
+	tried, helps := Ref{}, false
 	consider := func(ref Ref, rank, peer int) {
 		if ref.Epoch <= s.chain[0].Epoch && (!s.founding() || rank < inForce) || s.pledged() && rank < inForce || s.has(ref) ||
-			rank < inForce && len(s.chain) >= MaxChain || rank == offered && (len(s.chain) > 1 || ref.Epoch <= s.Top().Epoch) {
+			rank < inForce && (len(s.chain) >= MaxChain || bound) || rank == offered && ref.Epoch <= s.Top().Epoch {
+			return
+		}
+		if rank == offered && len(s.chain) > 1 && !s.giveWay(p, ref, &tried, &helps) {
 			return
 		}
 		if rank > best || rank == best && ref.Epoch > want.Epoch {
@@ -263,8 +313,10 @@ func (s *Succession) Saved(err error) {
 	offer := s.store
 	s.saving, s.store = false, nil
 	switch {
+	case s.joining != nil && err == nil:
+		s.joined()
 	case err != nil:
-		s.dirty = true
+		s.dirty, s.joining = true, nil
 	case offer != nil && (s.founding() || offer.Epoch > s.chain[0].Epoch && !s.has(offer.Ref())):
 		s.offer = offer
 		s.version++

@@ -1,0 +1,84 @@
+package roster
+
+// Fresh nodes that join a change
+//
+// A fresh node counts for those who go by its list, and may leave that list for a newer one that it is
+// shown. So what it has taken up is no promise, and nobody puts a list into force on its word
+// (Succession.settle). It has to promise in the end: where the members of a list never heard that the
+// list is in force, and were told another one, nobody else can put that one into force.
+//
+// So a fresh node that hears that a node which knows a list in force goes by its list joins that
+// node: it takes over the chain as far as its own list. What is in force is a fact and stays true, and the
+// rest of the chain demands more majorities of this node and gives it none. From then on it is no fresh
+// node: it promises and claims like any other. It stores the chain before it goes by it.
+//
+// The earlier lists of the chain are in no source any more, and are handed over. They cannot remove
+// this node, whether they name it or not: its own list, which its own source has shown, is newer.
+
+// entry is the way by which a fresh node gets to a chain: one that it can take over, or a list of one
+// that it lacks.
+type entry struct {
+	chain   []*Roster
+	missing Ref
+	from    int
+}
+
+// entrance finds the way into a chain that goes by the list of this fresh node.
+func (s *Succession) entrance(p *Peers) (e entry) {
+	if !s.fresh || s.founding() || s.offer != nil {
+		return e
+	}
+	own := s.chain[0].Ref()
+	for i := range p.Contact.All() {
+		st := p.Stands(i)
+		if st.Fresh || !st.holds(own) {
+			continue
+		}
+		var chain []*Roster
+		for _, ref := range st.Chain {
+			r := s.Lookup(ref)
+			if r == nil {
+				e.missing, e.from = ref, i
+				break
+			}
+			if chain = append(chain, r); ref == own {
+				return entry{chain: chain}
+			}
+		}
+	}
+	return e
+}
+
+// bound reports whether a contact that is not fresh goes by the list of this fresh node. The node may
+// be in its majority, so it does not leave the list for one that is not in force.
+func (s *Succession) bound(p *Peers) bool {
+	if !s.fresh || s.founding() {
+		return false
+	}
+	for i := range p.Contact.All() {
+		if st := p.Stands(i); !st.Fresh && st.holds(s.chain[0].Ref()) {
+			return true
+		}
+	}
+	return false
+}
+
+// join hands out the chain to store; Saved goes by it.
+func (s *Succession) join(chain []*Roster) *Saved {
+	if s.saving || len(chain) == 0 {
+		return nil
+	}
+	s.saving, s.joining = true, chain
+	return &Saved{Chain: chain}
+}
+
+// joined goes by the chain that was stored.
+func (s *Succession) joined() {
+	chain := s.joining
+	if s.joining = nil; !s.fresh || s.chain[0] != chain[len(chain)-1] {
+		s.dirty = true // its list has come into force meanwhile
+		return
+	}
+	s.version++
+	s.chain, s.fresh = chain, false
+}
