@@ -125,7 +125,8 @@ type Others struct {
 //   - E1: a set of at least a quorum, each of which says that it lives, and counts all of the set and not this node. A hub
 //     that counts two who count it alone is none: those two starve.
 //   - E2: the latest grant names others, no later value is accepted, and each of its holders says that it lives by it, with
-//     the granted token and exactly the granted view. The grant alone is the word of a moment: its half may come apart.
+//     the granted token and exactly the granted view, and is fed by it. The grant alone is the word of a moment: its half may
+//     come apart. Nor is it enough to be named: that counts as life for those who hold, and the half may not be won yet.
 //
 // Each word is dated, and no older than four heartbeats and an I/O. None is of a condemned boot (P5). If any node whose
 // word counts sees this node, nothing is shown: contact in one direction is contact. A node that has parted from this one by
@@ -181,7 +182,7 @@ func (a *Arbiter) grantShown(can roster.Set, words *[roster.MaxNodes]*testified)
 			return 0
 		}
 		p := &a.echo.peers[h.Slot]
-		if !can.Has(p.RosterIndex) || words[p.RosterIndex] != p || p.Token != h.Token || !p.Granted {
+		if !can.Has(p.RosterIndex) || words[p.RosterIndex] != p || p.Token != h.Token || !p.Granted || !p.Feeding || p.Holding {
 			return 0
 		}
 		half.Add(p.RosterIndex)

@@ -98,7 +98,7 @@ func TestOthersLiveByGrant(t *testing.T) {
 	granted := func(a *Arbiter) {
 		for slot := 1; slot < 5; slot++ {
 			p := &a.echo.peers[slot]
-			p.View, p.Granted, p.Lives = half, slot < 3, slot < 3
+			p.View, p.Granted, p.Lives, p.Feeding = half, slot < 3, slot < 3, slot < 3
 		}
 		a.lease.grant = &Grant{Holders: []Holder{{Slot: 1, Token: Token{Nonce: 1, Counter: 7}}, {Slot: 2, Token: Token{Nonce: 2, Counter: 7}}}}
 	}
@@ -106,17 +106,19 @@ func TestOthersLiveByGrant(t *testing.T) {
 		change func(a *Arbiter)
 		want   bool
 	}{
-		"both":                     {func(*Arbiter) {}, true},
-		"one has not told":         {func(a *Arbiter) { a.echo.peers[2].date = 0 }, false},
-		"one does not live":        {func(a *Arbiter) { a.echo.peers[2].Lives = false }, false},
-		"one does not know of it":  {func(a *Arbiter) { a.echo.peers[2].Granted = false }, false},
-		"one has another token":    {func(a *Arbiter) { a.echo.peers[2].Token.Counter++ }, false},
-		"one counts another one":   {func(a *Arbiter) { a.echo.peers[2].View = roster.SetOf(2, 3) }, false},
-		"one counts one more":      {func(a *Arbiter) { a.echo.peers[2].View = roster.SetOf(1, 2, 3) }, false},
-		"one is condemned":         {func(a *Arbiter) { a.echo.peers[2].Judged.Timeout = 1 }, false},
-		"it names this node":       {func(a *Arbiter) { a.lease.grant.Holders[0].Slot = 0 }, false},
-		"a later value":            {func(a *Arbiter) { a.lease.pending = true }, false},
-		"a slot that is not known": {func(a *Arbiter) { a.lease.unknown = true }, false},
+		"both":                      {func(*Arbiter) {}, true},
+		"one has not told":          {func(a *Arbiter) { a.echo.peers[2].date = 0 }, false},
+		"one does not live":         {func(a *Arbiter) { a.echo.peers[2].Lives = false }, false},
+		"one does not know of it":   {func(a *Arbiter) { a.echo.peers[2].Granted = false }, false},
+		"one is named, and starves": {func(a *Arbiter) { a.echo.peers[2].Feeding = false }, false},
+		"one is named, and holds":   {func(a *Arbiter) { a.echo.peers[2].Holding = true }, false},
+		"one has another token":     {func(a *Arbiter) { a.echo.peers[2].Token.Counter++ }, false},
+		"one counts another one":    {func(a *Arbiter) { a.echo.peers[2].View = roster.SetOf(2, 3) }, false},
+		"one counts one more":       {func(a *Arbiter) { a.echo.peers[2].View = roster.SetOf(1, 2, 3) }, false},
+		"one is condemned":          {func(a *Arbiter) { a.echo.peers[2].Judged.Timeout = 1 }, false},
+		"it names this node":        {func(a *Arbiter) { a.lease.grant.Holders[0].Slot = 0 }, false},
+		"a later value":             {func(a *Arbiter) { a.lease.pending = true }, false},
+		"a slot that is not known":  {func(a *Arbiter) { a.lease.unknown = true }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, now := witnesses(t, func(a *Arbiter) { granted(a); c.change(a) })
