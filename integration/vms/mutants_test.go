@@ -52,7 +52,7 @@ var mutantAgents = []mutant{
 	},
 	{
 		name: "a node is taken for dead before its horizon", file: "watchdog/proof.go",
-		from: "v.missed(now, w) >= st.Guard.Horizon+v.delay)", to: "now.Sub(w.unseen) >= v.delay)",
+		from: "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", to: "now.Sub(w.unseen) >= ProofDelay)",
 		scenario: "one node cut off", says: `held n2 for dead .* before its reset`,
 	},
 }
