@@ -69,6 +69,16 @@ func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
 	return n
 }
 
+// claimants are the counted members whose claim of one of these counts.
+func (v *prover) claimants(now boottime.Instant, of roster.Set, c *Core) (by roster.Set) {
+	for m := range c.view.Counted.All() {
+		if st := v.fresh(now, m, c); st != nil && st.Lost.Intersects(of) {
+			by.Add(m)
+		}
+	}
+	return by
+}
+
 // inquiry asks for the claims that a proof lacks, in rounds. In a large group the statements of most
 // members are minutes old, and claims of different moments do not add up.
 //
@@ -81,11 +91,14 @@ func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
 //     A group at rest asks nothing.
 //   - The first round waits inquiryDelay for the others to notice as much. The next begins no sooner
 //     than inquiryPause after it, and each pause is twice the one before it, up to inquirySlowest: where
-//     most members still see the victim, the claims never come. Only another victim begins it again, after
-//     inquiryPause at the least.
-//   - A round takes no longer than a sweep (Params.RoundTime), which is half of claimAge or less.
+//     most members still see the victim, the claims never come. Another victim, or a member that had not
+//     claimed before, begins it again, after inquiryPause at the least: a victim that most have seen until now
+//     is claimed by all of them within seconds.
+//   - A round takes as long as a sweep (Params.RoundTime): half of claimAge, or a little more in groups whose
+//     evidence lasts longer than by default. What is left of it then waits for the next one.
 type inquiry struct {
 	about roster.Set       // the victims of the present rounds
+	heard roster.Set       // the members that have claimed one of them
 	next  boottime.Instant // the next round; zero: there was none
 	last  boottime.Instant // the latest round; zero: there was none
 	pause time.Duration    // after the next round
@@ -103,18 +116,23 @@ func (v *prover) inquire(now boottime.Instant, open roster.Set, c *Core) {
 	q := &v.inquiry
 	if open.IsEmpty() {
 		if !q.about.IsEmpty() {
-			q.about = roster.Set{}
+			q.about, q.heard = roster.Set{}, roster.Set{}
 			c.fx.Ask = c.merger.Ways(now, roster.Set{}, q.turn) // who was not asked yet need not be
 		}
 		return
 	}
-	if !open.Minus(q.about).IsEmpty() {
-		q.next, q.pause = now.Add(inquiryDelay), inquiryPause
+	heard := q.heard.Union(v.claimants(now, open, c))
+	if fresh := !open.Minus(q.about).IsEmpty(); fresh || !heard.Minus(q.heard).IsEmpty() {
+		soon := now.Add(inquiryDelay)
 		if q.last != 0 {
-			q.next = max(q.next, q.last.Add(inquiryPause))
+			soon = max(soon, q.last.Add(inquiryPause))
 		}
+		if fresh || soon < q.next {
+			q.next = soon
+		}
+		q.pause = inquiryPause
 	}
-	q.about = open
+	q.about, q.heard = open, heard
 	if now < q.next {
 		c.fx.Wake = min(c.fx.Wake, q.next)
 		return

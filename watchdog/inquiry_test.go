@@ -122,9 +122,11 @@ func TestWhoLacksClaimsAsksEverybodyOnce(t *testing.T) {
 // pauses. Who has claimed is not asked again as long as that counts.
 func TestInquiryThatFindsNothingSlowsDown(t *testing.T) {
 	s := newSampled(t, 40, 1, nil)
-	s.run(sampledClaim + 2*time.Second)
-	for p := 1; p < 10; p++ {
-		tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
+	for _, at := range []time.Duration{500 * time.Millisecond, 2 * time.Second} { // by chance, and asked
+		s.run(sampledClaim + at)
+		for p := 1; p < 10; p++ {
+			tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
+		}
 	}
 	tell(s.Core, s.now, 30, netgossip.Statement{Guard: killing})
 	s.run(sampledClaim + 5*time.Minute)
@@ -147,6 +149,25 @@ func TestInquiryThatFindsNothingSlowsDown(t *testing.T) {
 		if s.ways[i][0].Has(20) == s.ways[i-1][0].Has(20) {
 			t.Errorf("round %d asks on the network of round %d", i, i-1)
 		}
+	}
+}
+
+// Guard: the pauses have grown while most saw the victim. When it dies to them, too, one claim that comes by chance is enough
+// to ask soon.
+func TestFirstClaimOfAnotherBeginsTheInquiryAgain(t *testing.T) {
+	s := newSampled(t, 40, 1, nil)
+	s.run(sampledClaim + 80*time.Second)
+	before, from := len(s.rounds()), time.Duration(s.now)
+	tell(s.Core, s.now, 7, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
+	s.run(from + 12*time.Second)
+	at := s.rounds()
+	if len(at) < before+2 || at[before] > from-sampledClaim+inquiryDelay+time.Second || at[before+1]-at[before] > inquiryPause+time.Second {
+		t.Errorf("a claim %v after this node's, rounds %v", from-sampledClaim, at)
+	}
+	tell(s.Core, s.now, 7, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
+	before = len(at)
+	if s.run(time.Duration(s.now) + 2*time.Second); len(s.rounds()) > before+1 {
+		t.Errorf("the same claim again, rounds %v", s.rounds())
 	}
 }
 

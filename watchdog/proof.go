@@ -279,12 +279,14 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 	}
 	v.grantUntil = d.Until
 	if !c.rostersSettled() {
+		v.inquire(now, roster.Set{}, c)
 		return
 	}
 	byMajority := d.Quorum && c.outcome == netgossip.Majority
 	// Who lives by another holder's writes does not see what the victim wrote last.
 	byGrant := d.Reason == ReasonSplitWon && c.guard.Leases && !c.split.Relayed
 	if !byMajority && !byGrant {
+		v.inquire(now, roster.Set{}, c)
 		return
 	}
 	claimed := v.lost

@@ -102,7 +102,7 @@ func carryMutants() []mutant {
 		core("claims go on over a change of the list", proofGo, "		v.peers[p].unseen = max(v.peers[p].unseen, now)\n", "		_ = p\n"),
 		sim("nobody doubts claims when the list changes", "watchdog/rosters.go", "		c.proof.doubt(now)\n		c.carryOver", "		c.carryOver"),
 		core("a grant counts from before a change of the list", proofGo, "v.lost, v.grantSince = roster.Set{}, 0", "v.lost = roster.Set{}"),
-		core("deaths are proven while two lists are taken up", proofGo, "	if !c.rostersSettled() {\n		return\n	}\n	byMaj", "	byMaj"),
+		core("deaths are proven while two lists are taken up", proofGo, "	if !c.rostersSettled() {\n		v.inquire(now, roster.Set{}, c)\n		return\n	}\n	byMaj", "	byMaj"),
 		core("one claim is enough in a half", proofGo, "claims == c.view.Counted.Len()", "claims > 0"),
 		core("most claims are enough in a half", proofGo, "claims == c.view.Counted.Len()", "2*claims > c.view.Counted.Len()"),
 		at("./netgossip", "a statement is not read again with another list", "netgossip/merge_renumber.go", "		peers[k].understand(m)\n", ""),
