@@ -29,7 +29,7 @@ type lists struct {
 	fresh bool
 }
 
-func listsOf(s *roster.Succession) lists { return lists{s.Chain(), s.Fresh()} }
+func listsOf(s *roster.Succession) lists { return lists{slices.Clone(s.Chain()), s.Fresh()} }
 
 // base is the list in force, or nil.
 func (l *lists) base() *roster.Roster {

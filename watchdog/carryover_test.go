@@ -3,6 +3,7 @@ package watchdog
 import (
 	"testing"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -142,5 +143,44 @@ func TestWhoHoldsAllLists(t *testing.T) {
 		if got := l.holdAll(&st, next); got != tc.want {
 			t.Errorf("%d lists, the first of epoch %d: %v", len(tc.chain), tc.chain[0].Epoch, got)
 		}
+	}
+}
+
+// Guard: a fresh node that takes over the chain of a peer, between two steps, has no other word of a guard than that of a peer that
+// has looked: what x said to it before is not carried over.
+func TestFreshNodeThatJoinsDoubtsGuards(t *testing.T) {
+	old, next := rosterOf(t, 1, "n1", "n2", "x"), rosterOf(t, 2, "n0", "n1", "n2", "x")
+	const x = 3
+	s, err := roster.NewSuccession(&roster.Saved{Chain: []*roster.Roster{next}, Fresh: true}, nil, func(r *roster.Roster) int { return r.Quorum(0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testCore(t, 2, func(c *Config) { c.Roster, c.Succession = next, s })
+	says := func(at boottime.Instant, p int, guard netgossip.Guard, chain ...*roster.Roster) {
+		c.Merger().Answered(netgossip.Answer{Peer: p, SentAt: at, Sees: true, Statement: &netgossip.Statement{
+			RosterEpoch: next.Epoch, RosterDigest: next.Digest, Seen: roster.FullSet(4), Guard: guard, Standing: standingBy(chain...),
+		}})
+	}
+	c.Step(9 * sec)
+	says(9*sec, x, killing, old)
+	handed := false
+	for at := 10 * sec; at < 14*sec; at += sec {
+		says(at, 1, netgossip.Guard{}, old, next)
+		says(at, 2, netgossip.Guard{}, old)
+		c.Step(at)
+		if fx := c.fx.Rosters; !handed && fx.Fetch != (roster.Ref{}) {
+			handed = true
+			if err := c.HandRoster(old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.RostersSaved(nil)
+	}
+	c.Step(14 * sec)
+	if n := len(s.Chain()); !handed || s.Fresh() || n != 2 {
+		t.Fatalf("handed %v, fresh %v, %d lists", handed, s.Fresh(), n)
+	}
+	if c.fx.Statement.Guarded.Has(x) {
+		t.Error("it vouches for a guard by what it was told before it joined")
 	}
 }

@@ -31,6 +31,7 @@ type rosters struct {
 	electorate []netgossip.Electorate
 	expected   roster.Set // members of any roster of the chain
 	version    uint64     // of the succession, that the rest was made for
+	went       lists      // the lists of that version: a fresh node takes a chain over between two steps
 	changed    boottime.Instant
 	stale      bool             // the directory is not that of this version yet
 	wake       boottime.Instant // look again by then
@@ -146,7 +147,9 @@ func (c *Core) followRosters(now boottime.Instant) {
 			return st.Stands()
 		}
 	}
-	before := listsOf(s)
+	if c.rosters.went.chain == nil {
+		c.rosters.went = listsOf(s)
+	}
 	moves := s.Advance(&c.rosters.peers)
 	fx := &c.fx.Rosters
 	fx.Changed, fx.Save, fx.Fetch, fx.From, fx.Holders, fx.Rival = moves.Changed, moves.Save, moves.Fetch, moves.From, moves.Holders, moves.Rival
@@ -154,7 +157,8 @@ func (c *Core) followRosters(now boottime.Instant) {
 		c.rosters.version, c.rosters.changed, c.rosters.stale = s.Version(), now, true
 		c.recount()
 		c.proof.doubt(now)
-		c.carryOver(now, before)
+		c.carryOver(now, c.rosters.went)
+		c.rosters.went = listsOf(s)
 		removed := ""
 		if s.Removed() {
 			removed = "the removal of this node from the list of members"
