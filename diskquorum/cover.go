@@ -15,6 +15,8 @@ type Hearing struct {
 	Vacant boottime.Instant
 	// Isolated says that a majority lives and does not count this node (H3). It is true of a moment.
 	Isolated bool
+	// Others says that somebody lives, by fresh words, and does not count this node. It is true of a moment.
+	Others bool
 	// Ground is the latest instant for which this is so by the records alone that are dated then or later: a majority
 	// lives and has not seen this node for long, or all that the latest grant names live by it and this node is none
 	// of them (H6); 0: neither is so.
@@ -52,7 +54,7 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 			}
 		}
 	}
-	h.Isolated = isolating >= quorum
+	h.Isolated, h.Others = isolating >= quorum, isolating > 0
 	if len(missed) >= quorum {
 		slices.Sort(missed)
 		h.Ground = missed[len(missed)-quorum]
@@ -64,7 +66,7 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 	return h
 }
 
-// outvoted is the earliest date of the words of all whom the latest grant names that they live by it; 0: they do not
+// outvoted is the earliest date of the words of all whom the latest grant names that they are fed by it; 0: they do not
 // all say so, or it names this node, maybe by a token that it has given up.
 func (a *Arbiter) outvoted(now boottime.Instant, fresh time.Duration) boottime.Instant {
 	g := a.lease.grant
@@ -77,7 +79,7 @@ func (a *Arbiter) outvoted(now boottime.Instant, fresh time.Duration) boottime.I
 			return 0
 		}
 		p := &a.echo.peers[h.Slot]
-		if p.date == 0 || now.Sub(p.date) > fresh || !p.Lives || p.Token != h.Token {
+		if p.date == 0 || now.Sub(p.date) > fresh || !p.Lives || !p.Feeding || p.Holding || p.Token != h.Token {
 			return 0
 		}
 		first = min(first, p.date)

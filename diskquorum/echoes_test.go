@@ -390,7 +390,7 @@ func TestGroundIsAsOldAsItsWords(t *testing.T) {
 	c.now = c.now.Add(time.Hour)
 	for i, age := range map[int]time.Duration{1: time.Second, 2: 3 * time.Second, 3: 2 * time.Second, 4: 4 * time.Second} {
 		a.echo.peers[i] = testified{date: c.now.Add(-age), Echo: Echo{
-			RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, RosterSize: 5, RosterIndex: i, Testimony: Testimony{Lives: true, Settled: true},
+			RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, RosterSize: 5, RosterIndex: i, Testimony: Testimony{Lives: true, Feeding: true, Settled: true},
 		}}
 	}
 	if h := a.Hear(c.now, roster.Set{}, 3, choirDated); h.Ground != c.now.Add(-3*time.Second) {
@@ -406,6 +406,8 @@ func TestGroundIsAsOldAsItsWords(t *testing.T) {
 	for name, change := range map[string]func(){
 		"one has given it up":   func() { a.echo.peers[4].Token.Counter++ },
 		"one does not live":     func() { a.echo.peers[4].Lives = false },
+		"one starves":           func() { a.echo.peers[4].Feeding = false },
+		"one holds":             func() { a.echo.peers[4].Holding = true },
 		"one was not heard":     func() { a.echo.peers[4].date = 0 },
 		"one spoke long ago":    func() { a.echo.peers[4].date = c.now.Add(-time.Minute) },
 		"it names this node":    func() { a.lease.grant = &Grant{Holders: []Holder{{Slot: 0}, {Slot: 3}}} },
