@@ -18,7 +18,8 @@ type holding struct {
 	vacant    boottime.Instant // the permission that it last gave,
 	vacantAt  boottime.Instant // and when
 	excluded  bool             // the latest grant, as read since then, names others who may live by it,
-	overruled boottime.Instant // and was so last then; zero: it was not in this outage
+	overruled bool             // and was so in this outage;
+	others    bool             // somebody lives without this node, by fresh words
 	ground    boottime.Instant // others have lived without this node since, at each look; zero: none are known to
 	lived     bool             // in the step before
 }
@@ -95,9 +96,9 @@ func (c *Core) followHold(now boottime.Instant) {
 	}
 	switch {
 	case c.outcome == netgossip.Majority:
-		h.overruled = 0
+		h.overruled = false
 	default:
-		h.linger(now, c.dated())
+		h.linger(now)
 	}
 	switch {
 	case h.heard.Ground == 0:
@@ -107,27 +108,23 @@ func (c *Core) followHold(now boottime.Instant) {
 	}
 }
 
-// asking reports whether this node may go on while it asks (H4), or until a decision names others.
+// asking reports whether this node may go on while it asks (H4).
+//
+// Invariant: not beside those who live by a decision that has named others, or who have given it up for a majority. A decision may be
+// over within seconds; that is no reason to be fed beside them. Once they say that they do not live, everybody asks again: the half
+// that was granted may have come apart as well.
 func (c *Core) asking() bool {
-	return c.Holds() && c.oneList() && c.healthy && c.hold.overruled == 0
+	return c.Holds() && c.oneList() && c.healthy && !(c.hold.overruled && c.hold.others)
 }
 
-// linger has a permission outlive the news that somebody lives again, by healGrace.
-//
-// Invariant: a decision that names others ends every permission for the outage, and only words from after it give one again. It may
-// be over within seconds, since the granted half has found a majority; that is no reason to feed beside it.
-func (h *holding) linger(now boottime.Instant, dated time.Duration) {
-	if h.excluded {
-		h.overruled, h.vacant = now, 0
-	}
-	if h.overruled != 0 && h.heard.Vacant <= h.overruled.Add(dated) {
-		h.heard.Vacant = 0
-	}
+// linger has a permission outlive the news that somebody lives again, by healGrace. A decision that names others ends it.
+func (h *holding) linger(now boottime.Instant) {
+	h.overruled, h.others = h.overruled || h.excluded, h.heard.Others
 	until := min(h.vacant, h.vacantAt.Add(healGrace))
 	switch {
 	case h.heard.Vacant > now:
 		h.vacant, h.vacantAt = h.heard.Vacant, now
-	case until > now:
+	case until > now && !h.overruled:
 		h.heard = diskquorum.Hearing{Vacant: until}
 	}
 }

@@ -176,8 +176,14 @@ func vacant(nodes []string, parts [][]string, words []string) bool {
 }
 
 // met is the condition for a fate that has come about.
-func (f *fate) met() observe.Condition {
-	all := []observe.Condition{observe.Starving(f.starve...)}
+func (f *fate) met() observe.Condition { return f.is(observe.Starving(f.starve...)) }
+
+// stays is the condition for one that goes on. Who starved by a decision may read that it is over a heartbeat before it reads that
+// those whom it named have a majority now.
+func (f *fate) stays() observe.Condition { return f.is(unfed(f.starve, heartbeat+lapse)) }
+
+func (f *fate) is(starved observe.Condition) observe.Condition {
+	all := []observe.Condition{starved}
 	switch {
 	case f.halves[0] != nil:
 		all = append(all, observe.Decided(f.halves[0], f.halves[1]))
@@ -188,6 +194,29 @@ func (f *fate) met() observe.Condition {
 		all = append(all, held(f.hold...))
 	}
 	return observe.All(all...)
+}
+
+// heartbeat is how often these agents tell on the LUN whether they live.
+const heartbeat = time.Second
+
+// unfed holds while none of the nodes has been fed for longer than that.
+func unfed(nodes []string, longest time.Duration) observe.Condition {
+	return func(v *observe.View) string {
+		for _, node := range nodes {
+			if v.Status[node].GetVerdict().GetPermission() == fencingv1.Permission_PERMISSION_STARVE {
+				continue
+			}
+			for i := len(v.Verdicts) - 1; i >= 0; i-- {
+				if c := v.Verdicts[i]; c.Node == node {
+					if fed := v.Now.Sub(c.At); fed > longest {
+						return fmt.Sprintf("%s is at %s for %v", node, observe.Verdict(v.Status[node]), fed)
+					}
+					break
+				}
+			}
+		}
+		return ""
+	}
 }
 
 // living holds when these nodes are fed and have quorum.
@@ -276,7 +305,7 @@ func (c *cluster) healInPieces(p pieces) {
 		always := observe.All(spared(began, safe), c.always)
 		if k == len(p.stages)-1 {
 			c.await(limit, fmt.Sprintf("what must be of %v", s.parts), f.met())
-			c.hold(s.lasts, "it stays so", f.met(), always)
+			c.hold(s.lasts, "it stays so", f.stays(), always)
 			continue
 		}
 		c.hold(s.lasts, fmt.Sprintf("who lives goes on in %v", s.parts), always)
