@@ -64,6 +64,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a text that is handed over counts with another digest", "netgossip/swim/handover.go", "	if r.Ref() != list {", "	if false {"), "./netgossip/swim"),
 		in(one("calm", "a list that was left is brought back", sightGo, "!s.shown.current || len", "len"), list),
 		in(one("calm", "a list is taken up that costs the quorum", advanceGo, "!after && (!taken || s.quorate(p, nil))", "!after && false"), list),
+		in(one("J", "a fresh node that joins vouches for what it was told before", "watchdog/rosters.go", "c.carryOver(now, c.rosters.went)", "c.carryOver(now, listsOf(s))"), "./watchdog"),
 		in(one("calm", "a removed node is not told", "watchdog/rosters.go", "	if !present.Covers(d) {", "	if true {"), "./integration/sim"),
 	}
 }

@@ -23,7 +23,8 @@ import (
 //   - A list that leaves this node out, or has it at another address, is taken from its own source
 //     only: nobody is removed, or made to fall silent, by what another node says. It may come from a peer if it
 //     is in force there and overtaken: this node knows a later one that names it. It was removed and is added
-//     again, without having heard of either.
+//     again, without having heard of either. It disarms then, as for a removal by its own source, until the
+//     later list is taken up.
 
 // HandsOver returns the lists that may be given to a peer that lacks them.
 func (s *Succession) HandsOver() []*Roster {

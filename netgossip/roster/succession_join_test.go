@@ -184,7 +184,7 @@ func TestFreshNodeStaysWhereItIsCounted(t *testing.T) {
 }
 
 // Guard: a node that was removed and is added again, and has heard of neither, may be handed the list in between.
-// Nobody removes it by that: a later list names it, and the one in between is in force.
+// It is removed until it has taken the later list up, which names it.
 func TestOvertakenListIsHandedOver(t *testing.T) {
 	old, without, again := listOf(0, 0, 0, 1, 2), listOf(1, 0, 1, 2), listOf(2, 0, 0, 1, 2)
 	for name, tc := range map[string]struct {

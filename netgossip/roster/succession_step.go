@@ -134,8 +134,8 @@ func (s *Succession) stuck(p *Peers, more *Roster) bool {
 	return s.quorate(p, more) && (!s.quorate(p, nil) || s.lacks(p, more.Ref()))
 }
 
-// giveWay is stuck for a list that may not be known here, with the latest answer in mind: many peers
-// announce the same.
+// giveWay is stuck for a list, false for one that is not known here, with the latest answer in mind: many
+// peers announce the same.
 func (s *Succession) giveWay(p *Peers, ref Ref, tried *Ref, helps *bool) bool {
 	if *tried != ref {
 		r := s.Lookup(ref)
