@@ -43,6 +43,7 @@ type awaited struct {
 	network int
 	peer    *probing.Peer
 	id      uint64
+	brief   bool // it asks for no statement
 }
 
 func newWitness(t *testing.T, n int, seed uint64, loss float64) *witnessed {
@@ -146,7 +147,7 @@ func (w *witnessed) run(d time.Duration, done func() bool) bool {
 			w.bury(k)
 			for {
 				s.Tick(w.now)
-				p, _, wait := s.Next(w.now)
+				p, brief, wait := s.Next(w.now)
 				if p == nil {
 					next = min(next, w.now.Add(max(wait, time.Millisecond)))
 					break
@@ -155,7 +156,7 @@ func (w *witnessed) run(d time.Duration, done func() bool) bool {
 				s.Probed(p, ids, w.now)
 				w.probes[w.now/boottime.Instant(time.Second)]++
 				if w.statement(p.Index) != nil && w.rng.Float64() >= w.loss {
-					w.replies = append(w.replies, awaited{w.now.Add(time.Millisecond), k, p, ids})
+					w.replies = append(w.replies, awaited{w.now.Add(time.Millisecond), k, p, ids, brief})
 				}
 			}
 			for _, miss := range s.TakeMisses() {
@@ -202,6 +203,10 @@ func (w *witnessed) answer(r awaited) {
 		return
 	}
 	s.Answered(r.peer, o, true, w.now)
+	if r.brief && r.peer.Known != nil {
+		w.core.Merger().Answered(netgossip.Answer{Network: r.network, Peer: r.peer.Index, SentAt: o.At, Sight: netgossip.SightSeen})
+		return
+	}
 	r.peer.Tell(o.At)
 	r.peer.Known = st
 	w.core.Merger().Answered(netgossip.Answer{Network: r.network, Peer: r.peer.Index, SentAt: o.At, Statement: st})
