@@ -174,6 +174,7 @@ func (x *explainer) events(ctx context.Context, e *explanation) error {
 	var events struct {
 		Items []struct {
 			Reason, Message, ReportingComponent, EventTime, LastTimestamp string
+			Series                                                        struct{ LastObservedTime string }
 			Metadata                                                      struct{ CreationTimestamp string }
 		}
 	}
@@ -184,7 +185,7 @@ func (x *explainer) events(ctx context.Context, e *explanation) error {
 		if v.ReportingComponent != controllerName {
 			continue
 		}
-		at, _ := time.Parse(time.RFC3339, cmp.Or(v.EventTime, v.LastTimestamp, v.Metadata.CreationTimestamp)) // zero: not known
+		at, _ := time.Parse(time.RFC3339, cmp.Or(v.Series.LastObservedTime, v.EventTime, v.LastTimestamp, v.Metadata.CreationTimestamp)) // zero: not known
 		e.Events = append(e.Events, eventSay{at, v.Reason, v.Message})
 	}
 	slices.SortStableFunc(e.Events, func(a, b eventSay) int { return a.At.Compare(b.At) })

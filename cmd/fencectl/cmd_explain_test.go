@@ -21,7 +21,7 @@ END
 ;;
 *"get events"*) cat <<'END'
 {"items": [
- {"reason": "NodeReleased", "message": "its pods are gone", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:15.5Z"},
+ {"reason": "NodeReleased", "message": "its pods are gone", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T11:59:15Z", "series": {"count": 2, "lastObservedTime": "2026-03-01T12:00:15.5Z"}},
  {"reason": "NodeNotReady", "message": "not of ours", "reportingComponent": "node-controller", "eventTime": "2026-03-01T12:00:11Z"},
  {"reason": "BarrierSet", "message": "the barrier is set", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:14Z"}
 ]}

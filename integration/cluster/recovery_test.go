@@ -5,9 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -279,7 +276,7 @@ func (r *recovery) once(t *testing.T) map[string]float64 {
 		rec.note("running", first.first)
 		until(t, "the replacement is Ready", limit, func() bool { return !rec.when("ready").IsZero() })
 		if *byWhom == "controller" {
-			r.explained(t, node)
+			r.explained(t, node, cut)
 		}
 	}
 	if got := r.Resets(node); len(got) > resets {
@@ -338,24 +335,6 @@ func (r *recovery) elsewhere(t *testing.T, rec *recorder) stint {
 			}
 			t.Errorf("the pod runs nowhere else after %v; the controller says\n%s", patience, r.says(t))
 			return stint{}
-		}
-	}
-}
-
-// explained looks at what a person is told, while the node is still away.
-func (r *recovery) explained(t *testing.T, node string) {
-	t.Helper()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	do(t, r.Plane.Kubeconfig(kubeconfig, r.Plane.URL()))
-	bin, err := filepath.Abs(filepath.Join(root, "bin"))
-	do(t, err)
-	cmd := exec.Command(filepath.Join(bin, "kubectl-fence"), "explain", node, "--kubectl", filepath.Join(bin, "cluster", "kubectl"))
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	out, err := cmd.CombinedOutput()
-	t.Logf("kubectl fence explain says\n%s", out)
-	for _, want := range []string{"proof sentence, this boot", "pods are taken off", "NodeReleased", "its pods are gone"} {
-		if err != nil || !strings.Contains(string(out), want) {
-			t.Errorf("kubectl fence explain (%v) does not say %q", err, want)
 		}
 	}
 }
