@@ -292,6 +292,7 @@ func (r *recovery) once(t *testing.T) map[string]float64 {
 			rec.note(fmt.Sprintf("fenced by %d", i+1), at)
 		}
 	}
+	r.inOrder(t, rec)
 	rec.mu.Lock()
 	for s, at := range rec.at {
 		if at.After(cut) {
@@ -312,6 +313,24 @@ func (r *recovery) once(t *testing.T) map[string]float64 {
 	r.whole(t)
 	r.judge(t, rec)
 	return row
+}
+
+// inOrder fails the test unless the death was proven, and acted on, after the watchdog had ended the boot. One agent's word before
+// that is said: where Ready is not Unknown it does nothing, and where it is, the taint shows what it did.
+func (r *recovery) inOrder(t *testing.T, rec *recorder) {
+	t.Helper()
+	reset, first := rec.when("reset"), rec.when("fenced by 1")
+	if reset.IsZero() {
+		return
+	}
+	if !first.IsZero() && first.Before(reset) {
+		t.Logf("the first agent said FENCED %v before the node was reset", reset.Sub(first))
+	}
+	for _, step := range []string{"fenced by 2", "tainted"} {
+		if at := rec.when(step); !at.IsZero() && at.Before(reset) {
+			t.Errorf("BROKEN: %s came %v before the node was reset", step, reset.Sub(at))
+		}
+	}
 }
 
 // elsewhere waits until the replacement writes; the zero stint: it does not.
