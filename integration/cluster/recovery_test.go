@@ -103,7 +103,7 @@ func startRecovery(t *testing.T) *recovery {
 	if err != nil {
 		t.Fatal(errors.Join(err, c.Close()))
 	}
-	k := &checker{volume: c.Volume(volumeName), storage: func() string { return c.Storage().Node(volumeName) }, seen: map[string]bool{}}
+	k := newChecker(c.Volume(volumeName), func() string { return c.Storage().Node(volumeName) })
 	go k.watch(context.Background()) // until the program ends
 	await(t, c, "the pod runs, with its volume", databaseRuns)
 	return &recovery{Cluster: c, k: k}
