@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,8 @@ replicas wait for is missing; all else is shown.`,
 	return cmd
 }
 
+var errKubectlSlow = fmt.Errorf("no answer within %v", kubectlTimeout)
+
 // kubectl runs it, with its last line of complaint as the error.
 func kubectl(ctx context.Context, program string, args []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
@@ -57,7 +60,11 @@ func kubectl(ctx context.Context, program string, args []string) ([]byte, error)
 	var complaint bytes.Buffer
 	c := exec.CommandContext(ctx, program, args...)
 	c.Stderr = &complaint
+	c.WaitDelay = time.Second // what it has started may keep its output open
 	text, err := c.Output()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, fmt.Errorf("kubectl %s: %w", args[0], errKubectlSlow)
+	}
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
 		return nil, fmt.Errorf("kubectl %s: %s", args[0], cmp.Or(clean(lines[len(lines)-1]), exit.String()))
@@ -72,6 +79,7 @@ type explanation struct {
 	Ready    string       `json:"ready"`
 	Taint    string       `json:"taint,omitempty"` // out-of-service; its value
 	Told     []accusation `json:"told"`
+	Garbled  []string     `json:"garbled,omitempty"` // Nodes whose annotation of deaths cannot be read
 	Replicas []replicaSay `json:"replicas"`
 	Events   []eventSay   `json:"events"`
 }
@@ -124,7 +132,11 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 	found := false
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		list, _ := deaths.Decode(n.Metadata.Annotations[deaths.Annotation]) // what cannot be read tells nothing
+		text, tells := n.Metadata.Annotations[deaths.Annotation]
+		list, err := deaths.Decode(text)
+		if tells && err != nil {
+			e.Garbled = append(e.Garbled, n.Metadata.Name)
+		}
 		for _, d := range list {
 			if d.Node == node {
 				e.Told = append(e.Told, accusation{n.Metadata.Name, d.Boot, d.Proof, d.At})
@@ -174,6 +186,7 @@ func (x *explainer) events(ctx context.Context, e *explanation) error {
 	var events struct {
 		Items []struct {
 			Reason, Message, ReportingComponent, EventTime, LastTimestamp string
+			Series                                                        struct{ LastObservedTime string }
 			Metadata                                                      struct{ CreationTimestamp string }
 		}
 	}
@@ -184,14 +197,14 @@ func (x *explainer) events(ctx context.Context, e *explanation) error {
 		if v.ReportingComponent != controllerName {
 			continue
 		}
-		at, _ := time.Parse(time.RFC3339, cmp.Or(v.EventTime, v.LastTimestamp, v.Metadata.CreationTimestamp)) // zero: not known
+		at, _ := time.Parse(time.RFC3339, cmp.Or(v.Series.LastObservedTime, v.EventTime, v.LastTimestamp, v.Metadata.CreationTimestamp)) // zero: not known
 		e.Events = append(e.Events, eventSay{at, v.Reason, v.Message})
 	}
 	slices.SortStableFunc(e.Events, func(a, b eventSay) int { return a.At.Compare(b.At) })
 	return nil
 }
 
-// replicas are asked one by one: one that does not answer is part of the explanation.
+// replicas are asked at once: one on a dead node does not answer, which is part of the explanation.
 func (x *explainer) replicas(ctx context.Context, e *explanation) error {
 	var pods struct {
 		Items []struct{ Metadata struct{ Name string } }
@@ -199,27 +212,40 @@ func (x *explainer) replicas(ctx context.Context, e *explanation) error {
 	if err := x.get(ctx, &pods, "get", "pods", "--namespace", x.namespace, "-l", "app.kubernetes.io/name="+controllerName, "-o", "json"); err != nil {
 		return err
 	}
-	for _, p := range pods.Items {
-		text, err := x.kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+x.namespace+"/pods/"+p.Metadata.Name+controllerPages)
-		says := "does nothing about it"
-		if err != nil {
-			says = "no answer: " + err.Error()
-		}
-		for line := range strings.Lines(string(text)) {
-			if name, rest, _ := strings.Cut(line, " "); name == e.Node {
-				says = strings.Join(strings.Fields(rest), " ")
-			}
-		}
-		e.Replicas = append(e.Replicas, replicaSay{p.Metadata.Name, says})
+	e.Replicas = make([]replicaSay, len(pods.Items))
+	var asked sync.WaitGroup
+	for i, p := range pods.Items {
+		asked.Go(func() { e.Replicas[i] = x.replica(ctx, e.Node, p.Metadata.Name) })
 	}
+	asked.Wait()
 	return nil
+}
+
+func (x *explainer) replica(ctx context.Context, node, pod string) replicaSay {
+	text, err := x.kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+x.namespace+"/pods/"+pod+controllerPages)
+	says := "does nothing about it"
+	switch {
+	case errors.Is(err, errKubectlSlow):
+		says = errKubectlSlow.Error()
+	case err != nil:
+		says = "no answer: " + err.Error()
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, rest, _ := strings.Cut(line, " "); name == node {
+			says = strings.Join(strings.Fields(rest), " ")
+		}
+	}
+	return replicaSay{pod, says}
 }
 
 func (e *explanation) rows(t *table, zone *time.Location) {
 	t.row("node", e.Node+", boot "+cmp.Or(e.Boot, "unknown")+", Ready "+cmp.Or(clean(e.Ready), "unknown"))
 	t.row("taint", e.taint())
-	if len(e.Told) == 0 {
+	if len(e.Told)+len(e.Garbled) == 0 {
 		t.row("called dead", "by nobody")
+	}
+	for _, name := range e.Garbled {
+		t.row("called dead", "by "+clean(name)+"? its annotation "+deaths.Annotation+" cannot be read")
 	}
 	for _, d := range e.Told {
 		which := "this boot"

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"text/tabwriter"
+	"time"
 )
 
 // fakeKubectl is a program that answers by what it is asked for.
@@ -21,7 +25,7 @@ END
 ;;
 *"get events"*) cat <<'END'
 {"items": [
- {"reason": "NodeReleased", "message": "its pods are gone", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:15.5Z"},
+ {"reason": "NodeReleased", "message": "its pods are gone", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T11:59:15Z", "series": {"count": 2, "lastObservedTime": "2026-03-01T12:00:15.5Z"}},
  {"reason": "NodeNotReady", "message": "not of ours", "reportingComponent": "node-controller", "eventTime": "2026-03-01T12:00:11Z"},
  {"reason": "BarrierSet", "message": "the barrier is set", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:14Z"}
 ]}
@@ -63,6 +67,46 @@ func TestExplain(t *testing.T) {
 	}
 	if !strings.Contains(guide(t), "```\n"+explained+"```\n") {
 		t.Error("docs/fencectl.md does not show what is printed: copy explained there")
+	}
+}
+
+// Guard: a replica on the node that is dead holds up nobody else's words, and what cannot be read is not nobody's word.
+func TestExplainAsksAtOnce(t *testing.T) {
+	both := make(chan struct{}, 2)
+	x := &explainer{namespace: "c", kubectl: func(_ context.Context, args ...string) ([]byte, error) {
+		switch {
+		case args[1] == "nodes":
+			return []byte(`{"items": [{"metadata": {"name": "node-4", "annotations": {"fencing-agent.io/deaths": "{"}}}, {"metadata": {"name": "node-5"}}]}`), nil
+		case args[1] == "events":
+			return []byte(`{}`), nil
+		case args[1] == "pods":
+			return []byte(`{"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`), nil
+		case strings.Contains(args[2], "/b:"): // is answered first
+			both <- struct{}{}
+			return []byte("node-4  held  3s  no Lease\n"), nil
+		}
+		select {
+		case <-both:
+		case <-time.After(time.Minute):
+			t.Error("the second replica is asked after the first")
+		}
+		return nil, errKubectlSlow
+	}}
+	e, err := x.explain(t.Context(), "node-4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []replicaSay{{"a", "no answer within 15s"}, {"b", "held 3s no Lease"}}; !slices.Equal(e.Replicas, want) {
+		t.Errorf("%v, want %v", e.Replicas, want)
+	}
+	var b strings.Builder
+	rows := &table{tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)}
+	e.rows(rows, time.UTC)
+	if err := rows.tabs.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.Contains(text, "by node-4? its annotation fencing-agent.io/deaths cannot be read") || strings.Contains(text, "nobody") {
+		t.Error(text)
 	}
 }
 

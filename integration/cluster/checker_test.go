@@ -34,6 +34,13 @@ type checker struct {
 	broken []string
 	seen   map[string]bool // pods' UIDs with their nodes and boots
 	last   []worker
+	met    map[string]bool // UIDs that were a process at some look
+
+	starting map[int]bool // processes that were runc at the last look; look's alone
+}
+
+func newChecker(volume string, storage func() string) *checker {
+	return &checker{volume: volume, storage: storage, seen: map[string]bool{}, met: map[string]bool{}, starting: map[int]bool{}}
 }
 
 // worker is a process of the workload.
@@ -61,18 +68,20 @@ func (k *checker) look(young map[int]time.Time, known map[int]worker) {
 		if !ok {
 			young[pid], first = now, now
 		}
-		if _, ok := known[pid]; ok || now.Sub(first) < 10*time.Second { // it may become another program
+		if _, ok := known[pid]; ok || k.starting[pid] || now.Sub(first) < 10*time.Second { // it may become another program
 			if w, ok := workerOf(pid); ok {
 				known[pid] = w
 			} else {
 				delete(known, pid)
 			}
+			k.starting[pid] = starts(pid)
 		}
 	}
 	for pid := range young {
 		if !there[pid] {
 			delete(young, pid)
 			delete(known, pid)
+			delete(k.starting, pid)
 		}
 	}
 	after := k.storage()
@@ -81,6 +90,7 @@ func (k *checker) look(young map[int]time.Time, known map[int]worker) {
 	k.last = slices.Collect(maps.Values(known))
 	byPod := map[string][]worker{}
 	for _, w := range known {
+		k.met[w.uid] = true
 		byPod[w.pod] = append(byPod[w.pod], w)
 		if before == after && w.node != before {
 			k.fail("%s runs on %s (process %d, %s), and the volume is attached to %q", w.pod, w.node, w.pid, w.uid, before)
@@ -100,6 +110,14 @@ func (k *checker) fail(format string, args ...any) {
 		k.seen[text] = true
 		k.broken = append(k.broken, time.Now().Format("15:04:05.000 ")+text)
 	}
+}
+
+// starts reports whether a process is a container that was created and not started yet, which may
+// take a minute on a busy host, or one that starts containers.
+func starts(pid int) bool {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	program, _, _ := bytes.Cut(line, []byte{0})
+	return err == nil && filepath.Base(string(program)) == "runc"
 }
 
 // workerOf reads what a process is from the kernel. One that has ended, and waits to be buried,
@@ -143,6 +161,9 @@ func (k *checker) watch(ctx context.Context) {
 	}
 }
 
+// blindAfter is how many lines, one each 20 ms, nobody writes without being seen by twenty looks.
+const blindAfter = 50
+
 // stint is the time of one writer, from its first line to its last.
 type stint struct {
 	uid, node, boot string
@@ -161,13 +182,16 @@ func (k *checker) stints() ([]stint, error) {
 	}
 	var out []stint
 	for line := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // the last one, half written
+		}
 		f := strings.Fields(line)
 		if len(f) != 4 {
-			continue // the last one, half written
+			return nil, fmt.Errorf("a torn line: %q", line)
 		}
 		n, err := strconv.ParseInt(f[0], 10, 64)
 		if err != nil {
-			continue
+			return nil, fmt.Errorf("a torn line: %q", line)
 		}
 		at := time.Unix(0, n)
 		i := slices.IndexFunc(out, func(s stint) bool { return s.uid == f[1] && s.node == f[2] && s.boot == f[3] })
@@ -186,6 +210,11 @@ func (k *checker) verdict(changes []csi.Change) []string {
 	defer k.mu.Unlock()
 	if err != nil {
 		k.fail("the volume cannot be read: %v", err)
+	}
+	for _, s := range all {
+		if s.lines > blindAfter && !k.met[s.uid] {
+			k.fail("%s wrote %d lines on %s, and the checker saw no process of it", s.uid, s.lines, s.node)
+		}
 	}
 	for i := 1; i < len(all); i++ {
 		for _, earlier := range all[:i] {

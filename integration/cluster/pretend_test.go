@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,15 +18,22 @@ import (
 const pretendEnv = "FENCING_TEST_PRETEND"
 
 func pretend() {
+	if os.Args[0] == "runc" { // until it is to start
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		_ = syscall.Exec("/proc/self/exe", workloadArgs, os.Environ())
+	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
 
-// pretender runs as a pod on a node, as far as /proc tells.
-func pretender(t *testing.T, pod, uid, node string) {
+var workloadArgs = []string{"/tool", "write", "/data"}
+
+// pretender runs as a pod on a node, as far as /proc tells: as the workload, or as runc, which
+// becomes the workload when it reads a byte.
+func pretender(t *testing.T, args []string, pod, uid, node string) (pid int, input io.Writer) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{"/tool", "write", "/data"}
+	cmd.Args = args
 	cmd.Env = []string{pretendEnv + "=1", "POD_NAME=" + pod, "POD_UID=" + uid, "NODE_NAME=" + node}
 	in, err := cmd.StdinPipe()
 	do(t, err)
@@ -34,13 +42,27 @@ func pretender(t *testing.T, pod, uid, node string) {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
+	return cmd.Process.Pid, in
+}
+
+// Guard: a container that waits longer than any process to be started is looked at all the same.
+func TestCheckerSeesLateContainers(t *testing.T) {
+	k := newChecker(t.TempDir(), func() string { return "node-1" })
+	pid, in := pretender(t, []string{"runc", "init"}, "x-0", "a", "node-1")
+	young, known := map[int]time.Time{}, map[int]worker{}
+	until(t, "runc is seen", time.Minute, func() bool { k.look(young, known); return k.starting[pid] })
+	young[pid] = time.Now().Add(-time.Minute)
+	k.look(young, known)
+	_, err := in.Write([]byte{0})
+	do(t, err)
+	until(t, "the workload is seen", time.Minute, func() bool { k.look(young, known); return len(k.running()) == 1 })
 }
 
 // Guard: the checker finds what it is there for, and nothing else.
 func TestChecker(t *testing.T) {
 	volume := t.TempDir()
 	has := "node-1"
-	k := &checker{volume: volume, storage: func() string { return has }, seen: map[string]bool{}}
+	k := newChecker(volume, func() string { return has })
 	write := func(lines ...string) {
 		t.Helper()
 		do(t, os.WriteFile(filepath.Join(volume, "writers"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
@@ -60,7 +82,7 @@ func TestChecker(t *testing.T) {
 	}
 
 	write("100 a node-1 b1", "200 a node-1 b1", "300 c node-2 b2", "400 c node-2 b2", "500 c node-2 b3")
-	pretender(t, "x-0", "a", "node-1")
+	pretender(t, workloadArgs, "x-0", "a", "node-1")
 	until(t, "the process is seen", time.Minute, func() bool { look(); return len(k.running()) == 1 })
 	expect([]csi.Change{{Node: "node-1", Attached: true}, {Node: "node-1"}, {Node: "node-2", Attached: true}})
 
@@ -69,12 +91,24 @@ func TestChecker(t *testing.T) {
 	write("100 a node-1 b1", "200 a node-1 b2", "300 a node-1 b1") // one pod in two boots
 	expect([]csi.Change{{Node: "node-2", Refused: "node-1"}}, "two writers at once", "node-1 has it")
 
+	// What the checker did not see does not pass for good.
+	write("100 a node-1 b1", "300 c", "400 a node-1 b1")
+	expect(nil, "a torn line")
+	var many []string
+	for i := range 60 {
+		many = append(many, fmt.Sprintf("%d z node-1 b1", 100+i))
+	}
+	write(many...)
+	expect(nil, "saw no process of it")
+	do(t, os.WriteFile(filepath.Join(volume, "writers"), []byte("100 a node-1 b1\n200 a no"), 0o600)) // at this moment
+	expect(nil)
+
 	write("100 a node-1 b1")
 	has = "node-2"
 	look()
 	expect(nil, `the volume is attached to "node-2"`)
 	has = "node-1"
-	pretender(t, "x-0", "c", "node-1")
+	pretender(t, workloadArgs, "x-0", "c", "node-1")
 	until(t, "the other process is seen", time.Minute, func() bool { look(); return len(k.running()) == 2 })
 	expect(nil, fmt.Sprintf("x-0 runs %d times", 2))
 }

@@ -53,6 +53,11 @@ func record(ctx context.Context, c *cluster.Cluster, node, uid string) (*recorde
 			for e := range w.ResultChan() {
 				r.take(e.Type, e.Object)
 			}
+			if ctx.Err() == nil { // from here on the rule of VolumeAttachments would say nothing
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.broken = append(r.broken, "a watch of the API server has ended: what followed was not seen")
+			}
 		}()
 	}
 	return r, nil

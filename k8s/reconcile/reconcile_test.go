@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/ownership"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
@@ -144,6 +145,41 @@ func TestOthersComeFirst(t *testing.T) {
 	_, waitB := second.take("n4")
 	if waitA+waitB != 3*time.Second || waitA != 0 && waitB != 0 {
 		t.Errorf("they wait %v and %v, want nothing and 3s", waitA, waitB)
+	}
+}
+
+// Who comes first is called dead a moment after the node is, as where both lose their power: it is not waited for.
+func TestFirstDiesAMomentLater(t *testing.T) {
+	w := newWorld(t)
+	r := w.reconciler(func(o *Options) {
+		o.Self, o.Replicas = "a", func() []Replica { return []Replica{{Name: "a", Node: "n2"}, {Name: "b", Node: "n3"}} }
+	})
+	dead := "n4"
+	for i := 0; ownership.Rank(dead, "a", []string{"a", "b"}) == 0; i++ {
+		dead = fmt.Sprintf("m%d", i)
+		w.node(dead, deadID)
+	}
+	call := func(nodes ...string) {
+		var list []deaths.Death
+		for _, n := range nodes {
+			list = append(list, deaths.Death{Node: n, Boot: deadBoot, Proof: "time", At: noon, Said: deaths.Boot(otherID)})
+		}
+		w.nodes["n1"].Annotations[deaths.Annotation] = deaths.Encode(list)
+		w.show(r)
+	}
+	call(dead)
+	if _, wait := r.take(dead); wait != 3*time.Second {
+		t.Fatalf("waits %v for who comes first", wait)
+	}
+	w.now = w.now.Add(time.Second)
+	call(dead, "n3")
+	if _, wait := r.take(dead); wait != 0 {
+		t.Errorf("waits %v more for a replica whose node is called dead", wait)
+	}
+	// What has begun is not put off again.
+	call(dead)
+	if _, wait := r.take(dead); wait != 0 {
+		t.Errorf("waits %v again", wait)
 	}
 }
 

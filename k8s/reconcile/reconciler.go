@@ -108,19 +108,33 @@ func (r *Reconciler) take(name string) (*work, time.Duration) {
 		}
 		w = r.add(name, now)
 	}
+	if now.Before(w.begins) { // who comes first may be called dead since
+		w.begins = earlier(w.begins, w.since.Add(r.delay(name)))
+	}
 	w.machine.Poke()
 	return w, max(0, w.begins.Sub(now))
 }
 
 // add makes the machine of a Node. The caller holds the mutex.
 func (r *Reconciler) add(name string, now time.Time) *work {
-	delay := ownership.Delay(name, r.options.Self, r.alive(), r.options.Pause)
 	w := &work{
 		machine: recovery.New(r.options.Recovery, name, r.pace), calls: &calls{options: &r.options, name: name},
-		begins: now.Add(delay), since: now, told: recovery.State{Phase: recovery.Watching}, group: r.index.group[name],
+		begins: now.Add(r.delay(name)), since: now, told: recovery.State{Phase: recovery.Watching}, group: r.index.group[name],
 	}
 	r.machines[name] = w
 	return w
+}
+
+// delay is for how long a Node is left to others. The caller holds the mutex.
+func (r *Reconciler) delay(name string) time.Duration {
+	return ownership.Delay(name, r.options.Self, r.alive(), r.options.Pause)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // alive are the replicas that this one leaves a Node to. One on a Node that somebody calls dead is listed until its pod

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"time"
 
@@ -37,6 +38,10 @@ func (r *Reconciler) report(name string, w *work, request recovery.Request, a re
 	w.told = s
 	r.mu.Unlock()
 
+	boot := ""
+	if n := w.calls.node; n != nil {
+		boot = n.Status.NodeInfo.BootID
+	}
 	m, log := r.options.Metrics, r.options.Logger.With("node", name)
 	if a.Outcome == recovery.Failed {
 		m.failures.Inc()
@@ -52,7 +57,7 @@ func (r *Reconciler) report(name string, w *work, request recovery.Request, a re
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Last.Namespace, Name: s.Last.Name, UID: types.UID(s.Last.UID)},
 		}
-		r.event(name, pod, "PodDeleted", "deleted %s/%s: the boot of %s that ran it has ended", s.Last.Namespace, s.Last.Name, name)
+		r.event(name, boot, pod, "PodDeleted", "deleted %s/%s: the boot of %s that ran it has ended", s.Last.Namespace, s.Last.Name, name)
 	}
 	if s.Phase == told.Phase && s.Held == told.Held {
 		return
@@ -64,7 +69,7 @@ func (r *Reconciler) report(name string, w *work, request recovery.Request, a re
 	log.Log(context.Background(), level(s.Phase), "recovery of a node", "phase", string(s.Phase), "was", string(told.Phase), "detail", s.Text,
 		"after", r.options.Now().Sub(since).Round(time.Millisecond))
 	if reason := reasons[s.Phase]; reason != "" {
-		r.event(name, nil, reason, "%s", s.Text)
+		r.event(name, boot, nil, reason, "%s", s.Text)
 	}
 }
 
@@ -83,11 +88,20 @@ var requestNames = map[recovery.Kind]string{
 }
 
 // event is one on the Node. kubectl describe node finds it by the name, which Events about Nodes have as their UID.
-func (r *Reconciler) event(node string, related runtime.Object, reason, format string, args ...any) {
+func (r *Reconciler) event(node, boot string, related runtime.Object, reason, format string, args ...any) {
 	kind := corev1.EventTypeNormal
 	if reason == reasons[recovery.InDispute] || reason == reasons[recovery.Held] || reason == reasons[recovery.Foreign] {
 		kind = corev1.EventTypeWarning
 	}
 	about := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: node, UID: types.UID(node)}}
-	r.options.Events.Eventf(about, related, kind, reason, "Recovery", "%s", fmt.Sprintf(format, args...))
+	note := fmt.Sprintf(format, args...)
+	r.options.Events.Eventf(about, related, kind, reason, action(boot, note), "%s", note)
+}
+
+// action tells apart Events that differ by their notes, or by the boot that they are about. Those of one action and one
+// reason within minutes are one to client-go, which keeps the first note.
+func action(boot, note string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(boot + "\x00" + note)) // never fails
+	return fmt.Sprintf("Recovery-%016x", h.Sum64())
 }

@@ -1,0 +1,46 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// explained looks at what a person is told, while the node is still away. What earlier runs have left does not count.
+func (r *recovery) explained(t *testing.T, node string, cut time.Time) {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	do(t, r.Plane.Kubeconfig(kubeconfig, r.Plane.URL()))
+	bin, err := filepath.Abs(filepath.Join(root, "bin"))
+	do(t, err)
+	explain := func(more ...string) ([]byte, error) {
+		cmd := exec.Command(filepath.Join(bin, "kubectl-fence"), append([]string{"explain", node, "--kubectl", filepath.Join(bin, "cluster", "kubectl")}, more...)...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+		return cmd.CombinedOutput()
+	}
+	out, err := explain()
+	t.Logf("kubectl fence explain says\n%s", out)
+	for _, want := range []string{"proof sentence, this boot", "pods are taken off", "its pods are gone"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("kubectl fence explain (%v) does not say %q", err, want)
+		}
+	}
+	type event struct {
+		At     time.Time
+		Reason string
+	}
+	var e struct{ Events []event }
+	if out, err = explain("-o", "json"); err == nil {
+		err = json.Unmarshal(out, &e)
+	}
+	for _, want := range []string{"BarrierSet", "NodeReleased"} {
+		if !slices.ContainsFunc(e.Events, func(v event) bool { return v.Reason == want && v.At.After(cut) }) {
+			t.Errorf("kubectl fence explain (%v) has no Event %s after the cut:\n%s", err, want, out)
+		}
+	}
+}
