@@ -201,6 +201,9 @@ func (c *Cluster) checkStrike(n *Node) {
 		return
 	}
 	c.check.Strikes++
+	if n.judged {
+		return // checkSentence has judged its ground. It is dead in any case, and takes itself down when its word has had time to land
+	}
 	latest := boottime.Instant(0)
 	for _, m := range c.nodes {
 		if m != n {
