@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
 const (
-	outOfService    = "node.kubernetes.io/out-of-service"
 	controllerName  = "fencing-controller"
 	controllerPages = ":9120/proxy/nodes"
 	kubectlTimeout  = 15 * time.Second
@@ -77,7 +77,8 @@ type explanation struct {
 	Node     string       `json:"node"`
 	Boot     string       `json:"boot"` // as deaths name it
 	Ready    string       `json:"ready"`
-	Taint    string       `json:"taint,omitempty"` // out-of-service; its value
+	Tainted  bool         `json:"tainted"`         // with out-of-service
+	Taint    string       `json:"taint,omitempty"` // its value
 	Told     []accusation `json:"told"`
 	Garbled  []string     `json:"garbled,omitempty"` // Nodes whose annotation of deaths cannot be read
 	Replicas []replicaSay `json:"replicas"`
@@ -164,8 +165,8 @@ func (e *explanation) about(n *kubeNode) {
 		}
 	}
 	for _, t := range n.Spec.Taints {
-		if t.Key == outOfService {
-			e.Taint = t.Value
+		if t.Key == recovery.TaintKey {
+			e.Tainted, e.Taint = true, t.Value
 		}
 	}
 }
@@ -267,19 +268,18 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 
 // taint says what the value means.
 func (e *explanation) taint() string {
-	boot, isFenced := strings.CutPrefix(e.Taint, "fenced-")
-	disputed, isDisputed := strings.CutPrefix(e.Taint, "disputed-")
+	boot, disputed := recovery.BootOf(e.Taint)
 	switch {
-	case e.Taint == "":
+	case !e.Tainted:
 		return "none: no pod is taken off"
-	case isFenced && boot == e.Boot:
-		return "fenced-" + clean(boot) + ": pods are taken off, and none is started in a new boot"
-	case isFenced:
-		return "fenced-" + clean(boot) + ": an earlier boot; it comes off when the node is Ready and its old pods are gone"
-	case isDisputed && disputed == e.Boot:
-		return "disputed-" + clean(disputed) + ": the boot may run; see the alert FencingControllerDisputed in docs/controller.md"
-	case isDisputed:
-		return "disputed-" + clean(disputed) + ": an earlier boot; it comes off by itself"
+	case boot == "":
+		return cmp.Or(clean(e.Taint), "without a value") + ": somebody else's, which the controller leaves alone"
+	case disputed && boot == e.Boot:
+		return clean(e.Taint) + ": the boot may run; see the alert FencingControllerDisputed in docs/controller.md"
+	case disputed:
+		return clean(e.Taint) + ": an earlier boot; it comes off by itself"
+	case boot == e.Boot:
+		return clean(e.Taint) + ": pods are taken off, and none is started in a new boot"
 	}
-	return clean(e.Taint) + ": somebody else's, which the controller leaves alone"
+	return clean(e.Taint) + ": an earlier boot; it comes off when the node is Ready and its old pods are gone"
 }

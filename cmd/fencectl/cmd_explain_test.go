@@ -9,6 +9,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
 // fakeKubectl is a program that answers by what it is asked for.
@@ -111,11 +113,16 @@ func TestExplainAsksAtOnce(t *testing.T) {
 }
 
 func TestExplainedTaint(t *testing.T) {
+	const boot, earlier = "024bc581b3a34be3", "024bc581b3a34be2"
 	for taint, want := range map[string]string{
-		"": "none", "fenced-1": "pods are taken off", "fenced-2": "an earlier boot", "disputed-1": "the boot may run", "disputed-2": "comes off by itself", "nodeshutdown": "somebody else's",
+		recovery.Fenced(boot): "pods are taken off", recovery.Fenced(earlier): "an earlier boot", recovery.Disputed(boot): "the boot may run",
+		recovery.Disputed(earlier): "comes off by itself", "nodeshutdown": "somebody else's", "": "without a value: somebody else's",
 	} {
-		if got := (&explanation{Boot: "1", Taint: taint}).taint(); !strings.Contains(got, want) {
+		if got := (&explanation{Boot: boot, Tainted: true, Taint: taint}).taint(); !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q", taint, got, want)
 		}
+	}
+	if got := (&explanation{Boot: boot}).taint(); !strings.HasPrefix(got, "none") {
+		t.Errorf("no taint: %q", got)
 	}
 }

@@ -17,7 +17,7 @@ func (m *Machine) decide(now time.Time, l Lease) {
 	if m.believed {
 		m.remember()
 	}
-	boot, isDisputed := ours(m.node.Taint)
+	boot, isDisputed := BootOf(m.node.Taint)
 	switch {
 	case !m.node.Tainted:
 		m.untainted(now, l)

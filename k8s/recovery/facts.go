@@ -21,12 +21,12 @@ func Disputed(boot string) string { return disputed + boot }
 
 // Ours reports whether a value of the taint is of this program.
 func Ours(value string) bool {
-	boot, _ := ours(value)
+	boot, _ := BootOf(value)
 	return boot != ""
 }
 
-// ours takes a taint's value apart. The boot is empty if it is not of this program.
-func ours(value string) (boot string, isDisputed bool) {
+// BootOf takes a taint's value apart. The boot is empty if it is not of this program.
+func BootOf(value string) (boot string, isDisputed bool) {
 	if b, ok := strings.CutPrefix(value, fenced); ok && len(b) == 16 {
 		return b, false
 	}

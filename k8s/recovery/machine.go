@@ -184,7 +184,7 @@ func (m *Machine) sawNode(now time.Time, n Node) {
 		m.forget()
 		m.uid = n.UID
 	}
-	boot, _ := ours(n.Taint)
+	boot, _ := BootOf(n.Taint)
 	switch {
 	case !n.Exists:
 		m.pace.End(m.name)

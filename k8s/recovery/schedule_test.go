@@ -269,7 +269,7 @@ func (w *world) settled() {
 		}
 	}
 	for _, n := range w.nodes {
-		boot, inDispute := ours(n.taint)
+		boot, inDispute := BootOf(n.taint)
 		if n.tainted && (!inDispute || boot != n.boot) {
 			w.problem("%s has the taint %q in calm, boot %s", n.name, n.taint, n.boot)
 		}
