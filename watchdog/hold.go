@@ -18,8 +18,7 @@ type holding struct {
 	vacant    boottime.Instant // the permission that it last gave,
 	vacantAt  boottime.Instant // and when
 	excluded  bool             // the latest grant, as read since then, names others who may live by it,
-	overruled bool             // and was so in this outage;
-	others    bool             // somebody lives without this node, by fresh words
+	overruled bool             // and was so in this outage
 	ground    boottime.Instant // others have lived without this node since, at each look; zero: none are known to
 	lived     bool             // in the step before
 }
@@ -94,10 +93,9 @@ func (c *Core) followHold(now boottime.Instant) {
 	if !c.Holds() {
 		h.heard.Vacant = 0
 	}
-	switch {
-	case c.outcome == netgossip.Majority:
+	if c.outcome == netgossip.Majority {
 		h.overruled = false
-	default:
+	} else {
 		h.linger(now)
 	}
 	switch {
@@ -114,12 +112,12 @@ func (c *Core) followHold(now boottime.Instant) {
 // over within seconds; that is no reason to be fed beside them. Once they say that they do not live, everybody asks again: the half
 // that was granted may have come apart as well.
 func (c *Core) asking() bool {
-	return c.Holds() && c.oneList() && c.healthy && !(c.hold.overruled && c.hold.others)
+	return c.Holds() && c.oneList() && c.healthy && !(c.hold.overruled && c.hold.heard.Others)
 }
 
 // linger has a permission outlive the news that somebody lives again, by healGrace. A decision that names others ends it.
 func (h *holding) linger(now boottime.Instant) {
-	h.overruled, h.others = h.overruled || h.excluded, h.heard.Others
+	h.overruled = h.overruled || h.excluded
 	until := min(h.vacant, h.vacantAt.Add(healGrace))
 	switch {
 	case h.heard.Vacant > now:

@@ -198,13 +198,13 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		a.log.Log(context.Background(), level, "decision", what...)
 	}
 	a.noteTroubles(now)
-	a.noteBar(now)
 	if fx.Changed {
 		a.countTie(now, d.Reason)
 	}
 	if fx.Changed || now.Sub(a.published.at) >= time.Second {
 		a.alarmNames(a.core.Twins(), gossip.OtherAddress)
 		a.reportStrangers(now)
+		a.noteBar(now)
 		a.show(now, fx.Changed)
 	}
 }
