@@ -12,11 +12,12 @@ import (
 type checker struct {
 	w *world
 
-	conn  [][]bool          // both run, and hear each other on enough networks
+	conn  [][]bool          // the first hears from the second, on enough networks; see hears
 	since [][]time.Duration // since when, while conn
 	last  [][]time.Duration // when it last was; never: minus a long time
 
 	lastFeed []time.Duration // by node; zero: never since it was last reset
+	heldFeed []bool          // whether the agent held at that feed, and so did not claim to live
 	fedSince []time.Duration // since when without a break
 	firedAt  []time.Duration // zero: never
 	lossy    time.Duration   // when the networks last lost more than calm bears
@@ -51,7 +52,7 @@ const (
 
 func newChecker(w *world) *checker {
 	n := w.s.Nodes
-	c := &checker{w: w, lastFeed: make([]time.Duration, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo, apiBad: longAgo}
+	c := &checker{w: w, lastFeed: make([]time.Duration, n), heldFeed: make([]bool, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo, apiBad: longAgo}
 	for range n {
 		c.conn = append(c.conn, make([]bool, n))
 		c.since = append(c.since, make([]time.Duration, n))
@@ -97,7 +98,7 @@ func (c *checker) after() {
 	now := c.w.now()
 	for x := range c.conn {
 		for y := range c.conn[x] {
-			on := x != y && c.able(x) && c.able(y) && c.linked(x, y)
+			on := x != y && c.hears(x) && c.speaks(y) && c.linked(x, y)
 			if on && !c.conn[x][y] {
 				c.since[x][y] = now
 			}
@@ -106,12 +107,16 @@ func (c *checker) after() {
 	}
 }
 
-func (c *checker) able(i int) bool {
+// hears reports whether a node takes in what others say. Its sockets do so while its loop hangs, and date it by their
+// questions: the loop finds it when it goes on.
+func (c *checker) hears(i int) bool {
 	m := c.w.machines[i]
-	if !m.powered || m.proc == nil || m.proc.stop.isShut() {
-		return false
-	}
-	return !m.proc.loop.isShut() || c.w.now() < m.proc.hungAt+speaksOn
+	return m.powered && m.proc != nil && !m.proc.stop.isShut()
+}
+
+// speaks reports whether a node gives answers that count.
+func (c *checker) speaks(i int) bool {
+	return c.hears(i) && (!c.w.machines[i].proc.loop.isShut() || c.w.now() < c.w.machines[i].proc.hungAt+speaksOn)
 }
 
 // linked reports whether two nodes reach each other both ways on enough networks.
@@ -156,7 +161,7 @@ func (c *checker) fed(p *process) {
 	if c.lastFeed[x] == 0 || now-c.lastFeed[x] > 2*t.feed {
 		c.fedSince[x] = now
 	}
-	c.lastFeed[x] = now
+	c.lastFeed[x], c.heldFeed[x] = now, p.holding
 	if longest := max(t.maxAge+t.arbitrate, t.grant) + c.slack(); p.loop.isShut() && now > p.hungAt+longest {
 		c.failed("stale: %s is fed, and its loop has decided nothing for %v", p.m.name, now-p.hungAt)
 	}
@@ -181,7 +186,7 @@ func (c *checker) fed(p *process) {
 			continue // both halves may live
 		}
 		since := max(c.fedSince[x], p.saidSince) // and has lived since, or held
-		other := m.proc != nil && m.proc.holding
+		other := c.heldFeed[y]
 		if other || p.holding {
 			tie = c.overlap()
 			since = max(since, c.livedSince(x, y))
@@ -214,10 +219,10 @@ func (c *checker) overlap() time.Duration {
 	return 2*t.maxAge + t.arbitrate + t.grant + 2*time.Second
 }
 
-// livedSince is since when that one of the two says that it lives which does so.
+// livedSince is since when that one of the two says that it lives which did so at its last feed.
 func (c *checker) livedSince(x, y int) (since time.Duration) {
 	for _, i := range []int{x, y} {
-		if p := c.w.machines[i].proc; p != nil && !p.holding {
+		if p := c.w.machines[i].proc; p != nil && !c.heldFeed[i] {
 			since = max(since, p.saidSince, c.fedSince[i])
 		}
 	}
@@ -258,7 +263,7 @@ func (c *checker) steady(x int, within time.Duration) []int {
 	from := c.w.now() - within
 	untouched := func(i int) bool {
 		p := c.w.machines[i].proc
-		return c.able(i) && p.startedAt+settle <= from && p.disturbed <= from && !p.planned
+		return c.speaks(i) && p.startedAt+settle <= from && p.disturbed <= from && !p.planned
 	}
 	if !untouched(x) || c.lossy > from || c.w.loss > fewLosses {
 		return nil
@@ -275,7 +280,7 @@ func (c *checker) steady(x int, within time.Duration) []int {
 // fired judges a reset.
 func (c *checker) fired(m *machine) {
 	t := c.w.times
-	c.firedAt[m.index], c.lastFeed[m.index] = c.w.now(), 0
+	c.firedAt[m.index], c.lastFeed[m.index], c.heldFeed[m.index] = c.w.now(), 0, false
 	if with := c.steady(m.index, t.watchdog+t.feed+t.maxAge+settle); c.w.lists.allHave(m.index, with) {
 		c.failed("calm: %s was reset, and could hear from the same %d nodes all the time", m.name, len(with))
 	}
@@ -300,7 +305,7 @@ func (c *checker) tick() {
 	}
 	for pair, at := range c.left {
 		switch x, y := pair[0], pair[1]; {
-		case !c.conn[x][y] || c.since[x][y] > at:
+		case !c.conn[x][y] || c.since[x][y] > at || !c.conn[y][x] || c.since[y][x] > at:
 			delete(c.left, pair)
 		case c.w.now()-at > time.Second:
 			c.failed("left: %s said LEFT %s at %v, and both could hear each other for 15s", c.w.machines[x].name, c.w.machines[y].name, at)

@@ -41,8 +41,8 @@
 //     group, or from no more than half where no tie-breaker is configured, unless it says that it holds
 //     by the LUN, without quorum;
 //   - split: no two nodes both feed that for D_max + A, or G, and two feeds had no node in
-//     common which either could hear from; where one of them holds, for D_lun + D_max + G and two seconds. Any number may
-//     hold while none says that it has quorum;
+//     common which either could hear from; where one of them held at its last feed, for D_lun + D_max + G and two
+//     seconds. Any number may hold while none says that it has quorum;
 //   - horizon: when one of them has been fed for the published T_dead, the watchdog of the
 //     other has fired;
 //   - stale: no feed by a process whose loop has hung for longer than any permission lasts;
