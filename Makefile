@@ -12,6 +12,8 @@ DURATION ?= 30m
 STEADY   ?= 1h
 OUTAGE   ?= 60s
 OUTAGES  ?= 3,4,5,8
+# The last commit before nodes condemn themselves.
+OLD      ?= f7a1110
 IMAGE    ?= fencing-agent
 
 # git may be absent, or refuse a folder that belongs to another user; then the version is "dev" and Go must
@@ -29,7 +31,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-netns outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-netns test-versions outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -134,6 +136,14 @@ test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 eq
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES)
+
+test-versions: build tools ## agents of the commit OLD and of this one in one group: equal splits, a node cut off, an upgrade in a split; needs root and git (about 4 min)
+	@test "$$(id -u)" = 0 || { echo "test-versions: needs root: it makes network namespaces and loop devices; run: sudo make test-versions" >&2; exit 1; }
+	@git cat-file -e '$(OLD)^{commit}' 2>/dev/null || { echo "test-versions: commit $(OLD) is not in this clone; run: git fetch --unshallow, or say OLD=COMMIT" >&2; exit 1; }
+	@echo "test-versions: builds the agent of $(OLD), then five groups of four in network namespaces; about 4 minutes"
+	@old=$$(mktemp -d) && trap 'git worktree remove --force "$$old/src" 2>/dev/null; rm -rf "$$old"' EXIT && \
+	  git worktree add -q --detach "$$old/src" '$(OLD)' && (cd "$$old/src" && go build -o "$$old/fencing-agent" ./cmd/fencing-agent) && \
+	  FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin FENCING_OLD_AGENT="$$old/fencing-agent" $(TESTRUN) -log -- -count=1 -timeout 30m -run '^TestVersions$$' ./integration/netns
 
 outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups of OUTAGES=3,4,5,8, the LUN whole; needs root (about 2 min)
 	@test "$$(id -u)" = 0 || { echo "outages: needs root: it makes network namespaces and loop devices; run: sudo make outages" >&2; exit 1; }
@@ -240,7 +250,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-kube" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

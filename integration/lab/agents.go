@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,8 @@ type Agents struct {
 
 	mu        sync.Mutex // guards all below
 	processes map[string]*Process
-	killed    map[string]bool // by Kill or Stop: no failure of the agent
+	killed    map[string]bool   // by Kill or Stop: no failure of the agent
+	programs  map[string]string // of nodes that run another one than binary
 }
 
 var _ Cluster = (*Agents)(nil)
@@ -40,7 +42,19 @@ func NewAgents(l *Lab, binary string, cfg AgentConfig) (*Agents, error) {
 	if err := cfg.Write(); err != nil {
 		return nil, err
 	}
-	return &Agents{lab: l, cfg: cfg, binary: binary, processes: map[string]*Process{}, killed: map[string]bool{}}, nil
+	return &Agents{lab: l, cfg: cfg, binary: binary, processes: map[string]*Process{}, killed: map[string]bool{}, programs: map[string]string{}}, nil
+}
+
+// Use gives a node another agent's program, from its next start on: one of another version, say. Its agent must not run.
+func (a *Agents) Use(node, binary string) error {
+	if _, err := os.Stat(binary); err != nil {
+		return fmt.Errorf("lab: agent's program: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.programs[node] = binary
+	delete(a.processes, node)
+	return nil
 }
 
 // Lab is the lab below, for links, losses and one-way cuts.
@@ -67,7 +81,7 @@ func (a *Agents) Start(node string) error {
 	if p := a.processes[node]; p != nil {
 		return p.Restart()
 	}
-	argv := []string{a.binary, "--config", a.cfg.ConfigPath(node)}
+	argv := []string{cmp.Or(a.programs[node], a.binary), "--config", a.cfg.ConfigPath(node)}
 	if a.boots != nil {
 		argv = a.boots.argv(node, argv)
 	}

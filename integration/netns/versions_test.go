@@ -1,0 +1,137 @@
+package netns
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/observe"
+)
+
+// oldEnv names the agent's program of an earlier version.
+const oldEnv = "FENCING_OLD_AGENT"
+
+// TestVersions: agents of an earlier version and of this one in one group, in equal splits, with a node cut off, and
+// upgraded in the middle of a split. Nothing unsafe happens, and nobody condemns itself before all know what that is.
+func TestVersions(t *testing.T) {
+	need(t)
+	old := os.Getenv(oldEnv)
+	if old == "" {
+		t.Skipf("set %s to the agent's program of an earlier version (make test-versions)", oldEnv)
+	}
+	for name, nodes := range map[string][]string{
+		"none of before":  {},
+		"one of before":   {"n1"},
+		"one of this":     {"n1", "n2", "n3"},
+		"half and half":   {"n1", "n2"},
+		"all but the end": {"n1", "n2", "n3", "n4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, 4, 512, nil)
+			for _, node := range nodes {
+				c.must(c.Use(node, old))
+			}
+			c.startAll()
+			c.halves([]string{"n1", "n2"}, []string{"n3", "n4"}, nil)
+			c.halves([]string{"n1", "n3"}, []string{"n2", "n4"}, nil)
+			c.cutOff("n1")
+			c.cutOff("n4")
+			c.halves([]string{"n1", "n4"}, []string{"n2", "n3"}, nodes) // which are upgraded meanwhile
+			c.await(startLimit, "all could condemn themselves but for their watchdogs, which are simulated", barredByMembers(false, c.nodes...))
+			c.halves([]string{"n1", "n2"}, []string{"n3", "n4"}, nil)
+		})
+	}
+}
+
+// halves is an equal split of a mixed group. Exactly one half lives, whatever is upgraded in it.
+func (c *cluster) halves(a, b, upgraded []string) {
+	c.t.Helper()
+	budget := c.budget()
+	began := time.Now()
+	c.do(c.Lab().Cut(a, b))
+	c.always = observe.All(observe.OneSideGranted(began, a, b), fencedOnlyUnfed)
+	_, took := c.await(lastFeed(budget), "exactly one half lives", observe.Decided(a, b))
+	c.t.Logf("%s: decided after %v", strings.Join(a, "")+"|"+strings.Join(b, ""), took.Round(10*time.Millisecond))
+	// A planned stop ends the grant, and both halves ask again as long as they may hold.
+	c.hold(max(budget.GetDMax().AsDuration(), lastFeed(budget)-time.Since(began)), "it stays so", c.always, observe.Decided(a, b))
+	for _, node := range upgraded {
+		c.must(c.Stop(node))
+		c.must(c.Use(node, filepath.Join(binaries, "fencing-agent")))
+		c.must(c.Start(node))
+		c.await(startLimit, node+" answers", func(v *observe.View) string {
+			if v.Status[node].GetVerdict() == nil {
+				return node + " does not answer"
+			}
+			return ""
+		})
+		c.hold(2*time.Second, "nothing unsafe with "+node+" upgraded", c.always, notBoth(a, b))
+	}
+	c.do(c.Lab().Heal())
+	c.await(startLimit, "all are back", c.everybody(), observe.LUNReady(c.nodes...))
+	c.hold(0, "nobody was FENCED that is fed", c.always)
+	c.always = nil
+}
+
+// notBoth holds while not both halves have a node that is fed.
+func notBoth(a, b []string) observe.Condition {
+	fed := func(v *observe.View, half []string) bool {
+		return slices.ContainsFunc(half, func(node string) bool {
+			p := v.Status[node].GetVerdict().GetPermission()
+			return p == fencingv1.Permission_PERMISSION_FEED || p == fencingv1.Permission_PERMISSION_HOLD
+		})
+	}
+	return func(v *observe.View) string {
+		if fed(v, a) && fed(v, b) {
+			return "both halves have a node that is fed: " + observe.Summary(v, slices.Concat(a, b))
+		}
+		return ""
+	}
+}
+
+// cutOff: one node loses all others, and gives way.
+func (c *cluster) cutOff(node string) {
+	c.t.Helper()
+	rest := without(c.nodes, node)
+	began := time.Now()
+	c.do(c.Lab().Cut([]string{node}, rest))
+	c.await(c.lost(), node+" learns from the LUN that the others live", observe.Counting(rest...), func(v *observe.View) string {
+		if p := v.Status[node].GetVerdict(); p.GetReason() != fencingv1.Reason_REASON_ISOLATED {
+			return node + " is at " + observe.Verdict(v.Status[node])
+		}
+		return ""
+	})
+	// Beside agents of before their words may lapse for a moment, and it asks again while it may.
+	ends := lastFeed(c.budget()) - time.Since(began)
+	c.hold(ends, "it does not live", notFed(node), observe.Steady(began, rest...), fencedOnlyUnfed)
+	c.hold(15*time.Second, "it stays so", observe.Starving(node), observe.Steady(began, rest...), fencedOnlyUnfed)
+	c.do(c.Lab().Heal())
+	c.await(startLimit, "all are back", c.everybody(), observe.LUNReady(c.nodes...))
+}
+
+// notFed holds while a node does not say that it lives.
+func notFed(node string) observe.Condition {
+	return func(v *observe.View) string {
+		if p := v.Status[node].GetVerdict(); p.GetPermission() == fencingv1.Permission_PERMISSION_FEED {
+			return node + " is at " + observe.Verdict(v.Status[node])
+		}
+		return ""
+	}
+}
+
+// barredByMembers holds when each of these nodes is, or is not, kept from condemning itself by what a member runs.
+func barredByMembers(want bool, nodes ...string) observe.Condition {
+	return func(v *observe.View) string {
+		for _, node := range nodes {
+			bar := v.Status[node].GetWatchdog().GetSentenceBar()
+			if is := bar == fencingv1.SentenceBar_SENTENCE_BAR_MEMBER || bar == fencingv1.SentenceBar_SENTENCE_BAR_SLOT; is != want {
+				return node + " says " + bar.String()
+			}
+		}
+		return ""
+	}
+}
