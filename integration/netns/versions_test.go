@@ -99,13 +99,8 @@ func (c *cluster) cutOff(node string) {
 	rest := without(c.nodes, node)
 	began := time.Now()
 	c.do(c.Lab().Cut([]string{node}, rest))
-	c.await(c.lost(), node+" learns from the LUN that the others live", observe.Counting(rest...), func(v *observe.View) string {
-		if p := v.Status[node].GetVerdict(); p.GetReason() != fencingv1.Reason_REASON_ISOLATED {
-			return node + " is at " + observe.Verdict(v.Status[node])
-		}
-		return ""
-	})
-	// Beside agents of before their words may lapse for a moment, and it asks again while it may.
+	c.await(c.lost(), node+" does not live", observe.Counting(rest...), notFed(node))
+	// It asks the LUN, by which those of before may say nothing, and holds no longer than it may.
 	ends := lastFeed(c.budget()) - time.Since(began)
 	c.hold(ends, "it does not live", notFed(node), observe.Steady(began, rest...), fencedOnlyUnfed)
 	c.hold(15*time.Second, "it stays so", observe.Starving(node), observe.Steady(began, rest...), fencedOnlyUnfed)
