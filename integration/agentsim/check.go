@@ -18,6 +18,7 @@ type checker struct {
 
 	lastFeed []time.Duration // by node; zero: never since it was last reset
 	heldFeed []bool          // whether the agent held at that feed, and so did not claim to live
+	fedBy    []breaking      // how the agent of that feed breaks ties
 	fedSince []time.Duration // since when without a break
 	firedAt  []time.Duration // zero: never
 	lossy    time.Duration   // when the networks last lost more than calm bears
@@ -52,7 +53,7 @@ const (
 
 func newChecker(w *world) *checker {
 	n := w.s.Nodes
-	c := &checker{w: w, lastFeed: make([]time.Duration, n), heldFeed: make([]bool, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo, apiBad: longAgo}
+	c := &checker{w: w, lastFeed: make([]time.Duration, n), heldFeed: make([]bool, n), fedBy: make([]breaking, n), fedSince: make([]time.Duration, n), firedAt: make([]time.Duration, n), left: map[[2]int]time.Duration{}, lossy: longAgo, lunBad: longAgo, apiBad: longAgo}
 	for range n {
 		c.conn = append(c.conn, make([]bool, n))
 		c.since = append(c.since, make([]time.Duration, n))
@@ -158,10 +159,10 @@ func (c *checker) slack() time.Duration { return 300*time.Millisecond + 4*c.w.de
 func (c *checker) fed(p *process) {
 	x, now, t := p.m.index, c.w.now(), c.w.times
 	c.feeds++
-	if c.lastFeed[x] == 0 || now-c.lastFeed[x] > 2*t.feed {
+	if c.lastFeed[x] == 0 || now-c.lastFeed[x] > 2*t.feed || c.fedBy[x] != p.breaks {
 		c.fedSince[x] = now
 	}
-	c.lastFeed[x], c.heldFeed[x] = now, p.holding
+	c.lastFeed[x], c.heldFeed[x], c.fedBy[x] = now, p.holding, p.breaks
 	if longest := max(t.maxAge+t.arbitrate, t.grant) + c.slack(); p.loop.isShut() && now > p.hungAt+longest {
 		c.failed("stale: %s is fed, and its loop has decided nothing for %v", p.m.name, now-p.hungAt)
 	}
@@ -182,7 +183,7 @@ func (c *checker) fed(p *process) {
 			continue
 		}
 		tie := max(t.maxAge+t.arbitrate, t.grant)
-		if m.breaks == apiAlone && p.m.breaks == apiAlone {
+		if c.fedBy[y] == apiAlone && p.breaks == apiAlone {
 			continue // both halves may live
 		}
 		since := max(c.fedSince[x], p.saidSince) // and has lived since, or held

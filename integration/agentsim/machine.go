@@ -72,6 +72,7 @@ type process struct {
 	endpoints []*endpoint
 	disturbed time.Duration     // when it was last stopped or let go
 	deaths    map[string]string // nonce of the incarnation that its subscriber knows to be dead, by node
+	breaks    breaking          // how it breaks ties, whatever its configuration says by now
 	hungAt    time.Duration     // since when the loop hangs, while it does
 	hungIn    int               // nodes that were in contact then, and had been for a while
 	listEpoch int               // of the list of members that its subscriber knows to be in force
@@ -137,7 +138,7 @@ func (m *machine) startAgent() {
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	p := &process{
 		m: m, cancel: cancel, done: make(chan struct{}), socket: newPipeListener(),
-		links: make(chan iface.Change, 16), startedAt: w.now(), saidSince: w.now(), disturbed: w.now(), deaths: map[string]string{},
+		links: make(chan iface.Change, 16), breaks: m.breaks, startedAt: w.now(), saidSince: w.now(), disturbed: w.now(), deaths: map[string]string{},
 	}
 	p.leash = &leash{p: p}
 	m.proc = p
