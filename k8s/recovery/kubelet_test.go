@@ -6,13 +6,46 @@ import (
 	"time"
 )
 
+// reaches reports whether the kubelet has an API server: there is a way to one, and its connection is not to one that
+// has died.
+func (n *simNode) reaches() bool { return n.api && !n.stuck }
+
+// heartbeat renews the Lease as kubelets do (k8s.io/component-helpers/apimachinery/lease): a quarter of its duration
+// after the last time and up to 4 % later, with a timeout for each request, again at once after a failure, and on
+// another connection after the second one. After five it pauses.
+func (w *world) heartbeat(n *simNode) {
+	if !n.stuckAt.IsZero() && !w.now.Before(n.stuckAt) {
+		n.stuck, n.stuckAt = true, time.Time{}
+		w.log("the API server that %s is connected to dies", n.name)
+	}
+	if n.attempt.IsZero() {
+		if w.now.Before(n.nextRenewal) {
+			return
+		}
+		n.attempt = w.now
+	}
+	if n.reaches() {
+		n.renewed, n.leaseVersion, n.attempt, n.failures = w.now, w.bump(), time.Time{}, 0
+		n.nextRenewal = w.now.Add(renewEvery + w.span(0, renewEvery/25) + w.span(0, 300*time.Millisecond))
+		return
+	}
+	if w.now.Sub(n.attempt) < heartbeatTimeout {
+		return
+	}
+	n.attempt, n.failures = w.now, n.failures+1
+	if n.failures > 1 {
+		n.stuck = false
+	}
+	if n.failures > 5 {
+		n.attempt, n.nextRenewal = time.Time{}, w.now.Add(w.span(50*time.Millisecond, 1750*time.Millisecond))
+	}
+}
+
 // kubelet is one tick of a node that is on.
 func (w *world) kubelet(n *simNode) {
-	if n.api && !w.now.Before(n.nextRenewal) {
-		n.renewed, n.leaseVersion, n.nextRenewal = w.now, w.bump(), w.now.Add(renewEvery)
-	}
+	w.heartbeat(n)
 	w.starts(n)
-	if n.api && n.listed && w.r.IntN(4) == 0 { // its watch
+	if n.reaches() && n.listed && w.r.IntN(4) == 0 { // its watch
 		n.seenTaint = n.exists && n.tainted
 	}
 	w.runs(n)
@@ -21,7 +54,7 @@ func (w *world) kubelet(n *simNode) {
 			continue
 		}
 		p := w.pods[c.uid]
-		if !n.api && c.killAt.IsZero() {
+		if !n.reaches() && c.killAt.IsZero() {
 			continue
 		}
 		switch {
@@ -39,7 +72,7 @@ func (w *world) kubelet(n *simNode) {
 		known := n.knows[p.uid] || n.started
 		// What it has ended, and what it has rejected and reported, it takes out of the API.
 		reported := p.failedAt.IsZero() || w.now.After(p.failedAt)
-		if n.api && known && p.deleting && !alive && reported && !p.finalizer {
+		if n.reaches() && known && p.deleting && !alive && reported && !p.finalizer {
 			w.remove(p, "kubelet "+n.name)
 		}
 	}
@@ -47,7 +80,7 @@ func (w *world) kubelet(n *simNode) {
 
 // starts is what a kubelet does in the first seconds of a boot.
 func (w *world) starts(n *simNode) {
-	if !n.api {
+	if !n.reaches() {
 		d := tick // nothing goes on without the API server
 		n.tNode, n.tPods, n.tStatus, n.tStart = later(n.listed, n.tNode, d), later(n.podsListed, n.tPods, d), n.tStatus.Add(d), n.tStart.Add(d)
 		return
@@ -121,7 +154,7 @@ func (w *world) start(n *simNode, p *simPod) {
 
 // runs takes up pods that are scheduled to a node that is up.
 func (w *world) runs(n *simNode) {
-	if !n.api || !n.started {
+	if !n.reaches() || !n.started {
 		return
 	}
 	for _, p := range w.podsOf(n.name) {
@@ -158,7 +191,7 @@ func (w *world) manager() {
 		if w.kcm && n.exists && n.ready == "True" && w.now.Sub(n.renewed) > leaseDuration+2*time.Second {
 			n.ready, n.version = "Unknown", w.bump()
 		}
-		if n.exists && n.ready == "Unknown" && n.on && n.api && n.patched && !n.refusesPatch {
+		if n.exists && n.ready == "Unknown" && n.on && n.reaches() && n.patched && !n.refusesPatch {
 			n.ready, n.version = "True", w.bump()
 		}
 	}
@@ -215,7 +248,7 @@ func (w *world) set(o int) {
 	switch {
 	case from == nil || !from.exists:
 	case from.tainted: // forced, whatever runs there
-	case from.on && from.api && !using:
+	case from.on && from.reaches() && !using:
 	default:
 		return
 	}

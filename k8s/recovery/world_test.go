@@ -14,6 +14,8 @@ const (
 	tick          = 50 * time.Millisecond
 	leaseDuration = 10 * time.Second // in place of 40 s, and all that goes with it
 	renewEvery    = 2500 * time.Millisecond
+	// heartbeatTimeout is of one request to renew the Lease: nodeStatusUpdateFrequency.
+	heartbeatTimeout = 2500 * time.Millisecond
 )
 
 var epoch = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -65,6 +67,10 @@ type simNode struct {
 	tStatus       time.Time
 	tStart        time.Time
 	nextRenewal   time.Time
+	attempt       time.Time // when the request to renew the Lease was sent that is not answered; zero: there is none
+	failures      int       // of such requests, in a row
+	stuck         bool      // its connection is to an API server that is not there any more
+	stuckAt       time.Time // when that will be so
 	listed        bool
 	patched       bool
 	seenTaint     bool
@@ -141,6 +147,7 @@ func (w *world) bootUp(n *simNode) {
 	n.agentAt = n.tStart.Add(w.span(time.Second, 10*time.Second))
 	n.listed, n.patched, n.podsListed, n.statusPatched, n.started, n.seenTaint = false, false, false, false, false, false
 	n.found, n.knows = nil, map[int]bool{}
+	n.attempt, n.failures, n.stuck, n.stuckAt = time.Time{}, 0, false, time.Time{}
 	w.log("%s boots %s", n.name, n.real)
 }
 
@@ -189,14 +196,19 @@ func (w *world) fault() {
 		w.powerOff(n)
 	case n.on && (!n.api || !n.gossip): // nobody finds out a node that is cut off from all and whose watchdog fails
 	case w.chance(0.03) && n.on: // cut off from everything: its watchdog resets it
-		n.api, n.gossip, n.cutAt = false, false, w.now
+		n.api, n.gossip, n.stuck, n.cutAt = false, false, true, w.now
 		w.log("%s cut off", n.name)
 	case w.chance(0.03) && n.on: // the others do not see it, the API server does, and its watchdog does not fire
 		n.gossip, n.watchdog, n.cutAt = false, false, w.now
 		w.log("%s is not seen, and runs", n.name)
+		if n.behind == 0 && w.r.IntN(2) == 0 { // and what cuts it off takes its API server as well
+			n.stuckAt = w.now.Add(w.span(0, 6*time.Second))
+		}
 	case w.chance(0.03) && n.on: // the kubelet alone is cut off
-		n.api, n.cutAt = false, w.now
+		n.api, n.stuck, n.cutAt = false, true, w.now
 		w.log("%s has no API server", n.name)
+	case w.chance(0.03) && n.on && n.behind == 0: // an API server dies; its kubelets notice by their timeouts
+		n.stuckAt = w.now
 	case w.chance(0.02):
 		n.refusesPatch = !n.refusesPatch
 	case w.chance(0.02) && !n.on && n.exists: // a person deletes the Node of a dead machine
