@@ -323,7 +323,7 @@ func TestControllerIsQuick(t *testing.T) {
 	w.kubelets("rec-1", "rec-2", "rec-3")
 	w.pod("default", "db-1", nil)
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
-	w.unknown() // else the Lease is watched for 11 s
+	w.unknown() // else the Lease is watched for 11.4 s
 	_, log := w.replica("controller-q", "dryRun: false\nreplicas: {pause: 0s}\nevidence: {readyUnknown: false}\n")
 	w.tells("rec-1", true)
 	await(t, "one is not believed", func() bool { return strings.Contains(read(log), `"phase":"unproven"`) })

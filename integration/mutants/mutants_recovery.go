@@ -18,6 +18,7 @@ func recoveryMutants() []mutant {
 // recoveryRules are those of what to believe, and of the machine.
 func recoveryRules() []mutant {
 	const machine, decide, judge = "k8s/recovery/machine.go", "k8s/recovery/decide.go", "k8s/belief/belief.go"
+	const facts = "k8s/recovery/facts.go"
 	return []mutant{
 		one("belief", "one reporter is enough", judge, "max(2, min(s.MinReporters, size-1))", "1"),
 		one("belief", "one is enough in a group that has shrunk", judge, "max(2, min(s.MinReporters, size-1))", "max(1, min(s.MinReporters, size-1))"),
@@ -39,6 +40,9 @@ func recoveryRules() []mutant {
 
 		one("barrier", "it is set for what is not believed", decide, "	case !believed:\n		m.pace", "	case false:\n		m.pace"),
 		one("barrier", "it does not wait for the Lease to run out", decide, "	case !l.over(now):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
+		one("barrier", "a Lease that was watched for one renewal counts as run out", decide, "	case !l.over(now):\n		m.state.set(Proven", "	case !l.over(now) && !m.watched(l):\n		m.state.set(Proven"),
+		one("barrier", "the Lease is watched without the jitter of its renewals", facts, "l.Duration/4 + l.Duration/100 + renewalDelay", "l.Duration/4 + renewalDelay"),
+		one("barrier", "the Lease is watched without the time of a request", facts, "l.Duration/4 + l.Duration/100 + renewalDelay", "l.Duration/4 + l.Duration/100"),
 		one("barrier", "the Lease is not watched", decide, "	case !m.watched(l):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
 		one("barrier", "what nobody counts for is rested on", decide, "if m.verdict.Named == 0 && m.refused", "if len(m.verdict.Reporters) == 0 && m.refused"),
 		one("barrier", "what waits for evictions polls", decide, "			m.sleep(now, pause)\n			if v.Reason", "			m.sleep(now, shortPause)\n			if v.Reason"),

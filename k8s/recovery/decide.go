@@ -65,13 +65,14 @@ func (m *Machine) dispute(now time.Time, l Lease) {
 
 // watched reports whether the Lease has stayed as it is for as long as a kubelet takes to renew it. renewTime is by the
 // kubelet's clock: one that is behind writes Leases that have run out. Where Ready is Unknown,
-// kube-controller-manager has watched the Lease by its own clock.
+// kube-controller-manager has watched the Lease by its own clock. This does not stand for a Lease that has run out: a
+// kubelet whose API server dies is silent for two timeouts more (docs/adr/0029).
 func (m *Machine) watched(l Lease) bool {
-	return m.node.Unknown || m.looked.Sub(m.leaseAt) >= l.Duration/4+renewalDelay
+	return m.node.Unknown || m.looked.Sub(m.leaseAt) >= l.renewal()
 }
 
 func (m *Machine) untilWatched(now time.Time, l Lease) time.Duration {
-	return max(shortPause, min(pause, m.leaseAt.Add(l.Duration/4+renewalDelay).Sub(now)))
+	return max(shortPause, min(pause, m.leaseAt.Add(l.renewal()).Sub(now)))
 }
 
 // untainted is a Node on which nothing was done for its present boot.

@@ -59,6 +59,10 @@ type Lease struct {
 // over reports whether the Lease has run out.
 func (l Lease) over(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) > l.Duration }
 
+// renewal is the longest time between two renewals of a kubelet whose requests are answered: a quarter of the duration,
+// 4 % of that (wait.JitterUntil in component-helpers' lease controller), and what a request takes.
+func (l Lease) renewal() time.Duration { return l.Duration/4 + l.Duration/100 + renewalDelay }
+
 // fresh reports whether somebody renews it, by any clock that is worth anything: kubelets do so after a quarter of its
 // duration. Between half and all of it nothing is concluded, since replicas' clocks differ.
 func (l Lease) fresh(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) <= l.Duration/2 }

@@ -14,7 +14,7 @@ const (
 	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
 	// 0.15 s before it, 3.8 s on a slow node.
 	disputeAfter = 15 * time.Second
-	// renewalDelay is how late a kubelet may be with a Lease that it renews after a quarter of its duration.
+	// renewalDelay is what one request of a kubelet to renew its Lease may take.
 	renewalDelay = time.Second
 	// returnSettle is for how long a new boot has to be there, Ready and without pods of before, until the taint comes
 	// off. A kubelet that starts has listed pods that are deleted a moment later; what it starts of them, once it sees
