@@ -7,6 +7,7 @@
 //
 //  1. The death is of the boot in the Node's status, enough reporters tell of it (k8s/belief), and the node's Lease
 //     has run out, has not been renewed since the proof was taken up, and was watched for as long as a renewal takes.
+//     The watch alone is not enough: a kubelet whose API server dies renews it after two timeouts (docs/adr/0029).
 //  2. The barrier: the taint out-of-service goes on the Node by a patch with the resourceVersion under which that boot
 //     was read. So either a new boot was there first, and the patch is refused; or each kubelet that lists its Node
 //     from now on rejects the pods. The taint's value names the boot ([Fenced]), so that each replica, and each that
