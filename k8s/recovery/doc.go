@@ -22,7 +22,7 @@
 //
 //   - Nothing is written for a boot other than the one that was read in the same round and is believed dead.
 //   - Every patch of a Node carries its resourceVersion, every deletion the pod's UID and resourceVersion, read before
-//     the Node and the Lease were. A round's deletions end [maxAge] after its Lease was asked for.
+//     the Node and the Lease were. A round's barrier and deletions are sent within [maxAge] of asking for its Lease.
 //   - A pod that tolerates the taint, and a mirror pod, is never deleted: nothing keeps it from running in a new boot.
 //   - A Lease that is renewed under the dead boot, or a reporter that takes its word back, ends all deletions for that
 //     boot. Unless another boot follows within [disputeAfter], the taint then says so ([Disputed]): for good, for all

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// maxAge is how old a look at the Lease may be for a deletion. Older than that, another round is made.
+	// maxAge is how old a look at the Lease may be for a deletion, or for the barrier. Older than that, another round is
+	// made.
 	maxAge = time.Second
 	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
 	// 0.15 s before it, 3.8 s on a slow node.
@@ -117,21 +118,21 @@ func (m *Machine) next(now time.Time) Request {
 	return Request{Kind: ReadNode}
 }
 
-// act is the next write of the round. Deletions need a Lease that was looked at a moment ago.
+// act is the next write of the round. The barrier and deletions need a Lease that was looked at a moment ago: the
+// barrier's precondition sees no new boot that may not patch its Node.
 func (m *Machine) act(now time.Time) (Request, bool) {
 	r := m.todo[0]
-	if r.Kind != DeletePod {
-		m.todo = m.todo[1:]
-		return r, true
-	}
-	if now.Sub(m.looked) > maxAge {
+	barrier := r.Kind == SetTaint && r.Value == Fenced(m.node.Boot)
+	if (barrier || r.Kind == DeletePod) && now.Sub(m.looked) > maxAge {
 		if m.todo = nil; m.fails == 0 { // else the pause after a failure holds
 			m.wake = time.Time{}
 		}
 		return Request{}, false
 	}
-	if wait := m.pace.Delete(now); wait > 0 {
-		return Request{Kind: Wait, Until: now.Add(wait)}, true
+	if r.Kind == DeletePod {
+		if wait := m.pace.Delete(now); wait > 0 {
+			return Request{Kind: Wait, Until: now.Add(wait)}, true
+		}
 	}
 	m.todo = m.todo[1:]
 	return r, true

@@ -138,3 +138,17 @@ func TestALongLeaseIsWatchedForItsJitter(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// Guard: an answer that was long on its way says what the Lease was, not what it is. Where a new boot may not patch its
+// Node, nothing else stops the barrier.
+func TestTheBarrierNeedsAYoungLook(t *testing.T) {
+	s := tell(t, Settings{})
+	s.slow[ReadLease] = 1200 * time.Millisecond
+	if got := writes(s.run(20 * time.Second)); got != "" {
+		t.Errorf("by answers that are 1.2 s old: %s", got)
+	}
+	s.slow[ReadLease] = 900 * time.Millisecond
+	if got := writes(s.run(3 * time.Second)); !strings.HasPrefix(got, "TAINT(fenced-") {
+		t.Errorf("by younger ones: %q, %+v", got, s.m.State())
+	}
+}
