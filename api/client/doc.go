@@ -1,6 +1,9 @@
 // Package client follows which nodes the agent of this node calls available, for programs
 // that move traffic or count members by it: a CNI, a load balancer, a leader election.
 //
+// [FollowDeaths] and [WaitFenced] are for programs that take over what a dead node had; they have
+// the rules of docs/consumers.md inside. [FollowStatus] is beneath them. What follows is about [Follow].
+//
 // [Follow] connects to the agent's Unix socket, keeps the set, survives restarts of the
 // agent and tells a callback what is and what has changed. [Stream] is one life of one
 // stream, for those who handle connections themselves.

@@ -20,11 +20,13 @@ type scene struct {
 	mu    sync.Mutex
 	began time.Time
 	st    *fencingv1.Status
+	// halted is when the agent's loop took its last status; zero: it goes on.
+	halted time.Time
 }
 
 func newScene() *scene {
 	return &scene{began: time.Now(), st: &fencingv1.Status{
-		Self: &fencingv1.NodeIdentity{Name: "n1", BootNonce: "0000000000000001"}, Verdict: &fencingv1.Verdict{Quorum: true},
+		Self: &fencingv1.NodeIdentity{Name: "n1", BootNonce: "0000000000000001"}, Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true},
 		Nodes: []*fencingv1.NodeStatus{{Name: "n1", Reachable: true}, {Name: "n2", Reachable: true}, {Name: "n3", Reachable: true}},
 	}}
 }
@@ -33,7 +35,11 @@ func (s *scene) status() *fencingv1.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := proto.CloneOf(s.st)
-	st.Time, st.Self.Uptime = timestamppb.Now(), durationpb.New(time.Since(s.began))
+	now := time.Now()
+	if !s.halted.IsZero() {
+		now = s.halted
+	}
+	st.Time, st.Self.Uptime = timestamppb.New(now), durationpb.New(now.Sub(s.began))
 	return st
 }
 

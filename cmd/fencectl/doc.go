@@ -18,11 +18,11 @@
 // no byte from a peer steer the terminal.
 //
 // Verbs run on the main goroutine. Those that wait watch the command's context, which
-// SIGINT and SIGTERM cancel. To follow the agent until then is a success.
+// SIGINT and SIGTERM cancel. To follow the agent until then is a success; to wait in vain is none.
 //
 // # Errors
 //
 // A verb returns its error and prints none. run prints each on one line of stderr and
 // turns it into the exit code: 2 if the verb had not started or returned a [usageError],
-// else 1. What is no error but worth knowing goes to stderr with environment.warn.
+// 3 for a [timeoutError], else 1. What is no error but worth knowing goes to stderr with environment.warn.
 package main

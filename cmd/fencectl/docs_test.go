@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -86,5 +88,52 @@ func TestTuningShowsTheTimings(t *testing.T) {
 	}
 	if !strings.Contains(string(text), "```\n"+out+"```\n") {
 		t.Errorf("docs/tuning.md does not show what `fencectl config timing` prints: copy this there:\n%s", out)
+	}
+}
+
+// TestConsumersShowAScriptThatWorks: the script on the page runs its failover for a node that is fenced, and for no other.
+func TestConsumersShowAScriptThatWorks(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "consumers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(text), "```sh\n")
+	script, _, ok := strings.Cut(script, "```\n")
+	if !ok || !strings.Contains(script, "do-failover") {
+		t.Fatal("docs/consumers.md has no script")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "fencectl")); err != nil { // TestMain is fencectl under that name
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"failover": script, "do-failover": "#!/bin/sh\necho taken over from \"$1\"\n"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := liveAgent(t, "peer-fenced")
+	for _, c := range []struct {
+		node, limit string
+		code        int
+		last        string
+	}{
+		{"n4", "3m", exitOK, "taken over from n4\n"},
+		{"n3", "300ms", exitTimeout, "nothing was taken over from n3\n"},
+		{"n", "3m", exitFailed, "nothing was taken over from n\n"},
+		{"", "3m", exitFailed, "nothing was taken over from \n"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", filepath.Join(bin, "failover"), c.node)
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), envSocket+"="+a.path, "LIMIT="+c.limit)
+		out, err := cmd.CombinedOutput()
+		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if got := cmd.ProcessState.ExitCode(); got != c.code || !strings.HasSuffix(string(out), c.last) {
+			t.Errorf("failover %q: exit code %d, want %d, and at last %q; got:\n%s", c.node, got, c.code, c.last, out)
+		}
 	}
 }

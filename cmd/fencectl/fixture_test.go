@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
@@ -31,6 +32,7 @@ type testAgent struct {
 	server *publish.Server
 	path   string
 	status atomic.Pointer[fencingv1.Status]
+	live   atomic.Bool           // each answer has the present time, as if the loop ran
 	stop   func(context.Context) // ends the server, only once
 }
 
@@ -57,10 +59,11 @@ func startAgentAt(t testing.TB, path string, hub publish.HubConfig) *testAgent {
 	a.server, err = publish.New(publish.Config{
 		Hub: a.hub, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Status: func() *fencingv1.Status {
-			if st := a.status.Load(); st != nil {
-				return proto.CloneOf(st)
+			st := proto.CloneOf(a.status.Load())
+			if st != nil && a.live.Load() {
+				st.Time = timestamppb.Now()
 			}
-			return nil
+			return st
 		},
 	})
 	if err != nil {

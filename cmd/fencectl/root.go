@@ -60,10 +60,16 @@ func (e *environment) warn(text string) {
 
 // Exit codes, the same for every verb.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK      = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitTimeout = 3 // what was waited for has not come; nothing is wrong with the command
 )
+
+// timeoutError says what was waited for in vain.
+type timeoutError struct{ error }
+
+func (e timeoutError) Unwrap() error { return e.error }
 
 // usageError is an error of the caller: the command cannot be meant like that.
 type usageError struct{ error }
@@ -91,6 +97,9 @@ func run(ctx context.Context, env *environment, args []string) int {
 	}
 	if usage := new(usageError); *started && !errors.As(err, usage) {
 		env.warn(err.Error())
+		if errors.As(err, new(timeoutError)) {
+			return exitTimeout
+		}
 		return exitFailed
 	}
 	env.warn(fmt.Sprintf("%v; see %s --help", err, cmd.CommandPath()))
@@ -102,11 +111,12 @@ func newRootCommand(env *environment) *cobra.Command {
 	root := newGroup("fencectl COMMAND", "Look after fencing-agent", `fencectl checks the configuration of fencing-agent and asks agents and LUNs how they are.
 
 Results go to stdout, errors to stderr, one line each.
-Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
+Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has not come in time.`,
 		newConfigCommand(env),
 		newLunCommand(env),
 		newStatusCommand(env),
 		newWatchCommand(env),
+		newWaitCommand(env),
 		newExplainCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),

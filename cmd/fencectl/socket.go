@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,24 +42,31 @@ type agentFlags struct {
 	timeout time.Duration
 }
 
+// answerPatience is how long an agent may take to answer, unless --timeout says otherwise.
+const answerPatience = 5 * time.Second
+
 func newAgentFlags(cmd *cobra.Command) *agentFlags {
-	f := new(agentFlags)
-	flags := cmd.Flags()
-	flags.StringVar(&f.socket, "socket", "", "`path` of the agent's socket (default $"+envSocket+", else "+config.Default().API.Socket+")")
-	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the agent's answer")
+	f := newSocketFlag(cmd)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", answerPatience, "how long to wait for the agent's answer")
+	return f
+}
+
+// newSocketFlag is for verbs whose --timeout is another one.
+func newSocketFlag(cmd *cobra.Command) *agentFlags {
+	f := &agentFlags{timeout: answerPatience}
+	cmd.Flags().StringVar(&f.socket, "socket", "", "`path` of the agent's socket (default $"+envSocket+", else "+config.Default().API.Socket+")")
 	_ = cmd.MarkFlagFilename("socket") // fails for unknown flags only
 	return f
 }
 
+// path is where the agent is asked.
+func (f *agentFlags) path(env *environment) string {
+	return cmp.Or(f.socket, env.getenv(envSocket), config.Default().API.Socket)
+}
+
 // dial prepares a connection to the agent; nothing is sent yet. The caller closes it.
 func (f *agentFlags) dial(env *environment) (*agentConn, error) {
-	path := f.socket
-	if path == "" {
-		path = env.getenv(envSocket)
-	}
-	if path == "" {
-		path = config.Default().API.Socket
-	}
+	path := f.path(env)
 	switch {
 	case len(path) > maxSocketBytes:
 		return nil, usagef("the socket's path has %d bytes, %d are possible: %s", len(path), maxSocketBytes, path)

@@ -43,6 +43,7 @@ func allMutants() []mutant {
 		lateMutants(),
 		probingMutants(),
 		recoveryMutants(),
+		consumerMutants(),
 	} {
 		all = append(all, list...)
 	}

@@ -1,0 +1,273 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// staleAfter is the age at which a status is no longer the agent's word: it takes one every second. A status whose
+// agent stands still is repeated as it is. The clock is the node's own, on both sides of the socket.
+const staleAfter = 5 * time.Second
+
+// maxTold bounds the boots of one node that [FollowDeaths] remembers: more have not died under one name in a program's
+// life, unless the node resets itself again and again.
+const maxTold = 16
+
+// Why a death is not known to a program yet: it is worth to wait. [WaitFenced] tells them to its callback, and wraps
+// the last one in the error with which it gives up.
+var (
+	// ErrNoWord: there is no agent, or it has been silent.
+	ErrNoWord = errors.New("the agent says nothing")
+	// ErrStandsStill: the agent answers, but it has decided nothing for a while.
+	ErrStandsStill = errors.New("the agent stands still: its status is old")
+	// ErrNoQuorum: the agent's own node is without quorum, or is not fed. It may be the one that is about to be reset.
+	ErrNoQuorum = errors.New("the agent's own node may be the one that is about to be reset: what it says of others allows nothing")
+	// ErrAnswers: the node runs.
+	ErrAnswers = errors.New("the node answers")
+	// ErrNotProven: the node does not answer, as LEFT says. It may be running, also where its agent was stopped.
+	ErrNotProven = errors.New("the node does not answer, and may be running")
+	// ErrOtherBoot: what the agent knows is of another boot than the one that was asked for.
+	ErrOtherBoot = errors.New("the agent knows of another boot of the node only")
+	// ErrNoProof: the node is called fenced without the proof or the boot. The agent is of an older version, or has
+	// never met the node.
+	ErrNoProof = errors.New("the agent calls the node fenced, and does not say which boot, or how that is known")
+)
+
+// ErrOwnNode is for a node whose own agent is asked: while that answers the node is not dead.
+var ErrOwnNode = errors.New("an agent proves nothing about its own node: ask the agent of another one")
+
+// UnknownNodeError is for a node that is no member of the agent's group, or is none any more.
+type UnknownNodeError struct {
+	Node    string
+	Members []string // sorted
+}
+
+func (e *UnknownNodeError) Error() string {
+	return fmt.Sprintf("node %q is no member of the group: the members are %s", e.Node, strings.Join(e.Members, ", "))
+}
+
+// ProvenDeath is a death that a program may act on: what that boot had may be taken over.
+type ProvenDeath struct {
+	NodeDeath
+	// Runs is the boot under which the node answers by now: it may own things again that it was given after its
+	// return. Empty: the node does not answer.
+	Runs string
+}
+
+// DeathNews is what [FollowDeaths] tells at once; at least one of the two is not empty.
+type DeathNews struct {
+	// Proven are in the order of the agent's list.
+	Proven []ProvenDeath
+	// Withdrawn were told as proven, and are contradicted. Whatever was begun because of one has to stop, and a person
+	// has to look.
+	Withdrawn []NodeDeath
+}
+
+// FollowDeaths follows the agent until ctx ends and calls use with each death that may be acted on at that moment,
+// and with each that turns out to be none. The rules of docs/consumers.md are inside:
+//
+//   - A death is told once for each boot, whatever becomes of the connection, of the agent, or of the node: as soon as
+//     an agent that is alive, and whose node has quorum and is fed, names proof and boot. What was known before ctx
+//     began comes first.
+//   - LEFT, an agent that was stopped, a forecast, a node that was never met: nothing of it is told.
+//   - A death that was told is withdrawn when that boot answers, or when the agent that has said it no longer does;
+//     not because an agent was restarted and has forgotten it. A withdrawal needs no quorum.
+//
+// Calls come one at a time, from one goroutine. The callback may be slow; it then misses a death that another boot of
+// the same node has outlived meanwhile. A program that keeps nothing over its own restart is told all again then.
+// FollowDeaths returns nil after ctx has ended and use has returned, and an error at once if cfg cannot work.
+func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
+	if use == nil {
+		return errors.New("follow deaths: no callback given")
+	}
+	book := toldBook{}
+	return FollowStatus(ctx, cfg, func(u StatusUpdate) {
+		if news := book.note(&u, time.Now()); len(news.Proven)+len(news.Withdrawn) > 0 {
+			use(news)
+		}
+	})
+}
+
+// WaitFenced waits until a program may act on the death of a node, and returns that death. With a boot it is the death
+// of that boot and no other, also if the node is back under another one. With an empty boot the node has to be fenced
+// now: it does not answer, and its last known incarnation is dead. A boot has 16 hexadecimal digits.
+//
+// It follows the same rules as [FollowDeaths]. While it waits it calls waiting, unless that is nil, with each status
+// and with why that is not enough: one of ErrNoWord and those below it. What it waits for may never come: bound it by
+// ctx. It returns an error when ctx has ended, which wraps the cause of that and the latest reason; and at once an
+// *[UnknownNodeError], [ErrOwnNode], or an error of cfg.
+//
+// The answer is true when it is given. Who acts for longer than a moment follows deaths, to hear of a withdrawal.
+func WaitFenced(ctx context.Context, cfg Config, node, boot string, waiting func(StatusUpdate, error)) (ProvenDeath, error) {
+	if boot != "" && !isBoot(boot) {
+		return ProvenDeath{}, fmt.Errorf("wait for the death of %s: boot %q: 16 hexadecimal digits in lower case are needed, as in death.boot_nonce", node, boot)
+	}
+	follow, done := context.WithCancel(ctx)
+	defer done()
+	var death ProvenDeath
+	why := ErrNoWord
+	err := FollowStatus(follow, cfg, func(u StatusUpdate) {
+		if follow.Err() != nil {
+			return
+		}
+		death, why = judge(&u, node, boot, time.Now())
+		if why == nil || errors.Is(why, ErrOwnNode) || errors.As(why, new(*UnknownNodeError)) {
+			done()
+		} else if waiting != nil {
+			waiting(u, why)
+		}
+	})
+	switch {
+	case err != nil:
+		return ProvenDeath{}, err
+	case why == nil:
+		return death, nil
+	case errors.Is(why, ErrOwnNode) || errors.As(why, new(*UnknownNodeError)):
+		return ProvenDeath{}, fmt.Errorf("wait for the death of %s: %w", node, why)
+	}
+	return ProvenDeath{}, fmt.Errorf("wait for the death of %s: %w: %w", node, context.Cause(ctx), why)
+}
+
+// isBoot reports whether s can be a boot_nonce. What cannot would be waited for in vain.
+func isBoot(s string) bool {
+	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// usable is nil if what the update says of other nodes may be acted on.
+//
+// Invariant: it never is for the status of an agent that is silent, stands still, or is itself about to be reset.
+func usable(u *StatusUpdate, now time.Time) error {
+	switch st := u.Status; {
+	case !u.InForce || u.Err != nil:
+		return ErrNoWord
+	case st.GetTime() == nil || now.Sub(st.GetTime().AsTime()) > staleAfter:
+		return ErrStandsStill
+	}
+	switch u.Status.GetVerdict().GetPermission() {
+	case fencingv1.Permission_PERMISSION_UNSPECIFIED, fencingv1.Permission_PERMISSION_STARVE:
+		return ErrNoQuorum
+	}
+	if !u.MayAct() {
+		return ErrNoQuorum
+	}
+	return nil
+}
+
+// judge returns the death that is waited for, or why it is not known.
+func judge(u *StatusUpdate, node, boot string, now time.Time) (ProvenDeath, error) {
+	why := usable(u, now)
+	if nodes := u.Status.GetNodes(); len(nodes) > 0 && !errors.Is(why, ErrNoWord) && !errors.Is(why, ErrStandsStill) {
+		i := slices.IndexFunc(nodes, func(n *fencingv1.NodeStatus) bool { return n.GetName() == node })
+		switch {
+		case i < 0:
+			return ProvenDeath{}, unknownNode(node, nodes)
+		case node == u.Status.GetSelf().GetName():
+			return ProvenDeath{}, ErrOwnNode
+		case why == nil && boot == "":
+			return fencedNow(nodes[i])
+		case why == nil:
+			return deadBoot(nodes[i], boot)
+		}
+	}
+	if why == nil { // an agent without a list knows nobody
+		why = ErrNoWord
+	}
+	return ProvenDeath{}, why
+}
+
+func unknownNode(node string, nodes []*fencingv1.NodeStatus) error {
+	e := &UnknownNodeError{Node: node}
+	for _, n := range nodes {
+		e.Members = append(e.Members, n.GetName())
+	}
+	slices.Sort(e.Members)
+	return e
+}
+
+// fencedNow is the death of a node that is fenced at this moment. The death of an earlier boot is none: the present
+// one may be running.
+func fencedNow(n *fencingv1.NodeStatus) (ProvenDeath, error) {
+	switch d, named := deathOf(n); {
+	case n.GetReachable():
+		return ProvenDeath{}, ErrAnswers
+	case n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED:
+		return ProvenDeath{}, ErrNotProven
+	case !named:
+		return ProvenDeath{}, ErrNoProof
+	default:
+		return ProvenDeath{NodeDeath: d}, nil
+	}
+}
+
+// deadBoot is the death of one boot, whatever has become of the node.
+func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
+	d, named := deathOf(n)
+	runs, last := "", n.GetToken().GetBootNonce()
+	if n.GetReachable() {
+		runs = last
+	}
+	switch {
+	case n.GetReachable() && (last == boot || last == ""):
+		return ProvenDeath{}, ErrAnswers
+	case named && d.Boot == boot:
+		return ProvenDeath{d, runs}, nil
+	case !named && n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED:
+		return ProvenDeath{}, ErrNoProof
+	case runs != "", n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED, last != "" && last != boot:
+		return ProvenDeath{}, ErrOtherBoot
+	}
+	return ProvenDeath{}, ErrNotProven
+}
+
+// toldBook is the deaths that a callback of FollowDeaths was told of, by node, the oldest first.
+type toldBook map[string][]NodeDeath
+
+// note takes an update, and returns what is to be told.
+func (b toldBook) note(u *StatusUpdate, now time.Time) DeathNews {
+	var news DeathNews
+	for _, d := range u.Withdrawn {
+		b.withdraw(&news, d.Node, d.Boot)
+	}
+	may := usable(u, now) == nil
+	listed := map[string]bool{}
+	for _, n := range u.Status.GetNodes() {
+		name := n.GetName()
+		listed[name] = true
+		if n.GetReachable() {
+			b.withdraw(&news, name, n.GetToken().GetBootNonce())
+		}
+		d, named := deathOf(n)
+		if !may || !named || name == u.Status.GetSelf().GetName() || b.find(name, d.Boot) >= 0 {
+			continue
+		}
+		if p, err := deadBoot(n, d.Boot); err == nil {
+			news.Proven = append(news.Proven, p)
+			b[name] = append(b[name], d)
+			b[name] = b[name][max(0, len(b[name])-maxTold):]
+		}
+	}
+	for name := range b {
+		if len(listed) > 0 && !listed[name] { // its name may become another machine's
+			delete(b, name)
+		}
+	}
+	return news
+}
+
+func (b toldBook) find(node, boot string) int {
+	return slices.IndexFunc(b[node], func(d NodeDeath) bool { return d.Boot == boot })
+}
+
+// withdraw takes back what was told of a boot; nothing was if it is not in the book.
+func (b toldBook) withdraw(news *DeathNews, node, boot string) {
+	if i := b.find(node, boot); i >= 0 {
+		news.Withdrawn = append(news.Withdrawn, b[node][i])
+		b[node] = slices.Delete(b[node], i, i+1)
+	}
+}

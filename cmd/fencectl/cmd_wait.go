@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencing-agent/fencing-agent/api/client"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/words"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+)
+
+const (
+	// quietFor is how long a wait says nothing, and how often it looks whether there is something to say.
+	quietFor = time.Second
+	// sayAgain is after which time a wait says the same again.
+	sayAgain = 10 * time.Second
+)
+
+func newWaitCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wait --fenced NODE",
+		Short: "Wait until a node is proven dead",
+		Long: `Wait until this node's agent has proven that NODE cannot be running any more, by the rules of
+docs/consumers.md: what NODE had may then be taken over. Not to answer (LEFT) is no proof; neither is the word
+of an agent that stands still, or whose own node has no quorum or is not fed: it is waited for.
+
+Without --boot, NODE has to be FENCED now. With --boot it is the death of that boot and no other, also when NODE
+is back under another one; it is a boot nonce, or the bootID of the Node in Kubernetes.
+
+The result is one line on stdout. What is waited for is said on stderr after one second, when it changes, and
+every ten seconds. The wait outlives a restart of the agent; an agent that cannot be reached at the very
+beginning is an error.
+
+Exit codes: 0 proven dead; 3 not proven within --timeout; 1 anything else, so also Ctrl-C and a NODE that is
+no member. Only 0 allows anything.`,
+		Example: `  fencectl wait --fenced n3 && do-failover
+  fencectl wait --fenced n3 --timeout 10m
+  fencectl wait --fenced n3 --boot 024bc581b3a34be3 -o json | jq -r .proof`,
+		Args: operands("NODE"),
+	}
+	w := &deathWait{env: env, agent: newSocketFlag(cmd)}
+	flags := cmd.Flags()
+	fenced := flags.Bool("fenced", false, "wait until the node is proven dead; needed, there is nothing else to wait for yet")
+	flags.StringVar(&w.boot, "boot", "", "wait for the death of this `boot`")
+	flags.DurationVar(&w.limit, "timeout", 3*time.Minute, "how long to wait")
+	cmd.ValidArgsFunction = w.complete
+	_ = cmd.RegisterFlagCompletionFunc("boot", cobra.NoFileCompletions) // fails for unknown flags only
+	out := newPrinter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !*fenced:
+			return usagef("say what to wait for: --fenced")
+		case w.limit <= 0:
+			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", w.limit)
+		case cmd.Flags().Changed("boot"): // also if it is empty, as a variable of a script is by mistake
+			if err := w.takeBoot(); err != nil {
+				return err
+			}
+		}
+		w.node = args[0]
+		death, err := w.run(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if out.format != formatTable {
+			return out.print(env.stdout, resultOf(death), nil)
+		}
+		return writeText(env, []byte(w.line(death)))
+	}
+	return cmd
+}
+
+// deathWait is one wait for the death of a node.
+type deathWait struct {
+	env   *environment
+	agent *agentFlags
+	node  string
+	boot  string
+	limit time.Duration
+
+	mu   sync.Mutex // guards what follows
+	last client.StatusUpdate
+	why  error // nil: nothing was heard yet
+}
+
+// takeBoot makes the boot a nonce, or refuses it.
+func (w *deathWait) takeBoot() error {
+	given := w.boot
+	if len(given) > 16 {
+		w.boot = deaths.Boot(given)
+	}
+	if len(w.boot) != 16 || strings.Trim(w.boot, "0123456789abcdef") != "" {
+		return usagef("invalid argument %q for \"--boot\" flag: 16 hexadecimal digits are allowed, or a bootID of Kubernetes", given)
+	}
+	return nil
+}
+
+// complete offers the other members.
+func (w *deathWait) complete(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, none
+	}
+	w.agent.timeout = quietFor
+	st, err := getStatus(cmd.Context(), w.env, w.agent)
+	if err != nil {
+		return nil, none
+	}
+	var names []string
+	for _, n := range st.GetNodes() {
+		if n.GetName() != st.GetSelf().GetName() {
+			names = append(names, clean(n.GetName()))
+		}
+	}
+	return names, none
+}
+
+// errWaited is the cause of a wait's end.
+var errWaited = errors.New("the time is over")
+
+func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.limit, errWaited)
+	defer cancel()
+	path, err := filepath.Abs(w.agent.path(w.env))
+	if err != nil {
+		return client.ProvenDeath{}, fmt.Errorf("agent socket: %w", err)
+	}
+	// The first question finds what is wrong with the socket, and says what to do.
+	if _, err := getStatus(ctx, w.env, w.agent); err != nil && ctx.Err() == nil {
+		if failed := new(agentError); !errors.As(err, &failed) || failed.unreachable || !failed.passing {
+			return client.ProvenDeath{}, err
+		}
+	}
+	var saying sync.WaitGroup
+	over := make(chan struct{})
+	saying.Go(func() { w.say(over) })
+	death, err := client.WaitFenced(ctx, client.Config{Socket: path}, w.node, w.boot, func(u client.StatusUpdate, why error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.last, w.why = u, why
+	})
+	close(over)
+	saying.Wait()
+	switch unknown := new(client.UnknownNodeError); {
+	case errors.As(err, &unknown):
+		return death, fmt.Errorf("%q is no member of this group: the members are %s", clean(w.node), clean(strings.Join(unknown.Members, ", ")))
+	case errors.Is(err, errWaited):
+		return death, timeoutError{fmt.Errorf("%s is not proven dead after %v: %s", clean(w.node), w.limit, w.missing())}
+	}
+	return death, err
+}
+
+// say tells on stderr what is waited for until over is closed.
+func (w *deathWait) say(over <-chan struct{}) {
+	tick := time.NewTicker(quietFor)
+	defer tick.Stop()
+	told, at := "", time.Time{}
+	for {
+		select {
+		case <-over:
+			return
+		case now := <-tick.C:
+			if key := w.key(); key != told || now.Sub(at) >= sayAgain {
+				told, at = key, now
+				w.env.warn("waiting: " + w.missing())
+			}
+		}
+	}
+}
+
+// key is what makes the words about the wait other ones, but for the times in them.
+func (w *deathWait) key() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.member()
+	return fmt.Sprint(w.why, w.last.Err, n.GetState(), n.GetSentence() != nil, n.GetProvenIn() != nil, w.last.Status.GetVerdict().GetReason())
+}
+
+// member is the node in the latest status. The caller holds the mutex.
+func (w *deathWait) member() *fencingv1.NodeStatus {
+	for _, n := range w.last.Status.GetNodes() {
+		if n.GetName() == w.node {
+			return n
+		}
+	}
+	return nil
+}
+
+// missing says what is missing, in the words of fencectl status.
+func (w *deathWait) missing() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	st, name := w.last.Status, clean(w.node)
+	self := clean(st.GetSelf().GetName())
+	switch {
+	case w.why == nil, errors.Is(w.why, client.ErrNoWord) && w.last.Err == nil:
+		return "the agent has told no status yet"
+	case errors.Is(w.why, client.ErrNoWord):
+		return clean(w.last.Err.Error()) + "; trying again"
+	case errors.Is(w.why, client.ErrStandsStill):
+		age := time.Since(st.GetTime().AsTime())
+		return fmt.Sprintf("%s: THE AGENT STANDS STILL for %s, its word of %s does not count", self, brief(age), name)
+	case errors.Is(w.why, client.ErrNoQuorum):
+		return fmt.Sprintf("%s: %s - %s; its word of %s does not count", self, verdictWords(st).text, clean(words.Reason(st.GetVerdict())), name)
+	}
+	return w.standing(st, w.member())
+}
+
+// standing says how the node is, and what is missing to its death.
+func (w *deathWait) standing(st *fencingv1.Status, n *fencingv1.NodeStatus) string {
+	if text := sentence(n); text != "" && !errors.Is(w.why, client.ErrOtherBoot) {
+		return clean(text)
+	}
+	text := clean(n.GetName()) + ": " + (&matrix{self: st.GetSelf().GetName()}).state(n).text
+	if n.GetStateAge() != nil && !n.GetReachable() && n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED {
+		text += " for " + ago(n.GetStateAge())
+	}
+	switch {
+	case errors.Is(w.why, client.ErrOtherBoot):
+		return text + ", but the death of boot " + w.boot + " is not known here: this agent last met boot " + orUnknown(clean(n.GetToken().GetBootNonce()))
+	case errors.Is(w.why, client.ErrNoProof):
+		return text + ", but this agent does not say which boot, or how that is known: ask the agent of another node"
+	case errors.Is(w.why, client.ErrAnswers):
+		return text + ": it runs"
+	case n.GetProvenIn() != nil:
+		return text + ", may be running; this agent can vouch for its death in " + ago(n.GetProvenIn()) + ", and a majority has to"
+	}
+	return text + ", may be running; time alone will not prove its death, another boot of it will"
+}
+
+// waitResult is what -o json prints.
+type waitResult struct {
+	Node  string    `json:"node"`
+	Boot  string    `json:"boot"`
+	Proof string    `json:"proof"`
+	Since time.Time `json:"since"`
+	Runs  string    `json:"runs,omitempty"`
+}
+
+func resultOf(d client.ProvenDeath) waitResult {
+	proof := strings.ToLower(strings.TrimPrefix(d.Proof.String(), "PROOF_"))
+	return waitResult{Node: d.Node, Boot: d.Boot, Proof: proof, Since: d.At, Runs: d.Runs}
+}
+
+// line is the result for people. Of a boot it does not say FENCED: the node may be back.
+func (w *deathWait) line(d client.ProvenDeath) string {
+	r := resultOf(d)
+	boot := clean(r.Boot)
+	what := "FENCED - boot " + boot
+	if w.boot != "" {
+		what = "boot " + boot + " is dead"
+	}
+	text := fmt.Sprintf("%s: %s, proof %s, since %s", clean(r.Node), what, r.Proof, r.Since.In(w.env.zone()).Format(time.DateTime))
+	if r.Runs != "" {
+		text += "; back as boot " + clean(r.Runs)
+	}
+	return text + "\n"
+}
