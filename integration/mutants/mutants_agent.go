@@ -17,6 +17,8 @@ func agentMutants() []mutant {
 		{rule: "boot gate", what: "a node arms that never saw a quorum", edits: []edit{
 			{decideGo, " && in.OnLoss != LossFence && in.HadQuorum {", " && in.OnLoss != LossFence {"},
 			{coreGo, "	wanted := c.hadQuorum && !c.fx.Disarm", "	wanted := !c.fx.Disarm"},
+			// Since an agent waits for its peers to have its word, that covers the gate as well.
+			{disarmGo, "	default:\n		return false\n	}\n}\n\n// Arming", "	default:\n		return true\n	}\n}\n\n// Arming"},
 		}},
 		{rule: "quorum", what: "N is the number of live members", edits: []edit{
 			{rostersGo, "Quorum: h.Quorum(c.cfg.Quorum)}", "Quorum: 1}"},
