@@ -103,7 +103,8 @@ func cniConfig(s *machine.Spec) string {
 }
 
 // kubeletConfig has what is different from a kubelet's defaults, because the node is no machine, or
-// because the tests would wait for it.
+// because the tests would wait for it. nodeStatusUpdateFrequency is also what a request to renew the Lease may take, and a
+// Lease of 10 s needs one of 2 s (docs/controller.md).
 func kubeletConfig(s *machine.Spec) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -123,7 +124,8 @@ volumePluginDir: /var/lib/kubelet/volume-plugins
 evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%", imagefs.inodesFree: "0%%"}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
-nodeStatusUpdateFrequency: 5s
+nodeStatusUpdateFrequency: 2s
+nodeStatusReportFrequency: 5s
 nodeLeaseDurationSeconds: %d
 `, socket, s.CAFile, s.LeaseSeconds)
 }
