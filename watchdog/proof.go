@@ -133,6 +133,7 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 		}
 		if st.Boot == w.boot {
 			w.lived = max(w.lived, anchor)
+			v.contradict(p, w.lived)
 			v.sentence(now, p, st.Boot, st.Sentence)
 		}
 		if w.returned > 0 {
@@ -156,6 +157,19 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 			}
 		}
 	}
+}
+
+// contradict takes the death of the latest boot back if that boot has answered since. A sentence has its own rule (P9).
+//
+// Invariant: a death that was contradicted is none, and stays none. Lost again, that boot may be running, and has to be
+// proven dead again: by time, or by a slot that it has written since.
+func (v *prover) contradict(p int, lived boottime.Instant) {
+	w := &v.peers[p]
+	if w.death.Boot != w.boot || w.death.Proof == 0 || w.death.Proof == ProofSentence || lived <= w.death.At {
+		return
+	}
+	w.death, w.sequence = Death{}, 0
+	v.fenced.Remove(p)
 }
 
 // missed is for how long this node has lived and not seen a peer.

@@ -46,6 +46,63 @@ func mourn(c *Core, from, to time.Duration, lost roster.Set, peers ...int) time.
 	return 0
 }
 
+// Guard: a death that was contradicted is none, also when the boot that has contradicted it is lost again. Then it is
+// proven again by time, and no sooner.
+func TestContradictedDeathIsNone(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
+	if at == 0 || c.Death(4).Proof != ProofTime {
+		t.Fatalf("at %v: %+v", at, c.Death(4))
+	}
+	took := at - lastSeen
+	lost := at + 20*time.Second
+	for d := at + time.Second; d <= lost; d += time.Second { // its watchdog did not fire
+		tell(c, boottime.Instant(d), 4, netgossip.Statement{Guard: killing})
+		mourn(c, d, d, roster.Set{}, 1, 2, 3)
+	}
+	if c.Death(4) != (Death{}) || c.Fenced().Has(4) {
+		t.Errorf("it answers: fenced %v, %+v", c.Fenced().Has(4), c.Death(4))
+	}
+	if early := mourn(c, lost+time.Second, lost+took-time.Second, roster.SetOf(4), 1, 2, 3); early != 0 || c.Death(4) != (Death{}) {
+		t.Errorf("lost again at %v, dead at %v: %+v", lost, early, c.Death(4))
+	}
+	if again := mourn(c, lost+took, lost+2*took, roster.SetOf(4), 1, 2, 3); again == 0 || c.Death(4).Proof != ProofTime {
+		t.Errorf("lost again at %v, and never dead", lost)
+	}
+}
+
+// Guard: so does a word of that boot on the LUN, and one of another boot does not.
+func TestWordOnTheLUNContradictsADeath(t *testing.T) {
+	for boot, contradicts := range map[uint64]bool{104: true, 999: false} {
+		c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+		at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
+		words := make([]diskquorum.Voice, 5)
+		words[4].Boot = boot
+		c.proof.sight(boottime.Instant(at+time.Second), roster.SetOf(4), words)
+		if got := c.Death(4) == (Death{}); at == 0 || got != contradicts || c.Fenced().Has(4) {
+			t.Errorf("boot %d: fenced %v, %+v", boot, c.Fenced().Has(4), c.Death(4))
+		}
+	}
+}
+
+// Guard: a slot that another boot has written before the first one answered again does not end that one once more.
+func TestSlotFromBeforeAContradiction(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	slot := diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 5, Statement: netgossip.Statement{Boot: 104}}
+	c.proof.look(11*sec, 4, &slot)
+	slot.Sequence, slot.Statement.Boot = 9, 999
+	c.proof.look(12*sec, 4, &slot)
+	if c.Death(4).Proof != ProofBoot {
+		t.Fatalf("%+v", c.Death(4))
+	}
+	tell(c, 13*sec, 4, netgossip.Statement{Guard: killing})
+	c.Step(13 * sec)
+	c.proof.look(14*sec, 4, &slot)
+	if c.Death(4) != (Death{}) || c.Fenced().Has(4) {
+		t.Errorf("fenced %v, %+v", c.Fenced().Has(4), c.Death(4))
+	}
+}
+
 // lastSeen is when the evidence of 10 s has run out.
 const lastSeen = 14 * time.Second
 

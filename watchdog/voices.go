@@ -89,6 +89,9 @@ func (v *prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 		if now > w.death.At {
 			v.fenced.Remove(p)
 		}
+		if w.voiced == w.boot && w.death.Proof == ProofTime {
+			v.contradict(p, now)
+		}
 	}
 }
 

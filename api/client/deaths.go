@@ -12,14 +12,15 @@ import (
 )
 
 // staleAfter is the age at which a status is no longer the agent's word: it takes one every second. A status whose
-// agent stands still is repeated as it is. The clock is the node's own, on both sides of the socket.
+// agent stands still is repeated as it is. The clock is the node's own, on both sides of the socket; a status from the
+// future is by another clock, or by one that was set back, and its age is not known.
 const staleAfter = 5 * time.Second
 
 // maxTold bounds the boots of one node that [FollowDeaths] remembers: more have not died under one name in a program's
 // life, unless the node resets itself again and again.
 const maxTold = 16
 
-// Why a death is not known to a program yet: it is worth to wait. [WaitFenced] tells them to its callback, and wraps
+// Why a death is not known to a program yet: waiting makes sense. [WaitFenced] tells them to its callback, and wraps
 // the last one in the error with which it gives up.
 var (
 	// ErrNoWord: there is no agent, or it has been silent.
@@ -75,12 +76,13 @@ type DeathNews struct {
 //   - A death is told once for each boot, whatever becomes of the connection, of the agent, or of the node: as soon as
 //     an agent that is alive, and whose node has quorum and is fed, names proof and boot. What was known before ctx
 //     began comes first.
-//   - LEFT, an agent that was stopped, a forecast, a node that was never met: nothing of it is told.
+//   - None of these is told: LEFT, an agent that was stopped, a forecast, a node that was never met.
 //   - A death that was told is withdrawn when that boot answers, or when the agent that has said it no longer does;
 //     not because an agent was restarted and has forgotten it. A withdrawal needs no quorum.
+//   - A node that leaves the list of members is forgotten. If it is listed again, what is known of it is told again.
 //
-// Calls come one at a time, from one goroutine. The callback may be slow; it then misses a death that another boot of
-// the same node has outlived meanwhile. A program that keeps nothing over its own restart is told all again then.
+// Calls come one at a time, from one goroutine. The callback may be slow; it then misses a death if another boot of
+// that node has died meanwhile. A program that keeps nothing over its own restart is told all again then.
 // FollowDeaths returns nil after ctx has ended and use has returned, and an error at once if cfg cannot work.
 func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 	if use == nil {
@@ -99,11 +101,11 @@ func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 // now: it does not answer, and its last known incarnation is dead. A boot has 16 hexadecimal digits.
 //
 // It follows the same rules as [FollowDeaths]. While it waits it calls waiting, unless that is nil, with each status
-// and with why that is not enough: one of ErrNoWord and those below it. What it waits for may never come: bound it by
-// ctx. It returns an error when ctx has ended, which wraps the cause of that and the latest reason; and at once an
+// and with why that is not enough: one of the errors from ErrNoWord to ErrNoProof. It must not block. What WaitFenced waits
+// for may never come: bound it by ctx. It returns an error when ctx has ended, which wraps the cause of that and the latest reason; and at once an
 // *[UnknownNodeError], [ErrOwnNode], or an error of cfg.
 //
-// The answer is true when it is given. Who acts for longer than a moment follows deaths, to hear of a withdrawal.
+// The answer is true when it is given. A program that works longer should use [FollowDeaths], to hear of a withdrawal.
 func WaitFenced(ctx context.Context, cfg Config, node, boot string, waiting func(StatusUpdate, error)) (ProvenDeath, error) {
 	if boot != "" && !isBoot(boot) {
 		return ProvenDeath{}, fmt.Errorf("wait for the death of %s: boot %q: 16 hexadecimal digits in lower case are needed, as in death.boot_nonce", node, boot)
@@ -146,7 +148,7 @@ func usable(u *StatusUpdate, now time.Time) error {
 	switch st := u.Status; {
 	case !u.InForce || u.Err != nil:
 		return ErrNoWord
-	case st.GetTime() == nil || now.Sub(st.GetTime().AsTime()) > staleAfter:
+	case st.GetTime() == nil || now.Sub(st.GetTime().AsTime()).Abs() > staleAfter:
 		return ErrStandsStill
 	}
 	switch u.Status.GetVerdict().GetPermission() {
@@ -215,7 +217,7 @@ func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
 	switch {
 	case n.GetReachable() && (last == boot || last == ""):
 		return ProvenDeath{}, ErrAnswers
-	case named && d.Boot == boot:
+	case named && d.Boot == boot && stands(n, d.Boot):
 		return ProvenDeath{d, runs}, nil
 	case !named && n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED:
 		return ProvenDeath{}, ErrNoProof
@@ -223,6 +225,16 @@ func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
 		return ProvenDeath{}, ErrOtherBoot
 	}
 	return ProvenDeath{}, ErrNotProven
+}
+
+// stands reports whether the death of a boot that a status names still holds: the node is FENCED, or another boot of it
+// was met since.
+//
+// Invariant: a death that was contradicted is none, also when the boot that has contradicted it is lost again. Agents of
+// an earlier version go on naming it.
+func stands(n *fencingv1.NodeStatus, boot string) bool {
+	last := n.GetToken().GetBootNonce()
+	return n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED || last != "" && last != boot
 }
 
 // toldBook is the deaths that a callback of FollowDeaths was told of, by node, the oldest first.

@@ -23,6 +23,7 @@ type machine struct {
 	linked bool // the agent reaches it
 	known  int  // the latest boot that the agent met
 	ended  int  // the boot whose death it names; 0: none
+	defied bool // that boot has answered since, and an agent of before names its death all the same
 	liar   bool // its watchdog does not reset it: a death may be a mistake
 }
 
@@ -33,6 +34,7 @@ type world struct {
 	agent    *agent
 	up       bool
 	quorum   bool
+	before   bool // agents of a version that does not forget a death that was contradicted
 	machines []*machine
 
 	mu   sync.Mutex
@@ -45,7 +47,7 @@ func word(name string, boot int) string { return fmt.Sprintf("%s/%016x", name, b
 
 func newWorld(t *testing.T, r *rand.Rand) *world {
 	w := &world{
-		r: r, scene: newScene(), agent: newAgent(t), quorum: true,
+		r: r, scene: newScene(), agent: newAgent(t), quorum: true, before: r.IntN(2) == 0,
 		said: map[string]time.Time{}, good: map[string]bool{},
 	}
 	for i, name := range []string{"n2", "n3", "n30"} {
@@ -63,10 +65,14 @@ func (w *world) look() {
 			continue
 		}
 		if m.known != 0 && m.known != m.boot {
-			m.ended = m.known // another boot answers
+			m.ended, m.defied = m.known, false // another boot answers
 		}
 		m.known = m.boot
-		if m.ended == m.boot {
+		switch {
+		case m.ended != m.boot:
+		case w.before:
+			m.defied = true
+		default:
 			m.ended = 0
 		}
 	}
@@ -90,10 +96,10 @@ func (w *world) status() *fencingv1.Status {
 		switch {
 		case n.Reachable:
 			n.State = fencingv1.NodeState_NODE_STATE_REACHABLE
-		case m.ended != 0 && m.ended == m.known:
+		case m.ended != 0 && m.ended == m.known && !m.defied:
 			n.State = fencingv1.NodeState_NODE_STATE_FENCED
 		}
-		if m.ended != 0 && w.quorum {
+		if m.ended != 0 && w.quorum && !m.defied {
 			w.said[word(m.name, m.ended)] = time.Now()
 		}
 		st.Nodes = append(st.Nodes, n)
@@ -115,12 +121,12 @@ func (w *world) step() {
 	case k < 8 && m.runs && (m.liar || !m.linked):
 		m.linked = !m.linked
 	case k < 12 && !(m.runs && m.linked) && m.known != 0 && (m.liar || !m.runs || m.boot != m.known):
-		m.ended = m.known // proven, of the liar also when it is not true
+		m.ended, m.defied = m.known, false // proven, of the liar also when it is not true
 	case k < 14:
 		w.quorum = !w.quorum
 	case k == 14: // the agent is restarted: it has forgotten
 		for _, m := range w.machines {
-			m.known, m.ended = 0, 0
+			m.known, m.ended, m.defied = 0, 0, false
 		}
 	}
 	w.look()
@@ -155,7 +161,7 @@ func (w *world) settle() (deadBoot int) {
 	}
 	w.look()
 	m := w.machines[2]
-	m.runs, m.ended = false, m.boot
+	m.runs, m.ended, m.defied = false, m.boot, false
 	w.good[word(m.name, m.boot)] = true
 	w.mu.Unlock()
 	w.agent.thaw()

@@ -162,6 +162,8 @@ func TestWhatIsNoDeath(t *testing.T) {
 		{"the same, of that boot", bootA, words{fence(2, bootA), func(st *fencingv1.Status) { st.Nodes[2].Death = nil }}, ErrNoProof},
 		{"an agent that never met the node", "", words{fence(2, "")}, ErrNoProof},
 		{"a death without a proof", "", words{fence(2, bootA), death(bootA, fencingv1.Proof_PROOF_UNSPECIFIED)}, ErrNoProof},
+		{"contradicted, and lost again", bootA, words{death(bootA, fencingv1.Proof_PROOF_TIME), lost(fencingv1.NodeState_NODE_STATE_UNREACHABLE)}, ErrNotProven},
+		{"contradicted, and restarted", bootA, words{death(bootA, fencingv1.Proof_PROOF_BOOT), lost(fencingv1.NodeState_NODE_STATE_RESTARTING)}, ErrNotProven},
 		{"without quorum", "", words{fence(2, bootA), verdict(&fencingv1.Verdict{Permission: feed})}, ErrNoQuorum},
 		{"starved", "", words{fence(2, bootA), verdict(&fencingv1.Verdict{Permission: starve, Quorum: true})}, ErrNoQuorum},
 		{"expired", "", words{fence(2, bootA), verdict(&fencingv1.Verdict{Permission: feed, Quorum: true, Expired: true})}, ErrNoQuorum},
@@ -183,6 +185,20 @@ func TestWhatIsNoDeath(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Guard: a status whose age is not known decides nothing: it is old, or by a clock that is ahead of this one.
+func TestAgeOfAStatus(t *testing.T) {
+	now := time.Now()
+	for age, want := range map[time.Duration]error{0: nil, 4 * time.Second: nil, -4 * time.Second: nil, 6 * time.Second: ErrStandsStill, -time.Hour: ErrStandsStill} {
+		u := StatusUpdate{InForce: true, Status: &fencingv1.Status{
+			Time:    timestamppb.New(now.Add(-age)),
+			Verdict: &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_FEED, Quorum: true},
+		}}
+		if got := usable(&u, now); !errors.Is(got, want) {
+			t.Errorf("%v old: %v, want %v", age, got, want)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (b *deathBook) note(st *fencingv1.Status) (proven, withdrawn []NodeDeath) {
 		}
 		answers = dead && n.GetReachable() && n.GetToken().GetBootNonce() == is.Boot
 		b.said[name] = dead
-		if dead && !answers && (!known || was.Boot != is.Boot) {
+		if dead && !answers && stands(n, is.Boot) && (!known || was.Boot != is.Boot) {
 			proven = append(proven, is)
 			b.known[name] = is
 		}

@@ -10,7 +10,7 @@ func consumerMutants() []mutant {
 	}
 	return []mutant{
 		of("the word of an agent that is silent counts", "case !u.InForce || u.Err != nil:", "case u.Status == nil:"),
-		of("what stands still decides", "case st.GetTime() == nil || now.Sub(st.GetTime().AsTime()) > staleAfter:", "case st.GetTime() == nil:"),
+		of("what stands still decides", "case st.GetTime() == nil || now.Sub(st.GetTime().AsTime()).Abs() > staleAfter:", "case st.GetTime() == nil:"),
 		of("who is about to be reset is believed", "case fencingv1.Permission_PERMISSION_UNSPECIFIED, fencingv1.Permission_PERMISSION_STARVE:", "case fencingv1.Permission_PERMISSION_UNSPECIFIED:"),
 		of("quorum is not needed", "	if !u.MayAct() {\n		return ErrNoQuorum\n	}\n", ""),
 		of("another name will do", "return n.GetName() == node }", "return strings.HasPrefix(n.GetName(), node) }"),
@@ -18,7 +18,9 @@ func consumerMutants() []mutant {
 		of("not to answer is to be fenced", "	case n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED:\n		return ProvenDeath{}, ErrNotProven\n", ""),
 		of("no proof is needed", "	case !named:\n", "	case !named && d.Boot != \"\":\n"),
 		of("the boot that answers is dead", "	case n.GetReachable() && (last == boot || last == \"\"):\n		return ProvenDeath{}, ErrAnswers\n", ""),
-		of("another boot will do", "case named && d.Boot == boot:", "case named:"),
+		of("another boot will do", "case named && d.Boot == boot && stands(n, d.Boot):", "case named && stands(n, d.Boot):"),
+		of("a death that was contradicted holds when that boot is lost again", "case named && d.Boot == boot && stands(n, d.Boot):", "case named && d.Boot == boot:"),
+		of("a status from the future counts", ".Abs() > staleAfter", " > staleAfter"),
 		of("a boot that nobody has is waited for", "if boot != \"\" && !isBoot(boot) {", "if false {"),
 		of("a death is told before it may be", "may := usable(u, now) == nil", "may := u.Status != nil"),
 		of("a death is told again and again", " || b.find(name, d.Boot) >= 0 {", " {"),

@@ -25,14 +25,7 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 		}
 		was := a.deaths.known[p]
 		if a.deaths.known[p] = d; d.Proof == 0 {
-			a.metrics.Contradicted()
-			if was.Proof == watchdog.ProofSentence {
-				a.log.Error("a proof of death is withdrawn: a boot that had condemned itself runs on; its watchdog did not fire, or two machines are one boot: power it off, and check the driver",
-					"peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
-				continue
-			}
-			a.log.Error("a proof of death is withdrawn: the boot that had ended answers again, so two machines have one name; stop one of them",
-				"peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
+			a.contradicted(p, was)
 			continue
 		}
 		a.metrics.Died(d.Proof)
@@ -41,24 +34,21 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 	}
 	a.alarmNames(a.core.Strangers(), gossip.OtherMachine)
 	if fx.Fenced != a.deaths.fenced {
-		for p := range a.deaths.fenced.Minus(fx.Fenced).All() {
-			a.withdrawn(p)
-		}
 		a.deaths.fenced, a.published.at = fx.Fenced, 0
 	}
 }
 
-// withdrawn looks at a node that was fenced and has been met again. Another boot is what
-// was to be expected; the same one means that a watchdog did not do what it promised.
-func (a *Agent) withdrawn(p int) {
-	st, _ := a.core.Merger().Statement(p)
-	d := a.core.Death(p)
-	if st == nil || !a.core.View().Seen.Has(p) || d.Proof != watchdog.ProofTime || d.Boot != st.Boot {
-		return
-	}
+// contradicted tells that a boot runs which was proven dead.
+func (a *Agent) contradicted(p int, was watchdog.Death) {
 	a.metrics.Contradicted()
-	a.log.Error("a node that must have been reset is back without a reboot: its watchdog did not fire; disarm it and check the driver",
-		"peer", a.roster.Name(p), "boot", hex64(st.Boot), "horizon", st.Guard.Horizon)
+	text := "the boot that had ended answers again, so two machines have one name; stop one of them"
+	switch was.Proof {
+	case watchdog.ProofTime:
+		text = "a node that must have been reset is back without a reboot: its watchdog did not fire; disarm it and check the driver"
+	case watchdog.ProofSentence:
+		text = "a boot that had condemned itself runs on; its watchdog did not fire, or two machines are one boot: power it off, and check the driver"
+	}
+	a.log.Error("a proof of death is withdrawn: "+text, "peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
 }
 
 // alarmNames raises the alarm for members that two nodes claim to be.
