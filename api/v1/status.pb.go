@@ -1660,7 +1660,7 @@ type NodeStatus struct {
 	// "rebooted" (another boot, though nobody missed it) or "no_quorum" (this node itself).
 	LeftReason string `protobuf:"bytes,20,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`
 	// The latest known death of the node. It stays when the node is back under another
-	// boot. Absent: none is known since this agent started.
+	// boot, and goes when that boot answers. Absent: none is known since this agent started.
 	Death *Death `protobuf:"bytes,21,opt,name=death,proto3" json:"death,omitempty"`
 	// By its own account: so long after it lost its peers it cannot run any more, provided
 	// that its watchdog is armed. Absent: not bounded, or not known.
