@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -91,14 +92,21 @@ type deathWait struct {
 	why  error // nil: nothing was heard yet
 }
 
+// A wait for a boot that cannot exist, or for another one than was meant, ends with 3 at best: the start of a bootID
+// looks like a nonce, but an agent sets the lowest bit of its nonce.
+var (
+	bootID    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
+	bootNonce = regexp.MustCompile(`^[0-9a-f]{15}[13579bdf]$`)
+)
+
 // takeBoot makes the boot a nonce, or refuses it.
 func (w *deathWait) takeBoot() error {
-	given := w.boot
-	if len(given) > 16 {
-		w.boot = deaths.Boot(given)
-	}
-	if len(w.boot) != 16 || strings.Trim(w.boot, "0123456789abcdef") != "" {
-		return usagef("invalid argument %q for \"--boot\" flag: 16 hexadecimal digits are allowed, or a bootID of Kubernetes", given)
+	switch {
+	case bootID.MatchString(w.boot):
+		w.boot = deaths.Boot(w.boot)
+	case !bootNonce.MatchString(w.boot):
+		return usagef("invalid argument %q for \"--boot\" flag: give the whole bootID of the Node in Kubernetes, "+
+			"or bootNonce as \"fencectl status -o json\" shows it", w.boot)
 	}
 	return nil
 }

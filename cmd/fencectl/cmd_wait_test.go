@@ -68,6 +68,7 @@ func TestWaitFenced(t *testing.T) {
 // TestWaitRefuses: what cannot be waited for has no code that could be taken for a death, or for a timeout.
 func TestWaitRefuses(t *testing.T) {
 	a := liveAgent(t, "healthy")
+	const boots = `flag: give the whole bootID of the Node in Kubernetes, or bootNonce as "fencectl status -o json" shows it`
 	for _, c := range []struct {
 		code int
 		says string
@@ -79,12 +80,16 @@ func TestWaitRefuses(t *testing.T) {
 		{exitUsage, "say what to wait for: --fenced", []string{"n3"}},
 		{exitUsage, "NODE is missing", []string{"--fenced"}},
 		{exitUsage, "more than 0 is allowed", []string{"--fenced", "n3", "--timeout", "0"}},
-		{exitUsage, `invalid argument "" for "--boot" flag: 16 hexadecimal digits`, []string{"--fenced", "n3", "--boot", ""}},
+		{exitUsage, `invalid argument "" for "--boot" flag: give the whole bootID`, []string{"--fenced", "n3", "--boot", ""}},
 		{exitUsage, `invalid argument "1234" for "--boot" flag`, []string{"--fenced", "n3", "--boot", "1234"}},
 		{exitUsage, `invalid argument "no-boot-id-of-anybody" for "--boot" flag`, []string{"--fenced", "n3", "--boot", "no-boot-id-of-anybody"}},
+		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581b3a34be2"}},      // no agent has an even one
+		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581b3a34be39a"}},    // more than a nonce
+		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581-b3a3-4be2-9a"}}, // a bootID that was cut
+		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581-b3a3-4be2-9a0f-11223344556677"}},
 		{exitFailed, "it does not exist", []string{"--fenced", "n3", "--socket", a.path + "x"}},
 	} {
-		if code, stdout, stderr := ask(t, a, 0, append([]string{"wait"}, c.args...)...); code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {
+		if code, stdout, stderr := ask(t, a, 0, append([]string{"wait", "--timeout", "1s"}, c.args...)...); code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {
 			t.Errorf("%v: exit %d, stdout %q, stderr %q; want %d, %s", c.args, code, stdout, stderr, c.code, c.says)
 		}
 	}
@@ -96,9 +101,11 @@ func TestWaitRefuses(t *testing.T) {
 
 // TestWaitTakesABootID of Kubernetes for the boot that it is.
 func TestWaitTakesABootID(t *testing.T) {
-	w := &deathWait{boot: "024bc581-b3a3-4be2-9a0f-112233445566"}
-	if err := w.takeBoot(); err != nil || w.boot != "024bc581b3a34be3" {
-		t.Errorf("%v, %s", err, w.boot)
+	for _, given := range []string{"024bc581-b3a3-4be2-9a0f-112233445566", "024bc581b3a34be29a0f112233445566", "024bc581b3a34be3"} {
+		w := &deathWait{boot: given}
+		if err := w.takeBoot(); err != nil || w.boot != "024bc581b3a34be3" {
+			t.Errorf("%s: %v, %s", given, err, w.boot)
+		}
 	}
 }
 
