@@ -30,8 +30,8 @@ func newWaitCommand(env *environment) *cobra.Command {
 		Use:   "wait --fenced NODE",
 		Short: "Wait until a node is proven dead",
 		Long: `Wait until this node's agent has proven that NODE cannot be running any more, by the rules of
-docs/consumers.md: what NODE had may then be taken over. Not to answer (LEFT) is no proof; neither is the word
-of an agent that stands still, or whose own node has no quorum or is not fed: it is waited for.
+docs/consumers.md: what NODE had may then be taken over. Not to answer (LEFT) is no proof. Neither is the word
+of an agent that stands still or whose node has no quorum or is not fed; the command goes on waiting.
 
 Without --boot, NODE has to be FENCED now. With --boot it is the death of that boot and no other, also when NODE
 is back under another one; it is a boot nonce, or the bootID of the Node in Kubernetes.
@@ -41,7 +41,8 @@ every ten seconds. The wait outlives a restart of the agent; an agent that canno
 beginning is an error.
 
 Exit codes: 0 proven dead; 3 not proven within --timeout; 1 anything else, so also Ctrl-C and a NODE that is
-no member. Only 0 allows anything.`,
+no member; 2 bad usage, so also --help beside --fenced. Only 0 allows anything. In a script put the name of the
+node last, after "--".`,
 		Example: `  fencectl wait --fenced n3 && do-failover
   fencectl wait --fenced n3 --timeout 10m
   fencectl wait --fenced n3 --boot 024bc581b3a34be3 -o json | jq -r .proof`,
@@ -77,6 +78,13 @@ no member. Only 0 allows anything.`,
 		return writeText(env, []byte(w.line(death)))
 	}
 	return cmd
+}
+
+// helpForAnswer says whether a wait printed its help in place of an answer. A script that gives a node's name takes
+// exit code 0 for a death, and the name may be -h.
+func helpForAnswer(cmd *cobra.Command) bool {
+	help, _ := cmd.Flags().GetBool("help") // an error: there is no such flag
+	return help && cmd.Flags().Changed("fenced")
 }
 
 // deathWait is one wait for the death of a node.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,9 +88,13 @@ func TestWaitRefuses(t *testing.T) {
 		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581b3a34be39a"}},    // more than a nonce
 		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581-b3a3-4be2-9a"}}, // a bootID that was cut
 		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581-b3a3-4be2-9a0f-11223344556677"}},
+		{exitUsage, "--help waits for nothing", []string{"--fenced", "-h"}}, // as the name of a node by mistake
+		{exitUsage, "--help waits for nothing", []string{"--help", "n3", "--fenced"}},
+		{exitOK, "", []string{"--help"}},
 		{exitFailed, "it does not exist", []string{"--fenced", "n3", "--socket", a.path + "x"}},
 	} {
-		if code, stdout, stderr := ask(t, a, 0, append([]string{"wait", "--timeout", "1s"}, c.args...)...); code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {
+		help := slices.Contains(c.args, "-h") || slices.Contains(c.args, "--help")
+		if code, stdout, stderr := ask(t, a, 0, append([]string{"wait", "--timeout", "1s"}, c.args...)...); code != c.code || (stdout != "") != help || !strings.Contains(stderr, c.says) {
 			t.Errorf("%v: exit %d, stdout %q, stderr %q; want %d, %s", c.args, code, stdout, stderr, c.code, c.says)
 		}
 	}

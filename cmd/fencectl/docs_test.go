@@ -125,6 +125,8 @@ func TestConsumersShowAScriptThatWorks(t *testing.T) {
 		{"n3", "300ms", exitTimeout, "nothing was taken over from n3\n"},
 		{"n", "3m", exitFailed, "nothing was taken over from n\n"},
 		{"", "3m", exitFailed, "nothing was taken over from \n"},
+		{"-h", "3m", exitFailed, "nothing was taken over from -h\n"},
+		{"--help", "3m", exitFailed, "nothing was taken over from --help\n"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", filepath.Join(bin, "failover"), c.node)
 		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), envSocket+"="+a.path, "LIMIT="+c.limit)

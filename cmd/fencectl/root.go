@@ -92,6 +92,10 @@ func run(ctx context.Context, env *environment, args []string) int {
 	root.SetArgs(args)
 	started := markStart(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && helpForAnswer(cmd) {
+		env.warn("--help waits for nothing")
+		return exitUsage
+	}
 	if err == nil {
 		return exitOK
 	}
