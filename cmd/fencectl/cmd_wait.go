@@ -68,6 +68,9 @@ node last, after "--".`,
 			}
 		}
 		w.node = args[0]
+		// A death that is proven is told, whatever has become of the reader of what is waited for.
+		env.stderr = newUnstuck(env.stderr)
+		defer w.saying.Wait()
 		death, err := w.run(cmd.Context())
 		if err != nil {
 			return err
@@ -94,6 +97,8 @@ type deathWait struct {
 	node  string
 	boot  string
 	limit time.Duration
+
+	saying sync.WaitGroup // waited for only when the result is printed
 
 	mu   sync.Mutex // guards what follows
 	last client.StatusUpdate
@@ -155,16 +160,14 @@ func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 			return client.ProvenDeath{}, err
 		}
 	}
-	var saying sync.WaitGroup
 	over := make(chan struct{})
-	saying.Go(func() { w.say(over) })
+	w.saying.Go(func() { w.say(over) })
 	death, err := client.WaitFenced(ctx, client.Config{Socket: path}, w.node, w.boot, func(u client.StatusUpdate, why error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.last, w.why = u, why
 	})
 	close(over)
-	saying.Wait()
 	switch unknown := new(client.UnknownNodeError); {
 	case errors.As(err, &unknown):
 		return death, fmt.Errorf("%q is no member of this group: the members are %s", clean(w.node), clean(strings.Join(unknown.Members, ", ")))

@@ -202,3 +202,48 @@ func TestWaitWords(t *testing.T) {
 	}
 	compareGolden(t, filepath.Join("testdata", "status", "wait.golden"), all.String())
 }
+
+// stuckWriter blocks as a full pipe does.
+type stuckWriter struct{ entered, never chan struct{} }
+
+func (s stuckWriter) Write(p []byte) (int, error) {
+	select {
+	case s.entered <- struct{}{}:
+	default:
+	}
+	<-s.never
+	return len(p), nil
+}
+
+// TestWaitDoesNotWaitForStderr: a death is told, and a failure ends, though nobody reads what is waited for.
+func TestWaitDoesNotWaitForStderr(t *testing.T) {
+	a := liveAgent(t, "healthy")
+	for want, end := range map[int]func(interrupt func()){
+		exitOK:     func(func()) { a.set(scene(t, "peer-fenced")) },
+		exitFailed: func(interrupt func()) { interrupt() },
+	} {
+		a.set(scene(t, "healthy"))
+		errs, out := stuckWriter{make(chan struct{}, 1), make(chan struct{})}, newOutput()
+		ctx, interrupt := context.WithCancel(t.Context())
+		ended := make(chan int, 1)
+		env := &environment{name: "fencectl", stdin: strings.NewReader(""), stdout: out, stderr: errs,
+			getenv: func(key string) string { return map[string]string{"TZ": "UTC", envSocket: a.path}[key] }}
+		go func() { ended <- run(ctx, env, []string{"wait", "--fenced", "n4", "--timeout", "5m"}) }()
+		select {
+		case <-errs.entered:
+		case <-time.After(patience):
+			t.Fatal("nothing is said")
+		}
+		end(interrupt)
+		select {
+		case got := <-ended:
+			if got != want || strings.HasPrefix(out.String(), "n4: FENCED - boot ") != (want == exitOK) {
+				t.Errorf("exit %d, want %d; stdout %q", got, want, out)
+			}
+		case <-time.After(patience):
+			t.Errorf("the wait that must end with %d hangs, stdout %q", want, out)
+		}
+		interrupt()
+		close(errs.never)
+	}
+}
