@@ -139,10 +139,12 @@ test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 eq
 
 test-versions: build tools ## agents of the commit OLD and of this one in one group: equal splits, a node cut off, an upgrade in a split; needs root and git (about 4 min)
 	@test "$$(id -u)" = 0 || { echo "test-versions: needs root: it makes network namespaces and loop devices; run: sudo make test-versions" >&2; exit 1; }
+	@test -n '$(GIT_OK)' || { echo "test-versions: needs git and a clone that belongs to this user" >&2; exit 1; }
 	@git cat-file -e '$(OLD)^{commit}' 2>/dev/null || { echo "test-versions: commit $(OLD) is not in this clone; run: git fetch --unshallow, or say OLD=COMMIT" >&2; exit 1; }
 	@echo "test-versions: builds the agent of $(OLD), then five groups of four in network namespaces; about 4 minutes"
-	@old=$$(mktemp -d) && trap 'git worktree remove --force "$$old/src" 2>/dev/null; rm -rf "$$old"' EXIT && \
-	  git worktree add -q --detach "$$old/src" '$(OLD)' && (cd "$$old/src" && go build -o "$$old/fencing-agent" ./cmd/fencing-agent) && \
+	@trap 'exit 130' INT; trap 'exit 143' TERM; old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && \
+	  mkdir "$$old/src" && git archive '$(OLD)' | tar -x -C "$$old/src" && \
+	  $(GO) build -C "$$old/src" -buildvcs=false -o "$$old/fencing-agent" ./cmd/fencing-agent && \
 	  FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin FENCING_OLD_AGENT="$$old/fencing-agent" $(TESTRUN) -log -- -count=1 -timeout 30m -run '^TestVersions$$' ./integration/netns
 
 outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups of OUTAGES=3,4,5,8, the LUN whole; needs root (about 2 min)
