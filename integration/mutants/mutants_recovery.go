@@ -41,6 +41,8 @@ func recoveryRules() []mutant {
 		one("barrier", "it is set for what is not believed", decide, "	case !believed:\n		m.pace", "	case false:\n		m.pace"),
 		one("barrier", "it does not wait for the Lease to run out", decide, "	case !l.over(now):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
 		one("barrier", "the look at the Lease may be old", machine, "(barrier || r.Kind == DeletePod) && now", "(barrier && false || r.Kind == DeletePod) && now"),
+		one("barrier", "a slow API server is asked without a pause", machine, "	if m.late > 1 {\n", "	if false {\n"),
+		one("barrier", "nobody is told that the API server is slow", machine, "	m.state.set(p, fmt.Sprintf(\"the API server", "	_, _ = p, fmt.Sprint(fmt.Sprintf(\"the API server"),
 		one("barrier", "a Lease that was watched for one renewal counts as run out", decide, "	case !l.over(now):\n		m.state.set(Proven", "	case !l.over(now) && !m.watched(l):\n		m.state.set(Proven"),
 		one("barrier", "the Lease is watched without the jitter of its renewals", facts, "l.Duration/4 + l.Duration/100 + renewalDelay", "l.Duration/4 + renewalDelay"),
 		one("barrier", "the Lease is watched without the time of a request", facts, "l.Duration/4 + l.Duration/100 + renewalDelay", "l.Duration/4 + l.Duration/100"),

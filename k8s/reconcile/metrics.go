@@ -39,7 +39,7 @@ func NewMetrics(r prometheus.Registerer, dryRun bool) *Metrics {
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "failures_total",
 			Help: "Requests to the API server that failed in another way. Each is tried again."}),
 		held: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "held_total",
-			Help: "How often a node that is dead had to wait for others, by reason: EvictionsGoOn, TooManyDead."}, []string{"reason"}),
+			Help: "How often a node that is dead had to wait, by reason: EvictionsGoOn, TooManyDead, SlowAnswers."}, []string{"reason"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ns, Name: "phase_seconds",
 			Help:    "How long nodes were in a phase before they left it.",
 			Buckets: []float64{0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000}}, []string{"phase"}),

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -192,5 +193,66 @@ func TestWaitingNodesPollSlowly(t *testing.T) {
 		if n := strings.Count(s.run(time.Minute), "reporters"); n < 3 || n > c.most {
 			t.Errorf("%s: %d looks in a minute, want at most %d", c.name, n, c.most)
 		}
+	}
+}
+
+// Guard: an API server that answers too slowly for the barrier is not asked without a pause, and the state says what is
+// awaited. It is overloaded at that moment, and each look is dozens of requests in a large group. Once it is quick, the
+// first look is enough.
+func TestSlowAnswersAboutTheLease(t *testing.T) {
+	s := tell(t, Settings{})
+	s.slow[ReadLease] = 1200 * time.Millisecond
+	log := s.run(2500 * time.Millisecond)
+	if n := strings.Count(log, "lease"); n != 2 {
+		t.Errorf("%d looks in 2.5 s: the second follows the first at once: %s", n, log)
+	}
+	if log = s.run(time.Minute); strings.Count(log, "lease") < 10 || strings.Count(log, "lease") > 19 || writes(log) != "" {
+		t.Errorf("in a minute: %s", log)
+	}
+	want := State{Phase: Proven, Text: "the API server takes longer than 1s to answer: looks again", Held: SlowAnswers}
+	if st := s.m.State(); st != want {
+		t.Errorf("%+v", st)
+	}
+	s.slow[ReadLease] = 900 * time.Millisecond
+	if log = s.run(3 * time.Second); !strings.HasPrefix(log, "node reporters lease TAINT(fenced-") {
+		t.Errorf("when it is quick: %s", log)
+	}
+	if st := s.m.State(); st.Phase != Draining && st.Phase != Released || st.Held != "" {
+		t.Errorf("when it is quick: %+v", st)
+	}
+}
+
+// Guard: the same with the deletions.
+func TestSlowAnswersBeforeADeletion(t *testing.T) {
+	s := tell(t, Settings{})
+	s.run(100 * time.Millisecond)
+	s.slow[ReadLease] = 1200 * time.Millisecond
+	log := s.run(time.Minute)
+	if n := strings.Count(log, "lease"); n < 10 || n > 20 || writes(log) != "" {
+		t.Errorf("%d looks in a minute: %s", n, log)
+	}
+	if st := s.m.State(); st.Phase != Draining || !strings.Contains(st.Text, "looks again") || st.Held != SlowAnswers || st.Left != 1 {
+		t.Errorf("%+v", st)
+	}
+	s.slow[ReadLease] = 0
+	if got := writes(s.run(3 * time.Second)); got != "DELETE(db-0@p0/10)" || s.m.State().Held != "" {
+		t.Errorf("when it is quick: %q, %+v", got, s.m.State())
+	}
+}
+
+// Guard: what the pace of the deletions holds up is no API server that is slow.
+func TestThePaceIsNoSlowAnswer(t *testing.T) {
+	s := tell(t, Settings{})
+	s.pods = nil
+	for i := range 100 {
+		s.pods = append(s.pods, Pod{Name: fmt.Sprintf("p-%d", i), UID: fmt.Sprint(i), Version: "1", Deleting: true})
+	}
+	s.on = func(Request) {
+		if st := s.m.State(); st.Held != "" || strings.Contains(st.Text, "looks again") {
+			t.Fatalf("%+v", st)
+		}
+	}
+	if s.run(7 * time.Second); len(s.pods) > 0 {
+		t.Errorf("%d pods are left", len(s.pods))
 	}
 }

@@ -69,6 +69,7 @@ type Machine struct {
 	group   Group
 	looked  time.Time // when the Lease was asked for
 	todo    []Request
+	late    int // looks in a row that were too old for what they allowed
 	fails   int
 	failed  Kind // what failed last and has not worked since
 
@@ -122,8 +123,7 @@ func (m *Machine) next(now time.Time) Request {
 // barrier's precondition sees no new boot that may not patch its Node.
 func (m *Machine) act(now time.Time) (Request, bool) {
 	r := m.todo[0]
-	barrier := r.Kind == SetTaint && r.Value == Fenced(m.node.Boot)
-	if (barrier || r.Kind == DeletePod) && now.Sub(m.looked) > maxAge {
+	if m.stale(now, r) {
 		if m.todo = nil; m.fails == 0 { // else the pause after a failure holds
 			m.wake = time.Time{}
 		}
@@ -138,10 +138,56 @@ func (m *Machine) act(now time.Time) (Request, bool) {
 	return r, true
 }
 
+// stale reports whether a write needs a younger look at the Lease than there is.
+func (m *Machine) stale(now time.Time, r Request) bool {
+	barrier := r.Kind == SetTaint && r.Value == Fenced(m.node.Boot)
+	return (barrier || r.Kind == DeletePod) && now.Sub(m.looked) > maxAge
+}
+
+// await drops what the answer about the Lease came too late for. The first time another look follows at once; then the
+// API server is overloaded, and gets a pause. It does not grow: what waits is a failover, and an answer that takes longer
+// than a request may is a failure, after which the pauses do.
+func (m *Machine) await(now time.Time) {
+	if len(m.todo) == 0 {
+		m.punctual()
+		return
+	}
+	if r := m.todo[0]; m.stale(now, r) {
+		m.slow(now, r)
+	}
+}
+
+// slow ends a round whose writes came too late.
+func (m *Machine) slow(now time.Time, r Request) {
+	m.todo = nil
+	m.late++
+	p := Proven
+	if r.Kind == DeletePod {
+		p = Draining
+	}
+	m.state.set(p, fmt.Sprintf("the API server takes longer than %v to answer: looks again", maxAge))
+	if m.late > 1 {
+		m.state.Held = SlowAnswers
+		m.sleep(now, pause)
+	} else if m.fails == 0 { // else the pause after a failure holds
+		m.sleep(now, 0)
+	}
+}
+
+// punctual ends what slow has begun: a write was in time, or there is none.
+func (m *Machine) punctual() {
+	if m.late = 0; m.state.Held == SlowAnswers {
+		m.state.Held = ""
+	}
+}
+
 // Done takes the answer to what Next asked for last. asked is when it was asked, now when the answer came.
 func (m *Machine) Done(asked, now time.Time, a Reply) {
 	r := m.asked
 	m.asked = Request{Kind: Wait}
+	if r.Kind >= SetTaint {
+		m.punctual()
+	}
 	if a.Outcome == Failed {
 		if r.Kind != DeletePod || m.struck != m.looked { // once a round
 			m.fails++
@@ -171,6 +217,7 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 	case ReadLease:
 		m.looked = asked
 		m.decide(now, a.Lease)
+		m.await(now)
 	case SetTaint, RemoveTaint:
 		m.wrote(now, r, a.Outcome)
 	case DeletePod:

@@ -24,6 +24,9 @@ func Phases() []Phase {
 	return []Phase{Watching, Unproven, Proven, Draining, Released, Returning, Held, InDispute, Foreign, WouldAct, Gone}
 }
 
+// SlowAnswers is what holds a write that needs a young look at the Lease, while the API server takes too long to answer.
+const SlowAnswers = "SlowAnswers"
+
 // Writes counts what was written.
 type Writes struct{ Tainted, Removed, Deleted, Conflicts int }
 
@@ -31,7 +34,7 @@ type Writes struct{ Tainted, Removed, Deleted, Conflicts int }
 type State struct {
 	Phase     Phase
 	Text      string
-	Held      string // by which policy of k8s/storm, in one word
+	Held      string // by what, in one word: a policy of k8s/storm, or SlowAnswers
 	Trouble   string // of the last request that failed
 	Tainted   bool   // out-of-service, by this program
 	Left      int    // pods to be deleted
