@@ -40,7 +40,9 @@ func recoveryRules() []mutant {
 
 		one("barrier", "it is set for what is not believed", decide, "	case !believed:\n		m.pace", "	case false:\n		m.pace"),
 		one("barrier", "it does not wait for the Lease to run out", decide, "	case !l.over(now):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
-		one("barrier", "the look at the Lease may be old", machine, "(barrier || r.Kind == DeletePod) && now", "(barrier && false || r.Kind == DeletePod) && now"),
+		one("barrier", "the look at the Lease may be old", machine, "m.byLook(r) && now", "m.byLook(r) && r.Kind == DeletePod && now"),
+		one("barrier", "it has no deadline", machine, "	if m.byLook(r) {\n", "	if r.Kind == DeletePod {\n"),
+		one("barrier", "what was not sent in time is tried again without a pause", machine, "	if a.Outcome == Late {\n		m.slow(now, r)\n		return\n	}\n", ""),
 		one("barrier", "a slow API server is asked without a pause", machine, "	if m.late > 1 {\n", "	if false {\n"),
 		one("barrier", "nobody is told that the API server is slow", machine, "	m.state.set(p, fmt.Sprintf(\"the API server", "	_, _ = p, fmt.Sprint(fmt.Sprintf(\"the API server"),
 		one("barrier", "a Lease that was watched for one renewal counts as run out", decide, "	case !l.over(now):\n		m.state.set(Proven", "	case !l.over(now) && !m.watched(l):\n		m.state.set(Proven"),
@@ -71,6 +73,7 @@ func recoveryRules() []mutant {
 		one("deletion", "it goes on when nobody believes it", decide, "	case !m.believed:\n		m.hold(now, Held, \"no longer", "	case false:\n		m.hold(now, Held, \"no longer"),
 		one("deletion", "the barrier need not settle", decide, "	case now.Sub(m.barrier) < m.settings.Settle:\n", "	case false:\n"),
 		one("deletion", "the look at the Lease may be old", machine, "now.Sub(m.looked) > maxAge", "false"),
+		one("deletion", "it has no deadline", machine, "	if m.byLook(r) {\n", "	if r.Kind == SetTaint && m.byLook(r) {\n"),
 		one("deletion", "the look is dated by its answer", machine, "		m.looked = asked\n", "		m.looked = now\n"),
 		one("deletion", "a pod that tolerates the taint is deleted", decide, "		case p.Tolerates:\n		case p.Excluded:", "		case p.Excluded:"),
 		one("deletion", "the eviction is not awaited", decide, "		default:\n			waiting = append(waiting, p)", "		default:\n			ready = append(ready, p)"),
@@ -90,6 +93,11 @@ func recoveryEdges() []mutant {
 	const calls, convert, owners, pace = "k8s/reconcile/calls.go", "k8s/reconcile/convert.go", "k8s/ownership/ownership.go", "k8s/storm/storm.go"
 	return []mutant{
 		one("reconcile", "a patch carries no version", calls, "metadata{r.Version}", "metadata{\"\"}"),
+		one("reconcile", "a write may be sent after its deadline", calls, "		if left <= 0 {\n			return recovery.Reply{Outcome: recovery.Late}\n		}\n", ""),
+		one("reconcile", "a write is waited for after its deadline", calls, "timeout = min(timeout, left)", "timeout = min(timeout, requestTimeout)"),
+		one("reconcile", "a write that was sent counts as not sent", calls, "tooLate(ctx, err) && !sent.Load()", "tooLate(ctx, err)"),
+		one("reconcile", "a write that was not sent counts as a failure", calls, "tooLate(ctx, err) && !sent.Load()", "errors.Is(err, errStale) && !sent.Load()"),
+		one("reconcile", "what the rate limiter holds back counts as a failure", calls, " || strings.Contains(err.Error(), \"would exceed context deadline\")", " && strings.Contains(err.Error(), \"\")"),
 		one("reconcile", "other taints are dropped", calls, "slices.DeleteFunc(slices.Clone(c.node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == recovery.TaintKey })", "[]corev1.Taint(nil)"),
 		one("reconcile", "a pod is deleted by name", calls, "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &p.Version}", "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid}"),
 		one("reconcile", "all reporters are read", calls, "return names[:min(n, len(names))]", "return names"),

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptrace"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -34,7 +37,15 @@ type calls struct {
 
 // do carries one request out. question is what ReadReporters asks about.
 func (c *calls) do(ctx context.Context, r recovery.Request, q question) recovery.Reply {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	timeout := requestTimeout
+	if !r.Deadline.IsZero() {
+		left := r.Deadline.Sub(c.options.Now())
+		if left <= 0 {
+			return recovery.Reply{Outcome: recovery.Late}
+		}
+		timeout = min(timeout, left)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	switch r.Kind {
 	case recovery.ReadPods:
@@ -46,11 +57,32 @@ func (c *calls) do(ctx context.Context, r recovery.Request, q question) recovery
 	case recovery.ReadLease:
 		l, err := c.lease(ctx, c.name)
 		return reply(err, recovery.Reply{Lease: l})
-	case recovery.SetTaint, recovery.RemoveTaint:
-		return reply(c.patchTaint(ctx, r), recovery.Reply{})
 	default:
-		return reply(c.deletePod(ctx, r.Pod), recovery.Reply{})
+		return c.write(ctx, r)
 	}
+}
+
+// write tells one that was not sent in time from one that may have been carried out. What has a connection may have
+// been sent. Without a deadline of its own it is a failure that it was not sent.
+func (c *calls) write(ctx context.Context, r recovery.Request) recovery.Reply {
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	var err error
+	if r.Kind == recovery.DeletePod {
+		err = c.deletePod(ctx, r.Pod)
+	} else {
+		err = c.patchTaint(ctx, r)
+	}
+	if err != nil && !r.Deadline.IsZero() && tooLate(ctx, err) && !sent.Load() {
+		return recovery.Reply{Outcome: recovery.Late}
+	}
+	return reply(err, recovery.Reply{})
+}
+
+// tooLate reports whether a deadline has passed, or would pass before the client's rate limiter lets the request go:
+// the limiter says so at once, in words alone.
+func tooLate(ctx context.Context, err error) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.Contains(err.Error(), "would exceed context deadline")
 }
 
 func reply(err error, r recovery.Reply) recovery.Reply {

@@ -102,6 +102,9 @@ type Request struct {
 	Before       []string // of ReadReporters
 	Unknown      bool     // of ReadReporters: what the Node's Ready says
 	Pod          Pod
+	// Deadline of a write that a look at the Lease allows: it is not to be sent later than that, and not waited for.
+	// Zero: there is none.
+	Deadline time.Time
 }
 
 // Outcome is how a request ended.
@@ -113,6 +116,7 @@ const (
 	Conflict         // a precondition did not hold
 	Missing          // there is no such object
 	Failed           // anything else; it may have been carried out
+	Late             // the deadline passed before it was sent: it was not carried out
 )
 
 // MostReporters is how many Nodes that named a boot are remembered, to see them take it back, unless more are needed to

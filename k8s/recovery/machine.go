@@ -10,7 +10,7 @@ import (
 
 const (
 	// maxAge is how old a look at the Lease may be for a deletion, or for the barrier. Older than that, another round is
-	// made.
+	// made. What is asked for in time has as long to be sent.
 	maxAge = time.Second
 	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
 	// 0.15 s before it, 3.8 s on a slow node.
@@ -135,13 +135,20 @@ func (m *Machine) act(now time.Time) (Request, bool) {
 		}
 	}
 	m.todo = m.todo[1:]
+	if m.byLook(r) {
+		r.Deadline = m.looked.Add(2 * maxAge)
+	}
 	return r, true
+}
+
+// byLook reports whether it is a look at the Lease that allows a write.
+func (m *Machine) byLook(r Request) bool {
+	return r.Kind == DeletePod || r.Kind == SetTaint && r.Value == Fenced(m.node.Boot)
 }
 
 // stale reports whether a write needs a younger look at the Lease than there is.
 func (m *Machine) stale(now time.Time, r Request) bool {
-	barrier := r.Kind == SetTaint && r.Value == Fenced(m.node.Boot)
-	return (barrier || r.Kind == DeletePod) && now.Sub(m.looked) > maxAge
+	return m.byLook(r) && now.Sub(m.looked) > maxAge
 }
 
 // await drops what the answer about the Lease came too late for. The first time another look follows at once; then the
@@ -185,6 +192,10 @@ func (m *Machine) punctual() {
 func (m *Machine) Done(asked, now time.Time, a Reply) {
 	r := m.asked
 	m.asked = Request{Kind: Wait}
+	if a.Outcome == Late {
+		m.slow(now, r)
+		return
+	}
 	if r.Kind >= SetTaint {
 		m.punctual()
 	}
@@ -288,7 +299,7 @@ func (m *Machine) deleted(now time.Time, r Request, o Outcome) {
 	case Done:
 		m.state.Writes.Deleted++
 		m.state.Last = r.Pod
-	case Missing, Failed: // somebody was faster
+	case Missing, Failed, Late: // somebody was faster
 	}
 }
 

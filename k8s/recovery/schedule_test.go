@@ -31,6 +31,7 @@ type call struct {
 	carried, lost  bool // carried out; lost on the way there
 	answer         Reply
 	silent         bool // the answer is lost
+	gaveUp, unsent bool // its deadline has passed; before it was sent
 }
 
 func (w *world) replicaTick(c *replica, s belief.Settings) {
@@ -57,6 +58,9 @@ func (w *world) replicaTick(c *replica, s belief.Settings) {
 				continue
 			}
 			delete(c.calls, n.name)
+			if k.gaveUp {
+				w.giveUp(k, n.name)
+			}
 			wrote := k.request.Kind >= SetTaint
 			m.Done(k.asked, now, k.answer)
 			if w.faults && (wrote && w.r.IntN(10) == 0 || w.chance(0.02)) {
@@ -95,12 +99,27 @@ func (w *world) call(r Request, asked time.Time) *call {
 	if w.faults && w.r.IntN(25) == 0 {
 		k.lost, k.silent = w.r.IntN(2) == 0, true
 	}
+	// At its deadline nobody waits for it any longer. What was sent before may still arrive.
+	if left := r.Deadline.Sub(asked); !r.Deadline.IsZero() && k.comes.Sub(w.now) > left {
+		k.comes, k.gaveUp, k.unsent = w.now.Add(left), true, k.arrives.Sub(w.now) > left && w.r.IntN(2) == 0
+	}
 	return k
+}
+
+// giveUp is the deadline of a request.
+func (w *world) giveUp(k *call, node string) {
+	k.answer = Reply{Outcome: Failed, Error: "deadline"}
+	switch {
+	case k.unsent:
+		k.answer = Reply{Outcome: Late}
+	case !k.carried:
+		w.carryAt = append(w.carryAt, late{&call{request: k.request, arrives: k.arrives, lost: k.lost}, node})
+	}
 }
 
 // carry has the API server do what was asked, when the request arrives.
 func (w *world) carry(k *call, n *simNode, s belief.Settings) {
-	if k.carried || w.now.Before(k.arrives) {
+	if k.carried || k.unsent || w.now.Before(k.arrives) {
 		return
 	}
 	k.carried = true

@@ -152,3 +152,83 @@ func TestTheBarrierNeedsAYoungLook(t *testing.T) {
 		t.Errorf("by younger ones: %q, %+v", got, s.m.State())
 	}
 }
+
+// Guard: nor may what was asked for in time be sent long afterwards.
+func TestWritesHaveADeadline(t *testing.T) {
+	s := tell(t, Settings{})
+	s.slow[ReadLease] = 900 * time.Millisecond
+	looked, seen := time.Time{}, map[Kind]int{}
+	s.on = func(r Request) {
+		switch r.Kind {
+		case ReadLease:
+			looked = s.now.Add(-s.slow[ReadLease])
+		case SetTaint, DeletePod:
+			seen[r.Kind]++
+			if r.Deadline != looked.Add(2*time.Second) {
+				t.Errorf("%d: deadline %v after the look", r.Kind, r.Deadline.Sub(looked))
+			}
+		case Wait, ReadPods, ReadNode, ReadReporters, RemoveTaint:
+			if !r.Deadline.IsZero() {
+				t.Errorf("%d has a deadline", r.Kind)
+			}
+		}
+	}
+	s.run(10 * time.Second)
+	if seen[SetTaint] != 1 || seen[DeletePod] != 1 {
+		t.Errorf("%v", seen)
+	}
+	// What says that the boot may run allows nothing: it is never too late for that.
+	s = tell(t, Settings{})
+	s.run(100 * time.Millisecond)
+	s.lease.Version = "8"
+	s.on = func(r Request) {
+		if r.Kind == SetTaint && (r.Value != Disputed(bootA) || !r.Deadline.IsZero()) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if got := writes(s.run(20 * time.Second)); !strings.Contains(got, "disputed-") {
+		t.Errorf("%s", got)
+	}
+}
+
+// Guard: a write that was not sent in time is no failure of the API server, disputes nothing, and begins the round
+// again: at once, and then with pauses.
+func TestWritesThatAreNotSentInTime(t *testing.T) {
+	for _, kind := range []Kind{SetTaint, DeletePod} {
+		s := tell(t, Settings{})
+		if kind == DeletePod {
+			s.pods = append(s.pods, Pod{Name: "db-1", UID: "p1", Version: "11", Deleting: true})
+			s.run(100 * time.Millisecond)
+		}
+		s.refuse[kind] = Late
+		log := s.run(time.Minute)
+		if n := strings.Count(log, "lease"); n < 20 || n > 33 || strings.Count(writes(log), " ") > 32 || strings.Contains(log, "disputed") {
+			t.Errorf("%d: %d rounds in a minute: %s", kind, n, log)
+		}
+		if st := s.m.State(); !strings.Contains(st.Text, "looks again") || st.Held != SlowAnswers || st.Trouble != "" || st.Writes.Conflicts != 0 {
+			t.Errorf("%d: %+v", kind, st)
+		}
+		delete(s.refuse, kind)
+		if s.run(4 * time.Second); len(s.pods) > 0 || s.m.State().Held != "" || s.m.State().Writes.Tainted != 1 {
+			t.Errorf("%d: when it is quick: %+v", kind, s.m.State())
+		}
+	}
+}
+
+// Guard: a barrier whose answer did not come in time may stand. All is read again, and it is not set twice.
+func TestABarrierOfUnknownOutcome(t *testing.T) {
+	s := tell(t, Settings{})
+	s.refuse[SetTaint] = Failed
+	s.on = func(r Request) {
+		if r.Kind == SetTaint { // it was carried out
+			s.node.Tainted, s.node.Taint, s.node.Version = true, r.Value, "2"
+		}
+	}
+	log := s.run(3 * time.Second)
+	if strings.Count(log, "TAINT") != 1 || !strings.Contains(log, "TAINT(fenced-"+bootA+"@u1/1) node pods node reporters lease") {
+		t.Errorf("%s", log)
+	}
+	if !strings.Contains(log, "DELETE(db-0@p0/10)") || s.m.State().Phase == InDispute {
+		t.Errorf("%s, %+v", log, s.m.State())
+	}
+}
