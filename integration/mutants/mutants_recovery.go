@@ -97,7 +97,7 @@ func recoveryEdges() []mutant {
 		one("reconcile", "a write is waited for after its deadline", calls, "timeout = min(timeout, left)", "timeout = min(timeout, requestTimeout)"),
 		one("reconcile", "a write that was sent counts as not sent", calls, "tooLate(ctx, err) && !sent.Load()", "tooLate(ctx, err)"),
 		one("reconcile", "a write that was not sent counts as a failure", calls, "tooLate(ctx, err) && !sent.Load()", "errors.Is(err, errStale) && !sent.Load()"),
-		one("reconcile", "what the rate limiter holds back counts as a failure", calls, " || strings.Contains(err.Error(), \"would exceed context deadline\")", " && strings.Contains(err.Error(), \"\")"),
+		one("reconcile", "what the rate limiter holds back counts as a failure", calls, " || !errors.As(err, new(*url.Error))", " && !errors.As(err, new(*url.Error))"),
 		one("reconcile", "other taints are dropped", calls, "slices.DeleteFunc(slices.Clone(c.node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == recovery.TaintKey })", "[]corev1.Taint(nil)"),
 		one("reconcile", "a pod is deleted by name", calls, "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &p.Version}", "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid}"),
 		one("reconcile", "all reporters are read", calls, "return names[:min(n, len(names))]", "return names"),

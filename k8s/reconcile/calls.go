@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptrace"
+	"net/url"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -79,10 +79,10 @@ func (c *calls) write(ctx context.Context, r recovery.Request) recovery.Reply {
 	return reply(err, recovery.Reply{})
 }
 
-// tooLate reports whether a deadline has passed, or would pass before the client's rate limiter lets the request go:
-// the limiter says so at once, in words alone.
+// tooLate reports whether a deadline has passed, or would pass before the client's rate limiter lets the request go. The
+// limiter says so at once; what comes from a connection, or from the lack of one, is a *url.Error.
 func tooLate(ctx context.Context, err error) bool {
-	return errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.Contains(err.Error(), "would exceed context deadline")
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.As(err, new(*url.Error))
 }
 
 func reply(err error, r recovery.Reply) recovery.Reply {

@@ -2,10 +2,12 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,9 +81,11 @@ func TestWritesEndAtTheirDeadline(t *testing.T) {
 // Guard: an API server that is not there is a failure, be there a deadline or not.
 func TestAWriteThatFailsInTime(t *testing.T) {
 	w := newWorld(t)
-	c := w.calls(writer{write: func(context.Context) error { return errors.New("connection refused") }})
+	c := w.calls(writer{write: func(context.Context) error {
+		return &url.Error{Op: "Patch", URL: "https://api", Err: syscall.ECONNREFUSED}
+	}})
 	for _, r := range timedWrites(w, time.Second) {
-		if got := c.do(t.Context(), r, question{}); got.Outcome != recovery.Failed || got.Error != "connection refused" {
+		if got := c.do(t.Context(), r, question{}); got.Outcome != recovery.Failed || !strings.Contains(got.Error, syscall.ECONNREFUSED.Error()) {
 			t.Errorf("%d: %+v", r.Kind, got)
 		}
 	}
