@@ -45,13 +45,15 @@ build: ## bin/fencing-agent, bin/fencectl and bin/fencing-controller, static (ab
 	@ln -sf fencectl bin/kubectl-fence
 
 # It builds nothing: root, for whom it is mostly run, often has no Go in PATH.
-install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd unit
+install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd units
 	@test -x bin/fencing-agent && test -x bin/fencectl || \
 	   { echo "install: nothing is built yet: run make build first, as the user who has Go, then sudo make install" >&2; exit 1; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 0755 bin/fencing-agent bin/fencectl $(DESTDIR)$(PREFIX)/bin/
 	ln -sf fencectl $(DESTDIR)$(PREFIX)/bin/kubectl-fence
-	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/fencing-agent.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/fencing-agent.service
+	for unit in fencing-agent fencing-hooks; do \
+	   sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/$$unit.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit 1; \
+	 done
 
 generate: ## Go code from the .proto files
 	$(GO) run -C tools ./protogen ..
