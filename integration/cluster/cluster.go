@@ -48,7 +48,7 @@ type Config struct {
 	Room     *room.Room
 	Kind     machine.Kind
 	Manifest string // one of deploy/manifests
-	Guarded  bool   // nodes have a watchdog that resets them, and volumes
+	Guarded  bool   // nodes have volumes, and a watchdog that resets them, of whatever kind they are
 	Calm     bool   // Kubernetes notices a silent node as late as it does by default
 	Say      func(format string, args ...any)
 }
@@ -59,6 +59,7 @@ type Programs struct {
 	Agent, Fencectl, Controller   string // bin/, as in the Dockerfiles
 	GuardedAgent                  string // the agent with the watchdog of package dog
 	CSI, Attacher                 string
+	Preload                       string // for nodes of User-mode Linux
 	Dockerfile, ControllerFile    string
 }
 
@@ -195,7 +196,7 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 		Images: c.images, Sandbox: ToolImage, LUNPath: lunPath,
 	}
 	for n, network := range Networks {
-		s.Ports = append(s.Ports, machine.Port{Name: network, Address: nodeAddress(n, i) + "/24"})
+		s.Ports = append(s.Ports, machine.Port{Name: network, Address: nodeAddress(n, i) + "/24", Hardware: hardware(n, i)})
 	}
 	for other := range c.config.Nodes {
 		if other != i {
@@ -210,10 +211,27 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 		s.LeaseSeconds = 40
 	}
 	if c.config.Guarded {
-		s.Watchdog, s.CSI, s.Volumes = dogPath, c.config.Programs.CSI, c.storage.folder
+		s.CSI, s.Volumes = c.config.Programs.CSI, c.storage.folder
 	}
-	s.LUN = machine.Device{Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}
+	if c.simulated() {
+		s.Watchdog = dogPath
+	}
+	s.LUN = machine.Device{Path: c.loops.Paths[i], Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}
 	return s, nil
+}
+
+// simulated says that the nodes have a watchdog, but not one of a kernel.
+func (c *Cluster) simulated() bool { return c.config.Guarded && c.config.Kind.Watchdog() == "" }
+
+// watchdog is the path of the nodes' watchdog; "": they have none.
+func (c *Cluster) watchdog() string {
+	switch {
+	case !c.config.Guarded:
+		return ""
+	case c.simulated():
+		return dogPath
+	}
+	return c.config.Kind.Watchdog()
 }
 
 func nodeAddress(network, node int) string { return fmt.Sprintf("10.%d.0.%d", network, node+1) }
@@ -236,7 +254,7 @@ func (c *Cluster) Boot(ctx context.Context, name string) error {
 	if running {
 		return fmt.Errorf("%s has power", name)
 	}
-	m, err := c.config.Kind.Boot(ctx, s, func(pid int) error { return c.network.attach(i, pid) })
+	m, err := c.config.Kind.Boot(ctx, s, ports{c.network, i})
 	if err != nil {
 		return err
 	}
@@ -298,6 +316,9 @@ func (c *Cluster) Run(ctx context.Context, name string, argv ...string) (string,
 
 // Address is where the API server is reached from outside of the room.
 func (c *Cluster) Address() string { return "https://" + c.config.Room.Front.Addr().String() }
+
+// Fencectl is the program, as nodes see it.
+func (c *Cluster) Fencectl() string { return c.config.Programs.Fencectl }
 
 // Dir is the folder with all logs.
 func (c *Cluster) Dir() string { return c.dir }

@@ -63,6 +63,24 @@ func (c *Cluster) PowerOff(node string) error {
 	return m.Kill()
 }
 
+// Freeze stops a node with all that runs in it, until [Cluster.Thaw]. Clocks go on.
+func (c *Cluster) Freeze(node string) error {
+	m, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	return m.Freeze()
+}
+
+// Thaw ends [Cluster.Freeze].
+func (c *Cluster) Thaw(node string) error {
+	m, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	return m.Thaw()
+}
+
 // LoseLUN has every I/O of the node on the LUN fail; the other nodes see all of it.
 func (c *Cluster) LoseLUN(node string) error {
 	i, err := c.index(node)
@@ -141,6 +159,7 @@ func (c *Cluster) Settle(ctx context.Context, limit time.Duration) error {
 			}
 		}
 		for _, undo := range []func() error{
+			func() error { return c.Thaw(name) },
 			func() error { return c.Heal(name) },
 			func() error { return c.RestoreLUN(name) },
 			func() error { return c.FreeKubelet(ctx, name) },

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -53,11 +54,7 @@ func serve(s *machine.Spec) error {
 		go programs["csi"].supervise()
 	}
 	go programs["kubelet"].supervise()
-	harness, err := net.FileConn(os.NewFile(control, "control"))
-	if err != nil {
-		return err
-	}
-	return answer(harness, programs)
+	return answer(os.NewFile(control, "control"), programs)
 }
 
 // watchdog gives the node one that resets it: without this process the node's process 1 ends, and
@@ -109,7 +106,7 @@ func ready(s *machine.Spec) error {
 }
 
 // answer answers one request after another, those that run a command beside each other.
-func answer(harness net.Conn, programs map[string]*program) error {
+func answer(harness io.ReadWriter, programs map[string]*program) error {
 	var writing sync.Mutex
 	out := json.NewEncoder(harness)
 	say := func(a machine.Answer) error {
