@@ -142,6 +142,9 @@ func (c *Cluster) disks() (err error) {
 	if c.lun, err = lab.NewLUNFile(c.dir, lunSize); err != nil {
 		return err
 	}
+	if c.config.Kind.OwnKernel() {
+		return nil
+	}
 	c.loops, err = lab.LoopDevices(c.lun.Path, c.config.Nodes, sectorSize)
 	return err
 }
@@ -203,8 +206,8 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 			s.Routes[podNetwork(other)] = nodeAddress(0, other)
 		}
 	}
-	var stat unix.Stat_t
-	if err := unix.Stat(c.loops.Paths[i], &stat); err != nil {
+	var err error
+	if s.LUN, err = c.lunOf(i); err != nil {
 		return s, err
 	}
 	if s.LeaseSeconds = 10; c.config.Calm {
@@ -216,12 +219,24 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 	if c.simulated() {
 		s.Watchdog = dogPath
 	}
-	s.LUN = machine.Device{Path: c.loops.Paths[i], Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}
 	return s, nil
 }
 
+// lunOf is the LUN as a node has it. The kernel of a node would read a device of the host through a cache of that
+// device, and miss what others write; all see one cache of the file.
+func (c *Cluster) lunOf(i int) (machine.Device, error) {
+	if c.config.Kind.OwnKernel() {
+		return machine.Device{Path: c.lun.Path}, nil
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(c.loops.Paths[i], &stat); err != nil {
+		return machine.Device{}, err
+	}
+	return machine.Device{Path: c.loops.Paths[i], Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}, nil
+}
+
 // simulated says that the nodes have a watchdog, but not one of a kernel.
-func (c *Cluster) simulated() bool { return c.config.Guarded && c.config.Kind.Watchdog() == "" }
+func (c *Cluster) simulated() bool { return c.config.Guarded && !c.config.Kind.OwnKernel() }
 
 // watchdog is the path of the nodes' watchdog; "": they have none.
 func (c *Cluster) watchdog() string {
@@ -231,7 +246,7 @@ func (c *Cluster) watchdog() string {
 	case c.simulated():
 		return dogPath
 	}
-	return c.config.Kind.Watchdog()
+	return machine.Softdog
 }
 
 func nodeAddress(network, node int) string { return fmt.Sprintf("10.%d.0.%d", network, node+1) }

@@ -82,21 +82,25 @@ func (c *Cluster) Thaw(node string) error {
 }
 
 // LoseLUN has every I/O of the node on the LUN fail; the other nodes see all of it.
-func (c *Cluster) LoseLUN(node string) error {
-	i, err := c.index(node)
-	if err != nil {
-		return err
-	}
-	return c.loops.Lose(i)
-}
+func (c *Cluster) LoseLUN(node string) error { return c.lunFault(node, machine.Lose, c.loops.Lose) }
 
 // RestoreLUN ends [Cluster.LoseLUN].
 func (c *Cluster) RestoreLUN(node string) error {
+	return c.lunFault(node, machine.Restore, c.loops.Restore)
+}
+
+// lunFault does it in the node, or on the device of the host.
+func (c *Cluster) lunFault(node, what string, outside func(i int) error) error {
 	i, err := c.index(node)
 	if err != nil {
 		return err
 	}
-	return c.loops.Restore(i)
+	if c.config.Kind.OwnKernel() {
+		ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
+		defer cancel()
+		return c.do(ctx, node, what, "lun")
+	}
+	return outside(i)
 }
 
 // KillKubelet ends the kubelet of a node; it is started again after a second.

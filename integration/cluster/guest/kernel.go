@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/integration/cluster/cgroups"
 	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
+	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
 // What the kernel of a node of its own calls its devices.
@@ -23,6 +24,7 @@ const (
 	lunDevice   = "/dev/ubdb"
 	lineDevice  = "/dev/ttyS0"
 	portDevice  = "vec%d"
+	lunSector   = 512
 	mounted     = "disk" // folder of the node, in which its disk is mounted
 	restrictive = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 )
@@ -36,7 +38,7 @@ func kernel(path string, s *machine.Spec) error {
 			return err
 		}
 	}
-	for _, step := range []func(*machine.Spec) error{kernelMounts, modules, kernelDevices, rename, network, processors} {
+	for _, step := range []func(*machine.Spec) error{kernelMounts, modules, func(*machine.Spec) error { return links() }, rename, network, processors} {
 		if err := step(s); err != nil {
 			return err
 		}
@@ -105,7 +107,7 @@ func modules(s *machine.Spec) error {
 		return fmt.Errorf("guest: modules: %w", err)
 	}
 	for _, m := range [][2]string{
-		{"overlay"}, {"bridge"}, {"veth"},
+		{"overlay"}, {"bridge"}, {"veth"}, {"loop"},
 		// User-mode Linux does not survive a restart by this driver; a panic ends it at once.
 		{"softdog", "soft_panic=1 nowayout=0"},
 	} {
@@ -142,24 +144,35 @@ func load(folder string, needs []byte, name, options string) error {
 	return fmt.Errorf("guest: no module %s in %s", name, folder)
 }
 
-// kernelDevices completes the kernel's own /dev.
-func kernelDevices(s *machine.Spec) error {
-	if err := links(); err != nil {
-		return err
+// attachLUN gives a node with a kernel of its own the LUN, by a loop device of that kernel, so that it can be lost. It
+// is there as long as the process that calls this.
+func attachLUN(s *machine.Spec) (*lab.LoopSet, error) {
+	if s.LUNPath == "" || s.Modules == "" {
+		return nil, nil
 	}
-	if s.LUNPath != "" {
-		if err := os.MkdirAll(filepath.Dir(s.LUNPath), 0o755); err != nil {
-			return err
-		}
-		var stat unix.Stat_t
-		if err := unix.Stat(lunDevice, &stat); err != nil {
-			return fmt.Errorf("guest: %s: %w", lunDevice, err)
-		}
-		if err := unix.Mknod(s.LUNPath, unix.S_IFBLK|0o660, int(stat.Rdev)); err != nil {
-			return fmt.Errorf("guest: make %s: %w", s.LUNPath, err)
-		}
+	lun, err := lab.LoopDevices(lunDevice, 1, lunSector)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	var stat unix.Stat_t
+	if err := errors.Join(os.MkdirAll(filepath.Dir(s.LUNPath), 0o755), unix.Stat(lun.Paths[0], &stat)); err != nil {
+		return nil, err
+	}
+	if err := unix.Mknod(s.LUNPath, unix.S_IFBLK|0o660, int(stat.Rdev)); err != nil {
+		return nil, fmt.Errorf("guest: make %s: %w", s.LUNPath, err)
+	}
+	return lun, nil
+}
+
+// lunFault has the LUN of a node with a kernel of its own fail, or ends that.
+func lunFault(lun *lab.LoopSet, what string) error {
+	switch {
+	case lun == nil:
+		return errors.New("guest: the LUN is a device of the harness")
+	case what == machine.Lose:
+		return lun.Lose(0)
+	}
+	return lun.Restore(0)
 }
 
 // rename calls the interfaces as the node knows them.

@@ -42,9 +42,12 @@ type Port struct {
 
 // Device is a block device of the host.
 type Device struct {
-	Path         string
+	Path         string // of the device, or of the file where nodes have a kernel of their own
 	Major, Minor uint32
 }
+
+// Softdog is the watchdog of a kernel of a node's own. The first name belongs to another driver there.
+const Softdog = "/dev/watchdog1"
 
 // Kind is what nodes are made of.
 type Kind interface {
@@ -52,9 +55,9 @@ type Kind interface {
 	Name() string
 	// Missing says what this host lacks for it.
 	Missing() error
-	// Watchdog is the path in a node of the device that its kernel resets it by; "": its kernel
-	// has none.
-	Watchdog() string
+	// OwnKernel says that each node has a kernel of its own: it has a watchdog, [Softdog], which
+	// resets it; its guest has the LUN's file as a device, and can lose it.
+	OwnKernel() bool
 	// Boot starts a node and returns when its containerd answers and its kubelet was
 	// started. It connects the node by ports, one of whose methods it calls once.
 	Boot(ctx context.Context, s Spec, ports Ports) (Machine, error)
@@ -85,6 +88,9 @@ type Machine interface {
 
 // What can be asked of a guest.
 const (
+	Lose    = "lose"    // the LUN, by an error for each I/O; only where nodes have a kernel of their own
+	Restore = "restore" // the LUN
+
 	Kill = "kill" // a program of the node, with SIGKILL: it is started again a second later
 	Hold = "hold" // a program of the node, which is not started again until it is released
 	Free = "free" // a program that was held

@@ -50,8 +50,8 @@ func Hidden(path string) bool {
 	return false
 }
 
-// Watchdog is none: the kernel is the host's.
-func (*Kind) Watchdog() string { return "" }
+// OwnKernel is false: the kernel is the host's.
+func (*Kind) OwnKernel() bool { return false }
 
 // Boot starts a node.
 func (k *Kind) Boot(ctx context.Context, s machine.Spec, ports machine.Ports) (machine.Machine, error) {

@@ -35,8 +35,8 @@ var _ machine.Kind = Kind{}
 // Name is for people.
 func (Kind) Name() string { return "User-mode Linux" }
 
-// Watchdog is softdog. Its first name is taken by a driver that wants a daemon on the host.
-func (Kind) Watchdog() string { return "/dev/watchdog1" }
+// OwnKernel is true.
+func (Kind) OwnKernel() bool { return true }
 
 // Missing says what this host lacks.
 func (Kind) Missing() error {
