@@ -5,6 +5,7 @@
 //	root    process 1: mounts, devices, addresses; starts serve, and buries orphans
 //	serve   starts containerd and kubelet, again when they end; answers requests on descriptor 3
 //	hook    gives a container the node's boot id (a createContainer hook of containerd's)
+//	power   on the host, process 1 of the namespace around a kernel
 //	kernel  process 1 of a node with a kernel of its own, in place of init and root: mounts, modules, networks
 //
 // The kubelet writes some sysctls of the kernel that all nodes and the host share: files stand

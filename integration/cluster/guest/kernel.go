@@ -222,6 +222,15 @@ func openLine() (*os.File, error) {
 	return line, nil
 }
 
+// power is process 1 of a process namespace of the host, around a kernel, with which it ends. A kernel that panics sends
+// itself a signal to end by, which it would not get as process 1.
+func power(argv []string) error {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{os.NewFile(control, "line")}
+	return cmd.Run()
+}
+
 // off ends a machine with a kernel of its own; the process 1 of one must not end otherwise.
 func off(cause error) {
 	fmt.Fprintln(os.Stderr, "node:", cause)

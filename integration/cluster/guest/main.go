@@ -24,8 +24,11 @@ func Main(args []string) error {
 		return errors.New("guest: started by the harness only")
 	}
 	part, path := args[0], args[1]
-	if part == "hook" {
+	switch part {
+	case "hook":
 		return hook(path)
+	case "power":
+		return power(args[1:])
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

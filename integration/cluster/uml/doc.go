@@ -9,9 +9,9 @@
 // The root of a node is the host's, by hostfs, and read-only. What outlives a boot is on its disk, a file that is made
 // at its first boot.
 //
-// Power is lost by SIGKILL of the kernel, which is process 1 of a process namespace: the threads that are the node's
-// processes end with it. A reset is the end of the kernel by itself, that is, a panic: the driver's own restart does not
-// work in User-mode Linux.
+// Power is lost by SIGKILL of process 1 of the process namespace that the kernel runs in: the processes of the host
+// that are those of the node end with it. A reset is the end of the kernel by itself, that is, a panic: the driver's own
+// restart does not work in User-mode Linux.
 //
 // A machine's methods may be called from any goroutine. Each node has one goroutine that waits for its end, on the
 // thread that started it: the parent-death signal goes with the thread.

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -152,8 +154,8 @@ func (n *node) start(s *machine.Spec, preload string, args []string) error {
 		return errors.Join(err, conn.Close())
 	}
 	defer log.Close()
-	n.cmd = exec.Command("linux.uml", args...)
-	n.cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload)
+	n.cmd = exec.Command(s.Guest, append([]string{"power", "linux.uml"}, args...)...)
+	n.cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload) // of no use to the guest program, which does not link the C library
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	n.cmd.ExtraFiles = []*os.File{theirs}
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
@@ -192,10 +194,24 @@ func (n *node) Kill() error {
 }
 
 // Freeze stops the kernel: its processes stop with their next system call.
-func (n *node) Freeze() error { return n.cmd.Process.Signal(unix.SIGSTOP) }
+func (n *node) Freeze() error { return n.signal(unix.SIGSTOP) }
 
 // Thaw has it go on. Its clocks have gone on meanwhile.
-func (n *node) Thaw() error { return n.cmd.Process.Signal(unix.SIGCONT) }
+func (n *node) Thaw() error { return n.signal(unix.SIGCONT) }
+
+// signal sends one to the kernel, which is the child of process 1.
+func (n *node) signal(what unix.Signal) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.cmd.Process.Pid))
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return errors.New("the node has ended")
+	}
+	return unix.Kill(pid, what)
+}
 
 // Done is closed at the end.
 func (n *node) Done() <-chan struct{} { return n.done }
