@@ -183,14 +183,14 @@ vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults
 	@echo "vms-compare: each of the systems three times through its faults, about an hour; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
 
-cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machine with the agents in them, to try and to break, until Ctrl-C; needs root, gcc and libseccomp-dev (about 15 s; the first time 12 min: it compiles Kubernetes)
+cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machine with the agents in them, to try and to break, until Ctrl-C; KIND=uml: each with its own kernel and softdog; needs root, gcc and libseccomp-dev (about 15 s; the first time 12 min: it compiles Kubernetes)
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
-	@exec bin/cluster/cluster up .
+	@FENCING_CLUSTER_KIND=$(KIND) exec bin/cluster/cluster up .
 
-test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP; needs what make cluster needs (about 8 min)
+test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 8 min)
 	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
 	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 8 minutes for all)"
-	@FENCING_TEST_CLUSTER=1 GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM),. $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
+	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM),. $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
 cluster-programs: build tools
 	@$(KUBETEST) .
@@ -198,6 +198,7 @@ cluster-programs: build tools
 	@cd integration/cluster && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../bin/cluster/ ./cmd/cluster ./cmd/node ./cmd/tool ./cmd/agent ./cmd/csi
 	@cd integration/cluster/cmd/attacher && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../../../bin/cluster/csi-attacher github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher
 	@ln -sf ../kubetest bin/cluster/kubectl
+	@gcc -O2 -Wall -shared -fPIC -o bin/cluster/xstate.so integration/cluster/uml/preload/xstate.c -ldl
 
 test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too; after make test-kube with a real API server (first time: 700 MB of modules, 15 min)
 	@echo "test-cilium: Cilium is compiled first; then about a minute"

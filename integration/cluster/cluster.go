@@ -48,7 +48,7 @@ type Config struct {
 	Room     *room.Room
 	Kind     machine.Kind
 	Manifest string // one of deploy/manifests
-	Guarded  bool   // nodes have a watchdog that resets them, and volumes
+	Guarded  bool   // nodes have volumes, and a watchdog that resets them, of whatever kind they are
 	Calm     bool   // Kubernetes notices a silent node as late as it does by default
 	Say      func(format string, args ...any)
 }
@@ -59,6 +59,7 @@ type Programs struct {
 	Agent, Fencectl, Controller   string // bin/, as in the Dockerfiles
 	GuardedAgent                  string // the agent with the watchdog of package dog
 	CSI, Attacher                 string
+	Preload                       string // for nodes of User-mode Linux
 	Dockerfile, ControllerFile    string
 }
 
@@ -141,6 +142,9 @@ func (c *Cluster) disks() (err error) {
 	if c.lun, err = lab.NewLUNFile(c.dir, lunSize); err != nil {
 		return err
 	}
+	if c.config.Kind.OwnKernel() {
+		return nil
+	}
 	c.loops, err = lab.LoopDevices(c.lun.Path, c.config.Nodes, sectorSize)
 	return err
 }
@@ -195,25 +199,54 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 		Images: c.images, Sandbox: ToolImage, LUNPath: lunPath,
 	}
 	for n, network := range Networks {
-		s.Ports = append(s.Ports, machine.Port{Name: network, Address: nodeAddress(n, i) + "/24"})
+		s.Ports = append(s.Ports, machine.Port{Name: network, Address: nodeAddress(n, i) + "/24", Hardware: hardware(n, i)})
 	}
 	for other := range c.config.Nodes {
 		if other != i {
 			s.Routes[podNetwork(other)] = nodeAddress(0, other)
 		}
 	}
-	var stat unix.Stat_t
-	if err := unix.Stat(c.loops.Paths[i], &stat); err != nil {
+	var err error
+	if s.LUN, err = c.lunOf(i); err != nil {
 		return s, err
 	}
 	if s.LeaseSeconds = 10; c.config.Calm {
 		s.LeaseSeconds = 40
 	}
 	if c.config.Guarded {
-		s.Watchdog, s.CSI, s.Volumes = dogPath, c.config.Programs.CSI, c.storage.folder
+		s.CSI, s.Volumes = c.config.Programs.CSI, c.storage.folder
 	}
-	s.LUN = machine.Device{Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}
+	if c.simulated() {
+		s.Watchdog = dogPath
+	}
 	return s, nil
+}
+
+// lunOf is the LUN as a node has it. The kernel of a node would read a device of the host through a cache of that
+// device, and miss what others write; all see one cache of the file.
+func (c *Cluster) lunOf(i int) (machine.Device, error) {
+	if c.config.Kind.OwnKernel() {
+		return machine.Device{Path: c.lun.Path}, nil
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(c.loops.Paths[i], &stat); err != nil {
+		return machine.Device{}, err
+	}
+	return machine.Device{Path: c.loops.Paths[i], Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}, nil
+}
+
+// simulated says that the nodes have a watchdog, but not one of a kernel.
+func (c *Cluster) simulated() bool { return c.config.Guarded && !c.config.Kind.OwnKernel() }
+
+// watchdog is the path of the nodes' watchdog; "": they have none.
+func (c *Cluster) watchdog() string {
+	switch {
+	case !c.config.Guarded:
+		return ""
+	case c.simulated():
+		return dogPath
+	}
+	return machine.Softdog
 }
 
 func nodeAddress(network, node int) string { return fmt.Sprintf("10.%d.0.%d", network, node+1) }
@@ -236,7 +269,7 @@ func (c *Cluster) Boot(ctx context.Context, name string) error {
 	if running {
 		return fmt.Errorf("%s has power", name)
 	}
-	m, err := c.config.Kind.Boot(ctx, s, func(pid int) error { return c.network.attach(i, pid) })
+	m, err := c.config.Kind.Boot(ctx, s, ports{c.network, i})
 	if err != nil {
 		return err
 	}
@@ -298,6 +331,9 @@ func (c *Cluster) Run(ctx context.Context, name string, argv ...string) (string,
 
 // Address is where the API server is reached from outside of the room.
 func (c *Cluster) Address() string { return "https://" + c.config.Room.Front.Addr().String() }
+
+// Fencectl is the program, as nodes see it.
+func (c *Cluster) Fencectl() string { return c.config.Programs.Fencectl }
 
 // Dir is the folder with all logs.
 func (c *Cluster) Dir() string { return c.dir }

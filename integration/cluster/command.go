@@ -39,6 +39,8 @@ var verbs = map[string]verb{
 	}},
 	"power-off":       fault("loss of power", func(_ context.Context, c *Cluster, n string) error { return c.PowerOff(n) }),
 	"boot":            fault("power is back", func(ctx context.Context, c *Cluster, n string) error { return c.Boot(ctx, n) }),
+	"freeze":          fault("all that runs in it stops; clocks go on", func(_ context.Context, c *Cluster, n string) error { return c.Freeze(n) }),
+	"thaw":            fault("ends freeze", func(_ context.Context, c *Cluster, n string) error { return c.Thaw(n) }),
 	"lose-lun":        fault("all I/O on the LUN fails", func(_ context.Context, c *Cluster, n string) error { return c.LoseLUN(n) }),
 	"restore-lun":     fault("the LUN is back", func(_ context.Context, c *Cluster, n string) error { return c.RestoreLUN(n) }),
 	"kill-kubelet":    fault("it is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillKubelet(ctx, n) }),

@@ -63,22 +63,44 @@ func (c *Cluster) PowerOff(node string) error {
 	return m.Kill()
 }
 
-// LoseLUN has every I/O of the node on the LUN fail; the other nodes see all of it.
-func (c *Cluster) LoseLUN(node string) error {
-	i, err := c.index(node)
+// Freeze stops a node with all that runs in it, until [Cluster.Thaw]. Clocks go on.
+func (c *Cluster) Freeze(node string) error {
+	m, err := c.node(node)
 	if err != nil {
 		return err
 	}
-	return c.loops.Lose(i)
+	return m.Freeze()
 }
+
+// Thaw ends [Cluster.Freeze].
+func (c *Cluster) Thaw(node string) error {
+	m, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	return m.Thaw()
+}
+
+// LoseLUN has every I/O of the node on the LUN fail; the other nodes see all of it.
+func (c *Cluster) LoseLUN(node string) error { return c.lunFault(node, machine.Lose, c.loops.Lose) }
 
 // RestoreLUN ends [Cluster.LoseLUN].
 func (c *Cluster) RestoreLUN(node string) error {
+	return c.lunFault(node, machine.Restore, c.loops.Restore)
+}
+
+// lunFault does it in the node, or on the device of the host.
+func (c *Cluster) lunFault(node, what string, outside func(i int) error) error {
 	i, err := c.index(node)
 	if err != nil {
 		return err
 	}
-	return c.loops.Restore(i)
+	if c.config.Kind.OwnKernel() {
+		ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
+		defer cancel()
+		return c.do(ctx, node, what, "lun")
+	}
+	return outside(i)
 }
 
 // KillKubelet ends the kubelet of a node; it is started again after a second.
@@ -141,6 +163,7 @@ func (c *Cluster) Settle(ctx context.Context, limit time.Duration) error {
 			}
 		}
 		for _, undo := range []func() error{
+			func() error { return c.Thaw(name) },
 			func() error { return c.Heal(name) },
 			func() error { return c.RestoreLUN(name) },
 			func() error { return c.FreeKubelet(ctx, name) },

@@ -38,7 +38,7 @@ const ControllerImage = "registry.example.com/fencing-controller:v0.1.0"
 func (c *Cluster) makeImages() error {
 	p := c.config.Programs
 	built := map[string]string{"bin/fencing-agent": p.Agent, "bin/fencectl": p.Fencectl, "bin/fencing-controller": p.Controller}
-	if c.config.Guarded {
+	if c.simulated() {
 		built["bin/fencing-agent"] = p.GuardedAgent
 	}
 	agent, err := dockerfile(p.Dockerfile, built)

@@ -99,7 +99,7 @@ func TestManifestIsTheShippedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applied, err := Manifest(path, false)
+	applied, err := Manifest(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

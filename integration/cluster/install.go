@@ -29,7 +29,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 	if _, err := c.Run(ctx, nodeName(0), c.config.Programs.Fencectl, "lun", "init", lunPath, "--cluster", clusterName, "--node-group", Group, "--slots", "16"); err != nil {
 		return err
 	}
-	manifest, err := Manifest(c.config.Manifest, c.config.Guarded)
+	manifest, err := Manifest(c.config.Manifest, c.watchdog())
 	if err != nil {
 		return err
 	}
@@ -89,9 +89,8 @@ func (c *Cluster) InstallController(ctx context.Context, path string) error {
 const ControllerSpace = "fencing-controller"
 
 // Manifest is the shipped one, with the image by its tag, which has no digest before it is
-// built, and without the watchdog, or with that of package dog: nodes that share a kernel have
-// no other.
-func Manifest(path string, guarded bool) (string, error) {
+// built, and with the watchdog of the nodes, if they have one.
+func Manifest(path, watchdog string) (string, error) {
 	bytes, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -102,8 +101,8 @@ func Manifest(path string, guarded bool) (string, error) {
 	}
 	const device = "      device: identity:iTCO_wdt\n"
 	instead := "      driver: none\n"
-	if guarded {
-		instead = "      device: " + dogPath + "\n"
+	if watchdog != "" {
+		instead = "      device: " + watchdog + "\n"
 	}
 	if !strings.Contains(text, device) {
 		return "", fmt.Errorf("%s: no %q", path, device)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
-	"github.com/fencing-agent/fencing-agent/integration/cluster/namespaces"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
 	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
 )
 
@@ -62,7 +62,7 @@ func whole(t *testing.T) *cluster.Cluster {
 		t.Fatal(err)
 	}
 	c, err := cluster.Start(t.Context(), cluster.Config{
-		Nodes: 4, Programs: programs, Room: inside, Kind: &namespaces.Kind{Groups: inside.Groups}, Manifest: cluster.ManifestIn(root), Say: t.Logf,
+		Nodes: 4, Programs: programs, Room: inside, Kind: kind(t, programs), Manifest: cluster.ManifestIn(root), Say: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +72,16 @@ func whole(t *testing.T) *cluster.Cluster {
 	}
 	shared = c
 	return c
+}
+
+// kind is what the environment says that nodes are made of.
+func kind(t *testing.T, p cluster.Programs) machine.Kind {
+	t.Helper()
+	k, err := cluster.KindOf(os.Getenv(cluster.KindEnv), inside, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 // after makes the cluster whole for the next scenario, or ends it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
 	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
 )
 
@@ -100,11 +101,42 @@ func addAddress(link netlink.Link, address string) error {
 
 func port(network, node int) string { return fmt.Sprintf("%s-%d", Networks[network], node+1) }
 
-// attach gives a node that boots its ports. A port that was cut stays so.
-func (n *network) attach(node, pid int) error {
+// ports are those of one node that boots.
+type ports struct {
+	network *network
+	node    int
+}
+
+var _ machine.Ports = ports{}
+
+// Enter makes the node's interfaces in the network namespace of the process.
+func (p ports) Enter(pid int) error {
+	return p.network.attach(p.node, func(i int, attrs netlink.LinkAttrs) netlink.Link {
+		// The address stays that of the machine: nobody has to ask for it again after a boot.
+		return &netlink.Veth{LinkAttrs: attrs, PeerName: Networks[i], PeerNamespace: netlink.NsPid(pid), PeerHardwareAddr: hardware(i, p.node)}
+	})
+}
+
+// Taps makes taps for a node with a kernel of its own.
+func (p ports) Taps() ([]string, error) {
+	var names []string
+	for i := range Networks {
+		names = append(names, port(i, p.node))
+	}
+	return names, p.network.attach(p.node, func(_ int, attrs netlink.LinkAttrs) netlink.Link {
+		return &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR}
+	})
+}
+
+func hardware(network, node int) net.HardwareAddr {
+	return net.HardwareAddr{2, 0, 0, 0, byte(network), byte(node + 1)}
+}
+
+// attach gives a node that boots its ports, as made by link. A port that was cut stays so.
+func (n *network) attach(node int, link func(network int, attrs netlink.LinkAttrs) netlink.Link) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i, name := range Networks {
+	for i := range Networks {
 		if old, err := netlink.LinkByName(port(i, node)); err == nil {
 			if err := netlink.LinkDel(old); err != nil { // of the last boot: the kernel takes its time
 				return fmt.Errorf("port %s: %w", port(i, node), err)
@@ -112,12 +144,11 @@ func (n *network) attach(node, pid int) error {
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = port(i, node)
-		// The address stays that of the machine: nobody has to ask for it again after a boot.
-		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerNamespace: netlink.NsPid(pid), PeerHardwareAddr: net.HardwareAddr{2, 0, 0, 0, byte(i), byte(node + 1)}}
-		if err := netlink.LinkAdd(veth); err != nil {
+		made := link(i, attrs)
+		if err := netlink.LinkAdd(made); err != nil {
 			return fmt.Errorf("port %s: %w", attrs.Name, err)
 		}
-		if err := netlink.LinkSetUp(veth); err != nil {
+		if err := netlink.LinkSetUp(made); err != nil {
 			return fmt.Errorf("port %s: %w", attrs.Name, err)
 		}
 		if err := n.plug(i, node); err != nil {

@@ -203,6 +203,26 @@ func Join(dirs []string) error {
 	return nil
 }
 
+// Freeze stops all processes of a node, or has them go on.
+func (s *Set) Freeze(node string, frozen bool) error {
+	for i, dir := range s.Dirs(node) {
+		var file, value string
+		switch {
+		case s.all[i].unified():
+			file, value = "cgroup.freeze", map[bool]string{true: "1", false: "0"}[frozen]
+		case slices.Contains(strings.Split(s.all[i].options, ","), "freezer"):
+			file, value = "freezer.state", map[bool]string{true: "FROZEN", false: "THAWED"}[frozen]
+		default:
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0); err != nil {
+			return fmt.Errorf("cgroups: freeze: %w", err)
+		}
+		return nil
+	}
+	return errors.New("cgroups: freeze: no hierarchy on this host has a freezer")
+}
+
 // Clear removes the groups of a node that has ended, with all below them. A kubelet that
 // found them at the next boot would wait for the containers of the last one.
 func (s *Set) Clear(node string) error { return removeAll(s.Dirs(node)) }
@@ -283,6 +303,9 @@ func (h hierarchy) data() string {
 	}
 	return h.options
 }
+
+// MountOwn mounts the hierarchy of a kernel that has no other user, and readies it for a kubelet.
+func MountOwn() error { return mountUnified() }
 
 func mountUnified() error {
 	if err := unix.Mount("cgroup2", root, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {

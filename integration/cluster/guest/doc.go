@@ -1,12 +1,12 @@
-// Package guest is what runs in a node of a cluster: it makes a machine of the namespaces it is
+// Package guest is what runs in a node of a cluster: it makes a machine of the namespaces, or of the kernel, it is
 // started in, starts containerd and a kubelet there, and does what the harness asks for.
 //
 //	init    process 1, before anything: waits for its networks, joins its control groups, sets its clock
 //	root    process 1: mounts, devices, addresses; starts serve, and buries orphans
 //	serve   starts containerd and kubelet, again when they end; answers requests on descriptor 3
 //	hook    gives a container the node's boot id (a createContainer hook of containerd's)
-//
-// A kind of node whose guests have a kernel of their own begins with serve.
+//	power   on the host, process 1 of the namespace around a kernel
+//	kernel  process 1 of a node with a kernel of its own, in place of init and root: mounts, modules, networks
 //
 // The kubelet writes some sysctls of the kernel that all nodes and the host share: files stand
 // in for them. What outlives a boot is in the folder of the node: /var/lib, /var/log and /opt;

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 
@@ -25,8 +24,11 @@ func Main(args []string) error {
 		return errors.New("guest: started by the harness only")
 	}
 	part, path := args[0], args[1]
-	if part == "hook" {
+	switch part {
+	case "hook":
 		return hook(path)
+	case "power":
+		return power(args[1:])
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -41,6 +43,8 @@ func Main(args []string) error {
 		return begin(path, args[2:])
 	case "root":
 		return root(path, &s)
+	case "kernel":
+		off(kernel(path, &s))
 	case "serve":
 		return serve(&s)
 	}
@@ -95,23 +99,7 @@ func root(path string, s *machine.Spec) error {
 			return err
 		}
 	}
-	cmd := exec.Command("/proc/self/exe", "serve", path)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{os.NewFile(control, "control")}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	for {
-		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, 0, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return err
-		case pid == cmd.Process.Pid:
-			return fmt.Errorf("guest: serve ended: %v", status)
-		}
-	}
+	return startServe(path, os.NewFile(control, "control"))
 }
 
 // hook binds the file over the boot id in the container, whose bundle containerd's runtime

@@ -116,20 +116,7 @@ func devices(s *machine.Spec) error {
 			return fmt.Errorf("guest: make /dev/%s: %w", d.name, err)
 		}
 	}
-	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
-		if err := os.Symlink(target, "/dev/"+name); err != nil {
-			return err
-		}
-	}
-	for _, folder := range []string{"pts", "shm", "mqueue"} {
-		if err := os.Mkdir("/dev/"+folder, 0o755); err != nil {
-			return err
-		}
-	}
-	if err := mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5"); err != nil {
-		return err
-	}
-	if err := mount("shm", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
+	if err := links(); err != nil {
 		return err
 	}
 	if s.LUNPath != "" {
@@ -141,6 +128,27 @@ func devices(s *machine.Spec) error {
 		}
 	}
 	return mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "") // last: volumes of pods are seen by their containers
+}
+
+// links makes what no kernel puts into /dev.
+func links() error {
+	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
+		if err := os.RemoveAll("/dev/" + name); err != nil {
+			return err
+		}
+		if err := os.Symlink(target, "/dev/"+name); err != nil {
+			return err
+		}
+	}
+	for _, folder := range []string{"pts", "shm", "mqueue"} {
+		if err := os.MkdirAll("/dev/"+folder, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5"); err != nil {
+		return err
+	}
+	return mount("shm", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
 }
 
 // network gives the ports their addresses, and finds the pods of other nodes.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/integration/cluster/dog"
 	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
+	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
 const (
@@ -40,6 +42,10 @@ func serve(s *machine.Spec) error {
 	if err := watchdog(s); err != nil {
 		return err
 	}
+	lun, err := attachLUN(s)
+	if err != nil {
+		return err
+	}
 	go programs["containerd"].supervise()
 	if err := ready(s); err != nil {
 		return err
@@ -53,11 +59,7 @@ func serve(s *machine.Spec) error {
 		go programs["csi"].supervise()
 	}
 	go programs["kubelet"].supervise()
-	harness, err := net.FileConn(os.NewFile(control, "control"))
-	if err != nil {
-		return err
-	}
-	return answer(harness, programs)
+	return answer(os.NewFile(control, "control"), programs, lun)
 }
 
 // watchdog gives the node one that resets it: without this process the node's process 1 ends, and
@@ -109,7 +111,7 @@ func ready(s *machine.Spec) error {
 }
 
 // answer answers one request after another, those that run a command beside each other.
-func answer(harness net.Conn, programs map[string]*program) error {
+func answer(harness io.ReadWriter, programs map[string]*program, lun *lab.LoopSet) error {
 	var writing sync.Mutex
 	out := json.NewEncoder(harness)
 	say := func(a machine.Answer) error {
@@ -131,7 +133,11 @@ func answer(harness net.Conn, programs map[string]*program) error {
 			continue
 		}
 		a := machine.Answer{ID: q.ID}
-		if p := programs[q.Program]; p == nil {
+		if q.Do == machine.Lose || q.Do == machine.Restore {
+			if err := lunFault(lun, q.Do); err != nil {
+				a.Error = err.Error()
+			}
+		} else if p := programs[q.Program]; p == nil {
 			a.Error = fmt.Sprintf("there is no program %q", q.Program)
 		} else if err := p.do(q.Do); err != nil {
 			a.Error = err.Error()

@@ -1,6 +1,6 @@
 // Package machine says what a node of a real cluster on one machine is, whatever it is made
-// of: a set of namespaces today ([github.com/fencing-agent/fencing-agent/integration/cluster/namespaces]);
-// a User-mode Linux or a virtual machine would be another [Kind].
+// of: a set of namespaces ([github.com/fencing-agent/fencing-agent/integration/cluster/namespaces]) or
+// User-mode Linux ([github.com/fencing-agent/fencing-agent/integration/cluster/uml]).
 //
 //	Spec --> Kind.Boot --> Machine --(control)--> guest: containerd, kubelet
 //
@@ -8,5 +8,5 @@
 // [Machine] is one boot. What happens to a node from outside, power and cables, is done by the
 // harness; what happens inside of it is asked of the guest by [Machine.Do].
 //
-// Nothing here has state or blocks.
+// Only [Line] has state, and only its methods block.
 package machine

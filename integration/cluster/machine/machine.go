@@ -1,6 +1,9 @@
 package machine
 
-import "context"
+import (
+	"context"
+	"net"
+)
 
 // Spec is what a node is told at its boot.
 type Spec struct {
@@ -20,6 +23,7 @@ type Spec struct {
 	Images  []string          // archives that its containerd imports at the first boot
 	Sandbox string            // image that holds the namespaces of a pod
 	LUN     Device
+	Modules string // folder with the modules of the node's kernel, where it has one of its own
 	LUNPath string // of the LUN in the node
 
 	LeaseSeconds int // for which the kubelet's Lease lasts; it is renewed after a quarter of that
@@ -31,12 +35,19 @@ type Spec struct {
 
 // Port is one interface of a node.
 type Port struct {
-	Name    string // of the interface in the node, and of the network
-	Address string // with the length of its prefix
+	Name     string // of the interface in the node, and of the network
+	Address  string // with the length of its prefix
+	Hardware net.HardwareAddr
 }
 
 // Device is a block device of the host.
-type Device struct{ Major, Minor uint32 }
+type Device struct {
+	Path         string // of the device, or of the file where nodes have a kernel of their own
+	Major, Minor uint32
+}
+
+// Softdog is the watchdog of a kernel of a node's own. The first name belongs to another driver there.
+const Softdog = "/dev/watchdog1"
 
 // Kind is what nodes are made of.
 type Kind interface {
@@ -44,10 +55,21 @@ type Kind interface {
 	Name() string
 	// Missing says what this host lacks for it.
 	Missing() error
+	// OwnKernel says that each node has a kernel of its own: it has a watchdog, [Softdog], which
+	// resets it; its guest has the LUN's file as a device, and can lose it.
+	OwnKernel() bool
 	// Boot starts a node and returns when its containerd answers and its kubelet was
-	// started. attach connects the ports of the node to the networks: it gets the process in
-	// whose network namespace they have to be.
-	Boot(ctx context.Context, s Spec, attach func(pid int) error) (Machine, error)
+	// started. It connects the node by ports, one of whose methods it calls once.
+	Boot(ctx context.Context, s Spec, ports Ports) (Machine, error)
+}
+
+// Ports connects a node that boots to the networks, in the order of [Spec.Ports].
+type Ports interface {
+	// Enter makes the interfaces in the network namespace of a process, by the names that they
+	// have in the node.
+	Enter(pid int) error
+	// Taps makes taps in the namespace of the harness, and returns their names.
+	Taps() ([]string, error)
 }
 
 // Machine is a node from its boot to its end.
@@ -57,12 +79,18 @@ type Machine interface {
 	// Kill is what a loss of power is: nothing is told to anybody, nothing is written. It
 	// returns when nothing of the node runs any more.
 	Kill() error
+	// Freeze stops all that runs in the node, as a hypervisor or a broken bus does, until Thaw.
+	Freeze() error
+	Thaw() error
 	// Done is closed when the node has ended, for whatever reason.
 	Done() <-chan struct{}
 }
 
 // What can be asked of a guest.
 const (
+	Lose    = "lose"    // the LUN, by an error for each I/O; only where nodes have a kernel of their own
+	Restore = "restore" // the LUN
+
 	Kill = "kill" // a program of the node, with SIGKILL: it is started again a second later
 	Hold = "hold" // a program of the node, which is not started again until it is released
 	Free = "free" // a program that was held

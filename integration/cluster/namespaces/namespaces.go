@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -51,8 +50,11 @@ func Hidden(path string) bool {
 	return false
 }
 
+// OwnKernel is false: the kernel is the host's.
+func (*Kind) OwnKernel() bool { return false }
+
 // Boot starts a node.
-func (k *Kind) Boot(ctx context.Context, s machine.Spec, attach func(pid int) error) (machine.Machine, error) {
+func (k *Kind) Boot(ctx context.Context, s machine.Spec, ports machine.Ports) (machine.Machine, error) {
 	s.Boot = newBoot()
 	for _, path := range []string{s.Dir, s.Guest, s.Runtime, s.Kubelet} {
 		if Hidden(path) {
@@ -70,11 +72,11 @@ func (k *Kind) Boot(ctx context.Context, s machine.Spec, attach func(pid int) er
 	if err := errors.Join(k.Groups.Clear(s.Name), k.Groups.Make(s.Name)); err != nil {
 		return nil, err
 	}
-	n := &node{name: s.Name, groups: k.Groups, done: make(chan struct{}), waiting: map[int]chan machine.Answer{}}
+	n := &node{name: s.Name, groups: k.Groups, done: make(chan struct{})}
 	if err := n.start(&s, file); err != nil {
 		return nil, err
 	}
-	if err := n.begin(ctx, attach); err != nil {
+	if err := n.begin(ctx, ports); err != nil {
 		return nil, errors.Join(fmt.Errorf("node %s: %w; see %s", s.Name, err, filepath.Join(s.Dir, "node.log")), n.Kill())
 	}
 	return n, nil
@@ -88,15 +90,12 @@ func newBoot() string {
 
 // node is one boot.
 type node struct {
-	name    string
-	groups  *cgroups.Set
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when process 1 has ended
-	control net.Conn
-
-	mu      sync.Mutex // guards the rest, and writes
-	last    int
-	waiting map[int]chan machine.Answer
+	name   string
+	groups *cgroups.Set
+	cmd    *exec.Cmd
+	done   chan struct{} // closed when process 1 has ended
+	conn   net.Conn      // to process 1
+	line   *machine.Line // the same, when process 1 has begun
 }
 
 // start starts process 1, which waits for its networks.
@@ -108,7 +107,7 @@ func (n *node) start(s *machine.Spec, file string) error {
 	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
 	defer ours.Close()
 	defer theirs.Close()
-	if n.control, err = net.FileConn(ours); err != nil {
+	if n.conn, err = net.FileConn(ours); err != nil {
 		return err
 	}
 	log, err := os.OpenFile(filepath.Join(s.Dir, "node.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -138,66 +137,20 @@ func (n *node) start(s *machine.Spec, file string) error {
 }
 
 // begin lets process 1 go on, and waits for its first answer.
-func (n *node) begin(ctx context.Context, attach func(pid int) error) error {
-	if err := attach(n.cmd.Process.Pid); err != nil {
+func (n *node) begin(ctx context.Context, ports machine.Ports) error {
+	if err := ports.Enter(n.cmd.Process.Pid); err != nil {
 		return err
 	}
-	if _, err := n.control.Write([]byte{'g'}); err != nil {
+	if _, err := n.conn.Write([]byte{'g'}); err != nil {
 		return err
 	}
-	ready := make(chan machine.Answer, 1)
-	n.waiting[0] = ready
-	go n.read()
-	select {
-	case <-ready:
-		return nil
-	case <-n.done:
-		return errors.New("it ended")
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (n *node) read() {
-	in := json.NewDecoder(n.control)
-	for {
-		var a machine.Answer
-		if in.Decode(&a) != nil {
-			return // it has ended, which done tells
-		}
-		n.mu.Lock()
-		c := n.waiting[a.ID]
-		delete(n.waiting, a.ID)
-		n.mu.Unlock()
-		if c != nil {
-			c <- a
-		}
-	}
+	n.line = machine.NewLine(n.name, n.conn, n.done)
+	return n.line.Ready(ctx)
 }
 
 // Do asks the guest.
 func (n *node) Do(ctx context.Context, q machine.Request) (machine.Answer, error) {
-	c := make(chan machine.Answer, 1)
-	n.mu.Lock()
-	n.last++
-	q.ID = n.last
-	n.waiting[q.ID] = c
-	err := json.NewEncoder(n.control).Encode(q)
-	n.mu.Unlock()
-	if err != nil {
-		return machine.Answer{}, fmt.Errorf("node %s: %w", n.name, err)
-	}
-	select {
-	case a := <-c:
-		if a.Error != "" {
-			return a, fmt.Errorf("node %s: %s", n.name, a.Error)
-		}
-		return a, nil
-	case <-n.done:
-		return machine.Answer{}, fmt.Errorf("node %s has no power", n.name)
-	case <-ctx.Done():
-		return machine.Answer{}, fmt.Errorf("node %s: %w", n.name, context.Cause(ctx))
-	}
+	return n.line.Do(ctx, q)
 }
 
 // Kill ends all that runs in the node.
@@ -206,10 +159,17 @@ func (n *node) Kill() error {
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
 	}
+	_ = n.groups.Freeze(n.name, false) // what is frozen does not end; the groups may be gone
 	<-n.done
-	_ = n.control.Close() // it is of no use any more
+	_ = n.conn.Close() // it is of no use any more
 	return errors.Join(err, n.groups.Clear(n.name))
 }
+
+// Freeze stops all processes of the node.
+func (n *node) Freeze() error { return n.groups.Freeze(n.name, true) }
+
+// Thaw has them go on.
+func (n *node) Thaw() error { return n.groups.Freeze(n.name, false) }
 
 // Done is closed at the end.
 func (n *node) Done() <-chan struct{} { return n.done }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
-	"github.com/fencing-agent/fencing-agent/integration/cluster/namespaces"
 	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
 )
 
@@ -66,6 +65,10 @@ func up(root string) error {
 	if err != nil {
 		return err
 	}
+	kind, err := cluster.KindOf(os.Getenv(cluster.KindEnv), r, programs)
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	began := time.Now()
@@ -73,7 +76,7 @@ func up(root string) error {
 		fmt.Printf("cluster: %5.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 	c, err := cluster.Start(ctx, cluster.Config{
-		Nodes: nodes, Programs: programs, Room: r, Kind: &namespaces.Kind{Groups: r.Groups},
+		Nodes: nodes, Programs: programs, Room: r, Kind: kind,
 		Manifest: cluster.ManifestIn(root), Say: say,
 	})
 	if err != nil {

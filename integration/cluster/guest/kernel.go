@@ -1,0 +1,260 @@
+package guest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster/cgroups"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
+	"github.com/fencing-agent/fencing-agent/integration/lab"
+)
+
+// What the kernel of a node of its own calls its devices.
+const (
+	diskDevice  = "/dev/ubda"
+	lunDevice   = "/dev/ubdb"
+	lineDevice  = "/dev/ttyS0"
+	portDevice  = "vec%d"
+	lunSector   = 512
+	mounted     = "disk" // folder of the node, in which its disk is mounted
+	restrictive = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+)
+
+// kernel makes the machine where it has a kernel of its own, of which this is process 1. Its root is the host's, which it
+// cannot write.
+func kernel(path string, s *machine.Spec) error {
+	// Nothing was started that could have had an environment.
+	for name, value := range map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": "/run", "HOME": "/run"} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(*machine.Spec) error{kernelMounts, modules, func(*machine.Spec) error { return links() }, rename, network, processors} {
+		if err := step(s); err != nil {
+			return err
+		}
+	}
+	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil { // volumes of pods are seen by their containers
+		return err
+	}
+	line, err := openLine()
+	if err != nil {
+		return err
+	}
+	return startServe(path, line)
+}
+
+func kernelMounts(s *machine.Spec) error {
+	if err := unix.Sethostname([]byte(s.Name)); err != nil {
+		return fmt.Errorf("guest: host name: %w", err)
+	}
+	for _, m := range []struct {
+		source, target, kind string
+		flags                uintptr
+		data                 string
+	}{
+		{"proc", "/proc", "proc", restrictive, ""},
+		{"sysfs", "/sys", "sysfs", restrictive, ""},
+		{"run", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
+		{"none", s.Dir, "hostfs", 0, s.Dir},
+	} {
+		if err := mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+			return err
+		}
+	}
+	if s.Volumes != "" {
+		if err := mount("none", s.Volumes, "hostfs", 0, s.Volumes); err != nil {
+			return err
+		}
+	}
+	if err := cgroups.MountOwn(); err != nil {
+		return err
+	}
+	disk := filepath.Join(s.Dir, mounted)
+	if err := mount(diskDevice, disk, "ext4", 0, ""); err != nil {
+		return err
+	}
+	for _, path := range Persistent {
+		folder := filepath.Join(disk, filepath.Base(path))
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+		if err := mount(folder, path, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+}
+
+// modules are those that containers, their network and the watchdog need, of the kernel that runs.
+func modules(s *machine.Spec) error {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return err
+	}
+	folder := filepath.Join(s.Modules, unix.ByteSliceToString(name.Release[:]))
+	needs, err := os.ReadFile(filepath.Join(folder, "modules.dep"))
+	if err != nil {
+		return fmt.Errorf("guest: modules: %w", err)
+	}
+	for _, m := range [][2]string{
+		{"overlay"}, {"bridge"}, {"veth"}, {"loop"},
+		// User-mode Linux does not survive a restart by this driver; a panic ends it at once.
+		{"softdog", "soft_panic=1 nowayout=0"},
+	} {
+		if err := load(folder, needs, m[0], m[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load loads a module after those that it needs.
+func load(folder string, needs []byte, name, options string) error {
+	lines := bufio.NewScanner(bytes.NewReader(needs))
+	for lines.Scan() {
+		path, others, ok := strings.Cut(lines.Text(), ":")
+		if !ok || filepath.Base(path) != name+".ko" {
+			continue
+		}
+		for other := range strings.FieldsSeq(others) {
+			if err := load(folder, needs, strings.TrimSuffix(filepath.Base(other), ".ko"), ""); err != nil {
+				return err
+			}
+		}
+		file, err := os.Open(filepath.Join(folder, path))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := unix.FinitModule(int(file.Fd()), options, 0); err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("guest: load %s: %w", name, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("guest: no module %s in %s", name, folder)
+}
+
+// attachLUN gives a node with a kernel of its own the LUN, by a loop device of that kernel, so that it can be lost. It
+// is there as long as the process that calls this.
+func attachLUN(s *machine.Spec) (*lab.LoopSet, error) {
+	if s.LUNPath == "" || s.Modules == "" {
+		return nil, nil
+	}
+	lun, err := lab.LoopDevices(lunDevice, 1, lunSector)
+	if err != nil {
+		return nil, err
+	}
+	var stat unix.Stat_t
+	if err := errors.Join(os.MkdirAll(filepath.Dir(s.LUNPath), 0o755), unix.Stat(lun.Paths[0], &stat)); err != nil {
+		return nil, err
+	}
+	if err := unix.Mknod(s.LUNPath, unix.S_IFBLK|0o660, int(stat.Rdev)); err != nil {
+		return nil, fmt.Errorf("guest: make %s: %w", s.LUNPath, err)
+	}
+	return lun, nil
+}
+
+// lunFault has the LUN of a node with a kernel of its own fail, or ends that.
+func lunFault(lun *lab.LoopSet, what string) error {
+	switch {
+	case lun == nil:
+		return errors.New("guest: the LUN is a device of the harness")
+	case what == machine.Lose:
+		return lun.Lose(0)
+	}
+	return lun.Restore(0)
+}
+
+// rename calls the interfaces as the node knows them.
+func rename(s *machine.Spec) error {
+	for i, p := range s.Ports {
+		link, err := netlink.LinkByName(fmt.Sprintf(portDevice, i))
+		if err != nil {
+			return fmt.Errorf("guest: network %s: %w", p.Name, err)
+		}
+		if err := errors.Join(netlink.LinkSetName(link, p.Name), netlink.LinkSetHardwareAddr(link, p.Hardware)); err != nil {
+			return fmt.Errorf("guest: network %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// processors has the kubelet find the clock rate that it insists on, and User-mode Linux does not tell.
+func processors(s *machine.Spec) error {
+	const path = "/proc/cpuinfo"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(text, []byte("cpu MHz")) {
+		return nil
+	}
+	return cover(s, path, strings.TrimRight(string(text), "\n")+"\ncpu MHz\t\t: 1000.000\n")
+}
+
+// openLine opens what the harness is at the other end of, as octets and nothing else.
+func openLine() (*os.File, error) {
+	line, err := os.OpenFile(lineDevice, os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("guest: %w", err)
+	}
+	fd := int(line.Fd())
+	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return nil, fmt.Errorf("guest: %s: %w", lineDevice, err)
+	}
+	t.Iflag, t.Oflag, t.Lflag = 0, 0, 0
+	t.Cflag = unix.CS8 | unix.CREAD | unix.CLOCAL
+	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, t); err != nil {
+		return nil, fmt.Errorf("guest: %s: %w", lineDevice, err)
+	}
+	return line, nil
+}
+
+// power is process 1 of a process namespace of the host, around a kernel, with which it ends. A kernel that panics sends
+// itself a signal to end by, which it would not get as process 1.
+func power(argv []string) error {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{os.NewFile(control, "line")}
+	return cmd.Run()
+}
+
+// off ends a machine with a kernel of its own; the process 1 of one must not end otherwise.
+func off(cause error) {
+	fmt.Fprintln(os.Stderr, "node:", cause)
+	unix.Sync()
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+// startServe starts the part that runs the node, and ends when that does.
+func startServe(path string, line *os.File) error {
+	cmd := exec.Command("/proc/self/exe", "serve", path)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{line}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		case pid == cmd.Process.Pid:
+			return fmt.Errorf("guest: serve ended: %v", status)
+		}
+	}
+}

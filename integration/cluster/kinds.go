@@ -1,0 +1,36 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/namespaces"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
+	"github.com/fencing-agent/fencing-agent/integration/cluster/uml"
+)
+
+// KindEnv is the environment variable that says what nodes are made of.
+const KindEnv = "FENCING_CLUSTER_KIND"
+
+// DefaultKind is what they are made of when nobody says.
+const DefaultKind = "namespaces"
+
+var kinds = map[string]func(*room.Room, Programs) machine.Kind{
+	DefaultKind: func(r *room.Room, _ Programs) machine.Kind { return &namespaces.Kind{Groups: r.Groups} },
+	"uml":       func(_ *room.Room, p Programs) machine.Kind { return uml.Kind{Preload: p.Preload} },
+}
+
+// KindOf is what nodes are made of, by its name; "" is [DefaultKind].
+func KindOf(name string, r *room.Room, p Programs) (machine.Kind, error) {
+	if name == "" {
+		name = DefaultKind
+	}
+	kind, ok := kinds[name]
+	if !ok {
+		return nil, fmt.Errorf("%s: there are no nodes of %q: choose one of %s", KindEnv, name, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	}
+	return kind(r, p), nil
+}
