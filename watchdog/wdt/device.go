@@ -78,7 +78,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	// From here on the countdown runs, with whatever timeout the driver had.
 	d.fd, d.name, d.nowayout, d.feedsByIO, d.kept = fd, before.name, before.nowayout, false, taken
 	info, err := d.configure(timeout, before)
-	if err == nil && taken && (d.name == "" || !d.runs(d.name)) {
+	if err == nil && taken && !d.runs(d.name) {
 		err = errNotStarted
 	}
 	if err == nil {

@@ -91,7 +91,7 @@ func (d *Device) left(f facts) bool {
 // take the node for guarded. An agent can be killed after it has stopped its watchdog and before systemd has dropped
 // the descriptor.
 func (d *Device) take(f facts) (fd int, ok bool) {
-	if f.name != "" && d.runs(f.name) {
+	if d.runs(f.name) {
 		fd = d.inherited.fd()
 		d.inherited.set(-1)
 		return fd, true
@@ -100,6 +100,7 @@ func (d *Device) take(f facts) (fd int, ok bool) {
 	return -1, false
 }
 
+// runs reports whether sysfs shows that a watchdog runs. Of one without a name it shows nothing.
 func (d *Device) runs(name string) bool {
 	state, _ := d.attribute(name, "state")
 	return state == "active"
@@ -119,10 +120,7 @@ func (d *Device) dropInherited() {
 // takes the descriptor over must be able to know both. A watchdog that does not run would be taken for one that does,
 // and peers would count on it.
 func (d *Device) keep() {
-	if d.store == nil || d.kept || d.name == "" || !d.gone() {
-		return
-	}
-	if !d.runs(d.name) {
+	if d.store == nil || d.kept || !d.gone() || !d.runs(d.name) {
 		return
 	}
 	d.kept = d.store.Keep(d.fd) == nil
