@@ -28,7 +28,8 @@ but its last answer is too old) or LOST, with the time since its last answer, or
 brackets is what a node said before it ceased to answer.
 
 -o json prints fencing.v1.Status as docs/fencectl.md describes it. The exit code is 0 when the agent
-answered, whatever it says; with --check only if the node also has quorum and the permission to feed.`,
+answered, whatever it says; with --check only if the node also has quorum and the permission to feed. Beside
+--check, --help ends with 2.`,
 		Example: `  fencectl status
   fencectl status --all --socket /var/run/fencing-agent/api.sock
   fencectl status --check > /dev/null || echo "this node is in trouble"

@@ -156,6 +156,20 @@ func TestStatusCheck(t *testing.T) {
 	}
 }
 
+// A script that checks a node takes exit code 0 for its health.
+func TestHelpIsNoCheck(t *testing.T) {
+	a := startAgent(t, publish.HubConfig{})
+	a.set(scene(t, "healthy"))
+	for _, args := range [][]string{{"--check", "-h"}, {"--help", "--check"}} {
+		if code, stdout, stderr := ask(t, a, 0, append([]string{"status"}, args...)...); code != exitUsage || stdout == "" || !strings.Contains(stderr, "--help checks nothing") {
+			t.Errorf("%v: exit %d, stderr %q", args, code, stderr)
+		}
+	}
+	if code, _, stderr := ask(t, a, 0, "status", "--help"); code != exitOK || stderr != "" {
+		t.Errorf("exit %d, stderr %q", code, stderr)
+	}
+}
+
 // TestForeignWordsSteerNoTerminal: what could be done by a peer that controls its own words.
 func TestForeignWordsSteerNoTerminal(t *testing.T) {
 	st := scene(t, "lun-failed")

@@ -83,11 +83,17 @@ node last, after "--".`,
 	return cmd
 }
 
-// helpForAnswer says whether a wait printed its help in place of an answer. A script that gives a node's name takes
-// exit code 0 for a death, and the name may be -h.
-func helpForAnswer(cmd *cobra.Command) bool {
+// helpForAnswer is what is wrong where a command printed its help in place of an answer; empty: nothing. A script takes
+// exit code 0 for the answer: a death, and the name of the node may be -h, or a node that is well.
+func helpForAnswer(cmd *cobra.Command) string {
 	help, _ := cmd.Flags().GetBool("help") // an error: there is no such flag
-	return help && cmd.Flags().Changed("fenced")
+	switch {
+	case help && cmd.Flags().Changed("fenced"):
+		return "--help waits for nothing"
+	case help && cmd.Flags().Changed("check"):
+		return "--help checks nothing"
+	}
+	return ""
 }
 
 // deathWait is one wait for the death of a node.

@@ -92,8 +92,8 @@ func run(ctx context.Context, env *environment, args []string) int {
 	root.SetArgs(args)
 	started := markStart(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil && helpForAnswer(cmd) {
-		env.warn("--help waits for nothing")
+	if says := helpForAnswer(cmd); err == nil && says != "" {
+		env.warn(says)
 		return exitUsage
 	}
 	if err == nil {

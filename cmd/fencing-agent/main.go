@@ -22,6 +22,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/fdstore"
 )
 
 // version is set by the linker: -ldflags "-X main.version=v1.2.3".
@@ -117,6 +118,7 @@ func parse(args []string, stdout io.Writer) (flags, error) {
 }
 
 func serve(f flags, stderr io.Writer) error {
+	store := fdstore.Take(fdstore.Environment{PID: os.Getpid(), Getenv: os.Getenv, Unsetenv: os.Unsetenv})
 	pipe := newLogPipe(stderr)
 	defer pipe.close()
 	log := logger(f, stderr, pipe)
@@ -132,7 +134,11 @@ func serve(f flags, stderr io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return agent.Run(ctx, agent.Options{Config: cfg, ConfigPath: f.config, Logger: log, Version: versionText()})
+	o := agent.Options{Config: cfg, ConfigPath: f.config, Logger: log, Version: versionText()}
+	if store != nil {
+		o.Store = store
+	}
+	return agent.Run(ctx, o)
 }
 
 // logger writes to out in the format that fits stderr, unless a format was asked for.

@@ -62,6 +62,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "netgossip/roster", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencing-agent/statefile"},
+	{pkg: "cmd/fencing-agent/fdstore"},
 	{pkg: "cmd/fencing-agent/members", may: []string{
 		"boottime", "netgossip/roster", "watchdog", "k8s/client", "k8s/marks", "k8s/nodelist", "k8s/ownnode", "cmd/fencing-agent/config", "cmd/fencing-agent/statefile",
 	}},
@@ -71,7 +72,7 @@ var rooms = []room{
 		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/deaths", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/leasequorum",
 		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/picture", "cmd/fencing-agent/statefile",
 	}},
-	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config"}},
+	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config", "cmd/fencing-agent/fdstore"}},
 	{pkg: "cmd/fencing-controller/config"},
 	{pkg: "cmd/fencing-controller", may: []string{"k8s/belief", "k8s/client", "k8s/reconcile", "k8s/recovery", "k8s/storm", "cmd/fencing-controller/config"}},
 	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/words", "diskquorum", "diskquorum/lunadmin", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/recovery", "cmd/fencectl/hookdir"}},

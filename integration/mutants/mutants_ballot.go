@@ -35,6 +35,7 @@ func allMutants() []mutant {
 		healMutants(),
 		holdMutants(),
 		sentenceMutants(),
+		storeMutants(),
 		agentMutants(),
 		operatorMutants(),
 		setupMutants(),

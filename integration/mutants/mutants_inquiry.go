@@ -16,6 +16,8 @@ func inquiryMutants() []mutant {
 		wireGo     = "netgossip/swim/wire/statement.go"
 	)
 	return []mutant{
+		at(probing, "a sweep asks briefly whose statement is wanted", scheduleGo, "		return p, !p.curious, 0", "		return p, true, 0"),
+		at(probing, "who was asked by a sweep is not asked again", scheduleGo, "		if p.curious { // its", "		if false { // its"),
 		core("who has claimed is asked again", "now.Sub(anchor) > claimAge/2 || !open", "now.Sub(anchor) >= 0 || !open"),
 		core("who was asked long ago is not asked", "st == nil || now.Sub(anchor) > claimAge/2 || ", "st == nil || now.Sub(anchor) > time.Hour || "),
 		core("who has answered and does not claim is not asked", " || !open.Minus(st.Lost).IsEmpty()))", "))"),

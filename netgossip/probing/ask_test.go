@@ -88,3 +88,32 @@ func TestWantedStatementIsAskedFor(t *testing.T) {
 		t.Error("another one is asked for its statement")
 	}
 }
+
+// Guard: a sweep swallows no question. Its own probes are brief; the statement that is wanted of a peer meanwhile is asked for by
+// one of them, or after the answer.
+func TestSweepSwallowsNoQuestion(t *testing.T) {
+	for _, n := range []int{40, 500} {
+		for _, before := range []time.Duration{0, 100 * time.Millisecond, 800 * time.Millisecond} {
+			r := newRig(t, n)
+			r.answer = func(*Peer) time.Duration { return 20 * time.Millisecond }
+			r.run(time.Second)
+			r.StartSweep(r.now)
+			r.run(before)
+			if on := r.Mode() == ModeSweep; !on && before == 0 {
+				t.Fatalf("N=%d: no sweep", n)
+			}
+			clear(r.full)
+			r.Ask(func(int) bool { return true }, r.now)
+			r.run(4 * time.Second)
+			missing := 0
+			for _, p := range r.all {
+				if r.full[p.Index] == 0 {
+					missing++
+				}
+			}
+			if missing > 0 {
+				t.Errorf("N=%d, %v after the sweep began: %d were not asked for their statement", n, before, missing)
+			}
+		}
+	}
+}

@@ -23,7 +23,8 @@ type rig struct {
 	sweeps  int
 	answer  func(p *Peer) time.Duration // 0: never
 	contact func(p *Peer) bool
-	always  func() // after each step
+	always  func()      // after each step
+	full    map[int]int // probes that ask for the statement
 }
 
 type rigReply struct {
@@ -36,7 +37,7 @@ type rigReply struct {
 // more may be lost before the quorum is.
 func newRig(t *testing.T, n int) *rig {
 	s, _ := testSchedule(n)
-	r := &rig{Schedule: s, t: t, now: start, unlisted: map[int]bool{}, always: func() {}}
+	r := &rig{Schedule: s, t: t, now: start, unlisted: map[int]bool{}, always: func() {}, full: map[int]int{}}
 	r.answer = func(*Peer) time.Duration { return time.Millisecond }
 	r.contact = func(*Peer) bool { return true }
 	s.listed = func(peer int) bool { return !r.unlisted[peer] }
@@ -68,7 +69,7 @@ func (r *rig) run(d time.Duration) {
 			continue
 		}
 		r.Tick(r.now)
-		p, _, wait := r.Next(r.now)
+		p, brief, wait := r.Next(r.now)
 		r.collect()
 		if p == nil {
 			next := r.now.Add(max(wait, 1))
@@ -77,6 +78,9 @@ func (r *rig) run(d time.Duration) {
 			}
 			r.now = min(next, until)
 			continue
+		}
+		if !brief {
+			r.full[p.Index]++
 		}
 		r.ids++
 		r.probes = append(r.probes, r.now)

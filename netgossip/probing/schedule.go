@@ -218,7 +218,7 @@ func (s *Schedule) Tick(now boottime.Instant) {
 // returns how long there will be none without an arrival.
 func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Duration) {
 	if p := s.sweep.round.next(now); p != nil {
-		return p, true, 0
+		return p, !p.curious, 0
 	}
 	at := min(s.counted, s.samples.next(), s.sweep.wakes(), s.nudges.wakes(), s.asks.wakes())
 	if len(s.peers) > 0 {
@@ -349,6 +349,9 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	case s.sampling() && s.vouchable(p) && p.sampled == 0:
 		p.asked = 0
 		s.plan(p, boottime.Never)
+		if p.curious { // its statement was wanted after the sweep had asked it briefly
+			s.Urge(p, now)
+		}
 	default:
 		interval := s.pace.Interval
 		switch {

@@ -29,6 +29,11 @@ type Device struct {
 	name      string // in sysfs; empty if it is not there
 	feedsByIO bool
 	nowayout  bool
+
+	store     Store       // nil: there is none
+	gone      func() bool // the agent before this one has ended
+	inherited heirloom    // descriptor that was left by it
+	kept      bool        // the store was given a copy of fd, or gave it
 }
 
 // NewDevice describes the watchdog at path, e.g. /dev/watchdog, without touching it.
@@ -51,19 +56,33 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	if err := before.check(d.path, timeout); err != nil {
 		return watchdog.Info{}, err
 	}
+	succeeds, err := d.succeeds(before)
+	if err != nil {
+		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, err)
+	}
 	// The agent before this one may have condemned this boot after this one began. To open the device would give the node
 	// another countdown, and peers know when the last one ends.
 	if c, known := d.Look(); known && c.Condemns(timeout) {
 		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, watchdog.ErrCondemned)
 	}
-	fd, err := d.kernel.open(d.path)
-	if err != nil {
-		return watchdog.Info{}, d.explainOpen(err, before)
+	fd, taken := -1, false
+	if succeeds {
+		fd, taken = d.take(before)
+	}
+	if !taken {
+		if fd, err = d.kernel.open(d.path); err != nil {
+			d.dropStale(err)
+			return watchdog.Info{}, d.explainOpen(err, before)
+		}
 	}
 	// From here on the countdown runs, with whatever timeout the driver had.
-	d.fd, d.name, d.nowayout, d.feedsByIO = fd, before.name, before.nowayout, false
+	d.fd, d.name, d.nowayout, d.feedsByIO, d.kept = fd, before.name, before.nowayout, false, taken
 	info, err := d.configure(timeout, before)
+	if err == nil && taken && !d.runs(d.name) {
+		err = errNotStarted
+	}
 	if err == nil {
+		d.keep()
 		return info, nil
 	}
 	err = fmt.Errorf("arm %s: %w", d.path, err)
@@ -184,12 +203,12 @@ func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
 // Look implements watchdog.Looker, by sysfs.
 func (d *Device) Look() (c watchdog.Countdown, known bool) {
 	f, err := d.survey()
-	if err != nil || f.name == "" {
+	if err != nil {
 		return c, false
 	}
 	state, ok := d.attribute(f.name, "state")
-	if !ok || f.timeout == 0 {
-		return c, false
+	if f.name == "" || !ok || f.timeout == 0 {
+		return d.lookLeft(f)
 	}
 	return watchdog.Countdown{Running: state != "inactive", Timeout: f.timeout}, true
 }
@@ -212,14 +231,18 @@ func (d *Device) Disarm() error {
 // The magic character is written only where the close that follows consumes it. The
 // kernel keeps it across a close of a watchdog that is not running, and it would then turn
 // a crash of the next holder into a disarm; so it never follows WDIOS_DISABLECARD.
+//
+// A close stops nothing while systemd has a copy of the descriptor. Then the watchdog is stopped first, and the copy given up after
+// it: an agent that is killed in between leaves a watchdog that does not run, and knows it by sysfs.
 func (d *Device) release() error {
 	if d.nowayout {
 		return watchdog.ErrNoWayOut
 	}
-	if d.name == "" {
+	if d.name == "" || d.kept {
 		// Without sysfs the driver itself has to be asked about nowayout: it answers EBUSY.
 		switch err := d.kernel.disable(d.fd); {
 		case err == nil:
+			d.drop()
 			return d.close()
 		case errors.Is(err, unix.EBUSY):
 			d.nowayout = true
@@ -230,6 +253,7 @@ func (d *Device) release() error {
 			return fmt.Errorf("WDIOS_DISABLECARD: %w", err)
 		}
 	}
+	d.drop() // the last close consumes the magic character, whose it is
 	if err := d.kernel.write(d.fd, magicByte); err != nil {
 		return fmt.Errorf("magic close: %w", err)
 	}

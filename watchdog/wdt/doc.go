@@ -38,6 +38,9 @@
 // reason the agent must not exit while the state is Starved, and the time budget contains
 // the timeout twice.
 //
+// Where systemd keeps a copy of the descriptor ([Device.Use]), the death of the process closes nothing, and the next agent arms by
+// that copy instead of opening the device. systemd may drop it at any time, which is the close that the budget contains.
+//
 // # Concurrency
 //
 // [Feeder.Run] occupies one locked OS thread, the only caller of the device's methods.

@@ -115,6 +115,9 @@ func TestMetrics(t *testing.T) {
 # HELP fencing_agent_watchdog_armed 1 while the countdown of the watchdog runs; always 0 in a dry run.
 # TYPE fencing_agent_watchdog_armed gauge
 fencing_agent_watchdog_armed 1
+# HELP fencing_agent_watchdog_descriptor_kept 1 while systemd keeps a copy of the descriptor of the armed watchdog.
+# TYPE fencing_agent_watchdog_descriptor_kept gauge
+fencing_agent_watchdog_descriptor_kept 0
 # HELP fencing_agent_watchdog_feed_errors_total Feeds that the driver refused.
 # TYPE fencing_agent_watchdog_feed_errors_total counter
 fencing_agent_watchdog_feed_errors_total 1

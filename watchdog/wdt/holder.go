@@ -15,12 +15,12 @@ import (
 )
 
 // findHolder says, as an error, who has the watchdog open, under any of its device numbers.
-// It is nil if no visible process has.
-func (d *Device) findHolder(f facts) error {
+// It is nil if no visible process has, of those that are not to be passed over.
+func (d *Device) findHolder(f facts, but ...int) error {
 	processes, _ := os.ReadDir(d.proc)
 	for _, p := range processes {
 		pid, err := strconv.Atoi(p.Name())
-		if err != nil {
+		if err != nil || slices.Contains(but, pid) {
 			continue
 		}
 		dir := filepath.Join(d.proc, p.Name())
@@ -72,7 +72,8 @@ func (d *Device) leftBehind(process string, f facts) string {
 
 func busy(pid int, program string) error {
 	if pid == 1 && program == "systemd" {
-		return fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`", watchdog.ErrBusy, program)
+		return fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`; "+
+			"if it keeps the descriptor of an agent that was killed (FileDescriptorStoreMax), let it start the agent: `systemctl restart fencing-agent`", watchdog.ErrBusy, program)
 	}
 	return fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", watchdog.ErrBusy, program, pid)
 }

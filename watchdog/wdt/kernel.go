@@ -9,6 +9,8 @@ import (
 type kernel interface {
 	// stat follows links, so that it also identifies what /proc/PID/fd/N refers to.
 	stat(path string) (mode uint32, rdev uint64, err error)
+	// descriptor is stat for what is open.
+	descriptor(fd int) (mode uint32, rdev uint64, err error)
 	// access tells, by EACCES and the like, that opening for writing would be refused.
 	access(path string) error
 	open(path string) (fd int, err error)
@@ -34,6 +36,14 @@ func (linux) stat(path string) (uint32, uint64, error) {
 		return 0, 0, err
 	}
 	return st.Mode, uint64(st.Rdev), nil // Rdev is narrower on some architectures.
+}
+
+func (linux) descriptor(fd int) (uint32, uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, 0, err
+	}
+	return st.Mode, uint64(st.Rdev), nil
 }
 
 func (linux) access(path string) error {

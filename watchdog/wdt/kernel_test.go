@@ -146,6 +146,8 @@ func (d *driver) stat(path string) (uint32, uint64, error) {
 	return unix.S_IFCHR, rdev, nil
 }
 
+func (d *driver) descriptor(fd int) (uint32, uint64, error) { return d.mode, d.rdev, d.check(fd) }
+
 func (d *driver) access(string) error { return d.accessErr }
 
 const driverFD = 7

@@ -21,6 +21,7 @@ var slackBounds = [...]time.Duration{
 // a scrape swaps its counters underneath, and the feed path is no place to depend on that.
 type Metrics struct {
 	armed      atomic.Bool
+	kept       atomic.Bool
 	timeout    atomic.Int64 // nanoseconds
 	feeds      atomic.Uint64
 	feedErrors atomic.Uint64
@@ -33,7 +34,7 @@ type Metrics struct {
 }
 
 type descriptions struct {
-	armed, timeout, feeds, feedErrors, lateFeeds, slack, hardened *prometheus.Desc
+	armed, kept, timeout, feeds, feedErrors, lateFeeds, slack, hardened *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -46,6 +47,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{desc: descriptions{
 		armed:      name("armed", "1 while the countdown of the watchdog runs; always 0 in a dry run."),
+		kept:       name("descriptor_kept", "1 while systemd keeps a copy of the descriptor of the armed watchdog."),
 		timeout:    name("timeout_seconds", "Timeout that the driver read back; 0 while unarmed."),
 		feeds:      name("feeds_total", "Feeds that worked."),
 		feedErrors: name("feed_errors_total", "Feeds that the driver refused."),
@@ -60,6 +62,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
+// SetKept says whether systemd keeps a copy of the watchdog's descriptor.
+func (m *Metrics) SetKept(kept bool) { m.kept.Store(kept) }
+
 // observe runs on the feed path.
 func (m *Metrics) observe(slack time.Duration) {
 	i := 0
@@ -72,22 +77,25 @@ func (m *Metrics) observe(slack time.Duration) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.desc.armed, m.desc.timeout, m.desc.feeds, m.desc.feedErrors, m.desc.lateFeeds, m.desc.slack, m.desc.hardened} {
+	for _, d := range []*prometheus.Desc{m.desc.armed, m.desc.kept, m.desc.timeout, m.desc.feeds, m.desc.feedErrors, m.desc.lateFeeds, m.desc.slack, m.desc.hardened} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	armed := 0.0
-	if m.armed.Load() {
-		armed = 1
+	flag := func(b *atomic.Bool) float64 {
+		if b.Load() {
+			return 1
+		}
+		return 0
 	}
 	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
 	counter := func(d *prometheus.Desc, v uint64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
 	}
-	gauge(m.desc.armed, armed)
+	gauge(m.desc.armed, flag(&m.armed))
+	gauge(m.desc.kept, flag(&m.kept))
 	gauge(m.desc.timeout, time.Duration(m.timeout.Load()).Seconds())
 	counter(m.desc.feeds, m.feeds.Load())
 	counter(m.desc.feedErrors, m.feedErrors.Load())
@@ -95,11 +103,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 
 	if m.hardening.Load() {
 		for i, measure := range measures {
-			v := 0.0
-			if m.hardened[i].Load() {
-				v = 1
-			}
-			ch <- prometheus.MustNewConstMetric(m.desc.hardened, prometheus.GaugeValue, v, measure)
+			ch <- prometheus.MustNewConstMetric(m.desc.hardened, prometheus.GaugeValue, flag(&m.hardened[i]), measure)
 		}
 	}
 

@@ -22,7 +22,11 @@ func (d *Device) Probe(timeout time.Duration) error {
 	if err := d.kernel.access(d.path); err != nil {
 		return d.explainOpen(err, f)
 	}
-	if err := d.findHolder(f); err != nil {
+	var mine []int
+	if d.left(f) {
+		mine = []int{os.Getpid(), storeHolder}
+	}
+	if err := d.findHolder(f, mine...); err != nil {
 		return fmt.Errorf("open %s: %w", d.path, err)
 	}
 	return f.check(d.path, timeout)

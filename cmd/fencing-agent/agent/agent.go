@@ -53,6 +53,7 @@ type Options struct {
 	OpenLease  OpenLease                             // a Lease of that API server
 	Kubernetes *client.Client                        // as configured
 	Members    members.Source                        // as configured
+	Store      wdt.Store                             // systemd's, if it has one for this unit: for the watchdog's descriptor
 	Strike     func() error                          // as watchdog.onFence says; called once, instead of waiting for the watchdog
 	Boot       uint64                                // nonce of the kernel boot; 0: boot_id
 	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: with it
@@ -180,7 +181,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.roster = directory
 	a.published.left, a.deaths.known = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.self.started = a.clock()
-	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike = c, a.log, a.clock, o.Strike
+	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike, a.guard.store = c, a.log, a.clock, o.Strike, o.Store
 	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
@@ -262,6 +263,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	endFeeder := sync.OnceFunc(func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) })
 	defer endFeeder()
 	a.beginSentence(background)
+	background(a.guard.followStore)
 	if err := a.startDeaths(background); err != nil {
 		return err
 	}

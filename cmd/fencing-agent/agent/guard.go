@@ -43,6 +43,12 @@ type guard struct {
 	armAgain  boottime.Instant // the watchdog is asked for again then, at the earliest
 	wait      armWait
 
+	metrics *wdt.Metrics
+
+	store wdt.Store   // keeps the watchdog's descriptor when the agent is killed; nil: nothing does
+	alone atomic.Bool // no other agent of this node runs
+	real  *wdt.Device // nil: a dry run, or a test
+
 	strike func() error // nil: the watchdog expires
 	struck bool
 }
@@ -62,7 +68,10 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 	if err != nil {
 		return nil, false, err
 	}
-	g.device = real.Path()
+	g.device, g.real = real.Path(), real
+	if g.store != nil {
+		real.Use(g.store, g.alone.Load)
+	}
 	if err := real.Probe(g.cfg.Watchdog.Timeout); err != nil {
 		return nil, false, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", err)
 	}
@@ -85,10 +94,10 @@ func (g *guard) start(given watchdog.Device, reg prometheus.Registerer, report f
 	if err != nil {
 		return nil, err
 	}
-	g.dev = dev
+	g.dev, g.metrics = dev, wdt.NewMetrics(reg)
 	g.feeder, err = wdt.NewFeeder(wdt.Config{
 		Device: dev, Timeout: g.cfg.Watchdog.Timeout, FeedInterval: g.cfg.Watchdog.FeedInterval,
-		Clock: g.clock, Logger: g.log, Metrics: wdt.NewMetrics(reg), Realtime: realtime, OnState: report,
+		Clock: g.clock, Logger: g.log, Metrics: g.metrics, Realtime: realtime, OnState: report,
 	})
 	if err != nil {
 		return nil, err

@@ -54,6 +54,7 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 		release, ok, err := statefile.Lock(a.cfg.LockFile())
 		switch {
 		case ok:
+			a.guard.alone.Store(true)
 			a.box.put(func(b *batch) { b.alone = true })
 			if a.opts.Watchdog != nil { // of a test, which has several agents in one process
 				<-ctx.Done()

@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"context"
+	"time"
+)
+
+// storeLook is the time between two looks at what systemd keeps.
+const storeLook = 10 * time.Second
+
+// followStore says whether systemd keeps the watchdog's descriptor while it is armed. Nothing is decided by that:
+// what peers reckon with is the same either way (adr/0032).
+func (g *guard) followStore(ctx context.Context) {
+	if g.real == nil || g.store == nil {
+		return
+	}
+	t := time.NewTicker(storeLook)
+	defer t.Stop()
+	for now := (keptLog{}); ; {
+		armed := g.feeder.State().Armed
+		kept := armed && g.real.Kept()
+		g.metrics.SetKept(kept)
+		switch now.note(armed, kept) {
+		case keptYes:
+			g.log.Info("systemd keeps the watchdog's descriptor: if this agent is killed, no other program can open the watchdog before the next one has it")
+		case keptNo:
+			g.log.Warn("systemd does not keep the watchdog's descriptor: the unit needs FileDescriptorStoreMax=1 and NotifyAccess=main, see docs/troubleshooting.md; " +
+				"if this agent is killed, the watchdog is closed, as it is where there is no systemd")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+type keptNews uint8
+
+const (
+	keptSame keptNews = iota
+	keptYes
+	keptNo
+)
+
+// keptLog tells what is news. systemd may not have read yet what it was told: a lack is news when it is seen twice.
+type keptLog struct {
+	told  keptNews
+	lacks int
+}
+
+func (l *keptLog) note(armed, kept bool) keptNews {
+	now := keptNo
+	switch {
+	case !armed:
+		l.lacks = 0
+		return keptSame
+	case kept:
+		now, l.lacks = keptYes, 0
+	default:
+		if l.lacks++; l.lacks < 2 {
+			return keptSame
+		}
+	}
+	if now == l.told {
+		return keptSame
+	}
+	l.told = now
+	return now
+}

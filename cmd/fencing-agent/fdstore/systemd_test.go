@@ -1,0 +1,216 @@
+package fdstore
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	systemdEnv = "FENCING_TEST_SYSTEMD"
+	systemdBin = "/lib/systemd/systemd"
+	unitName   = "fencing-agent.service"
+)
+
+// What systemd does with the store of the unit in deploy: systemd runs as the first process of a PID namespace, and
+// the unit starts this test's program. It needs root:
+//
+//	FENCING_TEST_SYSTEMD=1 go test ./cmd/fencing-agent/fdstore -run TestSystemd -v
+func TestSystemd(t *testing.T) {
+	if os.Getenv(systemdEnv) == "" {
+		t.Skipf("set %s=1, as root, on a host that has %s", systemdEnv, systemdBin)
+	}
+	t.Run("killed, reexecuted, given up", func(t *testing.T) {
+		s := boot(t, 3)
+		hear(t, s.lines, "1 opened")
+		s.kill(1)
+		hear(t, s.lines, "2 inherited")
+		s.ctl("daemon-reexec")
+		s.kill(2)
+		hear(t, s.lines, "3 inherited")
+		hear(t, s.lines, "EOF") // it was dropped, and the process has closed its copy
+	})
+	t.Run("the unit is stopped", func(t *testing.T) {
+		s := boot(t, 9)
+		hear(t, s.lines, "1 opened")
+		s.silent("it is kept")
+		s.ctl("stop", unitName)
+		hear(t, s.lines, "EOF") // the process gave nothing up: systemd closed its copy
+	})
+	t.Run("a reload without a store", func(t *testing.T) {
+		s := boot(t, 9)
+		hear(t, s.lines, "1 opened")
+		s.silent("it is kept")
+		s.unit(func(text string) string {
+			return strings.ReplaceAll(text, "FileDescriptorStoreMax=1\n", "FileDescriptorStoreMax=0\n")
+		})
+		s.ctl("daemon-reload") // drops it while the process runs
+		s.ctl("kill", "--signal=KILL", unitName)
+		hear(t, s.lines, "EOF")
+	})
+	t.Run("a device", func(t *testing.T) { // it cannot be polled, and neither can a watchdog
+		s := bootOn(t, 9, "/dev/zero")
+		s.until("systemd has it", func() bool {
+			fds, _ := os.ReadDir(s.proc(1) + "/fd")
+			for _, fd := range fds {
+				var st unix.Stat_t
+				if unix.Stat(filepath.Join(s.proc(1), "fd", fd.Name()), &st) == nil && st.Rdev == unix.Mkdev(1, 5) {
+					return true
+				}
+			}
+			return false
+		})
+	})
+}
+
+type system struct {
+	t     *testing.T
+	dir   string
+	path  string // of what the agent opens
+	pid   int    // of systemd, seen from here
+	last  int
+	lines <-chan string
+}
+
+func boot(t *testing.T, last int) *system {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pipe")
+	return run(t, &system{t: t, dir: dir, path: path, last: last, lines: pipe(t, path)})
+}
+
+func bootOn(t *testing.T, last int, path string) *system {
+	return run(t, &system{t: t, dir: t.TempDir(), path: path, last: last})
+}
+
+// run starts systemd. What it needs to see of the host it sees; what it writes goes to folders of its own.
+func run(t *testing.T, s *system) *system {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(s.dir, "units"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.unit(func(text string) string { return text })
+	script := `set -e
+mount -t tmpfs tmpfs /run
+mkdir -p /run/systemd/system
+cp ` + s.dir + `/units/* /run/systemd/system/
+mount --bind ` + s.dir + `/units /run/systemd/system
+mount -t tmpfs tmpfs /etc/systemd/system
+exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin ` + systemdBin + ` --system --unit=test.target --log-target=console --show-status=0`
+	cmd := exec.Command("unshare", "--pid", "--mount", "--fork", "--mount-proc", "--uts", "--ipc", "--cgroup", "--kill-child", "sh", "-c", script)
+	cmd.Stderr, cmd.Stdout = os.Stderr, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.pid > 0 {
+			_ = syscall.Kill(s.pid, syscall.SIGKILL) // and with it all of its namespace
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	s.until("systemd runs", func() bool {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", cmd.Process.Pid))
+		s.pid, _ = strconv.Atoi(strings.TrimSpace(string(children)))
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", s.pid))
+		return s.pid > 0 && strings.TrimSpace(string(comm)) == "systemd"
+	})
+	return s
+}
+
+// unit writes the unit of this repository, with this program in place of the agent, and a target that wants it.
+func (s *system) unit(change func(string) string) {
+	s.t.Helper()
+	text, err := os.ReadFile("../../../deploy/systemd/" + unitName)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	program := filepath.Join(s.dir, "agent")
+	if _, err := os.Stat(program); err != nil {
+		if err := os.Link(own, program); err != nil {
+			if out, err := exec.Command("cp", own, program).CombinedOutput(); err != nil {
+				s.t.Fatalf("%v: %s", err, out)
+			}
+		}
+	}
+	lines := strings.Split(change(string(text)), "\n")
+	for i, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "ExecStart="):
+			lines[i] = fmt.Sprintf("ExecStart=%s\nEnvironment=%s=%s %s=%s %s=%d\nReadWritePaths=%s", program, lifeEnv, s.path, noteEnv, s.note(), lastEnv, s.last, s.dir)
+		case strings.HasPrefix(line, "PrivateTmp="), strings.HasPrefix(line, "ExecStop="), strings.HasPrefix(line, "Wants="), strings.HasPrefix(line, "After="):
+			lines[i] = ""
+		case line == "[Unit]":
+			lines[i] = "[Unit]\nDefaultDependencies=no"
+		}
+	}
+	for name, text := range map[string]string{
+		unitName:      strings.Join(lines, "\n"),
+		"test.target": "[Unit]\nDescription=test\nDefaultDependencies=no\nWants=" + unitName + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, "units", name), []byte(text), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (s *system) proc(pid int) string { return fmt.Sprintf("/proc/%d/root/proc/%d", s.pid, pid) }
+
+func (s *system) note() string { return filepath.Join(s.dir, "life") }
+
+// kill kills the agent that is in its nth life.
+func (s *system) kill(life int) {
+	s.t.Helper()
+	s.until("the agent runs", func() bool {
+		note, _ := os.ReadFile(s.note())
+		return string(note) == strconv.Itoa(life)
+	})
+	s.silent("it is kept")
+	s.ctl("kill", "--signal=KILL", unitName)
+}
+
+// silent waits until systemd has read what it was told: it has the descriptor.
+func (s *system) silent(what string) {
+	s.t.Helper()
+	s.until(what, func() bool {
+		out, _ := s.command("show", "-p", "NFileDescriptorStore", unitName).Output()
+		return strings.TrimSpace(string(out)) == "NFileDescriptorStore=1"
+	})
+}
+
+func (s *system) command(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"-t", strconv.Itoa(s.pid), "-p", "-m", "-C", "systemctl"}, args...)...)
+}
+
+func (s *system) ctl(args ...string) {
+	s.t.Helper()
+	if out, err := s.command(args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("systemctl %v: %v: %s", args, err, out)
+	}
+}
+
+func (s *system) until(what string, ok func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(2 * ownDemand); !ok(); {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited in vain: %s", what)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-s.t.Context().Done():
+			return
+		}
+	}
+}
