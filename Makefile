@@ -212,7 +212,7 @@ laboratory: ## bin/laboratory, the program behind demo, simulate and soak; bin/l
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./integration/laboratory
 
-soak: build laboratory ## real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="--nodes 7"; needs root
+soak: build laboratory ## real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="--nodes 7" or "--armed --busy 2 --blink"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
 	@bin/laboratory soak --bin bin --duration $(DURATION) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)
