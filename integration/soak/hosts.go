@@ -20,7 +20,7 @@ func busy(loops int) (stop func(), err error) {
 	}
 	for range loops {
 		cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true} // as programs of others
 		if err := cmd.Start(); err != nil {
 			stop()
 			return nil, fmt.Errorf("busy loop: %w", err)
