@@ -114,8 +114,9 @@ func (a *Agents) Kill(node string) error {
 	return p.Kill()
 }
 
-// stopLimit bounds a planned stop: telling the LUN, which may hang, takes the longest.
-const stopLimit = 15 * time.Second
+// stopLimit bounds a planned stop: a majority has to know of it, which a cut may keep from that, and a process does not end before
+// its I/O on a LUN that hangs.
+const stopLimit = 30 * time.Second
 
 // Stop stops the agent as planned (SIGTERM) and waits for its end, which must be a clean one.
 func (a *Agents) Stop(node string) error {

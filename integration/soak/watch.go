@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -115,13 +116,15 @@ func (w *watcher) available() observe.Condition {
 	}
 }
 
-// lastReason is the reason of the last verdict that a node told.
+// lastReason is the reason of the last verdict that a node told, before it condemned itself if it has.
 func (w *watcher) lastReason(node string) string {
 	v, _ := w.View()
-	if s := v.Status[node]; s.GetVerdict() != nil {
-		return observe.Verdict(s)
+	for _, c := range slices.Backward(v.Verdicts) {
+		if c.Node == node && c.Reason != fencingv1.Reason_REASON_CONDEMNED {
+			return strings.ToLower(strings.TrimPrefix(c.Reason.String(), "REASON_"))
+		}
 	}
-	return "it did not answer"
+	return "it told none"
 }
 
 // judge checks the LEFTs since a moment against what the round may have caused. A round
