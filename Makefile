@@ -119,8 +119,8 @@ sentence: tools ## every state of the models of a node that condemns itself, wit
 	@echo "sentence: about ten minutes, and one line for each search with its number of states"
 	@SENTENCE_LONG=1 $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/sentence
 
-spec: ## docs/spec/lease.pml under spin; needs spin and gcc (about 4 min)
-	@echo "spec: 4 searches and 7 models without a rule, about 4 minutes"
+spec: ## docs/spec/lease.pml and docs/spec/sentence.pml under spin; needs spin and gcc (about 5 min)
+	@echo "spec: 10 searches and 23 models without a rule, about 5 minutes"
 	@docs/spec/check.sh
 
 mutants: ## takes every guard away, one by one, in copies: each must be caught; MUTANTS=REGEXP (about 30 min)
