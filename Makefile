@@ -121,8 +121,8 @@ sentence: tools ## every state of the models of a node that condemns itself, wit
 	@echo "sentence: about ten minutes, and one line for each search with its number of states"
 	@SENTENCE_LONG=1 $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/sentence
 
-spec: ## docs/spec/lease.pml under spin; needs spin and gcc (about 4 min)
-	@echo "spec: 4 searches and 7 models without a rule, about 4 minutes"
+spec: ## docs/spec/lease.pml and docs/spec/sentence.pml under spin; needs spin and gcc (about 5 min)
+	@echo "spec: 10 searches and 23 models without a rule, about 5 minutes"
 	@docs/spec/check.sh
 
 mutants: ## takes every guard away, one by one, in copies: each must be caught; MUTANTS=REGEXP (about 30 min)
@@ -215,7 +215,7 @@ laboratory: ## bin/laboratory, the program behind demo, simulate and soak; bin/l
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./integration/laboratory
 
-soak: build laboratory ## real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="--nodes 7"; needs root
+soak: build laboratory ## real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="--nodes 7" or "--armed --busy 2 --blink"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
 	@bin/laboratory soak --bin bin --duration $(DURATION) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,6 +24,9 @@ type Agents struct {
 	cfg    AgentConfig
 	binary string
 	boots  *boots // nil: the agents run in the boot of this machine
+
+	launcher []string   // of agents with a simulated watchdog
+	dogs     *Watchdogs // nil: they have none
 
 	mu        sync.Mutex // guards all below
 	processes map[string]*Process
@@ -82,6 +86,9 @@ func (a *Agents) Start(node string) error {
 		return p.Restart()
 	}
 	argv := []string{cmp.Or(a.programs[node], a.binary), "--config", a.cfg.ConfigPath(node)}
+	if a.dogs != nil {
+		argv = append(append(slices.Clone(a.launcher), a.dogs.Path(node)), argv[1:]...)
+	}
 	if a.boots != nil {
 		argv = a.boots.argv(node, argv)
 	}
@@ -107,8 +114,9 @@ func (a *Agents) Kill(node string) error {
 	return p.Kill()
 }
 
-// stopLimit bounds a planned stop: telling the LUN, which may hang, takes the longest.
-const stopLimit = 15 * time.Second
+// stopLimit bounds a planned stop: a majority has to know of it, which a cut may keep from that, and a process does not end before
+// its I/O on a LUN that hangs.
+const stopLimit = 30 * time.Second
 
 // Stop stops the agent as planned (SIGTERM) and waits for its end, which must be a clean one.
 func (a *Agents) Stop(node string) error {

@@ -19,8 +19,9 @@ import (
 // cluster is the cluster that is broken, and how each fault is made and ended.
 type cluster struct {
 	*lab.Agents
-	lun  *freezer
-	undo []func() // in reverse, by close
+	lun    *freezer
+	resets *resets  // nil: the agents run dry
+	undo   []func() // in reverse, by close
 }
 
 // newCluster starts the agents, with a gossip key or without. What it made is gone after close.
@@ -54,13 +55,16 @@ func newCluster(dir string, o Options, key bool) (c *cluster, err error) {
 		return nil, err
 	}
 	c.undo = append(c.undo, func() { _ = l.Close() }) // never fails
-	conf := lab.AgentConfig{Dir: dir, LUN: func(string) string { return lun.Path }, HTTP: "127.0.0.1:9110"}
+	conf := lab.AgentConfig{Dir: dir, LUN: func(string) string { return lun.Path }, HTTP: "127.0.0.1:9110", Override: map[string]any{}}
 	if key {
 		path, err := writeKey(dir)
 		if err != nil {
 			return nil, err
 		}
-		conf.Override = map[string]any{"gossip": map[string]any{"keyFile": path}}
+		conf.Override["gossip"] = map[string]any{"keyFile": path}
+	}
+	if o.Armed {
+		conf.Override["watchdog"] = map[string]any{"driver": "device", "disableFile": filepath.Join(dir, "disable")}
 	}
 	c.Agents, err = lab.NewAgents(l, filepath.Join(o.Bin, "fencing-agent"), conf)
 	if err != nil {
@@ -69,8 +73,14 @@ func newCluster(dir string, o Options, key bool) (c *cluster, err error) {
 	if err := c.Boots(append([]string{"/proc/self/exe"}, o.Boot...)...); err != nil {
 		return nil, err
 	}
+	if o.Armed {
+		if c.resets, err = newResets(c.Agents, append([]string{"/proc/self/exe"}, o.Agent...)); err != nil {
+			return nil, err
+		}
+		c.undo = append(c.undo, c.resets.close)
+	}
 	for _, node := range names {
-		if err := c.Start(node); err != nil {
+		if err := c.start(node); err != nil {
 			return nil, err
 		}
 	}
@@ -87,6 +97,7 @@ func (c *cluster) close() {
 // disturb makes the faults of a round, keeps each for its time and ends it. It returns when
 // all have ended. The end of ctx ends them early.
 func (c *cluster) disturb(ctx context.Context, r Round) error {
+	defer c.resets.faults()()
 	var wg sync.WaitGroup
 	errs := make([]error, len(r.Faults))
 	for i, f := range r.Faults {
@@ -155,13 +166,16 @@ func (c *cluster) processFault(f Fault, node string, during func()) error {
 	case Crash:
 		err := c.Kill(node)
 		during()
-		return errors.Join(err, c.Start(node))
+		return errors.Join(err, c.start(node))
 	case Reboot:
 		return c.rebootAfter(node, during)
 	case Restart:
 		err := c.Stop(node)
+		if c.resets.isOff(node) {
+			err = nil // the watchdog was first
+		}
 		during()
-		return errors.Join(err, c.Start(node))
+		return errors.Join(err, c.start(node))
 	case Freeze:
 		p := c.Process(node)
 		err := p.Signal(syscall.SIGSTOP)
@@ -174,8 +188,14 @@ func (c *cluster) processFault(f Fault, node string, during func()) error {
 
 func (c *cluster) rebootAfter(node string, during func()) error {
 	err := c.Kill(node)
+	c.resets.boot(node)
 	during()
 	return errors.Join(err, c.Reboot(node))
+}
+
+// start starts the agent, unless the node is off.
+func (c *cluster) start(node string) error {
+	return c.resets.unlessOff(node, func() error { return c.Start(node) })
 }
 
 // pause waits, at most until ctx ends.

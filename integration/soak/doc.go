@@ -12,6 +12,10 @@
 // every cut. With an odd seed the agents have a gossip key, and some of those packets another version
 // of the encryption.
 //
+// By default the agents run dry. With Options.Armed they have simulated watchdogs and the default timing: a node whose watchdog
+// fires is down until the faults of its round have ended, and comes back in another boot. What fired, and what the node said last, is
+// reported. Options.Busy and Options.Blink take processors and the LUN away all the while.
+//
 // # What it checks
 //
 //   - Two nodes whose views have no common member are never both permitted to feed for
@@ -25,7 +29,7 @@
 //
 // # Structure
 //
-// plan.go and judge.go are pure and tested; cluster.go and replay.go act on a lab; watch.go reads the
+// plan.go and judge.go are pure and tested; cluster.go, resets.go, hosts.go and replay.go act on a lab; watch.go reads the
 // agents through package observe; report.go prints; options.go is what the caller sees.
 //
 // # Concurrency and blocking

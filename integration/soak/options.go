@@ -22,9 +22,18 @@ type Options struct {
 	Replay   bool          // old packets are sent again all the while
 	Out      io.Writer
 
+	// Rounds, if not 0, is how many there are at most, so that two runs of a seed have the same faults.
+	Rounds int
+	// Armed gives the agents the default timing and simulated watchdogs, which reset their nodes.
+	Armed bool
+	// Busy is the number of endless loops that compete with the agents for the processors.
+	Busy int
+	// Blink makes the LUN hang for 1 to 6 s every 5 to 15 s.
+	Blink bool
+
 	// Probe and Boot are arguments with which this executable calls lab.ProbeMain and
-	// lab.ExecInBoot and nothing else.
-	Probe, Boot []string
+	// lab.ExecInBoot and nothing else. With Agent and a socket after it, it is an agent with the watchdog behind that.
+	Probe, Boot, Agent []string
 }
 
 // How many agents there can be: fewer have no majority to lose, more only need more time.

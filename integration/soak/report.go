@@ -64,6 +64,17 @@ func (k *soak) report(rounds int) {
 	}
 	fmt.Fprintf(k.Out, "\nlongest time in which two sides were both permitted to feed: %.2f s, allowed are %.2f s\n",
 		k.w.disjoint.Longest.Seconds(), k.w.disjoint.Bound.Seconds())
+	if k.Armed {
+		all := k.c.resets.since(k.began)
+		counts := countResets(all)
+		fmt.Fprintf(k.Out, "\nresets: %d\n", len(all))
+		for _, how := range slices.Sorted(maps.Keys(counts)) {
+			fmt.Fprintf(k.Out, "  %4d %s\n", counts[how], how)
+		}
+	}
+	for _, err := range k.c.resets.trouble() {
+		k.w.violated("reset: %v", err)
+	}
 	violations := k.w.Violations()
 	for _, v := range violations {
 		fmt.Fprintln(k.Out, "VIOLATION:", v)

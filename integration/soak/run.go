@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -55,7 +56,10 @@ func run(ctx context.Context, o Options) (err error) {
 	defer observer.Close()
 	k := &soak{
 		Options: o, c: c, w: &watcher{Observer: observer, nodes: c.Nodes()}, began: time.Now(), measured: newMeasurements(),
-		plan: Plan{Seed: o.Seed, Nodes: o.Nodes, Steady: max(1, o.Nodes/3), LUN: c.lun.canFreeze()},
+		plan: Plan{Seed: o.Seed, Nodes: o.Nodes, Steady: max(1, o.Nodes/3), LUN: c.lun.canFreeze() && !o.Blink},
+	}
+	if c.resets != nil {
+		c.resets.setVerdict(k.w.lastReason)
 	}
 	if !o.Replay {
 		return k.run(ctx)
@@ -85,7 +89,14 @@ func (k *soak) run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { k.w.watch(watching) })
+	end, err := k.surround(ctx)
+	if err != nil {
+		stop()
+		wg.Wait()
+		return err
+	}
 	rounds, err := k.rounds(ctx)
+	end()
 	stop()
 	wg.Wait()
 	if err == nil {
@@ -106,7 +117,7 @@ func (k *soak) run(ctx context.Context) error {
 // back: what follows would say nothing.
 func (k *soak) rounds(ctx context.Context) (int, error) {
 	for i := 0; ; i++ {
-		if time.Since(k.began) >= k.Duration || ctx.Err() != nil {
+		if time.Since(k.began) >= k.Duration || ctx.Err() != nil || k.Rounds > 0 && i == k.Rounds {
 			return i, nil
 		}
 		if i == warmRounds {
@@ -123,7 +134,7 @@ func (k *soak) round(ctx context.Context, r Round) error {
 	pause(ctx, r.Calm)
 	before := len(k.w.Violations())
 	v, _ := k.w.View()
-	k.w.judge(v, Round{Number: r.Number}, calm)
+	k.w.judge(v, Round{Number: r.Number}, calm, k.c.resets.since(calm))
 
 	began := time.Now()
 	k.w.setStopped(r, true)
@@ -137,8 +148,12 @@ func (k *soak) round(ctx context.Context, r Round) error {
 	if err != nil {
 		return fmt.Errorf("round %d (%v): not as before: %w", r.Number, r, err)
 	}
-	k.w.judge(v, r, began)
+	reset := k.c.resets.since(began)
+	k.w.judge(v, r, began, reset)
 	k.measure(v, r, began, time.Since(ended))
+	for _, x := range reset {
+		fmt.Fprintf(k.Out, "         %s was reset %.1f s after the faults began, %v\n", x.Node, x.At.Sub(began).Seconds(), slices.Collect(maps.Keys(countResets([]Reset{x}))))
+	}
 	bad := ""
 	if n := len(k.w.Violations()) - before; n > 0 {
 		bad = fmt.Sprintf("  %d VIOLATIONS", n)
@@ -156,7 +171,11 @@ func (k *soak) measure(v *observe.View, r Round, began time.Time, recovered time
 		k.measured.count(f.Kind)
 	}
 	k.measured.recovered = append(k.measured.recovered, recovered)
+	reset := k.c.resets.since(began)
 	for o, observer := range k.w.nodes {
+		if wasReset(reset, observer) {
+			continue
+		}
 		// What a stopped process notices when it goes on says nothing of how fast it notices.
 		frozen := slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.Kind == Freeze && f.Nodes[0] == o })
 		for n, node := range k.w.nodes {
@@ -204,7 +223,11 @@ func (k *soak) leaks(ctx context.Context) error {
 		return nil
 	}
 	pause(ctx, 10*time.Second)
+	for _, x := range k.c.resets.since(k.began) {
+		delete(k.base, x.Node) // another process
+	}
 	k.measured.base, k.measured.end = k.base, k.usages(ctx)
+	maps.DeleteFunc(k.measured.end, func(node string, _ Usage) bool { _, ok := k.base[node]; return !ok })
 	var errs []error
 	for node, u := range k.measured.end {
 		for _, leak := range u.grown(k.base[node]) {

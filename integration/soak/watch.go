@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -115,10 +116,26 @@ func (w *watcher) available() observe.Condition {
 	}
 }
 
+// lastReason is the reason of the last verdict that a node told, before it condemned itself if it has.
+func (w *watcher) lastReason(node string) string {
+	v, _ := w.View()
+	for _, c := range slices.Backward(v.Verdicts) {
+		if c.Node == node && c.Reason != fencingv1.Reason_REASON_CONDEMNED {
+			return strings.ToLower(strings.TrimPrefix(c.Reason.String(), "REASON_"))
+		}
+	}
+	return "it told none"
+}
+
 // judge checks the LEFTs since a moment against what the round may have caused. A round
 // without faults stands for calm.
-func (w *watcher) judge(v *observe.View, r Round, since time.Time) {
+//
+// Around a node that was reset meanwhile anybody may be LEFT: by it, or because of it.
+func (w *watcher) judge(v *observe.View, r Round, since time.Time, reset []Reset) {
 	for _, e := range v.Events {
+		if wasReset(reset, e.Observer, e.Node) {
+			continue
+		}
 		if e.At.After(since) && e.Type == fencingv1.EventType_LEFT && !r.MayLeave(indexOf(w.nodes, e.Observer), indexOf(w.nodes, e.Node)) {
 			w.violated("round %d (%v): %s called %s LEFT %.2f s after it began, without a reason", r.Number, r, e.Observer, e.Node, e.At.Sub(since).Seconds())
 		}

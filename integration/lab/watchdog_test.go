@@ -1,0 +1,60 @@
+package lab
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// A simulated watchdog counts on without the process that armed it, keeps the countdown of a sentence, and forgets all with
+// another boot of its node.
+func TestWatchdogsOutliveTheirAgents(t *testing.T) {
+	fired := make(chan time.Duration, 1)
+	w, err := NewWatchdogs(t.TempDir(), []string{"n1"}, func(_ string, timeout time.Duration) { fired <- timeout })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	dial := func() *remoteWatchdog {
+		d, err := DialWatchdog(w.Path("n1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.(*remoteWatchdog)
+	}
+	first := dial()
+	if _, err := first.Arm(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := first.Shorten(time.Second); err != nil || got != time.Second {
+		t.Fatalf("Shorten = %v, %v", got, err)
+	}
+	if _, err := dial().Arm(30 * time.Second); !errors.Is(err, watchdog.ErrBusy) {
+		t.Errorf("the second process arms: %v, want that it is busy", err)
+	}
+	if err := first.conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := dial()
+	if c, known := next.Look(); !known || !c.Condemns(30*time.Second) {
+		t.Errorf("the next agent sees %+v, %t, want a sentence", c, known)
+	}
+	select {
+	case timeout := <-fired:
+		if timeout != time.Second {
+			t.Errorf("fired with a timeout of %v", timeout)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it did not fire after the death of its agent")
+	}
+	w.Boot("n1")
+	if c, known := dial().Look(); !known || c.Running {
+		t.Errorf("after the boot the agent sees %+v, %t, want nothing that runs", c, known)
+	}
+}

@@ -1,0 +1,66 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"sync"
+	"syscall"
+)
+
+// busy runs endless loops beside the agents until the function that it returns is called.
+func busy(loops int) (stop func(), err error) {
+	var all []*exec.Cmd
+	stop = func() {
+		for _, cmd := range all {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // killed
+		}
+	}
+	for range loops {
+		cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true} // as programs of others
+		if err := cmd.Start(); err != nil {
+			stop()
+			return nil, fmt.Errorf("busy loop: %w", err)
+		}
+		all = append(all, cmd)
+	}
+	return stop, nil
+}
+
+// blink makes the LUN hang now and then, until ctx ends.
+func (k *soak) blink(ctx context.Context) {
+	rng := rand.New(rand.NewPCG(k.Seed, 0xb11c))
+	for ctx.Err() == nil {
+		pause(ctx, seconds(rng, 5, 15))
+		err := k.c.lun.freeze()
+		pause(ctx, seconds(rng, 1, 6))
+		if err == nil {
+			err = k.c.lun.thaw()
+		}
+		if err != nil {
+			k.w.violated("blinking LUN: %v", err)
+			return
+		}
+	}
+}
+
+// surround begins what goes on all the time beside the faults.
+func (k *soak) surround(ctx context.Context) (stop func(), err error) {
+	idle, err := busy(k.Busy)
+	if err != nil {
+		return nil, err
+	}
+	blinking, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	if k.Blink {
+		wg.Go(func() { k.blink(blinking) })
+	}
+	return func() {
+		end()
+		wg.Wait()
+		idle()
+	}, nil
+}

@@ -1,0 +1,165 @@
+package soak
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/lab"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// bootTime is how long a node that was reset is off at least. It stays off while the faults of a round last: a machine takes
+// longer than any of them to boot.
+const bootTime = 3 * time.Second
+
+// Reset is one that a watchdog made.
+type Reset struct {
+	Node     string
+	At       time.Time
+	Sentence bool   // the countdown was that of a node that had condemned itself
+	Reason   string // of the last verdict that the node told
+}
+
+// resets are the watchdogs of the agents, and what they do. All methods work on nil: nobody has a watchdog.
+type resets struct {
+	agents *lab.Agents
+	dogs   *lab.Watchdogs
+	wg     sync.WaitGroup
+	done   chan struct{} // closed by close
+
+	disturbing sync.Mutex // held while faults last
+
+	mu      sync.Mutex // guards what follows, and an agent's start against its node's reset
+	verdict func(node string) string
+	off     map[string]bool
+	all     []Reset
+	errs    []error
+}
+
+func newResets(agents *lab.Agents, launcher []string) (*resets, error) {
+	r := &resets{agents: agents, done: make(chan struct{}), off: map[string]bool{}, verdict: func(string) string { return "not known" }}
+	var err error
+	r.dogs, err = agents.Watchdogs(r.fired, launcher...)
+	return r, err
+}
+
+// fired takes the node down, and boots it when it is over.
+func (r *resets) fired(node string, timeout time.Duration) {
+	r.mu.Lock()
+	reason := r.verdict(node)
+	r.off[node] = true
+	r.all = append(r.all, Reset{node, time.Now(), timeout <= watchdog.MaxSentence, reason})
+	r.note(r.agents.Kill(node))
+	r.mu.Unlock()
+	r.wg.Go(func() {
+		select {
+		case <-time.After(bootTime):
+		case <-r.done:
+			return
+		}
+		r.disturbing.Lock()
+		defer r.disturbing.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.dogs.Boot(node)
+		delete(r.off, node)
+		r.note(r.agents.Reboot(node))
+	})
+}
+
+// setVerdict says who knows the last verdict of a node.
+func (r *resets) setVerdict(f func(node string) string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verdict = f
+}
+
+// note keeps an error. It needs mu.
+func (r *resets) note(err error) {
+	if err != nil {
+		r.errs = append(r.errs, err)
+	}
+}
+
+// faults keeps nodes that are reset from booting until the function that it returns is called.
+func (r *resets) faults() (end func()) {
+	if r == nil {
+		return func() {}
+	}
+	r.disturbing.Lock()
+	return r.disturbing.Unlock
+}
+
+// boot is another boot of a node that a fault makes: nothing counts down.
+func (r *resets) boot(node string) {
+	if r != nil {
+		r.dogs.Boot(node)
+	}
+}
+
+func (r *resets) isOff(node string) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.off[node]
+}
+
+func (r *resets) unlessOff(node string, f func() error) error {
+	if r == nil {
+		return f()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.off[node] {
+		return nil
+	}
+	return f()
+}
+
+// since are the resets since a moment.
+func (r *resets) since(at time.Time) []Reset {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all[slices.IndexFunc(append(r.all, Reset{At: at}), func(x Reset) bool { return !x.At.Before(at) }):])
+}
+
+// trouble is what went wrong beside the resets.
+func (r *resets) trouble() []error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.errs)
+}
+
+func (r *resets) close() {
+	_ = r.dogs.Close() // nobody fires from here on
+	close(r.done)
+	r.wg.Wait()
+}
+
+// wasReset reports whether the node is among the reset ones.
+func wasReset(all []Reset, nodes ...string) bool {
+	return slices.ContainsFunc(all, func(x Reset) bool { return slices.Contains(nodes, x.Node) })
+}
+
+// countResets sums them up by how and why.
+func countResets(all []Reset) map[string]int {
+	out := map[string]int{}
+	for _, x := range all {
+		how := "by time"
+		if x.Sentence {
+			how = "by sentence"
+		}
+		out[fmt.Sprintf("%s, %s", how, x.Reason)]++
+	}
+	return out
+}
