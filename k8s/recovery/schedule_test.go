@@ -144,7 +144,7 @@ func (w *world) serve(r Request, n *simNode, s belief.Settings) Reply {
 		}
 		return Reply{Node: Node{
 			Exists: true, UID: strconv.Itoa(n.uid), Version: strconv.Itoa(n.version), Boot: n.boot, Ready: n.ready == "True",
-			Unknown: n.ready == "Unknown", Tainted: n.tainted, Taint: n.taint,
+			Unknown: n.ready == "Unknown", Tainted: n.tainted, Taint: n.taint, Note: n.note, Heartbeat: strconv.Itoa(n.heartbeat),
 		}}
 	case ReadReporters:
 		return w.reporters(r, n, s)
@@ -161,6 +161,13 @@ func (w *world) serve(r Request, n *simNode, s belief.Settings) Reply {
 		} else {
 			w.untaint++
 		}
+		return Reply{}
+	case SetNote:
+		if !n.exists || strconv.Itoa(n.uid) != r.UID || strconv.Itoa(n.version) != r.Version {
+			return Reply{Outcome: Conflict}
+		}
+		n.note, n.version = r.Value, w.bump()
+		w.log("note %q on %s", r.Value, n.name)
 		return Reply{}
 	default:
 		return w.delete(r)
@@ -256,6 +263,12 @@ func schedule(seed uint64) *world {
 			w.step()
 			w.lateCalls(s)
 			for _, c := range replicas {
+				if w.crashAll && c.machines != nil {
+					w.crash(c)
+				}
+			}
+			w.crashAll = false
+			for _, c := range replicas {
 				w.replicaTick(c, s)
 			}
 		}
@@ -308,16 +321,18 @@ func TestRandomSchedules(t *testing.T) {
 		seed = n
 	}
 	t.Logf("seeds from %d on", seed)
-	var deleted, tainted, untainted int
+	var deleted, tainted, untainted, muted int
 	for i := range uint64(runs) {
 		w := schedule(seed + i)
 		deleted, tainted, untainted = deleted+w.deleted, tainted+w.tainted, untainted+w.untaint
+		muted += w.muted
 		if len(w.problems) > 0 {
 			t.Fatalf("RECOVERY_SEED=%d RECOVERY_RUNS=1: %s\n%s", seed+i, w.problems[0], strings.Join(w.trace, "\n"))
 		}
 	}
-	t.Logf("%d schedules: %d taints set, %d taken off, %d pods deleted without grace", runs, tainted, untainted, deleted)
-	if deleted < runs/2 || untainted < runs/4 {
+	t.Logf("%d schedules: %d taints set, %d taken off, %d pods deleted without grace, %d nodes silent after a dispute, with new replicas",
+		runs, tainted, untainted, deleted, muted)
+	if deleted < runs/2 || untainted < runs/4 || muted < runs/20 {
 		t.Errorf("the schedules exercise little: %d pods deleted, %d taints taken off in %d", deleted, untainted, runs)
 	}
 }
