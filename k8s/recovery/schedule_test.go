@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,6 +23,7 @@ type replica struct {
 	machines map[string]*Machine
 	calls    map[string]*call
 	backAt   time.Time // after a crash
+	maxDead  int       // storm.maxDeadPercent; 0: 100
 }
 
 type call struct {
@@ -40,7 +42,7 @@ func (w *world) replicaTick(c *replica, s belief.Settings) {
 	}
 	if c.machines == nil {
 		c.machines, c.calls = map[string]*Machine{}, map[string]*call{}
-		c.pace = storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100})
+		c.pace = storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: cmp.Or(c.maxDead, 100)})
 	}
 	now := w.now.Add(c.offset)
 	for _, n := range w.nodes {
@@ -123,6 +125,7 @@ func (w *world) carry(k *call, n *simNode, s belief.Settings) {
 		return
 	}
 	k.carried = true
+	k.lost = k.lost || w.down
 	if !k.lost {
 		k.answer = w.serve(k.request, n, s)
 	}
@@ -198,9 +201,13 @@ func ordinal(name string) int {
 func (w *world) reporters(r Request, n *simNode, s belief.Settings) Reply {
 	q := belief.Question{Node: n.name, Group: "worker", Boot: r.Boot, GroupSize: len(w.nodes), Unknown: r.Unknown, Before: r.Before}
 	var nodes []belief.Node
+	dead := 1
 	for _, o := range w.nodes {
 		if !o.exists {
 			continue
+		}
+		if o != n && o.tainted {
+			dead++
 		}
 		b := belief.Node{Name: o.name, Group: "worker", Boot: o.boot, Fresh: w.now.Sub(o.renewed.Add(-o.behind)) <= leaseDuration/2}
 		for d, said := range o.told {
@@ -208,7 +215,7 @@ func (w *world) reporters(r Request, n *simNode, s belief.Settings) Reply {
 		}
 		nodes = append(nodes, b)
 	}
-	return Reply{Verdict: belief.Judge(s, q, nodes), Group: Group{"worker", len(w.nodes), 1}}
+	return Reply{Verdict: belief.Judge(s, q, nodes), Group: Group{"worker", len(w.nodes), dead}}
 }
 
 func (w *world) shown(node string) []Pod {

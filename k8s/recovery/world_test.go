@@ -108,6 +108,7 @@ type world struct {
 	untaint  int
 	muted    int  // nodes that went silent after a dispute
 	crashAll bool // the replicas
+	down     bool // the API server
 }
 
 func (w *world) log(format string, args ...any) {
@@ -122,12 +123,14 @@ func (w *world) chance(perSecond float64) bool { return w.r.Float64() < perSecon
 
 func (w *world) bump() int { w.rv++; return w.rv }
 
-func newWorld(seed uint64) *world {
+func newWorld(seed uint64) *world { return newWorldOf(seed, 4, 4) }
+
+func newWorldOf(seed uint64, nodes, ordinals int) *world {
 	w := &world{
 		r: rand.New(rand.NewPCG(seed, 17)), now: epoch, pods: map[int]*simPod{}, ghosts: map[int]*simPod{}, attached: map[int]string{},
-		made: map[int]time.Time{}, evict: map[int]time.Time{}, ended: map[string]time.Time{}, faults: true, kcm: true, ordinals: 4,
+		made: map[int]time.Time{}, evict: map[int]time.Time{}, ended: map[string]time.Time{}, faults: true, kcm: true, ordinals: ordinals,
 	}
-	for i := range 4 {
+	for i := range nodes {
 		n := &simNode{name: fmt.Sprintf("n%d", i), told: map[[2]string]string{}}
 		w.nodes = append(w.nodes, n)
 		w.bootUp(n)
