@@ -154,9 +154,9 @@ outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups
 	@echo "outages: real programs on loop devices; all networks are cut for $(OUTAGE) in groups of $(OUTAGES)"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 0 -run 'TestOutages/clusters/^[0-9]+$$' ./integration/netns -outage $(OUTAGE) -outages $(OUTAGES)
 
-test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 9 min; the first time 9 min more: it compiles Kubernetes)
+test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 11 min; the first time 9 min more: it compiles Kubernetes)
 	@$(KUBETEST) .
-	@echo "test-kube: go test ./... in integration/kube, about 9 minutes"
+	@echo "test-kube: go test ./... in integration/kube, about 11 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
 
 kube-hour: build tools ## what three agents ask of a real API server in an hour, by default; STEADY=1h

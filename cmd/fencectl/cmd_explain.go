@@ -77,8 +77,9 @@ type explanation struct {
 	Node     string       `json:"node"`
 	Boot     string       `json:"boot"` // as deaths name it
 	Ready    string       `json:"ready"`
-	Tainted  bool         `json:"tainted"`         // with out-of-service
-	Taint    string       `json:"taint,omitempty"` // its value
+	Tainted  bool         `json:"tainted"`            // with out-of-service
+	Taint    string       `json:"taint,omitempty"`    // its value
+	Disputed string       `json:"disputed,omitempty"` // boot that was called dead, and was heard afterwards
 	Told     []accusation `json:"told"`
 	Garbled  []string     `json:"garbled,omitempty"` // Nodes whose annotation of deaths cannot be read
 	Replicas []replicaSay `json:"replicas"`
@@ -158,7 +159,7 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 }
 
 func (e *explanation) about(n *kubeNode) {
-	e.Boot = deaths.Boot(n.Status.NodeInfo.BootID)
+	e.Boot, e.Disputed = deaths.Boot(n.Status.NodeInfo.BootID), n.Metadata.Annotations[recovery.NoteKey]
 	for _, c := range n.Status.Conditions {
 		if c.Type == "Ready" {
 			e.Ready = c.Status
@@ -242,6 +243,9 @@ func (x *explainer) replica(ctx context.Context, node, pod string) replicaSay {
 func (e *explanation) rows(t *table, zone *time.Location) {
 	t.row("node", e.Node+", boot "+cmp.Or(e.Boot, "unknown")+", Ready "+cmp.Or(clean(e.Ready), "unknown"))
 	t.row("taint", e.taint())
+	if e.Disputed != "" {
+		t.row("dispute", e.dispute())
+	}
 	if len(e.Told)+len(e.Garbled) == 0 {
 		t.row("called dead", "by nobody")
 	}
@@ -264,6 +268,14 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	for _, v := range e.Events {
 		t.row("event", v.At.In(zone).Format(time.DateTime)+" "+clean(v.Reason)+": "+clean(v.Note))
 	}
+}
+
+// dispute says what the annotation means.
+func (e *explanation) dispute() string {
+	if e.Disputed == e.Boot {
+		return "this boot was called dead, and was heard after that; see the alert FencingControllerDisputed in docs/controller.md"
+	}
+	return clean(e.Disputed) + ": an earlier boot; it comes off by itself"
 }
 
 // taint says what the value means.

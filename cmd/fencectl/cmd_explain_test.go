@@ -122,6 +122,11 @@ func TestExplainedTaint(t *testing.T) {
 			t.Errorf("%q: %q, want %q", taint, got, want)
 		}
 	}
+	for note, want := range map[string]string{boot: "was heard", "324bc581b3a34be3": "an earlier boot"} {
+		if got := (&explanation{Boot: boot, Disputed: note}).dispute(); !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", note, got, want)
+		}
+	}
 	if got := (&explanation{Boot: boot}).taint(); !strings.HasPrefix(got, "none") {
 		t.Errorf("no taint: %q", got)
 	}

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -191,7 +192,7 @@ func TestControllerAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`fencing_controller_([a-z_]+)`).FindAllStringSubmatch(string(text)+string(page), -1) {
-		if !strings.Contains(string(source), `Name: "`+m[1]+`"`) {
+		if name := strings.TrimSuffix(m[1], "_bucket"); !strings.Contains(string(source), `Name: "`+name+`"`) {
 			t.Errorf("there is no metric fencing_controller_%s", m[1])
 		}
 	}
@@ -217,5 +218,45 @@ func TestControllerAlerts(t *testing.T) {
 		if !strings.Contains(string(page), "`"+string(p)+"`") {
 			t.Errorf("docs/controller.md does not explain the phase %s", p)
 		}
+	}
+}
+
+// Guard: the dashboard is one that Grafana reads, each panel says what it shows, and asks for this program's series.
+func TestControllerDashboard(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/monitoring.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), "\n---\n")
+	var object corev1.ConfigMap
+	if err := yaml.Unmarshal([]byte(parts[len(parts)-1]), &object); err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		UID    string
+		Panels []struct {
+			ID                 int
+			Title, Description string
+			GridPos            struct{ H, W, X, Y int }
+			Targets            []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(object.Data["fencing-controller.json"]), &d); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[int]bool{}
+	for _, p := range d.Panels {
+		if ids[p.ID] || p.GridPos.X+p.GridPos.W > 24 || p.Description == "" || len(p.Targets) == 0 {
+			t.Errorf("panel %d, %q: %+v", p.ID, p.Title, p)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			if !strings.Contains(target.Expr, `job="fencing-controller"`) {
+				t.Errorf("panel %q: %s asks for everybody's series", p.Title, target.Expr)
+			}
+		}
+	}
+	if len(d.Panels) < 8 || d.UID != "fencing-controller" || object.Labels["grafana_dashboard"] != "1" {
+		t.Errorf("%d panels, uid %q, labels %v", len(d.Panels), d.UID, object.Labels)
 	}
 }

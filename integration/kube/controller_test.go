@@ -171,6 +171,14 @@ func (w *recoveryWorld) taint() string {
 	return ""
 }
 
+// noted is the boot that the Node's annotation calls disputed.
+func (w *recoveryWorld) noted() string {
+	w.t.Helper()
+	n, err := w.admin.CoreV1().Nodes().Get(w.t.Context(), "rec-4", meta.GetOptions{})
+	w.must(err)
+	return n.Annotations["fencing-agent.io/disputed"]
+}
+
 func (w *recoveryWorld) there(space, pod string) bool {
 	w.t.Helper()
 	_, err := w.admin.CoreV1().Pods(space).Get(w.t.Context(), pod, meta.GetOptions{})
@@ -256,11 +264,22 @@ func TestControllerRecoversANode(t *testing.T) {
 	if got := w.taint(); got != "" {
 		t.Fatalf("the taint %q after the Lease was renewed", got)
 	}
-	// A replica that knows nothing of that finds a Lease that has run out.
+	// A replica that starts finds a Lease that has run out, and what the other one has noted.
+	await(t, "the dispute is noted", func() bool { return w.noted() == deadBoot })
+	_, third := w.replica("controller-c", "dryRun: false\nreplicas: {pause: 0s}\n")
+	await(t, "a new replica knows of the dispute", func() bool { return strings.Contains(read(third), `"phase":"disputed"`) })
+	if got := w.taint(); got != "" {
+		t.Fatalf("the taint %q by a replica that has started after the dispute", got)
+	}
+	// A person takes it back. Both go on without a restart.
 	began := time.Now()
-	w.replica("controller-c", "dryRun: false\nreplicas: {pause: 0s}\n")
+	w.must(patchNode(w.admin, "rec-4", `{"metadata":{"annotations":{"fencing-agent.io/disputed":null}}}`))
 	await(t, "the taint", func() bool { return w.taint() == "fenced-"+deadBoot })
-	t.Logf("start of the replica to the taint: %v", time.Since(began).Round(time.Millisecond))
+	took := time.Since(began)
+	t.Logf("the dispute was taken back until the taint: %v", took.Round(time.Millisecond))
+	if took > 25*time.Second { // the Lease is watched for 11.4 s
+		t.Errorf("%v is long", took)
+	}
 	if !w.there("default", "db-0") {
 		t.Fatal("the pod is deleted before it is evicted")
 	}
@@ -280,7 +299,7 @@ func TestControllerRecoversANode(t *testing.T) {
 	w.boots(nextID)
 	w.kubelets("rec-4")
 	await(t, "the taint comes off", func() bool { return w.taint() == "" })
-	took := time.Since(began)
+	took = time.Since(began)
 	t.Logf("new boot to the end of the taint: %v", took.Round(time.Millisecond))
 	if took < 10*time.Second {
 		t.Errorf("the taint came off after %v: a kubelet that starts needs longer", took)
@@ -370,6 +389,8 @@ func TestControllerMayDoNothingElse(t *testing.T) {
 	for what, patch := range map[string]string{
 		"a label":                  label("x"),
 		"an annotation":            `{"metadata":{"annotations":{"fencing-agent.io/deaths":"[]"}}}`,
+		"another boot's dispute":   note("124bc581b3a34be3"),
+		"a dispute of no boot":     note("x"),
 		"cordon":                   `{"spec":{"unschedulable":true}}`,
 		"another taint":            taint("x", "fenced-"+deadBoot, "NoExecute"),
 		"another boot":             taint(outOfService, "fenced-124bc581b3a34be3", "NoExecute"),
@@ -384,16 +405,7 @@ func TestControllerMayDoNothingElse(t *testing.T) {
 	refused("the status", err)
 	refused("deletion of a Node", w.as.CoreV1().Nodes().Delete(t.Context(), "rec-4", meta.DeleteOptions{}))
 
-	w.must(patchNode(w.admin, "rec-4", taint(outOfService, "nodeshutdown", "NoExecute")))
-	refused("removal of somebody else's", patchNode(w.as, "rec-4", `{"spec":{"taints":null}}`))
-	refused("replacement of somebody else's", patchNode(w.as, "rec-4", taint(outOfService, "fenced-"+deadBoot, "NoExecute")))
-	w.must(patchNode(w.admin, "rec-4", `{"spec":{"taints":[{"key":"x","effect":"NoSchedule"}]}}`))
-	both := `{"spec":{"taints":[{"key":"x","effect":"NoSchedule"},{"key":"` + outOfService + `","value":"%s-` + deadBoot + `","effect":"NoExecute"}]}}`
-	w.must(patchNode(w.as, "rec-4", fmt.Sprintf(both, "fenced")))
-	w.must(patchNode(w.as, "rec-4", fmt.Sprintf(both, "disputed")))
-	refused("removal before another boot", patchNode(w.as, "rec-4", `{"spec":{"taints":[{"key":"x","effect":"NoSchedule"}]}}`))
-	w.boots(nextID)
-	w.must(patchNode(w.as, "rec-4", `{"spec":{"taints":[{"key":"x","effect":"NoSchedule"}]}}`))
+	w.itsOwnTaintAndNote(taint, refused)
 
 	pod := w.pod("default", "victim", nil)
 	now, uid := new(int64(0)), pod.UID
@@ -431,6 +443,29 @@ func TestControllerMayDoNothingElse(t *testing.T) {
 	} {
 		refused(what, err)
 	}
+}
+
+// itsOwnTaintAndNote checks what it may do with its taint and its annotation, and not with somebody else's taint.
+func (w *recoveryWorld) itsOwnTaintAndNote(taint func(key, value, effect string) string, refused func(what string, err error)) {
+	w.t.Helper()
+	w.must(patchNode(w.admin, "rec-4", taint(outOfService, "nodeshutdown", "NoExecute")))
+	refused("removal of somebody else's", patchNode(w.as, "rec-4", `{"spec":{"taints":null}}`))
+	refused("replacement of somebody else's", patchNode(w.as, "rec-4", taint(outOfService, "fenced-"+deadBoot, "NoExecute")))
+	w.must(patchNode(w.admin, "rec-4", `{"spec":{"taints":[{"key":"x","effect":"NoSchedule"}]}}`))
+	both := `{"spec":{"taints":[{"key":"x","effect":"NoSchedule"},{"key":"` + outOfService + `","value":"%s-` + deadBoot + `","effect":"NoExecute"}]}}`
+	w.must(patchNode(w.as, "rec-4", fmt.Sprintf(both, "fenced")))
+	w.must(patchNode(w.as, "rec-4", fmt.Sprintf(both, "disputed")))
+	refused("removal before another boot", patchNode(w.as, "rec-4", `{"spec":{"taints":[{"key":"x","effect":"NoSchedule"}]}}`))
+	w.must(patchNode(w.as, "rec-4", note(deadBoot)))
+	refused("a dispute taken back", patchNode(w.as, "rec-4", `{"metadata":{"annotations":{"fencing-agent.io/disputed":null}}}`))
+	refused("a dispute of another boot in its place", patchNode(w.as, "rec-4", note("124bc581b3a34be3")))
+	w.boots(nextID)
+	w.must(patchNode(w.as, "rec-4", `{"spec":{"taints":[{"key":"x","effect":"NoSchedule"}]}}`))
+	w.must(patchNode(w.as, "rec-4", `{"metadata":{"annotations":{"fencing-agent.io/disputed":null}}}`))
+}
+
+func note(boot string) string {
+	return fmt.Sprintf(`{"metadata":{"annotations":{"fencing-agent.io/disputed":%q}}}`, boot)
 }
 
 func second[T any](_ T, err error) error { return err }

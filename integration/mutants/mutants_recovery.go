@@ -1,8 +1,10 @@
 package main
 
+import "slices"
+
 // recoveryMutants take away what keeps a controller from deleting pods that run.
 func recoveryMutants() []mutant {
-	list := append(recoveryRules(), recoveryEdges()...)
+	list := slices.Concat(recoveryRules(), recoveryDisputes(), recoveryEdges())
 	for i := range list {
 		switch rule := list[i].rule; rule {
 		case "belief", "reconcile", "ownership", "storm", "deaths", "marks":
@@ -49,7 +51,7 @@ func recoveryRules() []mutant {
 		one("barrier", "the Lease is watched without the jitter of its renewals", facts, "l.Duration/4 + l.Duration/100 + renewalDelay", "l.Duration/4 + renewalDelay"),
 		one("barrier", "the Lease is watched without the time of a request", facts, "l.Duration/4 + l.Duration/100 + renewalDelay", "l.Duration/4 + l.Duration/100"),
 		one("barrier", "the Lease is not watched", decide, "	case !m.watched(l):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
-		one("barrier", "what nobody counts for is rested on", decide, "if m.verdict.Named == 0 && m.refused", "if len(m.verdict.Reporters) == 0 && m.refused"),
+		one("barrier", "what nobody counts for is rested on", decide, "case m.verdict.Named == 0 && m.refused", "case len(m.verdict.Reporters) == 0 && m.refused"),
 		one("barrier", "what waits for evictions polls", decide, "			m.sleep(now, pause)\n			if v.Reason", "			m.sleep(now, shortPause)\n			if v.Reason"),
 		one("barrier", "what waits for a person polls", decide, "m.sleep(now, mediumPause) // until a person has looked", "m.sleep(now, shortPause)"),
 		one("barrier", "it does not need a Lease", decide, "	case !l.Exists:\n		m.hold(now, Held, \"the Node has no Lease: nothing shows that its kubelet is silent\")\n	case !l.over(now):\n		m.state.set(Proven", "	case l.Exists && !l.over(now):\n		m.state.set(Proven"),
@@ -65,7 +67,7 @@ func recoveryRules() []mutant {
 		one("deletion", "a Lease that has not run out disputes it", decide, "	if !m.refused.IsZero() || l.fresh(now) {\n", "	if !m.refused.IsZero() || l.Exists && !l.over(now) {\n"),
 		one("deletion", "a Lease that has not run out by this clock does not matter", decide, "	case !l.over(now):\n		// It is", "	case false:\n		// It is"),
 		one("deletion", "a replica that starts does not watch the Lease", decide, "	case !m.watched(l):\n		m.state.set(Draining", "	case false:\n		m.state.set(Draining"),
-		one("deletion", "a pod that cannot be deleted ends the round", machine, "			m.struck = m.looked\n		} else {\n			m.todo = nil\n		}", "			m.struck = m.looked\n		}\n		m.todo = nil"),
+		one("deletion", "a pod that cannot be deleted ends the round", machine, "			m.struck = m.looked\n		} else {\n			m.todo, m.skip =", "			m.struck = m.looked\n			m.todo = nil\n		} else {\n			m.todo, m.skip ="),
 		one("deletion", "pods that cannot be deleted come first again", decide, "return m.refusals[a.UID] - m.refusals[b.UID]", "return 0"),
 		one("deletion", "more and more reporters are remembered", decide, "m.reporters = kept[:min(len(kept), most)]", "m.reporters = kept[:max(len(kept), min(0, most))]"),
 		one("deletion", "a Lease that has changed and run out does not stop it", decide, "	case m.lease != \"\" && l.Exists && l.Version != m.lease:\n", "	case false:\n"),
@@ -87,12 +89,36 @@ func recoveryRules() []mutant {
 	}
 }
 
+// recoveryDisputes are those of a boot that was called dead and was heard.
+func recoveryDisputes() []mutant {
+	const decide = "k8s/recovery/decide.go"
+	return []mutant{
+		one("dispute", "it is not noted", decide, "	case !m.refused.IsZero() && m.node.Boot != \"\" && !there:\n", "	case false:\n"),
+		one("dispute", "the note is not read", decide, "if m.noted = there; there && m.refused.IsZero() {", "if m.noted = there; false {"),
+		one("dispute", "a note of any boot counts", decide, "there := m.node.Note != \"\" && m.node.Note == m.node.Boot", "there := m.node.Note != \"\""),
+		one("dispute", "a person cannot take it back", decide, "	if m.noted && !there {", "	if false {"),
+		one("dispute", "a note is forgotten when the alarm is over", decide, "		case m.noted:\n			m.hold(now, InDispute, m.why+noteHint)\n		case m.verdict.Named", "		case m.verdict.Named"),
+		one("dispute", "a note that is refused holds up the taint", decide, "m.settings.DryRun || skip:", "m.settings.DryRun || skip && false:"),
+		one("dispute", "dryRun notes it", decide, "m.settings.DryRun || skip:", "skip:"),
+		one("dispute", "a Node that shows no boot loses its note", decide, "m.node.Note != \"\" && m.node.Boot != \"\" && !there", "m.node.Note != \"\" && !there"),
+		one("dispute", "a note of another boot stays", decide, "	case wrong && !m.node.Tainted:", "	case wrong && false:"),
+		one("dispute", "a kubelet that writes its Node is silent", decide, "	case m.lease != \"\" && m.spoke():\n", "	case false:\n"),
+		one("dispute", "Ready that is no longer Unknown does not matter", decide, "m.unknown && m.node.Ready || ", ""),
+		one("dispute", "Ready that is written again does not matter", decide, " || m.heartbeat != \"\" && m.node.Heartbeat != \"\" && m.node.Heartbeat != m.heartbeat", ""),
+		one("dispute", "what kube-controller-manager writes is the kubelet's", decide, "m.unknown && m.node.Ready ||", "m.unknown ||"),
+	}
+}
+
 // recoveryEdges are those of what carries the requests out, and of what tells of deaths.
 func recoveryEdges() []mutant {
 	const index, told, wish = "k8s/reconcile/index.go", "k8s/deaths/deaths.go", "k8s/marks/annotation.go"
 	const calls, convert, owners, pace = "k8s/reconcile/calls.go", "k8s/reconcile/convert.go", "k8s/ownership/ownership.go", "k8s/storm/storm.go"
 	return []mutant{
-		one("reconcile", "a patch carries no version", calls, "metadata{r.Version}", "metadata{\"\"}"),
+		one("reconcile", "a note carries no version", calls, "metadata{r.Version, map", "metadata{\"\", map"),
+		one("reconcile", "a Node with a note is not found", "k8s/reconcile/reconciler.go", " && s.Note == \"\"", ""),
+		one("reconcile", "the note is not read", convert, "Note: n.Annotations[recovery.NoteKey]", "Note: \"\""),
+		one("reconcile", "a heartbeat is not read", convert, "if !c.LastHeartbeatTime.IsZero() {", "if false {"),
+		one("reconcile", "a patch carries no version", calls, "metadata{r.Version, nil}", "metadata{\"\", nil}"),
 		one("reconcile", "a write may be sent after its deadline", calls, "		if left <= 0 {\n			return recovery.Reply{Outcome: recovery.Late}\n		}\n", ""),
 		one("reconcile", "a write is waited for after its deadline", calls, "timeout = min(timeout, left)", "timeout = min(timeout, requestTimeout)"),
 		one("reconcile", "a write that was sent counts as not sent", calls, "tooLate(ctx, err) && !sent.Load()", "tooLate(ctx, err)"),

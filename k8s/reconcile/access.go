@@ -20,7 +20,7 @@ const (
 func Accesses() []Access {
 	return []Access{
 		{Resource: "nodes", Verbs: []string{"get", "list", "watch"}, Why: "metadata of all, and those that matter as they are"},
-		{Resource: "nodes", Verbs: []string{"patch"}, Why: "the taint out-of-service"},
+		{Resource: "nodes", Verbs: []string{"patch"}, Why: "the taint out-of-service, and the annotation of a dispute"},
 		{Resource: "pods", Verbs: []string{"list", "watch"}, Why: "those of a dead node; metadata of the other replicas"},
 		{Resource: "pods", Verbs: []string{"delete"}, Why: "those of a dead node"},
 		{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get"}, Namespace: LeaseNamespace, Why: "whether kubelets are silent"},

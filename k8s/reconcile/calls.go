@@ -68,9 +68,12 @@ func (c *calls) write(ctx context.Context, r recovery.Request) recovery.Reply {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	var err error
-	if r.Kind == recovery.DeletePod {
+	switch r.Kind {
+	case recovery.DeletePod:
 		err = c.deletePod(ctx, r.Pod)
-	} else {
+	case recovery.SetNote:
+		err = c.patchNote(ctx, r)
+	default:
 		err = c.patchTaint(ctx, r)
 	}
 	if err != nil && !r.Deadline.IsZero() && tooLate(ctx, err) && !sent.Load() {
@@ -183,9 +186,30 @@ func some(names []string, n int) []string {
 
 var errStale = errors.New("the Node was read again since")
 
+// metadata and spec are parts of a merge patch of a Node.
+type metadata struct {
+	ResourceVersion string             `json:"resourceVersion"`
+	Annotations     map[string]*string `json:"annotations,omitempty"`
+}
+
+type spec struct {
+	Taints []corev1.Taint `json:"taints"`
+}
+
+// patchNote changes the one annotation, on the very Node that was read.
+func (c *calls) patchNote(ctx context.Context, r recovery.Request) error {
+	var value *string // null takes it off
+	if r.Value != "" {
+		value = &r.Value
+	}
+	return c.patch(ctx, r, struct {
+		Metadata metadata `json:"metadata"`
+	}{metadata{r.Version, map[string]*string{recovery.NoteKey: value}}})
+}
+
 // patchTaint changes the one taint, on the very Node that was read: a list in a merge patch replaces the whole list.
 func (c *calls) patchTaint(ctx context.Context, r recovery.Request) error {
-	if c.node == nil || string(c.node.UID) != r.UID || c.node.ResourceVersion != r.Version {
+	if c.node == nil {
 		return errStale
 	}
 	taints := slices.DeleteFunc(slices.Clone(c.node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == recovery.TaintKey })
@@ -193,16 +217,17 @@ func (c *calls) patchTaint(ctx context.Context, r recovery.Request) error {
 		added := metav1.NewTime(c.options.Now())
 		taints = append(taints, corev1.Taint{Key: recovery.TaintKey, Value: r.Value, Effect: corev1.TaintEffectNoExecute, TimeAdded: &added})
 	}
-	type metadata struct {
-		ResourceVersion string `json:"resourceVersion"`
-	}
-	type spec struct {
-		Taints []corev1.Taint `json:"taints"`
-	}
-	body, err := json.Marshal(struct {
+	return c.patch(ctx, r, struct {
 		Metadata metadata `json:"metadata"`
 		Spec     spec     `json:"spec"`
-	}{metadata{r.Version}, spec{taints}})
+	}{metadata{r.Version, nil}, spec{taints}})
+}
+
+func (c *calls) patch(ctx context.Context, r recovery.Request, what any) error {
+	if c.node == nil || string(c.node.UID) != r.UID || c.node.ResourceVersion != r.Version {
+		return errStale
+	}
+	body, err := json.Marshal(what)
 	if err != nil {
 		return fmt.Errorf("patch of Node %s: %w", c.name, err)
 	}

@@ -23,11 +23,14 @@ const (
 func nodeOf(n *corev1.Node) recovery.Node {
 	out := recovery.Node{
 		Exists: true, UID: string(n.UID), Version: n.ResourceVersion, Boot: deaths.Boot(n.Status.NodeInfo.BootID),
-		Leaving: n.DeletionTimestamp != nil,
+		Leaving: n.DeletionTimestamp != nil, Note: n.Annotations[recovery.NoteKey],
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Ready, out.Unknown = c.Status == corev1.ConditionTrue, c.Status == corev1.ConditionUnknown
+			if !c.LastHeartbeatTime.IsZero() {
+				out.Heartbeat = c.LastHeartbeatTime.UTC().Format(time.RFC3339)
+			}
 		}
 	}
 	for _, t := range n.Spec.Taints {

@@ -207,13 +207,15 @@ func TestSweepFindsTaints(t *testing.T) {
 	w.nodes["n2"].Spec.Taints = tainted(recovery.Fenced(deadBoot), corev1.TaintEffectNoSchedule)
 	w.nodes["n3"].Spec.Taints = tainted(recovery.Disputed(deadBoot), corev1.TaintEffectNoExecute)
 	w.nodes["n4"].Spec.Taints = tainted(recovery.Fenced("324bc581b3a34be3"), corev1.TaintEffectNoExecute)
+	w.node("n5", deadID)
+	w.nodes["n5"].Annotations[recovery.NoteKey] = deadBoot
 	w.renew("n4", w.now.Add(time.Hour))
 	r := w.reconciler(nil)
 	found := make(chan event.GenericEvent, 10)
 	if err := (&sweeper{r, found}).sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(found) != 2 || r.machines["n3"] == nil || r.machines["n4"] == nil {
+	if len(found) != 3 || r.machines["n3"] == nil || r.machines["n4"] == nil || r.machines["n5"] == nil {
 		t.Errorf("%d found, machines %v", len(found), r.machines)
 	}
 	w.run(r, time.Minute)
@@ -335,10 +337,10 @@ func TestNodesAndLeases(t *testing.T) {
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: autoscalerRemoval}}},
 		Status: corev1.NodeStatus{
 			NodeInfo:   corev1.NodeSystemInfo{BootID: deadID},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastHeartbeatTime: at}},
 		},
 	}
-	if got := nodeOf(n); !got.Leaving || !got.Unknown || got.Boot != deadBoot {
+	if got := nodeOf(n); !got.Leaving || !got.Unknown || got.Boot != deadBoot || got.Heartbeat != "2026-05-04T12:00:00Z" {
 		t.Errorf("%+v", got)
 	}
 	if got := leaseOf(&coordinationv1.Lease{}); got.Exists {

@@ -197,10 +197,10 @@ func (r *Reconciler) rest(name string, w *work, until time.Time) time.Duration {
 	return forgetAfter
 }
 
-// Found has the machine of a Node look at it: it carries the taint of this program.
+// Found has the machine of a Node look at it: it carries the taint of this program, or its note of a dispute.
 func (r *Reconciler) Found(n *corev1.Node) bool {
 	s := nodeOf(n)
-	if !s.Tainted || !recovery.Ours(s.Taint) {
+	if (!s.Tainted || !recovery.Ours(s.Taint)) && s.Note == "" {
 		return false
 	}
 	r.mu.Lock()

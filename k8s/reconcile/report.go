@@ -84,7 +84,7 @@ func level(p recovery.Phase) slog.Level {
 
 var requestNames = map[recovery.Kind]string{
 	recovery.ReadPods: "list pods", recovery.ReadNode: "get node", recovery.ReadReporters: "get reporters", recovery.ReadLease: "get lease",
-	recovery.SetTaint: "set taint", recovery.RemoveTaint: "remove taint", recovery.DeletePod: "delete pod",
+	recovery.SetTaint: "set taint", recovery.RemoveTaint: "remove taint", recovery.SetNote: "note a dispute", recovery.DeletePod: "delete pod",
 }
 
 // event is one on the Node. kubectl describe node finds it by the name, which Events about Nodes have as their UID.

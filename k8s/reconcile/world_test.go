@@ -150,20 +150,30 @@ func (w *world) Patch(_ context.Context, o client.Object, p client.Patch, _ ...c
 		return err
 	}
 	var patch struct {
-		Metadata map[string]string
-		Spec     map[string][]corev1.Taint
+		Metadata struct {
+			ResourceVersion string
+			Annotations     map[string]*string
+		}
+		Spec map[string][]corev1.Taint
 	}
 	if err := json.Unmarshal(body, &patch); err != nil {
 		return err
 	}
 	n := w.nodes[o.GetName()]
-	if len(patch.Metadata) != 1 || len(patch.Spec) != 1 {
+	if len(patch.Metadata.Annotations)+len(patch.Spec) != 1 {
 		w.t.Errorf("patch %s", body)
 	}
-	if n.ResourceVersion != patch.Metadata["resourceVersion"] {
+	if n.ResourceVersion != patch.Metadata.ResourceVersion {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, n.Name, nil)
 	}
-	n.Spec.Taints, n.ResourceVersion = patch.Spec["taints"], w.version()
+	if n.ResourceVersion = w.version(); len(patch.Spec) > 0 {
+		n.Spec.Taints = patch.Spec["taints"]
+	}
+	for k, v := range patch.Metadata.Annotations {
+		if delete(n.Annotations, k); v != nil {
+			n.Annotations[k] = *v
+		}
+	}
 	return nil
 }
 

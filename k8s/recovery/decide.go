@@ -17,6 +17,9 @@ func (m *Machine) decide(now time.Time, l Lease) {
 	if m.believed {
 		m.remember()
 	}
+	if m.note(now, l) {
+		return
+	}
 	boot, isDisputed := BootOf(m.node.Taint)
 	switch {
 	case !m.node.Tainted:
@@ -26,7 +29,7 @@ func (m *Machine) decide(now time.Time, l Lease) {
 	case boot != m.node.Boot:
 		m.returning(now, l, boot)
 	case isDisputed:
-		m.hold(now, InDispute, "the taint says so: take it off when you know that nothing runs there twice")
+		m.hold(now, InDispute, "the taint says so: take it off, and the annotation "+NoteKey+", when you know that nothing runs there twice")
 	default:
 		m.tainted(now, l)
 	}
@@ -45,14 +48,16 @@ func (m *Machine) remember() {
 	m.reporters = kept[:min(len(kept), most)]
 }
 
-// dispute remembers what shows that the boot may run: a Lease that is renewed after the proof was taken up, or a
-// reporter that takes its word back.
+// dispute remembers what shows that the boot may run: a Lease that is renewed after the proof was taken up, a Node that
+// its kubelet has written since, or a reporter that takes its word back.
 func (m *Machine) dispute(now time.Time, l Lease) {
 	if m.believed && m.lease == "" && l.Exists {
-		m.lease, m.leaseAt = l.Version, now
+		m.lease, m.leaseAt, m.heartbeat, m.unknown = l.Version, now, m.node.Heartbeat, false
 	}
 	text := ""
 	switch {
+	case m.lease != "" && m.spoke():
+		text = "its kubelet has written its Node after the proof"
 	case m.lease != "" && l.Exists && l.Version != m.lease:
 		text = "its Lease was renewed after the proof"
 	case m.lease != "" && len(m.verdict.Withdrawn) > 0:
@@ -61,6 +66,47 @@ func (m *Machine) dispute(now time.Time, l Lease) {
 	if text != "" && m.refused.IsZero() {
 		m.refused, m.why = now, text
 	}
+}
+
+// spoke reports whether the kubelet has written Ready since the proof was taken up. It writes that where its Lease
+// cannot be renewed, too, if rarely. A new boot shows in the same patch.
+func (m *Machine) spoke() bool {
+	m.unknown = m.unknown || m.node.Unknown
+	return m.unknown && m.node.Ready || m.heartbeat != "" && m.node.Heartbeat != "" && m.node.Heartbeat != m.heartbeat
+}
+
+// note keeps what disputes a boot in an annotation of the Node: a replica that starts has not seen it. It reports
+// whether the round is for that. It is written at once, before it is known whether a new boot has renewed the Lease: it
+// names the boot, and says nothing of another.
+func (m *Machine) note(now time.Time, l Lease) bool {
+	there := m.node.Note != "" && m.node.Note == m.node.Boot
+	if m.noted && !there { // a person has taken it off: what was seen before does not count any more
+		uid, boot := m.uid, m.boot
+		m.forget()
+		m.uid, m.boot, m.believed = uid, boot, m.verdict.Believed
+		m.dispute(now, l)
+	}
+	if m.noted = there; there && m.refused.IsZero() {
+		m.refused, m.why = now, "this boot was called dead, and was heard after that"
+	}
+	skip := m.skip
+	m.skip = false
+	wrong := m.node.Note != "" && m.node.Boot != "" && !there
+	switch {
+	case m.settings.DryRun || skip:
+		return false
+	case !m.refused.IsZero() && m.node.Boot != "" && !there:
+		if m.state.set(Held, m.why); !m.node.Tainted {
+			m.state.set(InDispute, m.why+noteHint)
+		}
+		m.todo = []Request{{Kind: SetNote, UID: m.node.UID, Version: m.node.Version, Value: m.node.Boot}}
+	case wrong && !m.node.Tainted: // it is of a boot that has ended
+		m.todo = []Request{{Kind: SetNote, UID: m.node.UID, Version: m.node.Version}}
+	default:
+		return false
+	}
+	m.sleep(now, 0)
+	return true
 }
 
 // watched reports whether the Lease has stayed as it is for as long as a kubelet takes to renew it. renewTime is by the
@@ -84,16 +130,23 @@ func (m *Machine) untainted(now time.Time, l Lease) {
 	}
 }
 
+const noteHint = ": nothing is done for it while the annotation " + NoteKey + " is on the Node"
+
 // begin reports whether all holds that the barrier needs. If not, it has said what is awaited.
 func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 	switch {
 	case !believed:
 		m.pace.End(m.name)
-		if m.verdict.Named == 0 && m.refused.IsZero() {
+		switch {
+		case m.noted:
+			m.hold(now, InDispute, m.why+noteHint)
+		case m.verdict.Named == 0 && m.refused.IsZero():
 			m.rest(Watching, "")
-			return false
+		default:
+			m.hold(now, Unproven, m.verdict.Missing)
 		}
-		m.hold(now, Unproven, m.verdict.Missing)
+	case m.noted:
+		m.hold(now, InDispute, m.why+noteHint)
 	case !m.refused.IsZero():
 		m.hold(now, InDispute, m.why+": nothing was done")
 	case m.node.Leaving:

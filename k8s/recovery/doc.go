@@ -24,11 +24,11 @@
 //   - Every patch of a Node carries its resourceVersion, every deletion the pod's UID and resourceVersion, read before
 //     the Node and the Lease were. A round's barrier and deletions are sent within [maxAge] of asking for its Lease.
 //   - A pod that tolerates the taint, and a mirror pod, is never deleted: nothing keeps it from running in a new boot.
-//   - A Lease that is renewed under the dead boot, or a reporter that takes its word back, ends all deletions for that
-//     boot. Unless another boot follows within [disputeAfter], the taint then says so ([Disputed]): for good, for all
-//     replicas, until a person or another boot takes it off.
-//   - Losing the machine's memory once the barrier is set costs a pause, never safety. Before that it loses a dispute:
-//     a machine that begins again watches the Lease for one renewal, and knows nothing of earlier ones.
+//   - A Lease that is renewed under the dead boot, a Node whose Ready its kubelet has written since the proof was taken
+//     up, or a reporter that takes its word back, ends all deletions for that boot. An annotation of the Node says so at
+//     once ([NoteKey]), and the taint, if there is one, unless another boot follows within [disputeAfter] ([Disputed]):
+//     for good, for all replicas, until a person or another boot takes them off.
+//   - Losing the machine's memory costs a pause, never safety, but for what was seen and could not be written yet.
 //
 // docs/controller.md tells operators the same; docs/adr/0028 has the reasons. A machine is not safe for concurrent
 // use. It blocks on nothing.

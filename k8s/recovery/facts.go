@@ -11,6 +11,10 @@ import (
 // free, and says which boot ended.
 const TaintKey = "node.kubernetes.io/out-of-service"
 
+// NoteKey is the annotation of a Node that names a boot which was called dead and was heard afterwards. It says so to
+// replicas that have not seen it, also where no taint was set.
+const NoteKey = "fencing-agent.io/disputed"
+
 const fenced, disputed = "fenced-", "disputed-"
 
 // Fenced is the taint's value while pods of this boot are being taken off.
@@ -43,9 +47,13 @@ type Node struct {
 	Boot         string // of its bootID, as deaths name it
 	Ready        bool
 	Unknown      bool // Ready is Unknown
-	Leaving      bool // it is being deleted, or the autoscaler is about to
-	Tainted      bool // with out-of-service
-	Taint        string
+	// Heartbeat is when the kubelet wrote Ready last, by its clock. kube-controller-manager leaves it as it is when it
+	// makes Ready Unknown. Empty: it is not known.
+	Heartbeat string
+	Note      string // the annotation NoteKey
+	Leaving   bool   // it is being deleted, or the autoscaler is about to
+	Tainted   bool   // with out-of-service
+	Taint     string
 }
 
 // Lease is what it shows of the Node's Lease.
@@ -89,6 +97,7 @@ const (
 	ReadLease                 // the Node's Lease, not from a cache
 	SetTaint                  // out-of-service = Value on the Node of this UID and Version
 	RemoveTaint               // out-of-service off the Node of this UID and Version
+	SetNote                   // NoteKey = Value on the Node of this UID and Version; empty: it is taken off
 	DeletePod                 // Pod, without grace, of its UID and Version
 )
 
@@ -97,7 +106,7 @@ type Request struct {
 	Kind         Kind
 	Until        time.Time // of Wait; zero: until something changes
 	UID, Version string
-	Value        string   // of the taint
+	Value        string   // of the taint, or of the annotation
 	Boot         string   // of ReadReporters
 	Before       []string // of ReadReporters
 	Unknown      bool     // of ReadReporters: what the Node's Ready says

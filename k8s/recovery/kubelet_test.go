@@ -91,13 +91,13 @@ func (w *world) starts(n *simNode) {
 	if n.listed && !n.patched && !w.now.Before(n.tNode.Add(100*time.Millisecond)) {
 		n.patched = true
 		if !n.exists {
-			n.exists, n.uid, n.tainted, n.taint, n.boot = true, w.bump(), false, "", ""
+			n.exists, n.uid, n.tainted, n.taint, n.boot, n.note = true, w.bump(), false, "", "", ""
 			w.log("Node %s is made again", n.name)
 		}
 		if n.refusesPatch {
 			w.log("%s may not patch its Node", n.name)
 		} else {
-			n.boot, n.ready, n.version = n.real, "True", w.bump()
+			n.boot, n.ready, n.version, n.heartbeat = n.real, "True", w.bump(), w.rv
 		}
 	}
 	if !n.podsListed && n.listed && !w.now.Before(n.tPods) {
@@ -192,7 +192,7 @@ func (w *world) manager() {
 			n.ready, n.version = "Unknown", w.bump()
 		}
 		if n.exists && n.ready == "Unknown" && n.on && n.reaches() && n.patched && !n.refusesPatch {
-			n.ready, n.version = "True", w.bump()
+			n.ready, n.version, n.heartbeat = "True", w.bump(), w.rv
 		}
 	}
 	for o := range w.ordinals {

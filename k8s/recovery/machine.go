@@ -50,6 +50,9 @@ type Machine struct {
 	barrier   time.Time // when the taint was first seen
 	refused   time.Time // when something showed that the boot may run; zero: nothing has
 	why       string
+	noted     bool   // and the Node's annotation has said so
+	heartbeat string // of the Node when the proof was taken up
+	unknown   bool   // Ready was Unknown since then
 	reporters []string
 	progress  time.Time // of evictions
 	awaited   int
@@ -72,6 +75,7 @@ type Machine struct {
 	late    int // looks in a row that were too old for what they allowed
 	fails   int
 	failed  Kind // what failed last and has not worked since
+	skip    bool // the annotation could not be written: this round is about all else
 
 	state State
 }
@@ -86,7 +90,8 @@ func (m *Machine) State() State { return m.state }
 
 // Poke wakes a machine that waits for something to change, such as another reporter.
 func (m *Machine) Poke() {
-	if m.idle || (m.state.Phase == Unproven || m.state.Phase == Released) && m.fails == 0 {
+	p := m.state.Phase
+	if m.idle || (p == Unproven || p == Released || p == InDispute) && m.fails == 0 {
 		m.wake, m.idle = time.Time{}, false
 	}
 }
@@ -207,7 +212,7 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 			m.refusals[r.Pod.UID]++
 			m.struck = m.looked
 		} else {
-			m.todo = nil
+			m.todo, m.skip = nil, r.Kind == SetNote
 		}
 		m.state.Trouble, m.failed = a.Error, r.Kind
 		m.sleep(now, min(longPause, shortPause<<min(m.fails, 8)))
@@ -229,7 +234,7 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 		m.looked = asked
 		m.decide(now, a.Lease)
 		m.await(now)
-	case SetTaint, RemoveTaint:
+	case SetTaint, RemoveTaint, SetNote:
 		m.wrote(now, r, a.Outcome)
 	case DeletePod:
 		m.deleted(now, r, a.Outcome)
@@ -271,20 +276,20 @@ func (m *Machine) sawNode(now time.Time, n Node) {
 func (m *Machine) forget() {
 	m.uid, m.boot, m.lease, m.why, m.reporters, m.believed, m.awaited = "", "", "", "", nil, false, 0
 	m.barrier, m.refused, m.progress, m.returned, m.leaseAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	m.refusals = map[string]int{}
+	m.refusals, m.noted, m.heartbeat, m.unknown = map[string]int{}, false, "", false
 }
 
 func (m *Machine) wrote(now time.Time, r Request, o Outcome) {
-	if o == Done {
-		m.state.Tainted = r.Kind == SetTaint
-		if r.Kind == SetTaint {
-			m.state.Writes.Tainted++
-		} else {
-			m.state.Writes.Removed++
-			m.forget()
-		}
-	} else {
+	switch {
+	case o != Done:
 		m.state.Writes.Conflicts++
+	case r.Kind == SetTaint:
+		m.state.Tainted = true
+		m.state.Writes.Tainted++
+	case r.Kind == RemoveTaint:
+		m.state.Tainted = false
+		m.state.Writes.Removed++
+		m.forget()
 	}
 	m.sleep(now, 0)
 }

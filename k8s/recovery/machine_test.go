@@ -91,6 +91,11 @@ func (s *story) answer(r Request) Reply {
 		if o == Done {
 			s.node.Tainted, s.node.Taint, s.node.Version = r.Kind == SetTaint, r.Value, s.node.Version+"+"
 		}
+	case SetNote:
+		s.log = append(s.log, fmt.Sprintf("NOTE(%s)", r.Value))
+		if o == Done {
+			s.node.Note, s.node.Version = r.Value, s.node.Version+"n"
+		}
 	case DeletePod:
 		s.log = append(s.log, fmt.Sprintf("DELETE(%s@%s/%s)", r.Pod.Name, r.Pod.UID, r.Pod.Version))
 		if o == Done {
@@ -104,6 +109,11 @@ func (s *story) answer(r Request) Reply {
 // writes are the requests of a log that change something.
 func writes(log string) string {
 	return strings.Join(slices.DeleteFunc(strings.Fields(log), func(w string) bool { return strings.ToUpper(w[:1]) != w[:1] }), " ")
+}
+
+// acts are those writes without the annotations of disputes.
+func acts(log string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(writes(log)), func(w string) bool { return strings.HasPrefix(w, "NOTE(") }), " ")
 }
 
 // Guard: what is asked, in which order, and by which preconditions.
@@ -158,7 +168,7 @@ func TestNothingIsWrittenUnless(t *testing.T) {
 	} {
 		s := tell(t, Settings{})
 		c.spoil(s)
-		if got := writes(s.run(2 * time.Minute)); got != "" && c.text != "go on first" {
+		if got := acts(s.run(2 * time.Minute)); got != "" && c.text != "go on first" {
 			t.Errorf("unless %s: %s", c.name, got)
 		}
 		if c.text == "go on first" {
@@ -178,9 +188,9 @@ func TestNothingIsDeletedUnless(t *testing.T) {
 		name, writes string
 		spoil        func(*story)
 	}{
-		{"the Lease stays as it is", "TAINT(disputed-" + bootA + "@u1/1+)", func(s *story) { s.lease.Version = "8" }},
-		{"the Lease is not renewed", "TAINT(disputed-" + bootA + "@u1/1+)", func(s *story) { s.lease.Renewed = s.now.Add(time.Hour) }},
-		{"no reporter takes it back", "TAINT(disputed-" + bootA + "@u1/1+)", func(s *story) {
+		{"the Lease stays as it is", "NOTE(" + bootA + ") TAINT(disputed-" + bootA + "@u1/1+n)", func(s *story) { s.lease.Version = "8" }},
+		{"the Lease is not renewed", "NOTE(" + bootA + ") TAINT(disputed-" + bootA + "@u1/1+n)", func(s *story) { s.lease.Renewed = s.now.Add(time.Hour) }},
+		{"no reporter takes it back", "NOTE(" + bootA + ") TAINT(disputed-" + bootA + "@u1/1+n)", func(s *story) {
 			s.verdict = belief.Verdict{Reporters: []string{"n1"}, Withdrawn: []string{"n2"}, Missing: "n2 took it back"}
 		}},
 		{"it is still believed", "", func(s *story) { s.verdict = belief.Verdict{Reporters: []string{"n1"}, Missing: "1 of 2"} }},
@@ -236,7 +246,7 @@ func TestNodeReturns(t *testing.T) {
 	s.pods = append(s.pods, Pod{Name: "stuck", UID: "p1", Version: "11"})
 	s.run(100 * time.Millisecond)
 	s.lease.Version, s.lease.Renewed = "8", s.now.Add(time.Hour)
-	if got := writes(s.run(4 * time.Second)); got != "" {
+	if got := acts(s.run(4 * time.Second)); got != "" {
 		t.Errorf("while its Lease is renewed: %s", got)
 	}
 	s.node.Boot, s.node.Ready, s.node.Unknown, s.verdict = bootB, true, false, belief.Verdict{}
@@ -247,7 +257,7 @@ func TestNodeReturns(t *testing.T) {
 	if got := writes(s.run(10 * time.Second)); got != "" {
 		t.Errorf("a moment after the last pod: %s", got)
 	}
-	if got := writes(s.run(10 * time.Second)); got != "TAINT(@u1/1+)" || s.node.Tainted {
+	if got := writes(s.run(10 * time.Second)); got != "TAINT(@u1/1+n) NOTE()" || s.node.Tainted {
 		t.Errorf("then: %s, %+v", got, s.m.State())
 	}
 	if s.run(time.Minute); s.m.State().Phase != Watching {
@@ -258,7 +268,7 @@ func TestNodeReturns(t *testing.T) {
 	s.verdict = belief.Verdict{Believed: true, Reporters: []string{"n1", "n2"}}
 	s.lease.Renewed = s.now.Add(-time.Minute)
 	s.m.Poke()
-	if got := writes(s.run(time.Second)); got != "TAINT(fenced-"+bootB+"@u1/1++)" {
+	if got := writes(s.run(time.Second)); got != "TAINT(fenced-"+bootB+"@u1/1+n+n)" {
 		t.Errorf("when it dies again: %s", got)
 	}
 }

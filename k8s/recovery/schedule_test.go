@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,6 +23,7 @@ type replica struct {
 	machines map[string]*Machine
 	calls    map[string]*call
 	backAt   time.Time // after a crash
+	maxDead  int       // storm.maxDeadPercent; 0: 100
 }
 
 type call struct {
@@ -40,7 +42,7 @@ func (w *world) replicaTick(c *replica, s belief.Settings) {
 	}
 	if c.machines == nil {
 		c.machines, c.calls = map[string]*Machine{}, map[string]*call{}
-		c.pace = storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100})
+		c.pace = storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: cmp.Or(c.maxDead, 100)})
 	}
 	now := w.now.Add(c.offset)
 	for _, n := range w.nodes {
@@ -123,6 +125,7 @@ func (w *world) carry(k *call, n *simNode, s belief.Settings) {
 		return
 	}
 	k.carried = true
+	k.lost = k.lost || w.down
 	if !k.lost {
 		k.answer = w.serve(k.request, n, s)
 	}
@@ -144,7 +147,7 @@ func (w *world) serve(r Request, n *simNode, s belief.Settings) Reply {
 		}
 		return Reply{Node: Node{
 			Exists: true, UID: strconv.Itoa(n.uid), Version: strconv.Itoa(n.version), Boot: n.boot, Ready: n.ready == "True",
-			Unknown: n.ready == "Unknown", Tainted: n.tainted, Taint: n.taint,
+			Unknown: n.ready == "Unknown", Tainted: n.tainted, Taint: n.taint, Note: n.note, Heartbeat: strconv.Itoa(n.heartbeat),
 		}}
 	case ReadReporters:
 		return w.reporters(r, n, s)
@@ -161,6 +164,13 @@ func (w *world) serve(r Request, n *simNode, s belief.Settings) Reply {
 		} else {
 			w.untaint++
 		}
+		return Reply{}
+	case SetNote:
+		if !n.exists || strconv.Itoa(n.uid) != r.UID || strconv.Itoa(n.version) != r.Version {
+			return Reply{Outcome: Conflict}
+		}
+		n.note, n.version = r.Value, w.bump()
+		w.log("note %q on %s", r.Value, n.name)
 		return Reply{}
 	default:
 		return w.delete(r)
@@ -191,9 +201,13 @@ func ordinal(name string) int {
 func (w *world) reporters(r Request, n *simNode, s belief.Settings) Reply {
 	q := belief.Question{Node: n.name, Group: "worker", Boot: r.Boot, GroupSize: len(w.nodes), Unknown: r.Unknown, Before: r.Before}
 	var nodes []belief.Node
+	dead := 1
 	for _, o := range w.nodes {
 		if !o.exists {
 			continue
+		}
+		if o != n && o.tainted {
+			dead++
 		}
 		b := belief.Node{Name: o.name, Group: "worker", Boot: o.boot, Fresh: w.now.Sub(o.renewed.Add(-o.behind)) <= leaseDuration/2}
 		for d, said := range o.told {
@@ -201,7 +215,7 @@ func (w *world) reporters(r Request, n *simNode, s belief.Settings) Reply {
 		}
 		nodes = append(nodes, b)
 	}
-	return Reply{Verdict: belief.Judge(s, q, nodes), Group: Group{"worker", len(w.nodes), 1}}
+	return Reply{Verdict: belief.Judge(s, q, nodes), Group: Group{"worker", len(w.nodes), dead}}
 }
 
 func (w *world) shown(node string) []Pod {
@@ -256,6 +270,12 @@ func schedule(seed uint64) *world {
 			w.step()
 			w.lateCalls(s)
 			for _, c := range replicas {
+				if w.crashAll && c.machines != nil {
+					w.crash(c)
+				}
+			}
+			w.crashAll = false
+			for _, c := range replicas {
 				w.replicaTick(c, s)
 			}
 		}
@@ -308,16 +328,18 @@ func TestRandomSchedules(t *testing.T) {
 		seed = n
 	}
 	t.Logf("seeds from %d on", seed)
-	var deleted, tainted, untainted int
+	var deleted, tainted, untainted, muted int
 	for i := range uint64(runs) {
 		w := schedule(seed + i)
 		deleted, tainted, untainted = deleted+w.deleted, tainted+w.tainted, untainted+w.untaint
+		muted += w.muted
 		if len(w.problems) > 0 {
 			t.Fatalf("RECOVERY_SEED=%d RECOVERY_RUNS=1: %s\n%s", seed+i, w.problems[0], strings.Join(w.trace, "\n"))
 		}
 	}
-	t.Logf("%d schedules: %d taints set, %d taken off, %d pods deleted without grace", runs, tainted, untainted, deleted)
-	if deleted < runs/2 || untainted < runs/4 {
+	t.Logf("%d schedules: %d taints set, %d taken off, %d pods deleted without grace, %d nodes silent after a dispute, with new replicas",
+		runs, tainted, untainted, deleted, muted)
+	if deleted < runs/2 || untainted < runs/4 || muted < runs/20 {
 		t.Errorf("the schedules exercise little: %d pods deleted, %d taints taken off in %d", deleted, untainted, runs)
 	}
 }

@@ -134,7 +134,7 @@ func TestALongLeaseIsWatchedForItsJitter(t *testing.T) {
 			s.lease.Version = "8"
 		}
 	}
-	if got := writes(s.run(2 * time.Minute)); got != "" {
+	if got := acts(s.run(2 * time.Minute)); got != "" {
 		t.Errorf("%s", got)
 	}
 }

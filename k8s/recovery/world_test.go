@@ -53,6 +53,8 @@ type simNode struct {
 	behind       time.Duration        // of the kubelet's clock, by which it writes that
 	told         map[[2]string]string // deaths on its Node, and in which of its boots they were said
 	missing      time.Time
+	note         string // the annotation of a dispute
+	heartbeat    int    // when its kubelet wrote Ready
 
 	// as it is
 	on            bool
@@ -104,6 +106,9 @@ type world struct {
 	deleted  int // without grace, by the controllers
 	tainted  int
 	untaint  int
+	muted    int  // nodes that went silent after a dispute
+	crashAll bool // the replicas
+	down     bool // the API server
 }
 
 func (w *world) log(format string, args ...any) {
@@ -118,12 +123,14 @@ func (w *world) chance(perSecond float64) bool { return w.r.Float64() < perSecon
 
 func (w *world) bump() int { w.rv++; return w.rv }
 
-func newWorld(seed uint64) *world {
+func newWorld(seed uint64) *world { return newWorldOf(seed, 4, 4) }
+
+func newWorldOf(seed uint64, nodes, ordinals int) *world {
 	w := &world{
 		r: rand.New(rand.NewPCG(seed, 17)), now: epoch, pods: map[int]*simPod{}, ghosts: map[int]*simPod{}, attached: map[int]string{},
-		made: map[int]time.Time{}, evict: map[int]time.Time{}, ended: map[string]time.Time{}, faults: true, kcm: true, ordinals: 4,
+		made: map[int]time.Time{}, evict: map[int]time.Time{}, ended: map[string]time.Time{}, faults: true, kcm: true, ordinals: ordinals,
 	}
-	for i := range 4 {
+	for i := range nodes {
 		n := &simNode{name: fmt.Sprintf("n%d", i), told: map[[2]string]string{}}
 		w.nodes = append(w.nodes, n)
 		w.bootUp(n)
@@ -194,6 +201,13 @@ func (w *world) fault() {
 	switch {
 	case w.chance(0.04):
 		w.powerOff(n)
+	case n.on && n.api && !n.gossip && !n.watchdog && n.note == n.real && n.real != "":
+		// It was heard, and that was noted. Now all who have heard it die, and it goes silent for long: what a replica
+		// that starts sees is what a dead node looks like.
+		if w.chance(2) {
+			n.api, n.stuck, n.cutAt, w.muted, w.crashAll = false, true, w.now, w.muted+1, true
+			w.log("%s goes silent after its dispute", n.name)
+		}
 	case n.on && (!n.api || !n.gossip): // nobody finds out a node that is cut off from all and whose watchdog fails
 	case w.chance(0.03) && n.on: // cut off from everything: its watchdog resets it
 		n.api, n.gossip, n.stuck, n.cutAt = false, false, true, w.now

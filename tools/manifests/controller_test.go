@@ -81,3 +81,28 @@ func TestControllerAlertsOverTime(t *testing.T) {
 		}
 	}
 }
+
+// Guard: the queries of the controller's dashboard are ones that Prometheus can read.
+func TestControllerDashboardIsReadable(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/monitoring.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range strings.Split(string(text), "\n---\n")[1:] {
+		var o struct {
+			Kind string
+			Data map[string]string
+		}
+		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Kind != "ConfigMap" {
+			continue
+		}
+		if err := checkDashboard(parser.NewParser(parser.Options{}), []byte(o.Data["fencing-controller.json"])); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	t.Error("deploy/controller/monitoring.yaml has no dashboard")
+}
