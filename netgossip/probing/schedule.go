@@ -63,6 +63,8 @@ type Schedule struct {
 	renudge bool             // another round of them is wanted
 	said    uint64           // digest of this node's statement
 	misses  []Miss           // to be reported
+	late    []Late           // likewise
+	reports bool             // late is of interest
 }
 
 // Config is what a Schedule is made of.
@@ -74,6 +76,8 @@ type Config struct {
 	Listed func(peer int) bool
 	// Heard returns when anything came from any peer; nil: nothing is concluded from silence.
 	Heard func() boottime.Instant
+	// Late says that TakeLate will be called.
+	Late bool
 	// Rand is the only source of chance: the same one and the same calls give the same probes.
 	Rand *rand.Rand
 }
@@ -86,6 +90,7 @@ func New(cfg Config, now boottime.Instant) *Schedule {
 		network: cfg.Network,
 		listed:  cfg.Listed,
 		heard:   cfg.Heard,
+		reports: cfg.Late,
 		byIndex: make(map[int]*Peer, len(cfg.Peers)),
 	}
 	if s.listed == nil {
@@ -289,6 +294,8 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 		s.plan(p, boottime.Never)
 	case p.lost:
 		s.plan(p, now.Add(s.jitter(s.lostInterval())))
+	case p.looked:
+		s.plan(p, now.Add(s.jitter(s.params.EvidenceInterval))) // who looks asks again
 	default:
 		s.plan(p, now.Add(s.patience(p)))
 	}
@@ -336,6 +343,7 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	if p.asked, p.lost = 0, false; len(p.sent) > 0 {
 		p.asked = p.sent[0].At
 	}
+	p.looked = p.looked && p.asked != 0
 	if p.proven >= s.sweep.began {
 		p.swept = 0 // the sweep has what it wanted to know; from here on the peer is like any other
 	}

@@ -1,0 +1,25 @@
+package probing
+
+import "github.com/fencing-agent/fencing-agent/boottime"
+
+// Look has a peer asked now, whatever the schedule has planned. Where peers are sampled the vouch does not move on
+// until it has answered, or is set aside, as with a sample; but it says nothing about chance, and is no reason
+// for a sweep.
+func (s *Schedule) Look(p *Peer, now boottime.Instant) {
+	x := &s.samples
+	if x.on && p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) && s.vouchable(p) {
+		p.looked, p.sampled, p.overdue = true, now, false
+		x.open = append(x.open, p)
+		x.check = min(x.check, now.Add(sampleTimeouts*s.params.EvidenceTimeout))
+	}
+	if at := max(now, p.sentAt.Add(urgeInterval)); at.Before(p.due) {
+		s.plan(p, at)
+	}
+}
+
+// owes notes a peer for TakeLate.
+func (s *Schedule) owes(p *Peer, since boottime.Instant, swept bool) {
+	if s.reports {
+		s.late = append(s.late, Late{p.Index, since, swept})
+	}
+}
