@@ -163,8 +163,8 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 	if now < d.next || !d.finds && !d.watches && !told {
 		return
 	}
-	if c.idle(d) {
-		return
+	if c.idle(d) || c.mass() {
+		return // the sweep has it in hand
 	}
 	if d.looks == 0 {
 		if c.looked >= looksAtOnce {

@@ -10,6 +10,8 @@ const (
 	// sampleTimeouts is how many EvidenceTimeouts a sample has to answer, in which it is
 	// probed four times.
 	sampleTimeouts = 3
+	// lookTimeouts is the same for one that is looked at: it may stand still for as long as package doubt forgives.
+	lookTimeouts = 8
 	// doubtWindow is for how many EvidenceTimeouts a missed sample is held against the network.
 	doubtWindow = 10
 	// burst is how many extra samples are taken at once when one gives cause.
@@ -227,10 +229,10 @@ func (s *Schedule) judge(now boottime.Instant) {
 	x.check = boottime.Never
 	for _, p := range x.open {
 		switch age := now.Sub(p.sampled); {
-		case age >= sampleTimeouts*t:
+		case age >= p.patience()*t:
 			gone, missed = append(gone, p), missed || !p.looked
 		case p.looked:
-			x.check = min(x.check, p.sampled.Add(sampleTimeouts*t))
+			x.check = min(x.check, p.sampled.Add(lookTimeouts*t))
 		case age >= t*3/4:
 			if fresh = fresh || !p.overdue; !p.overdue {
 				s.owes(p, p.sampled, false)
