@@ -44,7 +44,7 @@ const (
 	callTimeouts   = 2.5  // so long before that everybody is called on to look: 0.5 s
 	lookTimeouts   = 2    // how long a node's own look lasts before it publishes: 0.4 s
 	wellTimeouts   = 2.5  // a node that had an answer so recently is well: 0.5 s
-	deafTimeouts   = 3.5  // one that had none for so long is not: 0.7 s
+	deafTimeouts   = 3.5  // one that has asked and had none for so long is not: 0.7 s
 	liveTimeouts   = 5    // a network without any answer for so long is none: 1 s
 	jumpTimeouts   = 2.5  // a node that did nothing for so long stood still: 0.5 s
 	moreTimeouts   = 6    // after that a finder asks others than the watchers: 1.2 s
@@ -73,15 +73,17 @@ type Core struct {
 	needed int // networks on which a peer must answer
 	rand   *rand.Rand
 
-	peers  map[int]*peer // in doubt, or LEFT
-	missed int           // of them that this node misses
-	looked int           // of them that this node has looked at
-	boots  []uint64      // by peer, as it said last; 0: not known
-	nets   []network
-	loss   loss
-	called boottime.Instant // the latest call of any method
-	floor  boottime.Instant // no silence of this node began before: it stood still until then, or was deaf
-	rtt    time.Duration
+	peers   map[int]*peer // in doubt, or LEFT
+	missed  int           // of them that this node misses
+	looked  int           // of them that this node has looked at
+	boots   []uint64      // by peer, as it said last; 0: not known
+	nets    []network
+	loss    loss
+	called  boottime.Instant // the latest call of any method
+	floor   boottime.Instant // no silence of this node began before: it stood still until then, or was deaf
+	rtt     time.Duration
+	mute    boottime.Instant // first probe of anybody since the latest answer that was in time; zero: none
+	checked boottime.Instant // when somebody else may be looked at next, for this node's own health
 
 	found []boottime.Instant // findings within findTimeouts
 	asks  map[int]*bucket    // by asking member
@@ -227,6 +229,9 @@ func (c *Core) Late(k, p int, since boottime.Instant, swept bool, now boottime.I
 // Probed takes that a probe was sent to a peer.
 func (c *Core) Probed(k, p int, now boottime.Instant) {
 	c.beat(now)
+	if c.mute == 0 {
+		c.mute = now
+	}
 	if d := c.peers[p]; d != nil && c.valid(k, p) {
 		d.probed(k, now)
 		d.wake = min(d.wake, c.wakes(d, now))
@@ -242,7 +247,7 @@ func (c *Core) Answered(k, p int, sentAt boottime.Instant, boot uint64, now boot
 	c.nets[k].live = now
 	if trip := now.Sub(sentAt); trip < c.times(lookTimeouts) {
 		c.deaf(now)
-		c.nets[k].heard = now
+		c.nets[k].heard, c.mute = now, 0
 		c.rtt += (trip - c.rtt) / 16
 	}
 	before := c.boots[p]
@@ -269,10 +274,10 @@ func (c *Core) Answered(k, p int, sentAt boottime.Instant, boot uint64, now boot
 	}
 }
 
-// deaf begins all silences again if nobody was heard for long: it is this node that is sick.
+// deaf begins all silences again if nobody has answered for long: it is this node that is sick.
 func (c *Core) deaf(now boottime.Instant) {
 	limit := now.Add(-c.times(deafTimeouts))
-	if at := c.heard(); at != 0 && at <= limit && c.floor <= limit {
+	if c.mute != 0 && c.mute <= limit && c.floor <= limit {
 		c.restart(now)
 	}
 }

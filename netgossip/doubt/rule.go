@@ -181,6 +181,27 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 	for k := range c.nets {
 		c.fx.Looks = append(c.fx.Looks, Look{k, d.index})
 	}
+	c.check(now)
+}
+
+// check looks at somebody else on the networks where nobody has answered just now, for this node may be the sick one, or
+// the network: where each peer is probed, the probes of all of them may come in one go.
+func (c *Core) check(now boottime.Instant) {
+	if now < c.checked {
+		return
+	}
+	c.checked = now.Add(c.times(1))
+	for k := range c.nets {
+		if now.Sub(c.nets[k].heard) < c.times(1) {
+			continue
+		}
+		for range 8 {
+			if p := c.rand.IntN(c.size); p != c.self && c.peers[p] == nil {
+				c.fx.Looks = append(c.fx.Looks, Look{k, p})
+				break
+			}
+		}
+	}
 }
 
 // miss notes that this node misses the peer, and says so: to the watchers when it found out by itself, to who

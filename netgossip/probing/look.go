@@ -29,6 +29,24 @@ func (p *Peer) patience() time.Duration {
 	return sampleTimeouts
 }
 
+// repeated takes that a peer is probed. Where each peer is, one that is asked again was late.
+func (s *Schedule) repeated(p *Peer, now boottime.Instant) {
+	if !s.sampling() && !p.lost && !s.Sweeping(p) && p.owed != p.asked && now.Sub(p.asked) >= s.params.EvidenceTimeout*3/4 {
+		p.owed = p.asked
+		s.owes(p, p.asked, false)
+	}
+}
+
+// closeDirect takes that a peer answers. Where each peer is probed that counts for Closed like a sample, if it was there before.
+func (s *Schedule) closeDirect(p *Peer) {
+	if !s.sampling() && p.asked != 0 && p.proven > p.dead && !p.lost {
+		s.samples.closed++
+		if p.owed == p.asked {
+			s.samples.lates++
+		}
+	}
+}
+
 // owes notes a peer for TakeLate.
 func (s *Schedule) owes(p *Peer, since boottime.Instant, swept bool) {
 	if s.reports {

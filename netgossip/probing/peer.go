@@ -30,6 +30,7 @@ type Peer struct {
 
 	sampled boottime.Instant // start of the sample that it is; zero: none
 	overdue bool             // the sample's first probe was not answered in time
+	owed    boottime.Instant // as asked, if that was told to be late where each peer is probed
 	looked  bool             // it is asked because of a look, and has not answered since
 	swept   int              // number of the sweep that probed it last
 	nudged  bool             // the next probe is to say that there is news

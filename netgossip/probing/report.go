@@ -18,7 +18,7 @@ func (s *Schedule) TakeLate() []Late {
 	return late
 }
 
-// Closed returns how many samples were answered so far, and of how many of them the first probe was not answered in time.
+// Closed returns how many samples were answered so far, or, where each peer is probed, peers, and of how many of them the first probe was not answered in time.
 func (s *Schedule) Closed() (samples, late uint64) { return s.samples.closed, s.samples.lates }
 
 // TakeDoubt reports whether a sweep has begun since the last call.

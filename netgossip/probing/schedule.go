@@ -285,6 +285,7 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 	if p.asked == 0 {
 		p.asked = now
 	}
+	s.repeated(p, now)
 	if !p.lost && now.Sub(p.asked) > s.params.EvidenceMaxAge {
 		p.lost = true
 		s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.asked})
@@ -332,6 +333,7 @@ func (s *Schedule) Replied(p *Peer, id uint64, now boottime.Instant) (Probe, boo
 // after it, so that the age of evidence stays below interval plus round trip when nothing is
 // lost; where samples are taken there is none until the peer is a sample again.
 func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant) {
+	s.closeDirect(p)
 	if o.At >= p.proven {
 		p.proven, p.contact = o.At, contact
 	}
