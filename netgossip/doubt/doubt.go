@@ -3,6 +3,7 @@ package doubt
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -100,6 +101,8 @@ type Core struct {
 type network struct {
 	live  boottime.Instant // arrival of the latest answer
 	heard boottime.Instant // of the latest that was in time
+	// proven are the starts of the peers' latest answered probes.
+	proven []boottime.Instant
 }
 
 // Effects are what the owner has to do. The slices are good until the next call of any method.
@@ -123,9 +126,13 @@ type Outgoing struct {
 // New returns a Core that doubts nobody.
 func New(cfg Config, now boottime.Instant) *Core {
 	n := cfg.Roster.Size()
+	nets := make([]network, cfg.Networks)
+	for k := range nets {
+		nets[k].proven = make([]boottime.Instant, n)
+	}
 	return &Core{
 		cfg: cfg, size: n, self: cfg.Roster.Self, needed: cfg.Policy.Needed(cfg.Networks), rand: cfg.Rand,
-		peers: map[int]*peer{}, boots: make([]uint64, n), nets: make([]network, cfg.Networks), called: now, floor: now,
+		peers: map[int]*peer{}, boots: make([]uint64, n), nets: nets, called: now, floor: now,
 		asks: map[int]*bucket{}, words: newBucket(2.4*float64(n)+20, 0.12*float64(n), now),
 		relapses: map[int]boottime.Instant{}, left: map[int]boottime.Instant{},
 	}
@@ -206,6 +213,19 @@ func (c *Core) heard() (at boottime.Instant) {
 	return at
 }
 
+// reached is the start of the latest probes by which a peer was reachable: on as many networks as that takes.
+func (c *Core) reached(p int) boottime.Instant {
+	var at []boottime.Instant
+	for _, n := range c.nets {
+		at = append(at, n.proven[p])
+	}
+	slices.Sort(at)
+	if c.needed > len(at) {
+		return 0
+	}
+	return at[len(at)-c.needed]
+}
+
 func (c *Core) live(k int, now boottime.Instant) bool {
 	return c.nets[k].live != 0 && now.Sub(c.nets[k].live) < c.times(liveTimeouts)
 }
@@ -245,6 +265,7 @@ func (c *Core) Answered(k, p int, sentAt boottime.Instant, boot uint64, now boot
 		return
 	}
 	c.nets[k].live = now
+	c.nets[k].proven[p] = max(c.nets[k].proven[p], sentAt)
 	if trip := now.Sub(sentAt); trip < c.times(lookTimeouts) {
 		c.deaf(now)
 		c.nets[k].heard, c.mute = now, 0
@@ -261,7 +282,7 @@ func (c *Core) Answered(k, p int, sentAt boottime.Instant, boot uint64, now boot
 	if d == nil {
 		return
 	}
-	d.answered(k, sentAt)
+	d.answered(k)
 	if silent, _, _ := c.silence(d, now, 0); silent {
 		return
 	}

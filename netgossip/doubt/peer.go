@@ -10,10 +10,9 @@ import (
 
 // peer is one peer in doubt.
 type peer struct {
-	index  int
-	began  boottime.Instant // the doubt
-	nets   []silence
-	proven boottime.Instant // start of the latest probe that it answered since the doubt began
+	index int
+	began boottime.Instant // the doubt
+	nets  []silence
 
 	finds   bool             // a probe of this node's own was late
 	watches bool             // it was asked to look
@@ -50,11 +49,8 @@ func (d *peer) probed(k int, at boottime.Instant) {
 	s.probes = append(s.probes, at)
 }
 
-// answered ends the silence on a network, and what was said before the probe.
-func (d *peer) answered(k int, sentAt boottime.Instant) {
-	d.nets[k].probes = d.nets[k].probes[:0]
-	d.proven = max(d.proven, sentAt)
-}
+// answered ends the silence on a network.
+func (d *peer) answered(k int) { d.nets[k].probes = d.nets[k].probes[:0] }
 
 // restart begins the silences again: what this node missed before says nothing.
 func (d *peer) restart() {
@@ -92,7 +88,7 @@ func (d *peer) hear(from int, kind Kind, made boottime.Instant) {
 // count is how many other members said at least so much, no earlier than an instant.
 func (d *peer) count(least Kind, from boottime.Instant) (n int) {
 	for _, v := range d.voices {
-		if v.kind >= least && v.made >= from && v.made > d.proven {
+		if v.kind >= least && v.made >= from {
 			n++
 		}
 	}

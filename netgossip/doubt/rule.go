@@ -33,8 +33,8 @@ func (c *Core) silence(d *peer, now boottime.Instant, late time.Duration) (silen
 }
 
 // lasts is how long a word about a peer counts.
-func (c *Core) lasts(d *peer, now boottime.Instant) time.Duration {
-	return c.window(d.index, now) + c.times(5)
+func (c *Core) lasts(p int, now boottime.Instant) time.Duration {
+	return c.window(p, now) + c.times(5)
 }
 
 // well reports whether this node is: somebody has answered it just now.
@@ -159,7 +159,7 @@ func (c *Core) decide(d *peer, now boottime.Instant) {
 
 // look asks for probes of the peer on all networks.
 func (c *Core) look(d *peer, now boottime.Instant) {
-	told := d.count(Call, now.Add(-c.lasts(d, now))) >= callers || d.count(Firm, now.Add(-c.lasts(d, now))) >= voices
+	told := d.count(Call, now.Add(-c.lasts(d.index, now))) >= callers || d.count(Firm, now.Add(-c.lasts(d.index, now))) >= voices
 	if now < d.next || !d.finds && !d.watches && !told {
 		return
 	}
@@ -173,7 +173,7 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 		c.looked++
 	}
 	gap := c.gap()
-	if !d.watches && d.put == 0 && d.looks >= 2 && told && d.count(Firm, now.Add(-c.lasts(d, now))) == 0 {
+	if !d.watches && d.put == 0 && d.looks >= 2 && told && d.count(Firm, now.Add(-c.lasts(d.index, now))) == 0 {
 		gap = c.cfg.Params.EvidenceInterval // everybody looks, so each does it less often
 	}
 	d.looks++
@@ -255,7 +255,7 @@ func (c *Core) others(d *peer) roster.Set {
 
 // speak calls on everybody to look, and gives this node's firm word.
 func (c *Core) speak(d *peer, since boottime.Instant, probes int, now boottime.Instant) {
-	from, w := now.Add(-c.lasts(d, now)), c.window(d.index, now)
+	from, w := now.Add(-c.lasts(d.index, now)), c.window(d.index, now)
 	if 1+d.count(Ask, from) < voices || c.mass() {
 		return
 	}
@@ -279,7 +279,7 @@ func (c *Core) speak(d *peer, since boottime.Instant, probes int, now boottime.I
 
 // publish makes the peer LEFT if so many members gave their firm word, and this node's own look stayed empty.
 func (c *Core) publish(d *peer, since boottime.Instant, probes int, now boottime.Instant) {
-	firm := d.count(Firm, now.Add(-c.lasts(d, now)))
+	firm := d.count(Firm, now.Add(-c.lasts(d.index, now)))
 	if d.firm != 0 {
 		firm++
 	}

@@ -52,10 +52,10 @@ func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
 			return
 		}
 	}
-	d := c.peer(w.Peer, now)
-	if made <= d.proven || now.Sub(made) > c.lasts(d, now) {
-		return
+	if made <= c.reached(w.Peer) || now.Sub(made) > c.lasts(w.Peer, now) {
+		return // overtaken by an answer, or sent again
 	}
+	d := c.peer(w.Peer, now)
 	d.hear(from, w.Kind, made)
 	if w.Kind == Ask {
 		d.asked.Add(from)

@@ -207,6 +207,7 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	p.aside = p.sampled
 	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
 	if p.looked {
+		p.looked = false // from here on it is asked like any other that is set aside
 		if p.sampled != 0 {
 			s.endSample(p)
 		}

@@ -295,8 +295,6 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 		s.plan(p, boottime.Never)
 	case p.lost:
 		s.plan(p, now.Add(s.jitter(s.lostInterval())))
-	case p.looked:
-		s.plan(p, now.Add(s.jitter(s.params.EvidenceInterval))) // who looks asks again
 	default:
 		s.plan(p, now.Add(s.patience(p)))
 	}
@@ -306,7 +304,10 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 // quickly, since the vouch for everybody waits; many silent peers are asked less often.
 func (s *Schedule) patience(p *Peer) time.Duration {
 	t := s.params.EvidenceTimeout
-	if p.sampled != 0 {
+	switch {
+	case p.sampled != 0 && p.looked:
+		return t * 5 / 4
+	case p.sampled != 0:
 		return t * 3 / 4
 	}
 	return max(t, time.Duration(s.open)*time.Second/retryRate) + s.jitter(t/4)
