@@ -39,6 +39,7 @@ func allMutants() []mutant {
 		operatorMutants(),
 		setupMutants(),
 		swimMutants(),
+		doubtMutants(),
 		termsMutants(),
 		lateMutants(),
 		probingMutants(),

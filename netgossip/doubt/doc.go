@@ -22,8 +22,8 @@
 //   - A member has one voice, whatever it says and however often.
 //   - A node that stood still, or hears nobody, has no doubts: they begin again.
 //   - Until a node has measured the loss of its networks it has no doubts of its own.
-//   - What is sent is bounded: looks, questions to watchers and words each have a budget, and a node that misses a sixth of
-//     the group says nothing: that is a cut, and the sweeps' business.
+//   - What is sent is bounded: looks, questions to watchers and words each have a budget, and a node that misses
+//     a sixth of the group says nothing: that is a cut, and the sweeps' business.
 //
 // # Concurrency, blocking, errors
 //

@@ -241,3 +241,19 @@ func TestANodeThatAsksNobodyIsNotDeaf(t *testing.T) {
 		t.Error("a silence of everybody that was not asked for ends the doubt")
 	}
 }
+
+// A node that did nothing for three seconds has no silences of three seconds, though somebody answers it at once.
+func TestASilenceDoesNotGrowWhileTheNodeStandsStill(t *testing.T) {
+	b := newBench(t)
+	b.late()
+	b.pass(300*time.Millisecond, true)
+	b.say(Miss, 3, 4, 5)
+	b.well()
+	b.now = b.now.Add(3 * time.Second)
+	b.well()
+	b.Tick(b.now)
+	b.take()
+	if n := b.said(Call) + b.said(Firm); n > 0 {
+		t.Errorf("%d words to everybody by a silence that nobody kept", n)
+	}
+}

@@ -126,7 +126,7 @@ func TestARecordedWordDoesNotCount(t *testing.T) {
 	if d.heed(d.nets[0], d.peer(3), recorded, d.now); d.looks() > 0 {
 		t.Error("a word of five seconds ago made this node look")
 	}
-	d.answer(7, 1)
+	d.now = d.now.Add(200 * time.Millisecond)
 	early := d.word(3, d.cookieFor("n03"), doubt.Word{Kind: doubt.Ask, Peer: 7})
 	early.Clock = wire.ClockOf(3<<40, d.now.Add(-100*time.Millisecond))
 	if d.heed(d.nets[0], d.peer(3), early, d.now); d.looks() != 2 {
