@@ -237,6 +237,18 @@ func (m *Merger) Ways(now boottime.Instant, peers roster.Set, turn int) []roster
 	return ways
 }
 
+// AnsweredSince reports whether a peer has answered probes that were sent after an instant, on as many networks as
+// make it reachable.
+func (m *Merger) AnsweredSince(p int, at boottime.Instant) bool {
+	networks := 0
+	for k := range m.up {
+		if m.valid(k, p) && m.up[k] && m.link(k, p).answer > at {
+			networks++
+		}
+	}
+	return networks >= m.needed
+}
+
 // Relay returns what the peer said of the LUN in its latest answer.
 func (m *Merger) Relay(p int) Relay { return m.peers[p].relay }
 

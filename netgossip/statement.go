@@ -149,3 +149,10 @@ type Answer struct {
 	// Relay is what the peer said of the LUN when it replied; its Anchor is on this node's clock.
 	Relay Relay
 }
+
+// Silence is a peer that this node and several others miss, each by its own probes, and since when this one does (package
+// doubt). It concerns publication alone.
+type Silence struct {
+	Peer  int
+	Since boottime.Instant
+}

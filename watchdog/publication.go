@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -18,6 +19,7 @@ const (
 	LeftRestartOverdue                       // it said that it restarts, and was not back in time
 	LeftRebooted                             // it came back with another boot: what ran on it is gone
 	LeftNoQuorum                             // this node itself, for want of quorum
+	LeftDoubted                              // several members miss it, each by its own probes; evidence of it has not run out
 )
 
 var leftNames = [...]string{
@@ -26,6 +28,7 @@ var leftNames = [...]string{
 	LeftRestartOverdue: "restart_overdue",
 	LeftRebooted:       "rebooted",
 	LeftNoQuorum:       "no_quorum",
+	LeftDoubted:        "doubted",
 }
 
 // String is the reason's name in logs, metrics and the API.
@@ -62,6 +65,9 @@ type publication struct {
 	rebooted   roster.Set // since the step before
 	twins      roster.Set // two machines answer as one, see follow
 	held       roster.Set // published as available by the grace alone
+
+	silent  []netgossip.Silence // as SetSilent was told
+	doubted roster.Set          // not available although they are seen
 }
 
 // peerLife is what is remembered of one peer.
@@ -158,6 +164,8 @@ func (p *publication) noteLeft(left roster.Set, self int) {
 			why = LeftLeaving
 		case p.restarting.Has(i) && p.grace > 0:
 			why = LeftRestartOverdue
+		case p.doubted.Has(i):
+			why = LeftDoubted
 		}
 		p.peers[i].why = why
 	}
@@ -173,13 +181,32 @@ func (c *Core) Twins() roster.Set { return c.pub.twins }
 // LeftReason says why the node was LEFT last; zero: it never was.
 func (c *Core) LeftReason(i int) LeftReason { return c.pub.peers[i].why }
 
+// SetSilent takes the peers that this node and others miss (netgossip/doubt). It concerns publication alone: whom the
+// node sees, counts, vouches for, claims dead and says so of in its statement rests on evidence.
+func (c *Core) SetSilent(peers []netgossip.Silence) { c.pub.silent = slices.Clone(peers) }
+
+// Doubted lists the nodes that are seen, and published as LEFT all the same.
+func (c *Core) Doubted() roster.Set { return c.pub.doubted }
+
+// doubt picks those of the silent that are in doubt still. A peer that has answered since its silence began is not,
+// whatever is said of it and however late that comes.
+func (p *publication) doubt(m *netgossip.Merger, seen roster.Set) {
+	p.doubted = roster.Set{}
+	for _, s := range p.silent {
+		if seen.Has(s.Peer) && !m.AnsweredSince(s.Peer, s.Since) {
+			p.doubted.Add(s.Peer)
+		}
+	}
+}
+
 // publish computes the set of available nodes and its edges. A node that has no quorum
 // is not available on its own socket either, unless its policy is to wait. A node
 // in both edges was LEFT and has JOINed.
 func (c *Core) publish(now boottime.Instant) {
 	p, before := &c.pub, c.fx.Available
 	p.follow(c.merger)
-	avail := c.view.Seen.And(c.rosters.expected)
+	p.doubt(c.merger, c.view.Seen)
+	avail := c.view.Seen.And(c.rosters.expected).Minus(p.doubted)
 	if now < c.holdLeft {
 		peers := before
 		peers.Remove(c.cfg.Roster.Self) // its own verdict is known, and there is nothing to wait for

@@ -319,4 +319,12 @@ func (p *publication) renumber(n roster.Renumbering, size int) {
 	p.peers = peers
 	p.leaving, p.restarting = n.Set(p.leaving), n.Set(p.restarting)
 	p.rebooted, p.held, p.twins = n.Set(p.rebooted), n.Set(p.held), n.Set(p.twins)
+	p.doubted = n.Set(p.doubted)
+	var silent []netgossip.Silence
+	for _, s := range p.silent {
+		if k := n[s.Peer]; k >= 0 {
+			silent = append(silent, netgossip.Silence{Peer: k, Since: s.Since})
+		}
+	}
+	p.silent = silent
 }

@@ -1657,7 +1657,10 @@ type NodeStatus struct {
 	// See Node.prevDisconnectTime.
 	PrevDisconnect *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=prev_disconnect,json=prevDisconnect,proto3" json:"prev_disconnect,omitempty"`
 	// Why it was LEFT then: "unreachable", "leaving" (it said so), "restart_overdue",
-	// "rebooted" (another boot, though nobody missed it) or "no_quorum" (this node itself).
+	// "rebooted" (another boot, though nobody missed it), "no_quorum" (this node itself) or
+	// "doubted": several members miss it, each by its own probes, and evidence of it has not
+	// run out yet. It is then not available while it is still reachable and counted, for some
+	// seconds: it is not known to be dead.
 	LeftReason string `protobuf:"bytes,20,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`
 	// The latest known death of the node. It stays when the node is back under another
 	// boot, and goes when that boot answers. Absent: none is known since this agent started.

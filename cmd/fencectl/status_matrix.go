@@ -124,6 +124,9 @@ func (m *matrix) state(n *fencingv1.NodeStatus) span {
 	}
 	switch n.GetState() {
 	case fencingv1.NodeState_NODE_STATE_REACHABLE:
+		if doubted(n) {
+			return span{"DOUBTED", bad}
+		}
 		return span{"reachable", plain}
 	case fencingv1.NodeState_NODE_STATE_UNREACHABLE:
 		return span{"UNREACHABLE", bad}
@@ -138,6 +141,11 @@ func (m *matrix) state(n *fencingv1.NodeStatus) span {
 	default:
 		return span{fmt.Sprintf("state %d", n.GetState()), warn}
 	}
+}
+
+// doubted reports whether a node is LEFT though the evidence of it has not run out.
+func doubted(n *fencingv1.NodeStatus) bool {
+	return n.GetReachable() && !n.GetAvailable() && n.GetLeftReason() == "doubted"
 }
 
 // link is a node on one network.
@@ -208,7 +216,7 @@ func works(ok bool) span {
 
 // trouble reports whether a person should see the node.
 func (m *matrix) trouble(n *fencingv1.NodeStatus) bool {
-	if n.GetState() != fencingv1.NodeState_NODE_STATE_REACHABLE || !n.GetCounted() || !n.GetSameRoster() || n.GetStopping() ||
+	if n.GetState() != fencingv1.NodeState_NODE_STATE_REACHABLE || doubted(n) || !n.GetCounted() || !n.GetSameRoster() || n.GetStopping() ||
 		(m.lun && !n.GetLunHealthy()) || (m.api && !n.GetApiReachable()) ||
 		(m.guarded && !n.GetWatchdogArmed()) || (n.GetWatchdogArmed() && !n.GetFeeding()) {
 		return true

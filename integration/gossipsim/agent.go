@@ -28,6 +28,7 @@ type agent struct {
 	boot   uint64
 	nets   []*swim.Instance
 	peers  []atomic.Pointer[swim.Instance] // the same, for the Sink
+	doubts *swim.Doubts                    // nil: the set has none
 	said   atomic.Pointer[netgossip.Statement]
 	leaves atomic.Bool
 
@@ -40,6 +41,8 @@ type agent struct {
 
 	merger *netgossip.Merger
 	last   netgossip.View
+	silent []netgossip.Silence
+	shown  roster.Set // published as available
 	demand netgossip.Demand
 }
 
@@ -50,6 +53,7 @@ type report struct {
 	at            boottime.Instant // of a change of membership, a miss or a vouch; zero: none
 	kind          reportKind
 	up            bool // alive, or the network, or of a miss: it voids
+	silent        []netgossip.Silence
 }
 
 type reportKind uint8
@@ -61,6 +65,7 @@ const (
 	missed
 	vouched
 	farewell
+	doubted
 )
 
 // newAgent makes a life of a node; with warm it starts as a node that has been in touch
@@ -84,6 +89,12 @@ func newAgent(w *world, node int, boot uint64, warm bool) *agent {
 			}
 		}
 	}
+	if !w.undoubted {
+		a.doubts = swim.NewDoubts(swim.DoubtsConfig{
+			Networks: w.cfg.Networks, Policy: w.cfg.policy(), Clock: clock,
+			Left: func(_ *roster.Roster, silent []netgossip.Silence) { a.post(report{kind: doubted, silent: silent}) },
+		})
+	}
 	a.evaluate(clock())
 	return a
 }
@@ -95,7 +106,7 @@ func (a *agent) start() error {
 			Network: k, Name: networkName(k), Label: labelOf(k), Roster: a.roster,
 			BindAddr: addrOf(k, a.node), Port: port, Params: a.w.params, Transport: a.w.fab.listen,
 			Clock: clock, Sink: a, Statement: a.said.Load, Logger: slog.New(slog.DiscardHandler), Metrics: a.w.metrics,
-			Known: a.known,
+			Known: a.known, Doubts: a.doubts,
 		})
 		if err != nil {
 			return errors.Join(err, a.stop(false))
@@ -108,7 +119,29 @@ func (a *agent) start() error {
 		}
 	}
 	a.loop.Go(a.run)
+	if a.doubts != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		a.loop.Go(func() { a.doubts.Run(ctx) })
+		a.loop.Go(func() { <-a.quit; cancel() })
+		a.acquaint()
+	}
 	return nil
+}
+
+// acquaint has a warm node ask everybody once: by its cookies, too, it is one that has run for long.
+func (a *agent) acquaint() {
+	if !a.warm {
+		return
+	}
+	for k, in := range a.nets {
+		var part roster.Set
+		for p := range a.roster.Size() {
+			if p%len(a.nets) == k && p != a.node {
+				part.Add(p)
+			}
+		}
+		in.Ask(part)
+	}
 }
 
 // stop ends the life. With leave the peers are told.
@@ -227,6 +260,9 @@ func (a *agent) take(r *report) bool {
 	case farewell:
 		a.say()
 		return false
+	case doubted:
+		a.silent = r.silent
+		return true
 	case link:
 		a.merger.LinkChanged(r.network, r.up)
 		if r.up {
@@ -262,13 +298,21 @@ func (a *agent) evaluate(now boottime.Instant) {
 			in.SetDemand(d)
 		}
 	}
-	if !changed {
-		return
+	available, byDoubt := v.Seen, roster.Set{}
+	for _, x := range a.silent { // as watchdog.Core publishes
+		if available.Has(x.Peer) && !a.merger.AnsweredSince(x.Peer, x.Since) {
+			available.Remove(x.Peer)
+			byDoubt.Add(x.Peer)
+		}
 	}
-	a.say()
-	available := v.Seen
 	available.Add(a.node)
-	a.w.obs.changed(a.node, v.Counted, available)
+	if changed {
+		a.say()
+	}
+	if changed || available != a.shown {
+		a.shown = available
+		a.w.obs.changed(a.node, v.Counted, available, byDoubt)
+	}
 }
 
 // say replaces the statement and has it carried to the peers at once, as the agent does

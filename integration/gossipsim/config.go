@@ -18,6 +18,7 @@ type Config struct {
 	Overrides []string `json:"overrides,omitempty"`
 	Scenario  string   `json:"scenario"`
 	Parts     int      `json:"parts,omitempty"` // of a split
+	Stall     Duration `json:"stall"`           // of slow nodes
 	Seed      uint64   `json:"seed"`
 	Warmup    Duration `json:"warmup"`   // between the boot and the schedule
 	Duration  Duration `json:"duration"` // of the schedule
@@ -30,7 +31,7 @@ type Config struct {
 // DefaultConfig is a local network of n nodes on two networks in which nothing happens.
 func DefaultConfig(n int) Config {
 	return Config{
-		Nodes: n, Networks: 2, Set: "auto", Scenario: "idle", Parts: 2, Seed: 1,
+		Nodes: n, Networks: 2, Set: "auto", Scenario: "idle", Parts: 2, Stall: Duration(2 * time.Second), Seed: 1,
 		Warmup: Duration(5 * time.Second), Duration: Duration(60 * time.Second),
 		Link: Link{Delay: Duration(100 * time.Microsecond), Jitter: Duration(400 * time.Microsecond)},
 	}
@@ -54,6 +55,7 @@ func (c *Config) Validate() error {
 	check(c.Networks >= 1 && c.Networks <= MaxNetworks, "networks: 1 to %d are possible, not %d", MaxNetworks, c.Networks)
 	check(c.Parts >= 2 && c.Parts <= max(2, c.Nodes), "parts: 2 up to the number of nodes are possible, not %d", c.Parts)
 	check(c.Duration > 0 && c.Duration <= Duration(24*time.Hour), "duration: up to 24h is possible, not %v", c.Duration)
+	check(c.Stall > 0, "stall must be positive, not %v", c.Stall)
 	check(c.Settle >= 0, "settle must not be negative, as %v is", c.Settle)
 	check(c.Warmup > 0, "warmup must be positive, not %v", c.Warmup)
 	check(c.Link.Loss >= 0 && c.Link.Loss < 1, "loss: 0 to below 1 is possible, not %v", c.Link.Loss)

@@ -122,6 +122,6 @@ func (c *counter) changed(network int, name string, alive bool) {
 	}
 	if view != c.view {
 		c.view = view
-		c.w.obs.changed(c.node, view, view)
+		c.w.obs.changed(c.node, view, view, roster.Set{})
 	}
 }

@@ -26,6 +26,7 @@ type observer struct {
 	lefts     []left
 	lost      []time.Duration // false losses of quorum
 	disturbed int             // LEFTs that a fault explains
+	byDoubt   int             // LEFTs by doubt, of whomever
 }
 
 // act is the event from which detection is measured, and when each node came to see its
@@ -43,6 +44,7 @@ type left struct {
 	at                time.Duration
 	observer, subject int
 	atSlow, ofSlow    bool // of a node that stands still again and again
+	byDoubt           bool
 }
 
 func newObserver(w *world) *observer {
@@ -74,8 +76,8 @@ func (o *observer) begin() (complete int) {
 	return complete
 }
 
-// changed takes the new view of a node.
-func (o *observer) changed(node int, view, available roster.Set) {
+// changed takes the new view of a node, and which of those that are not available any more are so by doubt.
+func (o *observer) changed(node int, view, available, byDoubt roster.Set) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.up[node] {
@@ -88,7 +90,7 @@ func (o *observer) changed(node int, view, available roster.Set) {
 	}
 	at := time.Since(o.began)
 	for p := range oldAvailable.Minus(available).All() {
-		o.leaves(node, p, at)
+		o.leaves(node, p, at, byDoubt.Has(p))
 	}
 	if oldView.Len() >= o.w.quorum && view.Len() < o.w.quorum && o.shouldHaveQuorum(node, at) {
 		o.lost = append(o.lost, at)
@@ -97,13 +99,16 @@ func (o *observer) changed(node int, view, available roster.Set) {
 }
 
 // leaves judges a LEFT.
-func (o *observer) leaves(node, peer int, at time.Duration) {
+func (o *observer) leaves(node, peer int, at time.Duration, byDoubt bool) {
+	if byDoubt {
+		o.byDoubt++
+	}
 	if o.explained(node, peer, at) {
 		o.disturbed++
 		return
 	}
 	o.lefts = append(o.lefts, left{
-		at: at, observer: node, subject: peer, atSlow: o.slow(node, at), ofSlow: o.slow(peer, at),
+		at: at, observer: node, subject: peer, atSlow: o.slow(node, at), ofSlow: o.slow(peer, at), byDoubt: byDoubt,
 	})
 }
 

@@ -31,22 +31,25 @@ type Set struct {
 	Method Method
 	What   string // in a few words, for people
 	Params func(nodes int) netgossip.Params
+	// Undoubted is without LEFT by doubt, as agents were before there was that.
+	Undoubted bool
 }
 
 // Sets lists all parameter sets; those that a comparison shows come first.
 func Sets() []Set {
 	return []Set{
-		{"auto", Evidence, "the agent's profile auto, its default", netgossip.ProfileAuto.Params},
-		{"lan", Counting, "memberlist.DefaultLANConfig", func(int) netgossip.Params { return lanParams() }},
-		{"adr-raw", Counting, "the ADR's table, the rest as lan", adrRaw},
-		{"deckhouse-critical", Counting, "Deckhouse's SLA profile critical", deckhouse(
+		{Name: "auto", Method: Evidence, What: "the agent's profile auto, its default", Params: netgossip.ProfileAuto.Params},
+		{Name: "lan", Method: Counting, What: "memberlist.DefaultLANConfig", Params: func(int) netgossip.Params { return lanParams() }},
+		{Name: "adr-raw", Method: Counting, What: "the ADR's table, the rest as lan", Params: adrRaw},
+		{Name: "deckhouse-critical", Method: Counting, What: "Deckhouse's SLA profile critical", Params: deckhouse(
 			100*time.Millisecond, 35*time.Millisecond, 100*time.Millisecond, 2, 4, 2*time.Second, time.Second)},
-		{"deckhouse-medium", Counting, "Deckhouse's SLA profile medium", deckhouse(
+		{Name: "deckhouse-medium", Method: Counting, What: "Deckhouse's SLA profile medium", Params: deckhouse(
 			300*time.Millisecond, 120*time.Millisecond, 200*time.Millisecond, 3, 3, 5*time.Second, 2*time.Second)},
-		{"adr", Evidence, "the agent's profile adr", netgossip.ProfileADR.Params},
-		{"fast", Evidence, "the agent's profile fast", netgossip.ProfileFast.Params},
-		{"calm", Evidence, "the agent's profile calm", netgossip.ProfileCalm.Params},
-		{"auto-counting", Counting, "auto's memberlist parameters without its evidence", netgossip.ProfileAuto.Params},
+		{Name: "adr", Method: Evidence, What: "the agent's profile adr", Params: netgossip.ProfileADR.Params},
+		{Name: "fast", Method: Evidence, What: "the agent's profile fast", Params: netgossip.ProfileFast.Params},
+		{Name: "calm", Method: Evidence, What: "the agent's profile calm", Params: netgossip.ProfileCalm.Params},
+		{Name: "auto-undoubted", Method: Evidence, What: "auto without LEFT by doubt, as agents were before", Params: netgossip.ProfileAuto.Params, Undoubted: true},
+		{Name: "auto-counting", Method: Counting, What: "auto's memberlist parameters without its evidence", Params: netgossip.ProfileAuto.Params},
 	}
 }
 

@@ -26,6 +26,8 @@ type Report struct {
 	False False `json:"false"`
 	// Disturbed counts LEFTs that a fault explains, of restarted nodes too.
 	Disturbed int `json:"disturbedLefts"`
+	// ByDoubt counts all LEFTs by doubt, rightly or not.
+	ByDoubt int `json:"leftsByDoubt"`
 
 	Sent      Traffic   `json:"sent"`      // by all nodes during the schedule
 	Busiest   Traffic   `json:"busiest"`   // by all nodes in the second with the most
@@ -43,6 +45,7 @@ type False struct {
 	AtSlow     int `json:"atSlow"`     // LEFTs of a healthy node at a slow one
 	OfSlow     int `json:"ofSlow"`     // LEFTs of a slow node
 	Incidents  int `json:"incidents"`  // healthy nodes reported by anybody; reports within 10 s are one incident
+	ByDoubt    int `json:"byDoubt"`    // of all these LEFTs, those by doubt, before evidence had run out
 	QuorumLost int `json:"quorumLost"` // nodes that lost sight of a quorum
 }
 
@@ -105,7 +108,7 @@ func (r *Report) finish(w *world, measured time.Duration) {
 	}
 	w.obs.mu.Lock()
 	defer w.obs.mu.Unlock()
-	r.Disturbed = w.obs.disturbed
+	r.Disturbed, r.ByDoubt = w.obs.disturbed, w.obs.byDoubt
 	r.False = judge(w.obs.lefts)
 	r.False.QuorumLost = len(w.obs.lost)
 	r.Overflows = w.fab.overflows()
@@ -119,6 +122,9 @@ func judge(lefts []left) False {
 	})
 	subject, last := -1, time.Duration(0)
 	for _, l := range lefts {
+		if l.byDoubt {
+			f.ByDoubt++
+		}
 		switch {
 		case l.ofSlow:
 			f.OfSlow++
@@ -150,6 +156,8 @@ func (r *Report) Merge(o *Report) {
 	r.False.OfSlow += o.False.OfSlow
 	r.False.Incidents += o.False.Incidents
 	r.False.QuorumLost += o.False.QuorumLost
+	r.False.ByDoubt += o.False.ByDoubt
+	r.ByDoubt += o.ByDoubt
 	r.Disturbed += o.Disturbed
 	r.Measured += o.Measured
 	r.Sent.add(o.Sent)

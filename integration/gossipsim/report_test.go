@@ -81,7 +81,7 @@ func observed(t *testing.T, cfg Config, faults ...Fault) *observer {
 	all := roster.FullSet(cfg.Nodes)
 	for i := range cfg.Nodes {
 		w.obs.setUp(i, true)
-		w.obs.changed(i, all, all)
+		w.obs.changed(i, all, all, roster.Set{})
 	}
 	if got := w.obs.begin(); got != cfg.Nodes {
 		t.Fatalf("%d nodes are complete", got)
@@ -95,7 +95,7 @@ func TestObserverTellsFalseFromTrue(t *testing.T) {
 		for _, p := range peers {
 			v.Remove(p)
 		}
-		o.changed(node, v, v)
+		o.changed(node, v, v, roster.Set{})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		o := observed(t, config(5, "auto", "idle"),
@@ -133,7 +133,9 @@ func TestDetectionIsForGood(t *testing.T) {
 		f := Fault{Kind: Isolate, Nodes: []int{3}}
 		o.w.fab.change(func() { o.w.fab.apply(&f, true, Link{}) })
 		o.measure()
-		see := func(node int, peers ...int) { o.changed(node, roster.SetOf(peers...), roster.SetOf(peers...)) }
+		see := func(node int, peers ...int) {
+			o.changed(node, roster.SetOf(peers...), roster.SetOf(peers...), roster.Set{})
+		}
 		for range 3 {
 			<-time.After(time.Second)
 			see(0, 0, 1, 2)

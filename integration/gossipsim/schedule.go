@@ -106,6 +106,9 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "idle", What: "nothing happens: traffic", faults: func(*Config, *rand.Rand) []Fault { return nil }},
 		{Name: "crash", What: "a machine is gone", Measured: true, faults: one(Crash)},
+		{Name: "crash-five", What: "five machines are gone at once", Measured: true, faults: gone(func(int) int { return 5 })},
+		{Name: "crash-tenth", What: "a tenth of the machines is gone at once", Measured: true, faults: gone(func(n int) int { return n / 10 })},
+		{Name: "crash-half", What: "half of the machines but one are gone at once", Measured: true, faults: gone(func(n int) int { return n/2 - 1 })},
 		{Name: "isolate", What: "a node is cut off on all networks", Measured: true, faults: one(Isolate)},
 		{Name: "unplug", What: "likewise, and its kernel says so at once", Measured: true, faults: one(Unplug)},
 		{Name: "mute", What: "nothing gets out of a node any more", Measured: true, faults: one(Mute)},
@@ -118,7 +121,7 @@ func Scenarios() []Scenario {
 		{Name: "restart", What: "an agent is back after a second", faults: restart},
 		{Name: "start", What: "all agents start again within a second: traffic", faults: start},
 		{Name: "loss", What: "packets get lost on all links, a tenth unless told otherwise", faults: loss},
-		{Name: "slow", What: "a tenth of the nodes stands still for 2 s again and again", faults: slow},
+		{Name: "slow", What: "a tenth of the nodes stands still for --stall again and again", faults: slow},
 		{Name: "flap", What: "a node is cut off for 2 s of every 5 s", faults: flap},
 		{Name: "chaos", What: "random faults, one after the other", faults: chaos},
 	}
@@ -163,6 +166,14 @@ func phase(r *rand.Rand) Duration { return Duration(r.Int64N(int64(time.Second))
 func one(k Kind) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		return []Fault{{Kind: k, At: phase(r), Nodes: []int{r.IntN(c.Nodes)}}}
+	}
+}
+
+// gone makes so many of the nodes crash at one instant.
+func gone(count func(nodes int) int) func(*Config, *rand.Rand) []Fault {
+	return func(c *Config, r *rand.Rand) []Fault {
+		at := phase(r)
+		return []Fault{{Kind: Crash, At: at, Nodes: r.Perm(c.Nodes)[:max(1, count(c.Nodes))]}}
 	}
 }
 
@@ -218,7 +229,7 @@ func slow(c *Config, r *rand.Rand) []Fault {
 	var faults []Fault
 	for _, n := range r.Perm(c.Nodes)[:max(1, c.Nodes/10)] {
 		faults = append(faults, Fault{
-			Kind: Slow, At: phase(r), Nodes: []int{n}, Blocked: Duration(2 * time.Second), Open: Duration(250 * time.Millisecond),
+			Kind: Slow, At: phase(r), Nodes: []int{n}, Blocked: c.Stall, Open: Duration(250 * time.Millisecond),
 		})
 	}
 	return faults

@@ -38,6 +38,7 @@ type world struct {
 	obs        *observer
 	nodes      []*node
 	faults     []Fault
+	undoubted  bool
 	unformed   bool // after the boot not everybody knew everybody
 
 	lives sync.WaitGroup // starts and stops under way
@@ -62,7 +63,7 @@ func newWorld(cfg Config) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simulation: %w", err)
 	}
-	w := &world{cfg: cfg, method: set.Method, params: params, metrics: swim.NewMetrics(nil), faults: faults}
+	w := &world{cfg: cfg, method: set.Method, undoubted: set.Undoubted, params: params, metrics: swim.NewMetrics(nil), faults: faults}
 	members := make([]roster.Member, cfg.Nodes)
 	for i := range members {
 		members[i].Name = fmt.Sprintf("n%04d", i+1) // so that the roster's order is ours

@@ -36,6 +36,7 @@ type simulateOptions struct {
 	base     gossipsim.Config
 	duration time.Duration
 	warmup   time.Duration
+	stall    time.Duration
 	settle   time.Duration
 	delay    time.Duration
 	jitter   time.Duration
@@ -116,6 +117,7 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 	f.DurationVar(&o.warmup, "warmup", time.Duration(o.base.Warmup), "virtual time before anything happens")
 	f.DurationVar(&o.settle, "settle", 0, "end this long after every node has found out, if that is earlier")
 	f.IntVar(&o.base.Parts, "parts", o.base.Parts, "into how many parts a split cuts")
+	f.DurationVar(&o.stall, "stall", time.Duration(o.base.Stall), "for how long slow nodes stand still")
 	f.Float64SliceVar(&o.losses, "loss", []float64{0}, "share of packets that get lost, in every scenario")
 	f.Float64Var(&o.base.Link.Duplicate, "duplicate", 0, "share of packets that arrive twice")
 	f.DurationVar(&o.delay, "delay", time.Duration(o.base.Link.Delay), "time that a packet takes, one way")
@@ -160,6 +162,7 @@ func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
 	c := o.base
 	c.All = o.policy == "all"
 	c.Duration, c.Warmup, c.Settle = gossipsim.Duration(o.duration), gossipsim.Duration(o.warmup), gossipsim.Duration(o.settle)
+	c.Stall = gossipsim.Duration(o.stall)
 	c.Link.Delay, c.Link.Jitter = gossipsim.Duration(o.delay), gossipsim.Duration(o.jitter)
 	return func(yield func(gossipsim.Config) bool) {
 		for _, c.Scenario = range o.scenarios {

@@ -144,6 +144,7 @@ func simulateCase(t *table, r *gossipsim.Report) {
 		{"likewise, at a slow node", r.False.AtSlow},
 		{"LEFT of a slow node", r.False.OfSlow},
 		{"healthy nodes reported by anybody", r.False.Incidents},
+		{"LEFT by doubt, of any of these", r.False.ByDoubt},
 		{"quorum lost without cause", r.False.QuorumLost},
 		{"(not false: LEFTs that a fault explains)", r.Disturbed},
 	} {

@@ -40,6 +40,7 @@ func allMutants() []mutant {
 		operatorMutants(),
 		setupMutants(),
 		swimMutants(),
+		doubtMutants(),
 		termsMutants(),
 		lateMutants(),
 		probingMutants(),

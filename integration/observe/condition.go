@@ -308,14 +308,19 @@ func NoLeft(since time.Time, observers ...string) Condition {
 	}
 }
 
-// Left holds when each of the observers lists the node as not available, for the reason given.
+// Left holds when each of the observers lists the node as not available, for the reason given. In groups with doubts one
+// that is unreachable may have been LEFT because of these, before its evidence ran out.
 func Left(node, reason string, observers ...string) Condition {
 	return each(observers, func(_ string, s *fencingv1.Status) string {
 		for _, n := range s.GetNodes() {
 			if n.GetName() != node {
 				continue
 			}
-			if n.GetAvailable() || n.GetLeftReason() != reason {
+			why := n.GetLeftReason()
+			if why == "doubted" && reason == "unreachable" {
+				why = reason
+			}
+			if n.GetAvailable() || why != reason {
 				return fmt.Sprintf("has %s available: %v, LEFT last for %q", node, n.GetAvailable(), n.GetLeftReason())
 			}
 		}

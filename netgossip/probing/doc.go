@@ -10,6 +10,8 @@
 //   - sample.go: of many, random samples are, for which the schedule vouches.
 //   - sweep.go: all of them are, at once, when the samples give cause to doubt the others.
 //
+// And there are looks (look.go): package doubt wants to know of one peer, on all networks.
+//
 // The owner calls [Schedule.Tick], then sends what [Schedule.Next] returns and says so with
 // [Schedule.Probed], until Next returns a time to wait. Replies go to [Schedule.Replied] and
 // [Schedule.Answered]. What came of it is fetched with [Schedule.TakeMisses], [Schedule.TakeDoubt] and

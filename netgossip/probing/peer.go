@@ -30,6 +30,8 @@ type Peer struct {
 
 	sampled boottime.Instant // start of the sample that it is; zero: none
 	overdue bool             // the sample's first probe was not answered in time
+	owed    boottime.Instant // as asked, if that was told to be late where each peer is probed
+	looked  bool             // it is asked because of a look, and has not answered since
 	swept   int              // number of the sweep that probed it last
 	nudged  bool             // the next probe is to say that there is news
 	curious bool             // the next probe is to ask for the statement
@@ -53,6 +55,13 @@ type Miss struct {
 	Peer  int
 	Since boottime.Instant
 	Void  bool
+}
+
+// Late is a peer that owes the answer to a probe of an instant for longer than that should take.
+type Late struct {
+	Peer  int
+	Since boottime.Instant
+	Swept bool // it is one of all who were asked in a sweep
 }
 
 // Due returns when the next probe is planned; [boottime.Never]: a sample or a sweep decides.

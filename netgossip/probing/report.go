@@ -10,6 +10,17 @@ func (s *Schedule) TakeMisses() []Miss {
 	return misses
 }
 
+// TakeLate returns the peers, since the last call, that owe the answer to a sample for longer than that should take, or did
+// not answer the first pass of a sweep, with the start of the probe. The slice is good until the next call of any method.
+func (s *Schedule) TakeLate() []Late {
+	late := s.late
+	s.late = s.late[:0]
+	return late
+}
+
+// Closed returns how many samples were answered so far, or, where each peer is probed, peers, and of how many of them the first probe was not answered in time.
+func (s *Schedule) Closed() (samples, late uint64) { return s.samples.closed, s.samples.lates }
+
 // TakeDoubt reports whether a sweep has begun since the last call.
 func (s *Schedule) TakeDoubt() bool {
 	begun := s.sweep.report

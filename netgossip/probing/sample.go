@@ -10,6 +10,8 @@ const (
 	// sampleTimeouts is how many EvidenceTimeouts a sample has to answer, in which it is
 	// probed four times.
 	sampleTimeouts = 3
+	// lookTimeouts is the same for one that is looked at: it may stand still for as long as package doubt forgives.
+	lookTimeouts = 8
 	// doubtWindow is for how many EvidenceTimeouts a missed sample is held against the network.
 	doubtWindow = 10
 	// burst is how many extra samples are taken at once when one gives cause.
@@ -49,6 +51,8 @@ type samples struct {
 	heard  boottime.Instant   // anything at all from any peer, or the last sweep for want of that
 	total  uint64             // samples taken
 	misses uint64             // and missed
+	closed uint64             // and answered
+	lates  uint64             // of those the first probe was not answered in time
 }
 
 type missed struct {
@@ -163,11 +167,14 @@ func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 	if p.sampled == 0 || p.proven < p.sampled {
 		return
 	}
-	late := 0.0
-	if p.overdue {
-		late = 1
+	if !p.looked {
+		late := 0.0
+		if x.closed++; p.overdue {
+			late = 1
+			x.lates++
+		}
+		x.loss += (late - x.loss) / 64
 	}
-	x.loss += (late - x.loss) / 64
 	if !p.contact {
 		s.miss(p, now)
 		return
@@ -199,6 +206,13 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	p.aside = p.sampled
 	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
+	if p.looked {
+		p.looked = false // from here on it is asked like any other that is set aside
+		if p.sampled != 0 {
+			s.endSample(p)
+		}
+		return
+	}
 	x.misses++
 	if s.listed(p.Index) { // otherwise memberlist has explained it
 		x.missed = append(x.missed, missed{p, now})
@@ -212,14 +226,18 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 func (s *Schedule) judge(now boottime.Instant) {
 	x, t := &s.samples, s.params.EvidenceTimeout
 	var gone []*Peer
-	fresh := false
+	fresh, missed := false, false
 	x.check = boottime.Never
 	for _, p := range x.open {
 		switch age := now.Sub(p.sampled); {
-		case age >= sampleTimeouts*t:
-			gone = append(gone, p)
+		case age >= p.patience()*t:
+			gone, missed = append(gone, p), missed || !p.looked
+		case p.looked:
+			x.check = min(x.check, p.sampled.Add(lookTimeouts*t))
 		case age >= t*3/4:
-			fresh = fresh || !p.overdue
+			if fresh = fresh || !p.overdue; !p.overdue {
+				s.owes(p, p.sampled, false)
+			}
 			p.overdue = true
 			x.check = min(x.check, p.sampled.Add(sampleTimeouts*t))
 		default:
@@ -227,7 +245,7 @@ func (s *Schedule) judge(now boottime.Instant) {
 		}
 	}
 	// Where packets are often lost, a late answer says nothing.
-	if fresh && x.loss < 0.05 || len(gone) > 0 {
+	if fresh && x.loss < 0.05 || missed {
 		s.burst(now)
 	}
 	for _, p := range gone {

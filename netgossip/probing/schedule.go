@@ -63,6 +63,8 @@ type Schedule struct {
 	renudge bool             // another round of them is wanted
 	said    uint64           // digest of this node's statement
 	misses  []Miss           // to be reported
+	late    []Late           // likewise
+	reports bool             // late is of interest
 }
 
 // Config is what a Schedule is made of.
@@ -74,6 +76,8 @@ type Config struct {
 	Listed func(peer int) bool
 	// Heard returns when anything came from any peer; nil: nothing is concluded from silence.
 	Heard func() boottime.Instant
+	// Late says that TakeLate will be called.
+	Late bool
 	// Rand is the only source of chance: the same one and the same calls give the same probes.
 	Rand *rand.Rand
 }
@@ -86,6 +90,7 @@ func New(cfg Config, now boottime.Instant) *Schedule {
 		network: cfg.Network,
 		listed:  cfg.Listed,
 		heard:   cfg.Heard,
+		reports: cfg.Late,
 		byIndex: make(map[int]*Peer, len(cfg.Peers)),
 	}
 	if s.listed == nil {
@@ -280,6 +285,7 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 	if p.asked == 0 {
 		p.asked = now
 	}
+	s.repeated(p, now)
 	if !p.lost && now.Sub(p.asked) > s.params.EvidenceMaxAge {
 		p.lost = true
 		s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.asked})
@@ -298,7 +304,10 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 // quickly, since the vouch for everybody waits; many silent peers are asked less often.
 func (s *Schedule) patience(p *Peer) time.Duration {
 	t := s.params.EvidenceTimeout
-	if p.sampled != 0 {
+	switch {
+	case p.sampled != 0 && p.looked:
+		return t * 5 / 4
+	case p.sampled != 0:
 		return t * 3 / 4
 	}
 	return max(t, time.Duration(s.open)*time.Second/retryRate) + s.jitter(t/4)
@@ -325,6 +334,7 @@ func (s *Schedule) Replied(p *Peer, id uint64, now boottime.Instant) (Probe, boo
 // after it, so that the age of evidence stays below interval plus round trip when nothing is
 // lost; where samples are taken there is none until the peer is a sample again.
 func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant) {
+	s.closeDirect(p)
 	if o.At >= p.proven {
 		p.proven, p.contact = o.At, contact
 	}
@@ -336,6 +346,7 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	if p.asked, p.lost = 0, false; len(p.sent) > 0 {
 		p.asked = p.sent[0].At
 	}
+	p.looked = p.looked && p.asked != 0
 	if p.proven >= s.sweep.began {
 		p.swept = 0 // the sweep has what it wanted to know; from here on the peer is like any other
 	}

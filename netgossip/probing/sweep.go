@@ -158,6 +158,7 @@ func (s *Schedule) tickSweep(now boottime.Instant) {
 		for _, p := range silent {
 			p.aside = p.asked
 			s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.asked})
+			s.owes(p, p.sentAt, true)
 		}
 	}
 	switch {

@@ -61,6 +61,9 @@ type Config struct {
 	// by. It is called like a Sink; nil: nothing is fetched.
 	Handed func(r *roster.Roster)
 
+	// Doubts are shared by the instances of the node; nil: it has none, and says no words.
+	Doubts *Doubts
+
 	Logger  *slog.Logger
 	Metrics *Metrics // shared by the instances of the process; nil: none
 }

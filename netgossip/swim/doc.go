@@ -43,6 +43,9 @@
 //     a network whose device is down is silent. The sockets belong to an interface by its
 //     number; [Instance.Rebind] opens new ones when the device is made again, and neither
 //     memberlist nor the peers notice (docs/adr/0007-network-is-a-device.md).
+//   - With Doubts, which all instances of a node share, a peer that is late on one network is looked at on all, and the
+//     members tell each other (package doubt). A word counts only with the cookie that its receiver gave to its sender, and
+//     goes only to who gave one. The Sink does not hear of it: it concerns publication.
 //   - Sending never waits. What the kernel's buffers have no room for is dropped and counted.
 //   - Received packets are copies in their own size, since memberlist keeps what it queues.
 //
@@ -51,7 +54,7 @@
 // The methods of [Instance] may be called from any goroutine. An instance has four
 // goroutines (evidence, rejoin, journal, and one that follows a device it is pinned to) and
 // two that read its sockets, or one that counts what a foreign [Listener] receives, all
-// ended and waited for by [Instance.Stop]; memberlist has its own. The Sink is called from
+// ended and waited for by [Instance.Stop]; memberlist has its own. [Doubts.Run] is one more for a node. The Sink is called from
 // the evidence goroutine and from memberlist's, there under memberlist's node lock, one call
 // at a time and never after Stop has returned. Logging is done by the journal goroutine, for
 // the same reason that the Sink must not block: under that lock, a blocked stderr stops

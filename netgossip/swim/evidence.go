@@ -34,6 +34,7 @@ type arrival struct {
 	proven bool // another network has its answer to a probe sent at at; otherwise its membership has changed
 	told   bool // with its statement
 	dead   bool // to memberlist
+	look   bool // it is in doubt: ask it now
 	at     boottime.Instant
 }
 
@@ -43,6 +44,7 @@ type request struct {
 	demand                        netgossip.Demand
 	fetch                         fetchOf     // zero: nothing more
 	ask                           *roster.Set // whose statements are wanted; nil: as before
+	words                         []spokenWord
 }
 
 // evidence runs the evidence protocol of one instance: it probes the peers, answers
@@ -70,6 +72,7 @@ type evidence struct {
 	peers    map[int]*peer // of the schedule, by roster index
 	buf      []byte        // scratch of transmit
 	handover handover
+	words    []spokenWord // to be sent
 
 	said   *netgossip.Statement // this node's statement that digest is of
 	digest uint64
@@ -79,6 +82,7 @@ type evidence struct {
 	// What was reported already:
 	vouched         boottime.Instant
 	samples, misses uint64
+	closed, lates   uint64
 	mode            probing.Mode
 }
 
@@ -155,6 +159,7 @@ func (e *evidence) plan(rnd *rand.Rand) {
 	e.begin(probing.Config{
 		Listed: func(peer int) bool { return e.rejoin.listed[peer].Load() },
 		Heard:  func() boottime.Instant { return boottime.Instant(e.ledger.heard.Load()) },
+		Late:   e.cfg.Doubts != nil,
 		Rand:   rnd,
 	}, now)
 	if e.cfg.Known != nil {
@@ -198,6 +203,7 @@ func (e *evidence) grant() {
 	if r.fetch != (fetchOf{}) {
 		e.fetch(r.fetch, now)
 	}
+	e.words = append(e.words, r.words...)
 	if r.announce {
 		e.schedule.NudgeAll(now)
 	} else if r.nudge {
@@ -225,40 +231,10 @@ func (e *evidence) step(now boottime.Instant) time.Duration {
 		e.probe(e.peers[p.Index], brief)
 	}
 	e.report()
+	if e.speak() {
+		wait = min(wait, grain)
+	}
 	return wait
-}
-
-// report tells the Sink what the schedule has found out. A miss comes before the vouch that
-// is not about the missed any more.
-func (e *evidence) report() {
-	s := e.schedule
-	for _, m := range s.TakeMisses() {
-		e.gate.pass(func() { e.cfg.Sink.Missed(e.cfg.Network, m.Peer, m.Since, m.Void) })
-	}
-	if s.Vouched().Sub(e.vouched) >= e.cfg.Params.EvidenceMaxAge/16 {
-		e.vouched = s.Vouched()
-		e.gate.pass(func() { e.cfg.Sink.Vouched(e.cfg.Network, e.vouched) })
-	}
-	if s.TakeDoubt() {
-		e.count.sweeps.add(1)
-		e.gate.pass(func() { e.cfg.Sink.Doubted(e.cfg.Network) })
-	}
-	taken, missed := s.Samples()
-	if n := taken - e.samples; n > 0 {
-		e.samples = taken
-		e.count.samples.add(int(n))
-	}
-	if n := missed - e.misses; n > 0 {
-		e.misses = missed
-		e.count.misses.add(int(n))
-	}
-	if shares := s.Shares(); shares != e.shares.Load() {
-		e.shares.Store(shares)
-	}
-	if mode := s.Mode(); mode != e.mode {
-		e.mode = mode
-		e.count.setMode(mode)
-	}
 }
 
 // probe asks a peer. The instant is taken before the send: evidence may look older than
@@ -268,6 +244,9 @@ func (e *evidence) probe(p *peer, brief bool) {
 	m := e.question(p, brief)
 	now := e.cfg.Clock()
 	e.schedule.Probed(p.Peer, m.ID, now)
+	if e.cfg.Doubts != nil {
+		e.cfg.Doubts.probed(e, p.Index)
+	}
 	e.count.probes.add(1)
 	e.transmit(p, m)
 }
@@ -287,6 +266,7 @@ func (e *evidence) question(p *peer, brief bool) wire.Message {
 	// the last time gets a name.
 	e.sign(&m, p.sharesRoster(e.cfg.Roster) && !p.Owes())
 	m.Wanted = e.wants(p, e.cfg.Clock())
+	m.Bare = e.cfg.Doubts != nil && !e.schedule.Sweeping(p.Peer) && e.cfg.Doubts.bare(p.Index)
 	return m
 }
 
@@ -339,6 +319,10 @@ func (e *evidence) handle(a arrival) {
 				e.schedule.ProvenElsewhere(p.Peer, a.at, a.told)
 				return
 			}
+			if a.look {
+				e.schedule.Look(p.Peer, e.cfg.Clock())
+				return
+			}
 			if a.dead {
 				p.Die(a.at)
 			}
@@ -362,6 +346,13 @@ func (e *evidence) handle(a arrival) {
 	p := e.peers[m.Member]
 	if p == nil {
 		e.refuse(refusedStranger, "evidence from a node that is not expected on this network", slog.String("sender", m.Name), slog.Int("member", m.Member))
+		return
+	}
+	if m.Kind == wire.Doubt {
+		if e.cfg.Doubts != nil && !e.cfg.Doubts.heed(e, p, &m, a.at) {
+			e.refuse(refusedWord, "a word that another node is silent refused: it does not bear this node's cookie, or its age cannot be told: sent before a restart, or by a node that uses the name of another",
+				slog.String("sender", p.addr.Name))
+		}
 		return
 	}
 	p.Hear(a.at)
@@ -398,6 +389,9 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 		}
 		reply.Sees = seen && !(sameRoster && m.Roster == e.tag)
 		e.relay(&reply)
+		if e.cfg.Doubts != nil && (m.Bare || reply.Statement != nil) {
+			reply.Cookie = e.cfg.Doubts.cookieFor(p.addr.Name)
+		}
 		if reply.Statement == nil {
 			reply.Piece = e.piece(m.Wanted)
 		}
@@ -468,6 +462,9 @@ func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 		contact = answer.Sees
 	}
 	e.schedule.Answered(p.Peer, asked, contact, now)
+	if e.cfg.Doubts != nil {
+		e.cfg.Doubts.answered(e, p.Index, asked.At, p.boot(answer.Statement), &m, at)
+	}
 	if answer.Statement != nil {
 		p.Tell(asked.At)
 		e.rejoin.leaving[p.Index].Store(answer.Statement.Stopping)

@@ -121,6 +121,9 @@ func (in *Instance) Start() error {
 		return fmt.Errorf("swim network %s: start: %w", in.cfg.Name, err)
 	}
 	in.list.Store(list)
+	if in.cfg.Doubts != nil {
+		in.cfg.Doubts.join(in.evidence)
+	}
 	in.loops.Go(func() { in.evidence.run(ctx, list) })
 	in.loops.Go(func() { in.rejoin.run(ctx, list) })
 	in.loops.Go(func() { in.follow(ctx) })
@@ -143,6 +146,9 @@ func (in *Instance) Stop(ctx context.Context, leave bool) error {
 		return nil
 	}
 	in.stopped = true
+	if in.cfg.Doubts != nil {
+		in.cfg.Doubts.part(in.evidence)
+	}
 	var errs []error
 	list := in.list.Load()
 	if list != nil && leave && ctx.Err() == nil {

@@ -23,12 +23,13 @@ const (
 	refusedStranger  refusal = "stranger"  // names nobody on the roster with an address here
 	refusedOwnName   refusal = "own_name"  // another node that says it is us
 	refusedUnmatched refusal = "unmatched" // a reply to no probe of ours, or one too late
+	refusedWord      refusal = "word"      // says that a peer is silent, and is not its sender's, or of unknown age
 	refusedOverflow  refusal = "overflow"  // came faster than it could be handled
 )
 
 var refusals = []refusal{
 	refusedSource, refusedCut, refusedLabel, refusedKey, refusedVersion, refusedMalformed, refusedRoster, refusedStranger,
-	refusedOwnName, refusedUnmatched, refusedOverflow,
+	refusedOwnName, refusedUnmatched, refusedWord, refusedOverflow,
 }
 
 // Metrics are the Prometheus metrics of all instances of a process. Make one with

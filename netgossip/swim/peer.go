@@ -3,6 +3,7 @@ package swim
 import (
 	"github.com/hashicorp/memberlist"
 
+	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/probing"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -23,4 +24,15 @@ type peer struct {
 // sharesRoster reports whether the peer counts by the roster r, as far as it has said.
 func (p *peer) sharesRoster(r *roster.Roster) bool {
 	return p.Known != nil && p.Known.RosterDigest == r.Digest && p.Known.RosterEpoch == r.Epoch
+}
+
+// boot is that of the peer, by its answer or what it said before; 0: it is not known.
+func (p *peer) boot(said *netgossip.Statement) uint64 {
+	if said == nil {
+		said = p.Known
+	}
+	if said == nil {
+		return 0
+	}
+	return said.Boot
 }

@@ -325,7 +325,7 @@ func TestMetricsAreShared(t *testing.T) {
 		}
 		want := map[string]int{
 			"fencing_agent_gossip_packets_total": 4, "fencing_agent_gossip_bytes_total": 4,
-			"fencing_agent_gossip_dropped_total": 4, "fencing_agent_gossip_refused_total": 22, "fencing_agent_gossip_probes_total": 2,
+			"fencing_agent_gossip_dropped_total": 4, "fencing_agent_gossip_refused_total": 24, "fencing_agent_gossip_probes_total": 2,
 			"fencing_agent_gossip_answers_total": 2, "fencing_agent_network_health_score": 2,
 			"fencing_agent_gossip_samples_total": 2, "fencing_agent_gossip_missed_samples_total": 2, "fencing_agent_gossip_sweeps_total": 2, "fencing_agent_gossip_mode": 6,
 		}

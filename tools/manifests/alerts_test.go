@@ -162,7 +162,7 @@ func TestCoursesCatchWeakerAlerts(t *testing.T) {
 		{"FencingGossipLossy", "does not see late answers", "reason=~\"unmatched|cut|overflow\"", "reason=~\"cut|overflow\""},
 		{"FencingMaintenanceLong", "begins again with the agent", "max_over_time(fencing_agent_verdict{reason=\"maintenance\"}[15m])", "fencing_agent_verdict{reason=\"maintenance\"}"},
 		{"FencingMaintenanceLong", "calls after an hour", "for: 4h", "for: 1h"},
-		{"FencingNodeFenced", "takes an orderly reboot for a death", "            and\n          max by (group) (increase(fencing_agent_left_total{reason=\"unreachable\"}[10m])) > 0\n", ""},
+		{"FencingNodeFenced", "takes an orderly reboot for a death", "            and\n          max by (group) (increase(fencing_agent_left_total{reason=~\"unreachable|doubted\"}[10m])) > 0\n", ""},
 		{"FencingNodeFenced", "waits for the proof by time", "fencing_agent_deaths_total{proof=\"boot\"}", "fencing_agent_deaths_total{proof=\"none\"}"},
 		{"FencingLUNSlow", "does not know ioTimeout", "0.5 * fencing_agent_lun_io_timeout_seconds", "1 + 0 * fencing_agent_lun_io_timeout_seconds"},
 	} {

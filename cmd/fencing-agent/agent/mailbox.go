@@ -32,7 +32,8 @@ type batch struct {
 
 	links     []linkReport
 	linkDirty bool
-	vouched   []boottime.Instant // per network; zero: no news
+	vouched   []boottime.Instant   // per network; zero: no news
+	silent    *[]netgossip.Silence // nil: no news
 
 	completions []diskquorum.Completion
 	locked      []lunLocked
@@ -122,7 +123,7 @@ func (b *batch) reset() {
 	b.dirty = b.dirty[:0]
 	clear(b.links)
 	clear(b.vouched)
-	b.linkDirty = false
+	b.linkDirty, b.silent = false, nil
 	clear(b.completions)
 	b.completions = b.completions[:0]
 	b.locked = b.locked[:0]
@@ -195,4 +196,21 @@ func (s sink) Heard(network, peer int, at boottime.Instant) {
 	s.box.mu.Lock()
 	defer s.box.mu.Unlock()
 	s.locked(network, peer, func(r *peerReport, _ int) { r.heard = max(r.heard, at) })
+}
+
+// Silent implements gossip.Reports.
+func (s sink) Silent(peers []netgossip.Silence) {
+	s.box.put(func(b *batch) {
+		known := make([]netgossip.Silence, 0, len(peers))
+		for _, x := range peers {
+			p, ok := x.Peer, true
+			if s.roster != s.box.roster {
+				p, ok = s.box.roster.Index(s.roster.Name(x.Peer))
+			}
+			if ok {
+				known = append(known, netgossip.Silence{Peer: p, Since: x.Since})
+			}
+		}
+		b.silent = &known
+	})
 }

@@ -54,6 +54,9 @@ func (a *Agent) hear(b *batch) {
 	for n, at := range b.vouched {
 		m.Vouched(n, at)
 	}
+	if b.silent != nil {
+		a.core.SetSilent(*b.silent)
+	}
 }
 
 // linksChanged tells who counts on a network that this node's side of it has gone down or come up.

@@ -48,6 +48,8 @@ type Reports interface {
 	Vouched(network int, at boottime.Instant)
 	Missed(network, peer int, since boottime.Instant, void bool)
 	Heard(network, peer int, at boottime.Instant)
+	// Silent takes, whenever it changes, whom this node and others miss (swim.DoubtsConfig).
+	Silent(peers []netgossip.Silence)
 }
 
 // Config is what Networks need. All functions are called from goroutines of the gossip and must not block.
@@ -85,6 +87,7 @@ type Networks struct {
 	keys    *memberlist.Keyring // nil: no encryption
 	metrics *metrics
 	alarms  *nameAlarms
+	doubts  *swim.Doubts // nil: this node has none
 
 	all     []*network // by index of the SystemNetwork; complete before the first instance starts
 	said    atomic.Pointer[spoken]
@@ -123,6 +126,11 @@ func (n *Networks) Start(background func(func(context.Context))) (stop func(), e
 		background(func(ctx context.Context) { swim.FollowKeyring(ctx, file, n.keys, keyInterval, n.log) })
 	}
 	background(n.alarms.run)
+	n.doubts = swim.NewDoubts(swim.DoubtsConfig{
+		Networks: len(settings.SystemNetworks), Policy: settings.Reachability.Policy(), Clock: n.cfg.Clock,
+		Left: func(r *roster.Roster, silent []netgossip.Silence) { n.cfg.Reports(r).Silent(silent) },
+	})
+	background(n.doubts.Run)
 	for i, sn := range settings.SystemNetworks {
 		in, err := n.open(i, n.cfg.Roster)
 		if err != nil {

@@ -87,7 +87,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	b := c.Budget(c.Watchdog.Timeout)
 	m.showBudget(b, b.Horizon())
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
-		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum."}, []string{"reason"})
+		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum, doubted."}, []string{"reason"})
 	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
 		Help: "Proven deaths of nodes by proof: time, boot."}, []string{"proof"})
 	m.broken = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_contradicted_total",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/doubt"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -35,6 +36,7 @@ type Kind uint8
 const (
 	Probe Kind = iota + 1
 	Answer
+	Doubt
 )
 
 // Message is one decoded packet.
@@ -54,6 +56,7 @@ type Message struct {
 	News   uint32 // NewsOf a statement that the receiver should ask for; 0: none
 	Brief  bool   // the prober wants to know whether it is seen, not the statement
 	Wanted Wanted // of a list that the prober lacks
+	Bare   bool   // the prober has no cookie of the receiver
 
 	// Of a reply, exactly one:
 	Unchanged bool // the statement is the one that the probe said its sender holds
@@ -69,6 +72,12 @@ type Message struct {
 	RelayAge time.Duration
 	// Piece goes with any of them but a statement, beside which it might not have room.
 	Piece Piece
+	// Cookie goes with any of them. A word bears the one that its receiver gave to its sender, which nobody else
+	// was told: any member can write the number of any other into a packet.
+	Cookie uint64
+
+	// Of a word, which has no ID: what it says.
+	Word doubt.Word
 }
 
 // RosterTag is a short digest of a roster and its epoch.
@@ -115,8 +124,13 @@ func Append(dst []byte, m Message) ([]byte, error) {
 		number = uint32(m.Member + 1)
 	}
 	p := &Packet{}
-	if m.Kind == Answer {
-		r := &Reply{Id: m.ID, Member: number, Sender: m.Name, Unchanged: m.Unchanged, Sight: Sight(m.Sight), Sees: m.Sees, Clock: m.Clock}
+	switch m.Kind {
+	case Doubt:
+		p.Kind = &Packet_Word{Word: &Word{
+			Roster: m.Roster, Member: number, Clock: m.Clock, Cookie: m.Cookie, Peer: uint32(m.Word.Peer + 1), Silence: Silence(m.Word.Kind),
+		}}
+	case Answer:
+		r := &Reply{Id: m.ID, Member: number, Sender: m.Name, Unchanged: m.Unchanged, Sight: Sight(m.Sight), Sees: m.Sees, Clock: m.Clock, Cookie: m.Cookie}
 		if m.Relay.Log != 0 {
 			r.Relay = &Relay{Log: m.Relay.Log, Instance: m.Relay.Instance, AgeMs: millisUp(m.RelayAge)}
 		}
@@ -126,9 +140,10 @@ func Append(dst []byte, m Message) ([]byte, error) {
 			r.Part = pieceToWire(m.Piece)
 		}
 		p.Kind = &Packet_Reply{Reply: r}
-	} else {
+	default:
 		p.Kind = &Packet_Probe{Probe: &Question{
 			Id: m.ID, Member: number, Sender: m.Name, Roster: m.Roster, Holds: m.Holds, News: m.News, Brief: m.Brief, Wants: wantedToWire(m.Wanted), Clock: m.Clock,
+			WantsCookie: m.Bare,
 		}}
 	}
 	start := len(dst)
@@ -158,10 +173,14 @@ func Decode(b []byte, r *roster.Roster, tag uint32) (Message, error) {
 	}
 	var m Message
 	var number uint32
+	if w := p.GetWord(); w != nil {
+		return wordFromWire(w, r, tag)
+	}
 	if q := p.GetProbe(); q != nil {
 		m = Message{
 			Kind: Probe, ID: q.GetId(), Name: q.GetSender(),
 			Roster: q.GetRoster(), Holds: q.GetHolds(), News: q.GetNews(), Brief: q.GetBrief(), Clock: q.GetClock(),
+			Bare: q.GetWantsCookie(),
 		}
 		number = q.GetMember()
 		var err error
@@ -169,13 +188,13 @@ func Decode(b []byte, r *roster.Roster, tag uint32) (Message, error) {
 			return Message{}, err
 		}
 	} else if a := p.GetReply(); a != nil {
-		m = Message{Kind: Answer, ID: a.GetId(), Name: a.GetSender(), Clock: a.GetClock()}
+		m = Message{Kind: Answer, ID: a.GetId(), Name: a.GetSender(), Clock: a.GetClock(), Cookie: a.GetCookie()}
 		number = a.GetMember()
 		if err := m.say(a, r); err != nil {
 			return Message{}, err
 		}
 	} else {
-		return Message{}, errors.New("packet: neither probe nor reply")
+		return Message{}, errors.New("packet: neither probe nor reply nor word")
 	}
 	if m.ID == 0 {
 		return Message{}, errors.New("packet: id is zero")

@@ -29,6 +29,62 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Silence is doubt.Kind.
+type Silence int32
+
+const (
+	Silence_SILENCE_UNSPECIFIED Silence = 0
+	Silence_SILENCE_ASK         Silence = 1
+	Silence_SILENCE_MISS        Silence = 2
+	Silence_SILENCE_CALL        Silence = 3
+	Silence_SILENCE_FIRM        Silence = 4
+)
+
+// Enum value maps for Silence.
+var (
+	Silence_name = map[int32]string{
+		0: "SILENCE_UNSPECIFIED",
+		1: "SILENCE_ASK",
+		2: "SILENCE_MISS",
+		3: "SILENCE_CALL",
+		4: "SILENCE_FIRM",
+	}
+	Silence_value = map[string]int32{
+		"SILENCE_UNSPECIFIED": 0,
+		"SILENCE_ASK":         1,
+		"SILENCE_MISS":        2,
+		"SILENCE_CALL":        3,
+		"SILENCE_FIRM":        4,
+	}
+)
+
+func (x Silence) Enum() *Silence {
+	p := new(Silence)
+	*p = x
+	return p
+}
+
+func (x Silence) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Silence) Descriptor() protoreflect.EnumDescriptor {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes[0].Descriptor()
+}
+
+func (Silence) Type() protoreflect.EnumType {
+	return &file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes[0]
+}
+
+func (x Silence) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Silence.Descriptor instead.
+func (Silence) EnumDescriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{0}
+}
+
 // Sight is the answer to a brief question.
 type Sight int32
 
@@ -63,11 +119,11 @@ func (x Sight) String() string {
 }
 
 func (Sight) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes[0].Descriptor()
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes[1].Descriptor()
 }
 
 func (Sight) Type() protoreflect.EnumType {
-	return &file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes[0]
+	return &file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes[1]
 }
 
 func (x Sight) Number() protoreflect.EnumNumber {
@@ -76,7 +132,7 @@ func (x Sight) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Sight.Descriptor instead.
 func (Sight) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{0}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{1}
 }
 
 type Packet struct {
@@ -85,6 +141,7 @@ type Packet struct {
 	//
 	//	*Packet_Probe
 	//	*Packet_Reply
+	//	*Packet_Word
 	Kind          isPacket_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -145,6 +202,15 @@ func (x *Packet) GetReply() *Reply {
 	return nil
 }
 
+func (x *Packet) GetWord() *Word {
+	if x != nil {
+		if x, ok := x.Kind.(*Packet_Word); ok {
+			return x.Word
+		}
+	}
+	return nil
+}
+
 type isPacket_Kind interface {
 	isPacket_Kind()
 }
@@ -157,30 +223,122 @@ type Packet_Reply struct {
 	Reply *Reply `protobuf:"bytes,2,opt,name=reply,proto3,oneof"`
 }
 
+type Packet_Word struct {
+	Word *Word `protobuf:"bytes,3,opt,name=word,proto3,oneof"` // only to who gave a cookie, for others do not know it
+}
+
 func (*Packet_Probe) isPacket_Kind() {}
 
 func (*Packet_Reply) isPacket_Kind() {}
+
+func (*Packet_Word) isPacket_Kind() {}
+
+// Word says that its sender misses a member (docs/adr/0030-left-by-doubt.md). Sender and receiver have the same roster.
+type Word struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Roster        uint32                 `protobuf:"fixed32,1,opt,name=roster,proto3" json:"roster,omitempty"` // short digest of the sender's roster and epoch
+	Member        uint32                 `protobuf:"varint,2,opt,name=member,proto3" json:"member,omitempty"`  // index of the sender plus one
+	Clock         uint64                 `protobuf:"fixed64,3,opt,name=clock,proto3" json:"clock,omitempty"`   // of the sender, like that of a prober, never 0
+	Cookie        uint64                 `protobuf:"fixed64,4,opt,name=cookie,proto3" json:"cookie,omitempty"` // that the receiver gave to the sender
+	Peer          uint32                 `protobuf:"varint,5,opt,name=peer,proto3" json:"peer,omitempty"`      // index of whom it misses plus one
+	Silence       Silence                `protobuf:"varint,6,opt,name=silence,proto3,enum=fencing.gossip.v1.Silence" json:"silence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Word) Reset() {
+	*x = Word{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Word) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Word) ProtoMessage() {}
+
+func (x *Word) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Word.ProtoReflect.Descriptor instead.
+func (*Word) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Word) GetRoster() uint32 {
+	if x != nil {
+		return x.Roster
+	}
+	return 0
+}
+
+func (x *Word) GetMember() uint32 {
+	if x != nil {
+		return x.Member
+	}
+	return 0
+}
+
+func (x *Word) GetClock() uint64 {
+	if x != nil {
+		return x.Clock
+	}
+	return 0
+}
+
+func (x *Word) GetCookie() uint64 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+func (x *Word) GetPeer() uint32 {
+	if x != nil {
+		return x.Peer
+	}
+	return 0
+}
+
+func (x *Word) GetSilence() Silence {
+	if x != nil {
+		return x.Silence
+	}
+	return Silence_SILENCE_UNSPECIFIED
+}
 
 // A sender with the receiver's roster is a number; with another one, or before that is
 // known, it is a name.
 type Question struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`         // random, chosen by the prober, never 0; the reply repeats it
-	Member        uint32                 `protobuf:"varint,2,opt,name=member,proto3" json:"member,omitempty"`  // index of the prober in its roster plus one; 0: it is named
-	Sender        string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`   // name of the prober
-	Roster        uint32                 `protobuf:"fixed32,4,opt,name=roster,proto3" json:"roster,omitempty"` // short digest of the prober's roster and epoch
-	Holds         uint64                 `protobuf:"fixed64,5,opt,name=holds,proto3" json:"holds,omitempty"`   // digest of the receiver's statement that the prober holds; 0: none
-	News          uint32                 `protobuf:"fixed32,6,opt,name=news,proto3" json:"news,omitempty"`     // half of the digest of a statement that the receiver should ask for; 0: none
-	Brief         bool                   `protobuf:"varint,7,opt,name=brief,proto3" json:"brief,omitempty"`    // the prober wants to know whether it is seen and no statement
-	Wants         *Wish                  `protobuf:"bytes,8,opt,name=wants,proto3" json:"wants,omitempty"`     // a list of members that the receiver goes by and the prober lacks; absent: none
-	Clock         uint64                 `protobuf:"fixed64,9,opt,name=clock,proto3" json:"clock,omitempty"`   // of the prober when it asked: milliseconds of its boot clock, from a number that is its boot's; 0: not told
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`                                      // random, chosen by the prober, never 0; the reply repeats it
+	Member        uint32                 `protobuf:"varint,2,opt,name=member,proto3" json:"member,omitempty"`                               // index of the prober in its roster plus one; 0: it is named
+	Sender        string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`                                // name of the prober
+	Roster        uint32                 `protobuf:"fixed32,4,opt,name=roster,proto3" json:"roster,omitempty"`                              // short digest of the prober's roster and epoch
+	Holds         uint64                 `protobuf:"fixed64,5,opt,name=holds,proto3" json:"holds,omitempty"`                                // digest of the receiver's statement that the prober holds; 0: none
+	News          uint32                 `protobuf:"fixed32,6,opt,name=news,proto3" json:"news,omitempty"`                                  // half of the digest of a statement that the receiver should ask for; 0: none
+	Brief         bool                   `protobuf:"varint,7,opt,name=brief,proto3" json:"brief,omitempty"`                                 // the prober wants to know whether it is seen and no statement
+	Wants         *Wish                  `protobuf:"bytes,8,opt,name=wants,proto3" json:"wants,omitempty"`                                  // a list of members that the receiver goes by and the prober lacks; absent: none
+	Clock         uint64                 `protobuf:"fixed64,9,opt,name=clock,proto3" json:"clock,omitempty"`                                // of the prober when it asked: milliseconds of its boot clock, from a number that is its boot's; 0: not told
+	WantsCookie   bool                   `protobuf:"varint,10,opt,name=wants_cookie,json=wantsCookie,proto3" json:"wants_cookie,omitempty"` // the prober wants a cookie: it has none of the receiver
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[1]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -192,7 +350,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[1]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -205,7 +363,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{1}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Question) GetId() uint64 {
@@ -271,6 +429,13 @@ func (x *Question) GetClock() uint64 {
 	return 0
 }
 
+func (x *Question) GetWantsCookie() bool {
+	if x != nil {
+		return x.WantsCookie
+	}
+	return false
+}
+
 // A reply says one of three things: the statement is the one that the prober holds, or
 // only whether the prober is seen, or the statement and its digest.
 type Reply struct {
@@ -281,18 +446,19 @@ type Reply struct {
 	Unchanged     bool                   `protobuf:"varint,4,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	Sight         Sight                  `protobuf:"varint,5,opt,name=sight,proto3,enum=fencing.gossip.v1.Sight" json:"sight,omitempty"`
 	Statement     *Statement             `protobuf:"bytes,6,opt,name=statement,proto3" json:"statement,omitempty"`
-	Digest        uint64                 `protobuf:"fixed64,7,opt,name=digest,proto3" json:"digest,omitempty"` // of the statement, in the replier's reckoning, never 0
-	Sees          bool                   `protobuf:"varint,8,opt,name=sees,proto3" json:"sees,omitempty"`      // the replier sees the prober; said with a statement to a prober with another roster
-	Relay         *Relay                 `protobuf:"bytes,9,opt,name=relay,proto3" json:"relay,omitempty"`     // with any of the three; absent: the replier does not feed under a grant of the LUN
-	Part          *Part                  `protobuf:"bytes,10,opt,name=part,proto3" json:"part,omitempty"`      // that the prober wished for; not with a statement, and absent as long as the replier does not go by the list
-	Clock         uint64                 `protobuf:"fixed64,11,opt,name=clock,proto3" json:"clock,omitempty"`  // of the replier when it replied, like that of a prober
+	Digest        uint64                 `protobuf:"fixed64,7,opt,name=digest,proto3" json:"digest,omitempty"`  // of the statement, in the replier's reckoning, never 0
+	Sees          bool                   `protobuf:"varint,8,opt,name=sees,proto3" json:"sees,omitempty"`       // the replier sees the prober; said with a statement to a prober with another roster
+	Relay         *Relay                 `protobuf:"bytes,9,opt,name=relay,proto3" json:"relay,omitempty"`      // with any of the three; absent: the replier does not feed under a grant of the LUN
+	Part          *Part                  `protobuf:"bytes,10,opt,name=part,proto3" json:"part,omitempty"`       // that the prober wished for; not with a statement, and absent as long as the replier does not go by the list
+	Clock         uint64                 `protobuf:"fixed64,11,opt,name=clock,proto3" json:"clock,omitempty"`   // of the replier when it replied, like that of a prober
+	Cookie        uint64                 `protobuf:"fixed64,12,opt,name=cookie,proto3" json:"cookie,omitempty"` // with a statement, or as asked for: what the prober's words must bear; 0: not told, or the replier knows no words
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[2]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +470,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[2]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +483,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{2}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Reply) GetId() uint64 {
@@ -397,6 +563,13 @@ func (x *Reply) GetClock() uint64 {
 	return 0
 }
 
+func (x *Reply) GetCookie() uint64 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
 // Wish asks for the part of a list's text that begins at an offset.
 type Wish struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -408,7 +581,7 @@ type Wish struct {
 
 func (x *Wish) Reset() {
 	*x = Wish{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +593,7 @@ func (x *Wish) String() string {
 func (*Wish) ProtoMessage() {}
 
 func (x *Wish) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[3]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +606,7 @@ func (x *Wish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wish.ProtoReflect.Descriptor instead.
 func (*Wish) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Wish) GetList() *RosterRef {
@@ -463,7 +636,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +648,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[4]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +661,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Part) GetList() *RosterRef {
@@ -531,7 +704,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +716,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[5]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +729,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{5}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *List) GetNetworks() []string {
@@ -583,7 +756,7 @@ type ListMember struct {
 
 func (x *ListMember) Reset() {
 	*x = ListMember{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +768,7 @@ func (x *ListMember) String() string {
 func (*ListMember) ProtoMessage() {}
 
 func (x *ListMember) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[6]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +781,7 @@ func (x *ListMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMember.ProtoReflect.Descriptor instead.
 func (*ListMember) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{6}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListMember) GetName() string {
@@ -637,7 +810,7 @@ type Relay struct {
 
 func (x *Relay) Reset() {
 	*x = Relay{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +822,7 @@ func (x *Relay) String() string {
 func (*Relay) ProtoMessage() {}
 
 func (x *Relay) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +835,7 @@ func (x *Relay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Relay.ProtoReflect.Descriptor instead.
 func (*Relay) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{7}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Relay) GetLog() uint64 {
@@ -723,7 +896,7 @@ type Statement struct {
 
 func (x *Statement) Reset() {
 	*x = Statement{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +908,7 @@ func (x *Statement) String() string {
 func (*Statement) ProtoMessage() {}
 
 func (x *Statement) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +921,7 @@ func (x *Statement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statement.ProtoReflect.Descriptor instead.
 func (*Statement) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{8}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Statement) GetBoot() uint64 {
@@ -960,7 +1133,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1145,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1158,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{9}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Standing) GetFresh() bool {
@@ -1026,7 +1199,7 @@ type RosterRef struct {
 
 func (x *RosterRef) Reset() {
 	*x = RosterRef{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1211,7 @@ func (x *RosterRef) String() string {
 func (*RosterRef) ProtoMessage() {}
 
 func (x *RosterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1224,7 @@ func (x *RosterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterRef.ProtoReflect.Descriptor instead.
 func (*RosterRef) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RosterRef) GetEpoch() uint64 {
@@ -1072,11 +1245,19 @@ var File_fencing_agent_netgossip_swim_wire_evidence_proto protoreflect.FileDescr
 
 const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\n" +
-	"0fencing-agent/netgossip/swim/wire/evidence.proto\x12\x11fencing.gossip.v1\"w\n" +
+	"0fencing-agent/netgossip/swim/wire/evidence.proto\x12\x11fencing.gossip.v1\"\xa6\x01\n" +
 	"\x06Packet\x123\n" +
 	"\x05probe\x18\x01 \x01(\v2\x1b.fencing.gossip.v1.QuestionH\x00R\x05probe\x120\n" +
-	"\x05reply\x18\x02 \x01(\v2\x18.fencing.gossip.v1.ReplyH\x00R\x05replyB\x06\n" +
-	"\x04kind\"\xe7\x01\n" +
+	"\x05reply\x18\x02 \x01(\v2\x18.fencing.gossip.v1.ReplyH\x00R\x05reply\x12-\n" +
+	"\x04word\x18\x03 \x01(\v2\x17.fencing.gossip.v1.WordH\x00R\x04wordB\x06\n" +
+	"\x04kind\"\xae\x01\n" +
+	"\x04Word\x12\x16\n" +
+	"\x06roster\x18\x01 \x01(\aR\x06roster\x12\x16\n" +
+	"\x06member\x18\x02 \x01(\rR\x06member\x12\x14\n" +
+	"\x05clock\x18\x03 \x01(\x06R\x05clock\x12\x16\n" +
+	"\x06cookie\x18\x04 \x01(\x06R\x06cookie\x12\x12\n" +
+	"\x04peer\x18\x05 \x01(\rR\x04peer\x124\n" +
+	"\asilence\x18\x06 \x01(\x0e2\x1a.fencing.gossip.v1.SilenceR\asilence\"\x8a\x02\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
@@ -1086,7 +1267,9 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x04news\x18\x06 \x01(\aR\x04news\x12\x14\n" +
 	"\x05brief\x18\a \x01(\bR\x05brief\x12-\n" +
 	"\x05wants\x18\b \x01(\v2\x17.fencing.gossip.v1.WishR\x05wants\x12\x14\n" +
-	"\x05clock\x18\t \x01(\x06R\x05clock\"\xf0\x02\n" +
+	"\x05clock\x18\t \x01(\x06R\x05clock\x12!\n" +
+	"\fwants_cookie\x18\n" +
+	" \x01(\bR\vwantsCookie\"\x88\x03\n" +
 	"\x05Reply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x16\n" +
@@ -1099,7 +1282,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05relay\x18\t \x01(\v2\x18.fencing.gossip.v1.RelayR\x05relay\x12+\n" +
 	"\x04part\x18\n" +
 	" \x01(\v2\x17.fencing.gossip.v1.PartR\x04part\x12\x14\n" +
-	"\x05clock\x18\v \x01(\x06R\x05clock\"P\n" +
+	"\x05clock\x18\v \x01(\x06R\x05clock\x12\x16\n" +
+	"\x06cookie\x18\f \x01(\x06R\x06cookie\"P\n" +
 	"\x04Wish\x120\n" +
 	"\x04list\x18\x01 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x04list\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\rR\x06offset\"z\n" +
@@ -1160,7 +1344,13 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05known\x18\x04 \x01(\v2\x1c.fencing.gossip.v1.RosterRefR\x05known\"9\n" +
 	"\tRosterRef\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\x06R\x06digest*@\n" +
+	"\x06digest\x18\x02 \x01(\x06R\x06digest*i\n" +
+	"\aSilence\x12\x17\n" +
+	"\x13SILENCE_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vSILENCE_ASK\x10\x01\x12\x10\n" +
+	"\fSILENCE_MISS\x10\x02\x12\x10\n" +
+	"\fSILENCE_CALL\x10\x03\x12\x10\n" +
+	"\fSILENCE_FIRM\x10\x04*@\n" +
 	"\x05Sight\x12\x15\n" +
 	"\x11SIGHT_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1179,42 +1369,46 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP() []byte 
 	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescData
 }
 
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
-	(Sight)(0),         // 0: fencing.gossip.v1.Sight
-	(*Packet)(nil),     // 1: fencing.gossip.v1.Packet
-	(*Question)(nil),   // 2: fencing.gossip.v1.Question
-	(*Reply)(nil),      // 3: fencing.gossip.v1.Reply
-	(*Wish)(nil),       // 4: fencing.gossip.v1.Wish
-	(*Part)(nil),       // 5: fencing.gossip.v1.Part
-	(*List)(nil),       // 6: fencing.gossip.v1.List
-	(*ListMember)(nil), // 7: fencing.gossip.v1.ListMember
-	(*Relay)(nil),      // 8: fencing.gossip.v1.Relay
-	(*Statement)(nil),  // 9: fencing.gossip.v1.Statement
-	(*Standing)(nil),   // 10: fencing.gossip.v1.Standing
-	(*RosterRef)(nil),  // 11: fencing.gossip.v1.RosterRef
+	(Silence)(0),       // 0: fencing.gossip.v1.Silence
+	(Sight)(0),         // 1: fencing.gossip.v1.Sight
+	(*Packet)(nil),     // 2: fencing.gossip.v1.Packet
+	(*Word)(nil),       // 3: fencing.gossip.v1.Word
+	(*Question)(nil),   // 4: fencing.gossip.v1.Question
+	(*Reply)(nil),      // 5: fencing.gossip.v1.Reply
+	(*Wish)(nil),       // 6: fencing.gossip.v1.Wish
+	(*Part)(nil),       // 7: fencing.gossip.v1.Part
+	(*List)(nil),       // 8: fencing.gossip.v1.List
+	(*ListMember)(nil), // 9: fencing.gossip.v1.ListMember
+	(*Relay)(nil),      // 10: fencing.gossip.v1.Relay
+	(*Statement)(nil),  // 11: fencing.gossip.v1.Statement
+	(*Standing)(nil),   // 12: fencing.gossip.v1.Standing
+	(*RosterRef)(nil),  // 13: fencing.gossip.v1.RosterRef
 }
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
-	2,  // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
-	3,  // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Reply
-	4,  // 2: fencing.gossip.v1.Question.wants:type_name -> fencing.gossip.v1.Wish
-	0,  // 3: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
-	9,  // 4: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
-	8,  // 5: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
-	5,  // 6: fencing.gossip.v1.Reply.part:type_name -> fencing.gossip.v1.Part
-	11, // 7: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
-	11, // 8: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
-	7,  // 9: fencing.gossip.v1.List.members:type_name -> fencing.gossip.v1.ListMember
-	10, // 10: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
-	11, // 11: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
-	11, // 12: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
-	11, // 13: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	4,  // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
+	5,  // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Reply
+	3,  // 2: fencing.gossip.v1.Packet.word:type_name -> fencing.gossip.v1.Word
+	0,  // 3: fencing.gossip.v1.Word.silence:type_name -> fencing.gossip.v1.Silence
+	6,  // 4: fencing.gossip.v1.Question.wants:type_name -> fencing.gossip.v1.Wish
+	1,  // 5: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
+	11, // 6: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
+	10, // 7: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
+	7,  // 8: fencing.gossip.v1.Reply.part:type_name -> fencing.gossip.v1.Part
+	13, // 9: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
+	13, // 10: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
+	9,  // 11: fencing.gossip.v1.List.members:type_name -> fencing.gossip.v1.ListMember
+	12, // 12: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
+	13, // 13: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
+	13, // 14: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
+	13, // 15: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }
@@ -1225,14 +1419,15 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_init() {
 	file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[0].OneofWrappers = []any{
 		(*Packet_Probe)(nil),
 		(*Packet_Reply)(nil),
+		(*Packet_Word)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc), len(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   11,
+			NumEnums:      2,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,66 @@
+package main
+
+// doubtMutants are the guards of LEFT by doubt (docs/adr/0030).
+func doubtMutants() []mutant {
+	at := func(pkg, what, file, from, to string) mutant {
+		m := one("doubt", what, file, from, to)
+		m.in = []string{pkg}
+		return m
+	}
+	const (
+		doubtGo  = "netgossip/doubt/doubt.go"
+		ruleGo   = "netgossip/doubt/rule.go"
+		peerGo   = "netgossip/doubt/peer.go"
+		wordGo   = "netgossip/doubt/word.go"
+		doubtsGo = "netgossip/swim/doubts.go"
+		lookGo   = "netgossip/probing/look.go"
+		sampleGo = "netgossip/probing/sample.go"
+		codecGo  = "netgossip/swim/wire/word.go"
+	)
+	core := func(what, file, from, to string) mutant { return at("./netgossip/doubt", what, file, from, to) }
+	node := func(what, file, from, to string) mutant { return at("./netgossip/swim", what, file, from, to) }
+	pub := func(what, from, to string) mutant { return at(watchdogs, what, publicationGo, from, to) }
+	return []mutant{
+		core("a member has as many voices as words", peerGo, "v.from == from {", "false {"),
+		core("two members make a LEFT", ruleGo, "firm < min(voices, c.size-1) ||", "firm < 2 ||"),
+		core("nobody looks before it publishes", ruleGo, "|| now.Sub(since) < c.times(lookTimeouts) || probes < 2 {", "{"),
+		core("a node that hears nobody publishes", ruleGo, "if !silent || !c.well(now) || !d.missed {", "if !silent || !d.missed {"),
+		core("a node that stood still goes on with its silences", doubtGo, "	if now.Sub(c.called) >= c.times(jumpTimeouts) {\n", "	if false {\n"),
+		core("a node that was deaf goes on with its silences", doubtGo, "c.mute != 0 && c.mute <= limit && c.floor <= limit", "false && c.mute <= limit"),
+		core("a node that asked nobody is deaf", doubtGo, "		c.nets[k].heard, c.mute = now, 0\n", "		c.nets[k].heard, c.mute = now, now\n"),
+		core("nobody looks whether it is the sick one", ruleGo, "	c.check(now)\n", ""),
+		core("doubts begin before loss is measured", doubtGo, "c.size >= Least && c.loss.known()", "c.size >= Least"),
+		core("small groups have doubts", doubtGo, "c.size >= Least && c.loss.known()", "c.loss.known()"),
+		core("a word from before an answer counts", wordGo, "made <= c.reached(w.Peer) || ", ""),
+		core("a word lasts for ever", ruleGo, "return c.window(p, now) + c.times(5)", "return time.Hour"),
+		core("one member makes everybody look", ruleGo, ">= callers || d.count(Firm", ">= 1 || d.count(Firm"),
+		core("the firm word does not wait for the window", ruleGo, "if d.firm == 0 && now.Sub(since) >= w && ", "if d.firm == 0 && "),
+		core("a lonely doubter speaks to everybody", ruleGo, "if 1+d.count(Ask, from) < voices || c.mass() {", "if c.mass() {"),
+		core("a cut is talked about", ruleGo, "	return c.missed > max(findings, c.size/massShare)\n", "	return false\n"),
+		core("a member may ask as much as it likes", wordGo, "		if !b.take(1, now) {\n", "		if b.take(1, now); false {\n"),
+		core("a dead switch blocks doubts", ruleGo, "		if !c.live(k, now) {\n", "		if false {\n"),
+		core("one network is enough to miss a peer", ruleGo, "len(starts) < wanted", "len(starts) < 1"),
+		core("a peer that stood still has the window of the others", doubtGo, "		w *= 2\n", "		_ = w\n"),
+		core("another boot has the window of the one before", doubtGo, "		delete(c.relapses, p)\n", "		_ = p\n"),
+		core("watchers that say nothing are waited for", ruleGo, "		c.tell(Ask, d, c.others(d))\n", "		_ = d\n"),
+		node("a word needs no cookie", doubtsGo, "		return false\n	}\n	counts = true", "		counts = false\n	}\n	counts = true"),
+		node("one cookie is good for all", doubtsGo, "	h.Write([]byte(name))\n", "	h.Write(nil)\n"),
+		node("all processes give the same cookies", doubtsGo, "	_, _ = rand.Read(d.secret[:]) // never fails\n", "	_ = rand.Read\n"),
+		node("a word is as old as its last copy", doubtsGo, "made := d.known[p.Index].clock.dates(m.Clock, came)", "made := came"),
+		node("agents of before are sent words", doubtsGo, "cookie != 0 && p != w.Word.Peer", "cookie >= 0 && p != w.Word.Peer"),
+		node("a missing network is none", doubtsGo, " || slices.Contains(d.instances, nil) {", " {"),
+		node("another list ends a LEFT", doubtsGo, "				if i, ok := e.cfg.Roster.Index(d.roster.Name(p)); ok {\n", "				if i, ok := e.cfg.Roster.Index(d.roster.Name(p)); ok && i < 0 {\n"),
+		at("./netgossip/probing", "a look does not hold the vouch back", lookGo, "		x.open = append(x.open, p)\n", ""),
+		at("./netgossip/probing", "a missed look is a missed sample", sampleGo, "	if p.looked {\n		p.looked = false", "	if false {\n		p.looked = false"),
+		at("./netgossip/probing", "a missed look is a reason for extra samples", sampleGo, "missed || !p.looked", "true"),
+		at("./netgossip/swim/wire", "a word about its sender is taken", codecGo, "	case member == peer:\n", "	case false:\n"),
+		at("./netgossip/swim/wire", "a word by another list is taken", codecGo, "	case w.GetRoster() != tag:\n", "	case false:\n"),
+		at("./netgossip/swim/wire", "a word about nobody is taken", codecGo, " || peer == 0 || peer > size:", ":"),
+		pub("a doubt outlives an answer", " && !m.AnsweredSince(s.Peer, s.Since) {", " {"),
+		pub("a node that stood still publishes doubts", "	if now < c.holdLeft {\n		peers := before\n", "	if false {\n		peers := before\n"),
+		pub("the doubted are not seen", "	avail := c.view.Seen.And(c.rosters.expected).Minus(p.doubted)\n", "	c.view.Seen = c.view.Seen.Minus(p.doubted)\n	avail := c.view.Seen.And(c.rosters.expected)\n"),
+		pub("doubts are not published", ".Minus(p.doubted)\n", "\n"),
+		pub("who is doubted is unreachable", "			why = LeftDoubted\n", "			why = LeftUnreachable\n"),
+		at(watchdogs, "doubts keep the numbers of the list before", "watchdog/rosters.go", "netgossip.Silence{Peer: k, Since: s.Since})", "netgossip.Silence{Peer: s.Peer, Since: s.Since})"),
+	}
+}

@@ -1,0 +1,96 @@
+package doubt
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// peer is one peer in doubt.
+type peer struct {
+	index int
+	began boottime.Instant // the doubt
+	nets  []silence
+
+	finds   bool             // a probe of this node's own was late
+	watches bool             // it was asked to look
+	looks   int              // looks so far
+	next    boottime.Instant // of them
+	wake    boottime.Instant // when something may be due
+
+	missed bool             // this node misses it, by what the questions to watchers ask for
+	put    boottime.Instant // when the watchers were asked; zero: not by this node
+	more   bool             // others were asked, too
+	called bool
+	firm   boottime.Instant // when this node gave its firm word
+
+	asked  roster.Set // who asked this node to look
+	voices []voice
+}
+
+// silence is a peer's on one network.
+type silence struct {
+	probes []boottime.Instant // unanswered, oldest first
+}
+
+const mostProbes = 32
+
+// probed notes a probe. One that was noted already changes nothing.
+func (d *peer) probed(k int, at boottime.Instant) {
+	s := &d.nets[k]
+	if n := len(s.probes); n > 0 && at <= s.probes[n-1] {
+		return
+	}
+	if len(s.probes) == mostProbes {
+		s.probes = slices.Delete(s.probes, 1, 2) // the first one dates the silence
+	}
+	s.probes = append(s.probes, at)
+}
+
+// answered ends the silence on a network.
+func (d *peer) answered(k int) { d.nets[k].probes = d.nets[k].probes[:0] }
+
+// restart begins the silences again: what this node missed before says nothing.
+func (d *peer) restart() {
+	for k := range d.nets {
+		d.nets[k].probes = d.nets[k].probes[:0]
+	}
+	d.firm, d.looks, d.next, d.called = 0, 0, 0, false
+}
+
+// missedBy is how many probes were not answered in time, and the start of the first; zero: none was.
+func (s *silence) missedBy(now boottime.Instant, late time.Duration) (n int, since boottime.Instant) {
+	for _, at := range s.probes {
+		if now.Sub(at) < late {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		since = s.probes[0]
+	}
+	return n, since
+}
+
+// hear takes what a member says. It has one voice, which says the most that it ever said.
+func (d *peer) hear(from int, kind Kind, made boottime.Instant) {
+	for i := range d.voices {
+		if v := &d.voices[i]; v.from == from {
+			v.kind, v.made = max(v.kind, kind), max(v.made, made)
+			return
+		}
+	}
+	d.voices = append(d.voices, voice{from, kind, made})
+}
+
+// count is how many other members said at least so much, no earlier than an instant.
+func (d *peer) count(least Kind, from boottime.Instant) (n int) {
+	for _, v := range d.voices {
+		if v.kind >= least && v.made >= from {
+			n++
+		}
+	}
+	return n
+}

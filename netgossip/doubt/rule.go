@@ -1,0 +1,291 @@
+package doubt
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// silence reports whether the peer is silent on so many networks that it is unreachable by the policy, and since when. A
+// network on which nobody answers is none: it is down for all, or for this node. late is how long a probe may take, and
+// probes are how many took longer.
+func (c *Core) silence(d *peer, now boottime.Instant, late time.Duration) (silent bool, since boottime.Instant, probes int) {
+	live := 0
+	var starts []boottime.Instant
+	for k := range c.nets {
+		if !c.live(k, now) {
+			continue
+		}
+		live++
+		if n, from := d.nets[k].missedBy(now, late); n > 0 {
+			starts = append(starts, from)
+			probes += n
+		}
+	}
+	wanted := live - c.needed + 1
+	if live == 0 || wanted < 1 || len(starts) < wanted {
+		return false, 0, probes
+	}
+	slices.Sort(starts)
+	return true, starts[wanted-1], probes
+}
+
+// lasts is how long a word about a peer counts.
+func (c *Core) lasts(p int, now boottime.Instant) time.Duration {
+	return c.window(p, now) + c.times(5)
+}
+
+// well reports whether this node is: somebody has answered it just now.
+func (c *Core) well(now boottime.Instant) bool {
+	at := c.heard()
+	return at != 0 && now.Sub(at) < c.times(wellTimeouts)
+}
+
+// mass reports whether this node misses so many that it is no matter of single nodes.
+func (c *Core) mass() bool {
+	return c.missed > max(findings, c.size/massShare)
+}
+
+// Tick lets time pass.
+func (c *Core) Tick(now boottime.Instant) {
+	c.beat(now)
+	c.deaf(now)
+	for _, d := range c.due(now) {
+		if _, left := c.left[d.index]; !left && now.Sub(d.began) > c.lifetime() {
+			c.forget(d) // its evidence has run out, or never will
+			continue
+		}
+		c.settle(d, now)
+	}
+}
+
+// lifetime is after what time a doubt that came to nothing is forgotten.
+func (c *Core) lifetime() time.Duration { return c.cfg.Params.EvidenceMaxAge + c.times(5) }
+
+// due is the peers in doubt for which something is due, by number: what a Core does must not depend on the order of a map.
+func (c *Core) due(now boottime.Instant) []*peer {
+	var all []*peer
+	for _, d := range c.peers {
+		if d.wake <= now {
+			all = append(all, d)
+		}
+	}
+	slices.SortFunc(all, func(a, b *peer) int { return a.index - b.index })
+	return all
+}
+
+// Next returns when Tick is needed; Never: not before something else happens.
+func (c *Core) Next() boottime.Instant {
+	next := boottime.Never
+	for _, d := range c.peers {
+		next = min(next, d.wake)
+	}
+	return next
+}
+
+// wakes is when something may happen to a doubt: a probe becomes late, a window ends, a look is due.
+func (c *Core) wakes(d *peer, now boottime.Instant) boottime.Instant {
+	if _, left := c.left[d.index]; left {
+		return boottime.Never // until it answers
+	}
+	at := d.began.Add(c.lifetime() + 1)
+	if c.idle(d) {
+		return at
+	}
+	after := func(t boottime.Instant) {
+		if t > now {
+			at = min(at, t)
+		}
+	}
+	after(now.Add(c.gap()))
+	if d.next != 0 {
+		after(d.next)
+	}
+	for _, s := range d.nets {
+		if n := len(s.probes); n > 0 {
+			after(s.probes[0].Add(c.quick()))
+			after(s.probes[n-1].Add(c.quick()))
+			after(s.probes[n-1].Add(c.times(lateTimeouts)))
+			after(s.probes[0].Add(c.times(lookTimeouts)))
+		}
+	}
+	if silent, since, _ := c.silence(d, now, c.quick()); silent {
+		w := c.window(d.index, now)
+		after(since.Add(w - c.times(callTimeouts)))
+		after(since.Add(w))
+		after(since.Add(c.times(lookTimeouts)))
+	}
+	return at
+}
+
+// gap is the time between two looks: shorter where packets are lost, so that the window has enough of them.
+func (c *Core) gap() time.Duration {
+	switch {
+	case c.loss.share > veryLossy:
+		return c.times(0.5)
+	case c.loss.share > lossy:
+		return c.times(0.75)
+	default:
+		return c.times(1.25)
+	}
+}
+
+// idle reports whether a doubt is left to the sweep: one of many that are silent, of which nobody has spoken.
+func (c *Core) idle(d *peer) bool { return d.missed && d.put == 0 && !d.watches && len(d.voices) == 0 }
+
+// settle does for one peer what is due.
+func (c *Core) settle(d *peer, now boottime.Instant) {
+	c.decide(d, now)
+	d.wake = c.wakes(d, now)
+}
+
+func (c *Core) decide(d *peer, now boottime.Instant) {
+	if _, left := c.left[d.index]; left {
+		return
+	}
+	c.look(d, now)
+	if silent, _, n := c.silence(d, now, c.quick()); silent && c.well(now) && c.loss.chance(n) <= askChance {
+		c.miss(d, now)
+	}
+	silent, since, n := c.silence(d, now, c.times(lateTimeouts))
+	if !silent || !c.well(now) || !d.missed {
+		return
+	}
+	c.speak(d, since, n, now)
+	c.publish(d, since, n, now)
+}
+
+// look asks for probes of the peer on all networks.
+func (c *Core) look(d *peer, now boottime.Instant) {
+	told := d.count(Call, now.Add(-c.lasts(d.index, now))) >= callers || d.count(Firm, now.Add(-c.lasts(d.index, now))) >= voices
+	if now < d.next || !d.finds && !d.watches && !told {
+		return
+	}
+	if c.idle(d) || c.mass() {
+		return // the sweep has it in hand
+	}
+	if d.looks == 0 {
+		if c.looked >= looksAtOnce {
+			return
+		}
+		c.looked++
+	}
+	gap := c.gap()
+	if !d.watches && d.put == 0 && d.looks >= 2 && told && d.count(Firm, now.Add(-c.lasts(d.index, now))) == 0 {
+		gap = c.cfg.Params.EvidenceInterval // everybody looks, so each does it less often
+	}
+	d.looks++
+	d.next = now.Add(gap)
+	for k := range c.nets {
+		c.fx.Looks = append(c.fx.Looks, Look{k, d.index})
+	}
+	c.check(now)
+}
+
+// check looks at somebody else on the networks where nobody has answered just now, for this node may be the sick one, or
+// the network: where each peer is probed, the probes of all of them may come in one go.
+func (c *Core) check(now boottime.Instant) {
+	if now < c.checked {
+		return
+	}
+	c.checked = now.Add(c.times(1))
+	for k := range c.nets {
+		if now.Sub(c.nets[k].heard) < c.times(1) {
+			continue
+		}
+		for range 8 {
+			if p := c.rand.IntN(c.size); p != c.self && c.peers[p] == nil {
+				c.fx.Looks = append(c.fx.Looks, Look{k, p})
+				break
+			}
+		}
+	}
+}
+
+// miss notes that this node misses the peer, and says so: to the watchers when it found out by itself, to who
+// asked when it was asked.
+func (c *Core) miss(d *peer, now boottime.Instant) {
+	if !d.missed {
+		c.set(d, true)
+		if c.mass() {
+			return
+		}
+		switch {
+		case d.watches:
+			c.tell(Miss, d, c.circle(d))
+		case d.finds && c.mayFind(now):
+			d.put = now
+			c.tell(Ask, d, c.circle(d))
+		}
+	}
+	if d.put != 0 && !d.more && now.Sub(d.put) >= c.times(moreTimeouts) && 1+d.count(Ask, d.began) < voices {
+		d.more = true
+		c.tell(Ask, d, c.others(d))
+	}
+}
+
+// mayFind reports whether this node may ask watchers about one more peer, and counts it.
+func (c *Core) mayFind(now boottime.Instant) bool {
+	keep := c.found[:0]
+	for _, at := range c.found {
+		if now.Sub(at) < c.times(findTimeouts) {
+			keep = append(keep, at)
+		}
+	}
+	if c.found = keep; len(keep) >= findings {
+		return false
+	}
+	c.found = append(c.found, now)
+	return true
+}
+
+// others picks members to look in place of watchers that do not say anything.
+func (c *Core) others(d *peer) roster.Set {
+	var s roster.Set
+	circle := c.circle(d)
+	for try := 0; try < 4*watchers && s.Len() < watchers; try++ {
+		if p := c.rand.IntN(c.size); p != c.self && p != d.index && !circle.Has(p) && !c.misses(p) {
+			s.Add(p)
+		}
+	}
+	return s
+}
+
+// speak calls on everybody to look, and gives this node's firm word.
+func (c *Core) speak(d *peer, since boottime.Instant, probes int, now boottime.Instant) {
+	from, w := now.Add(-c.lasts(d.index, now)), c.window(d.index, now)
+	if 1+d.count(Ask, from) < voices || c.mass() {
+		return
+	}
+	everyone := func(k Kind) bool {
+		if !c.words.take(float64(c.size), now) {
+			return false
+		}
+		c.fx.Words = append(c.fx.Words, Outgoing{Word: Word{k, d.index}, Everyone: true, Copies: c.copies()})
+		return true
+	}
+	if !d.called && now.Sub(since) >= w-c.times(callTimeouts) && d.count(Call, from) < callers {
+		d.called = everyone(Call)
+	}
+	if d.firm == 0 && now.Sub(since) >= w && c.loss.chance(probes) <= firmChance {
+		d.firm = now
+		if d.count(Firm, from) <= voices {
+			everyone(Firm)
+		}
+	}
+}
+
+// publish makes the peer LEFT if so many members gave their firm word, and this node's own look stayed empty.
+func (c *Core) publish(d *peer, since boottime.Instant, probes int, now boottime.Instant) {
+	firm := d.count(Firm, now.Add(-c.lasts(d.index, now)))
+	if d.firm != 0 {
+		firm++
+	}
+	if firm < min(voices, c.size-1) || now.Sub(since) < c.times(lookTimeouts) || probes < 2 {
+		return
+	}
+	c.left[d.index] = since
+	c.changed = true
+}

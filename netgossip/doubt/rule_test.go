@@ -1,0 +1,259 @@
+package doubt
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// bench is one core of node 0, driven by hand. Peer 7 is the one in doubt; peer 9 answers.
+type bench struct {
+	*Core
+	t   *testing.T
+	now boottime.Instant
+	all Effects
+}
+
+func newBench(t *testing.T) *bench {
+	w := newWorld(t, 1, 20, 2, 0, netgossip.Any())
+	b := &bench{Core: w.cores[0], t: t, now: w.now}
+	b.well()
+	return b
+}
+
+// well has somebody answer on both networks.
+func (b *bench) well() {
+	for k := range 2 {
+		b.Answered(k, 9, b.now.Add(-time.Millisecond), 1, b.now)
+	}
+}
+
+// pass lets time pass in steps, in which the node is well and its looks at 7 are sent.
+func (b *bench) pass(d time.Duration, healthy bool) {
+	for end := b.now.Add(d); b.now < end; {
+		b.now = b.now.Add(10 * time.Millisecond)
+		if healthy {
+			b.well()
+		}
+		b.Tick(b.now)
+		b.take()
+	}
+}
+
+func (b *bench) take() {
+	fx := b.Take()
+	for _, l := range fx.Looks {
+		b.Probed(l.Network, l.Peer, b.now)
+	}
+	b.all.Looks = append(b.all.Looks, fx.Looks...)
+	b.all.Words = append(b.all.Words, fx.Words...)
+}
+
+// late has this node's sample of 7 be late.
+func (b *bench) late() {
+	b.Late(0, 7, b.now.Add(-150*time.Millisecond), false, b.now)
+	b.take()
+}
+
+func (b *bench) say(k Kind, from ...int) {
+	for _, f := range from {
+		b.Said(Word{k, 7}, f, b.now, b.now)
+		b.take()
+	}
+}
+
+func (b *bench) isLeft() bool { _, left := b.Left()[7]; return left }
+
+func (b *bench) looksAt(p int) (n int) {
+	for _, l := range b.all.Looks {
+		if l.Peer == p {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *bench) said(k Kind) (n int) {
+	for _, w := range b.all.Words {
+		if w.Word.Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+func TestThreeMembersAndAnEmptyLook(t *testing.T) {
+	b := newBench(t)
+	b.late()
+	b.pass(500*time.Millisecond, true)
+	if b.say(Firm, 3, 4); b.isLeft() {
+		t.Error("LEFT by the words of two")
+	}
+	if b.say(Firm, 5); !b.isLeft() {
+		t.Error("not LEFT by the words of three")
+	}
+}
+
+func TestAMemberHasOneVoice(t *testing.T) {
+	b := newBench(t)
+	b.late()
+	b.pass(500*time.Millisecond, true)
+	b.say(Firm, 3, 3, 3, 4, 4, 3)
+	if b.pass(500*time.Millisecond, true); b.isLeft() {
+		t.Error("LEFT by the words of two who repeat themselves")
+	}
+}
+
+func TestNobodyIsLeftWithoutALookOfOnesOwn(t *testing.T) {
+	b := newBench(t)
+	b.say(Firm, 3, 4, 5, 6)
+	b.pass(300*time.Millisecond, true)
+	if b.isLeft() {
+		t.Error("LEFT after 0.3 s of looking")
+	}
+	if b.pass(300*time.Millisecond, true); !b.isLeft() {
+		t.Error("not LEFT after 0.6 s of looking")
+	}
+}
+
+// An answer ends what was said before the probe, however late the words come.
+func TestAnAnswerEndsWhatWasSaidBefore(t *testing.T) {
+	b := newBench(t)
+	b.late()
+	b.pass(500*time.Millisecond, true)
+	b.say(Firm, 3, 4)
+	before := b.now
+	b.pass(20*time.Millisecond, true)
+	b.Answered(1, 7, b.now.Add(-time.Millisecond), 1, b.now)
+	b.pass(20*time.Millisecond, true)
+	b.late()
+	for _, f := range []int{3, 4, 5} {
+		b.Said(Word{Firm, 7}, f, before, b.now)
+	}
+	if b.pass(time.Second, true); b.isLeft() {
+		t.Error("LEFT by words from before its latest answer")
+	}
+	b.say(Firm, 3, 4, 5)
+	if b.pass(50*time.Millisecond, true); !b.isLeft() {
+		t.Error("not LEFT by words from after it")
+	}
+}
+
+func TestAWordDoesNotLastForEver(t *testing.T) {
+	b := newBench(t)
+	b.say(Firm, 3)
+	b.pass(2700*time.Millisecond, true)
+	b.late()
+	b.pass(500*time.Millisecond, true)
+	if b.say(Firm, 4, 5); b.isLeft() {
+		t.Error("LEFT by words of which one is 3 s old")
+	}
+	if b.say(Firm, 3); !b.isLeft() {
+		t.Error("not LEFT by the words of three")
+	}
+}
+
+func TestASickNodePublishesNothing(t *testing.T) {
+	b := newBench(t)
+	b.late()
+	b.pass(600*time.Millisecond, false)
+	if b.say(Firm, 3, 4, 5); b.isLeft() {
+		t.Error("LEFT at a node that hears nobody")
+	}
+	b.pass(3*time.Second, false)
+	if b.said(Firm)+b.said(Call) > 0 || b.isLeft() {
+		t.Error("a node that hears nobody has a firm word")
+	}
+	b.well() // its answer comes before that of 7
+	if b.Tick(b.now); b.isLeft() {
+		t.Error("LEFT by the silence of a node that heard nobody")
+	}
+}
+
+func TestOneCallIsNotEnoughToLook(t *testing.T) {
+	b := newBench(t)
+	b.say(Call, 3)
+	if b.pass(100*time.Millisecond, true); b.looksAt(7) > 0 {
+		t.Error("one member makes everybody look")
+	}
+	b.say(Call, 4)
+	if b.pass(100*time.Millisecond, true); b.looksAt(7) == 0 {
+		t.Error("two do not")
+	}
+}
+
+func TestTheFirmWordWaitsForTheWindow(t *testing.T) {
+	b := newBench(t)
+	b.late()
+	b.say(Miss, 3, 4, 5)
+	b.pass(1200*time.Millisecond, true)
+	if b.said(Firm) > 0 {
+		t.Error("a firm word after 1.35 s")
+	}
+	if b.said(Call) != 1 {
+		t.Errorf("%d calls after 1.35 s", b.said(Call))
+	}
+	b.pass(400*time.Millisecond, true)
+	if b.said(Firm) != 1 {
+		t.Errorf("%d firm words after 1.6 s and more", b.said(Firm))
+	}
+}
+
+func TestALonelyDoubterSaysNothingToEverybody(t *testing.T) {
+	b := newBench(t)
+	b.late()
+	b.say(Miss, 3)
+	b.pass(3*time.Second, true)
+	if b.said(Call)+b.said(Firm) > 0 {
+		t.Errorf("two who miss a peer make %d calls and %d firm words", b.said(Call), b.said(Firm))
+	}
+	if b.said(Ask) != 2 {
+		t.Errorf("%d questions: one to the watchers and one to others are wanted", b.said(Ask))
+	}
+}
+
+func TestDoubtsAreMuteUntilLossIsMeasured(t *testing.T) {
+	b := newBench(t)
+	b.loss = loss{}
+	b.late()
+	b.say(Firm, 3, 4, 5)
+	b.pass(3*time.Second, true)
+	if b.looksAt(7) > 0 || b.isLeft() {
+		t.Error("a node that does not know the loss of its networks has doubts")
+	}
+}
+
+func TestANodeThatAsksNobodyIsNotDeaf(t *testing.T) {
+	b := newBench(t)
+	b.now = b.now.Add(400 * time.Millisecond) // where each peer is probed, all may be at once
+	b.Tick(b.now)
+	b.now = b.now.Add(400 * time.Millisecond)
+	b.Tick(b.now)
+	b.late()
+	if b.looksAt(7) == 0 || len(b.all.Looks) <= b.looksAt(7) {
+		t.Errorf("looks %v: at 7, and at somebody else", b.all.Looks)
+	}
+	since := b.peers[7].nets[0].probes[0]
+	b.well()
+	if len(b.peers[7].nets[0].probes) == 0 || b.peers[7].nets[0].probes[0] != since {
+		t.Error("a silence of everybody that was not asked for ends the doubt")
+	}
+}
+
+// A node that did nothing for three seconds has no silences of three seconds, though somebody answers it at once.
+func TestASilenceDoesNotGrowWhileTheNodeStandsStill(t *testing.T) {
+	b := newBench(t)
+	b.late()
+	b.pass(300*time.Millisecond, true)
+	b.say(Miss, 3, 4, 5)
+	b.well()
+	b.now = b.now.Add(3 * time.Second)
+	b.well()
+	b.Tick(b.now)
+	b.take()
+	if n := b.said(Call) + b.said(Firm); n > 0 {
+		t.Errorf("%d words to everybody by a silence that nobody kept", n)
+	}
+}

@@ -1,0 +1,115 @@
+package doubt
+
+import (
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// Kind is what a word says of a peer. Each says at least what those before it say of its sender: it misses the peer.
+type Kind uint8
+
+// The kinds.
+const (
+	Ask   Kind = iota + 1 // I miss it: look, you are one of its watchers, or were chosen in place of one
+	Miss                  // I was asked, and miss it, too
+	Call                  // several do: everybody look
+	Firm                  // my own silence has lasted for the window
+	kinds = Firm
+)
+
+// Valid reports whether a kind exists.
+func (k Kind) Valid() bool { return k >= Ask && k <= kinds }
+
+// Word is what one member says of another.
+type Word struct {
+	Kind Kind
+	Peer int
+}
+
+// voice is what one member said.
+type voice struct {
+	from int
+	kind Kind
+	made boottime.Instant // of the latest
+}
+
+// Said takes the word of a member, which was made at an instant of this node's clock, at the latest. The owner has made
+// sure that it is this member's.
+func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
+	c.beat(now)
+	if !w.Kind.Valid() || w.Peer < 0 || w.Peer >= c.size || w.Peer == c.self || w.Peer == from ||
+		from < 0 || from >= c.size || from == c.self || !c.awake() {
+		return
+	}
+	if w.Kind == Ask {
+		b := c.asks[from]
+		if b == nil {
+			fresh := newBucket(asksBurst, asksPerSecond, now)
+			b = &fresh
+			c.asks[from] = b
+		}
+		if !b.take(1, now) {
+			return
+		}
+	}
+	if made <= c.reached(w.Peer) || now.Sub(made) > c.lasts(w.Peer, now) {
+		return // overtaken by an answer, or sent again
+	}
+	d := c.peer(w.Peer, now)
+	d.hear(from, w.Kind, made)
+	if w.Kind == Ask {
+		d.asked.Add(from)
+		if d.watches = true; d.missed && !c.mass() {
+			c.tell(Miss, d, roster.SetOf(from))
+		}
+	}
+	c.settle(d, now)
+}
+
+// tell has a word sent to some members.
+func (c *Core) tell(k Kind, d *peer, to roster.Set) {
+	c.fx.Words = append(c.fx.Words, Outgoing{Word: Word{k, d.index}, To: to, Copies: c.copies()})
+}
+
+// copies is how often a word is sent on each network.
+func (c *Core) copies() int {
+	switch {
+	case c.loss.share > veryLossy:
+		return 3
+	case c.loss.share > lossy:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// circle is who is told of this node's own doubt: who asked, and the watchers.
+func (c *Core) circle(d *peer) roster.Set {
+	to := c.watchersOf(d.index)
+	to = to.Union(d.asked)
+	to.Remove(c.self)
+	return to
+}
+
+// watchersOf returns the members that look at a peer when somebody misses it, the same for everybody: they are spread over
+// the list, so that they are not all in one rack with it. Those whom this node misses itself are passed over.
+func (c *Core) watchersOf(p int) roster.Set {
+	var s roster.Set
+	stride := max(1, c.size/(watchers+1))
+	for i, at, found := 0, p+1, 0; i < 2*c.size && found < watchers; i++ {
+		at = at % c.size
+		if at != p && !s.Has(at) && !c.misses(at) {
+			s.Add(at)
+			found++
+		}
+		if at += stride; (i+1)%(watchers+1) == 0 {
+			at++
+		}
+	}
+	return s
+}
+
+func (c *Core) misses(p int) bool {
+	d := c.peers[p]
+	return d != nil && d.missed
+}

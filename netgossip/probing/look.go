@@ -1,0 +1,55 @@
+package probing
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// Look has a peer asked now, whatever the schedule has planned. Where peers are sampled the vouch does not move on
+// until it has answered, or is set aside after seven probes, as with a sample; but it says nothing about chance, and is no
+// reason for a sweep.
+func (s *Schedule) Look(p *Peer, now boottime.Instant) {
+	x := &s.samples
+	if x.on && p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) && s.vouchable(p) {
+		p.looked, p.sampled, p.overdue = true, now, false
+		x.open = append(x.open, p)
+		x.check = min(x.check, now.Add(lookTimeouts*s.params.EvidenceTimeout))
+	}
+	if at := max(now, p.sentAt.Add(urgeInterval)); at.Before(p.due) {
+		s.plan(p, at)
+	}
+}
+
+// patience is how many EvidenceTimeouts a sample has to answer.
+func (p *Peer) patience() time.Duration {
+	if p.looked {
+		return lookTimeouts
+	}
+	return sampleTimeouts
+}
+
+// repeated takes that a peer is probed. Where each peer is, one that is asked again was late.
+func (s *Schedule) repeated(p *Peer, now boottime.Instant) {
+	if !s.sampling() && !p.lost && !s.Sweeping(p) && p.owed != p.asked && now.Sub(p.asked) >= s.params.EvidenceTimeout*3/4 {
+		p.owed = p.asked
+		s.owes(p, p.asked, false)
+	}
+}
+
+// closeDirect takes that a peer answers. Where each peer is probed that counts for Closed like a sample, if it was there before.
+func (s *Schedule) closeDirect(p *Peer) {
+	if !s.sampling() && p.asked != 0 && p.proven > p.dead && !p.lost {
+		s.samples.closed++
+		if p.owed == p.asked {
+			s.samples.lates++
+		}
+	}
+}
+
+// owes notes a peer for TakeLate.
+func (s *Schedule) owes(p *Peer, since boottime.Instant, swept bool) {
+	if s.reports {
+		s.late = append(s.late, Late{p.Index, since, swept})
+	}
+}

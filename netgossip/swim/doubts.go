@@ -1,0 +1,258 @@
+package swim
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	mathrand "math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/doubt"
+	"github.com/fencing-agent/fencing-agent/netgossip/probing"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
+)
+
+// DoubtsConfig is what Doubts are made of.
+type DoubtsConfig struct {
+	Networks int
+	Policy   netgossip.Policy
+	Clock    boottime.Clock
+	// Left takes, whenever it changes, whom this node may publish as LEFT although there is evidence of it: peers by their
+	// index in a roster, with the start of their silence. It is called like a Sink.
+	Left func(r *roster.Roster, silent []netgossip.Silence)
+}
+
+// Doubts is the doubt of a node about its peers (package doubt), which the instances of all its networks share: what is
+// late on one is looked at on all. It rests while an instance is missing, or counts by another roster than the others,
+// and begins again with nothing but who is LEFT.
+//
+// A word counts only with the cookie that this process gave to its sender, in an answer to a probe of that: nobody
+// else was told, so one member with the key cannot speak in the names of others. And it is dated like any packet, so
+// that one which is sent again is as old as its first copy (clock.go).
+type Doubts struct {
+	cfg    DoubtsConfig
+	secret [sha256.Size]byte
+	wake   chan struct{}
+
+	mu        sync.Mutex // the instances' locks come after it
+	roster    *roster.Roster
+	core      *doubt.Core
+	instances []*evidence // by network; nil: there is none that counts by roster
+	known     []acquaintance
+	armed     boottime.Instant // when Run wakes
+}
+
+// acquaintance is what a node knows of a peer for the sake of words.
+type acquaintance struct {
+	cookie uint64 // that this node's words to it must bear; 0: it gave none
+	clock  peerClock
+}
+
+// NewDoubts makes the doubts of a process. Their owner calls Run.
+func NewDoubts(cfg DoubtsConfig) *Doubts {
+	d := &Doubts{cfg: cfg, wake: make(chan struct{}, 1), instances: make([]*evidence, cfg.Networks), armed: boottime.Never}
+	_, _ = rand.Read(d.secret[:]) // never fails
+	return d
+}
+
+// Run lets time pass until ctx ends.
+func (d *Doubts) Run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		case <-timer.C:
+		}
+		d.mu.Lock()
+		now := d.cfg.Clock()
+		if d.core != nil {
+			d.core.Tick(now)
+			d.act(now)
+			d.armed = d.core.Next()
+		}
+		wait := max(grain, d.armed.Sub(now))
+		d.mu.Unlock()
+		timer.Reset(min(time.Hour, wait))
+	}
+}
+
+// join takes the instance of a network. One that counts by another roster than those before begins everything again.
+func (d *Doubts) join(e *evidence) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := d.cfg.Clock(); d.core == nil || d.roster.Digest != e.cfg.Roster.Digest || d.roster.Epoch != e.cfg.Roster.Epoch {
+		core := doubt.New(doubt.Config{
+			Roster: e.cfg.Roster, Networks: d.cfg.Networks, Policy: d.cfg.Policy, Params: e.cfg.Params,
+			Rand: mathrand.New(mathrand.NewPCG(mathrand.Uint64(), mathrand.Uint64())),
+		}, now)
+		if d.core != nil {
+			for p, since := range d.core.Left() {
+				if i, ok := e.cfg.Roster.Index(d.roster.Name(p)); ok {
+					core.Recall(i, since, now)
+				}
+			}
+			clear(d.instances)
+		}
+		d.core, d.roster, d.known = core, e.cfg.Roster, make([]acquaintance, e.cfg.Roster.Size())
+	}
+	d.instances[e.cfg.Network] = e
+}
+
+// part takes that an instance ends.
+func (d *Doubts) part(e *evidence) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.instances[e.cfg.Network] == e {
+		d.instances[e.cfg.Network] = nil
+	}
+}
+
+// with runs call if the instance is one of those that count by the roster, and all networks have one, and does what
+// comes of it.
+func (d *Doubts) with(e *evidence, call func(now boottime.Instant)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.instances[e.cfg.Network] != e || slices.Contains(d.instances, nil) {
+		return
+	}
+	now := d.cfg.Clock()
+	call(now)
+	d.act(now)
+	if next := d.core.Next(); next < d.armed {
+		d.armed = next
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// act does what the core wants; mu is held.
+func (d *Doubts) act(boottime.Instant) {
+	fx := d.core.Take()
+	for _, l := range fx.Looks {
+		if e := d.instances[l.Network]; e != nil {
+			e.post(arrival{peer: l.Peer, look: true})
+		}
+	}
+	if len(fx.Words) > 0 {
+		d.send(fx.Words)
+	}
+	if fx.Changed && d.cfg.Left != nil {
+		silent := make([]netgossip.Silence, 0, len(d.core.Left()))
+		for p, since := range d.core.Left() {
+			silent = append(silent, netgossip.Silence{Peer: p, Since: since})
+		}
+		slices.SortFunc(silent, func(a, b netgossip.Silence) int { return a.Peer - b.Peer })
+		d.cfg.Left(d.roster, silent)
+	}
+}
+
+// send hands words to the instances, for those who have given a cookie: others know no words.
+func (d *Doubts) send(words []doubt.Outgoing) {
+	var out []spokenWord
+	for _, w := range words {
+		n := len(d.known)
+		first := mathrand.IntN(n) // so that not all are told in the same order
+		for i := range n * w.Copies {
+			p := (first + i) % n
+			if cookie := d.known[p].cookie; cookie != 0 && p != w.Word.Peer && (w.Everyone || w.To.Has(p)) {
+				out = append(out, spokenWord{p, cookie, w.Word})
+			}
+		}
+	}
+	for _, e := range d.instances {
+		if e != nil && len(out) > 0 {
+			e.ask(func(r *request) { r.words = append(r.words, out...) })
+		}
+	}
+}
+
+// cookieFor is what the words of a member must bear at this node. It is never 0.
+func (d *Doubts) cookieFor(name string) uint64 {
+	h := hmac.New(sha256.New, d.secret[:])
+	h.Write([]byte(name))
+	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
+}
+
+// bare reports whether a peer has not given a cookie.
+func (d *Doubts) bare(peer int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return peer < len(d.known) && d.known[peer].cookie == 0
+}
+
+// late, closed, probed and answered take what an instance finds out.
+func (d *Doubts) late(e *evidence, l probing.Late) {
+	d.with(e, func(now boottime.Instant) { d.core.Late(e.cfg.Network, l.Peer, l.Since, l.Swept, now) })
+}
+
+func (d *Doubts) closed(e *evidence, samples, late uint64) {
+	d.with(e, func(boottime.Instant) {
+		for i := range samples {
+			d.core.Closed(i < late)
+		}
+	})
+}
+
+func (d *Doubts) probed(e *evidence, peer int) {
+	d.with(e, func(now boottime.Instant) { d.core.Probed(e.cfg.Network, peer, now) })
+}
+
+func (d *Doubts) answered(e *evidence, peer int, sentAt boottime.Instant, boot uint64, m *wire.Message, came boottime.Instant) {
+	d.with(e, func(now boottime.Instant) {
+		k := &d.known[peer]
+		if k.clock.read(m.Clock, came); m.Cookie != 0 {
+			k.cookie = m.Cookie
+		}
+		d.core.Answered(e.cfg.Network, peer, sentAt, boot, now)
+	})
+}
+
+// heed takes a word, and reports whether it counts: whether it is its sender's, and when it was made can be told.
+func (d *Doubts) heed(e *evidence, p *peer, m *wire.Message, came boottime.Instant) (counts bool) {
+	if !hmac.Equal(binary.LittleEndian.AppendUint64(nil, m.Cookie), binary.LittleEndian.AppendUint64(nil, d.cookieFor(p.addr.Name))) {
+		return false
+	}
+	counts = true // what comes while it rests is no fault of the sender
+	d.with(e, func(now boottime.Instant) {
+		made := d.known[p.Index].clock.dates(m.Clock, came)
+		if counts = made > 0; counts {
+			d.core.Said(m.Word, p.Index, made, now)
+		}
+	})
+	return counts
+}
+
+// spokenWord is a word on its way to a peer.
+type spokenWord struct {
+	to     int
+	cookie uint64
+	word   doubt.Word
+}
+
+// wordsAtOnce is how many words a network sends within one grain of time: 1000 peers hear one within an eighth of a second,
+// and no socket's buffer is filled.
+const wordsAtOnce = 8
+
+// speak sends some of the words that wait, and reports whether there are more.
+func (e *evidence) speak() (more bool) {
+	for range min(wordsAtOnce, len(e.words)) {
+		w := e.words[0]
+		e.words = e.words[1:]
+		if p := e.peers[w.to]; p != nil {
+			e.transmit(p, wire.Message{Kind: wire.Doubt, Member: e.cfg.Roster.Self, Roster: e.tag, Cookie: w.cookie, Word: w.word})
+		}
+	}
+	return len(e.words) > 0
+}

@@ -1,0 +1,188 @@
+package swim
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/doubt"
+	"github.com/fencing-agent/fencing-agent/netgossip/probing"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
+)
+
+// doubting is the Doubts of member 0 of a roster, and what two instances of it hand over.
+type doubting struct {
+	*Doubts
+	now   boottime.Instant
+	nets  []*evidence
+	left  []netgossip.Silence
+	lists *roster.Roster
+}
+
+func doubtsOf(t *testing.T, members, networks int) *doubting {
+	t.Helper()
+	d := &doubting{now: boottime.Instant(time.Hour)}
+	d.Doubts = NewDoubts(DoubtsConfig{
+		Networks: networks, Policy: netgossip.Any(), Clock: func() boottime.Instant { return d.now },
+		Left: func(_ *roster.Roster, silent []netgossip.Silence) { d.left = silent },
+	})
+	d.lists = listOfMembers(t, 1, members)
+	for k := range networks {
+		e := d.instance(k, d.lists)
+		d.join(e)
+		d.nets = append(d.nets, e)
+	}
+	for range 40 {
+		d.closed(d.nets[0], 1, 0)
+	}
+	return d
+}
+
+func listOfMembers(t *testing.T, epoch uint64, n int) *roster.Roster {
+	t.Helper()
+	var members []roster.Member
+	for i := range n {
+		members = append(members, roster.Member{Name: fmt.Sprintf("n%02d", i)})
+	}
+	r, err := roster.New(epoch, members, "n00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (d *doubting) instance(network int, r *roster.Roster) *evidence {
+	return &evidence{
+		cfg:   &Config{Network: network, Roster: r, Params: netgossip.Tune(r.Size()), Logger: slog.New(slog.DiscardHandler)},
+		inbox: make(chan arrival, 100), wake: make(chan struct{}, 1),
+	}
+}
+
+func (d *doubting) peer(i int) *peer {
+	return &peer{Peer: &probing.Peer{Index: i}, addr: memberlist.Address{Name: d.lists.Name(i)}}
+}
+
+// answer has a member answer, with the clock of its boot, and give a cookie.
+func (d *doubting) answer(i int, cookie uint64) {
+	m := wire.Message{Kind: wire.Answer, Clock: wire.ClockOf(uint64(i)<<40, d.now), Cookie: cookie}
+	d.answered(d.nets[0], i, d.now.Add(-time.Millisecond), uint64(i)<<40, &m, d.now)
+}
+
+// word is what a member says, as it comes.
+func (d *doubting) word(from int, cookie uint64, w doubt.Word) *wire.Message {
+	return &wire.Message{Kind: wire.Doubt, Member: from, Clock: wire.ClockOf(uint64(from)<<40, d.now), Cookie: cookie, Word: w}
+}
+
+// looks empties the inboxes and counts the looks at members 7 and 8, which alone are spoken of.
+func (d *doubting) looks() (n int) {
+	for _, e := range d.nets {
+		for len(e.inbox) > 0 {
+			if a := <-e.inbox; a.look && (a.peer == 7 || a.peer == 8) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func TestAWordBearsTheCookieOfItsSender(t *testing.T) {
+	d := doubtsOf(t, 12, 2)
+	for i := 1; i < 12; i++ {
+		d.answer(i, 1)
+	}
+	ask := doubt.Word{Kind: doubt.Ask, Peer: 7}
+	mine, other := d.cookieFor("n03"), d.cookieFor("n04")
+	if mine == other || mine == 0 {
+		t.Fatalf("cookies %x and %x", mine, other)
+	}
+	if d.heed(d.nets[0], d.peer(3), d.word(3, other, ask), d.now) || d.looks() > 0 {
+		t.Error("a word in the name of another member counted")
+	}
+	if !d.heed(d.nets[0], d.peer(3), d.word(3, mine, ask), d.now) || d.looks() != 2 {
+		t.Error("a word with its cookie did not make this node look on both networks")
+	}
+	if again := NewDoubts(DoubtsConfig{Networks: 1}); again.cookieFor("n03") == mine {
+		t.Error("another process gives the same cookie")
+	}
+}
+
+// What was recorded on the wire can be sent again at any time. It is as old as its first copy.
+func TestARecordedWordDoesNotCount(t *testing.T) {
+	d := doubtsOf(t, 12, 2)
+	for i := 1; i < 12; i++ {
+		d.answer(i, 1)
+	}
+	recorded := d.word(3, d.cookieFor("n03"), doubt.Word{Kind: doubt.Ask, Peer: 7})
+	d.now = d.now.Add(5 * time.Second)
+	for i := 1; i < 12; i++ {
+		d.answer(i, 1)
+	}
+	if d.heed(d.nets[0], d.peer(3), recorded, d.now); d.looks() > 0 {
+		t.Error("a word of five seconds ago made this node look")
+	}
+	d.now = d.now.Add(200 * time.Millisecond)
+	early := d.word(3, d.cookieFor("n03"), doubt.Word{Kind: doubt.Ask, Peer: 7})
+	early.Clock = wire.ClockOf(3<<40, d.now.Add(-100*time.Millisecond))
+	if d.heed(d.nets[0], d.peer(3), early, d.now); d.looks() != 2 {
+		t.Error("a word that is 0.1 s old did not count")
+	}
+	reborn := d.word(3, d.cookieFor("n03"), doubt.Word{Kind: doubt.Ask, Peer: 8})
+	reborn.Clock = wire.ClockOf(99<<40, d.now)
+	if d.heed(d.nets[0], d.peer(3), reborn, d.now) || d.looks() > 0 {
+		t.Error("a word of another boot than the one that answered counted")
+	}
+}
+
+func TestDoubtsRestWhileANetworkHasNoInstance(t *testing.T) {
+	d := doubtsOf(t, 12, 2)
+	d.answer(3, 1)
+	d.part(d.nets[1])
+	d.late(d.nets[0], probing.Late{Peer: 7, Since: d.now.Add(-200 * time.Millisecond)})
+	if d.looks() > 0 {
+		t.Error("it is looked at a peer though a network has no instance")
+	}
+	d.nets[1] = d.instance(1, listOfMembers(t, 2, 13))
+	d.join(d.nets[1])
+	d.late(d.nets[0], probing.Late{Peer: 7, Since: d.now.Add(-200 * time.Millisecond)})
+	if d.looks() > 0 {
+		t.Error("it is looked at a peer though the networks count by two lists")
+	}
+}
+
+// A peer that is LEFT stays so when the list of members changes, under its new number.
+func TestWhoIsLeftStaysSoUnderAnotherList(t *testing.T) {
+	d := doubtsOf(t, 12, 2)
+	d.core.Recall(7, d.now, d.now)
+	d.act(d.now)
+	longer := listOfMembers(t, 2, 13)
+	for k := range d.nets {
+		d.join(d.instance(k, longer))
+	}
+	d.act(d.now)
+	if len(d.left) != 1 || longer.Name(d.left[0].Peer) != "n07" {
+		t.Errorf("LEFT: %v", d.left)
+	}
+}
+
+// An agent of before gives no cookie, and is never sent what it does not know.
+func TestWhoGaveNoCookieHearsNoWords(t *testing.T) {
+	d := doubtsOf(t, 12, 1)
+	for i := 1; i < 12; i++ {
+		d.answer(i, uint64(i%2)) // half of them
+	}
+	d.send([]doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Firm, Peer: 4}, Everyone: true, Copies: 1}})
+	for _, w := range d.nets[0].request.words {
+		if w.to%2 == 0 || w.cookie == 0 {
+			t.Errorf("a word to member %d", w.to)
+		}
+	}
+	if n := len(d.nets[0].request.words); n != 6 {
+		t.Errorf("%d words, want 6", n)
+	}
+}
