@@ -625,6 +625,83 @@ func (x *ListMember) GetAddresses() []string {
 	return nil
 }
 
+// Fact is netgossip.Fact. A receiver passes over kinds that it does not know.
+type Fact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          uint32                 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`                            // netgossip.FactKind
+	Name          uint64                 `protobuf:"fixed64,2,opt,name=name,proto3" json:"name,omitempty"`                           // digest of the name of the node that it is about
+	Boot          uint64                 `protobuf:"fixed64,3,opt,name=boot,proto3" json:"boot,omitempty"`                           // of that node
+	TimeoutMs     uint32                 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // of a sentence; rounded up
+	Teller        uint32                 `protobuf:"fixed32,5,opt,name=teller,proto3" json:"teller,omitempty"`                       // of a death that was told: short digest of the name of the node whose agent was told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fact) Reset() {
+	*x = Fact{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fact) ProtoMessage() {}
+
+func (x *Fact) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fact.ProtoReflect.Descriptor instead.
+func (*Fact) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Fact) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Fact) GetName() uint64 {
+	if x != nil {
+		return x.Name
+	}
+	return 0
+}
+
+func (x *Fact) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
+func (x *Fact) GetTimeoutMs() uint32 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Fact) GetTeller() uint32 {
+	if x != nil {
+		return x.Teller
+	}
+	return 0
+}
+
 // Relay is netgossip.Relay.
 type Relay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -637,7 +714,7 @@ type Relay struct {
 
 func (x *Relay) Reset() {
 	*x = Relay{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +726,7 @@ func (x *Relay) String() string {
 func (*Relay) ProtoMessage() {}
 
 func (x *Relay) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[7]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +739,7 @@ func (x *Relay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Relay.ProtoReflect.Descriptor instead.
 func (*Relay) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{7}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Relay) GetLog() uint64 {
@@ -717,13 +794,14 @@ type Statement struct {
 	SentenceMs        uint32                 `protobuf:"varint,26,opt,name=sentence_ms,json=sentenceMs,proto3" json:"sentence_ms,omitempty"` // the sender's boot is condemned, and the timeout of its watchdog is this; 0: it is not
 	Heeds             bool                   `protobuf:"varint,27,opt,name=heeds,proto3" json:"heeds,omitempty"`                             // an agent of the sender's version looks for that, or waits, before it counts or arms
 	Lately            []byte                 `protobuf:"bytes,28,opt,name=lately,proto3" json:"lately,omitempty"`                            // netgossip.Statement.Lost without those in lost
+	Facts             []*Fact                `protobuf:"bytes,30,rep,name=facts,proto3" json:"facts,omitempty"`                              // netgossip.Statement.Facts
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Statement) Reset() {
 	*x = Statement{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +813,7 @@ func (x *Statement) String() string {
 func (*Statement) ProtoMessage() {}
 
 func (x *Statement) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +826,7 @@ func (x *Statement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statement.ProtoReflect.Descriptor instead.
 func (*Statement) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{8}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Statement) GetBoot() uint64 {
@@ -947,6 +1025,13 @@ func (x *Statement) GetLately() []byte {
 	return nil
 }
 
+func (x *Statement) GetFacts() []*Fact {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
 // Standing is roster.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -960,7 +1045,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1057,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1070,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{9}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Standing) GetFresh() bool {
@@ -1026,7 +1111,7 @@ type RosterRef struct {
 
 func (x *RosterRef) Reset() {
 	*x = RosterRef{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1123,7 @@ func (x *RosterRef) String() string {
 func (*RosterRef) ProtoMessage() {}
 
 func (x *RosterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1136,7 @@ func (x *RosterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterRef.ProtoReflect.Descriptor instead.
 func (*RosterRef) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RosterRef) GetEpoch() uint64 {
@@ -1114,11 +1199,18 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\n" +
 	"ListMember\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\taddresses\x18\x02 \x03(\tR\taddresses\"L\n" +
+	"\taddresses\x18\x02 \x03(\tR\taddresses\"y\n" +
+	"\x04Fact\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\x06R\x04name\x12\x12\n" +
+	"\x04boot\x18\x03 \x01(\x06R\x04boot\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x04 \x01(\rR\ttimeoutMs\x12\x16\n" +
+	"\x06teller\x18\x05 \x01(\aR\x06teller\"L\n" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
-	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xb8\x06\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xe7\x06\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -1152,7 +1244,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\vsentence_ms\x18\x1a \x01(\rR\n" +
 	"sentenceMs\x12\x14\n" +
 	"\x05heeds\x18\x1b \x01(\bR\x05heeds\x12\x16\n" +
-	"\x06lately\x18\x1c \x01(\fR\x06lately\"\xbc\x01\n" +
+	"\x06lately\x18\x1c \x01(\fR\x06lately\x12-\n" +
+	"\x05facts\x18\x1e \x03(\v2\x17.fencing.gossip.v1.FactR\x05facts\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +
@@ -1180,7 +1273,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP() []byte 
 }
 
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
 	(Sight)(0),         // 0: fencing.gossip.v1.Sight
 	(*Packet)(nil),     // 1: fencing.gossip.v1.Packet
@@ -1190,31 +1283,33 @@ var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
 	(*Part)(nil),       // 5: fencing.gossip.v1.Part
 	(*List)(nil),       // 6: fencing.gossip.v1.List
 	(*ListMember)(nil), // 7: fencing.gossip.v1.ListMember
-	(*Relay)(nil),      // 8: fencing.gossip.v1.Relay
-	(*Statement)(nil),  // 9: fencing.gossip.v1.Statement
-	(*Standing)(nil),   // 10: fencing.gossip.v1.Standing
-	(*RosterRef)(nil),  // 11: fencing.gossip.v1.RosterRef
+	(*Fact)(nil),       // 8: fencing.gossip.v1.Fact
+	(*Relay)(nil),      // 9: fencing.gossip.v1.Relay
+	(*Statement)(nil),  // 10: fencing.gossip.v1.Statement
+	(*Standing)(nil),   // 11: fencing.gossip.v1.Standing
+	(*RosterRef)(nil),  // 12: fencing.gossip.v1.RosterRef
 }
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
 	2,  // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
 	3,  // 1: fencing.gossip.v1.Packet.reply:type_name -> fencing.gossip.v1.Reply
 	4,  // 2: fencing.gossip.v1.Question.wants:type_name -> fencing.gossip.v1.Wish
 	0,  // 3: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
-	9,  // 4: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
-	8,  // 5: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
+	10, // 4: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
+	9,  // 5: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
 	5,  // 6: fencing.gossip.v1.Reply.part:type_name -> fencing.gossip.v1.Part
-	11, // 7: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
-	11, // 8: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
+	12, // 7: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
+	12, // 8: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
 	7,  // 9: fencing.gossip.v1.List.members:type_name -> fencing.gossip.v1.ListMember
-	10, // 10: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
-	11, // 11: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
-	11, // 12: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
-	11, // 13: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	11, // 10: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
+	8,  // 11: fencing.gossip.v1.Statement.facts:type_name -> fencing.gossip.v1.Fact
+	12, // 12: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
+	12, // 13: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
+	12, // 14: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }
@@ -1232,7 +1327,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc), len(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
