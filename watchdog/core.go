@@ -30,6 +30,7 @@ type Config struct {
 	LUNGrace       time.Duration // LUNAnd: so long the LUN may be lost for this node alone
 	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
 	Sentence       Sentencing    // of a node that has lost for certain; needs Hold
+	Outside        bool          // deaths that are proven elsewhere are believed, see Core.Tell
 	// Window is for how long a member of a group of so many may be counted for having seen this node; nil: MaxAge and
 	// the budget's Sampling.
 	Window    func(members int) time.Duration

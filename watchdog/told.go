@@ -32,6 +32,7 @@ type Refusal uint8
 
 const (
 	RefusedKind         Refusal = iota + 1 // agents conclude this proof themselves
+	RefusedOff                             // this agent is configured to believe nothing that is told
 	RefusedMember                          // no member has that name
 	RefusedSelf                            // it is this node
 	RefusedNoQuorum                        // this node may be the one that is cut off
@@ -47,7 +48,7 @@ const (
 )
 
 var refusalNames = [...]string{
-	RefusedKind: "kind", RefusedMember: "no_member", RefusedSelf: "self", RefusedNoQuorum: "no_quorum", RefusedUnknownBoot: "unknown_boot",
+	RefusedKind: "kind", RefusedOff: "off", RefusedMember: "no_member", RefusedSelf: "self", RefusedNoQuorum: "no_quorum", RefusedUnknownBoot: "unknown_boot",
 	RefusedOtherBoot: "other_boot", RefusedTwins: "two_machines", RefusedContradicted: "contradicted", RefusedSeen: "seen",
 	RefusedSeenByOthers: "seen_by_others", RefusedHeard: "heard", RefusedWrites: "writes_lun", RefusedUnanswered: "unanswered",
 }
@@ -84,6 +85,8 @@ func (e *Refused) Error() string {
 	switch e.Why {
 	case RefusedKind:
 		return "only the proofs power, kdump and operator can be told; the agents find all others themselves"
+	case RefusedOff:
+		return "api.confirmDead is false here: this agent believes no death that is told"
 	case RefusedMember:
 		return fmt.Sprintf("%q is no member of this group", e.Node)
 	case RefusedSelf:
@@ -177,6 +180,9 @@ func (c *Core) hear(now boottime.Instant, a *asked) {
 	case !a.word.Proof.told():
 		c.answer(a.id, Death{}, &Refused{Why: RefusedKind, Node: a.word.Node})
 		return
+	case !c.cfg.Outside:
+		c.answer(a.id, Death{}, &Refused{Why: RefusedOff, Node: a.word.Node})
+		return
 	case !member || !c.rosters.expected.Has(p):
 		c.answer(a.id, Death{}, &Refused{Why: RefusedMember, Node: a.word.Node})
 		return
@@ -215,6 +221,14 @@ func (c *Core) knownBoot(p int) uint64 {
 		}
 	}
 	return 0
+}
+
+// KnownBoot is the latest boot of a member that this node knows of; 0: none.
+func (c *Core) KnownBoot(p int) uint64 {
+	if p == c.cfg.Roster.Self {
+		return c.cfg.Boot
+	}
+	return c.knownBoot(p)
 }
 
 // objection is what this node knows at this moment against a word.

@@ -63,7 +63,7 @@ func (g *gossips) boot(t *testing.T, i int) {
 		t.Fatal(err)
 	}
 	g.cores[i] = NewCore(Config{
-		Roster: r, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, OnLoss: LossFence, Boot: g.boots[i], Hold: true,
+		Roster: r, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, OnLoss: LossFence, Boot: g.boots[i], Hold: true, Outside: true,
 	})
 	g.cores[i].SetGuard(true, 30*time.Second)
 }
