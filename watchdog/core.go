@@ -73,7 +73,7 @@ type Effects struct {
 
 	Fenced roster.Set // see Core.Fenced
 	Told   []Answer   // to Core.Tell
-	Spread bool       // the statement hands on what it did not before: all peers are to hear it at once
+	Spread bool       // the statement hands on a death that this node was told: all peers are to hear it at once
 	Strike bool       // a node that is not to wait for its watchdog may be taken down now
 
 	Available roster.Set // nodes to publish as available, self included while it may live
@@ -372,7 +372,7 @@ func (c *Core) state(now boottime.Instant) {
 		}
 	}
 	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
-	c.fx.Spread = c.told.fresh(&st.Facts)
+	c.fx.Spread = c.spreads(old, &st.Facts)
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping || old.Sentence != st.Sentence ||
 		old.Guard != st.Guard || old.Terms != st.Terms || old.Agreed != st.Agreed || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)

@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -12,8 +13,6 @@ const (
 	factsTurn = 5 * time.Second
 	// sentenceNews is for how long a sentence is handed on. After it nobody waits for it any more: time has proven the death.
 	sentenceNews = 2 * time.Minute
-	// mostHanded is how many facts are remembered as handed on.
-	mostHanded = 4096
 )
 
 // facts are what this node hands on: the sentences that it knows, the deaths that it was told of and believes, and those of both
@@ -87,20 +86,17 @@ func proofOf(k netgossip.FactKind) Proof {
 	}
 }
 
-// fresh reports whether a fact is handed on for the first time, and remembers these.
-func (t *told) fresh(facts *[netgossip.MaxFacts]netgossip.Fact) (fresh bool) {
-	if len(t.handed) > mostHanded {
-		clear(t.handed) // to be told at once a second time costs a few packets
-	}
+// spreads reports whether the statement begins to hand on a death that this node itself was told. All peers are to hear that at once.
+// What others have told spreads with the answers to ordinary questions: were all who know a thing to announce it, a large group
+// would send a million packets.
+func (c *Core) spreads(before *netgossip.Statement, facts *[netgossip.MaxFacts]netgossip.Fact) bool {
+	own := netgossip.TellerDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
 	for _, f := range facts {
-		if _, was := t.handed[f]; f.Kind != 0 && !was {
-			if t.handed == nil {
-				t.handed = map[netgossip.Fact]struct{}{}
-			}
-			t.handed[f], fresh = struct{}{}, true
+		if proofOf(f.Kind) != 0 && f.Teller == own && (before == nil || !slices.Contains(before.Facts[:], f)) {
+			return true
 		}
 	}
-	return fresh
+	return false
 }
 
 // takeFacts takes what the members hand on that this node counts. What they said under another list they may say, too: it is by

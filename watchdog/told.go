@@ -140,9 +140,8 @@ const (
 
 // told is what is told from outside, and handed on.
 type told struct {
-	words  []asked
-	handed map[netgossip.Fact]struct{} // what the statements have handed on
-	all    []netgossip.Fact            // scratch
+	words []asked
+	all   []netgossip.Fact // scratch
 }
 
 type asked struct {
@@ -256,6 +255,9 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 	}
 	if m, sees := c.whoSees(now, p); sees {
 		return no(RefusedSeenByOthers, c.cfg.Roster.Name(m))
+	}
+	if heard := c.merger.Sighted(p); heard > 0 && now.Sub(heard) <= c.cfg.MaxAge {
+		return no(RefusedHeard, "")
 	}
 	return nil
 }

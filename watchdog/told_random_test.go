@@ -24,6 +24,7 @@ type gossips struct {
 	link  [][]bool             // [from][to]
 	since [][]boottime.Instant // both ways; zero: it is not
 	liar  int                  // -1: nobody
+	old   []bool               // of an earlier version: it hands nothing on, and takes nothing
 	now   boottime.Instant
 
 	// What the oracle remembers: boots that have answered a node which called them dead.
@@ -44,7 +45,7 @@ func newGossips(t *testing.T, seed uint64) *gossips {
 	for i := range n {
 		g.list = append(g.list, roster.Member{Name: fmt.Sprintf("n%04d", i)})
 		g.boots, g.offAt = append(g.boots, uint64(1000+i)), append(g.offAt, 0)
-		g.cores = append(g.cores, nil)
+		g.cores, g.old = append(g.cores, nil), append(g.old, g.rng.IntN(4) == 0)
 	}
 	for i := range n {
 		g.link, g.since = append(g.link, make([]bool, n)), append(g.since, make([]boottime.Instant, n))
@@ -95,7 +96,7 @@ func (g *gossips) event(t *testing.T) {
 	case k < 10 && g.cores[i] == nil && g.now > g.offAt[i]+10*sec:
 		g.boots[i] += 100
 		g.boot(t, i)
-	case k < 14 && g.cores[i] != nil:
+	case k < 14 && g.cores[i] != nil && !g.old[i]:
 		g.told++
 		boot := g.boots[j]
 		if g.rng.IntN(8) == 0 {
@@ -137,6 +138,11 @@ func (g *gossips) step() {
 				if st := other.fx.Statement; st != nil {
 					if y == g.liar {
 						st = g.lie(st)
+					}
+					if g.old[x] || g.old[y] {
+						bare := *st
+						bare.Facts = [netgossip.MaxFacts]netgossip.Fact{}
+						st = &bare
 					}
 					c.Merger().Answered(netgossip.Answer{Peer: y, SentAt: g.now, Statement: st})
 				}
