@@ -1,10 +1,10 @@
 package diskquorum
 
 import (
-	"hash/fnv"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -18,9 +18,7 @@ type Sentence struct {
 
 // NameDigest is how a node is named in a sentence.
 func NameDigest(name string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name)) // never fails
-	return h.Sum64()
+	return netgossip.NameDigest(name)
 }
 
 // sentences is what the arbiter has of its own sentence, and has read of others.

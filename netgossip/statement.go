@@ -72,8 +72,10 @@ type Statement struct {
 	Stopping bool // planned stop: its absence is no failure
 	// Sentence says that Boot is condemned: nothing feeds its watchdog any more, and the timeout of that is this; 0: it
 	// is not, or it is not told. Heeds says that an agent of this version does not count or arm in a condemned boot.
-	Sentence     time.Duration
-	Heeds        bool
+	Sentence time.Duration
+	Heeds    bool
+	// Facts are what it hands on about other nodes, those of kind 0 last. They are by name, and count by any roster.
+	Facts        [MaxFacts]Fact
 	LUNHealthy   bool
 	APIReachable bool
 	Version      string

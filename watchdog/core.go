@@ -30,6 +30,7 @@ type Config struct {
 	LUNGrace       time.Duration // LUNAnd: so long the LUN may be lost for this node alone
 	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
 	Sentence       Sentencing    // of a node that has lost for certain; needs Hold
+	Outside        bool          // deaths that are proven elsewhere are believed, see Core.Tell
 	// Window is for how long a member of a group of so many may be counted for having seen this node; nil: MaxAge and
 	// the budget's Sampling.
 	Window    func(members int) time.Duration
@@ -71,6 +72,8 @@ type Effects struct {
 	Relay     netgossip.Relay      // what to tell them of the tie-breaker, with each answer
 
 	Fenced roster.Set // see Core.Fenced
+	Told   []Answer   // to Core.Tell
+	Spread bool       // the statement hands on a death that this node was told: all peers are to hear it at once
 	Strike bool       // a node that is not to wait for its watchdog may be taken down now
 
 	Available roster.Set // nodes to publish as available, self included while it may live
@@ -122,6 +125,7 @@ type Core struct {
 	voices  voices
 
 	sentence sentence
+	told     told
 	fx       Effects
 	changed  boottime.Instant
 	asked    tie.Input
@@ -273,6 +277,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.fx.Ask = nil
 	c.proof.conclude(now, c)
 	c.followSentences(now)
+	c.followTold(now)
 	c.fx.Fenced = c.proof.fenced
 	c.state(now)
 	c.noteStall(now)
@@ -345,9 +350,11 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Version:      c.cfg.Version,
 		Sentence:     c.sentence.timeout,
 		Heeds:        true,
+		Facts:        c.facts(now),
 	}
 	if c.sentence.condemned || c.sentence.blind {
 		st.Seen, st.View, st.Lost, st.LongLost = roster.Set{}, roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
+		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}
 	}
 	return st
 }
@@ -357,7 +364,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 func (c *Core) state(now boottime.Instant) {
 	st := c.statement(now)
 	old := c.fx.Statement
-	c.fx.Nudge = false
+	c.fx.Nudge, c.fx.Spread = false, false
 	if old != nil {
 		st.Stated = old.Stated
 		if *old == st {
@@ -365,6 +372,7 @@ func (c *Core) state(now boottime.Instant) {
 		}
 	}
 	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
+	c.fx.Spread = c.spreads(old, &st.Facts)
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping || old.Sentence != st.Sentence ||
 		old.Guard != st.Guard || old.Terms != st.Terms || old.Agreed != st.Agreed || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)

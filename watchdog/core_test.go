@@ -20,7 +20,7 @@ func testCore(t testing.TB, n int, change func(*Config)) *Core {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Roster: r, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, OnLoss: LossFence}
+	cfg := Config{Roster: r, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, OnLoss: LossFence, Outside: true}
 	if change != nil {
 		change(&cfg)
 	}

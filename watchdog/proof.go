@@ -17,6 +17,9 @@ const (
 	ProofTime     Proof = iota + 1 // its guard must have reset it: a majority, or the granted half, has not seen it for its horizon
 	ProofBoot                      // another boot of the node answers, or writes its slot
 	ProofSentence                  // it has said that nothing feeds its watchdog any more, and its time is over
+	ProofPower                     // told from outside: a power switch or a management board answers that it is off
+	ProofKdump                     // told from outside: its crash kernel has answered
+	ProofOperator                  // told from outside: an operator vouches that it is off
 )
 
 // String is the proof's name in logs, metrics and the API.
@@ -28,6 +31,12 @@ func (p Proof) String() string {
 		return "boot"
 	case ProofSentence:
 		return "sentence"
+	case ProofPower:
+		return "power"
+	case ProofKdump:
+		return "kdump"
+	case ProofOperator:
+		return "operator"
 	default:
 		return "none"
 	}
@@ -38,6 +47,8 @@ type Death struct {
 	Proof Proof            // zero: no death is known
 	Boot  uint64           // of the incarnation that ended; 0: peers proved it, this node never met it
 	At    boottime.Instant // when this node concluded it
+	// Teller is the node whose agent was told from outside; empty: it is no such proof, or no member's.
+	Teller string
 }
 
 // prover concludes who is dead. The argument, with N members, for a victim x:
@@ -86,6 +97,8 @@ type prover struct {
 	strangers roster.Set // in whose name two machines run, as noticed in this step
 	waits     bool       // an end waits for a slot
 
+	digests map[uint64]int // members by netgossip.NameDigest
+
 	alone boottime.Instant // the latest step in which this node did not live: nothing is claimed of the time before (M1)
 
 	grantSince boottime.Instant // the grant that names this node is in force since; zero: none
@@ -108,6 +121,8 @@ type witness struct {
 	over      boottime.Instant     // and when it has ended for certain
 	defied    uint64               // the boot that has outlived its sentence; 0: none
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
+	hearsay   boottime.Instant     // when others handed that sentence on; zero: the node has told it itself
+	trial     trial                // of a death that was told from outside
 	death     Death
 }
 
@@ -116,7 +131,7 @@ func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 
 func newProver(r *roster.Roster) prover {
 	n := r.Size()
-	return prover{roster: r, chance: chanceDelay(n), peers: make([]witness, n)}
+	return prover{roster: r, chance: chanceDelay(n), peers: make([]witness, n), digests: digestsOf(r)}
 }
 
 // follow takes what the networks and the LUN say of the peers, and renews this node's claims.
@@ -134,7 +149,7 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 		if st.Boot == w.boot {
 			w.lived = max(w.lived, anchor)
 			v.contradict(p, w.lived)
-			v.sentence(now, p, st.Boot, st.Sentence)
+			v.ownWord(now, p, st)
 		}
 		if w.returned > 0 {
 			v.endOfFormer(now, p, a)
@@ -167,6 +182,9 @@ func (v *prover) contradict(p int, lived boottime.Instant) {
 	w := &v.peers[p]
 	if w.death.Boot != w.boot || w.death.Proof == 0 || w.death.Proof == ProofSentence || lived <= w.death.At {
 		return
+	}
+	if w.death.Proof.told() {
+		w.defied = w.boot // P9
 	}
 	w.death, w.sequence = Death{}, 0
 	v.fenced.Remove(p)
@@ -206,6 +224,7 @@ func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 		w.twins, w.returned = false, now
 	}
 	w.boot, w.machine, w.former, w.sequence, w.lived, w.voiced = st.Boot, st.Machine, w.boot, 0, 0, 0
+	w.hearsay = 0
 	v.fenced.Remove(p)
 }
 
@@ -399,7 +418,7 @@ func (v *prover) renumber(n roster.Renumbering, to *roster.Roster) {
 			peers[k] = v.peers[i]
 		}
 	}
-	v.roster, v.peers = to, peers
+	v.roster, v.peers, v.digests = to, peers, digestsOf(to)
 	v.chance, v.inquiry = chanceDelay(to.Size()), inquiry{}
 	v.guarded, v.carried, v.lost, v.fenced = n.Set(v.guarded), n.Set(v.carried), n.Set(v.lost), n.Set(v.fenced)
 }

@@ -232,10 +232,13 @@ func (c *Core) execute(now boottime.Instant, p int, w *witness) {
 	if w.death.Proof != ProofSentence {
 		return
 	}
+	if w.hearsay > 0 && w.death.Boot == w.boot && c.merger.Sighted(p) > w.death.At {
+		v.defy(p, w.boot)
+		return
+	}
 	if spoke, at := c.spoke(p); w.death.Boot == w.boot && (w.lived > w.death.At || spoke == w.boot && at > w.death.At) {
 		// P9: it lives on. Either two machines are one boot, or the watchdog did not do what it said.
-		w.defied, w.death = w.boot, Death{}
-		v.fenced.Remove(p)
+		v.defy(p, w.boot)
 		return
 	}
 	put(&v.fenced, p, w.death.Boot == w.boot && !w.twins && !w.unmet() && !c.seenByCounted(now, p))
@@ -265,7 +268,7 @@ func (c *Core) seenByCounted(now boottime.Instant, p int) bool {
 // whatever it says (P5).
 func (v *prover) barred() (set roster.Set) {
 	for p := range v.peers {
-		if w := &v.peers[p]; w.sentenced != 0 && w.sentenced == w.boot {
+		if w := &v.peers[p]; w.sentenced != 0 && w.sentenced == w.boot && w.hearsay == 0 {
 			set.Add(p)
 		}
 	}
@@ -276,7 +279,7 @@ func (v *prover) barred() (set roster.Set) {
 func (v *prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
 	for p := range v.peers {
 		if v.peers[p].boot == s.Boot && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {
-			v.sentence(now, p, s.Boot, s.Timeout)
+			v.firstHand(now, p, s.Boot, s.Timeout)
 		}
 	}
 }

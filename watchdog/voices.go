@@ -89,7 +89,7 @@ func (v *prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 		if now > w.death.At {
 			v.fenced.Remove(p)
 		}
-		if w.voiced == w.boot && w.death.Proof == ProofTime {
+		if w.voiced == w.boot && (w.death.Proof == ProofTime || w.death.Proof.told()) {
 			v.contradict(p, now)
 		}
 	}
@@ -99,5 +99,5 @@ func (v *prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 // says nothing of the one that runs.
 func (v *prover) hasEnded(p int, boot uint64) bool {
 	w := &v.peers[p]
-	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot
+	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot && w.hearsay == 0
 }

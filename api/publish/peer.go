@@ -16,8 +16,9 @@ import (
 // example because it lives in another PID namespace.
 type process struct {
 	credentials.CommonAuthInfo
-	pid int32
-	uid uint32
+	known bool // the kernel has told
+	pid   int32
+	uid   uint32
 }
 
 func (process) AuthType() string { return "SO_PEERCRED" }
@@ -43,7 +44,7 @@ func processOf(c net.Conn) process {
 	}
 	_ = raw.Control(func(fd uintptr) {
 		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
-			p.pid, p.uid = cred.Pid, cred.Uid
+			p.known, p.pid, p.uid = true, cred.Pid, cred.Uid
 		}
 	})
 	return p

@@ -41,14 +41,19 @@ type Config struct {
 	// Nil, or a nil message: there is no status yet.
 	Status      func() *fencingv1.Status
 	MaxWatchers int // of WatchStatus at once; 0: DefaultMaxWatchers
-	Log         *slog.Logger
+	// Tell takes deaths that are told, see [Server.ConfirmDead]; nil: there is nobody to take them.
+	Tell Tell
+	// MayTell says who may tell one, by the context of the call; nil: RootOnly.
+	MayTell func(context.Context) error
+	Log     *slog.Logger
 }
 
-// Server answers the services fencing.v1.Fencing and fencing.v1.FencingStatus, health
+// Server answers the services fencing.v1.Fencing, fencing.v1.FencingStatus and fencing.v1.FencingControl, health
 // and reflection. The health of all of them is NOT_SERVING until SetReady(true).
 type Server struct {
 	fencingv1.UnimplementedFencingServer
 	fencingv1.UnimplementedFencingStatusServer
+	fencingv1.UnimplementedFencingControlServer
 
 	hub      *Hub
 	status   func() *fencingv1.Status
@@ -56,6 +61,9 @@ type Server struct {
 	grpc     *grpc.Server
 	health   *health.Server
 	watchers *watchers
+	tell     Tell
+	mayTell  func(context.Context) error
+	telling  chan struct{}  // one for each call that waits
 	senders  sync.WaitGroup // goroutines inside Send; they outlive their handler briefly
 
 	stopping context.Context // done once Stop was called
@@ -63,7 +71,7 @@ type Server struct {
 }
 
 // services are the names whose health follows SetReady; "" stands for the whole server.
-var services = [...]string{"", fencingv1.Fencing_ServiceDesc.ServiceName, fencingv1.FencingStatus_ServiceDesc.ServiceName}
+var services = [...]string{"", fencingv1.Fencing_ServiceDesc.ServiceName, fencingv1.FencingStatus_ServiceDesc.ServiceName, fencingv1.FencingControl_ServiceDesc.ServiceName}
 
 // New returns a server for cfg.Hub. It must be ended by Stop, which also closes the hub.
 func New(cfg Config) (*Server, error) {
@@ -85,6 +93,12 @@ func New(cfg Config) (*Server, error) {
 		log:      cfg.Log,
 		health:   health.NewServer(),
 		watchers: newWatchers(cfg.MaxWatchers),
+		tell:     cfg.Tell,
+		mayTell:  cfg.MayTell,
+		telling:  make(chan struct{}, maxTelling),
+	}
+	if s.mayTell == nil {
+		s.mayTell = RootOnly
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
@@ -101,6 +115,7 @@ func New(cfg Config) (*Server, error) {
 	)
 	fencingv1.RegisterFencingServer(s.grpc, s)
 	fencingv1.RegisterFencingStatusServer(s.grpc, s)
+	fencingv1.RegisterFencingControlServer(s.grpc, s)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.SetReady(false)

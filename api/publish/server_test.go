@@ -33,7 +33,7 @@ func TestHealthFollowsReady(t *testing.T) {
 		if f.server.SetReady(ready); ready {
 			want = healthpb.HealthCheckResponse_SERVING
 		}
-		for _, service := range []string{"", "fencing.v1.Fencing", "fencing.v1.FencingStatus"} {
+		for _, service := range []string{"", "fencing.v1.Fencing", "fencing.v1.FencingStatus", "fencing.v1.FencingControl"} {
 			got, err := c.Check(ctx, &healthpb.HealthCheckRequest{Service: service})
 			if err != nil || got.GetStatus() != want {
 				t.Errorf("health of %q is %v, %v; want %v", service, got, err, want)
@@ -89,7 +89,7 @@ func TestReflectionDescribesTheServices(t *testing.T) {
 	for _, s := range list.GetListServicesResponse().GetService() {
 		names = append(names, s.GetName())
 	}
-	for _, want := range []string{"fencing.v1.Fencing", "fencing.v1.FencingStatus", "grpc.health.v1.Health"} {
+	for _, want := range []string{"fencing.v1.Fencing", "fencing.v1.FencingStatus", "fencing.v1.FencingControl", "grpc.health.v1.Health"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("services are %v, without %s", names, want)
 		}

@@ -366,10 +366,12 @@ const (
 	// The node itself has said that nothing feeds its watchdog any more, and when that resets it; that
 	// time is over.
 	Proof_PROOF_SENTENCE Proof = 3
-	// A power switch or a management board has answered that the node is off. No agent says this yet.
+	// Told from outside (FencingControl): a power switch or a management board has answered that the node is off.
 	Proof_PROOF_POWER Proof = 4
-	// The node's crash kernel has answered. No agent says this yet.
+	// Told from outside: the node's crash kernel has answered.
 	Proof_PROOF_KDUMP Proof = 5
+	// Told from outside: an operator vouches that the node is off.
+	Proof_PROOF_OPERATOR Proof = 6
 )
 
 // Enum value maps for Proof.
@@ -381,6 +383,7 @@ var (
 		3: "PROOF_SENTENCE",
 		4: "PROOF_POWER",
 		5: "PROOF_KDUMP",
+		6: "PROOF_OPERATOR",
 	}
 	Proof_value = map[string]int32{
 		"PROOF_UNSPECIFIED": 0,
@@ -389,6 +392,7 @@ var (
 		"PROOF_SENTENCE":    3,
 		"PROOF_POWER":       4,
 		"PROOF_KDUMP":       5,
+		"PROOF_OPERATOR":    6,
 	}
 )
 
@@ -1456,7 +1460,13 @@ type Death struct {
 	// and this agent, which started later, never met the node.
 	BootNonce string `protobuf:"bytes,2,opt,name=boot_nonce,json=bootNonce,proto3" json:"boot_nonce,omitempty"`
 	// When this agent concluded it.
-	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// From here on of a death that was told from outside. The node whose agent was told. Empty: it is no member any more.
+	Teller string `protobuf:"bytes,10,opt,name=teller,proto3" json:"teller,omitempty"`
+	// Who told it there, where more can be read, and why. The agent that was told says it; others do not know.
+	By            string `protobuf:"bytes,11,opt,name=by,proto3" json:"by,omitempty"`
+	Reference     string `protobuf:"bytes,12,opt,name=reference,proto3" json:"reference,omitempty"`
+	Reason        string `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1510,6 +1520,34 @@ func (x *Death) GetTime() *timestamppb.Timestamp {
 		return x.Time
 	}
 	return nil
+}
+
+func (x *Death) GetTeller() string {
+	if x != nil {
+		return x.Teller
+	}
+	return ""
+}
+
+func (x *Death) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Death) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *Death) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 // Sentence says that a boot is condemned, by itself: nothing feeds its watchdog any more.
@@ -1698,7 +1736,10 @@ type NodeStatus struct {
 	Terms string `protobuf:"bytes,24,opt,name=terms,proto3" json:"terms,omitempty"`
 	// This node counts the member by what it writes to the LUN, whatever the networks say
 	// (lun.mode: or). False for an agent that does not count by the LUN itself.
-	CountedByLun  bool `protobuf:"varint,27,opt,name=counted_by_lun,json=countedByLun,proto3" json:"counted_by_lun,omitempty"`
+	CountedByLun bool `protobuf:"varint,27,opt,name=counted_by_lun,json=countedByLun,proto3" json:"counted_by_lun,omitempty"`
+	// The latest boot of the node that this agent knows of: 16 hexadecimal digits. It is what a death from outside has to name.
+	// Empty: it has never met the node, and finds no slot of it on the LUN, or is of a version that does not say.
+	BootNonce     string `protobuf:"bytes,40,opt,name=boot_nonce,json=bootNonce,proto3" json:"boot_nonce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1920,6 +1961,13 @@ func (x *NodeStatus) GetCountedByLun() bool {
 		return x.CountedByLun
 	}
 	return false
+}
+
+func (x *NodeStatus) GetBootNonce() string {
+	if x != nil {
+		return x.BootNonce
+	}
+	return ""
 }
 
 // LunStatus is one shared LUN as this node uses it.
@@ -2825,12 +2873,17 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05alive\x18\x03 \x01(\bR\x05alive\x12<\n" +
 	"\fevidence_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vevidenceAge\x12\x1c\n" +
 	"\treachable\x18\x05 \x01(\bR\treachable\x126\n" +
-	"\tstate_age\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\"\x7f\n" +
+	"\tstate_age\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\"\xdd\x01\n" +
 	"\x05Death\x12'\n" +
 	"\x05proof\x18\x01 \x01(\x0e2\x11.fencing.v1.ProofR\x05proof\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x02 \x01(\tR\tbootNonce\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xbf\x01\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06teller\x18\n" +
+	" \x01(\tR\x06teller\x12\x0e\n" +
+	"\x02by\x18\v \x01(\tR\x02by\x12\x1c\n" +
+	"\treference\x18\f \x01(\tR\treference\x12\x16\n" +
+	"\x06reason\x18\r \x01(\tR\x06reason\"\xbf\x01\n" +
 	"\bSentence\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x123\n" +
@@ -2840,7 +2893,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\rR\acounter\"\xb1\t\n" +
+	"\acounter\x18\x02 \x01(\rR\acounter\"\xd0\t\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
@@ -2873,7 +2926,9 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\bstopping\x18\x12 \x01(\bR\bstopping\x12\x18\n" +
 	"\aversion\x18\x13 \x01(\tR\aversion\x12\x14\n" +
 	"\x05terms\x18\x18 \x01(\tR\x05terms\x12$\n" +
-	"\x0ecounted_by_lun\x18\x1b \x01(\bR\fcountedByLun\x1a<\n" +
+	"\x0ecounted_by_lun\x18\x1b \x01(\bR\fcountedByLun\x12\x1d\n" +
+	"\n" +
+	"boot_nonce\x18( \x01(\tR\tbootNonce\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7\x04\n" +
@@ -3001,7 +3056,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x16NODE_STATE_UNREACHABLE\x10\x03\x12\x15\n" +
 	"\x11NODE_STATE_FENCED\x10\x04\x12\x16\n" +
 	"\x12NODE_STATE_STOPPED\x10\x05\x12\x19\n" +
-	"\x15NODE_STATE_RESTARTING\x10\x06*t\n" +
+	"\x15NODE_STATE_RESTARTING\x10\x06*\x88\x01\n" +
 	"\x05Proof\x12\x15\n" +
 	"\x11PROOF_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -3010,7 +3065,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"PROOF_BOOT\x10\x02\x12\x12\n" +
 	"\x0ePROOF_SENTENCE\x10\x03\x12\x0f\n" +
 	"\vPROOF_POWER\x10\x04\x12\x0f\n" +
-	"\vPROOF_KDUMP\x10\x05*\xb9\x01\n" +
+	"\vPROOF_KDUMP\x10\x05\x12\x12\n" +
+	"\x0ePROOF_OPERATOR\x10\x06*\xb9\x01\n" +
 	"\rWatchdogState\x12\x1e\n" +
 	"\x1aWATCHDOG_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WATCHDOG_STATE_UNARMED\x10\x01\x12\x18\n" +

@@ -32,6 +32,7 @@ type testAgent struct {
 	server *publish.Server
 	path   string
 	status atomic.Pointer[fencingv1.Status]
+	tell   atomic.Pointer[publish.Tell]
 	live   atomic.Bool           // each answer has the present time, as if the loop ran
 	stop   func(context.Context) // ends the server, only once
 }
@@ -58,6 +59,10 @@ func startAgentAt(t testing.TB, path string, hub publish.HubConfig) *testAgent {
 	var err error
 	a.server, err = publish.New(publish.Config{
 		Hub: a.hub, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		MayTell: func(context.Context) error { return nil }, // whoever runs the test
+		Tell: func(ctx context.Context, d publish.ToldDeath) (*fencingv1.Death, error) {
+			return (*a.tell.Load())(ctx, d)
+		},
 		Status: func() *fencingv1.Status {
 			st := proto.CloneOf(a.status.Load())
 			if st != nil && a.live.Load() {

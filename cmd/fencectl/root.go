@@ -122,6 +122,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 		newWatchCommand(env),
 		newWaitCommand(env),
 		newHooksCommand(env),
+		newConfirmDeadCommand(env),
 		newExplainCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),

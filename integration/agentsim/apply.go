@@ -42,6 +42,12 @@ func (w *world) apply(e Event) {
 		w.storage(e)
 	case Reconfigure:
 		w.reconfigure(e)
+	case PowerOff:
+		for _, i := range e.Nodes {
+			w.machines[i].powerOff()
+		}
+	case Confirm:
+		w.confirm(w.machines[e.Nodes[0]], w.machines[e.Nodes[1]])
 	case NewMembers:
 		w.newMembers(e)
 	case Disable:

@@ -155,7 +155,7 @@ func (m *machine) startAgent() {
 		err := agent.Run(ctx, agent.Options{
 			Config: cfg, ConfigPath: w.configPath(m.index), Logger: slog.New(&recorder{p: p}), Version: agentVersion, Clock: m.now, Listen: p.listen,
 			Links: gossip.Links{Find: p.findLink, Watch: p.watchLinks}, Socket: p.socket, Watchdog: dog, OpenLUN: p.openLUN,
-			ProbeAPI: p.probeAPI, OpenLease: p.openLease(cfg.LeaseRequestTimeout()), Boot: boot, Booted: booted, Hold: p.hold, Registry: prometheus.NewRegistry(),
+			ProbeAPI: p.probeAPI, OpenLease: p.openLease(cfg.LeaseRequestTimeout()), Boot: boot, Booted: booted, Hold: p.hold, MayTell: anybody, Registry: prometheus.NewRegistry(),
 		})
 		close(p.done)
 		w.exited(p, err)

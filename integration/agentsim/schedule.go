@@ -71,12 +71,14 @@ const (
 	FeedFails        // the watchdogs of Nodes refuse to be fed
 	Look             // the agents of Nodes are asked for their status
 	Reconfigure      // the agents of Nodes break ties by breaking(Pick) from a restart on: a kill, or a planned one that takes Span
+	PowerOff         // of Nodes, without a word, for good
+	Confirm          // an operator on Nodes[0] tells that Nodes[1] is dead
 )
 
 var kindNames = [...]string{
 	"nothing", "split", "one way", "heal", "loss", "delay", "carrier", "carrier back", "kill", "start", "restart", "upgrade", "freeze",
 	"suspend", "hung loop", "LUN hangs", "LUN errors", "LUN read-only", "LUN slow", "LUN back", "API down", "API back", "new list of members",
-	"disable file", "no disable file", "feed fails", "look", "other tie-break",
+	"disable file", "no disable file", "feed fails", "look", "other tie-break", "power off", "confirmed dead",
 }
 
 // String is the kind's name in tables.
@@ -303,6 +305,10 @@ func (e Event) String() string {
 		return "the watchdog refuses to be fed on " + names(e.Nodes)
 	case Look:
 		return "a look at " + names(e.Nodes)
+	case PowerOff:
+		return names(e.Nodes) + " loses power"
+	case Confirm:
+		return "an operator tells " + nodeName(e.Nodes[0]) + " that " + nodeName(e.Nodes[1]) + " is dead"
 	default:
 		return "nothing"
 	}

@@ -18,6 +18,7 @@ type Settings struct {
 type Death struct {
 	Node, Boot string
 	Said       string // the boot of the Node that tells it, when its agent concluded it
+	Told       bool   // its agents have not found it themselves: somebody has told one of them, and that one the others
 }
 
 // Node is what the API server says of a Node that may be a reporter.
@@ -70,7 +71,7 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 		v.Missing = "the Node has no bootID, or no group"
 		return v
 	}
-	stale, strange, current := 0, 0, false
+	stale, strange, told, current := 0, 0, 0, false
 	for _, n := range nodes {
 		if n.Name == q.Node {
 			continue
@@ -91,31 +92,39 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 		case accusers(n, nodes) >= v.Need:
 		default:
 			v.Reporters = append(v.Reporters, n.Name)
+			if n.wasTold(q.Node, q.Boot) {
+				told++
+			}
 			current = current || n.stands(q.Node, q.Boot)
 		}
 	}
+	// What was told to one agent all of them say: it is one voice, however many repeat it.
+	voices := len(v.Reporters) - max(0, told-1)
 	switch {
 	case len(v.Withdrawn) > 0:
 		// Agents go on naming a dead boot over restarts, and stop when it answers (k8s/deaths).
 		v.Missing = strings.Join(v.Withdrawn, ", ") + " took it back"
-	case current && len(v.Reporters) >= v.Need:
+	case current && voices >= v.Need:
 		v.Believed, v.By = true, "reporters"
 	case current && s.Unknown && q.Unknown:
 		v.Believed, v.By = true, "unknown"
 	default:
-		v.Missing = missing(v, stale, strange, current)
+		v.Missing = missing(v, stale, strange, told, current)
 	}
 	return v
 }
 
 // missing tells people what is awaited.
-func missing(v Verdict, stale, strange int, current bool) string {
+func missing(v Verdict, stale, strange, told int, current bool) string {
 	text := fmt.Sprintf("%d of %d Nodes name this boot", len(v.Reporters), v.Need)
 	if len(v.Reporters) > 0 {
 		text += " (" + strings.Join(v.Reporters, ", ") + ")"
 	}
 	if len(v.Reporters) > 0 && !current {
 		text += ", each by an agent of an earlier boot, and nobody has looked since"
+	}
+	if told > 1 {
+		text += fmt.Sprintf("; %d of them were told it from outside, which is one voice", told)
 	}
 	if strange > 0 {
 		text += fmt.Sprintf("; %d more are of another group", strange)
@@ -156,7 +165,12 @@ func (n Node) names(node, boot string) bool {
 // stands reports whether n named it in the boot that it runs. One that died before the others took back what all had
 // proven by error still names it when it comes back, until its agent has met the node.
 func (n Node) stands(node, boot string) bool {
-	return n.Boot != "" && slices.Contains(n.Deaths, Death{node, boot, n.Boot})
+	return n.Boot != "" && slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node && d.Boot == boot && d.Said == n.Boot })
+}
+
+// wasTold reports whether n has its word of that death from others alone.
+func (n Node) wasTold(node, boot string) bool {
+	return !slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node && d.Boot == boot && !d.Told })
 }
 
 // distinct sorts by name and drops what comes twice: a Node counts once, however often it was read.

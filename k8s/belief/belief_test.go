@@ -23,6 +23,7 @@ func TestJudge(t *testing.T) {
 	pairs := Settings{MinReporters: 2, GroupsOfTwo: []string{"worker"}}
 	const old = ", each by an agent of an earlier boot, and nobody has looked since"
 	n4 := Death{Node: "n4", Boot: dead}
+	told := Death{Node: "n4", Boot: dead, Told: true}
 	stale, stranger := says("n2", n4), says("n2", n4)
 	stale.Fresh, stranger.Group = false, "storage"
 	full := says("n3")
@@ -39,11 +40,17 @@ func TestJudge(t *testing.T) {
 	}{
 		{"two name it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4)}, true, ""},
 		{"one names it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2")}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"two were told", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told)}, false, "2 of 2 Nodes name this boot (n1, n2); 2 of them were told it from outside, which is one voice"},
+		{"three were told", Settings{MinReporters: 3}, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, false, "3 of 3 Nodes name this boot (n1, n2, n3); 2 of them were told it from outside, which is one voice"},
+		{"one was told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", n4)}, true, ""},
+		{"two were told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, true, ""},
+		{"one was told, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", told)}, true, ""},
+		{"one was told, of a group of two that is named", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", told)}, true, ""},
 		{"one names it twice", two, Question{Boot: dead}, []Node{says("n1", n4, n4), says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"one, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", n4)}, true, ""},
-		{"one of an earlier boot, and Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{"n4", dead, "earlier"})}, false, "1 of 2 Nodes name this boot (n1)" + old},
-		{"two of earlier boots", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{"n4", dead, "earlier"}), says("n2", Death{"n4", dead, "earlier"})}, false, "2 of 2 Nodes name this boot (n1, n2)" + old},
-		{"two, one of an earlier boot", two, Question{Boot: dead}, []Node{says("n1", Death{"n4", dead, "earlier"}), says("n2", n4)}, true, ""},
+		{"one of an earlier boot, and Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{Node: "n4", Boot: dead, Said: "earlier"})}, false, "1 of 2 Nodes name this boot (n1)" + old},
+		{"two of earlier boots", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", Death{Node: "n4", Boot: dead, Said: "earlier"})}, false, "2 of 2 Nodes name this boot (n1, n2)" + old},
+		{"two, one of an earlier boot", two, Question{Boot: dead}, []Node{says("n1", Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", n4)}, true, ""},
 		{"one and Unknown, which does not count", Settings{MinReporters: 2}, Question{Boot: dead, Unknown: true}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"Unknown alone", two, Question{Boot: dead, Unknown: true}, []Node{says("n1"), says("n2")}, false, "0 of 2 Nodes name this boot"},
 		{"a group of two", two, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},

@@ -26,7 +26,7 @@ const (
 type Death struct {
 	Node  string    `json:"node"`
 	Boot  string    `json:"boot"`  // of the incarnation that ended: 16 hexadecimal digits
-	Proof string    `json:"proof"` // by the words of the log: "time", "boot", "sentence"
+	Proof string    `json:"proof"` // by the words of the log: "time", "boot", "sentence", "power", "kdump", "operator"
 	At    time.Time `json:"at"`    // when the agent concluded it, by its clock: for people
 	// Said is the boot of the agent's node in which the agent concluded it, in the same form. What an agent of an
 	// earlier boot said still stands, but nobody has looked at it since.
@@ -95,4 +95,14 @@ func Boot(bootID string) string {
 	}
 	raw[7] |= 1
 	return hex.EncodeToString(raw[:8])
+}
+
+// Told reports whether a proof comes from outside of the group: agents do not find it themselves, and what one was told all
+// others repeat. A proof that this version does not know is taken for one.
+func Told(proof string) bool {
+	switch proof {
+	case "time", "boot", "sentence":
+		return false
+	}
+	return true
 }

@@ -97,7 +97,7 @@ func beliefOf(n *corev1.Node, groupLabel string, isFresh bool) belief.Node {
 		Full: deaths.Full(n.Annotations[deaths.Annotation])}
 	list, _ := deaths.Decode(n.Annotations[deaths.Annotation]) // what cannot be read tells nothing
 	for _, d := range list {
-		out.Deaths = append(out.Deaths, belief.Death{Node: d.Node, Boot: d.Boot, Said: d.Said})
+		out.Deaths = append(out.Deaths, belief.Death{Node: d.Node, Boot: d.Boot, Said: d.Said, Told: deaths.Told(d.Proof)})
 	}
 	return out
 }

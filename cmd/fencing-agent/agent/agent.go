@@ -59,6 +59,7 @@ type Options struct {
 	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: with it
 	Machine    uint64                                // its identity; 0 with Boot 0: that of the hardware
 	Ready      func(socket string)                   // called once the socket answers
+	MayTell    func(context.Context) error           // who may tell deaths; publish.RootOnly
 	Hold       func() error                          // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
 	Registry   *prometheus.Registry                  // its own
 }
@@ -211,7 +212,7 @@ func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string)
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
 		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.Watchdog.Timeout, r.Size()),
-		LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
+		Outside: c.API.ConfirmDead, LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
 	w.LUN, w.API = c.BreaksTiesBy(config.BreakerLUN), c.BreaksTiesBy(config.BreakerKubernetes)
 	if len(c.LUN.Devices) > 0 {

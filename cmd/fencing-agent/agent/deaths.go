@@ -13,6 +13,10 @@ import (
 type deaths struct {
 	known  []watchdog.Death
 	fenced roster.Set
+
+	waiting map[uint64]*word // words that wait for the core's answer, by its id
+	last    uint64           // id
+	notes   map[string]note  // who told what is believed, by node
 }
 
 // noteDeaths logs and counts deaths that were proven since the step before, and has the
@@ -29,7 +33,7 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 			continue
 		}
 		a.metrics.Died(d.Proof)
-		a.log.Warn("node is dead as it was", "peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
+		a.log.Warn("node is dead as it was", "told_to", d.Teller, "peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
 			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds())
 	}
 	a.alarmNames(a.core.Strangers(), gossip.OtherMachine)
@@ -45,6 +49,8 @@ func (a *Agent) contradicted(p int, was watchdog.Death) {
 	switch was.Proof {
 	case watchdog.ProofTime:
 		text = "a node that must have been reset is back without a reboot: its watchdog did not fire; disarm it and check the driver"
+	case watchdog.ProofPower, watchdog.ProofKdump, watchdog.ProofOperator:
+		text = "a boot that was told dead lives on; it is not off, or not the machine that was switched off: stop what was taken over from it"
 	case watchdog.ProofSentence:
 		text = "a boot that had condemned itself runs on; its watchdog did not fire, or two machines are one boot: power it off, and check the driver"
 	}

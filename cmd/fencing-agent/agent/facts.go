@@ -92,6 +92,8 @@ func (a *Agent) nodeFacts(now boottime.Instant) []picture.Node {
 		n.Sighted, n.Since = a.core.Merger().Sighted(p), a.links.edges.Since(p)
 		n.Left, n.LeftReason = a.published.left[p], a.core.LeftReason(p)
 		n.Death = a.core.Death(p)
+		n.Boot = a.core.KnownBoot(p)
+		n.Note = a.noteOf(a.roster.Name(p), n.Death)
 		n.Sentence = a.core.SentenceOf(now, p)
 		if in, ok := a.core.ProvenIn(now, p); ok {
 			n.ProvenIn = &in

@@ -87,6 +87,7 @@ func (a *Agent) handle(b *batch) error {
 	a.lunAnswered(now, b.completions)
 	a.leaseCompleted(b.leases)
 	a.followTerms(now, b.termsSaved)
+	a.hearWords(b.words)
 	return a.identityLost(now)
 }
 
@@ -128,6 +129,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.kube.pace.Urge(fx.AskAPI)
 	a.noteEdges(now, fx)
 	a.publish(now, fx)
+	a.answerWords(now, fx)
 	a.noteDeaths(now, fx)
 	a.kube.deaths.note(a, now, fx)
 	a.report(now, fx)
@@ -149,7 +151,7 @@ func (a *Agent) say(fx *watchdog.Effects) {
 	}
 	urgency := gossip.Whenever
 	switch {
-	case old == nil || old.Stopping != st.Stopping || old.Sentence != st.Sentence || old.Guard != st.Guard || old.Standing != st.Standing:
+	case fx.Spread || old == nil || old.Stopping != st.Stopping || old.Sentence != st.Sentence || old.Guard != st.Guard || old.Standing != st.Standing:
 		urgency = gossip.Now
 	case fx.Nudge:
 		urgency = gossip.Soon

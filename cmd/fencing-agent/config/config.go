@@ -112,6 +112,8 @@ type API struct {
 	Socket      string   `yaml:"socket" form:"socket path"`
 	SocketMode  FileMode `yaml:"socketMode"`
 	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
+	// ConfirmDead: root on this node may tell that another one is dead, and what other members were told is believed.
+	ConfirmDead bool `yaml:"confirmDead"`
 }
 
 // HTTP is the listener for metrics and health.
@@ -165,7 +167,7 @@ func Default() *Config {
 			SentenceAfter: Patience(5200 * time.Millisecond), SentenceTimeout: time.Second,
 			DisableFile: "/var/run/fencing-agent/disable",
 		},
-		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660},
+		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, ConfirmDead: true},
 		HTTP: HTTP{Address: "127.0.0.1:9110"},
 	}
 }

@@ -101,6 +101,8 @@ type Node struct {
 	Left       time.Time            // it was published as gone last
 	LeftReason watchdog.LeftReason
 	Death      watchdog.Death
+	Boot       uint64         // the latest known one
+	Note       Note           // who has told it, if this agent was told
 	ProvenIn   *time.Duration // its death will be proven by then; nil: nothing tells
 	Sentence   *watchdog.SentenceState
 }
@@ -154,3 +156,6 @@ func (f *Facts) longestHorizon() time.Duration {
 	}
 	return d
 }
+
+// Note is who has told a death from outside, where more can be read of it, and why it is believed.
+type Note struct{ By, Reference, Reason string }

@@ -37,6 +37,7 @@ type Metrics struct {
 	furthest    prometheus.Gauge
 	left        *prometheus.CounterVec
 	deaths      *prometheus.CounterVec
+	told        *prometheus.CounterVec
 	broken      prometheus.Counter
 	sentences   prometheus.Gauge
 
@@ -89,10 +90,12 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
 		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum, doubted."}, []string{"reason"})
 	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
-		Help: "Proven deaths of nodes by proof: time, boot."}, []string{"proof"})
+		Help: "Proven deaths of nodes by proof: time, boot, sentence, power, kdump, operator."}, []string{"proof"})
+	m.told = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "told_deaths_total",
+		Help: "Deaths that root on this node has told to this agent, by the proof and by what became of them: believed, or why not."}, []string{"proof", "outcome"})
 	m.broken = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_contradicted_total",
 		Help: "Proofs of a death that turned out wrong: a node that came back without a reboot after its watchdog must have reset it, or a boot that had ended and answers again."})
-	reg.MustRegister(m.deaths, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.transitions)
+	reg.MustRegister(m.deaths, m.told, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	if len(c.LUN.Devices) > 0 {
@@ -114,7 +117,7 @@ func (m *Metrics) init(c *config.Config) {
 	for _, r := range watchdog.LeftReasons() {
 		m.left.WithLabelValues(r.String())
 	}
-	for _, p := range []watchdog.Proof{watchdog.ProofTime, watchdog.ProofBoot, watchdog.ProofSentence} {
+	for _, p := range []watchdog.Proof{watchdog.ProofTime, watchdog.ProofBoot, watchdog.ProofSentence, watchdog.ProofPower, watchdog.ProofKdump, watchdog.ProofOperator} {
 		m.deaths.WithLabelValues(p.String())
 	}
 	for _, s := range []string{"reachable", "restarting", "unreachable", "fenced"} {
@@ -199,6 +202,11 @@ func (m *Metrics) Left(why watchdog.LeftReason) { m.left.WithLabelValues(why.Str
 
 // Died counts a proof of death.
 func (m *Metrics) Died(by watchdog.Proof) { m.deaths.WithLabelValues(by.String()).Inc() }
+
+// Told counts what became of a death that was told to this agent.
+func (m *Metrics) Told(p watchdog.Proof, outcome string) {
+	m.told.WithLabelValues(p.String(), outcome).Inc()
+}
 
 // Contradicted counts a proof of death that turned out wrong.
 func (m *Metrics) Contradicted() { m.broken.Inc() }

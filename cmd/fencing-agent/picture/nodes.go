@@ -10,6 +10,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 func (f *Facts) nodes() []*fencingv1.NodeStatus {
@@ -33,6 +34,9 @@ func (f *Facts) nodes() []*fencingv1.NodeStatus {
 		f.addDeath(p, s)
 		if f.Restarting.Has(p) {
 			s.State = fencingv1.NodeState_NODE_STATE_RESTARTING
+		}
+		if n.Boot != 0 {
+			s.BootNonce = hex64(n.Boot)
 		}
 		if n.LeftReason != 0 {
 			s.LeftReason = n.LeftReason.String()
@@ -64,11 +68,8 @@ func (f *Facts) addDeath(p int, s *fencingv1.NodeStatus) {
 	if f.Fenced.Has(p) && !s.Reachable {
 		s.State = fencingv1.NodeState_NODE_STATE_FENCED
 	}
-	if d := n.Death; d.Proof != 0 {
-		s.Death = &fencingv1.Death{Proof: publish.ProofOf(d.Proof.String()), Time: f.wall(d.At)}
-		if d.Boot != 0 {
-			s.Death.BootNonce = hex64(d.Boot)
-		}
+	if n.Death.Proof != 0 {
+		s.Death = f.Death(n.Death, n.Note)
 	}
 	if w := n.Sentence; w != nil {
 		s.Sentence = &fencingv1.Sentence{
@@ -79,6 +80,17 @@ func (f *Facts) addDeath(p int, s *fencingv1.NodeStatus) {
 	if n.ProvenIn != nil {
 		s.ProvenIn = durationpb.New(max(0, *n.ProvenIn).Round(time.Millisecond))
 	}
+}
+
+// Death is a death for the API, with who has told it.
+func (f *Facts) Death(d watchdog.Death, n Note) *fencingv1.Death {
+	out := &fencingv1.Death{
+		Proof: publish.ProofOf(d.Proof.String()), Time: f.wall(d.At), Teller: d.Teller, By: n.By, Reference: n.Reference, Reason: n.Reason,
+	}
+	if d.Boot != 0 {
+		out.BootNonce = hex64(d.Boot)
+	}
+	return out
 }
 
 // addSaid adds what a node said of itself.

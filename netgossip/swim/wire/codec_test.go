@@ -58,6 +58,12 @@ func fullStatement(r *roster.Roster) *netgossip.Statement {
 		Agreed:       true,
 		Sentence:     2 * time.Second,
 		Heeds:        true,
+		Facts: [netgossip.MaxFacts]netgossip.Fact{
+			{Kind: netgossip.FactSentence, Name: 1<<64 - 1, Boot: 1<<64 - 1, Timeout: 3 * time.Second},
+			{Kind: netgossip.FactContradicted, Name: 1, Boot: 1<<64 - 1},
+			{Kind: netgossip.FactOperator, Name: 1<<64 - 1, Boot: 1, Teller: 1<<32 - 1},
+			{Kind: netgossip.FactPower, Name: 1<<64 - 1, Boot: 1, Teller: 1},
+		},
 	}
 }
 
@@ -127,6 +133,9 @@ func TestLargestPacketFits(t *testing.T) {
 	}
 	s.RosterEpoch = 1<<64 - 1
 	s.Guard.Timeout = 1<<63 - 1
+	for i := range s.Facts { // what no node says: each field is as long as it may be
+		s.Facts[i] = netgossip.Fact{Kind: netgossip.FactSentence, Name: 1, Boot: 1, Timeout: netgossip.MaxSentence, Teller: 1}
+	}
 	s.Version = strings.Repeat("é", 200)
 	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", MaxName), Digest: 1<<64 - 1, Clock: 1, Statement: s,
 		Sees: true, Relay: netgossip.Relay{Log: 1, Instance: 1<<64 - 1}, RelayAge: 1<<63 - 1})

@@ -798,6 +798,83 @@ func (x *ListMember) GetAddresses() []string {
 	return nil
 }
 
+// Fact is netgossip.Fact. A receiver passes over kinds that it does not know.
+type Fact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          uint32                 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`                            // netgossip.FactKind
+	Name          uint64                 `protobuf:"fixed64,2,opt,name=name,proto3" json:"name,omitempty"`                           // digest of the name of the node that it is about
+	Boot          uint64                 `protobuf:"fixed64,3,opt,name=boot,proto3" json:"boot,omitempty"`                           // of that node
+	TimeoutMs     uint32                 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // of a sentence; rounded up
+	Teller        uint32                 `protobuf:"fixed32,5,opt,name=teller,proto3" json:"teller,omitempty"`                       // of a death that was told: short digest of the name of the node whose agent was told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fact) Reset() {
+	*x = Fact{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fact) ProtoMessage() {}
+
+func (x *Fact) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fact.ProtoReflect.Descriptor instead.
+func (*Fact) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Fact) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Fact) GetName() uint64 {
+	if x != nil {
+		return x.Name
+	}
+	return 0
+}
+
+func (x *Fact) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
+func (x *Fact) GetTimeoutMs() uint32 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Fact) GetTeller() uint32 {
+	if x != nil {
+		return x.Teller
+	}
+	return 0
+}
+
 // Relay is netgossip.Relay.
 type Relay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -810,7 +887,7 @@ type Relay struct {
 
 func (x *Relay) Reset() {
 	*x = Relay{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +899,7 @@ func (x *Relay) String() string {
 func (*Relay) ProtoMessage() {}
 
 func (x *Relay) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[8]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +912,7 @@ func (x *Relay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Relay.ProtoReflect.Descriptor instead.
 func (*Relay) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{8}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Relay) GetLog() uint64 {
@@ -890,13 +967,14 @@ type Statement struct {
 	SentenceMs        uint32                 `protobuf:"varint,26,opt,name=sentence_ms,json=sentenceMs,proto3" json:"sentence_ms,omitempty"` // the sender's boot is condemned, and the timeout of its watchdog is this; 0: it is not
 	Heeds             bool                   `protobuf:"varint,27,opt,name=heeds,proto3" json:"heeds,omitempty"`                             // an agent of the sender's version looks for that, or waits, before it counts or arms
 	Lately            []byte                 `protobuf:"bytes,28,opt,name=lately,proto3" json:"lately,omitempty"`                            // netgossip.Statement.Lost without those in lost
+	Facts             []*Fact                `protobuf:"bytes,30,rep,name=facts,proto3" json:"facts,omitempty"`                              // netgossip.Statement.Facts
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Statement) Reset() {
 	*x = Statement{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +986,7 @@ func (x *Statement) String() string {
 func (*Statement) ProtoMessage() {}
 
 func (x *Statement) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[9]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +999,7 @@ func (x *Statement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statement.ProtoReflect.Descriptor instead.
 func (*Statement) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{9}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Statement) GetBoot() uint64 {
@@ -1120,6 +1198,13 @@ func (x *Statement) GetLately() []byte {
 	return nil
 }
 
+func (x *Statement) GetFacts() []*Fact {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
 // Standing is roster.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1133,7 +1218,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1230,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[10]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1243,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Standing) GetFresh() bool {
@@ -1199,7 +1284,7 @@ type RosterRef struct {
 
 func (x *RosterRef) Reset() {
 	*x = RosterRef{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1296,7 @@ func (x *RosterRef) String() string {
 func (*RosterRef) ProtoMessage() {}
 
 func (x *RosterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1309,7 @@ func (x *RosterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterRef.ProtoReflect.Descriptor instead.
 func (*RosterRef) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{11}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RosterRef) GetEpoch() uint64 {
@@ -1298,11 +1383,18 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\n" +
 	"ListMember\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\taddresses\x18\x02 \x03(\tR\taddresses\"L\n" +
+	"\taddresses\x18\x02 \x03(\tR\taddresses\"y\n" +
+	"\x04Fact\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\x06R\x04name\x12\x12\n" +
+	"\x04boot\x18\x03 \x01(\x06R\x04boot\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x04 \x01(\rR\ttimeoutMs\x12\x16\n" +
+	"\x06teller\x18\x05 \x01(\aR\x06teller\"L\n" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
-	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xb8\x06\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xe7\x06\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -1336,7 +1428,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\vsentence_ms\x18\x1a \x01(\rR\n" +
 	"sentenceMs\x12\x14\n" +
 	"\x05heeds\x18\x1b \x01(\bR\x05heeds\x12\x16\n" +
-	"\x06lately\x18\x1c \x01(\fR\x06lately\"\xbc\x01\n" +
+	"\x06lately\x18\x1c \x01(\fR\x06lately\x12-\n" +
+	"\x05facts\x18\x1e \x03(\v2\x17.fencing.gossip.v1.FactR\x05facts\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +
@@ -1370,7 +1463,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP() []byte 
 }
 
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
 	(Silence)(0),       // 0: fencing.gossip.v1.Silence
 	(Sight)(0),         // 1: fencing.gossip.v1.Sight
@@ -1382,10 +1475,11 @@ var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
 	(*Part)(nil),       // 7: fencing.gossip.v1.Part
 	(*List)(nil),       // 8: fencing.gossip.v1.List
 	(*ListMember)(nil), // 9: fencing.gossip.v1.ListMember
-	(*Relay)(nil),      // 10: fencing.gossip.v1.Relay
-	(*Statement)(nil),  // 11: fencing.gossip.v1.Statement
-	(*Standing)(nil),   // 12: fencing.gossip.v1.Standing
-	(*RosterRef)(nil),  // 13: fencing.gossip.v1.RosterRef
+	(*Fact)(nil),       // 10: fencing.gossip.v1.Fact
+	(*Relay)(nil),      // 11: fencing.gossip.v1.Relay
+	(*Statement)(nil),  // 12: fencing.gossip.v1.Statement
+	(*Standing)(nil),   // 13: fencing.gossip.v1.Standing
+	(*RosterRef)(nil),  // 14: fencing.gossip.v1.RosterRef
 }
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
 	4,  // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
@@ -1394,21 +1488,22 @@ var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
 	0,  // 3: fencing.gossip.v1.Word.silence:type_name -> fencing.gossip.v1.Silence
 	6,  // 4: fencing.gossip.v1.Question.wants:type_name -> fencing.gossip.v1.Wish
 	1,  // 5: fencing.gossip.v1.Reply.sight:type_name -> fencing.gossip.v1.Sight
-	11, // 6: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
-	10, // 7: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
+	12, // 6: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
+	11, // 7: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
 	7,  // 8: fencing.gossip.v1.Reply.part:type_name -> fencing.gossip.v1.Part
-	13, // 9: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
-	13, // 10: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
+	14, // 9: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
+	14, // 10: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
 	9,  // 11: fencing.gossip.v1.List.members:type_name -> fencing.gossip.v1.ListMember
-	12, // 12: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
-	13, // 13: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
-	13, // 14: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
-	13, // 15: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	13, // 12: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
+	10, // 13: fencing.gossip.v1.Statement.facts:type_name -> fencing.gossip.v1.Fact
+	14, // 14: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
+	14, // 15: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
+	14, // 16: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }
@@ -1427,7 +1522,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc), len(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // What is said of a sentence comes behind all that older agents know, which leave it out; and what they say says nothing of it.
@@ -13,7 +15,7 @@ func TestSentenceIsBehindWhatOlderAgentsRead(t *testing.T) {
 	r := listOf(t, 4)
 	s := fullStatement(r)
 	s.Sentence, s.Heeds = 2*time.Second, true
-	s.LongLost = s.Lost // what is behind both has a test of its own
+	s.LongLost, s.Facts = s.Lost, [netgossip.MaxFacts]netgossip.Fact{} // what is behind both has a test of its own
 	marshal := func() []byte {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(statementToWire(s))
 		if err != nil {

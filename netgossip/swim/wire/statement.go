@@ -64,6 +64,7 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		Agreed:            s.Agreed,
 		SentenceMs:        millisUp(s.Sentence),
 		Heeds:             s.Heeds,
+		Facts:             factsToWire(&s.Facts),
 	}
 }
 
@@ -177,6 +178,7 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		Agreed:       w.GetAgreed(),
 		Sentence:     time.Duration(w.GetSentenceMs()) * time.Millisecond,
 		Heeds:        w.GetHeeds(),
+		Facts:        factsFromWire(w.GetFacts()),
 	}, nil
 }
 

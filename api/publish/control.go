@@ -1,0 +1,151 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// What a caller may write is shown to people and logged: it is bounded and printable.
+const (
+	maxNode      = 253
+	maxBy        = 64
+	maxReference = 128
+	maxReason    = 256
+	// maxTelling is how many words wait for an answer at once.
+	maxTelling = 16
+	// tellTimeout is after which time an answer is given up that the agent's loop owes.
+	tellTimeout = 25 * time.Second
+)
+
+// ToldDeath is a death that somebody on this node tells.
+type ToldDeath struct {
+	Node                  string
+	Boot                  uint64
+	Proof                 fencingv1.Proof
+	By, Reference, Reason string
+	Time                  time.Time // when it was found; for people
+}
+
+// Tell takes such a death to the agent's loop and brings the answer back. An error is why it is not believed, or that of
+// the context.
+type Tell func(context.Context, ToldDeath) (*fencingv1.Death, error)
+
+// RootOnly refuses a caller that is not root on this machine, or of whom the kernel does not tell. User ids are those of the
+// agent's own user namespace, so that the root of another one is not root here.
+func RootOnly(ctx context.Context) error {
+	p, _ := peer.FromContext(ctx)
+	if p == nil {
+		return status.Error(codes.PermissionDenied, "nobody knows who is calling: call over the agent's Unix socket")
+	}
+	switch who, ok := p.AuthInfo.(process); {
+	case !ok || !who.known:
+		return status.Error(codes.PermissionDenied, "nobody knows who is calling: call over the agent's Unix socket")
+	case who.uid != 0:
+		return status.Error(codes.PermissionDenied, "only root may tell that a node is dead, and this is user "+strconv.FormatUint(uint64(who.uid), 10)+": run it as root")
+	}
+	return nil
+}
+
+// ConfirmDead implements fencing.v1.FencingControl.
+func (s *Server) ConfirmDead(ctx context.Context, req *fencingv1.ConfirmDeadRequest) (*fencingv1.ConfirmDeadResponse, error) {
+	if err := s.mayTell(ctx); err != nil {
+		s.log.Warn("a death was told by somebody who may not", peerOf(ctx), "peer", printable(req.GetNode(), maxNode), "error", err)
+		return nil, err
+	}
+	d, err := toldDeath(req)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if s.tell == nil {
+		return nil, statusOf(ErrNotReady)
+	}
+	select {
+	case s.telling <- struct{}{}:
+		defer func() { <-s.telling }()
+	default:
+		return nil, status.Error(codes.ResourceExhausted, "too many deaths are being told at once: try again")
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	defer context.AfterFunc(s.stopping, cancel)()
+	what := []any{peerOf(ctx), "peer", d.Node, "boot", req.GetBootNonce(), "proof", proofName(d.Proof), "by", d.By, "reference", d.Reference, "reason", d.Reason, "found", d.Time.UTC()}
+	death, err := s.tell(ctx, d)
+	switch {
+	case err == nil:
+		s.log.Warn("a death was told from outside, and is believed", what...)
+		return &fencingv1.ConfirmDeadResponse{Death: death}, nil
+	case ctx.Err() != nil && s.stopping.Err() != nil:
+		return nil, statusOf(ErrStopped)
+	case ctx.Err() != nil:
+		return nil, status.Error(codes.Unavailable, "the agent has not decided in time: look at its status before you try again")
+	}
+	s.log.Warn("a death was told from outside, and is not believed", append(what, slog.Any("error", err))...)
+	return nil, status.Error(codes.FailedPrecondition, err.Error())
+}
+
+// toldDeath checks what a caller wrote, and says all that is wrong with it at once.
+func toldDeath(req *fencingv1.ConfirmDeadRequest) (ToldDeath, error) {
+	d := ToldDeath{
+		Node: req.GetNode(), Proof: req.GetProof(), By: req.GetBy(), Reference: req.GetReference(), Reason: req.GetReason(), Time: time.Now(),
+	}
+	var wrong []string
+	text := func(field, value string, limit int, needed bool) {
+		switch {
+		case needed && value == "":
+			wrong = append(wrong, field+" is missing")
+		case value != printable(value, limit):
+			wrong = append(wrong, fmt.Sprintf("%s: at most %d printable ASCII characters are possible", field, limit))
+		}
+	}
+	outside := false
+	switch d.Proof {
+	case fencingv1.Proof_PROOF_POWER, fencingv1.Proof_PROOF_KDUMP:
+		outside = true
+	case fencingv1.Proof_PROOF_OPERATOR:
+	default:
+		wrong = append(wrong, "proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be told, and no others")
+	}
+	text("node", d.Node, maxNode, true)
+	text("by", d.By, maxBy, true)
+	text("reference", d.Reference, maxReference, outside)
+	text("reason", d.Reason, maxReason, false)
+	boot, err := strconv.ParseUint(req.GetBootNonce(), 16, 64)
+	if err != nil || len(req.GetBootNonce()) != 16 || boot == 0 {
+		wrong = append(wrong, "boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.token.boot_nonce")
+	}
+	d.Boot = boot
+	if t := req.GetTime(); t != nil {
+		if d.Time = t.AsTime(); t.CheckValid() != nil {
+			wrong = append(wrong, "time is none")
+		}
+	}
+	if len(wrong) > 0 {
+		return d, fmt.Errorf("%s", strings.Join(wrong, "; "))
+	}
+	return d, nil
+}
+
+// printable is the text without what could steer a terminal, cut to a length.
+func printable(s string, limit int) string {
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, s)
+	return clean[:min(len(clean), limit)]
+}
+
+func proofName(p fencingv1.Proof) string {
+	return strings.ToLower(strings.TrimPrefix(p.String(), "PROOF_"))
+}

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// word is a death that somebody on this node tells, on its way to the loop and back.
+type word struct {
+	publish.ToldDeath
+	answer chan wordAnswer // capacity 1
+}
+
+type wordAnswer struct {
+	death *fencingv1.Death
+	err   error
+}
+
+// note is who has told the death of a boot.
+type note struct {
+	boot uint64
+	picture.Note
+}
+
+// tell takes a death to the loop and waits for what becomes of it. Any goroutine may call it.
+func (a *Agent) tell(ctx context.Context, d publish.ToldDeath) (*fencingv1.Death, error) {
+	w := &word{ToldDeath: d, answer: make(chan wordAnswer, 1)}
+	a.box.put(func(b *batch) { b.words = append(b.words, w) })
+	select {
+	case got := <-w.answer:
+		return got.death, got.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// hearWords hands to the core what was told. It runs on the loop.
+func (a *Agent) hearWords(words []*word) {
+	for _, w := range words {
+		if a.deaths.waiting == nil {
+			a.deaths.waiting, a.deaths.notes = map[uint64]*word{}, map[string]note{}
+		}
+		a.deaths.last++
+		a.deaths.waiting[a.deaths.last] = w
+		a.core.Tell(a.deaths.last, watchdog.Word{Node: w.Node, Boot: w.Boot, Proof: watchdog.Proof(w.Proof)}) //nolint:gosec // the numbers are the same; others were refused
+	}
+}
+
+// answerWords brings the answers back.
+func (a *Agent) answerWords(now boottime.Instant, fx *watchdog.Effects) {
+	for i := range fx.Told {
+		t := &fx.Told[i]
+		w := a.deaths.waiting[t.ID]
+		delete(a.deaths.waiting, t.ID)
+		if t.Err != nil {
+			a.metrics.Told(watchdog.Proof(w.Proof), t.Err.Why.String()) //nolint:gosec // as above
+			w.answer <- wordAnswer{err: t.Err}
+			continue
+		}
+		a.metrics.Told(t.Death.Proof, "believed")
+		if _, known := a.deaths.notes[w.Node]; !known || a.deaths.notes[w.Node].boot != w.Boot {
+			a.deaths.notes[w.Node] = note{w.Boot, picture.Note{By: w.By, Reference: w.Reference, Reason: w.Reason}}
+		}
+		f := picture.Facts{Now: now, Wall: time.Now()}
+		w.answer <- wordAnswer{death: f.Death(t.Death, a.noteOf(w.Node, t.Death))}
+	}
+}
+
+// noteOf is who has told a death, if it was told here.
+func (a *Agent) noteOf(node string, d watchdog.Death) picture.Note {
+	if n := a.deaths.notes[node]; n.boot == d.Boot && d.Teller == a.cfg.NodeName {
+		return n.Note
+	}
+	return picture.Note{}
+}

@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Guard: what a later version hands on, and what is of nobody, is passed over; the rest of the statement counts.
+func TestFactsThatAreNotKnown(t *testing.T) {
+	got := factsFromWire([]*Fact{
+		{Kind: 0, Name: 1, Boot: 1},
+		{Kind: 6, Name: 1, Boot: 1},
+		{Kind: 256 + uint32(netgossip.FactPower), Name: 1, Boot: 1},
+		{Kind: uint32(netgossip.FactPower), Boot: 1},
+		{Kind: uint32(netgossip.FactPower), Name: 1},
+		{Kind: uint32(netgossip.FactSentence), Name: 2, Boot: 3, TimeoutMs: 1500, Teller: 7},
+		{Kind: uint32(netgossip.FactContradicted), Name: 2, Boot: 3, TimeoutMs: 1500, Teller: 7},
+		{Kind: uint32(netgossip.FactKdump), Name: 2, Boot: 3, TimeoutMs: 1500, Teller: 7},
+		{Kind: uint32(netgossip.FactOperator), Name: 2, Boot: 3},
+		{Kind: uint32(netgossip.FactPower), Name: 9, Boot: 9}, // one too many
+	})
+	want := [netgossip.MaxFacts]netgossip.Fact{
+		{Kind: netgossip.FactSentence, Name: 2, Boot: 3, Timeout: 1500 * time.Millisecond},
+		{Kind: netgossip.FactContradicted, Name: 2, Boot: 3},
+		{Kind: netgossip.FactKdump, Name: 2, Boot: 3, Teller: 7},
+		{Kind: netgossip.FactOperator, Name: 2, Boot: 3},
+	}
+	if got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+// An agent from before there were facts reads the same statement without them, and what it says has none.
+func TestFactsAndOlderAgents(t *testing.T) {
+	r := listOf(t, 4)
+	w := statementToWire(fullStatement(r))
+	w.Facts = nil
+	s, err := statementFromWire(w, r)
+	if err != nil || s.Facts != [netgossip.MaxFacts]netgossip.Fact{} || s.Boot != fullStatement(r).Boot {
+		t.Errorf("%+v, %v", s, err)
+	}
+	// A field that a version does not know is passed over: so it is with facts for an older one.
+	b, err := proto.Marshal(statementToWire(fullStatement(r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var later Statement
+	if err := proto.Unmarshal(append(b, 0xf2, 0x3f, 1, 'x'), &later); err != nil { // field 1022
+		t.Fatal(err)
+	}
+	if s, err = statementFromWire(&later, r); err != nil || *s != *fullStatement(r) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

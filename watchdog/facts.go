@@ -1,0 +1,186 @@
+package watchdog
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+const (
+	// factsTurn is how long a statement shows the same facts where there are more than it has room for.
+	factsTurn = 5 * time.Second
+	// sentenceNews is for how long a sentence is handed on. After it nobody waits for it any more: time has proven the death.
+	sentenceNews = 2 * time.Minute
+)
+
+// facts are what this node hands on: the sentences that it knows, the deaths that it was told of and believes, and those of both
+// that were contradicted. They are levels and not events: who was away hears them later.
+//
+// Invariant: what is handed on is what was told, never a conclusion of this node, and never the rest of a countdown (P4).
+func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact) {
+	all := c.told.all[:0]
+	for p := range c.proof.peers {
+		if w := &c.proof.peers[p]; w.sentenced != 0 || w.defied != 0 || w.death.Proof.told() {
+			if f := c.factOf(now, p, w); f.Kind != 0 {
+				all = append(all, f)
+			}
+		}
+	}
+	c.told.all = all
+	if len(all) <= len(facts) {
+		copy(facts[:], all)
+		return facts
+	}
+	turn := int64(now)/int64(factsTurn) + int64(c.cfg.Roster.Self)
+	from := int(turn % int64(len(all)) * int64(len(facts)) % int64(len(all)))
+	for i := range facts {
+		facts[i] = all[(from+i)%len(all)]
+	}
+	c.fx.Wake = min(c.fx.Wake, boottime.Instant((int64(now)/int64(factsTurn)+1)*int64(factsTurn)))
+	return facts
+}
+
+// factOf is what this node hands on about a peer; of kind 0: nothing.
+func (c *Core) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fact) {
+	known := c.knownBoot(p)
+	f = netgossip.Fact{Name: netgossip.NameDigest(c.cfg.Roster.Name(p)), Boot: known}
+	switch d := &w.death; {
+	case known == 0 || p == c.cfg.Roster.Self:
+		return netgossip.Fact{}
+	case w.defied == known:
+		f.Kind = netgossip.FactContradicted
+	case d.Proof.told() && d.Boot == known:
+		f.Kind = factKind(d.Proof)
+		f.Teller = netgossip.TellerDigest(d.Teller)
+	case w.sentenced == known && w.boot == known && now.Sub(w.over) < sentenceNews:
+		f.Kind, f.Timeout = netgossip.FactSentence, w.term
+	default:
+		return netgossip.Fact{}
+	}
+	return f
+}
+
+func factKind(p Proof) netgossip.FactKind {
+	switch p {
+	case ProofPower:
+		return netgossip.FactPower
+	case ProofKdump:
+		return netgossip.FactKdump
+	default:
+		return netgossip.FactOperator
+	}
+}
+
+func proofOf(k netgossip.FactKind) Proof {
+	switch k {
+	case netgossip.FactPower:
+		return ProofPower
+	case netgossip.FactKdump:
+		return ProofKdump
+	case netgossip.FactOperator:
+		return ProofOperator
+	default:
+		return 0
+	}
+}
+
+// spreads reports whether the statement begins to hand on a death that this node itself was told. All peers are to hear that at once.
+// What others have told spreads with the answers to ordinary questions: were all who know a thing to announce it, a large group
+// would send a million packets.
+func (c *Core) spreads(before *netgossip.Statement, facts *[netgossip.MaxFacts]netgossip.Fact) bool {
+	own := netgossip.TellerDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
+	for _, f := range facts {
+		if proofOf(f.Kind) != 0 && f.Teller == own && (before == nil || !slices.Contains(before.Facts[:], f)) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeFacts takes what the members hand on that this node counts. What they said under another list they may say, too: it is by
+// name. A node that is condemned, or waits, counts nobody and takes nothing.
+func (c *Core) takeFacts(now boottime.Instant) {
+	if c.apart() {
+		return
+	}
+	for m := range c.view.Counted.All() {
+		if m == c.cfg.Roster.Self {
+			continue
+		}
+		st, anchor := c.merger.Statement(m)
+		if st == nil || st.Facts[0].Kind == 0 || now.Sub(anchor) > c.cfg.MaxAge {
+			continue
+		}
+		for i := range st.Facts {
+			if f := &st.Facts[i]; f.Kind != 0 {
+				c.takeFact(now, f)
+			}
+		}
+	}
+}
+
+// takeFact judges one by what this node knows itself. It is of a boot that this node knows as the latest one, or it is nothing:
+// what was said of an earlier boot may be said again at any time.
+func (c *Core) takeFact(now boottime.Instant, f *netgossip.Fact) {
+	p, member := c.proof.digests[f.Name]
+	if !member || p == c.cfg.Roster.Self || f.Boot == 0 || f.Boot != c.knownBoot(p) || !c.rosters.expected.Has(p) {
+		return
+	}
+	w := &c.proof.peers[p]
+	if w.defied == f.Boot {
+		return
+	}
+	switch f.Kind {
+	case netgossip.FactContradicted:
+		if w.death.Proof == 0 || w.death.Proof.told() || w.death.Proof == ProofSentence {
+			c.proof.defy(p, f.Boot)
+		} else {
+			w.defied = f.Boot // the proofs of this node itself stand
+		}
+	case netgossip.FactSentence:
+		c.hearsay(now, p, f)
+	default:
+		if !c.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || c.objection(now, p, w, f.Boot) != nil {
+			return
+		}
+		w.trial = trial{proof: proofOf(f.Kind), boot: f.Boot, teller: c.tellerOf(f.Teller), since: now}
+	}
+}
+
+// hearsay takes a sentence that a member hands on (P4). Its time begins now, by this node's clock. The node has not told it
+// itself, so this one goes on seeing and counting it if it answers, and does not believe it of a node that somebody sees. There are no
+// sentences without a LUN: who has none believes none.
+func (c *Core) hearsay(now boottime.Instant, p int, f *netgossip.Fact) {
+	w := &c.proof.peers[p]
+	if !c.cfg.Hold || f.Boot == w.sentenced || c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p) {
+		return
+	}
+	if _, sees := c.whoSees(now, p); sees {
+		return
+	}
+	if c.proof.sentence(now, p, f.Boot, f.Timeout); w.sentenced == f.Boot {
+		w.hearsay = now
+	}
+}
+
+// firstHand takes a sentence that the node tells itself, whatever others have said of it before.
+func (v *prover) firstHand(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
+	if w := &v.peers[p]; w.hearsay > 0 && w.sentenced == boot && timeout > 0 && timeout <= netgossip.MaxSentence {
+		w.sentenced, w.hearsay = 0, 0 // it counts from now
+	}
+	v.sentence(now, p, boot, timeout)
+}
+
+// ownWord takes what the latest boot says of itself. If it answers and tells no sentence, then it has none, whatever others have
+// handed on.
+func (v *prover) ownWord(now boottime.Instant, p int, st *netgossip.Statement) {
+	w := &v.peers[p]
+	if st.Sentence == 0 && w.hearsay > 0 && w.sentenced == st.Boot && w.lived > w.hearsay {
+		w.sentenced, w.hearsay = 0, 0
+		v.defy(p, st.Boot)
+		return
+	}
+	v.firstHand(now, p, st.Boot, st.Sentence)
+}

@@ -1,0 +1,482 @@
+package watchdog
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// verdicts passes time like pass, and returns the answers to what was told, and when FENCED was first said of the last node.
+func verdicts(c *Core, from, to boottime.Instant) (answers []Answer, fenced boottime.Instant) {
+	for at := from; at <= to; at += sec / 4 {
+		for p := 1; p < 4; p++ {
+			state(c, at, p, without4, netgossip.Statement{Guard: killing})
+		}
+		fx := c.Step(at)
+		answers = append(answers, fx.Told...)
+		if fx.Fenced.Has(4) && fenced == 0 {
+			fenced = at
+		}
+	}
+	return answers, fenced
+}
+
+// unacquainted is a core of five that has never met the last one.
+func unacquainted(t *testing.T) *Core {
+	t.Helper()
+	c := testCore(t, 5, nil)
+	verdicts(c, 10*sec, 10*sec)
+	return c
+}
+
+var off = Word{Node: "n0004", Boot: 104, Proof: ProofOperator}
+
+// A death that was told is believed when all others have said that they do not see the node.
+func TestTold(t *testing.T) {
+	for _, proof := range []Proof{ProofPower, ProofKdump, ProofOperator} {
+		c := settled(t)
+		pass(c, 11*sec, 20*sec)
+		word := off
+		word.Proof = proof
+		c.Tell(7, word)
+		answers, fenced, spread := []Answer(nil), boottime.Instant(0), 0
+		for at := 20*sec + sec/4; at < 30*sec; at += sec / 4 {
+			a, f := verdicts(c, at, at)
+			if answers = append(answers, a...); fenced == 0 {
+				fenced = f
+			}
+			if c.fx.Spread {
+				spread++
+			}
+		}
+		if len(answers) != 1 || answers[0].ID != 7 || answers[0].Err != nil || answers[0].Death != c.Death(4) || fenced == 0 || fenced > 21*sec {
+			t.Errorf("%v: %+v, FENCED at %v", proof, answers, time.Duration(fenced))
+		}
+		if d := c.Death(4); d.Proof != proof || d.Boot != 104 || d.Teller != "n0000" || c.Outcome() != netgossip.Majority {
+			t.Errorf("%+v", d)
+		}
+		if f := c.fx.Statement.Facts; f[0].Kind != factKind(proof) || f[0].Boot != 104 || proofOf(f[0].Kind) != proof || f[1].Kind != 0 {
+			t.Errorf("handed on: %+v", f)
+		}
+		if spread != 1 {
+			t.Errorf("the others were told at once %d times", spread)
+		}
+		c.Tell(8, off) // it is known
+		if answers, _ = verdicts(c, 31*sec, 31*sec); len(answers) != 1 || answers[0].Err != nil || answers[0].Death.Proof != proof {
+			t.Errorf("again: %+v", answers)
+		}
+	}
+}
+
+// Guards: each refusal.
+func TestWordsThatAreRefused(t *testing.T) {
+	during := func(at boottime.Instant, do func(*Core, boottime.Instant)) func(*testing.T, *Core) {
+		return func(_ *testing.T, c *Core) {
+			pass(c, 11*sec, 20*sec-1)
+			c.Tell(1, off)
+			c.Step(20 * sec)
+			do(c, 20*sec+at)
+		}
+	}
+	after := func(do func(*testing.T, *Core)) func(*testing.T, *Core) {
+		return func(t *testing.T, c *Core) {
+			t.Helper()
+			pass(c, 11*sec, 20*sec-1)
+			do(t, c)
+		}
+	}
+	tellIt := func(w Word) func(*testing.T, *Core) {
+		return after(func(_ *testing.T, c *Core) { c.Tell(1, w) })
+	}
+	for name, tc := range map[string]struct {
+		do   func(*testing.T, *Core)
+		want Refusal
+	}{
+		"never met":       {tellIt(off), RefusedUnknownBoot},
+		"believed":        {tellIt(off), 0},
+		"a proof of time": {tellIt(Word{"n0004", 104, ProofTime}), RefusedKind},
+		"a sentence":      {tellIt(Word{"n0004", 104, ProofSentence}), RefusedKind},
+		"no proof":        {tellIt(Word{"n0004", 104, 0}), RefusedKind},
+		"no member":       {tellIt(Word{"n0009", 104, ProofPower}), RefusedMember},
+		"itself":          {tellIt(Word{"n0000", 100, ProofPower}), RefusedSelf},
+		"another boot":    {tellIt(Word{"n0004", 105, ProofPower}), RefusedOtherBoot},
+		"no boot":         {tellIt(Word{"n0004", 0, ProofPower}), RefusedOtherBoot},
+		"in contact":      {tellIt(Word{"n0003", 103, ProofPower}), RefusedSeen},
+		"of former boot":  {after(func(_ *testing.T, c *Core) { c.proof.peers[4].boot = 204; c.Tell(1, off) }), RefusedOtherBoot},
+		"two machines":    {after(func(_ *testing.T, c *Core) { c.proof.peers[4].twins = true; c.Tell(1, off) }), RefusedTwins},
+		"contradicted":    {after(func(_ *testing.T, c *Core) { c.proof.defy(4, 104); c.Tell(1, off) }), RefusedContradicted},
+		"heard by LUN":    {after(func(_ *testing.T, c *Core) { c.proof.peers[4].voiced = 204; c.Tell(1, off) }), RefusedOtherBoot},
+		"seen by a member": {during(sec/4, func(c *Core, at boottime.Instant) {
+			state(c, at, 2, roster.FullSet(5), netgossip.Statement{Guard: killing})
+		}), RefusedSeenByOthers},
+		"counted by a member": {during(sec/4, func(c *Core, at boottime.Instant) {
+			state(c, at, 2, without4, netgossip.Statement{Guard: killing, View: roster.SetOf(4)})
+		}), RefusedSeenByOthers},
+		"heard in one direction":     {during(sec/4, func(c *Core, at boottime.Instant) { c.Merger().Heard(0, 4, at) }), RefusedHeard},
+		"answers":                    {during(sec/4, func(c *Core, at boottime.Instant) { state(c, at, 4, nobody, netgossip.Statement{Guard: killing}) }), RefusedSeen},
+		"condemned itself meanwhile": {during(sec/4, func(c *Core, _ boottime.Instant) { c.sentence.condemned = true }), RefusedNoQuorum},
+		"is back under another boot": {during(sec/4, func(c *Core, _ boottime.Instant) { c.proof.peers[4].boot = 204 }), RefusedOtherBoot},
+		"heard a moment before":      {after(func(_ *testing.T, c *Core) { c.Merger().Heard(0, 4, 17*sec); c.Tell(1, off) }), RefusedHeard},
+		"heard a while before":       {after(func(_ *testing.T, c *Core) { c.Merger().Heard(0, 4, 16*sec); c.Tell(1, off) }), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := settled(t)
+			if name == "never met" {
+				c = unacquainted(t)
+			}
+			tc.do(t, c)
+			var got []Answer
+			for at := 20*sec + sec/4; at < 40*sec && len(got) == 0; at += sec / 4 {
+				got = c.Step(at).Told // what was said during the trial is looked at before others answer again
+				if len(got) == 0 {
+					var a []Answer
+					a, _ = verdicts(c, at+sec/8, at+sec/8)
+					got = a
+				}
+			}
+			switch {
+			case len(got) != 1 || got[0].ID != 1:
+				t.Fatalf("%+v", got)
+			case tc.want == 0 && (got[0].Err != nil || !c.Fenced().Has(4)):
+				t.Errorf("%v", got[0].Err)
+			case tc.want != 0 && (got[0].Err == nil || got[0].Err.Why != tc.want || c.Fenced().Has(4) || c.Death(4).Proof != 0):
+				t.Errorf("%+v, want %v; %+v", got[0].Err, tc.want, c.Death(4))
+			case tc.want != 0 && (strings.Contains(got[0].Err.Error(), "\n") || got[0].Err.Error() == "refused"):
+				t.Errorf("%q", got[0].Err.Error())
+			}
+		})
+	}
+}
+
+// Guard: without quorum nothing is believed, whoever tells it.
+func TestNothingIsToldWithoutQuorum(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 12*sec)
+	for at := 12*sec + sec/4; at < 20*sec; at += sec / 4 {
+		state(c, at, 1, roster.SetOf(0, 1), netgossip.Statement{Guard: killing})
+		c.Step(at)
+	}
+	c.Tell(1, off)
+	fx := c.Step(20 * sec)
+	if len(fx.Told) != 1 || fx.Told[0].Err == nil || fx.Told[0].Err.Why != RefusedNoQuorum {
+		t.Errorf("told: %+v", fx.Told)
+	}
+	for at := 20*sec + sec/4; at < 40*sec; at += sec / 4 {
+		state(c, at, 1, roster.SetOf(0, 1), netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactOperator, 104, 0)})
+		if c.Step(at).Fenced.Has(4) {
+			t.Fatal("handed on, and believed")
+		}
+	}
+}
+
+func handed(kind netgossip.FactKind, boot uint64, timeout time.Duration) (facts [netgossip.MaxFacts]netgossip.Fact) {
+	facts[0] = netgossip.Fact{Kind: kind, Name: netgossip.NameDigest("n0004"), Boot: boot, Timeout: timeout}
+	if kind >= netgossip.FactPower {
+		facts[0].Teller = netgossip.TellerDigest("n0001")
+	}
+	return facts
+}
+
+// Guard: nothing is believed of a time before it was told. Each counted member has to answer after that, and is asked.
+func TestWordWaitsForEachMember(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	c.Tell(1, off)
+	asked := false
+	var got []Answer
+	for at := 20*sec + sec/4; at < 40*sec && len(got) == 0; at += sec / 4 {
+		for p := 1; p < 4; p++ {
+			if p != 3 { // it has an answer of before the word, and is vouched for by others
+				state(c, at, p, without4, netgossip.Statement{Guard: killing})
+			}
+		}
+		if c.view.Counted.Has(3) && at > 24*sec {
+			t.Fatal("the third one counts without evidence")
+		}
+		fx := c.Step(at)
+		got = fx.Told
+		asked = asked || len(fx.Ask) > 0 && fx.Ask[0].Has(3)
+		if c.Fenced().Has(4) && c.view.Counted.Has(3) {
+			t.Fatal("believed without the third one's answer")
+		}
+	}
+	if !asked || len(got) != 1 {
+		t.Errorf("asked %v, %+v", asked, got)
+	}
+}
+
+// Guard: a node that writes to the LUN runs, whatever was told; one whose slot stands still for as long as a writer may pause does not.
+func TestWordAndTheLUN(t *testing.T) {
+	for name, tc := range map[string]struct {
+		writes bool
+		met    bool
+		boot   uint64
+		want   Refusal
+	}{
+		"stands still":            {false, true, 104, 0},
+		"writes":                  {true, true, 104, RefusedWrites},
+		"never met, stands still": {false, false, 104, 0},
+		"never met, writes":       {true, false, 104, RefusedWrites},
+		"never met, another boot": {false, false, 105, RefusedOtherBoot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := settled(t)
+			if !tc.met {
+				c = unacquainted(t)
+			}
+			r := withSlots(t, c)
+			r.put(4, diskquorum.SlotActive, 8, netgossip.Statement{Boot: 104, Guard: killing})
+			others := func(at boottime.Instant) {
+				for p := 1; p < 4; p++ {
+					state(r.Core, at, p, without4, netgossip.Statement{Guard: killing})
+				}
+			}
+			at := 11 * sec
+			for ; at < 30*sec; at += sec / 4 {
+				others(at)
+				r.step(at)
+			}
+			word := off
+			word.Boot = tc.boot
+			r.Tell(1, word)
+			begun := at
+			var got []Answer
+			for sequence := uint64(20); at < begun+20*sec && len(got) == 0; at += sec / 4 {
+				if tc.writes && at > begun {
+					r.put(4, diskquorum.SlotActive, sequence, netgossip.Statement{Boot: 104, Guard: killing})
+					sequence += 2
+				}
+				others(at)
+				got = r.step(at).Told
+			}
+			if len(got) != 1 || (got[0].Err == nil) != (tc.want == 0) || got[0].Err != nil && got[0].Err.Why != tc.want {
+				t.Fatalf("%+v", got)
+			}
+			if tc.want == 0 && (at-begun < 4*sec || !r.Fenced().Has(4) || r.Death(4).Boot != 104) {
+				t.Errorf("believed after %v: %+v", time.Duration(at-begun), r.Death(4))
+			}
+			if tc.want != 0 {
+				return
+			}
+			// It answers: a contradiction, also where it was never met before.
+			state(r.Core, at+sec, 4, without4, netgossip.Statement{Guard: killing})
+			r.step(at + sec)
+			state(r.Core, at+2*sec, 4, without4, netgossip.Statement{Guard: killing})
+			if r.step(at + 2*sec); r.Fenced().Has(4) || r.Death(4).Proof != 0 || r.proof.peers[4].defied != 104 {
+				t.Errorf("contradicted: %+v", r.Death(4))
+			}
+		})
+	}
+}
+
+// Guard: P9. A boot that was told dead and lives is an alarm, in whatever way it shows; the death is withdrawn, that is handed on, and
+// until another boot answers nobody is believed.
+func TestToldDeathIsContradicted(t *testing.T) {
+	for name, live := range map[string]func(*Core, boottime.Instant){
+		"answers":          func(c *Core, at boottime.Instant) { state(c, at, 4, nobody, netgossip.Statement{Guard: killing}) },
+		"is heard one way": func(c *Core, at boottime.Instant) { c.Merger().Heard(0, 4, at) },
+		"others have noticed it": func(c *Core, at boottime.Instant) {
+			state(c, at, 1, without4, netgossip.Statement{Facts: handed(netgossip.FactContradicted, 104, 0)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := settled(t)
+			pass(c, 11*sec, 20*sec)
+			c.Tell(1, off)
+			if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 {
+				t.Fatal("not believed")
+			}
+			live(c, 26*sec)
+			if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.Death(4).Proof != 0 {
+				t.Fatalf("it stands: %+v", c.Death(4))
+			}
+			if f := c.fx.Statement.Facts[0]; f.Kind != netgossip.FactContradicted || f.Boot != 104 {
+				t.Errorf("handed on: %+v", f)
+			}
+			for at := 27 * sec; at < 60*sec; at += sec / 4 {
+				state(c, at, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactOperator, 104, 0)})
+				state(c, at, 2, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, 104, time.Second)})
+				state(c, at, 3, without4, netgossip.Statement{Guard: killing})
+				if c.Step(at).Fenced.Has(4) {
+					t.Fatalf("believed again at %v", time.Duration(at))
+				}
+			}
+			c.Tell(2, off)
+			if a, _ := verdicts(c, 60*sec, 60*sec); len(a) != 1 || a[0].Err == nil || a[0].Err.Why != RefusedContradicted {
+				t.Errorf("told again: %+v", a)
+			}
+			state(c, 61*sec, 4, without4, netgossip.Statement{Boot: 204, Guard: killing})
+			c.Step(61 * sec)
+			pass(c, 62*sec, 80*sec)
+			c.Tell(3, Word{"n0004", 204, ProofPower})
+			if a, _ := verdicts(c, 80*sec+sec/4, 90*sec); len(a) != 1 || a[0].Err != nil {
+				t.Errorf("another boot: %+v", a)
+			}
+		})
+	}
+}
+
+// Guard: it is not shown while a counted member sees the node: it may be another boot. That is no contradiction.
+func TestToldDeathIsHiddenWhileSomebodySeesTheNode(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	c.Tell(1, off)
+	verdicts(c, 20*sec+sec/4, 25*sec)
+	state(c, 26*sec, 2, roster.FullSet(5), netgossip.Statement{Guard: killing})
+	if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.Death(4).Proof != ProofOperator {
+		t.Errorf("fenced %v, %+v", fx.Fenced.Has(4), c.Death(4))
+	}
+	if _, fenced := verdicts(c, 27*sec, 27*sec); fenced == 0 {
+		t.Error("never shown again")
+	}
+}
+
+// A death that is handed on is tried by each receiver, and handed on by it; one of an earlier boot is nothing.
+func TestDeathsAreHandedOn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		boot uint64
+		seen roster.Set // by the second member
+		want bool
+	}{
+		"handed on":              {104, without4, true},
+		"of another boot":        {103, without4, false},
+		"of a node that is seen": {104, roster.FullSet(5), false},
+	} {
+		c := settled(t)
+		pass(c, 11*sec, 20*sec)
+		got, spread := boottime.Instant(0), 0
+		for at := 20*sec + sec/4; at < 50*sec; at += sec / 4 {
+			state(c, at, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactPower, tc.boot, 0)})
+			state(c, at, 2, tc.seen, netgossip.Statement{Guard: killing})
+			state(c, at, 3, without4, netgossip.Statement{Guard: killing})
+			fx := c.Step(at)
+			if fx.Spread {
+				spread++
+			}
+			if fx.Fenced.Has(4) && got == 0 {
+				got = at
+			}
+		}
+		if (got != 0) != tc.want || got > 22*sec || spread != 0 {
+			t.Errorf("%s: FENCED at %v, said at once %d times", name, time.Duration(got), spread)
+		}
+		if d := c.Death(4); tc.want && (d.Proof != ProofPower || d.Teller != "n0001" || c.fx.Statement.Facts != handed(netgossip.FactPower, 104, 0)) {
+			t.Errorf("%s: %+v, %+v", name, d, c.fx.Statement.Facts)
+		}
+	}
+}
+
+// Guard: P4. A sentence that others hand on counts from its receipt, for a boot that was met, of a node that nobody sees.
+func TestSentencesAreHandedOn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(*Core)
+		boot    uint64
+		timeout time.Duration
+		seen    roster.Set
+		want    boottime.Instant // about
+	}{
+		"handed on":                    {nil, 104, time.Second, without4, 23 * sec},
+		"a longer one":                 {nil, 104, 3 * time.Second, without4, 27 * sec},
+		"too long a one":               {nil, 104, 4 * time.Second, without4, 0},
+		"of another boot":              {nil, 105, time.Second, without4, 0},
+		"of a node that is seen":       {nil, 104, time.Second, roster.FullSet(5), 0},
+		"of a boot that was never met": {nil, 104, time.Second, without4, 0},
+		"without a LUN":                {func(c *Core) { c.cfg.Hold = false }, 104, time.Second, without4, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := settled(t)
+			if strings.Contains(name, "never met") {
+				c = unacquainted(t)
+			}
+			c.cfg.Hold = true
+			pass(c, 11*sec, 20*sec)
+			if tc.prepare != nil {
+				tc.prepare(c)
+			}
+			got := boottime.Instant(0)
+			for at := 20*sec + sec/10; at < 40*sec && got == 0; at += sec / 10 {
+				state(c, at, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, tc.boot, tc.timeout)})
+				state(c, at, 2, tc.seen, netgossip.Statement{Guard: killing})
+				state(c, at, 3, without4, netgossip.Statement{Guard: killing})
+				if c.Step(at).Fenced.Has(4) {
+					got = at
+				}
+			}
+			if tc.want == 0 && got != 0 || tc.want != 0 && (got < tc.want || got > tc.want+sec/2) {
+				t.Errorf("FENCED at %v, want about %v", time.Duration(got), time.Duration(tc.want))
+			}
+			if f := c.fx.Statement.Facts[0]; tc.want != 0 && (f.Kind != netgossip.FactSentence || f.Timeout != tc.timeout || c.Death(4).Proof != ProofSentence) {
+				t.Errorf("handed on %+v; %+v", f, c.Death(4))
+			}
+		})
+	}
+}
+
+// Guard: a sentence that others hand on bars nobody who answers, and one that the node does not tell itself is a lie.
+func TestSentenceByHearsayBarsNobody(t *testing.T) {
+	for name, tc := range map[string]struct {
+		says   time.Duration
+		barred bool
+		after  boottime.Instant
+	}{
+		"it knows of none":          {0, false, 21 * sec},
+		"it says so itself":         {time.Second, true, 21 * sec},
+		"it answers after its time": {0, false, 26 * sec},
+	} {
+		c := settled(t)
+		c.cfg.Hold = true
+		pass(c, 11*sec, 20*sec)
+		state(c, 20*sec+1, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, 104, time.Second)})
+		c.Step(20*sec + 1)
+		if c.proof.peers[4].sentenced != 104 {
+			t.Fatalf("%s: not taken", name)
+		}
+		verdicts(c, 20*sec+sec/4, tc.after)
+		state(c, tc.after+1, 4, roster.FullSet(5), netgossip.Statement{Guard: killing, Sentence: tc.says})
+		c.Step(tc.after + 1)
+		state(c, tc.after+2, 4, roster.FullSet(5), netgossip.Statement{Guard: killing, Sentence: tc.says})
+		c.Step(tc.after + 2)
+		if c.proof.barred().Has(4) != tc.barred || c.view.Counted.Has(4) == tc.barred || c.Fenced().Has(4) {
+			t.Errorf("%s: barred %v, counted %v, fenced %v", name, c.proof.barred().Has(4), c.view.Counted.Has(4), c.Fenced().Has(4))
+		}
+		if (c.proof.peers[4].defied == 104) == tc.barred {
+			t.Errorf("%s: defied %v", name, c.proof.peers[4].defied)
+		}
+	}
+}
+
+// More facts than a statement has room for take turns.
+func TestFactsTakeTurns(t *testing.T) {
+	c := testCore(t, 12, nil)
+	for at := 10 * sec; at < 12*sec; at += sec {
+		hearFrom(c, at, roster.FullSet(12), 1, 12)
+	}
+	for p := 7; p < 12; p++ {
+		c.proof.peers[p].death = Death{Proof: ProofPower, Boot: 100 + uint64(p), At: 20 * sec}
+	}
+	shown := map[uint64]bool{}
+	for at := 21 * sec; at < 121*sec; at += sec {
+		hearFrom(c, at, roster.FullSet(7), 1, 7)
+		for _, f := range c.fx.Statement.Facts {
+			if f.Kind != 0 {
+				shown[f.Boot] = true
+			}
+		}
+	}
+	if len(shown) != 5 {
+		t.Errorf("handed on in turn: %v", shown)
+	}
+}
+
+// hearFrom has peers answer, and steps.
+func hearFrom(c *Core, at boottime.Instant, seen roster.Set, from, to int) {
+	for p := from; p < to; p++ {
+		state(c, at, p, seen, netgossip.Statement{Guard: killing})
+	}
+	c.Step(at)
+}
