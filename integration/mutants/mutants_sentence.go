@@ -80,11 +80,11 @@ func sentenceMutants() []mutant {
 	}
 }
 
-// lossMutants are the guards of the sentence of a node that alone has lost the LUN, E3 in P1.
+// lossMutants are the guards of the sentence of a node that alone has lost the LUN, ground E3 of P1.
 func lossMutants() []mutant {
 	const lossGo = "watchdog/sentence_loss.go"
 	in := func(pkg, what, file, from, to string) mutant {
-		m := one("E3", what, file, from, to)
+		m := one("P1", what, file, from, to)
 		m.in = []string{pkg}
 		return m
 	}

@@ -44,7 +44,7 @@ func TestLosingTheLUNAloneCondemnsNobodyByDefault(t *testing.T) {
 	}
 }
 
-// Guards: E3. Nobody is condemned for an outage of the LUN for all, in whatever order they notice it, and
+// Guard: P1 (E3). Nobody is condemned for an outage of the LUN for all, in whatever order they notice it, and
 // no matter who loses it when: a quorum goes on.
 func TestLosingTheLUNTogetherCondemnsNobody(t *testing.T) {
 	for seed := range uint64(6) {
