@@ -31,7 +31,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-netns test-versions outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-systemd test-netns test-versions outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -133,6 +133,9 @@ test-lun: build tools ## real agents over a LUN that hangs HUNG=30s, also under 
 	@test "$$(id -u)" = 0 || { echo "test-lun: needs root: it makes loop devices, a file system on one, and freezes that; run: sudo make test-lun" >&2; exit 1; }
 	@echo "test-lun: real programs on loop devices over a file system of its own; the LUN hangs for $(HUNG), twice"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m -run 'TestHungLUN|TestLUNThatRefusesWrites|TestCrashWhileTheLUNHangs|TestKilledInItsOnlyThread' ./integration/netns -hung $(HUNG)
+
+test-systemd: tools ## what systemd keeps of a killed agent's descriptor: a real systemd in a PID namespace (root, systemd)
+	@FENCING_TEST_SYSTEMD=1 $(TESTRUN) -log -- -count=1 -timeout 5m -run '^TestSystemd$$' ./cmd/fencing-agent/fdstore
 
 test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }

@@ -15,6 +15,7 @@ type Sentencing struct {
 	After   time.Duration
 	Timeout time.Duration // T, as asked for: the watchdog's timeout from then on
 	Strike  time.Duration // where the node takes itself down, it waits so long for its word to reach the LUN
+	LUNLoss bool          // LUNAnd: also a node that alone has lost the LUN condemns itself (E3)
 }
 
 // sentence is what this node has decided about its own boot. The memory of it is the kernel's: a countdown that is no longer
@@ -34,6 +35,7 @@ type sentence struct {
 	quiet    boottime.Instant // and since when that is so, and nobody else was heard
 	since    boottime.Instant // others show that they live without this node, at each look since; zero: they do not
 	round    uint32           // of the reads of echo blocks then
+	loss     lossProof
 }
 
 // rounds is in how many reads in a row others must show that they live without this node, the first included.
@@ -121,6 +123,10 @@ func (c *Core) judge(now boottime.Instant) {
 		return
 	}
 	c.followQuiet(now)
+	if c.judgeLoss(now) {
+		c.condemn(now)
+		return
+	}
 	if !c.mayCondemn(now) {
 		s.since = 0
 		return
@@ -132,10 +138,14 @@ func (c *Core) judge(now boottime.Instant) {
 	case s.since == 0:
 		s.since, s.round = now, others.Round
 	case others.Dated > s.since && others.Round-s.round >= rounds-1 && c.steady(now):
-		s.condemned, s.at = true, now
-		c.lun.arbiter.Condemn()
-		c.view = c.look(now)
+		c.condemn(now)
 	}
+}
+
+func (c *Core) condemn(now boottime.Instant) {
+	c.sentence.condemned, c.sentence.at = true, now
+	c.lun.arbiter.Condemn()
+	c.view = c.look(now)
 }
 
 // followQuiet notes since when contact is what it is. A member of this side that condemns itself is no contact that comes or goes:
@@ -197,9 +207,13 @@ func (c *Core) heeding() bool {
 func (c *Core) mayCondemn(now boottime.Instant) bool {
 	d := &c.fx.Decision
 	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // by a LUN: no other tie-breaker has one beside it
+	return lost && c.tally() != netgossip.Majority && c.mayLose(now)
+}
+
+// mayLose is what P1 asks for whatever the evidence.
+func (c *Core) mayLose(now boottime.Instant) bool {
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
-	return lost && !stalled && now >= c.holdLeft && c.tally() != netgossip.Majority && c.hadQuorum && c.guard.Kills() &&
-		!c.wantsDisarm() && !c.release.yielded && c.oneList() && c.Barred() == BarNone
+	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.oneList() && c.Barred() == BarNone
 }
 
 // followSentences takes the sentences of others that were read or stated, and finds which nodes are dead by them.

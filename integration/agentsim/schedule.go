@@ -34,6 +34,7 @@ type Schedule struct {
 	Key         bool          // the gossip is encrypted
 	Before      int           // so many nodes, the first ones, have lun.hold: false, as agents of before there was one
 	LUNMode     string        // lun.mode; empty: tiebreaker. A schedule with another one is not judged: it is by the networks
+	LUNLoss     bool          // watchdog.sentenceOnLUNLoss; with LUNMode and
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event
 	End         time.Duration
@@ -200,7 +201,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 	if s.DryRun {
 		driver = "none"
 	}
-	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, feedInterval: %v, disableFile: %s}\n", driver, timeout, s.Feed, disablePath(dir, node))
+	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, feedInterval: %v, disableFile: %s, sentenceOnLUNLoss: %t}\n", driver, timeout, s.Feed, disablePath(dir, node), s.LUNLoss)
 	if s.Key {
 		fmt.Fprintf(&b, "gossip: {keyFile: %s}\n", filepath.Join(dir, keyFileName))
 	}

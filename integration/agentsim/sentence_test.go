@@ -53,6 +53,23 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 	}
 }
 
+// A node that alone has lost the LUN condemns itself where that is asked for, and tells it over the networks (E3). Where all have
+// lost it, nobody does.
+func TestLostLUNIsToldOverTheNetworks(t *testing.T) {
+	and := func(s *Schedule) { wide(s); s.LUNMode, s.LUNLoss = "and", true }
+	s := group(3, and, Event{Kind: LUNError, Nodes: []int{0}, Share: 1})
+	r := run(t, s)
+	took := said(t, r, "FENCED "+nodeName(0)+" PROOF_SENTENCE")
+	t.Logf("condemned after %v, FENCED after %v", said(t, r, "condemns its boot"), took)
+	if len(r.Violations) > 0 || r.Resets != 1 || took == 0 || took > 25*time.Second {
+		t.Errorf("%d resets, FENCED after %v\n%s", r.Resets, took, Explain(s, r))
+	}
+	s = group(3, and, Event{Kind: LUNError, Nodes: []int{0, 1, 2}, Share: 1})
+	if r := run(t, s); len(r.Violations) > 0 || r.Resets != 0 || said(t, r, "condemns its boot") != 0 {
+		t.Errorf("%d resets\n%s", r.Resets, Explain(s, r))
+	}
+}
+
 // A cut of 8 s costs nothing, and an outage of all networks condemns nobody.
 func TestShortCutsCondemnNobody(t *testing.T) {
 	for name, s := range map[string]Schedule{

@@ -79,3 +79,21 @@ func sentenceMutants() []mutant {
 		in(watchdogs, "P9", "it is believed again", judgeGo, "w.defied != w.boot && !w.twins && w.death.Boot", "!w.twins && w.death.Boot"),
 	}
 }
+
+// lossMutants are the guards of the sentence of a node that alone has lost the LUN, ground E3 of P1.
+func lossMutants() []mutant {
+	const lossGo = "watchdog/sentence_loss.go"
+	in := func(pkg, what, file, from, to string) mutant {
+		m := one("P1", what, file, from, to)
+		m.in = []string{pkg}
+		return m
+	}
+	return []mutant{
+		in(watchdogs, "peers that a hub counts show that others live", lossGo, "			if !set.Minus(other.View).IsEmpty() {", "			if other == nil {"),
+		in(watchdogs, "a few that have the LUN are a majority", lossGo, "set.Len() < c.quorum {", "set.Len() < 1 {"),
+		in(watchdogs, "who has lost the LUN shows that others have it", lossGo, " && st.LUNHealthy && st.Feeding", " && st.Feeding"),
+		in(watchdogs, "who is not fed shows that others live", lossGo, " && st.Feeding &&", " &&"),
+		in(watchdogs, "old words show that others live", lossGo, "			now.Sub(anchor) <= c.cfg.MaxAge && st.Roster", "			anchor <= now && st.Roster"),
+		in("./integration/sim", "it is the default", lossGo, "	if !c.cfg.Sentence.LUNLoss || d.Action", "	if d.Action"),
+	}
+}

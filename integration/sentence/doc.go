@@ -7,7 +7,7 @@
 //
 // # What is modelled
 //
-// There are two models, each with its own question. [Boot] is one machine with its watchdog, its agents one after the other,
+// There are three models, each with its own question. [Boot] is one machine with its watchdog, its agents one after the other,
 // its slot, and one reader: may the reader ever say FENCED of a boot that runs? Between any two steps of an agent it can be
 // killed, its link can come back, its write can hang, and its successor can start, with or without sight of what the kernel
 // counts down. A driver is late by a tick at each countdown, and may refuse the short timeout.
@@ -15,6 +15,9 @@
 // [Group] is three to five nodes with a network that is any graph, and a slot each: whom does a group lose that condemns
 // itself? Time passes in ticks, in which each node asks its peers, reads all slots, decides and writes, one after the other. A
 // write hangs and lands later. A half of four is granted when all of it count it and the holders before are done.
+//
+// A third one, [Loss], is a group whose nodes need network and LUN (lun.mode: and, rule E3): whom does it lose when paths to
+// the LUN fail, or the LUN does? Some nodes notice later than others.
 //
 // # What is checked
 //

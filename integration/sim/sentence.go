@@ -146,5 +146,6 @@ func (c Config) withSentences(seed uint64) Config {
 	c.Lingers, c.Blind, c.Refuses = rng.IntN(2) == 0, []float64{0, 0.3, 1}[rng.IntN(3)], rng.IntN(10) == 0
 	c.Sentence.After = []time.Duration{0, 2500 * time.Millisecond, 3 * time.Second, c.Sentence.After, c.Sentence.After}[rng.IntN(5)]
 	c.Sentence.Timeout = time.Duration(1+rng.IntN(3)) * time.Second
+	c.Sentence.LUNLoss = rng.IntN(2) == 0 // with LUNAnd only
 	return c
 }

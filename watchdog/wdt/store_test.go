@@ -171,6 +171,9 @@ func (s *shelf) disable(fd int) error {
 
 // show has sysfs tell the timeout.
 func (s *shelf) show() {
+	if s.state == "" {
+		return
+	}
 	put(s.t, strings.TrimSuffix(s.state, "state")+"timeout", fmt.Sprintln(s.seconds))
 }
 

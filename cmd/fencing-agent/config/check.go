@@ -329,6 +329,17 @@ func checkWatchdog(c *Config, r *report) {
 // checkSentences tells of sentences that the rest of the configuration keeps a node from.
 func checkSentences(c *Config, r *report) {
 	w := c.Watchdog
+	if w.SentenceOnLUNLoss && c.LUN.Mode != LUNAnd {
+		r.problem("watchdog.sentenceOnLUNLoss", fmt.Sprintf("needs lun.mode: and; with lun.mode: %s a node that loses the LUN goes on, and has nothing to be condemned for", c.LUN.Mode),
+			w.SentenceOnLUNLoss, "false, or lun.mode: and")
+	}
+	if w.SentenceOnLUNLoss && (w.SentenceAfter <= 0 || c.sparesItself() != "") {
+		why := c.sparesItself()
+		if w.SentenceAfter <= 0 {
+			why = "watchdog.sentenceAfter is off"
+		}
+		r.warn("watchdog.sentenceOnLUNLoss", "has no effect: "+why, w.SentenceOnLUNLoss)
+	}
 	if w.SentenceAfter <= 0 {
 		return
 	}

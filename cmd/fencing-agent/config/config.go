@@ -104,7 +104,9 @@ type Watchdog struct {
 	// timeout from then on, whole seconds.
 	SentenceAfter   Patience      `yaml:"sentenceAfter"`
 	SentenceTimeout time.Duration `yaml:"sentenceTimeout" range:"1s..3s"`
-	DisableFile     string        `yaml:"disableFile" form:"absolute path"`
+	// SentenceOnLUNLoss is whether a node condemns itself, too, that alone has lost the LUN in lun.mode and.
+	SentenceOnLUNLoss bool   `yaml:"sentenceOnLUNLoss"`
+	DisableFile       string `yaml:"disableFile" form:"absolute path"`
 }
 
 // API is the gRPC socket.

@@ -163,7 +163,7 @@ func (c *Config) Sentencing() watchdog.Sentencing {
 	if after > 0 {
 		after = max(after, c.SentencePatience())
 	}
-	return watchdog.Sentencing{After: after, Timeout: c.Watchdog.SentenceTimeout, Strike: c.LUN.IOTimeout}
+	return watchdog.Sentencing{After: after, Timeout: c.Watchdog.SentenceTimeout, Strike: c.LUN.IOTimeout, LUNLoss: c.Watchdog.SentenceOnLUNLoss}
 }
 
 // sparesItself says what in the configuration keeps this node from condemning itself, or "".

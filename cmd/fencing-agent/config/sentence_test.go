@@ -58,6 +58,29 @@ func TestSentence(t *testing.T) {
 	}
 }
 
+// The loss of the LUN is a ground only where it stops a node.
+func TestSentenceOnLUNLoss(t *testing.T) {
+	on := func(mode, more string) string {
+		return with("lun: {devices: [/dev/mapper/fence], mode: "+mode+"}", "watchdog: {sentenceOnLUNLoss: true"+more+"}")
+	}
+	for mode, ok := range map[string]bool{"and": true, "or": false, "tiebreaker": false} {
+		cfg, _, err := parse("f", []byte(on(mode, "")), noEnv, hostname)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "watchdog.sentenceOnLUNLoss: needs lun.mode: and") {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if err == nil && !cfg.Sentencing().LUNLoss {
+			t.Error("it has no effect")
+		}
+	}
+	if cfg, _ := mustParse(t, with("lun: {devices: [/dev/mapper/fence], mode: and}"), noEnv); cfg.Sentencing().LUNLoss {
+		t.Error("it is the default")
+	}
+	_, warnings, err := parse("f", []byte(on("and", ", sentenceAfter: off")), noEnv, hostname)
+	if lines := strings.Join(Lines("f", warnings), "\n"); err != nil || !strings.Contains(lines, "watchdog.sentenceOnLUNLoss: has no effect: watchdog.sentenceAfter is off") {
+		t.Errorf("%v, %s", err, lines)
+	}
+}
+
 // What keeps a node from condemning itself is told by the check, where it was asked for or makes the guard worse.
 func TestSentenceThatHasNoEffect(t *testing.T) {
 	const lun, asked = "lun: {devices: [/dev/mapper/fence]}", "watchdog: {sentenceAfter: 7s}"
