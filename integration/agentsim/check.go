@@ -327,7 +327,7 @@ func (c *checker) watchTie(halves [2][]int) {
 		quiet = c.w.s.seasoned() - 10*time.Second
 	}
 	for i, m := range c.w.machines {
-		if !c.w.allAlike() || m.breaks == apiAlone || len(c.w.lists.all) > 1 || len(c.steady(i, quiet)) != c.w.s.Nodes || m.path.bad || c.w.s.Lease && m.api != apiReachable || c.lastFeed[i] == 0 {
+		if !c.w.allAlike() || m.way() == apiAlone || len(c.w.lists.all) > 1 || len(c.steady(i, quiet)) != c.w.s.Nodes || m.path.bad || c.w.s.Lease && m.api != apiReachable || c.lastFeed[i] == 0 {
 			return
 		}
 	}
