@@ -67,6 +67,7 @@ type endpoint struct {
 	once    sync.Once
 	dead    atomic.Bool
 	slow    time.Duration // Schedule.SlowClose
+	quiet   bool          // Schedule.Quiet
 }
 
 // listen opens endpoints of a process on the network that owns an address.
@@ -75,7 +76,7 @@ func (p *process) listen(at netip.AddrPort) (memberlist.NodeAwareTransport, erro
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{NodeAwareTransport: inner, slow: p.m.w.s.SlowClose, stop: &p.stop, packets: make(chan *memberlist.Packet), ended: make(chan struct{})}
+	e := &endpoint{NodeAwareTransport: inner, slow: p.m.w.s.SlowClose, quiet: p.m.w.s.Quiet, stop: &p.stop, packets: make(chan *memberlist.Packet), ended: make(chan struct{})}
 	p.m.w.mu.Lock()
 	p.endpoints = append(p.endpoints, e)
 	p.m.w.mu.Unlock()
@@ -104,6 +105,9 @@ func (e *endpoint) PacketCh() <-chan *memberlist.Packet { return e.packets }
 func (e *endpoint) WriteTo(b []byte, addr string) (time.Time, error) {
 	if e.stop.isShut() || e.dead.Load() {
 		return time.Now(), nil // never sent
+	}
+	if e.quiet {
+		b = withoutNews(b)
 	}
 	return e.NodeAwareTransport.WriteTo(b, addr)
 }

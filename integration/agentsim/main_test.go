@@ -43,5 +43,9 @@ func mustHold(t *testing.T, s Schedule, r *Result) {
 		}
 		return len(got.Violations) > 0
 	}, shrinkRuns)
-	t.Fatalf("%s\nreplay: make agentsim SEED=%d RUNS=1 (%d of %d events are left)", Explain(short, last), s.Seed, len(short.Events), len(s.Events))
+	sampled := ""
+	if s.Quiet {
+		sampled = " SAMPLED=1"
+	}
+	t.Fatalf("%s\nreplay: make agentsim SEED=%d RUNS=1%s (%d of %d events are left)", Explain(short, last), s.Seed, sampled, len(short.Events), len(s.Events))
 }

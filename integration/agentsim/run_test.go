@@ -31,13 +31,17 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 
 // AGENTSIM_RUNS schedules from AGENTSIM_SEED on; make agentsim sets both. Many are played in as many processes
 // as there are processors.
-func TestRandomSchedules(t *testing.T) {
-	runs := uint64(20)
+func TestRandomSchedules(t *testing.T) { play(t, Random, 20) }
+
+// The same with groups in which random samples are taken, and claims are asked for.
+func TestRandomSchedulesOfSampledGroups(t *testing.T) { play(t, Sampled, 2) }
+
+func play(t *testing.T, made func(seed uint64) Schedule, runs uint64) {
 	switch {
 	case race.Detector:
 		runs = 2 // its runtime breaks in long bubbles (go.dev/issue/78156)
 	case testing.Short():
-		runs = 6
+		runs = max(1, runs/3)
 	}
 	seed, runs := number(t, "AGENTSIM_SEED", 1), number(t, "AGENTSIM_RUNS", runs)
 	if jobs := uint64(runtime.NumCPU()); os.Getenv("AGENTSIM_RUNS") != "" && os.Getenv(oneOfMany) == "" && jobs > 1 && runs >= 4*jobs {
@@ -49,7 +53,7 @@ func TestRandomSchedules(t *testing.T) {
 	kinds := map[string]int{}
 	began, said := time.Now(), time.Now()
 	for i := range runs {
-		s := Random(seed + i)
+		s := made(seed + i)
 		r := run(t, s)
 		mustHold(t, s, r)
 		virtual += s.End
@@ -81,7 +85,7 @@ func playIn(t *testing.T, jobs, seed, runs uint64) {
 	var all sync.WaitGroup
 	for j := range jobs {
 		from, to := runs*j/jobs, runs*(j+1)/jobs
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRandomSchedules$", "-test.v", "-test.timeout=0")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=0")
 		cmd.Env = append(os.Environ(), oneOfMany+"=1", fmt.Sprintf("AGENTSIM_SEED=%d", seed+from), fmt.Sprintf("AGENTSIM_RUNS=%d", to-from))
 		all.Go(func() { outputs[j], errs[j] = cmd.CombinedOutput() })
 	}

@@ -30,6 +30,9 @@ type Schedule struct {
 	SlowClose   time.Duration // that the sockets of an agent that stops take to close
 	NoWayOut    bool          // watchdogs that cannot be disarmed
 	Hides       bool          // what a watchdog counts down cannot be seen without opening it
+	NoSentence  bool          // watchdog.sentenceAfter: off
+	Quiet       bool          // nobody is told that there is news; without Key
+	MaxAge      time.Duration // D_max, without Key; 0: the default
 	Replay      bool          // somebody sends again what was sent at any time
 	Key         bool          // the gossip is encrypted
 	Before      int           // so many nodes, the first ones, have lun.hold: false, as agents of before there was one
@@ -201,9 +204,12 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 	if s.DryRun {
 		driver = "none"
 	}
-	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, feedInterval: %v, disableFile: %s, sentenceOnLUNLoss: %t}\n", driver, timeout, s.Feed, disablePath(dir, node), s.LUNLoss)
+	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, feedInterval: %v, disableFile: %s%s, sentenceOnLUNLoss: %t}\n", driver, timeout, s.Feed, disablePath(dir, node), s.sentences(), s.LUNLoss)
 	if s.Key {
 		fmt.Fprintf(&b, "gossip: {keyFile: %s}\n", filepath.Join(dir, keyFileName))
+	}
+	if s.MaxAge > 0 {
+		fmt.Fprintf(&b, "gossip: {overrides: {evidenceMaxAge: %v}}\n", s.MaxAge)
 	}
 	b.WriteString("api: {socket: /nonexistent/fencing-agent.sock}\nhttp: {address: \"\"}\n")
 	return b.String()
@@ -315,11 +321,14 @@ func (e Event) String() string {
 	}
 }
 
-// Random makes a schedule from a seed.
-func Random(seed uint64) Schedule {
+// Random makes a schedule of a small group from a seed.
+func Random(seed uint64) Schedule { return draw(seed, 2, 3, 4, 4, 4, 5, 6, 7) }
+
+// draw makes a schedule of a group of one of these sizes.
+func draw(seed uint64, sizes ...int) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 0xa9e27))
 	s := Schedule{
-		Seed: seed, Nodes: []int{2, 3, 4, 4, 4, 5, 6, 7}[rng.IntN(8)], Networks: 1 + rng.IntN(2),
+		Seed: seed, Nodes: sizes[rng.IntN(len(sizes))], Networks: 1 + rng.IntN(2),
 		LUN: rng.IntN(5) > 0, API: rng.IntN(3) == 0, OnLoss: "fence",
 		Watchdog: 6 * time.Second, Feed: time.Second, Reboot: time.Duration(4+rng.IntN(20)) * time.Second,
 	}

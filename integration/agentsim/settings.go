@@ -116,10 +116,18 @@ func (s *Schedule) changeBreaking(rng *rand.Rand) {
 // reconfigurePause is the time between the restarts of two agents.
 const reconfigurePause = 3 * time.Second
 
-// allAlike reports whether all machines break ties alike. It needs mu.
+// way is how a machine's agent breaks ties: as its configuration was when it began, whatever that says by now. It needs mu.
+func (m *machine) way() breaking {
+	if m.proc != nil {
+		return m.proc.breaks
+	}
+	return m.breaks
+}
+
+// allAlike reports whether the agents of all machines break ties alike. It needs mu.
 func (w *world) allAlike() bool {
 	for _, m := range w.machines {
-		if m.breaks != w.machines[0].breaks {
+		if m.way() != w.machines[0].way() {
 			return false
 		}
 	}

@@ -61,3 +61,16 @@ func TestTieAfterAWholeGroupHasMoved(t *testing.T) {
 		t.Errorf("%d resets, %d equal splits judged\n%s", r.Resets, r.Ties, Explain(s, r))
 	}
 }
+
+// An agent goes by the configuration that it began with. Only then is it known what is to become of an equal split.
+func TestWhatIsConfiguredIsNotYetInUse(t *testing.T) {
+	w := &world{machines: []*machine{{breaks: asAll}, {breaks: asAll}}}
+	w.machines[1].proc = &process{breaks: otherLUN}
+	if w.allAlike() {
+		t.Error("the files say the same, and one agent goes by the file before: taken to be alike")
+	}
+	w.machines[1].proc.breaks, w.machines[1].breaks = asAll, otherLUN
+	if !w.allAlike() {
+		t.Error("all agents go by the same, and one file has changed since: not taken to be alike")
+	}
+}

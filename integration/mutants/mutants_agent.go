@@ -36,6 +36,7 @@ func agentMutants() []mutant {
 		one("D_max", "evidence of any age counts", mergeGo, "	return at.Add(m.maxAge)\n", "	return at.Add(10 * m.maxAge)\n"),
 		one("statement", "a hung loop goes on answering", aliveGo, "a.clock().Sub(at) > 3*maxIdle\n", "a.clock().Sub(at) > 3000*maxIdle\n"),
 		one("proof", "a node is taken for dead before its horizon", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= ProofDelay)"),
+		one("proof", "nobody asks for claims", claimsGo, "	c.fx.Ask = c.merger.Ways(now, wanted, q.turn)\n", "	c.fx.Ask = c.merger.Ways(now, roster.Set{}, q.turn)\n"),
 		one("proof", "a proof is never given", proofGo, "byMajority && 2*claims > c.base().Size():", "byMajority && false:"),
 		one("calm", "the watchdog is fed too late", agentGo, "		until = d.Until\n", "		until = min(d.Until, now.Add(time.Second/10))\n"),
 		one("calm", "evidence is not believed for D_max", mergeGo, "	return at.Add(m.maxAge)\n", "	return at.Add(m.maxAge / 4)\n"),

@@ -1,0 +1,84 @@
+package agentsim
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
+)
+
+// longAge is a D_max so long that few samples a second are needed.
+const longAge = 40 * time.Second
+
+// Sampled makes a schedule of a group that is large enough for random samples: on two networks nodes ask some of their peers,
+// and none tells the others that there is news: so the statements of most are old, as in a group of a thousand, and a node that
+// lacks claims of a death has to ask for them. In half of the groups nobody condemns
+// itself, so that deaths are proven by time, and nodes that are reset are long away, so that there is time for it.
+func Sampled(seed uint64) Schedule {
+	s := draw(seed, 9, 10, 11, 12, 13)
+	rng := rand.New(rand.NewPCG(seed, 0x5a3))
+	s.Networks, s.AllNetworks, s.Key, s.Quiet = 2, false, false, true
+	for i := range s.Events {
+		if n := s.Events[i].Networks; len(n) > 0 && rng.IntN(3) > 0 {
+			s.Events[i].Networks = []int{0, 1}
+		}
+	}
+	if rng.IntN(2) == 0 {
+		s.NoSentence, s.Reboot = true, time.Duration(60+rng.IntN(60))*time.Second
+		s.End += 40 * time.Second
+	}
+	return s
+}
+
+// sentences is what the configuration says of them beside the defaults.
+func (s *Schedule) sentences() string {
+	if s.NoSentence {
+		return ", sentenceAfter: \"off\""
+	}
+	return ""
+}
+
+// Where things stand in a packet of memberlist's.
+const (
+	labelHeader = 244 // a length and the label follow
+	userMessage = 8
+	withSum     = 12 // an IEEE checksum of the rest follows
+	sumSize     = 4
+)
+
+// withoutNews is a packet that does not tell its receiver to ask for the sender's statement. What is no question of the evidence
+// protocol stays as it is.
+func withoutNews(b []byte) []byte {
+	at := 0
+	if len(b) > 2 && b[0] == labelHeader {
+		at = 2 + int(b[1])
+	}
+	sum := 0
+	if len(b) > at+1+sumSize && b[at] == withSum {
+		sum, at = at+1, at+1+sumSize
+	}
+	body := at + 1 + sumSize // after memberlist's type, the protocol's own checksum
+	if len(b) <= body || b[at] != userMessage {
+		return b
+	}
+	var p wire.Packet
+	if proto.Unmarshal(b[body:], &p) != nil || p.GetProbe().GetNews() == 0 {
+		return b
+	}
+	p.GetProbe().News = 0
+	text, err := proto.Marshal(&p)
+	if err != nil {
+		return b
+	}
+	out := append(bytes.Clone(b[:body]), text...)
+	binary.LittleEndian.PutUint32(out[at+1:], crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
+	if sum > 0 {
+		binary.BigEndian.PutUint32(out[sum:], crc32.ChecksumIEEE(out[at:]))
+	}
+	return out
+}
