@@ -166,6 +166,7 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 		if !v.Allowed {
 			m.state.Held = v.Reason
 			m.state.set(Proven, v.Text)
+			m.lookBy = now.Add(longPause)
 			m.sleep(now, pause)
 			if v.Reason == storm.TooManyDead {
 				m.sleep(now, mediumPause) // until a person has looked

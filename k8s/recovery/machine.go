@@ -56,6 +56,7 @@ type Machine struct {
 	reporters []string
 	progress  time.Time // of evictions
 	awaited   int
+	lookBy    time.Time // when a node that waits for evictions is looked at all the same
 	returned  time.Time // since when all holds that lets the taint come off
 	believed  bool
 	refusals  map[string]int // of deletions, by the pod's UID
@@ -116,12 +117,22 @@ func (m *Machine) next(now time.Time) Request {
 		return Request{Kind: Wait}
 	case now.Before(m.wake):
 		return Request{Kind: Wait, Until: m.wake}
+	case m.queued(now):
+		m.sleep(now, pause)
+		return Request{Kind: Wait, Until: m.wake}
 	}
 	m.whole = m.state.Tainted
 	if m.whole {
 		return Request{Kind: ReadPods}
 	}
 	return Request{Kind: ReadNode}
+}
+
+// queued reports whether evictions from other nodes still go on. To know that takes no request: when 50 nodes die at
+// once, their looks would be hundreds of requests a second. What disputes the boot meanwhile shows at the next look.
+func (m *Machine) queued(now time.Time) bool {
+	_, busy := m.pace.Busy(m.name, now)
+	return m.state.Held == storm.Evictions && now.Before(m.lookBy) && busy
 }
 
 // act is the next write of the round. The barrier and deletions need a Lease that was looked at a moment ago: the

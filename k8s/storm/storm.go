@@ -55,15 +55,24 @@ func (p *Pace) Begin(node string, g Group, now time.Time) Verdict {
 			"%d of %d nodes of group %s are dead, more than storm.maxDeadPercent (%d) allows: look at the cause, then raise it",
 			g.Dead, g.Size, g.Name, p.settings.MaxDeadPercent)}
 	}
-	busy := slices.Sorted(maps.Keys(p.evicting))
-	busy = slices.DeleteFunc(busy, func(n string) bool { return n == node || now.Sub(p.evicting[n]) > patience })
-	if len(busy) >= p.settings.Evicting {
-		return Verdict{Reason: Evictions, Text: fmt.Sprintf("evictions from %s go on first", busy[0])}
+	if first, busy := p.Busy(node, now); busy {
+		return Verdict{Reason: Evictions, Text: fmt.Sprintf("evictions from %s go on first", first)}
 	}
 	if _, ok := p.evicting[node]; !ok {
 		p.evicting[node] = now
 	}
 	return Verdict{Allowed: true}
+}
+
+// Busy reports whether evictions from others go on before this node may be begun with, and from whom. It changes nothing:
+// what waits asks it instead of the API server.
+func (p *Pace) Busy(node string, now time.Time) (first string, busy bool) {
+	others := slices.Sorted(maps.Keys(p.evicting))
+	others = slices.DeleteFunc(others, func(n string) bool { return n == node || now.Sub(p.evicting[n]) > patience })
+	if len(others) == 0 || len(others) < p.settings.Evicting {
+		return "", false
+	}
+	return others[0], true
 }
 
 // End says that no eviction from this node is awaited any more.
