@@ -247,14 +247,14 @@ func TestANodeThatAsksNobodyIsNotDeaf(t *testing.T) {
 	}
 }
 
-// A node that did nothing for three seconds has no silences of three seconds, though somebody answers it at once.
+// A node that did nothing for two seconds has no silences of two seconds, though somebody answers it at once.
 func TestASilenceDoesNotGrowWhileTheNodeStandsStill(t *testing.T) {
 	b := newBench(t)
 	b.late()
 	b.pass(300*time.Millisecond, true)
 	b.say(Miss, 3, 4, 5)
 	b.well()
-	b.now = b.now.Add(3 * time.Second)
+	b.now = b.now.Add(2 * time.Second)
 	b.well()
 	b.Tick(b.now)
 	b.take()

@@ -165,8 +165,8 @@ func TestWhoIsLeftStaysSoUnderAnotherList(t *testing.T) {
 		d.join(d.instance(k, longer))
 	}
 	d.act(d.now)
-	if len(d.left) != 1 || longer.Name(d.left[0].Peer) != "n07" {
-		t.Errorf("LEFT: %v", d.left)
+	if _, still := d.core.Left()[7]; len(d.left) != 1 || longer.Name(d.left[0].Peer) != "n07" || !still {
+		t.Errorf("LEFT: %v, and of the new list %v", d.left, d.core.Left())
 	}
 }
 
