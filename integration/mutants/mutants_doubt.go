@@ -38,7 +38,7 @@ func doubtMutants() []mutant {
 		core("a lonely doubter speaks to everybody", ruleGo, "if 1+d.count(Ask, from) < voices || c.mass() {", "if c.mass() {"),
 		core("a cut is talked about", ruleGo, "	return c.missed > max(findings, c.size/massShare)\n", "	return false\n"),
 		core("a member may ask as much as it likes", wordGo, "		if !b.take(1, now) {\n", "		if b.take(1, now); false {\n"),
-		core("a dead switch blocks doubts", ruleGo, "		if !c.live(k, now) {\n", "		if false {\n"),
+		core("a dead switch is the silence of a peer", ruleGo, "		if !c.live(k, now) {\n", "		if false {\n"),
 		core("one network is enough to miss a peer", ruleGo, "len(starts) < wanted", "len(starts) < 1"),
 		core("a peer that stood still has the window of the others", doubtGo, "		w *= 2\n", "		_ = w\n"),
 		core("another boot has the window of the one before", doubtGo, "		delete(c.relapses, p)\n", "		_ = p\n"),

@@ -166,9 +166,10 @@ func TestASickNodePublishesNothing(t *testing.T) {
 	if b.said(Firm)+b.said(Call) > 0 || b.isLeft() {
 		t.Error("a node that hears nobody has a firm word")
 	}
+	b.say(Miss, 3, 4, 5)
 	b.well() // its answer comes before that of 7
-	if b.Tick(b.now); b.isLeft() {
-		t.Error("LEFT by the silence of a node that heard nobody")
+	if b.pass(300*time.Millisecond, true); b.isLeft() || b.said(Firm)+b.said(Call) > 0 {
+		t.Error("words by the silence of a node that heard nobody")
 	}
 }
 
@@ -236,24 +237,47 @@ func TestANodeThatAsksNobodyIsNotDeaf(t *testing.T) {
 		t.Errorf("looks %v: at 7, and at somebody else", b.all.Looks)
 	}
 	since := b.peers[7].nets[0].probes[0]
+	if since != b.now.Add(-150*time.Millisecond) {
+		t.Errorf("the silence began %v ago", b.now.Sub(since))
+	}
 	b.well()
 	if len(b.peers[7].nets[0].probes) == 0 || b.peers[7].nets[0].probes[0] != since {
 		t.Error("a silence of everybody that was not asked for ends the doubt")
 	}
 }
 
-// A node that did nothing for three seconds has no silences of three seconds, though somebody answers it at once.
+// A node that did nothing for two seconds has no silences of two seconds, though somebody answers it at once.
 func TestASilenceDoesNotGrowWhileTheNodeStandsStill(t *testing.T) {
 	b := newBench(t)
 	b.late()
 	b.pass(300*time.Millisecond, true)
 	b.say(Miss, 3, 4, 5)
 	b.well()
-	b.now = b.now.Add(3 * time.Second)
+	b.now = b.now.Add(2 * time.Second)
 	b.well()
 	b.Tick(b.now)
 	b.take()
 	if n := b.said(Call) + b.said(Firm); n > 0 {
 		t.Errorf("%d words to everybody by a silence that nobody kept", n)
+	}
+}
+
+// Where a peer must answer on all networks, one on which nobody answers says nothing of a single peer.
+func TestADeadSwitchIsNoSilenceOfAPeer(t *testing.T) {
+	w := newWorld(t, 1, 20, 2, 0, netgossip.All())
+	b := &bench{Core: w.cores[0], t: t, now: w.now}
+	b.well()
+	for range 40 {
+		b.now = b.now.Add(50 * time.Millisecond)
+		b.Answered(0, 9, b.now.Add(-time.Millisecond), 1, b.now)
+		b.Answered(0, 7, b.now.Add(-time.Millisecond), 1, b.now)
+		if b.now.Sub(w.now) == 1500*time.Millisecond {
+			b.Late(1, 7, b.now.Add(-150*time.Millisecond), false, b.now)
+		}
+		b.Tick(b.now)
+		b.take()
+	}
+	if n := len(b.all.Words); n > 0 {
+		t.Errorf("%d words", n)
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Look has a peer asked now, whatever the schedule has planned. Where peers are sampled the vouch does not move on
-// until it has answered, or is set aside after seven probes, as with a sample; but it says nothing about chance, and is no
-// reason for a sweep.
+// until it has answered, or is set aside, as with a sample; but it says nothing about chance, and is no reason for a sweep.
+// Where packets are lost it is asked seven times by then.
 func (s *Schedule) Look(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	if x.on && p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) && s.vouchable(p) {

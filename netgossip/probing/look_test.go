@@ -90,7 +90,7 @@ func TestALookThatIsMissedSaysNothingOfTheOthers(t *testing.T) {
 	if s.TakeDoubt() {
 		t.Error("looks began a sweep")
 	}
-	if after, missed := s.Samples(); missed > 0 || after-before > 14 {
+	if after, missed := s.Samples(); missed > 0 || after-before > 10 {
 		t.Errorf("%d samples in 1.7 s, %d missed", after-before, missed)
 	}
 	if _, late := s.Closed(); late > 0 {
