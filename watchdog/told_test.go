@@ -153,7 +153,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Guard: without quorum nothing is believed, whoever tells it.
+// Guard: without quorum nothing is believed, from anybody.
 func TestNothingIsToldWithoutQuorum(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 12*sec)
@@ -171,6 +171,49 @@ func TestNothingIsToldWithoutQuorum(t *testing.T) {
 		if c.Step(at).Fenced.Has(4) {
 			t.Fatal("handed on, and believed")
 		}
+	}
+}
+
+// Guard: who is configured to believe nothing that is told believes neither what is told here nor what others hand on.
+func TestWordsAreConfiguredAway(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.Outside = false })
+	pass(c, 11*sec, 20*sec)
+	c.Tell(1, off)
+	if a, _ := verdicts(c, 20*sec+sec/4, 20*sec+sec/4); len(a) != 1 || a[0].Err == nil || a[0].Err.Why != RefusedOff {
+		t.Errorf("told: %+v", a)
+	}
+	for at := 21 * sec; at < 40*sec; at += sec / 4 {
+		for p := 1; p < 4; p++ {
+			state(c, at, p, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactOperator, 104, 0)})
+		}
+		if c.Step(at).Fenced.Has(4) {
+			t.Fatal("handed on, and believed")
+		}
+	}
+}
+
+// Guard: a member that counts and does not answer ends the trial; it does not agree.
+func TestMemberThatDoesNotAnswerEndsATrial(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	w := &c.proof.peers[4]
+	for late, want := range map[time.Duration]bool{trialLimit - 1: false, trialLimit: true} {
+		w.trial, c.fx.Told = trial{proof: ProofOperator, boot: 104, since: 20 * sec, ids: []uint64{1}}, nil
+		c.try((20 * sec).Add(late), 4, w)
+		over := len(c.fx.Told) == 1
+		if over != want || over && (c.fx.Told[0].Err == nil || c.fx.Told[0].Err.Why != RefusedUnanswered || c.fx.Told[0].Err.Other != "n0001") {
+			t.Errorf("after %v: %+v", late, c.fx.Told)
+		}
+	}
+}
+
+// Guard: who has left the list in force, or is not on it yet, is nobody that a word could be about.
+func TestWordAboutOneThatIsNotExpected(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	c.rosters.expected.Remove(4)
+	if c.hear(20*sec, &asked{1, off}); len(c.fx.Told) != 1 || c.fx.Told[0].Err == nil || c.fx.Told[0].Err.Why != RefusedMember {
+		t.Errorf("%+v", c.fx.Told)
 	}
 }
 

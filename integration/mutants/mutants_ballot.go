@@ -35,6 +35,7 @@ func allMutants() []mutant {
 		healMutants(),
 		holdMutants(),
 		sentenceMutants(),
+		toldMutants(),
 		agentMutants(),
 		operatorMutants(),
 		setupMutants(),
