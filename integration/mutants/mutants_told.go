@@ -47,11 +47,11 @@ func toldMutants() []mutant {
 		of("a boot that has defied a word may be called dead again", toldGo, "	w.defied = boot\n	w.trial.since = 0", "	w.trial.since = 0"),
 		of("a boot that has defied a word by its answer may be called dead again", proofGo, "		w.defied = w.boot // P9\n", ""),
 		of("nobody hears of a contradiction", factsGo, "		f.Kind = netgossip.FactContradicted\n", ""),
-		of("nobody takes a contradiction", factsGo, "	case netgossip.FactContradicted:\n		if w.death", "	case netgossip.FactContradicted:\n		if false && w.death"),
+		of("nobody takes a contradiction", factsGo, "			c.proof.defy(p, f.Boot)\n", "			w.defied = f.Boot\n"),
 		of("deaths that were told are not handed on", factsGo, "		f.Kind = factKind(d.Proof)\n", ""),
 		of("a fact of another boot counts", factsGo, "f.Boot == 0 || f.Boot != c.knownBoot(p) || ", "f.Boot == 0 || "),
-		of("what a member said long ago counts", factsGo, "|| now.Sub(anchor) > c.cfg.MaxAge {", "{"),
-		of("who tells is told again at once", factsGo, "f.Teller == own && ", ""),
+		of("what a member said long ago counts", factsGo, "|| now.Sub(anchor) > c.cfg.MaxAge {", "|| now.Sub(anchor) > 1000*c.cfg.MaxAge {"),
+		of("who tells is told again at once", factsGo, "f.Teller == own && ", "f.Teller|own != 0 && "),
 		of("facts that find no room are never handed on", factsGo, "turn := int64(now)/int64(factsTurn) + int64(c.cfg.Roster.Self)", "turn := int64(c.cfg.Roster.Self)"),
 		of("a condemned node hands facts on", "watchdog/core.go", "		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}\n", ""),
 		of("sentences are not handed on", factsGo, "		f.Kind, f.Timeout = netgossip.FactSentence, w.term", "		return netgossip.Fact{}", watchdogs, agentsim),
@@ -65,7 +65,7 @@ func toldMutants() []mutant {
 		of("a user may tell", controlGo, "	case who.uid != 0:", "	case false:", publish),
 		of("of whom the kernel tells nothing is root", controlGo, "	case !ok || !who.known:", "	case !ok:", publish),
 		of("a sentence can be told", controlGo, "	case fencingv1.Proof_PROOF_OPERATOR:\n", "	case fencingv1.Proof_PROOF_OPERATOR, fencingv1.Proof_PROOF_SENTENCE:\n", publish),
-		of("a power switch needs no reference", controlGo, "maxReference, outside)", "maxReference, false)", publish),
+		of("a power switch needs no reference", controlGo, "maxReference, outside)", "maxReference, outside && false)", publish),
 		of("what was told counts once for each that repeats it", beliefGo, "voices := len(v.Reporters) - max(0, told-1)", "voices := len(v.Reporters)", belief),
 	}
 }
