@@ -223,8 +223,8 @@ func (v *prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	case w.boot != 0:
 		w.twins, w.returned = false, now
 	}
-	w.boot, w.machine, w.former, w.sequence, w.lived, w.voiced = st.Boot, st.Machine, w.boot, 0, 0, 0
 	w.hearsay = 0
+	w.boot, w.machine, w.former, w.sequence, w.lived, w.voiced = st.Boot, st.Machine, w.boot, 0, 0, 0
 	v.fenced.Remove(p)
 }
 
@@ -418,7 +418,8 @@ func (v *prover) renumber(n roster.Renumbering, to *roster.Roster) {
 			peers[k] = v.peers[i]
 		}
 	}
-	v.roster, v.peers, v.digests = to, peers, digestsOf(to)
+	v.roster, v.peers = to, peers
+	v.digests = digestsOf(to)
 	v.chance, v.inquiry = chanceDelay(to.Size()), inquiry{}
 	v.guarded, v.carried, v.lost, v.fenced = n.Set(v.guarded), n.Set(v.carried), n.Set(v.lost), n.Set(v.fenced)
 }

@@ -236,11 +236,10 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 	no := func(why Refusal, other string) *Refused {
 		return &Refused{Why: why, Node: c.cfg.Roster.Name(p), Boot: known, Other: other}
 	}
-	d := &c.fx.Decision
 	switch {
 	case p == c.cfg.Roster.Self:
 		return no(RefusedSelf, "")
-	case !d.Quorum || d.Action == Starve || c.apart():
+	case !c.fx.Decision.Quorum: // nor has one that is condemned, or waits
 		return no(RefusedNoQuorum, "")
 	case known == 0:
 		return no(RefusedUnknownBoot, "")

@@ -215,7 +215,7 @@ func (g *gossips) catch(shown map[[3]uint64]bool) {
 	}
 }
 
-// Guards: a node that runs and is in contact with anybody in contact with me is never FENCED by a word from outside, whoever lies; and
+// Guards: a node that runs and is in contact with anybody in contact with me is never FENCED by a word from outside, also where a member lies; and
 // a boot that has answered after it was called dead is not called so again.
 func TestRandomWords(t *testing.T) {
 	runs, first := 300, rand.Uint64()

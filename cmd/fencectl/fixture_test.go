@@ -59,7 +59,7 @@ func startAgentAt(t testing.TB, path string, hub publish.HubConfig) *testAgent {
 	var err error
 	a.server, err = publish.New(publish.Config{
 		Hub: a.hub, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		MayTell: func(context.Context) error { return nil }, // whoever runs the test
+		MayTell: func(context.Context) error { return nil }, // also who is not root
 		Tell: func(ctx context.Context, d publish.ToldDeath) (*fencingv1.Death, error) {
 			return (*a.tell.Load())(ctx, d)
 		},

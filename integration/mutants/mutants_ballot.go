@@ -37,6 +37,7 @@ func allMutants() []mutant {
 		sentenceMutants(),
 		lossMutants(),
 		storeMutants(),
+		toldMutants(),
 		agentMutants(),
 		operatorMutants(),
 		setupMutants(),

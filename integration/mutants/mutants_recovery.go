@@ -26,7 +26,7 @@ func recoveryRules() []mutant {
 		one("belief", "one is enough in a group that has shrunk", judge, "max(2, min(s.MinReporters, size-1))", "max(1, min(s.MinReporters, size-1))"),
 		one("belief", "one is enough in any group of two", judge, "size == 2 && slices.Contains(s.GroupsOfTwo, group)", "size == 2"),
 		one("belief", "one is enough in a named group of any size", judge, "size == 2 && slices.Contains(s.GroupsOfTwo, group)", "slices.Contains(s.GroupsOfTwo, group)"),
-		one("belief", "words of earlier boots are enough if there are two", judge, "case current && len(v.Reporters) >= v.Need:", "case len(v.Reporters) >= v.Need:"),
+		one("belief", "words of earlier boots are enough if there are two", judge, "case current && voices >= v.Need:", "case voices >= v.Need:"),
 		one("belief", "what a full list lacks is taken back", judge, "n.Fresh && !n.Full && slices", "n.Fresh && slices"),
 		one("belief", "who does not count does not name it", judge, "		v.Named++\n		switch {\n", "		if n.Fresh {\n			v.Named++\n		}\n		switch {\n"),
 		one("belief", "a Node counts as often as it is read", judge, "	nodes = distinct(nodes)\n", ""),

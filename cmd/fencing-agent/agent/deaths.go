@@ -33,8 +33,12 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 			continue
 		}
 		a.metrics.Died(d.Proof)
-		a.log.Warn("node is dead as it was", "told_to", d.Teller, "peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
-			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds())
+		what := []any{"peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
+			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds()}
+		if d.Teller != "" {
+			what = append(what, "told_to", d.Teller)
+		}
+		a.log.Warn("node is dead as it was", what...)
 	}
 	a.alarmNames(a.core.Strangers(), gossip.OtherMachine)
 	if fx.Fenced != a.deaths.fenced {

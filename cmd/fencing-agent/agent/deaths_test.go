@@ -38,8 +38,8 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 			t.Errorf("answer %d: %v deaths, %v contradicted, want %v", i, died, contradicted, want)
 		}
 	}
-	if n, err := testutil.GatherAndCount(reg, "fencing_agent_deaths_total"); err != nil || n != 3 {
-		t.Errorf("%d proofs in the metrics, want time, boot and sentence: %v", n, err)
+	if n, err := testutil.GatherAndCount(reg, "fencing_agent_deaths_total"); err != nil || n != 6 {
+		t.Errorf("%d proofs in the metrics, want time, boot, sentence, power, kdump and operator: %v", n, err)
 	}
 }
 
