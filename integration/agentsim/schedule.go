@@ -100,7 +100,8 @@ type Event struct {
 	Pick     int // among the outcomes of what hung
 }
 
-// times are the terms of the published horizon.
+// times are the terms of the published horizon. Where samples are taken, maxAge is longer than D_max: they may be answered by
+// chance although too many peers are gone.
 type times struct {
 	maxAge, arbitrate, grant, feed, watchdog time.Duration
 	dead                                     time.Duration // T_dead after an equal split
@@ -109,7 +110,7 @@ type times struct {
 func (s *Schedule) timing() times {
 	c := s.agentConfig(0, "/nonexistent", 0, s.everybody(), asAll)
 	b := c.Budget(max(s.Watchdog, s.Odd))
-	return times{b.MaxAge, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
+	return times{b.MaxAge + b.Sampling, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
 }
 
 func (s *Schedule) everybody() []int {
