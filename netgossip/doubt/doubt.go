@@ -226,6 +226,9 @@ func (c *Core) reached(p int) boottime.Instant {
 	return at[len(at)-c.needed]
 }
 
+// Live reports whether somebody has answered on a network just now.
+func (c *Core) Live(k int, now boottime.Instant) bool { return c.live(k, now) }
+
 func (c *Core) live(k int, now boottime.Instant) bool {
 	return c.nets[k].live != 0 && now.Sub(c.nets[k].live) < c.times(liveTimeouts)
 }

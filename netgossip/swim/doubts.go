@@ -138,7 +138,7 @@ func (d *Doubts) with(e *evidence, call func(now boottime.Instant)) {
 }
 
 // act does what the core wants; mu is held.
-func (d *Doubts) act(boottime.Instant) {
+func (d *Doubts) act(now boottime.Instant) {
 	fx := d.core.Take()
 	for _, l := range fx.Looks {
 		if e := d.instances[l.Network]; e != nil {
@@ -146,7 +146,7 @@ func (d *Doubts) act(boottime.Instant) {
 		}
 	}
 	if len(fx.Words) > 0 {
-		d.send(fx.Words)
+		d.send(fx.Words, now)
 	}
 	if fx.Changed && d.cfg.Left != nil {
 		silent := make([]netgossip.Silence, 0, len(d.core.Left()))
@@ -158,22 +158,39 @@ func (d *Doubts) act(boottime.Instant) {
 	}
 }
 
+// wordsOnAll is the largest group in which a word to everybody goes on all networks. In larger ones, where packets are
+// hardly ever lost, each member is told on one of those that work: many deaths at once would cost too much otherwise.
+const wordsOnAll = 16
+
 // send hands words to the instances, for those who have given a cookie: others know no words.
-func (d *Doubts) send(words []doubt.Outgoing) {
-	var out []spokenWord
+func (d *Doubts) send(words []doubt.Outgoing, now boottime.Instant) {
+	out := make([][]spokenWord, len(d.instances))
+	var live []int
+	for k := range d.instances {
+		if d.core.Live(k, now) {
+			live = append(live, k)
+		}
+	}
 	for _, w := range words {
 		n := len(d.known)
+		single := w.Everyone && w.Copies == 1 && n > wordsOnAll && len(live) > 0
 		first := mathrand.IntN(n) // so that not all are told in the same order
 		for i := range n * w.Copies {
 			p := (first + i) % n
-			if cookie := d.known[p].cookie; cookie != 0 && p != w.Word.Peer && (w.Everyone || w.To.Has(p)) {
-				out = append(out, spokenWord{p, cookie, w.Word})
+			cookie := d.known[p].cookie
+			if cookie == 0 || p == w.Word.Peer || !w.Everyone && !w.To.Has(p) {
+				continue
+			}
+			for k := range out {
+				if !single || k == live[(p+d.roster.Self)%len(live)] {
+					out[k] = append(out[k], spokenWord{p, cookie, w.Word})
+				}
 			}
 		}
 	}
-	for _, e := range d.instances {
-		if e != nil && len(out) > 0 {
-			e.ask(func(r *request) { r.words = append(r.words, out...) })
+	for k, e := range d.instances {
+		if e != nil && len(out[k]) > 0 {
+			e.ask(func(r *request) { r.words = append(r.words, out[k]...) })
 		}
 	}
 }

@@ -176,7 +176,7 @@ func TestWhoGaveNoCookieHearsNoWords(t *testing.T) {
 	for i := 1; i < 12; i++ {
 		d.answer(i, uint64(i%2)) // half of them
 	}
-	d.send([]doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Firm, Peer: 4}, Everyone: true, Copies: 1}})
+	d.send([]doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Firm, Peer: 4}, Everyone: true, Copies: 1}}, d.now)
 	for _, w := range d.nets[0].request.words {
 		if w.to%2 == 0 || w.cookie == 0 {
 			t.Errorf("a word to member %d", w.to)
@@ -184,5 +184,37 @@ func TestWhoGaveNoCookieHearsNoWords(t *testing.T) {
 	}
 	if n := len(d.nets[0].request.words); n != 6 {
 		t.Errorf("%d words, want 6", n)
+	}
+}
+
+// In a large group each member is told on one network, of those that work; what is for a few goes on all.
+func TestAWordToManyGoesOnOneNetwork(t *testing.T) {
+	d := doubtsOf(t, 40, 2)
+	for i := 1; i < 40; i++ {
+		d.answer(i, 1)
+	}
+	everybody := []doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Firm, Peer: 4}, Everyone: true, Copies: 1}}
+	words := func() (n [2]int) {
+		for k, e := range d.nets {
+			n[k] = len(e.request.words)
+			e.request.words = nil
+		}
+		return n
+	}
+	if d.send(everybody, d.now); words() != [2]int{38, 0} {
+		t.Error("with one network that works not all are told on it")
+	}
+	m := wire.Message{Kind: wire.Answer, Clock: wire.ClockOf(5<<40, d.now)}
+	d.answered(d.nets[1], 5, d.now.Add(-time.Millisecond), 5<<40, &m, d.now)
+	if d.send(everybody, d.now); words() != [2]int{18, 20} {
+		t.Error("with two each is not told once")
+	}
+	d.send([]doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Ask, Peer: 4}, To: roster.SetOf(6, 7), Copies: 1}}, d.now)
+	if words() != [2]int{2, 2} {
+		t.Error("a question does not go on all networks")
+	}
+	everybody[0].Copies = 2
+	if d.send(everybody, d.now); words() != [2]int{76, 76} {
+		t.Error("where packets are lost a word does not go twice on all networks")
 	}
 }
