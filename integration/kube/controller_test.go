@@ -41,6 +41,7 @@ type recoveryWorld struct {
 	admin *kubernetes.Clientset
 	as    *kubernetes.Clientset // the controller's service account
 	token string
+	pids  []int // of the replicas
 }
 
 var applyController sync.Once
@@ -140,13 +141,19 @@ func (w *recoveryWorld) tells(node string, dead bool) {
 	w.must(patchNode(w.admin, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, deathsKey, value)))
 }
 
-// pod makes one that is bound to the dead Node.
-func (w *recoveryWorld) pod(space, name string, more func(*core.Pod)) *core.Pod {
+// account makes the service account that pods need; kube-controller-manager does so elsewhere.
+func (w *recoveryWorld) account(space string) {
 	w.t.Helper()
 	account := &core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: "default", Namespace: space}}
 	if _, err := w.admin.CoreV1().ServiceAccounts(space).Create(w.t.Context(), account, meta.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		w.t.Fatal(err)
 	}
+}
+
+// pod makes one that is bound to the dead Node.
+func (w *recoveryWorld) pod(space, name string, more func(*core.Pod)) *core.Pod {
+	w.t.Helper()
+	w.account(space)
 	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: name, Namespace: space}, Spec: core.PodSpec{NodeName: "rec-4", Containers: []core.Container{{Name: "c", Image: "i"}}}}
 	if more != nil {
 		more(p)
@@ -217,6 +224,7 @@ func (w *recoveryWorld) replica(name, settings string) (kill func(), log string)
 		}
 	}()
 	w.must(<-started)
+	w.pids = append(w.pids, cmd.Process.Pid)
 	kill = func() {
 		_ = cmd.Process.Kill() // it may have ended
 		<-done
