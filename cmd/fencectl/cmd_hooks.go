@@ -22,7 +22,8 @@ func newHooksCommand(env *environment) *cobra.Command {
   PROGRAM withdrawn NODE BOOT PROOF    it was called dead and is not: stop what was begun, and look
 
 The rules are those of docs/consumers.md: nothing runs for LEFT, nor while this node has no quorum. A death is told
-once, and again after a restart of this command; a program has to bear that. What happens to one node runs in order,
+once, and again after a restart of this command; a program has to bear that. A withdrawal ends the programs that run
+for that death. What happens to one node runs in order,
 one program at a time, and nodes do not wait for each other. A program that fails is told on stderr, and the next
 one runs.
 

@@ -8,6 +8,7 @@
 //   - Tell never waits: what programs do delays nobody who tells.
 //   - What is told of one node runs in the order in which it was told, one program at a time; nodes do not wait for
 //     each other. A withdrawal never runs beside, or before, what it takes back.
+//   - No program is started for a death whose withdrawal was told, and one that runs is ended: the node runs.
 //   - A program that takes longer than its timeout is ended, with all that it has started and that stayed in its group.
 //   - Only programs that nobody but root, or the user who runs this, can change are run.
 //

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,12 +50,14 @@ const maxOutput = 4 << 10
 type Runner struct {
 	cfg  Config
 	ctx  context.Context // ended by Close
-	stop context.CancelFunc
+	stop context.CancelCauseFunc
 	work sync.WaitGroup
 
-	mu     sync.Mutex
-	queues map[string][]Death // by node; one that is there has a goroutine
-	closed bool
+	mu      sync.Mutex
+	queues  map[string][]Death                 // by node; one that is there has a goroutine
+	ends    map[string]context.CancelCauseFunc // by node: ends what runs for a death of it
+	running map[string]Death                   // by node: what that is
+	closed  bool
 
 	saying sync.Mutex
 }
@@ -71,17 +74,24 @@ func Open(cfg Config) (*Runner, error) {
 	if who := changeable(info); who != "" {
 		return nil, fmt.Errorf("hooks: %s can be changed by %s, who could have anything run: chown root and chmod go-w it", cfg.Dir, who)
 	}
-	r := &Runner{cfg: cfg, queues: map[string][]Death{}}
-	r.ctx, r.stop = context.WithCancel(context.Background())
+	r := &Runner{cfg: cfg, queues: map[string][]Death{}, ends: map[string]context.CancelCauseFunc{}, running: map[string]Death{}}
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	return r, nil
 }
 
-// Tell has the programs run for a death. It does not wait for them.
+// errWithdrawn ends programs that run for a death that is none.
+var errWithdrawn = errors.New("the death is withdrawn")
+
+// Tell has the programs run for a death. It does not wait for them. A withdrawal ends what runs for the death that it
+// takes back, and keeps the rest of it from being started: that node runs.
 func (r *Runner) Tell(d Death) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return
+	}
+	if of := r.running[d.Node]; d.Event == Withdrawn && of.Event == Fenced && of.Boot == d.Boot {
+		r.ends[d.Node](errWithdrawn)
 	}
 	queue, busy := r.queues[d.Node]
 	r.queues[d.Node] = append(queue, d)
@@ -90,12 +100,15 @@ func (r *Runner) Tell(d Death) {
 	}
 }
 
+// errStopped is the end of the runner.
+var errStopped = errors.New("this program was asked to stop")
+
 // Close ends the programs that run, starts no more, and returns when all have ended.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.stop()
+	r.stop(errStopped)
 	r.work.Wait()
 }
 
@@ -111,12 +124,22 @@ func (r *Runner) serve(node string) {
 		}
 		d := queue[0]
 		r.queues[node] = queue[1:]
+		ctx, end := context.WithCancelCause(r.ctx)
+		r.running[node], r.ends[node] = d, end
+		if d.Event == Fenced && slices.ContainsFunc(queue[1:], func(o Death) bool { return o.Event == Withdrawn && o.Boot == d.Boot }) {
+			end(errWithdrawn)
+		}
 		r.mu.Unlock()
-		r.runAll(d)
+		r.runAll(ctx, d)
+		r.mu.Lock()
+		delete(r.running, node)
+		delete(r.ends, node)
+		r.mu.Unlock()
+		end(nil)
 	}
 }
 
-func (r *Runner) runAll(d Death) {
+func (r *Runner) runAll(ctx context.Context, d Death) {
 	programs, err := r.programs()
 	if err != nil {
 		r.say("%v: nothing is run for %s %s", err, d.Event, d.Node)
@@ -126,11 +149,11 @@ func (r *Runner) runAll(d Death) {
 		r.say("%s %s (boot %s, proof %s): no programs in %s", d.Event, d.Node, d.Boot, d.Proof, r.cfg.Dir)
 	}
 	for _, path := range programs {
-		if r.ctx.Err() != nil {
-			r.say("stopped before %s for %s %s", filepath.Base(path), d.Event, d.Node)
+		if ctx.Err() != nil {
+			r.say("%s is not run for %s %s: %v", filepath.Base(path), d.Event, d.Node, context.Cause(ctx))
 			return
 		}
-		r.run(path, d)
+		r.run(ctx, path, d)
 	}
 }
 
@@ -165,8 +188,8 @@ func (r *Runner) programs() (paths []string, err error) {
 }
 
 // run runs one program to its end.
-func (r *Runner) run(path string, d Death) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+func (r *Runner) run(of context.Context, path string, d Death) {
+	ctx, cancel := context.WithTimeout(of, r.cfg.Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, string(d.Event), d.Node, d.Boot, d.Proof)
 	cmd.Dir = "/"
@@ -182,7 +205,7 @@ func (r *Runner) run(path string, d Death) {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		what = fmt.Sprintf("%s: ended after %v, it took too long", what, r.cfg.Timeout)
 	case ctx.Err() != nil:
-		what += ": ended, as this program ends"
+		what += fmt.Sprintf(": ended: %v", context.Cause(ctx))
 	case err != nil:
 		what = fmt.Sprintf("%s: %v after %v", what, err, took)
 	default:

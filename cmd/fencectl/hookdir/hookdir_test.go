@@ -78,14 +78,14 @@ func TestRunsInOrder(t *testing.T) {
 	program(t, filepath.Join(dir, "20-b.sh"), `echo "b $@" >>`+log, 0o755)
 	program(t, filepath.Join(dir, "10-a"), `echo "a $@" >>`+log+`; echo oh no >&2; exit 7`, 0o755)
 	r.Tell(death("n3"))
-	r.Tell(Death{Withdrawn, "n3", "024bc581b3a34be3", "time"})
+	r.Tell(Death{Withdrawn, "n3", "of-before", "time"})
 	said := l.await(t, 4)
 	got, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = "a fenced n3 024bc581b3a34be3 sentence\nb fenced n3 024bc581b3a34be3 sentence\n" +
-		"a withdrawn n3 024bc581b3a34be3 time\nb withdrawn n3 024bc581b3a34be3 time\n"
+		"a withdrawn n3 of-before time\nb withdrawn n3 of-before time\n"
 	if string(got) != want {
 		t.Errorf("ran %q, want %q", got, want)
 	}
@@ -202,6 +202,41 @@ func TestManyNodes(t *testing.T) {
 	}
 }
 
+// TestWithdrawnEndsWhatItTakesBack: a takeover must not begin, or go on, for a node that is known to run.
+func TestWithdrawnEndsWhatItTakesBack(t *testing.T) {
+	r, dir, l := open(t, time.Hour)
+	begun, log := filepath.Join(t.TempDir(), "begun"), filepath.Join(t.TempDir(), "log")
+	program(t, filepath.Join(dir, "10-slow"), `[ "$1 $3" = "fenced old" ] || exit 0; touch `+begun+`; exec sleep 1000`, 0o755)
+	program(t, filepath.Join(dir, "20-takeover"), `echo "$1 $3" >>`+log, 0o755)
+	r.Tell(Death{Fenced, "n3", "old", "time"})
+	awaitFile(t, begun)
+	r.Tell(Death{Fenced, "n3", "next", "time"})    // waits, and is taken back as well
+	r.Tell(Death{Fenced, "n3", "another", "time"}) // waits, and stands
+	r.Tell(Death{Withdrawn, "n3", "next", "time"})
+	r.Tell(Death{Withdrawn, "n3", "old", "time"})
+	said := l.await(t, 9)
+	if !strings.Contains(said[0], "10-slow fenced n3 old time: ended: the death is withdrawn") || said[1] != "20-takeover is not run for fenced n3: the death is withdrawn" {
+		t.Errorf("of the death that is withdrawn it says %q", said[:2])
+	}
+	if got, _ := os.ReadFile(log); string(got) != "fenced another\nwithdrawn next\nwithdrawn old\n" {
+		t.Errorf("the takeover saw %q", got)
+	}
+}
+
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s is not there", path)
+		}
+	}
+}
+
 // TestClose ends what runs, and starts nothing more.
 func TestClose(t *testing.T) {
 	r, dir, l := open(t, time.Hour)
@@ -209,17 +244,10 @@ func TestClose(t *testing.T) {
 	program(t, filepath.Join(dir, "a"), "touch "+begun+"; exec sleep 1000", 0o755)
 	program(t, filepath.Join(dir, "b"), "true", 0o755)
 	r.Tell(death("n3"))
-	for end := time.Now().Add(20 * time.Second); ; {
-		if _, err := os.Stat(begun); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("it was not begun")
-		}
-	}
+	awaitFile(t, begun)
 	r.Close()
 	r.Tell(death("n4"))
-	if said := l.await(t, 2); !strings.Contains(said[0], "ended, as this program ends") || !strings.HasPrefix(said[1], "stopped before b") {
+	if said := l.await(t, 2); !strings.Contains(said[0], ": ended: this program was asked to stop") || !strings.HasPrefix(said[1], "b is not run for fenced n3: ") {
 		t.Errorf("it says %q", said)
 	}
 }
