@@ -173,7 +173,7 @@ func one(k Kind) func(*Config, *rand.Rand) []Fault {
 func gone(count func(nodes int) int) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		at := phase(r)
-		return []Fault{{Kind: Crash, At: at, Nodes: r.Perm(c.Nodes)[:max(1, count(c.Nodes))]}}
+		return []Fault{{Kind: Crash, At: at, Nodes: r.Perm(c.Nodes)[:min(c.Nodes, max(1, count(c.Nodes)))]}}
 	}
 }
 

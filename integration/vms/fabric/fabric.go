@@ -74,6 +74,11 @@ func (f *Fabric) Connect(network, machine string, mac net.HardwareAddr) (*Port, 
 		conn.Close()
 		return nil, fmt.Errorf("port %s of %s: %w", network, machine, err)
 	}
+	// Frames that a stopped machine does not take count against the buffer of who sent them, until its queue is full:
+	// how long that is, the host says (net.unix.max_dgram_qlen, 10 or 512).
+	if err := p.conn.SetWriteBuffer(sendBuffer); err != nil {
+		return nil, fmt.Errorf("port %s of %s: %w", network, machine, errors.Join(err, p.conn.Close()))
+	}
 	f.mu.Lock()
 	f.ports = append(f.ports, p)
 	f.mu.Unlock()
@@ -125,6 +130,9 @@ func (f *Fabric) deliver(from *Port, frame []byte) {
 		to.Delivered.Add(1)
 	}
 }
+
+// sendBuffer has room for the queues of some stopped machines.
+const sendBuffer = 8 << 20
 
 // send never waits: the machine may be stopped, or not there.
 func (p *Port) send(by *Port, frame []byte) bool {
