@@ -45,12 +45,15 @@ const (
 	RefusedHeard                           // it was heard
 	RefusedWrites                          // it writes to the LUN
 	RefusedUnanswered                      // a counted member has not answered whether it sees the node
+	RefusedBlind                           // this node does not read the LUN, and a counted member does
+	RefusedUnread                          // its slot could not be read, or not for long enough
 )
 
 var refusalNames = [...]string{
 	RefusedKind: "kind", RefusedOff: "off", RefusedMember: "no_member", RefusedSelf: "self", RefusedNoQuorum: "no_quorum", RefusedUnknownBoot: "unknown_boot",
 	RefusedOtherBoot: "other_boot", RefusedTwins: "two_machines", RefusedContradicted: "contradicted", RefusedSeen: "seen",
 	RefusedSeenByOthers: "seen_by_others", RefusedHeard: "heard", RefusedWrites: "writes_lun", RefusedUnanswered: "unanswered",
+	RefusedBlind: "lun_unread", RefusedUnread: "slot_unread",
 }
 
 // String is the refusal's name in logs and metrics.
@@ -111,6 +114,10 @@ func (e *Refused) Error() string {
 		return fmt.Sprintf("%s writes to the LUN: it runs, or it was switched off only now; try again in a few seconds", e.Node)
 	case RefusedUnanswered:
 		return fmt.Sprintf("%s has not answered whether it sees %s: try again", e.Other, e.Node)
+	case RefusedBlind:
+		return fmt.Sprintf("this node cannot read the LUN, and %s can: tell the agent of %s", e.Other, e.Other)
+	case RefusedUnread:
+		return fmt.Sprintf("the slot of %s on the LUN cannot be read, or not for long enough, so nobody knows whether %s writes it: look at it with fencectl lun check, and try again", e.Node, e.Node)
 	}
 	return "refused"
 }
@@ -307,6 +314,7 @@ func (c *Core) try(now boottime.Instant, p int, w *witness) {
 	}
 	silent := c.unanswered(t.since)
 	over := now.Sub(t.since) >= trialLimit
+	verdict, why := c.askSlot(now, p, t)
 	switch {
 	case !silent.IsEmpty() && over:
 		for m := range silent.All() {
@@ -315,7 +323,10 @@ func (c *Core) try(now boottime.Instant, p int, w *witness) {
 		}
 	case !silent.IsEmpty():
 		c.askWhether(now, t, silent)
-	case over || c.slotStill(now, p, t.since):
+	case verdict == slotRefuses && over:
+		c.end(now, w, Death{}, &why)
+		return
+	case verdict == slotAgrees || verdict == slotSilent && over:
 		w.death = Death{Proof: t.proof, Boot: t.boot, At: now, Teller: t.teller}
 		c.proof.fenced.Add(p)
 		c.end(now, w, w.death, nil)
@@ -358,17 +369,6 @@ func (c *Core) askWhether(now boottime.Instant, t *trial, members roster.Set) {
 	c.fx.Ask, t.asked = ways, now
 	t.turn++
 	c.fx.Wake = min(c.fx.Wake, now.Add(trialAsk))
-}
-
-// slotStill reports that the slot of a peer was looked at for as long as a node that runs may leave it alone. A node that has no LUN, or
-// none that it could read within the time of a trial, decides without.
-func (c *Core) slotStill(now boottime.Instant, p int, since boottime.Instant) bool {
-	a := c.lun.arbiter
-	if a == nil {
-		return true
-	}
-	slot := a.PeerPause(now, c.cfg.Roster.Name(p), since)
-	return slot.Record == nil || slot.Looked && slot.Still
 }
 
 // showTold keeps a death that was told among the fenced, unless something speaks against it now.

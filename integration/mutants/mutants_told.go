@@ -4,6 +4,7 @@ package main
 func toldMutants() []mutant {
 	const (
 		toldGo    = "watchdog/told.go"
+		slotGo    = "watchdog/told_slot.go"
 		factsGo   = "watchdog/facts.go"
 		sentGo    = "watchdog/sentence.go"
 		controlGo = "api/publish/control.go"
@@ -40,8 +41,13 @@ func toldMutants() []mutant {
 		of("a word is believed on the spot", toldGo, "	silent := c.unanswered(t.since)", "	silent := c.unanswered(0)"),
 		of("members that have not answered are not asked", toldGo, "	c.fx.Ask, t.asked = ways, now", "	t.asked = now"),
 		of("who has not answered agrees", toldGo, "	case !silent.IsEmpty() && over:", "	case !silent.IsEmpty() && over && false:"),
-		of("the slot is not watched", toldGo, "	case over || c.slotStill(now, p, t.since):", "	default:"),
-		of("a moment is enough for the slot", toldGo, "return slot.Record == nil || slot.Looked && slot.Still", "return slot.Record == nil || slot.Looked"),
+		of("the slot is not watched", toldGo, "	case verdict == slotAgrees || verdict == slotSilent && over:", "	default:"),
+		of("a moment is enough for the slot", slotGo, "		case slot.Looked && slot.Still:", "		case slot.Looked:"),
+		of("a slot that cannot be read stands still", slotGo, "		case slot.Looked || slot.Reads && slot.Torn:", "		case slot.Looked:"),
+		of("a LUN that was never opened is none", slotGo, "	if c.lun.arbiter == nil && !c.cfg.LUN {", "	if c.lun.arbiter == nil {"),
+		of("who has lost the LUN believes without it", slotGo, "	if m, reads := c.whoReads(); reads {", "	if m, reads := c.whoReads(); reads && false {"),
+		of("the end of a trial stands for a slot that was not watched for long enough", slotGo, "now.Sub(t.since) < slotLimit:\n			return slotWatched, why", "now.Sub(t.since) < slotLimit:\n			return slotSilent, why"),
+		of("a slot is watched for ever", slotGo, "const slotLimit = 2 * time.Minute", "const slotLimit = 2 * time.Hour"),
 		of("a death that was told outlives the answer of its boot", toldGo, "w.boot == d.Boot && w.lived > d.At || c.merger.Sighted(p) > d.At || spoke == d.Boot && at > d.At {", "c.merger.Sighted(p) < d.At && spoke == d.Boot && at > d.At {"),
 		of("a death that was told is shown while others see the node", toldGo, "!c.voices.heard.Has(p) && !c.seenByCounted(now, p))", "!c.voices.heard.Has(p))"),
 		of("a boot that has defied a word may be called dead again", toldGo, "	w.defied = boot\n	w.trial.since = 0", "	w.trial.since = 0"),
