@@ -8,6 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Word is a death that was proven elsewhere, as somebody on this node tells it.
@@ -95,7 +96,7 @@ func (e *Refused) Error() string {
 	case RefusedSelf:
 		return fmt.Sprintf("%s is this agent's own node, and it runs: tell the agent of another node", e.Node)
 	case RefusedNoQuorum:
-		return "this node has no quorum, so it may be the one that is cut off: tell the agent of a node that has quorum"
+		return "this node has no quorum, or has it in an equal split that no grant decides, so others may live without it: tell the agent of a node that has a majority"
 	case RefusedUnknownBoot:
 		return fmt.Sprintf("this agent has never met %s and knows no boot of it: tell an agent that has run since before %s was lost", e.Node, e.Node)
 	case RefusedOtherBoot:
@@ -246,7 +247,7 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 	switch {
 	case p == c.cfg.Roster.Self:
 		return no(RefusedSelf, "")
-	case !c.fx.Decision.Quorum: // nor has one that is condemned, or waits
+	case !c.soleSide(now): // nor has one that is condemned, or waits
 		return no(RefusedNoQuorum, "")
 	case known == 0:
 		return no(RefusedUnknownBoot, "")
@@ -266,6 +267,17 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 		return no(RefusedHeard, "")
 	}
 	return nil
+}
+
+// soleSide reports whether nobody else can live: this node counts a majority, or is in the half that a grant names.
+//
+// Invariant: in an equal split that is not decided yet, or that is left to who reaches the API server, both halves may live.
+// Neither believes that the other one is dead; it would be told so by who sees one half alone.
+func (c *Core) soleSide(now boottime.Instant) bool {
+	if d := &c.fx.Decision; !d.Quorum || d.Action == Hold || c.apart() {
+		return false
+	}
+	return c.outcome == netgossip.Majority || c.granted && c.split.Split == tie.Won && c.split.Until > now
 }
 
 // whoSees is a member whose fresh statement has a peer among those that it sees or counts.
