@@ -13,12 +13,15 @@ const (
 	factsTurn = 5 * time.Second
 	// sentenceNews is for how long a sentence is handed on. After it nobody waits for it any more: time has proven the death.
 	sentenceNews = 2 * time.Minute
+	// leastSentence is the shortest timeout that a driver can be set to, so no node tells a shorter one.
+	leastSentence = time.Second
 )
 
 // facts are what this node hands on: the sentences that it knows, the deaths that it was told of and believes, and those of both
 // that were contradicted. They are levels and not events: who was away hears them later.
 //
-// Invariant: what is handed on is what was told, never a conclusion of this node, and never the rest of a countdown (P4).
+// Invariant: what is handed on is what was told, never a conclusion of this node, and never the rest of a countdown (P4). A sentence
+// is handed on by those alone to whom the node itself, or its block on the LUN, has told it.
 func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact) {
 	all := c.told.all[:0]
 	for p := range c.proof.peers {
@@ -54,7 +57,7 @@ func (c *Core) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fact
 	case d.Proof.told() && d.Boot == known:
 		f.Kind = factKind(d.Proof)
 		f.Teller = netgossip.TellerDigest(d.Teller)
-	case w.sentenced == known && w.boot == known && now.Sub(w.over) < sentenceNews:
+	case w.sentenced == known && w.boot == known && w.hearsay == 0 && now.Sub(w.over) < sentenceNews:
 		f.Kind, f.Timeout = netgossip.FactSentence, w.term
 	default:
 		return netgossip.Fact{}
@@ -115,7 +118,7 @@ func (c *Core) takeFacts(now boottime.Instant) {
 		}
 		for i := range st.Facts {
 			if f := &st.Facts[i]; f.Kind != 0 {
-				c.takeFact(now, f)
+				c.takeFact(now, m, f)
 			}
 		}
 	}
@@ -123,7 +126,7 @@ func (c *Core) takeFacts(now boottime.Instant) {
 
 // takeFact judges one by what this node knows itself. It is of a boot that this node knows as the latest one, or it is nothing:
 // what was said of an earlier boot may be said again at any time.
-func (c *Core) takeFact(now boottime.Instant, f *netgossip.Fact) {
+func (c *Core) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 	p, member := c.proof.digests[f.Name]
 	if !member || p == c.cfg.Roster.Self || f.Boot == 0 || f.Boot != c.knownBoot(p) || !c.rosters.expected.Has(p) {
 		return
@@ -140,7 +143,7 @@ func (c *Core) takeFact(now boottime.Instant, f *netgossip.Fact) {
 			w.defied = f.Boot // the proofs of this node itself stand
 		}
 	case netgossip.FactSentence:
-		c.hearsay(now, p, f)
+		c.hearsay(now, m, p, f)
 	default:
 		if !c.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || c.objection(now, p, w, f.Boot) != nil {
 			return
@@ -149,15 +152,30 @@ func (c *Core) takeFact(now boottime.Instant, f *netgossip.Fact) {
 	}
 }
 
-// hearsay takes a sentence that a member hands on (P4). Its time begins now, by this node's clock. The node has not told it
+// rumour is a sentence that one member has handed on, until a second one says the same.
+type rumour struct {
+	boot    uint64
+	timeout time.Duration
+	by      int
+	at      boottime.Instant
+}
+
+// hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The node has not told it
 // itself, so this one goes on seeing and counting it if it answers, and does not believe it of a node that somebody sees. There are no
 // sentences without a LUN: who has none believes none.
-func (c *Core) hearsay(now boottime.Instant, p int, f *netgossip.Fact) {
+//
+// Invariant: two different members say the same, each from what the node itself has told it. So one that lies has nobody called
+// dead. All others read a sentence where they have a LUN; who hears of it from one alone waits for the proof by time.
+func (c *Core) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 	w := &c.proof.peers[p]
-	if !c.cfg.Hold || f.Boot == w.sentenced || c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p) {
+	if !c.cfg.Hold || f.Boot == w.sentenced || f.Timeout < leastSentence || c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p) {
 		return
 	}
 	if _, sees := c.whoSees(now, p); sees {
+		return
+	}
+	if r := &w.rumour; r.boot != f.Boot || r.timeout != f.Timeout || r.by == m || now.Sub(r.at) > sentenceNews {
+		*r = rumour{f.Boot, f.Timeout, m, now}
 		return
 	}
 	if c.proof.sentence(now, p, f.Boot, f.Timeout); w.sentenced == f.Boot {

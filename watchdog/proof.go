@@ -49,7 +49,12 @@ type Death struct {
 	At    boottime.Instant // when this node concluded it
 	// Teller is the node whose agent was told from outside; empty: it is no such proof, or no member's.
 	Teller string
+	// Hearsay says of a sentence that others have handed it on: neither the node itself nor its slot has told this one.
+	Hearsay bool
 }
+
+// handedOn reports whether this node has not found the death itself.
+func (d *Death) handedOn() bool { return d.Proof.told() || d.Hearsay }
 
 // prover concludes who is dead. The argument, with N members, for a victim x:
 //
@@ -122,6 +127,7 @@ type witness struct {
 	defied    uint64               // the boot that has outlived its sentence; 0: none
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
 	hearsay   boottime.Instant     // when others handed that sentence on; zero: the node has told it itself
+	rumour    rumour               // of a sentence that one member alone has handed on
 	trial     trial                // of a death that was told from outside
 	death     Death
 }
@@ -416,6 +422,7 @@ func (v *prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	for i, k := range n {
 		if k >= 0 {
 			peers[k] = v.peers[i]
+			peers[k].rumour = rumour{} // it is by index
 		}
 	}
 	v.roster, v.peers = to, peers

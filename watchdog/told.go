@@ -298,7 +298,7 @@ func (c *Core) signs(now boottime.Instant, p int, w *witness, boot uint64, since
 	if w.boot == boot && w.lived > since || c.merger.Sighted(p) > since {
 		return RefusedHeard
 	}
-	if spoke, at := c.spoke(p); spoke == boot && at > since {
+	if spoke, at, _ := c.spoke(p); spoke == boot && at > since {
 		return RefusedWrites
 	}
 	if a := c.lun.arbiter; a != nil && a.PeerPause(now, c.cfg.Roster.Name(p), since).Moved {
@@ -393,7 +393,7 @@ func (c *Core) showTold(now boottime.Instant, p int, w *witness) {
 		c.proof.fenced.Remove(p) // it is back
 		return
 	}
-	spoke, at := c.spoke(p)
+	spoke, at, _ := c.spoke(p)
 	if w.boot == d.Boot && w.lived > d.At || c.merger.Sighted(p) > d.At || spoke == d.Boot && at > d.At {
 		c.proof.defy(p, d.Boot)
 		return

@@ -101,10 +101,10 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 			continue
 		}
 		delete(former, name)
-		if was := k.said[name]; k.own[name] && was.Boot == hex64(d.Boot) && was.Proof == d.Proof.String() {
+		if was := k.said[name]; k.own[name] && was.Boot == hex64(d.Boot) && was.Proof == proofWord(d) {
 			continue
 		}
-		k.said[name] = deathlist.Death{Node: name, Boot: hex64(d.Boot), Proof: d.Proof.String(), At: time.Now().Add(-now.Sub(d.At)), Said: hex64(a.self.boot)}
+		k.said[name] = deathlist.Death{Node: name, Boot: hex64(d.Boot), Proof: proofWord(d), At: time.Now().Add(-now.Sub(d.At)), Said: hex64(a.self.boot)}
 		k.own[name], changed = true, true
 	}
 	for name, d := range former {
@@ -135,6 +135,15 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 			}
 		}
 	}
+}
+
+// proofWord is how a proof is annotated. A sentence that others have handed on is nothing that this agent has found: who
+// counts the agents that have must not count it among them.
+func proofWord(d watchdog.Death) string {
+	if d.Hearsay {
+		return "hearsay"
+	}
+	return d.Proof.String()
 }
 
 // statementOf is the boot by which a member was last met.

@@ -160,6 +160,17 @@ func TestDeathsAreSaidOnTheOwnNode(t *testing.T) {
 	})
 }
 
+// Guard: what others have handed on is not annotated as found by this agent.
+func TestHearsayIsAnnotatedAsTold(t *testing.T) {
+	for d, want := range map[watchdog.Death]bool{
+		{Proof: watchdog.ProofSentence}: false, {Proof: watchdog.ProofSentence, Hearsay: true}: true, {Proof: watchdog.ProofTime}: false, {Proof: watchdog.ProofPower}: true,
+	} {
+		if got := deathlist.Told(proofWord(d)); got != want {
+			t.Errorf("%+v is annotated %q: told %v", d, proofWord(d), got)
+		}
+	}
+}
+
 // Guards: a restarted agent goes on saying what was said before it, until it meets that node; so a list that lacks a
 // death says that it is withdrawn, and not that an agent was upgraded.
 func TestDeathsOutliveARestart(t *testing.T) {
