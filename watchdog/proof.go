@@ -298,7 +298,7 @@ func (v *prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 		if rec.State == diskquorum.SlotActive {
 			w.sequence = max(w.sequence, rec.Sequence)
 		}
-	case w.sequence == 0 || rec.Sequence <= w.sequence || w.death.Boot == w.boot:
+	case w.sequence == 0 || rec.Sequence <= w.sequence || w.death.Boot == w.boot && !w.death.handedOn():
 	case w.elsewhere(rec.Machine()), w.outlived(now, rec.Statement.Stated):
 		v.strangers.Add(p)
 	default:
@@ -335,7 +335,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		}
 	}
 	var open roster.Set // their deaths lack nothing but the claims of others
-	for p := range claimed.Minus(v.fenced).Minus(c.view.Seen).All() {
+	for p := range claimed.Minus(v.fenced.Minus(v.handedOn())).Minus(c.view.Seen).All() {
 		if p == v.roster.Self || p >= len(v.peers) || !v.admissible(now, p) {
 			continue
 		}
@@ -352,6 +352,17 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		v.fenced.Add(p)
 	}
 	v.inquire(now, open, c)
+}
+
+// handedOn are the fenced whose death this node has not found itself.
+//
+// Invariant: such a death never stands in the way of a proof. What an operator has said of a node is one voice for a controller,
+// which is to hear of the death from those who have found it, too.
+func (v *prover) handedOn() (set roster.Set) {
+	for p := range v.fenced.All() {
+		put(&set, p, v.peers[p].death.handedOn())
+	}
+	return set
 }
 
 // admissible reports that nothing this node knows itself speaks against a peer's death.

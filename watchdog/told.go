@@ -394,7 +394,7 @@ func (c *Core) showTold(now boottime.Instant, p int, w *witness) {
 		return
 	}
 	spoke, at, _ := c.spoke(p)
-	if w.boot == d.Boot && w.lived > d.At || c.merger.Sighted(p) > d.At || spoke == d.Boot && at > d.At {
+	if w.boot == d.Boot && w.lived > d.At || c.merger.Sighted(p) > d.At || spoke == d.Boot && at > d.At || c.wroteSlot(now, p, d) {
 		c.proof.defy(p, d.Boot)
 		return
 	}
@@ -404,8 +404,7 @@ func (c *Core) showTold(now boottime.Instant, p int, w *witness) {
 // defy takes the death of a boot back that lives on, for good.
 func (v *prover) defy(p int, boot uint64) {
 	w := &v.peers[p]
-	w.defied = boot
-	w.trial.since = 0
+	w.defied = boot // a trial of it ends by that, see objection: who has told it is answered
 	if w.death.Boot == boot {
 		w.death, w.sequence = Death{}, 0
 		v.fenced.Remove(p)
