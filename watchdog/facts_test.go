@@ -306,3 +306,68 @@ func TestFactsOfLongAgoAndOfTheCondemned(t *testing.T) {
 		t.Errorf("a condemned node hands on %+v", st.Facts)
 	}
 }
+
+// crowd is a core of 15 with quorum that has met all others, of whom the last seven are gone.
+func crowd(t *testing.T) (c *Core, pass func(from, to boottime.Instant, do func())) {
+	t.Helper()
+	c = testCore(t, 15, nil)
+	for at := 10 * sec; at < 12*sec; at += sec / 4 {
+		hearFrom(c, at, roster.FullSet(15), 1, 15)
+	}
+	return c, func(from, to boottime.Instant, do func()) {
+		for at := from; at < to; at += sec / 4 {
+			hearFrom(c, at, roster.SetOf(0, 1, 2, 3, 4, 5, 6, 7), 1, 8)
+			do()
+		}
+	}
+}
+
+// Guard: a death is announced to all at once, and once, also where facts take turns.
+func TestDeathsAreAnnouncedOnce(t *testing.T) {
+	c, pass := crowd(t)
+	pass(12*sec, 20*sec, func() {})
+	for p := 8; p < 15; p++ {
+		c.Tell(uint64(p), Word{c.cfg.Roster.Name(p), 100 + uint64(p), ProofPower})
+	}
+	early, late := 0, 0
+	count := func(n *int) func() {
+		return func() {
+			if c.fx.Spread {
+				*n++
+			}
+		}
+	}
+	pass(20*sec, 60*sec, count(&early))
+	pass(60*sec, 160*sec, count(&late))
+	if early == 0 || early > 7 || late > 0 {
+		t.Errorf("announced %d times, and %d times later", early, late)
+	}
+}
+
+// Guard: contradictions come first, and take turns among themselves.
+func TestContradictionsComeFirst(t *testing.T) {
+	for defied, room := range map[int]bool{2: true, 6: false} {
+		c, pass := crowd(t)
+		for p := 8; p < 15; p++ {
+			c.proof.peers[p].death = Death{Proof: ProofPower, Boot: 100 + uint64(p), At: 12 * sec}
+		}
+		for p := 15 - defied; p < 15; p++ {
+			c.proof.defy(p, 100+uint64(p))
+		}
+		shown := map[uint64]bool{}
+		pass(13*sec, 100*sec, func() {
+			n := 0
+			for _, f := range c.fx.Statement.Facts {
+				if shown[f.Boot] = true; f.Kind == netgossip.FactContradicted {
+					n++
+				}
+			}
+			if n != min(defied, netgossip.MaxFacts) || c.fx.Statement.Facts[0].Kind != netgossip.FactContradicted {
+				t.Fatalf("%d of %d contradictions: %+v", n, defied, c.fx.Statement.Facts)
+			}
+		})
+		if want := map[bool]int{true: 7, false: defied}[room]; len(shown) != want {
+			t.Errorf("%d contradictions: in turn %v", defied, shown)
+		}
+	}
+}

@@ -129,6 +129,8 @@ type witness struct {
 	hearsay   boottime.Instant     // when others handed that sentence on; zero: the node has told it itself
 	rumour    rumour               // of a sentence that one member alone has handed on
 	trial     trial                // of a death that was told from outside
+	spread    uint64               // the boot whose death was told here and announced to all; 0: none
+	takenBack uint64               // the boot of which a member has said last that it answers, though it was called dead; 0: none
 	death     Death
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
@@ -48,13 +49,14 @@ const (
 	RefusedUnanswered                      // a counted member has not answered whether it sees the node
 	RefusedBlind                           // this node does not read the LUN, and a counted member does
 	RefusedUnread                          // its slot could not be read, or not for long enough
+	RefusedRestarts                        // it has said that its agent restarts, and may still be back in time
 )
 
 var refusalNames = [...]string{
 	RefusedKind: "kind", RefusedOff: "off", RefusedMember: "no_member", RefusedSelf: "self", RefusedNoQuorum: "no_quorum", RefusedUnknownBoot: "unknown_boot",
 	RefusedOtherBoot: "other_boot", RefusedTwins: "two_machines", RefusedContradicted: "contradicted", RefusedSeen: "seen",
 	RefusedSeenByOthers: "seen_by_others", RefusedHeard: "heard", RefusedWrites: "writes_lun", RefusedUnanswered: "unanswered",
-	RefusedBlind: "lun_unread", RefusedUnread: "slot_unread",
+	RefusedBlind: "lun_unread", RefusedUnread: "slot_unread", RefusedRestarts: "restarts",
 }
 
 // String is the refusal's name in logs and metrics.
@@ -119,6 +121,8 @@ func (e *Refused) Error() string {
 		return fmt.Sprintf("this node cannot read the LUN, and %s can: tell the agent of %s", e.Other, e.Other)
 	case RefusedUnread:
 		return fmt.Sprintf("the slot of %s on the LUN cannot be read, or not for long enough, so nobody knows whether %s writes it: look at it with fencectl lun check, and try again", e.Node, e.Node)
+	case RefusedRestarts:
+		return fmt.Sprintf("%s has said that its agent restarts, and may be back within timing.restartGrace: it runs, or it was switched off only now; try again after that", e.Node)
 	}
 	return "refused"
 }
@@ -259,6 +263,10 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 		return no(RefusedContradicted, "")
 	case c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p):
 		return no(RefusedSeen, "")
+	case c.pub.held.Has(p):
+		return no(RefusedRestarts, "")
+	case c.wroteAsAnother(now, p, w, boot):
+		return no(RefusedOtherBoot, "")
 	}
 	if m, sees := c.whoSees(now, p); sees {
 		return no(RefusedSeenByOthers, c.cfg.Roster.Name(m))
@@ -278,6 +286,15 @@ func (c *Core) soleSide(now boottime.Instant) bool {
 		return false
 	}
 	return c.outcome == netgossip.Majority || c.granted && c.split.Split == tie.Won && c.split.Until > now
+}
+
+// wroteAsAnother reports whether another boot has written the node's slot since the one that was met answered last.
+func (c *Core) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint64) bool {
+	if c.lun.arbiter == nil || w.boot == 0 {
+		return false
+	}
+	slot := c.lun.arbiter.PeerPause(now, c.cfg.Roster.Name(p), w.lived)
+	return slot.Moved && slot.Record.State == diskquorum.SlotActive && slot.Record.Statement.Boot != 0 && slot.Record.Statement.Boot != boot
 }
 
 // whoSees is a member whose fresh statement has a peer among those that it sees or counts.

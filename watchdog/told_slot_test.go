@@ -147,3 +147,50 @@ func TestSlotThatIsWrittenSeldomIsWatchedForLonger(t *testing.T) {
 		})
 	}
 }
+
+// Guard: a boot that has written the slot since the one that was met answered last is the latest one, though no order of the two is
+// known. One that has not been there since is an old one, which a node leaves that has lost the LUN.
+func TestWordAndTheSlotOfAnotherBoot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state diskquorum.SlotState
+		first uint64 // boot in the slot, before
+		later uint64 // and after the node was lost
+		want  Refusal
+	}{
+		"an old one, which stays":    {diskquorum.SlotActive, 54, 54, 0},
+		"a new one has come":         {diskquorum.SlotActive, 54, 204, RefusedOtherBoot},
+		"a new one is about to come": {diskquorum.SlotClaiming, 54, 204, 0},
+		"the same":                   {diskquorum.SlotActive, 54, 104, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := withSlots(t, settled(t))
+			r.put(4, diskquorum.SlotActive, 8, netgossip.Statement{Boot: tc.first, Guard: killing})
+			var got []Answer
+			for at := 10*sec + sec/4; at < 60*sec && len(got) == 0; at += sec / 4 {
+				switch {
+				case at == 20*sec && tc.later != tc.first:
+					r.put(4, tc.state, 10, netgossip.Statement{Boot: tc.later, Guard: killing})
+				case at == 30*sec:
+					r.Tell(1, off)
+				}
+				if r.others(at, netgossip.Statement{}); at < 13*sec {
+					state(r.Core, at, 4, without4, netgossip.Statement{Guard: killing})
+				}
+				got = r.step(at).Told
+			}
+			if len(got) != 1 || (got[0].Err == nil) != (tc.want == 0) || got[0].Err != nil && got[0].Err.Why != tc.want {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// Guard: a node that has said that its agent restarts is no dead one while it may be back in time.
+func TestWordAboutANodeThatRestarts(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	c.pub.held.Add(4)
+	if err := c.objection(20*sec, 4, &c.proof.peers[4], 104); err == nil || err.Why != RefusedRestarts {
+		t.Errorf("%+v", err)
+	}
+}

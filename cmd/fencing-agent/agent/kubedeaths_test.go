@@ -191,6 +191,23 @@ func TestDeathsOutliveARestart(t *testing.T) {
 	})
 }
 
+// Guard: a restarted agent takes back what it said before, of a node that it has never met, when others do.
+func TestDeathsOfAFormerAgentAreTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTeller(t, deathlist.Encode([]deathlist.Death{{Node: "n3", Boot: "0000000000000041", Proof: "time", At: time.Now()}}))
+		l.show()
+		l.expect("after a restart", "n3 41 time;")
+		for _, boot := range []uint64{0x31, 0x41} { // of another boot it says nothing
+			want := map[uint64]string{0x31: "n3 41 time;", 0x41: "none"}[boot]
+			st := &netgossip.Statement{Boot: 0x21, RosterEpoch: l.roster.Epoch, RosterDigest: l.roster.Digest, Seen: roster.SetOf(0, 1)}
+			st.Facts[0] = netgossip.Fact{Kind: netgossip.FactContradicted, Name: netgossip.NameDigest("n3"), Boot: boot}
+			l.now = l.now.Add(time.Second)
+			l.core.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: l.now, Statement: st})
+			l.expect("others take back a death", want)
+		}
+	})
+}
+
 // Guard: what somebody else wrote there is replaced, not trusted.
 func TestUnreadableDeathsAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
