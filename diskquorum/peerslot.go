@@ -18,18 +18,23 @@ type Pause struct {
 	Looked bool  // a read that began after the instant was completed, and reads go on
 	Still  bool  // Record has been the same since for as long as a node that runs may leave its slot alone
 	Moved  bool  // Record was written after the instant, or landed then
+	Reads  bool  // as Looked, also where there is no Record
+	Torn   bool  // the latest read could not tell a slot that may be this one: it may be being written
 }
 
 // PeerPause looks whether a peer's slot is written since an instant.
 func (a *Arbiter) PeerPause(now boottime.Instant, name string, since boottime.Instant) Pause {
+	start := a.table.start
+	reads := start > since && now.Sub(start) <= 3*a.timing.Heartbeat+a.timing.IOTimeout
 	i, ok := a.table.find(name)
 	if !ok {
-		return Pause{}
+		return Pause{Reads: reads, Torn: a.table.torn(name)}
 	}
-	e, start := &a.table.entries[i], a.table.start
+	e := &a.table.entries[i]
 	return Pause{
 		Record: e.record(),
-		Looked: start > since && now.Sub(start) <= 3*a.timing.Heartbeat+a.timing.IOTimeout,
+		Looked: reads,
+		Reads:  reads,
 		Still:  start.Sub(max(since, e.since)) >= a.watchTime(e.record()),
 		Moved:  e.after > since,
 	}

@@ -85,14 +85,15 @@ func (a *Arbiter) noteSentence(c *Completion) {
 	}
 }
 
-// Spoke is the boot that a member's echo block speaks of, and the instant after which it was composed; zero: not known.
-func (a *Arbiter) Spoke(member int) (boot uint64, at boottime.Instant) {
+// Spoke is the boot that a member's echo block speaks of, the instant after which it was composed, and whether it bears a
+// sentence; zero: not known.
+func (a *Arbiter) Spoke(member int) (boot uint64, at boottime.Instant, sentenced bool) {
 	for slot := range a.echo.peers {
 		if p := &a.echo.peers[slot]; p.date > at && a.sameList(&p.Echo) && p.RosterIndex == member {
-			boot, at = p.Boot, p.date
+			boot, at, sentenced = p.Boot, p.date, p.Judged.Timeout > 0
 		}
 	}
-	return boot, at
+	return boot, at, sentenced
 }
 
 // Heeding reports whether every slot shows an agent that does not count or arm in a condemned boot. One that cannot be read

@@ -3,6 +3,7 @@ package diskquorum
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -308,6 +309,13 @@ func (t *Table) find(name string) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// torn reports whether the latest read could not tell a slot that is this node's, or was nobody's when it was read last.
+func (t *Table) torn(name string) bool {
+	return slices.ContainsFunc(t.entries, func(e entry) bool {
+		return e.status == slotUnknown && (e.newest.NodeName == name || e.newest.NodeName == "" || e.newest.State == SlotFree)
+	})
 }
 
 // unreadableAfter is the number of reads in a row after which a slot that cannot be read

@@ -19,7 +19,7 @@ const (
 // Known reports whether this version knows the kind. What later ones add is not for it to judge.
 func (k FactKind) Known() bool { return k >= FactSentence && k <= FactOperator }
 
-// MaxFacts is how many facts one statement has room for: the largest statement still fits its packet.
+// MaxFacts is how many facts one statement has room for: nearly the largest statement still fits its packet, see wire.Append.
 const MaxFacts = 4
 
 // Fact is what a node hands on about one boot of another. It is what was told, and no conclusion: each receiver judges it

@@ -372,7 +372,7 @@ func (c *Core) state(now boottime.Instant) {
 		}
 	}
 	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
-	c.fx.Spread = c.spreads(old, &st.Facts)
+	c.fx.Spread = c.spreads(&st.Facts)
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping || old.Sentence != st.Sentence ||
 		old.Guard != st.Guard || old.Terms != st.Terms || old.Agreed != st.Agreed || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)

@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -13,33 +12,46 @@ const (
 	factsTurn = 5 * time.Second
 	// sentenceNews is for how long a sentence is handed on. After it nobody waits for it any more: time has proven the death.
 	sentenceNews = 2 * time.Minute
+	// leastSentence is the shortest timeout that a driver can be set to, so no node tells a shorter one.
+	leastSentence = time.Second
 )
 
 // facts are what this node hands on: the sentences that it knows, the deaths that it was told of and believes, and those of both
 // that were contradicted. They are levels and not events: who was away hears them later.
 //
-// Invariant: what is handed on is what was told, never a conclusion of this node, and never the rest of a countdown (P4).
+// Invariant: what is handed on is what was told, never a conclusion of this node, and never the rest of a countdown (P4). A sentence
+// is handed on by those alone to whom the node itself, or its block on the LUN, has told it.
 func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact) {
-	all := c.told.all[:0]
+	all, urgent := c.told.all[:0], 0
 	for p := range c.proof.peers {
 		if w := &c.proof.peers[p]; w.sentenced != 0 || w.defied != 0 || w.death.Proof.told() {
 			if f := c.factOf(now, p, w); f.Kind != 0 {
 				all = append(all, f)
+				if f.Kind == netgossip.FactContradicted {
+					all[urgent], all[len(all)-1] = f, all[urgent]
+					urgent++
+				}
 			}
 		}
 	}
 	c.told.all = all
-	if len(all) <= len(facts) {
-		copy(facts[:], all)
-		return facts
+	shown := c.takeTurns(now, facts[:], all[:urgent]) // somebody may act on a death that is none
+	c.takeTurns(now, facts[shown:], all[urgent:])
+	return facts
+}
+
+// takeTurns fills the room that there is with facts, which take turns if it is too small, and returns for how many there was room.
+func (c *Core) takeTurns(now boottime.Instant, room, all []netgossip.Fact) int {
+	if len(all) <= len(room) {
+		return copy(room, all)
 	}
 	turn := int64(now)/int64(factsTurn) + int64(c.cfg.Roster.Self)
-	from := int(turn % int64(len(all)) * int64(len(facts)) % int64(len(all)))
-	for i := range facts {
-		facts[i] = all[(from+i)%len(all)]
+	from := int(turn % int64(len(all)) * int64(len(room)) % int64(len(all)))
+	for i := range room {
+		room[i] = all[(from+i)%len(all)]
 	}
 	c.fx.Wake = min(c.fx.Wake, boottime.Instant((int64(now)/int64(factsTurn)+1)*int64(factsTurn)))
-	return facts
+	return len(room)
 }
 
 // factOf is what this node hands on about a peer; of kind 0: nothing.
@@ -54,7 +66,7 @@ func (c *Core) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fact
 	case d.Proof.told() && d.Boot == known:
 		f.Kind = factKind(d.Proof)
 		f.Teller = netgossip.TellerDigest(d.Teller)
-	case w.sentenced == known && w.boot == known && now.Sub(w.over) < sentenceNews:
+	case w.sentenced == known && w.boot == known && w.hearsay == 0 && now.Sub(w.over) < sentenceNews:
 		f.Kind, f.Timeout = netgossip.FactSentence, w.term
 	default:
 		return netgossip.Fact{}
@@ -86,17 +98,20 @@ func proofOf(k netgossip.FactKind) Proof {
 	}
 }
 
-// spreads reports whether the statement begins to hand on a death that this node itself was told. All peers are to hear that at once.
-// What others have told spreads with the answers to ordinary questions: were all who know a thing to announce it, a large group
-// would send a million packets.
-func (c *Core) spreads(before *netgossip.Statement, facts *[netgossip.MaxFacts]netgossip.Fact) bool {
+// spreads reports whether the statement begins to hand on a death that this node itself was told. All peers are to hear that at once,
+// and once: where facts take turns they come back. What others have told spreads with the answers to ordinary questions: were all
+// who know a thing to announce it, a large group would send a million packets.
+func (c *Core) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
 	own := netgossip.TellerDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
 	for _, f := range facts {
-		if proofOf(f.Kind) != 0 && f.Teller == own && (before == nil || !slices.Contains(before.Facts[:], f)) {
-			return true
+		if proofOf(f.Kind) == 0 || f.Teller != own {
+			continue
+		}
+		if p, member := c.proof.digests[f.Name]; member && c.proof.peers[p].spread != f.Boot {
+			c.proof.peers[p].spread, news = f.Boot, true
 		}
 	}
-	return false
+	return news
 }
 
 // takeFacts takes what the members hand on that this node counts. What they said under another list they may say, too: it is by
@@ -115,7 +130,7 @@ func (c *Core) takeFacts(now boottime.Instant) {
 		}
 		for i := range st.Facts {
 			if f := &st.Facts[i]; f.Kind != 0 {
-				c.takeFact(now, f)
+				c.takeFact(now, m, f)
 			}
 		}
 	}
@@ -123,12 +138,18 @@ func (c *Core) takeFacts(now boottime.Instant) {
 
 // takeFact judges one by what this node knows itself. It is of a boot that this node knows as the latest one, or it is nothing:
 // what was said of an earlier boot may be said again at any time.
-func (c *Core) takeFact(now boottime.Instant, f *netgossip.Fact) {
+func (c *Core) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 	p, member := c.proof.digests[f.Name]
-	if !member || p == c.cfg.Roster.Self || f.Boot == 0 || f.Boot != c.knownBoot(p) || !c.rosters.expected.Has(p) {
+	if !member || p == c.cfg.Roster.Self || f.Boot == 0 || !c.rosters.expected.Has(p) {
 		return
 	}
 	w := &c.proof.peers[p]
+	if f.Kind == netgossip.FactContradicted {
+		w.takenBack = f.Boot // also one that this node has never met
+	}
+	if f.Boot != c.knownBoot(p) {
+		return
+	}
 	if w.defied == f.Boot {
 		return
 	}
@@ -140,7 +161,7 @@ func (c *Core) takeFact(now boottime.Instant, f *netgossip.Fact) {
 			w.defied = f.Boot // the proofs of this node itself stand
 		}
 	case netgossip.FactSentence:
-		c.hearsay(now, p, f)
+		c.hearsay(now, m, p, f)
 	default:
 		if !c.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || c.objection(now, p, w, f.Boot) != nil {
 			return
@@ -149,15 +170,36 @@ func (c *Core) takeFact(now boottime.Instant, f *netgossip.Fact) {
 	}
 }
 
-// hearsay takes a sentence that a member hands on (P4). Its time begins now, by this node's clock. The node has not told it
+// TakenBack reports whether that boot of a member has answered after it was called dead, as this node or a member that it counts says.
+func (c *Core) TakenBack(p int, boot uint64) bool {
+	w := &c.proof.peers[p]
+	return boot != 0 && (boot == w.takenBack || boot == w.defied)
+}
+
+// rumour is a sentence that one member has handed on, until a second one says the same.
+type rumour struct {
+	boot    uint64
+	timeout time.Duration
+	by      int
+	at      boottime.Instant
+}
+
+// hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The node has not told it
 // itself, so this one goes on seeing and counting it if it answers, and does not believe it of a node that somebody sees. There are no
 // sentences without a LUN: who has none believes none.
-func (c *Core) hearsay(now boottime.Instant, p int, f *netgossip.Fact) {
+//
+// Invariant: two different members say the same, each from what the node itself has told it. So one that lies has nobody called
+// dead. All others read a sentence where they have a LUN; who hears of it from one alone waits for the proof by time.
+func (c *Core) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 	w := &c.proof.peers[p]
-	if !c.cfg.Hold || f.Boot == w.sentenced || c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p) {
+	if !c.cfg.Hold || f.Boot == w.sentenced || f.Timeout < leastSentence || c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p) {
 		return
 	}
 	if _, sees := c.whoSees(now, p); sees {
+		return
+	}
+	if r := &w.rumour; r.boot != f.Boot || r.timeout != f.Timeout || r.by == m || now.Sub(r.at) > sentenceNews {
+		*r = rumour{f.Boot, f.Timeout, m, now}
 		return
 	}
 	if c.proof.sentence(now, p, f.Boot, f.Timeout); w.sentenced == f.Boot {

@@ -53,22 +53,40 @@ func TestDeathsAreHandedOn(t *testing.T) {
 	}
 }
 
-// Guard: P4. A sentence that others hand on counts from its receipt, for a boot that was met, of a node that nobody sees.
+// sentenced has two members hand on the sentence of the last node, of which it has told them itself.
+func sentenced(c *Core, at boottime.Instant) {
+	for _, p := range []int{1, 3} {
+		state(c, at, p, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, 104, time.Second)})
+	}
+	c.Step(at)
+}
+
+// Guard: P4. A sentence that others hand on counts from its receipt, for a boot that was met, of a node that nobody sees, if two
+// different members say the same.
 func TestSentencesAreHandedOn(t *testing.T) {
+	none := [netgossip.MaxFacts]netgossip.Fact{}
 	for name, tc := range map[string]struct {
 		prepare func(*Core)
 		boot    uint64
-		timeout time.Duration
+		timeout time.Duration // as the first member tells it,
+		other   time.Duration // and as the third one does
 		seen    roster.Set
 		want    boottime.Instant // about
 	}{
-		"handed on":                    {nil, 104, time.Second, without4, 23 * sec},
-		"a longer one":                 {nil, 104, 3 * time.Second, without4, 27 * sec},
-		"too long a one":               {nil, 104, 4 * time.Second, without4, 0},
-		"of another boot":              {nil, 105, time.Second, without4, 0},
-		"of a node that is seen":       {nil, 104, time.Second, roster.FullSet(5), 0},
-		"of a boot that was never met": {nil, 104, time.Second, without4, 0},
-		"without a LUN":                {func(c *Core) { c.cfg.Hold = false }, 104, time.Second, without4, 0},
+		"handed on":                    {nil, 104, time.Second, time.Second, without4, 23 * sec},
+		"a longer one":                 {nil, 104, 3 * time.Second, 3 * time.Second, without4, 27 * sec},
+		"too long a one":               {nil, 104, 4 * time.Second, 4 * time.Second, without4, 0},
+		"shorter than any":             {nil, 104, time.Second - 1, time.Second - 1, without4, 0},
+		"by one alone":                 {nil, 104, time.Second, 0, without4, 0},
+		"two that differ":              {nil, 104, time.Second, 2 * time.Second, without4, 0},
+		"of another boot":              {nil, 105, time.Second, time.Second, without4, 0},
+		"of a node that is seen":       {nil, 104, time.Second, time.Second, roster.FullSet(5), 0},
+		"of a boot that was never met": {nil, 104, time.Second, time.Second, without4, 0},
+		"without a LUN":                {func(c *Core) { c.cfg.Hold = false }, 104, time.Second, time.Second, without4, 0},
+		"the other one told it long ago": {func(c *Core) {
+			c.proof.peers[4].rumour = rumour{104, time.Second, 3, 20*sec - boottime.Instant(sentenceNews)}
+		}, 104, time.Second, 0, without4, 0},
+		"the other one told it before": {func(c *Core) { c.proof.peers[4].rumour = rumour{104, time.Second, 3, 15 * sec} }, 104, time.Second, 0, without4, 23 * sec},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := settled(t)
@@ -82,9 +100,13 @@ func TestSentencesAreHandedOn(t *testing.T) {
 			}
 			got := boottime.Instant(0)
 			for at := 20*sec + sec/10; at < 40*sec && got == 0; at += sec / 10 {
+				third := none
+				if tc.other != 0 {
+					third = handed(netgossip.FactSentence, tc.boot, tc.other)
+				}
 				state(c, at, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, tc.boot, tc.timeout)})
 				state(c, at, 2, tc.seen, netgossip.Statement{Guard: killing})
-				state(c, at, 3, without4, netgossip.Statement{Guard: killing})
+				state(c, at, 3, without4, netgossip.Statement{Guard: killing, Facts: third})
 				if c.Step(at).Fenced.Has(4) {
 					got = at
 				}
@@ -95,10 +117,54 @@ func TestSentencesAreHandedOn(t *testing.T) {
 			if w := &c.proof.peers[4]; tc.want == 0 && w.sentenced != 0 {
 				t.Errorf("taken: %+v", w)
 			}
-			if f := c.fx.Statement.Facts[0]; tc.want != 0 && (f.Kind != netgossip.FactSentence || f.Timeout != tc.timeout || c.Death(4).Proof != ProofSentence) {
-				t.Errorf("handed on %+v; %+v", f, c.Death(4))
+			if d := c.Death(4); tc.want != 0 && (d.Proof != ProofSentence || !d.Hearsay || c.fx.Statement.Facts != none) {
+				t.Errorf("%+v, handed on %+v", d, c.fx.Statement.Facts)
 			}
 		})
+	}
+}
+
+// Guard: P4. What the node itself has told is handed on, and replaces what others have.
+func TestSentenceOfTheNodeItselfIsHandedOn(t *testing.T) {
+	c := settled(t)
+	c.cfg.Hold = true
+	pass(c, 11*sec, 20*sec)
+	sentenced(c, 20*sec+1)
+	if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 || !c.Death(4).Hearsay {
+		t.Fatalf("%+v", c.Death(4))
+	}
+	s := byLUN(c, 104, 2*time.Second)
+	c.proof.sentencedByLUN(25*sec, &s)
+	for at := 25*sec + sec/4; at < 40*sec; at += sec / 4 {
+		if verdicts(c, at, at); !c.Fenced().Has(4) || c.Death(4).Hearsay == (at > 30*sec) {
+			t.Errorf("at %v: FENCED %v, %+v", time.Duration(at), c.Fenced().Has(4), c.Death(4))
+		}
+	}
+	if c.fx.Statement.Facts != handed(netgossip.FactSentence, 104, 2*time.Second) {
+		t.Errorf("handed on: %+v", c.fx.Statement.Facts)
+	}
+}
+
+// Guard: a boot that speaks on the LUN after others have handed its sentence on, and bears none, has none.
+func TestHearsayIsDeniedOnTheLUN(t *testing.T) {
+	for bears, want := range map[bool]bool{false: true, true: false} {
+		r := withVoices(t, 3, func(_ int, cfg *Config) { cfg.Hold = true })
+		r.run(10*sec, 40*sec, allPairs)
+		without2 := func(a, b int) bool { return a != 2 && b != 2 }
+		r.run(40*sec, 50*sec, without2)
+		c := r.nodes[0].Core
+		w := &c.proof.peers[2]
+		if boot, at, sentence := c.spoke(2); boot != w.boot || at < 40*sec || sentence {
+			t.Fatalf("it spoke of %d at %v, sentence %v", boot, time.Duration(at), sentence)
+		}
+		w.sentenced, w.hearsay, w.over = w.boot, 50*sec, 1000*sec
+		if bears {
+			r.nodes[2].sentence.condemned, r.nodes[2].sentence.timeout = true, 3*time.Second
+		}
+		r.run(50*sec, 55*sec, without2)
+		if got := w.defied == w.boot; got != want {
+			t.Errorf("it bears a sentence %v: defied %v", bears, got)
+		}
 	}
 }
 
@@ -116,8 +182,7 @@ func TestSentenceByHearsayBarsNobody(t *testing.T) {
 		c := settled(t)
 		c.cfg.Hold = true
 		pass(c, 11*sec, 20*sec)
-		state(c, 20*sec+1, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, 104, time.Second)})
-		c.Step(20*sec + 1)
+		sentenced(c, 20*sec+1)
 		if c.proof.peers[4].sentenced != 104 {
 			t.Fatalf("%s: not taken", name)
 		}
@@ -173,8 +238,7 @@ func TestOwnSentenceReplacesHearsay(t *testing.T) {
 	c := settled(t)
 	c.cfg.Hold = true
 	pass(c, 11*sec, 20*sec)
-	state(c, 20*sec+1, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, 104, time.Second)})
-	c.Step(20*sec + 1)
+	sentenced(c, 20*sec+1)
 	verdicts(c, 20*sec+sec/4, 21*sec)
 	state(c, 21*sec+1, 4, nobody, netgossip.Statement{Guard: killing, Sentence: 3 * time.Second})
 	c.Step(21*sec + 1)
@@ -188,14 +252,34 @@ func TestHearsayIsContradictedByASign(t *testing.T) {
 	c := settled(t)
 	c.cfg.Hold = true
 	pass(c, 11*sec, 20*sec)
-	state(c, 20*sec+1, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, 104, time.Second)})
-	c.Step(20*sec + 1)
+	sentenced(c, 20*sec+1)
 	if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 {
 		t.Fatal("never FENCED")
 	}
 	c.Merger().Heard(0, 4, 26*sec)
 	if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.Death(4).Proof != 0 || c.proof.peers[4].defied != 104 {
 		t.Errorf("it stands: %+v", c.Death(4))
+	}
+}
+
+// Guard: P9. A boot that is called dead by hearsay and writes its slot after that lives.
+func TestHearsayIsContradictedByTheSlot(t *testing.T) {
+	r := shelf(t, false)
+	r.cfg.Hold = true
+	w := &r.proof.peers[4]
+	w.sentenced, w.hearsay, w.over = 104, 30*sec, 33*sec
+	for at := 30 * sec; at < 45*sec; at += sec / 4 {
+		r.others(at, netgossip.Statement{})
+		r.step(at)
+		if at == 35*sec && !r.Fenced().Has(4) {
+			t.Fatal("never FENCED")
+		}
+		if at >= 36*sec && at%sec == 0 {
+			r.write(4, uint64(at/sec))
+		}
+	}
+	if r.Fenced().Has(4) || r.Death(4).Proof != 0 || w.defied != 104 {
+		t.Errorf("it stands: %+v", r.Death(4))
 	}
 }
 
@@ -220,5 +304,70 @@ func TestFactsOfLongAgoAndOfTheCondemned(t *testing.T) {
 	c.sentence.condemned = true
 	if st := c.statement(21 * sec); st.Facts != none {
 		t.Errorf("a condemned node hands on %+v", st.Facts)
+	}
+}
+
+// crowd is a core of 15 with quorum that has met all others, of whom the last seven are gone.
+func crowd(t *testing.T) (c *Core, pass func(from, to boottime.Instant, do func())) {
+	t.Helper()
+	c = testCore(t, 15, nil)
+	for at := 10 * sec; at < 12*sec; at += sec / 4 {
+		hearFrom(c, at, roster.FullSet(15), 1, 15)
+	}
+	return c, func(from, to boottime.Instant, do func()) {
+		for at := from; at < to; at += sec / 4 {
+			hearFrom(c, at, roster.SetOf(0, 1, 2, 3, 4, 5, 6, 7), 1, 8)
+			do()
+		}
+	}
+}
+
+// Guard: a death is announced to all at once, and once, also where facts take turns.
+func TestDeathsAreAnnouncedOnce(t *testing.T) {
+	c, pass := crowd(t)
+	pass(12*sec, 20*sec, func() {})
+	for p := 8; p < 15; p++ {
+		c.Tell(uint64(p), Word{c.cfg.Roster.Name(p), 100 + uint64(p), ProofPower})
+	}
+	early, late := 0, 0
+	count := func(n *int) func() {
+		return func() {
+			if c.fx.Spread {
+				*n++
+			}
+		}
+	}
+	pass(20*sec, 60*sec, count(&early))
+	pass(60*sec, 160*sec, count(&late))
+	if early == 0 || early > 7 || late > 0 {
+		t.Errorf("announced %d times, and %d times later", early, late)
+	}
+}
+
+// Guard: contradictions come first, and take turns among themselves.
+func TestContradictionsComeFirst(t *testing.T) {
+	for defied, room := range map[int]bool{2: true, 6: false} {
+		c, pass := crowd(t)
+		for p := 8; p < 15; p++ {
+			c.proof.peers[p].death = Death{Proof: ProofPower, Boot: 100 + uint64(p), At: 12 * sec}
+		}
+		for p := 15 - defied; p < 15; p++ {
+			c.proof.defy(p, 100+uint64(p))
+		}
+		shown := map[uint64]bool{}
+		pass(13*sec, 100*sec, func() {
+			n := 0
+			for _, f := range c.fx.Statement.Facts {
+				if shown[f.Boot] = true; f.Kind == netgossip.FactContradicted {
+					n++
+				}
+			}
+			if n != min(defied, netgossip.MaxFacts) || c.fx.Statement.Facts[0].Kind != netgossip.FactContradicted {
+				t.Fatalf("%d of %d contradictions: %+v", n, defied, c.fx.Statement.Facts)
+			}
+		})
+		if want := map[bool]int{true: 7, false: defied}[room]; len(shown) != want {
+			t.Errorf("%d contradictions: in turn %v", defied, shown)
+		}
 	}
 }

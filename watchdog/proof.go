@@ -49,7 +49,12 @@ type Death struct {
 	At    boottime.Instant // when this node concluded it
 	// Teller is the node whose agent was told from outside; empty: it is no such proof, or no member's.
 	Teller string
+	// Hearsay says of a sentence that others have handed it on: neither the node itself nor its slot has told this one.
+	Hearsay bool
 }
+
+// handedOn reports whether this node has not found the death itself.
+func (d *Death) handedOn() bool { return d.Proof.told() || d.Hearsay }
 
 // prover concludes who is dead. The argument, with N members, for a victim x:
 //
@@ -122,7 +127,10 @@ type witness struct {
 	defied    uint64               // the boot that has outlived its sentence; 0: none
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
 	hearsay   boottime.Instant     // when others handed that sentence on; zero: the node has told it itself
+	rumour    rumour               // of a sentence that one member alone has handed on
 	trial     trial                // of a death that was told from outside
+	spread    uint64               // the boot whose death was told here and announced to all; 0: none
+	takenBack uint64               // the boot of which a member has said last that it answers, though it was called dead; 0: none
 	death     Death
 }
 
@@ -292,7 +300,7 @@ func (v *prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 		if rec.State == diskquorum.SlotActive {
 			w.sequence = max(w.sequence, rec.Sequence)
 		}
-	case w.sequence == 0 || rec.Sequence <= w.sequence || w.death.Boot == w.boot:
+	case w.sequence == 0 || rec.Sequence <= w.sequence || w.death.Boot == w.boot && !w.death.handedOn():
 	case w.elsewhere(rec.Machine()), w.outlived(now, rec.Statement.Stated):
 		v.strangers.Add(p)
 	default:
@@ -329,7 +337,7 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		}
 	}
 	var open roster.Set // their deaths lack nothing but the claims of others
-	for p := range claimed.Minus(v.fenced).Minus(c.view.Seen).All() {
+	for p := range claimed.Minus(v.fenced.Minus(v.handedOn())).Minus(c.view.Seen).All() {
 		if p == v.roster.Self || p >= len(v.peers) || !v.admissible(now, p) {
 			continue
 		}
@@ -346,6 +354,17 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 		v.fenced.Add(p)
 	}
 	v.inquire(now, open, c)
+}
+
+// handedOn are the fenced whose death this node has not found itself.
+//
+// Invariant: such a death never stands in the way of a proof. What an operator has said of a node is one voice for a controller,
+// which is to hear of the death from those who have found it, too.
+func (v *prover) handedOn() (set roster.Set) {
+	for p := range v.fenced.All() {
+		put(&set, p, v.peers[p].death.handedOn())
+	}
+	return set
 }
 
 // admissible reports that nothing this node knows itself speaks against a peer's death.
@@ -416,6 +435,7 @@ func (v *prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	for i, k := range n {
 		if k >= 0 {
 			peers[k] = v.peers[i]
+			peers[k].rumour = rumour{} // it is by index
 		}
 	}
 	v.roster, v.peers = to, peers

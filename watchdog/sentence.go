@@ -233,24 +233,30 @@ func (c *Core) followSentences(now boottime.Instant) {
 	}
 }
 
-// execute proves the death of a condemned boot when its time is over, and shows it while nobody speaks against it.
+// execute proves the death of a condemned boot when its time is over, and shows it while nobody speaks against it. A death that
+// was handed on gives way to what the node has told itself.
 func (c *Core) execute(now boottime.Instant, p int, w *witness) {
 	v := &c.proof
-	if w.sentenced == w.boot && w.defied != w.boot && !w.twins && w.death.Boot != w.boot {
+	if c.denies(p, w) {
+		w.sentenced, w.hearsay = 0, 0
+		v.defy(p, w.boot)
+		return
+	}
+	if w.sentenced == w.boot && w.defied != w.boot && !w.twins && (w.death.Boot != w.boot || w.death.handedOn() && w.hearsay == 0) {
 		if now < w.over {
 			c.fx.Wake = min(c.fx.Wake, w.over)
-			return
+		} else {
+			w.death = Death{Proof: ProofSentence, Boot: w.boot, At: now, Hearsay: w.hearsay > 0}
 		}
-		w.death = Death{Proof: ProofSentence, Boot: w.boot, At: now}
 	}
 	if w.death.Proof != ProofSentence {
 		return
 	}
-	if w.hearsay > 0 && w.death.Boot == w.boot && c.merger.Sighted(p) > w.death.At {
+	if w.death.Hearsay && w.death.Boot == w.boot && (c.merger.Sighted(p) > w.death.At || c.wroteSlot(now, p, &w.death)) {
 		v.defy(p, w.boot)
 		return
 	}
-	if spoke, at := c.spoke(p); w.death.Boot == w.boot && (w.lived > w.death.At || spoke == w.boot && at > w.death.At) {
+	if spoke, at, _ := c.spoke(p); w.death.Boot == w.boot && (w.lived > w.death.At || spoke == w.boot && at > w.death.At) {
 		// P9: it lives on. Either two machines are one boot, or the watchdog did not do what it said.
 		v.defy(p, w.boot)
 		return
@@ -258,11 +264,30 @@ func (c *Core) execute(now boottime.Instant, p int, w *witness) {
 	put(&v.fenced, p, w.death.Boot == w.boot && !w.twins && !w.unmet() && !c.seenByCounted(now, p))
 }
 
-func (c *Core) spoke(p int) (uint64, boottime.Instant) {
+// denies reports whether a boot has spoken on the LUN since others have handed its sentence on, and bears none.
+func (c *Core) denies(p int, w *witness) bool {
+	if w.hearsay == 0 || w.sentenced != w.boot {
+		return false
+	}
+	boot, at, sentenced := c.spoke(p)
+	return boot == w.boot && at > w.hearsay && !sentenced
+}
+
+func (c *Core) spoke(p int) (boot uint64, at boottime.Instant, sentenced bool) {
 	if c.lun.arbiter == nil {
-		return 0, 0
+		return 0, 0, false
 	}
 	return c.lun.arbiter.Spoke(p)
+}
+
+// wroteSlot reports whether a boot that was called dead has written its slot since. A LUN may have no echo blocks, and who goes by
+// another list speaks in none that this node can read.
+func (c *Core) wroteSlot(now boottime.Instant, p int, d *Death) bool {
+	if c.lun.arbiter == nil {
+		return false
+	}
+	slot := c.lun.arbiter.PeerPause(now, c.cfg.Roster.Name(p), d.At)
+	return slot.Moved && slot.Record.Statement.Boot == d.Boot
 }
 
 // seenByCounted reports whether a counted member's fresh statement has a peer among the seen: it may have met a later boot.

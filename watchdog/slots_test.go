@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ type slotRig struct {
 	t     *testing.T
 	sb    *diskquorum.Superblock
 	image []byte
+
+	interval time.Duration // of heartbeats, as slots say; 0: a second
 }
 
 // withSlots opens a blank LUN for the core.
@@ -44,7 +47,7 @@ func (r *slotRig) put(p int, state diskquorum.SlotState, sequence uint64, st net
 	for _, sequence := range []uint64{sequence, sequence + 1} {
 		s := diskquorum.Slot{
 			Index: p, State: state, Sequence: sequence, NodeName: r.cfg.Roster.Name(p), Process: 7, RosterIndex: p, RosterSize: r.cfg.Roster.Size(),
-			HeartbeatInterval: time.Second, Statement: st,
+			HeartbeatInterval: cmp.Or(r.interval, time.Second), Statement: st,
 		}
 		at := diskquorum.SlotOffset(p, int(sequence%2))
 		if err := diskquorum.EncodeSlot(r.image[at:at+diskquorum.BlockSize], r.sb.ID, &s, int(sequence%2)); err != nil {

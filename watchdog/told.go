@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Word is a death that was proven elsewhere, as somebody on this node tells it.
@@ -45,12 +47,16 @@ const (
 	RefusedHeard                           // it was heard
 	RefusedWrites                          // it writes to the LUN
 	RefusedUnanswered                      // a counted member has not answered whether it sees the node
+	RefusedBlind                           // this node does not read the LUN, and a counted member does
+	RefusedUnread                          // its slot could not be read, or not for long enough
+	RefusedRestarts                        // it has said that its agent restarts, and may still be back in time
 )
 
 var refusalNames = [...]string{
 	RefusedKind: "kind", RefusedOff: "off", RefusedMember: "no_member", RefusedSelf: "self", RefusedNoQuorum: "no_quorum", RefusedUnknownBoot: "unknown_boot",
 	RefusedOtherBoot: "other_boot", RefusedTwins: "two_machines", RefusedContradicted: "contradicted", RefusedSeen: "seen",
 	RefusedSeenByOthers: "seen_by_others", RefusedHeard: "heard", RefusedWrites: "writes_lun", RefusedUnanswered: "unanswered",
+	RefusedBlind: "lun_unread", RefusedUnread: "slot_unread", RefusedRestarts: "restarts",
 }
 
 // String is the refusal's name in logs and metrics.
@@ -92,7 +98,7 @@ func (e *Refused) Error() string {
 	case RefusedSelf:
 		return fmt.Sprintf("%s is this agent's own node, and it runs: tell the agent of another node", e.Node)
 	case RefusedNoQuorum:
-		return "this node has no quorum, so it may be the one that is cut off: tell the agent of a node that has quorum"
+		return "this node has no quorum, or has it in an equal split that no grant decides, so others may live without it: tell the agent of a node that has a majority"
 	case RefusedUnknownBoot:
 		return fmt.Sprintf("this agent has never met %s and knows no boot of it: tell an agent that has run since before %s was lost", e.Node, e.Node)
 	case RefusedOtherBoot:
@@ -111,6 +117,12 @@ func (e *Refused) Error() string {
 		return fmt.Sprintf("%s writes to the LUN: it runs, or it was switched off only now; try again in a few seconds", e.Node)
 	case RefusedUnanswered:
 		return fmt.Sprintf("%s has not answered whether it sees %s: try again", e.Other, e.Node)
+	case RefusedBlind:
+		return fmt.Sprintf("this node cannot read the LUN, and %s can: tell the agent of %s", e.Other, e.Other)
+	case RefusedUnread:
+		return fmt.Sprintf("the slot of %s on the LUN cannot be read, or not for long enough, so nobody knows whether %s writes it: look at it with fencectl lun check, and try again", e.Node, e.Node)
+	case RefusedRestarts:
+		return fmt.Sprintf("%s has said that its agent restarts, and may be back within timing.restartGrace: it runs, or it was switched off only now; try again after that", e.Node)
 	}
 	return "refused"
 }
@@ -239,7 +251,7 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 	switch {
 	case p == c.cfg.Roster.Self:
 		return no(RefusedSelf, "")
-	case !c.fx.Decision.Quorum: // nor has one that is condemned, or waits
+	case !c.soleSide(now): // nor has one that is condemned, or waits
 		return no(RefusedNoQuorum, "")
 	case known == 0:
 		return no(RefusedUnknownBoot, "")
@@ -251,6 +263,10 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 		return no(RefusedContradicted, "")
 	case c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p):
 		return no(RefusedSeen, "")
+	case c.pub.held.Has(p):
+		return no(RefusedRestarts, "")
+	case c.wroteAsAnother(now, p, w, boot):
+		return no(RefusedOtherBoot, "")
 	}
 	if m, sees := c.whoSees(now, p); sees {
 		return no(RefusedSeenByOthers, c.cfg.Roster.Name(m))
@@ -259,6 +275,26 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 		return no(RefusedHeard, "")
 	}
 	return nil
+}
+
+// soleSide reports whether nobody else can live: this node counts a majority, or is in the half that a grant names.
+//
+// Invariant: in an equal split that is not decided yet, or that is left to who reaches the API server, both halves may live.
+// Neither believes that the other one is dead; it would be told so by who sees one half alone.
+func (c *Core) soleSide(now boottime.Instant) bool {
+	if d := &c.fx.Decision; !d.Quorum || d.Action == Hold || c.apart() {
+		return false
+	}
+	return c.outcome == netgossip.Majority || c.granted && c.split.Split == tie.Won && c.split.Until > now
+}
+
+// wroteAsAnother reports whether another boot has written the node's slot since the one that was met answered last.
+func (c *Core) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint64) bool {
+	if c.lun.arbiter == nil || w.boot == 0 {
+		return false
+	}
+	slot := c.lun.arbiter.PeerPause(now, c.cfg.Roster.Name(p), w.lived)
+	return slot.Moved && slot.Record.State == diskquorum.SlotActive && slot.Record.Statement.Boot != 0 && slot.Record.Statement.Boot != boot
 }
 
 // whoSees is a member whose fresh statement has a peer among those that it sees or counts.
@@ -279,7 +315,7 @@ func (c *Core) signs(now boottime.Instant, p int, w *witness, boot uint64, since
 	if w.boot == boot && w.lived > since || c.merger.Sighted(p) > since {
 		return RefusedHeard
 	}
-	if spoke, at := c.spoke(p); spoke == boot && at > since {
+	if spoke, at, _ := c.spoke(p); spoke == boot && at > since {
 		return RefusedWrites
 	}
 	if a := c.lun.arbiter; a != nil && a.PeerPause(now, c.cfg.Roster.Name(p), since).Moved {
@@ -307,6 +343,7 @@ func (c *Core) try(now boottime.Instant, p int, w *witness) {
 	}
 	silent := c.unanswered(t.since)
 	over := now.Sub(t.since) >= trialLimit
+	verdict, why := c.askSlot(now, p, t)
 	switch {
 	case !silent.IsEmpty() && over:
 		for m := range silent.All() {
@@ -315,7 +352,10 @@ func (c *Core) try(now boottime.Instant, p int, w *witness) {
 		}
 	case !silent.IsEmpty():
 		c.askWhether(now, t, silent)
-	case over || c.slotStill(now, p, t.since):
+	case verdict == slotRefuses && over:
+		c.end(now, w, Death{}, &why)
+		return
+	case verdict == slotAgrees || verdict == slotSilent && over:
 		w.death = Death{Proof: t.proof, Boot: t.boot, At: now, Teller: t.teller}
 		c.proof.fenced.Add(p)
 		c.end(now, w, w.death, nil)
@@ -360,17 +400,6 @@ func (c *Core) askWhether(now boottime.Instant, t *trial, members roster.Set) {
 	c.fx.Wake = min(c.fx.Wake, now.Add(trialAsk))
 }
 
-// slotStill reports that the slot of a peer was looked at for as long as a node that runs may leave it alone. A node that has no LUN, or
-// none that it could read within the time of a trial, decides without.
-func (c *Core) slotStill(now boottime.Instant, p int, since boottime.Instant) bool {
-	a := c.lun.arbiter
-	if a == nil {
-		return true
-	}
-	slot := a.PeerPause(now, c.cfg.Roster.Name(p), since)
-	return slot.Record == nil || slot.Looked && slot.Still
-}
-
 // showTold keeps a death that was told among the fenced, unless something speaks against it now.
 //
 // Invariant: a boot that was told dead and lives on is an alarm; its death is withdrawn, and until another boot answers nothing
@@ -381,8 +410,8 @@ func (c *Core) showTold(now boottime.Instant, p int, w *witness) {
 		c.proof.fenced.Remove(p) // it is back
 		return
 	}
-	spoke, at := c.spoke(p)
-	if w.boot == d.Boot && w.lived > d.At || c.merger.Sighted(p) > d.At || spoke == d.Boot && at > d.At {
+	spoke, at, _ := c.spoke(p)
+	if w.boot == d.Boot && w.lived > d.At || c.merger.Sighted(p) > d.At || spoke == d.Boot && at > d.At || c.wroteSlot(now, p, d) {
 		c.proof.defy(p, d.Boot)
 		return
 	}
@@ -392,8 +421,7 @@ func (c *Core) showTold(now boottime.Instant, p int, w *witness) {
 // defy takes the death of a boot back that lives on, for good.
 func (v *prover) defy(p int, boot uint64) {
 	w := &v.peers[p]
-	w.defied = boot
-	w.trial.since = 0
+	w.defied = boot // a trial of it ends by that, see objection: who has told it is answered
 	if w.death.Boot == boot {
 		w.death, w.sequence = Death{}, 0
 		v.fenced.Remove(p)

@@ -173,8 +173,11 @@ func (g *gossips) judge() string {
 		}
 		for v := range g.cores {
 			d := c.Death(v)
-			outside := d.Proof == ProofPower || d.Proof == ProofKdump || d.Proof == ProofOperator || d.Proof == ProofSentence // nobody condemns itself here
+			outside := d.Proof == ProofPower || d.Proof == ProofKdump || d.Proof == ProofOperator
 			key := [3]uint64{uint64(x), uint64(v), d.Boot}
+			if d.Proof == ProofSentence {
+				return fmt.Sprintf("n%d calls n%d dead by a sentence, and nobody has condemned itself", x, v)
+			}
 			if outside && c.Fenced().Has(v) {
 				if d.Teller != "" && d.Teller != g.list[x].Name {
 					g.learnt++
@@ -216,7 +219,8 @@ func (g *gossips) catch(shown map[[3]uint64]bool) {
 }
 
 // Guards: a node that runs and is in contact with anybody in contact with me is never FENCED by a word from outside, also where a member lies; and
-// a boot that has answered after it was called dead is not called so again.
+// a boot that has answered after it was called dead is not called so again. By the sentences that one member makes up nobody is
+// dead, wherever it is and whether it runs.
 func TestRandomWords(t *testing.T) {
 	runs, first := 300, rand.Uint64()
 	if testing.Short() {

@@ -370,3 +370,79 @@ func TestToldDeathIsHiddenWhileSomebodySeesTheNode(t *testing.T) {
 		t.Error("never shown again")
 	}
 }
+
+// Guard: a trial that a contradiction ends is answered, and does not stand in the way of a word about the next boot.
+func TestTrialThatIsContradictedIsAnswered(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	c.Tell(1, off)
+	state(c, 20*sec+sec/4, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactContradicted, 104, 0)})
+	got := append([]Answer(nil), c.Step(20*sec+sec/4).Told...)
+	if a, _ := verdicts(c, 21*sec, 60*sec); len(append(got, a...)) != 1 || append(got, a...)[0].Err == nil || append(got, a...)[0].Err.Why != RefusedContradicted {
+		t.Errorf("%+v, %+v", got, a)
+	}
+	state(c, 61*sec, 4, without4, netgossip.Statement{Boot: 204, Guard: killing})
+	c.Step(61 * sec)
+	pass(c, 62*sec, 80*sec)
+	c.Tell(3, Word{"n0004", 204, ProofPower})
+	if a, _ := verdicts(c, 80*sec+sec/4, 120*sec); len(a) != 1 || a[0].Err != nil {
+		t.Errorf("the next boot: %+v", a)
+	}
+}
+
+// Guard: a death that was told does not stand in the way of the proofs that the agents find themselves.
+func TestToldDeathGivesWayToProofs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(*slotRig)
+		lost bool
+		want Proof
+	}{
+		"nothing more is found": {func(*slotRig) {}, false, ProofOperator},
+		"by time":               {func(*slotRig) {}, true, ProofTime},
+		"a sentence":            {func(r *slotRig) { s := byLUN(r.Core, 104, time.Second); r.proof.sentencedByLUN(41*sec, &s) }, false, ProofSentence},
+		"another boot": {func(r *slotRig) {
+			r.put(4, diskquorum.SlotActive, 100, netgossip.Statement{Boot: 204, Guard: killing})
+		}, false, ProofBoot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := shelf(t, false)
+			r.Tell(1, off)
+			for at := 30 * sec; at < 90*sec; at += sec / 4 {
+				if at == 40*sec {
+					if !r.Fenced().Has(4) || r.Death(4).Proof != ProofOperator {
+						t.Fatalf("not believed: %+v", r.Death(4))
+					}
+					tc.do(r)
+				}
+				for p := 1; p < 4; p++ {
+					st := netgossip.Statement{Guard: killing}
+					put(&st.Lost, 4, tc.lost && at > 45*sec)
+					state(r.Core, at, p, without4, st)
+				}
+				r.step(at)
+			}
+			if d := r.Death(4); d.Proof != tc.want || d.Boot != 104 || !r.Fenced().Has(4) {
+				t.Errorf("%+v, FENCED %v", d, r.Fenced().Has(4))
+			}
+		})
+	}
+}
+
+// Guard: P9. A boot that was told dead and writes its slot lives, also where the LUN has no echo blocks.
+func TestToldDeathIsContradictedByTheSlot(t *testing.T) {
+	r := shelf(t, false)
+	r.Tell(1, off)
+	for at := 30 * sec; at < 50*sec; at += sec / 4 {
+		if at == 40*sec && !r.Fenced().Has(4) {
+			t.Fatal("not believed")
+		}
+		if at >= 41*sec && at%sec == 0 {
+			r.write(4, uint64(at/sec))
+		}
+		r.others(at, netgossip.Statement{})
+		r.step(at)
+	}
+	if r.Fenced().Has(4) || r.Death(4).Proof != 0 || r.proof.peers[4].defied != 104 {
+		t.Errorf("it stands: %+v", r.Death(4))
+	}
+}

@@ -38,6 +38,7 @@ func allMutants() []mutant {
 		lossMutants(),
 		storeMutants(),
 		toldMutants(),
+		handedMutants(),
 		agentMutants(),
 		operatorMutants(),
 		setupMutants(),

@@ -19,7 +19,7 @@ func sentenceMutants() []mutant {
 		m.in = []string{pkg}
 		return m
 	}
-	twins := in(watchdogs, "P4", "twins are shown dead", judgeGo, "w.defied != w.boot && !w.twins && w.death.Boot", "w.defied != w.boot && w.death.Boot")
+	twins := in(watchdogs, "P4", "twins are shown dead", judgeGo, "w.defied != w.boot && !w.twins && (w.death.Boot", "w.defied != w.boot && (w.death.Boot")
 	twins.edits = append(twins.edits, edit{judgeGo, "w.death.Boot == w.boot && !w.twins && !w.unmet()", "w.death.Boot == w.boot && !w.unmet()"})
 	unmet := in(watchdogs, "P4", "a boot that was not met is condemned", judgeGo, "		if v.peers[p].boot == s.Boot && ", "		if ")
 	unmet.edits = append(unmet.edits, edit{judgeGo, "boot == 0 || boot != w.boot || boot == w.sentenced", "boot == 0 || boot == w.sentenced"},
@@ -76,7 +76,7 @@ func sentenceMutants() []mutant {
 		in(lun, "P1", "who is named lives by it, fed or not", lunGo, " || !p.Feeding || p.Holding {", " {"),
 		in(watchdogs, "P8", "silence takes a condemned node down", strikeGo, "	if c.sentence.condemned || c.Barred() == BarNone {", "	if false {"),
 		in(watchdogs, "P9", "a boot that outlives its sentence stays dead", judgeGo, "(w.lived > w.death.At || spoke == w.boot && at > w.death.At) {", "false && at > 0 && spoke > 0 {"),
-		in(watchdogs, "P9", "it is believed again", judgeGo, "w.defied != w.boot && !w.twins && w.death.Boot", "!w.twins && w.death.Boot"),
+		in(watchdogs, "P9", "it is believed again", judgeGo, "w.defied != w.boot && !w.twins && (w.death.Boot", "!w.twins && (w.death.Boot"),
 	}
 }
 

@@ -98,8 +98,9 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 			current = current || n.stands(q.Node, q.Boot)
 		}
 	}
-	// What was told to one agent all of them say: it is one voice, however many repeat it.
-	voices := len(v.Reporters) - max(0, told-1)
+	// What was told to one agent all of them say: it is one voice, however many repeat it. It may be the voice of one that
+	// also says that it has found the death itself, so beside those who have it adds nothing.
+	voices := max(len(v.Reporters)-told, min(1, told))
 	switch {
 	case len(v.Withdrawn) > 0:
 		// Agents go on naming a dead boot over restarts, and stop when it answers (k8s/deaths).
@@ -123,7 +124,10 @@ func missing(v Verdict, stale, strange, told int, current bool) string {
 	if len(v.Reporters) > 0 && !current {
 		text += ", each by an agent of an earlier boot, and nobody has looked since"
 	}
-	if told > 1 {
+	switch own := len(v.Reporters) - told; {
+	case told > 0 && own > 0:
+		text += fmt.Sprintf("; %d of them were told it, which adds nothing to who has found it: %d", told, own)
+	case told > 1:
 		text += fmt.Sprintf("; %d of them were told it from outside, which is one voice", told)
 	}
 	if strange > 0 {

@@ -41,9 +41,11 @@ func TestJudge(t *testing.T) {
 		{"two name it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4)}, true, ""},
 		{"one names it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2")}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"two were told", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told)}, false, "2 of 2 Nodes name this boot (n1, n2); 2 of them were told it from outside, which is one voice"},
-		{"three were told", Settings{MinReporters: 3}, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, false, "3 of 3 Nodes name this boot (n1, n2, n3); 2 of them were told it from outside, which is one voice"},
-		{"one was told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", n4)}, true, ""},
-		{"two were told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, true, ""},
+		{"three were told", Settings{MinReporters: 3}, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, false, "3 of 3 Nodes name this boot (n1, n2, n3); 2 of them were told it, which adds nothing to who has found it: 1"},
+		{"one was told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", n4)}, false, "2 of 2 Nodes name this boot (n1, n2); 1 of them were told it, which adds nothing to who has found it: 1"},
+		{"two were told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, false, "3 of 2 Nodes name this boot (n1, n2, n3); 2 of them were told it, which adds nothing to who has found it: 1"},
+		{"two were told, two have found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4), says("n5", n4)}, true, ""},
+		{"two were told, one has found it, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, true, ""},
 		{"one was told, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", told)}, true, ""},
 		{"one was told, of a group of two that is named", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", told)}, true, ""},
 		{"one names it twice", two, Question{Boot: dead}, []Node{says("n1", n4, n4), says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
@@ -127,7 +129,7 @@ func TestOneLiarIsNotBelieved(t *testing.T) {
 	for range 20000 {
 		size := 2 + r.IntN(6)
 		boot := func(i int) string { return fmt.Sprintf("boot-%d", i) }
-		liar := r.IntN(size)
+		liar, rumoured := r.IntN(size), r.IntN(2*size)
 		gone := map[int]bool{}
 		for i := range size {
 			gone[i] = i != liar && r.IntN(4) == 0
@@ -136,8 +138,13 @@ func TestOneLiarIsNotBelieved(t *testing.T) {
 		for i := range size {
 			n := Node{Name: fmt.Sprintf("n%d", i), Group: "worker", Boot: boot(i), Fresh: !gone[i] && r.IntN(8) > 0}
 			for j := range size {
-				if i == liar && r.IntN(2) == 0 || i != liar && gone[j] && r.IntN(3) > 0 {
-					n.Deaths = append(n.Deaths, Death{Node: fmt.Sprintf("n%d", j), Boot: boot(j), Said: boot(i - r.IntN(5)/4)})
+				d := Death{Node: fmt.Sprintf("n%d", j), Boot: boot(j), Said: boot(i - r.IntN(5)/4)}
+				switch {
+				case i == liar && r.IntN(2) == 0, i != liar && gone[j] && r.IntN(3) > 0:
+					n.Deaths = append(n.Deaths, d)
+				case i != liar && j == rumoured: // the liar has told it, and all repeat it
+					d.Told = true
+					n.Deaths = append(n.Deaths, d)
 				}
 			}
 			for range r.IntN(2) {

@@ -26,7 +26,7 @@ const (
 type Death struct {
 	Node  string    `json:"node"`
 	Boot  string    `json:"boot"`  // of the incarnation that ended: 16 hexadecimal digits
-	Proof string    `json:"proof"` // by the words of the log: "time", "boot", "sentence", "power", "kdump", "operator"
+	Proof string    `json:"proof"` // by the words of the log: "time", "boot", "sentence", "power", "kdump", "operator"; "hearsay": a sentence that others have handed on
 	At    time.Time `json:"at"`    // when the agent concluded it, by its clock: for people
 	// Said is the boot of the agent's node in which the agent concluded it, in the same form. What an agent of an
 	// earlier boot said still stands, but nobody has looked at it since.

@@ -35,6 +35,9 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 		a.metrics.Died(d.Proof)
 		what := []any{"peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
 			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds()}
+		if d.Hearsay {
+			what = append(what, "handed_on", true)
+		}
 		if d.Teller != "" {
 			what = append(what, "told_to", d.Teller)
 		}
@@ -50,12 +53,14 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 func (a *Agent) contradicted(p int, was watchdog.Death) {
 	a.metrics.Contradicted()
 	text := "the boot that had ended answers again, so two machines have one name; stop one of them"
-	switch was.Proof {
-	case watchdog.ProofTime:
+	switch {
+	case was.Hearsay:
+		text = "a boot whose sentence others have handed on runs; it has told none, or its watchdog did not fire: power it off, and look at the logs of those who have handed it on"
+	case was.Proof == watchdog.ProofTime:
 		text = "a node that must have been reset is back without a reboot: its watchdog did not fire; disarm it and check the driver"
-	case watchdog.ProofPower, watchdog.ProofKdump, watchdog.ProofOperator:
+	case was.Proof == watchdog.ProofPower, was.Proof == watchdog.ProofKdump, was.Proof == watchdog.ProofOperator:
 		text = "a boot that was told dead lives on; it is not off, or not the machine that was switched off: stop what was taken over from it"
-	case watchdog.ProofSentence:
+	case was.Proof == watchdog.ProofSentence:
 		text = "a boot that had condemned itself runs on; its watchdog did not fire, or two machines are one boot: power it off, and check the driver"
 	}
 	a.log.Error("a proof of death is withdrawn: "+text, "peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))

@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ const spreadPerNode = 10 * time.Millisecond
 // kubeDeaths writes on this node's Node which nodes are fenced. It says what the state NODE_STATE_FENCED says, for programs that
 // are not on a node of the group. A nil *kubeDeaths does nothing.
 //
-// What an agent said before it was restarted it goes on saying, until that node is met again: a death is for good,
+// What an agent said before it was restarted it goes on saying, until that node is met again, or others take it back: a death is for good,
 // and a list that lacks one that was there before says that it is withdrawn.
 type kubeDeaths struct {
 	annotation *marks.Annotation
@@ -101,10 +102,10 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 			continue
 		}
 		delete(former, name)
-		if was := k.said[name]; k.own[name] && was.Boot == hex64(d.Boot) && was.Proof == d.Proof.String() {
+		if was := k.said[name]; k.own[name] && was.Boot == hex64(d.Boot) && was.Proof == proofWord(d) {
 			continue
 		}
-		k.said[name] = deathlist.Death{Node: name, Boot: hex64(d.Boot), Proof: d.Proof.String(), At: time.Now().Add(-now.Sub(d.At)), Said: hex64(a.self.boot)}
+		k.said[name] = deathlist.Death{Node: name, Boot: hex64(d.Boot), Proof: proofWord(d), At: time.Now().Add(-now.Sub(d.At)), Said: hex64(a.self.boot)}
 		k.own[name], changed = true, true
 	}
 	for name, d := range former {
@@ -115,11 +116,14 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 	}
 	for name, d := range k.said {
 		p, member := listed[name]
-		if member && fx.Fenced.Has(p) && k.own[name] || member && !k.own[name] && p != a.roster.Self && !a.core.View().Seen.Has(p) {
+		boot, _ := strconv.ParseUint(d.Boot, 16, 64)
+		// This agent may never have met that boot; others have, and take its death back.
+		taken := member && !k.own[name] && a.core.TakenBack(p, boot)
+		if member && fx.Fenced.Has(p) && k.own[name] || member && !k.own[name] && p != a.roster.Self && !a.core.View().Seen.Has(p) && !taken {
 			continue
 		}
 		// Met again. By the boot that is said to have ended, that is a contradiction, and who acts on it must stop.
-		if st := a.statementOf(p, member); st != 0 && hex64(st) == d.Boot {
+		if st := a.statementOf(p, member); taken || st != 0 && hex64(st) == d.Boot {
 			urgent = true
 		}
 		delete(k.said, name)
@@ -135,6 +139,15 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 			}
 		}
 	}
+}
+
+// proofWord is how a proof is annotated. A sentence that others have handed on is nothing that this agent has found: who
+// counts the agents that have must not count it among them.
+func proofWord(d watchdog.Death) string {
+	if d.Hearsay {
+		return "hearsay"
+	}
+	return d.Proof.String()
 }
 
 // statementOf is the boot by which a member was last met.

@@ -160,6 +160,17 @@ func TestDeathsAreSaidOnTheOwnNode(t *testing.T) {
 	})
 }
 
+// Guard: what others have handed on is not annotated as found by this agent.
+func TestHearsayIsAnnotatedAsTold(t *testing.T) {
+	for d, want := range map[watchdog.Death]bool{
+		{Proof: watchdog.ProofSentence}: false, {Proof: watchdog.ProofSentence, Hearsay: true}: true, {Proof: watchdog.ProofTime}: false, {Proof: watchdog.ProofPower}: true,
+	} {
+		if got := deathlist.Told(proofWord(d)); got != want {
+			t.Errorf("%+v is annotated %q: told %v", d, proofWord(d), got)
+		}
+	}
+}
+
 // Guards: a restarted agent goes on saying what was said before it, until it meets that node; so a list that lacks a
 // death says that it is withdrawn, and not that an agent was upgraded.
 func TestDeathsOutliveARestart(t *testing.T) {
@@ -177,6 +188,23 @@ func TestDeathsOutliveARestart(t *testing.T) {
 		l.expect("one is back,", "n2 21 time;")
 		l.answers(1, 0x21)
 		l.expect("the other answers by the boot that had ended,", "none")
+	})
+}
+
+// Guard: a restarted agent takes back what it said before, of a node that it has never met, when others do.
+func TestDeathsOfAFormerAgentAreTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTeller(t, deathlist.Encode([]deathlist.Death{{Node: "n3", Boot: "0000000000000041", Proof: "time", At: time.Now()}}))
+		l.show()
+		l.expect("after a restart", "n3 41 time;")
+		for _, boot := range []uint64{0x31, 0x41} { // of another boot it says nothing
+			want := map[uint64]string{0x31: "n3 41 time;", 0x41: "none"}[boot]
+			st := &netgossip.Statement{Boot: 0x21, RosterEpoch: l.roster.Epoch, RosterDigest: l.roster.Digest, Seen: roster.SetOf(0, 1)}
+			st.Facts[0] = netgossip.Fact{Kind: netgossip.FactContradicted, Name: netgossip.NameDigest("n3"), Boot: boot}
+			l.now = l.now.Add(time.Second)
+			l.core.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: l.now, Statement: st})
+			l.expect("others take back a death", want)
+		}
 	})
 }
 

@@ -137,16 +137,28 @@ func TestLargestPacketFits(t *testing.T) {
 		s.Facts[i] = netgossip.Fact{Kind: netgossip.FactSentence, Name: 1, Boot: 1, Timeout: netgossip.MaxSentence, Teller: 1}
 	}
 	s.Version = strings.Repeat("é", 200)
-	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", MaxName), Digest: 1<<64 - 1, Clock: 1, Statement: s,
-		Sees: true, Relay: netgossip.Relay{Log: 1, Instance: 1<<64 - 1}, RelayAge: 1<<63 - 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(b) > MaxSize {
-		t.Errorf("largest packet has %d bytes, more than MaxSize %d", len(b), MaxSize)
-	}
-	if _, err := Decode(b, r, RosterTag(r)); err != nil {
-		t.Error(err)
+	for _, differ := range []bool{false, true} {
+		if differ { // in the last members, so that each difference is as long as a set
+			s.View.Remove(roster.MaxNodes - 1)
+			s.Guarded.Remove(roster.MaxNodes - 2)
+		}
+		for _, name := range []int{1, 63, MaxName} {
+			b, err := Append([]byte("before"), Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", name), Digest: 1<<64 - 1, Clock: 1, Statement: s,
+				Sees: true, Relay: netgossip.Relay{Log: 1, Instance: 1<<64 - 1}, RelayAge: 1<<63 - 1, Cookie: 1<<64 - 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b = b[len("before"):]; len(b) > MaxSize {
+				t.Errorf("differ %v, name of %d: the largest packet has %d bytes, more than MaxSize %d", differ, name, len(b), MaxSize)
+			}
+			m, err := Decode(b, r, RosterTag(r))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := m.Statement.Facts; got[0] == (netgossip.Fact{}) || name == 63 && got[len(got)-1] == (netgossip.Fact{}) {
+				t.Errorf("differ %v, name of %d: facts %+v", differ, name, got)
+			}
+		}
 	}
 }
 

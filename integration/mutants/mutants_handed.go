@@ -1,0 +1,40 @@
+package main
+
+// handedMutants are the guards of what members hand on.
+func handedMutants() []mutant {
+	const (
+		factsGo  = "watchdog/facts.go"
+		sentGo   = "watchdog/sentence.go"
+		agentsim = "./integration/agentsim"
+	)
+	return []mutant{
+		told("who is configured to believe nothing believes others", factsGo, "if !c.cfg.Outside || w.trial", "if w.trial"),
+		told("a death that was told hides the proof by sentence", sentGo, "w.death.handedOn() && w.hearsay == 0)", "w.death.Hearsay && w.hearsay == 0)"),
+		told("nobody hears of a contradiction", factsGo, "		f.Kind = netgossip.FactContradicted\n", ""),
+		told("nobody takes a contradiction", factsGo, "			c.proof.defy(p, f.Boot)\n", "			w.defied = f.Boot\n"),
+		told("deaths that were told are not handed on", factsGo, "		f.Kind = factKind(d.Proof)\n", ""),
+		told("a fact of another boot counts", factsGo, "	if f.Boot != c.knownBoot(p) {", "	if false {"),
+		told("what a member said long ago counts", factsGo, "|| now.Sub(anchor) > c.cfg.MaxAge {", "|| now.Sub(anchor) > 1000*c.cfg.MaxAge {"),
+		told("who is told by others announces it, too", factsGo, "if proofOf(f.Kind) == 0 || f.Teller != own {", "if proofOf(f.Kind) == 0 || own == 0 {"),
+		told("a death is announced each time it has its turn", factsGo, "member && c.proof.peers[p].spread != f.Boot {", "member {"),
+		told("a contradiction waits for its turn", factsGo, "if f.Kind == netgossip.FactContradicted {\n					all[", "if false {\n					all["),
+		told("a contradiction is nothing to who has never met the node", factsGo, "		w.takenBack = f.Boot // also", "		w.takenBack = w.boot // also", "./cmd/fencing-agent/agent"),
+		told("facts that find no room are never handed on", factsGo, "turn := int64(now)/int64(factsTurn) + int64(c.cfg.Roster.Self)", "turn := int64(c.cfg.Roster.Self)"),
+		told("a condemned node hands facts on", "watchdog/core.go", "		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}\n", ""),
+		told("a sentence is handed on by who has it from others", factsGo, "w.boot == known && w.hearsay == 0 && now", "w.boot == known && now"),
+		told("one member's word is enough for a sentence", factsGo, "r.boot != f.Boot || r.timeout != f.Timeout || r.by == m || now", "r.boot != f.Boot || r.timeout != f.Timeout || now"),
+		told("two that differ agree on a sentence", factsGo, "r.timeout != f.Timeout || r.by == m", "r.by == m"),
+		told("what a member said of a sentence long ago counts", factsGo, " || now.Sub(r.at) > sentenceNews {\n		*r", " {\n		*r"),
+		told("a sentence is shorter than any watchdog can be set to", factsGo, "f.Timeout < leastSentence || ", ""),
+		told("a sentence by hearsay outlives what its boot says on the LUN", sentGo, "	if c.denies(p, w) {", "	if false {"),
+		told("a death by hearsay is the agent's own for good", sentGo, "w.death.Boot != w.boot || w.death.handedOn() && w.hearsay == 0)", "w.death.Boot != w.boot)"),
+		told("a death by hearsay outlives what its boot writes", sentGo, " || c.wroteSlot(now, p, &w.death)) {\n		v.defy", ") {\n		v.defy"),
+		told("sentences are not handed on", factsGo, "		f.Kind, f.Timeout = netgossip.FactSentence, w.term", "		return netgossip.Fact{}", watchdogs, agentsim),
+		told("a sentence of a node that is seen is taken by hearsay", factsGo, "	if _, sees := c.whoSees(now, p); sees {\n		return\n	}\n", ""),
+		told("a sentence is taken by hearsay where there is no LUN", factsGo, "	if !c.cfg.Hold || f.Boot", "	if f.Boot"),
+		told("a sentence by hearsay bars its node", sentGo, "w.sentenced == w.boot && w.hearsay == 0 {", "w.sentenced == w.boot {"),
+		told("a sentence that its node knows nothing of stands", factsGo, "		w.sentenced, w.hearsay = 0, 0\n		v.defy(p, st.Boot)\n		return\n", "		return\n"),
+		told("a sentence by hearsay counts from then when the node tells it", factsGo, "		w.sentenced, w.hearsay = 0, 0 // it counts from now\n", "		w.hearsay = 0\n"),
+		told("a death by hearsay outlives what was heard of its boot", sentGo, "(c.merger.Sighted(p) > w.death.At || ", "("),
+	}
+}
