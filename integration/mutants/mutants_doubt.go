@@ -15,6 +15,8 @@ func doubtMutants() []mutant {
 		doubtsGo = "netgossip/swim/doubts.go"
 		lookGo   = "netgossip/probing/look.go"
 		sampleGo = "netgossip/probing/sample.go"
+		orderGo  = "netgossip/probing/schedule.go"
+		sweepGo  = "netgossip/probing/sweep.go"
 		codecGo  = "netgossip/swim/wire/word.go"
 	)
 	core := func(what, file, from, to string) mutant { return at("./netgossip/doubt", what, file, from, to) }
@@ -54,6 +56,10 @@ func doubtMutants() []mutant {
 		at("./netgossip/probing", "a look does not hold the vouch back", lookGo, "		x.open = append(x.open, p)\n", ""),
 		at("./netgossip/probing", "a missed look is a missed sample", sampleGo, "	if p.looked {\n		p.looked = false", "	if false {\n		p.looked = false"),
 		at("./netgossip/probing", "a missed look is a reason for extra samples", sampleGo, "missed || !p.looked", "true"),
+		at("./netgossip/probing", "a look holds the vouch back in a sweep", sweepGo, "		if p.looked && now.Sub", "		if false && now.Sub"),
+		at("./netgossip/probing", "an answered look is a sample", orderGo, "	if p.proven >= s.sweep.began {\n", "	p.looked = p.looked && p.asked != 0\n	if p.proven >= s.sweep.began {\n"),
+		at("./netgossip/probing", "the sample after a look is a look", sampleGo, "	p.sampled, p.overdue, p.looked = 0, false, false\n	keep", "	p.sampled, p.overdue = 0, false\n	keep"),
+		at("./netgossip/probing", "a change of mind takes the probe of a look back", orderGo, "p.asked == 0 && p.sampled == 0 && !s.Sweeping(p)", "p.asked == 0 && !s.Sweeping(p)"),
 		at("./netgossip/swim/wire", "a word about its sender is taken", codecGo, "	case member == peer:\n", "	case false:\n"),
 		at("./netgossip/swim/wire", "a word by another list is taken", codecGo, "	case w.GetRoster() != tag:\n", "	case false:\n"),
 		at("./netgossip/swim/wire", "a word about nobody is taken", codecGo, " || peer == 0 || peer > size:", ":"),

@@ -128,3 +128,104 @@ func TestLatePeersAreToldWhereEachIsProbed(t *testing.T) {
 		t.Errorf("%d answers, %d late", now-closed, lates)
 	}
 }
+
+// answerLate answers the probe of an id that was sent at some time, now.
+func (s *looking) answerLate(p *Peer, id uint64) {
+	if o, ok := s.Replied(p, id, s.now); ok {
+		s.Answered(p, o, true, s.now)
+	}
+}
+
+// A sweep that begins while a look is not answered leaves the others no less time than one that begins during a sample.
+func TestALookDoesNotAgeTheVouchForASweep(t *testing.T) {
+	for ms := 0; ms <= 1600; ms += 200 {
+		s := newLooking(999)
+		most := s.params.EvidenceMaxAge
+		reported := s.Vouched()
+		s.silent[7] = true
+		s.Look(s.Peer(7), s.now)
+		start := s.now.Add(time.Duration(ms) * time.Millisecond)
+		for end, begun := start.Add(3*time.Second), false; s.now < end; {
+			s.pass(10 * time.Millisecond)
+			if s.Vouched().Sub(reported) >= most/16 {
+				reported = s.Vouched()
+			}
+			if !begun && s.now >= start {
+				begun = true
+				s.StartSweep(s.now)
+			}
+			for i := range 999 {
+				if age := s.now.Sub(max(reported, s.Peer(i).proven)); i != 7 && age >= most {
+					t.Fatalf("a sweep %d ms after a look: the evidence of a peer that answers is %v old", ms, age)
+				}
+			}
+		}
+	}
+}
+
+func TestAnAnsweredLookIsNoSample(t *testing.T) {
+	s := newLooking(40)
+	before, _ := s.Closed()
+	taken, _ := s.Samples()
+	for p := range 20 {
+		s.Look(s.Peer(p), s.now)
+	}
+	s.pass(60 * time.Millisecond)
+	after, _ := s.Closed()
+	if now, _ := s.Samples(); after-before > now-taken {
+		t.Errorf("%d samples closed, %d taken", after-before, now-taken)
+	}
+}
+
+// A slow answer to a probe from before a look does not make that a sample which nobody sends a probe for.
+func TestASlowAnswerBeforeALook(t *testing.T) {
+	s := newLooking(40)
+	p := s.Peer(7)
+	_, before := s.Samples()
+	s.TakeMisses()
+	s.sampleOf(p, s.now)
+	s.Probed(p, 9001, s.now)
+	s.now = s.now.Add(150 * time.Millisecond)
+	s.Tick(s.now)
+	s.Probed(p, 9002, s.now)
+	s.now = s.now.Add(2 * time.Millisecond)
+	s.answerLate(p, 9001)
+	s.Look(p, s.now)
+	s.now = s.now.Add(10 * time.Millisecond)
+	s.answerLate(p, 9002)
+	s.pass(2 * time.Second)
+	if _, missed := s.Samples(); missed > before || len(s.TakeMisses()) > 0 {
+		t.Error("a peer that answers all it is asked is missed")
+	}
+}
+
+// A sample that comes after a look of which the first probe was lost is like any other.
+func TestASampleAfterALookIsASample(t *testing.T) {
+	s := newLooking(40)
+	p := s.Peer(7)
+	s.Look(p, s.now)
+	s.Probed(p, 9001, s.now) // and lost
+	for s.pass(time.Millisecond); p.sampled != 0; s.pass(time.Millisecond) {
+	}
+	s.TakeLate()
+	_, before := s.Samples()
+	if s.silent[7] = true; p.sampled != 0 || !s.sampleOf(p, s.now) {
+		t.Fatal("no sample")
+	}
+	s.pass(700 * time.Millisecond)
+	if _, missed := s.Samples(); missed == before || len(s.TakeLate()) == 0 {
+		t.Error("it is not missed after 0.7 s")
+	}
+}
+
+// That memberlist has changed its mind about a peer does not take back the probe of a look.
+func TestVerifyLeavesALookItsProbe(t *testing.T) {
+	s := newLooking(40)
+	s.TakeMisses()
+	s.Look(s.Peer(7), s.now)
+	s.Verify(s.Peer(7), false, s.now)
+	s.pass(3 * time.Second)
+	if m := s.TakeMisses(); len(m) > 0 {
+		t.Errorf("missed: %+v", m)
+	}
+}

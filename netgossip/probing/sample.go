@@ -99,7 +99,7 @@ func (s *Schedule) stopSampling(now boottime.Instant) {
 // abandonSamples forgets the samples under way; what they hold back is not vouched for.
 func (s *Schedule) abandonSamples() {
 	for _, p := range s.samples.open {
-		p.sampled, p.overdue = 0, false
+		p.sampled, p.overdue, p.looked = 0, false, false
 	}
 	s.samples.open = s.samples.open[:0]
 	s.samples.check = boottime.Never
@@ -185,7 +185,7 @@ func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 // endSample takes a peer from the open ones and moves the vouch on.
 func (s *Schedule) endSample(p *Peer) {
 	x := &s.samples
-	p.sampled, p.overdue = 0, false
+	p.sampled, p.overdue, p.looked = 0, false, false
 	keep := x.open[:0]
 	for _, q := range x.open {
 		if q != p {

@@ -348,7 +348,6 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	if p.asked, p.lost = 0, false; len(p.sent) > 0 {
 		p.asked = p.sent[0].At
 	}
-	p.looked = p.looked && p.asked != 0
 	if p.proven >= s.sweep.began {
 		p.swept = 0 // the sweep has what it wanted to know; from here on the peer is like any other
 	}
@@ -417,7 +416,7 @@ func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 		// That memberlist lists it is all that was wanting, after a start for instance.
 		if missed {
 			s.sampleOf(p, now)
-		} else if p.asked == 0 && !s.Sweeping(p) {
+		} else if p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) {
 			s.plan(p, boottime.Never)
 		}
 	case p.lost && missed:

@@ -1,6 +1,7 @@
 package probing
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -106,6 +107,11 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	w := &s.sweep
 	if w.on {
 		return
+	}
+	for _, p := range slices.Clone(s.samples.open) {
+		if p.looked && now.Sub(p.sampled) >= sampleTimeouts*s.params.EvidenceTimeout {
+			s.miss(p, now) // it must not hold the vouch back for longer than a sample: the first pass takes the rest
+		}
 	}
 	s.abandonSamples()
 	s.samples.missed = s.samples.missed[:0]
