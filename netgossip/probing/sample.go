@@ -99,7 +99,7 @@ func (s *Schedule) stopSampling(now boottime.Instant) {
 // abandonSamples forgets the samples under way; what they hold back is not vouched for.
 func (s *Schedule) abandonSamples() {
 	for _, p := range s.samples.open {
-		p.sampled, p.overdue, p.looked = 0, false, false
+		p.forgotten()
 	}
 	s.samples.open = s.samples.open[:0]
 	s.samples.check = boottime.Never
@@ -143,18 +143,22 @@ func (s *Schedule) sample(now boottime.Instant) {
 	}
 }
 
-// sampleOf makes the peer a sample, unless it is one, is not vouched for anyway, or a sweep has it in hand: a slow answer
+// sampleOf makes the peer a sample, unless it is one already, is not vouched for anyway, or a sweep has it in hand: a slow answer
 // from before the sweep makes one of those vouchable again, and when the sweep is over nobody would ask it any more.
 func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 	x := &s.samples
-	if !x.on || s.sweep.blind() || p.sampled != 0 || s.Sweeping(p) || !s.vouchable(p) {
+	if !x.on || s.sweep.blind() || p.drawn != 0 || s.Sweeping(p) || !s.vouchable(p) {
 		return false
 	}
 	for len(x.starts) > 0 && now.Sub(x.starts[0]) > doubtWindow*s.params.EvidenceTimeout {
 		x.starts = x.starts[1:]
 	}
-	p.sampled, p.overdue, x.last = now, false, now
-	x.open, x.starts = append(x.open, p), append(x.starts, now)
+	if p.sampled == 0 {
+		p.sampled = now
+		x.open = append(x.open, p)
+	}
+	p.drawn, p.overdue, x.last = now, false, now
+	x.starts = append(x.starts, now)
 	x.check = min(x.check, now.Add(s.params.EvidenceTimeout*3/4))
 	x.total++
 	s.plan(p, now)
@@ -164,10 +168,10 @@ func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 // closeSample ends the sample that a peer is, if it has been answered since it began.
 func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 	x := &s.samples
-	if p.sampled == 0 || p.proven < p.sampled {
+	if p.sampled == 0 || p.proven < max(p.sampled, p.drawn) {
 		return
 	}
-	if !p.looked {
+	if !p.looked() {
 		late := 0.0
 		if x.closed++; p.overdue {
 			late = 1
@@ -185,7 +189,7 @@ func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 // endSample takes a peer from the open ones and moves the vouch on.
 func (s *Schedule) endSample(p *Peer) {
 	x := &s.samples
-	p.sampled, p.overdue, p.looked = 0, false, false
+	p.forgotten()
 	keep := x.open[:0]
 	for _, q := range x.open {
 		if q != p {
@@ -204,13 +208,8 @@ func (s *Schedule) endSample(p *Peer) {
 // vouch any more.
 func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	x := &s.samples
-	p.aside = p.sampled
-	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
-	if p.looked {
-		p.looked = false // from here on it is asked like any other that is set aside
-		if p.sampled != 0 {
-			s.endSample(p)
-		}
+	if s.setAside(p); p.looked() {
+		s.endSample(p)
 		return
 	}
 	x.misses++
@@ -222,6 +221,12 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	}
 }
 
+// setAside takes a peer out of what is vouched for, and reports it.
+func (s *Schedule) setAside(p *Peer) {
+	p.aside = p.sampled
+	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
+}
+
 // judge looks at the samples that are late.
 func (s *Schedule) judge(now boottime.Instant) {
 	x, t := &s.samples, s.params.EvidenceTimeout
@@ -229,19 +234,19 @@ func (s *Schedule) judge(now boottime.Instant) {
 	fresh, missed := false, false
 	x.check = boottime.Never
 	for _, p := range x.open {
-		switch age := now.Sub(p.sampled); {
-		case age >= p.patience()*t:
-			gone, missed = append(gone, p), missed || !p.looked
-		case p.looked:
-			x.check = min(x.check, p.sampled.Add(lookTimeouts*t))
-		case age >= t*3/4:
+		switch by := p.missedBy(t); {
+		case now >= by:
+			gone, missed = append(gone, p), missed || !p.looked()
+		case p.looked():
+			x.check = min(x.check, by)
+		case now.Sub(p.drawn) >= t*3/4:
 			if fresh = fresh || !p.overdue; !p.overdue {
-				s.owes(p, p.sampled, false)
+				s.owes(p, p.drawn, false)
 			}
 			p.overdue = true
-			x.check = min(x.check, p.sampled.Add(sampleTimeouts*t))
+			x.check = min(x.check, by)
 		default:
-			x.check = min(x.check, p.sampled.Add(t*3/4))
+			x.check = min(x.check, p.drawn.Add(t*3/4))
 		}
 	}
 	// Where packets are often lost, a late answer says nothing.

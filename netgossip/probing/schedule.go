@@ -305,9 +305,9 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 func (s *Schedule) patience(p *Peer) time.Duration {
 	t := s.params.EvidenceTimeout
 	switch {
-	case p.sampled != 0 && p.looked && s.samples.loss < 0.02:
+	case p.looked() && s.samples.loss < 0.02:
 		return s.jitter(s.params.EvidenceInterval) // who looks asks again
-	case p.sampled != 0 && p.looked:
+	case p.looked():
 		return t * 5 / 4
 	case p.sampled != 0:
 		return t * 3 / 4

@@ -108,11 +108,7 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	if w.on {
 		return
 	}
-	for _, p := range slices.Clone(s.samples.open) {
-		if p.looked && now.Sub(p.sampled) >= sampleTimeouts*s.params.EvidenceTimeout {
-			s.miss(p, now) // it must not hold the vouch back for longer than a sample: the first pass takes the rest
-		}
-	}
+	s.shedLooks(now)
 	s.abandonSamples()
 	s.samples.missed = s.samples.missed[:0]
 	w.on, w.report, w.began, w.patient, w.pass, w.end, w.rest = true, true, now, now, 1, 0, nil
@@ -128,6 +124,17 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	}
 	w.size = len(w.peers)
 	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*Peer) bool { return true })
+}
+
+// shedLooks sets aside whom the vouch has waited for since longer ago than it does for a sample, because of looks. EvidenceMaxAge
+// has room for one wait of that length before the first pass.
+func (s *Schedule) shedLooks(now boottime.Instant) {
+	for _, p := range slices.Clone(s.samples.open) {
+		if p.sampled != p.drawn && now.Sub(p.sampled) >= sampleTimeouts*s.params.EvidenceTimeout {
+			s.setAside(p)
+			s.endSample(p)
+		}
+	}
 }
 
 // stopSweep ends a sweep without a result.
