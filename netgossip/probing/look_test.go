@@ -292,3 +292,58 @@ func TestASampleOfAPeerThatIsLookedAt(t *testing.T) {
 		t.Errorf("1.65 s after a look: missed %v", m)
 	}
 }
+
+// The samples that a sweep ends are not vouched for because a look is answered during its first pass.
+func TestALookDuringASweepVouchesForNobody(t *testing.T) {
+	s := newLooking(40)
+	for _, p := range []int{3, 4, 5} {
+		s.silent[p] = true
+		s.sampleOf(s.Peer(p), s.now)
+	}
+	began := s.now
+	s.pass(10 * time.Millisecond)
+	s.sampleOf(s.Peer(7), s.now) // and answers
+	s.pass(10 * time.Millisecond)
+	s.StartSweep(s.now)
+	if s.Sweeping(s.Peer(7)) {
+		t.Fatal("the sweep asks a peer that has just answered")
+	}
+	s.Look(s.Peer(7), s.now)
+	s.pass(100 * time.Millisecond)
+	if !s.sweep.blind() || s.Peer(7).sampled != 0 {
+		t.Fatal("the look is not answered in the first pass")
+	}
+	if s.Vouched() >= began {
+		t.Error("three silent peers are vouched for")
+	}
+}
+
+// A sweep sets aside whom the vouch waits for because of an old look. Where the peer is a sample by now, that holds it back.
+func TestASweepKeepsTheSamplesAmongTheLooks(t *testing.T) {
+	s := newLooking(40)
+	s.samples.due = s.now.Add(time.Hour)
+	s.pass(time.Second)
+	s.silent[7], s.silent[8] = true, true
+	began := s.now
+	s.Look(s.Peer(7), s.now)
+	s.Look(s.Peer(8), s.now)
+	s.pass(time.Second)
+	drawn := s.now
+	s.sampleOf(s.Peer(7), s.now)
+	s.pass(100 * time.Millisecond)
+	s.sampleOf(s.Peer(9), s.now) // and answers
+	s.pass(100 * time.Millisecond)
+	s.TakeMisses()
+	s.StartSweep(s.now)
+	for _, m := range s.TakeMisses() {
+		if m.Since != began {
+			t.Errorf("%d is missed since %v after the look", m.Peer, m.Since.Sub(began))
+		}
+	}
+	if s.Peer(7).aside != began || s.Peer(8).aside != began {
+		t.Error("they are not set aside")
+	}
+	if v := s.Vouched(); v < began || v >= drawn {
+		t.Errorf("vouched up to %v after the looks, and the sample began %v after them", v.Sub(began), drawn.Sub(began))
+	}
+}

@@ -1,6 +1,7 @@
 package probing
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -96,12 +97,14 @@ func (s *Schedule) stopSampling(now boottime.Instant) {
 	}
 }
 
-// abandonSamples forgets the samples under way; what they hold back is not vouched for.
+// abandonSamples forgets the samples under way.
+//
+// Invariant: what they hold back is not vouched for, before there is another sample.
 func (s *Schedule) abandonSamples() {
 	for _, p := range s.samples.open {
 		p.forgotten()
 	}
-	s.samples.open = s.samples.open[:0]
+	s.samples.open, s.samples.last = s.samples.open[:0], s.samples.vouched
 	s.samples.check = boottime.Never
 }
 
@@ -188,15 +191,14 @@ func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 
 // endSample takes a peer from the open ones and moves the vouch on.
 func (s *Schedule) endSample(p *Peer) {
-	x := &s.samples
 	p.forgotten()
-	keep := x.open[:0]
-	for _, q := range x.open {
-		if q != p {
-			keep = append(keep, q)
-		}
-	}
-	x.open = keep
+	s.samples.open = slices.DeleteFunc(s.samples.open, func(q *Peer) bool { return q == p })
+	s.advance()
+}
+
+// advance moves the vouch on to before the oldest of the open ones.
+func (s *Schedule) advance() {
+	x := &s.samples
 	upTo := x.last
 	for _, q := range x.open {
 		upTo = min(upTo, q.sampled-1)

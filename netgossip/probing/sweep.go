@@ -126,15 +126,21 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*Peer) bool { return true })
 }
 
-// shedLooks sets aside whom the vouch has waited for since longer ago than it does for a sample, because of looks. EvidenceMaxAge
-// has room for one wait of that length before the first pass.
+// shedLooks sets aside whom the vouch has waited for since longer ago than it does for a sample, because of looks:
+// EvidenceMaxAge has room for one wait of that length before the first pass. Samples go on holding it back.
 func (s *Schedule) shedLooks(now boottime.Instant) {
-	for _, p := range slices.Clone(s.samples.open) {
-		if p.sampled != p.drawn && now.Sub(p.sampled) >= sampleTimeouts*s.params.EvidenceTimeout {
-			s.setAside(p)
-			s.endSample(p)
+	s.samples.open = slices.DeleteFunc(s.samples.open, func(p *Peer) bool {
+		if p.sampled == p.drawn || now.Sub(p.sampled) < sampleTimeouts*s.params.EvidenceTimeout {
+			return false
 		}
-	}
+		s.setAside(p)
+		if p.sampled = p.drawn; p.drawn != 0 {
+			return false
+		}
+		p.forgotten()
+		return true
+	})
+	s.advance()
 }
 
 // stopSweep ends a sweep without a result.
