@@ -23,7 +23,7 @@ func doubtMutants() []mutant {
 	node := func(what, file, from, to string) mutant { return at("./netgossip/swim", what, file, from, to) }
 	pub := func(what, from, to string) mutant { return at(watchdogs, what, publicationGo, from, to) }
 	return []mutant{
-		core("a member has as many voices as words", peerGo, "v.from == from {", "false {"),
+		core("a member has as many voices as words", peerGo, "return v.from == from })", "return v.from < 0 })"),
 		core("two members make a LEFT", ruleGo, "firm < min(voices, c.size-1) ||", "firm < 2 ||"),
 		core("nobody looks before it publishes", ruleGo, "|| now.Sub(since) < c.times(lookTimeouts) || probes < 2 {", "{"),
 		core("a node that hears nobody publishes", ruleGo, "if !silent || !c.well(now) || !d.missed {", "if !silent || !d.missed {"),
@@ -45,6 +45,10 @@ func doubtMutants() []mutant {
 		core("a peer that stood still has the window of the others", doubtGo, "		w *= 2\n", "		_ = w\n"),
 		core("another boot has the window of the one before", doubtGo, "		delete(c.relapses, p)\n", "		_ = p\n"),
 		core("watchers that say nothing are waited for", ruleGo, "		c.tell(Ask, d, c.others(d))\n", "		_ = d\n"),
+		core("a word renews one that said more", peerGo, "	v.made[kind] = max(v.made[kind], made)\n", "	for k := range kind + 1 {\n		v.made[k] = max(v.made[k], made)\n	}\n	if v.made[Firm] > 0 {\n		v.made[Firm] = max(v.made[Firm], made)\n	}\n"),
+		core("nodes that stay away are held against the group", doubtGo, "	c.set(d, false)\n	if d.looks > 0 {\n		c.looked--\n	}\n	d.looks, d.wake", "	d.missed = false\n	if d.looks > 0 {\n		c.looked--\n	}\n	d.looks, d.wake"),
+		core("who stays away takes up a look", doubtGo, "	c.set(d, false)\n	if d.looks > 0 {\n		c.looked--\n	}\n	d.looks, d.wake", "	c.set(d, false)\n	d.looks, d.wake"),
+		core("who is LEFT is asked to look", wordGo, "	return left || d != nil && d.missed\n", "	return d != nil && d.missed || left && d == nil\n"),
 		node("a word needs no cookie", doubtsGo, "		return false\n	}\n	counts = true", "		counts = false\n	}\n	counts = true"),
 		node("one cookie is good for all", doubtsGo, "	h.Write([]byte(name))\n", "	h.Write(nil)\n"),
 		node("all processes give the same cookies", doubtsGo, "	_, _ = rand.Read(d.secret[:]) // never fails\n", "	_ = rand.Read\n"),

@@ -196,6 +196,15 @@ func (c *Core) set(d *peer, missed bool) {
 	}
 }
 
+// rest takes a peer that is LEFT out of what bounds the doubts about others.
+func (c *Core) rest(d *peer) {
+	c.set(d, false)
+	if d.looks > 0 {
+		c.looked--
+	}
+	d.looks, d.wake = 0, boottime.Never
+}
+
 // forget ends a doubt.
 func (c *Core) forget(d *peer) {
 	c.set(d, false)
