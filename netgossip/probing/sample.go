@@ -34,14 +34,15 @@ const (
 //
 // Invariant: everything begun up to vouched was answered by a peer that sees us, or its
 // peer was set aside, of which there were no more than tolerated within the window. A peer that
-// is not answered yet holds vouched back.
+// has not answered yet holds vouched back, whether it is a sample or is looked at. Those that are set aside because
+// of a look alone are not counted: they were not chosen at random.
 type samples struct {
 	on      bool
 	order   []*Peer
 	at      int // in order
 	due     boottime.Instant
 	open    []*Peer          // samples under way
-	last    boottime.Instant // start of the latest
+	last    boottime.Instant // start of the latest; vouched, if a sweep has ended that since
 	vouched boottime.Instant
 	check   boottime.Instant // when the open ones must be looked at
 
