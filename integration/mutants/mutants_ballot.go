@@ -43,6 +43,7 @@ func allMutants() []mutant {
 		setupMutants(),
 		swimMutants(),
 		doubtMutants(),
+		lookMutants(),
 		termsMutants(),
 		lateMutants(),
 		probingMutants(),

@@ -13,10 +13,6 @@ func doubtMutants() []mutant {
 		peerGo   = "netgossip/doubt/peer.go"
 		wordGo   = "netgossip/doubt/word.go"
 		doubtsGo = "netgossip/swim/doubts.go"
-		lookGo   = "netgossip/probing/look.go"
-		sampleGo = "netgossip/probing/sample.go"
-		orderGo  = "netgossip/probing/schedule.go"
-		sweepGo  = "netgossip/probing/sweep.go"
 		codecGo  = "netgossip/swim/wire/word.go"
 	)
 	core := func(what, file, from, to string) mutant { return at("./netgossip/doubt", what, file, from, to) }
@@ -60,18 +56,6 @@ func doubtMutants() []mutant {
 		node("silences go on when a network has an instance again", doubtsGo, "		d.core.Restart(d.cfg.Clock())\n", ""),
 		node("a cookie lasts for ever", doubtsGo, "m.Cookie != 0 || m.Statement != nil {", "m.Cookie != 0 {"),
 		node("another list ends a LEFT", doubtsGo, "				if i, ok := e.cfg.Roster.Index(d.roster.Name(p)); ok {\n", "				if i, ok := e.cfg.Roster.Index(d.roster.Name(p)); ok && i < 0 {\n"),
-		at("./netgossip/probing", "a look does not hold the vouch back", lookGo, "		x.open = append(x.open, p)\n", ""),
-		at("./netgossip/probing", "a missed look is a missed sample", sampleGo, "s.setAside(p); p.looked() {", "s.setAside(p); false {"),
-		at("./netgossip/probing", "a missed look is a reason for extra samples", sampleGo, "missed || !p.looked()", "true"),
-		at("./netgossip/probing", "a look holds the vouch back in a sweep", sweepGo, "	s.shedLooks(now)\n", ""),
-		at("./netgossip/probing", "a sweep sheds the samples among the looks", sweepGo, "p.sampled = p.drawn; p.drawn != 0 {", "false {"),
-		at("./netgossip/probing", "who is shed is not set aside", sweepGo, "		s.setAside(p)\n", ""),
-		at("./netgossip/probing", "what a sweep ends is vouched for", sampleGo, "s.samples.open[:0], s.samples.vouched\n", "s.samples.open[:0], s.samples.last\n"),
-		at("./netgossip/probing", "an answered look is a sample", sampleGo, "	if !p.looked() {\n		late :=", "	if true {\n		late :="),
-		at("./netgossip/probing", "who is looked at is no sample", sampleGo, "s.sweep.blind() || p.drawn != 0 ||", "s.sweep.blind() || p.sampled != 0 ||"),
-		at("./netgossip/probing", "the answer to a look is one to the sample after it", sampleGo, "p.proven < max(p.sampled, p.drawn) {", "p.proven < p.sampled {"),
-		at("./netgossip/probing", "a late sample makes everybody wait", lookGo, "		by = min(by, p.drawn", "		by = max(by, p.drawn"),
-		at("./netgossip/probing", "a change of mind takes the probe of a look back", orderGo, "p.asked == 0 && p.sampled == 0 && !s.Sweeping(p)", "p.asked == 0 && !s.Sweeping(p)"),
 		at("./netgossip/swim/wire", "a word about its sender is taken", codecGo, "	case member == peer:\n", "	case false:\n"),
 		at("./netgossip/swim/wire", "a word by another list is taken", codecGo, "	case w.GetRoster() != tag:\n", "	case false:\n"),
 		at("./netgossip/swim/wire", "a word about nobody is taken", codecGo, " || peer == 0 || peer > size:", ":"),
@@ -81,5 +65,34 @@ func doubtMutants() []mutant {
 		pub("doubts are not published", ".Minus(p.doubted)\n", "\n"),
 		pub("who is doubted is unreachable", "			why = LeftDoubted\n", "			why = LeftUnreachable\n"),
 		at(watchdogs, "doubts keep the numbers of the list before", "watchdog/rosters.go", "netgossip.Silence{Peer: k, Since: s.Since})", "netgossip.Silence{Peer: s.Peer, Since: s.Since})"),
+	}
+}
+
+// lookMutants are the guards of looks among samples and sweeps.
+func lookMutants() []mutant {
+	const (
+		lookGo   = "netgossip/probing/look.go"
+		sampleGo = "netgossip/probing/sample.go"
+		orderGo  = "netgossip/probing/schedule.go"
+		sweepGo  = "netgossip/probing/sweep.go"
+	)
+	in := func(what, file, from, to string) mutant {
+		m := one("doubt", what, file, from, to)
+		m.in = []string{"./netgossip/probing"}
+		return m
+	}
+	return []mutant{
+		in("a look does not hold the vouch back", lookGo, "		x.open = append(x.open, p)\n", ""),
+		in("a missed look is a missed sample", sampleGo, "s.setAside(p); p.looked() {", "s.setAside(p); false {"),
+		in("a missed look is a reason for extra samples", sampleGo, "missed || !p.looked()", "true"),
+		in("a look holds the vouch back in a sweep", sweepGo, "	s.shedLooks(now)\n", ""),
+		in("a sweep sheds the samples among the looks", sweepGo, "p.sampled = p.drawn; p.drawn != 0 {", "false {"),
+		in("who is shed is not set aside", sweepGo, "		s.setAside(p)\n", ""),
+		in("what a sweep ends is vouched for", sampleGo, "s.samples.open[:0], s.samples.vouched\n", "s.samples.open[:0], s.samples.last\n"),
+		in("an answered look is a sample", sampleGo, "	if !p.looked() {\n		late :=", "	if true {\n		late :="),
+		in("who is looked at is no sample", sampleGo, "s.sweep.blind() || p.drawn != 0 ||", "s.sweep.blind() || p.sampled != 0 ||"),
+		in("the answer to a look is one to the sample after it", sampleGo, "p.proven < max(p.sampled, p.drawn) {", "p.proven < p.sampled {"),
+		in("a late sample makes everybody wait", lookGo, "		by = min(by, p.drawn", "		by = max(by, p.drawn"),
+		in("a change of mind takes the probe of a look back", orderGo, "p.asked == 0 && p.sampled == 0 && !s.Sweeping(p)", "p.asked == 0 && !s.Sweeping(p)"),
 	}
 }

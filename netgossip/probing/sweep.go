@@ -62,7 +62,7 @@ func (r *round) next(now boottime.Instant) *Peer {
 // sweep probes all peers that may be there, one after the other in random order, and those
 // that stay silent twice more. One runs at a time; its rate is bounded by Params.RoundTime.
 //
-// The samples stand still during the first pass, and so does the vouch, whoever is looked at meanwhile. A peer that did not answer it is set aside,
+// The samples stand still during the first pass, and so does the vouch, also when a look is answered. A peer that did not answer it is set aside,
 // so that from the second pass on the samples, and the vouch, are about the others only. The
 // first pass takes at most three fifths of EvidenceMaxAge: when the old vouch runs out, those who are
 // there have answered. The last pass ends no earlier than the same three fifths after the
