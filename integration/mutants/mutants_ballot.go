@@ -44,6 +44,7 @@ func allMutants() []mutant {
 		setupMutants(),
 		swimMutants(),
 		doubtMutants(),
+		lookMutants(),
 		termsMutants(),
 		lateMutants(),
 		probingMutants(),

@@ -13,15 +13,13 @@ func doubtMutants() []mutant {
 		peerGo   = "netgossip/doubt/peer.go"
 		wordGo   = "netgossip/doubt/word.go"
 		doubtsGo = "netgossip/swim/doubts.go"
-		lookGo   = "netgossip/probing/look.go"
-		sampleGo = "netgossip/probing/sample.go"
 		codecGo  = "netgossip/swim/wire/word.go"
 	)
 	core := func(what, file, from, to string) mutant { return at("./netgossip/doubt", what, file, from, to) }
 	node := func(what, file, from, to string) mutant { return at("./netgossip/swim", what, file, from, to) }
 	pub := func(what, from, to string) mutant { return at(watchdogs, what, publicationGo, from, to) }
 	return []mutant{
-		core("a member has as many voices as words", peerGo, "v.from == from {", "false {"),
+		core("a member has as many voices as words", peerGo, "return v.from == from })", "return v.from < 0 })"),
 		core("two members make a LEFT", ruleGo, "firm < min(voices, c.size-1) ||", "firm < 2 ||"),
 		core("nobody looks before it publishes", ruleGo, "|| now.Sub(since) < c.times(lookTimeouts) || probes < 2 {", "{"),
 		core("a node that hears nobody publishes", ruleGo, "if !silent || !c.well(now) || !d.missed {", "if !silent || !d.missed {"),
@@ -43,17 +41,21 @@ func doubtMutants() []mutant {
 		core("a peer that stood still has the window of the others", doubtGo, "		w *= 2\n", "		_ = w\n"),
 		core("another boot has the window of the one before", doubtGo, "		delete(c.relapses, p)\n", "		_ = p\n"),
 		core("watchers that say nothing are waited for", ruleGo, "		c.tell(Ask, d, c.others(d))\n", "		_ = d\n"),
+		core("a word renews one that said more", peerGo, "	v.made[kind] = max(v.made[kind], made)\n", "	for k := range kind + 1 {\n		v.made[k] = max(v.made[k], made)\n	}\n	if v.made[Firm] > 0 {\n		v.made[Firm] = max(v.made[Firm], made)\n	}\n"),
+		core("nodes that stay away are held against the group", doubtGo, "	c.set(d, false)\n	if d.looks > 0 {\n		c.looked--\n	}\n	d.looks, d.wake", "	d.missed = false\n	if d.looks > 0 {\n		c.looked--\n	}\n	d.looks, d.wake"),
+		core("who stays away takes up a look", doubtGo, "	c.set(d, false)\n	if d.looks > 0 {\n		c.looked--\n	}\n	d.looks, d.wake", "	c.set(d, false)\n	d.looks, d.wake"),
+		core("who is LEFT is asked to look", wordGo, "	return left || d != nil && d.missed\n", "	return d != nil && d.missed || left && d == nil\n"),
 		node("a word needs no cookie", doubtsGo, "		return false\n	}\n	counts = true", "		counts = false\n	}\n	counts = true"),
 		node("one cookie is good for all", doubtsGo, "	h.Write([]byte(name))\n", "	h.Write(nil)\n"),
 		node("all processes give the same cookies", doubtsGo, "	_, _ = rand.Read(d.secret[:]) // never fails\n", "	_ = rand.Read\n"),
 		node("a word is as old as its last copy", doubtsGo, "made := d.known[p.Index].clock.dates(m.Clock, came)", "made := came"),
 		node("agents of before are sent words", doubtsGo, "if cookie == 0 || p == w.Word.Peer", "if p == w.Word.Peer"),
 		node("words go on a network that does not work", doubtsGo, "		if d.core.Live(k, now) {\n", "		if d.core.Live(k, now) || true {\n"),
-		node("a missing network is none", doubtsGo, " || slices.Contains(d.instances, nil) {", " {"),
+		node("a missing network is none", doubtsGo, "e || d.rests() {", "e {"),
+		node("silences grow while a network has no instance", doubtsGo, "d.core != nil && !d.rests() {", "d.core != nil {"),
+		node("silences go on when a network has an instance again", doubtsGo, "		d.core.Restart(d.cfg.Clock())\n", ""),
+		node("a cookie lasts for ever", doubtsGo, "m.Cookie != 0 || m.Statement != nil {", "m.Cookie != 0 {"),
 		node("another list ends a LEFT", doubtsGo, "				if i, ok := e.cfg.Roster.Index(d.roster.Name(p)); ok {\n", "				if i, ok := e.cfg.Roster.Index(d.roster.Name(p)); ok && i < 0 {\n"),
-		at("./netgossip/probing", "a look does not hold the vouch back", lookGo, "		x.open = append(x.open, p)\n", ""),
-		at("./netgossip/probing", "a missed look is a missed sample", sampleGo, "	if p.looked {\n		p.looked = false", "	if false {\n		p.looked = false"),
-		at("./netgossip/probing", "a missed look is a reason for extra samples", sampleGo, "missed || !p.looked", "true"),
 		at("./netgossip/swim/wire", "a word about its sender is taken", codecGo, "	case member == peer:\n", "	case false:\n"),
 		at("./netgossip/swim/wire", "a word by another list is taken", codecGo, "	case w.GetRoster() != tag:\n", "	case false:\n"),
 		at("./netgossip/swim/wire", "a word about nobody is taken", codecGo, " || peer == 0 || peer > size:", ":"),
@@ -63,5 +65,34 @@ func doubtMutants() []mutant {
 		pub("doubts are not published", ".Minus(p.doubted)\n", "\n"),
 		pub("who is doubted is unreachable", "			why = LeftDoubted\n", "			why = LeftUnreachable\n"),
 		at(watchdogs, "doubts keep the numbers of the list before", "watchdog/rosters.go", "netgossip.Silence{Peer: k, Since: s.Since})", "netgossip.Silence{Peer: s.Peer, Since: s.Since})"),
+	}
+}
+
+// lookMutants are the guards of looks among samples and sweeps.
+func lookMutants() []mutant {
+	const (
+		lookGo   = "netgossip/probing/look.go"
+		sampleGo = "netgossip/probing/sample.go"
+		orderGo  = "netgossip/probing/schedule.go"
+		sweepGo  = "netgossip/probing/sweep.go"
+	)
+	in := func(what, file, from, to string) mutant {
+		m := one("doubt", what, file, from, to)
+		m.in = []string{"./netgossip/probing"}
+		return m
+	}
+	return []mutant{
+		in("a look does not hold the vouch back", lookGo, "		x.open = append(x.open, p)\n", ""),
+		in("a missed look is a missed sample", sampleGo, "s.setAside(p); p.looked() {", "s.setAside(p); false {"),
+		in("a missed look is a reason for extra samples", sampleGo, "missed || !p.looked()", "true"),
+		in("a look holds the vouch back in a sweep", sweepGo, "	s.shedLooks(now)\n", ""),
+		in("a sweep sheds the samples among the looks", sweepGo, "p.sampled = p.drawn; p.drawn != 0 {", "false {"),
+		in("who is shed is not set aside", sweepGo, "		s.setAside(p)\n", ""),
+		in("what a sweep ends is vouched for", sampleGo, "s.samples.open[:0], s.samples.vouched\n", "s.samples.open[:0], s.samples.last\n"),
+		in("an answered look is a sample", sampleGo, "	if !p.looked() {\n		late :=", "	if true {\n		late :="),
+		in("who is looked at is no sample", sampleGo, "s.sweep.blind() || p.drawn != 0 ||", "s.sweep.blind() || p.sampled != 0 ||"),
+		in("the answer to a look is one to the sample after it", sampleGo, "p.proven < max(p.sampled, p.drawn) {", "p.proven < p.sampled {"),
+		in("a late sample makes everybody wait", lookGo, "		by = min(by, p.drawn", "		by = max(by, p.drawn"),
+		in("a change of mind takes the probe of a look back", orderGo, "p.asked == 0 && p.sampled == 0 && !s.Sweeping(p)", "p.asked == 0 && !s.Sweeping(p)"),
 	}
 }

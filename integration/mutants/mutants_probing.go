@@ -24,7 +24,7 @@ func probingMutants() []mutant {
 	again := one("probing", "samples that come and go put the same peers off each time", sampleGo,
 		"min(spread, room)*time.Duration(i)", "max(spread, min(spread, room))*time.Duration(i)")
 	late := one("probing", "an answer from before a miss undoes it", probingGo, "if contact && o.At >= p.aside {", "if contact {")
-	inHand := one("probing", "a sample is taken of whom a sweep has in hand", sampleGo, "p.sampled != 0 || s.Sweeping(p) || ", "p.sampled != 0 || ")
+	inHand := one("probing", "a sample is taken of whom a sweep has in hand", sampleGo, "p.drawn != 0 || s.Sweeping(p) || ", "p.drawn != 0 || ")
 	found := one("probing", "whom a sweep did not find is left to the samples", sweepGo, "!s.vouchable(p) || p.proven < w.began:", "!s.vouchable(p):")
 	edges := []mutant{again, late, inHand, found}
 	for i := range edges {

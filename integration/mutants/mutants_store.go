@@ -24,6 +24,7 @@ func storeMutants() []mutant {
 		in(wdt, "a descriptor is kept without sysfs", storeGo, " || !d.gone() || !d.runs(d.name) {", " || !d.gone() {"),
 		in(wdt, "a descriptor is kept without the lock", storeGo, "d.kept || !d.gone() ||", "d.kept ||"),
 		in(wdt, "a kept watchdog is disarmed by its close", deviceGo, "	if d.name == \"\" || d.kept {", "	if d.name == \"\" {"),
+		in(wdt, "the magic character is written though a copy stays", deviceGo, "		if err := d.store.Drop(); err != nil {\n			return", "		if err := d.store.Drop(); err != nil && d == nil {\n			return"),
 		in(wdt, "a stopped watchdog stays kept", storeGo, "		_ = d.store.Drop() // the device", "		// the device"),
 		in(fdstore, "a descriptor that was meant for another process is taken", fdGo, "err != nil || pid != e.PID {", "err != nil || pid == 0 {"),
 		in(fdstore, "a descriptor of any name is taken", fdGo, "		if n == name && s.inherited < 0 {", "		if n != \"\" && s.inherited < 0 {"),

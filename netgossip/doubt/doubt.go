@@ -160,6 +160,12 @@ func (c *Core) window(peer int, now boottime.Instant) time.Duration {
 // awake reports whether this node may have doubts at all.
 func (c *Core) awake() bool { return c.size >= Least && c.loss.known() }
 
+// Restart begins all silences that are not published again: until now it was not heard who answers.
+func (c *Core) Restart(now boottime.Instant) {
+	c.called, c.mute = max(c.called, now), 0
+	c.restart(now)
+}
+
 // beat notes that the node runs. One that did not for a while stood still: its timers run before it has read
 // what came meanwhile, so its own silences are worth nothing.
 func (c *Core) beat(now boottime.Instant) {
@@ -194,6 +200,15 @@ func (c *Core) set(d *peer, missed bool) {
 			c.missed--
 		}
 	}
+}
+
+// rest takes a peer that is LEFT out of what bounds the doubts about others.
+func (c *Core) rest(d *peer) {
+	c.set(d, false)
+	if d.looks > 0 {
+		c.looked--
+	}
+	d.looks, d.wake = 0, boottime.Never
 }
 
 // forget ends a doubt.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // crash has a node crash and returns how long it took until all knew.
@@ -188,5 +189,29 @@ func TestACutIsNotTalkedAbout(t *testing.T) {
 	w.run(3 * time.Second)
 	if perNode := (w.words - before) / w.size; perNode > 8*watchers*w.networks {
 		t.Errorf("%d words a node", perNode)
+	}
+}
+
+// Nodes that are off for long are no part of what goes on now: neither do they make a cut of a crash, nor are they asked to
+// look, nor do they use up the looks.
+func TestNodesThatStayAwayDoNotEndTheDoubts(t *testing.T) {
+	w := newWorld(t, 5, 30, 2, 0, netgossip.Any())
+	w.run(2 * time.Second)
+	for p := 20; p < 26; p++ {
+		w.dead[p] = w.now
+		w.run(w.cores[0].lifetime() + 5*time.Second)
+	}
+	for i := range 20 {
+		c := w.cores[i]
+		if len(c.Left()) != 6 || c.missed > 0 || c.looked > 0 || c.watchersOf(19).Intersects(roster.SetOf(20, 21, 22, 23, 24, 25)) {
+			t.Errorf("seed %d: node %d has %d LEFT, misses %d, looks at %d, and asks %v about 19", w.seed, i, len(c.Left()), c.missed,
+				c.looked, c.watchersOf(19))
+		}
+	}
+	if took, all := w.crash(10); !all || took > 2500*time.Millisecond {
+		t.Errorf("seed %d: a crash is LEFT at all: %v, after %v", w.seed, all, took)
+	}
+	if f := w.falsely(); len(f) > 0 {
+		t.Errorf("seed %d: LEFT though they live: %v", w.seed, f)
 	}
 }

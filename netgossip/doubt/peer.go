@@ -74,21 +74,21 @@ func (s *silence) missedBy(now boottime.Instant, late time.Duration) (n int, sin
 	return n, since
 }
 
-// hear takes what a member says. It has one voice, which says the most that it ever said.
+// hear takes what a member says. It has one voice.
 func (d *peer) hear(from int, kind Kind, made boottime.Instant) {
-	for i := range d.voices {
-		if v := &d.voices[i]; v.from == from {
-			v.kind, v.made = max(v.kind, kind), max(v.made, made)
-			return
-		}
+	i := slices.IndexFunc(d.voices, func(v voice) bool { return v.from == from })
+	if i < 0 {
+		i = len(d.voices)
+		d.voices = append(d.voices, voice{from: from})
 	}
-	d.voices = append(d.voices, voice{from, kind, made})
+	v := &d.voices[i]
+	v.made[kind] = max(v.made[kind], made)
 }
 
 // count is how many other members said at least so much, no earlier than an instant.
 func (d *peer) count(least Kind, from boottime.Instant) (n int) {
 	for _, v := range d.voices {
-		if v.kind >= least && v.made >= from {
+		if at := slices.Max(v.made[least:]); at != 0 && at >= from {
 			n++
 		}
 	}

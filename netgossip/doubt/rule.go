@@ -53,8 +53,12 @@ func (c *Core) Tick(now boottime.Instant) {
 	c.beat(now)
 	c.deaf(now)
 	for _, d := range c.due(now) {
-		if _, left := c.left[d.index]; !left && now.Sub(d.began) > c.lifetime() {
-			c.forget(d) // its evidence has run out, or never will
+		if now.Sub(d.began) > c.lifetime() {
+			if _, left := c.left[d.index]; left {
+				c.rest(d) // it has been gone for so long that it is no part of what goes on now
+			} else {
+				c.forget(d) // its evidence has run out, or never will
+			}
 			continue
 		}
 		c.settle(d, now)
@@ -87,10 +91,13 @@ func (c *Core) Next() boottime.Instant {
 
 // wakes is when something may happen to a doubt: a probe becomes late, a window ends, a look is due.
 func (c *Core) wakes(d *peer, now boottime.Instant) boottime.Instant {
-	if _, left := c.left[d.index]; left {
-		return boottime.Never // until it answers
-	}
 	at := d.began.Add(c.lifetime() + 1)
+	if _, left := c.left[d.index]; left {
+		if !d.missed && d.looks == 0 {
+			return boottime.Never // until it answers
+		}
+		return at
+	}
 	if c.idle(d) {
 		return at
 	}

@@ -155,6 +155,21 @@ func TestAWordDoesNotLastForEver(t *testing.T) {
 	}
 }
 
+// A member whose silence began again asks again. That does not renew its firm word from before.
+func TestAnOldFirmWordIsNotRenewed(t *testing.T) {
+	b := newBench(t)
+	b.say(Firm, 3)
+	b.pass(2*time.Second, true)
+	b.say(Ask, 3)
+	b.pass(1200*time.Millisecond, true)
+	if b.say(Firm, 4, 5); b.isLeft() {
+		t.Error("LEFT by firm words of which one is 3.2 s old")
+	}
+	if b.say(Firm, 3); !b.isLeft() {
+		t.Error("not LEFT by the words of three")
+	}
+}
+
 func TestASickNodePublishesNothing(t *testing.T) {
 	b := newBench(t)
 	b.late()

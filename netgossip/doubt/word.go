@@ -26,11 +26,10 @@ type Word struct {
 	Peer int
 }
 
-// voice is what one member said.
+// voice is what one member said: the latest instant of each kind, for a word does not renew one that said more.
 type voice struct {
 	from int
-	kind Kind
-	made boottime.Instant // of the latest
+	made [kinds + 1]boottime.Instant
 }
 
 // Said takes the word of a member, which was made at an instant of this node's clock, at the latest. The owner has made
@@ -111,5 +110,6 @@ func (c *Core) watchersOf(p int) roster.Set {
 
 func (c *Core) misses(p int) bool {
 	d := c.peers[p]
-	return d != nil && d.missed
+	_, left := c.left[p]
+	return left || d != nil && d.missed
 }

@@ -7,12 +7,16 @@ import (
 )
 
 // Look has a peer asked now, whatever the schedule has planned. Where peers are sampled the vouch does not move on
-// until it has answered, or is set aside, as with a sample; but it says nothing about chance, and is no reason for a sweep.
-// Where packets are lost it is asked seven times by then.
+// until it has answered, or is set aside, which comes later than with a sample: after lookTimeouts, or when a sweep
+// begins. A look says nothing about chance, and is no reason for a sweep. Where packets are lost it is asked seven times
+// by then.
+//
+// Invariant: looks take nobody out of the samples. When the order comes to a peer that is looked at, that is a sample
+// from then on: what begins a sweep is the same with looks and without.
 func (s *Schedule) Look(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	if x.on && p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) && s.vouchable(p) {
-		p.looked, p.sampled, p.overdue = true, now, false
+		p.sampled, p.drawn, p.overdue = now, 0, false
 		x.open = append(x.open, p)
 		x.check = min(x.check, now.Add(lookTimeouts*s.params.EvidenceTimeout))
 	}
@@ -21,12 +25,20 @@ func (s *Schedule) Look(p *Peer, now boottime.Instant) {
 	}
 }
 
-// patience is how many EvidenceTimeouts a sample has to answer.
-func (p *Peer) patience() time.Duration {
-	if p.looked {
-		return lookTimeouts
+// looked reports whether the vouch waits for the peer because of a look alone.
+func (p *Peer) looked() bool { return p.sampled != 0 && p.drawn == 0 }
+
+// forgotten ends the sample or the look.
+func (p *Peer) forgotten() { p.sampled, p.drawn, p.overdue = 0, 0, false }
+
+// missedBy is when the peer has missed what it was asked, as a sample or because of a look. One that became a sample
+// late is not waited for any longer: it was asked more often than a sample is.
+func (p *Peer) missedBy(timeout time.Duration) boottime.Instant {
+	by := p.sampled.Add(lookTimeouts * timeout)
+	if !p.looked() {
+		by = min(by, p.drawn.Add(sampleTimeouts*timeout))
 	}
-	return sampleTimeouts
+	return by
 }
 
 // repeated takes that a peer is probed. Where each peer is, one that is asked again was late.

@@ -75,6 +75,7 @@ func TestALookThatIsMissedSaysNothingOfTheOthers(t *testing.T) {
 	s := newLooking(40)
 	s.TakeMisses()
 	before, _ := s.Samples()
+	s.samples.due = s.now.Add(time.Hour) // the order does not come to them
 	for _, p := range []int{3, 4, 5, 6} {
 		s.silent[p] = true
 		s.Look(s.Peer(p), s.now)
@@ -90,8 +91,8 @@ func TestALookThatIsMissedSaysNothingOfTheOthers(t *testing.T) {
 	if s.TakeDoubt() {
 		t.Error("looks began a sweep")
 	}
-	if after, missed := s.Samples(); missed > 0 || after-before > 10 {
-		t.Errorf("%d samples in 1.7 s, %d missed", after-before, missed)
+	if after, missed := s.Samples(); missed > 0 || after > before {
+		t.Errorf("%d samples because of looks, %d missed", after-before, missed)
 	}
 	if _, late := s.Closed(); late > 0 {
 		t.Errorf("%d looks count as loss", late)
@@ -126,5 +127,223 @@ func TestLatePeersAreToldWhereEachIsProbed(t *testing.T) {
 	}
 	if now, lates := s.Closed(); now == closed || lates > 0 {
 		t.Errorf("%d answers, %d late", now-closed, lates)
+	}
+}
+
+// answerLate answers the probe of an id that was sent at some time, now.
+func (s *looking) answerLate(p *Peer, id uint64) {
+	if o, ok := s.Replied(p, id, s.now); ok {
+		s.Answered(p, o, true, s.now)
+	}
+}
+
+// A sweep that begins while a look is not answered leaves the others no less time than one that begins during a sample.
+func TestALookDoesNotAgeTheVouchForASweep(t *testing.T) {
+	for ms := 0; ms <= 1600; ms += 200 {
+		s := newLooking(999)
+		most := s.params.EvidenceMaxAge
+		reported := s.Vouched()
+		s.silent[7] = true
+		s.Look(s.Peer(7), s.now)
+		start := s.now.Add(time.Duration(ms) * time.Millisecond)
+		for end, begun := start.Add(3*time.Second), false; s.now < end; {
+			s.pass(10 * time.Millisecond)
+			if s.Vouched().Sub(reported) >= most/16 {
+				reported = s.Vouched()
+			}
+			if !begun && s.now >= start {
+				begun = true
+				s.StartSweep(s.now)
+			}
+			for i := range 999 {
+				if age := s.now.Sub(max(reported, s.Peer(i).proven)); i != 7 && age >= most {
+					t.Fatalf("a sweep %d ms after a look: the evidence of a peer that answers is %v old", ms, age)
+				}
+			}
+		}
+	}
+}
+
+func TestAnAnsweredLookIsNoSample(t *testing.T) {
+	s := newLooking(40)
+	before, _ := s.Closed()
+	taken, _ := s.Samples()
+	for p := range 20 {
+		s.Look(s.Peer(p), s.now)
+	}
+	s.pass(60 * time.Millisecond)
+	after, _ := s.Closed()
+	if now, _ := s.Samples(); after-before > now-taken {
+		t.Errorf("%d samples closed, %d taken", after-before, now-taken)
+	}
+}
+
+// A slow answer to a probe from before a look does not make that a sample which nobody sends a probe for.
+func TestASlowAnswerBeforeALook(t *testing.T) {
+	s := newLooking(40)
+	p := s.Peer(7)
+	_, before := s.Samples()
+	s.TakeMisses()
+	s.sampleOf(p, s.now)
+	s.Probed(p, 9001, s.now)
+	s.now = s.now.Add(150 * time.Millisecond)
+	s.Tick(s.now)
+	s.Probed(p, 9002, s.now)
+	s.now = s.now.Add(2 * time.Millisecond)
+	s.answerLate(p, 9001)
+	s.Look(p, s.now)
+	s.now = s.now.Add(10 * time.Millisecond)
+	s.answerLate(p, 9002)
+	s.pass(2 * time.Second)
+	if _, missed := s.Samples(); missed > before || len(s.TakeMisses()) > 0 {
+		t.Error("a peer that answers all it is asked is missed")
+	}
+}
+
+// A sample that comes after a look of which the first probe was lost is like any other.
+func TestASampleAfterALookIsASample(t *testing.T) {
+	s := newLooking(40)
+	p := s.Peer(7)
+	s.Look(p, s.now)
+	s.Probed(p, 9001, s.now) // and lost
+	for s.pass(time.Millisecond); p.sampled != 0; s.pass(time.Millisecond) {
+	}
+	s.TakeLate()
+	_, before := s.Samples()
+	if s.silent[7] = true; p.sampled != 0 || !s.sampleOf(p, s.now) {
+		t.Fatal("no sample")
+	}
+	s.pass(700 * time.Millisecond)
+	if _, missed := s.Samples(); missed == before || len(s.TakeLate()) == 0 {
+		t.Error("it is not missed after 0.7 s")
+	}
+}
+
+// That memberlist has changed its mind about a peer does not take back the probe of a look.
+func TestVerifyLeavesALookItsProbe(t *testing.T) {
+	s := newLooking(40)
+	s.TakeMisses()
+	s.Look(s.Peer(7), s.now)
+	s.Verify(s.Peer(7), false, s.now)
+	s.pass(3 * time.Second)
+	if m := s.TakeMisses(); len(m) > 0 {
+		t.Errorf("missed: %+v", m)
+	}
+}
+
+// Half of the group is gone. That everybody is looked at first does not delay the sweep.
+func TestLooksDoNotHideACut(t *testing.T) {
+	var begun [2]time.Duration
+	const seeds = 60
+	for seed := range seeds {
+		for look := range begun {
+			s := newLooking(36)
+			s.pass(time.Duration(seed) * 31 * time.Millisecond)
+			s.TakeDoubt()
+			began := s.now
+			for p := range 18 {
+				s.silent[p] = true
+				if look == 1 {
+					s.Look(s.Peer(p), s.now)
+				}
+			}
+			for !s.TakeDoubt() && s.now.Sub(began) < 3*time.Second {
+				s.pass(10 * time.Millisecond)
+			}
+			begun[look] += s.now.Sub(began) / seeds
+		}
+	}
+	if begun[1] > begun[0]*5/4 {
+		t.Errorf("a sweep after %v without looks, and after %v with them", begun[0], begun[1])
+	}
+	t.Log(begun)
+}
+
+// A peer that becomes a sample while the vouch waits for it because of a look has to answer a probe from after that, and
+// makes nobody wait for longer than a look alone.
+func TestASampleOfAPeerThatIsLookedAt(t *testing.T) {
+	s := newLooking(40)
+	p := s.Peer(7)
+	s.samples.due = s.now.Add(time.Hour)
+	for p.sampled != 0 {
+		s.pass(time.Millisecond)
+	}
+	began := s.now
+	s.Look(p, s.now)
+	s.Probed(p, 9001, s.now)
+	s.now = s.now.Add(time.Millisecond)
+	if !s.sampleOf(p, s.now) {
+		t.Fatal("a look keeps a peer out of the samples")
+	}
+	s.Probed(p, 9002, s.now)
+	if s.answerLate(p, 9001); p.sampled != began || s.Vouched() >= began {
+		t.Error("the answer to a look is one to the sample that began after it")
+	}
+	if s.answerLate(p, 9002); p.sampled != 0 {
+		t.Error("an answer does not end it")
+	}
+	s.silent[7] = true
+	s.Look(p, s.now)
+	s.pass(1500 * time.Millisecond)
+	s.sampleOf(p, s.now)
+	s.TakeMisses()
+	s.pass(150 * time.Millisecond)
+	if m := s.TakeMisses(); len(m) != 1 || m[0].Peer != 7 {
+		t.Errorf("1.65 s after a look: missed %v", m)
+	}
+}
+
+// The samples that a sweep ends are not vouched for because a look is answered during its first pass.
+func TestALookDuringASweepVouchesForNobody(t *testing.T) {
+	s := newLooking(40)
+	for _, p := range []int{3, 4, 5} {
+		s.silent[p] = true
+		s.sampleOf(s.Peer(p), s.now)
+	}
+	began := s.now
+	s.pass(10 * time.Millisecond)
+	s.sampleOf(s.Peer(7), s.now) // and answers
+	s.pass(10 * time.Millisecond)
+	s.StartSweep(s.now)
+	if s.Sweeping(s.Peer(7)) {
+		t.Fatal("the sweep asks a peer that has just answered")
+	}
+	s.Look(s.Peer(7), s.now)
+	s.pass(100 * time.Millisecond)
+	if !s.sweep.blind() || s.Peer(7).sampled != 0 {
+		t.Fatal("the look is not answered in the first pass")
+	}
+	if s.Vouched() >= began {
+		t.Error("three silent peers are vouched for")
+	}
+}
+
+// A sweep sets aside whom the vouch waits for because of an old look. Where the peer is a sample by now, that holds it back.
+func TestASweepKeepsTheSamplesAmongTheLooks(t *testing.T) {
+	s := newLooking(40)
+	s.samples.due = s.now.Add(time.Hour)
+	s.pass(time.Second)
+	s.silent[7], s.silent[8] = true, true
+	began := s.now
+	s.Look(s.Peer(7), s.now)
+	s.Look(s.Peer(8), s.now)
+	s.pass(time.Second)
+	drawn := s.now
+	s.sampleOf(s.Peer(7), s.now)
+	s.pass(100 * time.Millisecond)
+	s.sampleOf(s.Peer(9), s.now) // and answers
+	s.pass(100 * time.Millisecond)
+	s.TakeMisses()
+	s.StartSweep(s.now)
+	for _, m := range s.TakeMisses() {
+		if m.Since != began {
+			t.Errorf("%d is missed since %v after the look", m.Peer, m.Since.Sub(began))
+		}
+	}
+	if s.Peer(7).aside != began || s.Peer(8).aside != began {
+		t.Error("they are not set aside")
+	}
+	if v := s.Vouched(); v < began || v >= drawn {
+		t.Errorf("vouched up to %v after the looks, and the sample began %v after them", v.Sub(began), drawn.Sub(began))
 	}
 }

@@ -28,10 +28,10 @@ type Peer struct {
 	lost    bool             // silent for longer than evidence lasts, or with many others
 	dead    boottime.Instant // when memberlist declared it so: what was answered before is void
 
-	sampled boottime.Instant // start of the sample that it is; zero: none
+	sampled boottime.Instant // since when the vouch waits for it, as a sample or because of a look; zero: it does not
+	drawn   boottime.Instant // since when it is a sample; zero: it is none, but may be looked at
 	overdue bool             // the sample's first probe was not answered in time
 	owed    boottime.Instant // as asked, if that was told to be late where each peer is probed
-	looked  bool             // it is asked because of a look, and has not answered since
 	swept   int              // number of the sweep that probed it last
 	nudged  bool             // the next probe is to say that there is news
 	curious bool             // the next probe is to ask for the statement

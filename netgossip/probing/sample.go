@@ -1,6 +1,7 @@
 package probing
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -33,14 +34,15 @@ const (
 //
 // Invariant: everything begun up to vouched was answered by a peer that sees us, or its
 // peer was set aside, of which there were no more than tolerated within the window. A peer that
-// is not answered yet holds vouched back.
+// has not answered yet holds vouched back, whether it is a sample or is looked at. Those that are set aside because
+// of a look alone are not counted: they were not chosen at random.
 type samples struct {
 	on      bool
 	order   []*Peer
 	at      int // in order
 	due     boottime.Instant
 	open    []*Peer          // samples under way
-	last    boottime.Instant // start of the latest
+	last    boottime.Instant // start of the latest; vouched, if a sweep has ended that since
 	vouched boottime.Instant
 	check   boottime.Instant // when the open ones must be looked at
 
@@ -96,12 +98,14 @@ func (s *Schedule) stopSampling(now boottime.Instant) {
 	}
 }
 
-// abandonSamples forgets the samples under way; what they hold back is not vouched for.
+// abandonSamples forgets the samples under way.
+//
+// Invariant: what they hold back is not vouched for, before there is another sample.
 func (s *Schedule) abandonSamples() {
 	for _, p := range s.samples.open {
-		p.sampled, p.overdue = 0, false
+		p.forgotten()
 	}
-	s.samples.open = s.samples.open[:0]
+	s.samples.open, s.samples.last = s.samples.open[:0], s.samples.vouched
 	s.samples.check = boottime.Never
 }
 
@@ -143,18 +147,22 @@ func (s *Schedule) sample(now boottime.Instant) {
 	}
 }
 
-// sampleOf makes the peer a sample, unless it is one, is not vouched for anyway, or a sweep has it in hand: a slow answer
+// sampleOf makes the peer a sample, unless it is one already, is not vouched for anyway, or a sweep has it in hand: a slow answer
 // from before the sweep makes one of those vouchable again, and when the sweep is over nobody would ask it any more.
 func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 	x := &s.samples
-	if !x.on || s.sweep.blind() || p.sampled != 0 || s.Sweeping(p) || !s.vouchable(p) {
+	if !x.on || s.sweep.blind() || p.drawn != 0 || s.Sweeping(p) || !s.vouchable(p) {
 		return false
 	}
 	for len(x.starts) > 0 && now.Sub(x.starts[0]) > doubtWindow*s.params.EvidenceTimeout {
 		x.starts = x.starts[1:]
 	}
-	p.sampled, p.overdue, x.last = now, false, now
-	x.open, x.starts = append(x.open, p), append(x.starts, now)
+	if p.sampled == 0 {
+		p.sampled = now
+		x.open = append(x.open, p)
+	}
+	p.drawn, p.overdue, x.last = now, false, now
+	x.starts = append(x.starts, now)
 	x.check = min(x.check, now.Add(s.params.EvidenceTimeout*3/4))
 	x.total++
 	s.plan(p, now)
@@ -164,10 +172,10 @@ func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 // closeSample ends the sample that a peer is, if it has been answered since it began.
 func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 	x := &s.samples
-	if p.sampled == 0 || p.proven < p.sampled {
+	if p.sampled == 0 || p.proven < max(p.sampled, p.drawn) {
 		return
 	}
-	if !p.looked {
+	if !p.looked() {
 		late := 0.0
 		if x.closed++; p.overdue {
 			late = 1
@@ -184,15 +192,14 @@ func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 
 // endSample takes a peer from the open ones and moves the vouch on.
 func (s *Schedule) endSample(p *Peer) {
+	p.forgotten()
+	s.samples.open = slices.DeleteFunc(s.samples.open, func(q *Peer) bool { return q == p })
+	s.advance()
+}
+
+// advance moves the vouch on to before the oldest of the open ones.
+func (s *Schedule) advance() {
 	x := &s.samples
-	p.sampled, p.overdue = 0, false
-	keep := x.open[:0]
-	for _, q := range x.open {
-		if q != p {
-			keep = append(keep, q)
-		}
-	}
-	x.open = keep
 	upTo := x.last
 	for _, q := range x.open {
 		upTo = min(upTo, q.sampled-1)
@@ -204,13 +211,8 @@ func (s *Schedule) endSample(p *Peer) {
 // vouch any more.
 func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	x := &s.samples
-	p.aside = p.sampled
-	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
-	if p.looked {
-		p.looked = false // from here on it is asked like any other that is set aside
-		if p.sampled != 0 {
-			s.endSample(p)
-		}
+	if s.setAside(p); p.looked() {
+		s.endSample(p)
 		return
 	}
 	x.misses++
@@ -222,6 +224,12 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	}
 }
 
+// setAside takes a peer out of what is vouched for, and reports it.
+func (s *Schedule) setAside(p *Peer) {
+	p.aside = p.sampled
+	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
+}
+
 // judge looks at the samples that are late.
 func (s *Schedule) judge(now boottime.Instant) {
 	x, t := &s.samples, s.params.EvidenceTimeout
@@ -229,19 +237,19 @@ func (s *Schedule) judge(now boottime.Instant) {
 	fresh, missed := false, false
 	x.check = boottime.Never
 	for _, p := range x.open {
-		switch age := now.Sub(p.sampled); {
-		case age >= p.patience()*t:
-			gone, missed = append(gone, p), missed || !p.looked
-		case p.looked:
-			x.check = min(x.check, p.sampled.Add(lookTimeouts*t))
-		case age >= t*3/4:
+		switch by := p.missedBy(t); {
+		case now >= by:
+			gone, missed = append(gone, p), missed || !p.looked()
+		case p.looked():
+			x.check = min(x.check, by)
+		case now.Sub(p.drawn) >= t*3/4:
 			if fresh = fresh || !p.overdue; !p.overdue {
-				s.owes(p, p.sampled, false)
+				s.owes(p, p.drawn, false)
 			}
 			p.overdue = true
-			x.check = min(x.check, p.sampled.Add(sampleTimeouts*t))
+			x.check = min(x.check, by)
 		default:
-			x.check = min(x.check, p.sampled.Add(t*3/4))
+			x.check = min(x.check, p.drawn.Add(t*3/4))
 		}
 	}
 	// Where packets are often lost, a late answer says nothing.

@@ -305,9 +305,9 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 func (s *Schedule) patience(p *Peer) time.Duration {
 	t := s.params.EvidenceTimeout
 	switch {
-	case p.sampled != 0 && p.looked && s.samples.loss < 0.02:
+	case p.looked() && s.samples.loss < 0.02:
 		return s.jitter(s.params.EvidenceInterval) // who looks asks again
-	case p.sampled != 0 && p.looked:
+	case p.looked():
 		return t * 5 / 4
 	case p.sampled != 0:
 		return t * 3 / 4
@@ -348,7 +348,6 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	if p.asked, p.lost = 0, false; len(p.sent) > 0 {
 		p.asked = p.sent[0].At
 	}
-	p.looked = p.looked && p.asked != 0
 	if p.proven >= s.sweep.began {
 		p.swept = 0 // the sweep has what it wanted to know; from here on the peer is like any other
 	}
@@ -417,7 +416,7 @@ func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 		// That memberlist lists it is all that was wanting, after a start for instance.
 		if missed {
 			s.sampleOf(p, now)
-		} else if p.asked == 0 && !s.Sweeping(p) {
+		} else if p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) {
 			s.plan(p, boottime.Never)
 		}
 	case p.lost && missed:

@@ -1,6 +1,7 @@
 package probing
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -61,7 +62,7 @@ func (r *round) next(now boottime.Instant) *Peer {
 // sweep probes all peers that may be there, one after the other in random order, and those
 // that stay silent twice more. One runs at a time; its rate is bounded by Params.RoundTime.
 //
-// The samples stand still during the first pass. A peer that did not answer it is set aside,
+// The samples stand still during the first pass, and so does the vouch, also when a look is answered. A peer that did not answer it is set aside,
 // so that from the second pass on the samples, and the vouch, are about the others only. The
 // first pass takes at most three fifths of EvidenceMaxAge: when the old vouch runs out, those who are
 // there have answered. The last pass ends no earlier than the same three fifths after the
@@ -107,6 +108,7 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	if w.on {
 		return
 	}
+	s.shedLooks(now)
 	s.abandonSamples()
 	s.samples.missed = s.samples.missed[:0]
 	w.on, w.report, w.began, w.patient, w.pass, w.end, w.rest = true, true, now, now, 1, 0, nil
@@ -122,6 +124,23 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	}
 	w.size = len(w.peers)
 	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*Peer) bool { return true })
+}
+
+// shedLooks sets aside whom the vouch has waited for since longer ago than it does for a sample, because of looks:
+// EvidenceMaxAge has room for one wait of that length before the first pass. Samples go on holding it back.
+func (s *Schedule) shedLooks(now boottime.Instant) {
+	s.samples.open = slices.DeleteFunc(s.samples.open, func(p *Peer) bool {
+		if p.sampled == p.drawn || now.Sub(p.sampled) < sampleTimeouts*s.params.EvidenceTimeout {
+			return false
+		}
+		s.setAside(p)
+		if p.sampled = p.drawn; p.drawn != 0 {
+			return false
+		}
+		p.forgotten()
+		return true
+	})
+	s.advance()
 }
 
 // stopSweep ends a sweep without a result.

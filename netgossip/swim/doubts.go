@@ -30,8 +30,9 @@ type DoubtsConfig struct {
 }
 
 // Doubts is the doubt of a node about its peers (package doubt), which the instances of all its networks share: what is
-// late on one is looked at on all. It rests while an instance is missing, or counts by another roster than the others,
-// and begins again with nothing but who is LEFT.
+// late on one is looked at on all. It rests while an instance is missing, or counts by another roster than the others: no
+// time passes for it, and when the instance is there all silences begin again. With another roster it begins with nothing
+// but who is LEFT.
 //
 // A word counts only with the cookie that this process gave to its sender, in an answer to a probe of that: nobody
 // else was told, so one member with the key cannot speak in the names of others. And it is dated like any packet, so
@@ -73,18 +74,26 @@ func (d *Doubts) Run(ctx context.Context) {
 		case <-d.wake:
 		case <-timer.C:
 		}
-		d.mu.Lock()
-		now := d.cfg.Clock()
-		if d.core != nil {
-			d.core.Tick(now)
-			d.act(now)
-			d.armed = d.core.Next()
-		}
-		wait := max(grain, d.armed.Sub(now))
-		d.mu.Unlock()
-		timer.Reset(min(time.Hour, wait))
+		timer.Reset(min(time.Hour, d.tick()))
 	}
 }
+
+// tick lets time pass, and returns after what time it wants to be called again.
+func (d *Doubts) tick() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.Clock()
+	if d.armed = boottime.Never; d.core != nil && !d.rests() {
+		d.core.Tick(now)
+		d.act(now)
+		d.armed = d.core.Next()
+	}
+	return max(grain, d.armed.Sub(now))
+}
+
+// rests reports whether an instance is missing. Invariant: meanwhile no silence grows, for the answers of the other networks
+// are not heard either.
+func (d *Doubts) rests() bool { return slices.Contains(d.instances, nil) }
 
 // join takes the instance of a network. One that counts by another roster than those before begins everything again.
 func (d *Doubts) join(e *evidence) {
@@ -105,7 +114,21 @@ func (d *Doubts) join(e *evidence) {
 		}
 		d.core, d.roster, d.known = core, e.cfg.Roster, make([]acquaintance, e.cfg.Roster.Size())
 	}
-	d.instances[e.cfg.Network] = e
+	if d.instances[e.cfg.Network] = e; !d.rests() {
+		d.core.Restart(d.cfg.Clock())
+		d.arm()
+	}
+}
+
+// arm makes Run wake when the core wants it; mu is held.
+func (d *Doubts) arm() {
+	if next := d.core.Next(); next < d.armed {
+		d.armed = next
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // part takes that an instance ends.
@@ -122,19 +145,13 @@ func (d *Doubts) part(e *evidence) {
 func (d *Doubts) with(e *evidence, call func(now boottime.Instant)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.instances[e.cfg.Network] != e || slices.Contains(d.instances, nil) {
+	if d.instances[e.cfg.Network] != e || d.rests() {
 		return
 	}
 	now := d.cfg.Clock()
 	call(now)
 	d.act(now)
-	if next := d.core.Next(); next < d.armed {
-		d.armed = next
-		select {
-		case d.wake <- struct{}{}:
-		default:
-		}
-	}
+	d.arm()
 }
 
 // act does what the core wants; mu is held.
@@ -229,8 +246,8 @@ func (d *Doubts) probed(e *evidence, peer int) {
 func (d *Doubts) answered(e *evidence, peer int, sentAt boottime.Instant, boot uint64, m *wire.Message, came boottime.Instant) {
 	d.with(e, func(now boottime.Instant) {
 		k := &d.known[peer]
-		if k.clock.read(m.Clock, came); m.Cookie != 0 {
-			k.cookie = m.Cookie
+		if k.clock.read(m.Clock, came); m.Cookie != 0 || m.Statement != nil {
+			k.cookie = m.Cookie // what has words gives one with each statement: this one has none, or none any more
 		}
 		d.core.Answered(e.cfg.Network, peer, sentAt, boot, now)
 	})

@@ -3,6 +3,7 @@ package swim
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -216,5 +217,67 @@ func TestAWordToManyGoesOnOneNetwork(t *testing.T) {
 	everybody[0].Copies = 2
 	if d.send(everybody, d.now); words() != [2]int{76, 76} {
 		t.Error("where packets are lost a word does not go twice on all networks")
+	}
+}
+
+// While a network has no instance the answers on the others are not heard, so no silence grows; and then it begins again.
+func TestNoSilenceGrowsWhileDoubtsRest(t *testing.T) {
+	for _, rests := range []bool{false, true} {
+		d := doubtsOf(t, 12, 2)
+		for i := 1; i < 12; i++ {
+			d.answer(i, 1)
+		}
+		began := d.now
+		d.now = d.now.Add(150 * time.Millisecond)
+		d.late(d.nets[0], probing.Late{Peer: 7, Since: began})
+		pass := func(until time.Duration, asks bool) {
+			for d.now.Sub(began) < until {
+				d.now = d.now.Add(50 * time.Millisecond)
+				for k := range d.nets {
+					m := wire.Message{Kind: wire.Answer, Clock: wire.ClockOf(9<<40, d.now), Cookie: 1}
+					if d.answered(d.nets[k], 9, d.now.Add(-time.Millisecond), 9<<40, &m, d.now); asks {
+						d.probed(d.nets[k], 7)
+					}
+				}
+				d.tick()
+			}
+		}
+		pass(400*time.Millisecond, true)
+		for _, i := range []int{3, 4} {
+			d.heed(d.nets[0], d.peer(i), d.word(i, d.cookieFor(d.lists.Name(i)), doubt.Word{Kind: doubt.Ask, Peer: 7}), d.now)
+		}
+		pass(1200*time.Millisecond, true)
+		d.nets[0].request.words = nil
+		if rests {
+			d.part(d.nets[1])
+			if d.answer(7, 1); d.tick() < time.Hour {
+				t.Error("it wakes while it rests")
+			}
+		}
+		d.now = d.now.Add(300 * time.Millisecond)
+		if d.tick(); rests {
+			d.nets[1] = d.instance(1, d.lists)
+			d.join(d.nets[1])
+		}
+		pass(2200*time.Millisecond, false)
+		firm := slices.ContainsFunc(d.nets[0].request.words, func(w spokenWord) bool { return w.word.Kind == doubt.Firm })
+		if firm == rests {
+			t.Errorf("a network had no instance: %v; a firm word: %v", rests, firm)
+		}
+	}
+}
+
+// An agent of before that takes the place of one with words gives no cookie with its statement, and is sent none any more.
+func TestACookieEndsWithAStatementThatHasNone(t *testing.T) {
+	d := doubtsOf(t, 12, 1)
+	if d.answer(3, 5); d.bare(3) {
+		t.Fatal("no cookie")
+	}
+	if d.answer(3, 0); d.bare(3) {
+		t.Error("a brief answer ends it")
+	}
+	m := wire.Message{Kind: wire.Answer, Clock: wire.ClockOf(3<<40, d.now), Statement: &netgossip.Statement{}}
+	if d.answered(d.nets[0], 3, d.now, 3<<40, &m, d.now); !d.bare(3) {
+		t.Error("it outlives a statement without one")
 	}
 }

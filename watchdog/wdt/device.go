@@ -253,7 +253,12 @@ func (d *Device) release() error {
 			return fmt.Errorf("WDIOS_DISABLECARD: %w", err)
 		}
 	}
-	d.drop() // the last close consumes the magic character, whose it is
+	if d.kept { // the last close consumes the magic character, so the copy goes first: else the close that follows is not the last
+		if err := d.store.Drop(); err != nil {
+			return fmt.Errorf("ask systemd to close its copy of the descriptor: %w", err)
+		}
+		d.kept = false
+	}
 	if err := d.kernel.write(d.fd, magicByte); err != nil {
 		return fmt.Errorf("magic close: %w", err)
 	}

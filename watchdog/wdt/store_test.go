@@ -25,6 +25,7 @@ type shelf struct {
 	deaf, lags bool // systemd takes nothing; or has not read the request to drop yet
 	dropping   bool
 	lock       bool // the agent before is gone
+	dropErr    error
 
 	left int // calls until the process is killed; negative: it is not
 }
@@ -121,7 +122,9 @@ func (s *shelf) Keep(fd int) error {
 }
 
 func (s *shelf) Drop() error {
-	s.step()
+	if s.step(); s.dropErr != nil {
+		return s.dropErr
+	}
 	if s.dropping = true; !s.lags {
 		s.settle()
 	}
@@ -359,6 +362,20 @@ func TestKeptWithoutDisable(t *testing.T) {
 	s.arm(nil)
 	if err := s.dev.Disarm(); !errors.Is(err, watchdog.ErrNoWayOut) || !s.running || !s.kept {
 		t.Errorf("%v, running %v, kept %v", err, s.running, s.kept)
+	}
+}
+
+// The magic character is not written while a copy stays open: it would turn a crash of the agent into a disarm.
+func TestKeptWithoutDisableOrDrop(t *testing.T) {
+	s := newShelf(t)
+	s.disableErr, s.dropErr = unix.ENOTTY, unix.ECONNREFUSED
+	s.arm(nil)
+	if err := s.dev.Disarm(); !errors.Is(err, unix.ECONNREFUSED) || s.magic || !s.running || !s.kept {
+		t.Errorf("%v, magic %v, running %v, kept %v", err, s.magic, s.running, s.kept)
+	}
+	s.dropErr = nil
+	if err := s.dev.Disarm(); err != nil || s.running {
+		t.Errorf("%v, running %v", err, s.running)
 	}
 }
 
