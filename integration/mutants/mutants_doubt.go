@@ -87,6 +87,7 @@ func lookMutants() []mutant {
 		in("a missed look is a reason for extra samples", sampleGo, "missed || !p.looked()", "true"),
 		in("a look holds the vouch back in a sweep", sweepGo, "	s.shedLooks(now)\n", ""),
 		in("a sweep sheds the samples among the looks", sweepGo, "p.sampled = p.drawn; p.drawn != 0 {", "false {"),
+		in("looks are shed in small groups, too", sweepGo, " - s.params.RoundTime(len(s.all))\n", " - s.params.EvidenceMaxAge*3/5\n"),
 		in("who is shed is not set aside", sweepGo, "		s.setAside(p)\n", ""),
 		in("what a sweep ends is vouched for", sampleGo, "s.samples.open[:0], s.samples.vouched\n", "s.samples.open[:0], s.samples.last\n"),
 		in("an answered look is a sample", sampleGo, "	if !p.looked() {\n		late :=", "	if true {\n		late :="),

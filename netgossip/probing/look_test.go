@@ -320,7 +320,7 @@ func TestALookDuringASweepVouchesForNobody(t *testing.T) {
 
 // A sweep sets aside whom the vouch waits for because of an old look. Where the peer is a sample by now, that holds it back.
 func TestASweepKeepsTheSamplesAmongTheLooks(t *testing.T) {
-	s := newLooking(40)
+	s := newLooking(999)
 	s.samples.due = s.now.Add(time.Hour)
 	s.pass(time.Second)
 	s.silent[7], s.silent[8] = true, true
@@ -345,5 +345,17 @@ func TestASweepKeepsTheSamplesAmongTheLooks(t *testing.T) {
 	}
 	if v := s.Vouched(); v < began || v >= drawn {
 		t.Errorf("vouched up to %v after the looks, and the sample began %v after them", v.Sub(began), drawn.Sub(began))
+	}
+}
+
+// Where the first pass is short a sweep sets nobody aside before it.
+func TestASweepOfFewSetsNobodyAsideAtOnce(t *testing.T) {
+	s := newLooking(40)
+	s.silent[7] = true
+	s.Look(s.Peer(7), s.now)
+	s.pass(1500 * time.Millisecond)
+	s.TakeMisses()
+	if s.StartSweep(s.now); len(s.TakeMisses()) > 0 {
+		t.Error("somebody is set aside when the sweep begins")
 	}
 }

@@ -126,11 +126,13 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*Peer) bool { return true })
 }
 
-// shedLooks sets aside whom the vouch has waited for since longer ago than it does for a sample, because of looks:
-// EvidenceMaxAge has room for one wait of that length before the first pass. Samples go on holding it back.
+// shedLooks sets aside whom the vouch has waited for so long, because of looks, that it would be too old after the first
+// pass: before the longest one EvidenceMaxAge has room for as long as a sample takes. Samples go on holding it back. In
+// small groups nobody is: the other networks would take it for what the sweep has found.
 func (s *Schedule) shedLooks(now boottime.Instant) {
+	room := sampleTimeouts*s.params.EvidenceTimeout + s.params.EvidenceMaxAge*3/5 - s.params.RoundTime(len(s.all))
 	s.samples.open = slices.DeleteFunc(s.samples.open, func(p *Peer) bool {
-		if p.sampled == p.drawn || now.Sub(p.sampled) < sampleTimeouts*s.params.EvidenceTimeout {
+		if p.sampled == p.drawn || now.Sub(p.sampled) < room {
 			return false
 		}
 		s.setAside(p)
