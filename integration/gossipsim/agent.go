@@ -123,25 +123,8 @@ func (a *agent) start() error {
 		ctx, cancel := context.WithCancel(context.Background())
 		a.loop.Go(func() { a.doubts.Run(ctx) })
 		a.loop.Go(func() { <-a.quit; cancel() })
-		a.acquaint()
 	}
 	return nil
-}
-
-// acquaint has a warm node ask everybody once: by its cookies, too, it is one that has run for long.
-func (a *agent) acquaint() {
-	if !a.warm {
-		return
-	}
-	for k, in := range a.nets {
-		var part roster.Set
-		for p := range a.roster.Size() {
-			if p%len(a.nets) == k && p != a.node {
-				part.Add(p)
-			}
-		}
-		in.Ask(part)
-	}
 }
 
 // stop ends the life. With leave the peers are told.

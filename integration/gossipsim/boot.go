@@ -65,8 +65,24 @@ func (w *world) boot() error {
 			}
 		}
 	}
+	w.acquaint()
 	w.fab.change(func() { w.fab.open = true })
 	return nil
+}
+
+// acquaint has all know each other's cookies and clocks. To ask for them would take each node a packet for every other.
+func (w *world) acquaint() {
+	for i, n := range w.nodes {
+		a, ok := n.engine.(*agent)
+		if !ok || a.doubts == nil {
+			return
+		}
+		for j, other := range w.nodes {
+			if i != j {
+				a.doubts.Met(j, other.engine.(*agent).doubts, other.boot)
+			}
+		}
+	}
 }
 
 // forgetNews empties the queue of what an instance is about to gossip.

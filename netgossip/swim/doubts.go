@@ -219,6 +219,17 @@ func (d *Doubts) cookieFor(name string) uint64 {
 	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }
 
+// Met has this process know the one of a peer, in a boot of it, as if that had answered a probe just now: where it begins
+// in the middle, as a simulation does. Its instances have started.
+func (d *Doubts) Met(peer int, other *Doubts, boot uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.Clock()
+	k := &d.known[peer]
+	k.cookie = other.cookieFor(d.roster.Name(d.roster.Self))
+	k.clock.read(wire.ClockOf(boot, now), now)
+}
+
 // bare reports whether a peer has not given a cookie.
 func (d *Doubts) bare(peer int) bool {
 	d.mu.Lock()
