@@ -35,7 +35,11 @@ func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.
 		}
 	}
 	c.told.all = all
-	shown := c.takeTurns(now, facts[:], all[:urgent]) // somebody may act on a death that is none
+	room := len(facts)
+	if urgent < len(all) {
+		room-- // contradictions stay until another boot answers: they must not keep everything else out for ever
+	}
+	shown := c.takeTurns(now, facts[:room], all[:urgent]) // first: somebody may act on a death that is none
 	c.takeTurns(now, facts[shown:], all[urgent:])
 	return facts
 }
@@ -60,6 +64,8 @@ func (c *Core) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fact
 	f = netgossip.Fact{Name: netgossip.NameDigest(c.cfg.Roster.Name(p)), Boot: known}
 	switch d := &w.death; {
 	case known == 0 || p == c.cfg.Roster.Self:
+		return netgossip.Fact{}
+	case w.defied == known && d.Proof != 0 && d.Boot == known && !d.handedOn(): // it has died since, and this node has found that itself
 		return netgossip.Fact{}
 	case w.defied == known:
 		f.Kind = netgossip.FactContradicted
@@ -144,13 +150,7 @@ func (c *Core) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 		return
 	}
 	w := &c.proof.peers[p]
-	if f.Kind == netgossip.FactContradicted {
-		w.takenBack = f.Boot // also one that this node has never met
-	}
-	if f.Boot != c.knownBoot(p) {
-		return
-	}
-	if w.defied == f.Boot {
+	if f.Boot != c.knownBoot(p) || w.defied == f.Boot {
 		return
 	}
 	switch f.Kind {
@@ -170,10 +170,25 @@ func (c *Core) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 	}
 }
 
-// TakenBack reports whether that boot of a member has answered after it was called dead, as this node or a member that it counts says.
-func (c *Core) TakenBack(p int, boot uint64) bool {
-	w := &c.proof.peers[p]
-	return boot != 0 && (boot == w.takenBack || boot == w.defied)
+// TakenBack reports whether that boot of a member has answered after it was called dead, as this node or a member that it counts
+// says at present. This node need not have met it. Nobody's word stands in the way of another's.
+func (c *Core) TakenBack(now boottime.Instant, p int, boot uint64) bool {
+	if boot == 0 || boot == c.proof.peers[p].defied {
+		return boot != 0
+	}
+	name := netgossip.NameDigest(c.cfg.Roster.Name(p))
+	for m := range c.view.Counted.All() {
+		st, anchor := c.merger.Statement(m)
+		if m == c.cfg.Roster.Self || st == nil || now.Sub(anchor) > c.cfg.MaxAge {
+			continue
+		}
+		for i := range st.Facts {
+			if f := &st.Facts[i]; f.Kind == netgossip.FactContradicted && f.Name == name && f.Boot == boot {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // rumour is a sentence that one member has handed on, until a second one says the same.

@@ -130,7 +130,6 @@ type witness struct {
 	rumour    rumour               // of a sentence that one member alone has handed on
 	trial     trial                // of a death that was told from outside
 	spread    uint64               // the boot whose death was told here and announced to all; 0: none
-	takenBack uint64               // the boot of which a member has said last that it answers, though it was called dead; 0: none
 	death     Death
 }
 
@@ -362,7 +361,8 @@ func (v *prover) conclude(now boottime.Instant, c *Core) {
 // which is to hear of the death from those who have found it, too.
 func (v *prover) handedOn() (set roster.Set) {
 	for p := range v.fenced.All() {
-		put(&set, p, v.peers[p].death.handedOn())
+		w := &v.peers[p]
+		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // else time would prove the death of no known boot in its place
 	}
 	return set
 }

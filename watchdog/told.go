@@ -361,7 +361,9 @@ func (c *Core) try(now boottime.Instant, p int, w *witness) {
 		c.end(now, w, w.death, nil)
 		return
 	}
-	c.fx.Wake = min(c.fx.Wake, t.since.Add(trialLimit))
+	if !over {
+		c.fx.Wake = min(c.fx.Wake, t.since.Add(trialLimit))
+	}
 }
 
 // end closes a trial.

@@ -57,7 +57,7 @@ func toldMutants() []mutant {
 		told("a death that was told hides the proof by time", proofGo, "claimed.Minus(v.fenced.Minus(v.handedOn()))", "claimed.Minus(v.fenced)"),
 		told("a death that was told hides the proof by another boot", proofGo, " || w.death.Boot == w.boot && !w.death.handedOn():", " || w.death.Boot == w.boot:"),
 		told("a boot that has defied a word by its answer may be called dead again", proofGo, "		w.defied = w.boot // P9\n", ""),
-		told("a former agent's death stays when others take it back", "cmd/fencing-agent/agent/kubedeaths.go", "taken := member && !k.own[name] && a.core.TakenBack(p, boot)", "taken := member && a.core.TakenBack(p, boot) && false", "./cmd/fencing-agent/agent"),
+		told("a former agent's death stays when others take it back", "cmd/fencing-agent/agent/kubedeaths.go", "taken := member && !k.own[name] && a.core.TakenBack(now, p, boot)", "taken := member && a.core.TakenBack(now, p, boot) && false", "./cmd/fencing-agent/agent"),
 		told("a node that restarts is dead", toldGo, "	case c.pub.held.Has(p):", "	case false:"),
 		told("a new boot in the slot is no matter", toldGo, "	case c.wroteAsAnother(now, p, w, boot):", "	case false:"),
 		told("a former boot that stays in the slot is a new one", toldGo, "	return slot.Moved && slot.Record.State == diskquorum.SlotActive", "	return slot.Record != nil && slot.Record.State == diskquorum.SlotActive"),

@@ -118,7 +118,7 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 		p, member := listed[name]
 		boot, _ := strconv.ParseUint(d.Boot, 16, 64)
 		// This agent may never have met that boot; others have, and take its death back.
-		taken := member && !k.own[name] && a.core.TakenBack(p, boot)
+		taken := member && !k.own[name] && a.core.TakenBack(now, p, boot)
 		if member && fx.Fenced.Has(p) && k.own[name] || member && !k.own[name] && p != a.roster.Self && !a.core.View().Seen.Has(p) && !taken {
 			continue
 		}

@@ -1,0 +1,84 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// Guard: a slot that is watched for longer than a trial takes does not wake the loop again and again.
+func TestLongTrialDoesNotSpin(t *testing.T) {
+	r := shelf(t, false)
+	r.interval = 10 * time.Second
+	r.write(4, 10)
+	for at := 30 * sec; at < 40*sec; at += sec / 4 {
+		r.others(at, netgossip.Statement{})
+		r.step(at)
+	}
+	r.Tell(1, off)
+	for at := 40 * sec; at < 70*sec; at += sec / 4 {
+		r.others(at, netgossip.Statement{})
+		if fx := r.step(at); len(fx.Told) > 0 {
+			return
+		} else if fx.Wake < at {
+			t.Fatalf("after %v it wants to be woken %v ago", time.Duration(at-40*sec), time.Duration(at-fx.Wake))
+		}
+	}
+	t.Error("the word was never judged")
+}
+
+// Guard: an agent that was restarted after a node was lost knows the boot by the slot alone. A proof by time, which it has for no boot,
+// does not take the place of a death that was told of that one: consumers would take that for a withdrawal.
+func TestTimeKeepsTheBootOfADeathThatWasTold(t *testing.T) {
+	r := withSlots(t, unacquainted(t))
+	r.write(4, 4)
+	told := Death{}
+	r.step(10*sec + sec/4)
+	for at := 11 * sec; at < 80*sec; at += sec / 4 {
+		st := netgossip.Statement{LUNHealthy: true}
+		if at >= 40*sec {
+			st.Lost = roster.SetOf(4)
+		}
+		r.others(at, st)
+		if at == 20*sec || at == 60*sec {
+			r.Tell(uint64(at/sec), off)
+		}
+		r.step(at)
+		if d := r.Death(4); told.Boot != 0 && d.Boot != told.Boot {
+			t.Fatalf("at %v the death is %+v, and was %+v", time.Duration(at), d, told)
+		} else {
+			told = d
+		}
+	}
+	if told.Proof != ProofOperator {
+		t.Errorf("the death is %+v", told)
+	}
+}
+
+// Guard: a boot that was told dead and lived on may die. What this node has proven is not handed on as contradicted.
+func TestBootThatWasDefiedMayDie(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	c.Tell(1, off)
+	verdicts(c, 20*sec+sec/4, 35*sec)
+	live := func(from, to boottime.Instant, last int, seen, lost roster.Set) {
+		for at := from; at < to; at += sec / 4 {
+			for p := 1; p < last; p++ {
+				state(c, at, p, seen, netgossip.Statement{Guard: killing, Lost: lost})
+			}
+			c.Step(at)
+		}
+	}
+	live(36*sec, 40*sec, 5, roster.SetOf(0, 1, 2, 3, 4), roster.Set{})
+	if f := c.fx.Statement.Facts[0]; f.Kind != netgossip.FactContradicted {
+		t.Fatalf("a boot that lives on is handed on as %+v", f)
+	}
+	live(40*sec, 70*sec, 4, without4, roster.Set{})
+	live(70*sec, 90*sec, 4, without4, roster.SetOf(4))
+	if d, f := c.Death(4), c.fx.Statement.Facts[0]; d.Proof != ProofTime || f.Kind != 0 {
+		t.Errorf("proven %+v, and handed on as %+v", d, f)
+	}
+}
