@@ -169,6 +169,9 @@ func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 	over := make(chan struct{})
 	w.saying.Go(func() { w.say(over) })
 	death, err := client.WaitFenced(ctx, client.Config{Socket: path}, w.node, w.boot, func(u client.StatusUpdate, why error) {
+		if ctx.Err() != nil {
+			return // that the stream has ended is this command's own doing
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.last, w.why = u, why
