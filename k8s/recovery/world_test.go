@@ -15,7 +15,7 @@ const (
 	leaseDuration = 10 * time.Second // in place of 40 s, and all that goes with it
 	renewEvery    = 2500 * time.Millisecond
 	// heartbeatTimeout is of one request to renew the Lease: nodeStatusUpdateFrequency.
-	heartbeatTimeout = 2500 * time.Millisecond
+	heartbeatTimeout = 2 * time.Second
 )
 
 var epoch = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
