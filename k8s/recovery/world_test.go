@@ -204,8 +204,9 @@ func (w *world) fault() {
 		w.powerOff(n)
 	case n.on && n.api && !n.gossip && !n.watchdog && n.note == n.real && n.real != "":
 		// It was heard, and that was noted. Now all who have heard it die, and it goes silent for long: what a replica
-		// that starts sees is what a dead node looks like.
-		if w.chance(2) {
+		// that starts sees is what a dead node looks like. Not with the taint: Kubernetes itself takes the volumes of such
+		// a node away, as docs/controller.md says (Disputed), whatever replicas do.
+		if w.chance(2) && !n.tainted {
 			n.api, n.stuck, n.cutAt, w.muted, w.crashAll = false, true, w.now, w.muted+1, true
 			w.log("%s goes silent after its dispute", n.name)
 		}
