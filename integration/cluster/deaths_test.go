@@ -87,6 +87,9 @@ func startGuarded(t *testing.T) *cluster.Cluster {
 	}
 	programs, err := cluster.ProgramsIn(root)
 	do(t, err)
+	if !kind(t, programs).OwnKernel() {
+		t.Skip("the nodes have no kernel whose watchdog could reset them: make test-cluster KIND=uml")
+	}
 	c, err := cluster.Start(t.Context(), cluster.Config{
 		Nodes: 4, Programs: programs, Room: inside, Kind: kind(t, programs), Manifest: cluster.ManifestIn(root), Guarded: true, Say: t.Logf,
 	})
