@@ -15,12 +15,8 @@ func (n *simNode) reaches() bool { return n.api && !n.stuck }
 // another connection after the second one. After five it pauses.
 func (w *world) heartbeat(n *simNode) {
 	if !n.stuckAt.IsZero() && !w.now.Before(n.stuckAt) {
-		n.stuckAt = time.Time{}
-		// One at a time: what a second one within a Lease does to a node that all agents call dead is in docs/adr/0029.
-		if n.stuckLast.IsZero() || w.now.Sub(n.stuckLast) >= 4*renewEvery+2*heartbeatTimeout {
-			n.stuck, n.stuckLast = true, w.now
-			w.log("the API server that %s is connected to dies", n.name)
-		}
+		n.stuck, n.stuckAt = true, time.Time{}
+		w.log("the API server that %s is connected to dies", n.name)
 	}
 	if n.attempt.IsZero() {
 		if w.now.Before(n.nextRenewal) {

@@ -73,7 +73,6 @@ type simNode struct {
 	failures      int       // of such requests, in a row
 	stuck         bool      // its connection is to an API server that is not there any more
 	stuckAt       time.Time // when that will be so
-	stuckLast     time.Time // when that was so last
 	listed        bool
 	patched       bool
 	seenTaint     bool
