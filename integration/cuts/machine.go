@@ -253,7 +253,8 @@ func (m *machine) first(after time.Time, f func(text string) bool) (time.Time, b
 	return time.Time{}, false
 }
 
-// resetAfter is the first reset after a moment.
+// resetAfter is the first reset after a moment: the end of the kernel or, for programs that ask for a restart, what it says
+// before it starts itself again.
 func (m *machine) resetAfter(after time.Time) (time.Time, bool) {
-	return m.first(after, func(text string) bool { return text == "machine: reset" })
+	return m.first(after, func(text string) bool { return text == "machine: reset" || text == "reboot: Restarting system" })
 }
