@@ -31,7 +31,7 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-systemd test-netns test-versions outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-systemd test-netns test-versions outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare cuts-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
@@ -185,6 +185,11 @@ vms-mutants: tools ## agents without a guard in virtual machines: each must fail
 vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 1 h)
 	@echo "vms-compare: each of the systems three times through its faults, about an hour; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
+
+cuts-compare: build tools ## cuts of all networks of one machine in three, 3 to 20 s, TIMES=10 of each, with this agent, Pacemaker and sbd on User-mode Linux, into docs/measurements/tuning.md; GONE=3 machines that do not come back, CLUSTERS=1 of each system, SYSTEMS=REGEXP; needs root, user-mode-linux, gcc and Debian's apt (about 45 min)
+	@test "$$(id -u)" = 0 || { echo "cuts-compare: needs root: it makes network namespaces; run: sudo make cuts-compare" >&2; exit 1; }
+	@echo "cuts-compare: all systems beside each other, about $$(( $(or $(TIMES),10) * 4 / $(or $(CLUSTERS),1) + 5 )) minutes; a line for each cut"
+	@FENCING_TEST_CUTS=1 FENCING_BIN=$(CURDIR)/bin FENCING_CUTS_CACHE=$(CURDIR)/bin/cuts FENCING_CUTS_TABLE=$(CURDIR)/docs/measurements/tuning.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCuts$$' ./integration/cuts -times $(or $(TIMES),10) -gone $(or $(GONE),3) -clusters $(or $(CLUSTERS),1) -systems '$(SYSTEMS)'
 
 cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machine with the agents in them, to try and to break, until Ctrl-C; KIND=uml: each with its own kernel and softdog; needs root, gcc and libseccomp-dev (about 15 s; the first time 12 min: it compiles Kubernetes)
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
