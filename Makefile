@@ -47,7 +47,7 @@ build: ## bin/fencing-agent, bin/fencectl and bin/fencing-controller, static (ab
 release: ## programs, deb, rpm, images, chart, SBOM, checksums, provenance of this commit into dist/release; no network but Go modules (first time: about 10 min)
 	@echo "release: static programs for five platforms, packages and images; about 10 minutes the first time"
 	@mkdir -p bin/tools && cd tools/release && GOWORK=off $(GO) build $(BUILDVCS) -o ../../bin/tools/release .
-	@GO111MODULE=on bin/tools/release .
+	@bin/tools/release .
 
 test-packages: tools ## what make release has made: made again, byte by byte, and the deb installed, upgraded, removed and purged in a bare Debian root; needs root and debootstrap (about 5 min)
 	@test "$$(id -u)" = 0 || { echo "test-packages: needs root: it installs packages in a root of its own; run: sudo make test-packages" >&2; exit 1; }

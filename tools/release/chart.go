@@ -91,12 +91,7 @@ func (r *release) commitTime(c *chartfile.Chart) {
 	for _, f := range c.Templates {
 		f.ModTime = r.time
 	}
-	var kept = c.Files[:0]
 	for _, f := range c.Files {
 		f.ModTime = r.time
-		if !strings.HasPrefix(f.Name, "examples/") {
-			kept = append(kept, f)
-		}
 	}
-	c.Files = kept
 }

@@ -82,7 +82,7 @@ func (r *release) pack(format string, p platform) error {
 		Vendor: vendor, Homepage: homepage, License: license, Description: summary + "\n" + longer, MTime: r.time, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
 			Contents: contents, Scripts: scripts, Umask: 0o022, Suggests: []string{"multipath-tools"},
-			Deb: nfpm.Deb{Compression: "gzip", Fields: map[string]string{"Rules-Requires-Root": "no"}},
+			Deb: nfpm.Deb{Compression: "gzip"},
 			RPM: nfpm.RPM{Summary: summary, BuildHost: "reproducible", Compression: "gzip:9"},
 		},
 	})

@@ -93,8 +93,12 @@ func (r *release) page(name string, number int, short, help string, related []st
 	literal("SYNOPSIS", section(help, "Usage"))
 	literal("DESCRIPTION", help[:first])
 	for _, p := range parts {
-		if title := help[p[2]:p[3]]; title != "Usage" {
-			literal(map[string]string{"Flags": "OPTIONS"}[title]+strings.ToUpper(map[bool]string{true: title}[title != "Flags"]), section(help, title))
+		switch title := help[p[2]:p[3]]; title {
+		case "Usage":
+		case "Flags":
+			literal("OPTIONS", section(help, title))
+		default:
+			literal(strings.ToUpper(title), section(help, title))
 		}
 	}
 	for i := range related {

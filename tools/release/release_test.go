@@ -23,12 +23,12 @@ import (
 
 const checkout = "../.."
 
+// programDir is where built puts the programs.
+var programDir string
+
 // built are this machine's programs, built once without what a release adds.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "fencing-agent-release-test-")
-	if err != nil {
-		return "", err
-	}
+	dir := programDir
 	for _, name := range []string{"fencing-agent", "fencectl"} {
 		cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/"+name)
 		cmd.Dir, cmd.Env = checkout, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
@@ -40,10 +40,13 @@ var built = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := built(); err == nil {
-		_ = os.RemoveAll(dir)
+	dir, err := os.MkdirTemp("", "fencing-agent-release-test-")
+	if err != nil {
+		panic(err)
 	}
+	programDir = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
 

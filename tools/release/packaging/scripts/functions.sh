@@ -15,6 +15,13 @@ guarding() {
   esac
 }
 
+# accepted: the program that has just been installed takes the configuration, with what the unit's environment adds.
+accepted() (
+  set -a
+  if [ -r /etc/default/fencing-agent ]; then . /etc/default/fencing-agent; fi
+  fencectl config check /etc/fencing-agent/agent.yaml >/dev/null
+)
+
 # installed NEW|OLD: what holds after an installation and an upgrade.
 installed() {
   if command -v systemd-sysusers >/dev/null 2>&1; then
@@ -25,7 +32,7 @@ installed() {
     say "there is another unit fencing-agent.service, in /usr/local/lib/systemd/system or /etc/systemd/system, which systemd prefers to that of the package"
   fi
   # A version that does not take the file would not come back after a restart: better to hear it now.
-  if [ -e /etc/fencing-agent/agent.yaml ] && ! fencectl config check /etc/fencing-agent/agent.yaml >/dev/null; then
+  if [ -e /etc/fencing-agent/agent.yaml ] && ! accepted; then
     say "this version does not take /etc/fencing-agent/agent.yaml as it is: correct it before the agent is restarted"
   fi
   if guarding; then
