@@ -141,11 +141,8 @@ func (k *Keeper) First() <-chan error { return k.first }
 
 // StartWithout lets the keeper go on by itself: the start of the agent waits no longer.
 func (k *Keeper) StartWithout(after time.Duration) {
-	select {
-	case err := <-k.first: // it was just done
-		k.noteFault(err)
-	default:
-	}
+	// A result that came at this very moment is not taken here: Run would end with the one that names a
+	// wrong LUN, and nobody would look at the device again.
 	close(k.notFirst)
 	k.Log.Error("LUN does not answer; going on without it until it does", "device", k.Path, "after", after)
 }
