@@ -48,7 +48,9 @@ func (c *cluster) begin(ctx context.Context, h *host, lun, dir string) error {
 		return err
 	}
 	for i, name := range names {
-		m := &machine{host: h, lab: c.lab, name: name, id: i + 1, dir: filepath.Join(dir, name), lun: lun, wait: map[int]*answer{}}
+		m := &machine{
+			host: h, lab: c.lab, name: name, id: i + 1, dir: filepath.Join(dir, name), lun: lun, wait: map[int]*answer{},
+		}
 		if err := c.lab.Links(name, quiet); err != nil {
 			return err
 		}
@@ -121,7 +123,9 @@ func makeLUN(ctx context.Context, h *host, s *system, path string) error {
 	if len(s.version) > 0 { // it makes its own
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, filepath.Join(h.programs, "fencectl"), "lun", "init", path, "--cluster", "lab", "--node-group", "worker", "--slots", "4").CombinedOutput()
+	cmd := exec.CommandContext(ctx, filepath.Join(h.programs, "fencectl"),
+		"lun", "init", path, "--cluster", "lab", "--node-group", "worker", "--slots", "4")
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("fencectl lun init: %w\n%s", err, out)
 	}

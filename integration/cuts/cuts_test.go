@@ -236,7 +236,7 @@ func (c *cluster) inflict(f fault, victim *machine) (time.Time, error) {
 	return c.cut(victim)
 }
 
-// untilTold waits until all others hold the victim for dead, and it was reset.
+// untilTold waits until one of the others may act.
 func (c *cluster) untilTold(ctx context.Context, at time.Time, victim *machine) error {
 	ctx, cancel := context.WithTimeout(ctx, proofLimit)
 	defer cancel()
