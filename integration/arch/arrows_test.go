@@ -54,6 +54,7 @@ var rooms = []room{
 	{pkg: "k8s/ownership", pure: true},
 	{pkg: "k8s/storm", pure: true},
 	{pkg: "k8s/fenceconfig", pure: true},
+	{pkg: "k8s/nodefence", may: []string{"k8s/fenceconfig"}, pure: true},
 	{pkg: "k8s/recovery", may: []string{"k8s/belief", "k8s/storm"}, pure: true},
 	{pkg: "k8s/reconcile", may: []string{"k8s/belief", "k8s/deaths", "k8s/ownership", "k8s/recovery", "k8s/storm"}},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
