@@ -31,14 +31,14 @@ KUBETEST := bin/tools/kubetest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-systemd test-netns test-versions outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
+.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-systemd test-netns test-versions outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image executor-image simulate simulate-table nightly clean tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
-build: ## bin/fencing-agent, bin/fencectl and bin/fencing-controller, static (about 1 min the first time)
+build: ## bin/fencing-agent, bin/fencectl, bin/fencing-controller and bin/fencing-executor, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -241,6 +241,13 @@ controller-image: build ## a static container image of fencing-controller, IMAGE
 	 name=$(if $(filter fencing-agent,$(IMAGE)),fencing-controller,$(IMAGE)); \
 	 echo "controller-image: $$tool builds $$name:$(VERSION) from deploy/controller/Dockerfile"; \
 	 "$$tool" build -f deploy/controller/Dockerfile -t $$name:$(VERSION) .
+
+executor-image: build ## Debian's fence agents and fencing-executor, IMAGE=fencing-executor; needs docker, podman or buildah, and Debian's archive
+	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
+	   { echo "executor-image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
+	 name=$(if $(filter fencing-agent,$(IMAGE)),fencing-executor,$(IMAGE)); \
+	 echo "executor-image: $$tool builds $$name:$(VERSION) from deploy/executor/Dockerfile"; \
+	 "$$tool" build -f deploy/executor/Dockerfile -t $$name:$(VERSION) .
 
 simulate-table: laboratory ## the simulated tables of docs/measurements/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
 	@echo "simulate-table: every command in docs/measurements/performance.md, about 30 minutes; ONLY=TEXT for some of them"
