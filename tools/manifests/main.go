@@ -24,6 +24,9 @@ import (
 const (
 	chartDir    = "deploy/chart"
 	manifestDir = "deploy/manifests"
+
+	controllerChart    = "deploy/controller/chart"
+	controllerManifest = "deploy/controller/controller.yaml"
 )
 
 func main() {
@@ -60,11 +63,19 @@ func run(root string, check bool) error {
 		}
 		maps.Copy(files, rendered)
 	}
-	dir := filepath.Join(root, manifestDir)
-	if check {
-		return compare(dir, files)
+	controller, err := renderController(filepath.Join(root, controllerChart))
+	if err != nil {
+		return fmt.Errorf("render %s: %w", controllerChart, err)
 	}
-	if err := write(dir, files); err != nil {
+	dir, path := filepath.Join(root, manifestDir), filepath.Join(root, controllerManifest)
+	if check {
+		have, err := os.ReadFile(path)
+		if err == nil && !bytes.Equal(have, controller) {
+			err = fmt.Errorf("run make manifests: %s is not what %s renders: %s", controllerManifest, controllerChart, firstDifference(have, controller))
+		}
+		return errors.Join(err, compare(dir, files))
+	}
+	if err := errors.Join(write(dir, files), os.WriteFile(path, controller, 0o644)); err != nil {
 		return err
 	}
 	fmt.Printf("%d examples of %s rendered into %d files of %s\n", len(examples), chartDir, len(files), manifestDir)
