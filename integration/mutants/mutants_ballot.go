@@ -49,6 +49,7 @@ func allMutants() []mutant {
 		lateMutants(),
 		probingMutants(),
 		recoveryMutants(),
+		nodefenceMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)
