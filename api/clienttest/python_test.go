@@ -11,11 +11,12 @@ import (
 
 // The example in Python says of this agent what a Go program does. It is left out where Python has no grpcio.
 func TestPythonExample(t *testing.T) {
-	if err := exec.CommandContext(t.Context(), "python3", "-c", "import grpc, google.protobuf").Run(); err != nil {
+	python := pythonWithGRPC(t)
+	if python == "" {
 		t.Skip("no Python with grpcio and protobuf: apt-get install python3-grpcio python3-protobuf")
 	}
 	a := Start(t, "n1", "n2", "n3")
-	cmd := exec.CommandContext(t.Context(), "python3", "../examples/python/follow_deaths.py", a.Socket) // it ends with the test
+	cmd := exec.CommandContext(t.Context(), python, "../examples/python/follow_deaths.py", a.Socket) // it ends with the test
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -53,4 +54,15 @@ func TestPythonExample(t *testing.T) {
 	want("fenced n3 " + BootOf("n3", 0) + " time")
 	a.Contradict("n3")
 	want("withdrawn n3 " + BootOf("n3", 0))
+}
+
+// pythonWithGRPC is a Python that has what the example needs: the one of the path, or Debian's.
+func pythonWithGRPC(t *testing.T) string {
+	t.Helper()
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		if exec.CommandContext(t.Context(), python, "-c", "import grpc, google.protobuf").Run() == nil {
+			return python
+		}
+	}
+	return ""
 }

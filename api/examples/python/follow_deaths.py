@@ -61,7 +61,10 @@ def status_class(channel):
 
     for f in files:
         add(f)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("fencing.v1.Status"))
+    status = pool.FindMessageTypeByName("fencing.v1.Status")
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(status)
+    return message_factory.MessageFactory(pool).GetPrototype(status)  # protobuf before 4.22, as Debian 12 has it
 
 
 def fields(data, number):
