@@ -42,6 +42,7 @@ var rooms = []room{
 	{pkg: "watchdog/watchdogtest", may: []string{"boottime", "watchdog"}},
 	{pkg: "api/v1"},
 	{pkg: "api/client", may: []string{"api/v1"}},
+	{pkg: "api/clienttest", may: []string{"api/v1", "api/publish"}},
 	{pkg: "api/words", may: []string{"api/v1"}},
 	{pkg: "api/publish", may: []string{"boottime", "procfs", "api/v1"}},
 	{pkg: "k8s"},
@@ -80,8 +81,9 @@ var rooms = []room{
 	{pkg: "cmd/fencing-controller/config"},
 	{pkg: "cmd/fencing-controller", may: []string{"k8s/belief", "k8s/client", "k8s/fencing", "k8s/reconcile", "k8s/recovery", "k8s/storm", "cmd/fencing-controller/config"}},
 	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
-	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/words", "diskquorum", "diskquorum/lunadmin", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir"}},
+	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/words", "diskquorum", "diskquorum/lunadmin", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir", "cmd/fencectl/doctor"}},
 	{pkg: "cmd/fencectl/hookdir"},
+	{pkg: "cmd/fencectl/doctor"},
 }
 
 const whyArrows = "the arrows of docs/architecture.md: pure packages know no adapter, adapters do not know each other, " +
