@@ -85,6 +85,8 @@ type Gossip struct {
 	Overrides Overrides `yaml:"overrides"`
 	KeyFile   string    `yaml:"keyFile" form:"absolute path or empty"`
 	Sources   Sources   `yaml:"sources"`
+	// LeftByDoubt: a peer that several members miss is LEFT before its evidence has run out.
+	LeftByDoubt bool `yaml:"leftByDoubt"`
 }
 
 // Quorum says how many nodes are enough, and what decides when exactly half are left. The order
@@ -127,6 +129,10 @@ type API struct {
 	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
 	// ConfirmDead: root on this node may tell that another one is dead, and what other members were told is believed.
 	ConfirmDead bool `yaml:"confirmDead"`
+	// Fence: root on this node may order that another one ends, and this node obeys such an order.
+	Fence bool `yaml:"fence"`
+	// RootFrom is which root may do either.
+	RootFrom RootFrom `yaml:"rootFrom"`
 }
 
 // HTTP is the listener for metrics and health.
@@ -156,7 +162,7 @@ func Default() *Config {
 			TieBreak:           TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
-		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers},
+		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers, LeftByDoubt: true},
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,
@@ -177,7 +183,7 @@ func Default() *Config {
 			SentenceAfter: Patience(5200 * time.Millisecond), SentenceTimeout: time.Second,
 			DisableFile: "/var/run/fencing-agent/disable",
 		},
-		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, ConfirmDead: true},
+		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, ConfirmDead: true, Fence: true, RootFrom: RootOfAgent},
 		HTTP: HTTP{Address: "127.0.0.1:9110"},
 	}
 }
