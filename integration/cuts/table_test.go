@@ -1,6 +1,7 @@
 package cuts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -182,14 +183,40 @@ func (r *results) write() error {
 	return os.WriteFile(r.path, []byte(whole), 0o644)
 }
 
-// replace puts a table after a mark in place of the one that is there.
+// replace puts a table after a mark in place of the one that is there, of which the rows stay of systems that were not
+// measured, if it has the same columns.
 func replace(text, begin, table string) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
-	_, after, ended := strings.Cut(rest, tableEnd)
+	old, after, ended := strings.Cut(rest, tableEnd)
 	if !ok || !ended {
 		return "", errors.New("no place for the table: " + strings.TrimSpace(begin))
 	}
-	return before + begin + "\n" + table + "\n" + tableEnd + after, nil
+	made, kept := blocks(table), blocks(old)
+	if made[""] != kept[""] {
+		kept = nil
+	}
+	whole := made[""]
+	for _, s := range systems {
+		whole += cmp.Or(made[s.name], kept[s.name])
+	}
+	return before + begin + "\n" + whole + "\n" + tableEnd + after, nil
+}
+
+// blocks are the lines of a table by the system that they are about; those of none are its head.
+func blocks(table string) map[string]string {
+	found, of := map[string]string{}, ""
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		for _, s := range systems {
+			if strings.HasPrefix(line, "| "+s.name) {
+				of = s.name
+			}
+		}
+		found[of] += line
+	}
+	return found
 }
 
 func TestTables(t *testing.T) {
@@ -211,8 +238,14 @@ func TestTables(t *testing.T) {
 	if got, want := r.ends(), "| fencing-agent, `fast` | 1 | 5.0 s | 8.0 s | 20.0 s |\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("%s\nwant at its end\n%s", got, want)
 	}
-	whole, err := replace("a\n"+cutsBegin+"old\n"+tableEnd+"b\n", cutsBegin, "new\n")
-	if want := "a\n" + cutsBegin + "\nnew\n\n" + tableEnd + "b\n"; err != nil || whole != want {
+	head := "| system | 3 s |\n|---|---|\n"
+	fast, slow, other := "| fencing-agent, `fast` | 1 |\n| its quorum, lost | 2 |\n", "| fencing-agent, `careful` | 3 |\n", "| Pacemaker and sbd: 1 | 4 |\n"
+	whole, err := replace("a\n"+cutsBegin+"\n"+head+fast+slow+"\n"+tableEnd+"b\n", cutsBegin, head+other+strings.Replace(fast, "1", "5", 1))
+	if want := "a\n" + cutsBegin + "\n" + head + strings.Replace(fast, "1", "5", 1) + slow + other + "\n" + tableEnd + "b\n"; err != nil || whole != want {
+		t.Errorf("%q, %v, want %q", whole, err, want)
+	}
+	whole, err = replace(cutsBegin+"| system | 5 s |\n"+slow+tableEnd, cutsBegin, head+other)
+	if want := cutsBegin + "\n" + head + other + "\n" + tableEnd; err != nil || whole != want {
 		t.Errorf("%q, %v, want %q", whole, err, want)
 	}
 	if _, err := replace("a", cutsBegin, "new\n"); err == nil {
