@@ -186,6 +186,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
+	a.published.history.recorder = a.newRecorder()
 	a.gossip = a.newGossip()
 	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	core := coreConfig(c, a.roster, a.self.boot, o.Version)
@@ -264,6 +265,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	endFeeder := sync.OnceFunc(func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) })
 	defer endFeeder()
 	a.beginSentence(background)
+	a.startHistory(background)
 	background(a.guard.followStore)
 	if err := a.startDeaths(background); err != nil {
 		return err

@@ -108,6 +108,16 @@ const (
 	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
 )
 
+// Page says to whom the status page is shown.
+type Page string
+
+// Who is shown the page.
+const (
+	PageLoopback Page = "loopback" // clients on this node, and what is forwarded to them
+	PageAny      Page = "any"      // all that reach http.address
+	PageNone     Page = "none"     // nobody
+)
+
 // An enum lists its values; the decoder accepts no others.
 type enum interface{ values() []string }
 
@@ -121,6 +131,7 @@ func (LUNMode) values() []string      { return []string{"tiebreaker", "or", "and
 func (AtTie) values() []string        { return []string{"fence", "kubernetes"} }
 func (Driver) values() []string       { return []string{"device", "none"} }
 func (OnFence) values() []string      { return []string{"expire", "reboot", "crash"} }
+func (Page) values() []string         { return []string{"loopback", "any", "none"} }
 
 // MarshalYAML prints true and false as YAML does.
 func (b BindToDevice) MarshalYAML() (any, error) {
