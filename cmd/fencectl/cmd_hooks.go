@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fencing-agent/fencing-agent/api/client"
+	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/hookdir"
 )
 
@@ -51,12 +52,12 @@ The command runs until it is stopped (SIGTERM, Ctrl-C). It waits for an agent th
 		}
 		stderr := *env
 		stderr.stderr = newUnstuck(env.stderr) // who does not read this must not keep a program from being run
-		r, err := hookdir.Open(hookdir.Config{Dir: dir, Timeout: *limit, Say: func(line string) { stderr.warn(clean(line)) }})
+		r, err := hookdir.Open(hookdir.Config{Dir: dir, Timeout: *limit, Say: func(line string) { stderr.warn(view.Clean(line)) }})
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		stderr.warn("running the programs in " + clean(dir) + " for each death that the agent at " + clean(socket) + " proves")
+		stderr.warn("running the programs in " + view.Clean(dir) + " for each death that the agent at " + view.Clean(socket) + " proves")
 		return client.FollowDeaths(cmd.Context(), client.Config{Socket: socket}, func(news client.DeathNews) {
 			for _, d := range news.Withdrawn {
 				r.Tell(deathFor(hookdir.Withdrawn, &d))
