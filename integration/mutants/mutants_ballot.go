@@ -38,6 +38,7 @@ func allMutants() []mutant {
 		lossMutants(),
 		storeMutants(),
 		toldMutants(),
+		historyMutants(),
 		handedMutants(),
 		agentMutants(),
 		operatorMutants(),
