@@ -106,6 +106,22 @@ func TestALaterVersionMayAddFields(t *testing.T) {
 	}
 }
 
+// TestLengthsThatLie: a seal that fits does not make the lengths right.
+func TestLengthsThatLie(t *testing.T) {
+	for name, lie := range map[string]func(b []byte){
+		"a field longer than the fields": func(b []byte) { b[slotHead+1] = 200 },
+		"fields longer than the slot":    func(b []byte) { b[6], b[7] = 255, 255 },
+		"a field without a head":         func(b []byte) { b[6] = 1 },
+	} {
+		b := Encode(&Record{Seq: 1, Wall: noon, Text: "x"})
+		lie(b)
+		copy(b, crcOf(b[4:]))
+		if r, ok := decodeSlot(b); ok {
+			t.Errorf("%s: read as %+v", name, r)
+		}
+	}
+}
+
 func crcOf(b []byte) []byte {
 	v := checksum(b)
 	return []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}

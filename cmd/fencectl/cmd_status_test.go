@@ -62,7 +62,9 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 			var out strings.Builder
 			env := &environment{
 				name: "fencectl", stdin: strings.NewReader(""), stdout: &out, stderr: &out, now: func() time.Time { return noon },
-				getenv: func(key string) string { return map[string]string{"TZ": "UTC", envSocket: a.path, "COLUMNS": columns}[key] },
+				getenv: func(key string) string {
+					return map[string]string{"TZ": "UTC", envSocket: a.path, "COLUMNS": columns}[key]
+				},
 			}
 			if code := run(t.Context(), env, []string{"status"}); code != exitOK {
 				t.Fatalf("%s: exit %d: %s", s.name, code, out.String())

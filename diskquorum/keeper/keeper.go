@@ -123,7 +123,13 @@ type LUN interface {
 }
 
 // Open opens the real device.
-func Open(path string) (LUN, error) { return rawdev.Open(path, rawdev.Options{}) }
+func Open(spec string) (LUN, error) {
+	path, err := rawdev.Find(spec)
+	if err != nil {
+		return nil, err
+	}
+	return rawdev.Open(path, rawdev.Options{})
+}
 
 // Run keeps the device open until ctx ends, and then waits for an I/O that hangs, but not for ever. It returns
 // before if its first attempt ends with an error that is neither Away nor Spares, which First gives away.

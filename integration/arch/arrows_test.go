@@ -56,6 +56,8 @@ var rooms = []room{
 	{pkg: "k8s/belief", pure: true},
 	{pkg: "k8s/ownership", pure: true},
 	{pkg: "k8s/storm", pure: true},
+	{pkg: "k8s/fenceconfig", pure: true},
+	{pkg: "k8s/nodefence", may: []string{"k8s/fenceconfig"}, pure: true},
 	{pkg: "k8s/recovery", may: []string{"k8s/belief", "k8s/storm"}, pure: true},
 	{pkg: "k8s/reconcile", may: []string{"k8s/belief", "k8s/deaths", "k8s/ownership", "k8s/recovery", "k8s/storm"}},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
@@ -81,7 +83,8 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config", "cmd/fencing-agent/fdstore"}},
 	{pkg: "cmd/fencing-controller/config"},
 	{pkg: "cmd/fencing-controller", may: []string{"k8s/belief", "k8s/client", "k8s/reconcile", "k8s/recovery", "k8s/storm", "cmd/fencing-controller/config"}},
-	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/recovery", "cmd/fencectl/hookdir"}},
+	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
+	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir"}},
 	{pkg: "cmd/fencectl/hookdir"},
 }
 

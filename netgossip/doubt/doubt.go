@@ -20,6 +20,8 @@ const (
 	watchers = 5
 	// callers is how many members must call on everybody to look: one that lies must not be able to.
 	callers = 2
+	// answered is how many of those who ask a watcher hear what it found: the others hear the calls. A stall is found by twenty.
+	answered = 3
 	// measured is how many probes must have come to an end before a node knows the loss of its networks.
 	measured = 32
 	// findings is how many silent peers a node asks watchers about within findWindow. Those who are many are found by many.
@@ -43,6 +45,7 @@ const (
 const (
 	windowTimeouts = 7.75 // own silence before the firm word: 1.55 s. It is for stalls, which a crash looks like
 	callTimeouts   = 2.5  // so long before that everybody is called on to look: 0.5 s
+	yieldTimeouts  = 0.25 // how much later those call who are not the first two watchers: 0.05 s
 	lookTimeouts   = 2    // how long a node's own look lasts before it publishes: 0.4 s
 	wellTimeouts   = 2.5  // a node that had an answer so recently is well: 0.5 s
 	deafTimeouts   = 3.5  // one that has asked and had none for so long is not: 0.7 s
@@ -118,9 +121,9 @@ type Look struct{ Network, Peer int }
 // Outgoing is a word, and to whom.
 type Outgoing struct {
 	Word     Word
-	To       roster.Set
+	To       roster.Set // with Everyone: who is told first
 	Everyone bool
-	Copies   int // on each network: more where packets are lost
+	Copies   int // 1: it goes on one network, see Core.Way; else so often on each, for packets are lost
 }
 
 // New returns a Core that doubts nobody.
@@ -241,9 +244,20 @@ func (c *Core) reached(p int) boottime.Instant {
 	return at[len(at)-c.needed]
 }
 
-// Live reports whether somebody has answered on a network just now.
-func (c *Core) Live(k int, now boottime.Instant) bool { return c.live(k, now) }
+// Way is the network on which a member is told something when once is enough: of those on which somebody has answered just
+// now, the one on which this member did last. It is -1 if there is none.
+func (c *Core) Way(p int, now boottime.Instant) int {
+	best := -1
+	for i := range c.nets {
+		k := (i + p + c.self) % len(c.nets)
+		if c.live(k, now) && (best < 0 || c.nets[k].proven[p] > c.nets[best].proven[p]) {
+			best = k
+		}
+	}
+	return best
+}
 
+// live reports whether somebody has answered on a network just now.
 func (c *Core) live(k int, now boottime.Instant) bool {
 	return c.nets[k].live != 0 && now.Sub(c.nets[k].live) < c.times(liveTimeouts)
 }

@@ -72,7 +72,7 @@ func TestALiarMakesLittleTraffic(t *testing.T) {
 		for p := 1; p < w.size; p++ {
 			w.say(0, Outgoing{Word: Word{Ask, p}, Everyone: true, Copies: 1})
 		}
-		lied += (w.size - 1) * (w.size - 2) * w.networks
+		lied += (w.size - 1) * (w.size - 2)
 		w.in(100*time.Millisecond, asks)
 	}
 	asks()

@@ -121,6 +121,7 @@ func (c *Core) wakes(d *peer, now boottime.Instant) boottime.Instant {
 	if silent, since, _ := c.silence(d, now, c.quick()); silent {
 		w := c.window(d.index, now)
 		after(since.Add(w - c.times(callTimeouts)))
+		after(since.Add(w - c.times(callTimeouts-yieldTimeouts)))
 		after(since.Add(w))
 		after(since.Add(c.times(lookTimeouts)))
 	}
@@ -172,6 +173,10 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 	}
 	if c.idle(d) || c.mass() {
 		return // the sweep has it in hand
+	}
+	if d.looks > 0 && !c.well(now) {
+		c.check(now) // it is this node that may be sick: what it asks now would come out in one burst when it goes on
+		return
 	}
 	if d.looks == 0 {
 		if c.looked >= looksAtOnce {
@@ -270,10 +275,10 @@ func (c *Core) speak(d *peer, since boottime.Instant, probes int, now boottime.I
 		if !c.words.take(float64(c.size), now) {
 			return false
 		}
-		c.fx.Words = append(c.fx.Words, Outgoing{Word: Word{k, d.index}, Everyone: true, Copies: c.copies()})
+		c.fx.Words = append(c.fx.Words, Outgoing{Word: Word{k, d.index}, Everyone: true, To: c.circle(d), Copies: c.copies()})
 		return true
 	}
-	if !d.called && now.Sub(since) >= w-c.times(callTimeouts) && d.count(Call, from) < callers {
+	if !d.called && now.Sub(since) >= w-c.callsBefore(d) && d.count(Call, from) < callers {
 		d.called = everyone(Call)
 	}
 	if d.firm == 0 && now.Sub(since) >= w && c.loss.chance(probes) <= firmChance {
@@ -282,6 +287,22 @@ func (c *Core) speak(d *peer, since boottime.Instant, probes int, now boottime.I
 			everyone(Firm)
 		}
 	}
+}
+
+// callsBefore is how long before the end of its window this node calls. The watchers come to that moment together, and two
+// calls are enough: the first two of them speak first.
+func (c *Core) callsBefore(d *peer) time.Duration {
+	rank := 0
+	for p := range c.watchersOf(d.index).All() {
+		if p == c.self {
+			break
+		}
+		rank++
+	}
+	if rank < callers {
+		return c.times(callTimeouts)
+	}
+	return c.times(callTimeouts - yieldTimeouts)
 }
 
 // publish makes the peer LEFT if so many members gave their firm word, and this node's own look stayed empty.

@@ -296,3 +296,53 @@ func TestADeadSwitchIsNoSilenceOfAPeer(t *testing.T) {
 		t.Errorf("%d words", n)
 	}
 }
+
+// Two calls are enough. The five watchers come to theirs together.
+func TestNotAllWatchersCall(t *testing.T) {
+	calls := 0
+	for seed := range uint64(10) {
+		w := newWorld(t, seed, 40, 2, 0, netgossip.Any())
+		w.run(2 * time.Second)
+		w.crash(7)
+		calls += w.said[Call]
+	}
+	if calls > 35 {
+		t.Errorf("%d calls for 10 deaths", calls)
+	}
+}
+
+// A stall is found by twenty members. Three of them hear what a watcher found, the others its call.
+func TestAWatcherAnswersThreeOfThoseWhoAsk(t *testing.T) {
+	b := newBench(t)
+	b.say(Ask, 1, 2)
+	b.pass(300*time.Millisecond, true)
+	b.all.Words = nil
+	b.say(Ask, 3, 4, 5, 6, 3)
+	told := 0
+	for _, w := range b.all.Words {
+		if w.Word.Kind != Miss || w.To.Len() != 1 || !w.To.Has(3) {
+			t.Errorf("said %+v", w)
+		}
+		told++
+	}
+	if told != 2 {
+		t.Errorf("member 3, which asked twice, was answered %d times", told)
+	}
+}
+
+// A node that hears nobody may be the sick one. It looks at a silent peer once, and at others.
+func TestANodeThatHearsNobodyDoesNotLookAgain(t *testing.T) {
+	for _, healthy := range []bool{false, true} {
+		b := newBench(t)
+		b.pass(600*time.Millisecond, false)
+		b.all.Looks = nil
+		b.late()
+		b.pass(300*time.Millisecond, healthy)
+		if n := b.looksAt(7); healthy != (n > 2) {
+			t.Errorf("others answer: %v; %d looks at one that is silent", healthy, n)
+		}
+		if others := len(b.all.Looks) - b.looksAt(7); !healthy && others == 0 {
+			t.Error("it looks at nobody else")
+		}
+	}
+}

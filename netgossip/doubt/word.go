@@ -57,8 +57,11 @@ func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
 	d := c.peer(w.Peer, now)
 	d.hear(from, w.Kind, made)
 	if w.Kind == Ask {
-		d.asked.Add(from)
-		if d.watches = true; d.missed && !c.mass() {
+		d.watches = true
+		if !d.asked.Has(from) && d.asked.Len() < answered {
+			d.asked.Add(from)
+		}
+		if d.asked.Has(from) && d.missed && !c.mass() {
 			c.tell(Miss, d, roster.SetOf(from))
 		}
 	}
@@ -70,7 +73,7 @@ func (c *Core) tell(k Kind, d *peer, to roster.Set) {
 	c.fx.Words = append(c.fx.Words, Outgoing{Word: Word{k, d.index}, To: to, Copies: c.copies()})
 }
 
-// copies is how often a word is sent on each network.
+// copies is how often a word is sent on each network; 1: once on one of them.
 func (c *Core) copies() int {
 	switch {
 	case c.loss.share > veryLossy:

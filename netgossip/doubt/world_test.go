@@ -33,6 +33,7 @@ type world struct {
 
 	left  map[[2]int]boottime.Instant // by observer and subject
 	words int                         // packets with words
+	said  map[Kind]int                // words, however many they go to
 	looks int
 	mute  func(from int, w Outgoing) bool // whether a word is never sent
 }
@@ -63,7 +64,7 @@ const never = boottime.Never
 func newWorld(t *testing.T, seed uint64, size, networks int, loss float64, policy netgossip.Policy) *world {
 	w := &world{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), now: boottime.Instant(time.Hour), size: size, networks: networks,
-		deaf: map[[2]int]bool{}, left: map[[2]int]boottime.Instant{},
+		deaf: map[[2]int]bool{}, left: map[[2]int]boottime.Instant{}, said: map[Kind]int{},
 	}
 	var members []roster.Member
 	for i := range size {
@@ -154,6 +155,7 @@ func (w *world) do(i int, act func(*Core)) {
 		if w.mute != nil && w.mute(i, o) {
 			continue
 		}
+		w.said[o.Word.Kind]++
 		w.say(i, o)
 	}
 	if next := c.Next(); next < w.ticks[i] || w.ticks[i] <= w.now {
@@ -172,6 +174,9 @@ func (w *world) say(from int, o Outgoing) {
 		}
 		for c := range w.networks * o.Copies {
 			k := c % w.networks
+			if way := w.cores[from].Way(to, w.now); o.Copies == 1 && way >= 0 && k != way {
+				continue
+			}
 			w.words++
 			if w.passes(k, from, to) {
 				w.on(to, 300*time.Microsecond, func() { w.do(to, func(c *Core) { c.Said(o.Word, from, made, w.now) }) })

@@ -175,32 +175,29 @@ func (d *Doubts) act(now boottime.Instant) {
 	}
 }
 
-// wordsOnAll is the largest group in which a word to everybody goes on all networks. In larger ones, where packets are
-// hardly ever lost, each member is told on one of those that work: many deaths at once would cost too much otherwise.
-const wordsOnAll = 16
-
-// send hands words to the instances, for those who have given a cookie: others know no words.
+// send hands words to the instances, for those who have given a cookie: others know no words. One that goes once goes on
+// one network, the one on which its hearer answered last; where packets are lost each goes on all, several times. The
+// watchers hear a word to everybody first: so they know that it has been said.
 func (d *Doubts) send(words []doubt.Outgoing, now boottime.Instant) {
 	out := make([][]spokenWord, len(d.instances))
-	var live []int
-	for k := range d.instances {
-		if d.core.Live(k, now) {
-			live = append(live, k)
-		}
-	}
 	for _, w := range words {
 		n := len(d.known)
-		single := w.Everyone && w.Copies == 1 && n > wordsOnAll && len(live) > 0
 		first := mathrand.IntN(n) // so that not all are told in the same order
-		for i := range n * w.Copies {
-			p := (first + i) % n
-			cookie := d.known[p].cookie
-			if cookie == 0 || p == w.Word.Peer || !w.Everyone && !w.To.Has(p) {
-				continue
-			}
-			for k := range out {
-				if !single || k == live[(p+d.roster.Self)%len(live)] {
-					out[k] = append(out[k], spokenWord{p, cookie, w.Word})
+		for round := range 2 {
+			for i := range n * w.Copies {
+				p := (first + i) % n
+				cookie := d.known[p].cookie
+				if cookie == 0 || p == w.Word.Peer || w.To.Has(p) != (round == 0) || round > 0 && !w.Everyone {
+					continue
+				}
+				way := -1
+				if w.Copies == 1 {
+					way = d.core.Way(p, now)
+				}
+				for k := range out {
+					if way < 0 || k == way {
+						out[k] = append(out[k], spokenWord{p, cookie, w.Word})
+					}
 				}
 			}
 		}

@@ -188,13 +188,13 @@ func TestWhoGaveNoCookieHearsNoWords(t *testing.T) {
 	}
 }
 
-// In a large group each member is told on one network, of those that work; what is for a few goes on all.
-func TestAWordToManyGoesOnOneNetwork(t *testing.T) {
+// A word that goes once goes on one network, of those that work the one on which its hearer answered last.
+func TestAWordGoesOnOneNetwork(t *testing.T) {
 	d := doubtsOf(t, 40, 2)
 	for i := 1; i < 40; i++ {
 		d.answer(i, 1)
 	}
-	everybody := []doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Firm, Peer: 4}, Everyone: true, Copies: 1}}
+	everybody := []doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Firm, Peer: 4}, Everyone: true, To: roster.SetOf(20, 30), Copies: 1}}
 	words := func() (n [2]int) {
 		for k, e := range d.nets {
 			n[k] = len(e.request.words)
@@ -202,21 +202,33 @@ func TestAWordToManyGoesOnOneNetwork(t *testing.T) {
 		}
 		return n
 	}
-	if d.send(everybody, d.now); words() != [2]int{38, 0} {
+	d.send(everybody, d.now)
+	if w := d.nets[0].request.words; w[0].to+w[1].to != 50 {
+		t.Errorf("members %d and %d are told first, want 20 and 30", w[0].to, w[1].to)
+	}
+	if words() != [2]int{38, 0} {
 		t.Error("with one network that works not all are told on it")
 	}
-	m := wire.Message{Kind: wire.Answer, Clock: wire.ClockOf(5<<40, d.now)}
-	d.answered(d.nets[1], 5, d.now.Add(-time.Millisecond), 5<<40, &m, d.now)
-	if d.send(everybody, d.now); words() != [2]int{18, 20} {
-		t.Error("with two each is not told once")
+	d.now = d.now.Add(10 * time.Millisecond)
+	for i := 5; i < 12; i++ {
+		m := wire.Message{Kind: wire.Answer, Clock: wire.ClockOf(uint64(i)<<40, d.now)}
+		d.answered(d.nets[1], i, d.now.Add(-time.Millisecond), uint64(i)<<40, &m, d.now)
 	}
-	d.send([]doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Ask, Peer: 4}, To: roster.SetOf(6, 7), Copies: 1}}, d.now)
-	if words() != [2]int{2, 2} {
-		t.Error("a question does not go on all networks")
+	if d.send(everybody, d.now); words() != [2]int{31, 7} {
+		t.Error("with two each is not told where it answered last")
+	}
+	d.send([]doubt.Outgoing{{Word: doubt.Word{Kind: doubt.Ask, Peer: 4}, To: roster.SetOf(6, 7, 30), Copies: 1}}, d.now)
+	if words() != [2]int{1, 2} {
+		t.Error("a question does not go where its hearer answered last")
 	}
 	everybody[0].Copies = 2
 	if d.send(everybody, d.now); words() != [2]int{76, 76} {
 		t.Error("where packets are lost a word does not go twice on all networks")
+	}
+	d.now = d.now.Add(5 * time.Second)
+	everybody[0].Copies = 1
+	if d.send(everybody, d.now); words() != [2]int{38, 38} {
+		t.Error("where no network is known to work a word does not go on all")
 	}
 }
 

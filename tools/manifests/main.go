@@ -1,5 +1,5 @@
 // Manifests renders deploy/chart with each of its examples, by Helm's own engine, into
-// deploy/manifests, and checks what a template cannot: that values keep to the schema, and
+// deploy/manifests, makes the chart's README.md from its values, and checks what a template cannot: that values keep to the schema, and
 // that alerts and dashboard are queries Prometheus can read.
 //
 //	cd tools/manifests && go run . ../..         # write
@@ -60,9 +60,19 @@ func run(root string, check bool) error {
 		}
 		maps.Copy(files, rendered)
 	}
-	dir := filepath.Join(root, manifestDir)
+	dir, page := filepath.Join(root, manifestDir), filepath.Join(chart, "README.md")
+	text, err := readme(chart)
+	if err != nil {
+		return err
+	}
 	if check {
+		if have, err := os.ReadFile(page); err != nil || !bytes.Equal(have, text) {
+			return fmt.Errorf("run make manifests: %s is not what values.yaml says: %s", page, firstDifference(have, text))
+		}
 		return compare(dir, files)
+	}
+	if err := os.WriteFile(page, text, 0o644); err != nil {
+		return err
 	}
 	if err := write(dir, files); err != nil {
 		return err

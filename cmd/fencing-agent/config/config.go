@@ -21,12 +21,15 @@ type Config struct {
 	Timing         Timing          `yaml:"timing"`
 	LUN            LUN             `yaml:"lun"`
 	Watchdog       Watchdog        `yaml:"watchdog"`
+	NodeDevices    []NodeDevices   `yaml:"nodeDevices"`
 	API            API             `yaml:"api"`
 	HTTP           HTTP            `yaml:"http"`
 	History        History         `yaml:"history"`
 
 	// InCluster says that the environment offers the in-cluster Kubernetes API.
 	InCluster bool `yaml:"-"`
+
+	commonDevices int // of lun.devices in the file
 }
 
 // Members says where the list of expected nodes comes from.
@@ -46,8 +49,16 @@ type Member struct {
 	Addresses map[string]netip.Addr `yaml:"addresses"` // by the name of the system network
 }
 
+// NodeDevices are the devices of one node, where they have other names than on the rest of the group.
+type NodeDevices struct {
+	Node     string   `yaml:"node" form:"node name"`
+	Watchdog string   `yaml:"watchdog" form:"watchdog device or empty"` // empty: as watchdog.device
+	LUN      []string `yaml:"lun" form:"LUN device"`                    // none: as lun.devices
+}
+
 // Kubernetes is what the agent needs to know about the cluster's API.
 type Kubernetes struct {
+	Names              Names       `yaml:"names"`                                    // defaults for GroupLabel and DisableAnnotations
 	Kubeconfig         string      `yaml:"kubeconfig" form:"absolute path or empty"` // empty: in-cluster
 	GroupLabel         string      `yaml:"groupLabel" form:"label key"`
 	DisableAnnotations []string    `yaml:"disableAnnotations" form:"label key"`
@@ -86,7 +97,7 @@ type Quorum struct {
 
 // LUN is the shared storage that arbitrates equal splits.
 type LUN struct {
-	Devices           []string      `yaml:"devices" form:"absolute path"`
+	Devices           []string      `yaml:"devices" form:"LUN device"`
 	Mode              LUNMode       `yaml:"mode"`
 	Hold              bool          `yaml:"hold"`
 	HeartbeatInterval time.Duration `yaml:"heartbeatInterval" range:"100ms..10s"`
@@ -143,16 +154,13 @@ func Default() *Config {
 			CacheFile: "/var/lib/fencing-agent/members.json", CheckInterval: 5 * time.Minute,
 		},
 		Kubernetes: Kubernetes{
-			GroupLabel: "node.deckhouse.io/group",
-			DisableAnnotations: []string{
-				"update.node.deckhouse.io/disruption-approved",
-				"update.node.deckhouse.io/approved",
-				"node-manager.deckhouse.io/fencing-disable",
-			},
-			WatchNode: true,
-			Events:    true,
-			Deaths:    true,
-			TieBreak:  TieBreakReachability,
+			Names:              NamesDeckhouse,
+			GroupLabel:         NamesDeckhouse.groupLabel(),
+			DisableAnnotations: NamesDeckhouse.disableAnnotations(),
+			WatchNode:          true,
+			Events:             true,
+			Deaths:             true,
+			TieBreak:           TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
 		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers},
