@@ -176,6 +176,13 @@ test-kube: build tools $(HELM) ## a real etcd and kube-apiserver, and what the a
 	@echo "test-kube: go test ./... in integration/kube, about 11 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
 
+test-page: tools ## the status page in chromium without a window, through a split and a reset (about 3 min); SHOTS=DIR keeps pictures, as in docs/images; needs Debian's chromium
+	@command -v chromium >/dev/null || test -n "$$FENCING_CHROMIUM" || { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	   echo "test-page: apt-get install chromium"; apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	 else echo "test-page: needs chromium: apt-get install chromium, or set FENCING_CHROMIUM" >&2; exit 1; fi; }
+	@echo "test-page: four agents and a browser, about 3 minutes"
+	@FENCING_PAGE_SHOTS=$(if $(SHOTS),$(abspath $(SHOTS))) GOWORK=off $(TESTRUN) -C integration/page -log -- -count=1 -timeout 10m ./...
+
 kube-hour: build tools ## what three agents ask of a real API server in an hour, by default; STEADY=1h
 	@$(KUBETEST) .
 	@echo "kube-hour: a settled group for $(STEADY)"
@@ -284,7 +291,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -38,15 +38,21 @@ func (s *Server) takeStatus() (*fencingv1.Status, error) {
 	return st, nil
 }
 
+// Follow calls send with what WatchStatus would send, until ctx ends, the server stops or send fails. It is for others
+// that show the status, and counts as one of the watches.
+func (s *Server) Follow(ctx context.Context, send func(*fencingv1.Status) error) error {
+	changed, err := s.watchers.add()
+	if err != nil {
+		return err
+	}
+	defer s.watchers.remove(changed)
+	return s.watch(ctx, changed, send)
+}
+
 // WatchStatus implements fencing.v1.FencingStatus. A status is taken when it can be
 // sent, so a slow reader costs nothing and gets the latest.
 func (s *Server) WatchStatus(_ *emptypb.Empty, stream grpc.ServerStreamingServer[fencingv1.Status]) error {
-	changed, err := s.watchers.add()
-	if err != nil {
-		return statusOf(err)
-	}
-	defer s.watchers.remove(changed)
-	return statusOf(s.watch(stream.Context(), changed, stream.Send))
+	return statusOf(s.Follow(stream.Context(), stream.Send))
 }
 
 // watch sends statuses until ctx ends, the server stops or send fails.

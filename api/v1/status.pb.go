@@ -32,6 +32,75 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// BootEnd is how a boot ended, by the history that its agent kept on disk.
+type BootEnd int32
+
+const (
+	BootEnd_BOOT_END_UNSPECIFIED BootEnd = 0
+	// The agent was stopped as planned before.
+	BootEnd_BOOT_END_STOPPED BootEnd = 1
+	// The watchdog was disarmed: nothing would have reset the node.
+	BootEnd_BOOT_END_DISARMED BootEnd = 2
+	// The watchdog was not fed any more.
+	BootEnd_BOOT_END_STARVED BootEnd = 3
+	// The node had condemned itself.
+	BootEnd_BOOT_END_CONDEMNED BootEnd = 4
+	// watchdog.onFence took the node down.
+	BootEnd_BOOT_END_TAKEN_DOWN BootEnd = 5
+	// The agent wrote no last word: power was lost, the kernel stopped, something else reset the node, or the disk
+	// did not take the last record.
+	BootEnd_BOOT_END_SUDDEN BootEnd = 6
+)
+
+// Enum value maps for BootEnd.
+var (
+	BootEnd_name = map[int32]string{
+		0: "BOOT_END_UNSPECIFIED",
+		1: "BOOT_END_STOPPED",
+		2: "BOOT_END_DISARMED",
+		3: "BOOT_END_STARVED",
+		4: "BOOT_END_CONDEMNED",
+		5: "BOOT_END_TAKEN_DOWN",
+		6: "BOOT_END_SUDDEN",
+	}
+	BootEnd_value = map[string]int32{
+		"BOOT_END_UNSPECIFIED": 0,
+		"BOOT_END_STOPPED":     1,
+		"BOOT_END_DISARMED":    2,
+		"BOOT_END_STARVED":     3,
+		"BOOT_END_CONDEMNED":   4,
+		"BOOT_END_TAKEN_DOWN":  5,
+		"BOOT_END_SUDDEN":      6,
+	}
+)
+
+func (x BootEnd) Enum() *BootEnd {
+	p := new(BootEnd)
+	*p = x
+	return p
+}
+
+func (x BootEnd) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BootEnd) Descriptor() protoreflect.EnumDescriptor {
+	return file_fencing_agent_api_v1_status_proto_enumTypes[0].Descriptor()
+}
+
+func (BootEnd) Type() protoreflect.EnumType {
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[0]
+}
+
+func (x BootEnd) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BootEnd.Descriptor instead.
+func (BootEnd) EnumDescriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{0}
+}
+
 // Permission is what the watchdog's feeder may do.
 type Permission int32
 
@@ -77,11 +146,11 @@ func (x Permission) String() string {
 }
 
 func (Permission) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[0].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[1].Descriptor()
 }
 
 func (Permission) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[0]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[1]
 }
 
 func (x Permission) Number() protoreflect.EnumNumber {
@@ -90,7 +159,7 @@ func (x Permission) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Permission.Descriptor instead.
 func (Permission) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{0}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{1}
 }
 
 // Reason is why the permission is what it is. The names, in lower case and without the
@@ -206,11 +275,11 @@ func (x Reason) String() string {
 }
 
 func (Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[1].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[2].Descriptor()
 }
 
 func (Reason) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[1]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[2]
 }
 
 func (x Reason) Number() protoreflect.EnumNumber {
@@ -219,7 +288,7 @@ func (x Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reason.Descriptor instead.
 func (Reason) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{1}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
 }
 
 // TieBreaker decides which half of an equal split lives.
@@ -266,11 +335,11 @@ func (x TieBreaker) String() string {
 }
 
 func (TieBreaker) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[2].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[3].Descriptor()
 }
 
 func (TieBreaker) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[2]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[3]
 }
 
 func (x TieBreaker) Number() protoreflect.EnumNumber {
@@ -279,7 +348,7 @@ func (x TieBreaker) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TieBreaker.Descriptor instead.
 func (TieBreaker) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
 }
 
 // NodeState is what is known of the life of a node.
@@ -337,11 +406,11 @@ func (x NodeState) String() string {
 }
 
 func (NodeState) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[3].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[4].Descriptor()
 }
 
 func (NodeState) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[3]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[4]
 }
 
 func (x NodeState) Number() protoreflect.EnumNumber {
@@ -350,7 +419,7 @@ func (x NodeState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeState.Descriptor instead.
 func (NodeState) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
 }
 
 // Proof is how the death of a node is known.
@@ -407,11 +476,11 @@ func (x Proof) String() string {
 }
 
 func (Proof) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[4].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[5].Descriptor()
 }
 
 func (Proof) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[4]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[5]
 }
 
 func (x Proof) Number() protoreflect.EnumNumber {
@@ -420,7 +489,7 @@ func (x Proof) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Proof.Descriptor instead.
 func (Proof) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{5}
 }
 
 // WatchdogState is where the feeder stands.
@@ -471,11 +540,11 @@ func (x WatchdogState) String() string {
 }
 
 func (WatchdogState) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[5].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[6].Descriptor()
 }
 
 func (WatchdogState) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[5]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[6]
 }
 
 func (x WatchdogState) Number() protoreflect.EnumNumber {
@@ -484,7 +553,7 @@ func (x WatchdogState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchdogState.Descriptor instead.
 func (WatchdogState) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{5}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{6}
 }
 
 // SentenceBar is what keeps a node from condemning itself: the others then know of its death by
@@ -537,11 +606,11 @@ func (x SentenceBar) String() string {
 }
 
 func (SentenceBar) Descriptor() protoreflect.EnumDescriptor {
-	return file_fencing_agent_api_v1_status_proto_enumTypes[6].Descriptor()
+	return file_fencing_agent_api_v1_status_proto_enumTypes[7].Descriptor()
 }
 
 func (SentenceBar) Type() protoreflect.EnumType {
-	return &file_fencing_agent_api_v1_status_proto_enumTypes[6]
+	return &file_fencing_agent_api_v1_status_proto_enumTypes[7]
 }
 
 func (x SentenceBar) Number() protoreflect.EnumNumber {
@@ -550,7 +619,7 @@ func (x SentenceBar) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SentenceBar.Descriptor instead.
 func (SentenceBar) EnumDescriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{6}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{7}
 }
 
 // Status is the state of one agent at one moment.
@@ -578,7 +647,10 @@ type Status struct {
 	// Reachability of the Kubernetes API as a tie-breaker.
 	Api *ApiStatus `protobuf:"bytes,12,opt,name=api,proto3" json:"api,omitempty"`
 	// How equal splits are decided, and whether the group is known to agree on it.
-	Terms         *TermsStatus `protobuf:"bytes,13,opt,name=terms,proto3" json:"terms,omitempty"`
+	Terms *TermsStatus `protobuf:"bytes,13,opt,name=terms,proto3" json:"terms,omitempty"`
+	// How the boot before this one ended. Absent: the agent keeps no history, has none of another boot, or has
+	// not read it yet.
+	PreviousBoot  *PreviousBoot `protobuf:"bytes,16,opt,name=previous_boot,json=previousBoot,proto3" json:"previous_boot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -704,6 +776,103 @@ func (x *Status) GetTerms() *TermsStatus {
 	return nil
 }
 
+func (x *Status) GetPreviousBoot() *PreviousBoot {
+	if x != nil {
+		return x.PreviousBoot
+	}
+	return nil
+}
+
+// PreviousBoot says how the boot before this one ended.
+type PreviousBoot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 16 hexadecimal digits.
+	BootNonce string  `protobuf:"bytes,1,opt,name=boot_nonce,json=bootNonce,proto3" json:"boot_nonce,omitempty"`
+	End       BootEnd `protobuf:"varint,2,opt,name=end,proto3,enum=fencing.v1.BootEnd" json:"end,omitempty"`
+	// Of the decision that ended it; unspecified where none did.
+	Reason Reason `protobuf:"varint,3,opt,name=reason,proto3,enum=fencing.v1.Reason" json:"reason,omitempty"`
+	// One sentence for people, made when it happened.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Of the last record of that boot.
+	LastRecord *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_record,json=lastRecord,proto3" json:"last_record,omitempty"`
+	// Least that was left of the watchdog's countdown at a feed, in the last half minute on record.
+	Slack         *durationpb.Duration `protobuf:"bytes,6,opt,name=slack,proto3" json:"slack,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviousBoot) Reset() {
+	*x = PreviousBoot{}
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviousBoot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviousBoot) ProtoMessage() {}
+
+func (x *PreviousBoot) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviousBoot.ProtoReflect.Descriptor instead.
+func (*PreviousBoot) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PreviousBoot) GetBootNonce() string {
+	if x != nil {
+		return x.BootNonce
+	}
+	return ""
+}
+
+func (x *PreviousBoot) GetEnd() BootEnd {
+	if x != nil {
+		return x.End
+	}
+	return BootEnd_BOOT_END_UNSPECIFIED
+}
+
+func (x *PreviousBoot) GetReason() Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return Reason_REASON_UNSPECIFIED
+}
+
+func (x *PreviousBoot) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *PreviousBoot) GetLastRecord() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastRecord
+	}
+	return nil
+}
+
+func (x *PreviousBoot) GetSlack() *durationpb.Duration {
+	if x != nil {
+		return x.Slack
+	}
+	return nil
+}
+
 // NodeIdentity says whose status this is.
 type NodeIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -723,7 +892,7 @@ type NodeIdentity struct {
 
 func (x *NodeIdentity) Reset() {
 	*x = NodeIdentity{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[1]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +904,7 @@ func (x *NodeIdentity) String() string {
 func (*NodeIdentity) ProtoMessage() {}
 
 func (x *NodeIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[1]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +917,7 @@ func (x *NodeIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeIdentity.ProtoReflect.Descriptor instead.
 func (*NodeIdentity) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{1}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NodeIdentity) GetName() string {
@@ -833,7 +1002,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[2]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +1014,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[2]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +1027,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Verdict) GetPermission() Permission {
@@ -978,7 +1147,7 @@ type Tally struct {
 
 func (x *Tally) Reset() {
 	*x = Tally{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[3]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1159,7 @@ func (x *Tally) String() string {
 func (*Tally) ProtoMessage() {}
 
 func (x *Tally) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[3]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1172,7 @@ func (x *Tally) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tally.ProtoReflect.Descriptor instead.
 func (*Tally) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Tally) GetReachable() uint32 {
@@ -1062,7 +1231,7 @@ type NetworkStatus struct {
 
 func (x *NetworkStatus) Reset() {
 	*x = NetworkStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[4]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1243,7 @@ func (x *NetworkStatus) String() string {
 func (*NetworkStatus) ProtoMessage() {}
 
 func (x *NetworkStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[4]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1256,7 @@ func (x *NetworkStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkStatus.ProtoReflect.Descriptor instead.
 func (*NetworkStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NetworkStatus) GetName() string {
@@ -1170,7 +1339,7 @@ type GossipTuning struct {
 
 func (x *GossipTuning) Reset() {
 	*x = GossipTuning{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[5]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1351,7 @@ func (x *GossipTuning) String() string {
 func (*GossipTuning) ProtoMessage() {}
 
 func (x *GossipTuning) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[5]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1364,7 @@ func (x *GossipTuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipTuning.ProtoReflect.Descriptor instead.
 func (*GossipTuning) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{5}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GossipTuning) GetProfile() string {
@@ -1278,7 +1447,7 @@ type GossipParameter struct {
 
 func (x *GossipParameter) Reset() {
 	*x = GossipParameter{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[6]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1459,7 @@ func (x *GossipParameter) String() string {
 func (*GossipParameter) ProtoMessage() {}
 
 func (x *GossipParameter) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[6]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1472,7 @@ func (x *GossipParameter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipParameter.ProtoReflect.Descriptor instead.
 func (*GossipParameter) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{6}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GossipParameter) GetName() string {
@@ -1382,7 +1551,7 @@ type NetworkMember struct {
 
 func (x *NetworkMember) Reset() {
 	*x = NetworkMember{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1563,7 @@ func (x *NetworkMember) String() string {
 func (*NetworkMember) ProtoMessage() {}
 
 func (x *NetworkMember) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1576,7 @@ func (x *NetworkMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkMember.ProtoReflect.Descriptor instead.
 func (*NetworkMember) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{7}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NetworkMember) GetName() string {
@@ -1473,7 +1642,7 @@ type Death struct {
 
 func (x *Death) Reset() {
 	*x = Death{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1654,7 @@ func (x *Death) String() string {
 func (*Death) ProtoMessage() {}
 
 func (x *Death) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1667,7 @@ func (x *Death) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Death.ProtoReflect.Descriptor instead.
 func (*Death) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{8}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Death) GetProof() Proof {
@@ -1568,7 +1737,7 @@ type Sentence struct {
 
 func (x *Sentence) Reset() {
 	*x = Sentence{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1749,7 @@ func (x *Sentence) String() string {
 func (*Sentence) ProtoMessage() {}
 
 func (x *Sentence) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1762,7 @@ func (x *Sentence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sentence.ProtoReflect.Descriptor instead.
 func (*Sentence) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{9}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Sentence) GetBootNonce() string {
@@ -1636,7 +1805,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1817,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1830,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Token) GetBootNonce() string {
@@ -1746,7 +1915,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1927,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1940,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{11}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeStatus) GetName() string {
@@ -2008,7 +2177,7 @@ type LunStatus struct {
 
 func (x *LunStatus) Reset() {
 	*x = LunStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2189,7 @@ func (x *LunStatus) String() string {
 func (*LunStatus) ProtoMessage() {}
 
 func (x *LunStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2202,7 @@ func (x *LunStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LunStatus.ProtoReflect.Descriptor instead.
 func (*LunStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{12}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LunStatus) GetPath() string {
@@ -2160,7 +2329,7 @@ type LunLease struct {
 
 func (x *LunLease) Reset() {
 	*x = LunLease{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2341,7 @@ func (x *LunLease) String() string {
 func (*LunLease) ProtoMessage() {}
 
 func (x *LunLease) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2354,7 @@ func (x *LunLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LunLease.ProtoReflect.Descriptor instead.
 func (*LunLease) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{13}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LunLease) GetInstance() uint64 {
@@ -2262,7 +2431,7 @@ type WatchdogStatus struct {
 
 func (x *WatchdogStatus) Reset() {
 	*x = WatchdogStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2274,7 +2443,7 @@ func (x *WatchdogStatus) String() string {
 func (*WatchdogStatus) ProtoMessage() {}
 
 func (x *WatchdogStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2287,7 +2456,7 @@ func (x *WatchdogStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchdogStatus.ProtoReflect.Descriptor instead.
 func (*WatchdogStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{14}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchdogStatus) GetDriver() string {
@@ -2431,7 +2600,7 @@ type TimeBudget struct {
 
 func (x *TimeBudget) Reset() {
 	*x = TimeBudget{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2612,7 @@ func (x *TimeBudget) String() string {
 func (*TimeBudget) ProtoMessage() {}
 
 func (x *TimeBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2625,7 @@ func (x *TimeBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeBudget.ProtoReflect.Descriptor instead.
 func (*TimeBudget) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{15}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TimeBudget) GetDMax() *durationpb.Duration {
@@ -2560,7 +2729,7 @@ type RosterStatus struct {
 
 func (x *RosterStatus) Reset() {
 	*x = RosterStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2741,7 @@ func (x *RosterStatus) String() string {
 func (*RosterStatus) ProtoMessage() {}
 
 func (x *RosterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2754,7 @@ func (x *RosterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterStatus.ProtoReflect.Descriptor instead.
 func (*RosterStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RosterStatus) GetEpoch() uint64 {
@@ -2664,7 +2833,7 @@ type TermsStatus struct {
 
 func (x *TermsStatus) Reset() {
 	*x = TermsStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2845,7 @@ func (x *TermsStatus) String() string {
 func (*TermsStatus) ProtoMessage() {}
 
 func (x *TermsStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2858,7 @@ func (x *TermsStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermsStatus.ProtoReflect.Descriptor instead.
 func (*TermsStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{17}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TermsStatus) GetOwn() string {
@@ -2734,7 +2903,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2915,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2928,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{18}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ApiStatus) GetConfigured() bool {
@@ -2788,7 +2957,7 @@ var File_fencing_agent_api_v1_status_proto protoreflect.FileDescriptor
 const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\n" +
 	"!fencing-agent/api/v1/status.proto\x12\n" +
-	"fencing.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x04\n" +
+	"fencing.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x05\n" +
 	"\x06Status\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12,\n" +
@@ -2804,7 +2973,17 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"timeBudget\x120\n" +
 	"\x06roster\x18\v \x01(\v2\x18.fencing.v1.RosterStatusR\x06roster\x12'\n" +
 	"\x03api\x18\f \x01(\v2\x15.fencing.v1.ApiStatusR\x03api\x12-\n" +
-	"\x05terms\x18\r \x01(\v2\x17.fencing.v1.TermsStatusR\x05terms\"\xbe\x01\n" +
+	"\x05terms\x18\r \x01(\v2\x17.fencing.v1.TermsStatusR\x05terms\x12=\n" +
+	"\rprevious_boot\x18\x10 \x01(\v2\x18.fencing.v1.PreviousBootR\fpreviousBoot\"\x82\x02\n" +
+	"\fPreviousBoot\x12\x1d\n" +
+	"\n" +
+	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12%\n" +
+	"\x03end\x18\x02 \x01(\x0e2\x13.fencing.v1.BootEndR\x03end\x12*\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\x12.fencing.v1.ReasonR\x06reason\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12;\n" +
+	"\vlast_record\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastRecord\x12/\n" +
+	"\x05slack\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05slack\"\xbe\x01\n" +
 	"\fNodeIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x18\n" +
@@ -3011,7 +3190,15 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"configured\x18\x01 \x01(\bR\n" +
 	"configured\x12\x1c\n" +
 	"\treachable\x18\x02 \x01(\bR\treachable\x12+\n" +
-	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age*\x80\x01\n" +
+	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age*\xac\x01\n" +
+	"\aBootEnd\x12\x18\n" +
+	"\x14BOOT_END_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10BOOT_END_STOPPED\x10\x01\x12\x15\n" +
+	"\x11BOOT_END_DISARMED\x10\x02\x12\x14\n" +
+	"\x10BOOT_END_STARVED\x10\x03\x12\x16\n" +
+	"\x12BOOT_END_CONDEMNED\x10\x04\x12\x17\n" +
+	"\x13BOOT_END_TAKEN_DOWN\x10\x05\x12\x13\n" +
+	"\x0fBOOT_END_SUDDEN\x10\x06*\x80\x01\n" +
 	"\n" +
 	"Permission\x12\x1a\n" +
 	"\x16PERMISSION_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -3097,120 +3284,127 @@ func file_fencing_agent_api_v1_status_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_status_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_fencing_agent_api_v1_status_proto_goTypes = []any{
-	(Permission)(0),               // 0: fencing.v1.Permission
-	(Reason)(0),                   // 1: fencing.v1.Reason
-	(TieBreaker)(0),               // 2: fencing.v1.TieBreaker
-	(NodeState)(0),                // 3: fencing.v1.NodeState
-	(Proof)(0),                    // 4: fencing.v1.Proof
-	(WatchdogState)(0),            // 5: fencing.v1.WatchdogState
-	(SentenceBar)(0),              // 6: fencing.v1.SentenceBar
-	(*Status)(nil),                // 7: fencing.v1.Status
-	(*NodeIdentity)(nil),          // 8: fencing.v1.NodeIdentity
-	(*Verdict)(nil),               // 9: fencing.v1.Verdict
-	(*Tally)(nil),                 // 10: fencing.v1.Tally
-	(*NetworkStatus)(nil),         // 11: fencing.v1.NetworkStatus
-	(*GossipTuning)(nil),          // 12: fencing.v1.GossipTuning
-	(*GossipParameter)(nil),       // 13: fencing.v1.GossipParameter
-	(*NetworkMember)(nil),         // 14: fencing.v1.NetworkMember
-	(*Death)(nil),                 // 15: fencing.v1.Death
-	(*Sentence)(nil),              // 16: fencing.v1.Sentence
-	(*Token)(nil),                 // 17: fencing.v1.Token
-	(*NodeStatus)(nil),            // 18: fencing.v1.NodeStatus
-	(*LunStatus)(nil),             // 19: fencing.v1.LunStatus
-	(*LunLease)(nil),              // 20: fencing.v1.LunLease
-	(*WatchdogStatus)(nil),        // 21: fencing.v1.WatchdogStatus
-	(*TimeBudget)(nil),            // 22: fencing.v1.TimeBudget
-	(*RosterStatus)(nil),          // 23: fencing.v1.RosterStatus
-	(*TermsStatus)(nil),           // 24: fencing.v1.TermsStatus
-	(*ApiStatus)(nil),             // 25: fencing.v1.ApiStatus
-	nil,                           // 26: fencing.v1.NodeStatus.AddressesEntry
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*emptypb.Empty)(nil),         // 29: google.protobuf.Empty
+	(BootEnd)(0),                  // 0: fencing.v1.BootEnd
+	(Permission)(0),               // 1: fencing.v1.Permission
+	(Reason)(0),                   // 2: fencing.v1.Reason
+	(TieBreaker)(0),               // 3: fencing.v1.TieBreaker
+	(NodeState)(0),                // 4: fencing.v1.NodeState
+	(Proof)(0),                    // 5: fencing.v1.Proof
+	(WatchdogState)(0),            // 6: fencing.v1.WatchdogState
+	(SentenceBar)(0),              // 7: fencing.v1.SentenceBar
+	(*Status)(nil),                // 8: fencing.v1.Status
+	(*PreviousBoot)(nil),          // 9: fencing.v1.PreviousBoot
+	(*NodeIdentity)(nil),          // 10: fencing.v1.NodeIdentity
+	(*Verdict)(nil),               // 11: fencing.v1.Verdict
+	(*Tally)(nil),                 // 12: fencing.v1.Tally
+	(*NetworkStatus)(nil),         // 13: fencing.v1.NetworkStatus
+	(*GossipTuning)(nil),          // 14: fencing.v1.GossipTuning
+	(*GossipParameter)(nil),       // 15: fencing.v1.GossipParameter
+	(*NetworkMember)(nil),         // 16: fencing.v1.NetworkMember
+	(*Death)(nil),                 // 17: fencing.v1.Death
+	(*Sentence)(nil),              // 18: fencing.v1.Sentence
+	(*Token)(nil),                 // 19: fencing.v1.Token
+	(*NodeStatus)(nil),            // 20: fencing.v1.NodeStatus
+	(*LunStatus)(nil),             // 21: fencing.v1.LunStatus
+	(*LunLease)(nil),              // 22: fencing.v1.LunLease
+	(*WatchdogStatus)(nil),        // 23: fencing.v1.WatchdogStatus
+	(*TimeBudget)(nil),            // 24: fencing.v1.TimeBudget
+	(*RosterStatus)(nil),          // 25: fencing.v1.RosterStatus
+	(*TermsStatus)(nil),           // 26: fencing.v1.TermsStatus
+	(*ApiStatus)(nil),             // 27: fencing.v1.ApiStatus
+	nil,                           // 28: fencing.v1.NodeStatus.AddressesEntry
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*emptypb.Empty)(nil),         // 31: google.protobuf.Empty
 }
 var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
-	27, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
-	8,  // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
-	9,  // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
-	11, // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
-	18, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
-	19, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
-	20, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
-	21, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
-	22, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
-	23, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
-	25, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
-	24, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
-	28, // 12: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
-	0,  // 13: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
-	1,  // 14: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
-	27, // 15: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	28, // 16: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
-	10, // 17: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
-	2,  // 18: fencing.v1.Verdict.tie_breaker:type_name -> fencing.v1.TieBreaker
-	14, // 19: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
-	12, // 20: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
-	13, // 21: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
-	28, // 22: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
-	28, // 23: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
-	28, // 24: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
-	28, // 25: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
-	28, // 26: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
-	28, // 27: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
-	28, // 28: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
-	4,  // 29: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
-	27, // 30: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
-	28, // 31: fencing.v1.Sentence.timeout:type_name -> google.protobuf.Duration
-	28, // 32: fencing.v1.Sentence.age:type_name -> google.protobuf.Duration
-	28, // 33: fencing.v1.Sentence.over_in:type_name -> google.protobuf.Duration
-	26, // 34: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
-	3,  // 35: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
-	27, // 36: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
-	15, // 37: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
-	28, // 38: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
-	28, // 39: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
-	16, // 40: fencing.v1.NodeStatus.sentence:type_name -> fencing.v1.Sentence
-	28, // 41: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
-	28, // 42: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
-	28, // 43: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
-	17, // 44: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
-	28, // 45: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
-	28, // 46: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
-	28, // 47: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
-	28, // 48: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
-	28, // 49: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
-	28, // 50: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
-	28, // 51: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
-	5,  // 52: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
-	28, // 53: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
-	28, // 54: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
-	28, // 55: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	28, // 56: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
-	6,  // 57: fencing.v1.WatchdogStatus.sentence_bar:type_name -> fencing.v1.SentenceBar
-	28, // 58: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	28, // 59: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	28, // 60: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	28, // 61: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	28, // 62: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	28, // 63: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	28, // 64: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	28, // 65: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	28, // 66: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
-	28, // 67: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
-	28, // 68: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
-	28, // 69: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	29, // 70: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	29, // 71: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	7,  // 72: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	7,  // 73: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	72, // [72:74] is the sub-list for method output_type
-	70, // [70:72] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	29, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
+	10, // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
+	11, // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
+	13, // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
+	20, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
+	21, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
+	22, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
+	23, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
+	24, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
+	25, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
+	27, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
+	26, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
+	9,  // 12: fencing.v1.Status.previous_boot:type_name -> fencing.v1.PreviousBoot
+	0,  // 13: fencing.v1.PreviousBoot.end:type_name -> fencing.v1.BootEnd
+	2,  // 14: fencing.v1.PreviousBoot.reason:type_name -> fencing.v1.Reason
+	29, // 15: fencing.v1.PreviousBoot.last_record:type_name -> google.protobuf.Timestamp
+	30, // 16: fencing.v1.PreviousBoot.slack:type_name -> google.protobuf.Duration
+	30, // 17: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
+	1,  // 18: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
+	2,  // 19: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
+	29, // 20: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	30, // 21: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
+	12, // 22: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
+	3,  // 23: fencing.v1.Verdict.tie_breaker:type_name -> fencing.v1.TieBreaker
+	16, // 24: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
+	14, // 25: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
+	15, // 26: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
+	30, // 27: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
+	30, // 28: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
+	30, // 29: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
+	30, // 30: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
+	30, // 31: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
+	30, // 32: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
+	30, // 33: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
+	5,  // 34: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
+	29, // 35: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
+	30, // 36: fencing.v1.Sentence.timeout:type_name -> google.protobuf.Duration
+	30, // 37: fencing.v1.Sentence.age:type_name -> google.protobuf.Duration
+	30, // 38: fencing.v1.Sentence.over_in:type_name -> google.protobuf.Duration
+	28, // 39: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
+	4,  // 40: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
+	29, // 41: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
+	17, // 42: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
+	30, // 43: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
+	30, // 44: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
+	18, // 45: fencing.v1.NodeStatus.sentence:type_name -> fencing.v1.Sentence
+	30, // 46: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
+	30, // 47: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
+	30, // 48: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
+	19, // 49: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
+	30, // 50: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
+	30, // 51: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
+	30, // 52: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
+	30, // 53: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
+	30, // 54: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
+	30, // 55: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
+	30, // 56: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
+	6,  // 57: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
+	30, // 58: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
+	30, // 59: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
+	30, // 60: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
+	30, // 61: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
+	7,  // 62: fencing.v1.WatchdogStatus.sentence_bar:type_name -> fencing.v1.SentenceBar
+	30, // 63: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	30, // 64: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	30, // 65: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	30, // 66: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	30, // 67: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	30, // 68: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	30, // 69: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	30, // 70: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	30, // 71: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	30, // 72: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
+	30, // 73: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
+	30, // 74: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	31, // 75: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	31, // 76: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	8,  // 77: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	8,  // 78: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	77, // [77:79] is the sub-list for method output_type
+	75, // [75:77] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }
@@ -3218,18 +3412,18 @@ func file_fencing_agent_api_v1_status_proto_init() {
 	if File_fencing_agent_api_v1_status_proto != nil {
 		return
 	}
-	file_fencing_agent_api_v1_status_proto_msgTypes[6].OneofWrappers = []any{
+	file_fencing_agent_api_v1_status_proto_msgTypes[7].OneofWrappers = []any{
 		(*GossipParameter_Duration)(nil),
 		(*GossipParameter_Count)(nil),
 	}
-	file_fencing_agent_api_v1_status_proto_msgTypes[12].OneofWrappers = []any{}
+	file_fencing_agent_api_v1_status_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_status_proto_rawDesc), len(file_fencing_agent_api_v1_status_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   20,
+			NumEnums:      8,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

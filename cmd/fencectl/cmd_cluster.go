@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
 const (
@@ -80,7 +81,7 @@ It runs kubectl with your rights and your kubeconfig: to list pods, and to creat
 		node := ""
 		if len(args) > 0 {
 			if node = args[0]; !slices.Contains(v.names(), node) {
-				return fmt.Errorf("no agent runs on, or knows, %q: the nodes are %s", clean(node), clean(strings.Join(v.names(), ", ")))
+				return fmt.Errorf("no agent runs on, or knows, %q: the nodes are %s", view.Clean(node), view.Clean(strings.Join(v.names(), ", ")))
 			}
 		}
 		return out.print(env.stdout, v, func(t *table) { v.rows(t, node) })
@@ -145,7 +146,7 @@ func (a *agentSay) ask(ctx context.Context, c *cluster, namespace string) {
 		a.Error = err.Error()
 		return
 	}
-	a.Verdict, a.Quorum, a.Sees = verdictWords(st).text, st.GetVerdict().GetQuorum(), map[string]string{}
+	a.Verdict, a.Quorum, a.Sees = view.Permission(st).Text, st.GetVerdict().GetQuorum(), map[string]string{}
 	if name := st.GetSelf().GetName(); name != "" {
 		a.Node = name
 	}
@@ -197,14 +198,14 @@ func (v *clusterView) rows(t *table, node string) {
 	}
 	head := []any{"NODE", "VERDICT"}
 	for _, n := range columns {
-		head = append(head, clean(n))
+		head = append(head, view.Clean(n))
 	}
 	t.row(head...)
 	for i := range v.Agents {
 		a := &v.Agents[i]
-		cells := []any{clean(a.Node), clean(a.Verdict)}
+		cells := []any{view.Clean(a.Node), view.Clean(a.Verdict)}
 		if a.Error != "" {
-			cells[1] = "cannot be asked: " + clean(a.Error)
+			cells[1] = "cannot be asked: " + view.Clean(a.Error)
 		}
 		for _, n := range columns {
 			cells = append(cells, v.cell(a, n))
@@ -215,13 +216,13 @@ func (v *clusterView) rows(t *table, node string) {
 		for _, a := range v.Agents {
 			if a.Node == node {
 				for _, n := range names {
-					t.row("it sees", clean(n), v.cell(&a, n))
+					t.row("it sees", view.Clean(n), v.cell(&a, n))
 				}
 			}
 		}
 	}
 	for _, o := range v.OneWay {
-		t.row("one way", fmt.Sprintf("%s sees %s, which does not see %s", clean(o.Sees), clean(o.Not), clean(o.Sees)))
+		t.row("one way", fmt.Sprintf("%s sees %s, which does not see %s", view.Clean(o.Sees), view.Clean(o.Not), view.Clean(o.Sees)))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
 // confirmPatience is how long an agent may take to check a death against what all members know.
@@ -107,19 +108,19 @@ func (d *deathTold) show(ctx context.Context) error {
 	}
 	i, names := -1, []string{}
 	for k, n := range st.GetNodes() {
-		names = append(names, clean(n.GetName()))
+		names = append(names, view.Clean(n.GetName()))
 		if n.GetName() == d.node {
 			i = k
 		}
 	}
 	if i < 0 {
-		return fmt.Errorf("%q is no member of this group: the members are %s", clean(d.node), strings.Join(names, ", "))
+		return fmt.Errorf("%q is no member of this group: the members are %s", view.Clean(d.node), strings.Join(names, ", "))
 	}
 	n := st.GetNodes()[i]
 	boot := bootOf(n)
-	text := clean(n.GetName()) + ": " + (&matrix{self: st.GetSelf().GetName()}).state(n).text
+	text := view.Clean(n.GetName()) + ": " + view.State(st, n).Text
 	if n.GetStateAge() != nil && !n.GetReachable() {
-		text += " for " + ago(n.GetStateAge())
+		text += " for " + view.Ago(n.GetStateAge())
 	}
 	switch {
 	case n.GetName() == st.GetSelf().GetName(), n.GetReachable():
@@ -132,7 +133,7 @@ func (d *deathTold) show(ctx context.Context) error {
 		return fmt.Errorf("%s: this agent has never met it and knows no boot of it: ask the agent of a node that has run since before it was lost", text)
 	}
 	if _, err := fmt.Fprintf(d.env.stdout, "%s\nlatest known boot: %s\n\nSwitch it off, look that it is off, then type:\n\n    %s confirm-dead %s --boot %s --reason \"how you know that it is off\"\n",
-		text, boot, d.env.command(), clean(n.GetName()), boot); err != nil {
+		text, boot, d.env.command(), view.Clean(n.GetName()), boot); err != nil {
 		return err
 	}
 	return usagef("nothing was told: --boot is missing")
@@ -144,7 +145,7 @@ func bootOf(n *fencingv1.NodeStatus) string {
 	if strings.Trim(token, "0") == "" {
 		token = ""
 	}
-	return clean(cmp.Or(n.GetBootNonce(), token))
+	return view.Clean(cmp.Or(n.GetBootNonce(), token))
 }
 
 // tell has the agent check the death.
@@ -166,7 +167,7 @@ func (d *deathTold) tell(ctx context.Context) (*fencingv1.Death, error) {
 	answer, err := fencingv1.NewFencingControlClient(conn).ConfirmDead(call, &fencingv1.ConfirmDeadRequest{
 		Node: d.node, BootNonce: d.boot, Proof: proof, By: cmp.Or(d.by, d.env.getenv("SUDO_USER"), userName()), Reference: d.reference, Reason: d.reason,
 	})
-	switch text := clean(status.Convert(err).Message()); status.Code(err) {
+	switch text := view.Clean(status.Convert(err).Message()); status.Code(err) {
 	case codes.OK:
 		return answer.GetDeath(), nil
 	case codes.FailedPrecondition:
@@ -191,12 +192,12 @@ func proofText(p fencingv1.Proof) string {
 // line says what was done, and how to see it.
 func (d *deathTold) line(death *fencingv1.Death) string {
 	r := confirmedOf(d.node, death)
-	text := fmt.Sprintf("%s: FENCED - boot %s, proof %s", clean(r.Node), clean(r.Boot), r.Proof)
+	text := fmt.Sprintf("%s: FENCED - boot %s, proof %s", view.Clean(r.Node), view.Clean(r.Boot), r.Proof)
 	if r.Proof != d.proof || r.By == "" {
 		return text + "; it was known already\n"
 	}
 	return text + fmt.Sprintf(", told by %s\nthe other agents check it, too: look at \"%s wait --fenced %s --boot %s\" on their nodes\n",
-		clean(r.By), d.env.command(), clean(r.Node), clean(r.Boot))
+		view.Clean(r.By), d.env.command(), view.Clean(r.Node), view.Clean(r.Boot))
 }
 
 // confirmed is what -o json prints.

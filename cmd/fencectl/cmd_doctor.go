@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
@@ -72,11 +74,11 @@ Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
 
 func findingRows(t *table, findings []doctor.Finding) {
 	for _, f := range findings {
-		text := clean(f.Found)
+		text := view.Clean(f.Found)
 		if f.Do != "" {
-			text += "; " + clean(f.Do)
+			text += "; " + view.Clean(f.Do)
 		}
-		t.row(string(f.Level), clean(f.Subject), text)
+		t.row(string(f.Level), view.Clean(f.Subject), text)
 	}
 }
 
@@ -124,9 +126,9 @@ func newWatchdogListCommand(env *environment) *cobra.Command {
 			for _, w := range list {
 				held := "nobody"
 				if len(w.Holders) > 0 {
-					held = clean(strings.Join(w.Holders, ", "))
+					held = view.Clean(strings.Join(w.Holders, ", "))
 				}
-				t.row("/dev/"+clean(w.Name), orUnknown(clean(w.Identity)), clean(w.Timeout)+"s", orUnknown(clean(w.State)), map[bool]string{true: "yes", false: "no"}[w.NoWayOut], held)
+				t.row("/dev/"+view.Clean(w.Name), cmp.Or(view.Clean(w.Identity), "unknown"), view.Clean(w.Timeout)+"s", cmp.Or(view.Clean(w.State), "unknown"), map[bool]string{true: "yes", false: "no"}[w.NoWayOut], held)
 			}
 		})
 	}

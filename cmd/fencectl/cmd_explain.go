@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
@@ -67,7 +68,7 @@ func kubectl(ctx context.Context, program string, args []string) ([]byte, error)
 	}
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
-		return nil, fmt.Errorf("kubectl %s: %s", args[0], cmp.Or(clean(lines[len(lines)-1]), exit.String()))
+		return nil, fmt.Errorf("kubectl %s: %s", args[0], cmp.Or(view.Clean(lines[len(lines)-1]), exit.String()))
 	}
 	return text, err
 }
@@ -150,7 +151,7 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 		}
 	}
 	if !found {
-		return nil, fmt.Errorf("there is no Node %s", clean(node))
+		return nil, fmt.Errorf("there is no Node %s", view.Clean(node))
 	}
 	if err := x.events(ctx, e); err != nil {
 		return nil, err
@@ -241,7 +242,7 @@ func (x *explainer) replica(ctx context.Context, node, pod string) replicaSay {
 }
 
 func (e *explanation) rows(t *table, zone *time.Location) {
-	t.row("node", e.Node+", boot "+cmp.Or(e.Boot, "unknown")+", Ready "+cmp.Or(clean(e.Ready), "unknown"))
+	t.row("node", e.Node+", boot "+cmp.Or(e.Boot, "unknown")+", Ready "+cmp.Or(view.Clean(e.Ready), "unknown"))
 	t.row("taint", e.taint())
 	if e.Disputed != "" {
 		t.row("dispute", e.dispute())
@@ -250,23 +251,23 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 		t.row("called dead", "by nobody")
 	}
 	for _, name := range e.Garbled {
-		t.row("called dead", "by "+clean(name)+"? its annotation "+deaths.Annotation+" cannot be read")
+		t.row("called dead", "by "+view.Clean(name)+"? its annotation "+deaths.Annotation+" cannot be read")
 	}
 	for _, d := range e.Told {
 		which := "this boot"
 		if d.Boot != e.Boot {
 			which = "another boot, " + d.Boot
 		}
-		t.row("called dead", fmt.Sprintf("by %s at %s, proof %s, %s", clean(d.By), d.At.In(zone).Format(time.TimeOnly), clean(d.Proof), which))
+		t.row("called dead", fmt.Sprintf("by %s at %s, proof %s, %s", view.Clean(d.By), d.At.In(zone).Format(time.TimeOnly), view.Clean(d.Proof), which))
 	}
 	if len(e.Replicas) == 0 {
 		t.row("controller", "no replica is there")
 	}
 	for _, r := range e.Replicas {
-		t.row("controller", clean(r.Pod)+": "+clean(r.Says))
+		t.row("controller", view.Clean(r.Pod)+": "+view.Clean(r.Says))
 	}
 	for _, v := range e.Events {
-		t.row("event", v.At.In(zone).Format(time.DateTime)+" "+clean(v.Reason)+": "+clean(v.Note))
+		t.row("event", v.At.In(zone).Format(time.DateTime)+" "+view.Clean(v.Reason)+": "+view.Clean(v.Note))
 	}
 }
 
@@ -275,7 +276,7 @@ func (e *explanation) dispute() string {
 	if e.Disputed == e.Boot {
 		return "this boot was called dead, and was heard after that; see the alert FencingControllerDisputed in docs/controller.md"
 	}
-	return clean(e.Disputed) + ": an earlier boot; it comes off by itself"
+	return view.Clean(e.Disputed) + ": an earlier boot; it comes off by itself"
 }
 
 // taint says what the value means.
@@ -285,13 +286,13 @@ func (e *explanation) taint() string {
 	case !e.Tainted:
 		return "none: no pod is taken off"
 	case boot == "":
-		return cmp.Or(clean(e.Taint), "without a value") + ": somebody else's, which the controller leaves alone"
+		return cmp.Or(view.Clean(e.Taint), "without a value") + ": somebody else's, which the controller leaves alone"
 	case disputed && boot == e.Boot:
-		return clean(e.Taint) + ": the boot may run; see the alert FencingControllerDisputed in docs/controller.md"
+		return view.Clean(e.Taint) + ": the boot may run; see the alert FencingControllerDisputed in docs/controller.md"
 	case disputed:
-		return clean(e.Taint) + ": an earlier boot; it comes off by itself"
+		return view.Clean(e.Taint) + ": an earlier boot; it comes off by itself"
 	case boot == e.Boot:
-		return clean(e.Taint) + ": pods are taken off, and none is started in a new boot"
+		return view.Clean(e.Taint) + ": pods are taken off, and none is started in a new boot"
 	}
-	return clean(e.Taint) + ": an earlier boot; it comes off when the node is Ready and its old pods are gone"
+	return view.Clean(e.Taint) + ": an earlier boot; it comes off when the node is Ready and its old pods are gone"
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
 // fenceOrder is one order that a node ends.
@@ -77,7 +78,7 @@ Exit codes: 0 NODE has condemned its boot, with --wait: is FENCED; 1 it was refu
 		}
 		if w.boot = o.boot; !*wait {
 			return out.print(env.stdout, ordered{o.node, o.boot}, func(t *table) {
-				t.row(fmt.Sprintf("%s: boot %s has condemned itself, and is reset; it is dead when \"%s wait --fenced %s --boot %s\" says so", clean(o.node), o.boot, env.command(), clean(o.node), o.boot))
+				t.row(fmt.Sprintf("%s: boot %s has condemned itself, and is reset; it is dead when \"%s wait --fenced %s --boot %s\" says so", view.Clean(o.node), o.boot, env.command(), view.Clean(o.node), o.boot))
 			})
 		}
 		env.stderr = newUnstuck(env.stderr)
@@ -108,7 +109,7 @@ func (o *fenceOrder) give(ctx context.Context) error {
 	}
 	names, known := []string{}, false
 	for _, n := range st.GetNodes() {
-		names = append(names, clean(n.GetName()))
+		names = append(names, view.Clean(n.GetName()))
 		if n.GetName() == o.node {
 			known = true
 			o.boot = cmp.Or(o.boot, bootOf(n))
@@ -116,9 +117,9 @@ func (o *fenceOrder) give(ctx context.Context) error {
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("%q is no member of this group: the members are %s", clean(o.node), strings.Join(names, ", "))
+		return fmt.Errorf("%q is no member of this group: the members are %s", view.Clean(o.node), strings.Join(names, ", "))
 	case o.boot == "":
-		return fmt.Errorf("%s: this agent has never met it and knows no boot of it: power it off and use confirm-dead on a node that has met it", clean(o.node))
+		return fmt.Errorf("%s: this agent has never met it and knows no boot of it: power it off and use confirm-dead on a node that has met it", view.Clean(o.node))
 	}
 	conn, err := o.agent.dial(o.env)
 	if err != nil {
@@ -130,7 +131,7 @@ func (o *fenceOrder) give(ctx context.Context) error {
 	_, err = fencingv1.NewFencingControlClient(conn).Fence(call, &fencingv1.FenceRequest{
 		Node: o.node, BootNonce: o.boot, By: cmp.Or(o.by, o.env.getenv("SUDO_USER"), userName()), Reason: o.reason,
 	})
-	switch text := clean(status.Convert(err).Message()); status.Code(err) {
+	switch text := view.Clean(status.Convert(err).Message()); status.Code(err) {
 	case codes.OK:
 		return nil
 	case codes.FailedPrecondition:

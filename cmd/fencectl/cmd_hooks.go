@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/client"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/hookdir"
 )
 
@@ -55,12 +56,12 @@ The command runs until it is stopped (SIGTERM, Ctrl-C). It waits for an agent th
 		}
 		stderr := *env
 		stderr.stderr = newUnstuck(env.stderr) // who does not read this must not keep a program from being run
-		r, err := hookdir.Open(hookdir.Config{Dir: dir, Timeout: *limit, Say: func(line string) { stderr.warn(clean(line)) }})
+		r, err := hookdir.Open(hookdir.Config{Dir: dir, Timeout: *limit, Say: func(line string) { stderr.warn(view.Clean(line)) }})
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		stderr.warn("running the programs in " + clean(dir) + " for each death that the agent at " + clean(socket) + " proves")
+		stderr.warn("running the programs in " + view.Clean(dir) + " for each death that the agent at " + view.Clean(socket) + " proves")
 		tell, told := r.Tell, []client.NodeDeath(nil)
 		if *state != "" {
 			tell, told = remembering(*state, &stderr, r)
@@ -81,7 +82,7 @@ The command runs until it is stopped (SIGTERM, Ctrl-C). It waits for an agent th
 func remembering(path string, env *environment, r *hookdir.Runner) (tell func(hookdir.Death), told []client.NodeDeath) {
 	m, err := hookdir.Remember(path)
 	if err != nil {
-		env.warn(clean(err.Error()))
+		env.warn(view.Clean(err.Error()))
 	}
 	for _, d := range m.Deaths() {
 		proof := fencingv1.Proof_value["PROOF_"+strings.ToUpper(d.Proof)]
@@ -89,7 +90,7 @@ func remembering(path string, env *environment, r *hookdir.Runner) (tell func(ho
 	}
 	return func(d hookdir.Death) {
 		if err := m.Note(d); err != nil {
-			env.warn("what is told is not kept: " + clean(err.Error()))
+			env.warn("what is told is not kept: " + view.Clean(err.Error()))
 		}
 		r.Tell(d)
 	}, told

@@ -84,7 +84,7 @@ func TestHooks(t *testing.T) {
 	if code := <-ended; code != exitOK {
 		t.Errorf("exit %d, want 0: it was asked to stop\n%s", code, said)
 	}
-	wantPlain(t, strings.ReplaceAll(strings.ReplaceAll(said.String(), dir, "DIR"), a.path, "SOCKET"))
+	wantPlain(t, strings.ReplaceAll(strings.ReplaceAll(said.String(), dir, "DIR"), a.path, "SOCKET"), 100)
 }
 
 func TestHooksRefuses(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
 // maintenancePoll is the time between two looks whether the watchdog is disarmed.
@@ -110,7 +111,7 @@ func (m *maintenanceWish) set(ctx context.Context) error {
 		req.Duration = durationpb.New(m.length)
 	}
 	answer, err := fencingv1.NewFencingControlClient(conn).SetMaintenance(call, req)
-	switch text := clean(status.Convert(err).Message()); status.Code(err) {
+	switch text := view.Clean(status.Convert(err).Message()); status.Code(err) {
 	case codes.OK:
 	case codes.FailedPrecondition, codes.PermissionDenied, codes.InvalidArgument:
 		return errors.New(text)
@@ -144,9 +145,9 @@ func (m *maintenanceWish) await(ctx context.Context) error {
 		case err == nil && m.followed(st):
 			return nil
 		case err == nil:
-			last = fmt.Sprintf("%s: %s", clean(st.GetSelf().GetName()), verdictWords(st).text)
+			last = fmt.Sprintf("%s: %s", view.Clean(st.GetSelf().GetName()), view.Permission(st).Text)
 			for _, by := range st.GetVerdict().GetDisarmedBy() {
-				last += ", " + clean(by)
+				last += ", " + view.Clean(by)
 			}
 		}
 		select {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/api/words"
 )
 
@@ -20,10 +22,10 @@ func newStatusCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what this node's agent sees, decides and why",
-		Long: `Ask the agent of this node over its socket and show the verdict and its reason, every node on every
-network, the LUN, the watchdog and the time budget.
+		Long: `Ask the agent of this node over its socket and show what a person needs first: the verdict and its reason, what
+it means for this node (after >>>), which nodes are missing and for how long, and what else is not in order.
 
-Of more than 20 nodes, those in order are only counted. On each network a node is ok, STALE (heard of,
+With -v, show every node on every network, the LUN, the watchdog and the time budget. Of more than 20 nodes, those in order are only counted. On each network a node is ok, STALE (heard of,
 but its last answer is too old) or LOST, with the time since its last answer, or NEVER answered. In
 brackets is what a node said before it ceased to answer.
 
@@ -31,13 +33,14 @@ brackets is what a node said before it ceased to answer.
 answered, whatever it says; with --check only if the node also has quorum and the permission to feed. Beside
 --check, --help ends with 2.`,
 		Example: `  fencectl status
+  fencectl status -v
   fencectl status --all --socket /var/run/fencing-agent/api.sock
   fencectl status --check > /dev/null || echo "this node is in trouble"
   fencectl status -o json | jq -r .verdict.reason`,
 		Args: operands(),
 	}
 	agent := newAgentFlags(cmd)
-	all := cmd.Flags().Bool("all", false, "show every node, however many there are")
+	shown := newShownFlags(cmd)
 	check := cmd.Flags().Bool("check", false, "exit with 1 unless this node has quorum and the permission to feed")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +48,7 @@ answered, whatever it says; with --check only if the node also has quorum and th
 		if err != nil {
 			return err
 		}
-		if err := printStatus(env, out, st, *all); err != nil {
+		if err := printStatus(env, out, st, shown); err != nil {
 			return err
 		}
 		if *check {
@@ -54,6 +57,29 @@ answered, whatever it says; with --check only if the node also has quorum and th
 		return nil
 	}
 	return cmd
+}
+
+// shownFlags say how much is shown.
+type shownFlags struct{ verbose, all bool }
+
+func newShownFlags(cmd *cobra.Command) *shownFlags {
+	f := new(shownFlags)
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show every network, the LUN, the watchdog and the time budget, and the nodes one by one")
+	cmd.Flags().BoolVar(&f.all, "all", false, "the same, with every node, however many there are")
+	return f
+}
+
+// width is that of the terminal; $COLUMNS comes first. 0: it is not known.
+func width(env *environment) int {
+	const narrow = 40
+	if n, err := strconv.Atoi(env.getenv("COLUMNS")); err == nil && n > 0 {
+		return max(narrow, n)
+	}
+	if size := terminalSize(env); size != nil {
+		n, _ := size()
+		return n
+	}
+	return 0
 }
 
 func getStatus(ctx context.Context, env *environment, flags *agentFlags) (*fencingv1.Status, error) {
@@ -68,7 +94,7 @@ func getStatus(ctx context.Context, env *environment, flags *agentFlags) (*fenci
 	return st, conn.explain(ctx, err)
 }
 
-func printStatus(env *environment, out *printer, st *fencingv1.Status, all bool) error {
+func printStatus(env *environment, out *printer, st *fencingv1.Status, shown *shownFlags) error {
 	if out.format != formatTable {
 		data, err := marshal(st)
 		if err != nil {
@@ -76,11 +102,8 @@ func printStatus(env *environment, out *printer, st *fencingv1.Status, all bool)
 		}
 		return out.print(env.stdout, data, nil)
 	}
-	v := statusView{now: env.clock(), zone: env.zone(), color: colorful(env), all: all}
-	if size := terminalSize(env); size != nil {
-		v.width, _ = size()
-	}
-	if _, err := env.stdout.Write(v.render(st)); err != nil {
+	v := view.Text{Now: env.clock(), Zone: env.zone(), Color: colorful(env), Width: width(env), All: shown.all, Verbose: shown.verbose}
+	if _, err := env.stdout.Write(v.Render(st)); err != nil {
 		return fmt.Errorf("print status: %w", err)
 	}
 	return nil
@@ -100,8 +123,8 @@ func marshal(m proto.Message) (json.RawMessage, error) {
 func checkStatus(st *fencingv1.Status, now time.Time) error {
 	v := st.GetVerdict()
 	var why error
-	if age, old := stale(st, now); old {
-		why = fmt.Errorf("the agent stands still, its status is %s old", brief(age))
+	if age, old := view.Stale(st, now); old {
+		why = fmt.Errorf("the agent stands still, its status is %s old", view.Brief(age))
 	} else if p := v.GetPermission(); p != fencingv1.Permission_PERMISSION_FEED && p != fencingv1.Permission_PERMISSION_HOLD {
 		why = errors.New("no permission to feed: " + words.Reason(v))
 	} else if !v.GetQuorum() {
@@ -109,5 +132,5 @@ func checkStatus(st *fencingv1.Status, now time.Time) error {
 	} else {
 		return nil
 	}
-	return fmt.Errorf("check of %s: %w", clean(st.GetSelf().GetName()), why)
+	return fmt.Errorf("check of %s: %w", view.Clean(st.GetSelf().GetName()), why)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/client"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/api/words"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
@@ -144,7 +145,7 @@ func (w *deathWait) complete(cmd *cobra.Command, args []string, _ string) ([]str
 	var names []string
 	for _, n := range st.GetNodes() {
 		if n.GetName() != st.GetSelf().GetName() {
-			names = append(names, clean(n.GetName()))
+			names = append(names, view.Clean(n.GetName()))
 		}
 	}
 	return names, none
@@ -179,9 +180,9 @@ func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 	close(over)
 	switch unknown := new(client.UnknownNodeError); {
 	case errors.As(err, &unknown):
-		return death, fmt.Errorf("%q is no member of this group: the members are %s", clean(w.node), clean(strings.Join(unknown.Members, ", ")))
+		return death, fmt.Errorf("%q is no member of this group: the members are %s", view.Clean(w.node), view.Clean(strings.Join(unknown.Members, ", ")))
 	case errors.Is(err, errWaited):
-		return death, timeoutError{fmt.Errorf("%s is not proven dead after %v: %s", clean(w.node), w.limit, w.missing())}
+		return death, timeoutError{fmt.Errorf("%s is not proven dead after %v: %s", view.Clean(w.node), w.limit, w.missing())}
 	}
 	return death, err
 }
@@ -226,40 +227,40 @@ func (w *deathWait) member() *fencingv1.NodeStatus {
 func (w *deathWait) missing() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st, name := w.last.Status, clean(w.node)
-	self := clean(st.GetSelf().GetName())
+	st, name := w.last.Status, view.Clean(w.node)
+	self := view.Clean(st.GetSelf().GetName())
 	switch {
 	case w.why == nil, errors.Is(w.why, client.ErrNoWord) && w.last.Err == nil:
 		return "the agent has told no status yet"
 	case errors.Is(w.why, client.ErrNoWord):
-		return clean(w.last.Err.Error()) + "; trying again"
+		return view.Clean(w.last.Err.Error()) + "; trying again"
 	case errors.Is(w.why, client.ErrStandsStill):
 		age := time.Since(st.GetTime().AsTime())
-		return fmt.Sprintf("%s: THE AGENT STANDS STILL for %s, its word of %s does not count", self, brief(age), name)
+		return fmt.Sprintf("%s: THE AGENT STANDS STILL for %s, its word of %s does not count", self, view.Brief(age), name)
 	case errors.Is(w.why, client.ErrNoQuorum):
-		return fmt.Sprintf("%s: %s - %s; its word of %s does not count", self, verdictWords(st).text, clean(words.Reason(st.GetVerdict())), name)
+		return fmt.Sprintf("%s: %s - %s; its word of %s does not count", self, view.Permission(st).Text, view.Clean(words.Reason(st.GetVerdict())), name)
 	}
 	return w.standing(st, w.member())
 }
 
 // standing says how the node is, and what is missing to its death.
 func (w *deathWait) standing(st *fencingv1.Status, n *fencingv1.NodeStatus) string {
-	if text := sentence(n); text != "" && !errors.Is(w.why, client.ErrOtherBoot) {
-		return clean(text)
+	if text := view.Sentence(n); text != "" && !errors.Is(w.why, client.ErrOtherBoot) {
+		return view.Clean(text)
 	}
-	text := clean(n.GetName()) + ": " + (&matrix{self: st.GetSelf().GetName()}).state(n).text
+	text := view.Clean(n.GetName()) + ": " + view.State(st, n).Text
 	if n.GetStateAge() != nil && !n.GetReachable() && n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED {
-		text += " for " + ago(n.GetStateAge())
+		text += " for " + view.Ago(n.GetStateAge())
 	}
 	switch {
 	case errors.Is(w.why, client.ErrOtherBoot):
-		return text + ", but the death of boot " + w.boot + " is not known here: this agent last met boot " + orUnknown(clean(n.GetToken().GetBootNonce()))
+		return text + ", but the death of boot " + w.boot + " is not known here: this agent last met boot " + view.OrUnknown(view.Clean(n.GetToken().GetBootNonce()))
 	case errors.Is(w.why, client.ErrNoProof):
 		return text + ", but this agent does not say which boot, or how that is known: ask the agent of another node"
 	case errors.Is(w.why, client.ErrAnswers):
 		return text + ": it runs"
 	case n.GetProvenIn() != nil:
-		return text + ", may be running; this agent can vouch for its death in " + ago(n.GetProvenIn()) + ", and a majority has to"
+		return text + ", may be running; this agent can vouch for its death in " + view.Ago(n.GetProvenIn()) + ", and a majority has to"
 	}
 	return text + ", may be running; time alone will not prove its death, another boot of it will"
 }
@@ -281,14 +282,14 @@ func resultOf(d client.ProvenDeath) waitResult {
 // line is the result for people. Of a boot it does not say FENCED: the node may be back.
 func (w *deathWait) line(d client.ProvenDeath) string {
 	r := resultOf(d)
-	boot := clean(r.Boot)
+	boot := view.Clean(r.Boot)
 	what := "FENCED - boot " + boot
 	if w.boot != "" {
 		what = "boot " + boot + " is dead"
 	}
-	text := fmt.Sprintf("%s: %s, proof %s, since %s", clean(r.Node), what, r.Proof, r.Since.In(w.env.zone()).Format(time.DateTime))
+	text := fmt.Sprintf("%s: %s, proof %s, since %s", view.Clean(r.Node), what, r.Proof, r.Since.In(w.env.zone()).Format(time.DateTime))
 	if r.Runs != "" {
-		text += "; back as boot " + clean(r.Runs)
+		text += "; back as boot " + view.Clean(r.Runs)
 	}
 	return text + "\n"
 }

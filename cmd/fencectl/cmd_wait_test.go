@@ -44,7 +44,7 @@ func TestWaitFenced(t *testing.T) {
 	if code != exitOK || stdout != want || stderr != "" {
 		t.Errorf("exit %d, stdout %q, stderr %q, want %q", code, stdout, stderr, want)
 	}
-	wantPlain(t, stdout)
+	wantPlain(t, stdout, 100)
 	code, stdout, _ = ask(t, a, 0, "wait", "n4", "--fenced", "--boot", boot, "-o", "json")
 	var r waitResult
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exitOK || r != (waitResult{"n4", boot, "time", d.GetTime().AsTime(), ""}) {

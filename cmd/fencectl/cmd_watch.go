@@ -40,12 +40,12 @@ fencing.v1.Event; with --status, each fencing.v1.Status.`,
 	flags := cmd.Flags()
 	flags.Bool("events", false, "follow the available nodes (the default)")
 	verdicts := flags.Bool("status", false, "follow the verdict and all it rests on")
-	all := flags.Bool("all", false, "with --status on a terminal: show every node, however many there are")
+	shown := newShownFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("events", "status")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *verdicts {
-			return w.run(cmd.Context(), newStatusLog(env, out.format, *all).follow)
+			return w.run(cmd.Context(), newStatusLog(env, out.format, shown).follow)
 		}
 		return w.run(cmd.Context(), newEventLog(env, out.format).follow)
 	}

@@ -384,7 +384,7 @@ func TestPatienceEndsWithTheAnswer(t *testing.T) {
 				env := &environment{stdout: out, now: func() time.Time { return noon }, getenv: func(string) string { return "UTC" }}
 				follow, next := newEventLog(env, formatTable).follow, func() { hub.Publish(left("n1", noon)) }
 				if verb == "status" {
-					follow, next = newStatusLog(env, formatTable, false).follow, func() { present.Store(scene(t, "split-lost")); server.StatusChanged() }
+					follow, next = newStatusLog(env, formatTable, new(shownFlags)).follow, func() { present.Store(scene(t, "split-lost")); server.StatusChanged() }
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)

@@ -23,8 +23,8 @@ func guide(t *testing.T) string {
 
 // TestGuideShowsWhatIsPrinted: the examples are the golden files.
 func TestGuideShowsWhatIsPrinted(t *testing.T) {
-	for _, scene := range []string{"healthy", "split-lost"} {
-		printed, err := os.ReadFile(filepath.Join("testdata", "status", scene+".golden"))
+	for _, scene := range []string{"status/healthy", "status/split-lost", "status/healthy.verbose", "status/split-lost.verbose", "history"} {
+		printed, err := os.ReadFile(filepath.Join("testdata", scene+".golden"))
 		if err != nil {
 			t.Fatal(err)
 		}

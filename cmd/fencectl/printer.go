@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // The formats of the -o flag.
@@ -89,4 +91,10 @@ func (t *table) row(cells ...any) {
 		fmt.Fprint(t.tabs, c)
 	}
 	fmt.Fprintln(t.tabs)
+}
+
+// colorful reports whether a person looks at the output and likes colors.
+func colorful(env *environment) bool {
+	f, ok := env.stdout.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && env.getenv("NO_COLOR") == ""
 }

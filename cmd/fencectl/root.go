@@ -121,6 +121,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 		newStatusCommand(env),
 		newWatchCommand(env),
 		newWaitCommand(env),
+		newHistoryCommand(env),
 		newHooksCommand(env),
 		newDoctorCommand(env),
 		newWatchdogCommand(env),

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/fencing-agent/fencing-agent/api/client"
+	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
@@ -162,7 +163,7 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 	failed := func(format string, args ...any) error {
 		return fmt.Errorf("agent at %s: "+format, append([]any{a.path}, args...)...)
 	}
-	text := clean(status.Convert(err).Message())
+	text := view.Clean(status.Convert(err).Message())
 	switch {
 	case errors.Is(err, io.EOF):
 		return &agentError{failed("it ended the stream"), false, true}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/client"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
 // timeLayout is the time of an event to the millisecond; those of other nodes' logs are
@@ -82,76 +83,76 @@ func (l *eventLog) set(all *fencingv1.AllNodes) error {
 	l.known = make(map[string]*fencingv1.Node, len(all.GetNodes()))
 	for _, n := range all.GetNodes() {
 		l.known[n.GetName()] = n
-		l.width = max(l.width, len(clean(n.GetName())))
+		l.width = max(l.width, len(view.Clean(n.GetName())))
 	}
 	if l.json {
 		return writeLine(l.env, all)
 	}
-	p, now := &page{color: l.color}, l.env.clock()
+	p, now := &view.Page{Color: l.color}, l.env.clock()
 	if first && len(l.known) == 0 {
-		p.text(now.In(l.env.zone()).Format(timeLayout)+"  NOW   ", 0, span{"no node is available", warn})
+		p.Text(now.In(l.env.zone()).Format(timeLayout)+"  NOW   ", 0, view.Say("no node is available", view.Warn))
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.known)) {
 		n, old := l.known[name], before[name]
 		switch {
 		case first:
-			l.line(p, now, span{"NOW", plain}, n, "")
+			l.line(p, now, view.Say("NOW", view.Plain), n, "")
 		case old == nil:
-			l.line(p, now, span{"JOIN", good}, n, "while disconnected")
+			l.line(p, now, view.Say("JOIN", view.Good), n, "while disconnected")
 		case !maps.Equal(n.GetAddresses(), old.GetAddresses()):
-			l.line(p, now, span{"JOIN", good}, n, "addresses changed while disconnected")
+			l.line(p, now, view.Say("JOIN", view.Good), n, "addresses changed while disconnected")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if l.known[name] == nil {
-			l.line(p, now, span{"LEFT", bad}, before[name], "while disconnected")
+			l.line(p, now, view.Say("LEFT", view.Bad), before[name], "while disconnected")
 		}
 	}
-	return writeText(l.env, p.buf.Bytes())
+	return writeText(l.env, p.Bytes())
 }
 
 // event takes one change.
 func (l *eventLog) event(ev *fencingv1.Event) error {
 	n := ev.GetNode()
-	l.width = max(l.width, len(clean(n.GetName())))
-	old, kind, note := l.known[n.GetName()], span{ev.GetType().String(), plain}, ""
+	l.width = max(l.width, len(view.Clean(n.GetName())))
+	old, kind, note := l.known[n.GetName()], view.Say(ev.GetType().String(), view.Plain), ""
 	at := ev.GetTime().AsTime()
 	switch ev.GetType() {
 	case fencingv1.EventType_JOIN:
-		kind.style = good
+		kind.Style = view.Good
 		l.known[n.GetName()] = n
 		if prev := n.GetPrevDisconnectTime(); old != nil {
 			note = "addresses changed"
 		} else if prev != nil {
-			note = "was away for " + brief(at.Sub(prev.AsTime()))
+			note = "was away for " + view.Brief(at.Sub(prev.AsTime()))
 		}
 	case fencingv1.EventType_LEFT:
-		kind.style = bad
+		kind.Style = view.Bad
 		delete(l.known, n.GetName())
 	}
 	if l.json {
 		return writeLine(l.env, ev)
 	}
-	p := &page{color: l.color}
+	p := &view.Page{Color: l.color}
 	l.line(p, at, kind, n, note)
-	return writeText(l.env, p.buf.Bytes())
+	return writeText(l.env, p.Bytes())
 }
 
 // line writes one line, which is never wrapped: grep is its reader, too.
-func (l *eventLog) line(p *page, at time.Time, kind span, n *fencingv1.Node, note string) {
+func (l *eventLog) line(p *view.Page, at time.Time, kind view.Span, n *fencingv1.Node, note string) {
 	addresses := make([]string, 0, len(n.GetAddresses()))
 	for _, network := range slices.Sorted(maps.Keys(n.GetAddresses())) {
 		addresses = append(addresses, network+"="+n.GetAddresses()[network])
 	}
-	name := clean(n.GetName())
+	name := view.Clean(n.GetName())
 	text := strings.Repeat(" ", l.width-len(name)) + "  " + strings.Join(addresses, " ")
 	if note != "" {
 		text += "  (" + note + ")"
 	}
-	p.paint(span{at.In(l.env.zone()).Format(timeLayout) + "  ", plain})
-	p.paint(kind)
-	p.paint(span{strings.Repeat(" ", max(0, 4-len(kind.text))) + "  ", plain})
-	p.paint(span{name, plain})
-	p.paint(span{strings.TrimRight(text, " "), plain})
-	p.buf.WriteByte('\n')
+	p.Paint(view.Say(at.In(l.env.zone()).Format(timeLayout)+"  ", view.Plain))
+	p.Paint(kind)
+	p.Paint(view.Say(strings.Repeat(" ", max(0, 4-len(kind.Text)))+"  ", view.Plain))
+	p.Paint(view.Say(name, view.Plain))
+	p.Paint(view.Say(strings.TrimRight(text, " "), view.Plain))
+	p.Gap()
 }

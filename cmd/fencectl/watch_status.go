@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/api/words"
 )
 
@@ -23,10 +24,10 @@ const (
 
 // statusLog prints what WatchStatus sends. It outlives connections.
 type statusLog struct {
-	env  *environment
-	json bool
-	all  bool
-	size func() (width, height int) // of the terminal; nil: the output is none
+	env   *environment
+	json  bool
+	shown *shownFlags
+	size  func() (width, height int) // of the terminal; nil: the output is none
 
 	began bool
 	last  verdictKey
@@ -40,8 +41,8 @@ type verdictKey struct {
 	stale      bool
 }
 
-func newStatusLog(env *environment, format string, all bool) *statusLog {
-	return &statusLog{env: env, json: format == formatJSON, all: all, size: terminalSize(env)}
+func newStatusLog(env *environment, format string, shown *shownFlags) *statusLog {
+	return &statusLog{env: env, json: format == formatJSON, shown: shown, size: terminalSize(env)}
 }
 
 // terminalSize returns nil if the output is no terminal on which one can move about.
@@ -94,36 +95,36 @@ func (l *statusLog) print(st *fencingv1.Status) error {
 // line prints the verdict if it is another one than before.
 func (l *statusLog) line(st *fencingv1.Status) error {
 	v, now := st.GetVerdict(), l.env.clock()
-	age, old := stale(st, now)
+	age, old := view.Stale(st, now)
 	key := verdictKey{v.GetPermission(), v.GetReason(), v.GetQuorum(), old}
 	if l.began && key == l.last {
 		return nil
 	}
 	l.began, l.last = true, key
-	p := &page{color: colorful(l.env)}
+	p := &view.Page{Color: colorful(l.env)}
 	at := v.GetSince().AsTime()
 	if old || v.GetSince() == nil {
 		at = now
 	}
-	p.paint(span{fmt.Sprintf("%s  %s: ", at.In(l.env.zone()).Format(timeLayout), st.GetSelf().GetName()), plain})
+	p.Paint(view.Say(fmt.Sprintf("%s  %s: ", at.In(l.env.zone()).Format(timeLayout), st.GetSelf().GetName()), view.Plain))
 	if old {
-		p.paint(span{"THE AGENT STANDS STILL", bad})
-		p.paint(span{fmt.Sprintf(" for %s; its last verdict: ", brief(age)), plain})
+		p.Paint(view.Say("THE AGENT STANDS STILL", view.Bad))
+		p.Paint(view.Say(fmt.Sprintf(" for %s; its last verdict: ", view.Brief(age)), view.Plain))
 	}
-	p.paint(verdictWords(st))
-	p.paint(span{" - " + words.Reason(v), plain})
-	if c := consequence(st); c.style != plain { // the others go without saying
-		p.paint(span{"; " + c.text, plain})
+	p.Paint(view.Permission(st))
+	p.Paint(view.Say(" - "+words.Reason(v), view.Plain))
+	if c := view.Consequence(st); c.Style != view.Plain { // the others go without saying
+		p.Paint(view.Say("; "+c.Text, view.Plain))
 	}
-	p.buf.WriteByte('\n')
-	return writeText(l.env, p.buf.Bytes())
+	p.Gap()
+	return writeText(l.env, p.Bytes())
 }
 
 // frame is the whole status as a screen, in the terminal's width and cut to its height.
 func (l *statusLog) frame(st *fencingv1.Status) []byte {
 	width, height := l.size()
-	v := statusView{now: l.env.clock(), zone: l.env.zone(), color: colorful(l.env), all: l.all, width: width - 1}
-	b := screen(v.render(st), width, height, !l.began, fmt.Sprintf("-- %s, Ctrl-C ends", st.GetTime().AsTime().In(l.env.zone()).Format(timeLayout)))
+	v := view.Text{Now: l.env.clock(), Zone: l.env.zone(), Color: colorful(l.env), Width: width - 1, All: l.shown.all, Verbose: l.shown.verbose}
+	b := screen(v.Render(st), width, height, !l.began, fmt.Sprintf("-- %s, Ctrl-C ends", st.GetTime().AsTime().In(l.env.zone()).Format(timeLayout)))
 	l.began = true
 	return b
 }

@@ -21,10 +21,11 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
 func statuses(format string) func(*environment) follower {
-	return func(env *environment) follower { return newStatusLog(env, format, false).follow }
+	return func(env *environment) follower { return newStatusLog(env, format, new(shownFlags)).follow }
 }
 
 func TestWatchStatusPrintsVerdicts(t *testing.T) {
@@ -62,7 +63,7 @@ func TestWatchStatusPrintsVerdicts(t *testing.T) {
 // TestSameVerdictIsNoLine whatever else has changed.
 func TestSameVerdictIsNoLine(t *testing.T) {
 	out := newOutput()
-	log := newStatusLog(&environment{stdout: out, getenv: func(string) string { return "" }, now: func() time.Time { return noon }}, formatTable, false)
+	log := newStatusLog(&environment{stdout: out, getenv: func(string) string { return "" }, now: func() time.Time { return noon }}, formatTable, new(shownFlags))
 	for _, name := range []string{"healthy", "network-cut", "lun-failed"} {
 		if err := log.print(scene(t, name)); err != nil {
 			t.Fatal(err)
@@ -95,7 +96,7 @@ func TestWatchStatusJSON(t *testing.T) {
 func TestScreenFitsTheTerminal(t *testing.T) {
 	height := 12
 	log := &statusLog{
-		env: &environment{getenv: func(string) string { return "UTC" }, now: func() time.Time { return noon }}, size: func() (int, int) { return 120, height },
+		env: &environment{getenv: func(string) string { return "UTC" }, now: func() time.Time { return noon }}, shown: &shownFlags{verbose: true}, size: func() (int, int) { return 120, height },
 	}
 	st := scene(t, "split-lost")
 	first := string(log.frame(st))
@@ -105,7 +106,7 @@ func TestScreenFitsTheTerminal(t *testing.T) {
 	if n := strings.Count(first, screenLine); n != height-1 {
 		t.Errorf("%d lines on a terminal of %d", n, height)
 	}
-	whole := strings.Count(string(statusView{now: noon, zone: time.UTC}.render(st)), "\n")
+	whole := strings.Count(string((&view.Text{Now: noon, Zone: time.UTC, Width: 119, Verbose: true}).Render(st)), "\n")
 	if !strings.Contains(first, fmt.Sprintf("... %d more lines", whole-(height-3))) {
 		t.Errorf("nothing says that lines are missing: %q", first)
 	}
@@ -122,7 +123,8 @@ func TestScreenCutsNoText(t *testing.T) {
 	for _, sc := range scenes {
 		st := scene(t, sc.name)
 		for _, width := range []int{40, 60, 80, 100, 132} {
-			whole := statusView{now: noon, zone: time.UTC, width: width - 1}.render(st)
+			v := view.Text{Now: noon, Zone: time.UTC, Width: width - 1, Verbose: true}
+			whole := v.Render(st)
 			shown := string(screen(whole, width, 1000, false, "-- end"))
 			shown = strings.TrimSuffix(strings.TrimPrefix(shown, screenHome), screenEnd)
 			for line := range strings.SplitSeq(shown, screenLine) {
@@ -140,7 +142,7 @@ func TestScreenCutsNoText(t *testing.T) {
 
 // TestFoldKeepsColors and breaks what has no spaces.
 func TestFoldKeepsColors(t *testing.T) {
-	red := func(s string) string { return escapes[bad] + s + "\x1b[0m" }
+	red := func(s string) string { return "\x1b[1;31m" + s + "\x1b[0m" }
 	for _, tt := range []struct {
 		line  string
 		width int
@@ -216,7 +218,7 @@ func TestTerminal(t *testing.T) {
 	a.set(st)
 	plain := []string{envSocket + "=" + a.path, "NO_COLOR=", "TERM=xterm"}
 
-	if got := terminal(t, plain, nil, "status"); !strings.Contains(got, escapes[bad]+"FEEDING\x1b[0m") {
+	if got := terminal(t, plain, nil, "status"); !strings.Contains(got, "\x1b[1;31m"+"FEEDING\x1b[0m") {
 		t.Errorf("a terminal shows %q", got)
 	}
 	if got := terminal(t, append(plain, "NO_COLOR=1"), nil, "status"); strings.Contains(got, "\x1b") || !strings.Contains(got, "NOT FEEDING") {
@@ -227,7 +229,7 @@ func TestTerminal(t *testing.T) {
 		a.server.StatusChanged()
 		return whole(text)
 	}, "watch", "--status")
-	if strings.Count(got, screenClear) != 1 || !strings.Contains(got, escapes[bad]+"FEEDING\x1b[0m") {
+	if strings.Count(got, screenClear) != 1 || !strings.Contains(got, "\x1b[1;31m"+"FEEDING\x1b[0m") {
 		t.Errorf("the screen is %q", got)
 	}
 	got = terminal(t, append(plain, "TERM=dumb"), func(text string) bool { return strings.Contains(text, "\n") }, "watch", "--status")

@@ -170,7 +170,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 		}
 		b.WriteString("}\n")
 	}
-	b.WriteString("systemNetworks:\n")
+	b.WriteString("history: {megabytes: 0}\nsystemNetworks:\n")
 	for k := range s.Networks {
 		fmt.Fprintf(&b, "  - {name: %s, address: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
 	}

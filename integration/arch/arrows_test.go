@@ -30,6 +30,8 @@ var rooms = []room{
 	{pkg: "diskquorum", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie"}, pure: true},
 	{pkg: "watchdog", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "diskquorum"}, pure: true},
 
+	{pkg: "history", pure: true},
+
 	{pkg: "netgossip/swim", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/doubt", "netgossip/probing", "netgossip/swim/wire"}},
 	{pkg: "netgossip/swim/wire", may: []string{"boottime", "netgossip", "netgossip/doubt", "netgossip/roster"}},
 	{pkg: "netgossip/iface", may: []string{"boottime", "netgossip"}},
@@ -44,6 +46,7 @@ var rooms = []room{
 	{pkg: "api/client", may: []string{"api/v1"}},
 	{pkg: "api/clienttest", may: []string{"api/v1", "api/publish"}},
 	{pkg: "api/words", may: []string{"api/v1"}},
+	{pkg: "api/view", may: []string{"api/v1", "api/words", "history"}},
 	{pkg: "api/publish", may: []string{"boottime", "procfs", "api/v1"}},
 	{pkg: "k8s"},
 	{pkg: "k8s/client"},
@@ -68,20 +71,22 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencing-agent/statefile"},
 	{pkg: "cmd/fencing-agent/fdstore"},
+	{pkg: "cmd/fencing-agent/recorder", may: []string{"boottime", "history"}},
 	{pkg: "cmd/fencing-agent/members", may: []string{
 		"boottime", "netgossip/roster", "watchdog", "k8s/client", "k8s/marks", "k8s/nodelist", "k8s/ownnode", "cmd/fencing-agent/config", "cmd/fencing-agent/statefile",
 	}},
-	{pkg: "cmd/fencing-agent/picture", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip"}},
+	{pkg: "cmd/fencing-agent/picture", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "history", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip"}},
+	{pkg: "cmd/fencing-agent/statuspage", may: []string{"api/v1", "api/view", "history"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/keeper", "diskquorum/rawdev",
 		"watchdog", "watchdog/wdt", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/deaths", "k8s/leaseregister", "k8s/marks", "k8s/ownnode", "k8s/leasequorum",
-		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/picture", "cmd/fencing-agent/statefile",
+		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/picture", "cmd/fencing-agent/recorder", "cmd/fencing-agent/statefile", "cmd/fencing-agent/statuspage", "history",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config", "cmd/fencing-agent/fdstore"}},
 	{pkg: "cmd/fencing-controller/config"},
 	{pkg: "cmd/fencing-controller", may: []string{"k8s/belief", "k8s/client", "k8s/fencing", "k8s/reconcile", "k8s/recovery", "k8s/storm", "cmd/fencing-controller/config"}},
 	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
-	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/words", "diskquorum", "diskquorum/lunadmin", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir", "cmd/fencectl/doctor"}},
+	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir", "cmd/fencectl/doctor"}},
 	{pkg: "cmd/fencectl/hookdir"},
 	{pkg: "cmd/fencectl/doctor"},
 }

@@ -156,7 +156,7 @@ func daemonSetRuns(t *testing.T, c *cluster.Cluster) {
 		}
 	}
 	available(t, c)
-	out := kubectl(t, c, "-n", cluster.Space, "exec", daemonSet, "--", "fencectl", "status")
+	out := kubectl(t, c, "-n", cluster.Space, "exec", daemonSet, "--", "fencectl", "status", "-v")
 	t.Logf("kubectl exec: fencectl status says\n%s", out)
 	for _, name := range c.Names() {
 		if !strings.Contains(out, name) {

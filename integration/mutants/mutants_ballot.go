@@ -39,6 +39,7 @@ func allMutants() []mutant {
 		storeMutants(),
 		toldMutants(),
 		orderMutants(),
+		historyMutants(),
 		handedMutants(),
 		agentMutants(),
 		operatorMutants(),

@@ -18,7 +18,7 @@ func operatorMutants() []mutant {
 		list[i].in = []string{"./netgossip"}
 	}
 	list = append(list,
-		tool(fencectl, "an older agent's lost peer has never answered", "status_matrix.go", "peer.GetEvidenceAge() == nil && peer.GetStateAge() != nil", "peer.GetEvidenceAge() == nil && peer == nil"),
+		tool("./api/view", "an older agent's lost peer has never answered", "matrix.go", "peer.GetEvidenceAge() == nil && peer.GetStateAge() != nil", "peer.GetEvidenceAge() == nil && peer == nil"),
 		tool(fencectl, "a live page cuts what is too long", "watch_status.go", "lines = append(lines, fold(line, width-1)...)", "lines = append(lines, line)"),
 		tool(fencectl, "what takes long is silent off a terminal", "cmd_lun.go", "p.env.warn(*p.text.Load())", "_ = p.text.Load()"),
 		tool(lunadmin, "an interrupted import does not tell what it wrote", "import.go", "stoppedOnTheWay(err, \"import\", o.Path, r.progress())", "err"),

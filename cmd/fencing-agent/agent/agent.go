@@ -190,6 +190,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
 	a.disable = a.newDisableFile()
+	a.published.history.recorder = a.newRecorder()
 	a.gossip = a.newGossip()
 	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	core := coreConfig(c, a.roster, a.self.boot, o.Version)
@@ -268,6 +269,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	endFeeder := sync.OnceFunc(func() { err = errors.Join(err, stopFeeder(err, abandoned(ctx))) })
 	defer endFeeder()
 	a.beginSentence(background)
+	a.startHistory(background)
 	background(a.guard.followStore)
 	if err := a.startDeaths(background); err != nil {
 		return err

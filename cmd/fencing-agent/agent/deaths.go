@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
+	"github.com/fencing-agent/fencing-agent/history"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
@@ -33,6 +34,7 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 			continue
 		}
 		a.metrics.Died(d.Proof)
+		a.published.history.recorder.Note(history.Record{Kind: history.Fenced, Nodes: []string{a.roster.Name(p)}, Text: "boot " + hex64(d.Boot) + ", proof " + d.Proof.String()})
 		what := []any{"peer", a.roster.Name(p), "proof", d.Proof.String(), "boot", hex64(d.Boot),
 			"fenced", fx.Fenced.Has(p), "unseen_s", now.Sub(a.core.Merger().Sighted(p)).Seconds()}
 		if d.Hearsay {

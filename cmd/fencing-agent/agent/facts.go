@@ -23,6 +23,7 @@ func (a *Agent) status() *fencingv1.Status {
 		return nil
 	}
 	st := f.Status(a.clock(), a.guard.until())
+	st.PreviousBoot = picture.PreviousBoot(a.published.history.recorder.Before())
 	for _, l := range st.GetLuns() {
 		if real, err := filepath.EvalSymlinks(l.GetPath()); err == nil {
 			l.Device = filepath.Base(real)

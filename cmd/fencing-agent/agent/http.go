@@ -18,6 +18,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statuspage"
 )
 
 // loopDead is how long the loop may be silent before /healthz says so: several times what
@@ -38,6 +40,7 @@ func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
 	mux.HandleFunc("GET /healthz", a.healthz)
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.HandleFunc("GET /debug/state", onLoopback(a.debugState))
+	a.registerPage(mux)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
 	background(func(context.Context) {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -51,6 +54,17 @@ func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
 			_ = srv.Close()
 		}
 	}, nil
+}
+
+// registerPage adds the status page, unless it is switched off.
+func (a *Agent) registerPage(mux *http.ServeMux) {
+	if a.cfg.HTTP.Page == config.PageNone {
+		return
+	}
+	statuspage.Register(mux, statuspage.Config{
+		Status: a.status, Follow: a.published.server.Follow, History: a.published.history.recorder.Recent, Zone: time.Local,
+		Anybody: a.cfg.HTTP.Page == config.PageAny,
+	})
 }
 
 // serveWaiting serves metrics and health until the agent has what it needs to start: it is

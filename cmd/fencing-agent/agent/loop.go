@@ -9,6 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/history"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -42,6 +43,7 @@ func (a *Agent) loop(ctx context.Context) error {
 			stopping = nil
 			a.log.Info("planned stop: telling peers and LUN, then disarming the watchdog")
 			a.core.Stop()
+			a.published.history.recorder.Note(history.Record{Kind: history.Stopped})
 			a.leaving.by = a.clock().Add(a.stopPatience())
 		}
 		if a.opts.Hold != nil {
@@ -120,6 +122,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.metrics.Decided(time.Since(began))
 	a.guard.permit(now, fx, a.core.CondemnedBy())
 	a.guard.noteArming(now, a.core.Arming())
+	a.chronicle(fx)
 	a.guard.takeDown(now, a.core.Since(), fx)
 	a.disk(now, fx)
 	a.say(fx)

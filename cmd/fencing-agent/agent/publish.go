@@ -23,6 +23,8 @@ type published struct {
 	left   []time.Time                   // when members were published as gone, by roster index
 	facts  atomic.Pointer[picture.Facts] // as the loop saw them last; any goroutine may read them
 	at     boottime.Instant              // of the facts; 0: others are due
+
+	history chronicle // what is kept of it over a reset
 }
 
 // startServing opens the gRPC socket and the HTTP listener: first, so that a second
@@ -64,6 +66,7 @@ func (a *Agent) show(now boottime.Instant, changed bool) {
 	a.published.at = now
 	a.published.facts.Store(f)
 	a.metrics.Show(f)
+	a.sample(now, f)
 	if changed {
 		a.published.server.SetReady(f.Ready())
 	}

@@ -24,6 +24,7 @@ type Config struct {
 	NodeDevices    []NodeDevices   `yaml:"nodeDevices"`
 	API            API             `yaml:"api"`
 	HTTP           HTTP            `yaml:"http"`
+	History        History         `yaml:"history"`
 
 	// InCluster says that the environment offers the in-cluster Kubernetes API.
 	InCluster bool `yaml:"-"`
@@ -135,9 +136,15 @@ type API struct {
 	RootFrom RootFrom `yaml:"rootFrom"`
 }
 
-// HTTP is the listener for metrics and health.
+// HTTP is the listener for metrics, health and the status page.
 type HTTP struct {
 	Address string `yaml:"address" form:"host:port or empty"` // empty: off
+	Page    Page   `yaml:"page"`                              // who is shown the status page
+}
+
+// History is what the agent keeps on disk of what happened.
+type History struct {
+	Megabytes int `yaml:"megabytes" range:"0..64"` // 0: nothing
 }
 
 // DefaultPort is the gossip port of a system network that names none.
@@ -184,7 +191,9 @@ func Default() *Config {
 			DisableFile: "/var/run/fencing-agent/disable",
 		},
 		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, ConfirmDead: true, Fence: true, RootFrom: RootOfAgent},
-		HTTP: HTTP{Address: "127.0.0.1:9110"},
+		HTTP: HTTP{Address: "127.0.0.1:9110", Page: PageLoopback},
+
+		History: History{Megabytes: 4},
 	}
 }
 

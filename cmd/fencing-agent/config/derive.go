@@ -75,6 +75,11 @@ func (c *Config) TermsFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-terms.json"
 }
 
+// HistoryFile is where the agent keeps what happened: beside its lists.
+func (c *Config) HistoryFile() string {
+	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-history"
+}
+
 // LockFile is locked by the agent that runs: beside its lists.
 func (c *Config) LockFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-running"

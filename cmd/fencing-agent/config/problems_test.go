@@ -106,7 +106,7 @@ func TestRefusesUnknownKeys(t *testing.T) {
 		{"unknown key", with("colour: red"), "colour: is not a known key; allowed: cluster, nodeName,"},
 		{"misspelt key", with("reachabilty: all"), "reachabilty: is not a known key, did you mean reachability?"},
 		{"swapped letters", with("lun: {mdoe: or}"), "lun.mdoe: is not a known key, did you mean mode?"},
-		{"other section", with("feedInterval: 5s"), "feedInterval: is not a known key; allowed: cluster, nodeName, nodeGroup, members, kubernetes, systemNetworks, reachability, gossip, quorum, onQuorumLoss, restartGrace, timing, lun, watchdog, nodeDevices, api, http (watchdog.feedInterval is a known key)"},
+		{"other section", with("feedInterval: 5s"), "feedInterval: is not a known key; allowed: cluster, nodeName, nodeGroup, members, kubernetes, systemNetworks, reachability, gossip, quorum, onQuorumLoss, restartGrace, timing, lun, watchdog, nodeDevices, api, http, history (watchdog.feedInterval is a known key)"},
 		{"odd key", with("\"a\\nb\": c"), `["a\nb"]: is not a known key`},
 		{"key in a list", with(network(mgmt + ", prot: 1")), "systemNetworks[0].prot: is not a known key, did you mean port?"},
 		{"misspelt needed key", with(network("name: mgmt, adress: 10.0.0.1")), "systemNetworks[0].adress: is not a known key, did you mean address?"},

@@ -117,6 +117,16 @@ const (
 	RootAnywhere RootFrom = "anywhere" // in any container that has the socket, too
 )
 
+// Page says to whom the status page is shown.
+type Page string
+
+// Who is shown the page.
+const (
+	PageLoopback Page = "loopback" // clients on this node, and what is forwarded to them
+	PageAny      Page = "any"      // all that reach http.address
+	PageNone     Page = "none"     // nobody
+)
+
 // An enum lists its values; the decoder accepts no others.
 type enum interface{ values() []string }
 
@@ -131,6 +141,7 @@ func (LUNMode) values() []string      { return []string{"tiebreaker", "or", "and
 func (AtTie) values() []string        { return []string{"fence", "kubernetes"} }
 func (Driver) values() []string       { return []string{"device", "none"} }
 func (OnFence) values() []string      { return []string{"expire", "reboot", "crash"} }
+func (Page) values() []string         { return []string{"loopback", "any", "none"} }
 
 // MarshalYAML prints true and false as YAML does.
 func (b BindToDevice) MarshalYAML() (any, error) {

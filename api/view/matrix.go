@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"fmt"
@@ -11,23 +11,23 @@ import (
 const smallGroup = 20
 
 // matrix is nodes by networks: who answers where.
-func (v statusView) matrix(p *page, st *fencingv1.Status) {
+func (v *Text) matrix(p *Page, st *fencingv1.Status) {
 	m := newMatrix(st)
-	shown, footer := v.choose(st.GetNodes(), m)
-	rows := [][]span{m.header()}
+	shown, footer := v.choose(Natural(st.GetNodes()), m)
+	rows := [][]Span{m.header()}
 	for _, n := range shown {
 		rows = append(rows, m.row(n))
 	}
 	p.grid(rows)
 	if footer != "" {
-		p.text("", 0, span{footer, plain})
+		p.Text("", 0, Span{footer, Plain})
 	}
-	m.notes(p, st.GetNodes())
+	m.notes(p, Natural(st.GetNodes()))
 }
 
 // choose returns the nodes to show and a line about the others.
-func (v statusView) choose(nodes []*fencingv1.NodeStatus, m *matrix) (shown []*fencingv1.NodeStatus, footer string) {
-	if v.all || len(nodes) <= smallGroup {
+func (v *Text) choose(nodes []*fencingv1.NodeStatus, m *matrix) (shown []*fencingv1.NodeStatus, footer string) {
+	if v.All || len(nodes) <= smallGroup {
 		return nodes, ""
 	}
 	fine := 0
@@ -71,36 +71,36 @@ func newMatrix(st *fencingv1.Status) *matrix {
 	return m
 }
 
-func (m *matrix) header() []span {
-	row := []span{{"NODE", plain}, {"STATE", plain}}
+func (m *matrix) header() []Span {
+	row := []Span{{"NODE", Plain}, {"STATE", Plain}}
 	for _, n := range m.nets {
 		if n.GetUp() {
-			row = append(row, span{n.GetName(), plain})
+			row = append(row, Span{n.GetName(), Plain})
 		} else {
-			row = append(row, span{n.GetName() + " DOWN", bad})
+			row = append(row, Span{n.GetName() + " DOWN", Bad})
 		}
 	}
-	row = append(row, span{"COUNTED", plain}, span{"ROSTER", plain}, span{"WATCHDOG", plain})
+	row = append(row, Span{"COUNTED", Plain}, Span{"ROSTER", Plain}, Span{"WATCHDOG", Plain})
 	if m.lun {
-		row = append(row, span{"LUN", plain})
+		row = append(row, Span{"LUN", Plain})
 	}
 	if m.api {
-		row = append(row, span{"API", plain})
+		row = append(row, Span{"API", Plain})
 	}
-	return append(row, span{"VERSION", plain})
+	return append(row, Span{"VERSION", Plain})
 }
 
-func (m *matrix) row(n *fencingv1.NodeStatus) []span {
-	row := []span{{n.GetName(), plain}, m.state(n)}
+func (m *matrix) row(n *fencingv1.NodeStatus) []Span {
+	row := []Span{{n.GetName(), Plain}, m.state(n)}
 	for i := range m.nets {
 		row = append(row, m.link(i, n.GetName()))
 	}
-	counted := span{"yes", plain}
+	counted := Span{"yes", Plain}
 	switch {
 	case !n.GetCounted():
-		counted = span{"NO", bad}
+		counted = Span{"NO", Bad}
 	case !n.GetReachable() && n.GetCountedByLun():
-		counted = span{"by LUN", warn}
+		counted = Span{"by LUN", Warn}
 	}
 	row = append(row, counted, m.said(n, sameRoster(n)), m.said(n, guard(n)))
 	if m.lun {
@@ -109,37 +109,42 @@ func (m *matrix) row(n *fencingv1.NodeStatus) []span {
 	if m.api {
 		row = append(row, m.said(n, works(n.GetApiReachable())))
 	}
-	return append(row, m.said(n, span{n.GetVersion(), plain}))
+	return append(row, m.said(n, Span{n.GetVersion(), Plain}))
 }
 
-func (m *matrix) state(n *fencingv1.NodeStatus) span {
+// State is what is known of the life of a node.
+func State(st *fencingv1.Status, n *fencingv1.NodeStatus) Span {
+	return (&matrix{self: st.GetSelf().GetName()}).state(n)
+}
+
+func (m *matrix) state(n *fencingv1.NodeStatus) Span {
 	switch {
 	case n.GetName() == m.self:
-		return span{"this node", plain}
+		return Span{"this node", Plain}
 	case n.GetState() == fencingv1.NodeState_NODE_STATE_REACHABLE && n.GetStopping():
-		return span{"stopping", warn}
+		return Span{"stopping", Warn}
 	}
-	if sentence(n) != "" {
-		return span{"CONDEMNED", bad}
+	if Sentence(n) != "" {
+		return Span{"CONDEMNED", Bad}
 	}
 	switch n.GetState() {
 	case fencingv1.NodeState_NODE_STATE_REACHABLE:
 		if doubted(n) {
-			return span{"DOUBTED", bad}
+			return Span{"DOUBTED", Bad}
 		}
-		return span{"reachable", plain}
+		return Span{"reachable", Plain}
 	case fencingv1.NodeState_NODE_STATE_UNREACHABLE:
-		return span{"UNREACHABLE", bad}
+		return Span{"UNREACHABLE", Bad}
 	case fencingv1.NodeState_NODE_STATE_FENCED:
-		return span{"FENCED", bad}
+		return Span{"FENCED", Bad}
 	case fencingv1.NodeState_NODE_STATE_STOPPED:
-		return span{"STOPPED", warn}
+		return Span{"STOPPED", Warn}
 	case fencingv1.NodeState_NODE_STATE_RESTARTING:
-		return span{"restarting", warn}
+		return Span{"restarting", Warn}
 	case fencingv1.NodeState_NODE_STATE_UNKNOWN:
-		return span{"NEVER SEEN", bad}
+		return Span{"NEVER SEEN", Bad}
 	default:
-		return span{fmt.Sprintf("state %d", n.GetState()), warn}
+		return Span{fmt.Sprintf("state %d", n.GetState()), Warn}
 	}
 }
 
@@ -149,69 +154,69 @@ func doubted(n *fencingv1.NodeStatus) bool {
 }
 
 // link is a node on one network.
-func (m *matrix) link(network int, name string) span {
+func (m *matrix) link(network int, name string) Span {
 	if name == m.self {
 		if m.nets[network].GetUp() {
-			return span{"up", plain}
+			return Span{"up", Plain}
 		}
-		return span{"DOWN", bad}
+		return Span{"DOWN", Bad}
 	}
 	peer := m.members[network][name]
 	switch {
 	case peer == nil:
-		return span{"-", plain}
+		return Span{"-", Plain}
 	case peer.GetReachable():
-		return span{"ok " + ago(peer.GetEvidenceAge()), plain}
+		return Span{"ok " + Ago(peer.GetEvidenceAge()), Plain}
 	case peer.GetEvidenceAge() == nil && peer.GetStateAge() != nil:
 		// Older agents forget the answer with the evidence: it was reached before, and how long ago
 		// at least is all that can be said.
-		return span{"LOST >" + ago(peer.GetStateAge()), bad}
+		return Span{"LOST >" + Ago(peer.GetStateAge()), Bad}
 	case peer.GetEvidenceAge() == nil:
-		return span{"NEVER", bad}
+		return Span{"NEVER", Bad}
 	case peer.GetAlive():
-		return span{"STALE " + ago(peer.GetEvidenceAge()), warn}
+		return Span{"STALE " + Ago(peer.GetEvidenceAge()), Warn}
 	default:
-		return span{"LOST " + ago(peer.GetEvidenceAge()), bad}
+		return Span{"LOST " + Ago(peer.GetEvidenceAge()), Bad}
 	}
 }
 
 // said marks what a node said of itself: in brackets if that is the last thing heard
 // from a node that does not answer now.
-func (m *matrix) said(n *fencingv1.NodeStatus, s span) span {
+func (m *matrix) said(n *fencingv1.NodeStatus, s Span) Span {
 	switch {
 	case n.GetName() != m.self && n.GetEvidenceAge() == nil:
-		return span{"-", plain}
-	case s.text == "":
+		return Span{"-", Plain}
+	case s.Text == "":
 		return s
 	case n.GetName() != m.self && !n.GetReachable():
-		return span{"(" + s.text + ")", plain}
+		return Span{"(" + s.Text + ")", Plain}
 	}
 	return s
 }
 
-func sameRoster(n *fencingv1.NodeStatus) span {
+func sameRoster(n *fencingv1.NodeStatus) Span {
 	if !n.GetSameRoster() {
-		return span{"OTHER", bad}
+		return Span{"OTHER", Bad}
 	}
-	return span{"same", plain}
+	return Span{"same", Plain}
 }
 
-func guard(n *fencingv1.NodeStatus) span {
+func guard(n *fencingv1.NodeStatus) Span {
 	switch {
 	case !n.GetWatchdogArmed():
-		return span{"unarmed", plain}
+		return Span{"unarmed", Plain}
 	case !n.GetFeeding():
-		return span{"STARVED", bad}
+		return Span{"STARVED", Bad}
 	default:
-		return span{exact(n.GetWatchdogTimeout()), plain}
+		return Span{Exact(n.GetWatchdogTimeout()), Plain}
 	}
 }
 
-func works(ok bool) span {
+func works(ok bool) Span {
 	if !ok {
-		return span{"FAIL", warn}
+		return Span{"FAIL", Warn}
 	}
-	return span{"ok", plain}
+	return Span{"ok", Plain}
 }
 
 // trouble reports whether a person should see the node.
@@ -231,13 +236,13 @@ func (m *matrix) trouble(n *fencingv1.NodeStatus) bool {
 }
 
 // notes explain what the cells cannot.
-func (m *matrix) notes(p *page, nodes []*fencingv1.NodeStatus) {
+func (m *matrix) notes(p *Page, nodes []*fencingv1.NodeStatus) {
 	var oneWay, blind, other []string
 	for _, n := range nodes {
 		heard := n.GetHeardAge()
 		switch {
 		case n.GetName() == m.self:
-		case !n.GetReachable() && heard != nil && heard.AsDuration() < staleAfter:
+		case !n.GetReachable() && heard != nil && heard.AsDuration() < StaleAfter:
 			oneWay = append(oneWay, n.GetName())
 		case n.GetReachable() && !n.GetSeesThisNode():
 			blind = append(blind, n.GetName())
@@ -247,8 +252,8 @@ func (m *matrix) notes(p *page, nodes []*fencingv1.NodeStatus) {
 		}
 	}
 	for _, n := range nodes {
-		if text := sentence(n); text != "" && n.GetName() != m.self {
-			p.text("    ", 8, span{text, warn})
+		if text := Sentence(n); text != "" && n.GetName() != m.self {
+			p.Text("    ", 8, Span{text, Warn})
 		}
 	}
 	for _, note := range []struct {
@@ -260,7 +265,7 @@ func (m *matrix) notes(p *page, nodes []*fencingv1.NodeStatus) {
 		{other, "with another list of nodes (compare the members in its configuration):"},
 	} {
 		if len(note.nodes) > 0 {
-			p.text("    ", 8, span{note.text, warn}, span{fewNames(note.nodes), plain})
+			p.Text("    ", 8, Span{note.text, Warn}, Span{FewNames(note.nodes), Plain})
 		}
 	}
 }

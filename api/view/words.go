@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"fmt"
@@ -10,49 +10,49 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// staleAfter is the age of a status at which the agent's loop is taken to stand still: it
+// StaleAfter is the age of a status at which the agent's loop is taken to stand still: it
 // takes one every second.
-const staleAfter = 5 * time.Second
+const StaleAfter = 5 * time.Second
 
 // driverNone is WatchdogStatus.driver of a dry run.
 const driverNone = "none"
 
-// stale returns the age of the status if it is too old to be true. A clock that was set
+// Stale returns the age of the status if it is too old to be true. A clock that was set
 // back makes no status older.
-func stale(st *fencingv1.Status, now time.Time) (time.Duration, bool) {
+func Stale(st *fencingv1.Status, now time.Time) (time.Duration, bool) {
 	if st.GetTime() == nil {
 		return 0, false
 	}
 	age := now.Sub(st.GetTime().AsTime())
-	return age, age > staleAfter
+	return age, age > StaleAfter
 }
 
-// verdictWords is what the agent does, as loudly as it deserves.
-func verdictWords(st *fencingv1.Status) span {
+// Permission is what the agent does, as loudly as it deserves.
+func Permission(st *fencingv1.Status) Span {
 	v := st.GetVerdict()
 	switch v.GetPermission() {
 	case fencingv1.Permission_PERMISSION_FEED:
 		if !v.GetQuorum() {
-			return span{"FEEDING WITHOUT QUORUM", warn}
+			return Span{"FEEDING WITHOUT QUORUM", Warn}
 		}
-		return span{"FEEDING", good}
+		return Span{"FEEDING", Good}
 	case fencingv1.Permission_PERMISSION_HOLD:
 		if v.GetReason() == fencingv1.Reason_REASON_NOBODY_LIVES {
-			return span{"FEEDING ON WITHOUT QUORUM", warn}
+			return Span{"FEEDING ON WITHOUT QUORUM", Warn}
 		}
-		return span{"FEEDING ON, UNDECIDED", warn}
+		return Span{"FEEDING ON, UNDECIDED", Warn}
 	case fencingv1.Permission_PERMISSION_STARVE:
 		if v.GetReason() == fencingv1.Reason_REASON_STARTING {
-			return span{"NOT FEEDING", warn}
+			return Span{"NOT FEEDING", Warn}
 		}
-		return span{"NOT FEEDING", bad}
+		return Span{"NOT FEEDING", Bad}
 	case fencingv1.Permission_PERMISSION_DISARM:
 		if st.GetWatchdog().GetArmed() {
-			return span{"TO BE DISARMED", warn}
+			return Span{"TO BE DISARMED", Warn}
 		}
-		return span{"DISARMED", warn}
+		return Span{"DISARMED", Warn}
 	default:
-		return span{"NO VERDICT", warn}
+		return Span{"NO VERDICT", Warn}
 	}
 }
 
@@ -62,16 +62,16 @@ func lasting(v *fencingv1.Verdict) string {
 	case v.GetValidFor() == nil:
 		return ""
 	case v.GetPermission() == fencingv1.Permission_PERMISSION_HOLD && v.GetReason() == fencingv1.Reason_REASON_NOBODY_LIVES:
-		return ", stops in " + ago(v.GetValidFor()) + " unless the LUN goes on saying so"
+		return ", stops in " + Ago(v.GetValidFor()) + " unless the LUN goes on saying so"
 	case v.GetPermission() == fencingv1.Permission_PERMISSION_HOLD:
-		return ", stops in " + ago(v.GetValidFor())
+		return ", stops in " + Ago(v.GetValidFor())
 	default:
-		return ", valid for " + ago(v.GetValidFor())
+		return ", valid for " + Ago(v.GetValidFor())
 	}
 }
 
-// consequence says what the verdict means for this node, if that is worth a line.
-func consequence(st *fencingv1.Status) span {
+// Consequence says what the verdict means for this node, if that is worth a line.
+func Consequence(st *fencingv1.Status) Span {
 	v, w := st.GetVerdict(), st.GetWatchdog()
 	dry := w.GetDriver() == driverNone
 	switch v.GetPermission() {
@@ -83,31 +83,31 @@ func consequence(st *fencingv1.Status) span {
 	case fencingv1.Permission_PERMISSION_DISARM:
 		switch {
 		case w.GetArmed() && w.GetNowayout():
-			return span{"the watchdog cannot be disarmed (nowayout): it stays armed", warn}
+			return Span{"the watchdog cannot be disarmed (nowayout): it stays armed", Warn}
 		case w.GetArmed():
-			return span{"the watchdog is still armed", warn}
+			return Span{"the watchdog is still armed", Warn}
 		}
-		return span{"the watchdog is off: nothing resets this node meanwhile", plain}
+		return Span{"the watchdog is off: nothing resets this node meanwhile", Plain}
 	case fencingv1.Permission_PERMISSION_FEED, fencingv1.Permission_PERMISSION_HOLD:
 		switch {
 		case w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY:
-			return span{"but the watchdog is faulty: " + orUnknown(w.GetError()), bad}
+			return Span{"but the watchdog is faulty: " + OrUnknown(w.GetError()), Bad}
 		case v.GetReason() == fencingv1.Reason_REASON_NOBODY_LIVES && (w.GetArmed() || dry):
-			return span{"nobody is reset while the LUN works, and nothing fails over. Repair the networks; leave the LUN and the agents alone", bad}
+			return Span{"nobody is reset while the LUN works, and nothing fails over. Repair the networks; leave the LUN and the agents alone", Bad}
 		case dry:
-			return span{"driver none: a dry run, nothing would reset this node", plain}
+			return Span{"driver none: a dry run, nothing would reset this node", Plain}
 		case !w.GetArmed():
-			return span{"but the watchdog is not armed: nothing would reset this node", warn}
+			return Span{"but the watchdog is not armed: nothing would reset this node", Warn}
 		case v.GetReason() == fencingv1.Reason_REASON_LUN_QUORUM:
-			return span{"the networks alone have no quorum: nothing fails over, and a node that loses the LUN, too, gives way. Repair the networks", warn}
+			return Span{"the networks alone have no quorum: nothing fails over, and a node that loses the LUN, too, gives way. Repair the networks", Warn}
 		case !v.GetQuorum() && v.GetReason() == fencingv1.Reason_REASON_LUN_ASKING: // what it asks for is told by the line before
 		case !v.GetQuorum() && v.GetOnQuorumLoss() == "exclude":
-			return span{"policy exclude: it is not reset, consumers are told that it has left", warn}
+			return Span{"policy exclude: it is not reset, consumers are told that it has left", Warn}
 		case !v.GetQuorum():
-			return span{"policy " + orUnknown(v.GetOnQuorumLoss()) + ": it is not reset and goes on", warn}
+			return Span{"policy " + OrUnknown(v.GetOnQuorumLoss()) + ": it is not reset and goes on", Warn}
 		}
 	}
-	return span{}
+	return Span{}
 }
 
 // counting reports whether the watchdog counts down, or would in earnest.
@@ -117,37 +117,37 @@ func counting(w *fencingv1.WatchdogStatus) bool {
 }
 
 // starving says what happens to a node that is not fed, and when.
-func starving(w *fencingv1.WatchdogStatus) span {
-	would, level := "the watchdog resets this node", bad
+func starving(w *fencingv1.WatchdogStatus) Span {
+	would, level := "the watchdog resets this node", Bad
 	over := "the watchdog should have reset this node"
 	if w.GetDriver() == driverNone {
-		would, level = "driver none: a watchdog would reset this node", warn
+		would, level = "driver none: a watchdog would reset this node", Warn
 		over = "driver none: a watchdog would have reset this node"
 	}
 	timeout := w.GetTimeout().AsDuration()
 	left := timeout - w.GetLastFeedAge().AsDuration()
 	switch {
 	case !counting(w):
-		return span{"the watchdog is not armed: nothing resets this node", warn}
+		return Span{"the watchdog is not armed: nothing resets this node", Warn}
 	case timeout <= 0 || w.GetLastFeedAge() == nil:
-		return span{would + " when its timeout has passed", level}
+		return Span{would + " when its timeout has passed", level}
 	case left <= 0:
-		return span{over + " " + brief(-left) + " ago", level}
+		return Span{over + " " + Brief(-left) + " ago", level}
 	default:
-		return span{would + " in about " + brief(left) + ", unless it may feed again before", level}
+		return Span{would + " in about " + Brief(left) + ", unless it may feed again before", level}
 	}
 }
 
-// ago is a duration of the API in words, "never" if it is absent.
-func ago(d *durationpb.Duration) string {
+// Ago is a duration of the API in words, "never" if it is absent.
+func Ago(d *durationpb.Duration) string {
 	if d == nil {
 		return "never"
 	}
-	return brief(d.AsDuration())
+	return Brief(d.AsDuration())
 }
 
-// brief cuts a duration to what a person needs of it: 0.3s, 12s, 3m05s, 2h10m, 4d07h.
-func brief(d time.Duration) string {
+// Brief cuts a duration to what a person needs of it: 0.3s, 12s, 3m05s, 2h10m, 4d07h.
+func Brief(d time.Duration) string {
 	sign := ""
 	if d < 0 {
 		sign, d = "-", -d
@@ -167,8 +167,8 @@ func brief(d time.Duration) string {
 	}
 }
 
-// exact is a configured duration, without the zeros of 1m0s.
-func exact(d *durationpb.Duration) string {
+// Exact is a configured duration, without the zeros of 1m0s.
+func Exact(d *durationpb.Duration) string {
 	text := d.AsDuration().String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -184,7 +184,8 @@ func latency(d *durationpb.Duration) string {
 	return fmt.Sprintf("%.1fms", float64(d.AsDuration().Microseconds())/1000)
 }
 
-func orUnknown(s string) string {
+// OrUnknown is for what an older agent may leave empty.
+func OrUnknown(s string) string {
 	if s == "" {
 		return "unknown"
 	}

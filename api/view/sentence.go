@@ -1,34 +1,34 @@
-package main
+package view
 
 import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
 // condemned says what a sentence means for this node.
-func condemned(st *fencingv1.Status) span {
+func condemned(st *fencingv1.Status) Span {
 	for _, n := range st.GetNodes() {
 		s := n.GetSentence()
 		switch {
 		case n.GetName() != st.GetSelf().GetName() || s == nil:
 		case s.GetTimeout().AsDuration() <= 0:
-			return span{"nothing feeds the watchdog any more, whatever comes; the others are not told when it resets this node", bad}
+			return Span{"nothing feeds the watchdog any more, whatever comes; the others are not told when it resets this node", Bad}
 		default:
-			return span{"nothing feeds the watchdog any more, whatever comes: this node is dead in at most " + brief(s.GetOverIn().AsDuration()) + ", and the others know", bad}
+			return Span{"nothing feeds the watchdog any more, whatever comes: this node is dead in at most " + Brief(s.GetOverIn().AsDuration()) + ", and the others know", Bad}
 		}
 	}
-	return span{"nothing feeds the watchdog any more, whatever comes", bad}
+	return Span{"nothing feeds the watchdog any more, whatever comes", Bad}
 }
 
-// sentence says what another node has decided about itself; empty: nothing, or it is over.
-func sentence(n *fencingv1.NodeStatus) string {
+// Sentence says what another node has decided about itself; empty: nothing, or it is over.
+func Sentence(n *fencingv1.NodeStatus) string {
 	s := n.GetSentence()
 	switch {
 	case s == nil || n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED:
 		return ""
 	case s.GetOverIn().AsDuration() > 0:
-		return n.GetName() + ": condemned by itself " + ago(s.GetAge()) + " ago, dead in " + brief(s.GetOverIn().AsDuration())
+		return n.GetName() + ": condemned by itself " + Ago(s.GetAge()) + " ago, dead in " + Brief(s.GetOverIn().AsDuration())
 	default:
-		return n.GetName() + ": condemned by itself " + ago(s.GetAge()) + " ago, and must be dead by now"
+		return n.GetName() + ": condemned by itself " + Ago(s.GetAge()) + " ago, and must be dead by now"
 	}
 }
 

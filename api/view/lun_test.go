@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"strings"
@@ -44,7 +44,7 @@ func TestStatusOfTheLUNAsANetwork(t *testing.T) {
 		{"new LUN", &fencingv1.Status{Luns: []*fencingv1.LunStatus{{Healthy: true}}}, "ok,", "echo blocks"},
 	} {
 		c.st.Self = &fencingv1.NodeIdentity{Name: "n1"}
-		p := &page{}
+		p := &Page{}
 		lunItems(p, c.st)
 		budgetItems(p, c.st)
 		got := strings.Join(strings.Fields(p.buf.String()), " ")

@@ -1,0 +1,207 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// recently is how long after its start an agent still tells first how the boot before ended.
+const recently = time.Hour
+
+// Group is nodes with the same trouble.
+type Group struct {
+	Nodes      []string
+	What       string
+	Style      Style
+	from, till time.Duration // for how long
+	more       string
+	proven     time.Duration // until the death of the last one is proven; 0: nothing tells
+}
+
+// Text says who, what and for how long.
+func (g *Group) Text() string {
+	text := FewNames(g.Nodes) + ": " + g.What
+	switch {
+	case g.till == 0:
+	case Brief(g.from) == Brief(g.till) || g.till-g.from < 2*time.Second:
+		text += " for " + Brief(g.till)
+	default:
+		text += " for " + Brief(g.from) + " to " + Brief(g.till)
+	}
+	if g.proven > 0 {
+		text += "; dead for certain in " + Brief(g.proven) + " at the earliest"
+	}
+	return text + g.more
+}
+
+// Missing is who is not as it should be, the worst first. Who is the same trouble for the same reason is one group.
+func Missing(st *fencingv1.Status) []Group {
+	m := newMatrix(st)
+	var out []Group
+	for _, n := range Natural(st.GetNodes()) {
+		if n.GetName() == m.self || !m.trouble(n) {
+			continue
+		}
+		what, level, age := m.matter(n)
+		more, proven := "", time.Duration(0)
+		if st.GetVerdict().GetQuorum() { // nobody else's word proves a death
+			more, proven = outlook(n), n.GetProvenIn().AsDuration()
+		}
+		i := slices.IndexFunc(out, func(g Group) bool { return g.What == what && g.more == more })
+		if i < 0 {
+			i, out = len(out), append(out, Group{What: what, Style: level, from: age, till: age, more: more})
+		}
+		g := &out[i]
+		g.proven = max(g.proven, proven)
+		g.Nodes, g.from, g.till = append(g.Nodes, n.GetName()), min(g.from, age), max(g.till, age)
+	}
+	slices.SortStableFunc(out, func(a, b Group) int { return int(b.Style) - int(a.Style) })
+	return out
+}
+
+// outlook says of an unreachable node what is to be expected.
+func outlook(n *fencingv1.NodeStatus) string {
+	text := ""
+	if n.GetState() != fencingv1.NodeState_NODE_STATE_UNREACHABLE {
+		return text
+	}
+	if heard := n.GetHeardAge(); heard != nil && heard.AsDuration() < StaleAfter {
+		text += "; heard just now, so packets pass one way only, or it has just gone"
+	}
+	if n.GetProvenIn() == nil && n.GetSentence() == nil {
+		text += "; time alone will not prove its death"
+	}
+	return text
+}
+
+// matter says what is the matter with a node, and for how long it has been.
+func (m *matrix) matter(n *fencingv1.NodeStatus) (what string, level Style, age time.Duration) {
+	s := m.state(n)
+	if n.GetState() != fencingv1.NodeState_NODE_STATE_REACHABLE {
+		what = s.Text
+		if d := n.GetDeath(); d != nil && n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED {
+			what += ", proof " + strings.ToLower(strings.TrimPrefix(d.GetProof().String(), "PROOF_")) + "; no answer"
+		}
+		return what, s.Style, n.GetEvidenceAge().AsDuration()
+	}
+	var faults []string
+	for i, network := range m.nets {
+		peer := m.members[i][n.GetName()]
+		if !network.GetUp() || peer.GetReachable() {
+			continue
+		}
+		faults = append(faults, strings.SplitN(m.link(i, n.GetName()).Text, " ", 2)[0]+" on "+network.GetName())
+		if peer.GetEvidenceAge() != nil {
+			age = max(age, peer.GetEvidenceAge().AsDuration())
+		}
+	}
+	if s.Style != Plain {
+		faults = append(faults, s.Text)
+	}
+	switch {
+	case !n.GetSameRoster():
+		faults = append(faults, "another list of nodes")
+	case !n.GetCounted() && !n.GetSeesThisNode():
+		faults = append(faults, "this node not reached from there")
+	case !n.GetCounted():
+		faults = append(faults, "not counted")
+	}
+	for _, f := range []struct {
+		is   bool
+		text string
+	}{
+		{n.GetWatchdogArmed() && !n.GetFeeding(), "watchdog not fed"},
+		{m.guarded && !n.GetWatchdogArmed(), "watchdog not armed"},
+		{m.lun && !n.GetLunHealthy(), "LUN not usable there"},
+		{m.api && !n.GetApiReachable(), "API not reached from there"},
+	} {
+		if f.is {
+			faults = append(faults, f.text)
+		}
+	}
+	return strings.Join(faults, ", "), Warn, age
+}
+
+// Faults are the items of which a person should know, beside the nodes.
+func Faults(st *fencingv1.Status, zone *time.Location) []Item {
+	p := &Page{}
+	allItems(p, st)
+	if st.GetSelf().GetUptime().AsDuration() < recently {
+		before(p, st, zone)
+	}
+	return slices.DeleteFunc(p.items, func(i Item) bool {
+		if strings.HasPrefix(i.Label, "network ") && !slices.ContainsFunc(i.Spans, func(s Span) bool { return s.Style == Bad }) {
+			return true // who is missing there is said of the nodes
+		}
+		return !slices.ContainsFunc(i.Spans, func(s Span) bool { return s.Style >= Warn })
+	})
+}
+
+// Fine says in one line what is in order.
+func Fine(st *fencingv1.Status) string {
+	fine, all := 0, len(st.GetNodes())
+	m := newMatrix(st)
+	for _, n := range st.GetNodes() {
+		if n.GetName() == m.self || !m.trouble(n) {
+			fine++
+		}
+	}
+	parts := []string{fmt.Sprintf("%d of %d nodes", fine, all)}
+	if fine == all {
+		parts[0] = fmt.Sprintf("all %d nodes", all)
+	}
+	var up []string
+	for _, n := range st.GetNetworks() {
+		if n.GetUp() {
+			up = append(up, n.GetName())
+		}
+	}
+	if len(up) > 0 {
+		parts = append(parts, "network "+strings.Join(up, ", "))
+	}
+	luns := 0
+	for _, l := range st.GetLuns() {
+		if l.GetHealthy() {
+			luns++
+		}
+	}
+	switch {
+	case luns == 1 && len(st.GetLuns()) == 1:
+		parts = append(parts, "LUN")
+	case luns > 0:
+		parts = append(parts, fmt.Sprintf("%d of %d LUNs", luns, len(st.GetLuns())))
+	}
+	if w := st.GetWatchdog(); w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_ARMED {
+		parts = append(parts, "watchdog "+Exact(w.GetTimeout())+" (slack "+Ago(w.GetSlack())+")")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// first is what a person needs first, below the verdict.
+func (v *Text) first(p *Page, st *fencingv1.Status) {
+	const most = 8
+	groups := Missing(st)
+	for i := range groups {
+		label := ""
+		if i == 0 {
+			label = "missing"
+			if groups[0].Style < Bad {
+				label = "nodes"
+			}
+		}
+		if i == most {
+			p.item("", Span{fmt.Sprintf("and %d more kinds of trouble", len(groups)-most), Warn})
+			break
+		}
+		p.item(label, Span{groups[i].Text(), groups[i].Style})
+	}
+	for _, i := range Faults(st, v.Zone) {
+		p.item(i.Label, i.Spans...)
+	}
+	p.item("in order", Span{Fine(st), Plain})
+	p.item("more", Span{"fencectl status -v", Plain})
+}

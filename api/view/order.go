@@ -1,0 +1,44 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// Compare is the natural order of names: node-2 comes before node-10.
+func Compare(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		nx, ny := digits(x), digits(y)
+		if nx == 0 || ny == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		dx, dy := strings.TrimLeft(x[:nx], "0"), strings.TrimLeft(y[:ny], "0")
+		if c := cmp.Or(cmp.Compare(len(dx), len(dy)), cmp.Compare(dx, dy)); c != 0 {
+			return c
+		}
+		x, y = x[nx:], y[ny:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+}
+
+// digits is how many digits s begins with.
+func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
+
+// Natural is the nodes in natural order. The list that is given stays as it is.
+func Natural(nodes []*fencingv1.NodeStatus) []*fencingv1.NodeStatus {
+	out := slices.Clone(nodes)
+	slices.SortStableFunc(out, func(a, b *fencingv1.NodeStatus) int { return Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+func naturally(names []string) []string {
+	return slices.SortedStableFunc(slices.Values(names), Compare)
+}

@@ -1,0 +1,144 @@
+package view
+
+import (
+	"bytes"
+	"strings"
+)
+
+const (
+	// pageWidth is where text is wrapped if the width of the terminal is not known.
+	pageWidth = 80
+	// widest is where it is wrapped at the latest: longer lines are hard to read.
+	widest = 100
+	// labelWidth is the column in which the text of an item begins.
+	labelWidth = 14
+)
+
+// Style is what a piece of text is to a person who looks for trouble.
+type Style uint8
+
+const (
+	Plain Style = iota
+	Good
+	Warn
+	Bad
+)
+
+// escapes are the terminal's sequences for the styles.
+var escapes = [...]string{Plain: "", Good: "\x1b[32m", Warn: "\x1b[33m", Bad: "\x1b[1;31m"}
+
+// Span is a piece of text in one style.
+type Span struct {
+	Text  string
+	Style Style
+}
+
+// Page is text for a terminal that does not depend on colors or on anything but ASCII:
+// whatever else a name or an error contains becomes a question mark, since it comes from
+// other nodes and a terminal obeys some of it.
+type Page struct {
+	buf   bytes.Buffer
+	Color bool
+	Width int // of the terminal; 0: unknown
+	items []Item
+}
+
+// Item is a line with a label.
+type Item struct {
+	Label string
+	Spans []Span
+}
+
+// Say is text in a style.
+func Say(text string, style Style) Span { return Span{text, style} }
+
+// Bytes is the text so far.
+func (p *Page) Bytes() []byte { return p.buf.Bytes() }
+
+// wrapAt is the width of a line of text.
+func (p *Page) wrapAt() int {
+	if p.Width <= 0 {
+		return pageWidth
+	}
+	return min(p.Width, widest)
+}
+
+// Clean makes foreign text safe to print.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Paint writes one piece without a line break.
+func (p *Page) Paint(s Span) {
+	text := Clean(s.Text)
+	if !p.Color || s.Style == Plain || strings.TrimSpace(text) == "" {
+		p.buf.WriteString(text)
+		return
+	}
+	p.buf.WriteString(escapes[s.Style] + text + "\x1b[0m")
+}
+
+// Text writes a paragraph: label, then the spans, wrapped at the words. Further lines
+// begin in the column indent.
+func (p *Page) Text(label string, indent int, spans ...Span) {
+	column := len(Clean(label))
+	p.Paint(Span{label, Plain})
+	first := true
+	for _, s := range spans {
+		for word := range strings.FieldsSeq(s.Text) {
+			n := len(Clean(word))
+			switch {
+			case first:
+			case column+1+n > p.wrapAt():
+				p.buf.WriteString("\n" + strings.Repeat(" ", indent))
+				column = indent
+			default:
+				p.buf.WriteByte(' ')
+				column++
+			}
+			first = false
+			p.Paint(Span{word, s.Style})
+			column += n
+		}
+	}
+	p.buf.WriteByte('\n')
+}
+
+// item writes a line with a label.
+func (p *Page) item(label string, spans ...Span) {
+	p.items = append(p.items, Item{label, spans})
+	p.Text(label+strings.Repeat(" ", max(1, labelWidth-len(Clean(label)))), labelWidth, spans...)
+}
+
+// Gap ends a line, or separates what follows what follows.
+func (p *Page) Gap() { p.buf.WriteByte('\n') }
+
+// grid writes rows of cells in aligned columns.
+func (p *Page) grid(rows [][]Span) {
+	var widths []int
+	for _, row := range rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len(Clean(c.Text)))
+		}
+	}
+	for _, row := range rows {
+		column, at := 0, 0
+		for i, c := range row {
+			if c.Text != "" { // so that no line ends in spaces
+				p.buf.WriteString(strings.Repeat(" ", at-column))
+				p.Paint(c)
+				column = at + len(Clean(c.Text))
+			}
+			at += widths[i] + 2
+		}
+		p.buf.WriteByte('\n')
+	}
+}

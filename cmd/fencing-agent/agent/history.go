@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/recorder"
+	"github.com/fencing-agent/fencing-agent/history"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// chronicle is what the agent keeps of what happens. The loop owns it.
+type chronicle struct {
+	recorder  *recorder.Recorder // nil: nothing is kept
+	sampler   history.Sampler
+	dog       wdt.Status
+	starving  bool
+	condemned bool
+	struck    bool
+}
+
+// newRecorder makes what writes the history, if there is to be one.
+func (a *Agent) newRecorder() *recorder.Recorder {
+	if a.cfg.History.Megabytes == 0 {
+		return nil
+	}
+	c := recorder.Config{
+		Path: a.cfg.HistoryFile(), Slots: history.SlotsFor(int64(a.cfg.History.Megabytes) << 20), Boot: a.self.boot,
+		Clock: a.clock, Log: a.log, Reg: a.opts.Registry,
+	}
+	if a.opts.Watchdog == nil && a.cfg.Watchdog.Driver == config.DriverDevice { // in a dry run or a test nobody dies
+		c.Kernel = recorder.KernelLog
+	}
+	return recorder.New(c)
+}
+
+func (a *Agent) startHistory(background spawn) {
+	if a.published.history.recorder == nil {
+		return
+	}
+	a.published.history.recorder.Note(history.Record{Kind: history.Started, Text: "version " + a.opts.Version})
+	background(a.published.history.recorder.Run)
+}
+
+// chronicle notes what a step has found. It runs on the loop, waits for nothing, and comes before the node may be
+// taken down.
+func (a *Agent) chronicle(fx *watchdog.Effects) {
+	h := &a.published.history
+	if h.recorder == nil {
+		return
+	}
+	dog := a.guard.feeder.State()
+	v := func() string { v := a.verdict(fx.Decision); return v.Text() }
+	for _, r := range h.records(fx, &dog, a.guard.strike != nil, v) {
+		switch r.Kind {
+		case history.LastWords, history.Condemned, history.Struck:
+			h.recorder.Last(r)
+		default:
+			h.recorder.Note(r)
+		}
+	}
+	if !fx.Left.IsEmpty() {
+		h.recorder.Note(history.Record{Kind: history.Gone, Nodes: a.roster.Names(fx.Left)})
+	}
+	if !fx.Joined.IsEmpty() {
+		h.recorder.Note(history.Record{Kind: history.Back, Nodes: a.roster.Names(fx.Joined)})
+	}
+}
+
+// records are what a step has to tell of this node, in order. strikes: the agent takes the node down where fx says so.
+func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, sentence func() string) []history.Record {
+	r := history.Record{
+		Action: fx.Decision.Action.String(), Reason: fx.Decision.Reason.String(), Quorum: fx.Decision.Quorum, Armed: dog.Armed, Slack: dog.Slack,
+	}
+	starving := fx.Decision.Action == watchdog.Starve && dog.Armed && fx.Decision.Reason != watchdog.ReasonStarting
+	var kinds []history.Kind
+	if fx.Changed {
+		kinds = append(kinds, history.Decision)
+	}
+	if starving && !h.starving {
+		kinds = append(kinds, history.LastWords)
+	}
+	if fx.Condemn != 0 && !h.condemned {
+		kinds, h.condemned = append(kinds, history.Condemned), true
+	}
+	if fx.Strike && strikes && !h.struck {
+		kinds, h.struck = append(kinds, history.Struck), true
+	}
+	h.starving = starving
+	var out []history.Record
+	if len(kinds) > 0 {
+		r.Text = sentence()
+	}
+	for _, k := range kinds {
+		r.Kind = k
+		out = append(out, r)
+	}
+	if dog.Status != h.dog {
+		h.dog = dog.Status
+		out = append(out, history.Record{Kind: history.Watchdog, Text: dog.Status.String(), Armed: dog.Armed, Slack: dog.Slack})
+	}
+	return out
+}
+
+// sample takes the worst of some seconds.
+func (a *Agent) sample(now boottime.Instant, f *picture.Facts) {
+	if a.published.history.recorder == nil {
+		return
+	}
+	write, read := f.Latency()
+	if r, due := a.published.history.sampler.Note(now.Sub(0), f.Watchdog.Armed, f.Watchdog.Slack, write, read); due {
+		a.published.history.recorder.Note(r)
+	}
+}

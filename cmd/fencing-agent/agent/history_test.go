@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/history"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// TestWhatAStepTells: last words come once for each time that a node ceases to be fed, and only where it would die of it.
+func TestWhatAStepTells(t *testing.T) {
+	armed, bare := wdt.State{Status: wdt.Armed, Armed: true, Slack: 25 * time.Second}, wdt.State{Status: wdt.Unarmed}
+	starved := wdt.State{Status: wdt.Starved, Armed: true}
+	effects := func(action watchdog.Action, reason watchdog.Reason, changed bool) watchdog.Effects {
+		fx := watchdog.Effects{Changed: changed}
+		fx.Decision.Action, fx.Decision.Reason = action, reason
+		return fx
+	}
+	feed, feeding := effects(watchdog.Feed, watchdog.ReasonNetworkQuorum, true), effects(watchdog.Feed, watchdog.ReasonNetworkQuorum, false)
+	starve, starving := effects(watchdog.Starve, watchdog.ReasonQuorumLost, true), effects(watchdog.Starve, watchdog.ReasonQuorumLost, false)
+	starting := effects(watchdog.Starve, watchdog.ReasonStarting, true)
+	condemn := effects(watchdog.Starve, watchdog.ReasonCondemned, true)
+	condemn.Condemn = time.Second
+	condemned := condemn
+	condemned.Changed = false
+	strike := starving
+	strike.Strike = true
+
+	var h chronicle
+	for i, c := range []struct {
+		fx      watchdog.Effects
+		dog     wdt.State
+		strikes bool
+		want    []history.Kind
+	}{
+		{starting, bare, false, []history.Kind{history.Decision, history.Watchdog}},
+		{feed, bare, false, []history.Kind{history.Decision}},
+		{feeding, armed, false, []history.Kind{history.Watchdog}},
+		{feeding, armed, false, nil},
+		{starve, armed, false, []history.Kind{history.Decision, history.LastWords}},
+		{starving, starved, false, []history.Kind{history.Watchdog}},
+		{starving, starved, false, nil},
+		{feed, armed, false, []history.Kind{history.Decision, history.Watchdog}},
+		{starve, armed, false, []history.Kind{history.Decision, history.LastWords}},
+		{strike, armed, false, nil}, // onFence is expire
+		{strike, armed, true, []history.Kind{history.Struck}},
+		{strike, armed, true, nil},
+		{condemn, armed, true, []history.Kind{history.Decision, history.Condemned}},
+		{condemned, armed, true, nil},
+		{starve, bare, false, []history.Kind{history.Decision, history.Watchdog}}, // nothing would reset it
+	} {
+		var got []history.Kind
+		for _, r := range h.records(&c.fx, &c.dog, c.strikes, func() string { return "why" }) {
+			got = append(got, r.Kind)
+			if r.Kind != history.Watchdog && (r.Text != "why" || r.Reason != c.fx.Decision.Reason.String()) {
+				t.Errorf("step %d: %+v", i, r)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("step %d: %v, want %v", i, got, c.want)
+		}
+	}
+}

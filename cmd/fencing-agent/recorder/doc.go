@@ -1,0 +1,10 @@
+// Package recorder keeps the agent's history on disk, so that it is there after the reset of its node, and says one
+// line to the kernel's log before the end. The agent's loop calls Note, which never blocks; the status page and the
+// status call Recent and Before.
+//
+// # Concurrency and blocking
+//
+// Invariant: nothing here is waited for by what feeds the watchdog. The disk has a goroutine of its own, and so has
+// /dev/kmsg. Between them and the loop are queues that drop what does not fit, and count it. A disk that hangs keeps
+// its goroutine for as long as it hangs; Run returns nevertheless, [stopPatience] after its context has ended.
+package recorder

@@ -1,0 +1,141 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/history"
+)
+
+// file is the history on disk. All its room is allocated when it is made: a disk that is full later does no harm.
+type file struct {
+	f     *os.File
+	slots int
+}
+
+// openFile opens the file of that many slots, and reads it. One of another size is replaced by one that has its latest
+// records; one that cannot be read, of a later version say, is moved aside.
+func openFile(path string, slots int) (store, history.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, history.File{}, err
+	}
+	s, old, err := useFile(path, slots)
+	if !errors.Is(err, errRemake) {
+		return s, old, err
+	}
+	old.Records = old.Records[max(0, len(old.Records)-slots):]
+	if err := makeFile(path, slots, old.Records); err != nil {
+		return nil, history.File{}, err
+	}
+	return useFile(path, slots)
+}
+
+// errRemake means that there is no file to go on with.
+var errRemake = errors.New("to be made")
+
+func useFile(path string, slots int) (_ store, read history.File, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, read, errRemake
+	}
+	if err != nil {
+		return nil, read, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close() // nothing was written
+		}
+	}()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, read, errors.Join(err, fmt.Errorf("%s is not a regular file: remove it", path))
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, read, fmt.Errorf("another agent writes it: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, history.Size(history.MaxSlots)))
+	if err != nil {
+		return nil, read, err
+	}
+	read, err = history.Decode(text)
+	switch {
+	case err != nil:
+		if err := os.Rename(path, path+".unreadable"); err != nil {
+			return nil, read, err
+		}
+		return nil, history.File{}, errRemake
+	case read.Slots != slots || int64(len(text)) != history.Size(slots):
+		return nil, read, errRemake
+	}
+	return &file{f: f, slots: slots}, read, nil
+}
+
+// makeFile makes the file under another name, all of it allocated, and then gives it its own.
+func makeFile(path string, slots int, records []history.Record) (err error) {
+	fresh := path + ".new"
+	f, err := os.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_CLOEXEC, 0o640)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, f.Close())
+		if err != nil {
+			_ = os.Remove(fresh) // a full disk gets its room back
+		}
+	}()
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, history.Size(slots)); err != nil {
+		if !errors.Is(err, unix.EOPNOTSUPP) {
+			return fmt.Errorf("allocate %d bytes: %w", history.Size(slots), err)
+		}
+		if _, err := f.Write(make([]byte, history.Size(slots))); err != nil {
+			return err
+		}
+	}
+	if _, err := f.WriteAt(history.Header(slots), 0); err != nil {
+		return err
+	}
+	s := file{f: f, slots: slots}
+	if err := s.write(records); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+func (s *file) write(records []history.Record) error {
+	for i := range records {
+		if _, err := s.f.WriteAt(history.Encode(&records[i]), history.Offset(records[i].Seq, s.slots)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *file) put(records []history.Record) error {
+	if err := s.write(records); err != nil {
+		return err
+	}
+	return unix.Fdatasync(int(s.f.Fd()))
+}
+
+func (s *file) close() error { return s.f.Close() }
+
+// kernelLog is where the kernel takes lines from user space.
+const kernelLog = "/dev/kmsg"
+
+// KernelLog writes a line to the kernel's log, as critical: consoles and pstore show it.
+func KernelLog(line string) error {
+	f, err := os.OpenFile(kernelLog, os.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	const critical = "<2>"
+	_, err = f.WriteString(critical + "fencing-agent: " + line + "\n")
+	return errors.Join(err, f.Close())
+}

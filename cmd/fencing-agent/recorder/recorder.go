@@ -1,0 +1,256 @@
+package recorder
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/history"
+)
+
+const (
+	queued       = 256              // records that wait for the disk
+	remembered   = 4096             // records of the last day in memory
+	day          = 24 * time.Hour   // that Recent goes back
+	openRetry    = 10 * time.Second // between two attempts to open the file
+	stopPatience = time.Second      // for the last records, when the agent stops
+)
+
+// Config is what a Recorder needs.
+type Config struct {
+	Path  string // of the file
+	Slots int    // records in it
+	Boot  uint64 // nonce of the present boot
+	Clock boottime.Clock
+	Log   *slog.Logger
+	// Kernel writes a line to the kernel's log; nil: nothing does. It may block.
+	Kernel func(line string) error
+	Reg    prometheus.Registerer
+
+	open func(path string, slots int) (store, history.File, error) // of tests; nil: openFile
+}
+
+// store is where records go.
+type store interface {
+	// put writes records, and returns when they are durable.
+	put(records []history.Record) error
+	close() error
+}
+
+// Recorder takes records. All methods of a nil Recorder do nothing.
+type Recorder struct {
+	c      Config
+	queue  chan history.Record
+	lines  chan string
+	before atomic.Pointer[history.Ending]
+
+	mu     sync.Mutex
+	recent []history.Record
+
+	written, dropped, failed prometheus.Counter
+}
+
+// New makes a recorder. It touches no file.
+func New(c Config) *Recorder {
+	r := &Recorder{c: c, queue: make(chan history.Record, queued), lines: make(chan string, 4)}
+	if r.c.open == nil {
+		r.c.open = openFile
+	}
+	all := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "fencing_agent", Name: "history_records_total",
+		Help: "Records for the history on disk: written; dropped, since the disk does not keep up; failed, since it refused them.",
+	}, []string{"result"})
+	if c.Reg != nil {
+		c.Reg.MustRegister(all)
+	}
+	r.written, r.dropped, r.failed = all.WithLabelValues("written"), all.WithLabelValues("dropped"), all.WithLabelValues("failed")
+	return r
+}
+
+// Note hands a record over. It never blocks.
+func (r *Recorder) Note(rec history.Record) {
+	if r == nil {
+		return
+	}
+	rec.Boot, rec.Up, rec.Wall = r.c.Boot, time.Duration(r.c.Clock()), time.Now()
+	r.remember(rec)
+	select {
+	case r.queue <- rec:
+	default:
+		r.dropped.Inc()
+	}
+}
+
+// Last notes last words, and has the kernel's log say them. It never blocks.
+func (r *Recorder) Last(rec history.Record) {
+	if r == nil {
+		return
+	}
+	r.Note(rec)
+	select {
+	case r.lines <- rec.Line():
+	default: // the console is slower than the node dies
+	}
+}
+
+// Before is how the boot before this one ended; nil: it is not known, or not yet.
+func (r *Recorder) Before() *history.Ending {
+	if r == nil {
+		return nil
+	}
+	return r.before.Load()
+}
+
+// Recent are the records of the last day, the earliest first. What it returns is the caller's.
+func (r *Recorder) Recent() []history.Record {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]history.Record(nil), r.recent...)
+}
+
+func (r *Recorder) remember(recs ...history.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recent = append(r.recent, recs...)
+	from, since := max(0, len(r.recent)-remembered), time.Now().Add(-day)
+	for from < len(r.recent) && r.recent[from].Wall.Before(since) {
+		from++
+	}
+	if from > len(r.recent)/4 || len(r.recent) > remembered {
+		r.recent = append([]history.Record(nil), r.recent[from:]...)
+	}
+}
+
+// recall puts what is on disk before what was noted since.
+func (r *Recorder) recall(old []history.Record) {
+	old = old[max(0, len(old)-remembered/2):]
+	r.mu.Lock()
+	r.recent = append(append([]history.Record(nil), old...), r.recent...)
+	r.mu.Unlock()
+	r.remember()
+}
+
+// Run writes until ctx ends, and then what is left, for as long as that takes but no longer than stopPatience.
+func (r *Recorder) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	if r.c.Kernel != nil {
+		wg.Go(func() { r.speak(ctx) })
+	}
+	wg.Go(func() { r.keep(ctx) })
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	<-ctx.Done()
+	t := time.NewTimer(stopPatience)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C: // a disk that hangs is no reason not to stop; the process ends with its goroutine in the kernel
+	}
+}
+
+// speak writes lines to the kernel's log.
+func (r *Recorder) speak(ctx context.Context) {
+	told := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case line := <-r.lines:
+			if err := r.c.Kernel(line); err != nil && !told {
+				told = true
+				r.c.Log.Warn("last words to the kernel's log", "error", err)
+			}
+		}
+	}
+}
+
+// keep is the goroutine that owns the file.
+func (r *Recorder) keep(ctx context.Context) {
+	s, next := r.begin(ctx)
+	if s == nil {
+		return
+	}
+	defer func() { _ = s.close() }() // what was written is durable
+	var told bool
+	for {
+		batch := r.batch(ctx)
+		if len(batch) == 0 {
+			return
+		}
+		for i := range batch {
+			batch[i].Seq = next
+			next++
+		}
+		err := s.put(batch)
+		switch {
+		case err != nil:
+			r.failed.Add(float64(len(batch)))
+			if !told {
+				r.c.Log.Warn("history is not written; the agent goes on without", "file", r.c.Path, "error", err)
+			}
+		default:
+			r.written.Add(float64(len(batch)))
+			if told {
+				r.c.Log.Info("history is written again", "file", r.c.Path)
+			}
+		}
+		told = err != nil
+	}
+}
+
+// batch waits for records and takes all that there are; none when ctx has ended and all are taken.
+func (r *Recorder) batch(ctx context.Context) (out []history.Record) {
+	select {
+	case rec := <-r.queue:
+		out = append(out, rec)
+	case <-ctx.Done():
+	}
+	for {
+		select {
+		case rec := <-r.queue:
+			out = append(out, rec)
+		default:
+			return out
+		}
+	}
+}
+
+// begin opens the file, again and again until it can. nil: ctx has ended.
+func (r *Recorder) begin(ctx context.Context) (store, uint64) {
+	told := false
+	for {
+		s, f, err := r.c.open(r.c.Path, r.c.Slots)
+		if err == nil {
+			if e, ok := history.Before(f.Records, r.c.Boot); ok {
+				r.before.Store(&e)
+				r.c.Log.Info("how the boot before this one ended", "end", string(e.End), "why", e.Text, "reason", e.Reason, "boot", fmt.Sprintf("%016x", e.Boot), "last_record", e.Last)
+			}
+			r.recall(f.Records)
+			next := uint64(1)
+			if n := len(f.Records); n > 0 {
+				next = f.Records[n-1].Seq + 1
+			}
+			return s, next
+		}
+		if !told {
+			told = true
+			r.c.Log.Warn("history cannot be opened; trying again, and the agent goes on without", "file", r.c.Path, "error", err)
+		}
+		t := time.NewTimer(openRetry)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil, 0
+		case <-t.C:
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package history
+
+import (
+	"time"
+)
+
+// Kind is what a record tells.
+type Kind uint8
+
+// The kinds are on disk: never renumber them.
+const (
+	Started   Kind = 1 // the agent has started; Text is its version
+	Decision  Kind = 2 // the decision has changed
+	Sample    Kind = 3 // the worst of some seconds: Slack, Write, Read
+	Gone      Kind = 4 // Nodes are LEFT
+	Back      Kind = 5 // Nodes have JOINed
+	Fenced    Kind = 6 // Nodes are proven dead
+	Watchdog  Kind = 7 // the watchdog's state has changed; Text says to what
+	LastWords Kind = 8 // the watchdog is not fed any more
+	Condemned Kind = 9 // this boot has condemned itself
+	Struck    Kind = 10
+	Stopped   Kind = 11 // planned stop of the agent
+)
+
+var kindNames = map[Kind]string{
+	Started: "started", Decision: "decision", Sample: "sample", Gone: "left", Back: "join", Fenced: "fenced", Watchdog: "watchdog",
+	LastWords: "last-words", Condemned: "condemned", Struck: "taken-down", Stopped: "stopped",
+}
+
+// String is the name that programs read. A kind of a later version has none.
+func (k Kind) String() string {
+	if s := kindNames[k]; s != "" {
+		return s
+	}
+	return "unknown"
+}
+
+// Record is one entry.
+type Record struct {
+	Seq  uint64        // number, from 1 on
+	Boot uint64        // nonce of the kernel's boot
+	Up   time.Duration // CLOCK_BOOTTIME: orders records whatever the wall clock does
+	Wall time.Time     // for people
+	Kind Kind
+
+	Action string // Decision: what the agent does
+	Reason string // and why
+	Quorum bool
+	Armed  bool   // the watchdog counted down
+	Text   string // one sentence
+	Nodes  []string
+
+	Slack       time.Duration // least that was left when the watchdog was fed
+	Write, Read time.Duration // longest of the LUN; 0: none
+}
