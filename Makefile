@@ -28,21 +28,35 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 TESTRUN  := bin/tools/testrun
 VERIFY   := bin/tools/verify
 KUBETEST := bin/tools/kubetest
+HELM     := bin/tools/helm
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build install generate manifests verify test race fuzz bench sim schedules agentsim recovery large-split model exhaustive lunhold sentence spec mutants cluster test-cluster cluster-programs test-lun test-systemd test-netns test-versions outages test-kube kube-hour test-cilium test-vms vms-table vms-outages vms-mutants vms-compare laboratory soak demo image controller-image simulate simulate-table nightly clean tools
+# Every target with a line of help, and those without.
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' $(lastword $(MAKEFILE_LIST))) cluster-programs tools
 
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
-build: ## bin/fencing-agent, bin/fencectl and bin/fencing-controller, static (about 1 min the first time)
+build: ## bin/fencing-agent, bin/fencectl, bin/fencing-controller and bin/fencing-executor, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	@ln -sf fencectl bin/kubectl-fence
+
+release: ## programs, deb, rpm, images, chart, SBOM, checksums, provenance of this commit into dist/release; no network but Go modules (first time: about 10 min)
+	@echo "release: static programs for five platforms, packages and images; about 10 minutes the first time"
+	@mkdir -p bin/tools && cd tools/release && GOWORK=off $(GO) build $(BUILDVCS) -o ../../bin/tools/release .
+	@bin/tools/release .
+
+test-packages: tools ## what make release has made: made again, byte by byte, and the deb installed, upgraded, removed and purged in a bare Debian root; needs root and debootstrap (about 5 min)
+	@test "$$(id -u)" = 0 || { echo "test-packages: needs root: it installs packages in a root of its own; run: sudo make test-packages" >&2; exit 1; }
+	@test -e dist/release/SHA256SUMS || { echo "test-packages: there is no release: run make release first" >&2; exit 1; }
+	@command -v debootstrap >/dev/null || { echo "test-packages: needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
+	@echo "test-packages: the release is made a second time, then a bare Debian is made; about 5 minutes"
+	@FENCING_TEST_PACKAGES=$(CURDIR)/dist/release GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 30m ./...
 
 # It builds nothing: root, for whom it is mostly run, often has no Go in PATH.
 install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd units
@@ -157,7 +171,7 @@ outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups
 	@echo "outages: real programs on loop devices; all networks are cut for $(OUTAGE) in groups of $(OUTAGES)"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 0 -run 'TestOutages/clusters/^[0-9]+$$' ./integration/netns -outage $(OUTAGE) -outages $(OUTAGES)
 
-test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 11 min; the first time 9 min more: it compiles Kubernetes)
+test-kube: build tools $(HELM) ## a real etcd and kube-apiserver, and what the agent does against them (about 11 min; the first time 9 min more: it compiles Kubernetes)
 	@$(KUBETEST) .
 	@echo "test-kube: go test ./... in integration/kube, about 11 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
@@ -186,19 +200,24 @@ vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults
 	@echo "vms-compare: each of the systems three times through its faults, about an hour; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
 
+cuts-compare: build tools ## cuts of all networks of one machine in three, 3 to 20 s, TIMES=10 of each, with this agent, Pacemaker and sbd on User-mode Linux, into docs/measurements/tuning.md; GONE=3 machines that do not come back, CLUSTERS=1 of each system, SYSTEMS=REGEXP; needs root, user-mode-linux, gcc and Debian's apt (about 45 min)
+	@test "$$(id -u)" = 0 || { echo "cuts-compare: needs root: it makes network namespaces; run: sudo make cuts-compare" >&2; exit 1; }
+	@echo "cuts-compare: all systems beside each other, about $$(( $(or $(TIMES),10) * 4 / $(or $(CLUSTERS),1) + 5 )) minutes; a line for each cut"
+	@FENCING_TEST_CUTS=1 FENCING_BIN=$(CURDIR)/bin FENCING_CUTS_CACHE=$(CURDIR)/bin/cuts FENCING_CUTS_TABLE=$(CURDIR)/docs/measurements/tuning.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCuts$$' ./integration/cuts -times $(or $(TIMES),10) -gone $(or $(GONE),3) -clusters $(or $(CLUSTERS),1) -systems '$(SYSTEMS)'
+
 cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machine with the agents in them, to try and to break, until Ctrl-C; KIND=uml: each with its own kernel and softdog; needs root, gcc and libseccomp-dev (about 15 s; the first time 12 min: it compiles Kubernetes)
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
 	@FENCING_CLUSTER_KIND=$(KIND) exec bin/cluster/cluster up .
 
-test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 8 min)
+test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 10 min)
 	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
-	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 8 minutes for all)"
-	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM),. $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
+	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 10 minutes for all)"
+	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
-cluster-programs: build tools
+cluster-programs: build tools $(HELM)
 	@$(KUBETEST) .
 	@$(KUBETEST) -runtime .
-	@cd integration/cluster && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../bin/cluster/ ./cmd/cluster ./cmd/node ./cmd/tool ./cmd/agent ./cmd/csi
+	@cd integration/cluster && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../bin/cluster/ ./cmd/cluster ./cmd/node ./cmd/tool ./cmd/agent ./cmd/csi ./cmd/plugin
 	@cd integration/cluster/cmd/attacher && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../../../bin/cluster/csi-attacher github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher
 	@ln -sf ../kubetest bin/cluster/kubectl
 	@gcc -O2 -Wall -shared -fPIC -o bin/cluster/xstate.so integration/cluster/uml/preload/xstate.c -ldl
@@ -242,6 +261,13 @@ controller-image: build ## a static container image of fencing-controller, IMAGE
 	 echo "controller-image: $$tool builds $$name:$(VERSION) from deploy/controller/Dockerfile"; \
 	 "$$tool" build -f deploy/controller/Dockerfile -t $$name:$(VERSION) .
 
+executor-image: build ## Debian's fence agents and fencing-executor, IMAGE=fencing-executor; needs docker, podman or buildah, and Debian's archive
+	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
+	   { echo "executor-image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
+	 name=$(if $(filter fencing-agent,$(IMAGE)),fencing-executor,$(IMAGE)); \
+	 echo "executor-image: $$tool builds $$name:$(VERSION) from deploy/executor/Dockerfile"; \
+	 "$$tool" build -f deploy/executor/Dockerfile -t $$name:$(VERSION) .
+
 simulate-table: laboratory ## the simulated tables of docs/measurements/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
 	@echo "simulate-table: every command in docs/measurements/performance.md, about 30 minutes; ONLY=TEXT for some of them"
 	@mkdir -p dist
@@ -263,6 +289,11 @@ nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, nam
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \
 	 echo "nightly: jobs"; echo "$$passed passed, $$failed failed"; test $$failed -eq 0
+
+# helm, of the version whose engine renders the manifests (100 s of CPU the first time).
+$(HELM): tools/manifests/go.mod tools/manifests/go.sum
+	@echo "helm: builds $@, about 100 s of CPU the first time"
+	@CGO_ENABLED=0 GOWORK=off $(GO) build -C tools/manifests $(BUILDVCS) -o ../../$@ helm.sh/helm/v4/cmd/helm
 
 clean: ## remove what was built
 	rm -rf bin dist

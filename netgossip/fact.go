@@ -14,10 +14,11 @@ const (
 	FactPower                            // a power switch or a management board has answered that it is off
 	FactKdump                            // its crash kernel has answered
 	FactOperator                         // an operator vouches that it is off
+	FactOrder                            // that boot is to condemn itself, says the teller; of its own boot a node says that it is about to
 )
 
 // Known reports whether this version knows the kind. What later ones add is not for it to judge.
-func (k FactKind) Known() bool { return k >= FactSentence && k <= FactOperator }
+func (k FactKind) Known() bool { return k >= FactSentence && k <= FactOrder }
 
 // MaxFacts is how many facts one statement has room for: nearly the largest statement still fits its packet, see wire.Append.
 const MaxFacts = 4
@@ -29,7 +30,7 @@ type Fact struct {
 	Name    uint64        // [NameDigest] of the node it is about
 	Boot    uint64        // of that node
 	Timeout time.Duration // of a sentence
-	Teller  uint32        // of a death that was told: [TellerDigest] of the node whose agent was told; for people
+	Teller  uint32        // of a death that was told: [TellerDigest] of the node whose agent was told, for people; of an order: of who gives it
 }
 
 // NameDigest stands for a node's name where there is no room for that.

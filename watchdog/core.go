@@ -31,6 +31,7 @@ type Config struct {
 	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
 	Sentence       Sentencing    // of a node that has lost for certain; needs Hold
 	Outside        bool          // deaths that are proven elsewhere are believed, see Core.Tell
+	Orders         bool          // this node orders others to end, and obeys, see Core.Order
 	// Window is for how long a member of a group of so many may be counted for having seen this node; nil: MaxAge and
 	// the budget's Sampling.
 	Window    func(members int) time.Duration
@@ -73,6 +74,7 @@ type Effects struct {
 
 	Fenced roster.Set // see Core.Fenced
 	Told   []Answer   // to Core.Tell
+	Obeyed []Obeyed   // to Core.Order
 	Spread bool       // the statement hands on a death that this node was told: all peers are to hear it at once
 	Strike bool       // a node that is not to wait for its watchdog may be taken down now
 
@@ -126,6 +128,7 @@ type Core struct {
 
 	sentence sentence
 	told     told
+	orders   orders
 	fx       Effects
 	changed  boottime.Instant
 	asked    tie.Input
@@ -278,6 +281,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.proof.conclude(now, c)
 	c.followSentences(now)
 	c.followTold(now)
+	c.followOrders(now)
 	c.fx.Fenced = c.proof.fenced
 	c.state(now)
 	c.noteStall(now)

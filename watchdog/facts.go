@@ -23,6 +23,7 @@ const (
 // is handed on by those alone to whom the node itself, or its block on the LUN, has told it.
 func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact) {
 	all, urgent := c.told.all[:0], 0
+	orders := c.orderFacts(&facts) // two at most, for seconds
 	for p := range c.proof.peers {
 		if w := &c.proof.peers[p]; w.sentenced != 0 || w.defied != 0 || w.death.Proof.told() {
 			if f := c.factOf(now, p, w); f.Kind != 0 {
@@ -35,12 +36,13 @@ func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.
 		}
 	}
 	c.told.all = all
-	room := len(facts)
+	room := len(facts) - orders
 	if urgent < len(all) {
 		room-- // contradictions stay until another boot answers: they must not keep everything else out for ever
 	}
-	shown := c.takeTurns(now, facts[:room], all[:urgent]) // first: somebody may act on a death that is none
-	c.takeTurns(now, facts[shown:], all[urgent:])
+	rest := facts[orders:]
+	shown := c.takeTurns(now, rest[:room], all[:urgent]) // first: somebody may act on a death that is none
+	c.takeTurns(now, rest[shown:], all[urgent:])
 	return facts
 }
 
@@ -108,6 +110,7 @@ func proofOf(k netgossip.FactKind) Proof {
 // and once: where facts take turns they come back. What others have told spreads with the answers to ordinary questions: were all
 // who know a thing to announce it, a large group would send a million packets.
 func (c *Core) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
+	news = c.spreadsOrder(facts)
 	own := netgossip.TellerDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
 	for _, f := range facts {
 		if proofOf(f.Kind) == 0 || f.Teller != own {
@@ -162,6 +165,7 @@ func (c *Core) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 		}
 	case netgossip.FactSentence:
 		c.hearsay(now, m, p, f)
+	case netgossip.FactOrder: // it is for that node alone
 	default:
 		if !c.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || c.objection(now, p, w, f.Boot) != nil {
 			return

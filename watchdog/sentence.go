@@ -13,7 +13,7 @@ import (
 type Sentencing struct {
 	// After is for how long all that speaks for it must have stood, since the evidence of the last majority ran out; 0: never.
 	After   time.Duration
-	Timeout time.Duration // T, as asked for: the watchdog's timeout from then on
+	Timeout time.Duration // T, as asked for: the watchdog's timeout from then on; also of a node that obeys an order
 	Strike  time.Duration // where the node takes itself down, it waits so long for its word to reach the LUN
 	LUNLoss bool          // LUNAnd: also a node that alone has lost the LUN condemns itself (E3)
 }
@@ -21,8 +21,9 @@ type Sentencing struct {
 // sentence is what this node has decided about its own boot. The memory of it is the kernel's: a countdown that is no longer
 // than [netgossip.MaxSentence] says to any later agent of this boot that the boot is condemned (P2').
 type sentence struct {
-	condemned bool // for good (P7)
-	inherited bool // by an agent before this one
+	condemned bool   // for good (P7)
+	inherited bool   // by an agent before this one
+	ordered   string // who has ordered it; "": this node has found it itself
 	at        boottime.Instant
 	timeout   time.Duration // T as read back: it may be told; 0: it may not
 	answered  bool          // the feeder has said what became of the timeout
@@ -46,6 +47,9 @@ const rounds = 3
 func (c *Core) Condemned() (since boottime.Instant, timeout time.Duration, condemned bool) {
 	return c.sentence.at, c.sentence.timeout, c.sentence.condemned
 }
+
+// CondemnedBy is the member by whose order this boot is condemned; "": by none.
+func (c *Core) CondemnedBy() string { return c.sentence.ordered }
 
 // Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent begins: an agent before it has condemned
 // this boot. Nothing is opened and nobody is counted. Nothing is told by that alone: it may not have been read back (P2), or
@@ -123,6 +127,11 @@ func (c *Core) judge(now boottime.Instant) {
 		return
 	}
 	c.followQuiet(now)
+	if c.obeys(now) {
+		s.ordered = c.orders.by
+		c.condemn(now)
+		return
+	}
 	if c.judgeLoss(now) {
 		c.condemn(now)
 		return
@@ -144,7 +153,9 @@ func (c *Core) judge(now boottime.Instant) {
 
 func (c *Core) condemn(now boottime.Instant) {
 	c.sentence.condemned, c.sentence.at = true, now
-	c.lun.arbiter.Condemn()
+	if c.lun.arbiter != nil { // one that obeys may have no LUN
+		c.lun.arbiter.Condemn()
+	}
 	c.view = c.look(now)
 }
 
@@ -211,9 +222,12 @@ func (c *Core) mayCondemn(now boottime.Instant) bool {
 }
 
 // mayLose is what P1 asks for whatever the evidence.
-func (c *Core) mayLose(now boottime.Instant) bool {
+func (c *Core) mayLose(now boottime.Instant) bool { return c.mayEnd(now) && c.Barred() == BarNone }
+
+// mayEnd is what is asked of this node itself before it condemns its boot, on its own evidence or by an order.
+func (c *Core) mayEnd(now boottime.Instant) bool {
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
-	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.oneList() && c.Barred() == BarNone
+	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.oneList()
 }
 
 // followSentences takes the sentences of others that were read or stated, and finds which nodes are dead by them.

@@ -30,17 +30,21 @@ const maxSocketBytes = 107
 
 // Config configures [Follow].
 type Config struct {
-	Socket string        // absolute path of the agent's socket; empty: DefaultSocket
+	Socket string        // absolute path of the agent's socket; empty: the one that FindSocket finds, for each connection
 	Hold   time.Duration // how long the agent's last word stays in force; 0: DefaultHold
 	Log    *slog.Logger  // nil: nothing is logged; what matters is in the updates
+	// Told are deaths that the program was told of before it was restarted, for FollowDeaths: one of which the boot answers is
+	// withdrawn. Those that stand are told again.
+	Told []NodeDeath
 	// Dial replaces the connection to Socket.
 	Dial func(context.Context) (net.Conn, error)
 }
 
 // withDefaults fills what is empty, and refuses what cannot work.
 func (c Config) withDefaults() (Config, error) {
+	find := func() string { return c.Socket }
 	if c.Socket == "" {
-		c.Socket = DefaultSocket
+		c.Socket, find = FindSocket(), FindSocket
 	}
 	if c.Hold == 0 {
 		c.Hold = DefaultHold
@@ -49,8 +53,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Dial == nil {
-		path := c.Socket
-		c.Dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }
+		c.Dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", find()) }
 	}
 	switch {
 	case len(c.Socket) > maxSocketBytes:

@@ -88,9 +88,12 @@ func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 	if use == nil {
 		return errors.New("follow deaths: no callback given")
 	}
-	book := toldBook{}
+	book, before := toldBook{}, toldBook{}
+	for _, d := range cfg.Told {
+		before[d.Node] = append(before[d.Node], d)
+	}
 	return FollowStatus(ctx, cfg, func(u StatusUpdate) {
-		if news := book.note(&u, time.Now()); len(news.Proven)+len(news.Withdrawn) > 0 {
+		if news := book.note(&u, time.Now(), before); len(news.Proven)+len(news.Withdrawn) > 0 {
 			use(news)
 		}
 	})
@@ -240,11 +243,12 @@ func stands(n *fencingv1.NodeStatus, boot string) bool {
 // toldBook is the deaths that a callback of FollowDeaths was told of, by node, the oldest first.
 type toldBook map[string][]NodeDeath
 
-// note takes an update, and returns what is to be told.
-func (b toldBook) note(u *StatusUpdate, now time.Time) DeathNews {
+// note takes an update, and returns what is to be told. A death of the book of before stays in that until it is told or withdrawn.
+func (b toldBook) note(u *StatusUpdate, now time.Time, before toldBook) DeathNews {
 	var news DeathNews
 	for _, d := range u.Withdrawn {
 		b.withdraw(&news, d.Node, d.Boot)
+		before.withdraw(&news, d.Node, d.Boot)
 	}
 	may := usable(u, now) == nil
 	listed := map[string]bool{}
@@ -253,6 +257,7 @@ func (b toldBook) note(u *StatusUpdate, now time.Time) DeathNews {
 		listed[name] = true
 		if n.GetReachable() {
 			b.withdraw(&news, name, n.GetToken().GetBootNonce())
+			before.withdraw(&news, name, n.GetToken().GetBootNonce())
 		}
 		d, named := deathOf(n)
 		if !may || !named || name == u.Status.GetSelf().GetName() || b.find(name, d.Boot) >= 0 {
@@ -260,13 +265,16 @@ func (b toldBook) note(u *StatusUpdate, now time.Time) DeathNews {
 		}
 		if p, err := deadBoot(n, d.Boot); err == nil {
 			news.Proven = append(news.Proven, p)
+			before.withdraw(new(DeathNews), name, d.Boot)
 			b[name] = append(b[name], d)
 			b[name] = b[name][max(0, len(b[name])-maxTold):]
 		}
 	}
-	for name := range b {
-		if len(listed) > 0 && !listed[name] { // its name may become another machine's
-			delete(b, name)
+	for _, book := range []toldBook{b, before} {
+		for name := range book {
+			if len(listed) > 0 && !listed[name] { // its name may become another machine's
+				delete(book, name)
+			}
 		}
 	}
 	return news

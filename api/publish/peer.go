@@ -17,6 +17,7 @@ import (
 type process struct {
 	credentials.CommonAuthInfo
 	known bool // the kernel has told
+	here  bool // it is in this PID namespace
 	pid   int32
 	uid   uint32
 }
@@ -44,7 +45,7 @@ func processOf(c net.Conn) process {
 	}
 	_ = raw.Control(func(fd uintptr) {
 		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
-			p.known, p.pid, p.uid = true, cred.Pid, cred.Uid
+			p.known, p.pid, p.uid, p.here = true, cred.Pid, cred.Uid, isHere(fd, cred.Pid)
 		}
 	})
 	return p

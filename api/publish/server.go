@@ -43,7 +43,11 @@ type Config struct {
 	MaxWatchers int // of WatchStatus at once; 0: DefaultMaxWatchers
 	// Tell takes deaths that are told, see [Server.ConfirmDead]; nil: there is nobody to take them.
 	Tell Tell
-	// MayTell says who may tell one, by the context of the call; nil: RootOnly.
+	// Order takes orders, see [Server.Fence]; nil: there is nobody to take them.
+	Order Order
+	// Maintain takes maintenance, see [Server.SetMaintenance]; nil: there is nobody to take it.
+	Maintain Maintain
+	// MayTell says who may tell one and give orders, by the context of the call; nil: RootOnly.
 	MayTell func(context.Context) error
 	Log     *slog.Logger
 }
@@ -62,6 +66,8 @@ type Server struct {
 	health   *health.Server
 	watchers *watchers
 	tell     Tell
+	order    Order
+	maintain Maintain
 	mayTell  func(context.Context) error
 	telling  chan struct{}  // one for each call that waits
 	senders  sync.WaitGroup // goroutines inside Send; they outlive their handler briefly
@@ -94,6 +100,8 @@ func New(cfg Config) (*Server, error) {
 		health:   health.NewServer(),
 		watchers: newWatchers(cfg.MaxWatchers),
 		tell:     cfg.Tell,
+		order:    cfg.Order,
+		maintain: cfg.Maintain,
 		mayTell:  cfg.MayTell,
 		telling:  make(chan struct{}, maxTelling),
 	}

@@ -11,6 +11,7 @@ package fencingv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -171,12 +172,232 @@ func (x *ConfirmDeadResponse) GetDeath() *Death {
 	return nil
 }
 
+// FenceRequest is an order.
+type FenceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the node, a member of the agent's group.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// The boot that is to end: NodeStatus.boot_nonce. It has to be the latest known one, so that nobody ends a node twice.
+	BootNonce string `protobuf:"bytes,2,opt,name=boot_nonce,json=bootNonce,proto3" json:"boot_nonce,omitempty"`
+	// Who says so, for people: the operator's name, or the program's. At most 64 bytes, printable, not empty.
+	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	// Why, in words. At most 256 bytes, printable.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FenceRequest) Reset() {
+	*x = FenceRequest{}
+	mi := &file_fencing_agent_api_v1_control_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FenceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FenceRequest) ProtoMessage() {}
+
+func (x *FenceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_control_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
+func (*FenceRequest) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FenceRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *FenceRequest) GetBootNonce() string {
+	if x != nil {
+		return x.BootNonce
+	}
+	return ""
+}
+
+func (x *FenceRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *FenceRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// FenceResponse says that the boot has condemned itself or has ended. It is dead when its NodeStatus says FENCED.
+type FenceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FenceResponse) Reset() {
+	*x = FenceResponse{}
+	mi := &file_fencing_agent_api_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FenceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FenceResponse) ProtoMessage() {}
+
+func (x *FenceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
+func (*FenceResponse) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+// SetMaintenanceRequest begins a maintenance of the agent's own node, or ends it.
+type SetMaintenanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For how long, at most 7 days. Absent or 0: it ends now.
+	Duration *durationpb.Duration `protobuf:"bytes,1,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Who says so, for people. At most 64 bytes, printable, not empty.
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// Why, in words. At most 256 bytes, printable; not empty where a maintenance begins.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetMaintenanceRequest) Reset() {
+	*x = SetMaintenanceRequest{}
+	mi := &file_fencing_agent_api_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetMaintenanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetMaintenanceRequest) ProtoMessage() {}
+
+func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
+func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SetMaintenanceRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *SetMaintenanceRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *SetMaintenanceRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// SetMaintenanceResponse says when it ends.
+type SetMaintenanceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: it has ended.
+	Ends          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ends,proto3" json:"ends,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetMaintenanceResponse) Reset() {
+	*x = SetMaintenanceResponse{}
+	mi := &file_fencing_agent_api_v1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetMaintenanceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetMaintenanceResponse) ProtoMessage() {}
+
+func (x *SetMaintenanceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetMaintenanceResponse.ProtoReflect.Descriptor instead.
+func (*SetMaintenanceResponse) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SetMaintenanceResponse) GetEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
 var File_fencing_agent_api_v1_control_proto protoreflect.FileDescriptor
 
 const file_fencing_agent_api_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"\"fencing-agent/api/v1/control.proto\x12\n" +
-	"fencing.v1\x1a!fencing-agent/api/v1/status.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\x01\n" +
+	"fencing.v1\x1a!fencing-agent/api/v1/status.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\x01\n" +
 	"\x12ConfirmDeadRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -187,9 +408,24 @@ const file_fencing_agent_api_v1_control_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12.\n" +
 	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\">\n" +
 	"\x13ConfirmDeadResponse\x12'\n" +
-	"\x05death\x18\x01 \x01(\v2\x11.fencing.v1.DeathR\x05death2`\n" +
+	"\x05death\x18\x01 \x01(\v2\x11.fencing.v1.DeathR\x05death\"i\n" +
+	"\fFenceRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
+	"\n" +
+	"boot_nonce\x18\x02 \x01(\tR\tbootNonce\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x0f\n" +
+	"\rFenceResponse\"v\n" +
+	"\x15SetMaintenanceRequest\x125\n" +
+	"\bduration\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"H\n" +
+	"\x16SetMaintenanceResponse\x12.\n" +
+	"\x04ends\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04ends2\xf7\x01\n" +
 	"\x0eFencingControl\x12N\n" +
-	"\vConfirmDead\x12\x1e.fencing.v1.ConfirmDeadRequest\x1a\x1f.fencing.v1.ConfirmDeadResponseB9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"
+	"\vConfirmDead\x12\x1e.fencing.v1.ConfirmDeadRequest\x1a\x1f.fencing.v1.ConfirmDeadResponse\x12<\n" +
+	"\x05Fence\x12\x18.fencing.v1.FenceRequest\x1a\x19.fencing.v1.FenceResponse\x12W\n" +
+	"\x0eSetMaintenance\x12!.fencing.v1.SetMaintenanceRequest\x1a\".fencing.v1.SetMaintenanceResponseB9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"
 
 var (
 	file_fencing_agent_api_v1_control_proto_rawDescOnce sync.Once
@@ -203,25 +439,36 @@ func file_fencing_agent_api_v1_control_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_control_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_fencing_agent_api_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fencing_agent_api_v1_control_proto_goTypes = []any{
-	(*ConfirmDeadRequest)(nil),    // 0: fencing.v1.ConfirmDeadRequest
-	(*ConfirmDeadResponse)(nil),   // 1: fencing.v1.ConfirmDeadResponse
-	(Proof)(0),                    // 2: fencing.v1.Proof
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
-	(*Death)(nil),                 // 4: fencing.v1.Death
+	(*ConfirmDeadRequest)(nil),     // 0: fencing.v1.ConfirmDeadRequest
+	(*ConfirmDeadResponse)(nil),    // 1: fencing.v1.ConfirmDeadResponse
+	(*FenceRequest)(nil),           // 2: fencing.v1.FenceRequest
+	(*FenceResponse)(nil),          // 3: fencing.v1.FenceResponse
+	(*SetMaintenanceRequest)(nil),  // 4: fencing.v1.SetMaintenanceRequest
+	(*SetMaintenanceResponse)(nil), // 5: fencing.v1.SetMaintenanceResponse
+	(Proof)(0),                     // 6: fencing.v1.Proof
+	(*timestamppb.Timestamp)(nil),  // 7: google.protobuf.Timestamp
+	(*Death)(nil),                  // 8: fencing.v1.Death
+	(*durationpb.Duration)(nil),    // 9: google.protobuf.Duration
 }
 var file_fencing_agent_api_v1_control_proto_depIdxs = []int32{
-	2, // 0: fencing.v1.ConfirmDeadRequest.proof:type_name -> fencing.v1.Proof
-	3, // 1: fencing.v1.ConfirmDeadRequest.time:type_name -> google.protobuf.Timestamp
-	4, // 2: fencing.v1.ConfirmDeadResponse.death:type_name -> fencing.v1.Death
-	0, // 3: fencing.v1.FencingControl.ConfirmDead:input_type -> fencing.v1.ConfirmDeadRequest
-	1, // 4: fencing.v1.FencingControl.ConfirmDead:output_type -> fencing.v1.ConfirmDeadResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 0: fencing.v1.ConfirmDeadRequest.proof:type_name -> fencing.v1.Proof
+	7, // 1: fencing.v1.ConfirmDeadRequest.time:type_name -> google.protobuf.Timestamp
+	8, // 2: fencing.v1.ConfirmDeadResponse.death:type_name -> fencing.v1.Death
+	9, // 3: fencing.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
+	7, // 4: fencing.v1.SetMaintenanceResponse.ends:type_name -> google.protobuf.Timestamp
+	0, // 5: fencing.v1.FencingControl.ConfirmDead:input_type -> fencing.v1.ConfirmDeadRequest
+	2, // 6: fencing.v1.FencingControl.Fence:input_type -> fencing.v1.FenceRequest
+	4, // 7: fencing.v1.FencingControl.SetMaintenance:input_type -> fencing.v1.SetMaintenanceRequest
+	1, // 8: fencing.v1.FencingControl.ConfirmDead:output_type -> fencing.v1.ConfirmDeadResponse
+	3, // 9: fencing.v1.FencingControl.Fence:output_type -> fencing.v1.FenceResponse
+	5, // 10: fencing.v1.FencingControl.SetMaintenance:output_type -> fencing.v1.SetMaintenanceResponse
+	8, // [8:11] is the sub-list for method output_type
+	5, // [5:8] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_control_proto_init() }
@@ -236,7 +483,7 @@ func file_fencing_agent_api_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_control_proto_rawDesc), len(file_fencing_agent_api_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

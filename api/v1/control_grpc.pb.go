@@ -21,7 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	FencingControl_ConfirmDead_FullMethodName = "/fencing.v1.FencingControl/ConfirmDead"
+	FencingControl_ConfirmDead_FullMethodName    = "/fencing.v1.FencingControl/ConfirmDead"
+	FencingControl_Fence_FullMethodName          = "/fencing.v1.FencingControl/Fence"
+	FencingControl_SetMaintenance_FullMethodName = "/fencing.v1.FencingControl/SetMaintenance"
 )
 
 // FencingControlClient is the client API for FencingControl service.
@@ -39,6 +41,20 @@ type FencingControlClient interface {
 	// FAILED_PRECONDITION, the death is not believed, and the message says why; UNAVAILABLE and RESOURCE_EXHAUSTED,
 	// try again.
 	ConfirmDead(ctx context.Context, in *ConfirmDeadRequest, opts ...grpc.CallOption) (*ConfirmDeadResponse, error)
+	// Fence orders that one boot of another node ends: the node condemns itself, and its watchdog resets it. The agent tells
+	// it so, and the node decides whether it obeys: it does not under maintenance, nor where the others would have no
+	// majority without it, nor while another node is being ended. Nobody is ended by it who cannot be reached.
+	//
+	// Errors: PERMISSION_DENIED, the caller is not root; INVALID_ARGUMENT, the request lacks something;
+	// FAILED_PRECONDITION, the order comes to nothing, and the message says why; UNAVAILABLE and RESOURCE_EXHAUSTED,
+	// try again.
+	Fence(ctx context.Context, in *FenceRequest, opts ...grpc.CallOption) (*FenceResponse, error)
+	// SetMaintenance has the agent's own node not be guarded for a while: the watchdog is disarmed, as with watchdog.disableFile,
+	// which holds it. It ends by itself, and with the boot. Verdict.disarmed_by says until when, by whom and why.
+	//
+	// Errors: PERMISSION_DENIED, the caller is not root; INVALID_ARGUMENT, the request lacks something;
+	// FAILED_PRECONDITION, the file cannot be written or removed.
+	SetMaintenance(ctx context.Context, in *SetMaintenanceRequest, opts ...grpc.CallOption) (*SetMaintenanceResponse, error)
 }
 
 type fencingControlClient struct {
@@ -53,6 +69,26 @@ func (c *fencingControlClient) ConfirmDead(ctx context.Context, in *ConfirmDeadR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ConfirmDeadResponse)
 	err := c.cc.Invoke(ctx, FencingControl_ConfirmDead_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fencingControlClient) Fence(ctx context.Context, in *FenceRequest, opts ...grpc.CallOption) (*FenceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FenceResponse)
+	err := c.cc.Invoke(ctx, FencingControl_Fence_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fencingControlClient) SetMaintenance(ctx context.Context, in *SetMaintenanceRequest, opts ...grpc.CallOption) (*SetMaintenanceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetMaintenanceResponse)
+	err := c.cc.Invoke(ctx, FencingControl_SetMaintenance_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +110,20 @@ type FencingControlServer interface {
 	// FAILED_PRECONDITION, the death is not believed, and the message says why; UNAVAILABLE and RESOURCE_EXHAUSTED,
 	// try again.
 	ConfirmDead(context.Context, *ConfirmDeadRequest) (*ConfirmDeadResponse, error)
+	// Fence orders that one boot of another node ends: the node condemns itself, and its watchdog resets it. The agent tells
+	// it so, and the node decides whether it obeys: it does not under maintenance, nor where the others would have no
+	// majority without it, nor while another node is being ended. Nobody is ended by it who cannot be reached.
+	//
+	// Errors: PERMISSION_DENIED, the caller is not root; INVALID_ARGUMENT, the request lacks something;
+	// FAILED_PRECONDITION, the order comes to nothing, and the message says why; UNAVAILABLE and RESOURCE_EXHAUSTED,
+	// try again.
+	Fence(context.Context, *FenceRequest) (*FenceResponse, error)
+	// SetMaintenance has the agent's own node not be guarded for a while: the watchdog is disarmed, as with watchdog.disableFile,
+	// which holds it. It ends by itself, and with the boot. Verdict.disarmed_by says until when, by whom and why.
+	//
+	// Errors: PERMISSION_DENIED, the caller is not root; INVALID_ARGUMENT, the request lacks something;
+	// FAILED_PRECONDITION, the file cannot be written or removed.
+	SetMaintenance(context.Context, *SetMaintenanceRequest) (*SetMaintenanceResponse, error)
 	mustEmbedUnimplementedFencingControlServer()
 }
 
@@ -86,6 +136,12 @@ type UnimplementedFencingControlServer struct{}
 
 func (UnimplementedFencingControlServer) ConfirmDead(context.Context, *ConfirmDeadRequest) (*ConfirmDeadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfirmDead not implemented")
+}
+func (UnimplementedFencingControlServer) Fence(context.Context, *FenceRequest) (*FenceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Fence not implemented")
+}
+func (UnimplementedFencingControlServer) SetMaintenance(context.Context, *SetMaintenanceRequest) (*SetMaintenanceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetMaintenance not implemented")
 }
 func (UnimplementedFencingControlServer) mustEmbedUnimplementedFencingControlServer() {}
 func (UnimplementedFencingControlServer) testEmbeddedByValue()                        {}
@@ -126,6 +182,42 @@ func _FencingControl_ConfirmDead_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FencingControl_Fence_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FenceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FencingControlServer).Fence(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FencingControl_Fence_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FencingControlServer).Fence(ctx, req.(*FenceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FencingControl_SetMaintenance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetMaintenanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FencingControlServer).SetMaintenance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FencingControl_SetMaintenance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FencingControlServer).SetMaintenance(ctx, req.(*SetMaintenanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // FencingControl_ServiceDesc is the grpc.ServiceDesc for FencingControl service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -136,6 +228,14 @@ var FencingControl_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ConfirmDead",
 			Handler:    _FencingControl_ConfirmDead_Handler,
+		},
+		{
+			MethodName: "Fence",
+			Handler:    _FencingControl_Fence_Handler,
+		},
+		{
+			MethodName: "SetMaintenance",
+			Handler:    _FencingControl_SetMaintenance_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

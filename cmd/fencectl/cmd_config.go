@@ -15,7 +15,7 @@ import (
 func newConfigCommand(env *environment) *cobra.Command {
 	return newGroup("config COMMAND", "Work with the agent's configuration",
 		"Work with the configuration file of fencing-agent. Its keys are described in docs/configuration.md.",
-		newConfigCheckCommand(env), newConfigTimingCommand(env),
+		newConfigCheckCommand(env), newConfigTimingCommand(env), newConfigSchemaCommand(env),
 	)
 }
 
@@ -34,12 +34,21 @@ a lost node counts as fenced if the watchdog driver takes the timeout as configu
 -o json, it is the effective configuration, every default filled in.
 
 FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as they do for the agent.
-Where neither says which node it is, and this machine is no member, the file is checked for each member.`,
+Where neither says which node it is, and this machine is no member, the file is checked for each member.
+
+With --namespace and without FILE it checks instead how fencing-controller would fence nodes: the
+ConfigMaps of that namespace, which it reads by kubectl. --agents adds the fence agents' own options.`,
 		Example: `  fencectl config check /etc/fencing-agent/agent.yaml
   fencectl config check agent.yaml --node-name node-3
   fencectl config check agent.yaml --node-name node-3 --in-pod
-  fencectl config check agent.yaml -o yaml > effective.yaml`,
-		Args: operands("FILE"),
+  fencectl config check agent.yaml -o yaml > effective.yaml
+  kubectl fence config check -n fencing-controller`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("namespace") {
+				return operands()(cmd, args)
+			}
+			return operands("FILE")(cmd, args)
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -47,8 +56,14 @@ Where neither says which node it is, and this machine is no member, the file is 
 	nodeName := cmd.Flags().String("node-name", "", "check as this node, as if $NODE_NAME said so")
 	nodeGroup := cmd.Flags().String("node-group", "", "check as a node of this group, as if $NODE_GROUP said so")
 	inPod := cmd.Flags().Bool("in-pod", false, "check as in a pod, where the API server is there without a kubeconfig")
+	namespace := cmd.Flags().StringP("namespace", "n", "", "check the ConfigMaps by which nodes are fenced, in this namespace")
+	agents := cmd.Flags().String("agents", "", "with --namespace: a file that \"fencing-executor metadata\" has written")
+	program := cmd.Flags().String("kubectl", "kubectl", "with --namespace: the program kubectl")
 	out := newPrinter(cmd, formatYAML)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *namespace != "" {
+			return checkFenceConfig(cmd.Context(), env, out, *program, *namespace, *agents)
+		}
 		getenv := func(key string) string {
 			switch {
 			case key == config.EnvInCluster && *inPod:

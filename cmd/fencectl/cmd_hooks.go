@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fencing-agent/fencing-agent/api/client"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/hookdir"
 )
 
@@ -22,7 +23,8 @@ func newHooksCommand(env *environment) *cobra.Command {
   PROGRAM withdrawn NODE BOOT PROOF    it was called dead and is not: stop what was begun, and look
 
 The rules are those of docs/consumers.md: nothing runs for LEFT, nor while this node has no quorum. A death is told
-once, and again after a restart of this command; a program has to bear that. A withdrawal ends the programs that run
+once, and again after a restart of this command; a program has to bear that. With --state a withdrawal that comes
+while this command does not run is told when it runs again. A withdrawal ends the programs that run
 for that death. What happens to one node runs in order,
 one program at a time, and nodes do not wait for each other. A program that fails is told on stderr, and the next
 one runs.
@@ -37,6 +39,8 @@ The command runs until it is stopped (SIGTERM, Ctrl-C). It waits for an agent th
 	}
 	agent := newSocketFlag(cmd)
 	limit := cmd.Flags().Duration("limit", 30*time.Second, "how long one program may take")
+	state := cmd.Flags().String("state", "", "`file` that keeps what was told over a restart")
+	_ = cmd.MarkFlagFilename("state") // fails for unknown flags only
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *limit <= 0 {
 			return usagef("invalid argument %v for \"--limit\" flag: more than 0 is allowed", *limit)
@@ -57,16 +61,38 @@ The command runs until it is stopped (SIGTERM, Ctrl-C). It waits for an agent th
 		}
 		defer r.Close()
 		stderr.warn("running the programs in " + clean(dir) + " for each death that the agent at " + clean(socket) + " proves")
-		return client.FollowDeaths(cmd.Context(), client.Config{Socket: socket}, func(news client.DeathNews) {
+		tell, told := r.Tell, []client.NodeDeath(nil)
+		if *state != "" {
+			tell, told = remembering(*state, &stderr, r)
+		}
+		return client.FollowDeaths(cmd.Context(), client.Config{Socket: socket, Told: told}, func(news client.DeathNews) {
 			for _, d := range news.Withdrawn {
-				r.Tell(deathFor(hookdir.Withdrawn, &d))
+				tell(deathFor(hookdir.Withdrawn, &d))
 			}
 			for _, d := range news.Proven {
-				r.Tell(deathFor(hookdir.Fenced, &d.NodeDeath))
+				tell(deathFor(hookdir.Fenced, &d.NodeDeath))
 			}
 		})
 	}
 	return cmd
+}
+
+// remembering notes in a file what is told. A file that cannot be used is told, and keeps nobody from running programs.
+func remembering(path string, env *environment, r *hookdir.Runner) (tell func(hookdir.Death), told []client.NodeDeath) {
+	m, err := hookdir.Remember(path)
+	if err != nil {
+		env.warn(clean(err.Error()))
+	}
+	for _, d := range m.Deaths() {
+		proof := fencingv1.Proof_value["PROOF_"+strings.ToUpper(d.Proof)]
+		told = append(told, client.NodeDeath{Node: d.Node, Boot: d.Boot, Proof: fencingv1.Proof(proof)})
+	}
+	return func(d hookdir.Death) {
+		if err := m.Note(d); err != nil {
+			env.warn("what is told is not kept: " + clean(err.Error()))
+		}
+		r.Tell(d)
+	}, told
 }
 
 func deathFor(e hookdir.Event, d *client.NodeDeath) hookdir.Death {

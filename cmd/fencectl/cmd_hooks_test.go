@@ -103,3 +103,49 @@ func TestHooksRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Guard: a withdrawal that comes while the command does not run is told when it runs again.
+func TestHooksRemember(t *testing.T) {
+	a := liveAgent(t, "peer-fenced")
+	boot := nodeOf(scene(t, "peer-fenced"), "n4").GetDeath().GetBootNonce()
+	dir, log, state := t.TempDir(), filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "told.json")
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "note"), []byte("#!/bin/sh\necho \"$@\" >>"+log+"\n"), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	once := func(want string) {
+		t.Helper()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		said, ended := &sharedBuffer{}, make(chan int)
+		go func() {
+			ended <- run(ctx, &environment{
+				name: "fencectl", stdin: strings.NewReader(""), stdout: said, stderr: said,
+				getenv: func(key string) string { return map[string]string{envSocket: a.path}[key] },
+			}, []string{"hooks", dir, "--state", state})
+		}()
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+			if got, _ := os.ReadFile(log); string(got) == want {
+				break
+			} else if time.Now().After(end) {
+				t.Fatalf("the program noted %q, want %q; the command says\n%s", got, want, said)
+			}
+		}
+		stop()
+		if code := <-ended; code != exitOK {
+			t.Errorf("exit %d", code)
+		}
+	}
+	fenced := "fenced n4 " + boot + " time\n"
+	once(fenced)
+	a.set(changed(scene(t, "peer-fenced"), func(st *fencingv1.Status) {
+		n := nodeOf(st, "n4")
+		n.Reachable, n.State, n.Death = true, fencingv1.NodeState_NODE_STATE_REACHABLE, nil
+		n.Token.BootNonce = boot
+	}))
+	once(fenced + "withdrawn n4 " + boot + " time\n")
+}

@@ -11,14 +11,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
 )
 
 func newLunCommand(env *environment) *cobra.Command {
-	return newGroup("lun COMMAND", "Format, show, measure and mend a LUN",
+	group := newGroup("lun COMMAND", "Format, show, measure and mend a LUN",
 		`Format, show, measure and mend the LUN that decides equal splits. Its format is described in docs/lun-format.md.
 
 DEVICE is a block device, best named by a path under /dev/disk/by-id or /dev/mapper that is the same after
-a reboot. For labs and demos a regular file or loop device will do; a warning says so.`,
+a reboot, or wwn: and the hexadecimal digits of its name. For labs and demos a regular file or loop device
+will do; a warning says so.`,
 		newLunInitCommand(env),
 		newLunInspectCommand(env),
 		newLunCheckCommand(env),
@@ -27,6 +30,27 @@ a reboot. For labs and demos a regular file or loop device will do; a warning sa
 		newLunExportCommand(env),
 		newLunImportCommand(env),
 	)
+	for _, c := range group.Commands() {
+		byName(c)
+	}
+	return group
+}
+
+// byName lets a verb's arguments be wwn:NAME, as in lun.devices. What the verb gets is a path, by which it can see who
+// uses the device.
+func byName(c *cobra.Command) {
+	verb := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		paths := make([]string, len(args))
+		for i, spec := range args {
+			path, err := lunadmin.Find(spec)
+			if err != nil {
+				return err
+			}
+			paths[i] = path
+		}
+		return verb(cmd, paths)
+	}
 }
 
 // progress shows what takes time: on a terminal in one line that is overwritten, elsewhere as a

@@ -28,13 +28,15 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // testAgent serves the real API on a real socket, with the status that it is given.
 type testAgent struct {
-	hub    *publish.Hub
-	server *publish.Server
-	path   string
-	status atomic.Pointer[fencingv1.Status]
-	tell   atomic.Pointer[publish.Tell]
-	live   atomic.Bool           // each answer has the present time, as if the loop ran
-	stop   func(context.Context) // ends the server, only once
+	hub      *publish.Hub
+	server   *publish.Server
+	path     string
+	status   atomic.Pointer[fencingv1.Status]
+	tell     atomic.Pointer[publish.Tell]
+	order    atomic.Pointer[publish.Order]
+	maintain atomic.Pointer[publish.Maintain]
+	live     atomic.Bool           // each answer has the present time, as if the loop ran
+	stop     func(context.Context) // ends the server, only once
 }
 
 // socketFolder is a folder whose paths are short enough for a socket.
@@ -63,6 +65,10 @@ func startAgentAt(t testing.TB, path string, hub publish.HubConfig) *testAgent {
 		Tell: func(ctx context.Context, d publish.ToldDeath) (*fencingv1.Death, error) {
 			return (*a.tell.Load())(ctx, d)
 		},
+		Maintain: func(ctx context.Context, m publish.Maintenance) (time.Time, error) {
+			return (*a.maintain.Load())(ctx, m)
+		},
+		Order: func(ctx context.Context, o publish.FenceOrder) error { return (*a.order.Load())(ctx, o) },
 		Status: func() *fencingv1.Status {
 			st := proto.CloneOf(a.status.Load())
 			if st != nil && a.live.Load() {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/fencing-agent/fencing-agent/api/client"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
@@ -54,14 +55,14 @@ func newAgentFlags(cmd *cobra.Command) *agentFlags {
 // newSocketFlag is for verbs whose --timeout is another one.
 func newSocketFlag(cmd *cobra.Command) *agentFlags {
 	f := &agentFlags{timeout: answerPatience}
-	cmd.Flags().StringVar(&f.socket, "socket", "", "`path` of the agent's socket (default $"+envSocket+", else "+config.Default().API.Socket+")")
+	cmd.Flags().StringVar(&f.socket, "socket", "", "`path` of the agent's socket (default $"+envSocket+", else where an agent of a package or a DaemonSet listens)")
 	_ = cmd.MarkFlagFilename("socket") // fails for unknown flags only
 	return f
 }
 
 // path is where the agent is asked.
 func (f *agentFlags) path(env *environment) string {
-	return cmp.Or(f.socket, env.getenv(envSocket), config.Default().API.Socket)
+	return cmp.Or(f.socket, env.getenv(envSocket), client.FindSocket())
 }
 
 // dial prepares a connection to the agent; nothing is sent yet. The caller closes it.

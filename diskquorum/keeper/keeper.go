@@ -123,7 +123,13 @@ type LUN interface {
 }
 
 // Open opens the real device.
-func Open(path string) (LUN, error) { return rawdev.Open(path, rawdev.Options{}) }
+func Open(spec string) (LUN, error) {
+	path, err := rawdev.Find(spec)
+	if err != nil {
+		return nil, err
+	}
+	return rawdev.Open(path, rawdev.Options{})
+}
 
 // Run keeps the device open until ctx ends, and then waits for an I/O that hangs, but not for ever. It returns
 // before if its first attempt ends with an error that is neither Away nor Spares, which First gives away.
@@ -135,11 +141,8 @@ func (k *Keeper) First() <-chan error { return k.first }
 
 // StartWithout lets the keeper go on by itself: the start of the agent waits no longer.
 func (k *Keeper) StartWithout(after time.Duration) {
-	select {
-	case err := <-k.first: // it was just done
-		k.noteFault(err)
-	default:
-	}
+	// A result that came at this very moment is not taken here: Run would end with the one that names a
+	// wrong LUN, and nobody would look at the device again.
 	close(k.notFirst)
 	k.Log.Error("LUN does not answer; going on without it until it does", "device", k.Path, "after", after)
 }

@@ -112,6 +112,30 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 	}
 }
 
+// The start of the agent may cease to wait in the moment in which the first result is there.
+func TestWrongLUNThatWasFoundTooLateIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sound := diskquorumtest.NewLUN(1, 1)
+		r := startKeeper(t, func(r *lunRig) {
+			sound = r.lun
+			r.lun = diskquorumtest.NewLUN(1<<20, 1)
+		})
+		defer r.end()
+		synctest.Wait() // the result waits to be taken
+		r.keeper.StartWithout(time.Second)
+		synctest.Wait()
+		if got := r.keeper.Trouble(); !strings.Contains(got, "not the LUN of this group") {
+			t.Errorf("trouble %q", got)
+		}
+		r.set(func(r *lunRig) { r.lun = sound })
+		time.Sleep(retry)
+		synctest.Wait()
+		if b := r.taken(); len(b.opened) != 1 {
+			t.Errorf("reported %+v: the LUN is sound by now", b.opened)
+		}
+	})
+}
+
 // A device whose first answer comes too late for the start is not fatal any more.
 func TestWrongLUNAfterTheStartIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

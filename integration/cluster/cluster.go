@@ -49,6 +49,7 @@ type Config struct {
 	Kind     machine.Kind
 	Manifest string // one of deploy/manifests
 	Guarded  bool   // nodes have volumes, and a watchdog that resets them, of whatever kind they are
+	Plugin   bool   // nodes have the image of a device plugin
 	Calm     bool   // Kubernetes notices a silent node as late as it does by default
 	Say      func(format string, args ...any)
 }
@@ -58,7 +59,7 @@ type Programs struct {
 	Kubetest, Runtime, Node, Tool string
 	Agent, Fencectl, Controller   string // bin/, as in the Dockerfiles
 	GuardedAgent                  string // the agent with the watchdog of package dog
-	CSI, Attacher                 string
+	CSI, Attacher, Plugin         string
 	Preload                       string // for nodes of User-mode Linux
 	Dockerfile, ControllerFile    string
 }
@@ -79,6 +80,8 @@ type Cluster struct {
 
 	mu     sync.Mutex
 	nodes  map[string]machine.Machine // those with power; guarded by mu
+	full   map[string]bool            // nodes whose disk is full; guarded by mu
+	bare   map[string]bool            // nodes without the image of the agents; guarded by mu
 	resets map[string][]time.Time     // by watchdogs; guarded by mu
 	closed bool                       // guarded by mu
 }
@@ -88,7 +91,7 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	if err := config.Kind.Missing(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{config: config, tokens: map[string]string{}, nodes: map[string]machine.Machine{}, resets: map[string][]time.Time{}}
+	c := &Cluster{config: config, tokens: map[string]string{}, nodes: map[string]machine.Machine{}, resets: map[string][]time.Time{}, full: map[string]bool{}, bare: map[string]bool{}}
 	if c.dir, err = os.MkdirTemp(config.Room.Dir, "run-"); err != nil {
 		return nil, err
 	}

@@ -108,6 +108,12 @@ func (d *died) dies(t *testing.T, resets bool) string {
 		at     time.Time
 		err    error
 	}
+	// For as long as nobody has come back.
+	var claims forecasts
+	ctx, stop := context.WithCancel(t.Context())
+	defer claims.tell(t, d)
+	defer stop()
+	go claims.follow(ctx, d)
 	all := make(chan told)
 	for _, by := range d.others {
 		for _, of := range d.victims {
@@ -131,6 +137,7 @@ func (d *died) dies(t *testing.T, resets bool) string {
 		}
 		fenced = append(fenced, w.at)
 	}
+	stop()
 	slices.SortFunc(reset, time.Time.Compare)
 	slices.SortFunc(fenced, time.Time.Compare)
 	if resets && fenced[0].Before(reset[len(reset)-1]) && len(d.victims) == 1 {

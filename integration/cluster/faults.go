@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -145,6 +147,92 @@ func (c *Cluster) DeleteAgent(ctx context.Context, node string) error {
 	return c.Client.CoreV1().Pods(Space).Delete(ctx, pod.Name, meta.DeleteOptions{})
 }
 
+// LoseImage takes the images of the agents from a node, as one that is new or was cleaned has none. What runs goes on.
+// There is no registry to pull them from.
+func (c *Cluster) LoseImage(ctx context.Context, node string) error {
+	if err := c.onImages(ctx, node, "rm", "--sync", AgentImage, NextImage); err != nil {
+		return err
+	}
+	c.mark(c.bare, node, true)
+	return nil
+}
+
+// RestoreImage ends [Cluster.LoseImage].
+func (c *Cluster) RestoreImage(ctx context.Context, node string) error {
+	for _, image := range []string{AgentImage, NextImage} {
+		if err := c.onImages(ctx, node, "import", c.archive(image)); err != nil {
+			return err
+		}
+	}
+	c.mark(c.bare, node, false)
+	return nil
+}
+
+func (c *Cluster) onImages(ctx context.Context, node string, args ...string) error {
+	_, err := c.Run(ctx, node, append([]string{filepath.Join(c.config.Programs.Runtime, "ctr"), "--namespace=k8s.io", "images"}, args...)...)
+	return err
+}
+
+// fill leaves nothing of the disk behind /var/lib. What is allocated is not written.
+const fill = `n=0
+for size in 4G 512M 64M 8M 1M 64k 4k; do
+	while fallocate -l $size /var/lib/full.$n 2>/dev/null; do n=$((n+1)); done
+	n=$((n+1))
+done`
+
+// FillDisk has no octet left on the disk of a node. Only nodes with a kernel of their own have one.
+func (c *Cluster) FillDisk(ctx context.Context, node string) error {
+	if !c.config.Kind.OwnKernel() {
+		return errors.New("the disk is the host's: only nodes with a kernel of their own have one that can be filled")
+	}
+	c.mark(c.full, node, true)
+	_, err := c.Run(ctx, node, "sh", "-c", fill)
+	return err
+}
+
+// FreeDisk ends [Cluster.FillDisk].
+func (c *Cluster) FreeDisk(ctx context.Context, node string) error {
+	_, err := c.Run(ctx, node, "sh", "-c", "rm -f /var/lib/full.*")
+	if err == nil {
+		c.mark(c.full, node, false)
+	}
+	return err
+}
+
+// exhaust limits the memory of the agent to what it has, and some more, and has pages charged to it that belong to no
+// process: the kernel then ends the agent. It does so with control groups of both versions.
+const exhaust = `for p in /proc/[0-9]*; do
+	read -r name <$p/comm 2>/dev/null && [ "$name" = fencing-agent ] && pid=${p#/proc/}
+done
+while IFS=: read -r n controllers path; do
+	case ",$controllers," in
+	*,memory,*) group=/sys/fs/cgroup/memory$path limit=memory.limit_in_bytes usage=memory.usage_in_bytes ;;
+	,,) [ -e /sys/fs/cgroup$path/memory.max ] && group=/sys/fs/cgroup$path limit=memory.max usage=memory.current ;;
+	esac
+done </proc/$pid/cgroup
+read -r used <$group/$usage
+echo $((used + 8388608)) >$group/$limit
+sh -c 'echo $$ >'$group'/cgroup.procs; exec dd if=/dev/zero of=/run/exhausted bs=1M count=256' 2>&1
+rm -f /run/exhausted`
+
+// ExhaustMemory has the kernel's OOM killer end the agent on a node.
+func (c *Cluster) ExhaustMemory(ctx context.Context, node string) error {
+	_, err := c.Run(ctx, node, "sh", "-c", exhaust)
+	return err
+}
+
+func (c *Cluster) mark(set map[string]bool, node string, is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	set[node] = is
+}
+
+func (c *Cluster) marked(set map[string]bool, node string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return set[node]
+}
+
 // KillServer ends the API server.
 func (c *Cluster) KillServer() error { return c.Plane.KillServer() }
 
@@ -167,6 +255,18 @@ func (c *Cluster) Settle(ctx context.Context, limit time.Duration) error {
 			func() error { return c.Heal(name) },
 			func() error { return c.RestoreLUN(name) },
 			func() error { return c.FreeKubelet(ctx, name) },
+			func() error {
+				if !c.marked(c.full, name) {
+					return nil
+				}
+				return c.FreeDisk(ctx, name)
+			},
+			func() error {
+				if !c.marked(c.bare, name) {
+					return nil
+				}
+				return c.RestoreImage(ctx, name)
+			},
 		} {
 			if err := undo(); err != nil {
 				return err

@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -18,8 +20,11 @@ const ToolImage = "localhost/tool:1"
 // AgentImage has what deploy/Dockerfile says, under the name that docs and manifests use.
 const AgentImage = "registry.example.com/fencing-agent:v0.1.0"
 
-// NextImage is the same by another name, for updates.
+// NextImage is the same by another name, for updates: nodes unpack one layer for both.
 const NextImage = "registry.example.com/fencing-agent:v0.2.0"
+
+// PluginImage is that of a device plugin with one device.
+const PluginImage = "localhost/plugin:1"
 
 // BrokenImage is one whose program ends at once.
 const BrokenImage = "registry.example.com/fencing-agent:broken"
@@ -53,18 +58,27 @@ func (c *Cluster) makeImages() error {
 	next := agent
 	agent.name, next.name = AgentImage, NextImage
 	tool := map[string]string{"tool": c.config.Programs.Tool}
-	for _, i := range []image{
+	images := []image{
 		agent, next, controller,
 		{name: ToolImage, files: tool, run: []string{"/tool"}},
 		{name: BrokenImage, files: tool, run: []string{"/tool", "fail"}},
-	} {
-		path := filepath.Join(c.dir, strings.NewReplacer("/", "_", ":", "_").Replace(i.name)+".tar")
+	}
+	if c.config.Plugin {
+		images = append(images, image{name: PluginImage, files: map[string]string{"plugin": c.config.Programs.Plugin}, run: []string{"/plugin"}})
+	}
+	for _, i := range images {
+		path := c.archive(i.name)
 		if err := i.write(path); err != nil {
 			return fmt.Errorf("image %s: %w", i.name, err)
 		}
 		c.images = append(c.images, path)
 	}
 	return nil
+}
+
+// archive is the file with an image.
+func (c *Cluster) archive(image string) string {
+	return filepath.Join(c.dir, strings.NewReplacer("/", "_", ":", "_").Replace(image)+".tar")
 }
 
 // dockerfile is the image that deploy/Dockerfile describes: what it copies, and its entry point.
@@ -145,8 +159,8 @@ func (i image) write(path string) error {
 func (i image) layer() ([]byte, error) {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
-	for name, from := range i.files {
-		content, err := os.ReadFile(from)
+	for _, name := range slices.Sorted(maps.Keys(i.files)) { // so that the same files are the same layer
+		content, err := os.ReadFile(i.files[name])
 		if err != nil {
 			return nil, err
 		}

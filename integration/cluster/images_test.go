@@ -117,4 +117,14 @@ func TestManifestIsTheShippedOne(t *testing.T) {
 	if !maps.Equal(changed, want) {
 		t.Errorf("changed lines %v, want %v", changed, want)
 	}
+	var names []string
+	for i := range 6 {
+		names = append(names, nodeName(i))
+	}
+	if same, err := withMembers(applied, names[:4]); err != nil || same != applied {
+		t.Errorf("four nodes are the manifest's, and something else is applied (%v)", err)
+	}
+	if more, err := withMembers(applied, names); err != nil || strings.Count(more, "mgmt: 10.0.0.6\n") != 2 { // the other group's, too
+		t.Errorf("node-6 is not listed (%v)", err)
+	}
 }

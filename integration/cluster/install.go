@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -26,11 +27,14 @@ const installed = 3 * time.Minute
 func (c *Cluster) Install(ctx context.Context) error {
 	began := time.Now()
 	c.config.Say("initializing the LUN, labelling the nodes, applying %s", filepath.Base(c.config.Manifest))
-	if _, err := c.Run(ctx, nodeName(0), c.config.Programs.Fencectl, "lun", "init", lunPath, "--cluster", clusterName, "--node-group", Group, "--slots", "16"); err != nil {
+	if _, err := c.Run(ctx, nodeName(0), c.config.Programs.Fencectl, "lun", "init", lunPath, "--cluster", clusterName, "--node-group", Group, "--slots", strconv.Itoa(max(16, 2*c.config.Nodes))); err != nil {
 		return err
 	}
 	manifest, err := Manifest(c.config.Manifest, c.watchdog())
 	if err != nil {
+		return err
+	}
+	if manifest, err = withMembers(manifest, c.Names()); err != nil {
 		return err
 	}
 	if err := c.Apply(ctx, manifest); err != nil {
@@ -57,6 +61,20 @@ func (c *Cluster) Install(ctx context.Context) error {
 func (c *Cluster) Apply(ctx context.Context, manifest string) error {
 	_, err := c.Plane.Kubectl(ctx, manifest, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	return err
+}
+
+// withMembers has the list of the group's members be these, where they are others than the manifest's.
+func withMembers(manifest string, names []string) (string, error) {
+	const begin, end = "      static:\n", "    nodeGroup: " + Group + "\n"
+	from, to := strings.Index(manifest, begin), strings.Index(manifest, end)
+	if from < 0 || to < from {
+		return "", fmt.Errorf("no list of members of %s", Group)
+	}
+	var list strings.Builder
+	for i, name := range names {
+		fmt.Fprintf(&list, "      - addresses:\n          data: %s\n          mgmt: %s\n        name: %s\n", nodeAddress(1, i), nodeAddress(0, i), name)
+	}
+	return manifest[:from+len(begin)] + list.String() + manifest[to:], nil
 }
 
 var agentImage = regexp.MustCompile(`registry\.example\.com/fencing-agent[@:][^\s"]+`)

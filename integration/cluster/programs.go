@@ -16,10 +16,10 @@ func ProgramsIn(root string) (Programs, error) {
 	p := Programs{
 		Kubetest: in("kubetest"), Runtime: in("runtime"), Node: in("cluster", "node"), Tool: in("cluster", "tool"),
 		Agent: in("fencing-agent"), Fencectl: in("fencectl"), Controller: in("fencing-controller"),
-		GuardedAgent: in("cluster", "agent"), CSI: in("cluster", "csi"), Attacher: in("cluster", "csi-attacher"), Preload: in("cluster", "xstate.so"),
+		GuardedAgent: in("cluster", "agent"), CSI: in("cluster", "csi"), Plugin: in("cluster", "plugin"), Attacher: in("cluster", "csi-attacher"), Preload: in("cluster", "xstate.so"),
 		Dockerfile: filepath.Join(root, "deploy", "Dockerfile"), ControllerFile: filepath.Join(root, "deploy", "controller", "Dockerfile"),
 	}
-	for _, path := range []string{p.Kubetest, p.Node, p.Tool, p.Agent, p.Fencectl, p.Controller, p.GuardedAgent, p.CSI, p.Attacher, p.Preload, filepath.Join(p.Runtime, "containerd"), filepath.Join(p.Runtime, "runc")} {
+	for _, path := range []string{p.Kubetest, p.Node, p.Tool, p.Agent, p.Fencectl, p.Controller, p.GuardedAgent, p.CSI, p.Plugin, p.Attacher, p.Preload, filepath.Join(p.Runtime, "containerd"), filepath.Join(p.Runtime, "runc")} {
 		if _, err := os.Stat(path); err != nil {
 			return p, fmt.Errorf("%w: make cluster and make test-cluster build it", err)
 		}

@@ -84,6 +84,21 @@ const volumeName = "db-0"
 
 func startRecovery(t *testing.T) *recovery {
 	t.Helper()
+	c := guarded(t, 4)
+	err := errors.Join(c.Install(t.Context()), c.InstallController(t.Context(), cluster.ControllerManifestIn(root)), c.AddVolume(t.Context(), volumeName, "default", "data-db-0"),
+		c.Apply(t.Context(), database))
+	if err != nil {
+		t.Fatal(errors.Join(err, c.Close()))
+	}
+	k := newChecker(c.Volume(volumeName), func() string { return c.Storage().Node(volumeName) })
+	go k.watch(context.Background()) // until the program ends
+	await(t, c, "the pod runs, with its volume", databaseRuns)
+	return &recovery{Cluster: c, k: k}
+}
+
+// guarded is a cluster whose nodes have volumes and a watchdog, with nothing installed in it.
+func guarded(t *testing.T, nodes int) *cluster.Cluster {
+	t.Helper()
 	if inside == nil {
 		t.Skipf("set %s=1 as root to run a recovery in a real cluster (make test-cluster)", enableEnv)
 	}
@@ -97,18 +112,10 @@ func startRecovery(t *testing.T) *recovery {
 		t.Skip("the checker reads the processes of the nodes, which those with a kernel of their own do not show: run it without KIND")
 	}
 	c, err := cluster.Start(t.Context(), cluster.Config{
-		Nodes: 4, Programs: programs, Room: inside, Kind: kind(t, programs), Manifest: cluster.ManifestIn(root), Guarded: true, Calm: *calm, Say: t.Logf,
+		Nodes: nodes, Programs: programs, Room: inside, Kind: kind(t, programs), Manifest: cluster.ManifestIn(root), Guarded: true, Calm: *calm, Say: t.Logf,
 	})
 	do(t, err)
-	err = errors.Join(c.Install(t.Context()), c.InstallController(t.Context(), cluster.ControllerManifestIn(root)), c.AddVolume(t.Context(), volumeName, "default", "data-db-0"),
-		c.Apply(t.Context(), database))
-	if err != nil {
-		t.Fatal(errors.Join(err, c.Close()))
-	}
-	k := newChecker(c.Volume(volumeName), func() string { return c.Storage().Node(volumeName) })
-	go k.watch(context.Background()) // until the program ends
-	await(t, c, "the pod runs, with its volume", databaseRuns)
-	return &recovery{Cluster: c, k: k}
+	return c
 }
 
 func databaseRuns(v *cluster.View) string {

@@ -27,11 +27,16 @@ var scenarios = []struct {
 	{"daemonset_runs", daemonSetRuns},
 	{"rolling_update", rollingUpdate},
 	{"bad_image", badImage},
+	{"unknown_image", unknownImage},
+	{"image_missing", imageMissing},
 	{"update_of_new_agents", updateOfNewAgents},
 	{"drain", drain},
 	{"maintenance", maintenance},
+	{"autoscaler_taint", autoscalerTaint},
 	{"moved_to_another_group", movedToAnotherGroup},
 	{"agent_deleted", agentDeleted},
+	{"oom_killed", oomKilled},
+	{"disk_full", diskFull},
 	{"kubelet_restarts", kubeletRestarts},
 	{"kubelet_gone", kubeletGone},
 	{"containerd_killed", containerdKilled},
@@ -343,19 +348,32 @@ func drain(t *testing.T, c *cluster.Cluster) {
 // Guard: the annotation reaches the agent through the API server, and its end does, too.
 func maintenance(t *testing.T, c *cluster.Cluster) {
 	const annotation = "node-manager.deckhouse.io/fencing-disable"
-	kubectl(t, c, "annotate", "node", "node-3", annotation+"=")
+	disarms(t, c, annotation, "annotate", annotation+"=")
+}
+
+// Guard: so does the taint of a node that is to be removed, and that nobody may reset meanwhile.
+func autoscalerTaint(t *testing.T, c *cluster.Cluster) {
+	const taint = "ToBeDeletedByClusterAutoscaler"
+	disarms(t, c, taint, "taint", taint+"=1764100000:NoSchedule")
+}
+
+// disarms sets something on node-3 by a verb of kubectl, and removes it.
+func disarms(t *testing.T, c *cluster.Cluster, what, verb, set string) {
+	t.Helper()
+	before := containers(look(t, c), c.Names())
 	says := func(want bool) cluster.Condition {
 		return func(v *cluster.View) string {
 			by := v.Agents["node-3"].GetVerdict().GetDisarmedBy()
-			if slices.ContainsFunc(by, func(s string) bool { return strings.Contains(s, annotation) }) != want {
+			if slices.ContainsFunc(by, func(s string) bool { return strings.Contains(s, what) }) != want {
 				return fmt.Sprintf("disarmed by %v: %s", by, v.Agents["node-3"].GetVerdict().GetText())
 			}
 			return ""
 		}
 	}
-	await(t, c, "node-3 is under maintenance", says(true), cluster.Quorum(without(c.Names(), "node-3")...))
-	kubectl(t, c, "annotate", "node", "node-3", annotation+"-")
-	await(t, c, "and is not any more", says(false), cluster.GroupWhole(c.Names()...))
+	kubectl(t, c, verb, "node", "node-3", set)
+	await(t, c, "node-3 is disarmed by "+what, says(true), cluster.Quorum(without(c.Names(), "node-3")...))
+	kubectl(t, c, verb, "node", "node-3", what+"-")
+	await(t, c, "and is not any more", says(false), cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
 }
 
 // Guard: the pod of an agent that is deleted comes back before anybody takes its node for dead.

@@ -27,9 +27,12 @@ type agent struct {
 // inPod is the environment of a pod of the group's first member.
 func inPod(node string) func(string) string {
 	return func(key string) string {
-		return map[string]string{"NODE_NAME": node, "KUBERNETES_SERVICE_HOST": "10.96.0.1"}[key]
+		return map[string]string{"NODE_NAME": node, "KUBERNETES_SERVICE_HOST": "10.96.0.1", "NODE_IP": nodeIP}[key]
 	}
 }
+
+// nodeIP is status.hostIP of the pods.
+const nodeIP = "10.9.9.9"
 
 func agents(t *testing.T) []*agent {
 	t.Helper()
@@ -211,8 +214,8 @@ func TestLivenessWaitsForTheWatchdog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if host == "0.0.0.0" {
-				host = "127.0.0.1"
+			if host == nodeIP { // the pod's address, which is the kubelet's choice where none is given
+				host = ""
 			}
 			if p.HTTPGet.Host != host || p.HTTPGet.Port.String() != "http" || a.c.Ports[0].Name != "http" || port != itoa(a.c.Ports[0].ContainerPort) {
 				t.Errorf("%s: probe of %s:%s, the agent listens on %s", a.where, p.HTTPGet.Host, p.HTTPGet.Port.String(), a.cfg.HTTP.Address)

@@ -38,6 +38,7 @@ func allMutants() []mutant {
 		lossMutants(),
 		storeMutants(),
 		toldMutants(),
+		orderMutants(),
 		handedMutants(),
 		agentMutants(),
 		operatorMutants(),
@@ -49,6 +50,7 @@ func allMutants() []mutant {
 		lateMutants(),
 		probingMutants(),
 		recoveryMutants(),
+		nodefenceMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

@@ -24,8 +24,9 @@ func consumerMutants() []mutant {
 		of("a boot that nobody has is waited for", "if boot != \"\" && !isBoot(boot) {", "if false {"),
 		of("a death is told before it may be", "may := usable(u, now) == nil", "may := u.Status != nil"),
 		of("a death is told again and again", " || b.find(name, d.Boot) >= 0 {", " {"),
-		of("what the agent takes back stands", "	for _, d := range u.Withdrawn {\n		b.withdraw(&news, d.Node, d.Boot)\n	}\n", ""),
-		of("an earlier boot that answers stays dead", "		if n.GetReachable() {\n			b.withdraw(&news, name, n.GetToken().GetBootNonce())\n		}\n", ""),
-		of("who is no member any more is remembered", "			delete(b, name)\n", ""),
+		of("what the agent takes back stands", "		b.withdraw(&news, d.Node, d.Boot)\n", ""),
+		of("an earlier boot that answers stays dead", "			b.withdraw(&news, name, n.GetToken().GetBootNonce())\n", ""),
+		of("a death of before a restart is not withdrawn", "			before.withdraw(&news, name, n.GetToken().GetBootNonce())\n", ""),
+		of("who is no member any more is remembered", "				delete(book, name)\n", ""),
 	}
 }

@@ -156,8 +156,13 @@ func setup(e *testscript.Env) error {
 	e.Setenv("PORT", strconv.Itoa(s.port))
 	e.Defer(func() {
 		s.end()
-		if t, ok := e.T().(interface{ Failed() bool }); ok && t.Failed() {
-			s.printLogs(e.T().Log)
+		t, ok := e.T().(interface {
+			Failed() bool
+			Cleanup(func())
+		})
+		if ok && t.Failed() {
+			logs := s.logs()                      // the folder goes next
+			t.Cleanup(func() { e.T().Log(logs) }) // after the line that failed, which is what a reader wants first
 		}
 	})
 	return nil

@@ -48,7 +48,9 @@ func (s *state) end() {
 // maxLog bounds what is shown of a log after a failure, in bytes from the end.
 const maxLog = 8 << 10
 
-func (s *state) printLogs(log func(...any)) {
+// logs is the end of each log of the script's programs.
+func (s *state) logs() string {
+	var all strings.Builder
 	files, _ := filepath.Glob(filepath.Join(s.work, "*.log"))
 	for _, f := range files {
 		text, err := os.ReadFile(f)
@@ -58,6 +60,7 @@ func (s *state) printLogs(log func(...any)) {
 		if len(text) > maxLog {
 			text = text[len(text)-maxLog:]
 		}
-		log(fmt.Sprintf("--- %s\n%s", filepath.Base(f), strings.TrimSpace(string(text))))
+		fmt.Fprintf(&all, "--- %s\n%s\n", filepath.Base(f), strings.TrimSpace(string(text)))
 	}
+	return all.String()
 }

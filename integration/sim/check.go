@@ -27,8 +27,11 @@ type checker struct {
 	Grants     int    // how often one began to
 	Sentences  int    // how many boots were condemned
 	Strikes    int    // how often a node that hears by the LUN who lives took itself down
-	ByLUN      int    // how often a node began to live by the LUN where no network reached a majority
-	Bridged    int    // how often a node began to feed beside a partner that has a majority (L14)
+	ByOrder    int    // of these, so many by an order
+	Obeyed     int    // so many orders were answered with that,
+	Forbidden  map[watchdog.Forbidding]int
+	ByLUN      int // how often a node began to live by the LUN where no network reached a majority
+	Bridged    int // how often a node began to feed beside a partner that has a majority (L14)
 
 	links   boottime.Instant // when all links are checked next
 	Probes  int
@@ -43,6 +46,7 @@ type checker struct {
 func (k *checker) begin(nodes int) {
 	k.moved, k.both, k.granted = true, make([]overlap, nodes*nodes), make([]bool, nodes)
 	k.decided, k.Proofs = map[uint64]*diskquorum.Grant{}, map[watchdog.Proof]int{}
+	k.Forbidden = map[watchdog.Forbidding]int{}
 }
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
@@ -59,6 +63,7 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 //   - A node that hears by the LUN who lives takes itself down for nobody: nobody has lived for D_max.
 //   - Evidence of a peer, a vouch or a quorum is dated later than the network's packets bear out.
 //   - Two nodes that nothing keeps from talking on a network have no young evidence of each other there.
+//   - A node obeys an order that nobody has given for its boot, under maintenance, beside another one, or so that no majority is left.
 //   - A peer is probed at a rate that has no bound.
 func (c *Cluster) Violations() []string { return c.check.violations }
 

@@ -30,6 +30,7 @@ type Config struct {
 	Blind    float64 // share of starts at which an agent cannot see what the kernel counts down
 	Lingers  bool    // a process that was killed may hang in the kernel, with the watchdog open
 	Refuses  bool    // the driver does not take a shorter timeout
+	Orders   bool    // nodes order each other to end, and obey
 	Mode     watchdog.LUNMode
 	Others   int // so many nodes, the first ones, have lun.mode: tieBreaker, whatever Mode is
 	OnLoss   watchdog.LossPolicy
@@ -165,12 +166,16 @@ type Node struct {
 	unplugged []boottime.Instant // by network: when it lost carrier
 	peers     int
 
-	own      *Times           // it was configured again; nil: as the group's configuration says
-	armed    bool             // the countdown of its watchdog runs
-	open     bool             // its agent has the watchdog's device open
-	timeout  time.Duration    // of the countdown
-	dying    bool             // a process that was killed has it open still
-	judged   bool             // this boot is condemned, by its agent's word or the kernel's
+	own      *Times        // it was configured again; nil: as the group's configuration says
+	armed    bool          // the countdown of its watchdog runs
+	open     bool          // its agent has the watchdog's device open
+	timeout  time.Duration // of the countdown
+	dying    bool          // a process that was killed has it open still
+	judged   bool          // this boot is condemned, by its agent's word or the kernel's
+	obeyed   bool          // this boot is condemned by an order,
+	ordered  bool          // and one was given for it
+	liar     bool          // it orders all others to end
+	truth    *netgossip.Statement
 	disable  bool             // its disable file is there
 	fenced   roster.Set       // as the agent published last
 	ended    []watchdog.Death // by the roster's indices
@@ -231,7 +236,7 @@ func (c *Cluster) Start(i int) {
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
 		LUNMode: c.mode(i), LUNGrace: watchdog.LUNGrace(own.Timing.Heartbeat, own.Timing.IOTimeout, own.Timing.MaxAge),
 		LUN: c.cfg.LUN, Hold: !c.cfg.NoHold && i >= c.cfg.Before, Arbitrate: own.Timing.Arbitrate, OnLoss: c.cfg.OnLoss, Budget: c.cfg.budget(own), Boot: n.boot, Booted: n.booted, Version: "sim",
-		Succession: succession, Sentence: c.cfg.Sentence,
+		Succession: succession, Sentence: c.cfg.Sentence, Orders: c.cfg.Orders,
 	})
 	n.disarm()
 	c.lookAtKernel(n)
@@ -319,7 +324,7 @@ func (c *Cluster) end(n *Node) {
 // reset is what a watchdog does: the node is gone, with all its I/O, and boots again.
 func (c *Cluster) reset(n *Node) {
 	c.end(n)
-	n.armed, n.dying, n.judged = false, false, false
+	n.armed, n.dying, n.judged, n.obeyed, n.ordered = false, false, false, false, false
 	n.Resets++
 	n.boot, n.booted = c.rng.Uint64()|1, c.now
 	c.trace("%s is reset by its watchdog", n.Name)
@@ -426,6 +431,7 @@ func (c *Cluster) step(n *Node) {
 		c.kube.perform(n)
 	}
 	c.followRosters(n, fx)
+	c.noteOrders(n, fx)
 	c.checkQuorum(n)
 	c.speak(n, fx.Statement, fx.Relay, fx.Nudge)
 	c.demandEvidence(n)

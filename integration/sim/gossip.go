@@ -176,9 +176,15 @@ func (c *Cluster) speak(n *Node, st *netgossip.Statement, relay netgossip.Relay,
 	if st == old {
 		return
 	}
+	if n.liar {
+		if st == n.truth {
+			return
+		}
+		n.truth, st = st, c.forge(n, st)
+	}
 	c.ids++
 	n.said, n.number = st, c.ids
-	announce := old == nil || old.Stopping != st.Stopping || old.Guard != st.Guard || old.Standing != st.Standing
+	announce := old == nil || n.liar || old.Stopping != st.Stopping || old.Guard != st.Guard || old.Standing != st.Standing
 	if !announce && !nudge {
 		return
 	}

@@ -25,7 +25,7 @@ func (c *Cluster) Kill(i int) {
 // on counting, and begins again when it is closed.
 func (c *Cluster) closeWatchdog(n *Node) {
 	if n.timeout > netgossip.MaxSentence {
-		n.judged = false // it was decided in memory only, and nothing was told
+		n.judged, n.obeyed = false, false // it was decided in memory only, and nothing was told
 	}
 	boot, shut := n.boot, func() {
 		n.dying = false
@@ -93,6 +93,7 @@ func (c *Cluster) checkSentence(n *Node, fx *watchdog.Effects) {
 	n.judged = true
 	c.check.Sentences++
 	c.trace("%s condemns itself", n.Name)
+	c.checkOrder(n)
 	latest := boottime.Instant(0)
 	for _, m := range c.nodes {
 		if m != n && !m.judged {

@@ -1,5 +1,5 @@
 // Manifests renders deploy/chart with each of its examples, by Helm's own engine, into
-// deploy/manifests, and checks what a template cannot: that values keep to the schema, and
+// deploy/manifests, makes the chart's README.md from its values, and checks what a template cannot: that values keep to the schema, and
 // that alerts and dashboard are queries Prometheus can read.
 //
 //	cd tools/manifests && go run . ../..         # write
@@ -24,6 +24,9 @@ import (
 const (
 	chartDir    = "deploy/chart"
 	manifestDir = "deploy/manifests"
+
+	controllerChart    = "deploy/controller/chart"
+	controllerManifest = "deploy/controller/controller.yaml"
 )
 
 func main() {
@@ -61,14 +64,42 @@ func run(root string, check bool) error {
 		maps.Copy(files, rendered)
 	}
 	dir := filepath.Join(root, manifestDir)
+	pages, err := pages(root)
+	if err != nil {
+		return err
+	}
 	if check {
-		return compare(dir, files)
+		var problems []error
+		for path, text := range pages {
+			if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, text) {
+				problems = append(problems, fmt.Errorf("run make manifests: %s is not what its chart says: %s", path, firstDifference(have, text)))
+			}
+		}
+		return errors.Join(append(problems, compare(dir, files))...)
+	}
+	for path, text := range pages {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
 	}
 	if err := write(dir, files); err != nil {
 		return err
 	}
 	fmt.Printf("%d examples of %s rendered into %d files of %s\n", len(examples), chartDir, len(files), manifestDir)
 	return nil
+}
+
+// pages are the files beside the manifests that are made of a chart, by their paths.
+func pages(root string) (map[string][]byte, error) {
+	text, err := readme(filepath.Join(root, chartDir))
+	if err != nil {
+		return nil, err
+	}
+	controller, err := renderController(filepath.Join(root, controllerChart))
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", controllerChart, err)
+	}
+	return map[string][]byte{filepath.Join(root, chartDir, "README.md"): text, filepath.Join(root, controllerManifest): controller}, nil
 }
 
 func write(dir string, files map[string][]byte) error {

@@ -71,6 +71,9 @@ func TestChartRefuses(t *testing.T) {
 		{"key file", "config: {gossip: {keyFile: /k}, " + networks + "}", "gossipKeys"},
 		{"monitor on the loopback", "monitoring: {podMonitor: {enabled: true}}", "set monitoring.expose"},
 		{"CPU limit", "resources: {limits: {cpu: 1}}", "/resources/limits/cpu"},
+		{"CPU limit of a group", "groups: [{name: a, resources: {limits: {cpu: 1}}}]", "/groups/0/resources/limits/cpu"},
+		{"moving tag of a group", "groups: [{name: a, image: {tag: latest}}]", "/groups/0/image/tag"},
+		{"unknown value of a group", "groups: [{name: a, updatestrategy: OnDelete}]", "updatestrategy"},
 		{"hasty stop", "terminationGracePeriodSeconds: 5", "terminationGracePeriodSeconds"},
 		{"plugin with LUN", "config: {lun: {devices: [/dev/mapper/f]}, " + networks + "}\nwatchdogDevicePlugin: a.b/watchdog", "does not go with lun.devices"},
 		{"plugin with sysrq", "config: {watchdog: {onFence: crash}, " + networks + "}\nwatchdogDevicePlugin: a.b/watchdog", "sysrq-trigger"},
@@ -157,6 +160,36 @@ func TestListOfMembersRestartsNobody(t *testing.T) {
 	}
 }
 
+const sixtyFour = "5a7d6a0b0a4b3c4b5f3f0a6c1a0f0a7d8f6b1e2c3d4e5f60718293a4b5c6d7e8"
+
+// Every value that the schema knows has a row in the chart's README.
+func TestReadmeHasEveryValue(t *testing.T) {
+	text, err := readme(filepath.Join(root, chartDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := os.ReadFile(filepath.Join(root, chartDir, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		Properties map[string]any
+	}
+	if err := yaml.Unmarshal(schema, &s); err != nil { // JSON is YAML
+		t.Fatal(err)
+	}
+	for key := range s.Properties {
+		if key != "global" && !strings.Contains(string(text), "| `"+key+"` ") && !strings.Contains(string(text), "| `"+key+".") {
+			t.Errorf("%s has no row", key)
+		}
+	}
+	for _, key := range []string{"groups[].image", "groups[].config", "image.digest", "monitoring.rules.runbook"} {
+		if !strings.Contains(string(text), "| `"+key+"` ") {
+			t.Errorf("%s has no row", key)
+		}
+	}
+}
+
 func TestProbesFollowTheConfiguration(t *testing.T) {
 	for _, c := range []struct{ edit, text, want string }{
 		{"config: {" + networks + "}", "failureThreshold", "failureThreshold: 12"},
@@ -169,6 +202,16 @@ func TestProbesFollowTheConfiguration(t *testing.T) {
 		{"config: {watchdog: {driver: none}, " + networks + "}", "privileged: false", "privileged: false"},
 		{"config: {watchdog: {driver: none}, lun: {devices: [/dev/mapper/f]}, " + networks + "}", "privileged: true", "privileged: true"},
 		{"updateStrategy: OnDelete", "maxUnavailable", ""},
+		{"groups: [{name: a, updateStrategy: OnDelete}]", "type: OnDelete", "type: OnDelete"},
+		{"groups: [{name: a, image: {tag: v9}}]", "image: ", "image: registry.example.com/fencing-agent:v9"},
+		{"image: {repository: r, digest: 'sha256:" + sixtyFour + "'}\ngroups: [{name: a, image: {tag: v9}}]", "image: ", "image: r:v9"},
+		{"image: {repository: r, tag: v1}\ngroups: [{name: a, image: {digest: 'sha256:" + sixtyFour + "'}}]", "image: ", "image: r@sha256:" + sixtyFour},
+		{"groups: [{name: a, resources: {requests: {memory: 1Gi}}}]", "memory: ", "memory: 1Gi"},
+		{"monitoring: {expose: true}", "address: ", "address: $NODE_IP:9110"},
+		{"monitoring: {expose: true}", "host: ", ""},
+		{"monitoring: {expose: true}", "fieldPath: status", "fieldPath: status.hostIP"},
+		{"config: {kubernetes: {names: fencing-agent}, " + networks + "}", "/group: worker", "fencing-agent.io/group: worker"},
+		{"config: {nodeDevices: [{node: n1, lun: ['wwn:0x500a0981deadbeef']}], " + networks + "}", "wwn:", "- wwn:0x500a0981deadbeef"},
 		{"config: {kubernetes: {groupLabel: example.com/pool}, " + networks + "}", "example.com/pool: ", "example.com/pool: worker"},
 	} {
 		if got := line(t, c.edit, c.text); got != c.want {

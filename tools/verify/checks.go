@@ -32,6 +32,9 @@ const toolsModule = "tools"
 // manifestsModule renders the chart; Helm and Prometheus are in no other module.
 const manifestsModule = "tools/manifests"
 
+// releaseModule makes packages and images, with the libraries for that.
+const releaseModule = "tools/release"
+
 // controlPlaneModule is that of bin/kubetest: one small file on top of all of Kubernetes, which
 // would have to be compiled to look at it.
 const controlPlaneModule = "integration/kube/cmd/kubetest"
@@ -169,7 +172,7 @@ func checkVulnerabilities(ctx context.Context, root string) error {
 // They read files of the repository outside of their module, which the cache of test results does
 // not notice.
 func checkTools(ctx context.Context, root string) error {
-	for _, module := range []string{toolsModule, manifestsModule} {
+	for _, module := range []string{toolsModule, manifestsModule, releaseModule} {
 		dir := filepath.Join(root, module)
 		if _, err := output(ctx, dir, "go", "test", "-count=1", "./..."); err != nil {
 			return err

@@ -26,10 +26,10 @@ const (
 
 // Death is what programs are told, in this order.
 type Death struct {
-	Event Event
-	Node  string
-	Boot  string // nonce of the boot that has ended
-	Proof string // such as sentence or time
+	Event Event  `json:"event"`
+	Node  string `json:"node"`
+	Boot  string `json:"boot"`  // nonce of the boot that has ended
+	Proof string `json:"proof"` // such as sentence or time
 }
 
 // Config is what a Runner needs.

@@ -59,7 +59,7 @@ type Options struct {
 	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: with it
 	Machine    uint64                                // its identity; 0 with Boot 0: that of the hardware
 	Ready      func(socket string)                   // called once the socket answers
-	MayTell    func(context.Context) error           // who may tell deaths; publish.RootOnly
+	MayTell    func(context.Context) error           // who may tell deaths and give orders; as api.rootFrom says
 	Hold       func() error                          // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
 	Registry   *prometheus.Registry                  // its own
 }
@@ -92,6 +92,8 @@ type Agent struct {
 	members *members.Members // their lists
 	terms   termsWork
 
+	disable *disableFile // which clients of the socket write, too
+
 	guard  guard
 	gossip *gossip.Networks
 	lun    lunSet
@@ -101,6 +103,7 @@ type Agent struct {
 	metrics   *picture.Metrics
 	links     links
 	deaths    deaths
+	orders    orders
 	leaving   leaving
 }
 
@@ -186,6 +189,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
+	a.disable = a.newDisableFile()
 	a.gossip = a.newGossip()
 	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
 	core := coreConfig(c, a.roster, a.self.boot, o.Version)
@@ -212,12 +216,12 @@ func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string)
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
 		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.Watchdog.Timeout, r.Size()),
-		Outside: c.API.ConfirmDead, LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
+		Outside: c.API.ConfirmDead, Orders: c.API.Fence, Sentence: c.Sentencing(), LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
 	w.LUN, w.API = c.BreaksTiesBy(config.BreakerLUN), c.BreaksTiesBy(config.BreakerKubernetes)
 	if len(c.LUN.Devices) > 0 {
 		w.LUNMode = map[config.LUNMode]watchdog.LUNMode{config.LUNOr: watchdog.LUNOr, config.LUNAnd: watchdog.LUNAnd}[c.LUN.Mode]
-		w.Hold, w.Sentence = c.LUN.Hold, c.Sentencing()
+		w.Hold = c.LUN.Hold
 		w.Window = func(members int) time.Duration {
 			return c.EvidenceMaxAge() + c.ParamsFor(members).SamplingDelay(members, len(c.SystemNetworks))
 		}

@@ -2,33 +2,88 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 )
 
 // disableInterval is the time between two looks at the disable file.
 const disableInterval = time.Second
 
-// disableFile asks for the disarmed watchdog while it exists (watchdog.disableFile).
+// disableFile asks for the disarmed watchdog while it exists (watchdog.disableFile). One that fencectl maintenance has had written
+// says when it ends; any other one, also an empty one, stands until somebody removes it.
 type disableFile struct {
-	path string
-	log  *slog.Logger
-	why  string // as it was reported last; "": it is not there
+	path  string
+	log   *slog.Logger
+	clock boottime.Clock
+	boot  string            // of this kernel: a maintenance ends with it
+	show  func(ends *int64) // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
+
+	mu  sync.Mutex
+	why string // as it was reported last; "": it is not there
 }
+
+// maintenance is what stands in a file that ends by itself.
+type maintenance struct {
+	Version int       `json:"version"`
+	Boot    string    `json:"boot"`
+	Until   int64     `json:"until"` // nanoseconds of CLOCK_BOOTTIME
+	Ends    time.Time `json:"ends"`  // the same for people
+	By      string    `json:"by"`
+	Reason  string    `json:"reason"`
+}
+
+const (
+	maintenanceVersion = 1
+	maxMaintenanceText = 4 << 10
+)
 
 // startDisableFile looks once before the loop runs: a node under maintenance is never armed, not even
 // for a moment.
 func (a *Agent) startDisableFile(background spawn) {
 	const source = "file"
-	f := &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log}
+	f := a.disable
 	f.look()
 	a.core.SetDisarm(source, f.why)
 	background(func(ctx context.Context) {
 		f.watch(ctx, func(why string) { a.box.put(func(b *batch) { b.disarm[source] = why }) })
 	})
+}
+
+func (a *Agent) newDisableFile() *disableFile {
+	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), show: a.metrics.MaintenanceEnds}
+}
+
+// maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
+func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Time, err error) {
+	return a.disable.set(m)
+}
+
+// set writes or removes the file. The watcher sees that within disableInterval.
+func (f *disableFile) set(m publish.Maintenance) (ends time.Time, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m.For == 0 {
+		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return time.Time{}, err
+		}
+		return time.Time{}, nil
+	}
+	ends = time.Now().Add(m.For).UTC().Round(time.Second)
+	text, err := json.Marshal(maintenance{maintenanceVersion, f.boot, int64(f.clock().Add(m.For)), ends, m.By, m.Reason})
+	if err == nil {
+		err = statefile.Write(f.path, append(text, '\n'))
+	}
+	return ends, err
 }
 
 // watch reports changes until ctx ends.
@@ -47,21 +102,60 @@ func (f *disableFile) watch(ctx context.Context, report func(why string)) {
 	}
 }
 
-// look reports whether the file has come or gone. If it cannot be told whether it is there, the last answer
+// look reports whether the file has come, gone, or says something else. If it cannot be told whether it is there, the last answer
 // stands.
 func (f *disableFile) look() (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	why := ""
-	switch _, err := os.Stat(f.path); {
+	switch info, err := os.Stat(f.path); {
 	case err == nil:
-		why = "the file " + f.path
+		why = f.read(info)
 	case !errors.Is(err, fs.ErrNotExist):
 		f.log.Warn("disable file", "path", f.path, "error", err)
 		return false
+	}
+	if why == "" && f.show != nil {
+		f.show(nil)
 	}
 	if why == f.why {
 		return false
 	}
 	f.why = why
-	f.log.Info("disable file", "path", f.path, "present", why != "")
+	f.log.Info("disable file", "path", f.path, "present", why != "", "says", why)
 	return true
+}
+
+// read says why a file that is there asks for the disarmed watchdog; "": its maintenance is over, and it is removed.
+//
+// Invariant: a file that this agent does not understand, or cannot read, has no end. Somebody has put it there.
+func (f *disableFile) read(info fs.FileInfo) string {
+	why := "the file " + f.path
+	var m maintenance
+	if !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxMaintenanceText {
+		f.ends(nil)
+		return why
+	}
+	text, err := statefile.Read(f.path)
+	if err != nil || json.Unmarshal(text, &m) != nil || m.Version != maintenanceVersion || m.Boot == "" || m.Until <= 0 {
+		f.ends(nil)
+		return why
+	}
+	// By the clock of this boot; a maintenance does not outlive a reset.
+	if m.Boot != f.boot || int64(f.clock()) >= m.Until {
+		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.log.Warn("disable file: its maintenance is over, and it cannot be removed", "path", f.path, "error", err)
+		}
+		f.log.Warn("maintenance is over: the watchdog guards this node again", "by", m.By, "reason", m.Reason, "ended_with_boot", m.Boot != f.boot)
+		return ""
+	}
+	at := m.Ends.Unix()
+	f.ends(&at)
+	return fmt.Sprintf("maintenance until %s (%s: %s)", m.Ends.UTC().Format(time.RFC3339), m.By, m.Reason)
+}
+
+func (f *disableFile) ends(at *int64) {
+	if f.show != nil {
+		f.show(at)
+	}
 }

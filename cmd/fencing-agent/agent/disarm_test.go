@@ -68,7 +68,7 @@ func TestNodeSignalsLowerWhatTheyRaised(t *testing.T) {
 func TestDisableFileThatCannotBeLookedAt(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
-	f := &disableFile{path: filepath.Join(dir, "off"), log: slog.New(slog.NewTextHandler(&log, nil))}
+	f := &disableFile{path: filepath.Join(dir, "off"), log: slog.New(slog.NewTextHandler(&log, nil)), clock: func() boottime.Instant { return 0 }}
 	if f.look() || f.why != "" {
 		t.Error("there without having been made")
 	}

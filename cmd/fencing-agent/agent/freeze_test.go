@@ -74,7 +74,7 @@ func TestDeadlineIsThatOfTheFeeder(t *testing.T) {
 	for _, d := range []watchdog.Decision{
 		{Action: watchdog.Feed, Until: boottime.Instant(12 * time.Second)}, {Action: watchdog.Hold, Until: boottime.Instant(13 * time.Second)}, {Action: watchdog.Starve},
 	} {
-		a.guard.permit(now, &watchdog.Effects{Decision: d})
+		a.guard.permit(now, &watchdog.Effects{Decision: d}, "")
 		if got := boottime.Instant(a.guard.deadline.Load()); got != d.Until {
 			t.Errorf("%v until %v: the API goes by %v", d.Action, d.Until, got)
 		}

@@ -131,8 +131,8 @@ func (g *guard) disarmForStop() error {
 }
 
 // permit tells the feeder how long it may feed, and arms or disarms.
-func (g *guard) permit(now boottime.Instant, fx *watchdog.Effects) {
-	if g.condemn(fx) {
+func (g *guard) permit(now boottime.Instant, fx *watchdog.Effects, by string) {
+	if g.condemn(fx, by) {
 		return
 	}
 	d := fx.Decision

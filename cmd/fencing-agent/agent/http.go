@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -36,7 +37,7 @@ func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.opts.Registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", a.healthz)
 	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.HandleFunc("GET /debug/state", a.debugState)
+	mux.HandleFunc("GET /debug/state", onLoopback(a.debugState))
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
 	background(func(context.Context) {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -120,6 +121,18 @@ func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
+}
+
+// onLoopback keeps what shows addresses and the configuration to this node, wherever the listener is: a scrape
+// of metrics from elsewhere is wanted, and the two share a port.
+func onLoopback(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {
+			http.Error(w, "only for this node, on the loopback: run fencectl status -o json there", http.StatusForbidden)
+			return
+		}
+		h(w, r)
+	}
 }
 
 // debugState prints the status as JSON, and the effective configuration.

@@ -64,3 +64,17 @@ func TestHealthFollowsTheLoop(t *testing.T) {
 		t.Errorf("with quorum: %d", code)
 	}
 }
+
+func TestDebugIsForTheLoopback(t *testing.T) {
+	h := onLoopback(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	for from, want := range map[string]int{
+		"127.0.0.1:40000": http.StatusOK, "[::1]:40000": http.StatusOK, "[::ffff:127.0.0.1]:40000": http.StatusOK,
+		"10.0.0.1:40000": http.StatusForbidden, "[fd00::1]:40000": http.StatusForbidden, "": http.StatusForbidden, "localhost:1": http.StatusForbidden,
+	} {
+		r, w := httptest.NewRequest(http.MethodGet, "/debug/state", nil), httptest.NewRecorder()
+		r.RemoteAddr = from
+		if h(w, r); w.Code != want {
+			t.Errorf("from %q: %d, want %d", from, w.Code, want)
+		}
+	}
+}

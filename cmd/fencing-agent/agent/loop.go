@@ -88,6 +88,7 @@ func (a *Agent) handle(b *batch) error {
 	a.leaseCompleted(b.leases)
 	a.followTerms(now, b.termsSaved)
 	a.hearWords(b.words)
+	a.hearOrders(b.orders)
 	return a.identityLost(now)
 }
 
@@ -117,7 +118,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.core.SetWallTime(began.UnixMilli())
 	fx := a.core.Step(now)
 	a.metrics.Decided(time.Since(began))
-	a.guard.permit(now, fx)
+	a.guard.permit(now, fx, a.core.CondemnedBy())
 	a.guard.noteArming(now, a.core.Arming())
 	a.guard.takeDown(now, a.core.Since(), fx)
 	a.disk(now, fx)
@@ -130,6 +131,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.noteEdges(now, fx)
 	a.publish(now, fx)
 	a.answerWords(now, fx)
+	a.answerOrders(fx)
 	a.noteDeaths(now, fx)
 	a.kube.deaths.note(a, now, fx)
 	a.report(now, fx)

@@ -48,7 +48,8 @@ type batch struct {
 	handed      []*roster.Roster // lists that peers handed over, at most one for each that was asked for on a network
 	rosterSaved []error          // outcomes of storing lists
 	termsSaved  []termsSaved
-	words       []*word // deaths that were told
+	words       []*word  // deaths that were told
+	orders      []*order // to other nodes
 }
 
 // lunLocked is the outcome of a slot lock that was asked for.
@@ -131,7 +132,7 @@ func (b *batch) reset() {
 	clear(b.leases)
 	b.leases = b.leases[:0]
 	b.lun = b.lun[:0]
-	b.lists, b.handed, b.rosterSaved, b.termsSaved, b.words = nil, nil, nil, nil, nil
+	b.lists, b.handed, b.rosterSaved, b.termsSaved, b.words, b.orders = nil, nil, nil, nil, nil, nil
 	b.api, b.feeder, b.fatal, b.alone = nil, nil, nil, false
 	clear(b.disarm)
 }

@@ -29,7 +29,7 @@ type published struct {
 // agent on the same host stops before it touches anything that is shared.
 func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	a.published.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.opts.Registry), Expired: a.guard.expired})
-	a.published.server, err = publish.New(publish.Config{Hub: a.published.hub, Status: a.status, Log: a.log, Tell: a.tell, MayTell: a.opts.MayTell})
+	a.published.server, err = publish.New(publish.Config{Hub: a.published.hub, Status: a.status, Log: a.log, Tell: a.tell, Order: a.order, Maintain: a.maintain, MayTell: a.mayTell()})
 	if err != nil {
 		return nil, err
 	}

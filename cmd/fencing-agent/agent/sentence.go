@@ -90,8 +90,9 @@ func (a *Agent) sentenced(s *wdt.State) {
 	}
 }
 
-// condemn takes the right to feed away from the feeder for good. It comes before everything else that a step wants done.
-func (g *guard) condemn(fx *watchdog.Effects) bool {
+// condemn takes the right to feed away from the feeder for good. It comes before everything else that a step wants done. by is
+// who has ordered it, if anybody has.
+func (g *guard) condemn(fx *watchdog.Effects, by string) bool {
 	if fx.Condemn == 0 {
 		return false
 	}
@@ -99,8 +100,11 @@ func (g *guard) condemn(fx *watchdog.Effects) bool {
 		g.condemned = true
 		g.deadline.Store(0)
 		g.feeder.Condemn(fx.Condemn)
-		g.log.Error("this node has lost for certain, and condemns its boot: the others live without it, and nothing feeds its watchdog any more",
-			"timeout", fx.Condemn)
+		why := "this node has lost for certain, and condemns its boot: the others live without it, and nothing feeds its watchdog any more"
+		if by != "" {
+			why = "this node was ordered to end, and condemns its boot: the others live without it, and nothing feeds its watchdog any more"
+		}
+		g.log.Error(why, "timeout", fx.Condemn, "by", by)
 	}
 	return true
 }

@@ -277,6 +277,9 @@ func checkLUN(c *Config, r *report) {
 	cleaned := make([]string, len(c.LUN.Devices))
 	for i, path := range c.LUN.Devices {
 		cleaned[i] = filepath.Clean(path)
+		if isWWN(path) {
+			cleaned[i] = strings.ToLower(strings.Replace(path, ":0x", ":", 1))
+		}
 	}
 	repeated(cleaned, func(i, _ int) {
 		r.problem(element(list, i), "is listed twice", c.LUN.Devices[i], "each device once")

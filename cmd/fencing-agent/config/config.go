@@ -21,11 +21,14 @@ type Config struct {
 	Timing         Timing          `yaml:"timing"`
 	LUN            LUN             `yaml:"lun"`
 	Watchdog       Watchdog        `yaml:"watchdog"`
+	NodeDevices    []NodeDevices   `yaml:"nodeDevices"`
 	API            API             `yaml:"api"`
 	HTTP           HTTP            `yaml:"http"`
 
 	// InCluster says that the environment offers the in-cluster Kubernetes API.
 	InCluster bool `yaml:"-"`
+
+	commonDevices int // of lun.devices in the file
 }
 
 // Members says where the list of expected nodes comes from.
@@ -45,8 +48,16 @@ type Member struct {
 	Addresses map[string]netip.Addr `yaml:"addresses"` // by the name of the system network
 }
 
+// NodeDevices are the devices of one node, where they have other names than on the rest of the group.
+type NodeDevices struct {
+	Node     string   `yaml:"node" form:"node name"`
+	Watchdog string   `yaml:"watchdog" form:"watchdog device or empty"` // empty: as watchdog.device
+	LUN      []string `yaml:"lun" form:"LUN device"`                    // none: as lun.devices
+}
+
 // Kubernetes is what the agent needs to know about the cluster's API.
 type Kubernetes struct {
+	Names              Names       `yaml:"names"`                                    // defaults for GroupLabel and DisableAnnotations
 	Kubeconfig         string      `yaml:"kubeconfig" form:"absolute path or empty"` // empty: in-cluster
 	GroupLabel         string      `yaml:"groupLabel" form:"label key"`
 	DisableAnnotations []string    `yaml:"disableAnnotations" form:"label key"`
@@ -87,7 +98,7 @@ type Quorum struct {
 
 // LUN is the shared storage that arbitrates equal splits.
 type LUN struct {
-	Devices           []string      `yaml:"devices" form:"absolute path"`
+	Devices           []string      `yaml:"devices" form:"LUN device"`
 	Mode              LUNMode       `yaml:"mode"`
 	Hold              bool          `yaml:"hold"`
 	HeartbeatInterval time.Duration `yaml:"heartbeatInterval" range:"100ms..10s"`
@@ -118,6 +129,10 @@ type API struct {
 	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
 	// ConfirmDead: root on this node may tell that another one is dead, and what other members were told is believed.
 	ConfirmDead bool `yaml:"confirmDead"`
+	// Fence: root on this node may order that another one ends, and this node obeys such an order.
+	Fence bool `yaml:"fence"`
+	// RootFrom is which root may do either.
+	RootFrom RootFrom `yaml:"rootFrom"`
 }
 
 // HTTP is the listener for metrics and health.
@@ -138,16 +153,13 @@ func Default() *Config {
 			CacheFile: "/var/lib/fencing-agent/members.json", CheckInterval: 5 * time.Minute,
 		},
 		Kubernetes: Kubernetes{
-			GroupLabel: "node.deckhouse.io/group",
-			DisableAnnotations: []string{
-				"update.node.deckhouse.io/disruption-approved",
-				"update.node.deckhouse.io/approved",
-				"node-manager.deckhouse.io/fencing-disable",
-			},
-			WatchNode: true,
-			Events:    true,
-			Deaths:    true,
-			TieBreak:  TieBreakReachability,
+			Names:              NamesDeckhouse,
+			GroupLabel:         NamesDeckhouse.groupLabel(),
+			DisableAnnotations: NamesDeckhouse.disableAnnotations(),
+			WatchNode:          true,
+			Events:             true,
+			Deaths:             true,
+			TieBreak:           TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
 		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers, LeftByDoubt: true},
@@ -171,7 +183,7 @@ func Default() *Config {
 			SentenceAfter: Patience(5200 * time.Millisecond), SentenceTimeout: time.Second,
 			DisableFile: "/var/run/fencing-agent/disable",
 		},
-		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, ConfirmDead: true},
+		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, ConfirmDead: true, Fence: true, RootFrom: RootOfAgent},
 		HTTP: HTTP{Address: "127.0.0.1:9110"},
 	}
 }

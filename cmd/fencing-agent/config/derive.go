@@ -154,10 +154,11 @@ func (c *Config) SentencePatience() time.Duration {
 	return 2*c.LUN.HeartbeatInterval + c.LUN.IOTimeout/4
 }
 
-// Sentencing is when a node condemns itself. It needs a LUN by which nodes hold.
+// Sentencing is when a node condemns itself. By its own evidence it does where a LUN shows that others live; by an order
+// anywhere, after which its word has the time to go to the others.
 func (c *Config) Sentencing() watchdog.Sentencing {
 	if c.sparesItself() != "" {
-		return watchdog.Sentencing{}
+		return watchdog.Sentencing{Timeout: c.Watchdog.SentenceTimeout, Strike: max(c.LUN.IOTimeout, time.Second)}
 	}
 	after := time.Duration(c.Watchdog.SentenceAfter)
 	if after > 0 {

@@ -115,6 +115,7 @@ func withElements() *Config {
 	n.setDefaults()
 	c.SystemNetworks = []SystemNetwork{n}
 	c.Members.Static = []Member{{}}
+	c.NodeDevices = []NodeDevices{{}}
 	return c
 }
 

@@ -57,10 +57,15 @@ var forms = map[string]form{
 	"absolute path": {"an absolute path", isAbsolutePath},
 	"watchdog device": {
 		"an absolute path, or identity:NAME as in /sys/class/watchdog/*/identity",
-		func(s string) bool {
-			name, byIdentity := strings.CutPrefix(s, "identity:")
-			return byIdentity && name != "" && len(name) <= 32 || isAbsolutePath(s)
-		},
+		isWatchdogDevice,
+	},
+	"watchdog device or empty": {
+		"an absolute path, identity:NAME as in /sys/class/watchdog/*/identity, or empty for watchdog.device",
+		orEmpty(isWatchdogDevice),
+	},
+	"LUN device": {
+		"an absolute path, or wwn: with the 16 or 32 hexadecimal digits of the LUN's name",
+		func(s string) bool { return isWWN(s) || isAbsolutePath(s) },
 	},
 	"absolute path or empty": {"an absolute path, or empty", orEmpty(isAbsolutePath)},
 	"socket path": {
@@ -72,7 +77,7 @@ var forms = map[string]form{
 		orEmpty(isGroupName),
 	},
 	"host:port or empty": {
-		"HOST:PORT with a port of 1..65535, or empty",
+		"HOST:PORT with a port of 1..65535, $NODE_IP:PORT, or empty",
 		orEmpty(isHostPort),
 	},
 }
@@ -93,6 +98,14 @@ func matches(most int, pattern string) func(string) bool {
 
 func orEmpty(valid func(string) bool) func(string) bool {
 	return func(s string) bool { return s == "" || valid(s) }
+}
+
+// isWWN accepts what rawdev.Open looks up below /dev/disk/by-id.
+var isWWN = matches(38, `wwn:(0x)?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})`)
+
+func isWatchdogDevice(s string) bool {
+	name, byIdentity := strings.CutPrefix(s, "identity:")
+	return byIdentity && name != "" && len(name) <= 32 || isAbsolutePath(s)
 }
 
 func isAbsolutePath(s string) bool {
@@ -122,7 +135,7 @@ func isHostPort(s string) bool {
 		return false
 	}
 	_, err = netip.ParseAddr(host)
-	return err == nil || host == "" || isNodeName(strings.ToLower(host))
+	return err == nil || host+":" == onNodeIP || host == "" || isNodeName(strings.ToLower(host))
 }
 
 // parseAddress accepts what a node can be reached at: one address, without zone.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"reflect"
 	"regexp"
@@ -19,6 +21,8 @@ import (
 const (
 	EnvNodeName  = "NODE_NAME"
 	EnvNodeGroup = "NODE_GROUP"
+	// EnvNodeIP is the node's address in a pod of the chart: status.hostIP.
+	EnvNodeIP = "NODE_IP"
 	// EnvInCluster is set by the kubelet in every pod, to the API server's address.
 	EnvInCluster = "KUBERNETES_SERVICE_HOST"
 )
@@ -86,6 +90,9 @@ func (r *report) parse(name string, data []byte, env func(string) string, hostna
 	if !r.refused[""] {
 		fillFromEnvironment(c, r, env, hostname)
 		c.InCluster = env(EnvInCluster) != ""
+		fillNodeIP(c, r, env)
+		c.applyNodeDevices()
+		c.applyNames(r.given)
 		if !r.given("quorum.tieBreakers") && len(c.LUN.Devices) == 0 {
 			// The default list is a preference; written out it would be a claim.
 			c.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
@@ -161,6 +168,26 @@ func fillFromEnvironment(c *Config, r *report, env func(string) string, hostname
 	r.checkForm("nodeName", c.NodeName, "node name")
 }
 
+// onNodeIP is how http.address names the address that is in $NODE_IP.
+const onNodeIP = "$" + EnvNodeIP + ":"
+
+// fillNodeIP sets the host of http.address from the environment, where the file says so. Someone who checks a
+// file has no such variable, and the file is good all the same.
+func fillNodeIP(c *Config, r *report, env func(string) string) {
+	port, ok := strings.CutPrefix(c.HTTP.Address, onNodeIP)
+	if !ok || !r.intact("http.address") {
+		return
+	}
+	ip, err := netip.ParseAddr(env(EnvNodeIP))
+	switch {
+	case err == nil && !ip.IsUnspecified():
+		c.HTTP.Address = net.JoinHostPort(ip.String(), port)
+	case !r.everyNode || env(EnvNodeIP) != "":
+		r.problem("http.address", fmt.Sprintf("names $%s, which is no address of this node (%q)", EnvNodeIP, env(EnvNodeIP)),
+			c.HTTP.Address, "an address in place of it, or the variable, in a pod from status.hostIP")
+	}
+}
+
 // check runs the checks that need more than one key.
 func check(c *Config, r *report) {
 	checkNetworks(c, r)
@@ -170,6 +197,7 @@ func check(c *Config, r *report) {
 	checkGossip(c, r)
 	checkRestartGrace(c, r)
 	checkLUN(c, r)
+	checkNodeDevices(c, r)
 	checkWatchdog(c, r)
 	checkPaths(c, r)
 	checkSupported(c, r)

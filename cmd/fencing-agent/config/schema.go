@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strconv"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Schemas are the definitions of a JSON schema of configuration files, as far as one can say it:
@@ -14,6 +16,39 @@ import (
 func Schemas() (config, duration map[string]any) {
 	return schemaOf(reflect.TypeFor[Config](), ""),
 		map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": durations}, map[string]any{"const": 0}}}
+}
+
+// JSONSchema is the schema of a whole file, for editors and other programs, with the defaults.
+func JSONSchema() map[string]any {
+	schema, duration := Schemas()
+	withDefaults(schema, reflect.ValueOf(Default()).Elem())
+	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
+	schema["title"] = "Configuration of fencing-agent"
+	schema["description"] = "Its keys are explained in docs/configuration.md. What this schema takes, fencectl config check may still refuse."
+	schema["definitions"] = map[string]any{"duration": duration}
+	return schema
+}
+
+// withDefaults adds what a key is when the file leaves it out.
+func withDefaults(schema map[string]any, v reflect.Value) {
+	keys, ok := schema["properties"].(map[string]any)
+	if !ok || !isSection(v.Type()) {
+		return
+	}
+	for _, f := range fieldsOf(v.Type()) {
+		of, fv := keys[f.key].(map[string]any), v.Field(f.index)
+		switch {
+		case isSection(fv.Type()):
+			withDefaults(of, fv)
+		case fv.IsZero() && fv.Kind() != reflect.Bool:
+		default:
+			var n yaml.Node
+			var value any
+			if n.Encode(fv.Interface()) == nil && n.Decode(&value) == nil {
+				of["default"] = value
+			}
+		}
+	}
 }
 
 // durations are what time.ParseDuration takes, but for negative ones, which no key allows.
@@ -29,7 +64,7 @@ func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
 	}
 	switch zero.(type) {
 	case time.Duration:
-		return map[string]any{"$ref": "#/definitions/duration"}
+		return described(map[string]any{"$ref": "#/definitions/duration"}, constraint.Get("range"))
 	case netip.Addr, netip.Prefix, FileMode:
 		return map[string]any{"type": "string"}
 	case Size:
@@ -59,10 +94,22 @@ func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
 		low, high := bounds(constraint.Get("range"), strconv.Atoi)
 		return map[string]any{"type": "integer", "minimum": low, "maximum": high}
 	case reflect.String:
-		return map[string]any{"type": "string"}
+		return described(map[string]any{"type": "string"}, forms[constraint.Get("form")].allowed)
 	default:
 		panic("config: no schema for " + t.String())
 	}
+}
+
+// described says what is allowed where a schema cannot.
+func described(schema map[string]any, allowed string) map[string]any {
+	if allowed == "" {
+		return schema
+	}
+	if ref := schema["$ref"]; ref != nil { // what stands beside a reference is ignored
+		schema = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
+	}
+	schema["description"] = "allowed: " + allowed
+	return schema
 }
 
 // section is a mapping with these keys and no others, or nothing.

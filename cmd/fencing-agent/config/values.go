@@ -108,10 +108,20 @@ const (
 	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
 )
 
+// RootFrom says which root may tell deaths and give orders.
+type RootFrom string
+
+// Where root may be.
+const (
+	RootOfAgent  RootFrom = "agent"    // in the agent's own PID namespace: on the machine, or in its pod
+	RootAnywhere RootFrom = "anywhere" // in any container that has the socket, too
+)
+
 // An enum lists its values; the decoder accepts no others.
 type enum interface{ values() []string }
 
 func (MemberSource) values() []string { return []string{"static", "kubernetes", "controller"} }
+func (RootFrom) values() []string     { return []string{"agent", "anywhere"} }
 func (APITieBreak) values() []string  { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string { return []string{"auto", "true", "false"} }
 func (Profile) values() []string      { return []string{"auto", "adr", "fast", "calm", "fixed"} }

@@ -38,6 +38,8 @@ type Metrics struct {
 	left        *prometheus.CounterVec
 	deaths      *prometheus.CounterVec
 	told        *prometheus.CounterVec
+	ordered     *prometheus.CounterVec
+	maintenance prometheus.Gauge
 	broken      prometheus.Counter
 	sentences   prometheus.Gauge
 
@@ -93,9 +95,12 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 		Help: "Proven deaths of nodes by proof: time, boot, sentence, power, kdump, operator."}, []string{"proof"})
 	m.told = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "told_deaths_total",
 		Help: "Deaths that root on this node has told to this agent, by the proof and by what became of them: believed, or why not."}, []string{"proof", "outcome"})
+	m.maintenance = gauge("maintenance_ends_seconds", "When the maintenance ends that fencectl maintenance has begun, in seconds since 1970; 0: there is none that ends by itself.")
+	m.ordered = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "fence_orders_total",
+		Help: "Orders that root on this node has given to this agent, that another node ends, by what became of them: obeyed, or why not."}, []string{"outcome"})
 	m.broken = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_contradicted_total",
 		Help: "Proofs of a death that turned out wrong: a node that came back without a reboot after its watchdog must have reset it, or a boot that had ended and answers again."})
-	reg.MustRegister(m.deaths, m.told, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.transitions)
+	reg.MustRegister(m.deaths, m.told, m.ordered, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.transitions)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	if len(c.LUN.Devices) > 0 {
@@ -206,6 +211,18 @@ func (m *Metrics) Died(by watchdog.Proof) { m.deaths.WithLabelValues(by.String()
 // Told counts what became of a death that was told to this agent.
 func (m *Metrics) Told(p watchdog.Proof, outcome string) {
 	m.told.WithLabelValues(p.String(), outcome).Inc()
+}
+
+// Ordered counts what became of an order that was given to this agent.
+func (m *Metrics) Ordered(outcome string) { m.ordered.WithLabelValues(outcome).Inc() }
+
+// MaintenanceEnds shows when the maintenance of this node ends, in seconds of the wall clock; nil: there is none with an end.
+func (m *Metrics) MaintenanceEnds(at *int64) {
+	if at == nil {
+		m.maintenance.Set(0)
+		return
+	}
+	m.maintenance.Set(float64(*at))
 }
 
 // Contradicted counts a proof of death that turned out wrong.

@@ -16,7 +16,7 @@
 {{- fail (printf "group %s: config.%s is set by the chart, since its folder has to be mounted; leave it out (keys: gossipKeys)" $.group.name $path) -}}
 {{- end -}}
 {{- end -}}
-{{- $http := ternary "0.0.0.0:9110" "127.0.0.1:9110" .root.Values.monitoring.expose -}}
+{{- $http := ternary "$NODE_IP:9110" "127.0.0.1:9110" .root.Values.monitoring.expose -}}
 {{- $c = mergeOverwrite (dict "http" (dict "address" $http)) $c -}}
 {{- $own := dict
   "nodeGroup" .group.name
@@ -29,6 +29,12 @@
 {{- $c = mergeOverwrite $c (dict "gossip" (dict "keyFile" (printf "%s/%s" (include "fencing-agent.keyDir" .root) .root.Values.gossipKeys.key))) -}}
 {{- end -}}
 {{ toYaml $c }}
+{{- end -}}
+
+{{/* The label of a group's Nodes, by the same rule as the agent's. */}}
+{{- define "fencing-agent.groupLabel" -}}
+{{- $k := default dict (include "fencing-agent.config" . | fromYaml).kubernetes -}}
+{{- default (ternary "fencing-agent.io/group" "node.deckhouse.io/group" (eq (default "deckhouse" $k.names) "fencing-agent")) $k.groupLabel -}}
 {{- end -}}
 
 {{/*
@@ -66,10 +72,11 @@ none
 {{- with $c.http.address }}{{ splitList ":" . | last }}{{ end -}}
 {{- end -}}
 
+{{/* Where the probes ask: nothing for the pod's address, which is the node's. */}}
 {{- define "fencing-agent.httpHost" -}}
 {{- $c := include "fencing-agent.config" . | fromYaml -}}
 {{- $host := regexReplaceAll ":[0-9]+$" $c.http.address "" | trimAll "[]" -}}
-{{- if has $host (list "0.0.0.0" "" "localhost") -}}127.0.0.1{{- else if eq $host "::" -}}::1{{- else -}}{{ $host }}{{- end -}}
+{{- if eq $host "$NODE_IP" -}}{{- else if has $host (list "0.0.0.0" "" "localhost") -}}127.0.0.1{{- else if eq $host "::" -}}::1{{- else -}}{{ $host }}{{- end -}}
 {{- end -}}
 
 {{/* Refuses values that contradict each other. */}}

@@ -26,19 +26,24 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "fencing-agent.labels" -}}
 {{ include "fencing-agent.selector" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
 
+{{/* The image of a group. A tag of its own wins over a digest of all groups. */}}
 {{- define "fencing-agent.image" -}}
-{{- with .Values.image -}}
-{{- if not .repository }}{{ fail "image.repository is empty: there is no public image; make image, push it, and name it here" }}{{ end -}}
+{{- $own := default dict .group.image -}}
+{{- $image := mergeOverwrite (deepCopy .root.Values.image) (deepCopy $own) -}}
+{{- if and $own.tag (not $own.digest) }}{{ $_ := set $image "digest" "" }}{{ end -}}
+{{- with $image -}}
+{{- if not .repository }}{{ fail "image.repository is empty: there is no public image; push that of a release, or of make image, to a registry and name it here" }}{{ end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ required "image.tag and image.digest are empty: say which version runs" .tag }}
+{{- $released := default "" $.root.Chart.AppVersion | replace "+" "_" -}}
+{{ .repository }}:{{ required "image.tag and image.digest are empty: say which version runs" (default $released .tag) }}
 {{- end -}}
 {{- end -}}
 {{- end -}}

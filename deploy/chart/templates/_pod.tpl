@@ -13,7 +13,7 @@ could let the node live (twice its timeout, since the end of a process starts th
 {{- end -}}
 
 {{- define "fencing-agent.resources" -}}
-{{- $r := deepCopy .root.Values.resources -}}
+{{- $r := deepCopy (default .root.Values.resources .group.resources) -}}
 {{- if eq .access "plugin" -}}
 {{- $r = mergeOverwrite $r (dict "limits" (dict .root.Values.watchdogDevicePlugin 1)) -}}
 {{- end -}}

@@ -173,6 +173,10 @@ func network(s *machine.Spec) error {
 	if err := up("lo", ""); err != nil {
 		return err
 	}
+	// The host's resolver cannot be reached: without one a look-up of a registry fails at once.
+	if err := cover(s, "/etc/resolv.conf", ""); err != nil {
+		return err
+	}
 	for _, p := range s.Ports {
 		if err := up(p.Name, p.Address); err != nil {
 			return err

@@ -8,5 +8,5 @@
 // [Machine] is one boot. What happens to a node from outside, power and cables, is done by the
 // harness; what happens inside of it is asked of the guest by [Machine.Do].
 //
-// Only [Line] has state, and only its methods block.
+// Only [Line] has state, and only its methods block. A [Process] has a goroutine that ends with it.
 package machine

@@ -6,13 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -72,10 +69,12 @@ func (k *Kind) Boot(ctx context.Context, s machine.Spec, ports machine.Ports) (m
 	if err := errors.Join(k.Groups.Clear(s.Name), k.Groups.Make(s.Name)); err != nil {
 		return nil, err
 	}
-	n := &node{name: s.Name, groups: k.Groups, done: make(chan struct{})}
-	if err := n.start(&s, file); err != nil {
+	const own = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	first, err := machine.Launch(s.Dir, exec.Command(s.Guest, append([]string{"init", file}, k.Groups.Dirs(s.Name)...)...), own)
+	if err != nil {
 		return nil, err
 	}
+	n := &node{Process: first, name: s.Name, groups: k.Groups}
 	if err := n.begin(ctx, ports); err != nil {
 		return nil, errors.Join(fmt.Errorf("node %s: %w; see %s", s.Name, err, filepath.Join(s.Dir, "node.log")), n.Kill())
 	}
@@ -90,61 +89,21 @@ func newBoot() string {
 
 // node is one boot.
 type node struct {
+	*machine.Process
 	name   string
 	groups *cgroups.Set
-	cmd    *exec.Cmd
-	done   chan struct{} // closed when process 1 has ended
-	conn   net.Conn      // to process 1
-	line   *machine.Line // the same, when process 1 has begun
-}
-
-// start starts process 1, which waits for its networks.
-func (n *node) start(s *machine.Spec, file string) error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
-	defer ours.Close()
-	defer theirs.Close()
-	if n.conn, err = net.FileConn(ours); err != nil {
-		return err
-	}
-	log, err := os.OpenFile(filepath.Join(s.Dir, "node.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	n.cmd = exec.Command(s.Guest, append([]string{"init", file}, n.groups.Dirs(s.Name)...)...)
-	n.cmd.Stdout, n.cmd.Stderr = log, log
-	n.cmd.ExtraFiles = []*os.File{theirs}
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
-		Pdeathsig:  syscall.SIGKILL,
-	}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for the parent-death signal
-		defer runtime.UnlockOSThread()
-		err := n.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = n.cmd.Wait() // however it ended
-		}
-		close(n.done)
-	}()
-	return <-started
+	line   *machine.Line // by the connection of process 1, when that has begun
 }
 
 // begin lets process 1 go on, and waits for its first answer.
 func (n *node) begin(ctx context.Context, ports machine.Ports) error {
-	if err := ports.Enter(n.cmd.Process.Pid); err != nil {
+	if err := ports.Enter(n.Pid()); err != nil {
 		return err
 	}
-	if _, err := n.conn.Write([]byte{'g'}); err != nil {
+	if _, err := n.Conn.Write([]byte{'g'}); err != nil {
 		return err
 	}
-	n.line = machine.NewLine(n.name, n.conn, n.done)
+	n.line = machine.NewLine(n.name, n.Conn, n.Done())
 	return n.line.Ready(ctx)
 }
 
@@ -155,13 +114,10 @@ func (n *node) Do(ctx context.Context, q machine.Request) (machine.Answer, error
 
 // Kill ends all that runs in the node.
 func (n *node) Kill() error {
-	err := n.cmd.Process.Kill()
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
+	err := n.Process.Kill()
 	_ = n.groups.Freeze(n.name, false) // what is frozen does not end; the groups may be gone
-	<-n.done
-	_ = n.conn.Close() // it is of no use any more
+	<-n.Done()
+	_ = n.Conn.Close() // it is of no use any more
 	return errors.Join(err, n.groups.Clear(n.name))
 }
 
@@ -170,6 +126,3 @@ func (n *node) Freeze() error { return n.groups.Freeze(n.name, true) }
 
 // Thaw has them go on.
 func (n *node) Thaw() error { return n.groups.Freeze(n.name, false) }
-
-// Done is closed at the end.
-func (n *node) Done() <-chan struct{} { return n.done }

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -81,8 +79,8 @@ func (k Kind) Boot(ctx context.Context, s machine.Spec, ports machine.Ports) (ma
 	if err != nil {
 		return nil, err
 	}
-	n := &node{done: make(chan struct{})}
-	if err := n.start(&s, k.Preload, arguments(&s, file, disk, taps)); err != nil {
+	n, err := start(&s, k.Preload, arguments(&s, file, disk, taps))
+	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", s.Name, err)
 	}
 	if err := n.line.Ready(ctx); err != nil {
@@ -128,53 +126,22 @@ func arguments(s *machine.Spec, file, disk string, taps []string) []string {
 
 // node is one boot.
 type node struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the kernel has ended
+	*machine.Process
 	line *machine.Line
 }
 
 // start starts the kernel.
-func (n *node) start(s *machine.Spec, preload string, args []string) error {
+func start(s *machine.Spec, preload string, args []string) (*node, error) {
 	if err := os.RemoveAll(filepath.Join(s.Dir, "uml")); err != nil { // of the last boot
-		return err
+		return nil, err
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	cmd := exec.Command(s.Guest, append([]string{"power", "linux.uml"}, args...)...)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload) // of no use to the guest program, which does not link the C library
+	first, err := machine.Launch(s.Dir, cmd, unix.CLONE_NEWPID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "line"), os.NewFile(uintptr(pair[1]), "line")
-	defer ours.Close()
-	defer theirs.Close()
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		return err
-	}
-	log, err := os.OpenFile(filepath.Join(s.Dir, "node.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	defer log.Close()
-	n.cmd = exec.Command(s.Guest, append([]string{"power", "linux.uml"}, args...)...)
-	n.cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload) // of no use to the guest program, which does not link the C library
-	n.cmd.Stdout, n.cmd.Stderr = log, log
-	n.cmd.ExtraFiles = []*os.File{theirs}
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for the parent-death signal
-		defer runtime.UnlockOSThread()
-		err := n.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = n.cmd.Wait() // however it ended
-		}
-		close(n.done)
-	}()
-	if err := <-started; err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	n.line = machine.NewLine(s.Name, conn, n.done)
-	return nil
+	return &node{Process: first, line: machine.NewLine(s.Name, first.Conn, first.Done())}, nil
 }
 
 // Do asks the guest.
@@ -184,11 +151,8 @@ func (n *node) Do(ctx context.Context, q machine.Request) (machine.Answer, error
 
 // Kill ends the kernel, and with it all that runs in the node.
 func (n *node) Kill() error {
-	err := n.cmd.Process.Kill()
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
-	<-n.done
+	err := n.Process.Kill()
+	<-n.Done()
 	_ = n.line.Close() // it is of no use any more
 	return err
 }
@@ -199,19 +163,21 @@ func (n *node) Freeze() error { return n.signal(unix.SIGSTOP) }
 // Thaw has it go on. Its clocks have gone on meanwhile.
 func (n *node) Thaw() error { return n.signal(unix.SIGCONT) }
 
-// signal sends one to the kernel, which is the child of process 1.
+// signal sends one to the kernel, which is the only child of process 1, of whichever thread of it.
 func (n *node) signal(what unix.Signal) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.cmd.Process.Pid))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", n.Pid()))
 	if err != nil {
 		return err
 	}
-	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	pid, err := strconv.Atoi(first)
-	if err != nil {
-		return errors.New("the node has ended")
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+		if pid, err := strconv.Atoi(first); err == nil {
+			return unix.Kill(pid, what)
+		}
 	}
-	return unix.Kill(pid, what)
+	return errors.New("the node has ended")
 }
-
-// Done is closed at the end.
-func (n *node) Done() <-chan struct{} { return n.done }

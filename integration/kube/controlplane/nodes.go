@@ -1,9 +1,11 @@
 package controlplane
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
+	"syscall"
 )
 
 // Nodes is what a control plane needs to know of real nodes. With it there are a controller
@@ -56,14 +58,14 @@ func (p *ControlPlane) startControllers() error {
 		return err
 	}
 	common := []string{"--kubeconfig=" + file("controllers.kubeconfig"), "--leader-elect=false", "--bind-address=127.0.0.1", "--cert-dir=" + file("certs")}
-	manager := append([]string{"--root-ca-file=" + file(caFile), "--service-account-private-key-file=" + file(accountKeyFile)}, common...)
+	flags := append([]string{"--root-ca-file=" + file(caFile), "--service-account-private-key-file=" + file(accountKeyFile)}, common...)
 	if !p.config.Nodes.Calm {
 		// A node that is silent is NotReady after 10 s instead of 50: the tests wait for it.
-		manager = append(manager, "--node-monitor-grace-period=10s", "--node-monitor-period=1s")
+		flags = append(flags, "--node-monitor-grace-period=10s", "--node-monitor-period=1s")
 	}
 	programs := map[string][]string{
-		"kube-controller-manager": manager,
-		"kube-scheduler":          common,
+		manager:          flags,
+		"kube-scheduler": common,
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,6 +78,26 @@ func (p *ControlPlane) startControllers() error {
 	}
 	return nil
 }
+
+// HoldManager stops kube-controller-manager where it is, until [ControlPlane.FreeManager]: nobody evicts, deletes or
+// makes pods meanwhile.
+func (p *ControlPlane) HoldManager() error { return p.signalManager(syscall.SIGSTOP) }
+
+// FreeManager ends [ControlPlane.HoldManager].
+func (p *ControlPlane) FreeManager() error { return p.signalManager(syscall.SIGCONT) }
+
+func (p *ControlPlane) signalManager(s syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.controllers {
+		if c.name == manager {
+			return c.signal(s)
+		}
+	}
+	return errors.New(manager + " was not started")
+}
+
+const manager = "kube-controller-manager"
 
 // CAFile is the certificate of [ControlPlane.CA] as a file, which is what kubelets know the
 // API server by, too.

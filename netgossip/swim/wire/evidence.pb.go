@@ -805,7 +805,7 @@ type Fact struct {
 	Name          uint64                 `protobuf:"fixed64,2,opt,name=name,proto3" json:"name,omitempty"`                           // digest of the name of the node that it is about
 	Boot          uint64                 `protobuf:"fixed64,3,opt,name=boot,proto3" json:"boot,omitempty"`                           // of that node
 	TimeoutMs     uint32                 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // of a sentence; rounded up
-	Teller        uint32                 `protobuf:"fixed32,5,opt,name=teller,proto3" json:"teller,omitempty"`                       // of a death that was told: short digest of the name of the node whose agent was told
+	Teller        uint32                 `protobuf:"fixed32,5,opt,name=teller,proto3" json:"teller,omitempty"`                       // of a death that was told: short digest of the name of the node whose agent was told; of an order: of who gives it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -1,0 +1,22 @@
+package client
+
+import (
+	"os"
+)
+
+// sockets are where an agent may listen: as the configuration says by default, and as the chart's DaemonSet does on each node.
+var sockets = [...]string{DefaultSocket, "/run/fencing-agent/fencing-agent.sock"}
+
+// FindSocket is the path at which an agent of either installation, package or DaemonSet, listens on this machine or, in a container
+// with the socket's folder at the same path, in that. If there is none it is DefaultSocket.
+func FindSocket() string { return findSocket("", sockets[:]) }
+
+// findSocket looks below a root.
+func findSocket(root string, paths []string) string {
+	for _, path := range paths {
+		if info, err := os.Stat(root + path); err == nil && info.Mode().Type() == os.ModeSocket {
+			return path
+		}
+	}
+	return DefaultSocket
+}

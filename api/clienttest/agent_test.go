@@ -1,0 +1,81 @@
+package clienttest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/api/client"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+const patience = 20 * time.Second
+
+func await(t *testing.T, news <-chan client.DeathNews) client.DeathNews {
+	t.Helper()
+	select {
+	case n := <-news:
+		return n
+	case <-time.After(patience):
+		t.Fatal("no news")
+		return client.DeathNews{}
+	}
+}
+
+// A program that follows deaths sees with this agent what it would see with a real one.
+func TestFollowDeaths(t *testing.T) {
+	a := Start(t, "n1", "n2", "n3")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	news := make(chan client.DeathNews, 16)
+	done := make(chan error, 1)
+	go func() {
+		done <- client.FollowDeaths(ctx, client.Config{Socket: a.Socket}, func(n client.DeathNews) { news <- n })
+	}()
+	a.Leave("n3") // allows nothing
+	a.Fence("n2", fencingv1.Proof_PROOF_SENTENCE)
+	if n := await(t, news); len(n.Proven) != 1 || n.Proven[0].Node != "n2" || n.Proven[0].Boot != BootOf("n2", 0) || n.Proven[0].Proof != fencingv1.Proof_PROOF_SENTENCE {
+		t.Errorf("%+v", n)
+	}
+	a.Restart() // what was told is not told again
+	a.LoseQuorum()
+	a.Fence("n3", fencingv1.Proof_PROOF_TIME) // its word allows nothing
+	a.Join("n2")                              // another boot: the death stands
+	a.RegainQuorum()
+	if n := await(t, news); len(n.Proven) != 1 || n.Proven[0].Node != "n3" || len(n.Withdrawn) != 0 {
+		t.Errorf("%+v", n)
+	}
+	a.Contradict("n3")
+	if n := await(t, news); len(n.Withdrawn) != 1 || n.Withdrawn[0].Node != "n3" || len(n.Proven) != 0 {
+		t.Errorf("%+v", n)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// The word of an agent that stands still does not count, and what does not answer is not dead.
+func TestWaitFenced(t *testing.T) {
+	a := Start(t, "n1", "n2")
+	a.Fence("n2", fencingv1.Proof_PROOF_TIME)
+	a.Stall(time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := client.WaitFenced(ctx, client.Config{Socket: a.Socket}, "n2", "", nil); !errors.Is(err, client.ErrStandsStill) {
+		t.Errorf("%v", err)
+	}
+	b := Start(t, "n1", "n2")
+	b.Leave("n2")
+	ctx, cancel = context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	d, err := client.WaitFenced(ctx, client.Config{Socket: b.Socket}, "n2", "", func(_ client.StatusUpdate, why error) {
+		if errors.Is(why, client.ErrNotProven) {
+			b.Fence("n2", fencingv1.Proof_PROOF_BOOT)
+		}
+	})
+	if err != nil || d.Node != "n2" || d.Boot != BootOf("n2", 0) {
+		t.Errorf("%+v, %v", d, err)
+	}
+}

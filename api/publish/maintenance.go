@@ -1,0 +1,62 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// maxMaintenance is the longest maintenance: what is needed for longer is a node that is not guarded.
+const maxMaintenance = 7 * 24 * time.Hour
+
+// Maintenance is a time in which the watchdog of this node is disarmed.
+type Maintenance struct {
+	For        time.Duration // 0: it ends now
+	By, Reason string
+}
+
+// Maintain begins or ends it, and says when it will end.
+type Maintain func(context.Context, Maintenance) (ends time.Time, err error)
+
+// SetMaintenance implements fencing.v1.FencingControl.
+func (s *Server) SetMaintenance(ctx context.Context, req *fencingv1.SetMaintenanceRequest) (*fencingv1.SetMaintenanceResponse, error) {
+	if err := s.mayTell(ctx); err != nil {
+		s.log.Warn("maintenance was asked for by somebody who may not", peerOf(ctx), "error", err)
+		return nil, err
+	}
+	m := Maintenance{For: req.GetDuration().AsDuration(), By: req.GetBy(), Reason: req.GetReason()}
+	var wrong []string
+	if m.By == "" || m.By != printable(m.By, maxBy) {
+		wrong = append(wrong, fmt.Sprintf("by: 1 to %d printable ASCII characters are needed", maxBy))
+	}
+	if m.Reason != printable(m.Reason, maxReason) || m.Reason == "" && m.For != 0 {
+		wrong = append(wrong, fmt.Sprintf("reason: 1 to %d printable ASCII characters are needed", maxReason))
+	}
+	if m.For < 0 || m.For > maxMaintenance || req.GetDuration() != nil && req.GetDuration().CheckValid() != nil {
+		wrong = append(wrong, fmt.Sprintf("duration: more than 0 and at most %v is possible, or none to end the maintenance", maxMaintenance))
+	}
+	if len(wrong) > 0 {
+		return nil, status.Error(codes.InvalidArgument, strings.Join(wrong, "; "))
+	}
+	if s.maintain == nil {
+		return nil, statusOf(ErrNotReady)
+	}
+	ends, err := s.maintain(ctx, m)
+	if err != nil {
+		s.log.Error("maintenance cannot be set", peerOf(ctx), "error", err)
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	s.log.Warn("maintenance was set", peerOf(ctx), "for", m.For, "by", m.By, "reason", m.Reason)
+	out := &fencingv1.SetMaintenanceResponse{}
+	if !ends.IsZero() {
+		out.Ends = timestamppb.New(ends)
+	}
+	return out, nil
+}

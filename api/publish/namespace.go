@@ -1,0 +1,60 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// RootHere is RootOnly for callers in the agent's own PID namespace: for an agent of a package the machine itself, for one in a pod
+// that pod. Root in another container that has the socket's folder is refused: it was given the socket to read from.
+//
+// Invariant: a caller of whom it is not certain is refused.
+func RootHere(ctx context.Context) error {
+	if err := RootOnly(ctx); err != nil {
+		return err
+	}
+	p, _ := peer.FromContext(ctx) // RootOnly has found it
+	if who, ok := p.AuthInfo.(process); !ok || !who.here {
+		return status.Error(codes.PermissionDenied, "this is root in another container than the agent: run it on the agent's machine, or in its pod (kubectl exec); api.rootFrom: anywhere allows it from everywhere")
+	}
+	return nil
+}
+
+// isHere reports whether a process is in the PID namespace of this one. Its number was told by the kernel when it connected; where
+// the kernel has pidfds for that, one that has ended since, so that its number may be another's, is not here.
+func isHere(fd uintptr, pid int32) bool {
+	if pid <= 0 { // it is not in this namespace, nor in one below
+		return false
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(int(pid)) + "/status")
+	return err == nil && ownNamespace(text, pid) && stillRuns(fd)
+}
+
+// ownNamespace reads of /proc/PID/status whether a process has no other number than that: one in a namespace below has one there, too.
+func ownNamespace(text []byte, pid int32) bool {
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte("NSpid:")); ok {
+			return string(bytes.TrimSpace(rest)) == fmt.Sprint(pid)
+		}
+	}
+	return false
+}
+
+// stillRuns reports whether the process that connected has not ended. A kernel before 6.5 does not tell; then the number stands.
+func stillRuns(fd uintptr) bool {
+	const peerPidfd = 77 // SO_PEERPIDFD
+	pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, peerPidfd)
+	if err != nil {
+		return err == unix.ENOPROTOOPT || err == unix.EINVAL
+	}
+	defer func() { _ = unix.Close(pidfd) }() // nothing was written
+	return unix.PidfdSendSignal(pidfd, 0, nil, 0) == nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+const (
+	// maxBundleFile bounds one file of a bundle.
+	maxBundleFile = 8 << 20
+	// bundlePatience is for how long one program is waited for.
+	bundlePatience = 20 * time.Second
+)
+
+// bundle is one archive for a ticket.
+type bundle struct {
+	env     *environment
+	keys    []string // whose text appears nowhere
+	files   []bundleFile
+	program func(ctx context.Context, name string, args ...string) ([]byte, error)
+}
+
+type bundleFile struct {
+	name string
+	text []byte
+}
+
+func newBundleCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bundle FILE",
+		Short: "Collect what a ticket needs in one archive, without secrets",
+		Long: `Write FILE, a tar archive with gzip: the agent's status, its configuration with all defaults, what doctor finds, the
+log of the unit fencing-agent of the last day, and kernel and system. What cannot be had is named in missing.txt.
+
+Keys are not in it: neither the key file nor a kubeconfig is read into it, and whatever looks like a key is blotted out,
+the group's own keys wherever they stand. Names and addresses of nodes are in it. A FILE that exists is left as it is.`,
+		Example: "  fencectl bundle /tmp/n1.tar.gz",
+		Args:    operands("FILE"),
+	}
+	agent := newAgentFlags(cmd)
+	f := newMachineFlags(cmd)
+	cmd.Flags().StringVar(&f.config, "config", defaultConfig, "`file` of the agent's configuration")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		b := &bundle{env: env, program: runProgram}
+		b.collect(cmd.Context(), agent, f)
+		out, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(b.write(out), out.Close()); err != nil {
+			_ = os.Remove(args[0]) // the error that counts is the one returned
+			return fmt.Errorf("write %s: %w", args[0], err)
+		}
+		return writeText(env, fmt.Appendf(nil, "%s: %d files\n", args[0], len(b.files)))
+	}
+	return cmd
+}
+
+func runProgram(ctx context.Context, name string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, bundlePatience)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.WaitDelay = time.Second
+	return c.Output()
+}
+
+func (b *bundle) add(name string, text []byte, err error) {
+	if err != nil {
+		b.files[0].text = fmt.Appendf(b.files[0].text, "%s: %v\n", name, err)
+		return
+	}
+	b.files = append(b.files, bundleFile{name, text[max(0, len(text)-maxBundleFile):]})
+}
+
+// collect gets all files. What it cannot get it notes in the first one.
+func (b *bundle) collect(ctx context.Context, agent *agentFlags, f *machineFlags) {
+	b.files = []bundleFile{{name: "missing.txt"}}
+	st, err := getStatus(ctx, b.env, agent)
+	text := []byte(nil)
+	if err == nil {
+		text, err = protojson.MarshalOptions{Multiline: true}.Marshal(st)
+	}
+	b.add("status.json", text, err)
+	_, r, err := readConfig(ctx, strings.NewReader(""), f.config, b.env.getenv)
+	if err == nil {
+		b.keys = keysOf(filepath.Join(f.root, r.Config.Gossip.KeyFile))
+		text, err = r.Config.YAML()
+	}
+	b.add("config.yaml", text, err)
+	m, _, _ := f.machine(ctx, b.env, false) // without a name it does not fail
+	text, err = json.MarshalIndent(m.Look(), "", "  ")
+	b.add("doctor.json", text, err)
+	text, err = json.MarshalIndent(m.Watchdogs(), "", "  ")
+	b.add("watchdogs.json", text, err)
+	for name, path := range map[string]string{"kernel.txt": "/proc/version", "system.txt": "/etc/os-release", "networks.txt": "/proc/net/dev"} {
+		text, err = os.ReadFile(filepath.Join(f.root, path))
+		b.add(name, text, err)
+	}
+	text, err = b.program(ctx, "journalctl", "-u", "fencing-agent", "--since", "-1 day", "--no-pager", "-o", "short-iso-precise")
+	b.add("agent.log", text, err)
+	text, err = b.program(ctx, "dmesg", "--time-format", "iso")
+	b.add("kernel.log", text, err)
+}
+
+// keysOf reads the words of a key file, to be blotted out.
+func keysOf(path string) (keys []string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil // it cannot get into the bundle either
+	}
+	for _, word := range strings.Fields(string(text)) {
+		if len(word) >= 16 {
+			keys = append(keys, word)
+		}
+	}
+	return keys
+}
+
+// keyLike is a base64 key of 16, 24 or 32 bytes, and the data of a private key or a token.
+var keyLike = regexp.MustCompile(`\b[A-Za-z0-9+/]{43}=|\b[A-Za-z0-9+/]{22}==|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`)
+
+// blot takes everything out that is a key or looks like one.
+//
+// Invariant: each file of a bundle goes through it.
+func (b *bundle) blot(text []byte) []byte {
+	for _, key := range b.keys {
+		text = bytes.ReplaceAll(text, []byte(key), []byte("[key]"))
+	}
+	return keyLike.ReplaceAll(text, []byte("[key]"))
+}
+
+func (b *bundle) write(to *os.File) error {
+	z := gzip.NewWriter(to)
+	t := tar.NewWriter(z)
+	for _, f := range b.files {
+		text := b.blot(f.text)
+		if err := t.WriteHeader(&tar.Header{Name: "fencing-agent/" + f.name, Mode: 0o600, Size: int64(len(text)), ModTime: b.env.clock()}); err != nil {
+			return err
+		}
+		if _, err := t.Write(text); err != nil {
+			return err
+		}
+	}
+	return errors.Join(t.Close(), z.Close())
+}

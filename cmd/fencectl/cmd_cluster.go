@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+const (
+	// clusterAsks is how many agents are asked at once.
+	clusterAsks = 16
+	// agentSelector finds the agents' pods, those of every release.
+	agentSelector = "app.kubernetes.io/name=fencing-agent"
+)
+
+// clusterView is what all agents of a cluster say of each other.
+type clusterView struct {
+	Agents []agentSay `json:"agents"`
+	OneWay []oneWay   `json:"oneWay"` // the first sees the second, which does not see the first
+}
+
+// agentSay is one agent's word.
+type agentSay struct {
+	Node    string            `json:"node"`
+	Pod     string            `json:"pod"`
+	Error   string            `json:"error,omitempty"` // it could not be asked
+	Verdict string            `json:"verdict,omitempty"`
+	Quorum  bool              `json:"quorum"`
+	Sees    map[string]string `json:"sees,omitempty"` // state by node
+}
+
+type oneWay struct {
+	Sees string `json:"sees"`
+	Not  string `json:"not"`
+}
+
+// cluster asks the agents by kubectl exec.
+type cluster struct {
+	namespace string
+	context   string
+	kubectl   func(ctx context.Context, args ...string) ([]byte, error)
+}
+
+func newClusterCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster [NODE]",
+		Short: "Ask all agents of a Kubernetes cluster, and show who sees whom",
+		Long: `Ask the agent in each pod of the DaemonSet, by kubectl exec, and show its verdict and, as a matrix, which node sees which:
+
+  +  answers          .  UNREACHABLE     F  FENCED
+  S  STOPPED          ?  the agent of this row could not be asked
+
+A ! behind it marks a one-way fault: the node of the row sees the node of the column, which answers and does not see it. With
+NODE it is that node's row and column alone. An agent on a dead node cannot be asked; kubectl gives up after 15 seconds.
+
+It runs kubectl with your rights and your kubeconfig: to list pods, and to create pods/exec. Agents of a package are not asked.`,
+		Example: "  kubectl fence cluster\n  kubectl fence cluster n4 --context prod -n fencing-agent",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	program := cmd.Flags().String("kubectl", "kubectl", "the program kubectl")
+	c := &cluster{}
+	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "only agents in this `namespace` (default: all)")
+	cmd.Flags().StringVar(&c.context, "context", "", "the `context` of the kubeconfig")
+	out := newPrinter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.kubectl = func(ctx context.Context, args ...string) ([]byte, error) { return kubectl(ctx, *program, args) }
+		v, err := c.view(cmd.Context())
+		if err != nil {
+			return err
+		}
+		node := ""
+		if len(args) > 0 {
+			if node = args[0]; !slices.Contains(v.names(), node) {
+				return fmt.Errorf("no agent runs on, or knows, %q: the nodes are %s", clean(node), clean(strings.Join(v.names(), ", ")))
+			}
+		}
+		return out.print(env.stdout, v, func(t *table) { v.rows(t, node) })
+	}
+	return cmd
+}
+
+func (c *cluster) run(ctx context.Context, args ...string) ([]byte, error) {
+	if c.context != "" {
+		args = slices.Insert(args, 1, "--context", c.context)
+	}
+	return c.kubectl(ctx, args...)
+}
+
+// view asks all agents, some at once.
+func (c *cluster) view(ctx context.Context) (*clusterView, error) {
+	where := []string{"get", "pods", "-l", agentSelector, "-o", "json", "--all-namespaces"}
+	if c.namespace != "" {
+		where = append(where[:len(where)-1], "--namespace", c.namespace)
+	}
+	text, err := c.run(ctx, where...)
+	if err != nil {
+		return nil, err
+	}
+	var pods struct {
+		Items []struct {
+			Metadata struct{ Name, Namespace string }
+			Spec     struct{ NodeName string }
+		}
+	}
+	if err := json.Unmarshal(text, &pods); err != nil {
+		return nil, fmt.Errorf("kubectl get: its answer: %w", err)
+	}
+	v := &clusterView{Agents: make([]agentSay, len(pods.Items)), OneWay: []oneWay{}}
+	if len(pods.Items) == 0 {
+		return nil, errors.New("there is no pod with the label " + agentSelector + ": say --context or --namespace, or ask agents of a package with fencectl status on their nodes")
+	}
+	var asked sync.WaitGroup
+	room := make(chan struct{}, clusterAsks)
+	for i, p := range pods.Items {
+		asked.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			v.Agents[i] = agentSay{Node: p.Spec.NodeName, Pod: p.Metadata.Name}
+			v.Agents[i].ask(ctx, c, p.Metadata.Namespace)
+		})
+	}
+	asked.Wait()
+	slices.SortFunc(v.Agents, func(a, b agentSay) int { return strings.Compare(a.Node, b.Node) })
+	v.findOneWay()
+	return v, nil
+}
+
+// ask gets one agent's status.
+func (a *agentSay) ask(ctx context.Context, c *cluster, namespace string) {
+	text, err := c.run(ctx, "exec", "--namespace", namespace, a.Pod, "--", "fencectl", "status", "-o", "json")
+	st := new(fencingv1.Status)
+	if err == nil {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, st)
+	}
+	if err != nil {
+		a.Error = err.Error()
+		return
+	}
+	a.Verdict, a.Quorum, a.Sees = verdictWords(st).text, st.GetVerdict().GetQuorum(), map[string]string{}
+	if name := st.GetSelf().GetName(); name != "" {
+		a.Node = name
+	}
+	for _, n := range st.GetNodes() {
+		a.Sees[n.GetName()] = strings.TrimPrefix(n.GetState().String(), "NODE_STATE_")
+	}
+}
+
+// findOneWay finds the pairs of which one sees the other alone; of an agent that could not be asked nothing is known.
+func (v *clusterView) findOneWay() {
+	by := map[string]*agentSay{}
+	for i := range v.Agents {
+		if a := &v.Agents[i]; a.Error == "" {
+			by[a.Node] = a
+		}
+	}
+	for i := range v.Agents {
+		a := &v.Agents[i]
+		for _, name := range v.names() {
+			b := by[name]
+			if name == a.Node || b == nil || a.Sees[name] != "REACHABLE" {
+				continue
+			}
+			if state, knows := b.Sees[a.Node]; knows && state != "REACHABLE" {
+				v.OneWay = append(v.OneWay, oneWay{a.Node, name})
+			}
+		}
+	}
+}
+
+// names are all nodes that have an agent or that one knows.
+func (v *clusterView) names() (names []string) {
+	for _, a := range v.Agents {
+		names = append(names, a.Node)
+		for n := range a.Sees {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// rows is the matrix; of one node its row and column.
+func (v *clusterView) rows(t *table, node string) {
+	names := v.names()
+	columns := names
+	if node != "" {
+		columns = []string{node}
+	}
+	head := []any{"NODE", "VERDICT"}
+	for _, n := range columns {
+		head = append(head, clean(n))
+	}
+	t.row(head...)
+	for i := range v.Agents {
+		a := &v.Agents[i]
+		cells := []any{clean(a.Node), clean(a.Verdict)}
+		if a.Error != "" {
+			cells[1] = "cannot be asked: " + clean(a.Error)
+		}
+		for _, n := range columns {
+			cells = append(cells, v.cell(a, n))
+		}
+		t.row(cells...)
+	}
+	if node != "" {
+		for _, a := range v.Agents {
+			if a.Node == node {
+				for _, n := range names {
+					t.row("it sees", clean(n), v.cell(&a, n))
+				}
+			}
+		}
+	}
+	for _, o := range v.OneWay {
+		t.row("one way", fmt.Sprintf("%s sees %s, which does not see %s", clean(o.Sees), clean(o.Not), clean(o.Sees)))
+	}
+}
+
+func (v *clusterView) cell(a *agentSay, name string) string {
+	signs := map[string]string{"REACHABLE": "+", "UNREACHABLE": ".", "FENCED": "F", "STOPPED": "S"}
+	state, listed := a.Sees[name]
+	switch sign := signs[state]; {
+	case a.Error != "":
+		return "?"
+	case name == a.Node:
+		return "="
+	case !listed:
+		return " "
+	case sign == "":
+		return strings.ToLower(state)
+	case slices.Contains(v.OneWay, oneWay{a.Node, name}):
+		return sign + "!"
+	default:
+		return sign
+	}
+}

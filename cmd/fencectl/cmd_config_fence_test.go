@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const fakeConfigMaps = `#!/bin/sh
+case "$*" in "get configmaps --namespace fencing --output json") ;; *) echo "asked for $*" >&2; exit 1 ;; esac
+cat <<'END'
+{"items": [
+ {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "x"}},
+ {"metadata": {"name": "fence-config-n1"}, "data": {"config.properties": "node_name=n1\npower_management=on off\n"}},
+ {"metadata": {"name": "fence-method-on-n1"}, "data": {"method.properties": "template=fence-method-template-bmc\naction=on\n"}},
+ {"metadata": {"name": "fence-method-off-n1"}, "data": {"method.properties": "template=fence-method-template-bmc\naction=ACTION\n"}},
+ {"metadata": {"name": "fence-method-template-bmc"}, "data": {"template.properties": "agent_name=fence_ipmilan\nip=192.0.2.1\npassword=s3cret\n"}}
+]}
+END
+`
+
+func TestConfigCheckOfFencing(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "kubectl")
+	write := func(action string) {
+		if err := os.WriteFile(program, []byte(strings.Replace(fakeConfigMaps, "ACTION", action, 1)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("off")
+	code, out, diag := runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
+	if code != 0 || !strings.Contains(out, "isolation: none; power_management: off on; recovery: none") || !strings.Contains(diag, "password stands in a ConfigMap") {
+		t.Errorf("%d\n%s\n%s", code, out, diag)
+	}
+	if strings.Contains(out+diag, "s3cret") {
+		t.Error("it shows a password")
+	}
+	write("reboot")
+	code, out, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
+	if code != 1 || !strings.Contains(out, "refused") || !strings.Contains(diag, "allowed: on, off") {
+		t.Errorf("%d\n%s\n%s", code, out, diag)
+	}
+	if code, _, _ = runIn(t, "", nil, "config", "check", "-n", "fencing", "FILE"); code != 2 {
+		t.Errorf("a file beside it: %d", code)
+	}
+	agents := filepath.Join(t.TempDir(), "agents.json")
+	if err := os.WriteFile(agents, []byte(`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip"}]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write("off")
+	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
+	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option password") {
+		t.Errorf("%d\n%s", code, diag)
+	}
+}

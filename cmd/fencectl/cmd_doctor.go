@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+)
+
+// defaultConfig is the agent's configuration of a package.
+const defaultConfig = "/etc/fencing-agent/agent.yaml"
+
+// machineFlags are the flags of the commands that look at a machine.
+type machineFlags struct{ config, root string }
+
+func newMachineFlags(cmd *cobra.Command) *machineFlags {
+	f := &machineFlags{}
+	cmd.Flags().StringVar(&f.root, "root", "/", "look at the file system below this `folder`, such as that of the node in a pod")
+	return f
+}
+
+func newDoctorCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what keeps this machine from being fenced, or from staying up",
+		Long: `Look at watchdogs and who holds them, systemd's own watchdog, the key file, networks and ports, and the time limits of
+multipath, iSCSI and FC. Each finding is one line: ok, warn or wrong, what was found, and what to do.
+
+It reads files only: no device is opened, nothing is changed, and nothing of a key is shown. Run it as root on the node;
+other users do not see who holds a watchdog. Without a configuration, what follows from one is left out.
+
+Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
+		Example: "  fencectl doctor\n  fencectl doctor --config agent.yaml -o json",
+		Args:    operands(),
+	}
+	f := newMachineFlags(cmd)
+	cmd.Flags().StringVar(&f.config, "config", defaultConfig, "`file` of the agent's configuration")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // fails for unknown flags only
+	out := newPrinter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		m, configured, err := f.machine(cmd.Context(), env, cmd.Flags().Changed("config"))
+		if err != nil {
+			return err
+		}
+		findings := m.Look()
+		if !configured {
+			findings = append(findings, doctor.Finding{
+				Level: doctor.Warn, Subject: "configuration", Found: "there is none at " + f.config + ": keys, networks and LUN were not looked at", Do: "say where it is with --config",
+			})
+		}
+		if err := out.print(env.stdout, findings, func(t *table) { findingRows(t, findings) }); err != nil {
+			return err
+		}
+		wrong := 0
+		for _, f := range findings {
+			if f.Level == doctor.Wrong {
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			return fmt.Errorf("%d of %d findings are wrong: do what stands behind them", wrong, len(findings))
+		}
+		return nil
+	}
+	return cmd
+}
+
+func findingRows(t *table, findings []doctor.Finding) {
+	for _, f := range findings {
+		text := clean(f.Found)
+		if f.Do != "" {
+			text += "; " + clean(f.Do)
+		}
+		t.row(string(f.Level), clean(f.Subject), text)
+	}
+}
+
+// machine is what is looked at. A configuration that is not where it is by default is none; one that was named has to be there.
+func (f *machineFlags) machine(ctx context.Context, env *environment, named bool) (m *doctor.Machine, configured bool, err error) {
+	m = &doctor.Machine{Root: f.root}
+	_, r, err := readConfig(ctx, env.stdin, f.config, env.getenv)
+	if err != nil {
+		if named {
+			return nil, false, err
+		}
+		if text := err.Error(); !strings.Contains(text, "no such file") {
+			env.warn("the configuration is not usable: " + text)
+		}
+		m.KeyFile = ""
+		return m, false, nil
+	}
+	takeConfig(m, r.Config)
+	return m, true, nil
+}
+
+func newWatchdogCommand(env *environment) *cobra.Command {
+	return newGroup("watchdog COMMAND", "Look at this machine's watchdogs",
+		"Look at the watchdogs of this machine, as sysfs shows them. No device is opened.",
+		newWatchdogListCommand(env))
+}
+
+func newWatchdogListCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List watchdogs, their state, and who holds them",
+		Long:    "List the watchdogs of this machine: driver, timeout, whether they count down, nowayout, and who holds them (as root).",
+		Example: "  fencectl watchdog list\n  fencectl watchdog list -o json | jq -r '.[].identity'",
+		Args:    operands(),
+	}
+	f := newMachineFlags(cmd)
+	out := newPrinter(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		list := (&doctor.Machine{Root: f.root}).Watchdogs()
+		if len(list) == 0 {
+			return errors.New("there is no watchdog in /sys/class/watchdog: load a driver, see \"fencectl doctor\"")
+		}
+		return out.print(env.stdout, list, func(t *table) {
+			t.row("DEVICE", "DRIVER", "TIMEOUT", "STATE", "NOWAYOUT", "HELD BY")
+			for _, w := range list {
+				held := "nobody"
+				if len(w.Holders) > 0 {
+					held = clean(strings.Join(w.Holders, ", "))
+				}
+				t.row("/dev/"+clean(w.Name), orUnknown(clean(w.Identity)), clean(w.Timeout)+"s", orUnknown(clean(w.State)), map[bool]string{true: "yes", false: "no"}[w.NoWayOut], held)
+			}
+		})
+	}
+	return cmd
+}
+
+// takeConfig has what is configured be looked at, too.
+func takeConfig(m *doctor.Machine, c *config.Config) {
+	m.KeyFile, m.Devices, m.IOTimeout = c.Gossip.KeyFile, c.LUN.Devices, c.LUN.IOTimeout
+	for _, n := range c.SystemNetworks {
+		if n.Interface != "" {
+			m.Interfaces = append(m.Interfaces, n.Interface)
+		}
+		m.Ports = append(m.Ports, n.Port)
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// fenceOrder is one order that a node ends.
+type fenceOrder struct {
+	env    *environment
+	agent  *agentFlags
+	node   string
+	boot   string
+	by     string
+	reason string
+}
+
+func newFenceCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fence NODE",
+		Short: "Have a node that can be reached reset itself, so that it is FENCED in seconds",
+		Long: `Have NODE condemn its present boot: its agent stops feeding the watchdog for good, makes the watchdog's timeout
+short, and says so. The watchdog resets the machine, and the others call it FENCED. Nothing is shut down: pods on NODE
+lose what they had in memory.
+
+NODE obeys by itself, and only when a majority of the group has told it that it can be spared. The command says why
+not, if it does not: NODE is under maintenance or has no armed watchdog; the others would have no majority; another
+node is being ended, or was less than 30 seconds ago; NODE cannot be reached. For a node that cannot be reached, power
+it off and use confirm-dead. There is no flag that overrides any of this.
+
+Without --boot it is the latest boot that this agent knows. Run it as root on a node that counts a majority; it cannot
+be NODE itself. Your name and --reason stand in the agent's log.
+
+Exit codes: 0 NODE has condemned its boot, with --wait: is FENCED; 1 it was refused, or the agent could not be asked;
+2 bad usage; 3 with --wait: not FENCED within --timeout.`,
+		Example: `  fencectl fence n4 --reason "kernel hangs in the HBA driver"
+  fencectl fence n4 --wait && do-failover
+  fencectl fence n4 --boot 024bc581b3a34be3 --wait --timeout 1m`,
+		Args: operands("NODE"),
+	}
+	o := &fenceOrder{env: env, agent: newSocketFlag(cmd)}
+	o.agent.timeout = confirmPatience
+	w := &deathWait{env: env, agent: o.agent}
+	flags := cmd.Flags()
+	flags.StringVar(&o.boot, "boot", "", "end this `boot` and no other: a boot nonce, or the bootID of the Node in Kubernetes")
+	flags.StringVar(&o.reason, "reason", "", "why, in `words`")
+	flags.StringVar(&o.by, "by", "", "`name` of who says so (default: $SUDO_USER, else your user name)")
+	wait := flags.Bool("wait", false, "wait until the node is FENCED")
+	flags.DurationVar(&w.limit, "timeout", 3*time.Minute, "how long to wait with --wait")
+	cmd.ValidArgsFunction = w.complete
+	_ = cmd.RegisterFlagCompletionFunc("boot", cobra.NoFileCompletions) // fails for unknown flags only
+	out := newPrinter(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		w.node, o.node = args[0], args[0]
+		switch {
+		case w.limit <= 0:
+			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", w.limit)
+		case cmd.Flags().Changed("boot"): // also if it is empty, as a variable of a script is by mistake
+			w.boot = o.boot
+			if err := w.takeBoot(); err != nil {
+				return err
+			}
+			o.boot = w.boot
+		}
+		if err := o.give(cmd.Context()); err != nil {
+			return err
+		}
+		if w.boot = o.boot; !*wait {
+			return out.print(env.stdout, ordered{o.node, o.boot}, func(t *table) {
+				t.row(fmt.Sprintf("%s: boot %s has condemned itself, and is reset; it is dead when \"%s wait --fenced %s --boot %s\" says so", clean(o.node), o.boot, env.command(), clean(o.node), o.boot))
+			})
+		}
+		env.stderr = newUnstuck(env.stderr)
+		defer w.saying.Wait()
+		death, err := w.run(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if out.format != formatTable {
+			return out.print(env.stdout, resultOf(death), nil)
+		}
+		return writeText(env, []byte(w.line(death)))
+	}
+	return cmd
+}
+
+// ordered is what -o json prints without --wait.
+type ordered struct {
+	Node string `json:"node"`
+	Boot string `json:"boot"`
+}
+
+// give has the agent give the order, and waits until the node has condemned itself.
+func (o *fenceOrder) give(ctx context.Context) error {
+	st, err := getStatus(ctx, o.env, o.agent)
+	if err != nil {
+		return err
+	}
+	names, known := []string{}, false
+	for _, n := range st.GetNodes() {
+		names = append(names, clean(n.GetName()))
+		if n.GetName() == o.node {
+			known = true
+			o.boot = cmp.Or(o.boot, bootOf(n))
+		}
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("%q is no member of this group: the members are %s", clean(o.node), strings.Join(names, ", "))
+	case o.boot == "":
+		return fmt.Errorf("%s: this agent has never met it and knows no boot of it: power it off and use confirm-dead on a node that has met it", clean(o.node))
+	}
+	conn, err := o.agent.dial(o.env)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	call, _, cancel := conn.impatient(ctx)
+	defer cancel()
+	_, err = fencingv1.NewFencingControlClient(conn).Fence(call, &fencingv1.FenceRequest{
+		Node: o.node, BootNonce: o.boot, By: cmp.Or(o.by, o.env.getenv("SUDO_USER"), userName()), Reason: o.reason,
+	})
+	switch text := clean(status.Convert(err).Message()); status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.FailedPrecondition:
+		return fmt.Errorf("not fenced: %s", text)
+	case codes.PermissionDenied, codes.InvalidArgument:
+		return errors.New(text)
+	}
+	return conn.explain(call, err)
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+)
+
+// maintenancePoll is the time between two looks whether the watchdog is disarmed.
+const maintenancePoll = 200 * time.Millisecond
+
+// maintenanceWish is one call of fencectl maintenance.
+type maintenanceWish struct {
+	env    *environment
+	agent  *agentFlags
+	on     bool
+	length time.Duration
+	by     string
+	reason string
+	wait   bool
+	limit  time.Duration
+}
+
+func newMaintenanceCommand(env *environment) *cobra.Command {
+	return newGroup("maintenance COMMAND", "Disarm the watchdog of this node for a while", `maintenance on disarms this node's watchdog until a time that you name, maintenance off ends that now.
+
+While it lasts nothing resets this node, and its peers never take over from it. It is the same switch as
+watchdog.disableFile, with an end: status shows until when, by whom and why. It outlives a restart of the agent and
+ends with the boot: a node that was reset is guarded again. An annotation of the Node that asks for the same stands on
+its own, and off does not end that.`,
+		newMaintenanceOnCommand(env),
+		newMaintenanceOffCommand(env),
+	)
+}
+
+func newMaintenanceOnCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "on --for DURATION --reason TEXT",
+		Short: "Begin a maintenance, or give it another end",
+		Long: `Disarm this node's watchdog until DURATION from now; what runs already gets the new end and reason. With --wait the
+command ends when the watchdog is disarmed: the node asks its peers first, so that nobody takes it for dead, and a node
+that has lost them stays armed.
+
+Exit codes: 0 done, with --wait: disarmed; 1 it failed; 2 bad usage; 3 with --wait: not disarmed within --timeout. The
+maintenance is on then all the same.`,
+		Example: "  fencectl maintenance on --for 2h --reason \"new HBA firmware\" --wait",
+		Args:    operands(),
+	}
+	m := newMaintenanceFlags(cmd, env)
+	m.on = true
+	cmd.Flags().DurationVar(&m.length, "for", 0, "how long, at most 168h; needed")
+	cmd.Flags().StringVar(&m.reason, "reason", "", "why, in `words`; needed")
+	return cmd
+}
+
+func newMaintenanceOffCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "off",
+		Short: "End the maintenance now",
+		Long: `Remove watchdog.disableFile, whoever has made it: the watchdog is armed again as soon as a majority knows of it. With
+--wait the command ends when it is.
+
+Exit codes: 0 done, with --wait: armed; 1 it failed; 2 bad usage; 3 with --wait: not armed within --timeout, for
+example since an annotation asks for maintenance, too.`,
+		Example: "  fencectl maintenance off --wait",
+		Args:    operands(),
+	}
+	newMaintenanceFlags(cmd, env)
+	return cmd
+}
+
+func newMaintenanceFlags(cmd *cobra.Command, env *environment) *maintenanceWish {
+	m := &maintenanceWish{env: env, agent: newSocketFlag(cmd)}
+	cmd.Flags().StringVar(&m.by, "by", "", "`name` of who says so (default: $SUDO_USER, else your user name)")
+	cmd.Flags().BoolVar(&m.wait, "wait", false, "wait until the watchdog has followed")
+	cmd.Flags().DurationVar(&m.limit, "timeout", time.Minute, "how long to wait with --wait")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case m.on && m.length <= 0:
+			return usagef("say how long: --for 2h")
+		case m.on && m.reason == "":
+			return usagef("say why: --reason TEXT")
+		case m.limit <= 0:
+			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", m.limit)
+		}
+		return m.set(cmd.Context())
+	}
+	return m
+}
+
+func (m *maintenanceWish) set(ctx context.Context) error {
+	conn, err := m.agent.dial(m.env)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	call, _, cancel := conn.impatient(ctx)
+	defer cancel()
+	req := &fencingv1.SetMaintenanceRequest{By: cmp.Or(m.by, m.env.getenv("SUDO_USER"), userName()), Reason: m.reason}
+	if m.on {
+		req.Duration = durationpb.New(m.length)
+	}
+	answer, err := fencingv1.NewFencingControlClient(conn).SetMaintenance(call, req)
+	switch text := clean(status.Convert(err).Message()); status.Code(err) {
+	case codes.OK:
+	case codes.FailedPrecondition, codes.PermissionDenied, codes.InvalidArgument:
+		return errors.New(text)
+	default:
+		return conn.explain(call, err)
+	}
+	text := "maintenance is off: the watchdog is armed again as soon as a majority knows of it\n"
+	if m.on {
+		text = fmt.Sprintf("maintenance until %s: nothing resets this node until then\n", answer.GetEnds().AsTime().In(m.env.zone()).Format(time.DateTime))
+	}
+	if m.wait {
+		if err := m.await(ctx); err != nil {
+			return err
+		}
+	}
+	return writeText(m.env, []byte(text))
+}
+
+// await waits until the watchdog is as it should be.
+func (m *maintenanceWish) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.limit, errWaited)
+	defer cancel()
+	tick := time.NewTicker(maintenancePoll)
+	defer tick.Stop()
+	last := "the agent has told no status yet"
+	for {
+		st, err := getStatus(ctx, m.env, m.agent)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			last = err.Error()
+		case err == nil && m.followed(st):
+			return nil
+		case err == nil:
+			last = fmt.Sprintf("%s: %s", clean(st.GetSelf().GetName()), verdictWords(st).text)
+			for _, by := range st.GetVerdict().GetDisarmedBy() {
+				last += ", " + clean(by)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errWaited) {
+				return timeoutError{fmt.Errorf("the watchdog has not followed after %v: %s", m.limit, last)}
+			}
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// followed reports whether the watchdog is disarmed by the maintenance, or armed without one.
+func (m *maintenanceWish) followed(st *fencingv1.Status) bool {
+	armed := st.GetWatchdog().GetArmed()
+	disarmed := st.GetVerdict().GetReason() == fencingv1.Reason_REASON_MAINTENANCE
+	if m.on {
+		return disarmed && !armed
+	}
+	return armed && !disarmed
+}

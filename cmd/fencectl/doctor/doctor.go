@@ -1,0 +1,286 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	OK    Level = "ok"
+	Warn  Level = "warn"
+	Wrong Level = "wrong"
+)
+
+// Finding is one line.
+type Finding struct {
+	Level   Level  `json:"level"`
+	Subject string `json:"subject"`
+	Found   string `json:"found"`
+	Do      string `json:"do,omitempty"` // what to do about it
+}
+
+// Machine is what is looked at.
+type Machine struct {
+	Root       string   // of the file system; empty: the machine's own
+	KeyFile    string   // gossip.keyFile; empty: none
+	Devices    []string // lun.devices
+	Interfaces []string // of systemNetworks
+	Ports      []int    // of systemNetworks
+	IOTimeout  time.Duration
+}
+
+// Watchdog is one device as sysfs shows it.
+type Watchdog struct {
+	Name     string   `json:"name"` // such as watchdog0
+	Identity string   `json:"identity"`
+	State    string   `json:"state"`   // active, inactive, or empty where the kernel does not tell
+	Timeout  string   `json:"timeout"` // seconds
+	NoWayOut bool     `json:"nowayout"`
+	Holders  []string `json:"holders,omitempty"` // "name (pid)"
+}
+
+func (m *Machine) read(name string) (text string, err error) {
+	data, err := os.ReadFile(filepath.Join(m.Root, name))
+	return strings.TrimSpace(string(data)), err
+}
+
+func (m *Machine) glob(pattern string) (names []string) {
+	found, _ := filepath.Glob(filepath.Join(m.Root, pattern)) // the patterns are good
+	for _, f := range found {
+		names = append(names, strings.TrimPrefix(f, filepath.Clean(m.Root+"/")))
+	}
+	for i, n := range names {
+		names[i] = path.Clean("/" + n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Watchdogs lists the devices.
+func (m *Machine) Watchdogs() (list []Watchdog) {
+	holders := m.holders()
+	for _, dir := range m.glob("/sys/class/watchdog/watchdog*") {
+		w := Watchdog{Name: path.Base(dir)}
+		w.Identity, _ = m.read(dir + "/identity") // a kernel without it shows none
+		w.State, _ = m.read(dir + "/state")
+		w.Timeout, _ = m.read(dir + "/timeout")
+		text, _ := m.read(dir + "/nowayout")
+		w.NoWayOut = text == "1"
+		w.Holders = holders["/dev/"+w.Name]
+		if w.Name == "watchdog0" {
+			w.Holders = append(w.Holders, holders["/dev/watchdog"]...)
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+// holders are the processes that have a watchdog open, by its path.
+func (m *Machine) holders() map[string][]string {
+	out := map[string][]string{}
+	for _, fd := range m.glob("/proc/[0-9]*/fd/*") {
+		to, err := os.Readlink(filepath.Join(m.Root, fd))
+		if err != nil || !strings.HasPrefix(to, "/dev/watchdog") {
+			continue
+		}
+		pid := strings.Split(fd, "/")[2]
+		comm, _ := m.read("/proc/" + pid + "/comm")
+		if who := cmp.Or(comm, "a process") + " (" + pid + ")"; !slices.Contains(out[to], who) {
+			out[to] = append(out[to], who)
+		}
+	}
+	return out
+}
+
+// Look makes all findings, in the order in which they matter.
+func (m *Machine) Look() (out []Finding) {
+	out = append(out, m.watchdogs()...)
+	out = append(out, m.systemd())
+	out = append(out, m.keys()...)
+	out = append(out, m.networks()...)
+	out = append(out, m.storage()...)
+	return out
+}
+
+func (m *Machine) watchdogs() (out []Finding) {
+	list := m.Watchdogs()
+	if len(list) == 0 {
+		return []Finding{{Wrong, "watchdog", "there is none in /sys/class/watchdog", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
+	}
+	for _, w := range list {
+		f := Finding{OK, w.Name, fmt.Sprintf("%s, timeout %s s", cmp.Or(w.Identity, "no identity"), cmp.Or(w.Timeout, "?")), ""}
+		foreign := slices.DeleteFunc(slices.Clone(w.Holders), func(h string) bool { return strings.HasPrefix(h, "fencing-agent ") })
+		switch {
+		case len(foreign) > 0:
+			f.Level, f.Do = Wrong, "two cannot feed one watchdog, and a node that is fed by another is not reset: stop "+strings.Join(foreign, ", ")+", or give the agent another device (watchdog.device)"
+			f.Found += ", held by " + strings.Join(w.Holders, ", ")
+		case len(w.Holders) > 0:
+			f.Found += ", held by " + strings.Join(w.Holders, ", ")
+		case w.State == "active":
+			f.Level, f.Found, f.Do = Warn, f.Found+", it counts down and nobody holds it", "an agent that was killed leaves it so, and the machine will be reset; start the agent"
+		}
+		if w.NoWayOut {
+			f.Found += ", nowayout"
+			if f.Level == OK {
+				f.Level, f.Do = Warn, "it cannot be disarmed once it is armed: maintenance and a stop of the agent reset the node; unset nowayout of the driver if that is not meant"
+			}
+		}
+		if strings.Contains(strings.ToLower(w.Identity), "software watchdog") && f.Level == OK {
+			f.Level, f.Do = Warn, "softdog does not fire when the kernel hangs: use the board's own watchdog where there is one"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// systemd looks whether systemd feeds a watchdog itself.
+func (m *Machine) systemd() Finding {
+	value, from := "", ""
+	files := append([]string{"/etc/systemd/system.conf"}, m.glob("/etc/systemd/system.conf.d/*.conf")...)
+	for _, name := range files {
+		text, err := m.read(name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(text) {
+			if key, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && strings.TrimSpace(key) == "RuntimeWatchdogSec" {
+				value, from = strings.TrimSpace(v), name
+			}
+		}
+	}
+	if value == "" || value == "off" || value == "0" || value == "0s" {
+		return Finding{OK, "systemd", "it feeds no watchdog", ""}
+	}
+	return Finding{Wrong, "systemd", "RuntimeWatchdogSec=" + value + " in " + from, "set RuntimeWatchdogSec=off and run systemctl daemon-reexec: pid 1 would keep the machine alive that the agent wants reset"}
+}
+
+// keys looks at the file, and says nothing of what stands in it.
+func (m *Machine) keys() []Finding {
+	const subject = "keys"
+	if m.KeyFile == "" {
+		return []Finding{{Warn, subject, "gossip.keyFile is not set: nothing is encrypted or authenticated", "make one with fencectl key new, and put it on all nodes"}}
+	}
+	info, err := os.Stat(filepath.Join(m.Root, m.KeyFile))
+	if err != nil {
+		return []Finding{{Wrong, subject, m.KeyFile + ": " + cause(err), "put the group's key file there; the agent does not start without it"}}
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return []Finding{{Wrong, subject, fmt.Sprintf("%s has mode %04o: others can read it", m.KeyFile, mode), "chmod 600 " + m.KeyFile}}
+	}
+	return []Finding{{OK, subject, m.KeyFile + " is readable by its owner alone", ""}}
+}
+
+// cause is the error without the path, which may be that of a test's root.
+func cause(err error) string {
+	if e, ok := err.(*fs.PathError); ok { //nolint:errorlint // os.Stat returns it as it is
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+func (m *Machine) networks() (out []Finding) {
+	for _, name := range m.Interfaces {
+		state, err := m.read("/sys/class/net/" + name + "/operstate")
+		switch {
+		case err != nil:
+			out = append(out, Finding{Wrong, "network " + name, "there is no such interface", "correct systemNetworks[].interface"})
+		case state != "up" && state != "unknown":
+			out = append(out, Finding{Wrong, "network " + name, "its state is " + state, "bring it up: peers are not heard there"})
+		default:
+			out = append(out, Finding{OK, "network " + name, "up", ""})
+		}
+	}
+	for _, port := range m.Ports {
+		f := Finding{OK, "port " + strconv.Itoa(port), "nobody listens yet", ""}
+		if m.listens("udp", port) || m.listens("udp6", port) {
+			f.Found = "somebody listens"
+			if !m.agentRuns() {
+				f.Level, f.Do = Wrong, "no agent runs, so it is another program's: look with ss -lupn, and give one of them another port"
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (m *Machine) listens(table string, port int) bool {
+	text, err := m.read("/proc/net/" + table)
+	if err != nil {
+		return false
+	}
+	suffix := fmt.Sprintf(":%04X", port)
+	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
+		if f := strings.Fields(s.Text()); len(f) > 1 && strings.HasSuffix(f[1], suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Machine) agentRuns() bool {
+	return slices.ContainsFunc(m.glob("/proc/[0-9]*/comm"), func(name string) bool {
+		comm, _ := m.read(name)
+		return comm == "fencing-agent"
+	})
+}
+
+// storage looks at what makes an I/O to the LUN hang for longer than the agent waits.
+func (m *Machine) storage() (out []Finding) {
+	if len(m.Devices) == 0 {
+		return []Finding{{OK, "LUN", "none is configured", ""}}
+	}
+	for _, d := range m.Devices {
+		if _, err := os.Stat(filepath.Join(m.Root, d)); err != nil {
+			out = append(out, Finding{Wrong, "LUN", d + ": " + cause(err), "log in to the target, or correct lun.devices"})
+		} else {
+			out = append(out, Finding{OK, "LUN", d + " is there", ""})
+		}
+	}
+	if text, err := m.read("/etc/multipath.conf"); err == nil {
+		f := Finding{OK, "multipath", "it does not queue for ever", ""}
+		for line := range bytes.Lines([]byte(text)) {
+			words := strings.Fields(string(line))
+			if len(words) > 1 && !strings.HasPrefix(words[0], "#") && (strings.Contains(string(line), "queue_if_no_path") || words[0] == "no_path_retry" && strings.Trim(words[1], `"`) == "queue") {
+				f = Finding{Warn, "multipath", strings.Join(words, " "), "an I/O without a path hangs until one is back: set no_path_retry fail for the agent's LUN (deploy/node/multipath)"}
+			}
+		}
+		out = append(out, f)
+	}
+	if text, err := m.read("/etc/iscsi/iscsid.conf"); err == nil {
+		for line := range strings.Lines(text) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			if strings.TrimSpace(key) != "node.session.timeo.replacement_timeout" {
+				continue
+			}
+			f := Finding{OK, "iSCSI", "replacement_timeout " + strings.TrimSpace(value) + " s", ""}
+			if s, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && (s < 0 || time.Duration(s)*time.Second > max(m.IOTimeout, 15*time.Second)) {
+				f.Level, f.Do = Warn, "a lost path hangs for so long: 5 to 15 s let multipath change it in time"
+			}
+			out = append(out, f)
+		}
+	}
+	for _, port := range m.glob("/sys/class/fc_remote_ports/*") {
+		f := Finding{OK, "FC " + path.Base(port), "", ""}
+		fast, _ := m.read(port + "/fast_io_fail_tmo")
+		loss, _ := m.read(port + "/dev_loss_tmo")
+		if f.Found = fmt.Sprintf("fast_io_fail_tmo %s, dev_loss_tmo %s", cmp.Or(fast, "?"), cmp.Or(loss, "?")); fast == "off" || fast == "" {
+			f.Level, f.Do = Warn, "I/O on a lost port hangs for dev_loss_tmo: set fast_io_fail_tmo 5 in multipath.conf"
+		}
+		out = append(out, f)
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// machine makes a root of files; a value that begins with -> is a link.
+func machine(t *testing.T, files map[string]string) *Machine {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if to, ok := strings.CutPrefix(text, "->"); ok {
+			err = os.Symlink(to, p)
+		} else {
+			err = os.WriteFile(p, []byte(text+"\n"), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Machine{Root: root, KeyFile: "/etc/keys", Devices: []string{"/dev/mapper/fence"}, Interfaces: []string{"eth0"}, Ports: []int{7946}, IOTimeout: 2 * time.Second}
+}
+
+func good() map[string]string {
+	return map[string]string{
+		"sys/class/watchdog/watchdog0/identity": "iTCO_wdt", "sys/class/watchdog/watchdog0/timeout": "30", "sys/class/watchdog/watchdog0/state": "active",
+		"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0", "etc/keys": "c2VjcmV0", "sys/class/net/eth0/operstate": "up", "dev/mapper/fence": "",
+		"etc/systemd/system.conf": "#RuntimeWatchdogSec=1\nRuntimeWatchdogSec=off", "etc/multipath.conf": "defaults {\n# no_path_retry queue\nno_path_retry fail\n}",
+		"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 15", "sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "5",
+		"sys/class/fc_remote_ports/rport-1/dev_loss_tmo": "30", "proc/net/udp": "  sl  local_address\n   0: 00000000:1F0A 00000000:0000",
+	}
+}
+
+// A machine in good order has no finding that is not ok.
+func TestGoodMachine(t *testing.T) {
+	findings := machine(t, good()).Look()
+	for _, f := range findings {
+		if f.Level != OK || f.Do != "" || f.Found == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(findings) != 9 {
+		t.Errorf("%d findings: %+v", len(findings), findings)
+	}
+}
+
+// Guards: what is found, each on a machine that is good otherwise.
+func TestFindings(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  map[string]string // "-": the file is not there
+		level   Level
+		subject string
+		says    string
+	}{
+		"no watchdog":         {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-"}, Wrong, "watchdog", "there is none"},
+		"held by another":     {map[string]string{"proc/7/comm": "wd_keepalive"}, Wrong, "watchdog0", "held by wd_keepalive (7)"},
+		"held by two":         {map[string]string{"proc/9/comm": "sbd", "proc/9/fd/5": "->/dev/watchdog"}, Wrong, "watchdog0", "sbd (9)"},
+		"left counting":       {map[string]string{"proc/7/fd/3": "-"}, Warn, "watchdog0", "nobody holds it"},
+		"nowayout":            {map[string]string{"sys/class/watchdog/watchdog0/nowayout": "1"}, Warn, "watchdog0", "nowayout"},
+		"softdog":             {map[string]string{"sys/class/watchdog/watchdog0/identity": "Software Watchdog"}, Warn, "watchdog0", "Software Watchdog"},
+		"systemd feeds":       {map[string]string{"etc/systemd/system.conf.d/9.conf": "[Manager]\nRuntimeWatchdogSec=30s"}, Wrong, "systemd", "RuntimeWatchdogSec=30s in /etc/systemd/system.conf.d/9.conf"},
+		"no key file":         {map[string]string{"etc/keys": "-"}, Wrong, "keys", "no such file"},
+		"no interface":        {map[string]string{"sys/class/net/eth0/operstate": "-"}, Wrong, "network eth0", "no such interface"},
+		"interface is down":   {map[string]string{"sys/class/net/eth0/operstate": "down"}, Wrong, "network eth0", "down"},
+		"port of another":     {map[string]string{"proc/7/comm": "other", "proc/7/fd/3": "-"}, Wrong, "port 7946", "somebody listens"},
+		"no LUN":              {map[string]string{"dev/mapper/fence": "-"}, Wrong, "LUN", "no such file"},
+		"multipath queues":    {map[string]string{"etc/multipath.conf": "no_path_retry \"queue\""}, Warn, "multipath", "no_path_retry"},
+		"multipath queues by": {map[string]string{"etc/multipath.conf": "features \"1 queue_if_no_path\""}, Warn, "multipath", "queue_if_no_path"},
+		"iSCSI waits":         {map[string]string{"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 120"}, Warn, "iSCSI", "120 s"},
+		"FC waits":            {map[string]string{"sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "off"}, Warn, "FC rport-1", "off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := good()
+			for file, text := range c.change {
+				if files[file] = text; text == "-" {
+					delete(files, file)
+				}
+			}
+			m := machine(t, files)
+			for _, f := range m.Look() {
+				if f.Subject == c.subject && f.Level == c.level {
+					if !strings.Contains(f.Found, c.says) || f.Do == "" || strings.Contains(f.Found+f.Do, m.Root) {
+						t.Errorf("%+v", f)
+					}
+					return
+				}
+			}
+			t.Errorf("not found: %+v", m.Look())
+		})
+	}
+}
+
+// Guard: a key file that others can read is found, and nothing of it is said.
+func TestKeysThatOthersRead(t *testing.T) {
+	m := machine(t, good())
+	if err := os.Chmod(filepath.Join(m.Root, "etc/keys"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, f := range m.Look() {
+		found = found || f.Subject == "keys" && f.Level == Wrong && strings.Contains(f.Found, "0644")
+		if strings.Contains(f.Found+f.Do, "c2VjcmV0") {
+			t.Errorf("it says the key: %+v", f)
+		}
+	}
+	if !found {
+		t.Error("not found")
+	}
+	if m.KeyFile = ""; m.keys()[0].Level != Warn {
+		t.Errorf("without keys: %+v", m.keys())
+	}
+}

@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// maintained is the disable file of a node whose clock the test sets.
+type maintained struct {
+	*disableFile
+	now  boottime.Instant
+	ends int64
+	log  strings.Builder
+}
+
+func maintains(t *testing.T, path, boot string) *maintained {
+	t.Helper()
+	m := &maintained{now: boottime.Instant(time.Hour)}
+	m.disableFile = &disableFile{
+		path: path, boot: boot, log: slog.New(slog.NewTextHandler(&m.log, nil)), clock: func() boottime.Instant { return m.now },
+		show: func(at *int64) {
+			if m.ends = 0; at != nil {
+				m.ends = *at
+			}
+		},
+	}
+	return m
+}
+
+// A maintenance says until when, by whom and why, outlives the agent, and ends by itself.
+func TestMaintenanceEndsByItself(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "off")
+	m := maintains(t, path, "b1")
+	ends, err := m.set(publish.Maintenance{For: 2 * time.Hour, By: "alice", Reason: "new firmware"})
+	if err != nil || time.Until(ends) < 119*time.Minute {
+		t.Fatalf("%v, %v", ends, err)
+	}
+	if !m.look() || !strings.HasPrefix(m.why, "maintenance until ") || !strings.HasSuffix(m.why, " (alice: new firmware)") || m.ends != ends.Unix() {
+		t.Errorf("%q, ends %d", m.why, m.ends)
+	}
+	next := maintains(t, path, "b1") // another agent of this boot
+	next.now = m.now.Add(2*time.Hour - 1)
+	if !next.look() || next.why != m.why {
+		t.Errorf("after a restart: %q", next.why)
+	}
+	next.now = m.now.Add(2 * time.Hour)
+	if !next.look() || next.why != "" || next.ends != 0 || !strings.Contains(next.log.String(), "maintenance is over") {
+		t.Errorf("at its end: %q, ends %d", next.why, next.ends)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file stays: %v", err)
+	}
+}
+
+// Guard: it does not outlive the boot, whatever the clock of the next one says.
+func TestMaintenanceEndsWithTheBoot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "off")
+	m := maintains(t, path, "b1")
+	if _, err := m.set(publish.Maintenance{For: time.Hour, By: "alice", Reason: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	next := maintains(t, path, "b2")
+	next.now = boottime.Instant(time.Second)
+	if next.look(); next.why != "" {
+		t.Errorf("in the next boot: %q", next.why)
+	}
+}
+
+// It gets another end, and off ends it, also one without an end that somebody has made by hand.
+func TestMaintenanceIsChanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "off")
+	m := maintains(t, path, "b1")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !m.look() || m.why != "the file "+path || m.ends != 0 {
+		t.Errorf("by hand: %q", m.why)
+	}
+	if _, err := m.set(publish.Maintenance{For: time.Hour, By: "alice", Reason: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if !m.look() || !strings.Contains(m.why, "alice") {
+		t.Errorf("with an end: %q", m.why)
+	}
+	if ends, err := m.set(publish.Maintenance{By: "bob"}); err != nil || !ends.IsZero() {
+		t.Errorf("%v, %v", ends, err)
+	}
+	if !m.look() || m.why != "" {
+		t.Errorf("off: %q", m.why)
+	}
+	if _, err := m.set(publish.Maintenance{By: "bob"}); err != nil {
+		t.Errorf("off again: %v", err)
+	}
+}
+
+// Guard: what the agent does not understand has no end. Somebody has put it there.
+func TestDisableFileThatIsNotUnderstood(t *testing.T) {
+	for name, text := range map[string]string{
+		"words": "do not touch, Bob", "another version": `{"version":2,"boot":"b1","until":1}`, "no end": `{"version":1,"boot":"b1"}`,
+		"no boot": `{"version":1,"until":1}`, "not whole": `{"version":1,"boot":"b1","un`, "large": strings.Repeat(" ", maxMaintenanceText+1),
+	} {
+		path := filepath.Join(t.TempDir(), "off")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := maintains(t, path, "b1")
+		if m.look(); m.why != "the file "+path {
+			t.Errorf("%s: %q", name, m.why)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// order is the wish of somebody on this node that another one ends, on its way to the loop and back.
+type order struct {
+	publish.FenceOrder
+	answer chan error // capacity 1
+}
+
+// orders are those that wait for the core's answer, by its id.
+type orders struct {
+	waiting map[uint64]*order
+	last    uint64
+	by      string // who has ordered that this node ends, as logged last
+	why     watchdog.Forbidding
+}
+
+// order takes an order to the loop and waits for what becomes of it. Any goroutine may call it.
+func (a *Agent) order(ctx context.Context, o publish.FenceOrder) error {
+	w := &order{FenceOrder: o, answer: make(chan error, 1)}
+	a.box.put(func(b *batch) { b.orders = append(b.orders, w) })
+	select {
+	case err := <-w.answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hearOrders hands orders to the core. It runs on the loop.
+func (a *Agent) hearOrders(list []*order) {
+	for _, w := range list {
+		if a.orders.waiting == nil {
+			a.orders.waiting = map[uint64]*order{}
+		}
+		a.orders.last++
+		a.orders.waiting[a.orders.last] = w
+		a.core.Order(a.orders.last, watchdog.Order{Node: w.Node, Boot: w.Boot})
+	}
+}
+
+// answerOrders brings the answers back, and tells the log of an order for this node.
+func (a *Agent) answerOrders(fx *watchdog.Effects) {
+	for _, o := range fx.Obeyed {
+		w := a.orders.waiting[o.ID]
+		delete(a.orders.waiting, o.ID)
+		if o.Err != nil {
+			a.metrics.Ordered(o.Err.Why.String())
+			w.answer <- o.Err
+			continue
+		}
+		a.metrics.Ordered("obeyed")
+		w.answer <- nil
+	}
+	by, why := a.core.Ordered()
+	if by == a.orders.by && why == a.orders.why || by == "" && a.core.CondemnedBy() != "" {
+		return
+	}
+	a.orders.by, a.orders.why = by, why
+	switch {
+	case by == "":
+	case why != 0:
+		a.log.Warn("another node orders that this one ends, and it does not obey", "by", by, "reason", why.String())
+	default:
+		a.log.Warn("another node orders that this one ends: it obeys when all others have said that they can spare it", "by", by)
+	}
+}
+
+// mayTell is who may tell deaths and give orders.
+func (a *Agent) mayTell() func(context.Context) error {
+	switch {
+	case a.opts.MayTell != nil:
+		return a.opts.MayTell
+	case a.cfg.API.RootFrom == config.RootAnywhere:
+		return publish.RootOnly
+	}
+	return publish.RootHere
+}

@@ -1,0 +1,45 @@
+package config
+
+// Names is whose names people and tools put on Nodes: a set of defaults for kubernetes.groupLabel and
+// kubernetes.disableAnnotations.
+type Names string
+
+// The sets of names.
+const (
+	NamesFencingAgent Names = "fencing-agent"
+	NamesDeckhouse    Names = "deckhouse" // what Deckhouse's node-manager sets, and the project's own annotation
+)
+
+func (Names) values() []string { return []string{"fencing-agent", "deckhouse"} }
+
+// disableAnnotation is the project's own, which disarms a node by either set.
+const disableAnnotation = "fencing-agent.io/disable"
+
+func (n Names) groupLabel() string {
+	if n == NamesFencingAgent {
+		return "fencing-agent.io/group"
+	}
+	return "node.deckhouse.io/group"
+}
+
+func (n Names) disableAnnotations() []string {
+	if n == NamesFencingAgent {
+		return []string{disableAnnotation}
+	}
+	return []string{
+		"update.node.deckhouse.io/disruption-approved",
+		"update.node.deckhouse.io/approved",
+		"node-manager.deckhouse.io/fencing-disable",
+		disableAnnotation,
+	}
+}
+
+// applyNames fills the keys that the file does not give, as given tells.
+func (c *Config) applyNames(given func(key string) bool) {
+	if !given("kubernetes.groupLabel") {
+		c.Kubernetes.GroupLabel = c.Kubernetes.Names.groupLabel()
+	}
+	if !given("kubernetes.disableAnnotations") {
+		c.Kubernetes.DisableAnnotations = c.Kubernetes.Names.disableAnnotations()
+	}
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// schemaKeys walks a schema: the paths of all its keys, and those of its closed sections.
+func schemaKeys(path string, schema map[string]any, keys, sections map[string]bool) {
+	if items, ok := schema["items"].(map[string]any); ok {
+		path, schema = path+"[]", items
+	}
+	of, ok := schema["properties"].(map[string]any)
+	if !ok {
+		return
+	}
+	if schema["additionalProperties"] == false {
+		sections[path] = true
+	}
+	for key, s := range of {
+		keys[child(path, key)] = true
+		schemaKeys(child(path, key), s.(map[string]any), keys, sections)
+	}
+}
+
+// nested is a file in which the path has the value; every list on the way has one element.
+func nested(path string, value any) any {
+	key, rest, more := strings.Cut(path, ".")
+	inner := value
+	if more {
+		inner = nested(rest, value)
+	}
+	if name, list := strings.CutSuffix(key, "[]"); list {
+		return map[string]any{name: []any{inner}}
+	}
+	return map[string]any{key: inner}
+}
+
+// unknown decodes a file and tells whether the decoder says that it knows no such key.
+func unknown(t *testing.T, file any) bool {
+	t.Helper()
+	text, err := yaml.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReport()
+	r.decodeFile(text, Default())
+	return slices.ContainsFunc(r.problems, func(p Problem) bool { return strings.HasPrefix(p.What, "is not a known key") })
+}
+
+// The schema and the decoder know the same keys. The decoder is asked with files; the schema is walked.
+func TestSchemaKnowsTheKeysOfTheDecoder(t *testing.T) {
+	keys, sections := map[string]bool{}, map[string]bool{}
+	schemaKeys("", JSONSchema(), keys, sections)
+	if len(keys) < 70 || len(sections) < 10 {
+		t.Fatalf("%d keys, %d sections", len(keys), len(sections))
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if unknown(t, nested(k, "x")) {
+			t.Errorf("the schema has %s, the decoder has not", k)
+		}
+	}
+	for at := range sections {
+		if file := nested(child(at, "noSuchKey"), "x"); at == "" && !unknown(t, map[string]any{"noSuchKey": "x"}) || at != "" && !unknown(t, file) {
+			t.Errorf("the schema closes %q, the decoder does not", at)
+		}
+	}
+	for _, k := range Keys() { // what the decoder says that it takes
+		if !keys[k] {
+			t.Errorf("the decoder has %s, the schema has not", k)
+		}
+	}
+	// full.yaml has every key: taken apart by a YAML reader, not by the decoder.
+	text, err := os.ReadFile("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file any
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	for k := range fileKeys("", file) {
+		if k != "reachability.atLeast" && !strings.HasPrefix(k, "members.static[].addresses.") && !keys[k] {
+			t.Errorf("full.yaml has %s, the schema has not", k)
+		}
+	}
+}
+
+func fileKeys(path string, v any) map[string]bool {
+	out := map[string]bool{}
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			out[child(path, key)] = true
+			maps.Copy(out, fileKeys(child(path, key), value))
+		}
+	case []any:
+		for _, value := range v {
+			maps.Copy(out, fileKeys(path+"[]", value))
+		}
+	}
+	return out
+}
+
+// A default in the schema is what the agent takes when the key is left out: written into a file it changes nothing.
+func TestDefaultsOfTheSchema(t *testing.T) {
+	found := 0
+	var walk func(path string, schema map[string]any)
+	walk = func(path string, schema map[string]any) {
+		of, _ := schema["properties"].(map[string]any)
+		for key, s := range of {
+			s := s.(map[string]any)
+			at := child(path, key)
+			if value, ok := s["default"]; ok {
+				found++
+				text, err := yaml.Marshal(nested(at, value))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, c := newReport(), Default()
+				r.decodeFile(text, c)
+				if len(r.problems) > 0 || !reflect.DeepEqual(c, Default()) {
+					t.Errorf("%s: %v: %v", at, value, r.problems)
+				}
+			}
+			walk(at, s)
+		}
+	}
+	walk("", JSONSchema())
+	if found < 25 {
+		t.Errorf("only %d keys have a default", found)
+	}
+	if _, err := json.Marshal(JSONSchema()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,37 @@
+package rawdev
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// WWNPrefix marks a LUN that is chosen by its NAA name (16 or 32 hexadecimal digits, with or without
+// 0x), which is the same on every node, whatever multipath or the kernel call the device there.
+const WWNPrefix = "wwn:"
+
+// Find is the path of the device that spec names: a path, or [WWNPrefix] and a name, which is looked up
+// at each call. It opens nothing.
+func Find(spec string) (string, error) { return thisHost.find(spec) }
+
+// find prefers what can lose a path: a multipath device goes before its
+// paths, for which udev has links as well: by one of those the LUN would be lost with that path.
+func (h host) find(spec string) (string, error) {
+	name, byName := strings.CutPrefix(spec, WWNPrefix)
+	if !byName {
+		return spec, nil
+	}
+	name = strings.TrimPrefix(strings.ToLower(name), "0x")
+	byID := filepath.Join(h.dev, "disk", "by-id")
+	// The 3 is the type of the name, NAA, in the identity that multipath takes over.
+	for _, link := range []string{"dm-uuid-mpath-3" + name, "wwn-0x" + name} {
+		path := filepath.Join(byID, link)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("open %s: %w: no link below %s has this name: is the node logged in to the storage?", spec, unix.ENOENT, byID)
+}

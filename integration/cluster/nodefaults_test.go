@@ -1,0 +1,123 @@
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/integration/cluster"
+)
+
+// agentOf is the state of the agent's container on a node, or nil.
+func agentOf(v *cluster.View, node string) *core.ContainerStatus {
+	if p := v.AgentPod(node); p != nil && len(p.Status.ContainerStatuses) == 1 {
+		return &p.Status.ContainerStatuses[0]
+	}
+	return nil
+}
+
+func waitsForImage(s *core.ContainerStatus) bool {
+	return s != nil && s.State.Waiting != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, s.State.Waiting.Reason)
+}
+
+// notDead holds while none of these takes the node for dead.
+func notDead(of string, by ...string) cluster.Condition {
+	return func(v *cluster.View) string {
+		for _, name := range by {
+			if v.State(name, of).GetState() == fencingv1.NodeState_NODE_STATE_FENCED {
+				return name + " takes " + of + " for dead"
+			}
+		}
+		return ""
+	}
+}
+
+// Guard: docs/kubernetes.md says that an agent whose image is not there is a node without agent. That is all it is.
+func imageMissing(t *testing.T, c *cluster.Cluster) {
+	const node = "node-2"
+	rest := without(c.Names(), node)
+	before := containers(look(t, c), c.Names())
+	do(t, c.LoseImage(t.Context(), node))
+	hold(t, c, "the agent that runs goes on", 3*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
+	do(t, c.DeleteAgent(t.Context(), node))
+	await(t, c, "its next pod waits for an image", func(v *cluster.View) string {
+		s := agentOf(v, node)
+		if !waitsForImage(s) {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	}, cluster.Quorum(rest...))
+	hold(t, c, "the others have quorum, and nobody takes the node for dead", 15*time.Second, cluster.Quorum(rest...), cluster.AgentsReady(rest...),
+		cluster.NodesReady(c.Names()...), notDead(node, rest...), unharmed(rest, before))
+	do(t, c.RestoreImage(t.Context(), node))
+	await(t, c, "the image is back, and the agent with it", cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
+}
+
+// Guard: the same for an image that no node has: the rollout stops at the first one.
+func unknownImage(t *testing.T, c *cluster.Cluster) {
+	available(t, c)
+	before := look(t, c).AgentPod("node-1").Spec.Containers[0].Image
+	const unknown = "registry.example.com/fencing-agent:unknown"
+	setImage(t, c, unknown)
+	var first string
+	await(t, c, "the first agent waits for its image", func(v *cluster.View) string {
+		for _, name := range c.Names() {
+			if s := agentOf(v, name); waitsForImage(s) && s.Image == unknown {
+				first = name
+				return ""
+			}
+		}
+		return "none does"
+	})
+	rest := without(c.Names(), first)
+	hold(t, c, "the others are left alone and have quorum", 20*time.Second, cluster.AgentsReady(rest...), hasImage(before, rest...), cluster.Quorum(rest...), notDead(first, rest...))
+	kubectl(t, c, "-n", cluster.Space, "rollout", "undo", daemonSet)
+	await(t, c, "undone", hasImage(before, c.Names()...), cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
+}
+
+// Guard: the kernel ends an agent for its memory as it ends any other program, and its kubelet starts it again, before
+// anybody takes its node for dead.
+func oomKilled(t *testing.T, c *cluster.Cluster) {
+	const node = "node-3"
+	rest := without(c.Names(), node)
+	s := agentOf(look(t, c), node)
+	do(t, c.ExhaustMemory(t.Context(), node))
+	await(t, c, "the OOM killer has ended the agent, and it is Ready again", func(v *cluster.View) string {
+		if missing := notDead(node, rest...)(v); missing != "" {
+			t.Error(missing)
+		}
+		now := agentOf(v, node)
+		if now == nil || now.RestartCount != s.RestartCount+1 || now.LastTerminationState.Terminated == nil {
+			return fmt.Sprintf("%+v", now)
+		}
+		if why := now.LastTerminationState.Terminated.Reason; why != "OOMKilled" {
+			t.Fatalf("the agent has ended by %q: %+v", why, now.LastTerminationState.Terminated)
+		}
+		return ""
+	}, cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
+}
+
+// Guard: a disk without an octet left takes nothing from an agent that runs. One that has to start then is missing until
+// there is room, and its node is not taken for dead.
+func diskFull(t *testing.T, c *cluster.Cluster) {
+	const node = "node-3"
+	rest := without(c.Names(), node)
+	before := containers(look(t, c), c.Names())
+	if err := c.FillDisk(t.Context(), node); err != nil {
+		t.Skipf("%v: run it with KIND=uml", err)
+	}
+	if out, err := c.Run(t.Context(), node, "sh", "-c", "echo x >/var/lib/x"); err == nil {
+		t.Fatalf("the disk is not full: %s", out)
+	}
+	hold(t, c, "all agents go on", 20*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
+	do(t, c.DeleteAgent(t.Context(), node))
+	hold(t, c, "the others have quorum, and nobody takes the node for dead", 20*time.Second, cluster.Quorum(rest...), unharmed(rest, before), notDead(node, rest...))
+	s := agentOf(look(t, c), node)
+	t.Logf("with the disk full, of the next agent is said: %+v", s)
+	do(t, c.FreeDisk(t.Context(), node))
+	await(t, c, "there is room again, and the agent is Ready", cluster.NodesReady(c.Names()...), cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
+}

@@ -1,0 +1,55 @@
+package main
+
+// orderMutants are the guards of orders that a node ends (docs/adr/0040, 0041).
+func orderMutants() []mutant {
+	const (
+		orderGo     = "watchdog/order.go"
+		sentenceGo  = "watchdog/sentence.go"
+		namespaceGo = "api/publish/namespace.go"
+		sims        = "./integration/sim"
+		publish     = "./api/publish"
+	)
+	of := func(what, file, from, to string, in ...string) mutant {
+		m := one("order", what, file, from, to)
+		if m.in = in; len(in) == 0 {
+			m.in = []string{watchdogs}
+		}
+		return m
+	}
+	return []mutant{
+		of("O1: an order is taken from anybody's statement", orderGo, "f == nil || f.Teller != netgossip.TellerDigest(c.cfg.Roster.Name(m))", "f == nil"),
+		of("O1: an old statement orders", orderGo, "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > c.cfg.MaxAge", "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now < anchor"),
+		of("O2: an order for another boot counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Name == name {"),
+		of("O2: an order for another node counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Boot == boot {"),
+		of("O3: who starves orders", orderGo, "if st.Feeding && !st.Stopping", "if !st.Stopping"),
+		of("O3: who stops orders", orderGo, "st.Feeding && !st.Stopping &&", "st.Feeding &&"),
+		of("O3: who is condemned orders", orderGo, "st.Sentence == 0 && st.View.Has", "st.View.Has"),
+		of("O3: who does not count this node orders", orderGo, "st.View.Has(c.cfg.Roster.Self) && c.mostOfEach(st.View)", "c.mostOfEach(st.View)"),
+		of("O3: who has no majority orders", orderGo, "st.View.Has(c.cfg.Roster.Self) && c.mostOfEach(st.View)", "st.View.Has(c.cfg.Roster.Self)"),
+		of("O4: maintenance and a missing watchdog are no matter", orderGo, "	case !c.mayEnd(now): // also", "	case false: // also"),
+		of("O5: the watchdog is no longer than a sentence", orderGo, " || c.guard.Timeout <= netgossip.MaxSentence ||", " ||"),
+		of("O5: both countdowns need not fit", orderGo, " || c.guard.Timeout < need:", ":"),
+		of("O5: members that know no sentences are no matter", orderGo, "	case !c.heeding() || c.lun", "	case c.lun"),
+		of("O6: the others need no majority", orderGo, "	if !c.majority(rest) {", "	if false {"),
+		of("O6: what the others count is no matter", orderGo, "m != p && c.majority(view))", "m != p)"),
+		of("O6: the others may count on whom this node does not count", orderGo, "		view = view.And(c.view.Counted) // others", "		// others"),
+		of("O7: two are ended at once", orderGo, "m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {", "false {"),
+		of("O7: one after the other without a pause", orderGo, "d.Proof == ProofSentence && now.Sub(d.At) < orderPause {", "false {"),
+		of("O8: who has not answered is no rival", orderGo, "c.disobeys(now) != 0 || !c.unheard().IsEmpty() {", "c.disobeys(now) != 0 {"),
+		of("O8: a rival is no matter", orderGo, "	rival, _ := c.rival()\n	return !rival", "	return true"),
+		of("O8: nobody gives way", orderGo, "	if first {\n		o.rest = now.Add(orderPause)\n	}\n", "	first = false\n", sims),
+		of("O8: who has given way obeys at once", orderGo, "	case now < c.orders.rest:", "	case false:"),
+		of("who takes no orders obeys", orderGo, "	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0", "	case c.cfg.Sentence.Timeout <= 0"),
+		of("who gives no orders gives one", orderGo, "	if !c.cfg.Orders {\n", "	if false {\n"),
+		of("a node orders itself", orderGo, "	case p == c.cfg.Roster.Self:\n		return no(ForbiddenSelf", "	case false:\n		return no(ForbiddenSelf"),
+		of("an order names any boot", orderGo, "	case boot != known || w.unmet():\n		return no(ForbiddenOtherBoot", "	case w.unmet():\n		return no(ForbiddenOtherBoot"),
+		of("an order stands for ever", orderGo, " || now.Sub(o.since) >= orderLimit:", ":"),
+		of("two orders at once from one agent", orderGo, "		case o.since != 0 && (o.node != w.Node || o.boot != w.Boot):", "		case false:"),
+		of("a smaller part orders", orderGo, "	case !c.leads(): // nor", "	case false: // nor", sims),
+		of("an order without a LUN ends in a fault", sentenceGo, "	if c.lun.arbiter != nil { // one that obeys may have no LUN\n", "	{\n"),
+		of("a user orders", namespaceGo, "	if err := RootOnly(ctx); err != nil {\n		return err\n	}\n", "", publish),
+		of("root of another container orders", namespaceGo, "!ok || !who.here {", "!ok {", publish),
+		of("a process below is here", namespaceGo, "return string(bytes.TrimSpace(rest)) == fmt.Sprint(pid)", "return bytes.HasPrefix(rest, fmt.Append(nil, \"\\t\", pid))", publish),
+		of("who may not order orders", "api/publish/fence.go", "		s.log.Warn(\"an order was given by somebody who may not\", peerOf(ctx), \"peer\", printable(req.GetNode(), maxNode), \"error\", err)\n		return nil, err\n", "", publish),
+	}
+}

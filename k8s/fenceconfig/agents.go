@@ -1,0 +1,75 @@
+package fenceconfig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Agents are fence agents by name, as their metadata describes them. Without any, methods are not checked by them.
+type Agents map[string]Agent
+
+// Agent is one fence agent.
+type Agent struct {
+	Actions    []string    `json:"actions"`
+	Parameters []Parameter `json:"parameters"`
+}
+
+// Parameter is one that it knows.
+type Parameter struct {
+	Name     string `json:"name"`
+	Getopt   string `json:"getopt"` // two names of one option have the same
+	Required bool   `json:"required,omitempty"`
+}
+
+// check holds a method to what its agent knows. An agent only warns about an option that it does not know: a misspelt
+// plug would switch another outlet, or all.
+func (a Agents) check(m Method) []Problem {
+	if len(a) == 0 || m.Agent == "" {
+		return nil
+	}
+	agent, ok := a[m.Agent]
+	if !ok {
+		return []Problem{{m.Template, 0, fmt.Sprintf("the executor's image has no fence agent %s", m.Agent), false}}
+	}
+	return agent.Check(m)
+}
+
+// Check lists what is wrong with a method for this agent.
+func (a Agent) Check(m Method) []Problem {
+	var problems []Problem
+	add := func(format string, args ...any) {
+		problems = append(problems, Problem{m.Object, 0, fmt.Sprintf(format, args...), false})
+	}
+	if !slices.Contains(a.Actions, m.Action) && m.Action != "" {
+		add("%s has no action %s; it has %s", m.Agent, m.Action, strings.Join(a.Actions, ", "))
+	}
+	if m.Action == Off && m.Confirm && !slices.Contains(a.Actions, "status") {
+		add("%s has no action status, so that its off cannot be confirmed: write confirm=none, which proves nothing", m.Agent)
+	}
+	given := map[string]string{} // by getopt: the name under which it was given
+	take := func(key string) {
+		i := slices.IndexFunc(a.Parameters, func(p Parameter) bool { return strings.ReplaceAll(p.Name, "-", "_") == key })
+		if i < 0 {
+			add("%s has no option %s", m.Agent, key)
+			return
+		}
+		if other := given[a.Parameters[i].Getopt]; other != "" {
+			add("%s and %s are two names of one option: remove one of them", other, key)
+		}
+		given[a.Parameters[i].Getopt] = key
+	}
+	for _, o := range m.Options {
+		take(o.Key)
+	}
+	for _, s := range m.Secrets {
+		take(s.Key)
+	}
+	for _, p := range a.Parameters {
+		if p.Required && p.Name != "action" && given[p.Getopt] == "" {
+			add("%s needs the option %s", m.Agent, p.Name)
+			given[p.Getopt] = p.Name // once, under whatever name
+		}
+	}
+	return problems
+}

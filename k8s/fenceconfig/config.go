@@ -1,0 +1,204 @@
+package fenceconfig
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The names of ConfigMaps, and the key of their data that is read.
+const (
+	ClusterObject  = "fence-cluster-config"
+	nodePrefix     = "fence-config-"
+	methodPrefix   = "fence-method-"
+	templatePrefix = "fence-method-template-"
+
+	ConfigKey   = "config.properties"
+	MethodKey   = "method.properties"
+	TemplateKey = "template.properties"
+)
+
+// The actions of methods, and the policies of steps.
+const (
+	On, Off = "on", "off"
+
+	All     = "all"      // each method has to succeed
+	OnlyOne = "only one" // they are tried one after the other, until one succeeds
+)
+
+// Objects are ConfigMaps of one namespace: by name, their data.
+type Objects map[string]map[string]string
+
+// Cluster is what holds for all nodes.
+type Cluster struct {
+	Grace        time.Duration // how long a node may stay NotReady after a step before the next one begins
+	Retries      int           // of a step, before a person is called
+	JobTimeout   time.Duration
+	CheckTimeout time.Duration // of the look whether a node is off already
+	Poll         time.Duration
+	Settle       time.Duration // for which a node has to be Ready before its fencing is over
+	Trigger      time.Duration // for which it has to be NotReady before its fencing begins
+	Monitor      time.Duration // how often devices are looked at; 0: never
+	MaxUnhealthy int           // percent of the managed nodes; beyond that nothing begins
+}
+
+// Node is one managed node.
+type Node struct {
+	Name      string
+	Object    string
+	Broken    bool // it has problems: nothing is started for it
+	Isolation []Method
+	Power     []Method
+	Recovery  []Method
+
+	IsolationPolicy, RecoveryPolicy string
+	Kdump                           bool
+}
+
+// Config is all of it.
+type Config struct {
+	Cluster  Cluster
+	Nodes    map[string]*Node
+	Problems []Problem
+}
+
+const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent"
+
+// Read reads all ConfigMaps of a namespace. Others than those of fencing are not looked at. With no agents the options
+// of methods are not checked.
+func Read(objects Objects, agents Agents) *Config {
+	c := &Config{Nodes: map[string]*Node{}}
+	c.Cluster = c.cluster(objects[ClusterObject][ConfigKey])
+	used := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		switch {
+		case strings.HasPrefix(name, "fecne-config-"):
+			c.warn(name, "this is not read: the name of a node's ConfigMap begins with %s", nodePrefix)
+		case strings.HasPrefix(name, nodePrefix):
+			n := c.node(name, objects, agents, used)
+			c.Nodes[n.Name] = n
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		if strings.HasPrefix(name, methodPrefix) && !used[name] {
+			c.warn(name, "no node uses this")
+		}
+	}
+	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.Object, b.Object), a.Line-b.Line, strings.Compare(a.Text, b.Text))
+	})
+	c.Problems = slices.Compact(c.Problems)
+	return c
+}
+
+func (c *Config) warn(object, format string, args ...any) {
+	c.Problems = append(c.Problems, Problem{object, 0, fmt.Sprintf(format, args...), true})
+}
+
+func (c *Config) cluster(text string) Cluster {
+	r := newReader(ClusterObject, text)
+	seconds := func(key string, def, low, high int) time.Duration {
+		return time.Duration(r.number(key, def, low, high)) * time.Second
+	}
+	out := Cluster{
+		Grace: seconds("grace_timeout", 300, 1, 86400), Retries: r.number("giveup_retries", 5, 0, 100),
+		JobTimeout: seconds("job_timeout", 60, 5, 3600), CheckTimeout: seconds("check_timeout", 20, 1, 600),
+		Poll: seconds("poll_interval", 10, 1, 300), Settle: seconds("settle", 60, 1, 3600),
+		Trigger: seconds("trigger_after", 0, 0, 86400), Monitor: seconds("monitor_interval", 600, 0, 86400),
+		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100),
+	}
+	r.unknown(clusterKeys)
+	c.Problems = append(c.Problems, r.problems...)
+	return out
+}
+
+const nodeKeys = "node_name, isolation, power_management, recovery, isolation_policy, recovery_policy, kdump"
+
+// node reads one node's ConfigMap, and the methods that it lists.
+func (c *Config) node(object string, objects Objects, agents Agents, used map[string]bool) *Node {
+	n := &Node{Name: strings.TrimPrefix(object, nodePrefix), Object: object}
+	text, there := objects[object][ConfigKey]
+	r := newReader(object, text)
+	if !there {
+		r.add(0, "it has no key %s", ConfigKey)
+	}
+	if name, line := r.take("node_name"); line == 0 && there {
+		r.add(0, "node_name is not given; it has to be %s", n.Name)
+	} else if there && name != n.Name {
+		r.add(line, "node_name is %q, but the object is the one of %s", name, n.Name)
+	}
+	n.IsolationPolicy, n.RecoveryPolicy = r.choice("isolation_policy", All, OnlyOne), r.choice("recovery_policy", All, OnlyOne)
+	n.Kdump = r.choice("kdump", "false", "true") == "true"
+	for _, s := range []struct {
+		key string
+		to  *[]Method
+	}{{"isolation", &n.Isolation}, {"power_management", &n.Power}, {"recovery", &n.Recovery}} {
+		list, line := r.take(s.key)
+		names := strings.Fields(list)
+		for i, name := range names {
+			if slices.Contains(names[:i], name) {
+				r.add(line, "%s lists %s twice", s.key, name)
+				continue
+			}
+			*s.to = append(*s.to, r.method(line, name, n.Name, objects, agents, used))
+		}
+	}
+	if there && len(n.Isolation)+len(n.Power) == 0 {
+		r.add(0, "neither isolation nor power_management lists a method: the node could not be fenced")
+	}
+	r.unknown(nodeKeys)
+	r.rules(n)
+	n.Broken = slices.ContainsFunc(r.problems, func(p Problem) bool { return !p.Warning })
+	c.Problems = append(c.Problems, r.problems...)
+	return n
+}
+
+// rules are those that methods of one node are held to together.
+func (r *reader) rules(n *Node) {
+	for _, m := range n.Isolation {
+		if m.Action == On {
+			r.add(0, "isolation lists %s, whose action is on: that would not isolate the node", m.Name)
+		}
+	}
+	for _, m := range n.Recovery {
+		if m.Action == Off {
+			r.add(0, "recovery lists %s, whose action is off: that would cut off a node that is back", m.Name)
+		}
+	}
+	for _, m := range n.Power {
+		if m.Action == Off && !m.MustSuccess {
+			r.add(0, "%s switches power off with must_success=no: a supply that stays on leaves the node running", m.Name)
+		}
+		if m.Action == On && !slices.ContainsFunc(n.Power, func(o Method) bool { return o.Action == Off && o.supply() == m.supply() }) {
+			r.add(0, "power_management lists %s, but no method that switches the same plug off: the node would not lose its power", m.Name)
+		}
+	}
+	for _, m := range n.Isolation {
+		back := func(o Method) bool { return o.supply() == m.supply() }
+		if m.Action == Off && !slices.ContainsFunc(n.Recovery, back) && !slices.ContainsFunc(n.Power, func(o Method) bool { return o.Action == On && back(o) }) {
+			r.warn(0, "nothing undoes %s: recovery lists no method for the same plug", m.Name)
+		}
+	}
+}
+
+// Steps are the methods of power_management in the order in which they run, and at which of them power is on again: all
+// off come first, however they are listed, and among themselves they keep their order.
+func Steps(methods []Method) (ordered []Method, firstOn int) {
+	ordered = slices.Clone(methods)
+	slices.SortStableFunc(ordered, func(a, b Method) int { return rank(a) - rank(b) })
+	firstOn = slices.IndexFunc(ordered, func(m Method) bool { return m.Action == On })
+	if firstOn < 0 {
+		firstOn = len(ordered)
+	}
+	return ordered, firstOn
+}
+
+func rank(m Method) int {
+	if m.Action == Off {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,238 @@
+package nodefence
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+)
+
+const (
+	// slack is for how long after its end a Job is waited for: by how much clocks of nodes may differ.
+	slack = 15 * time.Second
+	// mostAvoided are the nodes that a Job does not go to because one has failed there.
+	mostAvoided = 8
+)
+
+// decision is one call of Decide.
+type decision struct {
+	Facts
+
+	status  Status // as it is to become
+	changed bool
+}
+
+// Decide returns the next write, or for how long there is none.
+func Decide(f Facts) Action {
+	if f.Object == nil {
+		return begin(f)
+	}
+	d := &decision{Facts: f, status: f.Object.Status.clone()}
+	if a, ok := d.adopt(); ok {
+		return a
+	}
+	d.observe()
+	if d.changed {
+		return d.update("what has become of its Jobs")
+	}
+	if a, ok := d.job(); ok {
+		return a
+	}
+	return d.step()
+}
+
+// begin makes a NodeFence for a node that has stopped answering (row 0).
+func begin(f Facts) Action {
+	switch {
+	case f.Config == nil, f.Config.Broken, !f.Node.Exists, f.Node.Ready, f.Node.Kept, f.Node.Boot == "":
+		return Action{Kind: Wait}
+	case f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
+		return Action{Kind: Wait, Until: f.Node.NotReadySince.Add(f.Cluster.Trigger)}
+	case f.Storm != "":
+		return Action{Kind: Wait, Until: f.Now.Add(f.Cluster.Poll), Why: f.Storm}
+	}
+	return Action{
+		Kind: Create, Why: "the Node is not Ready",
+		Spec:   Spec{NodeName: f.Config.Name, NodeUID: f.Node.UID, Boot: f.Node.Boot, Step: Isolation},
+		Status: Status{NodeUID: f.Node.UID, Boot: f.Node.Boot, Step: Isolation, Phase: New, StartedAt: f.Now, NotReady: true},
+	}
+}
+
+// adopt fills in what somebody who made the NodeFence by hand has left out.
+func (d *decision) adopt() (Action, bool) {
+	s, spec := &d.status, d.Object.Spec
+	if s.Step != "" {
+		return Action{}, false
+	}
+	s.Boot, s.NodeUID, s.Step, s.Phase, s.StartedAt = spec.Boot, spec.NodeUID, spec.Step, New, d.Now
+	if s.Step == "" {
+		s.Step = Isolation
+	}
+	if s.Boot == "" {
+		s.Boot = d.Node.Boot
+	}
+	if s.NodeUID == "" {
+		s.NodeUID = d.Node.UID
+	}
+	s.NotReady = d.Node.Exists && !d.Node.Ready
+	return d.update("begins"), true
+}
+
+// observe takes over what has become of the Jobs, and of the Node.
+func (d *decision) observe() {
+	s := &d.status
+	for i := range s.Jobs {
+		e := &s.Jobs[i]
+		if e.State != Recorded {
+			continue
+		}
+		j := d.find(e.Name)
+		switch {
+		case j == nil || j.UID != e.UID:
+			d.end(e, Failed, "its Job has vanished", true)
+		case j.Finished && j.Succeeded:
+			e.Node = j.Node
+			d.end(e, Succeeded, j.Message, false)
+		case j.Finished:
+			e.Node = j.Node
+			d.end(e, Failed, j.Message, !j.Reported)
+		case d.Now.After(e.NotAfter.Add(slack)):
+			e.Node = j.Node
+			d.end(e, Failed, "it did not end in time", true)
+		}
+	}
+	if d.same() && !d.Node.Ready && !s.NotReady {
+		s.NotReady, d.changed = true, true
+	}
+	// A device that says off while the kubelet goes on lies, or is another node's.
+	if p := s.Proof; p != nil && p.Kind == ByPower && !p.Contradicted && d.same() && d.Node.Ready && d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {
+		p.Contradicted, d.changed = true, true
+		s.Phase, s.DoneAt = GivenUp, d.Now
+		s.Message = "the devices said that the node was off, and its kubelet was heard after that in the same boot: check which plugs it is on"
+	}
+}
+
+func (d *decision) end(e *Entry, state, message string, unclear bool) {
+	e.State, e.Message, e.Unclear, e.FinishedAt = state, message, unclear, d.Now
+	d.changed = true
+	if state == Failed && e.Role != Check && e.Node != "" && !slices.Contains(d.status.Failed, e.Node) {
+		d.status.Failed = append(d.status.Failed, e.Node)
+		d.status.Failed = d.status.Failed[max(0, len(d.status.Failed)-mostAvoided):]
+	}
+}
+
+// same reports whether the Node is still the object that this is about.
+func (d *decision) same() bool { return d.Node.Exists && d.Node.UID == d.status.NodeUID }
+
+// back reports whether the Node is Ready again, and not merely still.
+func (d *decision) back() bool {
+	return d.same() && d.Node.Ready && (d.status.NotReady || d.Node.Boot != d.status.Boot)
+}
+
+func (d *decision) find(name string) *Job {
+	i := slices.IndexFunc(d.Jobs, func(j Job) bool { return j.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &d.Jobs[i]
+}
+
+// busy reports whether a Job is allowed to run.
+func (d *decision) busy() bool {
+	return slices.ContainsFunc(d.status.Jobs, func(e Entry) bool { return e.State == Recorded })
+}
+
+// job does what concerns single Jobs: it starts those that were recorded, and takes away those that never were and those
+// that may still run although they have failed.
+func (d *decision) job() (Action, bool) {
+	for _, j := range d.Jobs {
+		e := d.status.entry(j.Name)
+		switch {
+		case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:
+			if !d.held() {
+				return Action{Kind: StartJob, Name: j.Name, UID: j.UID, Why: e.Method}, true
+			}
+		case e != nil && e.UID == j.UID && e.State == Failed && !j.Finished:
+			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "it did not end in time"}, true
+		case (e == nil || e.UID != j.UID) && j.Suspended && !d.wanted(j.Name):
+			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "nobody has recorded it"}, true
+		}
+	}
+	return Action{}, false
+}
+
+// wanted reports whether a Job that is not recorded is one of those whose turn it is.
+func (d *decision) wanted(name string) bool {
+	if d.Config == nil || d.status.entry(name) != nil || d.status.Phase != Running && d.status.Phase != New {
+		return false
+	}
+	return slices.ContainsFunc(d.look(d.plan()).next, func(it item) bool { return it.name == name })
+}
+
+// quiet reports whether nothing of what was begun can run any more, and until when not.
+func (d *decision) quiet() (bool, time.Time) {
+	var until time.Time
+	for _, e := range d.status.Jobs {
+		j := d.find(e.Name)
+		there := j != nil && j.UID == e.UID && !j.Finished
+		if e.State == Recorded || e.State == Failed && there {
+			return false, d.Now.Add(d.Cluster.Poll)
+		}
+		if end := e.NotAfter.Add(slack); e.Unclear && d.Now.Before(end) && end.After(until) {
+			until = end
+		}
+	}
+	return until.IsZero(), until
+}
+
+// held reports whether somebody wants nothing new to be started (row 14).
+func (d *decision) held() bool { return d.Object.Spec.Paused || d.Node.Kept }
+
+func (d *decision) update(why string) Action {
+	return Action{Kind: Update, UID: d.Object.UID, Version: d.Object.Version, Status: d.status, Why: why}
+}
+
+// rest waits, and tells people what for.
+func (d *decision) rest(until time.Time, format string, args ...any) Action {
+	if text := fmt.Sprintf(format, args...); text != d.status.Message {
+		d.status.Message = text
+		return d.update(text)
+	}
+	if until.IsZero() {
+		until = d.Now.Add(d.Cluster.Poll)
+	}
+	return Action{Kind: Wait, Until: until}
+}
+
+// enter begins a step, when nothing of the one before can run any more.
+func (d *decision) enter(step Step, why string) Action {
+	if ok, until := d.quiet(); !ok {
+		return d.rest(until, "waits until nothing of %s can run any more, then %s: %s", d.status.Step, step, why)
+	}
+	s := &d.status
+	s.Step, s.Phase, s.StartedAt, s.DoneAt, s.Retries, s.ReadyAt, s.Message = step, New, d.Now, time.Time{}, 0, time.Time{}, why
+	return d.update(string(step) + ": " + why)
+}
+
+// unfenceable reports whether the storage may be given back: the boot that it was taken from has ended.
+func (d *decision) unfenceable() bool {
+	return !d.status.Isolated || d.status.proven() || d.same() && d.Node.Boot != "" && d.Node.Boot != d.status.Boot
+}
+
+// methods reports whether the configuration has any for a step.
+func (d *decision) methods(step Step) bool {
+	switch {
+	case d.Config == nil || d.Config.Broken:
+		return false
+	case step == Power:
+		return len(d.Config.Power) > 0
+	default:
+		return len(d.Config.Recovery) > 0 || d.status.Switched
+	}
+}
+
+// hasOn reports whether the step power_management switches anything on.
+func (d *decision) hasOn() bool {
+	return d.Config != nil && slices.ContainsFunc(d.Config.Power, func(m fenceconfig.Method) bool { return m.Action == fenceconfig.On })
+}

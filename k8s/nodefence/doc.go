@@ -1,0 +1,21 @@
+// Package nodefence decides how the fencing of one node goes on: [Decide] looks at its NodeFence, its Node, its Jobs and
+// the configuration, and returns the one write that comes next. It remembers nothing. All that has to be remembered is in
+// the NodeFence, so that a controller may be killed between any two writes, and several may work at one node.
+//
+// One NodeFence is about one boot of one node. Its steps are isolation, power_management and recovery; each runs its
+// methods in order, a Job for each. docs/power.md has the table.
+//
+// Invariants, with the guards that keep them:
+//
+//   - No Job runs twice for one try. A Job is made suspended, its UID is written into the NodeFence under a precondition on
+//     its resourceVersion, and only a Job whose UID stands there is started. One that a late controller makes again has
+//     another UID and never runs.
+//   - No on before the last off. An on is made only after each off of the same try has succeeded, and another try begins
+//     only when nothing of the one before can run any more.
+//   - The storage of a boot that was isolated is given back only when that boot has ended: the Node is Ready with another
+//     one, or the proof says so.
+//   - Power is proof only when each method that switches it off was confirmed by its device.
+//
+// Everything is an argument: the caller (k8s/fencing) reads the NodeFence first and its Jobs after that, from the API server
+// and not from a cache. All functions are pure and may be called from any goroutine.
+package nodefence

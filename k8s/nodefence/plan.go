@@ -1,0 +1,145 @@
+package nodefence
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+)
+
+// item is a Job that a step wants, in its place.
+type item struct {
+	name    string
+	method  fenceconfig.Method
+	role    Role
+	timeout time.Duration
+}
+
+// plan lists what the step wants, in order. It is made of the configuration as it is now; what it comes to is a part
+// of each Job's name, so that a method that was changed is another Job.
+func (d *decision) plan() []item {
+	s, n := &d.status, d.Config
+	var items []item
+	add := func(role Role, methods []fenceconfig.Method) {
+		for _, m := range methods {
+			timeout := d.Cluster.JobTimeout
+			if role == Check {
+				timeout = d.Cluster.CheckTimeout
+			}
+			items = append(items, item{jobName(d.Object.UID, s.Step, s.Retries, role, m), m, role, timeout})
+		}
+	}
+	power, firstOn := fenceconfig.Steps(n.Power)
+	switch s.Step {
+	case Isolation:
+		if confirmed(power[:firstOn]) {
+			add(Check, power[:firstOn])
+		}
+		add(Main, n.Isolation)
+	case Power:
+		add(Main, power[:firstOn])
+		// Before it boots, its storage has to be there. Without a confirmed off it might be the old boot that gets it.
+		if s.Isolated && firstOn < len(power) && confirmed(power[:firstOn]) {
+			add(Unfence, n.Recovery)
+		}
+		add(Main, power[firstOn:])
+	case Recovery:
+		if s.Switched {
+			add(Restore, power[firstOn:])
+		}
+		add(Main, n.Recovery)
+	}
+	return items
+}
+
+// confirmed reports whether these methods together prove that the node is off.
+func confirmed(offs []fenceconfig.Method) bool {
+	return len(offs) > 0 && !slices.ContainsFunc(offs, func(m fenceconfig.Method) bool { return !m.Confirm })
+}
+
+// jobName is the same for all controllers: one Job for each NodeFence, step, try, role and method.
+func jobName(uid string, step Step, try int, role Role, m fenceconfig.Method) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s %d %s %s %s", uid, step, try, role, m.Name, m.Digest())
+	name := m.Name
+	if len(name) > 40 {
+		name = name[:40]
+	}
+	return fmt.Sprintf("%s-%016x", strings.Trim(name, "-."), h.Sum64())
+}
+
+// progress is how far the items of a step are.
+type progress struct {
+	next     []item // whose turn it is
+	failed   bool
+	complete bool
+	off      bool // each check has said that its plug is off
+	cut      bool // each off of power_management has been confirmed
+}
+
+// look goes through the plan.
+func (d *decision) look(items []item) progress {
+	var p progress
+	checks, off := 0, 0
+	asking := false // a check is to be made or runs
+	for _, it := range items {
+		if it.role != Check {
+			continue
+		}
+		checks++
+		switch e := d.status.entry(it.name); {
+		case e == nil:
+			p.next = append(p.next, it)
+		case e.State == Recorded:
+			asking = true
+		case e.State == Succeeded:
+			off++
+		}
+	}
+	p.off = checks > 0 && off == checks
+	if p.off || asking || len(p.next) > 0 {
+		p.complete = p.off
+		return p
+	}
+	p.cut = d.status.Step == Power
+	onlyOne := d.status.Step == Isolation && d.Config.IsolationPolicy == fenceconfig.OnlyOne ||
+		d.status.Step == Recovery && d.Config.RecoveryPolicy == fenceconfig.OnlyOne
+	tried, worked := 0, 0
+	for _, it := range items {
+		if it.role == Check {
+			continue
+		}
+		e := d.status.entry(it.name)
+		off := it.role == Main && it.method.Action == fenceconfig.Off
+		switch {
+		case e == nil || e.State == Recorded:
+			if off {
+				p.cut = false
+			}
+			if e == nil {
+				p.next = []item{it}
+			}
+			return p
+		case e.State == Succeeded:
+			worked++
+			if off && !it.method.Confirm {
+				p.cut = false
+			}
+			if onlyOne && it.role == Main {
+				p.complete = true
+				return p
+			}
+		case onlyOne && it.role == Main:
+		case it.method.MustSuccess || off && d.status.Step == Power:
+			p.failed, p.cut = true, false
+			return p
+		}
+		tried++
+	}
+	p.failed = onlyOne && tried > 0 && worked == 0
+	p.complete = !p.failed
+	return p
+}

@@ -1,0 +1,363 @@
+package nodefence
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+)
+
+var (
+	runs     = flag.Int("runs", 1000, "random schedules")
+	firstOne = flag.Uint64("seed", 1, "the first of them")
+)
+
+// world is the machine, its devices and the API server. What it counts is the oracle: it knows nothing of the package's
+// rules, only what happened to the machine.
+type world struct {
+	t       *testing.T
+	rng     *rand.Rand
+	now     time.Time
+	version int
+	seed    uint64
+
+	object *Object // in the API server
+	jobs   []*worldJob
+	config *fenceconfig.Config
+
+	// the machine
+	supply   map[string]bool // by plug
+	boot     int
+	up       bool // it has power and runs a boot
+	storage  bool
+	readyAt  time.Time // when the kubelet of this boot is Ready, if nothing happens
+	cutUntil time.Time // the kubelet does not reach the API server
+	node     Node
+
+	executed map[string]int // by the name of the Job
+	lastTry  map[string]int // of NodeFence and step: the latest try of which a Job has switched on
+	fenced   int            // NodeFences that ended
+	switched int
+	down     time.Time // devices answer nothing until then
+	calm     bool
+}
+
+// worldJob is a Job, and the executor that may run it.
+type worldJob struct {
+	Job
+	method  fenceconfig.Method
+	role    Role
+	step    Step
+	try     int
+	owner   string
+	fenced  string // boot that its NodeFence is about
+	strikes time.Time
+	ends    time.Time
+	struck  bool
+	ok      bool
+	lost    bool // nobody hears how it ends
+}
+
+func bootName(n int) string { return fmt.Sprintf("%016x", n) }
+
+func newWorld(t *testing.T, seed uint64, c *fenceconfig.Config) *world {
+	return &world{
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 18)), now: start, config: c, supply: map[string]bool{"1": true, "2": true}, boot: 1, up: true,
+		storage: true, readyAt: start, executed: map[string]int{}, lastTry: map[string]int{},
+		node: Node{Exists: true, UID: "u4", Boot: bootName(1), Ready: true, Heartbeat: "0"},
+	}
+}
+
+func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
+
+func (w *world) bad(format string, args ...any) {
+	w.t.Errorf("seed %d, %v: %s", w.seed, w.now.Sub(start), fmt.Sprintf(format, args...))
+}
+
+// tick lets a tenth of a second pass.
+func (w *world) tick() {
+	w.now = w.now.Add(100 * time.Millisecond)
+	if !w.calm {
+		switch {
+		case w.chance(0.0005):
+			w.cutUntil = w.now.Add(time.Duration(w.rng.IntN(900)) * time.Second)
+		case w.chance(0.0003) && w.up: // it crashes, and starts again or not
+			w.crash()
+			w.start()
+			if w.chance(0.4) {
+				w.up = false
+			}
+		case w.chance(0.0005):
+			w.down = w.now.Add(time.Duration(w.rng.IntN(400)) * time.Second)
+		}
+	}
+	w.kubelet()
+	for _, j := range w.jobs {
+		w.execute(j)
+	}
+}
+
+func (w *world) crash() { w.up = false }
+
+func (w *world) start() {
+	w.boot++
+	w.up, w.readyAt = true, w.now.Add(time.Duration(15+w.rng.IntN(60))*time.Second)
+}
+
+// kubelet writes the Node, and kube-controller-manager notices when it does not.
+func (w *world) kubelet() {
+	speaks := w.up && !w.now.Before(w.readyAt) && !w.now.Before(w.cutUntil)
+	switch {
+	case speaks && (!w.node.Ready || w.node.Boot != bootName(w.boot)):
+		w.node.Ready, w.node.Boot, w.node.Heartbeat = true, bootName(w.boot), w.now.String()
+	case !speaks && w.node.Ready && w.chance(0.01): // some 10 s
+		w.node.Ready, w.node.NotReadySince = false, w.now
+	}
+}
+
+// execute is the executor of one Job: it acts once, within its time by a clock that is a little wrong, and says so or not.
+func (w *world) execute(j *worldJob) {
+	if j.Suspended || j.Finished {
+		return
+	}
+	if j.strikes.IsZero() {
+		w.executed[j.Name]++
+		if w.executed[j.Name] > 1 {
+			w.bad("%s runs twice", j.Name)
+		}
+		left := int(j.NotAfter.Sub(w.now)/time.Second) + 10
+		j.strikes = w.now.Add(time.Duration(w.rng.IntN(5)) * time.Second)
+		if !w.calm && w.chance(0.2) {
+			j.strikes = w.now.Add(time.Duration(w.rng.IntN(max(1, left))) * time.Second)
+		}
+		j.lost = !w.calm && w.chance(0.15)
+		j.ends = j.strikes.Add(time.Duration(w.rng.IntN(3)) * time.Second)
+	}
+	w.strike(j)
+	if w.now.After(j.ends) && !j.lost {
+		j.Finished, j.Reported, j.Succeeded, j.Node = true, true, j.ok, fmt.Sprint("n", w.rng.IntN(3))
+	}
+	if j.lost && w.now.After(j.NotAfter) {
+		j.Finished, j.Reported, j.Succeeded = true, false, false
+	}
+}
+
+// strike is the moment at which the device is asked.
+func (w *world) strike(j *worldJob) {
+	if j.struck || w.now.Before(j.strikes) || w.now.After(j.NotAfter.Add(10*time.Second)) {
+		return
+	}
+	j.struck = true
+	if w.now.Before(w.down) {
+		return
+	}
+	plug := ""
+	for _, o := range j.method.Options {
+		if o.Key == "plug" {
+			plug = o.Value
+		}
+	}
+	switch {
+	case j.method.Agent == "fence_brocade":
+		on := j.method.Action == "on"
+		if on && !w.storage && w.up && bootName(w.boot) == j.fenced {
+			w.bad("%s gives storage back to the boot that was fenced", j.Name)
+		}
+		w.storage, j.ok = on, true
+	case j.role == Check:
+		j.ok = !w.supply[plug]
+	default:
+		w.power(j, plug)
+	}
+}
+
+// power switches a supply.
+func (w *world) power(j *worldJob, plug string) {
+	had := w.supply["1"] || w.supply["2"]
+	w.supply[plug], j.ok = j.method.Action == "on", true
+	has := w.supply["1"] || w.supply["2"]
+	try := fmt.Sprint(j.owner, j.step)
+	if j.method.Action == "on" {
+		w.lastTry[try] = j.try + 1
+	} else if w.lastTry[try] > j.try {
+		w.bad("%s is an off after an on of try %d", j.Name, w.lastTry[try])
+	}
+	if had && !has {
+		w.switched++
+		w.crash()
+	} else if !had && has {
+		w.start()
+	}
+}
+
+// controller is one of two: what it has read, and what it is about to write. It may be killed at any moment.
+type controller struct {
+	stage int
+	facts Facts
+	act   Action
+	until time.Time
+}
+
+func (c *controller) turn(w *world) {
+	switch c.stage {
+	case 0:
+		if w.now.Before(c.until) {
+			return
+		}
+		c.facts = Facts{Now: w.now, Config: w.config.Nodes["n4"], Cluster: w.config.Cluster}
+		if w.object != nil {
+			o := *w.object
+			o.Status = o.Status.clone()
+			c.facts.Object = &o
+		}
+	case 1:
+		for _, j := range w.jobs {
+			if c.facts.Object != nil && j.owner == c.facts.Object.UID {
+				c.facts.Jobs = append(c.facts.Jobs, j.Job)
+			}
+		}
+	case 2:
+		c.facts.Node = w.node
+		c.act = Decide(c.facts)
+		if c.act.Kind == Wait {
+			c.stage, c.until = 0, w.now.Add(2*time.Second)
+			return
+		}
+	case 3:
+		w.write(c.facts, c.act)
+		c.stage = 0
+		return
+	}
+	c.stage++
+}
+
+// write is the API server's part: preconditions hold or nothing happens.
+func (w *world) write(f Facts, a Action) {
+	w.version++
+	switch a.Kind {
+	case Create:
+		if w.object == nil {
+			w.object = &Object{UID: fmt.Sprint("nf", w.version), Version: fmt.Sprint(w.version), Spec: a.Spec, Status: a.Status.clone()}
+		}
+		return
+	case CreateJob:
+		for _, j := range w.jobs {
+			if j.Name == a.Name {
+				return
+			}
+		}
+		w.jobs = append(w.jobs, &worldJob{
+			Job:    Job{Name: a.Name, UID: fmt.Sprint("job", w.version), Version: "1", Suspended: true, NotAfter: a.NotAfter},
+			method: a.Method, role: a.Role, step: f.Object.Status.Step, try: f.Object.Status.Retries, owner: f.Object.UID, fenced: f.Object.Status.Boot,
+		})
+		return
+	case StartJob:
+		for _, j := range w.jobs {
+			if j.Name == a.Name && j.UID == a.UID {
+				j.Suspended, j.Version = false, "2"
+			}
+		}
+		return
+	case DeleteJob:
+		for i, j := range w.jobs {
+			if j.UID == a.UID && j.Version == a.Version {
+				w.jobs = append(w.jobs[:i:i], w.jobs[i+1:]...)
+				w.orphan(j)
+				return
+			}
+		}
+		return
+	}
+	if w.object == nil || w.object.UID != a.UID || a.Kind != Delete && w.object.Version != a.Version {
+		return
+	}
+	switch a.Kind {
+	case Update:
+		w.proof(a.Status)
+		w.object.Status, w.object.Version = a.Status.clone(), fmt.Sprint(w.version)
+	case Delete:
+		w.object.Deleting, w.object.Version = true, fmt.Sprint(w.version)
+	case RemoveFinalizer:
+		w.object = nil
+		w.fenced++
+	}
+}
+
+// orphan is a Job whose object is gone: an executor that has begun may go on where nobody reaches its node.
+func (w *world) orphan(j *worldJob) {
+	if !j.Suspended && !j.strikes.IsZero() && !j.struck && w.chance(0.7) {
+		j.owner, j.lost = "orphan of "+j.owner, true
+		j.Name += "-gone"
+		w.executed[j.Name]++
+		w.jobs = append(w.jobs, j)
+	}
+}
+
+// proof is held to what happened to the machine.
+func (w *world) proof(s Status) {
+	old := w.object.Status.Proof
+	if s.Proof != nil && (old == nil || old.At != s.Proof.At) && w.up && bootName(w.boot) == s.Proof.Boot {
+		w.bad("boot %s is called dead, and runs", s.Proof.Boot)
+	}
+}
+
+// TestSchedules has two controllers work at one node, which are killed between any two steps, with devices that fail and
+// executors that nobody hears of. Afterwards all is calm, and the node has to be back with its supplies and its storage.
+func TestSchedules(t *testing.T) {
+	c := configure(t)
+	ended, switched := 0, 0
+	for seed := *firstOne; seed < *firstOne+uint64(*runs) && !t.Failed(); seed++ {
+		w := newWorld(t, seed, c)
+		var both [2]controller
+		step := func() {
+			w.tick()
+			for i := range both {
+				switch {
+				case !w.calm && w.chance(0.01):
+					both[i] = controller{} // killed
+				case !w.calm && both[i].stage > 0 && w.chance(0.002): // stopped for a while: it goes on with what it has read
+					both[i].until = w.now.Add(time.Duration(w.rng.IntN(200)) * time.Second)
+				case w.now.Before(both[i].until):
+				case w.chance(0.5):
+					both[i].turn(w)
+				}
+			}
+		}
+		for range 12000 { // 20 minutes
+			step()
+		}
+		w.calm = true
+		if !w.up && (w.supply["1"] || w.supply["2"]) && w.object == nil {
+			w.start()
+		}
+		for range 30000 {
+			if step(); w.object == nil && w.node.Ready && w.up {
+				break
+			}
+			if s := w.object; s != nil && s.Status.Phase == GivenUp { // a person comes
+				w.person()
+			}
+		}
+		if w.object != nil || !w.node.Ready || !w.supply["1"] || !w.supply["2"] || !w.storage {
+			w.bad("it does not end: %+v, node %+v, supplies %v, storage %v", w.object, w.node, w.supply, w.storage)
+		}
+		ended += w.fenced
+		switched += w.switched
+	}
+	t.Logf("%d schedules: %d fencings ended, the machine lost its power %d times", *runs, ended, switched)
+	if *runs >= 100 && (ended < *runs/2 || switched < *runs/10) {
+		t.Errorf("too little happens: %d fencings, %d losses of power", ended, switched)
+	}
+}
+
+// person switches on what is off, and starts the machine anew.
+func (w *world) person() {
+	w.supply["1"], w.supply["2"] = true, true
+	w.crash()
+	w.start()
+	w.object = nil
+	w.storage = true
+}

@@ -1,0 +1,204 @@
+package nodefence
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+)
+
+// Step is what is being done to a node.
+type Step string
+
+// The steps, in their order.
+const (
+	Isolation Step = "isolation"
+	Power     Step = "power_management"
+	Recovery  Step = "recovery"
+)
+
+// Phase is how far a step is.
+type Phase string
+
+// The phases.
+const (
+	New     Phase = "new"
+	Running Phase = "running"
+	Done    Phase = "done"
+	Error   Phase = "error"
+	GivenUp Phase = "givenUp" // a person has to look
+)
+
+// Kinds of proof that the boot has ended.
+const (
+	ByAgents = "agent" // the agents' proof, as the taint of the recovery shows it
+	ByPower  = "power" // each supply of the node was off, as its devices said
+)
+
+// States of an [Entry].
+const (
+	Recorded  = "running" // its Job may run
+	Succeeded = "succeeded"
+	Failed    = "failed"
+)
+
+// Role is what a Job is for.
+type Role string
+
+// The roles.
+const (
+	Check   Role = "check"   // asks whether the plug is off, and switches nothing
+	Main    Role = "main"    // a method of the step
+	Unfence Role = "unfence" // gives storage back between the last off and the first on
+	Restore Role = "restore" // switches on what an unfinished step has switched off
+)
+
+// Entry is one Job that was allowed to run.
+type Entry struct {
+	Name       string    `json:"name"` // of the Job
+	UID        string    `json:"uid"`
+	Method     string    `json:"method"`
+	Action     string    `json:"action"`
+	Role       Role      `json:"role"`
+	Step       Step      `json:"step"`
+	Try        int       `json:"try"`
+	State      string    `json:"state"`
+	Node       string    `json:"executorNode,omitempty"`
+	Message    string    `json:"message,omitempty"`
+	StartedAt  time.Time `json:"startedAt"`
+	NotAfter   time.Time `json:"notAfter"` // it does nothing any more after this
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	Unclear    bool      `json:"unclear,omitempty"` // it failed without a word of its own: it may run until NotAfter
+}
+
+// Proof is that the boot has ended.
+type Proof struct {
+	Kind      string    `json:"kind"`
+	Boot      string    `json:"boot"`
+	At        time.Time `json:"at"`
+	Heartbeat string    `json:"heartbeat,omitempty"` // the kubelet's last one by then
+	// Contradicted: the kubelet of this boot was heard after that. Nothing rests on it any more.
+	Contradicted bool `json:"contradicted,omitempty"`
+}
+
+// Spec is what was asked for.
+type Spec struct {
+	NodeName string `json:"nodeName"`
+	NodeUID  string `json:"nodeUID,omitempty"`
+	Boot     string `json:"boot,omitempty"` // to be fenced; empty: the one that the Node shows
+	Step     Step   `json:"step,omitempty"` // to begin with; empty: isolation
+	Paused   bool   `json:"paused,omitempty"`
+}
+
+// Status is all that has to be remembered.
+type Status struct {
+	Boot      string    `json:"boot,omitempty"`
+	NodeUID   string    `json:"nodeUID,omitempty"`
+	Step      Step      `json:"step,omitempty"`
+	Phase     Phase     `json:"phase,omitempty"`
+	StartedAt time.Time `json:"stepStartedAt,omitzero"`
+	DoneAt    time.Time `json:"phaseEndedAt,omitzero"` // when the phase became done or error
+	ReadyAt   time.Time `json:"readyAt,omitzero"`      // since when the Node is Ready, in recovery
+	Retries   int       `json:"retries"`
+	Jobs      []Entry   `json:"jobs,omitempty"`
+	Failed    []string  `json:"failedExecutors,omitempty"` // nodes on which a Job failed
+	Proof     *Proof    `json:"proof,omitempty"`
+	NotReady  bool      `json:"sawNotReady,omitempty"` // the Node was not Ready since this began
+	Isolated  bool      `json:"isolated,omitempty"`    // a method that isolates it may have worked
+	Switched  bool      `json:"switched,omitempty"`    // a supply may be off that has not been switched on again
+	Message   string    `json:"message,omitempty"`
+}
+
+// clone has nothing in common with s.
+func (s Status) clone() Status {
+	s.Jobs, s.Failed = slices.Clone(s.Jobs), slices.Clone(s.Failed)
+	if s.Proof != nil {
+		p := *s.Proof
+		s.Proof = &p
+	}
+	return s
+}
+
+// entry finds a Job by name.
+func (s *Status) entry(name string) *Entry {
+	i := slices.IndexFunc(s.Jobs, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Jobs[i]
+}
+
+// proven reports whether the boot has ended, as far as anybody knows.
+func (s *Status) proven() bool {
+	return s.Proof != nil && !s.Proof.Contradicted && s.Proof.Boot == s.Boot
+}
+
+// Object is a NodeFence as the API server shows it.
+type Object struct {
+	UID, Version string
+	Deleting     bool
+	Spec         Spec
+	Status       Status
+}
+
+// Node is what the API server shows of the Node.
+type Node struct {
+	Exists        bool
+	UID, Boot     string
+	Ready         bool
+	NotReadySince time.Time
+	Heartbeat     string
+	Kept          bool // a person wants it left alone, or it is being removed
+	Fenced        string
+}
+
+// Job is what it shows of a Job of this NodeFence.
+type Job struct {
+	Name, UID, Version  string
+	Suspended           bool
+	NotAfter            time.Time
+	Finished, Succeeded bool
+	Reported            bool // its executor has said how it ended
+	Node, Message       string
+}
+
+// Facts are all that a decision rests on.
+type Facts struct {
+	Now     time.Time
+	Object  *Object // nil: there is none
+	Node    Node
+	Config  *fenceconfig.Node // nil: the node is not managed
+	Cluster fenceconfig.Cluster
+	Jobs    []Job  // of this NodeFence
+	Storm   string // why nothing new may begin; empty: it may
+}
+
+// Kind is what an [Action] does.
+type Kind int
+
+// The kinds.
+const (
+	Wait            Kind = iota // look again at Until, or when something changes
+	Create                      // the NodeFence, with Spec and Status
+	Update                      // its Status, if it still has Version
+	CreateJob                   // Name, suspended, for Method and Role
+	StartJob                    // Name of UID
+	DeleteJob                   // Name of UID, if it still has Version
+	Delete                      // the NodeFence of UID
+	RemoveFinalizer             // of the NodeFence, if it still has Version
+)
+
+// Action is the next write.
+type Action struct {
+	Kind               Kind
+	Until              time.Time
+	UID, Version, Name string
+	Spec               Spec
+	Status             Status
+	Method             fenceconfig.Method
+	Role               Role
+	Timeout            time.Duration
+	NotAfter           time.Time
+	Avoid              []string // nodes on which the Job is not to run
+	Why                string   // for the log, and for people where something begins or ends
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// platform is a system and a machine as Go spells them.
+type platform struct{ system, machine string }
+
+func (p platform) String() string { return p.system + "/" + p.machine }
+
+// nodes are what agents run on; tools are where operators sit besides.
+var (
+	nodes = []platform{{"linux", "amd64"}, {"linux", "arm64"}}
+	tools = []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+)
+
+func programsOf(p platform) []string {
+	if p.system == "linux" {
+		return []string{"fencing-agent", "fencectl", "fencing-controller"}
+	}
+	return []string{"fencectl"}
+}
+
+// build compiles the programs. What the caller's environment says of Go is left out, but for its caches.
+func (r *release) build(ctx context.Context) error {
+	r.programs = map[string]string{}
+	for _, p := range append(append([]platform{}, r.nodes...), r.tools...) {
+		dir := filepath.Join(r.work, "bin", p.system+"-"+p.machine)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		args := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + r.version, "-o", dir + string(filepath.Separator)}
+		for _, name := range programsOf(p) {
+			args = append(args, "./cmd/"+name)
+			file := name
+			if p.system == "windows" {
+				file += ".exe"
+			}
+			r.programs[p.String()+"/"+name] = filepath.Join(dir, file)
+		}
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir = r.root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.system, "GOARCH="+p.machine, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GOTOOLCHAIN=local")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", p, err, out)
+		}
+	}
+	return nil
+}
+
+// host is the platform whose programs can be asked here.
+func host() platform { return platform{runtime.GOOS, runtime.GOARCH} }
+
+// entry is a file of an archive; dirs end in a slash and have no data.
+type entry struct {
+	name string
+	mode int64
+	data []byte
+	link string // of a symbolic link
+}
+
+// tarball packs entries as they come, all of the commit's time and root's.
+func (r *release) tarball(entries []entry) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, e := range entries {
+		h := &tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(e.data)), ModTime: r.time, Format: tar.FormatPAX, Typeflag: tar.TypeReg, Linkname: e.link}
+		switch {
+		case e.link != "":
+			h.Typeflag = tar.TypeSymlink
+		case strings.HasSuffix(e.name, "/"):
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(e.data); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), w.Close()
+}
+
+func zipped(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), w.Close()
+}
+
+// archives packs the programs for those who want no package: all three for nodes, and for each system the
+// plugin of kubectl, as krew installs it.
+func (r *release) archives(context.Context) error {
+	text, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	for _, p := range r.nodes {
+		entries := []entry{{name: "LICENSE", mode: 0o644, data: text}}
+		for _, name := range programsOf(p) {
+			data, err := os.ReadFile(r.programs[p.String()+"/"+name])
+			if err != nil {
+				return err
+			}
+			entries = append(entries, entry{name: name, mode: 0o755, data: data})
+		}
+		if err := r.archive("fencing-agent", p, entries); err != nil {
+			return err
+		}
+	}
+	for _, p := range append(append([]platform{}, r.nodes...), r.tools...) {
+		program := r.programs[p.String()+"/fencectl"]
+		data, err := os.ReadFile(program)
+		if err != nil {
+			return err
+		}
+		entries := []entry{{name: "LICENSE", mode: 0o644, data: text}, {name: "kubectl-fence" + path.Ext(filepath.Base(program)), mode: 0o755, data: data}}
+		if err := r.archive("kubectl-fence", p, entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// archiveName is that of a program's archive for a platform.
+func (r *release) archiveName(of string, p platform) string {
+	suffix := ".tar.gz"
+	if p.system == "windows" {
+		suffix = ".zip"
+	}
+	return fmt.Sprintf("%s_%s_%s_%s%s", of, r.plain(), p.system, p.machine, suffix)
+}
+
+func (r *release) archive(of string, p platform, entries []entry) error {
+	name := r.archiveName(of, p)
+	var data []byte
+	var err error
+	if strings.HasSuffix(name, ".zip") {
+		data, err = r.zip(entries)
+	} else if data, err = r.tarball(entries); err == nil {
+		data, err = zipped(data)
+	}
+	if err != nil {
+		return err
+	}
+	return r.put(name, data)
+}
+
+func (r *release) zip(entries []entry) ([]byte, error) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, e := range entries {
+		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate, Modified: r.time}
+		h.SetMode(os.FileMode(e.mode)) //nolint:gosec // permission bits
+		f, err := w.CreateHeader(h)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := f.Write(e.data); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), w.Close()
+}

@@ -1,0 +1,1 @@
+if [ "$1" -gt 1 ]; then installed OLD; else installed NEW; fi

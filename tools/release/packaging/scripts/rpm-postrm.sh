@@ -1,0 +1,1 @@
+if [ "$1" -eq 0 ]; then gone; fi

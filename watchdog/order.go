@@ -1,0 +1,450 @@
+package watchdog
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+const (
+	// orderLimit is for how long an order stands. A node that has not obeyed by then will not.
+	orderLimit = 10 * time.Second
+	// orderPause is the time between two nodes that obey, and for how long a node that has given way obeys nothing.
+	orderPause = 30 * time.Second
+)
+
+// Order is the wish of somebody on this node that one boot of another node ends.
+type Order struct {
+	Node string
+	Boot uint64
+}
+
+// Obeyed is what became of an order.
+type Obeyed struct {
+	ID  uint64
+	Err *Forbidden // nil: that boot has condemned itself, or has ended
+}
+
+// Forbidding says why an order is not given, or not obeyed. Its strings are the vocabulary of logs and metrics.
+type Forbidding uint8
+
+// Why an order comes to nothing.
+const (
+	ForbiddenOff         Forbidding = iota + 1 // the configuration gives and takes none
+	ForbiddenMember                            // no member of the list
+	ForbiddenSelf                              // this node itself
+	ForbiddenNoMajority                        // this node does not count a majority
+	ForbiddenUnknownBoot                       // no boot of it is known
+	ForbiddenOtherBoot                         // another boot than the latest known one
+	ForbiddenTwins                             // two machines have its name
+	ForbiddenUnreached                         // this node is not in contact with it
+	ForbiddenUnguarded                         // no watchdog would reset it: maintenance, a stop, a dry run
+	ForbiddenOld                               // its agent is of a version without sentences
+	ForbiddenQuorum                            // the others would have no majority without it
+	ForbiddenBusy                              // another node is being ended
+	ForbiddenSoon                              // another one was ended a moment ago
+	ForbiddenDisobeyed                         // it has not obeyed in time
+)
+
+var forbiddingNames = [...]string{
+	ForbiddenOff: "off", ForbiddenMember: "no_member", ForbiddenSelf: "self", ForbiddenNoMajority: "no_majority", ForbiddenUnknownBoot: "unknown_boot",
+	ForbiddenOtherBoot: "other_boot", ForbiddenTwins: "two_machines", ForbiddenUnreached: "unreached", ForbiddenUnguarded: "unguarded",
+	ForbiddenOld: "old_agent", ForbiddenQuorum: "costs_quorum", ForbiddenBusy: "busy", ForbiddenSoon: "too_soon", ForbiddenDisobeyed: "not_obeyed",
+}
+
+// String is its name in logs and metrics.
+func (f Forbidding) String() string {
+	if f == 0 || int(f) >= len(forbiddingNames) {
+		return "none"
+	}
+	return forbiddingNames[f]
+}
+
+// Forbiddings lists all of them, for metrics that must exist from the start.
+func Forbiddings() []Forbidding {
+	var out []Forbidding
+	for f := range forbiddingNames {
+		if f > 0 {
+			out = append(out, Forbidding(f))
+		}
+	}
+	return out
+}
+
+// Forbidden is why an order comes to nothing, and what to do.
+type Forbidden struct {
+	Why   Forbidding
+	Node  string
+	Boot  uint64 // the latest known one; 0: none is known
+	Other string // the member that it is about
+}
+
+// Error says it in one line.
+func (e *Forbidden) Error() string {
+	const byHand = "power it off and tell that with fencectl confirm-dead"
+	switch e.Why {
+	case ForbiddenOff:
+		return "api.fence is false here, or watchdog.sentenceTimeout is too long for watchdog.timeout: " + byHand
+	case ForbiddenMember:
+		return fmt.Sprintf("%q is no member of this group", e.Node)
+	case ForbiddenSelf:
+		return fmt.Sprintf("%s is this agent's own node: order it on another node, or reboot this one", e.Node)
+	case ForbiddenNoMajority:
+		return "this node does not count a majority of the group: order it on a node that does"
+	case ForbiddenUnknownBoot:
+		return fmt.Sprintf("this agent has never met %s: %s", e.Node, byHand)
+	case ForbiddenOtherBoot:
+		return fmt.Sprintf("the latest known boot of %s is %016x: the one that was named has ended, or was never met", e.Node, e.Boot)
+	case ForbiddenTwins:
+		return fmt.Sprintf("two machines answer in the name of %s: stop one of them", e.Node)
+	case ForbiddenUnreached:
+		if e.Other != "" {
+			return fmt.Sprintf("this node cannot reach %s, and %s does: order it on %s", e.Node, e.Other, e.Other)
+		}
+		return fmt.Sprintf("%s cannot be reached: %s", e.Node, byHand)
+	case ForbiddenUnguarded:
+		return fmt.Sprintf("%s has no armed watchdog (maintenance, a planned stop, a dry run, or onQuorumLoss other than fence): nothing would reset it; %s", e.Node, byHand)
+	case ForbiddenOld:
+		return fmt.Sprintf("the agent of %s is of a version that takes no orders: %s", e.Node, byHand)
+	case ForbiddenQuorum:
+		return fmt.Sprintf("without %s the others would have no majority, and all would be reset: bring another node back first", e.Node)
+	case ForbiddenBusy:
+		return fmt.Sprintf("%s is being ended: wait until it is FENCED", e.Other)
+	case ForbiddenSoon:
+		return fmt.Sprintf("%s was ended less than %v ago: try again then", e.Other, orderPause)
+	case ForbiddenDisobeyed:
+		return fmt.Sprintf("%s has not obeyed within %v; its agent may refuse orders (api.fence), be older, or know of a reason that its log names: %s", e.Node, orderLimit, byHand)
+	}
+	return "forbidden"
+}
+
+// orders are the order that this node gives, and the one that it was given. Nodes stand in them by name: lists change.
+type orders struct {
+	wishes []wish
+
+	node  string // that is to end
+	boot  uint64
+	since boottime.Instant // zero: this node gives none
+	ids   []uint64         // of Core.Order
+
+	told [2]uint64 // boots of which all peers were told at once: of the order that is given, and of this node's own
+
+	by    string           // who has ordered that this node ends; "": nobody
+	taken boottime.Instant // since when this node says so; zero: it does not
+	why   Forbidding       // it does not obey
+	rest  boottime.Instant // it obeys nothing before
+	t     trial            // of which the questions are used: whether all have heard it
+}
+
+type wish struct {
+	id uint64
+	Order
+}
+
+// Order has another node end its present boot. The answer is in the Effects of this step or of one of those to come.
+func (c *Core) Order(id uint64, o Order) { c.orders.wishes = append(c.orders.wishes, wish{id, o}) }
+
+// Ordered is who has ordered that this node ends, and why it does not obey; "": nobody has.
+func (c *Core) Ordered() (by string, why Forbidding) { return c.orders.by, c.orders.why }
+
+// followOrders gives the orders that are wished for, and prepares to obey one.
+func (c *Core) followOrders(now boottime.Instant) {
+	c.fx.Obeyed = nil
+	o := &c.orders
+	for _, w := range o.wishes {
+		switch err := c.forbids(now, w.Node, w.Boot); {
+		case err != nil:
+			c.fx.Obeyed = append(c.fx.Obeyed, Obeyed{w.id, err})
+		case o.since != 0 && (o.node != w.Node || o.boot != w.Boot):
+			c.fx.Obeyed = append(c.fx.Obeyed, Obeyed{w.id, &Forbidden{Why: ForbiddenBusy, Node: w.Node, Other: o.node}})
+		default:
+			if o.since == 0 {
+				o.node, o.boot, o.since = w.Node, w.Boot, now
+			}
+			o.ids = append(o.ids, w.id)
+		}
+	}
+	if o.wishes = o.wishes[:0]; o.since != 0 {
+		c.pursue(now)
+	}
+	c.prepare(now)
+}
+
+// pursue goes on with the order that this node gives.
+func (c *Core) pursue(now boottime.Instant) {
+	o := &c.orders
+	end := func(err *Forbidden) {
+		for _, id := range o.ids {
+			c.fx.Obeyed = append(c.fx.Obeyed, Obeyed{id, err})
+		}
+		o.node, o.boot, o.since, o.ids = "", 0, 0, nil
+	}
+	p, member := c.cfg.Roster.Index(o.node)
+	switch {
+	case member && c.hasEnded(p, o.boot):
+		end(nil)
+	case !member || c.apart() || now.Sub(o.since) >= orderLimit:
+		end(&Forbidden{Why: ForbiddenDisobeyed, Node: o.node, Boot: o.boot})
+	default:
+		c.fx.Wake = min(c.fx.Wake, o.since.Add(orderLimit))
+	}
+}
+
+// hasEnded reports whether a boot has condemned itself, as it says itself, or is known to have ended.
+func (c *Core) hasEnded(p int, boot uint64) bool {
+	w := &c.proof.peers[p]
+	return w.sentenced == boot && w.hearsay == 0 && w.defied != boot || w.death.Boot == boot && w.death.Proof != 0 && c.proof.fenced.Has(p)
+}
+
+// forbids is what this node knows against an order. The node that is to end decides by itself; this spares people the wait.
+func (c *Core) forbids(now boottime.Instant, node string, boot uint64) *Forbidden {
+	p, member := c.cfg.Roster.Index(node)
+	if !c.cfg.Orders {
+		return &Forbidden{Why: ForbiddenOff, Node: node}
+	}
+	if !member || !c.rosters.expected.Has(p) {
+		return &Forbidden{Why: ForbiddenMember, Node: node}
+	}
+	known, w := c.KnownBoot(p), &c.proof.peers[p]
+	no := func(why Forbidding, other string) *Forbidden {
+		return &Forbidden{Why: why, Node: node, Boot: known, Other: other}
+	}
+	switch {
+	case p == c.cfg.Roster.Self:
+		return no(ForbiddenSelf, "")
+	case !c.leads(): // nor does one that is condemned, or waits
+		return no(ForbiddenNoMajority, "")
+	case known == 0:
+		return no(ForbiddenUnknownBoot, "")
+	case boot != known || w.unmet():
+		return no(ForbiddenOtherBoot, "")
+	case c.hasEnded(p, boot):
+		return nil
+	case w.twins || w.returned > 0:
+		return no(ForbiddenTwins, "")
+	case !c.view.Counted.Has(p):
+		if m, sees := c.whoSees(now, p); sees {
+			return no(ForbiddenUnreached, c.cfg.Roster.Name(m))
+		}
+		return no(ForbiddenUnreached, "")
+	}
+	switch st, _ := c.merger.Statement(p); {
+	case st == nil || !st.Heeds:
+		return no(ForbiddenOld, "")
+	case !st.Guard.Kills() || st.Stopping:
+		return no(ForbiddenUnguarded, "")
+	}
+	if why, other := c.spares(now, p); why != 0 {
+		return no(why, other)
+	}
+	return nil
+}
+
+// leads reports whether this node counts a majority, not half of an equal split.
+func (c *Core) leads() bool {
+	return !c.apart() && c.fx.Decision.Quorum && c.fx.Decision.Action == Feed && c.mostOfEach(c.view.Counted)
+}
+
+// spares is what keeps one member more from being ended.
+//
+// Invariant: a majority of the members counts a majority without it, of those whom this node counts, and no member is known to be
+// ended now or a moment ago. So orders alone, also those of a member that lies, take one node after the other down to a bare
+// majority, and never quorum.
+func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string) {
+	var rest roster.Set
+	for m := range c.view.Counted.All() {
+		view := c.view.Counted
+		if m != c.cfg.Roster.Self {
+			st, _ := c.merger.Statement(m)
+			if view = (roster.Set{}); st != nil {
+				view = st.View
+			}
+		}
+		view = view.And(c.view.Counted) // others may be about to obey, too, unseen
+		view.Remove(p)
+		put(&rest, m, m != p && c.majority(view))
+	}
+	if !c.majority(rest) {
+		return ForbiddenQuorum, ""
+	}
+	for m := range c.parted().All() {
+		if w := &c.proof.peers[m]; m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {
+			return ForbiddenBusy, c.cfg.Roster.Name(m)
+		}
+	}
+	for m := range c.proof.peers {
+		if d := &c.proof.peers[m].death; m != p && d.Proof == ProofSentence && now.Sub(d.At) < orderPause {
+			return ForbiddenSoon, c.cfg.Roster.Name(m)
+		}
+	}
+	return 0, ""
+}
+
+func (c *Core) majority(set roster.Set) bool { return c.mostOfEach(set) && set.Len() >= c.quorum }
+
+// orderFact is the order of a statement for this node or, with itself, what a member says of its own boot; nil: there is none.
+func orderFact(st *netgossip.Statement, name, boot uint64) *netgossip.Fact {
+	for i := range st.Facts {
+		if f := &st.Facts[i]; f.Kind == netgossip.FactOrder && f.Name == name && f.Boot == boot {
+			return f
+		}
+	}
+	return nil
+}
+
+// commander is the member that orders this boot to end, or -1.
+//
+// Invariant: it says so itself, in an answer to a question that this node has put within the last MaxAge, of this boot, and counts
+// a majority with this node in it. Nobody hands an order on, so an old packet, another's word and an order for an earlier boot are
+// none.
+func (c *Core) commander(now boottime.Instant) int {
+	own := netgossip.NameDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
+	for m := range c.view.Counted.All() {
+		if m == c.cfg.Roster.Self {
+			continue
+		}
+		st, anchor := c.merger.Statement(m)
+		if st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > c.cfg.MaxAge {
+			continue
+		}
+		f := orderFact(st, own, c.cfg.Boot)
+		if f == nil || f.Teller != netgossip.TellerDigest(c.cfg.Roster.Name(m)) {
+			continue
+		}
+		if st.Feeding && !st.Stopping && st.Sentence == 0 && st.View.Has(c.cfg.Roster.Self) && c.mostOfEach(st.View) {
+			return m
+		}
+	}
+	return -1
+}
+
+// disobeys is why this node does not obey an order; 0: it may.
+func (c *Core) disobeys(now boottime.Instant) Forbidding {
+	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // as a sentence's, it has to fit into the horizon that others reckon with
+	switch {
+	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0 || c.guard.Timeout <= netgossip.MaxSentence || c.guard.Timeout < need:
+		return ForbiddenOff
+	case !c.mayEnd(now): // also under maintenance, and in a dry run
+		return ForbiddenUnguarded
+	case !c.heeding() || c.lun.arbiter != nil && !c.lun.arbiter.Heeding():
+		return ForbiddenOld
+	case !c.leads():
+		return ForbiddenNoMajority
+	case now < c.orders.rest:
+		return ForbiddenSoon
+	}
+	why, _ := c.spares(now, c.cfg.Roster.Self)
+	return why
+}
+
+// rival is whether a counted member says that it is about to obey an order, too; first: and it goes first.
+func (c *Core) rival() (rival, first bool) {
+	self := netgossip.NameDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
+	for m := range c.view.Counted.All() {
+		st, _ := c.merger.Statement(m)
+		if m == c.cfg.Roster.Self || st == nil {
+			continue
+		}
+		if name := netgossip.NameDigest(c.cfg.Roster.Name(m)); orderFact(st, name, st.Boot) != nil {
+			rival, first = true, first || name < self
+		}
+	}
+	return rival, first
+}
+
+// prepare says to the others that this node is about to obey, and has all of them answer since.
+func (c *Core) prepare(now boottime.Instant) {
+	o := &c.orders
+	m := -1
+	if !c.apart() {
+		m = c.commander(now)
+	}
+	if m < 0 {
+		o.by, o.why, o.taken = "", 0, 0
+		return
+	}
+	o.by, o.why = c.cfg.Roster.Name(m), c.disobeys(now)
+	rival, first := c.rival()
+	if first {
+		o.rest = now.Add(orderPause)
+	}
+	if o.why != 0 || first {
+		o.taken = 0
+		return
+	}
+	if o.taken == 0 {
+		o.taken, o.t = now, trial{since: now}
+	}
+	switch silent := c.unheard(); {
+	case !silent.IsEmpty():
+		c.askWhether(now, &o.t, silent)
+	case rival:
+		c.askWhether(now, &o.t, c.others()) // until it has given way, or has ended
+	default:
+		c.fx.Wake = min(c.fx.Wake, now) // judge decides
+	}
+}
+
+// unheard are the counted members that may not have answered since they could hear that this node is about to obey.
+func (c *Core) unheard() roster.Set { return c.unanswered(c.orders.taken.Add(letReach)) }
+
+func (c *Core) others() roster.Set {
+	set := c.view.Counted
+	set.Remove(c.cfg.Roster.Self)
+	return set
+}
+
+// obeys reports whether this node condemns its boot because it was ordered to. See lease.md P1: it is no silence that it goes by,
+// but the answers of a majority without it.
+//
+// Invariant: no two nodes that count each other obey at once, and what is left by one does not rest on those whom it does not
+// count. Each says first that it is about to, and condemns itself only when all that it counts have
+// answered since and none says the same, or is condemned: of two one has seen the other.
+func (c *Core) obeys(now boottime.Instant) bool {
+	if c.orders.taken == 0 || c.commander(now) < 0 || c.disobeys(now) != 0 || !c.unheard().IsEmpty() {
+		return false
+	}
+	rival, _ := c.rival()
+	return !rival
+}
+
+// orderFacts are what this node says of orders: first the one that it gives, then that it is about to obey one.
+func (c *Core) orderFacts(facts *[netgossip.MaxFacts]netgossip.Fact) (n int) {
+	o := &c.orders
+	if o.since != 0 {
+		own := c.cfg.Roster.Name(c.cfg.Roster.Self)
+		facts[n] = netgossip.Fact{Kind: netgossip.FactOrder, Name: netgossip.NameDigest(o.node), Boot: o.boot, Teller: netgossip.TellerDigest(own)}
+		n++
+	}
+	if o.taken != 0 {
+		facts[n] = netgossip.Fact{Kind: netgossip.FactOrder, Name: netgossip.NameDigest(c.cfg.Roster.Name(c.cfg.Roster.Self)), Boot: c.cfg.Boot, Teller: netgossip.TellerDigest(o.by)}
+		n++
+	}
+	return n
+}
+
+// spreadsOrder reports whether the statement begins to give an order, or to say that one is obeyed.
+func (c *Core) spreadsOrder(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
+	o := &c.orders
+	for _, f := range facts {
+		if f.Kind != netgossip.FactOrder {
+			break
+		}
+		k := 0
+		if f.Boot == c.cfg.Boot {
+			k = 1
+		}
+		news = news || o.told[k] != f.Boot
+		o.told[k] = f.Boot
+	}
+	if o.since == 0 {
+		o.told[0] = 0
+	}
+	if o.taken == 0 {
+		o.told[1] = 0
+	}
+	return news
+}

@@ -1,0 +1,271 @@
+package watchdog
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// servant is a core of five in good order that obeys orders: its boot is 100, and no LUN is there.
+func servant(t *testing.T) *Core {
+	t.Helper()
+	c := testCore(t, 5, func(cfg *Config) {
+		cfg.Orders, cfg.Boot = true, 100
+		cfg.Sentence = Sentencing{Timeout: time.Second, Strike: time.Second}
+	})
+	c.SetGuard(true, 30*time.Second)
+	return c
+}
+
+func orderTo(c *Core, victim int, boot uint64, by int) netgossip.Fact {
+	return netgossip.Fact{
+		Kind: netgossip.FactOrder, Name: netgossip.NameDigest(c.cfg.Roster.Name(victim)), Boot: boot, Teller: netgossip.TellerDigest(c.cfg.Roster.Name(by)),
+	}
+}
+
+// serve passes time while all others answer, changed as the test wants it, and reports when the core condemned itself.
+func serve(c *Core, from, to boottime.Instant, change func(peer int, st *netgossip.Statement)) boottime.Instant {
+	full := roster.FullSet(5)
+	for at := from; at <= to; at += sec / 4 {
+		for p := 1; p < 5; p++ {
+			st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: full}
+			if change != nil {
+				change(p, &st)
+			}
+			state(c, at, p, full, st)
+		}
+		if c.Step(at).Condemn > 0 {
+			return at
+		}
+	}
+	return 0
+}
+
+// by1 is an order of member 1 that this boot ends.
+func by1(c *Core) func(int, *netgossip.Statement) {
+	return func(p int, st *netgossip.Statement) {
+		if p == 1 {
+			st.Facts[0] = orderTo(c, 0, 100, 1)
+		}
+	}
+}
+
+// A node that is ordered to end says so, hears all others, and condemns its boot within about a second.
+func TestOrderIsObeyed(t *testing.T) {
+	c := servant(t)
+	if at := serve(c, 10*sec, 20*sec, nil); at != 0 {
+		t.Fatalf("without an order: %v", time.Duration(at))
+	}
+	said := false
+	at := serve(c, 21*sec, 30*sec, func(p int, st *netgossip.Statement) {
+		by1(c)(p, st)
+		said = said || c.fx.Statement.Facts[0] == orderTo(c, 0, 100, 1)
+	})
+	if at < 21*sec+boottime.Instant(letReach) || at > 23*sec || !said {
+		t.Errorf("condemned at %v, said so %v", time.Duration(at), said)
+	}
+	if by := c.CondemnedBy(); by != "n0001" || c.Decision().Reason != ReasonCondemned {
+		t.Errorf("by %q, %v", by, c.Decision().Reason)
+	}
+	if c.Sentenced(time.Second); c.Step(at+sec/10).Statement.Sentence != time.Second {
+		t.Error("it is not told")
+	}
+}
+
+// Guards: what keeps a node from obeying.
+func TestOrderIsNotObeyed(t *testing.T) {
+	type statement = netgossip.Statement
+	everybody := func(f func(*Core, int, *statement)) func(*Core) func(int, *statement) {
+		return func(c *Core) func(int, *statement) {
+			order := by1(c)
+			return func(p int, st *statement) { order(p, st); f(c, p, st) }
+		}
+	}
+	first := func(f func(*Core, *statement)) func(*Core) func(int, *statement) {
+		return everybody(func(c *Core, p int, st *statement) {
+			if p == 1 {
+				f(c, st)
+			}
+		})
+	}
+	alone := func(f func(*Core)) func(*Core) func(int, *statement) {
+		return func(c *Core) func(int, *statement) { f(c); return by1(c) }
+	}
+	for name, prepare := range map[string]func(*Core) func(int, *statement){
+		"it takes none":                       alone(func(c *Core) { c.cfg.Orders = false }),
+		"no timeout for it":                   alone(func(c *Core) { c.cfg.Sentence.Timeout = 0 }),
+		"a short watchdog":                    alone(func(c *Core) { c.SetGuard(true, 3*time.Second) }),
+		"two countdowns too long":             alone(func(c *Core) { c.cfg.Sentence.Timeout = 3 * time.Second; c.SetGuard(true, 6*time.Second) }),
+		"no watchdog":                         alone(func(c *Core) { c.SetGuard(false, 0) }),
+		"maintenance":                         alone(func(c *Core) { c.SetDisarm("file", "maintenance") }),
+		"it stops":                            alone(func(c *Core) { c.Stop() }),
+		"it has given way":                    alone(func(c *Core) { c.orders.rest = 40 * sec }),
+		"of an earlier boot":                  first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 0, 99, 1) }),
+		"of another node":                     first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 2, 100, 1) }),
+		"handed on":                           first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 0, 100, 2) }),
+		"by one who starves":                  first(func(_ *Core, st *statement) { st.Feeding = false }),
+		"by one who stops":                    first(func(_ *Core, st *statement) { st.Stopping = true }),
+		"by one who is condemned":             first(func(_ *Core, st *statement) { st.Sentence = time.Second }),
+		"by one without majority":             first(func(_ *Core, st *statement) { st.View = roster.SetOf(0, 1) }),
+		"by one who does not count this node": first(func(_ *Core, st *statement) { st.View = roster.SetOf(1, 2, 3, 4) }),
+		"an old agent is there":               everybody(func(_ *Core, p int, st *statement) { st.Heeds = p != 3 }),
+		"the others are too few":              everybody(func(_ *Core, p int, st *statement) { st.View = roster.SetOf(0, 1, 2) }),
+		"a majority of others rests on one whom this node does not count": everybody(func(_ *Core, p int, st *statement) {
+			if p > 2 {
+				st.Guard, st.View, st.RosterEpoch = netgossip.Guard{}, roster.SetOf(3, 4), 7
+			} else {
+				st.View = roster.FullSet(5)
+			}
+		}),
+		"another one is about to obey, and goes first": everybody(func(c *Core, p int, st *statement) {
+			if lower := lowest(c); p == lower {
+				st.Facts[0] = orderTo(c, p, 100+uint64(p), 1)
+			}
+		}),
+		"another one is about to obey, and has not given way": everybody(func(c *Core, p int, st *statement) {
+			if p == highest(c) {
+				k := 0
+				if p == 1 {
+					k = 1
+				}
+				st.Facts[k] = orderTo(c, p, 100+uint64(p), 1)
+			}
+		}),
+		"another one is condemned": everybody(func(_ *Core, p int, st *statement) {
+			if p == 4 {
+				st.View, st.Sentence = roster.Set{}, time.Second
+			}
+		}),
+		"another one was ended a moment ago": alone(func(c *Core) { c.proof.peers[4].death = Death{Proof: ProofSentence, Boot: 1, At: 20 * sec} }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := servant(t)
+			serve(c, 10*sec, 20*sec, nil)
+			change := prepare(c)
+			if at := serve(c, 21*sec, 26*sec, change); at != 0 {
+				t.Errorf("condemned at %v", time.Duration(at))
+			}
+		})
+	}
+}
+
+func lowest(c *Core) int  { return extreme(c, func(a, b uint64) bool { return a < b }) }
+func highest(c *Core) int { return extreme(c, func(a, b uint64) bool { return a > b }) }
+
+func extreme(c *Core, better func(a, b uint64) bool) int {
+	best := 0
+	for p := range 5 {
+		if better(netgossip.NameDigest(c.cfg.Roster.Name(p)), netgossip.NameDigest(c.cfg.Roster.Name(best))) {
+			best = p
+		}
+	}
+	return best
+}
+
+// Guard: who has not answered since this node said that it is about to obey may be about to obey, too.
+func TestOrderWaitsForAll(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	full := roster.FullSet(5)
+	for at := 21 * sec; at < 24*sec; at += sec / 4 {
+		for p := 1; p < 4; p++ { // the last one has answered lately, and not since
+			st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: full}
+			by1(c)(p, &st)
+			state(c, at, p, full, st)
+		}
+		if fx := c.Step(at); fx.Condemn > 0 {
+			t.Fatalf("condemned at %v", time.Duration(at))
+		} else if at == 22*sec && c.fx.Ask == nil && c.orders.t.asked == 0 {
+			t.Error("it is not asked")
+		}
+	}
+}
+
+// Guard: an order of which nothing is heard any more is none.
+func TestOrderEnds(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	serve(c, 21*sec, 21*sec, by1(c))
+	if by, _ := c.Ordered(); by != "n0001" {
+		t.Fatalf("by %q", by)
+	}
+	if at := serve(c, 21*sec+sec/4, 30*sec, nil); at != 0 || c.orders.taken != 0 {
+		t.Errorf("condemned at %v, still about to %v", time.Duration(at), c.orders.taken)
+	}
+}
+
+// Guards: each answer that the one who orders gets. What only a group can show is in integration/sim.
+func TestOrderIsForbidden(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(*Core)
+		order  Order
+		want   Forbidding
+	}{
+		"off":              {func(c *Core) { c.cfg.Orders = false }, Order{"n0004", 104}, ForbiddenOff},
+		"no member":        {nil, Order{"n0009", 104}, ForbiddenMember},
+		"itself":           {nil, Order{"n0000", 100}, ForbiddenSelf},
+		"another boot":     {nil, Order{"n0004", 105}, ForbiddenOtherBoot},
+		"no boot":          {nil, Order{"n0004", 0}, ForbiddenOtherBoot},
+		"two machines":     {func(c *Core) { c.proof.peers[4].twins = true }, Order{"n0004", 104}, ForbiddenTwins},
+		"not obeyed":       {nil, Order{"n0004", 104}, ForbiddenDisobeyed},
+		"while one stands": {func(c *Core) { c.Order(2, Order{"n0003", 103}) }, Order{"n0004", 104}, ForbiddenBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := servant(t)
+			serve(c, 10*sec, 20*sec, nil)
+			if tc.before != nil {
+				tc.before(c)
+			}
+			c.Order(1, tc.order)
+			var got *Forbidden
+			for at := 21 * sec; at < 33*sec; at += sec / 4 {
+				serve(c, at, at, nil)
+				for _, o := range c.fx.Obeyed {
+					if o.ID == 1 {
+						got = o.Err
+					}
+				}
+			}
+			if got == nil || got.Why != tc.want || strings.Contains(got.Error(), "%!") {
+				t.Fatalf("%+v", got)
+			}
+		})
+	}
+	for _, f := range Forbiddings() {
+		if text := (&Forbidden{Why: f, Node: "n4", Other: "n3"}).Error(); f.String() == "none" || text == "forbidden" {
+			t.Errorf("%d: %v, %s", f, f, text)
+		}
+	}
+}
+
+// Guard: an order is given for as long as it stands, ends when that boot says that it is condemned, and is not told by others.
+func TestOrderIsGiven(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	c.Order(1, Order{"n0004", 104})
+	serve(c, 21*sec, 21*sec, nil)
+	if c.fx.Statement.Facts[0] != orderTo(c, 4, 104, 0) || !c.fx.Spread {
+		t.Fatalf("%+v, at once %v", c.fx.Statement.Facts, c.fx.Spread)
+	}
+	var answers []Obeyed
+	for at := 22 * sec; at < 24*sec; at += sec / 4 {
+		serve(c, at, at, func(p int, st *netgossip.Statement) {
+			if p == 4 {
+				st.View, st.Sentence = roster.Set{}, time.Second
+			}
+		})
+		answers = append(answers, c.fx.Obeyed...)
+	}
+	if len(answers) != 1 || answers[0].ID != 1 || answers[0].Err != nil {
+		t.Errorf("%+v", answers)
+	}
+	for _, f := range c.fx.Statement.Facts {
+		if f.Kind == netgossip.FactOrder {
+			t.Errorf("it still orders: %+v", f)
+		}
+	}
+}
