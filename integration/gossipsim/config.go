@@ -13,12 +13,14 @@ import (
 type Config struct {
 	Nodes     int      `json:"nodes"`
 	Networks  int      `json:"networks"`
-	All       bool     `json:"all,omitempty"` // a peer must be reachable on all networks, not on any
-	Set       string   `json:"params"`        // name of a parameter set
+	All       bool     `json:"all,omitempty"`     // a peer must be reachable on all networks, not on any
+	AtLeast   int      `json:"atLeast,omitempty"` // on so many networks; 0: not said
+	Set       string   `json:"params"`            // name of a parameter set
 	Overrides []string `json:"overrides,omitempty"`
 	Scenario  string   `json:"scenario"`
 	Parts     int      `json:"parts,omitempty"` // of a split
 	Stall     Duration `json:"stall"`           // of slow nodes
+	Every     Duration `json:"every"`           // from one fault of a series to the next
 	Seed      uint64   `json:"seed"`
 	Warmup    Duration `json:"warmup"`   // between the boot and the schedule
 	Duration  Duration `json:"duration"` // of the schedule
@@ -31,7 +33,7 @@ type Config struct {
 // DefaultConfig is a local network of n nodes on two networks in which nothing happens.
 func DefaultConfig(n int) Config {
 	return Config{
-		Nodes: n, Networks: 2, Set: "auto", Scenario: "idle", Parts: 2, Stall: Duration(2 * time.Second), Seed: 1,
+		Nodes: n, Networks: 2, Set: "auto", Scenario: "idle", Parts: 2, Stall: Duration(2 * time.Second), Every: Duration(6 * time.Second), Seed: 1,
 		Warmup: Duration(5 * time.Second), Duration: Duration(60 * time.Second),
 		Link: Link{Delay: Duration(100 * time.Microsecond), Jitter: Duration(400 * time.Microsecond)},
 	}
@@ -56,6 +58,8 @@ func (c *Config) Validate() error {
 	check(c.Parts >= 2 && c.Parts <= max(2, c.Nodes), "parts: 2 up to the number of nodes are possible, not %d", c.Parts)
 	check(c.Duration > 0 && c.Duration <= Duration(24*time.Hour), "duration: up to 24h is possible, not %v", c.Duration)
 	check(c.Stall > 0, "stall must be positive, not %v", c.Stall)
+	check(c.Every > 0, "every must be positive, not %v", c.Every)
+	check(c.AtLeast >= 0 && c.AtLeast <= c.Networks && (c.AtLeast == 0 || !c.All), "reachability: any, all and 1 to %d are possible, not %d", c.Networks, c.AtLeast)
 	check(c.Settle >= 0, "settle must not be negative, as %v is", c.Settle)
 	check(c.Warmup > 0, "warmup must be positive, not %v", c.Warmup)
 	check(c.Link.Loss >= 0 && c.Link.Loss < 1, "loss: 0 to below 1 is possible, not %v", c.Link.Loss)
@@ -91,6 +95,9 @@ func (c *Config) needed() int { return c.policy().Needed(c.Networks) }
 func (c *Config) policy() netgossip.Policy {
 	if c.All {
 		return netgossip.All()
+	}
+	if c.AtLeast > 0 {
+		return netgossip.AtLeast(c.AtLeast)
 	}
 	return netgossip.Any()
 }

@@ -42,6 +42,7 @@ type fabric struct {
 	lans   []lan
 	hosts  []host
 	closed bool
+	tapped func(network, from, to int, packet []byte) // sees what gets through; nil: nobody does
 
 	running sync.WaitGroup
 }
@@ -203,6 +204,9 @@ func (l *lan) Packet(arrivals []time.Duration, a, b netip.Addr, packet []byte) [
 	}
 	if !f.passes(l.network, from, to) {
 		return arrivals
+	}
+	if f.tapped != nil {
+		f.tapped(l.network, from, to, packet)
 	}
 	link, r, now := f.link(l.network, from, to), l.rng[from], f.now()
 	copies := 1

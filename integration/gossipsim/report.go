@@ -102,16 +102,21 @@ func (r *Report) finish(w *world, measured time.Duration) {
 			r.Busiest = s
 		}
 	}
-	r.ExactView, r.BelowQuorum, r.Left = w.obs.detections()
-	for _, d := range []*Distribution{&r.ExactView, &r.BelowQuorum, &r.Left} {
-		slices.Sort(d.Samples)
-	}
+	r.detected(w)
 	w.obs.mu.Lock()
 	defer w.obs.mu.Unlock()
 	r.Disturbed, r.ByDoubt = w.obs.disturbed, w.obs.byDoubt
 	r.False = judge(w.obs.lefts)
 	r.False.QuorumLost = len(w.obs.lost)
 	r.Overflows = w.fab.overflows()
+}
+
+// detected takes in how long the nodes took since the latest event that is measured.
+func (r *Report) detected(w *world) {
+	exact, below, left := w.obs.detections()
+	r.ExactView.merge(exact)
+	r.BelowQuorum.merge(below)
+	r.Left.merge(left)
 }
 
 // judge sorts the unexplained LEFTs.

@@ -67,8 +67,12 @@ func (w *world) run(progress func(Progress)) (*Report, error) {
 		end := min(time.Duration(second)*time.Second, time.Duration(cfg.Duration))
 		for ; next < len(moments) && moments[next].at < end; next++ {
 			p.until(start.Add(moments[next].at))
-			w.apply(moments[next])
-			if next == measured {
+			m := moments[next]
+			another := m.begin && scenario.Each != "" && w.faults[m.fault].Kind == scenario.Each
+			if another {
+				r.detected(w) // what the one before made them find out
+			}
+			if w.apply(m); next == measured || another {
 				w.obs.measure()
 			}
 		}
@@ -76,7 +80,7 @@ func (w *world) run(progress func(Progress)) (*Report, error) {
 		now := w.fab.sent()
 		r.Seconds = append(r.Seconds, now.minus(sent))
 		sent = now
-		if end == time.Duration(cfg.Duration) || cfg.Settle > 0 && w.obs.settled(time.Duration(cfg.Settle)) {
+		if end == time.Duration(cfg.Duration) || cfg.Settle > 0 && next == len(moments) && w.obs.settled(time.Duration(cfg.Settle)) {
 			r.finish(w, end)
 			if p.tell != nil {
 				p.tell(Progress{Duration(p.total), Duration(p.total)})

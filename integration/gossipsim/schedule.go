@@ -23,6 +23,7 @@ const (
 	CutOneWay Kind = "one-way"   // nothing gets from the first node to the second
 	Impair    Kind = "impair"    // all links lose, delay or duplicate packets
 	Slow      Kind = "slow"      // the node's packets wait, in and out, again and again
+	Lie       Kind = "lie"       // the node says of everybody that it is silent, in its name and in those of others
 )
 
 // Fault is one thing that goes wrong, or is healed again, at a certain time.
@@ -76,7 +77,7 @@ func (f Fault) touches(a, b, k int) uint64 {
 		hit = f.Sides[a] != f.Sides[b]
 	case CutOneWay:
 		hit = slices.Contains(f.Nodes, a) && slices.Contains(f.Nodes, b)
-	case Impair, Slow:
+	case Impair, Slow, Lie:
 		hit = false
 	}
 	if !hit {
@@ -98,7 +99,9 @@ type Scenario struct {
 	// Measured says that detection is measured from the schedule's first event, or, with
 	// AtEnd, from that event's end.
 	Measured, AtEnd bool
-	faults          func(c *Config, r *rand.Rand) []Fault
+	// Each says that detection is measured from the begin of each fault of this kind, one after the other.
+	Each   Kind
+	faults func(c *Config, r *rand.Rand) []Fault
 }
 
 // Scenarios lists all scenarios.
@@ -109,6 +112,11 @@ func Scenarios() []Scenario {
 		{Name: "crash-five", What: "five machines are gone at once", Measured: true, faults: gone(func(int) int { return 5 })},
 		{Name: "crash-tenth", What: "a tenth of the machines is gone at once", Measured: true, faults: gone(func(n int) int { return n / 10 })},
 		{Name: "crash-half", What: "half of the machines but one are gone at once", Measured: true, faults: gone(func(n int) int { return n/2 - 1 })},
+		{Name: "crash-series", What: "a machine is gone every --every, a tenth in the end", Each: Crash, faults: series},
+		{Name: "dead-switch", What: "the first network is dead, and 10 s later a machine is gone", Each: Crash, faults: deadSwitch},
+		{Name: "rack", What: "a tenth, neighbours in the list, is cut off on all networks", Measured: true, faults: rack(0)},
+		{Name: "rack-blink", What: "likewise, for --stall of every --every", faults: blinks},
+		{Name: "liar", What: "a member says that all are silent, beside slow ones; then a crash", Each: Crash, faults: liars},
 		{Name: "isolate", What: "a node is cut off on all networks", Measured: true, faults: one(Isolate)},
 		{Name: "unplug", What: "likewise, and its kernel says so at once", Measured: true, faults: one(Unplug)},
 		{Name: "mute", What: "nothing gets out of a node any more", Measured: true, faults: one(Mute)},
@@ -177,6 +185,60 @@ func gone(count func(nodes int) int) func(*Config, *rand.Rand) []Fault {
 	}
 }
 
+// series makes one machine after the other crash. None comes back.
+func series(c *Config, r *rand.Rand) []Fault {
+	var faults []Fault
+	victims := r.Perm(c.Nodes)[:max(1, c.Nodes/10)]
+	for at := phase(r); len(faults) < len(victims) && at < c.Duration; at += c.Every {
+		faults = append(faults, Fault{Kind: Crash, At: at, Nodes: victims[len(faults) : len(faults)+1]})
+	}
+	return faults
+}
+
+// deadSwitch has nobody reach anybody on the first network.
+func deadSwitch(c *Config, r *rand.Rand) []Fault {
+	dead := Fault{Kind: Isolate, Nodes: r.Perm(c.Nodes), Networks: []int{0}}
+	return []Fault{dead, {Kind: Crash, At: min(c.Duration, Duration(10*time.Second)+phase(r)), Nodes: []int{r.IntN(c.Nodes)}}}
+}
+
+// rack cuts a tenth off, who still reach each other.
+func rack(after Duration) func(*Config, *rand.Rand) []Fault {
+	return func(c *Config, r *rand.Rand) []Fault {
+		f := Fault{Kind: Partition, At: phase(r), For: after, Sides: make([]int, c.Nodes)}
+		for i, first := 0, r.IntN(c.Nodes); i < max(1, c.Nodes/10); i++ {
+			f.Sides[(first+i)%c.Nodes] = 1
+		}
+		return []Fault{f}
+	}
+}
+
+func blinks(c *Config, r *rand.Rand) []Fault {
+	var faults []Fault
+	for at := Duration(0); at+c.Every <= c.Duration || at == 0; at += c.Every {
+		f := rack(c.Stall)(c, r)[0]
+		f.At = min(at+f.At, c.Duration)
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// liars is one of them, for more need only agree: what three say together is believed of a node that stands still.
+func liars(c *Config, r *rand.Rand) []Fault {
+	nodes := r.Perm(c.Nodes)
+	faults := []Fault{{Kind: Lie, Nodes: nodes[:1]}}
+	if c.Nodes > 2 {
+		for _, n := range nodes[2 : 2+max(1, (c.Nodes-2)/10)] {
+			faults = append(faults, slowly(c, n, phase(r)))
+		}
+	}
+	return append(faults, Fault{Kind: Crash, At: c.Duration * 3 / 4, Nodes: nodes[1:2]})
+}
+
+// slowly has a node stand still again and again.
+func slowly(c *Config, node int, at Duration) Fault {
+	return Fault{Kind: Slow, At: at, Nodes: []int{node}, Blocked: c.Stall, Open: Duration(250 * time.Millisecond)}
+}
+
 // split cuts the networks, all if none is named, into equal parts.
 func split(networks ...int) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
@@ -228,9 +290,7 @@ func loss(c *Config, _ *rand.Rand) []Fault {
 func slow(c *Config, r *rand.Rand) []Fault {
 	var faults []Fault
 	for _, n := range r.Perm(c.Nodes)[:max(1, c.Nodes/10)] {
-		faults = append(faults, Fault{
-			Kind: Slow, At: phase(r), Nodes: []int{n}, Blocked: c.Stall, Open: Duration(250 * time.Millisecond),
-		})
+		faults = append(faults, slowly(c, n, phase(r)))
 	}
 	return faults
 }

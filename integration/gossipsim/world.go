@@ -38,10 +38,12 @@ type world struct {
 	obs        *observer
 	nodes      []*node
 	faults     []Fault
+	liar       *liar // nil: nobody lies
 	undoubted  bool
 	unformed   bool // after the boot not everybody knew everybody
 
-	lives sync.WaitGroup // starts and stops under way
+	over  chan struct{}  // closed at the end
+	lives sync.WaitGroup // starts and stops under way, and liars
 	mu    sync.Mutex
 	errs  []error
 }
@@ -63,7 +65,7 @@ func newWorld(cfg Config) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simulation: %w", err)
 	}
-	w := &world{cfg: cfg, method: set.Method, undoubted: set.Undoubted, params: params, metrics: swim.NewMetrics(nil), faults: faults}
+	w := &world{cfg: cfg, method: set.Method, undoubted: set.Undoubted, params: params, metrics: swim.NewMetrics(nil), faults: faults, over: make(chan struct{})}
 	members := make([]roster.Member, cfg.Nodes)
 	for i := range members {
 		members[i].Name = fmt.Sprintf("n%04d", i+1) // so that the roster's order is ours
@@ -152,6 +154,7 @@ func (w *world) stopNode(n *node, leave bool) {
 
 // close ends everything and lets memberlist's timers run out inside the bubble.
 func (w *world) close() error {
+	close(w.over)
 	for _, n := range w.nodes {
 		w.stopNode(n, false)
 	}
@@ -194,6 +197,8 @@ func (w *world) apply(m moment) {
 			}
 			w.obs.setUp(i, true)
 			w.live(n, func() error { return w.startNode(n, false) })
+		case Lie:
+			w.lie(i)
 		case Unplug:
 			w.live(n, func() error {
 				for _, k := range w.networksOf(f) {

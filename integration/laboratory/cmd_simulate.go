@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,7 @@ type simulateOptions struct {
 	warmup   time.Duration
 	stall    time.Duration
 	settle   time.Duration
+	every    time.Duration
 	delay    time.Duration
 	jitter   time.Duration
 	policy   string
@@ -106,7 +108,7 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntSliceVar(&o.nodes, "nodes", []int{10}, fmt.Sprintf("number of nodes, 2 to %d", gossipsim.MaxNodes))
 	f.IntVar(&o.base.Networks, "networks", o.base.Networks, fmt.Sprintf("number of system networks, 1 to %d", gossipsim.MaxNetworks))
-	f.StringVar(&o.policy, "reachability", "any", "on how many networks a peer must be reachable: any, all")
+	f.StringVar(&o.policy, "reachability", "any", "on how many networks a peer must be reachable: any, all, or so many")
 	f.StringSliceVar(&o.scenarios, "scenario", []string{"idle"}, "what happens, see above")
 	f.StringSliceVar(&o.params, "params", []string{"auto"}, "parameters: "+strings.Join(gossipsim.SetNames(), ", "))
 	f.BoolVar(&o.compare, "compare", false, "simulate with "+strings.Join(gossipsim.SetNames()[:gossipsim.Compared], ", "))
@@ -118,6 +120,7 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 	f.DurationVar(&o.settle, "settle", 0, "end this long after every node has found out, if that is earlier")
 	f.IntVar(&o.base.Parts, "parts", o.base.Parts, "into how many parts a split cuts")
 	f.DurationVar(&o.stall, "stall", time.Duration(o.base.Stall), "for how long slow nodes stand still")
+	f.DurationVar(&o.every, "every", time.Duration(o.base.Every), "from one fault of a series to the next")
 	f.Float64SliceVar(&o.losses, "loss", []float64{0}, "share of packets that get lost, in every scenario")
 	f.Float64Var(&o.base.Link.Duplicate, "duplicate", 0, "share of packets that arrive twice")
 	f.DurationVar(&o.delay, "delay", time.Duration(o.base.Link.Delay), "time that a packet takes, one way")
@@ -129,8 +132,10 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 
 // configs lists the simulations to run, the trials of a case one after the other.
 func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
-	if o.policy != "any" && o.policy != "all" {
-		return nil, usagef("--reachability: any and all are possible, not %q", o.policy)
+	if k, err := strconv.Atoi(o.policy); err == nil && k > 0 {
+		o.base.AtLeast = k
+	} else if o.policy != "any" && o.policy != "all" {
+		return nil, usagef("--reachability: any, all and a number of networks are possible, not %q", o.policy)
 	}
 	if !slices.Contains(formats, o.format) {
 		return nil, usagef("--output: one of %s is possible, not %q", strings.Join(formats, ", "), o.format)
@@ -162,7 +167,7 @@ func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
 	c := o.base
 	c.All = o.policy == "all"
 	c.Duration, c.Warmup, c.Settle = gossipsim.Duration(o.duration), gossipsim.Duration(o.warmup), gossipsim.Duration(o.settle)
-	c.Stall = gossipsim.Duration(o.stall)
+	c.Stall, c.Every = gossipsim.Duration(o.stall), gossipsim.Duration(o.every)
 	c.Link.Delay, c.Link.Jitter = gossipsim.Duration(o.delay), gossipsim.Duration(o.jitter)
 	return func(yield func(gossipsim.Config) bool) {
 		for _, c.Scenario = range o.scenarios {
