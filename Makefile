@@ -211,7 +211,7 @@ cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machi
 test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 10 min)
 	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
 	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 10 minutes for all)"
-	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM),. $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
+	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
 cluster-programs: build tools
 	@$(KUBETEST) .
