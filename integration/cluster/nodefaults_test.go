@@ -100,24 +100,3 @@ func oomKilled(t *testing.T, c *cluster.Cluster) {
 		return ""
 	}, cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
 }
-
-// Guard: a disk without an octet left takes nothing from an agent that runs. One that has to start then is missing until
-// there is room, and its node is not taken for dead.
-func diskFull(t *testing.T, c *cluster.Cluster) {
-	const node = "node-3"
-	rest := without(c.Names(), node)
-	before := containers(look(t, c), c.Names())
-	if err := c.FillDisk(t.Context(), node); err != nil {
-		t.Skipf("%v: run it with KIND=uml", err)
-	}
-	if out, err := c.Run(t.Context(), node, "sh", "-c", "echo x >/var/lib/x"); err == nil {
-		t.Fatalf("the disk is not full: %s", out)
-	}
-	hold(t, c, "all agents go on", 20*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
-	do(t, c.DeleteAgent(t.Context(), node))
-	hold(t, c, "the others have quorum, and nobody takes the node for dead", 20*time.Second, cluster.Quorum(rest...), unharmed(rest, before), notDead(node, rest...))
-	s := agentOf(look(t, c), node)
-	t.Logf("with the disk full, of the next agent is said: %+v", s)
-	do(t, c.FreeDisk(t.Context(), node))
-	await(t, c, "there is room again, and the agent is Ready", cluster.NodesReady(c.Names()...), cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
-}

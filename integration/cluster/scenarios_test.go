@@ -36,7 +36,6 @@ var scenarios = []struct {
 	{"moved_to_another_group", movedToAnotherGroup},
 	{"agent_deleted", agentDeleted},
 	{"oom_killed", oomKilled},
-	{"disk_full", diskFull},
 	{"kubelet_restarts", kubeletRestarts},
 	{"kubelet_gone", kubeletGone},
 	{"containerd_killed", containerdKilled},
