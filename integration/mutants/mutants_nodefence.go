@@ -6,8 +6,11 @@ func nodefenceMutants() []mutant {
 	const config, method = "k8s/fenceconfig/config.go", "k8s/fenceconfig/method.go"
 	const executor, judge = "cmd/fencing-executor/agent.go", "k8s/belief/belief.go"
 	list := []mutant{
-		one("nodefence", "a Job is started that was not recorded", decide, "case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:", "case e != nil && e.State == Recorded && j.Suspended:"),
-		one("nodefence", "the UID of a Job does not matter", decide, "case j == nil || j.UID != e.UID:", "case j == nil:"),
+		{rule: "nodefence", what: "a Job is started that was not recorded", edits: []edit{
+			{decide, "case j == nil || j.UID != e.UID:", "case j == nil:"},
+			{decide, "case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:", "case e != nil && e.State == Recorded && j.Suspended:"},
+			{decide, "case (e == nil || e.UID != j.UID) && j.Suspended", "case e == nil && j.Suspended"},
+		}},
 		one("nodefence", "a try begins while Jobs of the one before run", decide, "if e.State == Recorded || e.State == Failed && there {", "if false {"),
 		one("nodefence", "what failed without a word is over at once", decide, "e.Unclear && d.Now.Before(end) && end.After(until)", "e.Unclear && end.After(until) && false"),
 		one("nodefence", "storage is given back to the boot that was fenced", decide, "return !d.status.Isolated || d.status.proven() ||", "return true || d.status.proven() ||"),

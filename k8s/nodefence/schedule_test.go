@@ -353,7 +353,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// person switches on what is off, and starts the machine anew.
+// person switches on what is off, and starts the machine again.
 func (w *world) person() {
 	w.supply["1"], w.supply["2"] = true, true
 	w.crash()
