@@ -334,6 +334,25 @@ func ending() map[string]func(t *testing.T) {
 	}
 }
 
+// A Node that is deleted while a Job runs: nothing of recovery begins before that Job has ended.
+func TestLeavesNothingRunning(t *testing.T) {
+	d := begun(t, Power, New).settle()
+	d.status().Isolated, d.status().Proof = true, &Proof{Kind: ByPower, Boot: oldBoot}
+	d.f.Node = Node{}
+	d.settle().is(Power, Running)
+	if d.finish(good); d.status().Step != Recovery {
+		t.Errorf("%v", d.log)
+	}
+}
+
+// A node with two supplies of which one is off runs.
+func TestOneSupplyIsOff(t *testing.T) {
+	d := newDesk(t, configure(t)).settle().through(func(m string) bool { return m == "check:a-off" || good(m) })
+	if d.is(Isolation, Done); d.status().Proof != nil {
+		t.Errorf("proof: %+v", d.status().Proof)
+	}
+}
+
 func TestBeginsNothing(t *testing.T) {
 	for what, change := range map[string]func(f *Facts){
 		"not managed": func(f *Facts) { f.Config = nil }, "problems": func(f *Facts) { f.Config.Broken = true },

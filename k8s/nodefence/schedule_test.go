@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	runs     = flag.Int("runs", 1000, "random schedules")
+	runs     = flag.Int("runs", 200, "random schedules")
 	firstOne = flag.Uint64("seed", 1, "the first of them")
 )
 
