@@ -83,6 +83,7 @@ type explanation struct {
 	Disputed string       `json:"disputed,omitempty"` // boot that was called dead, and was heard afterwards
 	Told     []accusation `json:"told"`
 	Garbled  []string     `json:"garbled,omitempty"` // Nodes whose annotation of deaths cannot be read
+	Devices  *devicesSay  `json:"devices,omitempty"` // what is done by the devices of the node
 	Replicas []replicaSay `json:"replicas"`
 	Events   []eventSay   `json:"events"`
 }
@@ -95,6 +96,15 @@ type accusation struct {
 	At    time.Time `json:"at"`
 }
 
+// devicesSay is what the node's NodeFence says.
+type devicesSay struct {
+	Step    string `json:"step"`
+	Phase   string `json:"phase"`
+	Retries int    `json:"retries"`
+	Proof   string `json:"proof,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
 type replicaSay struct {
 	Pod  string `json:"pod"`
 	Says string `json:"says"`
@@ -104,6 +114,38 @@ type eventSay struct {
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
 	Note   string    `json:"note"`
+}
+
+// devices reads the node's NodeFence. Most clusters have none, or nothing is fenced by devices there: that is no error.
+func (x *explainer) devices(ctx context.Context, e *explanation) {
+	var list struct {
+		Items []struct {
+			Spec   struct{ NodeName string }
+			Status struct {
+				Step, Phase, Message string
+				Retries              int
+				Proof                *struct {
+					Kind         string
+					Contradicted bool
+				}
+			}
+		}
+	}
+	if x.get(ctx, &list, "get", "nodefences.fencing-agent.io", "-o", "json") != nil {
+		return
+	}
+	for _, f := range list.Items {
+		if f.Spec.NodeName != e.Node {
+			continue
+		}
+		e.Devices = &devicesSay{Step: f.Status.Step, Phase: f.Status.Phase, Retries: f.Status.Retries, Message: f.Status.Message}
+		if p := f.Status.Proof; p != nil {
+			e.Devices.Proof = p.Kind
+			if p.Contradicted {
+				e.Devices.Proof += ", contradicted"
+			}
+		}
+	}
 }
 
 // explainer asks kubectl.
@@ -153,6 +195,7 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 	if !found {
 		return nil, fmt.Errorf("there is no Node %s", view.Clean(node))
 	}
+	x.devices(ctx, e)
 	if err := x.events(ctx, e); err != nil {
 		return nil, err
 	}
@@ -259,6 +302,9 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 			which = "another boot, " + d.Boot
 		}
 		t.row("called dead", fmt.Sprintf("by %s at %s, proof %s, %s", view.Clean(d.By), d.At.In(zone).Format(time.TimeOnly), view.Clean(d.Proof), which))
+	}
+	if d := e.Devices; d != nil {
+		t.row("devices", fmt.Sprintf("%s %s, %d retries, proof %s: %s", clean(d.Step), clean(d.Phase), d.Retries, cmp.Or(clean(d.Proof), "none yet"), cmp.Or(clean(d.Message), "goes on")))
 	}
 	if len(e.Replicas) == 0 {
 		t.row("controller", "no replica is there")

@@ -33,6 +33,7 @@ END
 ]}
 END
 ;;
+*"get nodefences"*) echo '{"items": [{"spec": {"nodeName": "node-3"}, "status": {"step": "recovery"}}, {"spec": {"nodeName": "node-4"}, "status": {"step": "power_management", "phase": "error", "retries": 1, "message": "a method failed", "proof": {"kind": "power", "contradicted": true}}}]}' ;;
 *"get pods"*) echo '{"items": [{"metadata": {"name": "controller-a"}}, {"metadata": {"name": "controller-b"}}, {"metadata": {"name": "controller-c"}}]}' ;;
 *controller-a*) printf 'NODE    PHASE     SINCE  DETAIL\nnode-4  released  3s     its pods are gone; called dead by 2 Nodes\n' ;;
 *controller-b*) echo 'no Node is called dead' ;;
@@ -44,6 +45,7 @@ const explained = `node         node-4, boot 024bc581b3a34be3, Ready Unknown
 taint        fenced-024bc581b3a34be3: pods are taken off, and none is started in a new boot
 called dead  by node-1 at 12:00:13, proof sentence, this boot
 called dead  by node-2 at 12:00:13, proof time, another boot, 111bc581b3a34be3
+devices      power_management error, 1 retries, proof power, contradicted: a method failed
 controller   controller-a: released 3s its pods are gone; called dead by 2 Nodes
 controller   controller-b: does nothing about it
 controller   controller-c: no answer: kubectl get: Error from server (Forbidden): pods "controller-c" is forbidden
@@ -79,6 +81,8 @@ func TestExplainAsksAtOnce(t *testing.T) {
 		switch {
 		case args[1] == "nodes":
 			return []byte(`{"items": [{"metadata": {"name": "node-4", "annotations": {"fencing-agent.io/deaths": "{"}}}, {"metadata": {"name": "node-5"}}]}`), nil
+		case args[1] == "nodefences.fencing-agent.io": // nothing is fenced by devices there
+			return nil, errKubectlSlow
 		case args[1] == "events":
 			return []byte(`{}`), nil
 		case args[1] == "pods":

@@ -6,14 +6,17 @@ func nodefenceMutants() []mutant {
 	const config, method = "k8s/fenceconfig/config.go", "k8s/fenceconfig/method.go"
 	const executor, judge = "cmd/fencing-executor/agent.go", "k8s/belief/belief.go"
 	list := []mutant{
-		one("nodefence", "a Job is started that was not recorded", decide, "case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:", "case e != nil && e.State == Recorded && j.Suspended:"),
-		one("nodefence", "the UID of a Job does not matter", decide, "case j == nil || j.UID != e.UID:", "case j == nil:"),
-		one("nodefence", "a try begins while Jobs of the one before run", decide, "if e.State == Recorded || e.State == Failed && there {", "if false {"),
+		{rule: "nodefence", what: "a Job is started that was not recorded", edits: []edit{
+			{decide, "case j == nil || j.UID != e.UID:", "case j == nil:"},
+			{decide, "case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:", "case e != nil && e.State == Recorded && j.Suspended:"},
+			{decide, "case (e == nil || e.UID != j.UID) && j.Suspended", "case e == nil && j.Suspended"},
+		}},
+		one("nodefence", "a try begins while Jobs of the one before run", decide, "if e.State == Recorded || e.State == Failed && there {", "if e.State == Failed && there && false {"),
 		one("nodefence", "what failed without a word is over at once", decide, "e.Unclear && d.Now.Before(end) && end.After(until)", "e.Unclear && end.After(until) && false"),
 		one("nodefence", "storage is given back to the boot that was fenced", decide, "return !d.status.Isolated || d.status.proven() ||", "return true || d.status.proven() ||"),
 		one("nodefence", "a boot that is back keeps being isolated by nobody", step, "if s.Isolated && d.Node.Boot == s.Boot {", "if false {"),
 		one("nodefence", "storage comes back without a confirmed off", plan, "if s.Isolated && firstOn < len(power) && confirmed(power[:firstOn]) {", "if s.Isolated && firstOn < len(power) {"),
-		one("nodefence", "an off that was not confirmed is a proof", plan, "return len(offs) > 0 && !slices.ContainsFunc(offs, func(m fenceconfig.Method) bool { return !m.Confirm })", "return len(offs) > 0"),
+		one("nodefence", "an off that was not confirmed is a proof", plan, "func(m fenceconfig.Method) bool { return !m.Confirm })", "func(m fenceconfig.Method) bool { return m.Name == \"\" })"),
 		one("nodefence", "one supply that is off is enough", plan, "p.off = checks > 0 && off == checks", "p.off = off > 0"),
 		one("nodefence", "a proof is made before the last off", plan, "			if off {\n				p.cut = false\n			}\n", ""),
 		one("nodefence", "what a device said is not doubted", decide, "d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {", "false {"),

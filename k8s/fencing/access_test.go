@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,31 @@ func fields(t *testing.T, path string, typ reflect.Type, s *schemaNode) {
 	for name := range s.Properties {
 		if !known[name] {
 			t.Errorf("the schema has %s.%s, which nobody writes", path, name)
+		}
+	}
+}
+
+// Alerts ask for metrics that there are, and name a section of the page.
+func TestAlerts(t *testing.T) {
+	var texts [3]string
+	for i, file := range []string{"../../deploy/controller/nodefence-monitoring.yaml", "metrics.go", "../../docs/power.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	alerts := regexp.MustCompile(`expr: max\(fencing_controller_([a-z_]+)`).FindAllStringSubmatch(texts[0], -1)
+	sections := regexp.MustCompile(`docs/power\.md#([a-z-]+)`).FindAllStringSubmatch(texts[0], -1)
+	if len(alerts) != 2 || len(sections) != 2 {
+		t.Fatalf("%v %v", alerts, sections)
+	}
+	for i := range alerts {
+		if !strings.Contains(texts[1], `Name: "`+alerts[i][1]+`"`) || !strings.Contains(texts[2], "fencing_controller_"+alerts[i][1]) {
+			t.Errorf("no metric %s, or the page does not name it", alerts[i][1])
+		}
+		if !strings.Contains(strings.ToLower(texts[2]), "\n## "+strings.ReplaceAll(sections[i][1], "-", " ")+"\n") {
+			t.Errorf("docs/power.md has no section %s", sections[i][1])
 		}
 	}
 }

@@ -21,15 +21,25 @@ import (
 const (
 	ownerLabel         = "fencing-agent.io/nodefence-uid"
 	notAfterAnnotation = "fencing-agent.io/not-after"
-	disableAnnotation  = "fencing-agent.io/disable"
 	autoscalerRemoval  = "ToBeDeletedByClusterAutoscaler"
 )
+
+// keeps reports whether an annotation wants the node left alone: by a person, or while it is being updated. These are the
+// ones that disarm the agents' watchdog by default.
+func keeps(annotation string) bool {
+	switch annotation {
+	case "fencing-agent.io/disable", "node-manager.deckhouse.io/fencing-disable", "update.node.deckhouse.io/approved", "update.node.deckhouse.io/disruption-approved":
+		return true
+	default:
+		return false
+	}
+}
 
 // nodeOf is what matters of a Node.
 func nodeOf(n *corev1.Node) nodefence.Node {
 	out := nodefence.Node{Exists: true, UID: string(n.UID), Boot: deaths.Boot(n.Status.NodeInfo.BootID), Kept: n.DeletionTimestamp != nil}
-	if _, ok := n.Annotations[disableAnnotation]; ok {
-		out.Kept = true
+	for key := range n.Annotations {
+		out.Kept = out.Kept || keeps(key)
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -203,7 +203,7 @@ func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, s
 			}
 			return err
 		}
-		r.tell(name, object, a)
+		r.tell(name, f.Object, a)
 	}
 	return nil
 }
@@ -266,8 +266,8 @@ var reasons = map[nodefence.Kind]string{
 	nodefence.Create: "NodeFenceStarted", nodefence.CreateJob: "FenceJob", nodefence.RemoveFinalizer: "NodeFenceEnded",
 }
 
-// tell tells people what was written.
-func (r *Runner) tell(node string, object *NodeFence, a nodefence.Action) {
+// tell tells people what was written. was is the NodeFence before that; nil if there was none.
+func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	step, phase := a.Status.Step, a.Status.Phase
 	r.Logger.Info("fencing by devices", "node", node, "wrote", a.Why, "job", a.Name, "step", string(step), "phase", string(phase))
 	reason, note, kind := reasons[a.Kind], a.Why, corev1.EventTypeNormal
@@ -277,7 +277,7 @@ func (r *Runner) tell(node string, object *NodeFence, a nodefence.Action) {
 			reason, kind = "FenceGivenUp", corev1.EventTypeWarning
 		case phase == nodefence.Error:
 			reason, kind = "FenceFailed", corev1.EventTypeWarning
-		case a.Status.Proof != nil && object.Status.Phase == nodefence.Running && phase == nodefence.Running && a.Status.Proof.At.Equal(r.Now()):
+		case a.Status.Proof != nil && was.Status.Proof == nil && a.Status.Proof.Kind == nodefence.ByPower:
 			reason = "PowerOffConfirmed"
 		case phase == nodefence.Done:
 			reason = "FenceStepDone"
@@ -293,7 +293,7 @@ func (r *Runner) tell(node string, object *NodeFence, a nodefence.Action) {
 // powerProof is the boot that a NodeFence proves to have ended, by power.
 func powerProof(f *NodeFence) (string, bool) {
 	p := f.Status.Proof
-	if p == nil || p.Kind != nodefence.ByPower || p.Contradicted || f.Status.Phase == nodefence.GivenUp && p.Boot != f.Status.Boot {
+	if p == nil || p.Kind != nodefence.ByPower || p.Contradicted || p.Boot != f.Status.Boot {
 		return "", false
 	}
 	return p.Boot, true

@@ -176,7 +176,15 @@ func (d *desk) ready(boot string) *desk {
 
 // TestTable has a test for each row of the table in docs/power.md.
 func TestTable(t *testing.T) {
-	rows := map[string]func(t *testing.T){
+	for _, rows := range []map[string]func(t *testing.T){beginning(), afterIsolation(), afterPower(), ending()} {
+		for name, row := range rows {
+			t.Run(name, row)
+		}
+	}
+}
+
+func beginning() map[string]func(t *testing.T) {
+	return map[string]func(t *testing.T){
 		"0 a node that is not Ready": func(t *testing.T) {
 			d := newDesk(t, configure(t))
 			d.once()
@@ -227,6 +235,11 @@ func TestTable(t *testing.T) {
 			d.after(11*time.Second).is(Power, Error) // it may run
 			d.after(60*time.Second).after(5*time.Second).is(Power, Running)
 		},
+	}
+}
+
+func afterIsolation() map[string]func(t *testing.T) {
+	return map[string]func(t *testing.T){
 		"4 Ready after isolation, in the boot that was fenced": func(t *testing.T) {
 			d := newDesk(t, configure(t)).settle().through(good).ready(oldBoot)
 			d.is(Power, Running)
@@ -252,6 +265,11 @@ func TestTable(t *testing.T) {
 			d := newDesk(t, configure(t, "fence-config-n4", "isolation=fc-off", "isolation=")).settle().through(good)
 			d.is(Power, Done)
 		},
+	}
+}
+
+func afterPower() map[string]func(t *testing.T) {
+	return map[string]func(t *testing.T){
 		"6 Ready after power": func(t *testing.T) { begun(t, Power, Done).ready(newBoot).is(Recovery, Running) },
 		"7 not Ready after power": func(t *testing.T) {
 			d := begun(t, Power, Done).after(299 * time.Second)
@@ -265,6 +283,11 @@ func TestTable(t *testing.T) {
 			}
 			d.is(Isolation, GivenUp)
 		},
+	}
+}
+
+func ending() map[string]func(t *testing.T) {
+	return map[string]func(t *testing.T){
 		"10 Ready while Jobs run": func(t *testing.T) {
 			d := begun(t, Power, New).settle()
 			d.ready(oldBoot).is(Power, Running)
@@ -309,8 +332,24 @@ func TestTable(t *testing.T) {
 			}
 		},
 	}
-	for name, row := range rows {
-		t.Run(name, row)
+}
+
+// A Node that is deleted while a Job runs: nothing of recovery begins before that Job has ended.
+func TestLeavesNothingRunning(t *testing.T) {
+	d := begun(t, Power, New).settle()
+	d.status().Isolated, d.status().Proof = true, &Proof{Kind: ByPower, Boot: oldBoot}
+	d.f.Node = Node{}
+	d.settle().is(Power, Running)
+	if d.finish(good); d.status().Step != Recovery {
+		t.Errorf("%v", d.log)
+	}
+}
+
+// A node with two supplies of which one is off runs.
+func TestOneSupplyIsOff(t *testing.T) {
+	d := newDesk(t, configure(t)).settle().through(func(m string) bool { return m == "check:a-off" || good(m) })
+	if d.is(Isolation, Done); d.status().Proof != nil {
+		t.Errorf("proof: %+v", d.status().Proof)
 	}
 }
 
@@ -389,8 +428,8 @@ func TestSecondJobOfOneName(t *testing.T) {
 	d.f.Jobs[0] = Job{Name: name, UID: "again", Version: "1", Suspended: true, NotAfter: start.Add(time.Hour)}
 	d.settle()
 	for _, j := range d.f.Jobs {
-		if j.UID == "again" {
-			t.Errorf("it stays: %+v", j)
+		if j.UID == "again" && !j.Suspended {
+			t.Errorf("it runs: %+v", j)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	runs     = flag.Int("runs", 1000, "random schedules")
+	runs     = flag.Int("runs", 200, "random schedules")
 	firstOne = flag.Uint64("seed", 1, "the first of them")
 )
 
@@ -353,7 +353,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// person switches on what is off, and starts the machine anew.
+// person switches on what is off, and starts the machine again.
 func (w *world) person() {
 	w.supply["1"], w.supply["2"] = true, true
 	w.crash()

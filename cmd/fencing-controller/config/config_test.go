@@ -40,7 +40,7 @@ dryRun: false
 replicas: {pause: -1s}
 `))
 	want := []string{
-		"c.yaml:1: dryrun is not a known key; known: dryRun, kubeconfig, groupLabel, evidence, recovery, storm, replicas, metrics, health",
+		"c.yaml:1: dryrun is not a known key; known: dryRun, kubeconfig, groupLabel, evidence, recovery, storm, replicas, nodeFence, metrics, health",
 		`c.yaml:2: groupLabel: "" is not possible; allowed: a string`,
 		`c.yaml:3: evidence.minReporters: "1" is not possible; allowed: 2 to 32`,
 		"c.yaml:3: evidence.minReporter is not a known key; known: minReporters, readyUnknown, groupsOfTwo",
@@ -72,5 +72,18 @@ replicas: {pause: -1s}
 	}
 	if _, err := Parse("c.yaml", []byte("a: [\n")); err == nil {
 		t.Error("what is no YAML is taken")
+	}
+}
+
+func TestFencingByDevicesNeedsAnImage(t *testing.T) {
+	if _, err := Parse("c.yaml", []byte("nodeFence: {enabled: true}")); err == nil || !strings.Contains(err.Error(), "nodeFence.image is not given") {
+		t.Error(err)
+	}
+	c, err := Parse("c.yaml", []byte("nodeFence: {enabled: true, image: r/executor:1}"))
+	if err != nil || !c.NodeFence || c.ExecutorImage != "r/executor:1" || c.FenceNamespace != "fencing-controller" {
+		t.Errorf("%+v %v", c, err)
+	}
+	if Default().NodeFence {
+		t.Error("it is on by default")
 	}
 }
