@@ -28,6 +28,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 TESTRUN  := bin/tools/testrun
 VERIFY   := bin/tools/verify
 KUBETEST := bin/tools/kubetest
+HELM     := bin/tools/helm
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -170,7 +171,7 @@ outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups
 	@echo "outages: real programs on loop devices; all networks are cut for $(OUTAGE) in groups of $(OUTAGES)"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 0 -run 'TestOutages/clusters/^[0-9]+$$' ./integration/netns -outage $(OUTAGE) -outages $(OUTAGES)
 
-test-kube: build tools ## a real etcd and kube-apiserver, and what the agent does against them (about 11 min; the first time 9 min more: it compiles Kubernetes)
+test-kube: build tools $(HELM) ## a real etcd and kube-apiserver, and what the agent does against them (about 11 min; the first time 9 min more: it compiles Kubernetes)
 	@$(KUBETEST) .
 	@echo "test-kube: go test ./... in integration/kube, about 11 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
@@ -208,12 +209,12 @@ cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machi
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
 	@FENCING_CLUSTER_KIND=$(KIND) exec bin/cluster/cluster up .
 
-test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 8 min)
+test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 10 min)
 	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
-	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 8 minutes for all)"
+	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 10 minutes for all)"
 	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
-cluster-programs: build tools
+cluster-programs: build tools $(HELM)
 	@$(KUBETEST) .
 	@$(KUBETEST) -runtime .
 	@cd integration/cluster && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../bin/cluster/ ./cmd/cluster ./cmd/node ./cmd/tool ./cmd/agent ./cmd/csi ./cmd/plugin
@@ -288,6 +289,11 @@ nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, nam
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \
 	 echo "nightly: jobs"; echo "$$passed passed, $$failed failed"; test $$failed -eq 0
+
+# helm, of the version whose engine renders the manifests (100 s of CPU the first time).
+$(HELM): tools/manifests/go.mod tools/manifests/go.sum
+	@echo "helm: builds $@, about 100 s of CPU the first time"
+	@CGO_ENABLED=0 GOWORK=off $(GO) build -C tools/manifests $(BUILDVCS) -o ../../$@ helm.sh/helm/v4/cmd/helm
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -281,6 +281,7 @@ func (c *Core) WaitingFor() roster.Set {
 // Renumber makes to the directory: all sets count by it from now on. Between two steps only.
 func (c *Core) Renumber(to *roster.Roster) {
 	n := roster.Renumber(c.cfg.Roster, to)
+	c.retell(n)
 	c.merger.Renumber(to)
 	c.cfg.Roster = to
 	c.pub.renumber(n, to.Size())

@@ -216,6 +216,17 @@ func (c *Core) hear(now boottime.Instant, a *asked) {
 	w.trial.ids = append(w.trial.ids, a.id)
 }
 
+// retell has words be heard again whose trial ends because the node is renumbered away: they are refused then.
+func (c *Core) retell(n roster.Renumbering) {
+	for p, k := range n {
+		if t := &c.proof.peers[p].trial; k < 0 {
+			for _, id := range t.ids {
+				c.Tell(id, Word{Node: c.cfg.Roster.Name(p), Boot: t.boot, Proof: t.proof})
+			}
+		}
+	}
+}
+
 func (c *Core) answer(id uint64, d Death, err *Refused) {
 	c.fx.Told = append(c.fx.Told, Answer{id, d, err})
 }
@@ -265,8 +276,9 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 		return no(RefusedSeen, "")
 	case c.pub.held.Has(p):
 		return no(RefusedRestarts, "")
-	case c.wroteAsAnother(now, p, w, boot):
-		return no(RefusedOtherBoot, "")
+	}
+	if later := c.wroteAsAnother(now, p, w, boot); later != 0 {
+		return &Refused{Why: RefusedOtherBoot, Node: c.cfg.Roster.Name(p), Boot: later}
 	}
 	if m, sees := c.whoSees(now, p); sees {
 		return no(RefusedSeenByOthers, c.cfg.Roster.Name(m))
@@ -288,13 +300,16 @@ func (c *Core) soleSide(now boottime.Instant) bool {
 	return c.outcome == netgossip.Majority || c.granted && c.split.Split == tie.Won && c.split.Until > now
 }
 
-// wroteAsAnother reports whether another boot has written the node's slot since the one that was met answered last.
-func (c *Core) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint64) bool {
+// wroteAsAnother is another boot that has written the node's slot since the one that was met answered last; 0: none has.
+func (c *Core) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint64) uint64 {
 	if c.lun.arbiter == nil || w.boot == 0 {
-		return false
+		return 0
 	}
 	slot := c.lun.arbiter.PeerPause(now, c.cfg.Roster.Name(p), w.lived)
-	return slot.Moved && slot.Record.State == diskquorum.SlotActive && slot.Record.Statement.Boot != 0 && slot.Record.Statement.Boot != boot
+	if slot.Moved && slot.Record.State == diskquorum.SlotActive && slot.Record.Statement.Boot != boot {
+		return slot.Record.Statement.Boot
+	}
+	return 0
 }
 
 // whoSees is a member whose fresh statement has a peer among those that it sees or counts.
@@ -329,6 +344,10 @@ func (c *Core) try(now boottime.Instant, p int, w *witness) {
 	t := &w.trial
 	if w.death.Proof != 0 && w.death.Boot == t.boot && c.proof.fenced.Has(p) {
 		c.end(now, w, w.death, nil)
+		return
+	}
+	if !c.rosters.expected.Has(p) {
+		c.end(now, w, Death{}, &Refused{Why: RefusedMember, Node: c.cfg.Roster.Name(p)})
 		return
 	}
 	err := c.objection(now, p, w, t.boot)

@@ -82,3 +82,24 @@ func TestBootThatWasDefiedMayDie(t *testing.T) {
 		t.Errorf("proven %+v, and handed on as %+v", d, f)
 	}
 }
+
+// Guard: a trial of a member that leaves the list ends with a refusal: the list that goes out of force names it still, then none does.
+func TestTrialOfAMemberThatLeaves(t *testing.T) {
+	for name, leave := range map[string]func(*Core){
+		"not expected any more": func(c *Core) { c.rosters.expected.Remove(4) },
+		"not in the directory":  func(c *Core) { c.Renumber(rosterOf(t, 0, "n0000", "n0001", "n0002", "n0003")) },
+	} {
+		c := settled(t)
+		pass(c, 11*sec, 20*sec)
+		c.Tell(7, off)
+		c.Step(20*sec + sec/4)
+		if got := c.fx.Told; len(got) > 0 || c.proof.peers[4].trial.since == 0 {
+			t.Fatalf("%s: no trial, %+v", name, got)
+		}
+		leave(c)
+		c.followTold(20*sec + sec/2)
+		if got := c.fx.Told; len(got) != 1 || got[0].ID != 7 || got[0].Err == nil || got[0].Err.Why != RefusedMember || got[0].Err.Node != "n0004" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -178,7 +178,7 @@ func TestWordAndTheSlotOfAnotherBoot(t *testing.T) {
 				}
 				got = r.step(at).Told
 			}
-			if len(got) != 1 || (got[0].Err == nil) != (tc.want == 0) || got[0].Err != nil && got[0].Err.Why != tc.want {
+			if len(got) != 1 || (got[0].Err == nil) != (tc.want == 0) || got[0].Err != nil && (got[0].Err.Why != tc.want || got[0].Err.Boot != tc.later) {
 				t.Errorf("%+v", got)
 			}
 		})

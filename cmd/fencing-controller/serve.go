@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -23,6 +24,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/config"
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
 	kubeclient "github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
 	"github.com/fencing-agent/fencing-agent/k8s/reconcile"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
@@ -56,7 +58,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	}
 	rc.UserAgent, rc.QPS, rc.Burst = userAgent, qps, burst
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, batchv1.AddToScheme, fencing.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("types of the API: %w", err)
 		}
@@ -76,9 +78,12 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
+	there := replicas(ctx, mgr.GetCache(), id)
+	fencer := newFencer(c, mgr, log, id, there)
 	r = reconcile.New(reconcile.Options{
+		Power:  power(fencer),
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
-		Metrics: reconcile.NewMetrics(metrics.Registry, c.DryRun), Now: time.Now, Self: id.pod, Replicas: replicas(ctx, mgr.GetCache(), id),
+		Metrics: reconcile.NewMetrics(metrics.Registry, c.DryRun), Now: time.Now, Self: id.pod, Replicas: there,
 		Recovery:   recovery.Settings{DryRun: c.DryRun, Settle: c.Settle},
 		Belief:     belief.Settings{MinReporters: c.MinReporters, Unknown: c.ReadyUnknown, GroupsOfTwo: c.GroupsOfTwo},
 		Storm:      storm.Settings{Evicting: c.Evicting, DeletesPerSecond: c.DeletesPerSecond, MaxDeadPercent: c.MaxDeadPercent},
@@ -87,6 +92,12 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	})
 	if err := r.Setup(mgr); err != nil {
 		return err
+	}
+	if fencer != nil {
+		fencer.Proven = r.Proven
+		if err := mgr.Add(fencer); err != nil {
+			return fmt.Errorf("set up fencing by devices: %w", err)
+		}
 	}
 	if id.namespace != "" {
 		if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}); err != nil {
@@ -102,6 +113,36 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	}
 	log.Info("controller stopped")
 	return nil
+}
+
+// newFencer is what fences nodes by their devices; nil if nothing does. With dryRun nothing is switched.
+func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity, there func() []reconcile.Replica) *fencing.Runner {
+	if !c.NodeFence {
+		return nil
+	}
+	if c.DryRun {
+		log.Warn("nodeFence.enabled has no effect while dryRun is true: nothing is switched")
+		return nil
+	}
+	return &fencing.Runner{
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
+		Metrics: fencing.NewMetrics(metrics.Registry), Now: time.Now, Namespace: c.FenceNamespace, Image: c.ExecutorImage,
+		Self: id.pod, Pause: c.Pause, Replicas: func() []string {
+			var names []string
+			for _, o := range there() {
+				names = append(names, o.Name)
+			}
+			return names
+		},
+	}
+}
+
+// power is what the recovery asks about a node's power.
+func power(f *fencing.Runner) func(ctx context.Context, node, boot string) (bool, error) {
+	if f == nil {
+		return nil
+	}
+	return f.Proof
 }
 
 // replicaPods limits the watch of pods to those of the controller.

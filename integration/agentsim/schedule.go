@@ -365,6 +365,7 @@ func draw(seed uint64, sizes ...int) Schedule {
 	s.silence(rand.New(rand.NewPCG(seed, 0x51e4ce)))
 	s.changeBreaking(rand.New(rand.NewPCG(seed, 0x7e2a5)))
 	s.changeMembers(rand.New(rand.NewPCG(seed, 0x115)))
+	s.tellDeaths(rand.New(rand.NewPCG(seed, 0x70fd)))
 	return s
 }
 

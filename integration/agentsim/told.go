@@ -1,9 +1,12 @@
 package agentsim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,6 +31,24 @@ func (m *machine) powerOff() {
 	w.note(m.name, "loses power")
 	w.conditionsChanged(func() {})
 	m.end(p)
+}
+
+// tellDeaths has one node lose its power in a quarter of the groups, and operators vouch for that: on one node or on several,
+// soon or late. What they say is true. Of a node that is cut off and runs agents may believe them: nobody else could tell.
+func (s *Schedule) tellDeaths(rng *rand.Rand) {
+	if s.Nodes < 3 || rng.IntN(4) > 0 {
+		return
+	}
+	victim := rng.IntN(s.Nodes)
+	at := s.Events[rng.IntN(len(s.Events))].At + time.Duration(rng.Int64N(int64(10*time.Second)))
+	s.Events = append(s.Events, Event{At: at, Kind: PowerOff, Nodes: []int{victim}})
+	for range 1 + rng.IntN(3) {
+		teller := (victim + 1 + rng.IntN(s.Nodes-1)) % s.Nodes
+		at += time.Duration(rng.Int64N(int64(20 * time.Second)))
+		s.Events = append(s.Events, Event{At: at, Kind: Confirm, Nodes: []int{teller, victim}})
+	}
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	s.End = max(s.End, at+20*time.Second)
 }
 
 // confirm has an operator on the first of two nodes tell that the second one is dead, by the boot that it had last.

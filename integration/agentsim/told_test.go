@@ -111,3 +111,25 @@ func TestSentenceIsHandedOn(t *testing.T) {
 		t.Errorf("%s", Explain(s, r))
 	}
 }
+
+// Guard: random schedules tell deaths, and of nodes that have lost their power only.
+func TestRandomSchedulesTellDeaths(t *testing.T) {
+	told := 0
+	for seed := range uint64(400) {
+		s := Random(seed)
+		off := -1
+		for i := range s.Events {
+			switch e := &s.Events[i]; e.Kind {
+			case PowerOff:
+				off = e.Nodes[0]
+			case Confirm:
+				if told++; e.Nodes[1] != off || e.Nodes[0] == off {
+					t.Errorf("seed %d: %v, without power is %d", seed, e, off)
+				}
+			}
+		}
+	}
+	if told < 50 {
+		t.Errorf("400 schedules tell %d deaths", told)
+	}
+}

@@ -11,9 +11,9 @@
 //
 // # What is counted
 //
-// A machine counts as reset when its kernel has ended, which the host sees. What restarts a machine is a panic here: that
-// ends the kernel at once, while a restart does not work in User-mode Linux. It is started again a second later, as a new
-// boot.
+// A machine counts as reset when its kernel has ended, which the host sees, or when it says on its console that it restarts,
+// which ends it here. softdog panics: that ends the kernel at once, while a restart from an interrupt does not work in User-mode
+// Linux. The kernel is started again a second later, as a new boot.
 //
 // # Concurrency and blocking
 //

@@ -24,6 +24,8 @@ const (
 	memory = "384M"
 	// preferred is the scheduling of machines: other work of the host is not what is measured.
 	preferred = -5
+	// restarts is what a kernel says that was asked to restart.
+	restarts = "reboot: Restarting system"
 	// restart is how long a machine that was reset takes before its kernel is started again.
 	restart = time.Second
 )
@@ -102,7 +104,7 @@ func (m *machine) startLocked() error {
 	_ = unix.Setpriority(unix.PRIO_PGRP, p.PID(), preferred) // without it, it is slower
 	b := &boot{process: p, stdin: in}
 	m.boot = b
-	m.loops.Go(func() { m.read(out) })
+	m.loops.Go(func() { m.read(b, out) })
 	m.loops.Go(func() { m.watch(b) })
 	return nil
 }
@@ -119,7 +121,7 @@ func (m *machine) arguments(uml string) []string {
 }
 
 // read notes what a boot says on its console.
-func (m *machine) read(from io.ReadCloser) {
+func (m *machine) read(b *boot, from io.ReadCloser) {
 	defer from.Close()
 	log, err := os.OpenFile(filepath.Join(m.dir, "console"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -138,6 +140,9 @@ func (m *machine) read(from io.ReadCloser) {
 		m.mu.Lock()
 		m.events = append(m.events, event{at, text})
 		m.mu.Unlock()
+		if text == restarts { // it would start itself again, which it does not always survive
+			_ = unix.Kill(-b.process.PID(), unix.SIGKILL) // it may have ended
+		}
 	}
 }
 

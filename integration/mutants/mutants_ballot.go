@@ -50,6 +50,7 @@ func allMutants() []mutant {
 		lateMutants(),
 		probingMutants(),
 		recoveryMutants(),
+		nodefenceMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

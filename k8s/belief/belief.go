@@ -36,6 +36,7 @@ type Question struct {
 	GroupSize         int      // Nodes of the group, the dead one among them
 	Unknown           bool     // the Node's condition Ready is Unknown, which only kube-controller-manager writes
 	Before            []string // who counted as a reporter of this boot before
+	Power             bool     // the devices of the node said that it had no power, when this boot had begun (k8s/nodefence)
 }
 
 // Verdict is the answer.
@@ -44,7 +45,7 @@ type Verdict struct {
 	Reporters []string // who counts, sorted
 	Named     int      // Nodes that name it, whether they count or not
 	Need      int      // how many there have to be
-	By        string   // what it was believed by: "reporters" or "unknown"
+	By        string   // what it was believed by: "reporters", "unknown" or "power"
 	Missing   string   // what is missing, for people; empty if it is believed
 	Withdrawn []string // who named this boot before, and says the opposite now by naming it no more
 }
@@ -67,6 +68,10 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 			if n.Name != q.Node && (q.Boot == "" && n.tells(q.Node) || n.names(q.Node, q.Boot)) {
 				v.Named++
 			}
+		}
+		if q.Boot != "" && q.Power { // without a group there are no reporters who could take it back
+			v.Believed, v.By = true, "power"
+			return v
 		}
 		v.Missing = "the Node has no bootID, or no group"
 		return v
@@ -105,6 +110,8 @@ func Judge(s Settings, q Question, nodes []Node) Verdict {
 	case len(v.Withdrawn) > 0:
 		// Agents go on naming a dead boot over restarts, and stop when it answers (k8s/deaths).
 		v.Missing = strings.Join(v.Withdrawn, ", ") + " took it back"
+	case q.Power:
+		v.Believed, v.By = true, "power"
 	case current && voices >= v.Need:
 		v.Believed, v.By = true, "reporters"
 	case current && s.Unknown && q.Unknown:

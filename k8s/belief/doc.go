@@ -15,6 +15,9 @@
 // One of them must also have named it in the boot that it runs ([Death.Said]): what all others say nobody has looked at
 // since they were reset.
 //
+// A boot is believed to have ended without any reporter if the devices that switch its node's power have said that it was
+// off ([Question.Power]); not if somebody who named the boot takes it back.
+//
 // A Node that named a boot before and does so no more has taken it back, unless its list is full ([Node.Full]).
 //
 // Everything is an argument: the caller (k8s/reconcile) reads from the API server, and not from a cache, before

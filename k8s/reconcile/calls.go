@@ -148,7 +148,14 @@ type question struct {
 // readReporters reads the Nodes that tell of the death, some of them if there are many, those that told of it before,
 // and those that call a reporter dead.
 func (c *calls) readReporters(ctx context.Context, r recovery.Request, q question) recovery.Reply {
-	if c.node == nil || len(q.tellers) == 0 && len(r.Before) == 0 {
+	power := false
+	if c.node != nil && c.options.Power != nil {
+		var err error
+		if power, err = c.options.Power(ctx, c.name, r.Boot); err != nil {
+			return reply(err, recovery.Reply{})
+		}
+	}
+	if c.node == nil || !power && len(q.tellers) == 0 && len(r.Before) == 0 {
 		return recovery.Reply{}
 	}
 	// Beside those of before, as many others as are needed to believe it without them.
@@ -172,7 +179,7 @@ func (c *calls) readReporters(ctx context.Context, r recovery.Request, q questio
 	}
 	group := c.node.Labels[c.options.GroupLabel]
 	v := belief.Judge(c.options.Belief, belief.Question{
-		Node: c.name, Group: group, Boot: r.Boot, GroupSize: q.size, Unknown: r.Unknown, Before: r.Before,
+		Node: c.name, Group: group, Boot: r.Boot, GroupSize: q.size, Unknown: r.Unknown, Before: r.Before, Power: power,
 	}, nodes)
 	return recovery.Reply{Verdict: v, Group: recovery.Group{Name: group, Size: q.size, Dead: q.dead}}
 }

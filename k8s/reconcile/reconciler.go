@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
@@ -18,7 +20,8 @@ import (
 )
 
 const (
-	workers = 4
+	workers    = 4
+	mostProven = 64 // Nodes that wait to be looked at
 	// mostRequests of one machine are done before others get their turn.
 	mostRequests = 100
 	// forgetAfter is how long a machine without work is kept, for those who look at it.
@@ -37,6 +40,8 @@ type Options struct {
 	Now      func() time.Time // the time of day, which Leases are compared with
 	Self     string           // this replica's name
 	Replicas func() []Replica // that are there, as a cache shows them
+	// Power reports whether the devices of a node have proven the end of this boot; nil if nothing is fenced by devices.
+	Power func(ctx context.Context, node, boot string) (bool, error)
 
 	Recovery          recovery.Settings
 	Belief            belief.Settings
@@ -58,6 +63,7 @@ type Reconciler struct {
 	index    *index
 	pace     *storm.Pace
 	machines map[string]*work
+	proven   chan event.GenericEvent // Nodes whose devices have proven something
 }
 
 // work is one Node.
@@ -73,7 +79,25 @@ type work struct {
 
 // New makes a reconciler that has seen nothing yet.
 func New(o Options) *Reconciler {
-	return &Reconciler{options: o, index: newIndex(), pace: storm.New(o.Storm), machines: map[string]*work{}}
+	return &Reconciler{options: o, index: newIndex(), pace: storm.New(o.Storm), machines: map[string]*work{}, proven: make(chan event.GenericEvent, mostProven)}
+}
+
+// Proven has the machine of a Node look at it: its devices have proven the end of a boot. It does not block, and is
+// called again and again as long as the proof is there.
+func (r *Reconciler) Proven(node string) {
+	r.mu.Lock()
+	there := r.index.has(node)
+	if there && r.machines[node] == nil {
+		r.add(node, r.options.Now())
+	}
+	r.mu.Unlock()
+	if !there {
+		return
+	}
+	select {
+	case r.proven <- event.GenericEvent{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}}:
+	default: // the next call says it
+	}
 }
 
 // Reconcile lets the machine of one Node go on until it waits.

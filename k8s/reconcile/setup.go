@@ -50,6 +50,9 @@ func (r *Reconciler) Setup(mgr manager.Manager) error {
 	if err := c.Watch(source.Channel(found, &handler.EnqueueRequestForObject{})); err != nil {
 		return fmt.Errorf("watch for taints: %w", err)
 	}
+	if err := c.Watch(source.Channel(r.proven, &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watch for proofs by power: %w", err)
+	}
 	return mgr.Add(&sweeper{r, found})
 }
 

@@ -61,7 +61,7 @@ func (w *world) kubelet(n *simNode) {
 		case p == nil && c.killAt.IsZero(): // its object is gone: two seconds of grace
 			c.killAt = w.now.Add(2 * time.Second)
 		case p != nil && p.deleting && c.killAt.IsZero():
-			c.killAt = w.now.Add(w.span(0, 5*time.Second))
+			c.killAt = w.now.Add(w.span(w.grace, max(w.grace, 5*time.Second)))
 		case !c.killAt.IsZero() && !w.now.Before(c.killAt):
 			w.running = slices.DeleteFunc(w.running, func(o *container) bool { return o == c })
 			w.log("container of db-%d (%d) ends on %s", c.ordinal, c.uid, c.node)

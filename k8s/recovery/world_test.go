@@ -106,9 +106,10 @@ type world struct {
 	deleted  int // without grace, by the controllers
 	tainted  int
 	untaint  int
-	muted    int  // nodes that went silent after a dispute
-	crashAll bool // the replicas
-	down     bool // the API server
+	muted    int           // nodes that went silent after a dispute
+	grace    time.Duration // of all pods, in a story that heals nothing by itself; zero: up to 5 s
+	crashAll bool          // the replicas
+	down     bool          // the API server
 }
 
 func (w *world) log(format string, args ...any) {
@@ -245,6 +246,7 @@ func (w *world) hardware(n *simNode) {
 	}
 	switch since := w.now.Sub(n.cutAt); {
 	case n.api && n.gossip:
+	case w.grace > 0:
 	case !n.gossip && n.watchdog && since > 4*time.Second:
 		w.powerOff(n)
 	case (n.gossip || !n.watchdog) && (w.chance(0.03) || since > 30*time.Second):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
 
 // replicas of fencing-controller stand in courses where nodes do for agents. No alert looks at these labels.
@@ -105,4 +106,43 @@ func TestControllerDashboardIsReadable(t *testing.T) {
 		return
 	}
 	t.Error("deploy/controller/monitoring.yaml has no dashboard")
+}
+
+// The controller's chart refuses what the controller would, or what its policies do not agree with.
+func TestControllerChartRefuses(t *testing.T) {
+	chart, err := loader.Load(filepath.Join(root, controllerChart))
+	if err != nil {
+		t.Fatal(err)
+	}
+	render := func(edit string) ([]object, error) {
+		given := map[string]any{"image": map[string]any{"repository": "r", "tag": "v1"}}
+		if err := yaml.Unmarshal([]byte(edit), &given); err != nil {
+			t.Fatal(err)
+		}
+		return objectsOf(chart, given)
+	}
+	for _, c := range []struct{ name, edit, want string }{
+		{"no image", "image: {tag: v1}", "there is no public image"},
+		{"no version", "image: {repository: r}", "say which version runs"},
+		{"moving tag", "image: {repository: r, tag: latest}", "/image/tag"},
+		{"unknown value", "dryrun: false", "dryrun"},
+		{"unknown key", "config: {dryrun: false}", "dryrun"},
+		{"unknown key in a section", "config: {storm: {evict: 1}}", "evict"},
+		{"kube-system is not left alone", "config: {recovery: {excludeNamespaces: [a]}}", "/config/recovery/excludeNamespaces"},
+		{"duration without unit", "config: {recovery: {settle: 10}}", "/config/recovery/settle"},
+		{"port that the policy does not know", "config: {metrics: {address: \":1\"}}", "/config/metrics/address"},
+	} {
+		if _, err := render(c.edit); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+	objects, err := render("config: {recovery: {excludeNamespaces: [kube-system, d8-system]}, evidence: {groupsOfTwo: [x]}, storm: {evicting: 2}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]string{"ValidatingAdmissionPolicy": "['kube-system', 'd8-system']", "ConfigMap": "groupsOfTwo:"} {
+		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == kind && strings.Contains(o.text, want) }) {
+			t.Errorf("no %s has %s", kind, want)
+		}
+	}
 }

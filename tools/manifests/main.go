@@ -24,6 +24,9 @@ import (
 const (
 	chartDir    = "deploy/chart"
 	manifestDir = "deploy/manifests"
+
+	controllerChart    = "deploy/controller/chart"
+	controllerManifest = "deploy/controller/controller.yaml"
 )
 
 func main() {
@@ -60,25 +63,43 @@ func run(root string, check bool) error {
 		}
 		maps.Copy(files, rendered)
 	}
-	dir, page := filepath.Join(root, manifestDir), filepath.Join(chart, "README.md")
-	text, err := readme(chart)
+	dir := filepath.Join(root, manifestDir)
+	pages, err := pages(root)
 	if err != nil {
 		return err
 	}
 	if check {
-		if have, err := os.ReadFile(page); err != nil || !bytes.Equal(have, text) {
-			return fmt.Errorf("run make manifests: %s is not what values.yaml says: %s", page, firstDifference(have, text))
+		var problems []error
+		for path, text := range pages {
+			if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, text) {
+				problems = append(problems, fmt.Errorf("run make manifests: %s is not what its chart says: %s", path, firstDifference(have, text)))
+			}
 		}
-		return compare(dir, files)
+		return errors.Join(append(problems, compare(dir, files))...)
 	}
-	if err := os.WriteFile(page, text, 0o644); err != nil {
-		return err
+	for path, text := range pages {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
 	}
 	if err := write(dir, files); err != nil {
 		return err
 	}
 	fmt.Printf("%d examples of %s rendered into %d files of %s\n", len(examples), chartDir, len(files), manifestDir)
 	return nil
+}
+
+// pages are the files beside the manifests that are made of a chart, by their paths.
+func pages(root string) (map[string][]byte, error) {
+	text, err := readme(filepath.Join(root, chartDir))
+	if err != nil {
+		return nil, err
+	}
+	controller, err := renderController(filepath.Join(root, controllerChart))
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", controllerChart, err)
+	}
+	return map[string][]byte{filepath.Join(root, chartDir, "README.md"): text, filepath.Join(root, controllerManifest): controller}, nil
 }
 
 func write(dir string, files map[string][]byte) error {

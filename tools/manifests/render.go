@@ -12,18 +12,17 @@ import (
 	"go.yaml.in/yaml/v3"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 )
-
-// namespace is where the plain manifests put the agents.
-const namespace = "fencing-agent"
 
 // kinds is the order in which objects are applied: what others refer to comes first. A
 // policy that limits what a role allows is there before the role.
 var kinds = []string{
 	"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding",
-	"Role", "RoleBinding", "ConfigMap", "Service", "DaemonSet", "PodMonitor", "ServiceMonitor", "PrometheusRule",
+	"Role", "RoleBinding", "ConfigMap", "Service", "DaemonSet", "Deployment", "PodDisruptionBudget", "NetworkPolicy",
+	"PodMonitor", "ServiceMonitor", "PrometheusRule",
 }
 
 // object is one rendered object.
@@ -57,6 +56,29 @@ func render(chartPath, example string) (map[string][]byte, error) {
 	return files, nil
 }
 
+// controllerHeader says what an operator has to know before he applies it.
+const controllerHeader = `# Made by make manifests from deploy/controller/chart. fencing-controller is in a namespace of its own: the agents' is
+# privileged, this one is restricted. docs/controller.md says what it does and what to decide before dryRun becomes false. Set the
+# image first: there is no public one. The policies name the namespace and the account: edit them too, or they match nothing.
+`
+
+// renderController renders the controller's chart as it is by default, but for its image, which nobody has built yet.
+func renderController(chartPath string) ([]byte, error) {
+	chart, err := loader.Load(chartPath)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := objectsOf(chart, map[string]any{"image": map[string]any{"repository": "registry.example.com/fencing-controller", "tag": "CHANGE-ME"}})
+	if err != nil {
+		return nil, err
+	}
+	text := []byte(controllerHeader)
+	for _, o := range objects {
+		text = fmt.Appendf(text, "---\n%s\n", o.text)
+	}
+	return text, nil
+}
+
 func template(chartPath, example string) ([]object, error) {
 	chart, err := loader.Load(chartPath)
 	if err != nil {
@@ -70,9 +92,14 @@ func template(chartPath, example string) ([]object, error) {
 	if err := yaml.Unmarshal(text, &given); err != nil {
 		return nil, err
 	}
+	return objectsOf(chart, given)
+}
+
+// objectsOf renders a chart, without its tests, in the order in which to apply what comes of it.
+func objectsOf(chart *chartv2.Chart, given map[string]any) ([]object, error) {
 	// Anyone who applies the plain manifests has no Helm that needs the namespace before.
 	given["createNamespace"] = true
-	release := common.ReleaseOptions{Name: "fencing-agent", Namespace: namespace, Revision: 1, IsInstall: true}
+	release := common.ReleaseOptions{Name: chart.Name(), Namespace: chart.Name(), Revision: 1, IsInstall: true}
 	values, err := util.ToRenderValues(chart, given, release, common.DefaultCapabilities)
 	if err != nil {
 		return nil, err
@@ -83,8 +110,8 @@ func template(chartPath, example string) ([]object, error) {
 	}
 	var objects []object
 	for name, text := range rendered {
-		if path.Ext(name) != ".yaml" {
-			continue // notes and parts
+		if path.Ext(name) != ".yaml" || strings.Contains(name, "/templates/tests/") {
+			continue // notes and parts; helm test
 		}
 		more, err := split(text)
 		if err != nil {

@@ -86,12 +86,12 @@ func (r *release) billOfMaterials(context.Context) error {
 		}
 		return nil
 	}
-	for _, p := range nodes {
+	for _, p := range r.nodes {
 		if err := write("fencing-agent", p, programsOf(p)...); err != nil {
 			return err
 		}
 	}
-	for _, p := range append(append([]platform{}, nodes...), tools...) {
+	for _, p := range append(append([]platform{}, r.nodes...), r.tools...) {
 		if err := write("kubectl-fence", p, "fencectl"); err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func programsOf(p platform) []string {
 // build compiles the programs. What the caller's environment says of Go is left out, but for its caches.
 func (r *release) build(ctx context.Context) error {
 	r.programs = map[string]string{}
-	for _, p := range append(append([]platform{}, nodes...), tools...) {
+	for _, p := range append(append([]platform{}, r.nodes...), r.tools...) {
 		dir := filepath.Join(r.work, "bin", p.system+"-"+p.machine)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (r *release) archives(context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range nodes {
+	for _, p := range r.nodes {
 		entries := []entry{{name: "LICENSE", mode: 0o644, data: text}}
 		for _, name := range programsOf(p) {
 			data, err := os.ReadFile(r.programs[p.String()+"/"+name])
@@ -125,7 +125,7 @@ func (r *release) archives(context.Context) error {
 			return err
 		}
 	}
-	for _, p := range append(append([]platform{}, nodes...), tools...) {
+	for _, p := range append(append([]platform{}, r.nodes...), r.tools...) {
 		program := r.programs[p.String()+"/fencectl"]
 		data, err := os.ReadFile(program)
 		if err != nil {

@@ -38,7 +38,7 @@ var pictures = []image{
 func (r *release) images(context.Context) error {
 	for _, i := range pictures {
 		index := mutate.IndexMediaType(v1.ImageIndex(empty.Index), types.OCIImageIndex)
-		for _, p := range nodes {
+		for _, p := range r.nodes {
 			img, err := r.picture(i, p)
 			if err != nil {
 				return fmt.Errorf("%s for %s: %w", i.name, p, err)

@@ -16,13 +16,15 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
 func main() {
 	out := flag.String("out", "", "folder for the release, emptied first (default: dist/release of the checkout)")
+	only := flag.String("only", "", "SYSTEM/MACHINE of nodes, such as linux/amd64: a part of a release, for a look at it")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-out DIR] CHECKOUT")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-out DIR] [-only SYSTEM/MACHINE] CHECKOUT")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -32,14 +34,14 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, flag.Arg(0), *out); err != nil {
+	if err := run(ctx, flag.Arg(0), *out, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, root, out string) error {
+func run(ctx context.Context, root, out, only string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return err
@@ -55,7 +57,13 @@ func run(ctx context.Context, root, out string) error {
 	if err != nil {
 		return err
 	}
-	r := &release{source: s, root: root, out: out, work: work}
+	r := &release{source: s, root: root, out: out, work: work, nodes: nodes, tools: tools}
+	if only != "" {
+		r.tools, r.nodes = nil, slices.DeleteFunc(slices.Clone(nodes), func(p platform) bool { return p.String() != only })
+		if len(r.nodes) == 0 {
+			return fmt.Errorf("-only %s: one of %v", only, nodes)
+		}
+	}
 	return errors.Join(r.make(ctx), os.RemoveAll(work))
 }
 
@@ -65,6 +73,8 @@ type release struct {
 	root string // the checkout
 	out  string // the release
 	work string // for what is on its way
+
+	nodes, tools []platform
 
 	programs map[string]string // by system/machine/name
 	pages    map[string][]byte // manual pages, by file name
@@ -80,6 +90,10 @@ func (r *release) make(ctx context.Context) error {
 	if err := r.build(ctx); err != nil {
 		return fmt.Errorf("programs: %w", err)
 	}
+	fmt.Println("release: manual pages and completion")
+	if err := r.document(ctx); err != nil {
+		return fmt.Errorf("manual pages and completion: %w", err)
+	}
 	if err := r.assemble(ctx); err != nil {
 		return err
 	}
@@ -91,13 +105,13 @@ func (r *release) make(ctx context.Context) error {
 	return nil
 }
 
-// assemble makes everything else from the programs.
+// assemble makes everything else from the programs and their pages.
 func (r *release) assemble(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
 	}{
-		{"manual pages and completion", r.document}, {"bills of material", r.billOfMaterials}, {"archives", r.archives},
+		{"bills of material", r.billOfMaterials}, {"archives", r.archives},
 		{"packages", r.packages}, {"images", r.images}, {"chart", r.chart}, {"krew manifest", r.krew}, {"provenance and checksums", r.seal},
 	} {
 		fmt.Println("release:", step.name)

@@ -36,7 +36,7 @@ type staged struct {
 
 // packages makes a package for each distribution's tool and each platform of nodes.
 func (r *release) packages(context.Context) error {
-	for _, p := range nodes {
+	for _, p := range r.nodes {
 		for _, format := range []string{"deb", "rpm"} {
 			if err := r.pack(format, p); err != nil {
 				return fmt.Errorf("%s for %s: %w", format, p, err)

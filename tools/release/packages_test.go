@@ -55,7 +55,7 @@ var onNodes = map[string]string{
 }
 
 func TestDeb(t *testing.T) {
-	r := assembled(t, someVersion)
+	r := someRelease(t)
 	for _, p := range nodes {
 		name := "fencing-agent_1.2.4~dev.20250615150640+gabababababab_" + p.machine + ".deb"
 		parts := members(t, everything(t, r.out)[name])
@@ -95,7 +95,7 @@ func TestDeb(t *testing.T) {
 }
 
 func TestRPM(t *testing.T) {
-	r := assembled(t, someVersion)
+	r := someRelease(t)
 	for _, machine := range []string{"x86_64", "aarch64"} {
 		name := fmt.Sprintf("fencing-agent-1.2.4~dev.20250615150640+gabababababab-1.%s.rpm", machine)
 		data := everything(t, r.out)[name]

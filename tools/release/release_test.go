@@ -29,9 +29,12 @@ var programDir string
 // built are this machine's programs, built once without what a release adds.
 var built = sync.OnceValues(func() (string, error) {
 	dir := programDir
-	for _, name := range []string{"fencing-agent", "fencectl"} {
-		cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/"+name)
-		cmd.Dir, cmd.Env = checkout, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	for _, pkg := range []string{"./cmd/fencing-agent", "./cmd/fencectl", "./testdata/program"} {
+		cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+"/", pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+		if strings.HasPrefix(pkg, "./cmd/") {
+			cmd.Dir = checkout
+		}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return string(out), err
 		}
@@ -50,7 +53,29 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// assembled makes a release of this machine's programs, which stand for those of all platforms.
+// some is a release that many tests look at.
+var (
+	some     *release
+	someOnce sync.Once
+)
+
+func someRelease(t *testing.T) *release {
+	t.Helper()
+	someOnce.Do(func() {
+		r := assembled(t, someVersion)
+		kept := filepath.Join(programDir, "release")
+		if err := os.Rename(r.out, kept); err != nil {
+			t.Fatal(err)
+		}
+		r.out, some = kept, r
+	})
+	if some == nil {
+		t.Fatal("there is no release")
+	}
+	return some
+}
+
+// assembled makes a release: the pages of the real programs, and a small one in place of all of them.
 func assembled(t *testing.T, version string) *release {
 	t.Helper()
 	if !slices.Contains(nodes, host()) {
@@ -67,10 +92,17 @@ func assembled(t *testing.T, version string) *release {
 	r := &release{
 		source: source{version: version, commit: strings.Repeat("ab", 20), time: time.Unix(1_750_000_000, 0).UTC()},
 		root:   root, out: filepath.Join(t.TempDir(), "release"), work: t.TempDir(), programs: map[string]string{},
+		nodes: nodes, tools: tools,
+	}
+	for _, name := range []string{"fencing-agent", "fencectl"} {
+		r.programs[host().String()+"/"+name] = filepath.Join(dir, name)
+	}
+	if err := r.document(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 	for _, p := range slices.Concat(nodes, tools) {
 		for _, name := range programsOf(p) {
-			r.programs[p.String()+"/"+name] = filepath.Join(dir, strings.Replace(name, "controller", "agent", 1))
+			r.programs[p.String()+"/"+name] = filepath.Join(dir, "program")
 		}
 	}
 	if err := r.empty(); err != nil {
@@ -156,7 +188,7 @@ func TestVersions(t *testing.T) {
 
 // What the release says of its files is so.
 func TestChecksumsProvenanceAndManifest(t *testing.T) {
-	r := assembled(t, someVersion)
+	r := someRelease(t)
 	files := everything(t, r.out)
 	listed := map[string]string{}
 	for line := range strings.Lines(string(files[sums])) {
@@ -206,7 +238,7 @@ func TestChecksumsProvenanceAndManifest(t *testing.T) {
 }
 
 func TestChartHasTheVersion(t *testing.T) {
-	r := assembled(t, someVersion)
+	r := someRelease(t)
 	c, err := loader.Load(filepath.Join(r.out, "fencing-agent-"+r.plain()+".tgz"))
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +285,7 @@ func unpack(t *testing.T, data []byte) map[string][]byte {
 
 // Every command that a help text names has a page, and roff finds nothing wrong with any.
 func TestManualPages(t *testing.T) {
-	r := assembled(t, someVersion)
+	r := someRelease(t)
 	if len(r.pages) < 15 {
 		t.Errorf("only %d pages: %q", len(r.pages), slices.Sorted(maps.Keys(r.pages)))
 	}

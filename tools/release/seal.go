@@ -62,7 +62,7 @@ func (r *release) krew(context.Context) error {
 		Files    []file `yaml:"files"`
 	}
 	var targets []target
-	for _, p := range slices.Concat(nodes, tools) {
+	for _, p := range slices.Concat(r.nodes, r.tools) {
 		archive, bin := r.archiveName("kubectl-fence", p), "kubectl-fence"
 		if p.system == "windows" {
 			bin += ".exe"

@@ -85,6 +85,8 @@ type Gossip struct {
 	Overrides Overrides `yaml:"overrides"`
 	KeyFile   string    `yaml:"keyFile" form:"absolute path or empty"`
 	Sources   Sources   `yaml:"sources"`
+	// LeftByDoubt: a peer that several members miss is LEFT before its evidence has run out.
+	LeftByDoubt bool `yaml:"leftByDoubt"`
 }
 
 // Quorum says how many nodes are enough, and what decides when exactly half are left. The order
@@ -160,7 +162,7 @@ func Default() *Config {
 			TieBreak:           TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
-		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers},
+		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers, LeftByDoubt: true},
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,

@@ -126,11 +126,13 @@ func (n *Networks) Start(background func(func(context.Context))) (stop func(), e
 		background(func(ctx context.Context) { swim.FollowKeyring(ctx, file, n.keys, keyInterval, n.log) })
 	}
 	background(n.alarms.run)
-	n.doubts = swim.NewDoubts(swim.DoubtsConfig{
-		Networks: len(settings.SystemNetworks), Policy: settings.Reachability.Policy(), Clock: n.cfg.Clock,
-		Left: func(r *roster.Roster, silent []netgossip.Silence) { n.cfg.Reports(r).Silent(silent) },
-	})
-	background(n.doubts.Run)
+	if settings.Gossip.LeftByDoubt {
+		n.doubts = swim.NewDoubts(swim.DoubtsConfig{
+			Networks: len(settings.SystemNetworks), Policy: settings.Reachability.Policy(), Clock: n.cfg.Clock,
+			Left: func(r *roster.Roster, silent []netgossip.Silence) { n.cfg.Reports(r).Silent(silent) },
+		})
+		background(n.doubts.Run)
+	}
 	for i, sn := range settings.SystemNetworks {
 		in, err := n.open(i, n.cfg.Roster)
 		if err != nil {

@@ -28,6 +28,9 @@ type Config struct {
 	Pause             time.Duration
 	MetricsAddress    string
 	HealthAddress     string
+	NodeFence         bool
+	FenceNamespace    string
+	ExecutorImage     string
 }
 
 // Default is the configuration of an empty file. dryRun is the default until somebody has decided otherwise.
@@ -36,6 +39,7 @@ func Default() *Config {
 		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true, GroupsOfTwo: []string{},
 		ExcludeNamespaces: []string{"kube-system"}, Settle: time.Second, Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100,
 		Pause: 3 * time.Second, MetricsAddress: ":9120", HealthAddress: ":9121",
+		FenceNamespace: "fencing-controller",
 	}
 }
 
@@ -61,6 +65,9 @@ func keys() []key {
 		{"storm.deletesPerSecond", "20", "deletions without grace, each second", number(func(c *Config) *int { return &c.DeletesPerSecond }, 1, 1000)},
 		{"storm.maxDeadPercent", "100", "of a group; beyond that the next node that dies waits for a person", number(func(c *Config) *int { return &c.MaxDeadPercent }, 1, 100)},
 		{"replicas.pause", "3s", "how long a replica leaves a node to each replica before it in the order", duration(func(c *Config) *time.Duration { return &c.Pause }, 0, time.Minute)},
+		{"nodeFence.enabled", "false", "fence nodes by their devices as well (docs/power.md); it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.NodeFence })},
+		{"nodeFence.namespace", "fencing-controller", "of the ConfigMaps, Secrets and Jobs", text(func(c *Config) *string { return &c.FenceNamespace }, false)},
+		{"nodeFence.image", `""`, "of the executor; it has to be given with enabled: true", text(func(c *Config) *string { return &c.ExecutorImage }, true)},
 		{"metrics.address", `":9120"`, "where metrics are served", text(func(c *Config) *string { return &c.MetricsAddress }, false)},
 		{"health.address", `":9121"`, "where /healthz and /readyz are served", text(func(c *Config) *string { return &c.HealthAddress }, false)},
 	}
@@ -123,6 +130,9 @@ func Parse(name string, data []byte) (*Config, error) {
 	}
 	if len(doc.Content) > 0 {
 		bad.section("", doc.Content[0], c)
+	}
+	if c.NodeFence && c.ExecutorImage == "" {
+		bad.add(1, "nodeFence.image is not given, and nodeFence.enabled is true; allowed: an image that make executor-image has built")
 	}
 	if len(bad.Problems) > 0 {
 		slices.SortStableFunc(bad.Problems, func(a, b Problem) int { return a.Line - b.Line })

@@ -163,16 +163,21 @@ func (n *node) Freeze() error { return n.signal(unix.SIGSTOP) }
 // Thaw has it go on. Its clocks have gone on meanwhile.
 func (n *node) Thaw() error { return n.signal(unix.SIGCONT) }
 
-// signal sends one to the kernel, which is the child of process 1.
+// signal sends one to the kernel, which is the only child of process 1, of whichever thread of it.
 func (n *node) signal(what unix.Signal) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.Pid()))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", n.Pid()))
 	if err != nil {
 		return err
 	}
-	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	pid, err := strconv.Atoi(first)
-	if err != nil {
-		return errors.New("the node has ended")
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+		if pid, err := strconv.Atoi(first); err == nil {
+			return unix.Kill(pid, what)
+		}
 	}
-	return unix.Kill(pid, what)
+	return errors.New("the node has ended")
 }

@@ -1,0 +1,21 @@
+package gossip
+
+import (
+	"context"
+	"testing"
+)
+
+// Guard: with gossip.leftByDoubt: false there is nobody who doubts, gives cookies or takes words.
+func TestLeftByDoubtCanBeTurnedOff(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		n := silent(nil)
+		n.cfg.Config.Gossip.LeftByDoubt = on
+		stop, err := n.Start(func(func(context.Context)) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stop(); (n.doubts != nil) != on {
+			t.Errorf("gossip.leftByDoubt: %v; there are doubts: %v", on, n.doubts != nil)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+// nodefenceMutants take away what keeps a node from being switched at the wrong moment, and what makes off a proof.
+func nodefenceMutants() []mutant {
+	const plan, decide, step = "k8s/nodefence/plan.go", "k8s/nodefence/decide.go", "k8s/nodefence/step.go"
+	const config, method = "k8s/fenceconfig/config.go", "k8s/fenceconfig/method.go"
+	const executor, judge = "cmd/fencing-executor/agent.go", "k8s/belief/belief.go"
+	list := []mutant{
+		one("nodefence", "a Job is started that was not recorded", decide, "case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:", "case e != nil && e.State == Recorded && j.Suspended:"),
+		one("nodefence", "the UID of a Job does not matter", decide, "case j == nil || j.UID != e.UID:", "case j == nil:"),
+		one("nodefence", "a try begins while Jobs of the one before run", decide, "if e.State == Recorded || e.State == Failed && there {", "if false {"),
+		one("nodefence", "what failed without a word is over at once", decide, "e.Unclear && d.Now.Before(end) && end.After(until)", "e.Unclear && end.After(until) && false"),
+		one("nodefence", "storage is given back to the boot that was fenced", decide, "return !d.status.Isolated || d.status.proven() ||", "return true || d.status.proven() ||"),
+		one("nodefence", "a boot that is back keeps being isolated by nobody", step, "if s.Isolated && d.Node.Boot == s.Boot {", "if false {"),
+		one("nodefence", "storage comes back without a confirmed off", plan, "if s.Isolated && firstOn < len(power) && confirmed(power[:firstOn]) {", "if s.Isolated && firstOn < len(power) {"),
+		one("nodefence", "an off that was not confirmed is a proof", plan, "return len(offs) > 0 && !slices.ContainsFunc(offs, func(m fenceconfig.Method) bool { return !m.Confirm })", "return len(offs) > 0"),
+		one("nodefence", "one supply that is off is enough", plan, "p.off = checks > 0 && off == checks", "p.off = off > 0"),
+		one("nodefence", "a proof is made before the last off", plan, "			if off {\n				p.cut = false\n			}\n", ""),
+		one("nodefence", "what a device said is not doubted", decide, "d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {", "false {"),
+		one("nodefence", "power is tried whatever fails beside it", step, "	case d.Storm != \"\":\n		return d.rest", "	case false:\n		return d.rest"),
+		one("nodefence", "a storm is fenced", decide, "	case f.Storm != \"\":\n", "	case false:\n"),
+		one("nodefence", "a pause stops nothing", decide, "return d.Object.Spec.Paused || d.Node.Kept }", "return false }"),
+		one("nodefence", "a supply that was switched off stays so", plan, "		if s.Switched {\n", "		if false {\n"),
+		one("nodefence", "a Node that is gone gives storage back", step, "	case !d.unfenceable():\n		return d.rest(time.Time{}, \"the storage of a boot", "	case false:\n		return d.rest(time.Time{}, \"the storage of a boot"),
+		one("fenceconfig", "methods keep the order in which they are listed", config, "return rank(a) - rank(b)", "return 0"),
+		one("fenceconfig", "an action has a default", method, "	case line == 0:\n		own.add", "	case line < 0:\n		own.add"),
+		one("fenceconfig", "a supply need not go off", config, "if m.Action == Off && !m.MustSuccess {", "if false {"),
+		one("fenceconfig", "an on needs no off", config, "if m.Action == On && !slices.ContainsFunc(n.Power", "if false && !slices.ContainsFunc(n.Power"),
+		one("executor", "off is not confirmed", executor, "if a.method.Action == fenceconfig.Off && a.method.Confirm {", "if false {"),
+		one("executor", "it begins however late it is", executor, "	if left <= 0 {\n", "	if false {\n"),
+		one("executor", "options that the agent does not know are given to it", executor, "if problems := known.Check(m); len(problems) > 0 {", "if problems := known.Check(m); false {"),
+		one("executor", "secrets are shown", executor, "text = strings.ReplaceAll(text, v, \"***\")", "_ = v"),
+		one("belief", "a confirmed off outweighs who takes it back", judge, "	switch {\n	case len(v.Withdrawn) > 0:\n", "	switch {\n	case q.Power:\n		v.Believed, v.By = true, \"power\"\n	case len(v.Withdrawn) > 0:\n"),
+		one("belief", "power is believed for a boot that nobody knows", judge, "if q.Boot != \"\" && q.Power {", "if q.Power {"),
+	}
+	for i := range list {
+		switch rule := list[i].rule; rule {
+		case "executor":
+			list[i].in = []string{"./cmd/fencing-executor"}
+		default:
+			list[i].in = []string{"./k8s/" + rule}
+		}
+		list[i].rule = "power: " + list[i].rule
+	}
+	return list
+}

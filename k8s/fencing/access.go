@@ -1,0 +1,21 @@
+package fencing
+
+// Access is one thing that fencing by devices asks of the API server, beside what the recovery does. Roles are held to
+// these by a test.
+type Access struct {
+	Group, Resource string
+	Verbs           []string
+	Cluster         bool // of the cluster, or of all namespaces; else of the namespace of the ConfigMaps
+	Why             string
+}
+
+// Accesses lists them. Secrets are not among them: the kubelet mounts those into the one Job that needs them.
+func Accesses() []Access {
+	return []Access{
+		{Group: "", Resource: "nodes", Verbs: []string{"get", "list"}, Cluster: true, Why: "who is not Ready, and in which boot"},
+		{Group: GroupVersion.Group, Resource: "nodefences", Verbs: []string{"get", "list", "create", "update", "delete"}, Cluster: true, Why: "all that has to be remembered"},
+		{Group: "", Resource: "configmaps", Verbs: []string{"list"}, Why: "how nodes are fenced"},
+		{Group: "batch", Resource: "jobs", Verbs: []string{"list", "create", "patch", "delete"}, Why: "each runs one fence agent once"},
+		{Group: "", Resource: "pods", Verbs: []string{"list"}, Why: "what an executor has said"},
+	}
+}

@@ -1,0 +1,125 @@
+package fencing
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+)
+
+type document struct {
+	Kind     string
+	Metadata struct{ Name, Namespace string }
+	Rules    []struct {
+		APIGroups []string `yaml:"apiGroups"`
+		Resources []string
+		Verbs     []string
+	}
+	Spec struct {
+		Versions []struct {
+			Schema struct {
+				OpenAPIV3Schema schemaNode `yaml:"openAPIV3Schema"`
+			}
+		}
+	}
+}
+
+type schemaNode struct {
+	Properties map[string]*schemaNode
+	Items      *schemaNode
+}
+
+func manifest(t *testing.T) []document {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/controller/nodefence.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []document
+	for dec := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var d document
+		if err := dec.Decode(&d); errors.Is(err, io.EOF) {
+			return out
+		} else if err != nil && d.Kind == "" {
+			t.Fatal(err)
+		}
+		out = append(out, d)
+	}
+}
+
+// The roles are what is asked for, no more and no less.
+func TestRoles(t *testing.T) {
+	var got []Access
+	for _, d := range manifest(t) {
+		for _, r := range d.Rules {
+			got = append(got, Access{Group: r.APIGroups[0], Resource: strings.Join(r.Resources, ","), Verbs: r.Verbs, Cluster: d.Kind == "ClusterRole"})
+		}
+	}
+	want := Accesses()
+	for i := range want {
+		want[i].Why = ""
+	}
+	order := func(a, b Access) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+	}
+	slices.SortFunc(got, order)
+	slices.SortFunc(want, order)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("roles:\n%+v\nwant:\n%+v", got, want)
+	}
+}
+
+// A field that the schema lacks would be dropped by the API server: a Job would be forgotten.
+func TestSchemaHasEachField(t *testing.T) {
+	for _, d := range manifest(t) {
+		if d.Kind != "CustomResourceDefinition" {
+			continue
+		}
+		root := d.Spec.Versions[0].Schema.OpenAPIV3Schema
+		fields(t, "spec", reflect.TypeFor[nodefence.Spec](), root.Properties["spec"])
+		fields(t, "status", reflect.TypeFor[nodefence.Status](), root.Properties["status"])
+		return
+	}
+	t.Fatal("there is no CustomResourceDefinition")
+}
+
+func fields(t *testing.T, path string, typ reflect.Type, s *schemaNode) {
+	t.Helper()
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+		if typ.Kind() == reflect.Slice {
+			if s = s.Items; s == nil {
+				t.Errorf("%s has no items", path)
+				return
+			}
+		}
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct || typ.Name() == "Time" {
+		return
+	}
+	known := map[string]bool{}
+	for i := range typ.NumField() {
+		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		known[name] = true
+		below := s.Properties[name]
+		if below == nil {
+			t.Errorf("the schema lacks %s.%s", path, name)
+			continue
+		}
+		fields(t, path+"."+name, typ.Field(i).Type, below)
+	}
+	for name := range s.Properties {
+		if !known[name] {
+			t.Errorf("the schema has %s.%s, which nobody writes", path, name)
+		}
+	}
+}

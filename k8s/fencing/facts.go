@@ -1,0 +1,135 @@
+package fencing
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+)
+
+const (
+	ownerLabel         = "fencing-agent.io/nodefence-uid"
+	notAfterAnnotation = "fencing-agent.io/not-after"
+	disableAnnotation  = "fencing-agent.io/disable"
+	autoscalerRemoval  = "ToBeDeletedByClusterAutoscaler"
+)
+
+// nodeOf is what matters of a Node.
+func nodeOf(n *corev1.Node) nodefence.Node {
+	out := nodefence.Node{Exists: true, UID: string(n.UID), Boot: deaths.Boot(n.Status.NodeInfo.BootID), Kept: n.DeletionTimestamp != nil}
+	if _, ok := n.Annotations[disableAnnotation]; ok {
+		out.Kept = true
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			out.Ready, out.NotReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+			out.Heartbeat = c.LastHeartbeatTime.UTC().Format(time.RFC3339)
+		}
+	}
+	for _, t := range n.Spec.Taints {
+		switch {
+		case t.Key == autoscalerRemoval:
+			out.Kept = true
+		case t.Key == recovery.TaintKey && t.Effect == corev1.TaintEffectNoExecute:
+			if boot, disputed := recovery.BootOf(t.Value); !disputed {
+				out.Fenced = boot
+			}
+		}
+	}
+	return out
+}
+
+// facts reads all that a decision about one node needs, in this order: the NodeFence, its Jobs, the Node.
+func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, storm string) (nodefence.Facts, *NodeFence, error) {
+	f := nodefence.Facts{Config: c.Nodes[node], Cluster: c.Cluster, Storm: storm}
+	var object NodeFence
+	err := r.Reader.Get(ctx, types.NamespacedName{Name: NameOf(node)}, &object)
+	if client.IgnoreNotFound(err) != nil {
+		return f, nil, fmt.Errorf("read NodeFence: %w", err)
+	}
+	if err == nil {
+		f.Object = &nodefence.Object{
+			UID: string(object.UID), Version: object.ResourceVersion, Deleting: object.DeletionTimestamp != nil, Spec: object.Spec, Status: object.Status,
+		}
+		if f.Jobs, err = r.jobs(ctx, string(object.UID)); err != nil {
+			return f, nil, err
+		}
+	}
+	var n corev1.Node
+	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &n); {
+	case err == nil:
+		f.Node = nodeOf(&n)
+	case client.IgnoreNotFound(err) != nil:
+		return f, nil, fmt.Errorf("read Node: %w", err)
+	}
+	f.Now = r.Now()
+	return f, &object, nil
+}
+
+// jobs are those of one NodeFence.
+func (r *Runner) jobs(ctx context.Context, uid string) ([]nodefence.Job, error) {
+	var list batchv1.JobList
+	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{ownerLabel: uid}); err != nil {
+		return nil, fmt.Errorf("list Jobs: %w", err)
+	}
+	var pods corev1.PodList
+	if len(list.Items) > 0 {
+		if err := r.Reader.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingLabels{ownerLabel: uid}); err != nil {
+			return nil, fmt.Errorf("list pods of Jobs: %w", err)
+		}
+	}
+	var out []nodefence.Job
+	for i := range list.Items {
+		out = append(out, jobOf(&list.Items[i], pods.Items))
+	}
+	return out, nil
+}
+
+// jobOf is one Job, with what its executor has said.
+func jobOf(j *batchv1.Job, pods []corev1.Pod) nodefence.Job {
+	out := nodefence.Job{Name: j.Name, UID: string(j.UID), Version: j.ResourceVersion, Suspended: j.Spec.Suspend != nil && *j.Spec.Suspend}
+	out.NotAfter, _ = time.Parse(time.RFC3339, j.Annotations[notAfterAnnotation]) // else it is too late for it
+	for _, c := range j.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			out.Finished, out.Succeeded, out.Message = true, c.Type == batchv1.JobComplete, c.Message
+		}
+	}
+	for i := range pods {
+		p := &pods[i]
+		if p.Labels[batchv1.JobNameLabel] != j.Name {
+			continue
+		}
+		out.Node = p.Spec.NodeName
+		for _, s := range p.Status.ContainerStatuses {
+			if t := s.State.Terminated; t != nil {
+				out.Reported = true
+				out.Message = said(t.Message, t.ExitCode)
+			}
+		}
+	}
+	return out
+}
+
+// said is what an executor has written as its last word, for people.
+func said(text string, code int32) string {
+	var r struct{ Status, Message string }
+	switch {
+	case json.Unmarshal([]byte(text), &r) == nil && r.Message != "":
+		return r.Message
+	case r.Status != "":
+		return "the plug is " + r.Status
+	default:
+		return strings.TrimSpace(fmt.Sprintf("exit code %d", code))
+	}
+}

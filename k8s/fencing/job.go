@@ -1,0 +1,116 @@
+package fencing
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+)
+
+const (
+	executorAccount = "fencing-executor"
+	mountRoot       = "/etc/fencing"
+	messagePath     = "/dev/termination-log"
+	keepJobs        = 24 * 60 * 60 // s
+	nobody          = 65532
+)
+
+// job makes the Job of an action: suspended, for one executor that runs once, on a node that is not the one to be fenced.
+func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
+	labels := map[string]string{ownerLabel: string(owner.UID), "app.kubernetes.io/name": executorAccount}
+	args := []string{
+		"run", "--dir", mountRoot, "--message", messagePath, "--not-after", a.NotAfter.UTC().Format(time.RFC3339),
+		"--digest", a.Method.Digest(), "--node", owner.Spec.NodeName,
+	}
+	if a.Role == nodefence.Check {
+		args = append(args, "--action", "check")
+	}
+	volumes := []corev1.Volume{configMap("method", a.Method.Object), configMap("template", a.Method.Template)}
+	mounts := []corev1.VolumeMount{{Name: "method", MountPath: mountRoot + "/method", ReadOnly: true}, {Name: "template", MountPath: mountRoot + "/template", ReadOnly: true}}
+	seen := map[string]bool{}
+	for _, s := range a.Method.Secrets {
+		if seen[s.Secret] {
+			continue
+		}
+		seen[s.Secret] = true
+		v := corev1.SecretVolumeSource{SecretName: s.Secret}
+		for _, o := range a.Method.Secrets {
+			if o.Secret == s.Secret {
+				v.Items = append(v.Items, corev1.KeyToPath{Key: o.Item, Path: o.Item})
+			}
+		}
+		name := "secret-" + s.Key
+		name = volumeName(name)
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &v}})
+		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: mountRoot + "/secrets/" + s.Secret, ReadOnly: true})
+	}
+	pod := corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: executorAccount, AutomountServiceAccountToken: ptr(false),
+		PriorityClassName: "system-cluster-critical", Affinity: away(append([]string{owner.Spec.NodeName}, a.Avoid...)), Volumes: volumes,
+		Tolerations:                   []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		TerminationGracePeriodSeconds: ptr(int64(1)),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "executor", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args, VolumeMounts: mounts,
+			TerminationMessagePath: messagePath,
+			SecurityContext:        &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+		}},
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: a.Name, Namespace: r.Namespace, Labels: labels,
+			Annotations: map[string]string{
+				notAfterAnnotation: a.NotAfter.UTC().Format(time.RFC3339), "fencing-agent.io/node": owner.Spec.NodeName, "fencing-agent.io/method": a.Method.Name,
+			},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: GroupVersion.String(), Kind: "NodeFence", Name: owner.Name, UID: owner.UID, Controller: ptr(true)}},
+		},
+		Spec: batchv1.JobSpec{
+			Suspend: ptr(true), BackoffLimit: ptr(int32(0)), Parallelism: ptr(int32(1)), Completions: ptr(int32(1)),
+			ActiveDeadlineSeconds: ptr(int64(a.Timeout / time.Second)), TTLSecondsAfterFinished: ptr(int32(keepJobs)),
+			PodReplacementPolicy: ptr(batchv1.Failed),
+			Template:             corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+		},
+	}
+}
+
+// away keeps a pod from nodes, by their names.
+func away(nodes []string) *corev1.Affinity {
+	var terms []corev1.NodeSelectorRequirement
+	for _, n := range nodes { // a list with more than one name is not allowed here
+		terms = append(terms, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: terms}},
+	}}}
+}
+
+func configMap(volume, name string) corev1.Volume {
+	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},
+	}}
+}
+
+// volumeName makes a valid name of an option's.
+func volumeName(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			b[i] = c + 'a' - 'A'
+		case c == '_':
+			b[i] = '-'
+		}
+	}
+	return string(b[:min(len(b), 60)]) + "-v"
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func uidOf(s string) *types.UID { return ptr(types.UID(s)) }

@@ -1,0 +1,310 @@
+package fencing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+	"github.com/fencing-agent/fencing-agent/k8s/ownership"
+)
+
+const (
+	requestTimeout = 5 * time.Second
+	roundTimeout   = time.Minute
+	busyRound      = 2 * time.Second
+	// mostWrites of one node in one round.
+	mostWrites = 40
+	pageSize   = 200
+)
+
+// Runner fences nodes by their devices.
+type Runner struct {
+	Reader client.Reader // of the API server itself, not of a cache
+	Writer client.Writer
+	Events interface {
+		Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+	}
+	Logger    *slog.Logger
+	Metrics   *Metrics
+	Now       func() time.Time
+	Namespace string // of the ConfigMaps, Secrets and Jobs
+	Image     string // of the executor
+	Self      string
+	Replicas  func() []string
+	Pause     time.Duration
+	Proven    func(node string) // a proof by power is there
+
+	wanted   map[string]time.Time // by node: since when this replica would write
+	problems string               // as logged last
+}
+
+// NeedLeaderElection is false: there is no leader.
+func (r *Runner) NeedLeaderElection() bool { return false }
+
+// Start goes round until the context ends.
+func (r *Runner) Start(ctx context.Context) error {
+	for {
+		pause, err := r.round(ctx)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			r.Logger.Warn("a round of fencing by devices failed", "err", err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// round looks at each managed node and each NodeFence once, and says when to do so again.
+func (r *Runner) round(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	c, err := r.config(ctx)
+	if err != nil {
+		return busyRound, err
+	}
+	nodes, err := r.nodes(ctx)
+	if err != nil {
+		return busyRound, err
+	}
+	var fences NodeFenceList
+	if err := r.Reader.List(ctx, &fences); err != nil {
+		return busyRound, fmt.Errorf("list NodeFences: %w", err)
+	}
+	r.Metrics.show(fences.Items)
+	storm := stormOf(c, nodes)
+	work := map[string]bool{}
+	for i := range fences.Items {
+		f := &fences.Items[i]
+		if f.Name != NameOf(f.Spec.NodeName) {
+			r.Logger.Warn("a NodeFence is left alone: its name is not that of its node", "name", f.Name, "want", NameOf(f.Spec.NodeName))
+			continue
+		}
+		work[f.Spec.NodeName] = true
+		if _, ok := powerProof(f); ok {
+			r.Proven(f.Spec.NodeName)
+		}
+	}
+	for name := range c.Nodes {
+		if n, ok := nodes[name]; ok && !n.Ready {
+			work[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(work)) {
+		if err := r.node(ctx, name, c, storm); err != nil {
+			r.Logger.Warn("fencing by devices", "node", name, "err", err)
+		}
+	}
+	maps.DeleteFunc(r.wanted, func(name string, _ time.Time) bool { return !work[name] })
+	if len(work) > 0 {
+		return busyRound, nil
+	}
+	return c.Cluster.Poll, nil
+}
+
+// config reads all ConfigMaps of the namespace.
+func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
+	var list corev1.ConfigMapList
+	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("list ConfigMaps of %s: %w", r.Namespace, err)
+	}
+	objects := fenceconfig.Objects{}
+	for i := range list.Items {
+		objects[list.Items[i].Name] = list.Items[i].Data
+	}
+	c := fenceconfig.Read(objects, nil)
+	serious := 0
+	for _, p := range c.Problems {
+		if !p.Warning {
+			serious++
+		}
+	}
+	r.Metrics.problems.Set(float64(serious))
+	if text := fmt.Sprint(c.Problems); text != r.problems {
+		r.problems = text
+		for _, p := range c.Problems {
+			r.Logger.Warn("configuration of fencing", "problem", p.String())
+		}
+	}
+	return c, nil
+}
+
+// nodes reads all Nodes.
+func (r *Runner) nodes(ctx context.Context) (map[string]nodefence.Node, error) {
+	out := map[string]nodefence.Node{}
+	for page := ""; ; {
+		var list corev1.NodeList
+		if err := r.Reader.List(ctx, &list, client.Limit(pageSize), client.Continue(page)); err != nil {
+			return nil, fmt.Errorf("list Nodes: %w", err)
+		}
+		for i := range list.Items {
+			out[list.Items[i].Name] = nodeOf(&list.Items[i])
+		}
+		if page = list.Continue; page == "" {
+			return out, nil
+		}
+	}
+}
+
+// stormOf says why nothing new may begin: too many of the managed nodes are not Ready. One may always be fenced, in
+// clusters of three Nodes and more.
+func stormOf(c *fenceconfig.Config, nodes map[string]nodefence.Node) string {
+	managed, bad := 0, 0
+	for name := range c.Nodes {
+		if n, ok := nodes[name]; ok {
+			managed++
+			if !n.Ready {
+				bad++
+			}
+		}
+	}
+	if bad*100 <= managed*c.Cluster.MaxUnhealthy || bad <= 1 && len(nodes) >= 3 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d managed nodes are not Ready, more than max_unhealthy_percent=%d", bad, managed, c.Cluster.MaxUnhealthy)
+}
+
+// node carries writes out until there is none left.
+func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, storm string) error {
+	for range mostWrites {
+		f, object, err := r.facts(ctx, name, c, storm)
+		if err != nil {
+			return err
+		}
+		a := nodefence.Decide(f)
+		if a.Kind == nodefence.Wait {
+			delete(r.wanted, name)
+			return nil
+		}
+		if !r.turn(name, f.Now) {
+			return nil
+		}
+		if err := r.write(ctx, name, a, object); err != nil {
+			if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+				return nil // another was faster: the next round reads it
+			}
+			return err
+		}
+		r.tell(name, object, a)
+	}
+	return nil
+}
+
+// turn reports whether this replica writes now, or leaves it to those before it.
+func (r *Runner) turn(name string, now time.Time) bool {
+	if r.wanted == nil {
+		r.wanted = map[string]time.Time{}
+	}
+	if r.wanted[name].IsZero() {
+		r.wanted[name] = now
+	}
+	return now.Sub(r.wanted[name]) >= ownership.Delay(name, r.Self, r.Replicas(), r.Pause)
+}
+
+// write carries one action out.
+func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, object *NodeFence) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: a.Name, Namespace: r.Namespace}}
+	switch a.Kind {
+	case nodefence.Create:
+		return r.Writer.Create(ctx, &NodeFence{
+			TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "NodeFence"},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: NameOf(node), Finalizers: []string{finalizer},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(a.Spec.NodeUID)}},
+			},
+			Spec: a.Spec, Status: a.Status,
+		})
+	case nodefence.Update:
+		object.Status = a.Status
+		if object.DeletionTimestamp == nil && !slices.Contains(object.Finalizers, finalizer) {
+			object.Finalizers = append(object.Finalizers, finalizer) // somebody made it by hand
+		}
+		return r.Writer.Update(ctx, object)
+	case nodefence.CreateJob:
+		return r.Writer.Create(ctx, r.job(a, object))
+	case nodefence.StartJob:
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": a.UID}, "spec": map[string]any{"suspend": false}})
+		if err != nil {
+			return fmt.Errorf("start Job %s: %w", a.Name, err)
+		}
+		return r.Writer.Patch(ctx, job, client.RawPatch(types.MergePatchType, body))
+	case nodefence.DeleteJob:
+		return r.Writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.Preconditions{UID: uidOf(a.UID), ResourceVersion: &a.Version})
+	case nodefence.Delete:
+		return r.Writer.Delete(ctx, object, client.Preconditions{UID: uidOf(a.UID)})
+	case nodefence.RemoveFinalizer:
+		object.Finalizers = slices.DeleteFunc(object.Finalizers, func(s string) bool { return s == finalizer })
+		return r.Writer.Update(ctx, object)
+	default:
+		return nil
+	}
+}
+
+// reasons of Events.
+var reasons = map[nodefence.Kind]string{
+	nodefence.Create: "NodeFenceStarted", nodefence.CreateJob: "FenceJob", nodefence.RemoveFinalizer: "NodeFenceEnded",
+}
+
+// tell tells people what was written.
+func (r *Runner) tell(node string, object *NodeFence, a nodefence.Action) {
+	step, phase := a.Status.Step, a.Status.Phase
+	r.Logger.Info("fencing by devices", "node", node, "wrote", a.Why, "job", a.Name, "step", string(step), "phase", string(phase))
+	reason, note, kind := reasons[a.Kind], a.Why, corev1.EventTypeNormal
+	if a.Kind == nodefence.Update {
+		switch {
+		case phase == nodefence.GivenUp:
+			reason, kind = "FenceGivenUp", corev1.EventTypeWarning
+		case phase == nodefence.Error:
+			reason, kind = "FenceFailed", corev1.EventTypeWarning
+		case a.Status.Proof != nil && object.Status.Phase == nodefence.Running && phase == nodefence.Running && a.Status.Proof.At.Equal(r.Now()):
+			reason = "PowerOffConfirmed"
+		case phase == nodefence.Done:
+			reason = "FenceStepDone"
+		}
+	}
+	if reason == "" {
+		return
+	}
+	about := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: node, UID: types.UID(node)}}
+	r.Events.Eventf(about, nil, kind, reason, "Fencing-"+string(step)+string(phase)+a.Name, "%s", note)
+}
+
+// powerProof is the boot that a NodeFence proves to have ended, by power.
+func powerProof(f *NodeFence) (string, bool) {
+	p := f.Status.Proof
+	if p == nil || p.Kind != nodefence.ByPower || p.Contradicted || f.Status.Phase == nodefence.GivenUp && p.Boot != f.Status.Boot {
+		return "", false
+	}
+	return p.Boot, true
+}
+
+// Proof reads whether the power of a node proves that this boot has ended.
+func (r *Runner) Proof(ctx context.Context, node, boot string) (bool, error) {
+	var f NodeFence
+	if err := r.Reader.Get(ctx, types.NamespacedName{Name: NameOf(node)}, &f); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	proven, ok := powerProof(&f)
+	return ok && boot != "" && proven == boot && f.Spec.NodeName == node, nil
+}

@@ -1,0 +1,125 @@
+package fencing
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+)
+
+const dead = "024bc581b3a34be3"
+
+// From NotReady to the end: the node is asked for, switched off, off is a proof, switched on, and let go when it is back.
+func TestRound(t *testing.T) {
+	s := newStage(t)
+	s.rounds(6)
+	f := s.fence()
+	if f == nil || f.Status.Step != nodefence.Power || f.Status.Phase != nodefence.Done || !slices.Equal(s.ran, []string{"check", "bmc-off", "bmc-on"}) {
+		t.Fatalf("ran %v: %+v", s.ran, f)
+	}
+	if f.OwnerReferences[0].Name != "n4" || f.Finalizers[0] != finalizer || f.Status.Jobs[0].Node != "n2" {
+		t.Errorf("object: %+v", f)
+	}
+	if ok, err := s.r.Proof(t.Context(), "n4", dead); !ok || err != nil || !slices.Contains(s.proven, "n4") {
+		t.Errorf("proof: %v %v, told %v", ok, err, s.proven)
+	}
+	for _, boot := range []string{"", "124bc581b3a34be3"} {
+		if ok, _ := s.r.Proof(t.Context(), "n4", boot); ok {
+			t.Errorf("it is a proof for the boot %q", boot)
+		}
+	}
+	if ok, err := s.r.Proof(t.Context(), "n1", dead); ok || err != nil {
+		t.Error("a proof for another node")
+	}
+	s.node("n4", true, "1", s.now)
+	for range 40 {
+		s.round()
+	}
+	if s.fence() != nil || !s.on {
+		t.Errorf("it is still there: %+v", s.fence())
+	}
+	for _, want := range []string{"NodeFenceStarted", "FenceJob", "PowerOffConfirmed", "FenceStepDone", "NodeFenceEnded"} {
+		if !slices.Contains(s.events.reasons, want) {
+			t.Errorf("no Event %s: %v", want, s.events.reasons)
+		}
+	}
+}
+
+// A node that has simply lost its power: nothing is switched, and it is a proof.
+func TestNoPower(t *testing.T) {
+	s := newStage(t)
+	s.on = false
+	s.rounds(4)
+	if ok, _ := s.r.Proof(t.Context(), "n4", dead); !ok || !slices.Equal(s.ran, []string{"check"}) {
+		t.Errorf("ran %v: %+v", s.ran, s.fence())
+	}
+	s.node("n4", true, "0", s.now) // its device has lied
+	s.rounds(2)
+	if ok, _ := s.r.Proof(t.Context(), "n4", dead); ok {
+		t.Errorf("it is still a proof: %+v", s.fence().Status)
+	}
+}
+
+func TestStorm(t *testing.T) {
+	s := newStage(t)
+	s.put(&corev1.ConfigMap{ObjectMeta: s.meta("fence-config-n3"), Data: map[string]string{"config.properties": "node_name=n3\npower_management=bmc-off"}})
+	s.put(&corev1.ConfigMap{ObjectMeta: s.meta("fence-method-bmc-off-n3"), Data: map[string]string{"method.properties": "template=fence-method-template-bmc\naction=off\nplug=3"}})
+	s.node("n3", false, "0", s.now)
+	if s.rounds(3); s.fence() != nil {
+		t.Error("all managed nodes are not Ready, and one is fenced")
+	}
+}
+
+// The second replica leaves writes to the first for a while, and does them if nobody does.
+func TestReplicas(t *testing.T) {
+	for _, self := range []string{"a", "b"} {
+		s := newStage(t)
+		s.r.Self, s.r.Pause, s.r.Replicas = self, 3*time.Second, func() []string { return []string{"a", "b"} }
+		s.round()
+		first := s.fence() != nil
+		s.rounds(3)
+		if s.fence() == nil {
+			t.Errorf("%s never begins", self)
+		}
+		t.Logf("%s begins at once: %v", self, first)
+	}
+}
+
+func TestJob(t *testing.T) {
+	s := newStage(t)
+	s.rounds(2)
+	var list batchv1.JobList
+	if err := s.List(context.Background(), &list); err != nil || len(list.Items) == 0 {
+		t.Fatal(err, list)
+	}
+	j := list.Items[0]
+	pod := j.Spec.Template.Spec
+	terms := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields
+	if terms[0].Values[0] != "n4" || *j.Spec.BackoffLimit != 0 || *pod.AutomountServiceAccountToken || pod.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("Job: %+v", j.Spec)
+	}
+	args := strings.Join(pod.Containers[0].Args, " ")
+	for _, want := range []string{"run --dir /etc/fencing", "--action check", "--not-after 2026-", "--digest ", "--node n4"} {
+		if !strings.Contains(args, want) {
+			t.Errorf("no %q in %s", want, args)
+		}
+	}
+	if len(pod.Volumes) != 3 || pod.Volumes[2].Secret.SecretName != "bmc" || pod.Volumes[2].Secret.Items[0].Key != "password" || len(pod.Containers[0].Env) != 0 {
+		t.Errorf("volumes: %+v", pod.Volumes)
+	}
+	if j.Annotations[notAfterAnnotation] == "" || j.OwnerReferences[0].Kind != "NodeFence" {
+		t.Errorf("metadata: %+v", j.ObjectMeta)
+	}
+}
+
+func TestName(t *testing.T) {
+	if NameOf("n4") != "node-fence-n4" || len(NameOf(strings.Repeat("n", 253))) > 253 || NameOf(strings.Repeat("n", 252)+"a") == NameOf(strings.Repeat("n", 252)+"b") {
+		t.Error(NameOf("n4"))
+	}
+}

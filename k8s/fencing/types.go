@@ -1,0 +1,76 @@
+package fencing
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+)
+
+// GroupVersion is that of the objects of this project.
+var GroupVersion = schema.GroupVersion{Group: "fencing-agent.io", Version: "v1alpha1"}
+
+const (
+	finalizer  = "fencing-agent.io/nodefence"
+	namePrefix = "node-fence-"
+	mostName   = 253
+)
+
+// NodeFence is the fencing of one boot of one node. Its status is no subresource: a step begins and what it is about
+// changes in one write.
+type NodeFence struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   nodefence.Spec   `json:"spec"`
+	Status nodefence.Status `json:"status,omitzero"`
+}
+
+// NodeFenceList is several of them.
+type NodeFenceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []NodeFence `json:"items"`
+}
+
+// AddToScheme makes the types known to a client.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &NodeFence{}, &NodeFenceList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
+// DeepCopyObject is for runtime.Object.
+func (n *NodeFence) DeepCopyObject() runtime.Object { return deepCopy(n, &NodeFence{}) }
+
+// DeepCopyObject is for runtime.Object.
+func (l *NodeFenceList) DeepCopyObject() runtime.Object { return deepCopy(l, &NodeFenceList{}) }
+
+// deepCopy goes by JSON, in which these objects are stored as well: a field cannot be forgotten. They are few and small.
+func deepCopy[T runtime.Object](from, to T) runtime.Object {
+	text, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(text, to)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("copy a NodeFence: %v", err)) // its types are such that this cannot happen
+	}
+	return to
+}
+
+// NameOf is the name of a node's NodeFence.
+func NameOf(node string) string {
+	name := namePrefix + node
+	if len(name) <= mostName {
+		return name
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(node)) // never fails
+	return fmt.Sprintf("%s-%016x", name[:mostName-17], h.Sum64())
+}

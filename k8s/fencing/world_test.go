@@ -1,0 +1,266 @@
+package fencing
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// api is an API server in memory: objects as JSON, with the preconditions that the Runner relies on.
+type api struct {
+	t       *testing.T
+	objects map[string][]byte // by KIND/NAME
+	version int
+	log     []string
+}
+
+func kindOf(o runtime.Object) string {
+	return strings.TrimSuffix(fmt.Sprintf("%T", o)[strings.Index(fmt.Sprintf("%T", o), ".")+1:], "List")
+}
+
+func key(o client.Object) string { return kindOf(o) + "/" + o.GetName() }
+
+var group = schema.GroupResource{Resource: "objects"}
+
+func (a *api) put(o client.Object) {
+	a.version++
+	o.SetResourceVersion(fmt.Sprint(a.version))
+	text, err := json.Marshal(o)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.objects[key(o)] = text
+}
+
+func (a *api) Get(_ context.Context, name types.NamespacedName, o client.Object, _ ...client.GetOption) error {
+	text, ok := a.objects[kindOf(o)+"/"+name.Name]
+	if !ok {
+		return apierrors.NewNotFound(group, name.Name)
+	}
+	return json.Unmarshal(text, o)
+}
+
+func (a *api) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	var items []runtime.Object
+	for _, k := range slices.Sorted(maps.Keys(a.objects)) {
+		if !strings.HasPrefix(k, kindOf(list)+"/") {
+			continue
+		}
+		var item client.Object
+		switch list.(type) {
+		case *corev1.NodeList:
+			item = &corev1.Node{}
+		case *corev1.ConfigMapList:
+			item = &corev1.ConfigMap{}
+		case *corev1.PodList:
+			item = &corev1.Pod{}
+		case *batchv1.JobList:
+			item = &batchv1.Job{}
+		case *NodeFenceList:
+			item = &NodeFence{}
+		}
+		if err := json.Unmarshal(a.objects[k], item); err != nil {
+			return err
+		}
+		if o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(item.GetLabels())) {
+			items = append(items, item)
+		}
+	}
+	return meta.SetList(list, items)
+}
+
+func (a *api) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	if _, there := a.objects[key(o)]; there {
+		return apierrors.NewAlreadyExists(group, o.GetName())
+	}
+	a.version++
+	o.SetUID(types.UID(fmt.Sprint("uid-", a.version)))
+	a.log = append(a.log, "create "+kindOf(o))
+	a.put(o)
+	return nil
+}
+
+func (a *api) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+	old := &NodeFence{}
+	if err := a.Get(context.Background(), types.NamespacedName{Name: o.GetName()}, old); err != nil {
+		return err
+	}
+	if old.ResourceVersion != o.GetResourceVersion() {
+		return apierrors.NewConflict(group, o.GetName(), nil)
+	}
+	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
+		delete(a.objects, key(o))
+		return nil
+	}
+	a.put(o)
+	return nil
+}
+
+func (a *api) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
+	job := &batchv1.Job{}
+	if err := a.Get(context.Background(), types.NamespacedName{Name: o.GetName()}, job); err != nil {
+		return err
+	}
+	text, _ := p.Data(o)
+	if !strings.Contains(string(text), `"uid":"`+string(job.UID)+`"`) {
+		return apierrors.NewConflict(group, o.GetName(), nil)
+	}
+	job.Spec.Suspend = ptr(false)
+	a.put(job)
+	return nil
+}
+
+func (a *api) Delete(_ context.Context, o client.Object, opts ...client.DeleteOption) error {
+	var d client.DeleteOptions
+	d.ApplyOptions(opts)
+	if d.Preconditions == nil || d.Preconditions.UID == nil {
+		a.t.Errorf("%s is deleted without its UID", key(o))
+	}
+	if f, ok := o.(*NodeFence); ok && len(f.Finalizers) > 0 {
+		now := metav1.Now()
+		f.DeletionTimestamp = &now
+		a.put(f)
+		return nil
+	}
+	delete(a.objects, key(o))
+	return nil
+}
+
+func (a *api) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	return apierrors.NewMethodNotSupported(group, "apply")
+}
+
+func (a *api) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
+	return apierrors.NewMethodNotSupported(group, "deletecollection")
+}
+
+// events keeps reasons.
+type events struct{ reasons []string }
+
+func (e *events) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	e.reasons = append(e.reasons, reason)
+}
+
+// stage is a node with one supply and a Runner on virtual time.
+type stage struct {
+	*api
+	r      *Runner
+	now    time.Time
+	events *events
+	proven []string
+	ran    []string // methods of Jobs that were started
+	on     bool     // its supply
+	boot   int
+}
+
+const boots = "024bc581-b3a3-4be2-9d1c-01234567890"
+
+func newStage(t *testing.T) *stage {
+	s := &stage{api: &api{t: t, objects: map[string][]byte{}}, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), events: &events{}, on: true}
+	for name, data := range map[string]map[string]string{
+		"fence-config-n4":           {"config.properties": "node_name=n4\npower_management=bmc-off bmc-on"},
+		"fence-method-template-bmc": {"template.properties": "agent_name=fence_ipmilan\nip=192.0.2.4\npassword_secret=bmc/password"},
+		"fence-method-bmc-off-n4":   {"method.properties": "template=fence-method-template-bmc\naction=off"},
+		"fence-method-bmc-on-n4":    {"method.properties": "template=fence-method-template-bmc\naction=on"},
+	} {
+		s.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data})
+	}
+	for _, n := range []string{"n1", "n2", "n3"} {
+		s.node(n, true, "0", s.now)
+	}
+	s.node("n4", false, "0", s.now)
+	s.r = &Runner{
+		Reader: s.api, Writer: s.api, Events: s.events, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: NewMetrics(prometheus.NewRegistry()),
+		Now: func() time.Time { return s.now }, Namespace: "fencing-controller", Image: "executor:1", Self: "a", Replicas: func() []string { return []string{"a"} },
+		Proven: func(n string) { s.proven = append(s.proven, n) },
+	}
+	return s
+}
+
+func (s *stage) meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+func (s *stage) node(name string, ready bool, boot string, since time.Time) {
+	status := corev1.ConditionUnknown
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	s.put(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)},
+		Status: corev1.NodeStatus{
+			NodeInfo:   corev1.NodeSystemInfo{BootID: strings.Replace(boots, "024b", boot+"24b", 1) + "0"},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(since), LastHeartbeatTime: metav1.NewTime(since)}},
+		},
+	})
+}
+
+// round lets the Runner go round once, and then runs what Jobs were started.
+func (s *stage) round() {
+	s.t.Helper()
+	if _, err := s.r.round(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.now = s.now.Add(2 * time.Second)
+	var list batchv1.JobList
+	_ = s.List(context.Background(), &list)
+	for i := range list.Items {
+		j := &list.Items[i]
+		if *j.Spec.Suspend || len(j.Status.Conditions) > 0 {
+			continue
+		}
+		args := strings.Join(j.Spec.Template.Spec.Containers[0].Args, " ")
+		method, ok := j.Annotations["fencing-agent.io/method"], true
+		switch {
+		case strings.Contains(args, "--action check"):
+			ok, method = !s.on, "check"
+		default:
+			s.on = method == "bmc-on"
+		}
+		s.ran = append(s.ran, method)
+		kind := batchv1.JobComplete
+		if !ok {
+			kind = batchv1.JobFailed
+		}
+		j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue}}
+		s.put(j)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: j.Name + "-x", Labels: maps.Clone(j.Labels)}, Spec: corev1.PodSpec{NodeName: "n2"}}
+		pod.Labels[batchv1.JobNameLabel] = j.Name
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"ok":true,"status":"off"}`}}}}
+		s.put(pod)
+	}
+}
+
+func (s *stage) fence() *NodeFence {
+	f := &NodeFence{}
+	if s.Get(context.Background(), types.NamespacedName{Name: "node-fence-n4"}, f) != nil {
+		return nil
+	}
+	return f
+}
+
+func (s *stage) rounds(n int) {
+	s.t.Helper()
+	for range n {
+		s.round()
+	}
+}

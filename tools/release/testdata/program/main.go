@@ -1,0 +1,13 @@
+// Program stands for the product's programs in tests of the release: it is small, and made of a module.
+package main
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func main() {
+	text, err := yaml.Marshal("a program")
+	fmt.Println(string(text), err)
+}
