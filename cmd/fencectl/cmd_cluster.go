@@ -64,7 +64,7 @@ A ! behind it marks a one-way fault: the node of the row sees the node of the co
 NODE it is that node's row and column alone. An agent on a dead node cannot be asked; kubectl gives up after 15 seconds.
 
 It runs kubectl with your rights and your kubeconfig: to list pods, and to create pods/exec. Agents of a package are not asked.`,
-		Example: "  kubectl fence cluster\n  kubectl fence cluster n4 --context prod -n fencing-agent",
+		Example: "  fencectl cluster\n  fencectl cluster n4 --context prod -n fencing-agent",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	program := cmd.Flags().String("kubectl", "kubectl", "the program kubectl")

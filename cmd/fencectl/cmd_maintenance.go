@@ -67,7 +67,7 @@ func newMaintenanceOffCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "off",
 		Short: "End the maintenance now",
-		Long: `Remove watchdog.disableFile, whoever has made it: the watchdog is armed again as soon as a majority knows of it. With
+		Long: `Remove watchdog.disableFile, also one that was made by hand: the watchdog is armed again as soon as a majority knows of it. With
 --wait the command ends when it is.
 
 Exit codes: 0 done, with --wait: armed; 1 it failed; 2 bad usage; 3 with --wait: not armed within --timeout, for

@@ -8,30 +8,33 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-func ordering(n int, seed uint64, lun bool) Config {
+// breakers are what decides equal splits.
+var breakers = []string{"lun", "lease", "none"}
+
+func ordering(n int, seed uint64, breaker string) Config {
 	cfg := DefaultConfig(n, seed)
-	cfg.Orders, cfg.LUN = true, lun
+	cfg.Orders, cfg.LUN, cfg.Lease = true, breaker == "lun", breaker == "lease"
 	return cfg
 }
 
 // A node that is ordered to end is FENCED on all others within seconds, with a LUN and without.
 func TestOrderedNodeIsFenced(t *testing.T) {
 	worst := time.Duration(0)
-	for _, lun := range []bool{true, false} {
+	for _, breaker := range breakers {
 		for _, nodes := range []int{3, 4, 5, 8, 12} {
 			for seed := range uint64(5) {
-				c := New(ordering(nodes, seed, lun))
+				c := New(ordering(nodes, seed, breaker))
 				c.Run(40 * time.Second)
 				c.Order(1, 0)
 				took := c.fencedAfter(time.Minute, 1, 0)
 				c.Run(2 * time.Second)
 				for i := 1; i < nodes; i++ {
 					if !c.nodes[i].core.Fenced().Has(0) || c.nodes[i].core.Death(0).Proof != watchdog.ProofSentence {
-						t.Errorf("LUN %v, %d nodes, seed %d, n%d: %+v", lun, nodes, seed, i+1, c.nodes[i].core.Death(0))
+						t.Errorf("%s, %d nodes, seed %d, n%d: %+v", breaker, nodes, seed, i+1, c.nodes[i].core.Death(0))
 					}
 				}
 				if took == 0 || took > 10*time.Second || c.check.ByOrder != 1 || c.check.Obeyed != 1 || c.Resets() != 1 || len(c.Violations()) > 0 {
-					t.Errorf("LUN %v, %d nodes, seed %d: after %v, %d by order, %d resets, %v\n%s", lun, nodes, seed, took, c.check.ByOrder, c.Resets(), c.Violations(), c.Report())
+					t.Errorf("%s, %d nodes, seed %d: after %v, %d by order, %d resets, %v\n%s", breaker, nodes, seed, took, c.check.ByOrder, c.Resets(), c.Violations(), c.Report())
 				}
 				worst = max(worst, took)
 			}
@@ -81,7 +84,7 @@ func TestOrdersThatComeToNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
-				c := New(ordering(5, seed, true))
+				c := New(ordering(5, seed, "lun"))
 				c.Run(40 * time.Second)
 				before := c.check.ByOrder
 				tc.before(c)
@@ -97,7 +100,7 @@ func TestOrdersThatComeToNothing(t *testing.T) {
 // Guard: two who order at once, of each other or of two others, end one node at a time; and one that lies, and orders all others at
 // once, ends no more than a majority can spare.
 func TestOrdersAtOnce(t *testing.T) {
-	for _, lun := range []bool{true, false} {
+	for _, breaker := range breakers {
 		for seed := range uint64(20) {
 			for name, give := range map[string]func(*Cluster){
 				"each other": func(c *Cluster) { c.Order(0, 1); c.Order(1, 0) },
@@ -105,15 +108,15 @@ func TestOrdersAtOnce(t *testing.T) {
 				"three":      func(c *Cluster) { c.Order(0, 3); c.Order(1, 4); c.Order(2, 0) },
 				"a liar":     func(c *Cluster) { c.Lie(0) },
 			} {
-				c := New(ordering(5, seed, lun))
+				c := New(ordering(5, seed, breaker))
 				c.Run(40*time.Second + time.Duration(seed)*97*time.Millisecond)
 				give(c)
 				c.Run(20 * time.Second)
 				if c.check.ByOrder != 1 || len(c.Violations()) > 0 {
-					t.Errorf("%s, LUN %v, seed %d: %d have obeyed, %v", name, lun, seed, c.check.ByOrder, c.Violations())
+					t.Errorf("%s, %s, seed %d: %d have obeyed, %v", name, breaker, seed, c.check.ByOrder, c.Violations())
 				}
 				if c.Run(3 * time.Minute); len(c.Feeding()) < 3 || len(c.Violations()) > 0 {
-					t.Errorf("%s, LUN %v, seed %d: %v live, %v", name, lun, seed, c.Feeding(), c.Violations())
+					t.Errorf("%s, %s, seed %d: %v live, %v", name, breaker, seed, c.Feeding(), c.Violations())
 				}
 			}
 		}
@@ -126,7 +129,7 @@ func randomOrders(seed uint64) *Cluster {
 	cfg := DefaultConfig(3+rng.IntN(5), seed)
 	cfg.Orders, cfg.Devices = true, 1+2*rng.IntN(2)
 	if rng.IntN(3) == 0 {
-		cfg.LUN = false
+		cfg.LUN, cfg.Lease = false, rng.IntN(2) == 0
 	}
 	cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
 	cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin

@@ -92,8 +92,6 @@ type Agent struct {
 	members *members.Members // their lists
 	terms   termsWork
 
-	disable *disableFile // which clients of the socket write, too
-
 	guard  guard
 	gossip *gossip.Networks
 	lun    lunSet
@@ -103,7 +101,6 @@ type Agent struct {
 	metrics   *picture.Metrics
 	links     links
 	deaths    deaths
-	orders    orders
 	leaving   leaving
 }
 
@@ -189,7 +186,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
-	a.disable = a.newDisableFile()
+	a.guard.disable = a.newDisableFile()
 	a.published.history.recorder = a.newRecorder()
 	a.gossip = a.newGossip()
 	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())

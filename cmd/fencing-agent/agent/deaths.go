@@ -18,6 +18,8 @@ type deaths struct {
 	waiting map[uint64]*word // words that wait for the core's answer, by its id
 	last    uint64           // id
 	notes   map[string]note  // who told what is believed, by node
+
+	orders orders // that others end
 }
 
 // noteDeaths logs and counts deaths that were proven since the step before, and has the

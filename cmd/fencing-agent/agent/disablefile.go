@@ -51,7 +51,7 @@ const (
 // for a moment.
 func (a *Agent) startDisableFile(background spawn) {
 	const source = "file"
-	f := a.disable
+	f := a.guard.disable
 	f.look()
 	a.core.SetDisarm(source, f.why)
 	background(func(ctx context.Context) {
@@ -65,7 +65,7 @@ func (a *Agent) newDisableFile() *disableFile {
 
 // maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
 func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Time, err error) {
-	return a.disable.set(m)
+	return a.guard.disable.set(m)
 }
 
 // set writes or removes the file. The watcher sees that within disableInterval.

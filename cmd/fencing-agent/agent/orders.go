@@ -37,20 +37,20 @@ func (a *Agent) order(ctx context.Context, o publish.FenceOrder) error {
 // hearOrders hands orders to the core. It runs on the loop.
 func (a *Agent) hearOrders(list []*order) {
 	for _, w := range list {
-		if a.orders.waiting == nil {
-			a.orders.waiting = map[uint64]*order{}
+		if a.deaths.orders.waiting == nil {
+			a.deaths.orders.waiting = map[uint64]*order{}
 		}
-		a.orders.last++
-		a.orders.waiting[a.orders.last] = w
-		a.core.Order(a.orders.last, watchdog.Order{Node: w.Node, Boot: w.Boot})
+		a.deaths.orders.last++
+		a.deaths.orders.waiting[a.deaths.orders.last] = w
+		a.core.Order(a.deaths.orders.last, watchdog.Order{Node: w.Node, Boot: w.Boot})
 	}
 }
 
 // answerOrders brings the answers back, and tells the log of an order for this node.
 func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	for _, o := range fx.Obeyed {
-		w := a.orders.waiting[o.ID]
-		delete(a.orders.waiting, o.ID)
+		w := a.deaths.orders.waiting[o.ID]
+		delete(a.deaths.orders.waiting, o.ID)
 		if o.Err != nil {
 			a.metrics.Ordered(o.Err.Why.String())
 			w.answer <- o.Err
@@ -60,10 +60,10 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 		w.answer <- nil
 	}
 	by, why := a.core.Ordered()
-	if by == a.orders.by && why == a.orders.why || by == "" && a.core.CondemnedBy() != "" {
+	if by == a.deaths.orders.by && why == a.deaths.orders.why || by == "" && a.core.CondemnedBy() != "" {
 		return
 	}
-	a.orders.by, a.orders.why = by, why
+	a.deaths.orders.by, a.deaths.orders.why = by, why
 	switch {
 	case by == "":
 	case why != 0:
