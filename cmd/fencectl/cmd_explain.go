@@ -304,7 +304,7 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 		t.row("called dead", fmt.Sprintf("by %s at %s, proof %s, %s", view.Clean(d.By), d.At.In(zone).Format(time.TimeOnly), view.Clean(d.Proof), which))
 	}
 	if d := e.Devices; d != nil {
-		t.row("devices", fmt.Sprintf("%s %s, %d retries, proof %s: %s", clean(d.Step), clean(d.Phase), d.Retries, cmp.Or(clean(d.Proof), "none yet"), cmp.Or(clean(d.Message), "goes on")))
+		t.row("devices", fmt.Sprintf("%s %s, %d retries, proof %s: %s", view.Clean(d.Step), view.Clean(d.Phase), d.Retries, cmp.Or(view.Clean(d.Proof), "none yet"), cmp.Or(view.Clean(d.Message), "goes on")))
 	}
 	if len(e.Replicas) == 0 {
 		t.row("controller", "no replica is there")
