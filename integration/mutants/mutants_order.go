@@ -46,7 +46,7 @@ func orderMutants() []mutant {
 		of("a smaller part orders", orderGo, "	case !c.leads(): // nor", "	case false: // nor", sims),
 		of("an order without a LUN ends in a fault", sentenceGo, "	if c.lun.arbiter != nil { // one that obeys may have no LUN\n", "	{\n"),
 		of("a user orders", namespaceGo, "	if err := RootOnly(ctx); err != nil {\n		return err\n	}\n", "", publish),
-		of("root of another container orders", namespaceGo, "!ok || !who.here {", "!ok {", publish),
+		of("root of another container orders", namespaceGo, "!ok || !who.here {", "!ok || !who.known {", publish),
 		of("a process below is here", namespaceGo, "return string(bytes.TrimSpace(rest)) == fmt.Sprint(pid)", "return bytes.HasPrefix(rest, fmt.Append(nil, \"\\t\", pid))", publish),
 		of("who may not order orders", "api/publish/fence.go", "		s.log.Warn(\"an order was given by somebody who may not\", peerOf(ctx), \"peer\", printable(req.GetNode(), maxNode), \"error\", err)\n		return nil, err\n", "", publish),
 	}
