@@ -18,10 +18,12 @@ func orderMutants() []mutant {
 	}
 	return []mutant{
 		of("O1: an order is taken from anybody's statement", orderGo, "f == nil || f.Teller != netgossip.TellerDigest(c.cfg.Roster.Name(m))", "f == nil"),
+		of("O1: an old statement orders", orderGo, "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > c.cfg.MaxAge", "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now < anchor"),
 		of("O2: an order for another boot counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Name == name {"),
 		of("O2: an order for another node counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Boot == boot {"),
 		of("O3: who starves orders", orderGo, "if st.Feeding && !st.Stopping", "if !st.Stopping"),
 		of("O3: who stops orders", orderGo, "st.Feeding && !st.Stopping &&", "st.Feeding &&"),
+		of("O3: who is condemned orders", orderGo, "st.Sentence == 0 && st.View.Has", "st.View.Has"),
 		of("O3: who does not count this node orders", orderGo, "st.View.Has(c.cfg.Roster.Self) && c.mostOfEach(st.View)", "c.mostOfEach(st.View)"),
 		of("O3: who has no majority orders", orderGo, "st.View.Has(c.cfg.Roster.Self) && c.mostOfEach(st.View)", "st.View.Has(c.cfg.Roster.Self)"),
 		of("O4: maintenance and a missing watchdog are no matter", orderGo, "	case !c.mayEnd(now): // also", "	case false: // also"),
