@@ -4,9 +4,12 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -66,4 +69,58 @@ func TestProcessIsHere(t *testing.T) {
 	if p := processOf(s); !p.known || !p.here || int(p.pid) != os.Getpid() {
 		t.Errorf("%+v", p)
 	}
+}
+
+// Guard: only a kernel that knows no pidfds of peers is a reason to go by the number alone. One that has ended is EINVAL before
+// Linux 6.16, and its number may be another's.
+func TestKernelDoesNotTell(t *testing.T) {
+	for err, want := range map[error]bool{unix.ENOPROTOOPT: true, unix.EINVAL: false, unix.ESRCH: false, unix.ENODATA: false} {
+		if untold(err) != want {
+			t.Errorf("%v: %v", err, !want)
+		}
+	}
+}
+
+// Guard: a process that connected and has ended is not here, whoever has its number.
+func TestProcessThatHasEnded(t *testing.T) {
+	if path := os.Getenv("CONNECT_AND_END"); path != "" {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err == nil {
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+		}
+		if err != nil {
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestProcessThatHasEnded$")
+	cmd.Env = append(os.Environ(), "CONNECT_AND_END="+path)
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	raw, err := s.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, 77)
+		if err == unix.ENOPROTOOPT {
+			t.Skip("this kernel does not tell")
+		}
+		cred, _ := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+		if stillRuns(fd) || isHere(fd, int32(os.Getpid())) { // as if the number were this process's now
+			t.Errorf("process %d is taken for one that runs (%v)", cred.Pid, err)
+		}
+	})
 }
