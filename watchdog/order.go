@@ -250,12 +250,13 @@ func (c *Core) leads() bool {
 
 // spares is what keeps one member more from being ended.
 //
-// Invariant: a majority of the members counts a majority without it, of those whom this node counts, and no member is known to be
-// ended now or a moment ago. So orders alone, also those of a member that lies, take one node after the other down to a bare
-// majority, and never quorum.
+// Invariant: a majority of the members counts a majority without it, of those whom this node counts and who stay, and no member is
+// known to be ended now or a moment ago. So orders alone, also those of a member that lies, take one node after the other down to
+// a bare majority, and never quorum.
 func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string) {
 	var rest roster.Set
-	for m := range c.view.Counted.All() {
+	stay := c.stay()
+	for m := range stay.All() {
 		view := c.view.Counted
 		if m != c.cfg.Roster.Self {
 			st, _ := c.merger.Statement(m)
@@ -263,7 +264,7 @@ func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string
 				view = st.View
 			}
 		}
-		view = view.And(c.view.Counted) // others may be about to obey, too, unseen
+		view = view.And(stay) // others may be about to obey, too, unseen
 		view.Remove(p)
 		put(&rest, m, m != p && c.majority(view))
 	}
@@ -281,6 +282,16 @@ func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string
 		}
 	}
 	return 0, ""
+}
+
+// stay are the counted members that are not about to go by themselves. One whose watchdog runs and is not fed will be reset, and
+// one whose agent stops will count nobody. One under maintenance stays.
+func (c *Core) stay() (set roster.Set) {
+	for m := range c.view.Counted.All() {
+		st, _ := c.merger.Statement(m)
+		put(&set, m, m == c.cfg.Roster.Self || st != nil && !st.Stopping && (st.Feeding || !st.Guard.Armed))
+	}
+	return set
 }
 
 func (c *Core) majority(set roster.Set) bool { return c.mostOfEach(set) && set.Len() >= c.quorum }

@@ -127,6 +127,8 @@ func TestOrderIsNotObeyed(t *testing.T) {
 				st.View.Remove(p%3 + 1)
 			}
 		}),
+		"two of the others starve":      everybody(func(_ *Core, p int, st *statement) { st.Feeding = p < 3 }),
+		"two of the others are to stop": everybody(func(_ *Core, p int, st *statement) { st.Stopping = p > 2 }),
 		"another one is about to obey, and goes first": everybody(func(c *Core, p int, st *statement) {
 			if lower := lowest(c); p == lower {
 				st.Facts[0] = orderTo(c, p, 100+uint64(p), 1)
@@ -170,6 +172,19 @@ func extreme(c *Core, better func(a, b uint64) bool) int {
 		}
 	}
 	return best
+}
+
+// A member under maintenance lives, and counts for those who remain. So does one without a watchdog.
+func TestOrderWithMembersUnderMaintenance(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	if at := serve(c, 21*sec, 26*sec, func(p int, st *netgossip.Statement) {
+		if by1(c)(p, st); p > 2 {
+			st.Guard, st.Feeding = netgossip.Guard{}, false
+		}
+	}); at == 0 {
+		t.Error("not obeyed")
+	}
 }
 
 // Guard: who has not answered since this node said that it is about to obey may be about to obey, too.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -70,6 +71,16 @@ func TestProcessIsHere(t *testing.T) {
 	defer s.Close()
 	if p := processOf(s); !p.known || !p.here || int(p.pid) != os.Getpid() {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Guard: only a kernel that knows no pidfds of peers is a reason to go by the number alone. One that has ended is EINVAL before
+// Linux 6.16, and its number may be another's.
+func TestKernelDoesNotTell(t *testing.T) {
+	for err, want := range map[error]bool{unix.ENOPROTOOPT: true, unix.EINVAL: false, unix.ESRCH: false, unix.ENODATA: false} {
+		if untold(err) != want {
+			t.Errorf("%v: %v", err, !want)
+		}
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// example is deploy/examples/nodefence.yaml: what people copy.
+// example is deploy/controller/examples/nodefence.yaml: what people copy.
 func example(t testing.TB) Objects {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/examples/nodefence.yaml")
+	text, err := os.ReadFile("../../deploy/controller/examples/nodefence.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,6 @@ type stage struct {
 	proven []string
 	ran    []string // methods of Jobs that were started
 	on     bool     // its supply
-	boot   int
 }
 
 const boots = "024bc581-b3a3-4be2-9d1c-01234567890"
