@@ -136,6 +136,7 @@ func (d *desk) finish(ok func(method string) bool) *desk {
 		j := &d.f.Jobs[i]
 		if e := d.status().entry(j.Name); e != nil && !j.Finished && !j.Suspended {
 			j.Finished, j.Reported, j.Node, j.Succeeded, j.Message = true, true, "n1", ok(string(e.Role)+":"+e.Method), "said"
+			j.Off = j.Succeeded
 		}
 	}
 	return d.settle()
@@ -380,6 +381,29 @@ func TestAgentsProof(t *testing.T) {
 	d.settle().is(Isolation, Done)
 	if p := d.status().Proof; p == nil || p.Kind != ByAgents || len(d.created) != 0 {
 		t.Errorf("%+v %v", p, d.created)
+	}
+}
+
+// A Job that is complete without the word of an executor proves nothing: its image may be another program.
+func TestCompleteWithoutItsWord(t *testing.T) {
+	for _, reported := range []bool{true, false} {
+		d := begun(t, Power, New).settle()
+		j := &d.f.Jobs[0]
+		j.Finished, j.Succeeded, j.Reported, j.Node = true, true, reported, "n1"
+		d.settle().is(Power, Error)
+		if e := d.status().Jobs[0]; d.status().Proof != nil || e.Unclear == reported {
+			t.Errorf("%+v, proof %+v", e, d.status().Proof)
+		}
+	}
+}
+
+// A kubelet that goes on after its power was off contradicts that, whether it calls itself Ready or not.
+func TestDeviceLiesAboutANodeThatIsNotReady(t *testing.T) {
+	d := newDesk(t, configure(t)).settle().through(all)
+	d.f.Node.Heartbeat = "h1"
+	d.settle().is(Isolation, GivenUp)
+	if p := d.status().Proof; p == nil || !p.Contradicted {
+		t.Errorf("proof: %+v", p)
 	}
 }
 
