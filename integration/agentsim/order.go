@@ -13,17 +13,20 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// giveOrders has operators order nodes to end in a third of the groups, at any time, and now and then two at once.
+// giveOrders has operators order nodes to end in a third of the groups: at any time, now and then two at once, and in half of these
+// groups first while all is well.
 func (s *Schedule) giveOrders(rng *rand.Rand) {
 	if s.Nodes < 2 || rng.IntN(3) > 0 {
 		return
 	}
 	last := time.Duration(0)
-	for range 1 + rng.IntN(4) {
+	for i := range 2 + rng.IntN(5) {
 		at := s.Events[rng.IntN(len(s.Events))].At + time.Duration(rng.Int64N(int64(15*time.Second)))
+		if i == 0 && rng.IntN(2) == 0 {
+			at = s.Events[0].At - time.Duration(rng.Int64N(int64(4*time.Second)))
+		}
 		for range 1 + rng.IntN(2) {
-			pair := rng.Perm(s.Nodes)[:2]
-			s.Events = append(s.Events, Event{At: at, Kind: Fence, Nodes: pair})
+			s.Events = append(s.Events, Event{At: at, Kind: Fence, Nodes: rng.Perm(s.Nodes)[:2]})
 			last, at = max(last, at), at+time.Duration(rng.Int64N(int64(time.Second)))
 		}
 	}
