@@ -17,6 +17,7 @@ func orderMutants() []mutant {
 		return m
 	}
 	return []mutant{
+		of("a kernel that tells of an end is taken for one that does not tell", namespaceGo, "return err == unix.ENOPROTOOPT", "return err == unix.ENOPROTOOPT || err == unix.EINVAL", publish),
 		of("O1: an order is taken from anybody's statement", orderGo, "f == nil || f.Teller != netgossip.TellerDigest(c.cfg.Roster.Name(m))", "f == nil"),
 		of("O2: an order for another boot counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Name == name {"),
 		of("O2: an order for another node counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Boot == boot {"),
@@ -34,8 +35,8 @@ func orderMutants() []mutant {
 		of("O6: who is not fed counts among those who remain", orderGo, "!st.Stopping && (st.Feeding || !st.Guard.Armed))", "!st.Stopping)"),
 		of("O6: who stops counts among those who remain", orderGo, "st != nil && !st.Stopping && (st.Feeding", "st != nil && (st.Feeding"),
 		of("O6: who is under maintenance is not counted on", orderGo, "(st.Feeding || !st.Guard.Armed))", "st.Feeding)"),
-		of("O7: two are ended at once", orderGo, "m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {", "false {"),
-		of("O7: one after the other without a pause", orderGo, "d.Proof == ProofSentence && now.Sub(d.At) < orderPause {", "false {"),
+		of("O7: two are ended at once", orderGo, "m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {", "w == nil {"),
+		of("O7: one after the other without a pause", orderGo, "d.Proof == ProofSentence && now.Sub(d.At) < orderPause {", "d == nil {"),
 		of("O8: who has not answered is no rival", orderGo, "c.disobeys(now) != 0 || !c.unheard().IsEmpty() {", "c.disobeys(now) != 0 {"),
 		of("O8: a rival is no matter", orderGo, "	rival, _ := c.rival()\n	return !rival", "	return true"),
 		of("O8: nobody gives way", orderGo, "	if first {\n		o.rest = now.Add(orderPause)\n	}\n", "	first = false\n", sims),
