@@ -24,7 +24,7 @@ func nodefenceMutants() []mutant {
 		one("nodefence", "what a device said is doubted only if the node calls itself Ready", decide, "!p.Contradicted && d.same() && d.Node.Boot == p.Boot", "!p.Contradicted && d.same() && d.Node.Ready && d.Node.Boot == p.Boot"),
 		one("nodefence", "a Job that is complete needs no word of its executor", decide, "e.Confirm && !j.Off:", "false:"),
 		one("fencing", "whatever ended well has said off", facts, "code == 0 && r.OK && r.Status == fenceconfig.Off", "code == 0"),
-		one("fencing", "somebody else's pod speaks for a Job", facts, "if !metav1.IsControlledBy(p, j) {", "if false {"),
+		one("fencing", "somebody else's pod speaks for a Job", facts, "if !metav1.IsControlledBy(p, j) {", "if !metav1.IsControlledBy(p, j) && p.Labels[batchv1.JobNameLabel] != j.Name {"),
 		one("fencing", "a container beside the executor speaks for it", facts, "t != nil && s.Name == executorContainer {", "t != nil {"),
 		one("fencing", "a node fences itself", pod, "NodeSelectorTerms: []corev1.NodeSelectorTerm{not(fenced)}", "NodeSelectorTerms: []corev1.NodeSelectorTerm{not()}"),
 		one("fencing", "nodes on which a Job failed are forbidden", pod, "	if len(failed) > 0 {\n", "	a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0] = not(append([]string{fenced}, failed...)...)\n	if len(failed) > 0 {\n"),
