@@ -22,6 +22,7 @@ func nodefenceMutants() []mutant {
 		one("nodefence", "a proof is made before the last off", plan, "			if off {\n				p.cut = false\n			}\n", ""),
 		one("nodefence", "what a device said is not doubted", decide, "d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {", "false {"),
 		one("nodefence", "what a device said is doubted only if the node calls itself Ready", decide, "!p.Contradicted && d.same() && d.Node.Boot == p.Boot", "!p.Contradicted && d.same() && d.Node.Ready && d.Node.Boot == p.Boot"),
+		one("nodefence", "a Job of another replica is taken away while it runs", step, "!j.Suspended && !d.Now.After(end) {", "false && !d.Now.After(end) {"),
 		one("nodefence", "a Job that is complete needs no word of its executor", decide, "e.Confirm && !j.Off:", "false:"),
 		one("fencing", "whatever ended well has said off", facts, "code == 0 && r.OK && r.Status == fenceconfig.Off", "code == 0"),
 		one("fencing", "somebody else's pod speaks for a Job", facts, "if !metav1.IsControlledBy(p, j) {", "if !metav1.IsControlledBy(p, j) && p.Labels[batchv1.JobNameLabel] != j.Name {"),
