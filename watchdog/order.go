@@ -250,12 +250,13 @@ func (c *Core) leads() bool {
 
 // spares is what keeps one member more from being ended.
 //
-// Invariant: a majority of the members counts a majority without it, of those whom this node counts, and no member is known to be
-// ended now or a moment ago. So orders alone, also those of a member that lies, take one node after the other down to a bare
-// majority, and never quorum.
+// Invariant: a majority of the members counts a majority without it, of those whom this node counts and who stay, and no member is
+// known to be ended now or a moment ago. So orders alone, also those of a member that lies, take one node after the other down to
+// a bare majority, and never quorum.
 func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string) {
 	var rest roster.Set
-	for m := range c.view.Counted.All() {
+	stay := c.stay()
+	for m := range stay.All() {
 		view := c.view.Counted
 		if m != c.cfg.Roster.Self {
 			st, _ := c.merger.Statement(m)
@@ -263,7 +264,7 @@ func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string
 				view = st.View
 			}
 		}
-		view = view.And(c.view.Counted) // others may be about to obey, too, unseen
+		view = view.And(stay) // others may be about to obey, too, unseen
 		view.Remove(p)
 		put(&rest, m, m != p && c.majority(view))
 	}
@@ -283,6 +284,16 @@ func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string
 	return 0, ""
 }
 
+// stay are the counted members that are not about to go by themselves. One whose watchdog runs and is not fed will be reset, and
+// one whose agent stops will count nobody. One under maintenance stays.
+func (c *Core) stay() (set roster.Set) {
+	for m := range c.view.Counted.All() {
+		st, _ := c.merger.Statement(m)
+		put(&set, m, m == c.cfg.Roster.Self || st != nil && !st.Stopping && (st.Feeding || !st.Guard.Armed))
+	}
+	return set
+}
+
 func (c *Core) majority(set roster.Set) bool { return c.mostOfEach(set) && set.Len() >= c.quorum }
 
 // orderFact is the order of a statement for this node or, with itself, what a member says of its own boot; nil: there is none.
@@ -299,7 +310,8 @@ func orderFact(st *netgossip.Statement, name, boot uint64) *netgossip.Fact {
 //
 // Invariant: it says so itself, in an answer to a question that this node has put within the last MaxAge, of this boot, and counts
 // a majority with this node in it. Nobody hands an order on, so an old packet, another's word and an order for an earlier boot are
-// none.
+// none. (A member may be counted longer than its statement is fresh. O8 asks for fresh ones, too, but only since this node is about
+// to obey, and a rival may have kept it there.)
 func (c *Core) commander(now boottime.Instant) int {
 	own := netgossip.NameDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
 	for m := range c.view.Counted.All() {

@@ -53,8 +53,12 @@ func stillRuns(fd uintptr) bool {
 	const peerPidfd = 77 // SO_PEERPIDFD
 	pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, peerPidfd)
 	if err != nil {
-		return err == unix.ENOPROTOOPT || err == unix.EINVAL
+		return untold(err)
 	}
 	defer func() { _ = unix.Close(pidfd) }() // nothing was written
 	return unix.PidfdSendSignal(pidfd, 0, nil, 0) == nil
 }
+
+// untold reports whether the error is that of a kernel without pidfds of peers. EINVAL and ESRCH are the words of those that have
+// them for a process that has ended and was waited for.
+func untold(err error) bool { return err == unix.ENOPROTOOPT }

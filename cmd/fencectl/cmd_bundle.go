@@ -83,7 +83,7 @@ func (b *bundle) add(name string, text []byte, err error) {
 		b.files[0].text = fmt.Appendf(b.files[0].text, "%s: %v\n", name, err)
 		return
 	}
-	b.files = append(b.files, bundleFile{name, text[max(0, len(text)-maxBundleFile):]})
+	b.files = append(b.files, bundleFile{name, text})
 }
 
 // collect gets all files. What it cannot get it notes in the first one.
@@ -122,16 +122,20 @@ func keysOf(path string) (keys []string) {
 	if err != nil {
 		return nil // it cannot get into the bundle either
 	}
-	for _, word := range strings.Fields(string(text)) {
-		if len(word) >= 16 {
-			keys = append(keys, word)
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#") // a comment
+		for _, word := range strings.Fields(line) {
+			if len(word) >= 16 {
+				keys = append(keys, word)
+			}
 		}
 	}
 	return keys
 }
 
-// keyLike is a base64 key of 16, 24 or 32 bytes, and the data of a private key or a token.
-var keyLike = regexp.MustCompile(`\b[A-Za-z0-9+/]{43}=|\b[A-Za-z0-9+/]{22}==|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`)
+// keyLike is a base64 key of 16 or 32 bytes, whatever stands before it, and the data of a private key or a token. One of 24 bytes
+// looks like a digest in hexadecimal digits, so it is known by the key file alone.
+var keyLike = regexp.MustCompile(`[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{22}==|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`)
 
 // blot takes everything out that is a key or looks like one.
 //
@@ -143,11 +147,17 @@ func (b *bundle) blot(text []byte) []byte {
 	return keyLike.ReplaceAll(text, []byte("[key]"))
 }
 
+// content is what of a file goes into the archive: its end. It is cut last: half a key is not known for one.
+func (b *bundle) content(f *bundleFile) []byte {
+	text := b.blot(f.text)
+	return text[max(0, len(text)-maxBundleFile):]
+}
+
 func (b *bundle) write(to *os.File) error {
 	z := gzip.NewWriter(to)
 	t := tar.NewWriter(z)
 	for _, f := range b.files {
-		text := b.blot(f.text)
+		text := b.content(&f)
 		if err := t.WriteHeader(&tar.Header{Name: "fencing-agent/" + f.name, Mode: 0o600, Size: int64(len(text)), ModTime: b.env.clock()}); err != nil {
 			return err
 		}

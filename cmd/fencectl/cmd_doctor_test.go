@@ -88,6 +88,21 @@ func TestKeyNew(t *testing.T) {
 	}
 }
 
+// Guard: a key may begin with a character that is no letter, has a comment behind it, and stand where a file is cut.
+func TestBundleBlotsEveryKey(t *testing.T) {
+	const other, odd = "+29tZSBvdGhlciBzZWNyZXQgb2YgMzIgYnl0ZXMhISE=", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX" // 32 and 24 bytes
+	b := &bundle{keys: keysOf(filepath.Join(plant(t, map[string]string{"keys": odd + "#of 2025\n"}), "keys"))}
+	log := strings.Repeat("x", 1<<10) + " " + other + strings.Repeat(" ", maxBundleFile-20)
+	for name, text := range map[string]string{"a sign": "key " + other, "a comment": "key " + odd, "a path": "of/" + other[1:], "the cut": log} {
+		b.files = nil
+		b.add("agent.log", []byte(text), nil)
+		got := string(b.content(&b.files[0]))
+		if strings.Contains(got, odd) || strings.Contains(got, other[len(other)-20:]) || len(got) > maxBundleFile {
+			t.Errorf("%s: %.100s", name, got)
+		}
+	}
+}
+
 // Guard: no key is in a bundle, wherever it stands: not the group's own, and nothing that looks like one.
 func TestBundleHasNoKeys(t *testing.T) {
 	const own, odd = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX" // of 32 and of 24 bytes

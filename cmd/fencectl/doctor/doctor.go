@@ -116,18 +116,27 @@ func (m *Machine) Look() (out []Finding) {
 	return out
 }
 
+// storeHolder keeps a copy of the agent's descriptor (FileDescriptorStoreMax= of its unit). It feeds nothing by that.
+const storeHolder = "systemd (1)"
+
 func (m *Machine) watchdogs() (out []Finding) {
 	list := m.Watchdogs()
 	if len(list) == 0 {
 		return []Finding{{Wrong, "watchdog", "there is none in /sys/class/watchdog", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
 	}
+	feeds := m.systemd().Level != OK
 	for _, w := range list {
 		f := Finding{OK, w.Name, fmt.Sprintf("%s, timeout %s s", cmp.Or(w.Identity, "no identity"), cmp.Or(w.Timeout, "?")), ""}
-		foreign := slices.DeleteFunc(slices.Clone(w.Holders), func(h string) bool { return strings.HasPrefix(h, "fencing-agent ") })
+		foreign := slices.DeleteFunc(slices.Clone(w.Holders), func(h string) bool {
+			return strings.HasPrefix(h, "fencing-agent ") || h == storeHolder && !feeds
+		})
 		switch {
 		case len(foreign) > 0:
 			f.Level, f.Do = Wrong, "two cannot feed one watchdog, and a node that is fed by another is not reset: stop "+strings.Join(foreign, ", ")+", or give the agent another device (watchdog.device)"
 			f.Found += ", held by " + strings.Join(w.Holders, ", ")
+		case len(w.Holders) == 1 && w.Holders[0] == storeHolder:
+			f.Level, f.Do = Warn, "start the agent, or the machine will be reset; if no agent was killed here, systemd feeds it: look for RuntimeWatchdogSec= in all its files, and for systemd.watchdog_sec= on the kernel's command line"
+			f.Found += ", held by " + storeHolder + ", which keeps it for an agent that was killed: nobody feeds it"
 		case len(w.Holders) > 0:
 			f.Found += ", held by " + strings.Join(w.Holders, ", ")
 		case w.State == "active":
@@ -238,13 +247,28 @@ func (m *Machine) agentRuns() bool {
 	})
 }
 
+// find looks for a device of lun.devices. One that is named by its WWN has one of two links, as the agent looks for it.
+func (m *Machine) find(device string) (err error) {
+	paths := []string{device}
+	if name, ok := strings.CutPrefix(device, "wwn:"); ok {
+		name = strings.TrimPrefix(strings.ToLower(name), "0x")
+		paths = []string{"/dev/disk/by-id/dm-uuid-mpath-3" + name, "/dev/disk/by-id/wwn-0x" + name}
+	}
+	for _, p := range paths {
+		if _, err = os.Stat(filepath.Join(m.Root, p)); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // storage looks at what makes an I/O to the LUN hang for longer than the agent waits.
 func (m *Machine) storage() (out []Finding) {
 	if len(m.Devices) == 0 {
 		return []Finding{{OK, "LUN", "none is configured", ""}}
 	}
 	for _, d := range m.Devices {
-		if _, err := os.Stat(filepath.Join(m.Root, d)); err != nil {
+		if err := m.find(d); err != nil {
 			out = append(out, Finding{Wrong, "LUN", d + ": " + cause(err), "log in to the target, or correct lun.devices"})
 		} else {
 			out = append(out, Finding{OK, "LUN", d + " is there", ""})

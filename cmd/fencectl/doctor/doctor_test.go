@@ -99,6 +99,53 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// systemd keeps a copy of the agent's descriptor (FileDescriptorStoreMax=), and feeds nothing by that.
+func TestStoredDescriptor(t *testing.T) {
+	for name, c := range map[string]struct {
+		change map[string]string
+		level  Level
+		says   string
+	}{
+		"the agent runs":             {nil, OK, "fencing-agent (7)"},
+		"the agent was killed":       {map[string]string{"proc/7/comm": "-", "proc/7/fd/3": "-"}, Warn, "nobody feeds it"},
+		"another has it, too":        {map[string]string{"proc/9/comm": "sbd", "proc/9/fd/5": "->/dev/watchdog0"}, Wrong, "sbd (9)"},
+		"a process of the same name": {map[string]string{"proc/8/comm": "systemd", "proc/8/fd/5": "->/dev/watchdog0"}, Wrong, "systemd (8)"},
+		"systemd feeds it itself":    {map[string]string{"proc/7/comm": "-", "proc/7/fd/3": "-", "etc/systemd/system.conf": "RuntimeWatchdogSec=30"}, Wrong, "systemd (1)"},
+	} {
+		files := good()
+		files["proc/1/comm"], files["proc/1/fd/40"] = "systemd", "->/dev/watchdog0"
+		for file, text := range c.change {
+			if files[file] = text; text == "-" {
+				delete(files, file)
+			}
+		}
+		if f := machine(t, files).watchdogs()[0]; f.Level != c.level || !strings.Contains(f.Found, c.says) || (f.Level == OK) != (f.Do == "") {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// A LUN that is configured by its name is looked for as the agent does.
+func TestLUNByName(t *testing.T) {
+	const wwn = "6001405ABCDEF01234567890abcdef01"
+	for _, link := range []string{"wwn-0x", "dm-uuid-mpath-3"} {
+		files := good()
+		files["dev/disk/by-id/"+link+strings.ToLower(wwn)] = ""
+		for _, spec := range []string{"wwn:0x" + wwn, "wwn:" + wwn} {
+			m := machine(t, files)
+			m.Devices = []string{spec}
+			if f := m.storage()[0]; f.Level != OK || !strings.Contains(f.Found, spec) {
+				t.Errorf("%s, %s: %+v", link, spec, f)
+			}
+		}
+	}
+	m := machine(t, good())
+	m.Devices = []string{"wwn:" + wwn}
+	if f := m.storage()[0]; f.Level != Wrong || f.Do == "" {
+		t.Errorf("without a link: %+v", f)
+	}
+}
+
 // Guard: a key file that others can read is found, and nothing of it is said.
 func TestKeysThatOthersRead(t *testing.T) {
 	m := machine(t, good())
