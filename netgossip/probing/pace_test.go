@@ -150,7 +150,7 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 	}
 }
 
-// Samples cost a ninth less than to ask each of nine peers. That does not pay a change, but while the group was met, or each
+// Samples cost a sixth less than to ask each of nine peers. That does not pay a change, but while the group was met, or each
 // had to be asked, there was no choice, and what was done then is none.
 func TestStartChoosesNoPace(t *testing.T) {
 	d := netgossip.Demand{Others: 9, Margin: 4, Share: 2}
