@@ -378,7 +378,7 @@ func TestEscalationWaitsForAStorm(t *testing.T) {
 func TestRetryWaitsForAStorm(t *testing.T) {
 	d := begun(t, Power, Done)
 	d.f.Storm = "5 of 10 nodes"
-	d.after(301 * time.Second).after(20 * time.Second).is(Power, Error)
+	d.after(301*time.Second).after(20*time.Second).is(Power, Error)
 	d.f.Storm = ""
 	d.settle().is(Power, Running)
 	d = begun(t, Power, Error)
