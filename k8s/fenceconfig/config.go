@@ -197,7 +197,7 @@ func (c *Config) shared() {
 		for _, m := range slices.Concat(n.Isolation, n.Power, n.Recovery) {
 			keys := []string{"object " + m.Object}
 			if m.address() != "" {
-				keys = append(keys, m.supply())
+				keys = append(keys, fmt.Sprint(m.Agent, m.Options)) // plug, switch, or what else tells outlets apart
 			}
 			for _, key := range keys {
 				other := first[key]

@@ -374,6 +374,18 @@ func TestEscalationWaitsForAStorm(t *testing.T) {
 	d.after(400*time.Second).is(Isolation, Done)
 }
 
+// A node that has not come back is not switched off again in a storm, unless it would stay off.
+func TestRetryWaitsForAStorm(t *testing.T) {
+	d := begun(t, Power, Done)
+	d.f.Storm = "5 of 10 nodes"
+	d.after(301*time.Second).after(20*time.Second).is(Power, Error)
+	d.f.Storm = ""
+	d.settle().is(Power, Running)
+	d = begun(t, Power, Error)
+	d.f.Storm, d.status().Switched = "5 of 10 nodes", true
+	d.after(20*time.Second).is(Power, Running)
+}
+
 func TestAgentsProof(t *testing.T) {
 	d := newDesk(t, configure(t))
 	d.once()
