@@ -81,7 +81,7 @@ func TestKernelDoesNotTell(t *testing.T) {
 	}
 }
 
-// Guard: a process that connected and has ended is not here, whoever has its number.
+// Guard: a process that connected and has ended is not here, even if its number is another one's by now.
 func TestProcessThatHasEnded(t *testing.T) {
 	if path := os.Getenv("CONNECT_AND_END"); path != "" {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
