@@ -310,7 +310,8 @@ func orderFact(st *netgossip.Statement, name, boot uint64) *netgossip.Fact {
 //
 // Invariant: it says so itself, in an answer to a question that this node has put within the last MaxAge, of this boot, and counts
 // a majority with this node in it. Nobody hands an order on, so an old packet, another's word and an order for an earlier boot are
-// none.
+// none. (A member may be counted longer than its statement is fresh. O8 asks for fresh ones, too, but only since this node is about
+// to obey, and a rival may have kept it there.)
 func (c *Core) commander(now boottime.Instant) int {
 	own := netgossip.NameDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
 	for m := range c.view.Counted.All() {

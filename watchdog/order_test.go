@@ -36,7 +36,11 @@ func serve(c *Core, from, to boottime.Instant, change func(peer int, st *netgoss
 			if change != nil {
 				change(p, &st)
 			}
-			state(c, at, p, full, st)
+			seen := full
+			if !st.Seen.IsEmpty() {
+				seen = st.Seen
+			}
+			state(c, at, p, seen, st)
 		}
 		if c.Step(at).Condemn > 0 {
 			return at
@@ -96,26 +100,35 @@ func TestOrderIsNotObeyed(t *testing.T) {
 		return func(c *Core) func(int, *statement) { f(c); return by1(c) }
 	}
 	for name, prepare := range map[string]func(*Core) func(int, *statement){
-		"it takes none":                       alone(func(c *Core) { c.cfg.Orders = false }),
-		"no timeout for it":                   alone(func(c *Core) { c.cfg.Sentence.Timeout = 0 }),
-		"a short watchdog":                    alone(func(c *Core) { c.SetGuard(true, 3*time.Second) }),
-		"two countdowns too long":             alone(func(c *Core) { c.cfg.Sentence.Timeout = 3 * time.Second; c.SetGuard(true, 6*time.Second) }),
-		"no watchdog":                         alone(func(c *Core) { c.SetGuard(false, 0) }),
-		"maintenance":                         alone(func(c *Core) { c.SetDisarm("file", "maintenance") }),
-		"it stops":                            alone(func(c *Core) { c.Stop() }),
-		"it has given way":                    alone(func(c *Core) { c.orders.rest = 40 * sec }),
-		"of an earlier boot":                  first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 0, 99, 1) }),
-		"of another node":                     first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 2, 100, 1) }),
-		"handed on":                           first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 0, 100, 2) }),
-		"by one who starves":                  first(func(_ *Core, st *statement) { st.Feeding = false }),
-		"by one who stops":                    first(func(_ *Core, st *statement) { st.Stopping = true }),
-		"by one who is condemned":             first(func(_ *Core, st *statement) { st.Sentence = time.Second }),
-		"by one without majority":             first(func(_ *Core, st *statement) { st.View = roster.SetOf(0, 1) }),
-		"by one who does not count this node": first(func(_ *Core, st *statement) { st.View = roster.SetOf(1, 2, 3, 4) }),
-		"an old agent is there":               everybody(func(_ *Core, p int, st *statement) { st.Heeds = p != 3 }),
-		"the others are too few":              everybody(func(_ *Core, p int, st *statement) { st.View = roster.SetOf(0, 1, 2) }),
-		"two of the others starve":            everybody(func(_ *Core, p int, st *statement) { st.Feeding = p < 3 }),
-		"two of the others are to stop":       everybody(func(_ *Core, p int, st *statement) { st.Stopping = p > 2 }),
+		"it takes none":           alone(func(c *Core) { c.cfg.Orders = false }),
+		"no timeout for it":       alone(func(c *Core) { c.cfg.Sentence.Timeout = 0 }),
+		"a short watchdog":        alone(func(c *Core) { c.SetGuard(true, 3*time.Second) }),
+		"two countdowns too long": alone(func(c *Core) { c.cfg.Sentence.Timeout = 3 * time.Second; c.SetGuard(true, 6*time.Second) }),
+		"no watchdog":             alone(func(c *Core) { c.SetGuard(false, 0) }),
+		"maintenance":             alone(func(c *Core) { c.SetDisarm("file", "maintenance") }),
+		"it stops":                alone(func(c *Core) { c.Stop() }),
+		"it has given way":        alone(func(c *Core) { c.orders.rest = 40 * sec }),
+		"of an earlier boot":      first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 0, 99, 1) }),
+		"of another node":         first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 2, 100, 1) }),
+		"handed on":               first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 0, 100, 2) }),
+		"by one who starves":      first(func(_ *Core, st *statement) { st.Feeding = false }),
+		"by one who stops":        first(func(_ *Core, st *statement) { st.Stopping = true }),
+		"by one who is condemned": first(func(_ *Core, st *statement) { st.Sentence = time.Second }),
+		"by one who is condemned, and has outlived it": first(func(c *Core, st *statement) { st.Sentence, c.proof.peers[1].defied = time.Second, 101 }), // P5 bars it no more
+		"by one without majority":                      first(func(_ *Core, st *statement) { st.View = roster.SetOf(0, 1) }),
+		"by one who does not count this node":          first(func(_ *Core, st *statement) { st.View = roster.SetOf(1, 2, 3, 4) }),
+		"an old agent is there":                        everybody(func(_ *Core, p int, st *statement) { st.Heeds = p != 3 }),
+		"the others are too few":                       everybody(func(_ *Core, p int, st *statement) { st.View = roster.SetOf(0, 1, 2) }),
+		// Each of the other three has a majority without this node only by 4, which does not see it.
+		"a majority of others rests on one whom this node does not count": everybody(func(_ *Core, p int, st *statement) {
+			if p == 4 {
+				st.Seen = roster.SetOf(1, 2, 3, 4)
+			} else {
+				st.View.Remove(p%3 + 1)
+			}
+		}),
+		"two of the others starve":      everybody(func(_ *Core, p int, st *statement) { st.Feeding = p < 3 }),
+		"two of the others are to stop": everybody(func(_ *Core, p int, st *statement) { st.Stopping = p > 2 }),
 		"another one is about to obey, and goes first": everybody(func(c *Core, p int, st *statement) {
 			if lower := lowest(c); p == lower {
 				st.Facts[0] = orderTo(c, p, 100+uint64(p), 1)
@@ -207,6 +220,43 @@ func TestOrderWaitsForAll(t *testing.T) {
 			t.Fatalf("condemned at %v", time.Duration(at))
 		} else if at == 22*sec && c.fx.Ask == nil && c.orders.t.asked == 0 {
 			t.Error("it is not asked")
+		}
+	}
+}
+
+// Guard: O1. A member is counted for answers that only confirm its latest statement, and for what others vouch, as in a group where
+// samples are asked. Its order stands no longer than MaxAge for that, also where a rival has kept this node waiting since all have
+// answered.
+func TestOldOrderIsNone(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		c := servant(t)
+		serve(c, 10*sec, 20*sec, nil)
+		rival, obeyed := highest(c), false
+		if rival < 2 {
+			t.Fatal("the rival is to be neither this node nor the one that orders")
+		}
+		for at := 21 * sec; at < 32*sec; at += sec / 4 {
+			for p := 1; p < 5; p++ {
+				if p == 1 && !fresh && at > 23*sec {
+					c.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: at, Sight: netgossip.SightSeen})
+					continue
+				}
+				st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: roster.FullSet(5)}
+				if by1(c)(p, &st); p == rival && at < 29*sec {
+					st.Facts[0] = orderTo(c, p, 100+uint64(p), 1)
+				}
+				state(c, at, p, roster.FullSet(5), st)
+			}
+			obeyed = c.Step(at).Condemn > 0 || obeyed
+			if at == 25*sec && (c.orders.taken == 0 || !c.unheard().IsEmpty()) {
+				t.Errorf("it is not about to obey: since %v, unheard %v", c.orders.taken, c.unheard())
+			}
+			if !obeyed && !c.view.Counted.Has(1) {
+				t.Fatalf("at %v the member that orders is not counted", time.Duration(at))
+			}
+		}
+		if obeyed != fresh {
+			t.Errorf("said again and again %v: obeyed %v", fresh, obeyed)
 		}
 	}
 }

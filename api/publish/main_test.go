@@ -18,7 +18,12 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(callerEnv); path != "" {
+		os.Exit(call(path))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // windowBytes is what a stream takes in for a reader that does not read.
 const windowBytes = 64 << 10

@@ -2,12 +2,15 @@ package publish
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
@@ -81,46 +84,118 @@ func TestKernelDoesNotTell(t *testing.T) {
 	}
 }
 
-// Guard: a process that connected and has ended is not here, even if its number is another one's by now.
-func TestProcessThatHasEnded(t *testing.T) {
-	if path := os.Getenv("CONNECT_AND_END"); path != "" {
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-		if err == nil {
-			err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
-		}
-		if err != nil {
-			os.Exit(3)
-		}
-		os.Exit(0)
+// callerEnv makes this program one that connects to a socket, says so by a byte, and stays until its input ends.
+const callerEnv = "FENCING_TEST_CALLER"
+
+// call is what it does then.
+func call(path string) int {
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		_, err = c.Write([]byte{1})
+		_, _ = io.Copy(io.Discard, os.Stdin)
 	}
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// Guard: root in a PID namespace below this one is refused, by the word of the kernel; root beside this process is not.
+func TestRootInAnotherNamespace(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: it makes a PID namespace")
+	}
+	for name, c := range map[string]struct {
+		flags uintptr
+		want  codes.Code
+	}{
+		"here":      {0, codes.OK},
+		"elsewhere": {syscall.CLONE_NEWPID, codes.PermissionDenied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := calledBy(t, &syscall.SysProcAttr{Cloneflags: c.flags})
+			if !p.known || p.pid <= 0 || p.uid != 0 {
+				t.Fatalf("%+v", p)
+			}
+			ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: p})
+			if err := RootHere(ctx); status.Code(err) != c.want {
+				t.Errorf("of here: %v, %+v", err, p)
+			}
+			if err := RootOnly(ctx); err != nil {
+				t.Errorf("of anywhere: %v", err)
+			}
+		})
+	}
+}
+
+// Guard: the number of a process that has ended may be another one's by now.
+func TestProcessThatHasEndedIsNotHere(t *testing.T) {
+	l := listenHere(t)
+	cmd, input := callerOf(t, l, nil)
+	s := accepted(t, l)
+	if _, err := s.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if p := processOf(s); !p.here {
+		t.Errorf("while it runs: %+v", p)
+	}
+	_ = input.Close() // it ends by that
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if p := processOf(s); p.here {
+		t.Errorf("when it has ended: %+v", p)
+	}
+}
+
+// calledBy is a process of these attributes that connects, as the kernel tells of it.
+func calledBy(t *testing.T, attr *syscall.SysProcAttr) process {
+	t.Helper()
+	l := listenHere(t)
+	cmd, input := callerOf(t, l, attr)
+	s := accepted(t, l)
+	p := processOf(s)
+	_ = input.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func listenHere(t *testing.T) *net.UnixListener {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestProcessThatHasEnded$")
-	cmd.Env = append(os.Environ(), "CONNECT_AND_END="+path)
-	if err := cmd.Run(); err != nil {
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func callerOf(t *testing.T, l net.Listener, attr *syscall.SysProcAttr) (*exec.Cmd, io.Closer) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.SysProcAttr, cmd.Stderr = append(os.Environ(), callerEnv+"="+l.Addr().String()), attr, os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, input
+}
+
+func accepted(t *testing.T, l *net.UnixListener) net.Conn {
+	t.Helper()
+	if err := l.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	s, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	raw, err := s.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = raw.Control(func(fd uintptr) {
-		_, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, 77)
-		if err == unix.ENOPROTOOPT {
-			t.Skip("this kernel does not tell")
-		}
-		cred, _ := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-		if stillRuns(fd) || isHere(fd, int32(os.Getpid())) { // as if the number were this process's now
-			t.Errorf("process %d is taken for one that runs (%v)", cred.Pid, err)
-		}
-	})
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }

@@ -38,7 +38,3 @@ func Natural(nodes []*fencingv1.NodeStatus) []*fencingv1.NodeStatus {
 	slices.SortStableFunc(out, func(a, b *fencingv1.NodeStatus) int { return Compare(a.GetName(), b.GetName()) })
 	return out
 }
-
-func naturally(names []string) []string {
-	return slices.SortedStableFunc(slices.Values(names), Compare)
-}

@@ -50,7 +50,7 @@ func checkFenceConfig(ctx context.Context, env *environment, out *printer, progr
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
 		n := c.Nodes[name]
 		power, _ := fenceconfig.Steps(n.Power)
-		rows = append(rows, fenceRow{name, methodNames(n.Isolation), methodNames(power), methodNames(n.Recovery), n.Broken})
+		rows = append(rows, fenceRow{name, methodNames(n.Isolation), methodNames(power), methodNames(n.Recovery), n.Broken || c.Broken})
 	}
 	var bad []string
 	for _, p := range c.Problems {

@@ -48,6 +48,8 @@ func (w *world) apply(e Event) {
 		}
 	case Confirm:
 		w.confirm(w.machines[e.Nodes[0]], w.machines[e.Nodes[1]])
+	case Fence:
+		w.order(w.machines[e.Nodes[0]], w.machines[e.Nodes[1]])
 	case NewMembers:
 		w.newMembers(e)
 	case Disable:

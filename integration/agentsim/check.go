@@ -16,6 +16,8 @@ type checker struct {
 	since [][]time.Duration // since when, while conn
 	last  [][]time.Duration // when it last was; never: minus a long time
 
+	together [][]bool // they had long been in contact when one of them obeyed an order
+
 	lastFeed []time.Duration // by node; zero: never since it was last reset
 	heldFeed []bool          // whether the agent held at that feed, and so did not claim to live
 	fedBy    []breaking      // how the agent of that feed breaks ties
@@ -29,6 +31,7 @@ type checker struct {
 	left map[[2]int]time.Duration // when one said LEFT about the other and should not have
 
 	feeds, events, lefts, ties, deaths int
+	orders                             int // that were obeyed
 	stale                              int // answers of agents whose verdict must have ended
 	violations                         []string
 }
@@ -57,6 +60,7 @@ func newChecker(w *world) *checker {
 	for range n {
 		c.conn = append(c.conn, make([]bool, n))
 		c.since = append(c.since, make([]time.Duration, n))
+		c.together = append(c.together, make([]bool, n))
 		last := make([]time.Duration, n)
 		for i := range last {
 			last[i] = longAgo
@@ -115,9 +119,9 @@ func (c *checker) hears(i int) bool {
 	return m.powered && m.proc != nil && !m.proc.stop.isShut()
 }
 
-// speaks reports whether a node gives answers that count.
+// speaks reports whether a node gives answers that count; one that ends by an order counts for nobody.
 func (c *checker) speaks(i int) bool {
-	return c.hears(i) && (!c.w.machines[i].proc.loop.isShut() || c.w.now() < c.w.machines[i].proc.hungAt+speaksOn)
+	return c.hears(i) && !c.w.machines[i].obeyed && (!c.w.machines[i].proc.loop.isShut() || c.w.now() < c.w.machines[i].proc.hungAt+speaksOn)
 }
 
 // linked reports whether two nodes reach each other both ways on enough networks.

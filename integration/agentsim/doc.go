@@ -26,6 +26,8 @@
 // A third of the groups of [Random] have watchdogs of two lengths. A third of the schedules
 // change the list of members, in the configuration files of all machines or of some. Machines that are to be added run no agent before.
 //
+// In a third of the schedules operators order nodes to end, by the agents of other ones (fencectl fence), now and then two at once.
+//
 // A third of the groups is attacked: somebody on every wire keeps packets and streams of all nodes and
 // sends them again, at any time, to any node, and through every cut once they are older than D_max. Half of these groups use a gossip key;
 // there the version byte of what is sent again is changed now and then, which ends an agent that lets it pass.
@@ -56,6 +58,8 @@
 //     watchdog has not fired;
 //   - left: no LEFT about a node that could be heard all the time, unless JOIN follows within a
 //     second (memberlist may spread what a node believes that has just been cut off itself);
+//   - order: a node ends by an order only if somebody has ordered that this boot of it does, not while another one does so that
+//     it has long been in contact with, and only if most of the others have been fed lately;
 //   - gone: an agent ends only when it is told to, or when its slot has another owner.
 //
 // # Concurrency

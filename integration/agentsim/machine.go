@@ -44,6 +44,8 @@ type machine struct {
 	carrier  []bool // by network
 	breaks   breaking
 	resets   int
+	ordered  bool // somebody has ordered that this boot ends
+	obeyed   bool // and it says that it does
 }
 
 type apiState uint8
@@ -94,7 +96,7 @@ func (m *machine) powerOn() {
 		w.mu.Unlock()
 		return
 	}
-	m.powered, m.boot, m.bootedAt = true, w.rng.Uint64()|1, w.now()
+	m.powered, m.boot, m.bootedAt, m.ordered, m.obeyed = true, w.rng.Uint64()|1, w.now(), false, false
 	m.slots = map[int]*lunClient{}
 	boot := m.boot
 	m.dog = watchdogtest.New(watchdogtest.Config{

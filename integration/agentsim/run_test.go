@@ -57,7 +57,8 @@ func play(t *testing.T, made func(seed uint64) Schedule, runs uint64) {
 		r := run(t, s)
 		mustHold(t, s, r)
 		virtual += s.End
-		sum.Feeds, sum.Resets, sum.Events, sum.Ties, sum.Deaths = sum.Feeds+r.Feeds, sum.Resets+r.Resets, sum.Events+r.Events, sum.Ties+r.Ties, sum.Deaths+r.Deaths
+		sum.Feeds, sum.Resets, sum.Events = sum.Feeds+r.Feeds, sum.Resets+r.Resets, sum.Events+r.Events
+		sum.Ties, sum.Deaths, sum.Orders = sum.Ties+r.Ties, sum.Deaths+r.Deaths, sum.Orders+r.Orders
 		for _, e := range s.Events {
 			kinds[e.Kind.String()]++
 		}
@@ -71,8 +72,8 @@ func play(t *testing.T, made func(seed uint64) Schedule, runs uint64) {
 		list = append(list, fmt.Sprintf("%s %d", k, n))
 	}
 	slices.Sort(list)
-	t.Logf("%d schedules from seed %d, %v of virtual time in %v: %d feeds, %d resets, %d events told to subscribers, %d proofs of death, %d equal splits of healthy groups, 0 violations\nfaults: %s",
-		runs, seed, virtual.Round(time.Second), time.Since(began).Round(time.Second), sum.Feeds, sum.Resets, sum.Events, sum.Deaths, sum.Ties, strings.Join(list, ", "))
+	t.Logf("%d schedules from seed %d, %v of virtual time in %v: %d feeds, %d resets, %d events told to subscribers, %d proofs of death, %d equal splits of healthy groups, %d orders obeyed, 0 violations\nfaults: %s",
+		runs, seed, virtual.Round(time.Second), time.Since(began).Round(time.Second), sum.Feeds, sum.Resets, sum.Events, sum.Deaths, sum.Ties, sum.Orders, strings.Join(list, ", "))
 }
 
 // oneOfMany is set for the processes of playIn.

@@ -77,12 +77,13 @@ const (
 	Reconfigure      // the agents of Nodes break ties by breaking(Pick) from a restart on: a kill, or a planned one that takes Span
 	PowerOff         // of Nodes, without a word, for good
 	Confirm          // an operator on Nodes[0] tells that Nodes[1] is dead
+	Fence            // an operator on Nodes[0] orders that Nodes[1] ends
 )
 
 var kindNames = [...]string{
 	"nothing", "split", "one way", "heal", "loss", "delay", "carrier", "carrier back", "kill", "start", "restart", "upgrade", "freeze",
 	"suspend", "hung loop", "LUN hangs", "LUN errors", "LUN read-only", "LUN slow", "LUN back", "API down", "API back", "new list of members",
-	"disable file", "no disable file", "feed fails", "look", "other tie-break", "power off", "confirmed dead",
+	"disable file", "no disable file", "feed fails", "look", "other tie-break", "power off", "confirmed dead", "order",
 }
 
 // String is the kind's name in tables.
@@ -248,80 +249,6 @@ func (s *Schedule) describe() string {
 		s.Seed, s.Nodes, s.Networks, policy, attack, breaker, s.OnLoss, s.Watchdog, cmp.Or(s.Odd, s.Watchdog), s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
 }
 
-// String says an event in words.
-func (e Event) String() string {
-	names := func(list []int) string {
-		var out []string
-		for _, i := range list {
-			out = append(out, nodeName(i))
-		}
-		return strings.Join(out, " ")
-	}
-	on := fmt.Sprintf("networks %v", e.Networks)
-	switch e.Kind {
-	case Split:
-		var parts []string
-		for _, p := range e.Parts {
-			parts = append(parts, names(p))
-		}
-		return "split " + strings.Join(parts, " | ") + " on " + on
-	case OneWay:
-		return fmt.Sprintf("%s does not reach %s on %s", nodeName(e.Nodes[0]), nodeName(e.Nodes[1]), on)
-	case Heal:
-		return "the networks heal"
-	case Loss:
-		return fmt.Sprintf("%.0f%% of all packets are lost", 100*e.Share)
-	case Delay:
-		return fmt.Sprintf("packets take up to %v", e.Span)
-	case Carrier:
-		return names(e.Nodes) + " loses carrier on " + on
-	case CarrierBack:
-		return "carrier is back everywhere"
-	case Kill, Restart:
-		return map[Kind]string{Kill: "SIGKILL ", Restart: "SIGKILL and new agent "}[e.Kind] + names(e.Nodes)
-	case Start:
-		return "agents that do not run are started"
-	case Upgrade:
-		return fmt.Sprintf("upgrade of %s, down for %v", names(e.Nodes), e.Span)
-	case Freeze, Suspend:
-		return fmt.Sprintf("%s of %s for %v", map[Kind]string{Freeze: "SIGSTOP", Suspend: "suspend"}[e.Kind], names(e.Nodes), e.Span)
-	case HangLoop:
-		return fmt.Sprintf("the deciding loop of %s hangs for %v", names(e.Nodes), e.Span)
-	case LUNHang:
-		return "the LUN hangs for " + names(e.Nodes)
-	case LUNError:
-		return fmt.Sprintf("the LUN fails %.0f%% of the operations of %s", 100*e.Share, names(e.Nodes))
-	case LUNReadOnly:
-		return "the LUN is read-only for " + names(e.Nodes)
-	case LUNSlow:
-		return fmt.Sprintf("the LUN takes up to %v for %s", e.Span, names(e.Nodes))
-	case LUNBack:
-		return "the LUN is back for everybody"
-	case APIDown:
-		return "the API server is away for " + names(e.Nodes)
-	case APIBack:
-		return "the API server is back"
-	case Reconfigure:
-		return fmt.Sprintf("%s break ties by %s from now on", names(e.Nodes), breaking(e.Pick))
-	case NewMembers:
-		return "the list of members is " + names(e.Nodes) + ", as those added are told and " + names(e.Parts[0])
-	case Disable:
-		return "the disable file of " + names(e.Nodes)
-	case Enable:
-		return "no disable file any more of " + names(e.Nodes)
-	case FeedFails:
-		return "the watchdog refuses to be fed on " + names(e.Nodes)
-	case Look:
-		return "a look at " + names(e.Nodes)
-	case PowerOff:
-		return names(e.Nodes) + " loses power"
-	case Confirm:
-		return "an operator tells " + nodeName(e.Nodes[0]) + " that " + nodeName(e.Nodes[1]) + " is dead"
-	default:
-		return "nothing"
-	}
-}
-
 // Random makes a schedule of a small group from a seed.
 func Random(seed uint64) Schedule { return draw(seed, 2, 3, 4, 4, 4, 5, 6, 7) }
 
@@ -366,6 +293,7 @@ func draw(seed uint64, sizes ...int) Schedule {
 	s.changeBreaking(rand.New(rand.NewPCG(seed, 0x7e2a5)))
 	s.changeMembers(rand.New(rand.NewPCG(seed, 0x115)))
 	s.tellDeaths(rand.New(rand.NewPCG(seed, 0x70fd)))
+	s.giveOrders(rand.New(rand.NewPCG(seed, 0x0bde)))
 	return s
 }
 

@@ -23,6 +23,7 @@ func (r *recorder) WithGroup(string) slog.Handler                { return r }
 
 func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 	keys, ok := told[rec.Message]
+	ok = ok || strings.Contains(rec.Message, "order")
 	if !ok && rec.Level < slog.LevelError {
 		return nil
 	}
@@ -49,6 +50,9 @@ func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 			return true
 		})
 		w.check.decided(r.p, hold && !quorum)
+	}
+	if gone := r.p.ended; !gone && strings.HasPrefix(rec.Message, "this node was ordered to end") {
+		w.check.obeys(r.p)
 	}
 	gone := r.p.ended
 	w.mu.Unlock()

@@ -56,19 +56,8 @@ func (w *world) confirm(teller, victim *machine) {
 	w.mu.Lock()
 	p, boot := teller.proc, victim.boot
 	w.mu.Unlock()
-	if p == nil {
-		return
-	}
-	w.group.Go(func() {
-		ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
-		defer cancel()
-		dial := func(context.Context, string) (net.Conn, error) { return p.socket.dial() }
-		conn, err := grpc.NewClient("passthrough:///"+teller.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			panic("agentsim: client of " + teller.name + ": " + err.Error()) // nothing but the options can be wrong
-		}
-		defer conn.Close()
-		_, err = fencingv1.NewFencingControlClient(conn).ConfirmDead(ctx, &fencingv1.ConfirmDeadRequest{
+	w.ask(p, func(ctx context.Context, control fencingv1.FencingControlClient) {
+		_, err := control.ConfirmDead(ctx, &fencingv1.ConfirmDeadRequest{
 			Node: victim.name, BootNonce: fmt.Sprintf("%016x", boot), Proof: fencingv1.Proof_PROOF_OPERATOR, By: "operator",
 		})
 		if err != nil {
@@ -76,6 +65,24 @@ func (w *world) confirm(teller, victim *machine) {
 			return
 		}
 		w.note(teller.name, "believes that "+victim.name+" is dead")
+	})
+}
+
+// ask has an operator ask an agent for something, if one runs.
+func (w *world) ask(p *process, what func(context.Context, fencingv1.FencingControlClient)) {
+	if p == nil {
+		return
+	}
+	w.group.Go(func() {
+		ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+		defer cancel()
+		dial := func(context.Context, string) (net.Conn, error) { return p.socket.dial() }
+		conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
+		}
+		defer conn.Close()
+		what(ctx, fencingv1.NewFencingControlClient(conn))
 	})
 }
 

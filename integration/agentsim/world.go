@@ -59,6 +59,7 @@ type Result struct {
 	Ties       int // equal splits that were judged
 	Living     int // nodes that are fed at the end and were not reset
 	Deaths     int // proven to subscribers
+	Orders     int // that were obeyed
 	InForce    int // epoch of the latest list of members that was said to be in force
 	Looks      []Picture
 }
@@ -103,7 +104,7 @@ func Run(s Schedule, dir string) *Result {
 	w.play()
 	living := w.living()
 	w.tearDown(cancel)
-	r := &Result{Living: living, Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, InForce: w.lists.inForce, Looks: w.looks}
+	r := &Result{Living: living, Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, Orders: w.check.orders, InForce: w.lists.inForce, Looks: w.looks}
 	for _, m := range w.machines {
 		r.Resets += m.resets
 	}

@@ -22,6 +22,7 @@ var deaths = []struct {
 	resets bool
 }{
 	{"dies_cut_off", []string{"node-4"}, func(t *testing.T, d *died) { do(t, d.Cut("node-4")) }, true},
+	{"dies_by_order", []string{"node-4"}, func(t *testing.T, d *died) { d.order(t, "node-1", "node-4") }, true},
 	{"dies_in_a_split", []string{"node-3", "node-4"}, func(t *testing.T, d *died) { do(t, d.Split("node-3", "node-4")) }, true},
 	{"dies_without_lun", []string{"node-3", "node-4"}, func(t *testing.T, d *died) {
 		do(t, errors.Join(d.LoseLUN("node-3"), d.LoseLUN("node-4"), d.Split("node-3", "node-4")))
@@ -98,6 +99,41 @@ func startGuarded(t *testing.T) *cluster.Cluster {
 		t.Fatal(errors.Join(err, c.Close()))
 	}
 	return c
+}
+
+// order has somebody in the agent's pod on a node order that another one ends, and looks at the answer in the end. Root of the node
+// may not: it is in another PID namespace than the agent.
+func (d *died) order(t *testing.T, by, victim string) {
+	t.Helper()
+	if out, err := d.Run(t.Context(), by, d.Fencectl(), "fence", victim, socketArg); err == nil || !strings.Contains(err.Error()+out, "root in another container") {
+		t.Fatalf("from outside of the pod: %v\n%s", err, out)
+	}
+	pod := look(t, d.Cluster).AgentPod(by).Name
+	type answer struct {
+		out string
+		err error
+		at  time.Time
+	}
+	got := make(chan answer, 1)
+	d.at = time.Now()
+	go func() {
+		out, err := d.Plane.Kubectl(t.Context(), "", "-n", cluster.Space, "exec", pod, "--", "fencectl", "fence", victim, "--reason=a scenario", "--wait", "-o=json")
+		got <- answer{out, err, time.Now()}
+	}()
+	t.Cleanup(func() {
+		a := <-got
+		t.Logf("fencectl fence --wait on %s, after %.1f s: %v\n%s", by, a.at.Sub(d.at).Seconds(), a.err, a.out)
+		if a.err != nil || !strings.Contains(a.out, `"proof": "sentence"`) {
+			t.Errorf("fencectl fence --wait does not say that it is by sentence: %v", a.err)
+		}
+		text, err := d.Plane.Kubectl(context.Background(), "", "-n", cluster.Space, "logs", pod)
+		for l := range strings.Lines(text) {
+			if strings.Contains(l, "ordered") {
+				t.Logf("the agent of %s says %s", by, l)
+			}
+		}
+		do(t, err)
+	})
 }
 
 // dies waits for what is expected of the death of the victims, and for their return. It returns a line of the table.

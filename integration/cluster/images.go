@@ -168,7 +168,8 @@ func (i image) layer() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), archive.Close()
+	err := archive.Close() // before the bytes are taken: it writes the end
+	return out.Bytes(), err
 }
 
 func add(archive *tar.Writer, name string, content []byte, mode int64) error {

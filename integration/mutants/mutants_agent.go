@@ -10,6 +10,7 @@ func agentMutants() []mutant {
 		coreGo    = "watchdog/core.go"
 		rostersGo = "watchdog/rosters.go"
 		mergeGo   = "netgossip/merge.go"
+		orderGo   = "watchdog/order.go"
 	)
 	list := []mutant{
 		one("lease", "the deadline is not looked at before a feed", loopGo, "	if !now.Before(until) || f.sent", "	if until == 0 || f.sent"),
@@ -38,6 +39,12 @@ func agentMutants() []mutant {
 		one("proof", "a node is taken for dead before its horizon", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= ProofDelay)"),
 		one("proof", "nobody asks for claims", claimsGo, "	c.fx.Ask = c.merger.Ways(now, wanted, q.turn)\n", "	c.fx.Ask = c.merger.Ways(now, roster.Set{}, q.turn)\n"),
 		one("proof", "a proof is never given", proofGo, "byMajority && 2*claims > c.base().Size():", "byMajority && false:"),
+		one("order", "an order costs the quorum", orderGo, "	if !c.majority(rest) {", "	if false {"),
+		{rule: "order", what: "two nodes end by orders at once", edits: []edit{
+			{orderGo, "	rival, _ := c.rival()\n	return !rival", "	return true"},
+			{orderGo, "c.disobeys(now) != 0 || !c.unheard().IsEmpty() {", "c.disobeys(now) != 0 {"},
+			{orderGo, "m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {", "w == nil {"},
+		}},
 		one("calm", "the watchdog is fed too late", agentGo, "		until = d.Until\n", "		until = min(d.Until, now.Add(time.Second/10))\n"),
 		one("calm", "evidence is not believed for D_max", mergeGo, "	return at.Add(m.maxAge)\n", "	return at.Add(m.maxAge / 4)\n"),
 	}

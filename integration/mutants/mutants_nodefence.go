@@ -4,6 +4,7 @@ package main
 func nodefenceMutants() []mutant {
 	const plan, decide, step = "k8s/nodefence/plan.go", "k8s/nodefence/decide.go", "k8s/nodefence/step.go"
 	const config, method = "k8s/fenceconfig/config.go", "k8s/fenceconfig/method.go"
+	const runner, facts, pod = "k8s/fencing/runner.go", "k8s/fencing/facts.go", "k8s/fencing/job.go"
 	const executor, judge = "cmd/fencing-executor/agent.go", "k8s/belief/belief.go"
 	list := []mutant{
 		{rule: "nodefence", what: "a Job is started that was not recorded", edits: []edit{
@@ -20,12 +21,25 @@ func nodefenceMutants() []mutant {
 		one("nodefence", "one supply that is off is enough", plan, "p.off = checks > 0 && off == checks", "p.off = off > 0"),
 		one("nodefence", "a proof is made before the last off", plan, "			if off {\n				p.cut = false\n			}\n", ""),
 		one("nodefence", "what a device said is not doubted", decide, "d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {", "false {"),
+		one("nodefence", "what a device said is doubted only if the node calls itself Ready", decide, "!p.Contradicted && d.same() && d.Node.Boot == p.Boot", "!p.Contradicted && d.same() && d.Node.Ready && d.Node.Boot == p.Boot"),
+		one("nodefence", "a Job of another replica is taken away while it runs", step, "!j.Suspended && !d.Now.After(end) {", "false && !d.Now.After(end) {"),
+		one("nodefence", "a Job that is complete needs no word of its executor", decide, "e.Confirm && !j.Off:", "false:"),
+		one("fencing", "whatever ended well has said off", facts, "code == 0 && r.OK && r.Status == fenceconfig.Off", "code == 0"),
+		one("fencing", "somebody else's pod speaks for a Job", facts, "if !metav1.IsControlledBy(p, j) {", "if !metav1.IsControlledBy(p, j) && p.Labels[batchv1.JobNameLabel] != j.Name {"),
+		one("fencing", "a container beside the executor speaks for it", facts, "t != nil && s.Name == executorContainer {", "t != nil {"),
+		one("fencing", "a node fences itself", pod, "NodeSelectorTerms: []corev1.NodeSelectorTerm{not(fenced)}", "NodeSelectorTerms: []corev1.NodeSelectorTerm{not()}"),
+		one("fencing", "nodes on which a Job failed are forbidden", pod, "	if len(failed) > 0 {\n", "	a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0] = not(append([]string{fenced}, failed...)...)\n	if len(failed) > 0 {\n"),
+		one("fencing", "limits that cannot be read are defaults", runner, "	if c.Broken {", "	if false {"),
+		one("fencing", "Nodes that are not managed are no part of a storm", runner, "if silent > 1 && silent*100 >", "if false && silent*100 >"),
 		one("nodefence", "power is tried whatever fails beside it", step, "	case d.Storm != \"\":\n		return d.rest", "	case false:\n		return d.rest"),
 		one("nodefence", "a storm is fenced", decide, "	case f.Storm != \"\":\n", "	case false:\n"),
 		one("nodefence", "a pause stops nothing", decide, "return d.Object.Spec.Paused || d.Node.Kept }", "return false }"),
 		one("nodefence", "a supply that was switched off stays so", plan, "		if s.Switched {\n", "		if false {\n"),
 		one("nodefence", "a Node that is gone gives storage back", step, "	case !d.unfenceable():\n		return d.rest(time.Time{}, \"the storage of a boot", "	case false:\n		return d.rest(time.Time{}, \"the storage of a boot"),
 		one("fenceconfig", "methods keep the order in which they are listed", config, "return rank(a) - rank(b)", "return 0"),
+		one("fenceconfig", "an outlet belongs to two nodes", config, "	c.shared()\n", ""),
+		one("fenceconfig", "limits that cannot be read are no problem of all nodes", config, "c.Broken = slices.ContainsFunc(c.Problems, func(p Problem) bool { return !p.Warning })", "c.Broken = false"),
+		one("fenceconfig", "a plug that is not there is off", method, "			case key == \"missing_as_off\":\n", "			case key == \"\":\n"),
 		one("fenceconfig", "an action has a default", method, "	case line == 0:\n		own.add", "	case line < 0:\n		own.add"),
 		one("fenceconfig", "a supply need not go off", config, "if m.Action == Off && !m.MustSuccess {", "if false {"),
 		one("fenceconfig", "an on needs no off", config, "if m.Action == On && !slices.ContainsFunc(n.Power", "if false && !slices.ContainsFunc(n.Power"),

@@ -19,10 +19,12 @@ func orderMutants() []mutant {
 	return []mutant{
 		of("a kernel that tells of an end is taken for one that does not tell", namespaceGo, "return err == unix.ENOPROTOOPT", "return err == unix.ENOPROTOOPT || err == unix.EINVAL", publish),
 		of("O1: an order is taken from anybody's statement", orderGo, "f == nil || f.Teller != netgossip.TellerDigest(c.cfg.Roster.Name(m))", "f == nil"),
+		of("O1: an old statement orders", orderGo, "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > c.cfg.MaxAge", "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now < anchor"),
 		of("O2: an order for another boot counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Name == name {"),
 		of("O2: an order for another node counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Boot == boot {"),
 		of("O3: who starves orders", orderGo, "if st.Feeding && !st.Stopping", "if !st.Stopping"),
 		of("O3: who stops orders", orderGo, "st.Feeding && !st.Stopping &&", "st.Feeding &&"),
+		of("O3: who is condemned orders", orderGo, "st.Sentence == 0 && st.View.Has", "st.View.Has"),
 		of("O3: who does not count this node orders", orderGo, "st.View.Has(c.cfg.Roster.Self) && c.mostOfEach(st.View)", "c.mostOfEach(st.View)"),
 		of("O3: who has no majority orders", orderGo, "st.View.Has(c.cfg.Roster.Self) && c.mostOfEach(st.View)", "st.View.Has(c.cfg.Roster.Self)"),
 		of("O4: maintenance and a missing watchdog are no matter", orderGo, "	case !c.mayEnd(now): // also", "	case false: // also"),
@@ -50,7 +52,7 @@ func orderMutants() []mutant {
 		of("a smaller part orders", orderGo, "	case !c.leads(): // nor", "	case false: // nor", sims),
 		of("an order without a LUN ends in a fault", sentenceGo, "	if c.lun.arbiter != nil { // one that obeys may have no LUN\n", "	{\n"),
 		of("a user orders", namespaceGo, "	if err := RootOnly(ctx); err != nil {\n		return err\n	}\n", "", publish),
-		of("root of another container orders", namespaceGo, "!ok || !who.here {", "!ok {", publish),
+		of("root of another container orders", namespaceGo, "!ok || !who.here {", "!ok || !who.known {", publish),
 		of("a process below is here", namespaceGo, "return string(bytes.TrimSpace(rest)) == fmt.Sprint(pid)", "return bytes.HasPrefix(rest, fmt.Append(nil, \"\\t\", pid))", publish),
 		of("who may not order orders", "api/publish/fence.go", "		s.log.Warn(\"an order was given by somebody who may not\", peerOf(ctx), \"peer\", printable(req.GetNode(), maxNode), \"error\", err)\n		return nil, err\n", "", publish),
 	}

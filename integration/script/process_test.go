@@ -57,7 +57,7 @@ func (p *process) wait() (int, error) {
 }
 
 // command prepares a program of the script. Options come first: -nobody runs it as a user
-// without rights, -netns in a new network namespace, whose loopback has no address.
+// without rights, -netns in a new network namespace, whose loopback has no address, -pidns, by root, in a new PID namespace.
 func command(ctx context.Context, ts *testscript.TestScript, args []string) (*exec.Cmd, error) {
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -68,6 +68,8 @@ func command(ctx context.Context, ts *testscript.TestScript, args []string) (*ex
 			}
 		case "-netns":
 			isolate(attr)
+		case "-pidns":
+			attr.Cloneflags |= syscall.CLONE_NEWPID
 		default:
 			return nil, fmt.Errorf("unknown option %s", args[0])
 		}
@@ -92,7 +94,7 @@ func command(ctx context.Context, ts *testscript.TestScript, args []string) (*ex
 }
 
 func isolate(attr *syscall.SysProcAttr) {
-	attr.Cloneflags = syscall.CLONE_NEWNET
+	attr.Cloneflags |= syscall.CLONE_NEWNET
 	if os.Getuid() != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
@@ -105,11 +107,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// cmdExit is "exit CODE [-nobody] [-netns] PROGRAM ARG...": the program ends by itself,
+// cmdExit is "exit CODE [-nobody] [-netns] [-pidns] PROGRAM ARG...": the program ends by itself,
 // with this code. Its output is checked by stdout, stderr and refused.
 func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exit CODE [-nobody] [-netns] PROGRAM ARG...")
+		ts.Fatalf("usage: exit CODE [-nobody] [-netns] [-pidns] PROGRAM ARG...")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	defer cancel()

@@ -61,6 +61,7 @@ type Node struct {
 // Config is all of it.
 type Config struct {
 	Cluster  Cluster
+	Broken   bool // what holds for all nodes has problems, and defaults stand in for it: nothing begins
 	Nodes    map[string]*Node
 	Problems []Problem
 }
@@ -72,6 +73,7 @@ const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, 
 func Read(objects Objects, agents Agents) *Config {
 	c := &Config{Nodes: map[string]*Node{}}
 	c.Cluster = c.cluster(objects[ClusterObject][ConfigKey])
+	c.Broken = slices.ContainsFunc(c.Problems, func(p Problem) bool { return !p.Warning })
 	used := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
 		switch {
@@ -82,6 +84,7 @@ func Read(objects Objects, agents Agents) *Config {
 			c.Nodes[n.Name] = n
 		}
 	}
+	c.shared()
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
 		if strings.HasPrefix(name, methodPrefix) && !used[name] {
 			c.warn(name, "no node uses this")
@@ -180,6 +183,33 @@ func (r *reader) rules(n *Node) {
 		back := func(o Method) bool { return o.supply() == m.supply() }
 		if m.Action == Off && !slices.ContainsFunc(n.Recovery, back) && !slices.ContainsFunc(n.Power, func(o Method) bool { return o.Action == On && back(o) }) {
 			r.warn(0, "nothing undoes %s: recovery lists no method for the same plug", m.Name)
+		}
+	}
+}
+
+// shared refuses nodes that have an outlet in common: what was copied from one node to another, and not changed, would
+// switch off the wrong one. An agent without an address may go by the node's name, so that only its ConfigMap tells.
+func (c *Config) shared() {
+	first := map[string]*Node{}
+	told := map[[2]string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
+		n := c.Nodes[name]
+		for _, m := range slices.Concat(n.Isolation, n.Power, n.Recovery) {
+			keys := []string{"object " + m.Object}
+			if m.address() != "" {
+				keys = append(keys, m.supply())
+			}
+			for _, key := range keys {
+				other := first[key]
+				if other == nil {
+					first[key] = n
+				}
+				if pair := [2]string{name, m.Name}; other != nil && other != n && !told[pair] {
+					told[pair], n.Broken, other.Broken = true, true, true
+					c.Problems = append(c.Problems, Problem{n.Object, 0, fmt.Sprintf(
+						"method %s switches what a method of %s switches: each node needs outlets of its own, else the wrong one is fenced", m.Name, other.Name), false})
+				}
+			}
 		}
 	}
 }

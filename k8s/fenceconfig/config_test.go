@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// example is deploy/examples/nodefence.yaml: what people copy.
+// example is deploy/controller/examples/nodefence.yaml: what people copy.
 func example(t testing.TB) Objects {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/examples/nodefence.yaml")
+	text, err := os.ReadFile("../../deploy/controller/examples/nodefence.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestExample(t *testing.T) {
 		t.Fatalf("problems of the example: %v", c.Problems)
 	}
 	want := Cluster{Grace: 300 * time.Second, Retries: 5, JobTimeout: time.Minute, CheckTimeout: 20 * time.Second, Poll: 10 * time.Second,
-		Settle: time.Minute, Monitor: 10 * time.Minute, MaxUnhealthy: 40}
+		Settle: time.Minute, Trigger: 30 * time.Second, Monitor: 10 * time.Minute, MaxUnhealthy: 40}
 	if c.Cluster != want {
 		t.Errorf("cluster: %+v", c.Cluster)
 	}
@@ -114,6 +114,7 @@ func TestProblems(t *testing.T) {
 		{method, "action=off", "action=off\nlogin=a\x01b", "control character", false},
 		{method, "action=off", "action=off\nnodename=x", "may not be given", false},
 		{method, "action=off", "action=off\npasswd_script=/bin/x", "may not be given", false},
+		{method, "action=off", "action=off\nmissing-as-off=1", "may not be given", false},
 		{method, "action=off", "action=off\nlogin_secret=../x", "allowed: SECRET/KEY", false},
 		{method, "action=off", "action=off\nlogin_secret=a/..b", "allowed: SECRET/KEY", false},
 		{method, "action=off", "action=off\nnonsense", "no KEY=VALUE", false},
@@ -140,6 +141,42 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A limit that cannot be read is not replaced by a default that is less careful: nothing begins.
+func TestClusterProblem(t *testing.T) {
+	for to, want := range map[string]bool{"trigger_after=5m": true, "max_unhealthy_percent=10%": true, "precentage=10": false, "trigger_after=300": false} {
+		if c := Read(change(t, ClusterObject, "trigger_after=30", to), nil); c.Broken != want {
+			t.Errorf("%s: broken is %v: %v", to, c.Broken, c.Problems)
+		}
+	}
+}
+
+// What was copied from another node and not changed would switch the other node off.
+func TestOutletOfAnotherNode(t *testing.T) {
+	for object, line := range map[string]string{"fence-method-eaton-off-host1": "plug=2", "fence-method-fc-off-host1": "plug=4"} {
+		c := Read(change(t, object, line, map[string]string{"plug=2": "plug=1", "plug=4": "plug=3"}[line]), nil)
+		for _, n := range c.Nodes {
+			if !n.Broken {
+				t.Errorf("%s of host0's outlet: %s is fenced: %v", object, n.Name, c.Problems)
+			}
+		}
+	}
+	// Method m-gpu of w and method m of gpu-w are one ConfigMap.
+	o := Objects{
+		"fence-config-w":          {ConfigKey: "node_name=w\nisolation=m-gpu"},
+		"fence-config-gpu-w":      {ConfigKey: "node_name=gpu-w\nisolation=m"},
+		"fence-method-m-gpu-w":    {MethodKey: "template=fence-method-template-t\naction=off"},
+		"fence-method-template-t": {TemplateKey: "agent_name=fence_x"},
+	}
+	if c := Read(o, nil); !c.Nodes["w"].Broken || !c.Nodes["gpu-w"].Broken {
+		t.Errorf("one method of two nodes: %v", c.Problems)
+	}
+	o["fence-config-gpu-w"] = map[string]string{ConfigKey: "node_name=gpu-w\nisolation=n"}
+	o["fence-method-n-gpu-w"] = o["fence-method-m-gpu-w"]
+	if c := Read(o, nil); c.Nodes["w"].Broken { // an agent without an address may go by the node's name
+		t.Errorf("%v", c.Problems)
+	}
+}
+
 func TestAllProblemsAtOnce(t *testing.T) {
 	o := change(t, "fence-config-host0", "node_name=host0", "node_name=host")
 	o["fence-method-eaton-off-host0"] = map[string]string{MethodKey: "template=fence-method-template-none\nplug=1"}
@@ -148,6 +185,14 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	c := Read(o, nil)
 	if len(c.Problems) < 5 || c.Nodes["host9"] != nil {
 		t.Errorf("problems: %v", c.Problems)
+	}
+}
+
+// Who writes a password where the name of a Secret belongs does not find it in logs and in the status of a NodeFence.
+func TestProblemsShowNoPassword(t *testing.T) {
+	_, problems := Merge("m", "template=t\naction=off\npassword_secret=hunter2\npassword=hunter2", "t", "agent_name=fence_x")
+	if len(problems) == 0 || strings.Contains(problems[0].String()+problems[len(problems)-1].String(), "hunter2") {
+		t.Error(problems)
 	}
 }
 

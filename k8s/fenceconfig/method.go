@@ -31,8 +31,10 @@ type Method struct {
 
 // supply tells plugs apart: the device and the outlet of it.
 func (m Method) supply() string {
-	return m.Agent + "\x00" + cmp.Or(m.option("ip"), m.option("ipaddr")) + "\x00" + m.option("ipport") + "\x00" + cmp.Or(m.option("plug"), m.option("port"))
+	return m.Agent + "\x00" + m.address() + "\x00" + m.option("ipport") + "\x00" + cmp.Or(m.option("plug"), m.option("port"))
 }
+
+func (m Method) address() string { return cmp.Or(m.option("ip"), m.option("ipaddr")) }
 
 // SameSupply reports whether two methods are about one plug of one device.
 func SameSupply(a, b Method) bool { return a.supply() == b.supply() }
@@ -119,6 +121,8 @@ func Merge(object, text, template, templateText string) (Method, []Problem) {
 			case merged[key]: // the method's own holds
 			case key == "nodename" || key == "verbose" || key == "debug" || key == "debug_file" || key == "password_script" || key == "passwd_script":
 				r.add(p.line, "%s may not be given: the executor decides it, or it would show secrets or run programs", key)
+			case key == "missing_as_off":
+				r.add(p.line, "%s may not be given: a plug that is not there would be a proof that the node is off", key)
 			case secret:
 				m.secret(r, p, key)
 			default:
@@ -188,7 +192,7 @@ func (m *Method) set(r *reader, p property) {
 func (m *Method) secret(r *reader, p property, key string) {
 	name, item, ok := strings.Cut(p.value, "/")
 	if !ok || !isName(name) || !isItem(item) {
-		r.add(p.line, "%s is %q; allowed: SECRET/KEY", p.key, p.value)
+		r.add(p.line, "%s does not name a key of a Secret; allowed: SECRET/KEY", p.key) // it may be a password
 		return
 	}
 	m.Secrets = append(m.Secrets, SecretRef{key, name, item})

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -117,29 +117,34 @@ func jobOf(j *batchv1.Job, pods []corev1.Pod) nodefence.Job {
 	}
 	for i := range pods {
 		p := &pods[i]
-		if p.Labels[batchv1.JobNameLabel] != j.Name {
+		if !metav1.IsControlledBy(p, j) { // somebody else's, or of a Job that had this name before
 			continue
 		}
 		out.Node = p.Spec.NodeName
 		for _, s := range p.Status.ContainerStatuses {
-			if t := s.State.Terminated; t != nil {
+			if t := s.State.Terminated; t != nil && s.Name == executorContainer {
 				out.Reported = true
-				out.Message = said(t.Message, t.ExitCode)
+				out.Message, out.Off = said(t.Message, t.ExitCode)
 			}
 		}
 	}
 	return out
 }
 
-// said is what an executor has written as its last word, for people.
-func said(text string, code int32) string {
-	var r struct{ Status, Message string }
+// said is what an executor has written as its last word, for people, and whether that is: the plug is off.
+func said(text string, code int32) (message string, off bool) {
+	var r struct {
+		OK              bool
+		Status, Message string
+	}
+	err := json.Unmarshal([]byte(text), &r)
+	off = err == nil && code == 0 && r.OK && r.Status == fenceconfig.Off
 	switch {
-	case json.Unmarshal([]byte(text), &r) == nil && r.Message != "":
-		return r.Message
-	case r.Status != "":
-		return "the plug is " + r.Status
+	case err == nil && r.Message != "":
+		return r.Message, off
+	case err == nil && r.Status != "":
+		return "the plug is " + r.Status, off
 	default:
-		return strings.TrimSpace(fmt.Sprintf("exit code %d", code))
+		return fmt.Sprintf("exit code %d", code), off
 	}
 }

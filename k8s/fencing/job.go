@@ -14,9 +14,11 @@ import (
 const (
 	executorAccount = "fencing-executor"
 	mountRoot       = "/etc/fencing"
-	messagePath     = "/dev/termination-log"
-	keepJobs        = 24 * 60 * 60 // s
-	nobody          = 65532
+	// executorContainer is the one whose word counts: some clusters add containers to pods.
+	executorContainer = "executor"
+	messagePath       = "/dev/termination-log"
+	keepJobs          = 24 * 60 * 60 // s
+	nobody            = 65532
 )
 
 // job makes the Job of an action: suspended, for one executor that runs once, on a node that is not the one to be fenced.
@@ -50,7 +52,7 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	}
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: executorAccount, AutomountServiceAccountToken: ptr(false),
-		PriorityClassName: "system-cluster-critical", Affinity: away(append([]string{owner.Spec.NodeName}, a.Avoid...)), Volumes: volumes,
+		PriorityClassName: "system-cluster-critical", Affinity: away(owner.Spec.NodeName, a.Avoid), Volumes: volumes,
 		Tolerations:                   []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
 		TerminationGracePeriodSeconds: ptr(int64(1)),
 		SecurityContext: &corev1.PodSecurityContext{
@@ -58,7 +60,7 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
-			Name: "executor", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args, VolumeMounts: mounts,
+			Name: executorContainer, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args, VolumeMounts: mounts,
 			TerminationMessagePath: messagePath,
 			SecurityContext:        &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}},
@@ -80,15 +82,21 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	}
 }
 
-// away keeps a pod from nodes, by their names.
-func away(nodes []string) *corev1.Affinity {
-	var terms []corev1.NodeSelectorRequirement
-	for _, n := range nodes { // a list with more than one name is not allowed here
-		terms = append(terms, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
+// away keeps a pod from the node that is fenced, and has it prefer nodes where no Job has failed yet: in a small cluster
+// there are none of those left soon.
+func away(fenced string, failed []string) *corev1.Affinity {
+	not := func(names ...string) corev1.NodeSelectorTerm {
+		var t corev1.NodeSelectorTerm
+		for _, n := range names { // a list with more than one name is not allowed here
+			t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
+		}
+		return t
 	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: terms}},
-	}}}
+	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{not(fenced)}}}
+	if len(failed) > 0 {
+		a.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: not(failed...)}}
+	}
+	return &corev1.Affinity{NodeAffinity: a}
 }
 
 func configMap(volume, name string) corev1.Volume {

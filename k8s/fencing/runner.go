@@ -164,9 +164,21 @@ func (r *Runner) nodes(ctx context.Context) (map[string]nodefence.Node, error) {
 	}
 }
 
-// stormOf says why nothing new may begin: too many of the managed nodes are not Ready. One may always be fenced, in
-// clusters of three Nodes and more.
+// stormOf says why nothing new may begin: too many of the managed nodes are not Ready, or too many of all Nodes, which is
+// what a fault on this side looks like. A single one may always be fenced, in clusters of three Nodes and more.
 func stormOf(c *fenceconfig.Config, nodes map[string]nodefence.Node) string {
+	if c.Broken { // its defaults may be less careful than what was meant
+		return fenceconfig.ClusterObject + " has problems: kubectl fence config check"
+	}
+	silent := 0
+	for _, n := range nodes {
+		if !n.Ready {
+			silent++
+		}
+	}
+	if silent > 1 && silent*100 > len(nodes)*c.Cluster.MaxUnhealthy {
+		return fmt.Sprintf("%d of all %d Nodes are not Ready, more than max_unhealthy_percent=%d", silent, len(nodes), c.Cluster.MaxUnhealthy)
+	}
 	managed, bad := 0, 0
 	for name := range c.Nodes {
 		if n, ok := nodes[name]; ok {

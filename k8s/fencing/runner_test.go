@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
@@ -73,6 +74,59 @@ func TestStorm(t *testing.T) {
 	s.node("n3", false, "0", s.now)
 	if s.rounds(3); s.fence() != nil {
 		t.Error("all managed nodes are not Ready, and one is fenced")
+	}
+}
+
+// Three of four Nodes are not Ready, and only one of them is managed: that is a fault on this side, and not of that node.
+func TestStormOfNodesThatAreNotManaged(t *testing.T) {
+	s := newStage(t)
+	s.node("n2", false, "0", s.now)
+	s.node("n3", false, "0", s.now)
+	if s.rounds(3); s.fence() != nil {
+		t.Error("it is fenced")
+	}
+}
+
+// A limit that cannot be read: nothing begins by a default that may be less careful.
+func TestClusterConfigWithProblems(t *testing.T) {
+	s := newStage(t)
+	s.put(&corev1.ConfigMap{ObjectMeta: s.meta("fence-cluster-config"), Data: map[string]string{"config.properties": "trigger_after=5m"}})
+	if s.rounds(3); s.fence() != nil {
+		t.Errorf("it is fenced: %+v", s.fence().Status)
+	}
+}
+
+// Off is what the executor of this Job says, and not that something has ended well: an image that is no executor does.
+func TestOffIsTheExecutorsWord(t *testing.T) {
+	for what, change := range map[string]func(s *stage){
+		"no word":           func(s *stage) { s.word = "" },
+		"no executor":       func(s *stage) { s.word = "hello" },
+		"a plug that is on": func(s *stage) { s.word = `{"ok":true,"status":"on"}` },
+		"it failed":         func(s *stage) { s.word = `{"ok":false,"status":"off"}` },
+		"another's pod":     func(s *stage) { s.of = func(*batchv1.Job) []metav1.OwnerReference { return nil } },
+	} {
+		s := newStage(t)
+		s.on = false // each Job is complete, the checks as well
+		change(s)
+		s.rounds(8)
+		if ok, _ := s.r.Proof(t.Context(), "n4", dead); ok {
+			t.Errorf("%s: it is a proof: %+v", what, s.fence().Status)
+		}
+	}
+}
+
+// In a small cluster a Job has failed on each node soon: it still has to run somewhere, but never on the node itself.
+func TestFailedExecutorsAreAvoidedAndNotForbidden(t *testing.T) {
+	s := newStage(t)
+	m := s.r.job(nodefence.Action{Name: "x", Avoid: []string{"n1", "n2"}}, &NodeFence{Spec: nodefence.Spec{NodeName: "n4"}})
+	a := m.Spec.Template.Spec.Affinity.NodeAffinity
+	forbidden := a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields
+	if len(forbidden) != 1 || forbidden[0].Values[0] != "n4" {
+		t.Errorf("forbidden: %+v", forbidden)
+	}
+	avoided := a.PreferredDuringSchedulingIgnoredDuringExecution
+	if len(avoided) != 1 || len(avoided[0].Preference.MatchFields) != 2 || avoided[0].Preference.MatchFields[1].Values[0] != "n2" {
+		t.Errorf("avoided: %+v", avoided)
 	}
 }
 

@@ -169,15 +169,20 @@ type stage struct {
 	now    time.Time
 	events *events
 	proven []string
-	ran    []string // methods of Jobs that were started
-	on     bool     // its supply
-	boot   int
+	ran    []string                                     // methods of Jobs that were started
+	on     bool                                         // its supply
+	word   string                                       // what executors write as their last word
+	of     func(j *batchv1.Job) []metav1.OwnerReference // whose their pods are
 }
 
 const boots = "024bc581-b3a3-4be2-9d1c-01234567890"
 
 func newStage(t *testing.T) *stage {
 	s := &stage{api: &api{t: t, objects: map[string][]byte{}}, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), events: &events{}, on: true}
+	s.word = `{"ok":true,"status":"off"}`
+	s.of = func(j *batchv1.Job) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: ptr(true)}}
+	}
 	for name, data := range map[string]map[string]string{
 		"fence-config-n4":           {"config.properties": "node_name=n4\npower_management=bmc-off bmc-on"},
 		"fence-method-template-bmc": {"template.properties": "agent_name=fence_ipmilan\nip=192.0.2.4\npassword_secret=bmc/password"},
@@ -243,9 +248,12 @@ func (s *stage) round() {
 		}
 		j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue}}
 		s.put(j)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: j.Name + "-x", Labels: maps.Clone(j.Labels)}, Spec: corev1.PodSpec{NodeName: "n2"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: j.Name + "-x", Labels: maps.Clone(j.Labels), OwnerReferences: s.of(j)}, Spec: corev1.PodSpec{NodeName: "n2"}}
 		pod.Labels[batchv1.JobNameLabel] = j.Name
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"ok":true,"status":"off"}`}}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: "executor", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: s.word}}},
+			{Name: "sidecar", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"ok":true,"status":"off"}`}}},
+		}
 		s.put(pod)
 	}
 }

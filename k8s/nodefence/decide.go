@@ -91,6 +91,9 @@ func (d *decision) observe() {
 		switch {
 		case j == nil || j.UID != e.UID:
 			d.end(e, Failed, "its Job has vanished", true)
+		case j.Finished && j.Succeeded && e.Confirm && !j.Off:
+			e.Node = j.Node
+			d.end(e, Failed, "its Job is complete, but its executor has not said that the plug is off: is nodeFence.image the executor?", !j.Reported)
 		case j.Finished && j.Succeeded:
 			e.Node = j.Node
 			d.end(e, Succeeded, j.Message, false)
@@ -105,8 +108,9 @@ func (d *decision) observe() {
 	if d.same() && !d.Node.Ready && !s.NotReady {
 		s.NotReady, d.changed = true, true
 	}
-	// A device that says off while the kubelet goes on lies, or is another node's.
-	if p := s.Proof; p != nil && p.Kind == ByPower && !p.Contradicted && d.same() && d.Node.Ready && d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {
+	// A device that says off while the kubelet goes on lies, or is another node's. Only the kubelet writes a heartbeat, and
+	// it does so while it is not Ready, too.
+	if p := s.Proof; p != nil && p.Kind == ByPower && !p.Contradicted && d.same() && d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {
 		p.Contradicted, d.changed = true, true
 		s.Phase, s.DoneAt = GivenUp, d.Now
 		s.Message = "the devices said that the node was off, and its kubelet was heard after that in the same boot: check which plugs it is on"

@@ -136,6 +136,7 @@ func (d *desk) finish(ok func(method string) bool) *desk {
 		j := &d.f.Jobs[i]
 		if e := d.status().entry(j.Name); e != nil && !j.Finished && !j.Suspended {
 			j.Finished, j.Reported, j.Node, j.Succeeded, j.Message = true, true, "n1", ok(string(e.Role)+":"+e.Method), "said"
+			j.Off = j.Succeeded
 		}
 	}
 	return d.settle()
@@ -380,6 +381,53 @@ func TestAgentsProof(t *testing.T) {
 	d.settle().is(Isolation, Done)
 	if p := d.status().Proof; p == nil || p.Kind != ByAgents || len(d.created) != 0 {
 		t.Errorf("%+v %v", p, d.created)
+	}
+}
+
+// A Job that runs and is not recorded may have been by another replica, after the NodeFence was read: it is not taken away.
+func TestJobOfAnotherReplicaRunsOn(t *testing.T) {
+	d := begun(t, Power, New)
+	for len(d.f.Jobs) == 0 {
+		d.once()
+	}
+	before, uid := *d.f.Object, d.f.Jobs[0].UID
+	d.settle()
+	if d.f.Jobs[0].Suspended {
+		t.Fatal("it does not run")
+	}
+	d.f.Object = &before
+	for range 3 {
+		d.once() // each write would meet a conflict
+	}
+	if len(d.f.Jobs) == 0 || d.f.Jobs[0].UID != uid {
+		t.Errorf("it is taken away: %v", d.log)
+	}
+	d.after(60*time.Second + slack + time.Second)
+	if len(d.created) != 2 { // nobody has recorded it: the step goes on with one that it makes
+		t.Errorf("it stays for ever: %v", d.log)
+	}
+}
+
+// A Job that is complete without the word of an executor proves nothing: its image may be another program.
+func TestCompleteWithoutItsWord(t *testing.T) {
+	for _, reported := range []bool{true, false} {
+		d := begun(t, Power, New).settle()
+		j := &d.f.Jobs[0]
+		j.Finished, j.Succeeded, j.Reported, j.Node = true, true, reported, "n1"
+		d.settle().is(Power, Error)
+		if e := d.status().Jobs[0]; d.status().Proof != nil || e.Unclear == reported {
+			t.Errorf("%+v, proof %+v", e, d.status().Proof)
+		}
+	}
+}
+
+// A kubelet that goes on after its power was off contradicts that, whether it calls itself Ready or not.
+func TestDeviceLiesAboutANodeThatIsNotReady(t *testing.T) {
+	d := newDesk(t, configure(t)).settle().through(all)
+	d.f.Node.Heartbeat = "h1"
+	d.settle().is(Isolation, GivenUp)
+	if p := d.status().Proof; p == nil || !p.Contradicted {
+		t.Errorf("proof: %+v", p)
 	}
 }
 

@@ -138,7 +138,7 @@ func (w *world) execute(j *worldJob) {
 	}
 	w.strike(j)
 	if w.now.After(j.ends) && !j.lost {
-		j.Finished, j.Reported, j.Succeeded, j.Node = true, true, j.ok, fmt.Sprint("n", w.rng.IntN(3))
+		j.Finished, j.Reported, j.Succeeded, j.Off, j.Node = true, true, j.ok, j.ok, fmt.Sprint("n", w.rng.IntN(3))
 	}
 	if j.lost && w.now.After(j.NotAfter) {
 		j.Finished, j.Reported, j.Succeeded = true, false, false

@@ -69,6 +69,7 @@ type Entry struct {
 	NotAfter   time.Time `json:"notAfter"` // it does nothing any more after this
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	Unclear    bool      `json:"unclear,omitempty"` // it failed without a word of its own: it may run until NotAfter
+	Confirm    bool      `json:"confirm,omitempty"` // it succeeds only with its executor's word that the plug is off
 }
 
 // Proof is that the boot has ended.
@@ -159,6 +160,7 @@ type Job struct {
 	NotAfter            time.Time
 	Finished, Succeeded bool
 	Reported            bool // its executor has said how it ended
+	Off                 bool // and that is: the plug is off
 	Node, Message       string
 }
 
@@ -199,6 +201,6 @@ type Action struct {
 	Role               Role
 	Timeout            time.Duration
 	NotAfter           time.Time
-	Avoid              []string // nodes on which the Job is not to run
+	Avoid              []string // nodes on which a Job has failed: others are better
 	Why                string   // for the log, and for people where something begins or ends
 }

@@ -182,12 +182,17 @@ func (d *decision) make(next []item) Action {
 				NotAfter: d.Now.Add(it.timeout).Truncate(time.Second), Avoid: avoid, Why: it.method.Name,
 			}
 		}
+		// Another replica may have recorded and started it since the NodeFence was read: this write meets a conflict then.
+		if end := j.NotAfter.Add(slack); !j.Suspended && !d.Now.After(end) {
+			return d.rest(end, "a Job that is not recorded runs: %s", j.Name)
+		}
 		if !j.Suspended || d.Now.After(j.NotAfter) {
 			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "it was not made by this program, or too long ago"}
 		}
 		s.Jobs = append(s.Jobs, Entry{
 			Name: it.name, UID: j.UID, Method: it.method.Name, Action: it.method.Action, Role: it.role, Step: s.Step, Try: s.Retries,
 			State: Recorded, StartedAt: d.Now, NotAfter: j.NotAfter,
+			Confirm: it.role == Check || it.role == Main && it.method.Action == fenceconfig.Off && it.method.Confirm,
 		})
 		if it.role == Main && it.method.Action == fenceconfig.Off {
 			s.Isolated = s.Isolated || s.Step == Isolation

@@ -90,7 +90,8 @@ func (r *release) tarball(entries []entry) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return b.Bytes(), w.Close()
+	err := w.Close() // before the bytes are taken: it writes the end
+	return b.Bytes(), err
 }
 
 func zipped(data []byte) ([]byte, error) {
@@ -102,7 +103,8 @@ func zipped(data []byte) ([]byte, error) {
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), w.Close()
+	err = w.Close() // before the bytes are taken: it writes the end
+	return b.Bytes(), err
 }
 
 // archives packs the programs for those who want no package: all three for nodes, and for each system the
@@ -177,5 +179,6 @@ func (r *release) zip(entries []entry) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return b.Bytes(), w.Close()
+	err := w.Close() // before the bytes are taken: it writes the end
+	return b.Bytes(), err
 }

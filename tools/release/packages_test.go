@@ -153,11 +153,17 @@ func TestRPM(t *testing.T) {
 // runScript runs a maintainer script where the unit is in a state, and returns what it asked of systemctl.
 func runScript(t *testing.T, format, name, state string, args ...string) (asked, said string, err error) {
 	t.Helper()
+	return runScriptIn(t, t.TempDir(), format, name, state, args...)
+}
+
+// runScriptIn has the files of the node in a folder: var and run are those of agents, unix is /proc/net/unix, none/systemd/system is
+// where make install puts units.
+func runScriptIn(t *testing.T, dir, format, name, state string, args ...string) (asked, said string, err error) {
+	t.Helper()
 	text, err := script(format, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
 	log := filepath.Join(dir, "asked")
 	programs := map[string]string{
 		"systemctl":        "#!/bin/sh\ncase \"$*\" in *ActiveState*) echo " + state + " ;; *) echo \"$*\" >>" + log + " ;; esac\n",
@@ -169,7 +175,7 @@ func runScript(t *testing.T, format, name, state string, args ...string) (asked,
 		}
 	}
 	// A machine that systemd runs, and no files of this one.
-	moved := strings.NewReplacer("/run/systemd/system", dir, "/var/lib/fencing-agent", dir+"/var", "/run/fencing-agent", dir+"/run", "/usr/local/lib", dir+"/none", "/etc/", dir+"/etc/").Replace(string(text))
+	moved := strings.NewReplacer("/run/systemd/system", dir, "/var/lib/fencing-agent", dir+"/var", "/run/fencing-agent", dir+"/run", "/proc/net/unix", dir+"/unix", "/usr/local/lib", dir+"/none", "/etc/", dir+"/etc/").Replace(string(text))
 	cmd := exec.Command("sh", append([]string{"-c", moved, name}, args...)...)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
@@ -211,6 +217,55 @@ func TestScriptsLeaveTheAgentAlone(t *testing.T) {
 			case c.name == "postinst" && c.args[0] != "abort-remove" && guarding && !strings.Contains(said, "still the old one"):
 				t.Errorf("%s: does not say that a restart is left to do: %s", where, said)
 			}
+		}
+	}
+}
+
+// After the package an agent may have come by make install or as a pod of the chart. It has the same folders: its lists, its socket
+// and the disable file are no leftovers.
+func TestPurgeLeavesWhatAnotherAgentUses(t *testing.T) {
+	const listens = "0000000000000000: 00000002 00000000 00010000 0001 01 4242 /run/fencing-agent/fencing-agent.sock\n"
+	for _, c := range []struct {
+		state, unix string
+		kept        bool
+	}{
+		{"inactive", "", false}, {"inactive", strings.ReplaceAll(listens, "fencing-agent", "other"), false},
+		{"active", "", true}, {"activating", "", true},
+		{"inactive", listens, true}, {"inactive", strings.ReplaceAll(listens, "/run/fencing-agent/", "/var/run/"), true},
+	} {
+		dir := t.TempDir()
+		for _, name := range []string{"var/members.json", "run/disable"} {
+			if err := stage(filepath.Join(dir, name), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := stage(filepath.Join(dir, "unix"), []byte(c.unix)); err != nil {
+			t.Fatal(err)
+		}
+		_, said, err := runScriptIn(t, dir, "deb", "postrm", c.state, "purge")
+		_, list := os.Stat(filepath.Join(dir, "var/members.json"))
+		_, disable := os.Stat(filepath.Join(dir, "run/disable"))
+		if kept := list == nil && disable == nil; err != nil || kept != c.kept || !kept && (list == nil || disable == nil) {
+			t.Errorf("unit %s, sockets %q: %v, %v, %v: %s", c.state, c.unix, err, list, disable, said)
+		}
+		if c.kept && !strings.Contains(said, "another agent") {
+			t.Errorf("unit %s, sockets %q: does not say why: %s", c.state, c.unix, said)
+		}
+	}
+}
+
+// A unit that make install has put beside that of the package has the same name. It stays enabled.
+func TestRemovalLeavesAnotherUnitEnabled(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		dir := t.TempDir()
+		if other {
+			if err := stage(filepath.Join(dir, "none/systemd/system/fencing-agent.service"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		asked, said, err := runScriptIn(t, dir, "deb", "prerm", "inactive", "remove")
+		if err != nil || strings.Contains(asked, "disable") == other {
+			t.Errorf("another unit: %v: %v, systemctl %q, %s", other, err, asked, said)
 		}
 	}
 }

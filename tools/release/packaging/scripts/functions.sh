@@ -15,6 +15,14 @@ guarding() {
   esac
 }
 
+# elsewhere: make install, or a person, has put another unit of this name there. systemd prefers it to that of the package.
+elsewhere() {
+  [ -e /usr/local/lib/systemd/system/fencing-agent.service ] || [ -e /etc/systemd/system/fencing-agent.service ]
+}
+
+# used: another agent works with the folders of the package: of make install, or a pod of the chart, which has no unit and listens.
+used() { guarding || elsewhere || grep -q '/fencing-agent\.sock$' /proc/net/unix 2>/dev/null; }
+
 # accepted: the program that has just been installed takes the configuration, with what the unit's environment adds.
 accepted() (
   set -a
@@ -28,7 +36,7 @@ installed() {
     systemd-sysusers fencing-agent.conf || say "systemd-sysusers made no group fencing-agent"
   fi
   ! running || systemctl daemon-reload || :
-  if [ -e /usr/local/lib/systemd/system/fencing-agent.service ] || [ -e /etc/systemd/system/fencing-agent.service ]; then
+  if elsewhere; then
     say "there is another unit fencing-agent.service, in /usr/local/lib/systemd/system or /etc/systemd/system, which systemd prefers to that of the package"
   fi
   # A version that does not take the file would not come back after a restart: better to hear it now.
@@ -49,7 +57,7 @@ leave() {
     exit 1
   fi
   if running; then
-    systemctl --no-reload disable fencing-agent.service fencing-hooks.service >/dev/null 2>&1 || :
+    elsewhere || systemctl --no-reload disable fencing-agent.service fencing-hooks.service >/dev/null 2>&1 || :
     systemctl stop fencing-hooks.service >/dev/null 2>&1 || :
   fi
 }
