@@ -116,3 +116,15 @@ func TestPagesOfThePackageAreWhole(t *testing.T) {
 		t.Errorf("only %d pages", pages)
 	}
 }
+
+// The line by which apropos finds a page is a whole one. A help text's first line may be the first half of a sentence.
+func TestNamesOfPagesAreWhole(t *testing.T) {
+	for name, text := range someRelease(t).pages {
+		_, rest, _ := strings.Cut(string(text), ".SH NAME\n")
+		line, _, _ := strings.Cut(rest, "\n")
+		_, short, ok := strings.Cut(line, ` \- `)
+		if !ok || len(short) < 10 || len(short) > 90 || strings.HasSuffix(short, ",") {
+			t.Errorf("%s: %s", name, line)
+		}
+	}
+}
