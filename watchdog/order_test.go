@@ -174,6 +174,24 @@ func extreme(c *Core, better func(a, b uint64) bool) int {
 	return best
 }
 
+// Guard: the majority that remains does not rest on one whom this node does not count.
+func TestOrderRestsOnWhomTheVictimCounts(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	for at := 21 * sec; at < 26*sec; at += sec / 4 {
+		for p := 1; p < 5; p++ {
+			seen, st := roster.FullSet(5), netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: roster.SetOf(0, p, p%3+1, 4)}
+			if by1(c)(p, &st); p == 4 {
+				seen.Remove(0)
+			}
+			state(c, at, p, seen, st)
+		}
+		if fx := c.Step(at); fx.Condemn > 0 || c.view.Counted.Has(4) {
+			t.Fatalf("at %v: condemned %v, counted %v", time.Duration(at), fx.Condemn, c.view.Counted)
+		}
+	}
+}
+
 // A member under maintenance lives, and counts for those who remain. So does one without a watchdog.
 func TestOrderWithMembersUnderMaintenance(t *testing.T) {
 	c := servant(t)

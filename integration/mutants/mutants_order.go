@@ -17,6 +17,7 @@ func orderMutants() []mutant {
 		return m
 	}
 	return []mutant{
+		of("a kernel that tells of an end is taken for one that does not tell", namespaceGo, "return err == unix.ENOPROTOOPT", "return err == unix.ENOPROTOOPT || err == unix.EINVAL", publish),
 		of("O1: an order is taken from anybody's statement", orderGo, "f == nil || f.Teller != netgossip.TellerDigest(c.cfg.Roster.Name(m))", "f == nil"),
 		of("O1: an old statement orders", orderGo, "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > c.cfg.MaxAge", "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now < anchor"),
 		of("O2: an order for another boot counts", orderGo, "f.Name == name && f.Boot == boot {", "f.Name == name {"),

@@ -188,6 +188,14 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
+// Who writes a password where the name of a Secret belongs does not find it in logs and in the status of a NodeFence.
+func TestProblemsShowNoPassword(t *testing.T) {
+	_, problems := Merge("m", "template=t\naction=off\npassword_secret=hunter2\npassword=hunter2", "t", "agent_name=fence_x")
+	if len(problems) == 0 || strings.Contains(problems[0].String()+problems[len(problems)-1].String(), "hunter2") {
+		t.Error(problems)
+	}
+}
+
 func TestMergeOverrides(t *testing.T) {
 	m, problems := Merge("m", "template=t\naction=off\nsnmp_sec_level=noAuthNoPriv\npassword_secret=a/b\nlogin=x=y=z", "t",
 		"agent_name=fence_x\naction=on\nsnmp-sec-level=authPriv\npassword=plain\nlogin=q\nport=7\nmust_success=no\nconfirm=none")

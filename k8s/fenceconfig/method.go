@@ -192,7 +192,7 @@ func (m *Method) set(r *reader, p property) {
 func (m *Method) secret(r *reader, p property, key string) {
 	name, item, ok := strings.Cut(p.value, "/")
 	if !ok || !isName(name) || !isItem(item) {
-		r.add(p.line, "%s is %q; allowed: SECRET/KEY", p.key, p.value)
+		r.add(p.line, "%s does not name a key of a Secret; allowed: SECRET/KEY", p.key) // it may be a password
 		return
 	}
 	m.Secrets = append(m.Secrets, SecretRef{key, name, item})

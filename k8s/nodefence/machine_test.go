@@ -384,6 +384,30 @@ func TestAgentsProof(t *testing.T) {
 	}
 }
 
+// A Job that runs and is not recorded may have been by another replica, after the NodeFence was read: it is not taken away.
+func TestJobOfAnotherReplicaRunsOn(t *testing.T) {
+	d := begun(t, Power, New)
+	for len(d.f.Jobs) == 0 {
+		d.once()
+	}
+	before, uid := *d.f.Object, d.f.Jobs[0].UID
+	d.settle()
+	if d.f.Jobs[0].Suspended {
+		t.Fatal("it does not run")
+	}
+	d.f.Object = &before
+	for range 3 {
+		d.once() // each write would meet a conflict
+	}
+	if len(d.f.Jobs) == 0 || d.f.Jobs[0].UID != uid {
+		t.Errorf("it is taken away: %v", d.log)
+	}
+	d.after(60*time.Second + slack + time.Second)
+	if len(d.created) != 2 { // nobody has recorded it: the step goes on with one that it makes
+		t.Errorf("it stays for ever: %v", d.log)
+	}
+}
+
 // A Job that is complete without the word of an executor proves nothing: its image may be another program.
 func TestCompleteWithoutItsWord(t *testing.T) {
 	for _, reported := range []bool{true, false} {

@@ -182,6 +182,10 @@ func (d *decision) make(next []item) Action {
 				NotAfter: d.Now.Add(it.timeout).Truncate(time.Second), Avoid: avoid, Why: it.method.Name,
 			}
 		}
+		// Another replica may have recorded and started it since the NodeFence was read: this write meets a conflict then.
+		if end := j.NotAfter.Add(slack); !j.Suspended && !d.Now.After(end) {
+			return d.rest(end, "a Job that is not recorded runs: %s", j.Name)
+		}
 		if !j.Suspended || d.Now.After(j.NotAfter) {
 			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "it was not made by this program, or too long ago"}
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +131,12 @@ func TestControllerChartRefuses(t *testing.T) {
 		{"unknown key in a section", "config: {storm: {evict: 1}}", "evict"},
 		{"kube-system is not left alone", "config: {recovery: {excludeNamespaces: [a]}}", "/config/recovery/excludeNamespaces"},
 		{"duration without unit", "config: {recovery: {settle: 10}}", "/config/recovery/settle"},
+		{"fencing by devices without an image", "config: {nodeFence: {enabled: true}}", "image"},
+		{"fencing by devices with an empty image", "config: {nodeFence: {enabled: true, image: \"\"}}", "image"},
+		{"one reporter", "config: {evidence: {minReporters: 1}}", "/config/evidence/minReporters"},
+		{"a part of a deletion", "config: {storm: {deletesPerSecond: 1.5}}", "/config/storm/deletesPerSecond"},
+		{"more than all", "config: {storm: {maxDeadPercent: 101}}", "/config/storm/maxDeadPercent"},
+		{"no time to settle", "config: {recovery: {excludeNamespaces: [kube-system], settle: 0}}", "/config/recovery/settle"},
 		{"port that the policy does not know", "config: {metrics: {address: \":1\"}}", "/config/metrics/address"},
 	} {
 		if _, err := render(c.edit); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -143,6 +150,36 @@ func TestControllerChartRefuses(t *testing.T) {
 	for kind, want := range map[string]string{"ValidatingAdmissionPolicy": "['kube-system', 'd8-system']", "ConfigMap": "groupsOfTwo:"} {
 		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == kind && strings.Contains(o.text, want) }) {
 			t.Errorf("no %s has %s", kind, want)
+		}
+	}
+}
+
+// What the controller accepts its chart accepts: each key of its configuration is in the schema.
+func TestControllerChartTakesEveryKey(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join(root, "cmd/fencing-controller/config/config.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, controllerChart, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type schema struct{ Properties map[string]schema }
+	var s schema
+	if err := yaml.Unmarshal(text, &s); err != nil { // JSON is YAML
+		t.Fatal(err)
+	}
+	keys := regexp.MustCompile(`(?m)^\t\t\{"([A-Za-z.]+)", `).FindAllStringSubmatch(string(source), -1)
+	if len(keys) < 15 {
+		t.Fatalf("%d keys found", len(keys))
+	}
+	for _, k := range keys {
+		at, there := s.Properties["config"], true
+		for part := range strings.SplitSeq(k[1], ".") {
+			if at, there = at.Properties[part]; !there {
+				t.Errorf("config.%s is not in the schema", k[1])
+				break
+			}
 		}
 	}
 }

@@ -195,6 +195,8 @@ func TestProbesFollowTheConfiguration(t *testing.T) {
 		{"config: {" + networks + "}", "failureThreshold", "failureThreshold: 12"},
 		{"config: {watchdog: {timeout: 5m}, " + networks + "}", "failureThreshold", "failureThreshold: 63"},
 		{"config: {watchdog: {timeout: 1h}, " + networks + "}", "failureThreshold", "failureThreshold: 723"},
+		{"config: {watchdog: {timeout: 1.5h}, " + networks + "}", "failureThreshold", "failureThreshold: 1083"},
+		{"config: {watchdog: {timeout: 60000ms}, " + networks + "}", "failureThreshold", "failureThreshold: 15"},
 		{"config: {http: {address: '0.0.0.0:9999'}, " + networks + "}", "containerPort", "containerPort: 9999"},
 		{"config: {http: {address: '[::]:9999'}, " + networks + "}", "host: ", `host: "::1"`},
 		{"config: {http: {address: '10.0.0.1:9999'}, " + networks + "}", "host: ", `host: "10.0.0.1"`},

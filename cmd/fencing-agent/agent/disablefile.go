@@ -22,14 +22,16 @@ const disableInterval = time.Second
 // disableFile asks for the disarmed watchdog while it exists (watchdog.disableFile). One that fencectl maintenance has had written
 // says when it ends; any other one, also an empty one, stands until somebody removes it.
 type disableFile struct {
-	path  string
-	log   *slog.Logger
-	clock boottime.Clock
-	boot  string            // of this kernel: a maintenance ends with it
-	show  func(ends *int64) // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
+	path   string
+	log    *slog.Logger
+	clock  boottime.Clock
+	boot   string // of this kernel: a maintenance ends with it
+	remove func(path string) error
+	show   func(ends *int64) // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
 
-	mu  sync.Mutex
-	why string // as it was reported last; "": it is not there
+	mu   sync.Mutex
+	why  string // as it was reported last; "": it is not there
+	over string // text of the file whose maintenance is over, as logged last
 }
 
 // maintenance is what stands in a file that ends by itself.
@@ -40,7 +42,11 @@ type maintenance struct {
 	Ends    time.Time `json:"ends"`  // the same for people
 	By      string    `json:"by"`
 	Reason  string    `json:"reason"`
+	Written int64     `json:"written"` // nanoseconds of the wall clock, as the file's own time of change
 }
+
+// touched is by how much a file may seem to have changed after it was written. More: somebody has touched it since.
+const touched = 5 * time.Second
 
 const (
 	maintenanceVersion = 1
@@ -60,7 +66,7 @@ func (a *Agent) startDisableFile(background spawn) {
 }
 
 func (a *Agent) newDisableFile() *disableFile {
-	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), show: a.metrics.MaintenanceEnds}
+	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), remove: os.Remove, show: a.metrics.MaintenanceEnds}
 }
 
 // maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
@@ -73,13 +79,13 @@ func (f *disableFile) set(m publish.Maintenance) (ends time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m.For == 0 {
-		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := f.remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return time.Time{}, err
 		}
 		return time.Time{}, nil
 	}
 	ends = time.Now().Add(m.For).UTC().Round(time.Second)
-	text, err := json.Marshal(maintenance{maintenanceVersion, f.boot, int64(f.clock().Add(m.For)), ends, m.By, m.Reason})
+	text, err := json.Marshal(maintenance{maintenanceVersion, f.boot, int64(f.clock().Add(m.For)), ends, m.By, m.Reason, time.Now().UnixNano()})
 	if err == nil {
 		err = statefile.Write(f.path, append(text, '\n'))
 	}
@@ -128,7 +134,8 @@ func (f *disableFile) look() (changed bool) {
 
 // read says why a file that is there asks for the disarmed watchdog; "": its maintenance is over, and it is removed.
 //
-// Invariant: a file that this agent does not understand, or cannot read, has no end. Somebody has put it there.
+// Invariant: a file that this agent does not understand, or cannot read, has no end. Somebody has put it there. Nor has one that
+// was touched since it was written: that is how the file is made by hand.
 func (f *disableFile) read(info fs.FileInfo) string {
 	why := "the file " + f.path
 	var m maintenance
@@ -137,13 +144,22 @@ func (f *disableFile) read(info fs.FileInfo) string {
 		return why
 	}
 	text, err := statefile.Read(f.path)
-	if err != nil || json.Unmarshal(text, &m) != nil || m.Version != maintenanceVersion || m.Boot == "" || m.Until <= 0 {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "" // it has just gone
+	}
+	if err != nil || json.Unmarshal(text, &m) != nil || m.Version != maintenanceVersion || m.Boot == "" || m.Until <= 0 ||
+		m.Written != 0 && info.ModTime().Sub(time.Unix(0, m.Written)).Abs() > touched {
 		f.ends(nil)
 		return why
 	}
 	// By the clock of this boot; a maintenance does not outlive a reset.
 	if m.Boot != f.boot || int64(f.clock()) >= m.Until {
-		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := f.remove(f.path)
+		if f.over == string(text) {
+			return "" // it was said
+		}
+		f.over = string(text)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			f.log.Warn("disable file: its maintenance is over, and it cannot be removed", "path", f.path, "error", err)
 		}
 		f.log.Warn("maintenance is over: the watchdog guards this node again", "by", m.By, "reason", m.Reason, "ended_with_boot", m.Boot != f.boot)

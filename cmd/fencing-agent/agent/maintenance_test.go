@@ -24,7 +24,7 @@ func maintains(t *testing.T, path, boot string) *maintained {
 	t.Helper()
 	m := &maintained{now: boottime.Instant(time.Hour)}
 	m.disableFile = &disableFile{
-		path: path, boot: boot, log: slog.New(slog.NewTextHandler(&m.log, nil)), clock: func() boottime.Instant { return m.now },
+		path: path, boot: boot, remove: os.Remove, log: slog.New(slog.NewTextHandler(&m.log, nil)), clock: func() boottime.Instant { return m.now },
 		show: func(at *int64) {
 			if m.ends = 0; at != nil {
 				m.ends = *at
@@ -97,6 +97,62 @@ func TestMaintenanceIsChanged(t *testing.T) {
 	}
 	if _, err := m.set(publish.Maintenance{By: "bob"}); err != nil {
 		t.Errorf("off again: %v", err)
+	}
+}
+
+// Guard: somebody who touches the file, as the disable file is made by hand, means that it has no end.
+func TestMaintenanceThatIsTouched(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "off")
+	m := maintains(t, path, "b1")
+	if _, err := m.set(publish.Maintenance{For: time.Hour, By: "alice", Reason: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if later := time.Now().Add(time.Minute); os.Chtimes(path, later, later) != nil {
+		t.Fatal("touch")
+	}
+	m.now = m.now.Add(2 * time.Hour)
+	if m.look(); m.why != "the file "+path || m.ends != 0 {
+		t.Errorf("%q, ends %d", m.why, m.ends)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that is over and cannot be removed is over all the same, and that is said once.
+func TestMaintenanceThatCannotBeRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "off")
+	m := maintains(t, path, "b1")
+	if _, err := m.set(publish.Maintenance{For: time.Hour, By: "alice", Reason: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	m.look()
+	m.now = m.now.Add(2 * time.Hour)
+	m.remove = func(string) error { return os.ErrPermission }
+	for range 5 {
+		m.look()
+	}
+	if n := strings.Count(m.log.String(), "maintenance is over"); m.why != "" || n != 2 {
+		t.Errorf("%q, said %d times: %s", m.why, n, m.log.String())
+	}
+	if _, err := m.set(publish.Maintenance{For: time.Hour, By: "alice", Reason: "y"}); err != nil || !m.look() || m.why == "" {
+		t.Errorf("the next one: %q, %v", m.why, err)
+	}
+}
+
+// Guard: a file that goes away while it is read is not there.
+func TestDisableFileThatGoesAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "off")
+	m := maintains(t, path, "b1")
+	if err := os.WriteFile(path, []byte("by hand"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = os.Remove(path); m.read(info) != "" {
+		t.Error("it is there")
 	}
 }
 

@@ -4,12 +4,12 @@ could let the node live (twice its timeout, since the end of a process starts th
 */}}
 {{- define "fencing-agent.livenessFailures" -}}
 {{- $t := default "30s" .watchdog.timeout | toString -}}
-{{- $seconds := 0 -}}
-{{- range regexFindAll "[0-9]+[hms]" $t -1 -}}
-{{- $n := regexFind "[0-9]+" . | int -}}
-{{- $seconds = add $seconds (mul $n (ternary 3600 (ternary 60 1 (hasSuffix "m" .)) (hasSuffix "h" .))) -}}
+{{- $seconds := 0.0 -}}
+{{- range regexFindAll "[0-9.]+(ns|us|µs|μs|ms|s|m|h)" $t -1 -}}
+{{- $unit := get (dict "h" 3600.0 "m" 60.0 "s" 1.0 "ms" 0.001) (regexFind "[^0-9.]+$" .) -}}
+{{- $seconds = addf $seconds (mulf (regexFind "[0-9.]+" . | float64) (default 0.0 $unit)) -}}
 {{- end -}}
-{{- max 12 (add 3 (div (mul 2 $seconds) 10)) -}}
+{{- max 12 (add 3 (ceil (divf (mulf 2.0 $seconds) 10.0) | int)) -}}
 {{- end -}}
 
 {{- define "fencing-agent.resources" -}}
