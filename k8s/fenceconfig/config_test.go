@@ -286,3 +286,10 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A switch that fails takes some 15 s until all of its nodes are not Ready: without a key nobody is fenced before they count.
+func TestNobodyIsFencedAtOnceByDefault(t *testing.T) {
+	if c := Read(Objects{}, nil).Cluster; c.Trigger != 30*time.Second {
+		t.Errorf("trigger_after is %v", c.Trigger)
+	}
+}

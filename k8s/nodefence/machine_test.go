@@ -26,7 +26,7 @@ func configure(t testing.TB, replace ...string) *fenceconfig.Config {
 		"fence-method-a-on-n4":      {"method.properties": "template=fence-method-template-pdu\nplug=1\naction=on"},
 		"fence-method-b-off-n4":     {"method.properties": "template=fence-method-template-pdu\nplug=2\naction=off"},
 		"fence-method-b-on-n4":      {"method.properties": "template=fence-method-template-pdu\nplug=2\naction=on"},
-		fenceconfig.ClusterObject:   {"config.properties": "grace_timeout=300\ngiveup_retries=2\nsettle=30"},
+		fenceconfig.ClusterObject:   {"config.properties": "grace_timeout=300\ngiveup_retries=2\nsettle=30\ntrigger_after=0"},
 	}
 	for i := 0; i+2 < len(replace); i += 3 {
 		for key, text := range o[replace[i]] {
