@@ -26,7 +26,9 @@ func probingMutants() []mutant {
 	late := one("probing", "an answer from before a miss undoes it", probingGo, "if contact && o.At >= p.aside {", "if contact {")
 	inHand := one("probing", "a sample is taken of whom a sweep has in hand", sampleGo, "p.drawn != 0 || s.Sweeping(p) || ", "p.drawn != 0 || ")
 	found := one("probing", "whom a sweep did not find is left to the samples", sweepGo, "!s.vouchable(p) || p.proven < w.began:", "!s.vouchable(p):")
-	edges := []mutant{again, late, inHand, found}
+	chosen := one("probing", "to ask each is chosen where there is no choice", probingGo, "old.Interval > 0 && !s.bound)", "old.Interval > 0)")
+	start := one("probing", "a start chooses the pace", probingGo, "d.Each || d.Others == 0 || !s.met", "d.Each || d.Others == 0")
+	edges := []mutant{again, late, inHand, found, chosen, start}
 	for i := range edges {
 		edges[i].in = []string{"./netgossip/probing"}
 	}

@@ -149,3 +149,50 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 		}
 	}
 }
+
+// Samples cost a sixth less than to ask each of nine peers. That does not pay a change, but while the group was met, or each
+// had to be asked, there was no choice, and what was done then is none.
+func TestStartChoosesNoPace(t *testing.T) {
+	d := netgossip.Demand{Others: 9, Margin: 4, Share: 2}
+	r := newRig(t, 9)
+	fresh := func() {
+		r.Schedule, _ = testSchedule(9)
+		r.heard = func() boottime.Instant { return r.now }
+		r.listed = func(peer int) bool { return !r.unlisted[peer] }
+	}
+	fresh()
+	began := r.now
+	r.contact = func(p *Peer) bool { return p.Index < 3 || r.now.Sub(began) > 2*time.Second } // some see us later
+	r.SetDemand(d, r.now)
+	r.run(2 * time.Second)
+	if r.sampling() {
+		t.Fatal("samples are taken before everybody has answered")
+	}
+	r.run(10 * time.Second)
+	if !r.sampling() {
+		t.Error("each peer is asked since some were met late")
+	}
+
+	each := d
+	each.Each = true
+	r.SetDemand(each, r.now)
+	r.run(time.Second)
+	r.SetDemand(d, r.now)
+	if r.run(time.Second); !r.sampling() {
+		t.Error("each peer is asked since that was demanded once")
+	}
+
+	r.unlisted[1], r.unlisted[2] = true, true
+	if r.run(time.Second); r.sampling() {
+		t.Error("samples of seven peers are taken")
+	}
+	clear(r.unlisted)
+	if r.run(time.Second); r.sampling() {
+		t.Error("a change that does not pay was made")
+	}
+
+	r.Renew(r.now) // everybody is met again
+	if r.run(10 * time.Second); !r.sampling() {
+		t.Error("each peer is asked since all were met again")
+	}
+}

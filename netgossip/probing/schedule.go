@@ -48,6 +48,8 @@ type Schedule struct {
 
 	demand  netgossip.Demand
 	pace    netgossip.Pace
+	met     bool             // every peer has answered, or is lost
+	bound   bool             // the demand, or the start, left no choice of the pace
 	ripe    boottime.Instant // by then everybody has answered, or is lost and reported
 	watched int              // peers that a vouch would cover, counted at counted
 	lost    int              // likewise
@@ -184,7 +186,11 @@ func (s *Schedule) count(now boottime.Instant) {
 	// The merger may remember answers to an earlier instance. A vouch must not cover those
 	// peers before this one has asked them.
 	d.Each = d.Each || unknown > 0 && now < s.ripe
-	s.pace = d.Pace(s.params, s.watched, old.Interval > 0)
+	// A change must pay. But that each was asked while nothing else was possible, or while the group was met, is no choice:
+	// where samples cost a little less all would go on asking each, and news has all ask one peer at once and then in step.
+	s.pace = d.Pace(s.params, s.watched, old.Interval > 0 && !s.bound)
+	s.met = s.met || s.watched+s.lost == len(s.all)
+	s.bound = d.Each || d.Others == 0 || !s.met
 	switch {
 	case s.sampling() && old.Gap == 0:
 		s.startSampling(now)
@@ -404,7 +410,7 @@ func (s *Schedule) Renew(now boottime.Instant) {
 		p.contact, p.asked, p.lost, p.aside = false, 0, false, 0
 		s.plan(p, now.Add(s.params.RoundTime(len(s.all))*time.Duration(i)/time.Duration(len(s.all))))
 	}
-	s.pace = netgossip.Pace{}
+	s.pace, s.met, s.bound = netgossip.Pace{}, false, false
 	s.count(now)
 }
 
