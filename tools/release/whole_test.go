@@ -128,3 +128,24 @@ func TestNamesOfPagesAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// What a package says of a link does not depend on what the folder has from which the release is made.
+func TestLinksDoNotDependOnTheFolder(t *testing.T) {
+	r := someRelease(t)
+	dir := t.TempDir()
+	if err := stage(dir+"/fencectl", []byte("another one")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	again := *r
+	again.out, again.work = t.TempDir(), t.TempDir()
+	if err := again.pack("deb", nodes[0]); err != nil {
+		t.Fatal(err)
+	}
+	all := everything(t, r.out)
+	for name, data := range everything(t, again.out) {
+		if !bytes.Equal(data, all[name]) {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
