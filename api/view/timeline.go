@@ -45,6 +45,9 @@ func NewTimeline(records []history.Record, now time.Time, zone *time.Location, e
 		if until.After(now) {
 			until = now
 		}
+		if until.Before(at) { // the clock was set back
+			until = at
+		}
 		least := 1
 		if kind == "starved" || kind == "undecided" {
 			least = 4 // it is short, and what one looks for

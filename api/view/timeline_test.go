@@ -1,6 +1,7 @@
 package view
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -50,5 +51,23 @@ func TestTimeline(t *testing.T) {
 	}
 	if got := NewTimeline(make([]history.Record, 100), now, time.UTC, 40); len(got.Events) > 40 {
 		t.Errorf("%d events", len(got.Events))
+	}
+}
+
+// A clock that was set back makes no stretch of less than nothing, and none outside of the day.
+func TestTimelineOfAClockSetBack(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	record := func(before time.Duration, action string) history.Record {
+		return history.Record{Kind: history.Decision, Action: action, Wall: now.Add(-before)}
+	}
+	for _, ahead := range []time.Duration{0, time.Hour} { // of which the clock was, and is not now
+		got := NewTimeline([]history.Record{
+			record(3*time.Hour, "feed"), record(-ahead, "starve"), record(2*time.Hour, "feed"), record(time.Hour, "starve"), record(59*time.Minute, "feed"),
+		}, now, time.UTC, 10)
+		for _, s := range got.Spans {
+			if strings.Contains(s.Text, "-") || s.Length < 0 || s.From < 0 || s.From+s.Length > 1004 {
+				t.Errorf("%v ahead: %+v", ahead, s)
+			}
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
@@ -231,7 +232,7 @@ func printMetadata(ctx context.Context, dir string, out, diag io.Writer) int {
 	return 0
 }
 
-// mask takes all secrets out of a text for people, and shortens it.
+// mask takes all secrets and control characters out of a text for people, and shortens it.
 func mask(text string, m fenceconfig.Method, secrets map[string]string) string {
 	values := []string{}
 	for _, v := range secrets {
@@ -250,6 +251,12 @@ func mask(text string, m fenceconfig.Method, secrets map[string]string) string {
 		}
 	}
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
+	text = strings.Map(func(r rune) rune { // it is shown on terminals
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
 	if len(text) > mostMessage {
 		text = "..." + strings.ToValidUTF8(text[len(text)-mostMessage:], "")
 	}

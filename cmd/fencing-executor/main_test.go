@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
 // fakeAgent keeps the state of its plug in a file, and what it was given in another.
@@ -142,6 +144,13 @@ func TestRefused(t *testing.T) {
 	set(t, dir, "secrets/bmc/password", "a\naction=on")
 	if code, r, _ := try(t, dir, minute); code != 1 || !strings.Contains(r.Message, "line break") {
 		t.Errorf("a secret with a line break: %+v", r)
+	}
+}
+
+// What a device says is shown on terminals.
+func TestMessageHasNoControlCharacters(t *testing.T) {
+	if got := mask("login \x1b[2Jfailed\x07 \u202eoff", fenceconfig.Method{}, nil); got != "login ?[2Jfailed? ?off" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -31,8 +31,8 @@ func historyMutants() []mutant {
 		of(recorder, "a disk that hangs keeps the agent from stopping", recorderGo, "	case <-t.C: // a disk", "	case <-make(chan time.Time): // a disk"),
 		of(recorder, "two agents write one file", fileGo, "unix.LOCK_EX|unix.LOCK_NB", "unix.LOCK_SH|unix.LOCK_NB"),
 		of(recorder, "a foreign file is overwritten", fileGo, "os.Rename(path, path+\".unreadable\")", "os.Remove(path)"),
-		of(page, "another machine is shown the page", pageGo, "!loopback(r.RemoteAddr) || ", ""),
-		of(page, "a foreign name that leads to the loopback is shown the page", pageGo, " || !local(r.Host)", ""),
+		of(page, "another machine is shown the page", pageGo, "loopback(r.RemoteAddr) && local", "local"),
+		of(page, "a foreign name that leads to the loopback is shown the page", pageGo, "loopback(r.RemoteAddr) && local(r.Host)", "loopback(r.RemoteAddr)"),
 		of("./cmd/fencing-agent/agent", "an agent that may be saved says last words again and again", agentGo, "if starving && !h.starving {", "if starving {"),
 	}
 }

@@ -32,6 +32,8 @@ func nodefenceMutants() []mutant {
 		one("fencing", "limits that cannot be read are defaults", runner, "	if c.Broken {", "	if false {"),
 		one("fencing", "Nodes that are not managed are no part of a storm", runner, "if silent > 1 && silent*100 >", "if false && silent*100 >"),
 		one("nodefence", "power is tried whatever fails beside it", step, "	case d.Storm != \"\":\n		return d.rest", "	case false:\n		return d.rest"),
+		one("nodefence", "power is cut again in a storm", step, "case d.Storm != \"\" && s.Step == Power && !s.Switched:", "case false:"),
+		one("nodefence", "a supply stays off in a storm", step, "case d.Storm != \"\" && s.Step == Power && !s.Switched:", "case d.Storm != \"\" && s.Step == Power:"),
 		one("nodefence", "a storm is fenced", decide, "	case f.Storm != \"\":\n", "	case false:\n"),
 		one("nodefence", "a pause stops nothing", decide, "return d.Object.Spec.Paused || d.Node.Kept }", "return false }"),
 		one("nodefence", "a supply that was switched off stays so", plan, "		if s.Switched {\n", "		if false {\n"),

@@ -110,7 +110,7 @@ func (c *Config) cluster(text string) Cluster {
 		Grace: seconds("grace_timeout", 300, 1, 86400), Retries: r.number("giveup_retries", 5, 0, 100),
 		JobTimeout: seconds("job_timeout", 60, 5, 3600), CheckTimeout: seconds("check_timeout", 20, 1, 600),
 		Poll: seconds("poll_interval", 10, 1, 300), Settle: seconds("settle", 60, 1, 3600),
-		Trigger: seconds("trigger_after", 0, 0, 86400), Monitor: seconds("monitor_interval", 600, 0, 86400),
+		Trigger: seconds("trigger_after", 30, 0, 86400), Monitor: seconds("monitor_interval", 600, 0, 86400),
 		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100),
 	}
 	r.unknown(clusterKeys)
@@ -197,7 +197,7 @@ func (c *Config) shared() {
 		for _, m := range slices.Concat(n.Isolation, n.Power, n.Recovery) {
 			keys := []string{"object " + m.Object}
 			if m.address() != "" {
-				keys = append(keys, m.supply())
+				keys = append(keys, fmt.Sprint(m.Agent, m.Options)) // plug, switch, or what else tells outlets apart
 			}
 			for _, key := range keys {
 				other := first[key]

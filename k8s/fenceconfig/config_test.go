@@ -160,8 +160,13 @@ func TestOutletOfAnotherNode(t *testing.T) {
 			}
 		}
 	}
+	o := change(t, "fence-method-eaton-off-host1", "plug=2", "plug=1\nsnmp_version=2c") // tells outlets apart, as switch=2 does
+	o["fence-method-eaton-on-host1"] = map[string]string{MethodKey: "template=fence-method-template-eaton-pdu\nplug=1\naction=on\nsnmp_version=2c"}
+	if c := Read(o, nil); c.Nodes["host0"].Broken || c.Nodes["host1"].Broken {
+		t.Errorf("another option: %v", c.Problems)
+	}
 	// Method m-gpu of w and method m of gpu-w are one ConfigMap.
-	o := Objects{
+	o = Objects{
 		"fence-config-w":          {ConfigKey: "node_name=w\nisolation=m-gpu"},
 		"fence-config-gpu-w":      {ConfigKey: "node_name=gpu-w\nisolation=m"},
 		"fence-method-m-gpu-w":    {MethodKey: "template=fence-method-template-t\naction=off"},
@@ -280,4 +285,11 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A switch that fails takes some 15 s until all of its nodes are not Ready: without a key nobody is fenced before they count.
+func TestNobodyIsFencedAtOnceByDefault(t *testing.T) {
+	if c := Read(Objects{}, nil).Cluster; c.Trigger != 30*time.Second {
+		t.Errorf("trigger_after is %v", c.Trigger)
+	}
 }

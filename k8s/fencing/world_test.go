@@ -184,6 +184,7 @@ func newStage(t *testing.T) *stage {
 		return []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: ptr(true)}}
 	}
 	for name, data := range map[string]map[string]string{
+		"fence-cluster-config":      {"config.properties": "trigger_after=0"},
 		"fence-config-n4":           {"config.properties": "node_name=n4\npower_management=bmc-off bmc-on"},
 		"fence-method-template-bmc": {"template.properties": "agent_name=fence_ipmilan\nip=192.0.2.4\npassword_secret=bmc/password"},
 		"fence-method-bmc-off-n4":   {"method.properties": "template=fence-method-template-bmc\naction=off"},

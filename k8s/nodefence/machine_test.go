@@ -26,7 +26,7 @@ func configure(t testing.TB, replace ...string) *fenceconfig.Config {
 		"fence-method-a-on-n4":      {"method.properties": "template=fence-method-template-pdu\nplug=1\naction=on"},
 		"fence-method-b-off-n4":     {"method.properties": "template=fence-method-template-pdu\nplug=2\naction=off"},
 		"fence-method-b-on-n4":      {"method.properties": "template=fence-method-template-pdu\nplug=2\naction=on"},
-		fenceconfig.ClusterObject:   {"config.properties": "grace_timeout=300\ngiveup_retries=2\nsettle=30"},
+		fenceconfig.ClusterObject:   {"config.properties": "grace_timeout=300\ngiveup_retries=2\nsettle=30\ntrigger_after=0"},
 	}
 	for i := 0; i+2 < len(replace); i += 3 {
 		for key, text := range o[replace[i]] {
@@ -372,6 +372,18 @@ func TestEscalationWaitsForAStorm(t *testing.T) {
 	d := newDesk(t, configure(t)).settle().through(good)
 	d.f.Storm = "5 of 10 nodes"
 	d.after(400*time.Second).is(Isolation, Done)
+}
+
+// A node that has not come back is not switched off again in a storm, unless it would stay off.
+func TestRetryWaitsForAStorm(t *testing.T) {
+	d := begun(t, Power, Done)
+	d.f.Storm = "5 of 10 nodes"
+	d.after(301*time.Second).after(20*time.Second).is(Power, Error)
+	d.f.Storm = ""
+	d.settle().is(Power, Running)
+	d = begun(t, Power, Error)
+	d.f.Storm, d.status().Switched = "5 of 10 nodes", true
+	d.after(20*time.Second).is(Power, Running)
 }
 
 func TestAgentsProof(t *testing.T) {

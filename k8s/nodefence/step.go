@@ -268,6 +268,8 @@ func (d *decision) retry() Action {
 		return Action{Kind: Wait, Until: s.DoneAt.Add(d.Cluster.Poll)}
 	case d.held():
 		return d.rest(time.Time{}, "somebody wants nothing to be started")
+	case d.Storm != "" && s.Step == Power && !s.Switched: // else it would stay off
+		return d.rest(time.Time{}, "power_management is tried again later: %s", d.Storm)
 	}
 	s.Retries++
 	s.Phase, s.StartedAt, s.DoneAt = New, d.Now, time.Time{}

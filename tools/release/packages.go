@@ -145,7 +145,7 @@ func (r *release) contents(format string, p platform) ([]staged, error) {
 		}
 		add("/usr/bin/"+name, 0o755, data)
 	}
-	list = append(list, staged{dst: "/usr/bin/kubectl-fence", link: "fencectl"})
+	list = append(list, staged{dst: "/usr/bin/kubectl-fence", mode: 0o777, link: "fencectl"})
 	for _, unit := range []string{"fencing-agent.service", "fencing-hooks.service"} {
 		add("/usr/lib/systemd/system/"+unit, 0o644, bytes.ReplaceAll(read("deploy/systemd/"+unit), []byte("/usr/local/bin/"), []byte("/usr/bin/")))
 	}

@@ -23,7 +23,7 @@ func (r *release) document(ctx context.Context) error {
 		}
 		r.shells[shell] = out
 	}
-	if err := r.commandPages(ctx, fencectl, nil); err != nil {
+	if err := r.commandPages(ctx, fencectl, nil, ""); err != nil {
 		return err
 	}
 	text, err := exec.CommandContext(ctx, r.programs[host().String()+"/fencing-agent"], "--help").Output()
@@ -36,21 +36,24 @@ func (r *release) document(ctx context.Context) error {
 
 var command = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) +(.+)$`)
 
-// commandPages makes the page of a command of fencectl, and those of the commands below.
-func (r *release) commandPages(ctx context.Context, program string, words []string) error {
+// commandPages makes the page of a command of fencectl, which the one above has in a line of its own, and those of the commands
+// below.
+func (r *release) commandPages(ctx context.Context, program string, words []string, short string) error {
 	out, err := exec.CommandContext(ctx, program, append(append([]string{}, words...), "--help")...).Output()
 	if err != nil {
 		return fmt.Errorf("%s --help: %w", strings.Join(words, " "), err)
 	}
 	name := strings.Join(append([]string{"fencectl"}, words...), "-")
-	short, _, _ := strings.Cut(string(out), "\n")
+	if short == "" {
+		short, _, _ = strings.Cut(string(out), "\n")
+	}
 	var related []string
 	if len(words) > 0 {
 		related = append(related, "fencectl(1)")
 	}
 	for _, c := range command.FindAllStringSubmatch(section(string(out), "Commands"), -1) {
 		related = append(related, name+"-"+c[1]+"(1)")
-		if err := r.commandPages(ctx, program, append(append([]string{}, words...), c[1])); err != nil {
+		if err := r.commandPages(ctx, program, append(append([]string{}, words...), c[1]), c[2]); err != nil {
 			return err
 		}
 	}

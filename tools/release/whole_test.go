@@ -116,3 +116,36 @@ func TestPagesOfThePackageAreWhole(t *testing.T) {
 		t.Errorf("only %d pages", pages)
 	}
 }
+
+// The line by which apropos finds a page is a whole one. A help text's first line may be the first half of a sentence.
+func TestNamesOfPagesAreWhole(t *testing.T) {
+	for name, text := range someRelease(t).pages {
+		_, rest, _ := strings.Cut(string(text), ".SH NAME\n")
+		line, _, _ := strings.Cut(rest, "\n")
+		_, short, ok := strings.Cut(line, ` \- `)
+		if !ok || len(short) < 10 || len(short) > 90 || strings.HasSuffix(short, ",") {
+			t.Errorf("%s: %s", name, line)
+		}
+	}
+}
+
+// What a package says of a link does not depend on what the folder has from which the release is made.
+func TestLinksDoNotDependOnTheFolder(t *testing.T) {
+	r := someRelease(t)
+	dir := t.TempDir()
+	if err := stage(dir+"/fencectl", []byte("another one")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	again := *r
+	again.out, again.work = t.TempDir(), t.TempDir()
+	if err := again.pack("deb", nodes[0]); err != nil {
+		t.Fatal(err)
+	}
+	all := everything(t, r.out)
+	for name, data := range everything(t, again.out) {
+		if !bytes.Equal(data, all[name]) {
+			t.Errorf("%s differs", name)
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -141,8 +140,8 @@ func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
 // of metrics from elsewhere is wanted, and the two share a port.
 func onLoopback(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {
-			http.Error(w, "only for this node, on the loopback: run fencectl status -o json there", http.StatusForbidden)
+		if !statuspage.FromHere(r) {
+			http.Error(w, "only for this node, as localhost or 127.0.0.1: run fencectl status -o json there", http.StatusForbidden)
 			return
 		}
 		h(w, r)

@@ -72,9 +72,14 @@ func TestDebugIsForTheLoopback(t *testing.T) {
 		"10.0.0.1:40000": http.StatusForbidden, "[fd00::1]:40000": http.StatusForbidden, "": http.StatusForbidden, "localhost:1": http.StatusForbidden,
 	} {
 		r, w := httptest.NewRequest(http.MethodGet, "/debug/state", nil), httptest.NewRecorder()
-		r.RemoteAddr = from
+		r.RemoteAddr, r.Host = from, "localhost:9110"
 		if h(w, r); w.Code != want {
 			t.Errorf("from %q: %d, want %d", from, w.Code, want)
 		}
+	}
+	r, w := httptest.NewRequest(http.MethodGet, "/debug/state", nil), httptest.NewRecorder()
+	r.RemoteAddr, r.Host = "127.0.0.1:40000", "evil.example:9110" // a page in a browser there, whose name leads to the loopback now
+	if h(w, r); w.Code != http.StatusForbidden {
+		t.Errorf("by a foreign name: %d", w.Code)
 	}
 }

@@ -80,8 +80,12 @@ func asset(name, kind string) http.HandlerFunc {
 // policy lets the page load its own files and nothing else, and nobody frame it.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// guard answers those who may see the page. That the client is on this node is not enough: a browser there may be told
-// by a foreign page, whose name then leads to the loopback, to ask; so the name that is asked for counts, too.
+// FromHere reports whether a request comes from this node, and from nobody else's page. That the client is on this node is not
+// enough: a browser there may be told by a foreign page, whose name then leads to the loopback, to ask; so the name that is asked
+// for counts, too.
+func FromHere(r *http.Request) bool { return loopback(r.RemoteAddr) && local(r.Host) }
+
+// guard answers those who may see the page.
 func (p *page) guard(serve http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -89,7 +93,7 @@ func (p *page) guard(serve http.HandlerFunc) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		if !p.Anybody && (!loopback(r.RemoteAddr) || !local(r.Host)) {
+		if !p.Anybody && !FromHere(r) {
 			http.Error(w, "The status page is for this node alone (http.page: loopback). Forward the port (ssh -L, kubectl port-forward)\n"+
 				"and open it as localhost or 127.0.0.1, or set http.page to any.", http.StatusForbidden)
 			return
