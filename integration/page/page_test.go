@@ -213,6 +213,7 @@ func TestASplitInABrowser(t *testing.T) {
 	})
 	b.waitFor("#trouble", "all 4 nodes", slow)
 	b.waitFor("#trouble", "watchdog 15s", slow)
+	await(t, "the LUN in order, and the terms of ties known", slow, func() bool { return !strings.Contains(b.text("main"), "Not in order") })
 	b.shot("healthy", false)
 
 	eval[bool](b, stamp)
