@@ -61,10 +61,15 @@ func TestWaitFenced(t *testing.T) {
 	a := Start(t, "n1", "n2")
 	a.Fence("n2", fencingv1.Proof_PROOF_TIME)
 	a.Stall(time.Minute)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := client.WaitFenced(ctx, client.Config{Socket: a.Socket}, "n2", "", nil); !errors.Is(err, client.ErrStandsStill) {
-		t.Errorf("%v", err)
+	_, stood := client.WaitFenced(ctx, client.Config{Socket: a.Socket}, "n2", "", func(_ client.StatusUpdate, why error) {
+		if errors.Is(why, client.ErrStandsStill) {
+			cancel()
+		}
+	})
+	if !errors.Is(stood, client.ErrStandsStill) {
+		t.Errorf("%v", stood)
 	}
 	b := Start(t, "n1", "n2")
 	b.Leave("n2")

@@ -45,11 +45,11 @@ func readme(chart string) ([]byte, error) {
 		KubeVersion string `yaml:"kubeVersion"`
 	}
 	if err := yaml.Unmarshal(meta, &about); err != nil {
-		return nil, fmt.Errorf("Chart.yaml: %w", err)
+		return nil, fmt.Errorf("file Chart.yaml: %w", err)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("values.yaml: %w", err)
+		return nil, fmt.Errorf("file values.yaml: %w", err)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, readmeHead, about.Description, strings.TrimSuffix(about.KubeVersion, "-0"))
