@@ -61,6 +61,17 @@ func (f *follower) connect(ctx context.Context) {
 	}
 }
 
+// withoutDeadline ends when ctx does, but has no deadline that an agent could be told: it would end the stream at that
+// moment, and that would be here, as if the agent had gone, before ctx has ended.
+func withoutDeadline(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	return inner, func(cause error) {
+		stop()
+		end(cause)
+	}
+}
+
 // backoff is the pause after so many attempts in vain. It is random, so that the clients of
 // one agent do not come back all at once.
 func backoff(tries int) time.Duration {
@@ -86,7 +97,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // session is one connection, from dialling to its end. It calls answered when the agent
 // has told its set.
 func (f *follower) session(ctx context.Context, answered func()) error {
-	ctx, end := context.WithCancelCause(ctx)
+	ctx, end := withoutDeadline(ctx)
 	defer end(nil)
 	conn, err := grpc.NewClient("passthrough:///agent",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

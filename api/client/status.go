@@ -130,7 +130,7 @@ func (s *statusFollower) connect(ctx context.Context) {
 
 // session is one connection, until it ends or nothing has come for the hold time.
 func (s *statusFollower) session(ctx context.Context, answered func()) error {
-	ctx, end := context.WithCancelCause(ctx)
+	ctx, end := withoutDeadline(ctx)
 	defer end(nil)
 	once := follower{cfg: s.cfg}
 	conn, err := grpc.NewClient("passthrough:///agent",
