@@ -91,12 +91,14 @@ func (a *Agent) setOf(names []string) (s roster.Set) {
 
 // runTerms stores terms until ctx ends.
 func (a *Agent) runTerms(ctx context.Context) {
+	told := a.unsaved.teller("terms")
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case k := <-a.terms.saves:
 			err := a.terms.file.save(k)
+			told(err)
 			if err != nil {
 				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", termsRetry)
 				boottime.Wait(ctx, termsRetry)

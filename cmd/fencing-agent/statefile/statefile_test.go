@@ -55,3 +55,21 @@ func TestWriteReplacesAFile(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+func TestRemove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if err := Write(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(path, "full"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(path); err == nil {
+		t.Error("a folder with something in it is gone")
+	}
+}
