@@ -8,8 +8,12 @@ func memoryMutants() []mutant {
 		m.in = []string{"./cmd/fencing-agent/agent"}
 		return m
 	}
+	terms := one("memory", "terms are gone by that are not on file", "cmd/fencing-agent/agent/terms.go",
+		"	if !w.want.equal(&w.onFile) || statefile.Sync(w.file.path) != nil {", "	if !w.want.equal(&w.onFile) {")
+	terms.in = []string{"./cmd/fencing-agent/agent"}
 	return []mutant{
-		of("what was superseded is kept on a full disk", "	if err := statefile.Remove(m.path); err == nil {", "	if m == nil {"),
+		terms,
+		of("what was superseded is kept on a full disk", "err != nil && statefile.Remove(m.path) == nil {", "err != nil && m == nil {"),
 		of("what a full disk did not take is never stored", "			again = time.After(memoryRetry)\n", ""),
 		of("what was seen before a stop is forgotten", "				m.save(s) // what was seen before the stop\n", "				s.Known = false\n"),
 	}

@@ -20,7 +20,7 @@ const memoryRetry = 5 * time.Second
 // but the right to arm while the API server is away.
 //
 // Invariant: after a restart the agent knows nothing of its Node rather than something that was superseded. By an older
-// state it would arm during a maintenance that it had seen. So what cannot be replaced is removed, which a full disk allows.
+// state it would arm during a maintenance that it had seen. So what cannot be replaced is removed, which a full disk allows: that also makes room.
 type nodeMemory struct {
 	path, node string
 	log        *slog.Logger
@@ -106,7 +106,10 @@ func (m *nodeMemory) save(s ownnode.State) bool {
 		return true
 	}
 	if string(text) != m.saved {
-		err = m.write(m.path, text)
+		if err = m.write(m.path, text); err != nil && statefile.Remove(m.path) == nil {
+			m.saved = ""
+			err = m.write(m.path, text) // there may be room now
+		}
 	}
 	if m.told != nil {
 		m.told(err)
@@ -123,8 +126,5 @@ func (m *nodeMemory) save(s ownnode.State) bool {
 			"file", m.path, "error", err, "retry", memoryRetry)
 	}
 	m.failed = true
-	if err := statefile.Remove(m.path); err == nil {
-		m.saved = ""
-	}
 	return false
 }
