@@ -41,6 +41,7 @@ var scenarios = []struct {
 	{"containerd_killed", containerdKilled},
 	{"server_gone", serverGone},
 	{"block_device", blockDevice},
+	{"disk_full", diskFull},
 	{"lun_gone", lunGone},
 	{"one_network_cut", oneNetworkCut},
 	{"all_networks_cut", allNetworksCut},
