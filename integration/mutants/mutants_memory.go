@@ -9,7 +9,7 @@ func memoryMutants() []mutant {
 		return m
 	}
 	terms := one("memory", "terms are gone by that are not on file", "cmd/fencing-agent/agent/terms.go",
-		"	if !w.want.equal(&w.onFile) || statefile.Sync(w.file.path) != nil {", "	if !w.want.equal(&w.onFile) {")
+		"	if !w.want.equal(&w.onFile) || statefile.Sync(w.file.path) != nil {", "	if statefile.Sync(w.file.path) != nil {")
 	terms.in = []string{"./cmd/fencing-agent/agent"}
 	return []mutant{
 		terms,

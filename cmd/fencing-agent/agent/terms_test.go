@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -187,6 +188,13 @@ func TestTermsOnAFullDisk(t *testing.T) {
 	}
 	if err := r.a.beginTerms(); err != nil || !r.settled() {
 		t.Errorf("the terms are on file: %v", err)
+	}
+	other := bytes.Replace(text, []byte(`"by": `), []byte(`"by": 1`), 1) // ten more
+	if err := os.WriteFile(r.a.cfg.TermsFile(), other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.a.beginTerms(); err == nil {
+		t.Error("it starts with other terms than those on file")
 	}
 	if err := os.Remove(r.a.cfg.TermsFile()); err != nil {
 		t.Fatal(err)
