@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -168,6 +169,20 @@ func TestTaintWaitsForTheProof(t *testing.T) {
 	}
 }
 
+// Where the Node is known to be off, Kubernetes releases the volumes, and this program deletes no attachment beside it.
+func TestKubernetesReleasesWhereTheNodeIsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("db-0", yes, "data")
+		w.taints(outOfService(recovery.Fenced(boot)))
+		w.during(func() {
+			w.storage.set("n1", storagefence.Unhealthy)
+			pass(time.Minute)
+			w.want("pod db-0")
+		})
+	})
+}
+
 // What is not healthy any more when it matters is not fenced: each deletion is preceded by a question.
 func TestHealthyAgainInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -312,6 +327,11 @@ func TestForeignAttachments(t *testing.T) {
 		w.pod("db-0", yes, "data", "shared")
 		w.pod("reader", nil, "shared")
 		w.volume("foreign", "nfs.example")
+		data := "data"
+		w.create(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va-of-another", UID: "u"},
+			Spec: storagev1.VolumeAttachmentSpec{Attacher: "nfs.example", NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &data}}})
+		w.create(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va-elsewhere", UID: "v"},
+			Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "n2", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &data}}})
 		w.during(func() {
 			w.storage.set("n1", storagefence.Unhealthy)
 			pass(time.Minute)
