@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -159,6 +160,29 @@ func (s *storageWorld) fencer(t *testing.T, flags ...string) {
 	})
 }
 
+// held tries what the policies of the manifest forbid to the account.
+func (s *storageWorld) held(t *testing.T) {
+	t.Helper()
+	node := s.Names()[0]
+	refused := func(args ...string) bool {
+		out, err := s.Plane.Kubectl(t.Context(), "", append([]string{"--as=system:serviceaccount:fencing-controller:fencing-storage"}, args...)...)
+		return err != nil && (strings.Contains(out+err.Error(), "fencing-storage may") || strings.Contains(out+err.Error(), "fencing-storage keeps"))
+	}
+	patch := func(what string) []string { return []string{"patch", "node", node, "--type=merge", "--patch", what} }
+	until(t, "the policies are in force", limit, func() bool {
+		return refused(patch(fmt.Sprintf(`{"metadata":{"labels":{"x":"%d"}}}`, time.Now().UnixNano()))...)
+	})
+	for what, args := range map[string][]string{
+		"a pod without preconditions": {"delete", "pod", "--namespace=default", "db-0", "--wait=false", "--grace-period=0", "--force", "--dry-run=server"},
+		"another taint":               patch(`{"spec":{"taints":[{"key":"` + outOfService + `","effect":"NoExecute"}]}}`),
+		"a taint that evicts":         patch(`{"spec":{"taints":[{"key":"fencing-agent.io/storage-offline","effect":"NoExecute"}]}}`),
+	} {
+		if !refused(args...) {
+			t.Errorf("%s is not refused", what)
+		}
+	}
+}
+
 // logWriter has the program's log in the test's.
 type logWriter struct{ t *testing.T }
 
@@ -230,6 +254,7 @@ func storageDeletes(t *testing.T, s *storageWorld) {
 // Guard: without such a storage its word is not enough; with the taint the pod goes, and Kubernetes releases the volume.
 func storageWaitsForTheTaint(t *testing.T, s *storageWorld) {
 	s.fencer(t, "--cleanup", "taint")
+	s.held(t)
 	n, p, rec := s.lose(t)
 	s.api.set(n.Name, true)
 	hold(t, s.Cluster, "the pod is left alone without a proof", 5*time.Second, func(v *cluster.View) string {
