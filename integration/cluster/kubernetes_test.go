@@ -54,6 +54,12 @@ func TestKubernetes(t *testing.T) {
 			if k == nil {
 				k = startKubernetes(t)
 			}
+			defer func() {
+				if t.Failed() && k != nil { // its fault may last
+					do(t, k.Close())
+					k = nil
+				}
+			}()
 			began := time.Now()
 			s.do(t, k)
 			t.Logf("%s: %.1f s", s.name, time.Since(began).Seconds())
