@@ -219,9 +219,11 @@ func (d *decision) enter(step Step, why string) Action {
 	return d.update(string(step) + ": " + why)
 }
 
-// unfenceable reports whether the storage may be given back: the boot that it was taken from has ended.
+// unfenceable reports whether the storage may be given back: the boot that it was taken from has ended. What a device says
+// is not enough while the kubelet renews its Lease.
 func (d *decision) unfenceable() bool {
-	return !d.status.Isolated || d.status.proven() || d.same() && d.Node.Boot != "" && d.Node.Boot != d.status.Boot
+	proven := d.status.proven() && (d.status.Proof.Kind != ByPower || d.Node.Silent)
+	return !d.status.Isolated || proven || d.same() && d.Node.Boot != "" && d.Node.Boot != d.status.Boot
 }
 
 // methods reports whether the configuration has any for a step.
