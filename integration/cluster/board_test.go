@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -27,7 +28,12 @@ type board struct {
 	at   map[bool]time.Time  // when it did so last
 	errs []error
 	cmd  *exec.Cmd
+
+	listener net.Listener
 }
+
+// close ends it.
+func (b *board) close() error { return errors.Join(b.listener.Close(), b.cmd.Process.Kill()) }
 
 const boardAddress = "10.0.0.100"
 
@@ -54,7 +60,7 @@ func startBoard(t *testing.T, dir string, port int, do func(on bool) error) *boa
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
+	b.listener = l
 	go b.serve(l)
 	dir = filepath.Join(dir, fmt.Sprintf("board-%d", port))
 	control, lan, emu := filepath.Join(dir, "control"), filepath.Join(dir, "lan.conf"), filepath.Join(dir, "bmc.emu")
@@ -104,7 +110,6 @@ set_working_mc 0x20
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.cmd.Process.Kill() })
 	return b
 }
 

@@ -53,8 +53,9 @@ type nodeBoards struct {
 }
 
 const (
-	boardPassword = "s3cret-of-the-boards"
-	wrongOne      = "wr0ng-s3cret-of-nobody"
+	// IPMI 1.5 takes 16 octets and no more.
+	boardPassword = "s3cret-boards"
+	wrongOne      = "wr0ng-s3cret"
 	firstPort     = 6230
 )
 
@@ -71,8 +72,17 @@ func TestNodeFence(t *testing.T) {
 		})
 	}
 	if f != nil {
-		do(t, f.Close())
+		do(t, f.close())
 	}
+}
+
+// close ends the cluster, and its boards.
+func (f *fencing) close() error {
+	var errs []error
+	for _, b := range f.boards {
+		errs = append(errs, b.bmc.close(), b.second.close(), b.port.close())
+	}
+	return errors.Join(append(errs, f.Close())...)
 }
 
 func startFencing(t *testing.T) *fencing {
