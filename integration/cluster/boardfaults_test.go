@@ -164,6 +164,9 @@ func executorDies(t *testing.T, f *fencing) {
 	for _, j := range s.jobs {
 		if j.Method == "bmc-off" && j.Role == "main" {
 			t.Logf("try %d on %q: %s: %s", j.Try+1, j.ExecutorNode, j.State, j.Message)
+			if j.Try == 0 && j.ExecutorNode != on {
+				t.Errorf("nobody has noted where the first try ran")
+			}
 			if j.Try > 0 && j.ExecutorNode == on {
 				t.Errorf("BROKEN: tried again on the node that has died")
 			}

@@ -25,6 +25,7 @@ var nodeFenceScenarios = []struct {
 	{"board_lies", boardLies},
 	{"executor_dies", executorDies},
 	{"controllers_killed", controllersKilled},
+	{"asked_for", askedFor},
 }
 
 // fencing is a cluster whose nodes have boards.
