@@ -32,6 +32,7 @@ import (
 
 const (
 	userAgent    = "fencing-controller"
+	storageAgent = "fencing-storage"
 	appLabel     = "app.kubernetes.io/name"
 	qps, burst   = 100, 200
 	replicasWait = time.Second

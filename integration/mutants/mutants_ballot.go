@@ -52,6 +52,7 @@ func allMutants() []mutant {
 		probingMutants(),
 		recoveryMutants(),
 		nodefenceMutants(),
+		storageMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)
