@@ -337,6 +337,9 @@ func (c *Cluster) Run(ctx context.Context, name string, argv ...string) (string,
 // Address is where the API server is reached from outside of the room.
 func (c *Cluster) Address() string { return "https://" + c.config.Room.Front.Addr().String() }
 
+// OwnKernels says that each node has a kernel of its own.
+func (c *Cluster) OwnKernels() bool { return c.config.Kind.OwnKernel() }
+
 // Fencectl is the program, as nodes see it.
 func (c *Cluster) Fencectl() string { return c.config.Programs.Fencectl }
 

@@ -40,6 +40,7 @@ func allMutants() []mutant {
 		toldMutants(),
 		orderMutants(),
 		historyMutants(),
+		memoryMutants(),
 		handedMutants(),
 		agentMutants(),
 		operatorMutants(),
