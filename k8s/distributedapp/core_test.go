@@ -206,3 +206,34 @@ func TestPlan(t *testing.T) {
 		}
 	}
 }
+
+// A write that was refused, or of which nobody heard, is tried again soon, and more and more rarely.
+func TestFailuresAreTriedAgain(t *testing.T) {
+	for _, o := range []Outcome{Conflict, Failed} {
+		s := Defaults("a")
+		s.Lag = time.Hour // which would look in between
+		c, now := New(s), start
+		c.Members([]string{"a"}, now)
+		app := App{Key: Key{"default", "web"}, UID: "u", Version: "1", Generation: 1}
+		c.Observe(app, now)
+		now = now.Add(time.Minute) // the list of replicas is an old one
+		c.Due(now)
+		last := time.Duration(0)
+		for range 10 {
+			c.Finished(app.Key, o, time.Time{}, now)
+			pause := time.Duration(0)
+			for len(c.Due(now.Add(pause)).Due) == 0 {
+				if pause += 100 * time.Millisecond; pause > 7*time.Second {
+					t.Fatalf("outcome %d: nobody tries again for %v", o, pause)
+				}
+			}
+			if pause < last || pause == 0 {
+				t.Errorf("outcome %d: again after %v, before that %v", o, pause, last)
+			}
+			last, now = pause, now.Add(pause)
+		}
+		if c.Finished(app.Key, Wrote, time.Time{}, now); len(c.Due(now).Due) != 1 {
+			t.Error("what was written is not looked at again")
+		}
+	}
+}
