@@ -119,6 +119,17 @@ func (c *Cluster) HoldKubelet(ctx context.Context, node string) error {
 	return c.do(ctx, node, machine.Hold, "kubelet")
 }
 
+// HoldContainerd ends containerd on a node for good, until [Cluster.FreeContainerd]. Containers go on, and so does the
+// kubelet, which says that the node is not Ready.
+func (c *Cluster) HoldContainerd(ctx context.Context, node string) error {
+	return c.do(ctx, node, machine.Hold, "containerd")
+}
+
+// FreeContainerd ends [Cluster.HoldContainerd].
+func (c *Cluster) FreeContainerd(ctx context.Context, node string) error {
+	return c.do(ctx, node, machine.Free, "containerd")
+}
+
 // FreeKubelet ends [Cluster.HoldKubelet].
 func (c *Cluster) FreeKubelet(ctx context.Context, node string) error {
 	return c.do(ctx, node, machine.Free, "kubelet")
