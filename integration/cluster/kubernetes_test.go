@@ -70,6 +70,15 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
+// unlessFailed ends the cluster of a scenario that has failed: its fault may last.
+func (r *recovery) unlessFailed(t *testing.T) *recovery {
+	if !t.Failed() || r == nil {
+		return r
+	}
+	do(t, r.Close())
+	return nil
+}
+
 const tolerant = `apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: tolerant, namespace: default}

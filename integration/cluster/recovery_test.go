@@ -44,12 +44,7 @@ func TestRecovery(t *testing.T) {
 			if r == nil {
 				r = startRecovery(t)
 			}
-			defer func() {
-				if t.Failed() && r != nil { // its fault may last
-					do(t, r.Close())
-					r = nil
-				}
-			}()
+			defer func() { r = r.unlessFailed(t) }()
 			began := time.Now()
 			s.do(t, r)
 			t.Logf("%s: %.1f s", s.name, time.Since(began).Seconds())

@@ -99,7 +99,6 @@ type Agent struct {
 
 	published published
 	metrics   *picture.Metrics
-	unsaved   *unsaved
 	links     links
 	deaths    deaths
 	leaving   leaving
@@ -175,7 +174,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if err := a.openKubernetes(); err != nil {
 		return nil, err
 	}
-	a.unsaved = newUnsaved(a.opts.Registry)
+	a.published.unsaved = newUnsaved(a.opts.Registry)
 	a.members = a.newMembers()
 	succession, directory, err := a.members.Begin(ctx)
 	if err != nil {

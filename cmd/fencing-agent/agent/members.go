@@ -12,7 +12,7 @@ import (
 // newMembers prepares what the lists of members come from. What it reports goes into the mailbox, which is there
 // before it is started.
 func (a *Agent) newMembers() *members.Members {
-	told := a.unsaved.teller("list")
+	told := a.published.unsaved.teller("list")
 	return members.New(members.Config{
 		Config: a.cfg, Path: a.opts.ConfigPath, Source: a.opts.Members, Kube: a.kube.client, Logger: a.log, Clock: a.clock,
 		Local: func(sn *config.SystemNetwork) (netip.Addr, error) {

@@ -41,7 +41,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 		return err
 	}
 	memory := newNodeMemory(a.cfg.NodeCacheFile(), a.cfg.NodeName, a.log, ownnode.Rules{Disable: a.cfg.Kubernetes.DisableAnnotations})
-	memory.told = a.unsaved.teller("node")
+	memory.told = a.published.unsaved.teller("node")
 	known := memory.load()
 	first := memory.rules.Judge(known)
 	// Known before the loop runs: not armed for a moment, as with the disable file.
