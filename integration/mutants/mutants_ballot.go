@@ -52,6 +52,7 @@ func allMutants() []mutant {
 		probingMutants(),
 		recoveryMutants(),
 		nodefenceMutants(),
+		listMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)
