@@ -40,6 +40,7 @@ func allMutants() []mutant {
 		toldMutants(),
 		orderMutants(),
 		historyMutants(),
+		memoryMutants(),
 		handedMutants(),
 		agentMutants(),
 		operatorMutants(),
@@ -53,6 +54,7 @@ func allMutants() []mutant {
 		recoveryMutants(),
 		nodefenceMutants(),
 		listMutants(),
+		storageMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

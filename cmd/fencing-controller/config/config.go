@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,7 @@ type Config struct {
 	MembersKey        string
 	MembersAudience   string
 	MembersAgents     []string
+	ExecutorSelector  map[string]string
 }
 
 // Default is the configuration of an empty file. dryRun is the default until somebody has decided otherwise.
@@ -45,7 +47,7 @@ func Default() *Config {
 		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true, GroupsOfTwo: []string{},
 		ExcludeNamespaces: []string{"kube-system"}, Settle: time.Second, Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100,
 		Pause: 3 * time.Second, MetricsAddress: ":9120", HealthAddress: ":9121",
-		FenceNamespace: "fencing-controller", MembersAddress: ":9122", MembersAudience: "fencing-controller", MembersAgents: []string{},
+		FenceNamespace: "fencing-controller", ExecutorSelector: map[string]string{}, MembersAddress: ":9122", MembersAudience: "fencing-controller", MembersAgents: []string{},
 		MembersCert: "/etc/fencing-controller-members/tls.crt", MembersKey: "/etc/fencing-controller-members/tls.key",
 	}
 }
@@ -75,6 +77,7 @@ func keys() []key {
 		{"nodeFence.enabled", "false", "fence nodes by their devices as well (docs/power.md); it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.NodeFence })},
 		{"nodeFence.namespace", "fencing-controller", "of the ConfigMaps, Secrets and Jobs", text(func(c *Config) *string { return &c.FenceNamespace }, false)},
 		{"nodeFence.image", `""`, "of the executor; it has to be given with enabled: true", text(func(c *Config) *string { return &c.ExecutorImage }, true)},
+		{"nodeFence.executorNodeSelector", "{}", "labels of the nodes that executors run on: those that reach the devices; {} is all but the one that is fenced", selector},
 		{"members.enabled", "false", "serve lists of members to agents with members.source: controller", boolean(func(c *Config) *bool { return &c.Members })},
 		{"members.address", `":9122"`, "where they are served, by gRPC over TLS", text(func(c *Config) *string { return &c.MembersAddress }, false)},
 		{"members.certFile", "/etc/fencing-controller-members/tls.crt", "the server's certificate; read again for each connection", text(func(c *Config) *string { return &c.MembersCert }, false)},
@@ -273,6 +276,27 @@ func accounts(c *Config, n *yaml.Node) (string, bool) {
 		ok = ok && found && space != "" && name != "" && !strings.Contains(name, "/")
 	}
 	return "a list of NAMESPACE/NAME, [] for none", ok
+}
+
+// What labels are made of.
+var (
+	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
+)
+
+// selector is labels as a Pod's nodeSelector has them.
+func selector(c *Config, n *yaml.Node) (string, bool) {
+	out := map[string]string{}
+	if n.Kind != yaml.MappingNode || n.Decode(&out) != nil {
+		return "a mapping of labels to values, {} for none", false
+	}
+	for key, value := range out {
+		if !labelKey.MatchString(key) || !labelValue.MatchString(value) {
+			return "labels of Nodes, such as {node-role.kubernetes.io/control-plane: \"\"}", false
+		}
+	}
+	c.ExecutorSelector = out
+	return "", true
 }
 
 // excluded has to name what the admission policy forbids: else each try would be refused, for ever.
