@@ -97,6 +97,7 @@ func (c *controllerSource) First(ctx context.Context, remembered bool) (List, er
 
 // Follow implements Source.
 func (c *controllerSource) Follow(ctx context.Context, again <-chan struct{}, found func(List)) {
+	c.state = ownnode.State{} // nobody listened before
 	c.run(ctx, again, func(string) {}, found)
 }
 
