@@ -108,6 +108,24 @@ func (a *agents) follower(t *testing.T, replica string) *realAgent {
 	return r
 }
 
+// askedByController counts what all replicas have asked since then. Watches end and begin again by themselves.
+func (a *agents) askedByController(t *testing.T, since time.Time) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	requests, err := a.plane.Requests(func(r controlplane.Request) bool {
+		return r.User.Name == "system:serviceaccount:"+controllerSpace+":"+controllerSpace && r.Received.After(since)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range requests {
+		if r.Verb != "watch" {
+			out[r.Verb+" "+r.Object.Resource]++
+		}
+	}
+	return out
+}
+
 // Agents that follow fencing-controller found their group, take in a node, go under maintenance, and outlive both replicas, without
 // one request to the API server; and what the replicas ask in a quiet time does not depend on the agents.
 func TestAgentsFollowTheController(t *testing.T) {
@@ -145,22 +163,7 @@ func TestAgentsFollowTheController(t *testing.T) {
 	a.settled(t, 4)
 
 	// A quiet time.
-	count := func() map[string]int {
-		t.Helper()
-		out := map[string]int{}
-		requests, err := a.plane.Requests(func(r controlplane.Request) bool {
-			return r.User.Name == "system:serviceaccount:"+controllerSpace+":"+controllerSpace && r.Received.After(began)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range requests {
-			if r.Verb != "watch" { // those end and begin again by themselves
-				out[r.Verb+" "+r.Object.Resource]++
-			}
-		}
-		return out
-	}
+	count := func() map[string]int { return a.askedByController(t, began) }
 	before, verdicts := count(), a.verdicts(t)
 	quiet := time.Now()
 	await(t, "a quiet time is over", func() bool { return time.Since(quiet) > 20*time.Second })

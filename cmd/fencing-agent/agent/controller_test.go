@@ -213,12 +213,16 @@ func TestMembersFromTheController(t *testing.T) {
 
 	c.store.node("n2", map[string]string{"fencing-agent.io/disable": ""})
 	f.until("n2", "under maintenance", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) > 0 })
-	c.stop()
+	c.stop() // from here on the controller is away
 	f.stop("n2", nil)
-	f.stop("n4", ErrAbandon)
-	f.start("n2", "n4") // the controller is away
+	f.start("n2")
 	f.agree(four...)
 	f.calm("n1", "n3")
+	f.mark()
+	f.stop("n4", ErrAbandon)
+	f.start("n4")
+	f.agree(four...)
+	f.calm("n1", "n2", "n3")
 	f.until("n2", "still under maintenance", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) > 0 })
 	f.until("n4", "not disarmed", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })
 
