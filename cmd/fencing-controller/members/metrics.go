@@ -13,16 +13,18 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer, h *Hub) *Metrics {
-	name := func(n string) string { return prometheus.BuildFQName("fencing_controller", "members", n) }
+	byGroup := func(o prometheus.GaugeOpts) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName("fencing_controller", "", o.Name), o.Help, []string{"group"}, nil)
+	}
 	m := &Metrics{
 		hub: h,
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "fencing_controller", Subsystem: "members", Name: "books_total",
+			Namespace: "fencing_controller", Name: "members_books_total",
 			Help: "Attempts to write the list of a group, by outcome: written, conflict (another replica was first), error.",
 		}, []string{"outcome"}),
-		following: prometheus.NewDesc(name("following"), "Agents that follow this replica, by group.", []string{"group"}, nil),
-		ahead:     prometheus.NewDesc(name("ahead"), "Agents that follow this replica and have a later list than the book of their group.", []string{"group"}, nil),
-		epoch:     prometheus.NewDesc(name("epoch"), "Epoch of the list in the book of a group.", []string{"group"}, nil),
+		following: byGroup(prometheus.GaugeOpts{Name: "members_following", Help: "Agents that follow this replica, by group."}),
+		ahead:     byGroup(prometheus.GaugeOpts{Name: "members_ahead", Help: "Agents that follow this replica and have a later list than the book of their group."}),
+		epoch:     byGroup(prometheus.GaugeOpts{Name: "members_epoch", Help: "Epoch of the list in the book of a group."}),
 	}
 	reg.MustRegister(m.writes, m)
 	return m
