@@ -21,9 +21,9 @@ func listMutants() []mutant {
 		one("lists", "an agent takes a removal at once", gate, "if left := Patience - h.Now.Sub(g.since); left > 0 {", "if left := Patience - h.Now.Sub(g.since); false {"),
 		one("lists", "an agent takes a list for what it says it is", gate, "case r.Digest != o.Digest || o.Epoch == 0:", "case o.Epoch == 0:"),
 		one("lists", "a token of another audience counts", cluster, "!s.Authenticated || !slices.Contains(s.Audiences, audience)", "!s.Authenticated"),
-		one("lists", "a token of any account counts", cluster, "	if !known {", "	if false {"),
+		one("lists", "a token of any account counts", cluster, "	if !known {", "	if !known && audience == \"\" {"),
 		one("lists", "a token that is bound to no node counts", cluster, "if len(claim) != 1 || claim[0] == \"\" {", "if len(claim) == 0 {"),
-		one("lists", "a node is told of another group", hub, "if !(there && n.Group == group || listed) || group == \"\" {", "if !(there || listed) || group == \"\" {"),
+		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}
 	for i := range list {
 		list[i].in = []string{"./k8s/memberbook", "./cmd/fencing-controller/members"}

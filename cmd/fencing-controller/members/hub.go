@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Node is what is known of a Node.
@@ -21,6 +22,7 @@ type Hub struct {
 	synced   bool
 	nodes    map[string]Node
 	books    map[string]*memberbook.Book // as the API server has them, by group
+	lists    map[string]*roster.Roster   // of those that have one
 	floors   map[string]uint64           // the highest epoch ever seen, by group
 	problems map[string]string
 	reports  map[string]map[string]memberbook.Addresses // of the agents that follow this replica, by group and node
@@ -40,7 +42,7 @@ type stream struct {
 // NewHub knows nothing yet.
 func NewHub() *Hub {
 	return &Hub{
-		nodes: map[string]Node{}, books: map[string]*memberbook.Book{}, floors: map[string]uint64{}, problems: map[string]string{},
+		nodes: map[string]Node{}, books: map[string]*memberbook.Book{}, lists: map[string]*roster.Roster{}, floors: map[string]uint64{}, problems: map[string]string{},
 		reports: map[string]map[string]memberbook.Addresses{}, streams: map[string]*stream{}, dirty: map[string]bool{}, changed: make(chan struct{}, 1),
 	}
 }
@@ -86,11 +88,17 @@ func (h *Hub) Booked(group string, b *memberbook.Book) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.look(group)
+	delete(h.lists, group)
 	if b == nil {
 		delete(h.books, group)
 		return
 	}
 	h.books[group] = b
+	if b.Epoch > 0 {
+		if r, err := roster.Of(b.Epoch, b.Members, ""); err == nil { // else it was no book
+			h.lists[group] = r
+		}
+	}
 	h.floors[group] = max(h.floors[group], b.Epoch)
 	h.wakeAll(func(s *stream) bool { return s.group == group })
 }
@@ -123,7 +131,7 @@ func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 		listed = listed || slices.Contains(b.Former, node)
 	}
 	// Invariant: a node is told nothing of a group that it is not in.
-	if !(there && n.Group == group || listed) || group == "" {
+	if !(there && n.Group == group) && !listed || group == "" {
 		return nil, true, false
 	}
 	if old := h.streams[node]; old != nil {
@@ -161,18 +169,15 @@ func (h *Hub) reported(s *stream, a memberbook.Addresses, have uint64) {
 
 // view is what is to be told on a stream.
 type view struct {
-	book    *memberbook.Book // nil: there is no list
-	node    *ownnode.State   // nil: the Node was never seen
+	list    *roster.Roster // nil: there is none
+	node    *ownnode.State // nil: the Node was never seen
 	problem string
 }
 
 func (h *Hub) view(s *stream, known bool) view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := view{problem: h.problems[s.group]}
-	if b := h.books[s.group]; b != nil && b.Epoch > 0 {
-		v.book = b
-	}
+	v := view{problem: h.problems[s.group], list: h.lists[s.group]}
 	if n, there := h.nodes[s.node]; there {
 		v.node = &n.State
 	} else if known {

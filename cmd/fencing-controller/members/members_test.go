@@ -152,8 +152,16 @@ type pipe struct {
 	updates chan *fencingv1.MembersUpdate
 }
 
-func (p *pipe) Context() context.Context              { return p.ctx }
-func (p *pipe) Send(u *fencingv1.MembersUpdate) error { p.updates <- u; return nil }
+func (p *pipe) Context() context.Context { return p.ctx }
+func (p *pipe) Send(u *fencingv1.MembersUpdate) error {
+	select {
+	case p.updates <- u:
+		return nil
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
+}
+
 func (p *pipe) Recv() (*fencingv1.MembersReport, error) {
 	select {
 	case r := <-p.reports:

@@ -136,7 +136,7 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	defer s.Hub.leave(st)
 	s.Logger.Info("members: an agent follows", "node", node, "group", st.group, "have", r.GetHaveEpoch(), "version", r.GetVersion())
 	s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
-	t := teller{keys: r.GetAnnotations(), send: call.Send}
+	t := teller{group: st.group, keys: r.GetAnnotations(), send: call.Send}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	if err := t.tell(s.Hub.view(st, false), true); err != nil {
@@ -190,6 +190,7 @@ func check(r *fencingv1.MembersReport) error {
 
 // teller sends what has changed.
 type teller struct {
+	group   string
 	keys    []string
 	send    func(*fencingv1.MembersUpdate) error
 	list    roster.Ref
@@ -201,14 +202,11 @@ type teller struct {
 // tell sends what differs from what was sent; if always, an empty update, too.
 func (t *teller) tell(v view, always bool) error {
 	u := &fencingv1.MembersUpdate{}
-	if b := v.book; b != nil {
-		r, err := roster.Of(b.Epoch, b.Members, "")
-		if err == nil && r.Ref() != t.list {
-			t.list, always = r.Ref(), true
-			u.List = &fencingv1.NumberedList{Group: b.Group, Epoch: r.Epoch, Digest: r.Digest}
-			for _, m := range r.Members {
-				u.List.Members = append(u.List.Members, &fencingv1.ListedMember{Name: m.Name, Addresses: m.Addresses})
-			}
+	if r := v.list; r != nil && r.Ref() != t.list {
+		t.list, always = r.Ref(), true
+		u.List = &fencingv1.NumberedList{Group: t.group, Epoch: r.Epoch, Digest: r.Digest}
+		for _, m := range r.Members {
+			u.List.Members = append(u.List.Members, &fencingv1.ListedMember{Name: m.Name, Addresses: m.Addresses})
 		}
 	}
 	if v.node != nil {
