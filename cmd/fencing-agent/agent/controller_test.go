@@ -10,10 +10,12 @@ import (
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +28,7 @@ import (
 	lists "github.com/fencing-agent/fencing-agent/cmd/fencing-controller/members"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // bookStore is an API server with one group's book and Nodes.
@@ -114,12 +117,12 @@ func newListController(t *testing.T, dir string) *listController {
 	c := &listController{t: t, dir: dir, store: &bookStore{hub: lists.NewHub(), nodes: map[string]ownnode.State{}}}
 	c.store.hub.Synced()
 	t.Cleanup(func() { c.stop() })
-	c.start()
+	c.start(true)
 	return c
 }
 
-// start starts a replica that knows what the API server has.
-func (c *listController) start() {
+// start starts a replica that knows what the API server has. One that does not write may be told anything.
+func (c *listController) start(writes bool) {
 	c.t.Helper()
 	address := c.address
 	if address == "" {
@@ -152,9 +155,11 @@ func (c *listController) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = srv.Serve(l) })
-	wg.Go(func() {
-		(&lists.Scribe{Hub: hub, Store: c.store, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
-	})
+	if writes {
+		wg.Go(func() {
+			(&lists.Scribe{Hub: hub, Store: c.store, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		})
+	}
 	c.stop = sync.OnceFunc(func() { cancel(); srv.Stop(); wg.Wait() })
 }
 
@@ -226,8 +231,54 @@ func TestMembersFromTheController(t *testing.T) {
 	f.until("n2", "still under maintenance", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) > 0 })
 	f.until("n4", "not disarmed", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })
 
-	c.start()
+	c.start(false)
 	c.store.node("n2", nil)
 	f.until("n2", "at work", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })
 	f.calm("n1", "n3", "n4")
+	f.lied(c, four...)
+}
+
+// lied has the controller say what is not true. Nobody goes by it.
+func (f *fleet) lied(c *listController, names ...string) {
+	f.t.Helper()
+	c.store.mu.Lock()
+	honest, hub := c.store.book, c.store.hub
+	c.store.mu.Unlock()
+	list := func(epoch uint64, members []roster.Member) *memberbook.Book {
+		return &memberbook.Book{Group: "test", Epoch: epoch, Members: members}
+	}
+	elsewhere := slices.Clone(honest.Members)
+	for i := range elsewhere {
+		elsewhere[i].Addresses = maps.Clone(elsewhere[i].Addresses)
+		elsewhere[i].Addresses["a"] = fmt.Sprintf("127.81.9.%d", i+1)
+	}
+	f.mark()
+	before := f.status("n1").Roster.GetEpoch()
+	for _, lie := range []struct {
+		book *memberbook.Book
+		says string
+	}{
+		{list(honest.Epoch-1, honest.Members), "is older than"},
+		{list(honest.Epoch, honest.Members[:3]), "is that of another list"},
+		{list(uint64(time.Now().Unix())+7200, honest.Members), "ahead of this node's clock"},
+		{list(honest.Epoch+1, honest.Members[:1]), "are to be removed"},
+		{list(honest.Epoch+2, elsewhere), "it has this node at"},
+	} {
+		hub.Booked("test", lie.book)
+		for _, n := range names {
+			deadline := time.Now().Add(fleetPatience)
+			for !strings.Contains(f.nodes[n].logged()[f.nodes[n].mark:], lie.says) {
+				if time.Now().After(deadline) {
+					f.t.Fatalf("%s does not say %q", n, lie.says)
+				}
+				<-time.After(50 * time.Millisecond)
+			}
+		}
+	}
+	for _, n := range names {
+		if s := f.status(n); s.Roster.GetEpoch() != before || int(s.Roster.GetSize()) != len(names) || s.Roster.Change != "" {
+			f.t.Errorf("%s goes by %v", n, s.Roster)
+		}
+	}
+	f.calm(names...)
 }
