@@ -54,6 +54,7 @@ func allMutants() []mutant {
 		recoveryMutants(),
 		nodefenceMutants(),
 		listMutants(),
+		distributedMutants(),
 		storageMutants(),
 		consumerMutants(),
 	} {
