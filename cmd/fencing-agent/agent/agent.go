@@ -122,6 +122,7 @@ type life struct {
 // kube is what the agent has to do with an API server.
 type kube struct {
 	client *client.Client // nil: there is none to talk to
+	node   *nodeSignals   // nil: this node's Node is not followed
 	marks  *nodeMarks     // nil: nothing is written there
 	deaths *kubeDeaths    // nil: deaths are not said there
 	lease  *kubeLease     // nil: no Lease breaks ties

@@ -6,6 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -19,6 +20,8 @@ func (a *Agent) newMembers() *members.Members {
 			l, err := a.opts.Links.Local(sn)
 			return l.Address, err
 		},
+		Node:     func(s ownnode.State) { a.kube.node.learn(s) },
+		Registry: a.opts.Registry, Version: a.opts.Version,
 		Waiting: a.serveWaiting,
 		Listed:  func(l members.List) { a.box.put(func(b *batch) { b.lists = append(b.lists, l) }) },
 		Saved: func(err error) {
