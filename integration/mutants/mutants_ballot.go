@@ -52,6 +52,7 @@ func allMutants() []mutant {
 		probingMutants(),
 		recoveryMutants(),
 		nodefenceMutants(),
+		remediationMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

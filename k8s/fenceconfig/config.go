@@ -42,7 +42,9 @@ type Cluster struct {
 	Settle       time.Duration // for which a node has to be Ready before its fencing is over
 	Trigger      time.Duration // for which it has to be NotReady before its fencing begins
 	Monitor      time.Duration // how often devices are looked at; 0: never
-	MaxUnhealthy int           // percent of the managed nodes; beyond that nothing begins
+	// ByRemediation: nothing begins because a Node is not Ready, only because a remediation or a person wants it.
+	ByRemediation bool
+	MaxUnhealthy  int // percent of the managed nodes; beyond that nothing begins
 }
 
 // Node is one managed node.
@@ -66,7 +68,7 @@ type Config struct {
 	Problems []Problem
 }
 
-const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent"
+const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, begin_by"
 
 // Read reads all ConfigMaps of a namespace. Others than those of fencing are not looked at. With no agents the options
 // of methods are not checked.
@@ -111,7 +113,7 @@ func (c *Config) cluster(text string) Cluster {
 		JobTimeout: seconds("job_timeout", 60, 5, 3600), CheckTimeout: seconds("check_timeout", 20, 1, 600),
 		Poll: seconds("poll_interval", 10, 1, 300), Settle: seconds("settle", 60, 1, 3600),
 		Trigger: seconds("trigger_after", 30, 0, 86400), Monitor: seconds("monitor_interval", 600, 0, 86400),
-		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100),
+		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100), ByRemediation: r.choice("begin_by", "not-ready", "remediation") == "remediation",
 	}
 	r.unknown(clusterKeys)
 	c.Problems = append(c.Problems, r.problems...)

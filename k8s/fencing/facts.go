@@ -83,6 +83,9 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	case client.IgnoreNotFound(err) != nil:
 		return f, nil, fmt.Errorf("read Node: %w", err)
 	}
+	if f.Object == nil {
+		f.Wish, f.First = r.wish(ctx, r.wished[node], f.Node)
+	}
 	f.Now = r.Now()
 	return f, &object, nil
 }

@@ -49,7 +49,8 @@ type Runner struct {
 	Pause     time.Duration
 	Proven    func(node string) // a proof by power is there
 
-	wanted   map[string]time.Time // by node: since when this replica would write
+	wanted   map[string]time.Time           // by node: since when this replica would write
+	wished   map[string]*FencingRemediation // by node, in this round
 	problems string               // as logged last
 }
 
@@ -92,6 +93,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	r.Metrics.show(fences.Items)
 	storm := stormOf(c, nodes)
 	work := map[string]bool{}
+	r.wished = r.wishes(ctx, c, storm)
 	for i := range fences.Items {
 		f := &fences.Items[i]
 		if f.Name != NameOf(f.Spec.NodeName) {
@@ -241,7 +243,7 @@ func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, obj
 		return r.Writer.Create(ctx, &NodeFence{
 			TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "NodeFence"},
 			ObjectMeta: metav1.ObjectMeta{
-				Name: NameOf(node), Finalizers: []string{finalizer},
+				Name: NameOf(node), Finalizers: []string{finalizer}, Labels: wishedBy(a.Wish),
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(a.Spec.NodeUID)}},
 			},
 			Spec: a.Spec, Status: a.Status,
@@ -271,6 +273,14 @@ func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, obj
 	default:
 		return nil
 	}
+}
+
+// wishedBy are the labels of a NodeFence that a remediation wants.
+func wishedBy(uid string) map[string]string {
+	if uid == "" {
+		return nil
+	}
+	return map[string]string{wishLabel: uid}
 }
 
 // reasons of Events.

@@ -47,16 +47,25 @@ func begin(f Facts) Action {
 	switch {
 	case f.Config == nil, f.Config.Broken, !f.Node.Exists, f.Node.Ready, f.Node.Kept, f.Node.Boot == "":
 		return Action{Kind: Wait}
-	case f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
+	case f.Wish == "" && f.Cluster.ByRemediation:
+		return Action{Kind: Wait}
+	case f.Wish == "" && f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
 		return Action{Kind: Wait, Until: f.Node.NotReadySince.Add(f.Cluster.Trigger)}
 	case f.Storm != "":
 		return Action{Kind: Wait, Until: f.Now.Add(f.Cluster.Poll), Why: f.Storm}
 	}
-	return Action{
+	a := Action{
 		Kind: Create, Why: "the Node is not Ready",
 		Spec:   Spec{NodeName: f.Config.Name, NodeUID: f.Node.UID, Boot: f.Node.Boot, Step: Isolation},
 		Status: Status{NodeUID: f.Node.UID, Boot: f.Node.Boot, Step: Isolation, Phase: New, StartedAt: f.Now, NotReady: true},
 	}
+	if f.Wish != "" {
+		a.Wish, a.Why = f.Wish, "a remediation wishes it"
+		if f.First == Power {
+			a.Spec.Step, a.Status.Step = Power, Power
+		}
+	}
+	return a
 }
 
 // adopt fills in what somebody who made the NodeFence by hand has left out.

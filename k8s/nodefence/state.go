@@ -173,6 +173,8 @@ type Facts struct {
 	Cluster fenceconfig.Cluster
 	Jobs    []Job  // of this NodeFence
 	Storm   string // why nothing new may begin; empty: it may
+	Wish    string // the UID of a remediation that wants it to begin now
+	First   Step   // with which the wish wants it to begin; empty: isolation
 }
 
 // Kind is what an [Action] does.
@@ -201,6 +203,7 @@ type Action struct {
 	Role               Role
 	Timeout            time.Duration
 	NotAfter           time.Time
+	Wish               string   // whose NodeFence this is
 	Avoid              []string // nodes on which a Job has failed: others are better
 	Why                string   // for the log, and for people where something begins or ends
 }
