@@ -53,6 +53,7 @@ func allMutants() []mutant {
 		recoveryMutants(),
 		nodefenceMutants(),
 		remediationMutants(),
+		crashMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

@@ -87,6 +87,7 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 		f.Wish, f.First = r.wish(ctx, r.wished[node], f.Node)
 	}
 	f.Now = r.Now()
+	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
 	return f, &object, nil
 }
 

@@ -47,11 +47,12 @@ type Runner struct {
 	Self      string
 	Replicas  func() []string
 	Pause     time.Duration
-	Proven    func(node string) // a proof by power is there
+	Proven    func(node string) // a proof by power, or by a crash kernel, is there
+	Crashes   *Crashes          // what crash kernels say; nil: nobody listens
 
 	wanted   map[string]time.Time           // by node: since when this replica would write
 	wished   map[string]*FencingRemediation // by node, in this round
-	problems string               // as logged last
+	problems string                         // as logged last
 }
 
 // NeedLeaderElection is false: there is no leader.
@@ -151,7 +152,7 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 
 // nodes reads all Nodes.
 func (r *Runner) nodes(ctx context.Context) (map[string]nodefence.Node, error) {
-	out := map[string]nodefence.Node{}
+	out, owners := map[string]nodefence.Node{}, owners{}
 	for page := ""; ; {
 		var list corev1.NodeList
 		if err := r.Reader.List(ctx, &list, client.Limit(pageSize), client.Continue(page)); err != nil {
@@ -159,8 +160,10 @@ func (r *Runner) nodes(ctx context.Context) (map[string]nodefence.Node, error) {
 		}
 		for i := range list.Items {
 			out[list.Items[i].Name] = nodeOf(&list.Items[i])
+			owners.add(&list.Items[i])
 		}
 		if page = list.Continue; page == "" {
+			r.Crashes.know(owners)
 			return out, nil
 		}
 	}
@@ -301,6 +304,8 @@ func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 			reason, kind = "FenceFailed", corev1.EventTypeWarning
 		case a.Status.Proof != nil && was.Status.Proof == nil && a.Status.Proof.Kind == nodefence.ByPower:
 			reason = "PowerOffConfirmed"
+		case a.Status.Proof != nil && was.Status.Proof == nil && a.Status.Proof.Kind == nodefence.ByKdump:
+			reason = "CrashKernelHeard"
 		case phase == nodefence.Done:
 			reason = "FenceStepDone"
 		}
@@ -312,10 +317,10 @@ func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	r.Events.Eventf(about, nil, kind, reason, "Fencing-"+string(step)+string(phase)+a.Name, "%s", note)
 }
 
-// powerProof is the boot that a NodeFence proves to have ended, by power.
+// powerProof is the boot that a NodeFence proves to have ended, by power or by its crash kernel.
 func powerProof(f *NodeFence) (string, bool) {
 	p := f.Status.Proof
-	if p == nil || p.Kind != nodefence.ByPower || p.Contradicted || p.Boot != f.Status.Boot {
+	if p == nil || p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump || p.Contradicted || p.Boot != f.Status.Boot {
 		return "", false
 	}
 	return p.Boot, true

@@ -288,3 +288,5 @@ func (s *stage) rounds(n int) {
 func (s *stage) configure(lines ...string) {
 	s.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fence-cluster-config"}, Data: map[string]string{"config.properties": strings.Join(lines, "\n")}})
 }
+
+func clientKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }

@@ -49,7 +49,7 @@ func begin(f Facts) Action {
 		return Action{Kind: Wait}
 	case f.Wish == "" && f.Cluster.ByRemediation:
 		return Action{Kind: Wait}
-	case f.Wish == "" && f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
+	case f.Wish == "" && !f.crashed() && f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
 		return Action{Kind: Wait, Until: f.Node.NotReadySince.Add(f.Cluster.Trigger)}
 	case f.Storm != "":
 		return Action{Kind: Wait, Until: f.Now.Add(f.Cluster.Poll), Why: f.Storm}
@@ -114,15 +114,19 @@ func (d *decision) observe() {
 			d.end(e, Failed, "it did not end in time", true)
 		}
 	}
+	d.hear()
 	if d.same() && !d.Node.Ready && !s.NotReady {
 		s.NotReady, d.changed = true, true
 	}
 	// A device that says off while the kubelet goes on lies, or is another node's. Only the kubelet writes a heartbeat, and
 	// it does so while it is not Ready, too.
-	if p := s.Proof; p != nil && p.Kind == ByPower && !p.Contradicted && d.same() && d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {
+	if p := s.Proof; p != nil && p.Kind != ByAgents && !p.Contradicted && d.same() && d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {
 		p.Contradicted, d.changed = true, true
 		s.Phase, s.DoneAt = GivenUp, d.Now
 		s.Message = "the devices said that the node was off, and its kubelet was heard after that in the same boot: check which plugs it is on"
+		if p.Kind == ByKdump {
+			s.Message = "a message said that the node's crash kernel ran, and its kubelet was heard after that in the same boot: somebody sends in its name"
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type Config struct {
 	NodeFence         bool
 	FenceNamespace    string
 	ExecutorImage     string
+	KdumpAddress      string // empty: nobody listens
 }
 
 // Default is the configuration of an empty file. dryRun is the default until somebody has decided otherwise.
@@ -68,6 +69,7 @@ func keys() []key {
 		{"nodeFence.enabled", "false", "fence nodes by their devices as well (docs/power.md); it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.NodeFence })},
 		{"nodeFence.namespace", "fencing-controller", "of the ConfigMaps, Secrets and Jobs", text(func(c *Config) *string { return &c.FenceNamespace }, false)},
 		{"nodeFence.image", `""`, "of the executor; it has to be given with enabled: true", text(func(c *Config) *string { return &c.ExecutorImage }, true)},
+		{"nodeFence.kdumpAddress", `""`, "where crash kernels are listened to (fence_kdump sends to port 7410), as \":7410\"; empty: nowhere", text(func(c *Config) *string { return &c.KdumpAddress }, true)},
 		{"metrics.address", `":9120"`, "where metrics are served", text(func(c *Config) *string { return &c.MetricsAddress }, false)},
 		{"health.address", `":9121"`, "where /healthz and /readyz are served", text(func(c *Config) *string { return &c.HealthAddress }, false)},
 	}
