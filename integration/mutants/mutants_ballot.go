@@ -40,6 +40,7 @@ func allMutants() []mutant {
 		toldMutants(),
 		orderMutants(),
 		historyMutants(),
+		memoryMutants(),
 		handedMutants(),
 		agentMutants(),
 		operatorMutants(),
@@ -54,6 +55,7 @@ func allMutants() []mutant {
 		nodefenceMutants(),
 		remediationMutants(),
 		crashMutants(),
+		storageMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

@@ -42,8 +42,9 @@ type Runner struct {
 	Logger    *slog.Logger
 	Metrics   *Metrics
 	Now       func() time.Time
-	Namespace string // of the ConfigMaps, Secrets and Jobs
-	Image     string // of the executor
+	Namespace string            // of the ConfigMaps, Secrets and Jobs
+	Image     string            // of the executor
+	Selector  map[string]string // labels of the nodes that executors run on; none: all but the one that is fenced
 	Self      string
 	Replicas  func() []string
 	Pause     time.Duration
@@ -52,6 +53,7 @@ type Runner struct {
 
 	wanted   map[string]time.Time           // by node: since when this replica would write
 	wished   map[string]*FencingRemediation // by node, in this round
+	leases   map[string]heard               // by node: its Lease as this replica has seen it
 	problems string                         // as logged last
 }
 
@@ -117,6 +119,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	maps.DeleteFunc(r.wanted, func(name string, _ time.Time) bool { return !work[name] })
+	maps.DeleteFunc(r.leases, func(name string, _ heard) bool { return !work[name] })
 	if len(work) > 0 {
 		return busyRound, nil
 	}

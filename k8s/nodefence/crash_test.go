@@ -107,3 +107,17 @@ func TestCrashKernelLies(t *testing.T) {
 		t.Errorf("%+v", d.status())
 	}
 }
+
+// Guard: what a crash kernel says gives no storage back while the kubelet renews its Lease.
+func TestStorageWaitsForTheLeaseAfterACrash(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		d := crashing(t)
+		d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+		d.settle().through(good)
+		d.f.Crash, d.f.Node.Silent = Crash{}, silent
+		d.after(301 * time.Second).through(good)
+		if got := strings.Join(d.created, " "); strings.Contains(got, "fc-on") != silent {
+			t.Errorf("silent %v: %s, %+v", silent, got, d.status().Proof)
+		}
+	}
+}
