@@ -66,11 +66,12 @@ func (f *FencingRemediation) node() string {
 	return f.Name
 }
 
-// wishes reads all remediations, carries out what each of them needs, and returns those that want a NodeFence to begin, by
-// node. A cluster need not have the type: then there are none.
+// wishes reads the remediations of the Runner's namespace, where only those who may have nodes fenced make any. It carries
+// out what each of them needs, and returns those that want a NodeFence to begin, by node. A cluster need not have the
+// type: then there are none.
 func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, storm string) map[string]*FencingRemediation {
 	var list FencingRemediationList
-	if err := r.Reader.List(ctx, &list); err != nil {
+	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
 		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 			r.Logger.Warn("remediations are not read", "err", err)
 		}
