@@ -12,7 +12,7 @@ func crashMutants() []mutant {
 		one("kdump", "whatever has the magic is a message", book, "if v := order.Uint32(b[4:]); v != version {", "if v := order.Uint32(b[4:]); v == 0 {"),
 		one("nodefence", "a message counts where nobody has said kdump=true", machine, "return f.Config != nil && f.Config.Kdump && !f.Node.Ready", "return f.Config != nil && !f.Node.Ready"),
 		one("nodefence", "a message of another boot is a proof", machine, "f.Crash.Boot != \"\" && f.Crash.Boot == f.Node.Boot", "f.Crash.Boot != \"\""),
-		one("nodefence", "the power is cut while the dump is written", machine, "return d.Now.Before(over) &&", "return false &&"),
+		one("nodefence", "the power is cut while the dump is written", machine, "return d.Now.Before(over) &&", "return d.Now.Before(over) && false &&"),
 		one("nodefence", "a dump keeps the power on for ever", machine, " && d.Now.Before(s.Dump.Since.Add(d.Cluster.MostDump))", ""),
 		one("nodefence", "what a message said is not doubted", "k8s/nodefence/decide.go", "p.Kind != ByAgents && !p.Contradicted", "p.Kind == ByPower && !p.Contradicted"),
 		one("fencing", "an address of two Nodes is one of them", listener, "			o[a] = \"\"\n", ""),
