@@ -35,7 +35,7 @@ func nodeAt(name string, addresses ...string) *corev1.Node {
 	return n
 }
 
-// Whoever sends from an address that no Node has, or that two have, is not heard.
+// Who sends from an address that no Node has, or that two have, is not heard.
 func TestWhoIsHeard(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c, o := listener(func() time.Time { return now }), owners{}

@@ -72,11 +72,13 @@ func (f *FencingRemediation) node() string {
 func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, storm string) map[string]*FencingRemediation {
 	var list FencingRemediationList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
-		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-			r.Logger.Warn("remediations are not read", "err", err)
+		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) && r.unread != err.Error() {
+			r.unread = err.Error() // an older role does not allow it: once is enough
+			r.Logger.Warn("remediations are not read: apply nodefence.yaml of this version", "err", err)
 		}
 		return nil
 	}
+	r.unread = ""
 	out, facts := map[string]*FencingRemediation{}, make([]*remediation.Facts, len(list.Items))
 	for i := range list.Items {
 		f, err := r.remediationFacts(ctx, &list.Items[i], c, storm)

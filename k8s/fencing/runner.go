@@ -55,6 +55,7 @@ type Runner struct {
 	wished   map[string]*FencingRemediation // by node, in this round
 	leases   map[string]heard               // by node: its Lease as this replica has seen it
 	problems string                         // as logged last
+	unread   string                         // why remediations are not read, as logged last
 }
 
 // NeedLeaderElection is false: there is no leader.

@@ -146,7 +146,7 @@ func (f Facts) begins() bool {
 	}
 }
 
-// conditions are what whoever made it goes by: it is Processing, or it has Succeeded or not.
+// conditions are what its maker goes by: it is Processing, or it has Succeeded or not.
 func (f Facts) conditions() []Condition {
 	s := f.Status
 	is := func(processing, succeeded, reason, format string, args ...any) []Condition {
