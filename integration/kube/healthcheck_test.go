@@ -92,8 +92,8 @@ spec:
 	await(t, "NodeHealthCheck has deleted the remediation, and it is gone", func() bool { return w.condition("rec-4", "Succeeded") == "" })
 	t.Logf("Ready to the end of the remediation: %v", time.Since(began).Round(time.Millisecond))
 	await(t, "NodeHealthCheck is content again", func() bool { return phase() == "Enabled" })
-	if n := w.fences(); n != 0 {
-		t.Errorf("%d NodeFences are left", n)
+	if w.fenced() {
+		t.Error("its NodeFence is left")
 	}
 	w.lock.Lock()
 	defer w.lock.Unlock()
