@@ -55,6 +55,7 @@ func allMutants() []mutant {
 		nodefenceMutants(),
 		remediationMutants(),
 		crashMutants(),
+		distributedMutants(),
 		storageMutants(),
 		consumerMutants(),
 	} {
