@@ -97,6 +97,12 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	}
 	if fencer != nil {
 		fencer.Proven = r.Proven
+		if c.KdumpAddress != "" {
+			fencer.Crashes = fencing.NewCrashes(c.KdumpAddress, log, time.Now, metrics.Registry)
+			if err := mgr.Add(fencer.Crashes); err != nil {
+				return fmt.Errorf("set up the listener for crash kernels: %w", err)
+			}
+		}
 		if err := mgr.Add(fencer); err != nil {
 			return fmt.Errorf("set up fencing by devices: %w", err)
 		}

@@ -54,6 +54,8 @@ func allMutants() []mutant {
 		recoveryMutants(),
 		nodefenceMutants(),
 		listMutants(),
+		remediationMutants(),
+		crashMutants(),
 		distributedMutants(),
 		storageMutants(),
 		consumerMutants(),

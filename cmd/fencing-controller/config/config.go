@@ -38,6 +38,7 @@ type Config struct {
 	MembersKey        string
 	MembersAudience   string
 	MembersAgents     []string
+	KdumpAddress      string // empty: nobody listens
 	ExecutorSelector  map[string]string
 }
 
@@ -77,6 +78,7 @@ func keys() []key {
 		{"nodeFence.enabled", "false", "fence nodes by their devices as well (docs/power.md); it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.NodeFence })},
 		{"nodeFence.namespace", "fencing-controller", "of the ConfigMaps, Secrets and Jobs", text(func(c *Config) *string { return &c.FenceNamespace }, false)},
 		{"nodeFence.image", `""`, "of the executor; it has to be given with enabled: true", text(func(c *Config) *string { return &c.ExecutorImage }, true)},
+		{"nodeFence.kdumpAddress", `""`, "where crash kernels are listened to (fence_kdump sends to port 7410), as \":7410\"; empty: nowhere", text(func(c *Config) *string { return &c.KdumpAddress }, true)},
 		{"nodeFence.executorNodeSelector", "{}", "labels of the nodes that executors run on: those that reach the devices; {} is all but the one that is fenced", selector},
 		{"members.enabled", "false", "serve lists of members to agents with members.source: controller", boolean(func(c *Config) *bool { return &c.Members })},
 		{"members.address", `":9122"`, "where they are served, by gRPC over TLS", text(func(c *Config) *string { return &c.MembersAddress }, false)},
