@@ -263,6 +263,7 @@ func (m *Machine) drain(now time.Time) {
 		if excluded > 0 {
 			text += fmt.Sprintf(", but for %d that are excluded", excluded)
 		}
+		text += "; the taint stays until the node is back in another boot"
 		m.state.set(Released, text)
 		m.sleep(now, longPause)
 	}
