@@ -121,6 +121,8 @@ func recoveryEdges() []mutant {
 		one("reconcile", "a Node with a note is not found", "k8s/reconcile/reconciler.go", " && s.Note == \"\"", ""),
 		one("reconcile", "the note is not read", convert, "Note: n.Annotations[recovery.NoteKey]", "Note: \"\""),
 		one("reconcile", "a change of the Node wakes nobody", "k8s/reconcile/setup.go", "			w.machine.Changed()\n", "			_ = w.machine\n"),
+		one("reconcile", "a replica that starts forgets the storm", "k8s/reconcile/reconciler.go", " || !o.machine.Seen())", ")"),
+		one("reconcile", "a Node that is queued is not of the storm", "k8s/reconcile/reconciler.go", "r.machines[other] == nil && r.index.group[other] == group {", "false {"),
 		one("reconcile", "a heartbeat is not read", convert, "if !c.LastHeartbeatTime.IsZero() {", "if false {"),
 		one("reconcile", "a patch carries no version", calls, "metadata{r.Version, nil}", "metadata{\"\", nil}"),
 		one("reconcile", "a write may be sent after its deadline", calls, "		if left <= 0 {\n			return recovery.Reply{Outcome: recovery.Late}\n		}\n", ""),

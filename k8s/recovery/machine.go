@@ -66,6 +66,7 @@ type Machine struct {
 	asked   Request // what Done is the answer to
 	wake    time.Time
 	idle    bool // nothing is to be done before something changes
+	seen    bool // the Node was read once
 	whole   bool // this round has read the pods
 	pods    []Pod
 	node    Node
@@ -85,6 +86,9 @@ type Machine struct {
 func New(s Settings, node string, p *storm.Pace) *Machine {
 	return &Machine{settings: s, name: node, pace: p, asked: Request{Kind: Wait}, state: State{Phase: Watching}, refusals: map[string]int{}}
 }
+
+// Seen reports whether the Node was read, so that [Machine.State] says something about it.
+func (m *Machine) Seen() bool { return m.seen }
 
 // State is what to tell people.
 func (m *Machine) State() State { return m.state }
@@ -262,7 +266,7 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 
 // sawNode begins with the Node of a round.
 func (m *Machine) sawNode(now time.Time, n Node) {
-	m.node = n
+	m.node, m.seen = n, true
 	if n.UID != m.uid { // another object of this name: nothing that was known is about it
 		m.forget()
 		m.uid = n.UID
