@@ -75,6 +75,11 @@ func TestAReplicaThatStartsKnowsOfTheStorm(t *testing.T) {
 			w.nodes["n3"].Spec.Taints = []corev1.Taint{{Key: recovery.TaintKey, Value: recovery.Fenced("0000000000000001"), Effect: corev1.TaintEffectNoExecute}}
 		}
 		r := w.reconciler(func(o *Options) { o.Storm.MaxDeadPercent = 30 })
+		if tainted { // the sweep finds it before the Nodes are known
+			r.index = newIndex()
+			r.Found(w.nodes["n3"])
+			w.show(r)
+		}
 		for _, queued := range []bool{true, false} {
 			w.run(r, 15*time.Second)
 			if got := r.machines["n4"].machine.State(); got.Held != storm.TooManyDead || w.taint() != "" {

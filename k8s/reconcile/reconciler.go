@@ -194,8 +194,8 @@ func (r *Reconciler) next(name string, w *work) (recovery.Request, question) {
 // looked at yet counts, too: a replica that starts in a storm knows of no taint, and would begin with one Node more for each
 // of its workers. The caller holds the mutex.
 func (r *Reconciler) deadBeside(name, group string) (dead int) {
-	for other, o := range r.machines {
-		if other != name && o.group == group && (o.machine.State().Tainted || !o.machine.Seen()) {
+	for other, o := range r.machines { // whose own note of the group may be from before the Nodes were known
+		if other != name && r.index.group[other] == group && (o.machine.State().Tainted || !o.machine.Seen()) {
 			dead++
 		}
 	}
