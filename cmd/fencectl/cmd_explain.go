@@ -63,11 +63,16 @@ var errKubectlSlow = fmt.Errorf("no answer within %v", kubectlTimeout)
 
 // kubectl runs it, with its last line of complaint as the error.
 func kubectl(ctx context.Context, program string, args []string) ([]byte, error) {
+	return kubectlWith(ctx, program, "", args)
+}
+
+// kubectlWith gives it something to read.
+func kubectlWith(ctx context.Context, program, input string, args []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
 	defer cancel()
 	var complaint bytes.Buffer
 	c := exec.CommandContext(ctx, program, args...)
-	c.Stderr = &complaint
+	c.Stdin, c.Stderr = strings.NewReader(input), &complaint
 	c.WaitDelay = time.Second // what it has started may keep its output open
 	text, err := c.Output()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -95,7 +100,7 @@ type explanation struct {
 	Events   []eventSay   `json:"events"`
 	Errors   []string     `json:"errors,omitempty"` // why some of this is missing
 
-	noReplicas, noEvents, noDevices string // why they are not known
+	noReplicas, noEvents string // why they are not known
 }
 
 // accusation is that one Node tells of the node's death.
@@ -113,6 +118,7 @@ type devicesSay struct {
 	Retries int    `json:"retries"`
 	Proof   string `json:"proof,omitempty"`
 	Message string `json:"message,omitempty"`
+	Error   string `json:"error,omitempty"` // why that is not known
 }
 
 type replicaSay struct {
@@ -130,7 +136,7 @@ type eventSay struct {
 const noSuchKind = "doesn't have a resource type"
 
 // devices reads the node's NodeFence. Most clusters do not have that resource, or nothing is fenced by devices there: that
-// is no error.
+// is no error. What cannot be read is said: it is not the same as nothing.
 func (x *explainer) devices(ctx context.Context, e *explanation) error {
 	var list struct {
 		Items []struct {
@@ -149,6 +155,7 @@ func (x *explainer) devices(ctx context.Context, e *explanation) error {
 		if strings.Contains(err.Error(), noSuchKind) {
 			return nil
 		}
+		e.Devices = &devicesSay{Error: err.Error()}
 		return err
 	}
 	for _, f := range list.Items {
@@ -175,6 +182,7 @@ type explainer struct {
 type kubeNode struct {
 	Metadata struct {
 		Name        string            `json:"name"`
+		UID         string            `json:"uid"`
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
@@ -217,7 +225,7 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 	for _, ask := range []struct {
 		of  func(context.Context, *explanation) error
 		why *string
-	}{{x.devices, &e.noDevices}, {x.events, &e.noEvents}, {x.replicas, &e.noReplicas}} {
+	}{{x.devices, new(string)}, {x.events, &e.noEvents}, {x.replicas, &e.noReplicas}} {
 		if err := ask.of(ctx, e); err != nil {
 			*ask.why = err.Error()
 			e.Errors = append(e.Errors, err.Error())
@@ -331,15 +339,14 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 		}
 		t.row("called dead", fmt.Sprintf("by %s at %s, proof %s, %s", view.Clean(d.By), d.At.In(zone).Format(time.TimeOnly), view.Clean(d.Proof), which))
 	}
-	if d := e.Devices; d != nil {
+	if d := e.Devices; d != nil && d.Error != "" {
+		t.row("devices", "unknown, its NodeFence cannot be read: "+view.Clean(d.Error))
+	} else if d != nil {
 		t.row("devices", fmt.Sprintf("%s %s, %d retries, proof %s: %s", view.Clean(d.Step), view.Clean(d.Phase), d.Retries, cmp.Or(view.Clean(d.Proof), "none yet"), cmp.Or(view.Clean(d.Message), "goes on")))
-	}
-	if e.noDevices != "" {
-		t.row("devices", "not known: "+e.noDevices)
 	}
 	switch {
 	case e.noReplicas != "":
-		t.row("controller", "not known: "+e.noReplicas)
+		t.row("controller", "unknown: "+e.noReplicas)
 	case len(e.Replicas) == 0:
 		t.row("controller", "no replica is there: nobody acts on a death")
 	}
@@ -350,7 +357,7 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 		t.row("event", v.At.In(zone).Format(time.DateTime)+" "+view.Clean(v.Reason)+": "+view.Clean(v.Note))
 	}
 	if e.noEvents != "" {
-		t.row("event", "not known: "+e.noEvents)
+		t.row("event", "unknown: "+e.noEvents)
 	}
 }
 
