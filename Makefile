@@ -224,8 +224,9 @@ test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts,
 test-nodefence: cluster-programs ## nodes of a real cluster are fenced by Debian's fence_ipmilan and boards of OpenIPMI that cut their power: the whole way, and boards that are gone, lie or are two; RUN=REGEXP; needs what make cluster needs, openipmi and debootstrap (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-nodefence: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-nodefence" >&2; exit 1; }
 	@command -v ipmi_sim >/dev/null || { echo "test-nodefence: needs ipmi_sim: apt-get install openipmi" >&2; exit 1; }
-	@test bin/cluster/executor.tar -nt bin/fencing-executor -a bin/cluster/executor.tar -nt deploy/executor/Dockerfile || \
-	   $(MAKE) --no-print-directory dist/executor.oci.tar EXECUTOR=registry.example.com/fencing-executor:v0.1.0 OUT=bin/cluster/executor.tar
+	@{ cmp -s bin/fencing-executor bin/cluster/executor.program && test bin/cluster/executor.tar -nt deploy/executor/Dockerfile; } || \
+	 { $(MAKE) --no-print-directory dist/executor.oci.tar EXECUTOR=registry.example.com/fencing-executor:v0.1.0 OUT=bin/cluster/executor.tar && \
+	   cp bin/fencing-executor bin/cluster/executor.program; }
 	@FENCING_TEST_CLUSTER=1 GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m -run '^TestNodeFence$$$(if $(RUN),/($(RUN)))' .
 
 cluster-programs: build tools $(HELM)

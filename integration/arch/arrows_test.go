@@ -57,6 +57,7 @@ var rooms = []room{
 	{pkg: "k8s/belief", pure: true},
 	{pkg: "k8s/ownership", pure: true},
 	{pkg: "k8s/storm", pure: true},
+	{pkg: "k8s/distributedapp", may: []string{"k8s/ownership"}, pure: true},
 	{pkg: "k8s/fenceconfig", pure: true},
 	{pkg: "k8s/storagefence", pure: true},
 	{pkg: "k8s/storagewatch", may: []string{"k8s/deaths", "k8s/recovery", "k8s/storagefence"}},
@@ -119,7 +120,7 @@ var confined = []struct {
 
 // pureImports is all of the standard library that a pure package may use.
 var pureImports = []string{
-	"bytes", "cmp", "container/heap", "encoding/binary", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
+	"bytes", "cmp", "container/heap", "crypto/sha256", "encoding/binary", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
 	"math/rand/v2", "slices", "sort", "strconv", "strings", "time",
 }
 

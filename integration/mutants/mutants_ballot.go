@@ -53,6 +53,7 @@ func allMutants() []mutant {
 		probingMutants(),
 		recoveryMutants(),
 		nodefenceMutants(),
+		distributedMutants(),
 		storageMutants(),
 		consumerMutants(),
 	} {
