@@ -151,7 +151,7 @@ func recoveryEdges() []mutant {
 		one("marks", "a server that forbids it is asked in ten minutes", wish, "pause = refused.Next(err)", "pause = refusedPause"),
 		one("marks", "a new wish waits for what was refused", wish, "	for a.count() == tried {\n", "	for {\n"),
 		one("marks", "what the watch says again asks a server that forbids it", wish, "		case <-a.wake:\n		}\n	}\n}\n\n// spread", "		case <-a.wake:\n			return\n		}\n	}\n}\n\n// spread"),
-		one("ownership", "the order depends on how they are listed", owners, "distinct(replicas)", "replicas"),
+		one("ownership", "the order depends on how they are listed", owners, "for _, r := range distinct(replicas) {", "for _, r := range replicas {"),
 		one("storm", "all nodes at once", pace, "len(others) < p.settings.Evicting", "len(others) < 1000"),
 		one("storm", "a node that is stuck holds up all", pace, " || now.Sub(p.evicting[n]) > patience", ""),
 		one("storm", "no limit on the dead", pace, "g.Dead*100 > g.Size*p.settings.MaxDeadPercent", "false"),
