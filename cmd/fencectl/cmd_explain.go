@@ -34,7 +34,8 @@ func newExplainCommand(env *environment) *cobra.Command {
 replica of fencing-controller does at this moment or waits for, and its Events.
 
 It asks kubectl, with your rights and your kubeconfig. Without the right to get pods/proxy what the
-replicas wait for is missing; all else is shown.`,
+replicas wait for is missing; all else is shown. The same if the Events or the replicas cannot be
+asked for; then it fails in the end, for the explanation is not whole.`,
 		Example: "  fencectl explain node-4",
 		Args:    operands("NODE"),
 	}
@@ -47,7 +48,13 @@ replicas wait for is missing; all else is shown.`,
 		if err != nil {
 			return err
 		}
-		return out.print(env.stdout, e, func(t *table) { e.rows(t, env.zone()) })
+		if err := out.print(env.stdout, e, func(t *table) { e.rows(t, env.zone()) }); err != nil {
+			return err
+		}
+		if len(e.Errors) > 0 {
+			return fmt.Errorf("not everything could be asked for: %s", strings.Join(e.Errors, "; "))
+		}
+		return nil
 	}
 	return cmd
 }
@@ -91,6 +98,9 @@ type explanation struct {
 	Devices  *devicesSay  `json:"devices,omitempty"` // what is done by the devices of the node
 	Replicas []replicaSay `json:"replicas"`
 	Events   []eventSay   `json:"events"`
+	Errors   []string     `json:"errors,omitempty"` // why some of this is missing
+
+	noReplicas, noEvents string // why they are not known
 }
 
 // accusation is that one Node tells of the node's death.
@@ -122,9 +132,12 @@ type eventSay struct {
 	Note   string    `json:"note"`
 }
 
-// devices reads the node's NodeFence. Most clusters have none, or nothing is fenced by devices there: that is no error. What
-// cannot be read is said: it is not the same as nothing.
-func (x *explainer) devices(ctx context.Context, e *explanation) {
+// noSuchKind is what kubectl says of a resource that the API server does not have.
+const noSuchKind = "doesn't have a resource type"
+
+// devices reads the node's NodeFence. Most clusters do not have that resource, or nothing is fenced by devices there: that
+// is no error. What cannot be read is said: it is not the same as nothing.
+func (x *explainer) devices(ctx context.Context, e *explanation) error {
 	var list struct {
 		Items []struct {
 			Spec   struct{ NodeName string }
@@ -139,10 +152,11 @@ func (x *explainer) devices(ctx context.Context, e *explanation) {
 		}
 	}
 	if err := x.get(ctx, &list, "get", "nodefences.fencing-agent.io", "-o", "json"); err != nil {
-		if !strings.Contains(err.Error(), "doesn't have a resource type") {
-			e.Devices = &devicesSay{Error: err.Error()}
+		if strings.Contains(err.Error(), noSuchKind) {
+			return nil
 		}
-		return
+		e.Devices = &devicesSay{Error: err.Error()}
+		return err
 	}
 	for _, f := range list.Items {
 		if f.Spec.NodeName != e.Node {
@@ -156,6 +170,7 @@ func (x *explainer) devices(ctx context.Context, e *explanation) {
 			}
 		}
 	}
+	return nil
 }
 
 // explainer asks kubectl.
@@ -206,11 +221,17 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 	if !found {
 		return nil, fmt.Errorf("there is no Node %s", view.Clean(node))
 	}
-	x.devices(ctx, e)
-	if err := x.events(ctx, e); err != nil {
-		return nil, err
+	// What cannot be had does not hide the rest.
+	for _, ask := range []struct {
+		of  func(context.Context, *explanation) error
+		why *string
+	}{{x.devices, new(string)}, {x.events, &e.noEvents}, {x.replicas, &e.noReplicas}} {
+		if err := ask.of(ctx, e); err != nil {
+			*ask.why = err.Error()
+			e.Errors = append(e.Errors, err.Error())
+		}
 	}
-	return e, x.replicas(ctx, e)
+	return e, nil
 }
 
 func (e *explanation) about(n *kubeNode) {
@@ -301,8 +322,12 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	if e.Disputed != "" {
 		t.row("dispute", e.dispute())
 	}
-	if len(e.Told)+len(e.Garbled) == 0 {
+	switch {
+	case len(e.Told)+len(e.Garbled) > 0:
+	case e.Ready == "True":
 		t.row("called dead", "by nobody")
+	default: // what a person who looks at it wants to know
+		t.row("called dead", "by nobody: nothing is done until agents have proof that this boot has ended; fencectl status on a node that runs says how long that takes")
 	}
 	for _, name := range e.Garbled {
 		t.row("called dead", "by "+view.Clean(name)+"? its annotation "+deaths.Annotation+" cannot be read")
@@ -319,14 +344,20 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	} else if d != nil {
 		t.row("devices", fmt.Sprintf("%s %s, %d retries, proof %s: %s", view.Clean(d.Step), view.Clean(d.Phase), d.Retries, cmp.Or(view.Clean(d.Proof), "none yet"), cmp.Or(view.Clean(d.Message), "goes on")))
 	}
-	if len(e.Replicas) == 0 {
-		t.row("controller", "no replica is there")
+	switch {
+	case e.noReplicas != "":
+		t.row("controller", "unknown: "+e.noReplicas)
+	case len(e.Replicas) == 0:
+		t.row("controller", "no replica is there: nobody acts on a death")
 	}
 	for _, r := range e.Replicas {
 		t.row("controller", view.Clean(r.Pod)+": "+view.Clean(r.Says))
 	}
 	for _, v := range e.Events {
 		t.row("event", v.At.In(zone).Format(time.DateTime)+" "+view.Clean(v.Reason)+": "+view.Clean(v.Note))
+	}
+	if e.noEvents != "" {
+		t.row("event", "unknown: "+e.noEvents)
 	}
 }
 

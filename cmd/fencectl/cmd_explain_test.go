@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +28,7 @@ END
 ;;
 *"get events"*) cat <<'END'
 {"items": [
- {"reason": "NodeReleased", "message": "its pods are gone", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T11:59:15Z", "series": {"count": 2, "lastObservedTime": "2026-03-01T12:00:15.5Z"}},
+ {"reason": "NodeReleased", "message": "its pods are gone; the taint stays until the node is back in another boot", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T11:59:15Z", "series": {"count": 2, "lastObservedTime": "2026-03-01T12:00:15.5Z"}},
  {"reason": "NodeNotReady", "message": "not of ours", "reportingComponent": "node-controller", "eventTime": "2026-03-01T12:00:11Z"},
  {"reason": "BarrierSet", "message": "the barrier is set", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:14Z"}
 ]}
@@ -35,7 +36,7 @@ END
 ;;
 *"get nodefences"*) echo '{"items": [{"spec": {"nodeName": "node-3"}, "status": {"step": "recovery"}}, {"spec": {"nodeName": "node-4"}, "status": {"step": "power_management", "phase": "error", "retries": 1, "message": "a method failed", "proof": {"kind": "power", "contradicted": true}}}]}' ;;
 *"get pods"*) echo '{"items": [{"metadata": {"name": "controller-a"}}, {"metadata": {"name": "controller-b"}}, {"metadata": {"name": "controller-c"}}]}' ;;
-*controller-a*) printf 'NODE    PHASE     SINCE  DETAIL\nnode-4  released  3s     its pods are gone; called dead by 2 Nodes\n' ;;
+*controller-a*) printf 'NODE    PHASE     SINCE  DETAIL\nnode-4  released  3s     its pods are gone; the taint stays until the node is back in another boot; called dead by 2 Nodes\n' ;;
 *controller-b*) echo 'no Node is called dead' ;;
 *) echo 'Error from server (Forbidden): pods "controller-c" is forbidden' >&2; exit 1 ;;
 esac
@@ -46,11 +47,11 @@ taint        fenced-024bc581b3a34be3: pods are taken off, and none is started in
 called dead  by node-1 at 12:00:13, proof sentence, this boot
 called dead  by node-2 at 12:00:13, proof time, another boot, 111bc581b3a34be3
 devices      power_management error, 1 retries, proof power, contradicted: a method failed
-controller   controller-a: released 3s its pods are gone; called dead by 2 Nodes
+controller   controller-a: released 3s its pods are gone; the taint stays until the node is back in another boot; called dead by 2 Nodes
 controller   controller-b: does nothing about it
 controller   controller-c: no answer: kubectl get: Error from server (Forbidden): pods "controller-c" is forbidden
 event        2026-03-01 12:00:14 BarrierSet: the barrier is set
-event        2026-03-01 12:00:15 NodeReleased: its pods are gone
+event        2026-03-01 12:00:15 NodeReleased: its pods are gone; the taint stays until the node is back in another boot
 `
 
 func TestExplain(t *testing.T) {
@@ -81,8 +82,8 @@ func TestExplainAsksAtOnce(t *testing.T) {
 		switch {
 		case args[1] == "nodes":
 			return []byte(`{"items": [{"metadata": {"name": "node-4", "annotations": {"fencing-agent.io/deaths": "{"}}}, {"metadata": {"name": "node-5"}}]}`), nil
-		case args[1] == "nodefences.fencing-agent.io": // which is not the same as none
-			return nil, errKubectlSlow
+		case args[1] == "nodefences.fencing-agent.io": // nothing is fenced by devices there
+			return nil, errors.New("kubectl get: error: the server doesn't have a resource type \"nodefences\"")
 		case args[1] == "events":
 			return []byte(`{}`), nil
 		case args[1] == "pods":
@@ -99,8 +100,8 @@ func TestExplainAsksAtOnce(t *testing.T) {
 		return nil, errKubectlSlow
 	}}
 	e, err := x.explain(t.Context(), "node-4")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(e.Errors) > 0 {
+		t.Fatal(err, e.Errors)
 	}
 	if want := []replicaSay{{"a", "no answer within 15s"}, {"b", "held 3s no Lease"}}; !slices.Equal(e.Replicas, want) {
 		t.Errorf("%v, want %v", e.Replicas, want)
@@ -111,8 +112,40 @@ func TestExplainAsksAtOnce(t *testing.T) {
 	if err := rows.tabs.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if text := b.String(); !strings.Contains(text, "by node-4? its annotation fencing-agent.io/deaths cannot be read") || strings.Contains(text, "nobody") || !strings.Contains(text, "its NodeFence cannot be read: no answer within 15s") {
+	if text := b.String(); !strings.Contains(text, "by node-4? its annotation fencing-agent.io/deaths cannot be read") || strings.Contains(text, "nobody") || strings.Contains(text, "devices") {
 		t.Error(text)
+	}
+}
+
+// Guard: what cannot be asked for hides nothing else, and is never taken for "there is none".
+func TestExplainTellsWhatItCouldNotAsk(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "kubectl")
+	const refusing = `#!/bin/sh
+case "$*" in
+*"get nodes"*) echo '{"items": [{"metadata": {"name": "node-4"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}]}' ;;
+*) echo "Error from server (Forbidden): $2 is forbidden" >&2; exit 1 ;;
+esac
+`
+	if err := os.WriteFile(program, []byte(refusing), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, out, diag := runIn(t, "", nil, "explain", "node-4", "--kubectl", program)
+	if code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{
+		"Ready Unknown", "by nobody: nothing is done until agents have proof", "devices      unknown, its NodeFence cannot be read: kubectl get: Error from server (Forbidden): nodefences",
+		"controller   unknown: kubectl get: Error from server (Forbidden): pods is forbidden", "event        unknown: kubectl get: Error from server (Forbidden): events",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(diag, "not everything could be asked for") || strings.Contains(out, "no replica") {
+		t.Error(diag)
+	}
+	if code, out, _ := runIn(t, "", nil, "explain", "node-4", "--kubectl", program, "-o", "json"); code != exitFailed || strings.Count(out, "is forbidden") != 4 {
+		t.Errorf("exit %d\n%s", code, out)
 	}
 }
 

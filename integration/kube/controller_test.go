@@ -41,7 +41,8 @@ type recoveryWorld struct {
 	admin *kubernetes.Clientset
 	as    *kubernetes.Clientset // the controller's service account
 	token string
-	pids  []int // of the replicas
+	pids  []int  // of the replicas
+	pages string // where the next replica serves /nodes; empty: nowhere
 }
 
 var applyController sync.Once
@@ -205,7 +206,7 @@ func (w *recoveryWorld) replica(name, settings string) (kill func(), log string)
 	}
 	config, kubeconfig, logFile := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "kubeconfig"), filepath.Join(w.plane.Dir(), name+".log")
 	w.must(w.plane.WriteKubeconfig(kubeconfig, w.plane.URL(), w.token))
-	w.must(os.WriteFile(config, fmt.Appendf(nil, "kubeconfig: %s\nmetrics: {address: \"0\"}\nhealth: {address: \"0\"}\n%s", kubeconfig, settings), 0o600))
+	w.must(os.WriteFile(config, fmt.Appendf(nil, "kubeconfig: %s\nmetrics: {address: %q}\nhealth: {address: \"0\"}\n%s", kubeconfig, or(w.pages, "0"), settings), 0o600))
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	w.must(err)
 	defer out.Close()

@@ -4,8 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 // Guard: a Node's heartbeat, which changes nothing of what it tells, wakes nobody.
@@ -23,6 +32,67 @@ func TestHeartbeatsTouchNobody(t *testing.T) {
 	list[0].Said = "earlier"
 	if got := x.put("n1", "h", list); !slices.Equal(got, []string{"n4"}) {
 		t.Errorf("another boot of the agent touches %q", got)
+	}
+}
+
+// Guard: a Node that is seen to have changed is looked at without the pause that the Lease is watched with.
+func TestAChangeOfTheNodeIsLookedAt(t *testing.T) {
+	w := newWorld(t)
+	r := w.reconciler(nil)
+	w.ready(corev1.ConditionTrue)
+	w.renew("n4", w.now.Add(-time.Minute))
+	w.tell(r, "n1", true)
+	w.tell(r, "n2", true)
+	w.run(r, 100*time.Millisecond)
+	if got := r.machines["n4"].machine.State(); got.Phase != recovery.Proven || w.taint() != "" {
+		t.Fatalf("%+v", got)
+	}
+	w.ready(corev1.ConditionUnknown)
+	w.run(r, 100*time.Millisecond)
+	if w.taint() != "" {
+		t.Fatal("the taint is set before the change was seen")
+	}
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer q.ShutDown()
+	r.handler().Update(t.Context(), event.UpdateEvent{ObjectOld: w.nodes["n4"], ObjectNew: w.nodes["n4"]}, q)
+	if w.run(r, 100*time.Millisecond); w.taint() == "" {
+		t.Errorf("%+v", r.machines["n4"].machine.State())
+	}
+}
+
+// Guard: storm.maxDeadPercent holds for a replica that has just started: who is called dead, and was not looked at yet,
+// counts until it was.
+func TestAReplicaThatStartsKnowsOfTheStorm(t *testing.T) {
+	for _, tainted := range []bool{true, false} {
+		w := newWorld(t)
+		w.renew("n4", w.now.Add(-time.Minute))
+		w.ready(corev1.ConditionUnknown)
+		both := []deaths.Death{{Node: "n3", Boot: "0000000000000001", Proof: "time", At: noon, Said: deaths.Boot(otherID)}, {Node: "n4", Boot: deadBoot, Proof: "time", At: noon, Said: deaths.Boot(otherID)}}
+		for _, n := range []string{"n1", "n2"} {
+			w.nodes[n].Annotations[deaths.Annotation] = deaths.Encode(both)
+		}
+		if tainted {
+			w.nodes["n3"].Spec.Taints = []corev1.Taint{{Key: recovery.TaintKey, Value: recovery.Fenced("0000000000000001"), Effect: corev1.TaintEffectNoExecute}}
+		}
+		r := w.reconciler(func(o *Options) { o.Storm.MaxDeadPercent = 30 })
+		if tainted { // the sweep finds it before the Nodes are known
+			r.index = newIndex()
+			r.Found(w.nodes["n3"])
+			w.show(r)
+		}
+		for _, queued := range []bool{true, false} {
+			w.run(r, 15*time.Second)
+			if got := r.machines["n4"].machine.State(); got.Held != storm.TooManyDead || w.taint() != "" {
+				t.Errorf("n3 tainted: %v, and not looked at, queued: %v: %+v", tainted, queued, got)
+			}
+			r.take("n3") // its machine has asked for nothing yet
+		}
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n3"}}); err != nil {
+			t.Fatal(err)
+		}
+		if w.run(r, 30*time.Second); (w.taint() == "") != tainted {
+			t.Errorf("n3 tainted: %v, and looked at: %+v", tainted, r.machines["n4"].machine.State())
+		}
 	}
 }
 

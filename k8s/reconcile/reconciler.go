@@ -182,17 +182,29 @@ func (r *Reconciler) next(name string, w *work) (recovery.Request, question) {
 	var q question
 	if request.Kind == recovery.ReadReporters {
 		w.group = r.index.group[name]
-		q = question{tellers: r.index.tellers(name), size: r.index.size(w.group), dead: 1}
+		q = question{tellers: r.index.tellers(name), size: r.index.size(w.group), dead: 1 + r.deadBeside(name, w.group)}
 		for _, t := range q.tellers {
 			q.accusers = append(q.accusers, r.index.tellers(t)...)
 		}
-		for other, o := range r.machines {
-			if other != name && o.group == w.group && o.machine.State().Tainted {
-				q.dead++
-			}
-		}
 	}
 	return request, q
+}
+
+// deadBeside counts the other Nodes of a group that this replica works at. One that somebody calls dead and that was not
+// looked at yet counts, too: a replica that starts in a storm knows of no taint, and would begin with one Node more for each
+// of its workers. The caller holds the mutex.
+func (r *Reconciler) deadBeside(name, group string) (dead int) {
+	for other, o := range r.machines { // whose own note of the group may be from before the Nodes were known
+		if other != name && r.index.group[other] == group && (o.machine.State().Tainted || !o.machine.Seen()) {
+			dead++
+		}
+	}
+	for other := range r.index.about {
+		if other != name && r.machines[other] == nil && r.index.group[other] == group { // "" is no group
+			dead++
+		}
+	}
+	return dead
 }
 
 func (r *Reconciler) done(w *work, asked time.Time, a recovery.Reply) {

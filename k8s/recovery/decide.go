@@ -141,7 +141,7 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 		case m.noted:
 			m.hold(now, InDispute, m.why+noteHint)
 		case m.verdict.Named == 0 && m.refused.IsZero():
-			m.rest(Watching, "")
+			m.rest(Watching, "nobody calls this boot dead")
 		default:
 			m.hold(now, Unproven, m.verdict.Missing)
 		}
@@ -263,6 +263,7 @@ func (m *Machine) drain(now time.Time) {
 		if excluded > 0 {
 			text += fmt.Sprintf(", but for %d that are excluded", excluded)
 		}
+		text += "; the taint stays until the node is back in another boot"
 		m.state.set(Released, text)
 		m.sleep(now, longPause)
 	}

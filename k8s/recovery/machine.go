@@ -66,6 +66,7 @@ type Machine struct {
 	asked   Request // what Done is the answer to
 	wake    time.Time
 	idle    bool // nothing is to be done before something changes
+	seen    bool // the Node was read once
 	whole   bool // this round has read the pods
 	pods    []Pod
 	node    Node
@@ -86,6 +87,9 @@ func New(s Settings, node string, p *storm.Pace) *Machine {
 	return &Machine{settings: s, name: node, pace: p, asked: Request{Kind: Wait}, state: State{Phase: Watching}, refusals: map[string]int{}}
 }
 
+// Seen reports whether the Node was read, so that [Machine.State] says something about it.
+func (m *Machine) Seen() bool { return m.seen }
+
 // State is what to tell people.
 func (m *Machine) State() State { return m.state }
 
@@ -94,6 +98,14 @@ func (m *Machine) Poke() {
 	p := m.state.Phase
 	if m.idle || (p == Unproven || p == Released || p == InDispute) && m.fails == 0 {
 		m.wake, m.idle = time.Time{}, false
+	}
+}
+
+// Changed wakes a machine that waits for the Lease of a believed death: the Node itself has changed, and its Ready may be
+// Unknown now. What only tells of it does not: in a group of 500 hundreds do.
+func (m *Machine) Changed() {
+	if m.state.Phase == Proven && m.state.Held == "" && m.fails == 0 && m.late == 0 {
+		m.wake = time.Time{}
 	}
 }
 
@@ -254,7 +266,7 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 
 // sawNode begins with the Node of a round.
 func (m *Machine) sawNode(now time.Time, n Node) {
-	m.node = n
+	m.node, m.seen = n, true
 	if n.UID != m.uid { // another object of this name: nothing that was known is about it
 		m.forget()
 		m.uid = n.UID

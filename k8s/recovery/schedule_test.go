@@ -53,6 +53,7 @@ func (w *world) replicaTick(c *replica, s belief.Settings) {
 		}
 		if w.chance(0.5) {
 			m.Poke()
+			m.Changed()
 		}
 		if k := c.calls[n.name]; k != nil {
 			w.carry(k, n, s)

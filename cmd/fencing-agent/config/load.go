@@ -99,6 +99,7 @@ func (r *report) parse(name string, data []byte, env func(string) string, hostna
 			c.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
 		}
 		c.applyTiming(r.given)
+		c.fitFeeding(r.given)
 		check(c, r)
 	}
 	if warnings := sorted(r.warnings); len(r.problems) > 0 {

@@ -54,6 +54,14 @@ func (c *Config) applyTiming(given func(key string) bool) {
 	}
 }
 
+// fitFeeding shortens the default of watchdog.feedInterval where watchdog.timeout was given and has no room for it. One that
+// the file gives is left as it is, and refused if it does not fit.
+func (c *Config) fitFeeding(given func(key string) bool) {
+	if w := &c.Watchdog; !given("watchdog.feedInterval") && 2*w.FeedInterval >= w.Timeout {
+		w.FeedInterval = w.Timeout / 5
+	}
+}
+
 // ForTiming is the default configuration with a timing and n members: what the table of
 // times is made of.
 func ForTiming(t Timing, n int) *Config {

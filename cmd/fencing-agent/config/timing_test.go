@@ -18,6 +18,29 @@ func TestTimingsFillWhatTheFileLeavesOut(t *testing.T) {
 	}
 }
 
+// Guard: somebody who shortens watchdog.timeout alone, as tuning.md advises, gets a configuration that the agent takes.
+func TestAShortTimeoutAloneIsFedInTime(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		feed time.Duration
+	}{
+		{"watchdog: {timeout: 10s}", 2 * time.Second},
+		{"watchdog: {timeout: 2s}", 400 * time.Millisecond},
+		{"watchdog: {timeout: 11s}", 5 * time.Second}, // as before: the default fits
+		{"timing: fast\nwatchdog: {timeout: 4s}", time.Second},
+		{"timing: fast\nwatchdog: {timeout: 2s}", 400 * time.Millisecond},
+		{"timing: careful\nwatchdog: {timeout: 10s}", 2 * time.Second},
+		{"watchdog: {timeout: 10s, feedInterval: 4s}", 4 * time.Second},
+	} {
+		got, _, err := Parse("f", []byte(with(c.file)), environment("NODE_NAME", "n1"))
+		if err != nil {
+			t.Errorf("%s: %v", c.file, err)
+		} else if got.Watchdog.FeedInterval != c.feed {
+			t.Errorf("%s: fed every %v, want %v", c.file, got.Watchdog.FeedInterval, c.feed)
+		}
+	}
+}
+
 // Each timing must be a configuration that the agent would take, with and without a LUN,
 // and each must be slower than the one before.
 func TestTimingsAreValidAndOrdered(t *testing.T) {
