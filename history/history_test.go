@@ -180,6 +180,9 @@ func TestEnding(t *testing.T) {
 		"stopped":            {[]Record{feed, {Kind: Stopped}}, EndStopped, ""},
 		"restarted":          {[]Record{feed, {Kind: Stopped}, {Kind: Started}, feed}, EndSudden, ""},
 		"maintenance":        {[]Record{feed, {Kind: Decision, Action: "disarm", Reason: "maintenance"}}, EndDisarmed, "maintenance"},
+		"a test":             {[]Record{feed, {Kind: Stopped}, {Kind: Tested, Text: "a test of the watchdog"}}, EndTested, ""},
+		"a test that failed": {[]Record{feed, {Kind: Stopped}, {Kind: Tested}, {Kind: Tested, Action: ActionFailed}}, EndSudden, ""},
+		"no reset by a test": {[]Record{{Kind: Stopped}, {Kind: Tested}, {Kind: Started}, feed}, EndSudden, ""},
 		"a later kind":       {[]Record{feed, {Kind: 99}}, EndSudden, ""},
 	} {
 		for i := range c.records {
