@@ -57,8 +57,8 @@ func SlotsFor(size int64) int {
 // Size is the length of a file of so many slots.
 func Size(slots int) int64 { return HeaderSize + int64(slots)*SlotSize }
 
-// Offset is where the record of that number stands.
-func Offset(seq uint64, slots int) int64 { return HeaderSize + int64(seq%uint64(slots))*SlotSize }
+// Offset is where a slot stands, from 0 on.
+func Offset(slot int) int64 { return HeaderSize + int64(slot)*SlotSize }
 
 // Header is the beginning of a file of so many slots.
 func Header(slots int) []byte {
@@ -133,6 +133,7 @@ func fitting(names []string, room int) string {
 type File struct {
 	Slots   int
 	Records []Record // by number
+	Places  []int    // the slot of each record
 	Damaged int      // slots that are neither empty nor whole
 }
 
@@ -159,18 +160,28 @@ func Decode(b []byte) (File, error) {
 		return File{}, ErrDamaged
 	}
 	f := File{Slots: int(slots)}
+	var found []placed
 	for at := HeaderSize; at+SlotSize <= len(b) && at < int(Size(f.Slots)); at += SlotSize {
 		slot := b[at : at+SlotSize]
 		r, ok := decodeSlot(slot)
 		switch {
 		case ok:
-			f.Records = append(f.Records, r)
+			found = append(found, placed{r, (at - HeaderSize) / SlotSize})
 		case len(bytes.Trim(slot, "\x00")) > 0:
 			f.Damaged++
 		}
 	}
-	slices.SortFunc(f.Records, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(found, func(a, b placed) int { return cmp.Compare(a.Seq, b.Seq) })
+	for i := range found {
+		f.Records, f.Places = append(f.Records, found[i].Record), append(f.Places, found[i].slot)
+	}
 	return f, nil
+}
+
+// placed is a record and its slot.
+type placed struct {
+	Record
+	slot int
 }
 
 // decodeSlot takes what is whole. A checksum that fits does not make the lengths within right.

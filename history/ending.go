@@ -17,6 +17,7 @@ const (
 	EndStarved   End = "starved"    // its watchdog was not fed any more
 	EndCondemned End = "condemned"  // it had condemned itself
 	EndStruck    End = "taken-down" // watchdog.onFence took it down
+	EndTested    End = "tested"     // a person had a watchdog reset it
 	EndSudden    End = "sudden"     // the watchdog was fed until the last record, or was not armed
 )
 
@@ -84,8 +85,12 @@ func (b *Boot) Ending() Ending {
 			if e.End != EndCondemned && e.End != EndStruck {
 				e.End, said = EndStopped, r
 			}
+		case Tested:
+			if e.End, said = EndTested, r; r.Action == ActionFailed {
+				e.End, said = EndSudden, nil
+			}
 		case Started:
-			if e.End == EndStopped {
+			if e.End == EndStopped || e.End == EndTested {
 				e.End, said = EndSudden, nil
 			}
 		case Decision:

@@ -17,7 +17,7 @@ func disk(slots int, records ...Record) []byte {
 	b := make([]byte, Size(slots))
 	copy(b, Header(slots))
 	for i := range records {
-		copy(b[Offset(records[i].Seq, slots):], Encode(&records[i]))
+		copy(b[Offset(int(records[i].Seq)%slots):], Encode(&records[i]))
 	}
 	return b
 }
@@ -53,7 +53,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 func TestATornRecordIsTheOnlyOneLost(t *testing.T) {
 	old := disk(4, numbered(6, 7)...)
 	next := Record{Seq: 7, Boot: 7, Wall: noon, Kind: LastWords, Text: "quorum lost"}
-	slot, at := Encode(&next), Offset(7, 4)
+	slot, at := Encode(&next), Offset(7%4)
 	for n := 1; n < SlotSize; n++ {
 		b := append([]byte(nil), old...)
 		copy(b[at:], slot[:n])
@@ -180,6 +180,9 @@ func TestEnding(t *testing.T) {
 		"stopped":            {[]Record{feed, {Kind: Stopped}}, EndStopped, ""},
 		"restarted":          {[]Record{feed, {Kind: Stopped}, {Kind: Started}, feed}, EndSudden, ""},
 		"maintenance":        {[]Record{feed, {Kind: Decision, Action: "disarm", Reason: "maintenance"}}, EndDisarmed, "maintenance"},
+		"a test":             {[]Record{feed, {Kind: Stopped}, {Kind: Tested, Text: "a test of the watchdog"}}, EndTested, ""},
+		"a test that failed": {[]Record{feed, {Kind: Stopped}, {Kind: Tested}, {Kind: Tested, Action: ActionFailed}}, EndSudden, ""},
+		"no reset by a test": {[]Record{{Kind: Stopped}, {Kind: Tested}, {Kind: Started}, feed}, EndSudden, ""},
 		"a later kind":       {[]Record{feed, {Kind: 99}}, EndSudden, ""},
 	} {
 		for i := range c.records {

@@ -35,6 +35,11 @@ func (r *Record) Line() string {
 		return "LAST WORDS: the agent takes this node down: " + r.Text
 	case Stopped:
 		return "planned stop of the agent"
+	case Tested:
+		if r.Action == ActionFailed {
+			return "no reset: " + r.Text
+		}
+		return "LAST WORDS: " + r.Text
 	}
 	return fmt.Sprintf("of a later version (kind %d) %s", r.Kind, r.Text)
 }

@@ -20,11 +20,15 @@ const (
 	Condemned Kind = 9 // this boot has condemned itself
 	Struck    Kind = 10
 	Stopped   Kind = 11 // planned stop of the agent
+	Tested    Kind = 12 // a person has a watchdog reset the node; Action ActionFailed: it did not, or was called off
 )
+
+// ActionFailed takes a record of the kind Tested back.
+const ActionFailed = "failed"
 
 var kindNames = map[Kind]string{
 	Started: "started", Decision: "decision", Sample: "sample", Gone: "left", Back: "join", Fenced: "fenced", Watchdog: "watchdog",
-	LastWords: "last-words", Condemned: "condemned", Struck: "taken-down", Stopped: "stopped",
+	LastWords: "last-words", Condemned: "condemned", Struck: "taken-down", Stopped: "stopped", Tested: "tested",
 }
 
 // String is the name that programs read. A kind of a later version has none.

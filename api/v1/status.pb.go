@@ -50,6 +50,8 @@ const (
 	// The agent wrote no last word: power was lost, the kernel stopped, something else reset the node, or the disk
 	// did not take the last record.
 	BootEnd_BOOT_END_SUDDEN BootEnd = 6
+	// A person had a watchdog reset the node: fencectl watchdog test.
+	BootEnd_BOOT_END_TESTED BootEnd = 7
 )
 
 // Enum value maps for BootEnd.
@@ -62,6 +64,7 @@ var (
 		4: "BOOT_END_CONDEMNED",
 		5: "BOOT_END_TAKEN_DOWN",
 		6: "BOOT_END_SUDDEN",
+		7: "BOOT_END_TESTED",
 	}
 	BootEnd_value = map[string]int32{
 		"BOOT_END_UNSPECIFIED": 0,
@@ -71,6 +74,7 @@ var (
 		"BOOT_END_CONDEMNED":   4,
 		"BOOT_END_TAKEN_DOWN":  5,
 		"BOOT_END_SUDDEN":      6,
+		"BOOT_END_TESTED":      7,
 	}
 )
 
@@ -3213,7 +3217,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"configured\x18\x01 \x01(\bR\n" +
 	"configured\x12\x1c\n" +
 	"\treachable\x18\x02 \x01(\bR\treachable\x12+\n" +
-	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age*\xac\x01\n" +
+	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age*\xc1\x01\n" +
 	"\aBootEnd\x12\x18\n" +
 	"\x14BOOT_END_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10BOOT_END_STOPPED\x10\x01\x12\x15\n" +
@@ -3221,7 +3225,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x10BOOT_END_STARVED\x10\x03\x12\x16\n" +
 	"\x12BOOT_END_CONDEMNED\x10\x04\x12\x17\n" +
 	"\x13BOOT_END_TAKEN_DOWN\x10\x05\x12\x13\n" +
-	"\x0fBOOT_END_SUDDEN\x10\x06*\x80\x01\n" +
+	"\x0fBOOT_END_SUDDEN\x10\x06\x12\x13\n" +
+	"\x0fBOOT_END_TESTED\x10\a*\x80\x01\n" +
 	"\n" +
 	"Permission\x12\x1a\n" +
 	"\x16PERMISSION_UNSPECIFIED\x10\x00\x12\x13\n" +

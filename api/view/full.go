@@ -70,6 +70,7 @@ var endWords = map[fencingv1.BootEnd]string{
 	fencingv1.BootEnd_BOOT_END_CONDEMNED:   "CONDEMNED BY ITSELF",
 	fencingv1.BootEnd_BOOT_END_TAKEN_DOWN:  "TAKEN DOWN",
 	fencingv1.BootEnd_BOOT_END_SUDDEN:      "WITHOUT LAST WORDS",
+	fencingv1.BootEnd_BOOT_END_TESTED:      "BY A TEST of its watchdog",
 }
 
 // lasting says how long the permission is good for, unless it is a matter of course.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -98,41 +96,6 @@ func (f *machineFlags) machine(ctx context.Context, env *environment, named bool
 	}
 	takeConfig(m, r.Config)
 	return m, true, nil
-}
-
-func newWatchdogCommand(env *environment) *cobra.Command {
-	return newGroup("watchdog COMMAND", "Look at this machine's watchdogs",
-		"Look at the watchdogs of this machine, as sysfs shows them. No device is opened.",
-		newWatchdogListCommand(env))
-}
-
-func newWatchdogListCommand(env *environment) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List watchdogs, their state, and who holds them",
-		Long:    "List the watchdogs of this machine: driver, timeout, whether they count down, nowayout, and who holds them (as root).",
-		Example: "  fencectl watchdog list\n  fencectl watchdog list -o json | jq -r '.[].identity'",
-		Args:    operands(),
-	}
-	f := newMachineFlags(cmd)
-	out := newPrinter(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
-		list := (&doctor.Machine{Root: f.root}).Watchdogs()
-		if len(list) == 0 {
-			return errors.New("there is no watchdog in /sys/class/watchdog: load a driver, see \"fencectl doctor\"")
-		}
-		return out.print(env.stdout, list, func(t *table) {
-			t.row("DEVICE", "DRIVER", "TIMEOUT", "STATE", "NOWAYOUT", "HELD BY")
-			for _, w := range list {
-				held := "nobody"
-				if len(w.Holders) > 0 {
-					held = view.Clean(strings.Join(w.Holders, ", "))
-				}
-				t.row("/dev/"+view.Clean(w.Name), cmp.Or(view.Clean(w.Identity), "unknown"), view.Clean(w.Timeout)+"s", cmp.Or(view.Clean(w.State), "unknown"), map[bool]string{true: "yes", false: "no"}[w.NoWayOut], held)
-			}
-		})
-	}
-	return cmd
 }
 
 // takeConfig has what is configured be looked at, too.

@@ -220,7 +220,7 @@ func historyText(env *environment, boots []pastBoot) []byte {
 		for _, e := range b.Records {
 			level := view.Plain
 			switch e.kind {
-			case history.LastWords, history.Condemned, history.Struck, history.Fenced:
+			case history.LastWords, history.Condemned, history.Struck, history.Fenced, history.Tested:
 				level = view.Bad
 			case history.Gone:
 				level = view.Warn
@@ -235,4 +235,5 @@ func historyText(env *environment, boots []pastBoot) []byte {
 var endings = map[history.End]string{
 	history.EndStopped: "after a planned stop of the agent", history.EndDisarmed: "while the watchdog was disarmed", history.EndStarved: "NOT FED",
 	history.EndCondemned: "CONDEMNED BY ITSELF", history.EndStruck: "TAKEN DOWN", history.EndSudden: "WITHOUT LAST WORDS",
+	history.EndTested: "BY A TEST of its watchdog",
 }

@@ -35,7 +35,7 @@ func pastFile(t *testing.T, present bool) string {
 	copy(b, history.Header(slots))
 	for i := range records {
 		records[i].Seq = uint64(i + 1)
-		copy(b[history.Offset(records[i].Seq, slots):], history.Encode(&records[i]))
+		copy(b[history.Offset(int(records[i].Seq)%slots):], history.Encode(&records[i]))
 	}
 	path := filepath.Join(t.TempDir(), "members-history")
 	if err := os.WriteFile(path, b, 0o600); err != nil {

@@ -93,9 +93,10 @@ var rooms = []room{
 	{pkg: "cmd/fencing-controller/members", may: []string{"api/v1", "netgossip/roster", "k8s/memberbook", "k8s/ownnode"}},
 	{pkg: "cmd/fencing-controller", may: []string{"api/v1", "cmd/fencing-controller/members", "k8s/belief", "k8s/client", "k8s/fencing", "k8s/reconcile", "k8s/recovery", "k8s/storagefence", "k8s/storagewatch", "k8s/storm", "cmd/fencing-controller/config"}},
 	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
-	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir", "cmd/fencectl/doctor"}},
+	{pkg: "cmd/fencectl", may: []string{"boottime", "api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir", "cmd/fencectl/doctor", "cmd/fencectl/trial"}},
 	{pkg: "cmd/fencectl/hookdir"},
 	{pkg: "cmd/fencectl/doctor"},
+	{pkg: "cmd/fencectl/trial"},
 }
 
 const whyArrows = "the arrows of docs/architecture.md: pure packages know no adapter, adapters do not know each other, " +

@@ -4,6 +4,7 @@ package main
 func historyMutants() []mutant {
 	const (
 		codecGo    = "history/codec.go"
+		shelfGo    = "history/shelf.go"
 		endingGo   = "history/ending.go"
 		recorderGo = "cmd/fencing-agent/recorder/recorder.go"
 		fileGo     = "cmd/fencing-agent/recorder/file.go"
@@ -26,6 +27,11 @@ func historyMutants() []mutant {
 		of(history, "last words count though the node fed again", endingGo, "		e.End, *said = EndSudden, nil\n	case r.Action", "	case r.Action"),
 		of(history, "a condemned boot is saved by a decision", endingGo, "	case e.End == EndCondemned, e.End == EndStruck:\n	case r.Action == \"feed\"", "	case r.Action == \"feed\""),
 		of(history, "the present boot is told as the one before", endingGo, "return b.Nonce == present })", "return false })"),
+		of(history, "a sample takes the slot of an event", shelfGo, "case event || len(s.events) > s.share:", "case true:"),
+		of(history, "an event takes that of another while there are samples", shelfGo, "event && len(s.events) >= s.share:", "event && len(s.events) > 0:"),
+		of(history, "events leave no room for samples", shelfGo, "share: slots - slots/4}", "share: slots}"),
+		of(history, "samples are not thinned", shelfGo, "		if age < closeFor {", "		if age < 1<<62 {"),
+		of(history, "the better of two samples stays", shelfGo, "if lastOfBoot || b.worse(a) {", "if lastOfBoot || a.worse(b) {"),
 		of(recorder, "a note waits for the disk", recorderGo, "	case r.queue <- rec:\n	default:\n		r.dropped.Inc()\n	}", "	case r.queue <- rec:\n	}"),
 		of(recorder, "last words wait for the console", recorderGo, "	case r.lines <- rec.Line():\n	default: // the console is slower than the node dies\n	}", "	case r.lines <- rec.Line():\n	}"),
 		of(recorder, "a disk that hangs keeps the agent from stopping", recorderGo, "	case <-t.C: // a disk", "	case <-make(chan time.Time): // a disk"),

@@ -217,7 +217,7 @@ func (m *Machine) networks() (out []Finding) {
 		f := Finding{OK, "port " + strconv.Itoa(port), "nobody listens yet", ""}
 		if m.listens("udp", port) || m.listens("udp6", port) {
 			f.Found = "somebody listens"
-			if !m.agentRuns() {
+			if !m.AgentRuns() {
 				f.Level, f.Do = Wrong, "no agent runs, so it is another program's: look with ss -lupn, and give one of them another port"
 			}
 		}
@@ -240,7 +240,8 @@ func (m *Machine) listens(table string, port int) bool {
 	return false
 }
 
-func (m *Machine) agentRuns() bool {
+// AgentRuns reports whether a process of that name is there.
+func (m *Machine) AgentRuns() bool {
 	return slices.ContainsFunc(m.glob("/proc/[0-9]*/comm"), func(name string) bool {
 		comm, _ := m.read(name)
 		return comm == "fencing-agent"
@@ -307,4 +308,26 @@ func (m *Machine) storage() (out []Finding) {
 		out = append(out, f)
 	}
 	return out
+}
+
+// Disks are the names (wwn:...) of whole disks that nobody uses: no partitions, holders or file system that is mounted. One of them
+// may be a LUN.
+func (m *Machine) Disks() (out []string) {
+	mounts, _ := m.read("/proc/mounts") // without it nothing is known to be mounted
+	for _, link := range m.glob("/dev/disk/by-id/wwn-0x*") {
+		to, err := os.Readlink(filepath.Join(m.Root, link))
+		name := path.Base(to)
+		if err != nil || strings.Contains(path.Base(link), "-part") || len(m.glob("/sys/block/"+name+"/"+name+"*")) > 0 || strings.Contains(mounts, "/dev/"+name+" ") {
+			continue
+		}
+		if len(m.glob("/sys/block/"+name+"/holders/dm-*")) > 0 {
+			continue // one path of a multipath device, or of LVM
+		}
+		out = append(out, "wwn:"+strings.TrimPrefix(path.Base(link), "wwn-0x"))
+	}
+	for _, link := range m.glob("/dev/disk/by-id/dm-uuid-mpath-3*") {
+		out = append(out, "wwn:"+strings.TrimPrefix(path.Base(link), "dm-uuid-mpath-3"))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -15,11 +15,11 @@ import (
 // file is the history on disk. All its room is allocated when it is made: a disk that is full later does no harm.
 type file struct {
 	f     *os.File
-	slots int
+	shelf *history.Shelf
 }
 
-// openFile opens the file of that many slots, and reads it. One of another size is replaced by one that has its latest
-// records; one that cannot be read, of a later version say, is moved aside.
+// openFile opens the file of that many slots, and reads it. One of another size is replaced by one that has the same
+// records, as far as there is room; one that cannot be read, of a later version say, is moved aside.
 func openFile(path string, slots int) (store, history.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, history.File{}, err
@@ -28,7 +28,6 @@ func openFile(path string, slots int) (store, history.File, error) {
 	if !errors.Is(err, errRemake) {
 		return s, old, err
 	}
-	old.Records = old.Records[max(0, len(old.Records)-slots):]
 	if err := makeFile(path, slots, old.Records); err != nil {
 		return nil, history.File{}, err
 	}
@@ -71,7 +70,7 @@ func useFile(path string, slots int) (_ store, read history.File, err error) {
 	case read.Slots != slots || int64(len(text)) != history.Size(slots):
 		return nil, read, errRemake
 	}
-	return &file{f: f, slots: slots}, read, nil
+	return &file{f: f, shelf: history.NewShelf(slots, &read)}, read, nil
 }
 
 // makeFile makes the file under another name, all of it allocated, and then gives it its own.
@@ -98,7 +97,7 @@ func makeFile(path string, slots int, records []history.Record) (err error) {
 	if _, err := f.WriteAt(history.Header(slots), 0); err != nil {
 		return err
 	}
-	s := file{f: f, slots: slots}
+	s := file{f: f, shelf: history.NewShelf(slots, &history.File{})}
 	if err := s.write(records); err != nil {
 		return err
 	}
@@ -110,7 +109,11 @@ func makeFile(path string, slots int, records []history.Record) (err error) {
 
 func (s *file) write(records []history.Record) error {
 	for i := range records {
-		if _, err := s.f.WriteAt(history.Encode(&records[i]), history.Offset(records[i].Seq, s.slots)); err != nil {
+		slot, ok := s.shelf.Place(&records[i])
+		if !ok {
+			continue // a sample, in a file that is full of what happened
+		}
+		if _, err := s.f.WriteAt(history.Encode(&records[i]), history.Offset(slot)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencing-agent/fencing-agent/api/view"
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/trial"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+)
+
+func newWatchdogCommand(env *environment) *cobra.Command {
+	return newGroup("watchdog COMMAND", "Look at this machine's watchdogs, or try one",
+		"Look at the watchdogs of this machine, as sysfs shows them, or try whether one of them resets the machine.",
+		newWatchdogListCommand(env), newWatchdogTestCommand(env))
+}
+
+func newWatchdogListCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List watchdogs, their state, and who holds them",
+		Long:    "List the watchdogs of this machine: driver, timeout, whether they count down, nowayout, and who holds them (as root).",
+		Example: "  fencectl watchdog list\n  fencectl watchdog list -o json | jq -r '.[].identity'",
+		Args:    operands(),
+	}
+	f := newMachineFlags(cmd)
+	out := newPrinter(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		list := (&doctor.Machine{Root: f.root}).Watchdogs()
+		if len(list) == 0 {
+			return errors.New("there is no watchdog in /sys/class/watchdog: load a driver, see \"fencectl doctor\"")
+		}
+		return out.print(env.stdout, list, func(t *table) {
+			t.row("DEVICE", "DRIVER", "TIMEOUT", "STATE", "NOWAYOUT", "HELD BY")
+			for _, w := range list {
+				held := "nobody"
+				if len(w.Holders) > 0 {
+					held = view.Clean(strings.Join(w.Holders, ", "))
+				}
+				t.row("/dev/"+view.Clean(w.Name), cmp.Or(view.Clean(w.Identity), "unknown"), view.Clean(w.Timeout)+"s", cmp.Or(view.Clean(w.State), "unknown"), map[bool]string{true: "yes", false: "no"}[w.NoWayOut], held)
+			}
+		})
+	}
+	return cmd
+}
+
+func newWatchdogTestCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "test --yes-reset-this-node",
+		Short: "Reset this machine by its watchdog, to see that it does",
+		Long: `Arm a watchdog and do not feed it: the machine is reset within its timeout, or the watchdog is no protection. Everything
+that runs here dies. Move it elsewhere first.
+
+It refuses while an agent runs, while anybody holds a watchdog, and unless the kernel shows that the watchdog does not
+count down. Stop the agent first (systemctl stop fencing-agent, or take its pod off the node): its peers then know that
+nothing guards the node, and expect no reset. They see this one as a reboot.
+
+What is about to happen is written to the agent's history and to the kernel's log before: after the boot, "fencectl
+history --boot -1" and the agent say that it was a test. File systems are synced.
+
+If the machine still runs 30 seconds after the timeout, the watchdog has failed; it is disarmed, and the exit code is 1.`,
+		Example: "  fencectl watchdog test --yes-reset-this-node\n  fencectl watchdog test --yes-reset-this-node --device /dev/watchdog1 --timeout 15s",
+		Args:    operands(),
+	}
+	flags := cmd.Flags()
+	root := newMachineFlags(cmd)
+	yes := flags.Bool("yes-reset-this-node", false, "this machine may be reset now")
+	device := flags.String("device", "", "the `path` of the watchdog (default: the only one there is)")
+	timeout := flags.Duration("timeout", config.Default().Watchdog.Timeout, "the watchdog's timeout, in whole seconds")
+	file := flags.String("file", config.Default().HistoryFile(), "the agent's history: members.cacheFile of its configuration, with -history in place of .json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		w, err := toTest(&doctor.Machine{Root: root.root}, *device)
+		if err != nil {
+			return err
+		}
+		path := "/dev/" + w.Name
+		if !*yes {
+			return usagef("%s (%s) would reset this machine %v after it is armed, with all that runs on it: say --yes-reset-this-node", path, cmp.Or(view.Clean(w.Identity), "unknown"), *timeout)
+		}
+		if *timeout < time.Second {
+			return usagef("invalid argument %v for \"--timeout\" flag: one second and more is allowed", *timeout)
+		}
+		chronicle := testRecord{env: env, file: *file, path: path}
+		t := trial.Trial{
+			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
+			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
+		}
+		return t.Run(cmd.Context())
+	}
+	return cmd
+}
+
+// toTest is the watchdog that may be tried.
+//
+// Invariant: only one that nobody holds and that the kernel shows as inactive, on a machine without an agent. Opening a watchdog
+// feeds it: that of a boot that has condemned itself counts down for good, and peers know when it ends.
+func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
+	list := m.Watchdogs()
+	switch name := strings.TrimPrefix(device, "/dev/"); {
+	case len(list) == 0:
+		return w, errors.New("there is no watchdog in /sys/class/watchdog: load a driver, see \"fencectl doctor\"")
+	case device == "" && len(list) > 1:
+		return w, usagef("there are %d watchdogs: say which one with --device, see fencectl watchdog list", len(list))
+	case device == "":
+		w = list[0]
+	default:
+		if name == "watchdog" {
+			name = "watchdog0"
+		}
+		for _, d := range list {
+			if d.Name == name {
+				w = d
+			}
+		}
+		if w.Name == "" {
+			return w, fmt.Errorf("%s is not in /sys/class/watchdog, so that nobody can tell whether it counts down already: see fencectl watchdog list", view.Clean(device))
+		}
+	}
+	for _, d := range list {
+		if len(d.Holders) > 0 {
+			return w, fmt.Errorf("/dev/%s is held by %s: stop that first", view.Clean(d.Name), view.Clean(strings.Join(d.Holders, ", ")))
+		}
+		if d.State != "inactive" {
+			return w, fmt.Errorf("/dev/%s is %s: only watchdogs that do not count down may be opened; if an agent was killed here, start it and stop it as planned", view.Clean(d.Name), cmp.Or(view.Clean(d.State), "in an unknown state"))
+		}
+	}
+	if m.AgentRuns() {
+		return w, errors.New("an agent runs on this machine, and would be reset without having said so to its peers: stop it first")
+	}
+	return w, nil
+}

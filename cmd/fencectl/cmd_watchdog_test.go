@@ -1,0 +1,120 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
+	"github.com/fencing-agent/fencing-agent/history"
+)
+
+// machineWith is a machine with one idle watchdog, but for the changes.
+func machineWith(t *testing.T, change map[string]string) *doctor.Machine {
+	t.Helper()
+	files := map[string]string{
+		"sys/class/watchdog/watchdog0/identity": "Software Watchdog\n", "sys/class/watchdog/watchdog0/state": "inactive\n",
+		"sys/class/watchdog/watchdog0/timeout": "60\n", "proc/1/comm": "systemd\n",
+	}
+	links := map[string]string{}
+	for name, text := range change {
+		if to, link := strings.CutPrefix(text, "->"); link {
+			links[name] = to
+			continue
+		}
+		files[name] = text
+	}
+	m := &doctor.Machine{Root: plant(t, files)}
+	for name, to := range links {
+		name = filepath.Join(m.Root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// Guard: a watchdog that somebody holds, or that may count down, is not opened.
+func TestWhichWatchdogMayBeTried(t *testing.T) {
+	second := map[string]string{"sys/class/watchdog/watchdog1/identity": "iTCO_wdt", "sys/class/watchdog/watchdog1/state": "inactive"}
+	for name, c := range map[string]struct {
+		change  map[string]string
+		device  string
+		refuses string // empty: it does not
+	}{
+		"the only one":            {nil, "", ""},
+		"by name":                 {nil, "/dev/watchdog0", ""},
+		"by the old name":         {nil, "/dev/watchdog", ""},
+		"one that is not there":   {nil, "/dev/watchdog7", "not in /sys/class/watchdog"},
+		"two":                     {second, "", "say which one"},
+		"one of two":              {second, "/dev/watchdog1", ""},
+		"held by an agent":        {map[string]string{"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0"}, "", "held by fencing-agent (7)"},
+		"counting down":           {map[string]string{"sys/class/watchdog/watchdog0/state": "active"}, "", "is active"},
+		"no state":                {map[string]string{"sys/class/watchdog/watchdog0/state": ""}, "", "in an unknown state"},
+		"an agent in maintenance": {map[string]string{"proc/7/comm": "fencing-agent"}, "", "an agent runs"},
+	} {
+		w, err := toTest(machineWith(t, c.change), c.device)
+		switch {
+		case c.refuses == "" && (err != nil || c.device != "/dev/watchdog" && !strings.HasSuffix(c.device, w.Name) && c.device != ""):
+			t.Errorf("%s: %+v, %v", name, w, err)
+		case c.refuses != "" && (err == nil || !strings.Contains(err.Error(), c.refuses)):
+			t.Errorf("%s: %+v, %v", name, w, err)
+		}
+	}
+	if _, err := toTest(&doctor.Machine{Root: t.TempDir()}, ""); err == nil {
+		t.Error("a machine without a watchdog")
+	}
+}
+
+// Guard: without the flag nothing is opened.
+func TestWatchdogTestAsks(t *testing.T) {
+	m := machineWith(t, nil)
+	a := liveAgent(t, "healthy")
+	if code, _, stderr := ask(t, a, 0, "watchdog", "test", "--root", m.Root); code != exitUsage || !strings.Contains(stderr, "Software Watchdog) would reset this machine") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	if code, _, stderr := ask(t, a, 0, "watchdog", "test", "--root", m.Root, "--yes-reset-this-node", "--timeout", "0s"); code != exitUsage {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+}
+
+func TestTheTestIsOnRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "members-history")
+	env := &environment{name: "fencectl", stdout: &strings.Builder{}, stderr: &strings.Builder{}, getenv: func(string) string { return "" }}
+	r := testRecord{env: env, file: path, path: "/dev/watchdog0"}
+	if err := r.last(); err != nil || !strings.Contains(env.stderr.(*strings.Builder).String(), "nobody will know") {
+		t.Errorf("without a history: %v, %q", err, env.stderr)
+	}
+	file := append(history.Header(8), make([]byte, 8*history.SlotSize)...)
+	old := history.Record{Seq: 41, Boot: presentBoot(), Kind: history.Stopped, Wall: time.Now()}
+	copy(file[history.Offset(3):], history.Encode(&old))
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.last(); err != nil {
+		t.Fatal(err)
+	}
+	end := func() history.Ending {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := history.Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, _ := history.Before(f.Records, presentBoot()+2)
+		return e
+	}
+	if e := end(); e.End != history.EndTested || !strings.Contains(e.Text, "/dev/watchdog0") {
+		t.Errorf("%+v", e)
+	}
+	if r.failed("it did not"); end().End != history.EndSudden {
+		t.Errorf("%+v", end())
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/api/view"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/history"
+)
+
+// testRecord keeps in the agent's history that a watchdog is tried.
+type testRecord struct {
+	env  *environment
+	file string
+	path string // of the watchdog
+}
+
+// last is what is on disk before the watchdog is armed. Without a history there is nothing to write to, which is said.
+func (r testRecord) last() error {
+	text := "a person tries with fencectl watchdog test whether " + r.path + " resets this node"
+	err := appendHistory(r.file, history.Record{Kind: history.Tested, Text: text})
+	if errors.Is(err, fs.ErrNotExist) {
+		r.env.warn(view.Clean(r.file) + " does not exist: after the reset nobody will know that it was a test. No agent has run here, or its members.cacheFile is another one (--file)")
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", view.Clean(r.file), err)
+	}
+	if kernel, err := os.OpenFile("/dev/kmsg", os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+		_, _ = kernel.WriteString("<2>fencectl: " + text + "\n") // the history has it
+		_ = kernel.Close()
+	}
+	return nil
+}
+
+// failed takes it back.
+func (r testRecord) failed(why string) {
+	err := appendHistory(r.file, history.Record{Kind: history.Tested, Action: history.ActionFailed, Text: why})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.env.warn(fmt.Sprintf("%s: %v", view.Clean(r.file), err))
+	}
+}
+
+// appendHistory writes one record of this boot, durably, into a file that no agent has open.
+func appendHistory(path string, rec history.Record) (err error) {
+	text, err := readRegular(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("an agent writes it: stop it first: %w", err)
+	}
+	old, err := history.Decode(text)
+	if err != nil {
+		return fmt.Errorf("%w; use the fencectl of the agent's version", err)
+	}
+	rec.Seq = 1
+	if n := len(old.Records); n > 0 {
+		rec.Seq = old.Records[n-1].Seq + 1
+	}
+	rec.Boot, rec.Up, rec.Wall = presentBoot(), time.Duration(boottime.Now()), time.Now()
+	slot, _ := history.NewShelf(old.Slots, &old).Place(&rec) // what is no sample has a place
+	if _, err := f.WriteAt(history.Encode(&rec), history.Offset(slot)); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// syncDisks gives file systems ten seconds: one that hangs is no reason not to go on.
+func syncDisks() {
+	done := make(chan struct{})
+	go func() { unix.Sync(); close(done) }()
+	t := time.NewTimer(10 * time.Second)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}

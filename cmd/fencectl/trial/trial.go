@@ -1,0 +1,113 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Device is a watchdog that nobody holds and that does not count down.
+type Device interface {
+	// Arm starts the countdown. After an error that is no StillArmedError, it does not run.
+	Arm(timeout time.Duration) (Info, error)
+	// Disarm stops it.
+	Disarm() error
+}
+
+// Info is what the driver said.
+type Info struct {
+	Identity string
+	Timeout  time.Duration // read back
+	NoWayOut bool
+}
+
+// StillArmedError is an error of Arm after which the countdown runs.
+type StillArmedError struct{ error }
+
+func (e StillArmedError) Unwrap() error { return e.error }
+
+// ErrCalledOff says that the trial was ended before its time, and that nothing resets the machine now.
+var ErrCalledOff = errors.New("called off: the watchdog is disarmed")
+
+// Patience is how long after its timeout a watchdog is still expected to fire: drivers count in ticks, and some warn first.
+const Patience = 30 * time.Second
+
+// every is the time between two lines while it counts down.
+const every = 10 * time.Second
+
+// Trial is one.
+type Trial struct {
+	Device  Device
+	Name    string
+	Timeout time.Duration
+	Say     func(line string)
+	// Last keeps what is about to happen, before the watchdog is armed; an error ends the trial. Failed takes it back.
+	Last   func() error
+	Failed func(why string)
+	Sync   func() // writes what file systems hold back
+	Now    func() time.Time
+}
+
+// Run returns only if the machine was not reset. The watchdog is disarmed then, or the error says that it is not.
+//
+// Invariant: what is about to happen is on record before the watchdog counts down.
+func (t *Trial) Run(ctx context.Context) error {
+	if err := t.Last(); err != nil {
+		return err
+	}
+	t.Sync()
+	info, err := t.Device.Arm(t.Timeout)
+	if err != nil {
+		if still := new(StillArmedError); errors.As(err, still) {
+			return fmt.Errorf("%s: %w; and it counts down: the node is reset within its timeout", t.Name, err)
+		}
+		t.Failed("the watchdog could not be armed")
+		return fmt.Errorf("%s: %w", t.Name, err)
+	}
+	armed := t.Now()
+	t.Say(fmt.Sprintf("%s (%s) is armed with %v and is not fed any more: it resets this node at about %s",
+		t.Name, info.Identity, info.Timeout, armed.Add(info.Timeout).Format(time.TimeOnly)))
+	if info.NoWayOut {
+		t.Say("nowayout is set: nothing calls this off any more")
+	} else {
+		t.Say("Ctrl-C before that disarms it")
+	}
+	if t.count(ctx, info, armed) {
+		t.Failed("the test of the watchdog was called off")
+		return t.disarmed(ErrCalledOff)
+	}
+	t.Failed("the watchdog did not reset the node in a test")
+	return t.disarmed(fmt.Errorf("%s (%s) did NOT reset this node: its timeout of %v passed %v ago; do not rely on it: look for another driver, or for what feeds it",
+		t.Name, info.Identity, info.Timeout, Patience))
+}
+
+// count says how much is left. It returns true when the trial was called off.
+func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	end := time.NewTimer(info.Timeout + Patience)
+	defer end.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return true
+		case <-end.C:
+			return false
+		case <-tick.C:
+			if left := info.Timeout - t.Now().Sub(armed); left > 0 {
+				t.Say(fmt.Sprintf("%v are left", left.Round(time.Second)))
+			} else {
+				t.Say(fmt.Sprintf("it is late by %v", (-left).Round(time.Second)))
+			}
+		}
+	}
+}
+
+// disarmed ends with err, or says that the countdown goes on.
+func (t *Trial) disarmed(err error) error {
+	if cause := t.Device.Disarm(); cause != nil {
+		return fmt.Errorf("it cannot be disarmed, and may still reset this node: %w", cause)
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fake is a watchdog that fires, or does not, and notes what is done to it in order.
+type fake struct {
+	refuses error
+	stays   error // Disarm fails
+	did     []string
+}
+
+func (f *fake) Arm(timeout time.Duration) (Info, error) {
+	f.did = append(f.did, "arm")
+	return Info{Identity: "fake", Timeout: timeout, NoWayOut: f.stays != nil}, f.refuses
+}
+
+func (f *fake) Disarm() error {
+	f.did = append(f.did, "disarm")
+	return f.stays
+}
+
+func trial(f *fake) (*Trial, *strings.Builder) {
+	said := new(strings.Builder)
+	return &Trial{
+		Device: f, Name: "/dev/watchdog0", Timeout: 20 * time.Second, Now: time.Now, Sync: func() {},
+		Say:    func(line string) { said.WriteString(line + "\n") },
+		Last:   func() error { f.did = append(f.did, "last words"); return nil },
+		Failed: func(why string) { f.did = append(f.did, why) },
+	}, said
+}
+
+func TestAWatchdogThatDoesNotFire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		tr, said := trial(f)
+		began := time.Now()
+		err := tr.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "did NOT reset") || time.Since(began) != tr.Timeout+Patience {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if got := strings.Join(f.did, ", "); got != "last words, arm, the watchdog did not reset the node in a test, disarm" {
+			t.Error(got)
+		}
+		for _, line := range []string{"resets this node at about", "Ctrl-C", "10s are left", "it is late by 10s"} {
+			if !strings.Contains(said.String(), line) {
+				t.Errorf("it does not say %q:\n%s", line, said)
+			}
+		}
+	})
+}
+
+func TestCalledOff(t *testing.T) {
+	for _, stays := range []error{nil, errors.New("nowayout is set")} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{stays: stays}
+			tr, said := trial(f)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			err := tr.Run(ctx)
+			switch {
+			case stays == nil && !errors.Is(err, ErrCalledOff):
+				t.Error(err)
+			case stays != nil && (err == nil || !strings.Contains(err.Error(), "may still reset") || !strings.Contains(said.String(), "nothing calls this off")):
+				t.Errorf("%v\n%s", err, said)
+			}
+		})
+	}
+}
+
+// Guard: no countdown that is not on record, and none that runs on unsaid.
+func TestWhatCannotBegin(t *testing.T) {
+	f := &fake{}
+	tr, _ := trial(f)
+	tr.Last = func() error { return errors.New("read-only file system") }
+	if err := tr.Run(t.Context()); err == nil || len(f.did) != 0 {
+		t.Errorf("%v, %v", err, f.did)
+	}
+	f = &fake{refuses: errors.New("no such device")}
+	tr, _ = trial(f)
+	if err := tr.Run(t.Context()); err == nil || strings.Join(f.did, ", ") != "last words, arm, the watchdog could not be armed" {
+		t.Errorf("%v, %v", err, f.did)
+	}
+	f = &fake{refuses: StillArmedError{errors.New("EIO")}}
+	tr, _ = trial(f)
+	if err := tr.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it counts down") || len(f.did) != 2 {
+		t.Errorf("%v, %v", err, f.did)
+	}
+}

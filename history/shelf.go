@@ -1,0 +1,119 @@
+package history
+
+import (
+	"slices"
+	"time"
+)
+
+// How close samples may stand when there is no more room, by their age.
+const (
+	closeFor   = time.Hour      // as they were taken
+	minuteFor  = 24 * time.Hour // one a minute
+	minute     = time.Minute
+	tenMinutes = 10 * time.Minute // after that
+)
+
+// Shelf says in which slot a record goes, so that what happened outlives what was merely measured.
+//
+// Invariant: a sample takes the slot of an event (a record of any other kind) only while events have more than their share,
+// three quarters of the slots; and an event takes that of another event only when they have all of their share. While there
+// is room nothing is overwritten. After that samples stand one a minute when they are older than an hour, and one in ten
+// minutes when they are older than a day; of two that are too close, the worse one stays. The last sample of a boot stays
+// until it is the oldest of all.
+//
+// Ages are by the wall clock, which may jump: samples are thinned wrongly then, and events are not touched.
+type Shelf struct {
+	share           int // slots that events may have
+	free            []int
+	events, samples []place // by number
+}
+
+// place is a slot that is taken.
+type place struct {
+	slot      int
+	boot      uint64
+	wall      int64 // nanoseconds
+	slack, io time.Duration
+}
+
+// NewShelf is that of a file of so many slots, which holds f.
+func NewShelf(slots int, f *File) *Shelf {
+	s := &Shelf{share: slots - slots/4}
+	taken := make([]bool, slots)
+	for i := range f.Records {
+		at := f.Places[i]
+		taken[at] = true
+		s.add(&f.Records[i], at)
+	}
+	for at := slots - 1; at >= 0; at-- {
+		if !taken[at] {
+			s.free = append(s.free, at)
+		}
+	}
+	return s
+}
+
+func (s *Shelf) add(r *Record, at int) {
+	p := place{slot: at, boot: r.Boot, wall: r.Wall.UnixNano(), slack: r.Slack, io: max(r.Write, r.Read)}
+	if r.Kind == Sample {
+		s.samples = append(s.samples, p)
+		return
+	}
+	s.events = append(s.events, p)
+}
+
+// Place is the slot of r, which is later than all before. ok is false for a sample for which there is no room.
+func (s *Shelf) Place(r *Record) (at int, ok bool) {
+	switch event := r.Kind != Sample; {
+	case event && len(s.events) >= s.share:
+		at, s.events = s.events[0].slot, s.events[1:]
+	case len(s.free) > 0:
+		last := len(s.free) - 1
+		at, s.free = s.free[last], s.free[:last]
+	case len(s.samples) > 0:
+		i := s.worthless(r.Wall.UnixNano())
+		at = s.samples[i].slot
+		s.samples = slices.Delete(s.samples, i, i+1)
+	case event || len(s.events) > s.share:
+		at, s.events = s.events[0].slot, s.events[1:]
+	default:
+		return 0, false
+	}
+	s.add(r, at)
+	return at, true
+}
+
+// worthless is the sample that is missed least: one of the first two that are too close, or the oldest.
+func (s *Shelf) worthless(now int64) int {
+	for i := range len(s.samples) - 1 {
+		a, b := &s.samples[i], &s.samples[i+1]
+		age := time.Duration(now - b.wall)
+		if age < closeFor {
+			break
+		}
+		apart := tenMinutes
+		if age < minuteFor {
+			apart = minute
+		}
+		if a.boot != b.boot || time.Duration(b.wall-a.wall) >= apart {
+			continue
+		}
+		lastOfBoot := i+2 == len(s.samples) || s.samples[i+2].boot != b.boot
+		if lastOfBoot || b.worse(a) {
+			return i
+		}
+		return i + 1
+	}
+	return 0
+}
+
+// worse is whether p tells of more trouble: a LUN that took more than twice as long, or else less slack.
+func (p *place) worse(than *place) bool {
+	switch {
+	case p.io > 2*than.io:
+		return true
+	case than.io > 2*p.io:
+		return false
+	}
+	return p.slack < than.slack
+}
