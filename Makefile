@@ -221,6 +221,14 @@ test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts,
 	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 10 minutes for all)"
 	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
+test-nodefence: cluster-programs ## nodes of a real cluster are fenced by Debian's fence_ipmilan and boards of OpenIPMI that cut their power: the whole way, and boards that are gone, lie or are two; RUN=REGEXP; needs what make cluster needs, openipmi and debootstrap (about 15 min)
+	@test "$$(id -u)" = 0 || { echo "test-nodefence: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-nodefence" >&2; exit 1; }
+	@command -v ipmi_sim >/dev/null || { echo "test-nodefence: needs ipmi_sim: apt-get install openipmi" >&2; exit 1; }
+	@{ cmp -s bin/fencing-executor bin/cluster/executor.program && test bin/cluster/executor.tar -nt deploy/executor/Dockerfile; } || \
+	 { $(MAKE) --no-print-directory dist/executor.oci.tar EXECUTOR=registry.example.com/fencing-executor:v0.1.0 OUT=bin/cluster/executor.tar && \
+	   cp bin/fencing-executor bin/cluster/executor.program; }
+	@FENCING_TEST_CLUSTER=1 GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m -run '^TestNodeFence$$$(if $(RUN),/($(RUN)))' .
+
 cluster-programs: build tools $(HELM)
 	@$(KUBETEST) .
 	@$(KUBETEST) -runtime .
@@ -268,12 +276,24 @@ controller-image: build ## a static container image of fencing-controller, IMAGE
 	 echo "controller-image: $$tool builds $$name:$(VERSION) from deploy/controller/Dockerfile"; \
 	 "$$tool" build -f deploy/controller/Dockerfile -t $$name:$(VERSION) .
 
-executor-image: build ## Debian's fence agents and fencing-executor, IMAGE=fencing-executor; needs docker, podman or buildah, and Debian's archive
-	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
-	   { echo "executor-image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
-	 name=$(if $(filter fencing-agent,$(IMAGE)),fencing-executor,$(IMAGE)); \
-	 echo "executor-image: $$tool builds $$name:$(VERSION) from deploy/executor/Dockerfile"; \
-	 "$$tool" build -f deploy/executor/Dockerfile -t $$name:$(VERSION) .
+executor-image: build ## Debian's fence agents and fencing-executor for this machine's architecture, IMAGE=fencing-executor; needs docker, podman or buildah, else root and debootstrap (an archive in dist); needs Debian's mirror (about 1 min)
+	@name=$(if $(filter fencing-agent,$(IMAGE)),fencing-executor,$(IMAGE)); \
+	 if tool=$$(command -v docker || command -v podman || command -v buildah); then \
+	   echo "executor-image: $$tool builds $$name:$(VERSION) from deploy/executor/Dockerfile"; \
+	   "$$tool" build -f deploy/executor/Dockerfile -t $$name:$(VERSION) .; \
+	 else $(MAKE) --no-print-directory dist/executor.oci.tar EXECUTOR=$$name:$(VERSION); fi
+
+# The same contents without a container tool. EXECUTOR is the image's name, OUT its archive.
+EXECUTOR ?= fencing-executor:$(VERSION)
+.PHONY: dist/executor.oci.tar
+dist/executor.oci.tar:
+	@test "$$(id -u)" = 0 || { echo "executor-image: without docker, podman or buildah it needs root: run: sudo make executor-image" >&2; exit 1; }
+	@command -v debootstrap >/dev/null || { echo "executor-image: needs docker, podman or buildah, or debootstrap: apt-get install debootstrap" >&2; exit 1; }
+	@echo "executor-image: a bare Debian is made with what deploy/executor/Dockerfile installs, about a minute; MIRROR and SECURITY name other archives"
+	@mkdir -p bin/tools dist && $(GO) build -C tools $(BUILDVCS) -o ../bin/tools/ ./ociimage
+	@root=$$(mktemp -d) && trap 'rm -rf "$$root"' EXIT && deploy/executor/root.sh "$$root" bin/fencing-executor && \
+	 bin/tools/ociimage -name $(EXECUTOR) -entrypoint /usr/local/bin/fencing-executor -user 65532:65532 "$$root" $(or $(OUT),$@) && \
+	 echo "executor-image: $(EXECUTOR) is in $(or $(OUT),$@): skopeo copy oci-archive:..., podman load -i, or ctr -n k8s.io images import"
 
 simulate-table: laboratory ## the simulated tables of docs/measurements/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
 	@echo "simulate-table: every command in docs/measurements/performance.md, about 30 minutes; ONLY=TEXT for some of them"
@@ -291,7 +311,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

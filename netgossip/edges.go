@@ -61,5 +61,11 @@ func (e *Edges) LinkSince(network, peer int) boottime.Instant {
 	return e.links[network*e.peers+peer].since
 }
 
+// Link is LinkSince, and whether the peer was reachable then.
+func (e *Edges) Link(network, peer int) (since boottime.Instant, reachable bool) {
+	l := e.links[network*e.peers+peer]
+	return l.since, l.reachable
+}
+
 // Since is when the peer's merged reachability last changed, or zero.
 func (e *Edges) Since(peer int) boottime.Instant { return e.merged[peer].since }

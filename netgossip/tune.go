@@ -36,6 +36,10 @@ type Params struct {
 	EvidenceMaxAge time.Duration
 }
 
+// SuspectAfter is how long a peer may owe an answer until it is shown as a suspect: it is asked again after each
+// EvidenceTimeout, so that two packets that are lost make none.
+func (p Params) SuspectAfter() time.Duration { return 3 * p.EvidenceTimeout }
+
 // Profile names a rule by which parameters follow the number of members.
 type Profile string
 

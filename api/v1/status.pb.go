@@ -1544,7 +1544,10 @@ type NetworkMember struct {
 	// Alive, and the evidence is young enough.
 	Reachable bool `protobuf:"varint,5,opt,name=reachable,proto3" json:"reachable,omitempty"`
 	// Since reachable last changed. Absent: it has not since this agent started.
-	StateAge      *durationpb.Duration `protobuf:"bytes,20,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
+	StateAge *durationpb.Duration `protobuf:"bytes,20,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
+	// Reachable, and yet it owes the answer to a probe of this node for longer than three
+	// waits for one (gossip.overrides.evidenceTimeout). Nothing is decided by it.
+	Suspect       bool `protobuf:"varint,6,opt,name=suspect,proto3" json:"suspect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1619,6 +1622,13 @@ func (x *NetworkMember) GetStateAge() *durationpb.Duration {
 		return x.StateAge
 	}
 	return nil
+}
+
+func (x *NetworkMember) GetSuspect() bool {
+	if x != nil {
+		return x.Suspect
+	}
+	return false
 }
 
 // Death says that one incarnation of a node, from one boot to the next, has ended.
@@ -1908,7 +1918,11 @@ type NodeStatus struct {
 	CountedByLun bool `protobuf:"varint,27,opt,name=counted_by_lun,json=countedByLun,proto3" json:"counted_by_lun,omitempty"`
 	// The latest boot of the node that this agent knows of: 16 hexadecimal digits. It is what a death from outside has to name.
 	// Empty: it has never met the node, and finds no slot of it on the LUN, or is of a version that does not say.
-	BootNonce     string `protobuf:"bytes,40,opt,name=boot_nonce,json=bootNonce,proto3" json:"boot_nonce,omitempty"`
+	BootNonce string `protobuf:"bytes,40,opt,name=boot_nonce,json=bootNonce,proto3" json:"boot_nonce,omitempty"`
+	// Reachable, and a suspect on every network that reaches it: this node has asked, and
+	// waits. It is counted and available all the same, until evidence of it has run out. In
+	// a group whose members are sampled it is a suspect only to those that have just asked.
+	Suspect       bool `protobuf:"varint,41,opt,name=suspect,proto3" json:"suspect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2137,6 +2151,13 @@ func (x *NodeStatus) GetBootNonce() string {
 		return x.BootNonce
 	}
 	return ""
+}
+
+func (x *NodeStatus) GetSuspect() bool {
+	if x != nil {
+		return x.Suspect
+	}
+	return false
 }
 
 // LunStatus is one shared LUN as this node uses it.
@@ -3045,14 +3066,15 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\n" +
 	"overridden\x18\x04 \x01(\bR\n" +
 	"overriddenB\a\n" +
-	"\x05value\"\xe7\x01\n" +
+	"\x05value\"\x81\x02\n" +
 	"\rNetworkMember\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05alive\x18\x03 \x01(\bR\x05alive\x12<\n" +
 	"\fevidence_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vevidenceAge\x12\x1c\n" +
 	"\treachable\x18\x05 \x01(\bR\treachable\x126\n" +
-	"\tstate_age\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\"\xdd\x01\n" +
+	"\tstate_age\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\x12\x18\n" +
+	"\asuspect\x18\x06 \x01(\bR\asuspect\"\xdd\x01\n" +
 	"\x05Death\x12'\n" +
 	"\x05proof\x18\x01 \x01(\x0e2\x11.fencing.v1.ProofR\x05proof\x12\x1d\n" +
 	"\n" +
@@ -3072,7 +3094,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05Token\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\rR\acounter\"\xd0\t\n" +
+	"\acounter\x18\x02 \x01(\rR\acounter\"\xea\t\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
@@ -3107,7 +3129,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x05terms\x18\x18 \x01(\tR\x05terms\x12$\n" +
 	"\x0ecounted_by_lun\x18\x1b \x01(\bR\fcountedByLun\x12\x1d\n" +
 	"\n" +
-	"boot_nonce\x18( \x01(\tR\tbootNonce\x1a<\n" +
+	"boot_nonce\x18( \x01(\tR\tbootNonce\x12\x18\n" +
+	"\asuspect\x18) \x01(\bR\asuspect\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7\x04\n" +

@@ -132,6 +132,9 @@ func (m *matrix) state(n *fencingv1.NodeStatus) Span {
 		if doubted(n) {
 			return Span{"DOUBTED", Bad}
 		}
+		if n.GetSuspect() {
+			return Span{"suspect", Warn}
+		}
 		return Span{"reachable", Plain}
 	case fencingv1.NodeState_NODE_STATE_UNREACHABLE:
 		return Span{"UNREACHABLE", Bad}
@@ -165,6 +168,8 @@ func (m *matrix) link(network int, name string) Span {
 	switch {
 	case peer == nil:
 		return Span{"-", Plain}
+	case peer.GetSuspect():
+		return Span{"late " + Ago(peer.GetEvidenceAge()), Warn}
 	case peer.GetReachable():
 		return Span{"ok " + Ago(peer.GetEvidenceAge()), Plain}
 	case peer.GetEvidenceAge() == nil && peer.GetStateAge() != nil:
@@ -221,7 +226,7 @@ func works(ok bool) Span {
 
 // trouble reports whether a person should see the node.
 func (m *matrix) trouble(n *fencingv1.NodeStatus) bool {
-	if n.GetState() != fencingv1.NodeState_NODE_STATE_REACHABLE || doubted(n) || !n.GetCounted() || !n.GetSameRoster() || n.GetStopping() ||
+	if n.GetState() != fencingv1.NodeState_NODE_STATE_REACHABLE || doubted(n) || n.GetSuspect() || !n.GetCounted() || !n.GetSameRoster() || n.GetStopping() ||
 		(m.lun && !n.GetLunHealthy()) || (m.api && !n.GetApiReachable()) ||
 		(m.guarded && !n.GetWatchdogArmed()) || (n.GetWatchdogArmed() && !n.GetFeeding()) {
 		return true

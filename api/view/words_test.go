@@ -82,6 +82,7 @@ func TestConsequences(t *testing.T) {
 func TestLinkCells(t *testing.T) {
 	for want, member := range map[string]*fencingv1.NetworkMember{
 		"ok 0.3s":    {Alive: true, Reachable: true, EvidenceAge: secs(0.3), StateAge: secs(60)},
+		"late 1.3s":  {Alive: true, Reachable: true, Suspect: true, EvidenceAge: secs(1.3), StateAge: secs(60)},
 		"STALE 5.1s": {Alive: true, EvidenceAge: secs(5.1), StateAge: secs(1.1)},
 		"LOST 5.1s":  {EvidenceAge: secs(5.1), StateAge: secs(1.1)},
 		"LOST >1.1s": {StateAge: secs(1.1)}, // of an older agent, which forgets the answer when memberlist declares a death

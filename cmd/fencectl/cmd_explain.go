@@ -56,11 +56,16 @@ var errKubectlSlow = fmt.Errorf("no answer within %v", kubectlTimeout)
 
 // kubectl runs it, with its last line of complaint as the error.
 func kubectl(ctx context.Context, program string, args []string) ([]byte, error) {
+	return kubectlWith(ctx, program, "", args)
+}
+
+// kubectlWith gives it something to read.
+func kubectlWith(ctx context.Context, program, input string, args []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
 	defer cancel()
 	var complaint bytes.Buffer
 	c := exec.CommandContext(ctx, program, args...)
-	c.Stderr = &complaint
+	c.Stdin, c.Stderr = strings.NewReader(input), &complaint
 	c.WaitDelay = time.Second // what it has started may keep its output open
 	text, err := c.Output()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -103,6 +108,7 @@ type devicesSay struct {
 	Retries int    `json:"retries"`
 	Proof   string `json:"proof,omitempty"`
 	Message string `json:"message,omitempty"`
+	Error   string `json:"error,omitempty"` // why that is not known
 }
 
 type replicaSay struct {
@@ -116,7 +122,8 @@ type eventSay struct {
 	Note   string    `json:"note"`
 }
 
-// devices reads the node's NodeFence. Most clusters have none, or nothing is fenced by devices there: that is no error.
+// devices reads the node's NodeFence. Most clusters have none, or nothing is fenced by devices there: that is no error. What
+// cannot be read is said: it is not the same as nothing.
 func (x *explainer) devices(ctx context.Context, e *explanation) {
 	var list struct {
 		Items []struct {
@@ -131,7 +138,10 @@ func (x *explainer) devices(ctx context.Context, e *explanation) {
 			}
 		}
 	}
-	if x.get(ctx, &list, "get", "nodefences.fencing-agent.io", "-o", "json") != nil {
+	if err := x.get(ctx, &list, "get", "nodefences.fencing-agent.io", "-o", "json"); err != nil {
+		if !strings.Contains(err.Error(), "doesn't have a resource type") {
+			e.Devices = &devicesSay{Error: err.Error()}
+		}
 		return
 	}
 	for _, f := range list.Items {
@@ -157,6 +167,7 @@ type explainer struct {
 type kubeNode struct {
 	Metadata struct {
 		Name        string            `json:"name"`
+		UID         string            `json:"uid"`
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
@@ -303,7 +314,9 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 		}
 		t.row("called dead", fmt.Sprintf("by %s at %s, proof %s, %s", view.Clean(d.By), d.At.In(zone).Format(time.TimeOnly), view.Clean(d.Proof), which))
 	}
-	if d := e.Devices; d != nil {
+	if d := e.Devices; d != nil && d.Error != "" {
+		t.row("devices", "unknown, its NodeFence cannot be read: "+view.Clean(d.Error))
+	} else if d != nil {
 		t.row("devices", fmt.Sprintf("%s %s, %d retries, proof %s: %s", view.Clean(d.Step), view.Clean(d.Phase), d.Retries, cmp.Or(view.Clean(d.Proof), "none yet"), cmp.Or(view.Clean(d.Message), "goes on")))
 	}
 	if len(e.Replicas) == 0 {

@@ -140,7 +140,7 @@ func TestScenesAreWhatAgentsSay(t *testing.T) {
 // figures are the fields that differ from run to run, and those that tell the same in digits.
 var figures = []protoreflect.Name{
 	"alive", "health_score", "in_flight_age", "revision", "boot_nonce", "counter", "sequence", "feeds", "digest", "text", "error", "slot", "tuning", "holders",
-	"valid_for", "granted_for", "instance",
+	"valid_for", "granted_for", "instance", "suspect",
 }
 
 // shape is what a status says without its figures, one line for each field: which fields are there

@@ -128,6 +128,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 		newKeyCommand(env),
 		newBundleCommand(env),
 		newFenceCommand(env),
+		newNodeCommand(env),
 		newMaintenanceCommand(env),
 		newConfirmDeadCommand(env),
 		newExplainCommand(env),

@@ -29,6 +29,7 @@ const usage = `fencing-controller gets the pods off nodes that fencing-agent has
 Usage:
   fencing-controller --config FILE [--log-level LEVEL]
   fencing-controller --config FILE --check
+  fencing-controller storage ...      another job, see fencing-controller storage --help
   fencing-controller --version
 
 Flags:
@@ -56,6 +57,9 @@ type flags struct {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "storage" {
+		return runStorage(args[1:], stdout, stderr)
+	}
 	f, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -32,6 +32,7 @@ import (
 
 const (
 	userAgent    = "fencing-controller"
+	storageAgent = "fencing-storage"
 	appLabel     = "app.kubernetes.io/name"
 	qps, burst   = 100, 200
 	replicasWait = time.Second
@@ -126,7 +127,7 @@ func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity
 	}
 	return &fencing.Runner{
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
-		Metrics: fencing.NewMetrics(metrics.Registry), Now: time.Now, Namespace: c.FenceNamespace, Image: c.ExecutorImage,
+		Metrics: fencing.NewMetrics(metrics.Registry), Now: time.Now, Namespace: c.FenceNamespace, Image: c.ExecutorImage, Selector: c.ExecutorSelector,
 		Self: id.pod, Pause: c.Pause, Replicas: func() []string {
 			var names []string
 			for _, o := range there() {

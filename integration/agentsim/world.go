@@ -26,18 +26,19 @@ type world struct {
 	machines []*machine
 	times    times
 
-	mu    sync.Mutex // guards everything below and in the machines
-	rng   *rand.Rand
-	cut   [][][]bool // [network][from][to]
-	loss  float64
-	delay time.Duration
-	check *checker
-	lines []line
-	lists lists
-	lease leasequorumtest.Lease
-	looks []Picture
-	other leasequorumtest.Lease // of another name
-	ended bool
+	mu      sync.Mutex // guards everything below and in the machines
+	rng     *rand.Rand
+	cut     [][][]bool // [network][from][to]
+	loss    float64
+	delay   time.Duration
+	check   *checker
+	lines   []line
+	lists   lists
+	lease   leasequorumtest.Lease
+	looks   []Picture
+	sources map[string]int
+	other   leasequorumtest.Lease // of another name
+	ended   bool
 }
 
 // line is one line of the timeline.
@@ -62,13 +63,14 @@ type Result struct {
 	Orders     int // that were obeyed
 	InForce    int // epoch of the latest list of members that was said to be in force
 	Looks      []Picture
+	Sources    map[string]int // events by type and source
 }
 
 // Run runs a schedule. It must be called in a bubble of its own. The machines keep their
 // files in dir, which must be empty.
 func Run(s Schedule, dir string) *Result {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &world{s: s, dir: dir, epoch: time.Now(), ctx: ctx, rng: rand.New(rand.NewPCG(s.Seed, 0xa6e47)), times: s.timing()}
+	w := &world{s: s, dir: dir, epoch: time.Now(), ctx: ctx, rng: rand.New(rand.NewPCG(s.Seed, 0xa6e47)), times: s.timing(), sources: map[string]int{}}
 	for k := range s.Networks {
 		w.networks = append(w.networks, netgossiptest.NewNetwork(s.Seed+uint64(k)))
 		cut := make([][]bool, s.Nodes)
@@ -104,7 +106,7 @@ func Run(s Schedule, dir string) *Result {
 	w.play()
 	living := w.living()
 	w.tearDown(cancel)
-	r := &Result{Living: living, Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, Orders: w.check.orders, InForce: w.lists.inForce, Looks: w.looks}
+	r := &Result{Living: living, Violations: w.check.violations, Feeds: w.check.feeds, Events: w.check.events, Lefts: w.check.lefts, Ties: w.check.ties, Deaths: w.check.deaths, Orders: w.check.orders, InForce: w.lists.inForce, Sources: w.sources, Looks: w.looks}
 	for _, m := range w.machines {
 		r.Resets += m.resets
 	}
@@ -291,6 +293,7 @@ func (w *world) fed(p *process) {
 func (w *world) published(p *process, e *fencingv1.Event) {
 	w.mu.Lock()
 	w.check.published(p, e)
+	w.sources[e.GetType().String()+" "+e.GetSourceName()]++
 	w.mu.Unlock()
 	w.note(p.m.name, "tells subscribers: "+e.GetType().String()+" "+e.GetNode().GetName())
 }

@@ -57,7 +57,10 @@ var rooms = []room{
 	{pkg: "k8s/belief", pure: true},
 	{pkg: "k8s/ownership", pure: true},
 	{pkg: "k8s/storm", pure: true},
+	{pkg: "k8s/distributedapp", may: []string{"k8s/ownership"}, pure: true},
 	{pkg: "k8s/fenceconfig", pure: true},
+	{pkg: "k8s/storagefence", pure: true},
+	{pkg: "k8s/storagewatch", may: []string{"k8s/deaths", "k8s/recovery", "k8s/storagefence"}},
 	{pkg: "k8s/nodefence", may: []string{"k8s/fenceconfig"}, pure: true},
 	{pkg: "k8s/recovery", may: []string{"k8s/belief", "k8s/storm"}, pure: true},
 	{pkg: "k8s/fencing", may: []string{"k8s/deaths", "k8s/fenceconfig", "k8s/nodefence", "k8s/ownership", "k8s/recovery"}},
@@ -84,7 +87,7 @@ var rooms = []room{
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config", "cmd/fencing-agent/fdstore"}},
 	{pkg: "cmd/fencing-controller/config"},
-	{pkg: "cmd/fencing-controller", may: []string{"k8s/belief", "k8s/client", "k8s/fencing", "k8s/reconcile", "k8s/recovery", "k8s/storm", "cmd/fencing-controller/config"}},
+	{pkg: "cmd/fencing-controller", may: []string{"k8s/belief", "k8s/client", "k8s/fencing", "k8s/reconcile", "k8s/recovery", "k8s/storagefence", "k8s/storagewatch", "k8s/storm", "cmd/fencing-controller/config"}},
 	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
 	{pkg: "cmd/fencectl", may: []string{"api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir", "cmd/fencectl/doctor"}},
 	{pkg: "cmd/fencectl/hookdir"},
@@ -107,7 +110,7 @@ var confined = []struct {
 	{"github.com/ncw/directio", []string{"diskquorum/rawdev", "diskquorum/diskquorumtest", "integration"}, "all I/O on a LUN goes through one engine"},
 	{"google.golang.org/grpc", []string{"api", "cmd", "integration"}, "the API's transport is no business of the cores"},
 	{"google.golang.org/protobuf", []string{"api", "cmd", "integration", "netgossip/swim/wire", "tools"}, "encodings belong to the edge"},
-	{"sigs.k8s.io/controller-runtime", []string{"k8s/fencing", "k8s/reconcile", "cmd/fencing-controller"}, "the agent has no controllers"},
+	{"sigs.k8s.io/controller-runtime", []string{"k8s/fencing", "k8s/reconcile", "k8s/storagewatch", "cmd/fencing-controller"}, "the agent has no controllers"},
 	{"k8s.io/", []string{"k8s", "cmd/fencing-controller", "integration/kube", "integration/cluster"}, "the agent decides without Kubernetes"},
 	{"go.yaml.in/", []string{"cmd/fencing-agent/config", "cmd/fencing-controller/config", "cmd/fencectl", "integration", "tools"}, "the configuration is read in one place"},
 	{"github.com/spf13/cobra", []string{"cmd/fencectl", "integration/laboratory", "integration/kube/cmd/kubetest"}, "the agent's program has three flags"},
@@ -117,7 +120,7 @@ var confined = []struct {
 
 // pureImports is all of the standard library that a pure package may use.
 var pureImports = []string{
-	"bytes", "cmp", "container/heap", "encoding/binary", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
+	"bytes", "cmp", "container/heap", "crypto/sha256", "encoding/binary", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
 	"math/rand/v2", "slices", "sort", "strconv", "strings", "time",
 }
 

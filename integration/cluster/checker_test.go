@@ -74,7 +74,10 @@ func (k *checker) look(young map[int]time.Time, known map[int]worker) {
 			} else {
 				delete(known, pid)
 			}
-			k.starting[pid] = starts(pid)
+			was := k.starting[pid]
+			if k.starting[pid] = starts(pid); was && !k.starting[pid] {
+				young[pid] = now // it is becoming another program, and may not show yet which
+			}
 		}
 	}
 	for pid := range young {

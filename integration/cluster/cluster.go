@@ -50,6 +50,7 @@ type Config struct {
 	Manifest string // one of deploy/manifests
 	Guarded  bool   // nodes have volumes, and a watchdog that resets them, of whatever kind they are
 	Plugin   bool   // nodes have the image of a device plugin
+	Executor bool   // nodes have the image that runs fence agents
 	Calm     bool   // Kubernetes notices a silent node as late as it does by default
 	Say      func(format string, args ...any)
 }
@@ -61,6 +62,7 @@ type Programs struct {
 	GuardedAgent                  string // the agent with the watchdog of package dog
 	CSI, Attacher, Plugin         string
 	Preload                       string // for nodes of User-mode Linux
+	Executor                      string // archive of an image
 	Dockerfile, ControllerFile    string
 }
 
@@ -334,6 +336,9 @@ func (c *Cluster) Run(ctx context.Context, name string, argv ...string) (string,
 
 // Address is where the API server is reached from outside of the room.
 func (c *Cluster) Address() string { return "https://" + c.config.Room.Front.Addr().String() }
+
+// OwnKernels says that each node has a kernel of its own.
+func (c *Cluster) OwnKernels() bool { return c.config.Kind.OwnKernel() }
 
 // Fencectl is the program, as nodes see it.
 func (c *Cluster) Fencectl() string { return c.config.Programs.Fencectl }

@@ -49,7 +49,7 @@ var verbs = map[string]verb{
 	"kill-containerd": fault("it is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillContainerd(ctx, n) }),
 	"lose-image":      fault("the image of its agent, and there is no registry", func(ctx context.Context, c *Cluster, n string) error { return c.LoseImage(ctx, n) }),
 	"restore-image":   fault("ends lose-image", func(ctx context.Context, c *Cluster, n string) error { return c.RestoreImage(ctx, n) }),
-	"fill-disk":       fault("nothing is left on its disk; with KIND=uml alone", func(ctx context.Context, c *Cluster, n string) error { return c.FillDisk(ctx, n) }),
+	"fill-disk":       fault("nothing is left on its disk; of namespaces: on that of its agent", func(ctx context.Context, c *Cluster, n string) error { return c.FillDisk(ctx, n) }),
 	"free-disk":       fault("ends fill-disk", func(ctx context.Context, c *Cluster, n string) error { return c.FreeDisk(ctx, n) }),
 	"exhaust-memory":  fault("the kernel's OOM killer ends its agent", func(ctx context.Context, c *Cluster, n string) error { return c.ExhaustMemory(ctx, n) }),
 	"delete-agent":    fault("its pod", func(ctx context.Context, c *Cluster, n string) error { return c.DeleteAgent(ctx, n) }),

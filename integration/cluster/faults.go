@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -120,6 +119,17 @@ func (c *Cluster) HoldKubelet(ctx context.Context, node string) error {
 	return c.do(ctx, node, machine.Hold, "kubelet")
 }
 
+// HoldContainerd ends containerd on a node for good, until [Cluster.FreeContainerd]. Containers go on, and so does the
+// kubelet, which says that the node is not Ready.
+func (c *Cluster) HoldContainerd(ctx context.Context, node string) error {
+	return c.do(ctx, node, machine.Hold, "containerd")
+}
+
+// FreeContainerd ends [Cluster.HoldContainerd].
+func (c *Cluster) FreeContainerd(ctx context.Context, node string) error {
+	return c.do(ctx, node, machine.Free, "containerd")
+}
+
 // FreeKubelet ends [Cluster.HoldKubelet].
 func (c *Cluster) FreeKubelet(ctx context.Context, node string) error {
 	return c.do(ctx, node, machine.Free, "kubelet")
@@ -173,26 +183,32 @@ func (c *Cluster) onImages(ctx context.Context, node string, args ...string) err
 	return err
 }
 
-// fill leaves nothing of the disk behind /var/lib. What is allocated is not written.
+// fill leaves nothing of the disk behind a folder. What is allocated is not written.
 const fill = `n=0
 for size in 4G 512M 64M 8M 1M 64k 4k; do
-	while fallocate -l $size /var/lib/full.$n 2>/dev/null; do n=$((n+1)); done
+	while fallocate -l $size $0/full.$$.$n 2>/dev/null; do n=$((n+1)); done
 	n=$((n+1))
 done`
 
-// FillDisk has no octet left on the disk of a node. Only nodes with a kernel of their own have one.
+// FillDisk has no octet left on the disk of a node: behind /var/lib, where the node has a kernel of its own; else on the
+// one with the files of its agent, for the rest is the host's.
 func (c *Cluster) FillDisk(ctx context.Context, node string) error {
-	if !c.config.Kind.OwnKernel() {
-		return errors.New("the disk is the host's: only nodes with a kernel of their own have one that can be filled")
-	}
 	c.mark(c.full, node, true)
-	_, err := c.Run(ctx, node, "sh", "-c", fill)
+	_, err := c.Run(ctx, node, "sh", "-c", fill, c.disk())
 	return err
+}
+
+// disk is a folder on the disk that can be filled.
+func (c *Cluster) disk() string {
+	if c.config.Kind.OwnKernel() {
+		return "/var/lib"
+	}
+	return machine.AgentFolder
 }
 
 // FreeDisk ends [Cluster.FillDisk].
 func (c *Cluster) FreeDisk(ctx context.Context, node string) error {
-	_, err := c.Run(ctx, node, "sh", "-c", "rm -f /var/lib/full.*")
+	_, err := c.Run(ctx, node, "sh", "-c", "rm -f $0/full.*", c.disk())
 	if err == nil {
 		c.mark(c.full, node, false)
 	}

@@ -39,6 +39,9 @@ type image struct {
 // ControllerImage has what deploy/controller/Dockerfile says.
 const ControllerImage = "registry.example.com/fencing-controller:v0.1.0"
 
+// ExecutorImage is what deploy/executor describes; make test-nodefence builds it under this name.
+const ExecutorImage = "registry.example.com/fencing-executor:v0.1.0"
+
 // makeImages writes an archive for each image.
 func (c *Cluster) makeImages() error {
 	p := c.config.Programs
@@ -72,6 +75,12 @@ func (c *Cluster) makeImages() error {
 			return fmt.Errorf("image %s: %w", i.name, err)
 		}
 		c.images = append(c.images, path)
+	}
+	if c.config.Executor {
+		if _, err := os.Stat(p.Executor); err != nil {
+			return fmt.Errorf("%w: make test-nodefence builds it", err)
+		}
+		c.images = append(c.images, p.Executor)
 	}
 	return nil
 }

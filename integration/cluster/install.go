@@ -81,17 +81,38 @@ var agentImage = regexp.MustCompile(`registry\.example\.com/fencing-agent[@:][^\
 
 // InstallController does what docs/controller.md says, and lets the controller act.
 func (c *Cluster) InstallController(ctx context.Context, path string) error {
+	return c.installController(ctx, path, "")
+}
+
+// InstallNodeFence does what docs/power.md says: the controller with its manifest for NodeFence, and the executor's image.
+func (c *Cluster) InstallNodeFence(ctx context.Context, path, nodeFence string) error {
+	return c.installController(ctx, path, "nodeFence: {enabled: true, image: "+ExecutorImage+"}", nodeFence)
+}
+
+// installController adds a line to the controller's configuration, and manifests to its own.
+func (c *Cluster) installController(ctx context.Context, path, config string, more ...string) error {
 	began := time.Now()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	manifest := string(text)
-	for from, to := range map[string]string{"registry.example.com/fencing-controller:CHANGE-ME": ControllerImage, "dryRun: true": "dryRun: false"} {
+	act := "dryRun: false"
+	if config != "" {
+		act += "\n    " + config
+	}
+	for from, to := range map[string]string{"registry.example.com/fencing-controller:CHANGE-ME": ControllerImage, "dryRun: true": act} {
 		if !strings.Contains(manifest, from) {
 			return fmt.Errorf("%s: no %q", path, from)
 		}
 		manifest = strings.Replace(manifest, from, to, 1)
+	}
+	for _, path := range more {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		manifest += "\n---\n" + string(text)
 	}
 	if err := c.Apply(ctx, manifest); err != nil {
 		return err

@@ -16,7 +16,7 @@ func ProgramsIn(root string) (Programs, error) {
 	p := Programs{
 		Kubetest: in("kubetest"), Runtime: in("runtime"), Node: in("cluster", "node"), Tool: in("cluster", "tool"),
 		Agent: in("fencing-agent"), Fencectl: in("fencectl"), Controller: in("fencing-controller"),
-		GuardedAgent: in("cluster", "agent"), CSI: in("cluster", "csi"), Plugin: in("cluster", "plugin"), Attacher: in("cluster", "csi-attacher"), Preload: in("cluster", "xstate.so"),
+		GuardedAgent: in("cluster", "agent"), CSI: in("cluster", "csi"), Plugin: in("cluster", "plugin"), Attacher: in("cluster", "csi-attacher"), Preload: in("cluster", "xstate.so"), Executor: in("cluster", "executor.tar"),
 		Dockerfile: filepath.Join(root, "deploy", "Dockerfile"), ControllerFile: filepath.Join(root, "deploy", "controller", "Dockerfile"),
 	}
 	for _, path := range []string{p.Kubetest, p.Node, p.Tool, p.Agent, p.Fencectl, p.Controller, p.GuardedAgent, p.CSI, p.Plugin, p.Attacher, p.Preload, filepath.Join(p.Runtime, "containerd"), filepath.Join(p.Runtime, "runc")} {
@@ -35,4 +35,9 @@ func ManifestIn(root string) string {
 // ControllerManifestIn is the shipped manifest of fencing-controller.
 func ControllerManifestIn(root string) string {
 	return filepath.Join(root, "deploy", "controller", "controller.yaml")
+}
+
+// NodeFenceManifestIn is what goes with it to fence nodes by their devices.
+func NodeFenceManifestIn(root string) string {
+	return filepath.Join(root, "deploy", "controller", "nodefence.yaml")
 }

@@ -41,6 +41,7 @@ var scenarios = []struct {
 	{"containerd_killed", containerdKilled},
 	{"server_gone", serverGone},
 	{"block_device", blockDevice},
+	{"disk_full", diskFull},
 	{"lun_gone", lunGone},
 	{"one_network_cut", oneNetworkCut},
 	{"all_networks_cut", allNetworksCut},
@@ -147,6 +148,7 @@ func unharmed(nodes []string, ids map[string]string) cluster.Condition {
 
 // Guard: what is shipped runs on a real cluster, and answers as the documents say.
 func daemonSetRuns(t *testing.T, c *cluster.Cluster) {
+	available(t, c) // a probe of an agent that has just started may have come too early
 	v := look(t, c)
 	for _, name := range c.Names() {
 		p := v.AgentPod(name)
@@ -154,7 +156,6 @@ func daemonSetRuns(t *testing.T, c *cluster.Cluster) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	available(t, c)
 	out := kubectl(t, c, "-n", cluster.Space, "exec", daemonSet, "--", "fencectl", "status", "-v")
 	t.Logf("kubectl exec: fencectl status says\n%s", out)
 	for _, name := range c.Names() {

@@ -40,6 +40,7 @@ func allMutants() []mutant {
 		toldMutants(),
 		orderMutants(),
 		historyMutants(),
+		memoryMutants(),
 		handedMutants(),
 		agentMutants(),
 		operatorMutants(),
@@ -52,6 +53,8 @@ func allMutants() []mutant {
 		probingMutants(),
 		recoveryMutants(),
 		nodefenceMutants(),
+		distributedMutants(),
+		storageMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

@@ -16,6 +16,7 @@ var contractMetrics = []struct {
 }{
 	{"members", "gauge", []string{"state"}},
 	{"reachable_nodes", "gauge", nil},
+	{"suspect_nodes", "gauge", nil},
 	{"quorum_size", "gauge", nil},
 	{"has_quorum", "gauge", nil},
 	{"verdict", "gauge", []string{"reason"}},

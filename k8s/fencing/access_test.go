@@ -62,7 +62,7 @@ func TestRoles(t *testing.T) {
 	var got []Access
 	for _, d := range manifest(t) {
 		for _, r := range d.Rules {
-			got = append(got, Access{Group: r.APIGroups[0], Resource: strings.Join(r.Resources, ","), Verbs: r.Verbs, Cluster: d.Kind == "ClusterRole"})
+			got = append(got, Access{Group: r.APIGroups[0], Resource: strings.Join(r.Resources, ","), Verbs: r.Verbs, Cluster: d.Kind == "ClusterRole", Leases: d.Metadata.Namespace == "kube-node-lease"})
 		}
 	}
 	want := Accesses()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,9 @@ import (
 const (
 	ownerLabel         = "fencing-agent.io/nodefence-uid"
 	notAfterAnnotation = "fencing-agent.io/not-after"
-	autoscalerRemoval  = "ToBeDeletedByClusterAutoscaler"
+	// leaseLasts is how long a kubelet's Lease lasts that does not say so, or is not there.
+	leaseLasts        = 40 * time.Second
+	autoscalerRemoval = "ToBeDeletedByClusterAutoscaler"
 )
 
 // keeps reports whether an annotation wants the node left alone: by a person, or while it is being updated. These are the
@@ -84,7 +87,41 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 		return f, nil, fmt.Errorf("read Node: %w", err)
 	}
 	f.Now = r.Now()
+	if f.Node.Silent, err = r.silent(ctx, node, f.Now); err != nil {
+		return f, nil, err
+	}
 	return f, &object, nil
+}
+
+// heard is when a Lease was seen to be renewed last.
+type heard struct {
+	lease string
+	at    time.Time
+}
+
+// silent reports whether the kubelet has not renewed its Lease for as long as it lasts, by the clock of this replica alone.
+// A replica that has just started waits as long.
+func (r *Runner) silent(ctx context.Context, node string, now time.Time) (bool, error) {
+	var lease coordinationv1.Lease
+	if err := r.Reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read Lease: %w", err)
+	}
+	lasts, text := leaseLasts, ""
+	if s := lease.Spec; s.RenewTime != nil {
+		text = string(lease.UID) + s.RenewTime.UTC().Format(time.RFC3339Nano)
+		if s.LeaseDurationSeconds != nil {
+			lasts = time.Duration(*s.LeaseDurationSeconds) * time.Second
+		}
+	}
+	was, known := r.leases[node]
+	if !known || was.lease != text {
+		if r.leases == nil {
+			r.leases = map[string]heard{}
+		}
+		was = heard{text, now}
+		r.leases[node] = was
+	}
+	return now.Sub(was.at) > lasts, nil
 }
 
 // jobs are those of one NodeFence.

@@ -52,7 +52,7 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	}
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: executorAccount, AutomountServiceAccountToken: ptr(false),
-		PriorityClassName: "system-cluster-critical", Affinity: away(owner.Spec.NodeName, a.Avoid), Volumes: volumes,
+		PriorityClassName: "system-cluster-critical", NodeSelector: r.Selector, Affinity: away(owner.Spec.NodeName, a.Avoid), Volumes: volumes,
 		Tolerations:                   []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
 		TerminationGracePeriodSeconds: ptr(int64(1)),
 		SecurityContext: &corev1.PodSecurityContext{

@@ -42,14 +42,16 @@ type Runner struct {
 	Logger    *slog.Logger
 	Metrics   *Metrics
 	Now       func() time.Time
-	Namespace string // of the ConfigMaps, Secrets and Jobs
-	Image     string // of the executor
+	Namespace string            // of the ConfigMaps, Secrets and Jobs
+	Image     string            // of the executor
+	Selector  map[string]string // labels of the nodes that executors run on; none: all but the one that is fenced
 	Self      string
 	Replicas  func() []string
 	Pause     time.Duration
 	Proven    func(node string) // a proof by power is there
 
 	wanted   map[string]time.Time // by node: since when this replica would write
+	leases   map[string]heard     // by node: its Lease as this replica has seen it
 	problems string               // as logged last
 }
 
@@ -114,6 +116,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	maps.DeleteFunc(r.wanted, func(name string, _ time.Time) bool { return !work[name] })
+	maps.DeleteFunc(r.leases, func(name string, _ heard) bool { return !work[name] })
 	if len(work) > 0 {
 		return busyRound, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -177,5 +178,40 @@ func TestJob(t *testing.T) {
 func TestName(t *testing.T) {
 	if NameOf("n4") != "node-fence-n4" || len(NameOf(strings.Repeat("n", 253))) > 253 || NameOf(strings.Repeat("n", 252)+"a") == NameOf(strings.Repeat("n", 252)+"b") {
 		t.Error(NameOf("n4"))
+	}
+}
+
+// A kubelet is silent when its Lease has not changed for as long as it lasts, by the clock of the replica that looks.
+func TestSilent(t *testing.T) {
+	s := newStage(t)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n4"}}
+	lease.Spec.LeaseDurationSeconds = ptr(int32(10))
+	look := func(after time.Duration, want bool) {
+		t.Helper()
+		s.now = s.now.Add(after)
+		if got, err := s.r.silent(t.Context(), "n4", s.now); err != nil || got != want {
+			t.Errorf("after %v: %v %v", after, got, err)
+		}
+	}
+	look(0, false) // there is none
+	look(41*time.Second, true)
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: s.now.Add(-time.Hour)} // its clock is wrong
+	s.put(lease)
+	look(0, false)
+	look(10*time.Second, false)
+	look(time.Second, true)
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: s.now.Add(time.Hour)}
+	s.put(lease)
+	look(0, false)
+	look(11*time.Second, true)
+}
+
+// Executors run on the nodes that reach the devices.
+func TestSelector(t *testing.T) {
+	s := newStage(t)
+	s.r.Selector = map[string]string{"reaches": "devices"}
+	j := s.r.job(nodefence.Action{Name: "j"}, &NodeFence{Spec: nodefence.Spec{NodeName: "n4"}})
+	if got := j.Spec.Template.Spec.NodeSelector; got["reaches"] != "devices" {
+		t.Errorf("%v", got)
 	}
 }

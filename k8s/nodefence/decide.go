@@ -91,17 +91,19 @@ func (d *decision) observe() {
 		switch {
 		case j == nil || j.UID != e.UID:
 			d.end(e, Failed, "its Job has vanished", true)
+			continue
+		// While it runs: of a Job whose node dies Kubernetes leaves no pod, and the next try should go elsewhere.
+		case j.Node != "" && j.Node != e.Node:
+			e.Node, d.changed = j.Node, true
+		}
+		switch {
 		case j.Finished && j.Succeeded && e.Confirm && !j.Off:
-			e.Node = j.Node
 			d.end(e, Failed, "its Job is complete, but its executor has not said that the plug is off: is nodeFence.image the executor?", !j.Reported)
 		case j.Finished && j.Succeeded:
-			e.Node = j.Node
 			d.end(e, Succeeded, j.Message, false)
 		case j.Finished:
-			e.Node = j.Node
 			d.end(e, Failed, j.Message, !j.Reported)
 		case d.Now.After(e.NotAfter.Add(slack)):
-			e.Node = j.Node
 			d.end(e, Failed, "it did not end in time", true)
 		}
 	}
@@ -219,9 +221,11 @@ func (d *decision) enter(step Step, why string) Action {
 	return d.update(string(step) + ": " + why)
 }
 
-// unfenceable reports whether the storage may be given back: the boot that it was taken from has ended.
+// unfenceable reports whether the storage may be given back: the boot that it was taken from has ended. What a device says
+// is not enough while the kubelet renews its Lease.
 func (d *decision) unfenceable() bool {
-	return !d.status.Isolated || d.status.proven() || d.same() && d.Node.Boot != "" && d.Node.Boot != d.status.Boot
+	proven := d.status.proven() && (d.status.Proof.Kind != ByPower || d.Node.Silent)
+	return !d.status.Isolated || proven || d.same() && d.Node.Boot != "" && d.Node.Boot != d.status.Boot
 }
 
 // methods reports whether the configuration has any for a step.

@@ -13,8 +13,9 @@
 //   - No on before the last off. An on is made only after each off of the same try has succeeded, and another try begins
 //     only when nothing of the one before can run any more.
 //   - The storage of a boot that was isolated is given back only when that boot has ended: the Node is Ready with another
-//     one, or the proof says so.
-//   - Power is proof only when each method that switches it off was confirmed by its device.
+//     one, or the proof says so; and if that is the word of devices, its Lease has run out.
+//   - Power is proof only when each method that switches it off was confirmed by its device, and all of them were off when
+//     they were asked once more at one time.
 //
 // Everything is an argument: the caller (k8s/fencing) reads the NodeFence first and its Jobs after that, from the API server
 // and not from a cache. All functions are pure and may be called from any goroutine.

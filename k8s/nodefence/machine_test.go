@@ -53,7 +53,7 @@ type desk struct {
 
 func newDesk(t testing.TB, c *fenceconfig.Config) *desk {
 	return &desk{t: t, f: Facts{Now: start, Config: c.Nodes["n4"], Cluster: c.Cluster,
-		Node: Node{Exists: true, UID: "u4", Boot: oldBoot, Heartbeat: "h0", NotReadySince: start}}}
+		Node: Node{Exists: true, UID: "u4", Boot: oldBoot, Heartbeat: "h0", NotReadySince: start, Silent: true}}}
 }
 
 // begun is a NodeFence in a step and a phase.
@@ -255,7 +255,7 @@ func afterIsolation() map[string]func(t *testing.T) {
 			d.after(2*time.Second).is(Power, Running)
 			d.created = nil
 			d.through(good).is(Power, Done)
-			if got := strings.Join(d.created, " "); got != "main:b-off unfence:fc-on main:a-on main:b-on" {
+			if got := strings.Join(d.created, " "); got != "main:b-off again:a-off again:b-off unfence:fc-on main:a-on main:b-on" {
 				t.Errorf("order: %s", got)
 			}
 			if p := d.status().Proof; p == nil || p.Kind != ByPower {
@@ -318,7 +318,7 @@ func ending() map[string]func(t *testing.T) {
 		"13 the Node is gone": func(t *testing.T) {
 			d := begun(t, Power, Done)
 			d.status().Isolated = true
-			d.f.Node = Node{}
+			d.f.Node = Node{Silent: true}
 			d.settle().is(Power, Done) // its storage stays fenced: nobody knows whether it runs
 			d.status().Proof = &Proof{Kind: ByPower, Boot: oldBoot}
 			if d.settle().through(good); d.f.Object != nil || strings.Join(d.created, " ") != "main:fc-on" {
@@ -339,7 +339,7 @@ func ending() map[string]func(t *testing.T) {
 func TestLeavesNothingRunning(t *testing.T) {
 	d := begun(t, Power, New).settle()
 	d.status().Isolated, d.status().Proof = true, &Proof{Kind: ByPower, Boot: oldBoot}
-	d.f.Node = Node{}
+	d.f.Node = Node{Silent: true}
 	d.settle().is(Power, Running)
 	if d.finish(good); d.status().Step != Recovery {
 		t.Errorf("%v", d.log)

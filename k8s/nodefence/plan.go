@@ -26,7 +26,7 @@ func (d *decision) plan() []item {
 	add := func(role Role, methods []fenceconfig.Method) {
 		for _, m := range methods {
 			timeout := d.Cluster.JobTimeout
-			if role == Check {
+			if asks(role) {
 				timeout = d.Cluster.CheckTimeout
 			}
 			items = append(items, item{jobName(d.Object.UID, s.Step, s.Retries, role, m), m, role, timeout})
@@ -41,6 +41,10 @@ func (d *decision) plan() []item {
 		add(Main, n.Isolation)
 	case Power:
 		add(Main, power[:firstOn])
+		// One after the other is not at one time: the first may be on again before the last is off.
+		if firstOn > 1 && confirmed(power[:firstOn]) {
+			add(Again, power[:firstOn])
+		}
 		// Before it boots, its storage has to be there. Without a confirmed off it might be the old boot that gets it.
 		if s.Isolated && firstOn < len(power) && confirmed(power[:firstOn]) {
 			add(Unfence, n.Recovery)
@@ -54,6 +58,9 @@ func (d *decision) plan() []item {
 	}
 	return items
 }
+
+// asks reports whether a Job asks for the status, and switches nothing.
+func asks(role Role) bool { return role == Check || role == Again }
 
 // confirmed reports whether these methods together prove that the node is off.
 func confirmed(offs []fenceconfig.Method) bool {
@@ -80,41 +87,60 @@ type progress struct {
 	cut      bool // each off of power_management has been confirmed
 }
 
+// asked is what has become of the items of one role, all of which run at one time.
+type asked struct {
+	next     []item // that were not made yet
+	runs     bool   // one of them is to be made, or runs
+	off, all int
+}
+
+func (d *decision) asked(items []item, role Role) asked {
+	var a asked
+	for _, it := range items {
+		if it.role != role {
+			continue
+		}
+		a.all++
+		switch e := d.status.entry(it.name); {
+		case e == nil:
+			a.next, a.runs = append(a.next, it), true
+		case e.State == Recorded:
+			a.runs = true
+		case e.State == Succeeded:
+			a.off++
+		}
+	}
+	return a
+}
+
 // look goes through the plan.
 func (d *decision) look(items []item) progress {
 	var p progress
-	checks, off := 0, 0
-	asking := false // a check is to be made or runs
-	for _, it := range items {
-		if it.role != Check {
-			continue
-		}
-		checks++
-		switch e := d.status.entry(it.name); {
-		case e == nil:
-			p.next = append(p.next, it)
-		case e.State == Recorded:
-			asking = true
-		case e.State == Succeeded:
-			off++
-		}
-	}
-	p.off = checks > 0 && off == checks
-	if p.off || asking || len(p.next) > 0 {
+	checks := d.asked(items, Check)
+	p.next, p.off = checks.next, checks.all > 0 && checks.off == checks.all
+	if p.off || checks.runs {
 		p.complete = p.off
 		return p
 	}
 	p.cut = d.status.Step == Power
+	again := d.asked(items, Again)
 	onlyOne := d.status.Step == Isolation && d.Config.IsolationPolicy == fenceconfig.OnlyOne ||
 		d.status.Step == Recovery && d.Config.RecoveryPolicy == fenceconfig.OnlyOne
 	tried, worked := 0, 0
 	for _, it := range items {
-		if it.role == Check {
-			continue
-		}
 		e := d.status.entry(it.name)
 		off := it.role == Main && it.method.Action == fenceconfig.Off
 		switch {
+		case it.role == Check:
+			continue
+		case it.role == Again && again.runs:
+			p.next, p.cut = again.next, false
+			return p
+		case it.role == Again && again.off < again.all:
+			p.failed, p.cut = true, false
+			return p
+		case it.role == Again:
+			continue
 		case e == nil || e.State == Recorded:
 			if off {
 				p.cut = false

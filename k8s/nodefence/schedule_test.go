@@ -35,6 +35,7 @@ type world struct {
 	storage  bool
 	readyAt  time.Time // when the kubelet of this boot is Ready, if nothing happens
 	cutUntil time.Time // the kubelet does not reach the API server
+	renewed  time.Time // its Lease
 	node     Node
 
 	executed map[string]int // by the name of the Job
@@ -110,6 +111,10 @@ func (w *world) start() {
 // kubelet writes the Node, and kube-controller-manager notices when it does not.
 func (w *world) kubelet() {
 	speaks := w.up && !w.now.Before(w.readyAt) && !w.now.Before(w.cutUntil)
+	if speaks {
+		w.renewed = w.now
+	}
+	w.node.Silent = w.now.Sub(w.renewed) > 40*time.Second
 	switch {
 	case speaks && (!w.node.Ready || w.node.Boot != bootName(w.boot)):
 		w.node.Ready, w.node.Boot, w.node.Heartbeat = true, bootName(w.boot), w.now.String()
@@ -167,7 +172,7 @@ func (w *world) strike(j *worldJob) {
 			w.bad("%s gives storage back to the boot that was fenced", j.Name)
 		}
 		w.storage, j.ok = on, true
-	case j.role == Check:
+	case j.role == Check || j.role == Again:
 		j.ok = !w.supply[plug]
 	default:
 		w.power(j, plug)

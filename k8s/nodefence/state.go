@@ -48,6 +48,7 @@ type Role string
 // The roles.
 const (
 	Check   Role = "check"   // asks whether the plug is off, and switches nothing
+	Again   Role = "again"   // asks all supplies once more, at one time, after the last off
 	Main    Role = "main"    // a method of the step
 	Unfence Role = "unfence" // gives storage back between the last off and the first on
 	Restore Role = "restore" // switches on what an unfinished step has switched off
@@ -149,6 +150,7 @@ type Node struct {
 	Ready         bool
 	NotReadySince time.Time
 	Heartbeat     string
+	Silent        bool // its Lease was not renewed for as long as it lasts, by the reader's own clock
 	Kept          bool // a person wants it left alone, or it is being removed
 	Fenced        string
 }

@@ -192,7 +192,7 @@ func (d *decision) make(next []item) Action {
 		s.Jobs = append(s.Jobs, Entry{
 			Name: it.name, UID: j.UID, Method: it.method.Name, Action: it.method.Action, Role: it.role, Step: s.Step, Try: s.Retries,
 			State: Recorded, StartedAt: d.Now, NotAfter: j.NotAfter,
-			Confirm: it.role == Check || it.role == Main && it.method.Action == fenceconfig.Off && it.method.Confirm,
+			Confirm: asks(it.role) || it.role == Main && it.method.Action == fenceconfig.Off && it.method.Confirm,
 		})
 		if it.role == Main && it.method.Action == fenceconfig.Off {
 			s.Isolated = s.Isolated || s.Step == Isolation

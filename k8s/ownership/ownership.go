@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -44,4 +45,22 @@ func distinct(names []string) []string {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// RankModulo is Rank by the remainder of a hash: the replicas in the order of their names, beginning with the one that the
+// hash of the work points at. It is what most write down first, and it moves nearly all work when a replica comes or goes.
+func RankModulo(work, self string, replicas []string) int {
+	all := distinct(replicas)
+	if len(all) == 0 {
+		return 0
+	}
+	at, listed := slices.BinarySearch(all, self)
+	if !listed {
+		return len(all)
+	}
+	first := 0 // the hash as one large number, modulo the number of replicas
+	for _, b := range sha256.Sum256([]byte(work)) {
+		first = (first<<8 + int(b)) % len(all)
+	}
+	return (at - first + len(all)) % len(all)
 }

@@ -19,11 +19,12 @@ func TestRanksAreAPermutation(t *testing.T) {
 			replicas = append(replicas, fmt.Sprintf("controller-%d-%d", i, r.IntN(1000)))
 		}
 		work := fmt.Sprintf("node-%d", r.IntN(1000))
+		rank := []func(string, string, []string) int{Rank, RankModulo}[r.IntN(2)]
 		var ranks []int
 		for _, self := range replicas {
 			shuffled := slices.Clone(replicas)
 			r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-			ranks = append(ranks, Rank(work, self, append(shuffled, shuffled[0])))
+			ranks = append(ranks, rank(work, self, append(shuffled, shuffled[0])))
 		}
 		slices.Sort(ranks)
 		for i, rank := range ranks {

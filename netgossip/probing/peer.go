@@ -73,6 +73,9 @@ func (p *Peer) SentAt() boottime.Instant { return p.sentAt }
 // Proven returns when the latest answered probe was sent; zero: none was answered.
 func (p *Peer) Proven() boottime.Instant { return p.proven }
 
+// Asked returns when the peer was asked what it has not answered since its latest answer; zero: it owes nothing.
+func (p *Peer) Asked() boottime.Instant { return p.asked }
+
 // Owes reports whether a probe is not answered yet.
 func (p *Peer) Owes() bool { return len(p.sent) > 0 }
 

@@ -77,7 +77,8 @@ type evidence struct {
 	said   *netgossip.Statement // this node's statement that digest is of
 	digest uint64
 
-	shares atomic.Bool // answers on other networks are of interest
+	shares atomic.Bool    // answers on other networks are of interest
+	owing  []atomic.Int64 // by target: since when it owes an answer; 0: it owes none
 
 	// What was reported already:
 	vouched         boottime.Instant
@@ -101,6 +102,7 @@ func newEvidence(in *Instance, targets []target) *evidence {
 		inbox:   make(chan arrival, max(64, 4*len(targets))),
 		wake:    make(chan struct{}, 1),
 		targets: targets,
+		owing:   make([]atomic.Int64, len(targets)),
 	}
 }
 
@@ -176,8 +178,8 @@ func (e *evidence) begin(c probing.Config, now boottime.Instant) {
 	}
 	e.schedule = probing.New(c, now)
 	e.peers = make(map[int]*peer, len(e.targets))
-	for _, t := range e.targets {
-		e.peers[t.index] = &peer{Peer: e.schedule.Peer(t.index), addr: t.addr}
+	for i, t := range e.targets {
+		e.peers[t.index] = &peer{Peer: e.schedule.Peer(t.index), addr: t.addr, owing: &e.owing[i]}
 	}
 }
 
@@ -193,6 +195,9 @@ func (e *evidence) grant() {
 	e.schedule.SetDemand(r.demand, now)
 	if r.renew {
 		e.schedule.Renew(now)
+		for i := range e.owing {
+			e.owing[i].Store(0)
+		}
 	}
 	if r.doubt {
 		e.schedule.Doubt(now)
@@ -244,6 +249,7 @@ func (e *evidence) probe(p *peer, brief bool) {
 	m := e.question(p, brief)
 	now := e.cfg.Clock()
 	e.schedule.Probed(p.Peer, m.ID, now)
+	p.owing.Store(int64(p.Asked()))
 	if e.cfg.Doubts != nil {
 		e.cfg.Doubts.probed(e, p.Index)
 	}
@@ -462,6 +468,7 @@ func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 		contact = answer.Sees
 	}
 	e.schedule.Answered(p.Peer, asked, contact, now)
+	p.owing.Store(int64(p.Asked()))
 	if e.cfg.Doubts != nil {
 		e.cfg.Doubts.answered(e, p.Index, asked.At, p.boot(answer.Statement), &m, at)
 	}

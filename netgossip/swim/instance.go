@@ -239,6 +239,19 @@ func (in *Instance) Proven(name string, at boottime.Instant, told bool) {
 	}
 }
 
+// Suspects lists the members that owe the answer to a probe for longer than Params.SuspectAfter, whatever was made of
+// it: one that is lost is among them.
+func (in *Instance) Suspects() []string {
+	var out []string
+	now := in.cfg.Clock()
+	for i := range in.evidence.owing {
+		if since := boottime.Instant(in.evidence.owing[i].Load()); since != 0 && now.Sub(since) > in.cfg.Params.SuspectAfter() {
+			out = append(out, in.evidence.targets[i].addr.Name)
+		}
+	}
+	return out
+}
+
 // Stats returns the counts so far.
 func (in *Instance) Stats() Stats {
 	c := in.count

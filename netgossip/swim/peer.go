@@ -1,6 +1,8 @@
 package swim
 
 import (
+	"sync/atomic"
+
 	"github.com/hashicorp/memberlist"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -19,6 +21,7 @@ type peer struct {
 	*probing.Peer
 	addr  memberlist.Address
 	clock peerClock
+	owing *atomic.Int64 // in evidence.owing
 }
 
 // sharesRoster reports whether the peer counts by the roster r, as far as it has said.

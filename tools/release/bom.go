@@ -87,7 +87,10 @@ func (r *release) billOfMaterials(context.Context) error {
 		return nil
 	}
 	for _, p := range r.nodes {
-		if err := write("fencing-agent", p, programsOf(p)...); err != nil {
+		if err := write("fencing-agent", p, withoutExecutor(p)...); err != nil {
+			return err
+		}
+		if err := write(executor, p, executor); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -28,9 +29,18 @@ var (
 
 func programsOf(p platform) []string {
 	if p.system == "linux" {
-		return []string{"fencing-agent", "fencectl", "fencing-controller"}
+		return []string{"fencing-agent", "fencectl", "fencing-controller", executor}
 	}
 	return []string{"fencectl"}
+}
+
+// executor runs Debian's fence agents, and is of no use without them: it has an archive of its own, from which its image is
+// built.
+const executor = "fencing-executor"
+
+// withoutExecutor are the programs of a platform but for the executor.
+func withoutExecutor(p platform) []string {
+	return slices.DeleteFunc(programsOf(p), func(name string) bool { return name == executor })
 }
 
 // build compiles the programs. What the caller's environment says of Go is left out, but for its caches.
@@ -107,7 +117,8 @@ func zipped(data []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// archives packs the programs for those who want no package: all three for nodes, and for each system the
+// archives packs the programs for those who want no package: all three for nodes, the executor with what its image is built
+// from, and for each system the
 // plugin of kubectl, as krew installs it.
 func (r *release) archives(context.Context) error {
 	text, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
@@ -116,7 +127,7 @@ func (r *release) archives(context.Context) error {
 	}
 	for _, p := range r.nodes {
 		entries := []entry{{name: "LICENSE", mode: 0o644, data: text}}
-		for _, name := range programsOf(p) {
+		for _, name := range withoutExecutor(p) {
 			data, err := os.ReadFile(r.programs[p.String()+"/"+name])
 			if err != nil {
 				return err
@@ -124,6 +135,9 @@ func (r *release) archives(context.Context) error {
 			entries = append(entries, entry{name: name, mode: 0o755, data: data})
 		}
 		if err := r.archive("fencing-agent", p, entries); err != nil {
+			return err
+		}
+		if err := r.recipe(p, text); err != nil {
 			return err
 		}
 	}
@@ -139,6 +153,26 @@ func (r *release) archives(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// recipe packs what the executor's image is built from, for one platform: docker build of the archive's folder. An image with
+// Debian's fence agents in it would not be the same bytes a second time, and would be old with their next security update.
+func (r *release) recipe(p platform, license []byte) error {
+	entries := []entry{{name: "LICENSE", mode: 0o644, data: license}}
+	for _, f := range []struct {
+		name, from string
+		mode       int64
+	}{
+		{"Dockerfile", filepath.Join(r.root, "deploy", "executor", "Dockerfile"), 0o644}, {"root.sh", filepath.Join(r.root, "deploy", "executor", "root.sh"), 0o755},
+		{"bin/" + executor, r.programs[p.String()+"/"+executor], 0o755},
+	} {
+		data, err := os.ReadFile(f.from)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry{name: f.name, mode: f.mode, data: data})
+	}
+	return r.archive(executor, p, entries)
 }
 
 // archiveName is that of a program's archive for a platform.

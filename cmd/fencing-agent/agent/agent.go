@@ -99,6 +99,7 @@ type Agent struct {
 
 	published published
 	metrics   *picture.Metrics
+	unsaved   *unsaved
 	links     links
 	deaths    deaths
 	leaving   leaving
@@ -174,6 +175,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if err := a.openKubernetes(); err != nil {
 		return nil, err
 	}
+	a.unsaved = newUnsaved(a.opts.Registry)
 	a.members = a.newMembers()
 	succession, directory, err := a.members.Begin(ctx)
 	if err != nil {

@@ -117,6 +117,11 @@ func (a *Agent) networkFacts(now boottime.Instant) []picture.Network {
 			l.Alive, l.Proven, l.Reachable = a.core.Merger().LinkState(i, p, now)
 			l.Since = a.links.edges.LinkSince(i, p)
 		}
+		for _, name := range s.Suspects {
+			if p, ok := a.roster.Index(name); ok {
+				n.Links[p].Suspect = n.Links[p].Reachable
+			}
+		}
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 // newMembers prepares what the lists of members come from. What it reports goes into the mailbox, which is there
 // before it is started.
 func (a *Agent) newMembers() *members.Members {
+	told := a.unsaved.teller("list")
 	return members.New(members.Config{
 		Config: a.cfg, Path: a.opts.ConfigPath, Source: a.opts.Members, Kube: a.kube.client, Logger: a.log, Clock: a.clock,
 		Local: func(sn *config.SystemNetwork) (netip.Addr, error) {
@@ -20,7 +21,10 @@ func (a *Agent) newMembers() *members.Members {
 		},
 		Waiting: a.serveWaiting,
 		Listed:  func(l members.List) { a.box.put(func(b *batch) { b.lists = append(b.lists, l) }) },
-		Saved:   func(err error) { a.box.put(func(b *batch) { b.rosterSaved = append(b.rosterSaved, err) }) },
+		Saved: func(err error) {
+			told(err)
+			a.box.put(func(b *batch) { b.rosterSaved = append(b.rosterSaved, err) })
+		},
 		Fetch: func(holders []string, try int, list roster.Ref) {
 			a.gossip.Fetch(holders, a.roster.Self, try, list)
 		},

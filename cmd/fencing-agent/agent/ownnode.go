@@ -1,15 +1,9 @@
 package agent
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"path/filepath"
 
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
@@ -46,7 +40,8 @@ func (a *Agent) startOwnNode(background spawn) error {
 	if err != nil {
 		return err
 	}
-	memory := &nodeMemory{path: a.cfg.NodeCacheFile(), node: a.cfg.NodeName, log: a.log, rules: ownnode.Rules{Disable: a.cfg.Kubernetes.DisableAnnotations}}
+	memory := newNodeMemory(a.cfg.NodeCacheFile(), a.cfg.NodeName, a.log, ownnode.Rules{Disable: a.cfg.Kubernetes.DisableAnnotations})
+	memory.told = a.unsaved.teller("node")
 	known := memory.load()
 	first := memory.rules.Judge(known)
 	// Known before the loop runs: not armed for a moment, as with the disable file.
@@ -65,12 +60,13 @@ func (a *Agent) startOwnNode(background spawn) error {
 			}
 			a.kube.marks.seen(s)
 			a.kube.deaths.seen(s)
-			memory.save(s)
+			memory.keep(s)
 		},
 	})
 	if err != nil {
 		return err
 	}
+	background(memory.run)
 	background(w.Run)
 	return nil
 }
@@ -84,59 +80,4 @@ func logSignals(log *slog.Logger, g ownnode.Signals) {
 	default:
 		log.Info("own Node: nothing speaks against the armed watchdog")
 	}
-}
-
-// nodeMemory is what the agent remembers of its Node over a restart. Losing it costs nothing
-// but the right to arm while the API server is away.
-type nodeMemory struct {
-	path, node string
-	log        *slog.Logger
-	rules      ownnode.Rules
-	saved      string // content of the file
-	failed     bool
-}
-
-type nodeFile struct {
-	Version int           `json:"version"`
-	Node    string        `json:"node"`
-	State   ownnode.State `json:"state"`
-}
-
-const nodeFileVersion = 1
-
-// load returns what is remembered, or the zero State.
-func (m *nodeMemory) load() ownnode.State {
-	text, err := statefile.Read(m.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ownnode.State{}
-	}
-	var f nodeFile
-	if err == nil {
-		err = json.Unmarshal(text, &f)
-	}
-	if err == nil && (f.Version != nodeFileVersion || f.Node != m.node) {
-		err = fmt.Errorf("it is of node %q, format %d", f.Node, f.Version)
-	}
-	if err != nil {
-		m.log.Warn("own Node: what was known of it before the restart cannot be used", "file", m.path, "error", err)
-		return ownnode.State{}
-	}
-	m.saved = string(text)
-	return f.State
-}
-
-// save writes what signals depend on, if that has changed.
-func (m *nodeMemory) save(s ownnode.State) {
-	text, err := json.Marshal(nodeFile{Version: nodeFileVersion, Node: m.node, State: m.rules.Memory(s)})
-	if err != nil || string(text) == m.saved {
-		return
-	}
-	if err := statefile.Write(m.path, text); err != nil {
-		if !m.failed {
-			m.log.Warn("own Node: what is known of it cannot be remembered over a restart", "file", filepath.Clean(m.path), "error", err)
-		}
-		m.failed = true
-		return
-	}
-	m.saved, m.failed = string(text), false
 }

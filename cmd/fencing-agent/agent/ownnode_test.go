@@ -1,17 +1,22 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
@@ -101,7 +106,7 @@ func TestMaintenanceDisarmsWithAndWithoutTheAPIServer(t *testing.T) {
 func TestNodeMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "members-node.json")
 	memory := func(node string) *nodeMemory {
-		return &nodeMemory{path: path, node: node, log: slog.New(slog.DiscardHandler), rules: ownnode.Rules{Disable: []string{"a"}}}
+		return newNodeMemory(path, node, slog.New(slog.DiscardHandler), ownnode.Rules{Disable: []string{"a"}})
 	}
 	if s := memory("n1").load(); s.Known {
 		t.Errorf("%+v from no file", s)
@@ -130,4 +135,58 @@ func TestNodeMemory(t *testing.T) {
 	if s := memory("n1").load(); s.Known {
 		t.Errorf("%+v from a damaged file", s)
 	}
+}
+
+// Guard: what a full disk does not take is forgotten: an agent that starts without the API server does not go by what was
+// superseded. It is stored as soon as there is room, though the Node does not change any more.
+func TestNodeMemoryOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "members-node.json")
+		rules := ownnode.Rules{Disable: []string{"a"}}
+		known := func() ownnode.State { return newNodeMemory(path, "n1", slog.New(slog.DiscardHandler), rules).load() }
+		var log strings.Builder
+		m := newNodeMemory(path, "n1", slog.New(slog.NewTextHandler(&log, nil)), rules)
+		told := errors.New("nothing")
+		m.told = func(err error) { told = err }
+		full := false
+		m.write = func(path string, text []byte) error {
+			if full {
+				return unix.ENOSPC
+			}
+			return statefile.Write(path, text)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go m.run(ctx)
+		plain := ownnode.State{Known: true, Exists: true, UID: "u"}
+		m.keep(plain)
+		synctest.Wait()
+		if told != nil || !known().Equal(rules.Memory(plain)) {
+			t.Fatalf("%v, and knows %+v", told, known())
+		}
+		full = true
+		disabled := plain
+		disabled.Annotations = map[string]string{"a": ""}
+		m.keep(disabled)
+		synctest.Wait()
+		if s := known(); s.Known || !errors.Is(told, unix.ENOSPC) {
+			t.Errorf("%v, and a restart would go by %+v", told, s)
+		}
+		time.Sleep(10 * memoryRetry)
+		if n := strings.Count(log.String(), "cannot be remembered over a restart"); n != 1 {
+			t.Errorf("it is said %d times:\n%s", n, log.String())
+		}
+		full = false
+		time.Sleep(memoryRetry)
+		synctest.Wait()
+		if s := known(); told != nil || !s.Equal(rules.Memory(disabled)) {
+			t.Errorf("there is room again: %v, and knows %+v", told, s)
+		}
+		m.keep(plain)
+		stop()
+		synctest.Wait()
+		if s := known(); !s.Equal(rules.Memory(plain)) {
+			t.Errorf("stopped with %+v", s)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -35,21 +36,21 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	socket := a.opts.Socket
-	if socket == nil {
-		if socket, err = publish.Listen(a.cfg.API.Socket, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup); err != nil {
-			return nil, err
-		}
+	sockets, err := a.listen()
+	if err != nil {
+		return nil, err
 	}
 	stopHTTP, err := a.startHTTP(background)
 	if err != nil {
-		return nil, errors.Join(err, socket.Close())
+		return nil, errors.Join(err, closeAll(sockets))
 	}
-	background(func(context.Context) {
-		if err := a.published.server.Serve(socket); err != nil {
-			a.log.Error("gRPC socket", "error", err)
-		}
-	})
+	for _, socket := range sockets {
+		background(func(context.Context) {
+			if err := a.published.server.Serve(socket); err != nil {
+				a.log.Error("gRPC socket", "error", err)
+			}
+		})
+	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 		defer cancel()
@@ -58,6 +59,29 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 		}
 		stopHTTP()
 	}, nil
+}
+
+// listen makes all sockets of the API, or none.
+func (a *Agent) listen() (sockets []net.Listener, err error) {
+	paths := append([]string{a.cfg.API.Socket}, a.cfg.API.MoreSockets...)
+	if a.opts.Socket != nil {
+		sockets, paths = append(sockets, a.opts.Socket), paths[1:]
+	}
+	for _, path := range paths {
+		l, err := publish.Listen(path, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(sockets))
+		}
+		sockets = append(sockets, l)
+	}
+	return sockets, nil
+}
+
+func closeAll(sockets []net.Listener) (err error) {
+	for _, l := range sockets {
+		err = errors.Join(err, l.Close())
+	}
+	return err
 }
 
 // show has everybody who asks see this moment.
@@ -99,13 +123,29 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 		why = append(why, a.roster.Name(p)+": "+reason.String())
 		a.metrics.Left(reason)
 		a.published.left[p] = wall
-		edges = append(edges, publish.Edge{Type: fencingv1.EventType_LEFT, Node: a.node(p), Time: wall})
+		edges = append(edges, publish.Edge{Type: fencingv1.EventType_LEFT, Node: a.node(p), Time: wall, Source: a.source(p, reason == watchdog.LeftUnreachable, false)})
 	}
 	for p := range fx.Joined.All() {
-		edges = append(edges, publish.Edge{Type: fencingv1.EventType_JOIN, Node: a.node(p), Time: wall})
+		edges = append(edges, publish.Edge{Type: fencingv1.EventType_JOIN, Node: a.node(p), Time: wall, Source: a.source(p, true, true)})
 	}
 	a.published.hub.Update(a.available(fx), edges)
 	a.log.Info("membership", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
+}
+
+// source says who noticed: this node, and the network on which the member was lost, or found, last, if that is why. By
+// the rule any it is the last network that was lost, by all the first: the one that changed what is published.
+func (a *Agent) source(p int, byNetwork, joined bool) string {
+	name, latest := a.cfg.NodeName, boottime.Instant(0)
+	if !byNetwork || p == a.roster.Self {
+		return name
+	}
+	for i := range a.cfg.SystemNetworks {
+		since, reachable := a.links.edges.Link(i, p)
+		if reachable == joined && since > latest {
+			name, latest = a.cfg.NodeName+"/"+a.cfg.SystemNetworks[i].Name, since
+		}
+	}
+	return name
 }
 
 func (a *Agent) available(fx *watchdog.Effects) []publish.Node {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -66,8 +67,11 @@ func (a *Agent) beginTerms() error {
 	if w.by&netgossip.BreaksByLUN != 0 && own.Log == 0 {
 		w.want.terms.By |= netgossip.Unsettled
 	}
-	if err := w.file.save(w.want); err != nil {
-		return err
+	// What is on file already needs no room: a full disk is no reason not to start.
+	if !w.want.equal(&w.onFile) || statefile.Sync(w.file.path) != nil {
+		if err := w.file.save(w.want); err != nil {
+			return err
+		}
 	}
 	w.onFile = w.want
 	a.goByTerms()
@@ -91,12 +95,14 @@ func (a *Agent) setOf(names []string) (s roster.Set) {
 
 // runTerms stores terms until ctx ends.
 func (a *Agent) runTerms(ctx context.Context) {
+	told := a.unsaved.teller("terms")
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case k := <-a.terms.saves:
 			err := a.terms.file.save(k)
+			told(err)
 			if err != nil {
 				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", termsRetry)
 				boottime.Wait(ctx, termsRetry)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -168,5 +169,37 @@ func TestTermsFileThatCannotBeUsed(t *testing.T) {
 	r.a.cfg.Members.CacheFile = filepath.Join(r.a.terms.file.path, "members.json") // a file where a folder should be
 	if err := r.a.beginTerms(); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("a folder that cannot be: %v", err)
+	}
+}
+
+// Guard: an agent whose terms are on file starts though nothing can be written; without the file it does not (T3).
+func TestTermsOnAFullDisk(t *testing.T) {
+	r := newTermsRig(t, t.TempDir())
+	r.open(7, "naa.1")
+	r.done(nil)
+	text, err := os.ReadFile(r.a.terms.file.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of a name that cannot be made longer no file can be written that would take its place.
+	r.a.cfg.Members.CacheFile = filepath.Join(t.TempDir(), strings.Repeat("m", 237)+".json")
+	if err := os.WriteFile(r.a.cfg.TermsFile(), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.a.beginTerms(); err != nil || !r.settled() {
+		t.Errorf("the terms are on file: %v", err)
+	}
+	other := bytes.Replace(text, []byte(`"by": `), []byte(`"by": 1`), 1) // ten more
+	if err := os.WriteFile(r.a.cfg.TermsFile(), other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.a.beginTerms(); err == nil {
+		t.Error("it starts with other terms than those on file")
+	}
+	if err := os.Remove(r.a.cfg.TermsFile()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.a.beginTerms(); err == nil {
+		t.Error("it starts with terms that it will not remember")
 	}
 }

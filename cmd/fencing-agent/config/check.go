@@ -19,7 +19,8 @@ import (
 func checkNetworks(c *Config, r *report) {
 	const list = "systemNetworks"
 	if len(c.SystemNetworks) == 0 {
-		r.problem(list, "is empty", nil, "at least one network")
+		r.problem(list, "is empty, and $"+EnvNodeIP+" is no address to take in their place", nil,
+			"at least one network, or $%s, in a pod from status.hostIP: then one network named %s has that address", EnvNodeIP, OnlyNetwork)
 	}
 	names := make(map[string]int)
 	sockets := make(map[string]int)
@@ -366,6 +367,9 @@ func checkPaths(c *Config, r *report) {
 		{"members.cacheFile", c.Members.CacheFile}, {"kubernetes.kubeconfig", c.Kubernetes.Kubeconfig},
 		{"gossip.keyFile", c.Gossip.KeyFile}, {"watchdog.device", c.Watchdog.Device},
 		{"watchdog.disableFile", c.Watchdog.DisableFile}, {"api.socket", c.API.Socket},
+	}
+	for i, path := range c.API.MoreSockets {
+		uses = append(uses, use{element("api.moreSockets", i), path})
 	}
 	for i, path := range c.LUN.Devices {
 		uses = append(uses, use{element("lun.devices", i), path})

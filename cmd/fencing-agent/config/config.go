@@ -83,6 +83,7 @@ type SystemNetwork struct {
 // Gossip tunes the membership protocol and its encryption.
 type Gossip struct {
 	Profile   Profile   `yaml:"profile"`
+	Lifeguard bool      `yaml:"lifeguard"` // false: a node that is slow neither slows down nor is given more time
 	Overrides Overrides `yaml:"overrides"`
 	KeyFile   string    `yaml:"keyFile" form:"absolute path or empty"`
 	Sources   Sources   `yaml:"sources"`
@@ -123,9 +124,10 @@ type Watchdog struct {
 	DisableFile       string `yaml:"disableFile" form:"absolute path"`
 }
 
-// API is the gRPC socket.
+// API is the gRPC sockets.
 type API struct {
 	Socket      string   `yaml:"socket" form:"socket path"`
+	MoreSockets []string `yaml:"moreSockets" form:"socket path"` // the same API, mode and group at other paths
 	SocketMode  FileMode `yaml:"socketMode"`
 	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
 	// ConfirmDead: root on this node may tell that another one is dead, and what other members were told is believed.
@@ -169,7 +171,7 @@ func Default() *Config {
 			TieBreak:           TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
-		Gossip:       Gossip{Profile: ProfileAuto, Sources: SourcesMembers, LeftByDoubt: true},
+		Gossip:       Gossip{Profile: ProfileAuto, Lifeguard: true, Sources: SourcesMembers, LeftByDoubt: true},
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,

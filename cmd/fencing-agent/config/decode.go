@@ -249,12 +249,30 @@ var retired = map[string]string{
 	"quorum.lastManStanding": "remove it, no version supported it",
 }
 
+// elsewhere says for settings that other programs and documents have, in lower case, what this agent has in their place.
+var elsewhere = map[string]string{
+	"adaptivethreshold": "memberlist has no threshold of this kind; gossip.overrides.evidenceMaxAge is how long a silent peer counts, and gossip.profile how fast it is missed",
+	"lifeguardenabled":  "the key is gossip.lifeguard",
+	"suspiciontimeout":  "it follows from gossip.overrides.suspicionMult and probeInterval, and fencectl config check prints it",
+	"equalsplit":        "with a LUN among quorum.tieBreakers the LUN decides, and the order of the list has no effect",
+	"arbitrate":         "only an equal split is arbitrated; without a majority in any part all stop, but lun.hold and lun.mode: or keep nodes alive that reach the LUN",
+	"k8scheckinterval":  "the key is members.checkInterval",
+	"watchdoginterval":  "the key is watchdog.feedInterval",
+	"watchdogdevice":    "the key is watchdog.device",
+	"grpcsocketpath":    "the keys are api.socket and api.moreSockets",
+	"countsuspects":     "a suspect counts until the evidence of it has run out (gossip.overrides.evidenceMaxAge)",
+}
+
 // unknownKey refuses a key that the section does not have. The key that was probably
 // meant counts as refused too: that it is missing is no second problem.
 func (r *report) unknownKey(path, key string, names []string) {
 	at := child(path, key)
 	if hint := retired[at]; hint != "" {
 		r.refuse(at, "is not a known key any more: "+hint, "", "")
+		return
+	}
+	if hint := elsewhere[strings.ToLower(key)]; hint != "" {
+		r.refuse(at, "is not a known key: "+hint, "", "")
 		return
 	}
 	near := nearest(key, names)

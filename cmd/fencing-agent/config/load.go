@@ -91,6 +91,7 @@ func (r *report) parse(name string, data []byte, env func(string) string, hostna
 		fillFromEnvironment(c, r, env, hostname)
 		c.InCluster = env(EnvInCluster) != ""
 		fillNodeIP(c, r, env)
+		fillNetwork(c, r, env)
 		c.applyNodeDevices()
 		c.applyNames(r.given)
 		if !r.given("quorum.tieBreakers") && len(c.LUN.Devices) == 0 {
@@ -186,6 +187,39 @@ func fillNodeIP(c *Config, r *report, env func(string) string) {
 		r.problem("http.address", fmt.Sprintf("names $%s, which is no address of this node (%q)", EnvNodeIP, env(EnvNodeIP)),
 			c.HTTP.Address, "an address in place of it, or the variable, in a pod from status.hostIP")
 	}
+}
+
+// OnlyNetwork is the name of the network of a file that names none.
+const OnlyNetwork = "node"
+
+// fillNetwork gives a file without systemNetworks one network, on the node's address: the one that Kubernetes
+// calls InternalIP and a pod has as status.hostIP. Two networks are better, and which they are nobody can guess.
+func fillNetwork(c *Config, r *report, env func(string) string) {
+	if len(c.SystemNetworks) > 0 || !r.intact("systemNetworks") {
+		return
+	}
+	ip, ok := parseAddress(env(EnvNodeIP))
+	if !ok {
+		if own, static := c.ownAddress(); static && env(EnvNodeIP) == "" {
+			ip, ok = own, true
+		}
+	}
+	if !ok {
+		return // checkNetworks says what to do
+	}
+	n := SystemNetwork{Name: OnlyNetwork, Address: ip}
+	n.setDefaults()
+	c.SystemNetworks = []SystemNetwork{n}
+}
+
+// ownAddress is what a static list says of this node and of that network.
+func (c *Config) ownAddress() (netip.Addr, bool) {
+	for _, m := range c.Members.Static {
+		if m.Name == c.NodeName {
+			return m.Addresses[OnlyNetwork], m.Addresses[OnlyNetwork].IsValid()
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // check runs the checks that need more than one key.

@@ -73,3 +73,51 @@ func TestRefusesImpossibleNamesAndDevices(t *testing.T) {
 		{"unknown names", with("kubernetes: {names: own}"), "kubernetes.names: is not a choice, found own; allowed: fencing-agent, deckhouse"},
 	})
 }
+
+// A file that names no networks has one, on the address that the pod or the list gives the node.
+func TestOneNetworkOnTheNodesAddress(t *testing.T) {
+	kube := with("systemNetworks:-", "members: {source: kubernetes}")
+	static := with("systemNetworks:-", "members: {static: [{name: n1, addresses: {node: 10.0.0.1}}, {name: n2, addresses: {node: 10.0.0.2}}]}")
+	for name, c := range map[string]struct {
+		file string
+		env  func(string) string
+		want string
+	}{
+		"InternalIP":           {kube, environment("KUBERNETES_SERVICE_HOST=10.96.0.1", "NODE_IP=fd00::1"), "fd00::1"},
+		"list, of n1":          {static, environment("NODE_IP=10.0.0.1"), "10.0.0.1"},
+		"list, nobody says it": {static, noEnv, "10.0.0.1"},
+		"list, of another":     {static, environment("NODE_IP=10.0.0.7"), ""},
+		"nobody says it":       {kube, environment("KUBERNETES_SERVICE_HOST=10.96.0.1"), ""},
+		"no address":           {kube, environment("KUBERNETES_SERVICE_HOST=10.96.0.1", "NODE_IP=0.0.0.0"), ""},
+	} {
+		got, _, err := Parse("f", []byte(c.file), c.env)
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%s: is taken", name)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if n := got.SystemNetworks; len(n) != 1 || n[0].Name != "node" || n[0].Address.String() != c.want || n[0].Port != DefaultPort {
+			t.Errorf("%s: %+v", name, n)
+		}
+	}
+}
+
+func TestLifeguardOff(t *testing.T) {
+	c, _ := mustParse(t, with("gossip: {lifeguard: false, profile: adr}"), noEnv)
+	if p := c.ParamsFor(50); p.AwarenessMaxMultiplier != 1 || p.SuspicionMaxTimeoutMult != 1 || p.SuspicionMult < 3 {
+		t.Errorf("%+v", p)
+	}
+	expectProblems(t, []problemCase{
+		{"Lifeguard off and on", with("gossip: {lifeguard: false, overrides: {awarenessMaxMultiplier: 4}}"), "gossip.lifeguard: is off, and overrides give it more than nothing to do, found false; allowed: true, or no"},
+		{"key of the documents", with("gossip: {adaptiveThreshold: 0.8}"), "gossip.adaptiveThreshold: is not a known key: memberlist has no threshold of this kind; gossip.overrides.evidenceMaxAge"},
+		{"struct of the documents", with("LifeguardEnabled: true"), "LifeguardEnabled: is not a known key: the key is gossip.lifeguard"},
+		{"no majority", with("quorum: {arbitrate: no-majority}"), "quorum.arbitrate: is not a known key: only an equal split is arbitrated"},
+		{"order", with("equalSplit: {order: [api, lun]}"), "equalSplit: is not a known key: with a LUN among quorum.tieBreakers"},
+		{"one socket twice", with("api: {moreSockets: [/var/run/fencing-agent.sock]}"), "api.moreSockets[0]: is the path of api.socket as well"},
+	})
+}

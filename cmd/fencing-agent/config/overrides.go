@@ -92,6 +92,10 @@ func checkGossip(c *Config, r *report) {
 			return
 		}
 	}
+	if p := c.Params(); !c.Gossip.Lifeguard && (p.AwarenessMaxMultiplier > 1 || p.SuspicionMaxTimeoutMult > 1) && r.intact("gossip.overrides") {
+		r.problem("gossip.lifeguard", "is off, and overrides give it more than nothing to do", false,
+			"true, or no awarenessMaxMultiplier and suspicionMaxTimeoutMult above 1")
+	}
 	checkSuspicion(c, r)
 	checkEvidence(c, r)
 }

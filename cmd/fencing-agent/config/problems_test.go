@@ -177,7 +177,7 @@ func TestRefusesUnusableValues(t *testing.T) {
 
 func TestRefusesMissingKeys(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"nothing at all", "", "nodeGroup: is empty; allowed: the node's group, here or in $NODE_GROUP\nsystemNetworks: is empty; allowed: at least one network\nmembers.static: is empty; allowed: every node of the group, this one included"},
+		{"nothing at all", "", "nodeGroup: is empty; allowed: the node's group, here or in $NODE_GROUP\nsystemNetworks: is empty, and $NODE_IP is no address to take in their place; allowed: at least one network, or $NODE_IP\nmembers.static: is empty; allowed: every node of the group, this one included"},
 		{"network without name", with(network("address: 10.0.0.1")), "systemNetworks[0].name: is missing; allowed: 1 to 63 lower-case letters\nmembers.static[0].addresses.mgmt: is not a system network\nmembers.static[1].addresses.mgmt: is not a system network\nmembers.static[2].addresses.mgmt: is not a system network"},
 		{"network nowhere", with(network("name: mgmt")), "systemNetworks[0]: does not say where the network is; allowed: exactly one of interface, cidr and address"},
 		{"member without name", with("members: {static: [{addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}", network("name: mgmt, interface: eth0")), "members.static[0].name: is missing"},

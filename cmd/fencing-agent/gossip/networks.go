@@ -233,6 +233,8 @@ type State struct {
 	Tuning Tuning
 	Health int      // memberlist's score of this node's health; 0: well
 	KeyIDs []string // fingerprints of the keys in use
+
+	Suspects []string // members that owe this node an answer
 }
 
 // States is how the gossip of all networks stands, in their order.
@@ -241,7 +243,7 @@ func (n *Networks) States() []State {
 	ids := swim.Fingerprints(n.keys)
 	for _, w := range n.all {
 		in := w.now()
-		out = append(out, State{Name: w.name, Local: in.local, Tuning: in.tuning, Health: in.swim.Stats().Health, KeyIDs: ids})
+		out = append(out, State{Name: w.name, Local: in.local, Tuning: in.tuning, Health: in.swim.Stats().Health, KeyIDs: ids, Suspects: in.swim.Suspects()})
 	}
 	return out
 }

@@ -52,6 +52,21 @@ type Facts struct {
 // Ready reports whether the node is part of a side that may live.
 func (f *Facts) Ready() bool { return f.Verdict.Decision.Quorum }
 
+// Suspect reports whether a member is reachable only on networks on which it owes an answer. No rule of the decision
+// looks at it: a suspect is counted and available until evidence of it has run out.
+func (f *Facts) Suspect(p int) bool {
+	suspect := false
+	for i := range f.Networks {
+		switch l := &f.Networks[i].Links[p]; {
+		case l.Suspect:
+			suspect = true
+		case l.Reachable:
+			return false
+		}
+	}
+	return suspect && f.View.Seen.Has(p)
+}
+
 // Self is who the agent is.
 type Self struct {
 	Version string
@@ -118,6 +133,7 @@ type Network struct {
 type Link struct {
 	Alive     bool // as the gossip says
 	Reachable bool
+	Suspect   bool             // reachable, and it owes an answer
 	Proven    boottime.Instant // latest evidence
 	Since     boottime.Instant // of being reachable, or not
 }

@@ -16,6 +16,7 @@ const namespace = "fencing_agent"
 type Metrics struct {
 	members     *prometheus.GaugeVec
 	reachable   prometheus.Gauge
+	suspects    prometheus.Gauge
 	byLUN       prometheus.Gauge
 	quorumSize  prometheus.Gauge
 	epoch       prometheus.Gauge
@@ -62,6 +63,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	m := &Metrics{
 		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable, fenced.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
+		suspects:   gauge("suspect_nodes", "Members that are reachable and owe this node the answer to a probe on every network that reaches them. They are counted."),
 		byLUN:      gauge("lun_counted_nodes", "Nodes that count for the quorum by the LUN alone, as no network reaches them (lun.mode: or)."),
 		quorumSize: gauge("quorum_size", "Nodes that have to be counted for a quorum."),
 		epoch:      gauge("roster_epoch", "Epoch of the list of members in force."),
@@ -190,6 +192,13 @@ func (m *Metrics) showMembers(f *Facts) {
 	seen := f.View.Seen.And(f.Expected)
 	restarting, fenced := f.Restarting.Len(), f.Fenced.Minus(seen).Len()
 	m.reachable.Set(float64(f.View.Counted.Len()))
+	suspects := 0
+	for p := range f.Nodes {
+		if f.Suspect(p) {
+			suspects++
+		}
+	}
+	m.suspects.Set(float64(suspects))
 	m.byLUN.Set(float64(f.Verdict.Tally.ByLUN))
 	for state, n := range map[string]int{
 		"reachable": seen.Len() + 1, "restarting": restarting, "fenced": fenced,

@@ -131,3 +131,28 @@ func TestStatusComesFromFactsAlone(t *testing.T) {
 		t.Errorf("list: %v", got)
 	}
 }
+
+// A member is a suspect if it owes an answer on every network that reaches it, and is counted all the same.
+func TestSuspects(t *testing.T) {
+	c := config.Default()
+	m := NewMetrics(prometheus.NewRegistry(), c, "test")
+	f := group(t, c, c.Budget(10*time.Second), 0)
+	f.Networks = append(f.Networks, Network{Links: make([]Link, 4)})
+	a, b := &f.Networks[0].Links[1], &f.Networks[1].Links[1]
+	for name, tt := range map[string]struct {
+		a, b Link
+		want bool
+	}{
+		"answers on both":            {Link{Reachable: true}, Link{Reachable: true}, false},
+		"owes an answer on one":      {Link{Reachable: true, Suspect: true}, Link{Reachable: true}, false},
+		"owes answers on both":       {Link{Reachable: true, Suspect: true}, Link{Reachable: true, Suspect: true}, true},
+		"owes one, lost on the rest": {Link{Reachable: true, Suspect: true}, Link{}, true},
+		"lost on both":               {Link{}, Link{}, false},
+	} {
+		*a, *b = tt.a, tt.b
+		m.Show(f)
+		if got := f.nodes()[1]; got.GetSuspect() != tt.want || !got.GetCounted() || (testutil.ToFloat64(m.suspects) == 1) != tt.want {
+			t.Errorf("%s: %v, %v suspects", name, got, testutil.ToFloat64(m.suspects))
+		}
+	}
+}

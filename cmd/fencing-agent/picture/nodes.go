@@ -20,7 +20,7 @@ func (f *Facts) nodes() []*fencingv1.NodeStatus {
 		s := &fencingv1.NodeStatus{
 			Name: f.Roster.Name(p), Addresses: f.Roster.Members[p].Addresses,
 			Reachable: f.View.Seen.Has(p), Counted: f.View.Counted.Has(p), Available: f.Available.Has(p), CountedByLun: f.ByLUN.Has(p),
-			StateAge: f.age(n.Since), EvidenceAge: f.age(n.Anchor),
+			StateAge: f.age(n.Since), EvidenceAge: f.age(n.Anchor), Suspect: f.Suspect(p),
 		}
 		if !n.Left.IsZero() {
 			s.PrevDisconnect = timestamppb.New(n.Left)
@@ -126,7 +126,7 @@ func (f *Facts) networks() []*fencingv1.NetworkStatus {
 			l := &n.Links[p]
 			s.Members = append(s.Members, &fencingv1.NetworkMember{
 				Name: f.Roster.Name(p), Address: f.Roster.Members[p].Addresses[n.Name],
-				Alive: l.Alive, EvidenceAge: f.age(l.Proven), Reachable: l.Reachable, StateAge: f.age(l.Since),
+				Alive: l.Alive, EvidenceAge: f.age(l.Proven), Reachable: l.Reachable, StateAge: f.age(l.Since), Suspect: l.Suspect,
 			})
 		}
 		out = append(out, s)

@@ -65,7 +65,34 @@ func Write(path string, text []byte) (err error) {
 	if err := os.Rename(t.Name(), path); err != nil {
 		return err
 	}
-	d, err := os.Open(dir)
+	return syncFolder(dir)
+}
+
+// Sync makes what Read has found durable, the name of the file included: who wrote it may have been killed before that.
+func Sync(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// Remove removes a file, and returns when that is durable. One that is not there is no error.
+func Remove(path string) error {
+	if err := os.Remove(path); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func syncFolder(path string) error {
+	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package statefile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,5 +54,29 @@ func TestWriteReplacesAFile(t *testing.T) {
 	left, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(left) != 1 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestSyncAndRemove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if err := Write(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sync(path); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := Sync(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what is gone was made durable: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(path, "full"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(path); err == nil {
+		t.Error("a folder with something in it is gone")
 	}
 }

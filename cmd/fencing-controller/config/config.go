@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ type Config struct {
 	NodeFence         bool
 	FenceNamespace    string
 	ExecutorImage     string
+	ExecutorSelector  map[string]string
 }
 
 // Default is the configuration of an empty file. dryRun is the default until somebody has decided otherwise.
@@ -39,7 +41,7 @@ func Default() *Config {
 		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true, GroupsOfTwo: []string{},
 		ExcludeNamespaces: []string{"kube-system"}, Settle: time.Second, Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100,
 		Pause: 3 * time.Second, MetricsAddress: ":9120", HealthAddress: ":9121",
-		FenceNamespace: "fencing-controller",
+		FenceNamespace: "fencing-controller", ExecutorSelector: map[string]string{},
 	}
 }
 
@@ -68,6 +70,7 @@ func keys() []key {
 		{"nodeFence.enabled", "false", "fence nodes by their devices as well (docs/power.md); it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.NodeFence })},
 		{"nodeFence.namespace", "fencing-controller", "of the ConfigMaps, Secrets and Jobs", text(func(c *Config) *string { return &c.FenceNamespace }, false)},
 		{"nodeFence.image", `""`, "of the executor; it has to be given with enabled: true", text(func(c *Config) *string { return &c.ExecutorImage }, true)},
+		{"nodeFence.executorNodeSelector", "{}", "labels of the nodes that executors run on: those that reach the devices; {} is all but the one that is fenced", selector},
 		{"metrics.address", `":9120"`, "where metrics are served", text(func(c *Config) *string { return &c.MetricsAddress }, false)},
 		{"health.address", `":9121"`, "where /healthz and /readyz are served", text(func(c *Config) *string { return &c.HealthAddress }, false)},
 	}
@@ -248,6 +251,27 @@ func list(at func(*Config) *[]string) setter {
 		*at(c) = out
 		return "", true
 	}
+}
+
+// What labels are made of.
+var (
+	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
+)
+
+// selector is labels as a Pod's nodeSelector has them.
+func selector(c *Config, n *yaml.Node) (string, bool) {
+	out := map[string]string{}
+	if n.Kind != yaml.MappingNode || n.Decode(&out) != nil {
+		return "a mapping of labels to values, {} for none", false
+	}
+	for key, value := range out {
+		if !labelKey.MatchString(key) || !labelValue.MatchString(value) {
+			return "labels of Nodes, such as {node-role.kubernetes.io/control-plane: \"\"}", false
+		}
+	}
+	c.ExecutorSelector = out
+	return "", true
 }
 
 // excluded has to name what the admission policy forbids: else each try would be refused, for ever.

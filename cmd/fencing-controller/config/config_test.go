@@ -83,6 +83,15 @@ func TestFencingByDevicesNeedsAnImage(t *testing.T) {
 	if err != nil || !c.NodeFence || c.ExecutorImage != "r/executor:1" || c.FenceNamespace != "fencing-controller" {
 		t.Errorf("%+v %v", c, err)
 	}
+	c, err = Parse("c.yaml", []byte(`nodeFence: {executorNodeSelector: {node-role.kubernetes.io/control-plane: ""}}`))
+	if err != nil || len(c.ExecutorSelector) != 1 {
+		t.Errorf("%+v %v", c, err)
+	}
+	for _, bad := range []string{"[a]", "{a b: c}", `{a: "b c"}`} {
+		if _, err := Parse("c.yaml", []byte("nodeFence: {executorNodeSelector: "+bad+"}")); err == nil || !strings.Contains(err.Error(), "executorNodeSelector") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
 	if Default().NodeFence {
 		t.Error("it is on by default")
 	}

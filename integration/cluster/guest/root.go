@@ -59,7 +59,7 @@ func mounts(s *machine.Spec) error {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
-		if err := mount(folder, path, "", unix.MS_BIND, ""); err != nil {
+		if err := mount(folder, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil { // with the disk below it
 			return err
 		}
 	}

@@ -49,6 +49,10 @@ type Device struct {
 // Softdog is the watchdog of a kernel of a node's own. The first name belongs to another driver there.
 const Softdog = "/dev/watchdog1"
 
+// AgentFolder is where the agent of a node keeps its files: on a small disk of its own in nodes of namespaces, on the
+// node's disk in others.
+const AgentFolder = "/var/lib/fencing-agent"
+
 // Kind is what nodes are made of.
 type Kind interface {
 	// Name is for people.

@@ -66,6 +66,9 @@ func (k *Kind) Boot(ctx context.Context, s machine.Spec, ports machine.Ports) (m
 	if err := errors.Join(os.MkdirAll(s.Dir, 0o755), os.WriteFile(file, text, 0o600)); err != nil {
 		return nil, err
 	}
+	if err := makeDisk(filepath.Join(s.Dir, "lib", filepath.Base(machine.AgentFolder))); err != nil {
+		return nil, fmt.Errorf("node %s: %w", s.Name, err)
+	}
 	if err := errors.Join(k.Groups.Clear(s.Name), k.Groups.Make(s.Name)); err != nil {
 		return nil, err
 	}
@@ -79,6 +82,25 @@ func (k *Kind) Boot(ctx context.Context, s machine.Spec, ports machine.Ports) (m
 		return nil, errors.Join(fmt.Errorf("node %s: %w; see %s", s.Name, err, filepath.Join(s.Dir, "node.log")), n.Kill())
 	}
 	return n, nil
+}
+
+// diskSize is room for a history of 4 MiB, and for small files.
+const diskSize = "8m"
+
+// makeDisk makes the file system of the agent's files, which can be filled and outlives the node's boots. It is the
+// harness's, and goes with it.
+func makeDisk(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	var in, at unix.Stat_t
+	if err := errors.Join(unix.Stat(filepath.Dir(path), &in), unix.Stat(path, &at)); err != nil || in.Dev != at.Dev {
+		return err // it was made at an earlier boot
+	}
+	if err := unix.Mount("agent", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size="+diskSize); err != nil {
+		return fmt.Errorf("mount a disk for the agent: %w", err)
+	}
+	return nil
 }
 
 func newBoot() string {

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencing-agent/fencing-agent/api/view"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+)
+
+// nodeOrder asks for a node to be fenced by its devices.
+type nodeOrder struct {
+	env                           *environment
+	kubectl, namespace, boot, why string
+	step                          string
+	node                          string
+}
+
+// stepsToBegin are those of a NodeFence that one may begin with.
+var stepsToBegin = []string{"isolation", "power_management"}
+
+func newNodeCommand(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node NODE",
+		Short: "Have fencing-controller switch a node off and on by its devices",
+		Long: `Ask fencing-controller to fence NODE by its devices, Ready or not: a NodeFence is made for its present boot. With
+--step power_management its power is cut, and when each supply is confirmed to be off, switched on again. With
+--step isolation its storage or network is cut first, as for a node that has stopped answering.
+
+    Nothing is shut down. Pods on NODE lose what they have in memory.
+
+Without --boot nothing is asked: the command shows the node with its present boot, and what to type. A boot has to be
+named, so that a node that has restarted meanwhile is left alone.
+
+It asks kubectl, with your rights and your kubeconfig. NODE needs a ConfigMap fence-config-NODE, and the controller
+nodeFence.enabled. It does not wait: "explain NODE" shows how it goes on.
+
+Exit codes: 0 it was asked for; 1 it was refused, or kubectl failed; 2 bad usage, so also without --boot.`,
+		Example: `  fencectl node n4
+  fencectl node n4 --boot 024bc581b3a34be3 --reason "kernel hangs in the HBA driver"
+  fencectl node n4 --boot 024bc581b3a34be3 --step isolation`,
+		Args: operands("NODE"),
+	}
+	o := &nodeOrder{env: env}
+	flags := cmd.Flags()
+	flags.StringVar(&o.boot, "boot", "", "fence this `boot` and no other: a boot nonce, or the bootID of the Node")
+	flags.StringVar(&o.step, "step", "power_management", "`step` to begin with: isolation or power_management")
+	flags.StringVar(&o.why, "reason", "", "why, in `words`: they stand in an annotation of the NodeFence")
+	flags.StringVar(&o.kubectl, "kubectl", "kubectl", "the program kubectl")
+	flags.StringVar(&o.namespace, "namespace", controllerName, "the namespace of the ConfigMaps")
+	_ = cmd.RegisterFlagCompletionFunc("boot", cobra.NoFileCompletions)                                                  // fails for unknown flags only
+	_ = cmd.RegisterFlagCompletionFunc("step", cobra.FixedCompletions(stepsToBegin, cobra.ShellCompDirectiveNoFileComp)) // as above
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.node = args[0]
+		if o.step != stepsToBegin[0] && o.step != stepsToBegin[1] {
+			return usagef("invalid argument %q for \"--step\" flag: one of %s is allowed", o.step, strings.Join(stepsToBegin, ", "))
+		}
+		if !cmd.Flags().Changed("boot") {
+			return o.show(cmd.Context())
+		}
+		w := deathWait{boot: o.boot}
+		if err := w.takeBoot(); err != nil {
+			return err
+		}
+		o.boot = w.boot
+		return o.ask(cmd.Context())
+	}
+	return cmd
+}
+
+// fenceable is a Node that may be fenced.
+type fenceable struct{ uid, boot, ready string }
+
+// look reads the Node, and whether anything is known of how to fence it.
+func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
+	text, err := kubectl(ctx, o.kubectl, []string{"get", "node", o.node, "-o", "json"})
+	if err != nil {
+		return fenceable{}, err
+	}
+	var n kubeNode
+	if err := json.Unmarshal(text, &n); err != nil {
+		return fenceable{}, fmt.Errorf("read the answer of kubectl: %w", err)
+	}
+	f := fenceable{uid: n.Metadata.UID, boot: deaths.Boot(n.Status.NodeInfo.BootID)}
+	for _, c := range n.Status.Conditions {
+		if c.Type == "Ready" {
+			f.ready = c.Status
+		}
+	}
+	if f.boot == "" {
+		return f, fmt.Errorf("%s has no bootID in its status: nobody could tell whether it has ended", view.Clean(o.node))
+	}
+	if _, err := kubectl(ctx, o.kubectl, []string{"get", "configmap", "fence-config-" + o.node, "--namespace", o.namespace, "-o", "name"}); err != nil {
+		return f, fmt.Errorf("%s is not managed: it needs the ConfigMap fence-config-%s in the namespace %s: %w", view.Clean(o.node), view.Clean(o.node), view.Clean(o.namespace), err)
+	}
+	return f, nil
+}
+
+// show tells what the node is, and what to type.
+func (o *nodeOrder) show(ctx context.Context) error {
+	f, err := o.look(ctx)
+	if err != nil {
+		return err
+	}
+	name := view.Clean(o.node)
+	if _, err := fmt.Fprintf(o.env.stdout, "%s: Ready %s\npresent boot: %s\n\nIts pods lose what they have in memory. To have it fenced, type:\n\n    %s node %s --boot %s --step %s --reason \"why\"\n",
+		name, cmp.Or(view.Clean(f.ready), "unknown"), f.boot, o.env.command(), name, f.boot, o.step); err != nil {
+		return err
+	}
+	return usagef("nothing was asked: --boot is missing")
+}
+
+// ask makes the NodeFence. The API server refuses a second one of the node.
+func (o *nodeOrder) ask(ctx context.Context) error {
+	f, err := o.look(ctx)
+	switch {
+	case err != nil:
+		return err
+	case f.boot != o.boot:
+		return fmt.Errorf("%s shows the boot %s now, and not %s: look at it again, it may need nothing any more", view.Clean(o.node), f.boot, o.boot)
+	}
+	name := "node-fence-" + o.node
+	metadata := map[string]any{"name": name}
+	if o.why != "" {
+		metadata["annotations"] = map[string]string{"fencing-agent.io/reason": o.why}
+	}
+	object, err := json.Marshal(map[string]any{
+		"apiVersion": "fencing-agent.io/v1alpha1", "kind": "NodeFence", "metadata": metadata,
+		"spec": map[string]any{"nodeName": o.node, "nodeUID": f.uid, "boot": o.boot, "step": o.step},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := kubectlWith(ctx, o.kubectl, string(object), []string{"create", "-f", "-"}); err != nil {
+		if strings.Contains(err.Error(), "AlreadyExists") {
+			return fmt.Errorf("%s is being fenced already: look at \"%s explain %s\"", view.Clean(o.node), o.env.command(), view.Clean(o.node))
+		}
+		return err
+	}
+	_, err = fmt.Fprintf(o.env.stdout, "%s: asked for %s of the boot %s; look at \"%s explain %s\", or: kubectl get nodefence %s -w\n",
+		view.Clean(o.node), o.step, o.boot, o.env.command(), view.Clean(o.node), view.Clean(name))
+	return err
+}

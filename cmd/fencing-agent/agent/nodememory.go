@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+)
+
+// memoryRetry is the time between two attempts to store what is known of the Node.
+const memoryRetry = 5 * time.Second
+
+// nodeMemory is what the agent remembers of its Node over a restart. Losing it costs nothing
+// but the right to arm while the API server is away.
+//
+// Invariant: after a restart the agent knows nothing of its Node rather than something that was superseded. By an older
+// state it would arm during a maintenance that it had seen. So what cannot be replaced is removed, which a full disk allows: that also makes room.
+type nodeMemory struct {
+	path, node string
+	log        *slog.Logger
+	rules      ownnode.Rules
+	states     chan ownnode.State // capacity 1: the latest
+	told       func(error)        // of each attempt; nil: nobody is
+	write      func(path string, text []byte) error
+
+	// Of load, and then of run.
+	saved  string // content of the file
+	failed bool
+}
+
+func newNodeMemory(path, node string, log *slog.Logger, rules ownnode.Rules) *nodeMemory {
+	return &nodeMemory{path: path, node: node, log: log, rules: rules, states: make(chan ownnode.State, 1), write: statefile.Write}
+}
+
+type nodeFile struct {
+	Version int           `json:"version"`
+	Node    string        `json:"node"`
+	State   ownnode.State `json:"state"`
+}
+
+const nodeFileVersion = 1
+
+// load returns what is remembered, or the zero State.
+func (m *nodeMemory) load() ownnode.State {
+	text, err := statefile.Read(m.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ownnode.State{}
+	}
+	var f nodeFile
+	if err == nil {
+		err = json.Unmarshal(text, &f)
+	}
+	if err == nil && (f.Version != nodeFileVersion || f.Node != m.node) {
+		err = fmt.Errorf("it is of node %q, format %d", f.Node, f.Version)
+	}
+	if err != nil {
+		m.log.Warn("own Node: what was known of it before the restart cannot be used", "file", m.path, "error", err)
+		return ownnode.State{}
+	}
+	m.saved = string(text)
+	return f.State
+}
+
+// keep hands over what is to be remembered from now on. It waits for no disk. One goroutine calls it.
+func (m *nodeMemory) keep(s ownnode.State) {
+	select {
+	case <-m.states: // superseded
+	default:
+	}
+	m.states <- s
+}
+
+// run stores what keep hands over, again and again while the disk does not take it.
+func (m *nodeMemory) run(ctx context.Context) {
+	var s ownnode.State
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			select {
+			case s = <-m.states:
+				m.save(s) // what was seen before the stop
+			default:
+			}
+			return
+		case s = <-m.states:
+		case <-again:
+		}
+		again = nil
+		if !m.save(s) {
+			again = time.After(memoryRetry)
+		}
+	}
+}
+
+// save writes what signals depend on, if that has changed, and reports whether the file has it.
+func (m *nodeMemory) save(s ownnode.State) bool {
+	text, err := json.Marshal(nodeFile{Version: nodeFileVersion, Node: m.node, State: m.rules.Memory(s)})
+	if err != nil {
+		return true
+	}
+	if string(text) != m.saved {
+		if err = m.write(m.path, text); err != nil && statefile.Remove(m.path) == nil {
+			m.saved = ""
+			err = m.write(m.path, text) // there may be room now
+		}
+	}
+	if m.told != nil {
+		m.told(err)
+	}
+	switch {
+	case err == nil:
+		if m.failed {
+			m.log.Info("own Node: what is known of it is remembered over a restart again", "file", m.path)
+		}
+		m.saved, m.failed = string(text), false
+		return true
+	case !m.failed:
+		m.log.Warn("own Node: what is known of it cannot be remembered over a restart: this agent would not arm then before it reaches the API server",
+			"file", m.path, "error", err, "retry", memoryRetry)
+	}
+	m.failed = true
+	return false
+}

@@ -1,0 +1,25 @@
+package agent
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// unsaved is the metric of what the agent has to remember over a restart, and cannot store: the log may be on the same disk.
+type unsaved struct{ gauge *prometheus.GaugeVec }
+
+func newUnsaved(reg prometheus.Registerer) *unsaved {
+	u := &unsaved{gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "fencing_agent", Name: "unsaved",
+		Help: "1 while the disk does not take what the agent has to remember over a restart: a list of members, the terms of tie-breaks, its Node."}, []string{"what"})}
+	reg.MustRegister(u.gauge)
+	return u
+}
+
+// teller is told how each attempt to store it has ended. It may be called from any goroutine.
+func (u *unsaved) teller(what string) func(error) {
+	g := u.gauge.WithLabelValues(what)
+	return func(err error) {
+		if err != nil {
+			g.Set(1)
+			return
+		}
+		g.Set(0)
+	}
+}

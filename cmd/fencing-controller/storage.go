@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	kubeclient "github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
+	"github.com/fencing-agent/fencing-agent/k8s/storagewatch"
+)
+
+const storageUsage = `fencing-controller storage gets opted-in pods off nodes that their storage has given up.
+
+Usage:
+  fencing-controller storage --storage-url URL --driver NAME [flags]
+
+Example:
+  fencing-controller storage --storage-url https://storage.example:5705/v2 --storage-credentials /etc/storage \
+    --driver csi.storageos.com --cleanup delete --storage-refuses-writes --dry-run=false
+
+Flags (one dash or two):
+`
+
+// storageFlags is the whole configuration of the storage part.
+type storageFlags struct {
+	url, credentials, ca   string
+	driver, labels         string
+	cleanup                string
+	refuses, dryRun        bool
+	poll, expiry           time.Duration
+	timeout, retry         time.Duration
+	workers                int
+	kubeconfig             string
+	metrics, health, level string
+	logLevel               slog.Level
+}
+
+// runStorage is the subcommand.
+func runStorage(args []string, stdout, stderr io.Writer) int {
+	f, err := parseStorage(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "fencing-controller storage: %v; see fencing-controller storage --help\n", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: f.logLevel, ReplaceAttr: readable}))
+	if err := serveStorage(ctx, f, log); err != nil {
+		fmt.Fprintf(stderr, "fencing-controller storage: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func parseStorage(args []string, stdout io.Writer) (*storageFlags, error) {
+	f := &storageFlags{}
+	fs := flag.NewFlagSet("storage", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&f.url, "storage-url", "", "`URL` of the storage's API, such as https://HOST:5705/v2")
+	fs.StringVar(&f.credentials, "storage-credentials", "", "`DIR` with the files username and password; empty: no login")
+	fs.StringVar(&f.ca, "storage-ca", "", "`FILE` of certificates that the API's is checked with; empty: the system's")
+	fs.StringVar(&f.driver, "driver", "", "`NAME` of the storage's CSI driver; other volumes are not touched")
+	fs.StringVar(&f.labels, "labels", "storageos.com/fenced,fencing-agent.io/fenced", "`KEYS` of pods' labels; one of them with the value true opts in")
+	fs.StringVar(&f.cleanup, "cleanup", string(storagewatch.CleanupTaint), "`HOW` volumes come off: taint waits for the taint out-of-service, delete deletes VolumeAttachments")
+	fs.BoolVar(&f.refuses, "storage-refuses-writes", false, "you vouch that the storage refuses the writes of a node that it calls offline; delete needs it")
+	fs.BoolVar(&f.dryRun, "dry-run", true, "write nothing but Events and the log")
+	fs.DurationVar(&f.poll, "node-poll-interval", 5*time.Second, "between two looks at the storage's nodes, 1s at least")
+	fs.DurationVar(&f.expiry, "node-expiry-interval", time.Hour, "after which a node that is still unhealthy is handled once more")
+	fs.IntVar(&f.workers, "node-fencer-workers", 5, "`N` nodes at a time")
+	fs.DurationVar(&f.timeout, "node-fencer-timeout", 25*time.Second, "of handling one node, all attempts together")
+	fs.DurationVar(&f.retry, "node-fencer-retry-interval", 5*time.Second, "from a failed attempt to the next")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE`; empty: the service account of the pod")
+	fs.StringVar(&f.metrics, "metrics-address", ":9122", "`ADDRESS` where metrics are served")
+	fs.StringVar(&f.health, "health-address", ":9123", "`ADDRESS` where /healthz is served")
+	fs.StringVar(&f.level, "log-level", "info", "debug, info, warn or error; JSON on stderr")
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, storageUsage)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return nil, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, f.check(fs.Args())
+}
+
+// check reports all that is wrong at once.
+func (f *storageFlags) check(rest []string) error {
+	var errs []error
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	wrong(len(rest) > 0, "unexpected argument %q", slices.Concat(rest, []string{""})[0])
+	wrong(f.url == "", "--storage-url is missing")
+	wrong(f.driver == "", "--driver is missing")
+	wrong(len(f.keys()) == 0, "--labels is empty: pods opt in by a label")
+	how := storagewatch.Cleanup(f.cleanup)
+	wrong(how != storagewatch.CleanupTaint && how != storagewatch.CleanupDelete, "--cleanup %q: taint or delete is allowed", f.cleanup)
+	wrong(how == storagewatch.CleanupDelete && !f.refuses,
+		"--cleanup delete needs --storage-refuses-writes: without it a node that is cut off goes on writing to a volume that is attached elsewhere")
+	wrong(f.poll < time.Second, "--node-poll-interval %v: 1s is the least", f.poll)
+	wrong(f.expiry < f.poll, "--node-expiry-interval %v is shorter than --node-poll-interval", f.expiry)
+	wrong(f.timeout <= 0, "--node-fencer-timeout %v: more than 0 is allowed", f.timeout)
+	wrong(f.retry <= 0, "--node-fencer-retry-interval %v: more than 0 is allowed", f.retry)
+	wrong(f.workers < 1 || f.workers > 100, "--node-fencer-workers %d: 1 to 100 are allowed", f.workers)
+	wrong(f.logLevel.UnmarshalText([]byte(f.level)) != nil, "--log-level %q: debug, info, warn or error is allowed", f.level)
+	return errors.Join(errs...)
+}
+
+func (f *storageFlags) keys() []string {
+	return strings.FieldsFunc(f.labels, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// serveStorage runs until the context ends.
+func serveStorage(ctx context.Context, f *storageFlags, log *slog.Logger) error {
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	provider, err := storagewatch.NewHTTP(f.url, f.credentials, f.ca)
+	if err != nil {
+		return err
+	}
+	rc, err := kubeclient.Load(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	rc.UserAgent, rc.QPS, rc.Burst = storageAgent, qps, burst
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme)); err != nil {
+		return fmt.Errorf("types of the API: %w", err)
+	}
+	stopWithin := stopTime
+	mgr, err := ctrl.NewManager(rc, ctrl.Options{
+		Scheme: scheme, HealthProbeBindAddress: f.health, GracefulShutdownTimeout: &stopWithin,
+		Metrics: server.Options{BindAddress: f.metrics},
+	})
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	err = mgr.Add(storagewatch.New(storagewatch.Options{
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(storageAgent), Logger: log,
+		Metrics: storagewatch.NewMetrics(metrics.Registry), Now: time.Now, Provider: provider,
+		Rules:    storagefence.Rules{Driver: f.driver, Labels: f.keys()},
+		Settings: storagefence.Settings{Poll: f.poll, Expiry: f.expiry, Timeout: f.timeout, Retry: f.retry},
+		Workers:  f.workers, Cleanup: storagewatch.Cleanup(f.cleanup), DryRun: f.dryRun,
+	}))
+	if err == nil {
+		err = mgr.AddHealthzCheck("running", func(*http.Request) error { return nil })
+	}
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	log.Info("storage fencing started", "version", versionText(), "dryRun", f.dryRun, "cleanup", f.cleanup, "driver", f.driver, "server", rc.Host)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	log.Info("storage fencing stopped")
+	return nil
+}

@@ -1,0 +1,200 @@
+package cluster_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// board is a management board that answers IPMI in the network of the cluster: OpenIPMI's ipmi_sim, whose chassis switch
+// asks this process. It does what its switch function does, to a node, or to the port of one.
+type board struct {
+	port int
+
+	mu   sync.Mutex
+	on   bool
+	lies bool                // it says off, and switches nothing
+	do   func(on bool) error // what its switch does; called with mu
+	at   map[bool]time.Time  // when it did so last
+	errs []error
+	cmd  *exec.Cmd
+
+	listener net.Listener
+}
+
+// close ends it.
+func (b *board) close() error { return errors.Join(b.listener.Close(), b.cmd.Process.Kill()) }
+
+const boardAddress = "10.0.0.100"
+
+// askHarness passes the question of ipmi_sim on, and the answer back.
+const askHarness = `#!/bin/bash
+exec 3<>/dev/tcp/127.0.0.1/%d || exit 1
+echo "$@" >&3
+cat <&3
+`
+
+// boardPrograms are what the boards and the agents for them need on the host.
+var boardPrograms = []string{"/usr/bin/ipmi_sim", "/bin/bash"}
+
+// startBoard starts one that is on.
+func startBoard(t *testing.T, dir string, port int, do func(on bool) error) *board {
+	t.Helper()
+	for _, program := range boardPrograms {
+		if _, err := os.Stat(program); err != nil {
+			t.Fatalf("%v: apt-get install openipmi", err)
+		}
+	}
+	b := &board{port: port, on: true, do: do, at: map[bool]time.Time{}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.listener = l
+	go b.serve(l)
+	dir = filepath.Join(dir, fmt.Sprintf("board-%d", port))
+	control, lan, emu := filepath.Join(dir, "control"), filepath.Join(dir, "lan.conf"), filepath.Join(dir, "bmc.emu")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{
+		control: fmt.Sprintf(askHarness, l.Addr().(*net.TCPAddr).Port),
+		lan: fmt.Sprintf(`name "board"
+set_working_mc 0x20
+  startlan 1
+    addr %s %d
+    priv_limit admin
+    allowed_auths_callback none md2 md5 straight
+    allowed_auths_user none md2 md5 straight
+    allowed_auths_operator none md2 md5 straight
+    allowed_auths_admin none md2 md5 straight
+    guid a123456789abcdefa123456789abcdef
+  endlan
+  chassis_control "%s 0x20"
+  user 1 true "" "test" user 10 none md2 md5 straight
+  user 2 true "fencing" "%s" admin 10 none md2 md5 straight
+`, boardAddress, port, control, boardPassword),
+		emu: "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nsel_enable 0x20 1000 0x0a\nmc_enable 0x20\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cmd = exec.Command("/usr/bin/ipmi_sim", "-c", lan, "-f", emu, "-s", dir, "-n")
+	b.cmd.Stdout, b.cmd.Stderr = log, log
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // for the parent-death signal
+		defer runtime.UnlockOSThread()
+		err := b.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = b.cmd.Wait() // however it ended
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// serve answers ipmi_sim until the listener is closed.
+func (b *board) serve(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		line, err := bufio.NewReader(c).ReadString('\n')
+		if err == nil {
+			_, _ = c.Write([]byte(b.answer(strings.Fields(line)))) // else ipmi_sim shows it
+		}
+		_ = c.Close()
+	}
+}
+
+// answer is one call of the chassis control: an address, get or set, and what.
+func (b *board) answer(words []string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out strings.Builder
+	for i := 2; i < len(words); i++ {
+		switch {
+		case words[1] == "get" && words[i] == "power":
+			fmt.Fprintf(&out, "power:%d\n", map[bool]int{true: 1}[b.on])
+		case words[1] == "set" && words[i] == "power" && i+1 < len(words):
+			i++
+			b.set(words[i] != "0")
+		case words[1] == "set":
+			i++
+		}
+	}
+	return out.String()
+}
+
+// set switches. Called with mu.
+func (b *board) set(on bool) {
+	if on == b.on {
+		return
+	}
+	if !b.lies {
+		if err := b.do(on); err != nil {
+			b.errs = append(b.errs, err)
+			return
+		}
+	}
+	b.on, b.at[on] = on, time.Now()
+}
+
+// has reports whether its switch is on.
+func (b *board) has() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.on
+}
+
+// when says when it was switched last, on or off.
+func (b *board) when(on bool) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at[on]
+}
+
+// lie has it say what it was told, and do nothing. An end of that takes its word back.
+func (b *board) lie(lies bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lies = lies; !lies {
+		b.on = true
+	}
+}
+
+// deaf has it answer nobody, or again.
+func (b *board) deaf(is bool) error {
+	if is {
+		return b.cmd.Process.Signal(syscall.SIGSTOP)
+	}
+	return b.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// broken are errors of its switch.
+func (b *board) broken() []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.errs
+}

@@ -1,0 +1,25 @@
+package main
+
+// distributedMutants take away what makes two replicas at one app harmless, and what keeps apps from being nobody's.
+func distributedMutants() []mutant {
+	const plan, core, rank = "k8s/distributedapp/plan.go", "k8s/distributedapp/core.go", "k8s/ownership/ownership.go"
+	list := []mutant{
+		one("distributedapp D1", "a write of the app has no precondition", plan, "		w.UID, w.Version = f.App.UID, f.App.Version\n", ""),
+		one("distributedapp D2", "pods are made before the finalizer is there", plan, "case !f.App.Finalizer: // D2", "case !f.App.Finalizer && len(mine) > 0: // D2"),
+		one("distributedapp D2", "the finalizer goes while pods end", plan, "if len(mine) > 0 { // D2", "if false { // D2"),
+		one("distributedapp D3", "everybody's pods are the app's", plan, "if p.Owner == uid {", "if p.Owner == uid || p.Owner == \"\" {"),
+		one("distributedapp D4", "an older configuration writes over a newer one", plan, "f.Config.Version == 0 || f.App.Status.Config.Version > f.Config.Version", "f.Config.Version == 0"),
+		one("distributedapp D4", "a replica that has read no configuration reconciles", plan, "f.Config.Version == 0 || f.App", "f.App"),
+		one("distributedapp D5", "a message is believed", core, "			c.readConfig = true\n", "			c.config = m.Config\n"),
+		one("distributedapp D6", "a status makes the app due", core, "		e.app = a // D6\n		return\n", "		e.app = a // D6\n"),
+		one("distributedapp", "who is not first never looks", core, "time.Duration(c.set.Rank(k.String(), c.set.Self, c.members)) * c.set.Pause", "time.Duration(c.set.Rank(k.String(), c.set.Self, c.members)) * time.Hour"),
+		one("distributedapp", "a write that failed is forgotten", core, "	case Conflict, Failed:\n", "	case Conflict, Failed:\n		return\n"),
+		one("distributedapp", "a deletion waits for ever for a calm list", plan, " && f.Now.Before(f.App.DeletedAt.Add(stableLimit*f.Stable))", ""),
+		one("distributedapp", "strangers make it read without bound", core, "if len(c.reads) < mostReads {", "if true {"),
+		one("distributedapp", "two are first by the remainder", rank, "(at - first + len(all)) % len(all)", "max(0, at-first)"),
+	}
+	for i := range list {
+		list[i].in = []string{"./k8s/distributedapp", "./k8s/ownership"}
+	}
+	return list
+}

@@ -1,0 +1,236 @@
+package storagefence
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Health is what a storage says of one of its nodes, or of a volume.
+type Health uint8
+
+// The healths. Only Unhealthy is a reason to act, and only Healthy one to let a pod go.
+const (
+	Unknown Health = iota
+	Healthy
+	Unhealthy
+)
+
+// String is its name in metrics.
+func (h Health) String() string {
+	switch h {
+	case Healthy:
+		return "healthy"
+	case Unhealthy:
+		return "unhealthy"
+	}
+	return "unknown"
+}
+
+// Node is one node of the storage, by the name of its Kubernetes Node.
+type Node struct {
+	Name   string
+	Health Health
+}
+
+// State is how far a node is.
+type State string
+
+// The states.
+const (
+	Quiet     State = "quiet"     // healthy, or not known: nothing is to be done
+	Offline   State = "offline"   // unhealthy, and not handled yet
+	Waiting   State = "waiting"   // unhealthy; nothing shows yet that it cannot write
+	Fencing   State = "fencing"   // being handled
+	Retrying  State = "retrying"  // an attempt failed, another follows
+	Fenced    State = "fenced"    // handled: not looked at again before it was healthy, or Expiry has passed
+	GivenUp   State = "given_up"  // the time is over; as Fenced
+	Returning State = "returning" // healthy again: what was written on its Node is to be taken off
+)
+
+// Settings are how often and for how long.
+type Settings struct {
+	Poll    time.Duration // between two looks at the storage, and at a node that waits
+	Expiry  time.Duration // after which a node that is still unhealthy is handled once more
+	Timeout time.Duration // of handling one node, all attempts together
+	Retry   time.Duration // from a failed attempt to the next
+}
+
+// Attempt is how one attempt ended.
+type Attempt struct {
+	Failed bool // something could not be read or written: it is tried again
+	Waits  bool // nothing was done, since nothing shows that the node cannot write
+}
+
+// Cache has the nodes of a storage. It is not safe for concurrent use.
+//
+// Invariant: what has begun before a node was healthy again changes nothing of what follows. A run has a number, and
+// only the end of the latest one counts.
+type Cache struct {
+	settings Settings
+	nodes    map[string]*entry
+}
+
+type entry struct {
+	health  Health
+	state   State
+	run     int       // of the attempt that is under way, or was last
+	busy    bool      // an attempt is under way
+	next    time.Time // not to be looked at before
+	begun   time.Time // of the first attempt that did not wait; zero: none has
+	expires time.Time // of Fenced and GivenUp
+	tainted bool      // its Node may carry this program's taint
+}
+
+// NewCache makes one that knows no node.
+func NewCache(s Settings) *Cache { return &Cache{settings: s, nodes: map[string]*entry{}} }
+
+// Observe takes in what the storage says of its nodes, all of them. One that is not among them is forgotten.
+func (c *Cache) Observe(now time.Time, nodes []Node) {
+	listed := map[string]bool{}
+	for _, n := range nodes {
+		listed[n.Name] = true
+		e := c.nodes[n.Name]
+		if e == nil {
+			// What an earlier process has written on a Node shows at the first look.
+			e = &entry{state: Quiet, tainted: true}
+			c.nodes[n.Name] = e
+		}
+		e.health = n.Health
+		switch {
+		case n.Health == Healthy && e.state != Returning && e.state != Quiet:
+			c.settle(e, now)
+		case n.Health == Healthy && e.state == Quiet && e.tainted:
+			e.state, e.next = Returning, now
+		case n.Health == Unhealthy && (e.state == Quiet || e.state == Returning):
+			e.run++
+			e.state, e.next, e.begun, e.busy = Offline, now, time.Time{}, false
+		case n.Health == Unhealthy && (e.state == Fenced || e.state == GivenUp) && !now.Before(e.expires):
+			e.state, e.next, e.begun = Offline, now, time.Time{}
+		}
+	}
+	maps.DeleteFunc(c.nodes, func(name string, _ *entry) bool { return !listed[name] })
+}
+
+// settle ends all that was under way for a node that is healthy.
+func (c *Cache) settle(e *entry, now time.Time) {
+	e.run++
+	e.busy, e.begun, e.expires = false, time.Time{}, time.Time{}
+	e.state, e.next = Quiet, now
+	if e.tainted {
+		e.state = Returning
+	}
+}
+
+// Work is one node to be handled now.
+type Work struct {
+	Node     string
+	Run      int       // for [Cache.End]
+	Return   bool      // it is healthy again: take the taint off
+	Deadline time.Time // the attempt ends by then
+}
+
+// Due are up to n nodes to be handled now, those first that have waited longest. Each is under way from now on.
+func (c *Cache) Due(now time.Time, n int) []Work {
+	var names []string
+	for name, e := range c.nodes {
+		if e.acts() && !e.busy && !now.Before(e.next) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(c.nodes[a].next.Compare(c.nodes[b].next), cmp.Compare(a, b))
+	})
+	var out []Work
+	for _, name := range names[:min(len(names), max(0, n))] {
+		e := c.nodes[name]
+		e.run++
+		e.busy = true
+		w := Work{Node: name, Run: e.run, Return: e.state == Returning, Deadline: now.Add(c.settings.Timeout)}
+		if !w.Return {
+			if !e.begun.IsZero() {
+				w.Deadline = e.begun.Add(c.settings.Timeout)
+			}
+			e.state, e.tainted = Fencing, true
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// acts reports whether something is to be done in this state. A node whose health is not known is left as it is.
+func (e *entry) acts() bool {
+	switch e.state {
+	case Offline, Waiting, Fencing, Retrying:
+		return e.health == Unhealthy
+	case Returning:
+		return e.health == Healthy
+	}
+	return false
+}
+
+// Unhealthy reports whether the storage calls a node unhealthy, as it was observed last.
+func (c *Cache) Unhealthy(node string) bool {
+	e := c.nodes[node]
+	return e != nil && e.health == Unhealthy
+}
+
+// End tells how the attempt ended that began at the given time. It reports whether it was the last one and has failed.
+func (c *Cache) End(began, now time.Time, w Work, a Attempt) (gaveUp bool) {
+	e := c.nodes[w.Node]
+	if e == nil || e.run != w.Run {
+		return false
+	}
+	e.busy = false
+	if w.Return {
+		if e.next = now.Add(c.settings.Retry); !a.Failed {
+			e.state, e.tainted = Quiet, false
+		}
+		return false
+	}
+	switch {
+	case a.Waits:
+		// The time that a proof takes is none of the attempts'.
+		e.state, e.next, e.begun = Waiting, now.Add(c.settings.Poll), time.Time{}
+	case !a.Failed:
+		e.state, e.expires = Fenced, now.Add(c.settings.Expiry)
+	default:
+		if e.begun.IsZero() {
+			e.begun = began
+		}
+		e.state, e.next = Retrying, now.Add(c.settings.Retry)
+		if !e.next.Before(e.begun.Add(c.settings.Timeout)) {
+			e.state, e.expires = GivenUp, now.Add(c.settings.Expiry)
+			return true
+		}
+	}
+	return false
+}
+
+// Wake is when something may be due next, if the storage says nothing new. Zero: nothing will be.
+func (c *Cache) Wake() (at time.Time) {
+	for _, e := range c.nodes {
+		if e.acts() && !e.busy && (at.IsZero() || e.next.Before(at)) {
+			at = e.next
+		}
+	}
+	return at
+}
+
+// State is how far a node is; Quiet for one that is not known.
+func (c *Cache) State(node string) State {
+	if e := c.nodes[node]; e != nil {
+		return e.state
+	}
+	return Quiet
+}
+
+// Healths counts the nodes by what the storage says of them.
+func (c *Cache) Healths() map[Health]int {
+	out := map[Health]int{Unknown: 0, Healthy: 0, Unhealthy: 0}
+	for _, e := range c.nodes {
+		out[e.health]++
+	}
+	return out
+}

@@ -1,0 +1,20 @@
+package storagewatch
+
+// Access is one thing that storage fencing asks of the API server. Its role is held to these by a test.
+type Access struct {
+	Group, Resource string
+	Verbs           []string
+	Why             string
+}
+
+// Accesses lists them. VolumeAttachments are deleted with cleanup delete only.
+func Accesses() []Access {
+	return []Access{
+		{Resource: "nodes", Verbs: []string{"get", "patch"}, Why: "whether one is off, and the taint that keeps replacements away"},
+		{Resource: "pods", Verbs: []string{"list", "delete"}, Why: "those on a node that the storage has given up"},
+		{Resource: "persistentvolumeclaims", Verbs: []string{"get"}, Why: "which volumes they use"},
+		{Resource: "persistentvolumes", Verbs: []string{"get"}, Why: "of which driver these are"},
+		{Group: "storage.k8s.io", Resource: "volumeattachments", Verbs: []string{"list", "delete"}, Why: "so that a volume can be attached elsewhere"},
+		{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}, Why: "why a pod was deleted, or left, for people"},
+	}
+}

@@ -1,0 +1,210 @@
+package storagewatch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
+)
+
+// Provider is a storage, as far as this package needs it. Its methods are called from several goroutines, and return
+// by the end of their context.
+type Provider interface {
+	// Nodes are all nodes of the storage, by the names of their Kubernetes Nodes.
+	Nodes(ctx context.Context) ([]storagefence.Node, error)
+	// Volume is the health of the volume of this CSI handle, and the reason if it is not healthy.
+	Volume(ctx context.Context, handle string) (storagefence.Health, string, error)
+}
+
+// mostBytes of an answer: that of a thousand nodes is a tenth of it.
+const mostBytes = 16 << 20
+
+// HTTP is a storage with an API of the shape of StorageOS v2: POST auth/login, GET nodes, GET
+// namespaces/NAMESPACE/volumes/VOLUME, of which a CSI handle is NAMESPACE/VOLUME.
+type HTTP struct {
+	base        *url.URL
+	credentials string // directory
+	client      *http.Client
+
+	mu    sync.Mutex
+	token string // guarded by mu
+}
+
+// NewHTTP makes a client of the API at base, such as https://storage.example:5705/v2. credentials is a directory with
+// the files username and password, read at each login; ca is a file of certificates that the server's is checked with;
+// empty: the system's.
+func NewHTTP(base, credentials, ca string) (*HTTP, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return nil, fmt.Errorf("%q is no URL of an API: https://HOST:PORT/v2 is expected", base)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("certificates of the storage: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate in PEM", ca)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return &HTTP{base: u, credentials: credentials, client: &http.Client{Transport: transport}}, nil
+}
+
+// Nodes implements [Provider].
+func (h *HTTP) Nodes(ctx context.Context) ([]storagefence.Node, error) {
+	var list []struct{ Name, Health string }
+	if err := h.get(ctx, &list, "nodes"); err != nil {
+		return nil, fmt.Errorf("nodes of the storage: %w", err)
+	}
+	var out []storagefence.Node
+	for _, n := range list {
+		if n.Name == "" {
+			return nil, errors.New("nodes of the storage: one has no name")
+		}
+		out = append(out, storagefence.Node{Name: n.Name, Health: healthOf(n.Health)})
+	}
+	return out, nil
+}
+
+// healthOf maps what an API says. What it does not know, and what this program does not, is unknown.
+func healthOf(word string) storagefence.Health {
+	switch word {
+	case "online":
+		return storagefence.Healthy
+	case "offline":
+		return storagefence.Unhealthy
+	}
+	return storagefence.Unknown
+}
+
+// Volume implements [Provider].
+func (h *HTTP) Volume(ctx context.Context, handle string) (storagefence.Health, string, error) {
+	namespace, id, ok := strings.Cut(handle, "/")
+	dots := func(s string) bool { return s == "." || s == ".." }
+	if !ok || namespace == "" || id == "" || strings.Contains(id, "/") || dots(namespace) || dots(id) {
+		return storagefence.Unknown, fmt.Sprintf("its handle %q is not NAMESPACE/VOLUME", handle), nil
+	}
+	var v struct {
+		ID     string `json:"id"`
+		Master struct{ Health string }
+	}
+	if err := h.get(ctx, &v, "namespaces", namespace, "volumes", id); err != nil {
+		return storagefence.Unknown, "", fmt.Errorf("volume %s: %w", handle, err)
+	}
+	if v.ID != id {
+		return storagefence.Unknown, "", fmt.Errorf("volume %s: the storage has answered for %q", handle, v.ID)
+	}
+	health := healthOf(v.Master.Health)
+	if health == storagefence.Healthy {
+		return health, "", nil
+	}
+	return health, fmt.Sprintf("the storage says that its first copy is %q", v.Master.Health), nil
+}
+
+var errLogin = errors.New("the storage wants a login")
+
+// get asks once, and once more after a login if the token is not valid any more.
+func (h *HTTP) get(ctx context.Context, into any, path ...string) error {
+	h.mu.Lock()
+	token := h.token
+	h.mu.Unlock()
+	err := errLogin
+	if token != "" || h.credentials == "" {
+		err = h.ask(ctx, token, into, path)
+	}
+	if !errors.Is(err, errLogin) || h.credentials == "" {
+		return err
+	}
+	if token, err = h.login(ctx); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.token = token
+	h.mu.Unlock()
+	return h.ask(ctx, token, into, path)
+}
+
+func (h *HTTP) ask(ctx context.Context, token string, into any, path []string) error {
+	escaped := make([]string, len(path))
+	for i := range path {
+		escaped[i] = url.PathEscape(path[i])
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.base.JoinPath(escaped...).String(), nil)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	_, err = h.do(r, into)
+	return err
+}
+
+func (h *HTTP) login(ctx context.Context) (string, error) {
+	var body struct {
+		Username string `json:"username"`
+		Password string `json:"password"`
+	}
+	for name, at := range map[string]*string{"username": &body.Username, "password": &body.Password} {
+		text, err := os.ReadFile(filepath.Join(h.credentials, name))
+		if err != nil {
+			return "", fmt.Errorf("credentials of the storage: %w", err)
+		}
+		*at = strings.TrimRight(string(text), "\r\n")
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base.JoinPath("auth", "login").String(), bytes.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	header, err := h.do(r, nil)
+	if err != nil {
+		return "", fmt.Errorf("login to the storage: %w", err)
+	}
+	token, ok := strings.CutPrefix(header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return "", errors.New("login to the storage: the answer has no token")
+	}
+	return token, nil
+}
+
+// do tells of an answer no more than its status: bodies may have secrets in them.
+func (h *HTTP) do(r *http.Request, into any) (http.Header, error) {
+	resp, err := h.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized:
+		return nil, errLogin
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("status %d of %s", resp.StatusCode, r.URL.Path)
+	case into == nil:
+		return resp.Header, nil
+	}
+	limited := &io.LimitedReader{R: resp.Body, N: mostBytes}
+	if err := json.NewDecoder(limited).Decode(into); err != nil {
+		return nil, fmt.Errorf("the answer to %s cannot be read: %w", r.URL.Path, err)
+	}
+	return resp.Header, nil
+}

@@ -1,0 +1,140 @@
+package storagewatch
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
+)
+
+const secret = "correct horse"
+
+// server is the API of a storage whose tokens can be made invalid. The key of a volume's first copy is not ours: the glossary has no such
+// word, and the decoder takes it in either case.
+type server struct {
+	generation atomic.Int64
+	logins     atomic.Int64
+	nodes      atomic.Value // string
+	volume     atomic.Value // string
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/v2/auth/login" {
+		var body struct{ Username, Password string }
+		if json.NewDecoder(r.Body).Decode(&body) != nil || r.Method != http.MethodPost || body.Username != "admin" || body.Password != secret {
+			http.Error(w, "wrong "+body.Password, http.StatusUnauthorized)
+			return
+		}
+		s.logins.Add(1)
+		w.Header().Set("Authorization", "Bearer token-"+strings.Repeat("x", int(s.generation.Load())))
+		return
+	}
+	if r.Header.Get("Authorization") != "Bearer token-"+strings.Repeat("x", int(s.generation.Load())) {
+		http.Error(w, "", http.StatusUnauthorized)
+		return
+	}
+	switch r.URL.Path {
+	case "/v2/nodes":
+		_, _ = w.Write([]byte(s.nodes.Load().(string)))
+	case "/v2/namespaces/ns/volumes/vol":
+		_, _ = w.Write([]byte(s.volume.Load().(string)))
+	default:
+		http.Error(w, "", http.StatusNotFound)
+	}
+}
+
+func dial(t *testing.T, password string) (*HTTP, *server) {
+	t.Helper()
+	s := &server{}
+	s.nodes.Store(`[{"name":"n1","health":"online","id":"1"},{"name":"n2","health":"offline"},{"name":"n3","health":"unknown"},{"name":"n4","health":"rebooting"}]`)
+	s.volume.Store(`{"id":"vol","Master":{"health":"online"}}`)
+	ts := httptest.NewServer(s)
+	t.Cleanup(ts.Close)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"username": "admin\n", "password": password + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := NewHTTP(ts.URL+"/v2", dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, s
+}
+
+func TestHTTP(t *testing.T) {
+	h, s := dial(t, secret)
+	nodes, err := h.Nodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]storagefence.Health{"n1": storagefence.Healthy, "n2": storagefence.Unhealthy, "n3": storagefence.Unknown, "n4": storagefence.Unknown}
+	for _, n := range nodes {
+		if n.Health != want[n.Name] {
+			t.Errorf("%s is %v", n.Name, n.Health)
+		}
+	}
+	if len(nodes) != len(want) {
+		t.Errorf("%v", nodes)
+	}
+	s.generation.Add(1) // the token has run out
+	health, why, err := h.Volume(t.Context(), "ns/vol")
+	if err != nil || health != storagefence.Healthy || why != "" || s.logins.Load() != 2 {
+		t.Errorf("%v %q %v after %d logins", health, why, err, s.logins.Load())
+	}
+	s.volume.Store(`{"id":"vol","Master":{"health":"offline"}}`)
+	if health, why, err = h.Volume(t.Context(), "ns/vol"); err != nil || health != storagefence.Unhealthy || !strings.Contains(why, "offline") {
+		t.Errorf("%v %q %v", health, why, err)
+	}
+}
+
+// Only an answer about this volume that says "online" makes it healthy.
+func TestVolumesThatAreNotHealthy(t *testing.T) {
+	h, s := dial(t, secret)
+	for _, text := range []string{"", "{", "null", "{}", `{"id":"other","Master":{"health":"online"}}`, `{"id":"vol"}`, `{"id":"vol","Master":{"health":"ONLINE"}}`, `[]`} {
+		s.volume.Store(text)
+		if health, why, err := h.Volume(t.Context(), "ns/vol"); health == storagefence.Healthy || err == nil && why == "" {
+			t.Errorf("%s: %v %q %v", text, health, why, err)
+		}
+	}
+	s.volume.Store(`{"id":"vol","Master":{"health":"online"}}`)
+	for _, handle := range []string{"", "vol", "ns/", "/vol", "ns/../vol", "../vol", "ns/..", "ns/vol/x", "ns/gone"} {
+		if health, why, err := h.Volume(t.Context(), handle); health == storagefence.Healthy || err == nil && why == "" {
+			t.Errorf("%s: %v %q %v", handle, health, why, err)
+		}
+	}
+}
+
+// A list that cannot be read is an error and no list; an error has no secret in it.
+func TestNodesThatCannotBeRead(t *testing.T) {
+	h, s := dial(t, secret)
+	for _, text := range []string{"", "{}", `[{"health":"offline"}]`, `[{"name":`, `"` + secret + `"`} {
+		s.nodes.Store(text)
+		if nodes, err := h.Nodes(t.Context()); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v %v", text, nodes, err)
+		}
+	}
+	h, _ = dial(t, "wrong "+secret)
+	if _, err := h.Nodes(t.Context()); err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "login") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	if _, err := h.Nodes(ctx); err == nil {
+		t.Error("it did not end with its context")
+	}
+	for _, base := range []string{"", "storage", "ftp://storage/v2", "https://"} {
+		if _, err := NewHTTP(base, "", ""); err == nil {
+			t.Errorf("%q is taken for a URL", base)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package storagewatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
+)
+
+// Cleanup is how volumes come off a node.
+type Cleanup string
+
+// The ways.
+const (
+	// CleanupTaint waits until the Node carries the taint out-of-service, of k8s/recovery or of a person: Kubernetes
+	// releases the volumes.
+	CleanupTaint Cleanup = "taint"
+	// CleanupDelete deletes VolumeAttachments. It needs a storage that refuses the writes of a node it calls offline.
+	CleanupDelete Cleanup = "delete"
+)
+
+const (
+	// OfflineTaint keeps replacements off a node whose storage is offline.
+	OfflineTaint = "fencing-agent.io/storage-offline"
+
+	requestTimeout = 5 * time.Second
+	actionFence    = "StorageFence"
+)
+
+// Options is what a [Runner] needs.
+type Options struct {
+	Reader client.Reader // of the API server itself, not of a cache
+	Writer client.Writer
+	Events interface {
+		Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+	}
+	Logger   *slog.Logger
+	Metrics  *Metrics
+	Now      func() time.Time
+	Provider Provider
+	Rules    storagefence.Rules
+	Settings storagefence.Settings
+	Workers  int
+	Cleanup  Cleanup
+	DryRun   bool // write nothing but Events and the log
+}
+
+// Runner gets opted-in pods off nodes that their storage has given up.
+type Runner struct {
+	o     Options
+	cache *storagefence.Cache // of the goroutine of Start
+
+	mu sync.Mutex
+	// owed are volumes of deleted pods whose attachments could not be deleted yet, by node. Guarded by mu. A restart
+	// forgets them: then kube-controller-manager detaches, minutes later.
+	owed map[string][]string
+}
+
+// New makes a runner that knows no node.
+func New(o Options) *Runner {
+	return &Runner{o: o, cache: storagefence.NewCache(o.Settings), owed: map[string][]string{}}
+}
+
+// NeedLeaderElection is false: what two of them do, they do with preconditions.
+func (r *Runner) NeedLeaderElection() bool { return false }
+
+type ended struct {
+	work    storagefence.Work
+	began   time.Time
+	attempt storagefence.Attempt
+}
+
+// Start goes round until the context ends, and waits for what it has begun.
+func (r *Runner) Start(ctx context.Context) error {
+	done := make(chan ended)
+	busy := 0
+	poll := r.o.Now()
+	for {
+		if now := r.o.Now(); !now.Before(poll) {
+			r.poll(ctx)
+			poll = now.Add(r.o.Settings.Poll)
+		}
+		now := r.o.Now()
+		for _, w := range r.cache.Due(now, r.o.Workers-busy) {
+			busy++
+			go func() { done <- ended{w, now, r.attempt(ctx, w)} }()
+		}
+		wake := poll
+		if at := r.cache.Wake(); busy < r.o.Workers && !at.IsZero() && at.Before(poll) {
+			wake = at
+		}
+		timer := time.NewTimer(max(0, wake.Sub(r.o.Now())))
+		select {
+		case <-timer.C:
+		case e := <-done:
+			busy--
+			r.end(e)
+		case <-ctx.Done():
+			timer.Stop()
+			for ; busy > 0; busy-- {
+				<-done
+			}
+			return nil
+		}
+		timer.Stop()
+	}
+}
+
+// poll asks the storage. Its silence changes nothing.
+func (r *Runner) poll(ctx context.Context) {
+	nodes, err := r.ask(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			r.o.Logger.Warn("the storage does not tell the health of its nodes: nothing is concluded", "err", err)
+		}
+		return
+	}
+	before := map[string]storagefence.State{}
+	for _, n := range nodes {
+		before[n.Name] = r.cache.State(n.Name)
+	}
+	r.cache.Observe(r.o.Now(), nodes)
+	for _, n := range nodes {
+		if was, is := before[n.Name], r.cache.State(n.Name); was != is && is == storagefence.Offline {
+			r.o.Logger.Info("the storage has given up a node", "node", n.Name, "before", was)
+		}
+	}
+	r.o.Metrics.show(r.cache)
+}
+
+func (r *Runner) ask(ctx context.Context) ([]storagefence.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	nodes, err := r.o.Provider.Nodes(ctx)
+	if err != nil {
+		r.o.Metrics.failures.WithLabelValues(apiStorage).Inc()
+	}
+	return nodes, err
+}
+
+func (r *Runner) end(e ended) {
+	now := r.o.Now()
+	if !e.work.Return && !e.attempt.Waits {
+		r.o.Metrics.seconds.Observe(now.Sub(e.began).Seconds())
+	}
+	if r.cache.End(e.began, now, e.work, e.attempt) {
+		r.o.Metrics.givenUp.Inc()
+		r.o.Logger.Error("a node could not be handled in time: its pods are left alone until its storage is healthy and unhealthy again, or until it is looked at again",
+			"node", e.work.Node, "timeout", r.o.Settings.Timeout, "again", r.o.Settings.Expiry)
+	}
+}
+
+// attempt handles one node once.
+func (r *Runner) attempt(ctx context.Context, w storagefence.Work) storagefence.Attempt {
+	ctx, cancel := context.WithDeadline(ctx, w.Deadline)
+	defer cancel()
+	node, err := r.node(ctx, w.Node)
+	if err != nil {
+		return r.failed(w.Node, err)
+	}
+	switch {
+	case node == nil:
+		r.o.Logger.Info("a node of the storage is no Node of Kubernetes: nothing is done", "node", w.Node)
+		return storagefence.Attempt{}
+	case w.Return:
+		return r.returns(ctx, node)
+	}
+	f := &fence{Runner: r, node: w.Node, off: off(node)}
+	if !f.off && r.o.Cleanup != CleanupDelete {
+		r.o.Logger.Debug("a node is offline for its storage, and nothing shows that it is off: it waits", "node", w.Node)
+		return storagefence.Attempt{Waits: true}
+	}
+	if err := f.run(ctx, node); err != nil {
+		return r.failed(w.Node, err)
+	}
+	return storagefence.Attempt{}
+}
+
+func (r *Runner) failed(node string, err error) storagefence.Attempt {
+	if !errors.Is(err, errHealthy) && !errors.Is(err, context.Canceled) {
+		r.o.Logger.Warn("storage fencing of a node", "node", node, "err", err)
+	}
+	return storagefence.Attempt{Failed: true}
+}
+
+// returns takes the taint off a node whose storage is healthy again.
+func (r *Runner) returns(ctx context.Context, node *corev1.Node) storagefence.Attempt {
+	if !tainted(node) || r.o.DryRun {
+		return storagefence.Attempt{}
+	}
+	if err := r.setTaint(ctx, node, false); err != nil {
+		return r.failed(node.Name, err)
+	}
+	r.o.Logger.Info("the storage of a node is healthy again: pods may come back to it", "node", node.Name)
+	return storagefence.Attempt{}
+}
+
+var errHealthy = errors.New("the storage calls the node healthy again")
+
+// fence is one attempt.
+type fence struct {
+	*Runner
+	node string
+	off  bool // and that is the ground on which pods are deleted
+
+	pods        []corev1.Pod
+	judged      []storagefence.Pod // of the same order
+	attachments []storagev1.VolumeAttachment
+}
+
+// run judges each pod of the node, and deletes those that may go.
+func (f *fence) run(ctx context.Context, node *corev1.Node) error {
+	if err := f.read(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	gone, kept := map[int]storagefence.Verdict{}, tainted(node) || f.off || f.o.DryRun
+	for i := range f.pods {
+		v := storagefence.Judge(f.o.Rules, f.judged[i], f.off)
+		if v.Outcome != storagefence.Deleted {
+			f.skip(i, v)
+			continue
+		}
+		if !kept {
+			if err := f.setTaint(ctx, node, true); err != nil {
+				return fmt.Errorf("keep replacements off it: %w", err)
+			}
+			kept = true
+		}
+		switch err := f.remove(ctx, i); {
+		case errors.Is(err, errHealthy):
+			// What has gone needs its volumes elsewhere all the same.
+			return errors.Join(err, f.release(ctx, gone))
+		case err != nil:
+			f.o.Metrics.pods.WithLabelValues(string(storagefence.Failed)).Inc()
+			errs = append(errs, fmt.Errorf("pod %s/%s: %w", f.pods[i].Namespace, f.pods[i].Name, err))
+		default:
+			gone[i] = v
+		}
+	}
+	errs = append(errs, f.release(ctx, gone))
+	return errors.Join(errs...)
+}
+
+// skip says why a pod that has asked for it is left alone.
+func (f *fence) skip(i int, v storagefence.Verdict) {
+	f.o.Metrics.pods.WithLabelValues(string(v.Outcome)).Inc()
+	if v.Text == "" {
+		return
+	}
+	f.o.Logger.Info("a pod is left on a node that its storage has given up", "node", f.node, "pod", f.pods[i].Namespace+"/"+f.pods[i].Name, "outcome", v.Outcome, "why", v.Text)
+	f.o.Events.Eventf(&f.pods[i], nil, corev1.EventTypeWarning, "StorageFenceSkipped", actionFence, "The storage has given up node %s; this pod is left alone: %s", f.node, v.Text)
+}
+
+// remove deletes one pod, as it was judged, if the grounds still hold.
+func (f *fence) remove(ctx context.Context, i int) error {
+	p := &f.pods[i]
+	if err := f.stillOffline(ctx); err != nil {
+		return err
+	}
+	log := f.o.Logger.With("node", f.node, "pod", p.Namespace+"/"+p.Name)
+	if f.o.DryRun {
+		log.Info("dry run: a pod would be deleted, since the storage has given up its node")
+		f.o.Events.Eventf(p, nil, corev1.EventTypeNormal, "StorageFenceDryRun", actionFence, "The storage has given up node %s; this pod would be deleted without grace", f.node)
+		return nil
+	}
+	if err := f.deletePod(ctx, p); err != nil {
+		return err
+	}
+	f.o.Metrics.pods.WithLabelValues(string(storagefence.Deleted)).Inc()
+	log.Info("a pod was deleted without grace: the storage has given up its node, and its volumes are healthy")
+	f.o.Events.Eventf(p, nil, corev1.EventTypeNormal, "StorageFenced", actionFence, "The storage has given up node %s and this pod's volumes are healthy: deleted without grace, so that it starts elsewhere", f.node)
+	return nil
+}
+
+// stillOffline asks for the grounds of a deletion again.
+//
+// Invariant: between this and the deletion nothing else is asked or awaited.
+func (f *fence) stillOffline(ctx context.Context) error {
+	if f.off {
+		n, err := f.Runner.node(ctx, f.node)
+		if err != nil {
+			return err
+		}
+		if n == nil || !off(n) {
+			return errors.New("the Node does not carry the taint out-of-service of this boot any more")
+		}
+	}
+	nodes, err := f.ask(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.Name == f.node && n.Health == storagefence.Unhealthy {
+			return nil
+		}
+	}
+	return errHealthy
+}
+
+// release deletes the attachments of volumes whose pods are gone. Where the Node is off, Kubernetes does that.
+func (f *fence) release(ctx context.Context, gone map[int]storagefence.Verdict) error {
+	if f.off || f.o.DryRun {
+		return nil
+	}
+	var staying []storagefence.Pod
+	f.mu.Lock()
+	pvs := f.owed[f.node]
+	f.mu.Unlock()
+	for i := range f.judged {
+		if v, ok := gone[i]; ok {
+			pvs = append(pvs, v.PVs...)
+		} else {
+			staying = append(staying, f.judged[i])
+		}
+	}
+	free := storagefence.Releasable(pvs, staying)
+	var owed []string
+	var errs []error
+	for i := range f.attachments {
+		a := &f.attachments[i]
+		pv := a.Spec.Source.PersistentVolumeName
+		if a.Spec.NodeName != f.node || a.Spec.Attacher != f.o.Rules.Driver || pv == nil || !slices.Contains(free, *pv) || a.DeletionTimestamp != nil {
+			continue
+		}
+		if err := f.deleteAttachment(ctx, a); err != nil {
+			errs, owed = append(errs, fmt.Errorf("VolumeAttachment %s: %w", a.Name, err)), append(owed, *pv)
+			continue
+		}
+		f.o.Logger.Info("a VolumeAttachment was deleted", "node", f.node, "volume", *pv, "attachment", a.Name)
+	}
+	f.owe(owed)
+	return errors.Join(errs...)
+}
+
+func (f *fence) owe(pvs []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.owed[f.node] = pvs; len(pvs) == 0 {
+		delete(f.owed, f.node)
+	}
+}
