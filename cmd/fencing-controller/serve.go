@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -59,7 +60,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	}
 	rc.UserAgent, rc.QPS, rc.Burst = userAgent, qps, burst
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, batchv1.AddToScheme, fencing.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{authenticationv1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, batchv1.AddToScheme, fencing.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("types of the API: %w", err)
 		}
@@ -73,7 +74,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		}},
 		Cache: cache.Options{
 			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching everything is a mistake
-			ByObject:                    map[client.Object]cache.ByObject{&corev1.Pod{}: replicaPods(id)},
+			ByObject:                    map[client.Object]cache.ByObject{&corev1.Pod{}: replicaPods(id), &corev1.ConfigMap{}: books(id), &corev1.Node{}: {Transform: slim}},
 		},
 	})
 	if err != nil {
@@ -96,8 +97,19 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	}
 	if fencer != nil {
 		fencer.Proven = r.Proven
+		if c.KdumpAddress != "" {
+			fencer.Crashes = fencing.NewCrashes(c.KdumpAddress, log, time.Now, metrics.Registry)
+			if err := mgr.Add(fencer.Crashes); err != nil {
+				return fmt.Errorf("set up the listener for crash kernels: %w", err)
+			}
+		}
 		if err := mgr.Add(fencer); err != nil {
 			return fmt.Errorf("set up fencing by devices: %w", err)
+		}
+	}
+	if c.Members {
+		if err := mgr.Add(newListServer(c, mgr, log, id)); err != nil {
+			return fmt.Errorf("set up lists of members: %w", err)
 		}
 	}
 	if id.namespace != "" {

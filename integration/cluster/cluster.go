@@ -200,7 +200,7 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 		Name: name, Dir: filepath.Join(c.dir, name), Gateway: harness,
 		Pods: podNetwork(i), Routes: map[string]string{},
 		Server: fmt.Sprintf("https://%s:%d", harness, apiPort), CAFile: c.Plane.CAFile(), Token: c.tokens[name],
-		Kubelet: c.kubelet(), Runtime: c.config.Programs.Runtime, Guest: c.config.Programs.Node,
+		Kubelet: c.kubelet(), Runtime: c.config.Programs.Runtime, Tools: filepath.Dir(c.config.Programs.Fencectl), Guest: c.config.Programs.Node,
 		Images: c.images, Sandbox: ToolImage, LUNPath: lunPath,
 	}
 	for n, network := range Networks {

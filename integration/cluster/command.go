@@ -137,6 +137,16 @@ func Ask(socket string, words []string) (string, error) {
 	return strings.TrimPrefix(text, " "), nil
 }
 
+// brief is a text for a cell of a table: in one line, without the middle of a long one.
+func brief(text string) string {
+	const most = 100
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) <= most {
+		return string(line)
+	}
+	return string(line[:most/2]) + " ... " + string(line[len(line)-most/2:])
+}
+
 // table is what Look sees, for people.
 func (c *Cluster) table(ctx context.Context) (string, error) {
 	v, err := c.Look(ctx)
@@ -150,7 +160,10 @@ func (c *Cluster) table(ctx context.Context) (string, error) {
 	out := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(out, "NODE\tREADY\tAGENT'S POD\tVERDICT\tSAYS OF THE OTHERS")
 	for _, name := range c.Names() {
-		pod, verdict, says := describe(v.AgentPod(name)), "no answer", ""
+		ready, pod, verdict, says := fmt.Sprint(nodeReady(v.Nodes[name])), brief(describe(v.AgentPod(name))), "no answer", ""
+		if v.APIErr != nil {
+			ready, pod = "?", "?"
+		}
 		if s := v.Agents[name]; s != nil {
 			verdict = s.GetVerdict().GetText()
 			for _, n := range s.GetNodes() {
@@ -159,7 +172,7 @@ func (c *Cluster) table(ctx context.Context) (string, error) {
 				}
 			}
 		}
-		fmt.Fprintf(out, "%s\t%v\t%s\t%s\t%s\n", name, nodeReady(v.Nodes[name]), pod, verdict, says)
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", name, ready, pod, verdict, says)
 	}
 	_ = out.Flush() // into memory
 	return text.String(), nil

@@ -40,3 +40,16 @@ func TestCommandsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// Guard: what an agent said last is many lines of its log, and the table has one line for each node.
+func TestBrief(t *testing.T) {
+	for text, want := range map[string]string{
+		"Running, ready true, restarts 0":                       "Running, ready true, restarts 0",
+		"Running, last ended: {\n}\n, ready true, restarts 1":   "Running, last ended: { } , ready true, restarts 1",
+		"Running, " + strings.Repeat("é", 200) + ", restarts 1": "Running, " + strings.Repeat("é", 41) + " ... " + strings.Repeat("é", 38) + ", restarts 1",
+	} {
+		if got := brief(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -54,6 +54,12 @@ func TestKubernetes(t *testing.T) {
 			if k == nil {
 				k = startKubernetes(t)
 			}
+			defer func() {
+				if t.Failed() && k != nil { // its fault may last
+					do(t, k.Close())
+					k = nil
+				}
+			}()
 			began := time.Now()
 			s.do(t, k)
 			t.Logf("%s: %.1f s", s.name, time.Since(began).Seconds())
@@ -62,6 +68,15 @@ func TestKubernetes(t *testing.T) {
 	if k != nil {
 		do(t, k.Close())
 	}
+}
+
+// unlessFailed ends the cluster of a scenario that has failed: its fault may last.
+func (r *recovery) unlessFailed(t *testing.T) *recovery {
+	if !t.Failed() || r == nil {
+		return r
+	}
+	do(t, r.Close())
+	return nil
 }
 
 const tolerant = `apiVersion: apps/v1

@@ -44,6 +44,7 @@ func TestRecovery(t *testing.T) {
 			if r == nil {
 				r = startRecovery(t)
 			}
+			defer func() { r = r.unlessFailed(t) }()
 			began := time.Now()
 			s.do(t, r)
 			t.Logf("%s: %.1f s", s.name, time.Since(began).Seconds())
@@ -382,13 +383,21 @@ func cutOffAndBack(t *testing.T, r *recovery) {
 	node, rec := r.start(t)
 	do(t, r.Cut(node, "mgmt"))
 	await(t, r.Cluster, "Kubernetes takes the node for NotReady", cluster.NodeNotReady(node))
+	seen := 0
 	hold(t, r.Cluster, "nobody taints it, and its pod is left alone", 10*time.Second, func(v *cluster.View) string {
+		if v.APIErr != nil {
+			return "" // nothing is known
+		}
+		seen++
 		p := v.Pod("default", "db-0")
 		if p == nil || string(p.UID) != rec.uid || p.DeletionTimestamp != nil || tainted(v.Nodes[node]) {
 			return fmt.Sprintf("db-0 is %v", p)
 		}
 		return ""
 	})
+	if seen == 0 {
+		t.Error("the API server has not answered meanwhile")
+	}
 	do(t, r.Heal(node))
 	r.whole(t)
 	if all, _ := r.k.stints(); all[len(all)-1].uid != rec.uid {

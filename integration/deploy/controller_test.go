@@ -187,6 +187,11 @@ func TestControllerAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lists, err := os.ReadFile(filepath.Join(root, "cmd/fencing-controller/members/metrics.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source = append(source, lists...)
 	page, err := os.ReadFile(filepath.Join(root, "docs/controller.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func nodefenceMutants() []mutant {
 		one("nodefence", "supplies are not asked together after the last off", plan, "if firstOn > 1 && confirmed(power[:firstOn]) {", "if false {"),
 		one("nodefence", "one supply that is on again is off", plan, "case it.role == Again && again.off < again.all:", "case it.role == Again && again.off == 0:"),
 		one("nodefence", "a proof is made while supplies are asked together", plan, "		case it.role == Again && again.runs:\n			p.next, p.cut = again.next, false\n", "		case it.role == Again && again.runs:\n			p.next = again.next\n"),
-		one("nodefence", "storage is given back while the kubelet is heard", decide, "(d.status.Proof.Kind != ByPower || d.Node.Silent)", "true"),
+		one("nodefence", "storage is given back while the kubelet is heard", decide, "(d.status.Proof.Kind == ByAgents || d.Node.Silent)", "true"),
 		one("nodefence", "where a Job runs is noted when it has ended", decide, "case j.Node != \"\" && j.Node != e.Node:", "case j.Finished && j.Node != \"\" && j.Node != e.Node:"),
 		one("fencing", "a Lease whose clock is wrong is silent", facts, "return now.Sub(was.at) > lasts, nil", "return lease.Spec.RenewTime == nil || now.Sub(lease.Spec.RenewTime.Time) > lasts, nil"),
 		one("nodefence", "what a device said is not doubted", decide, "d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {", "false {"),

@@ -42,7 +42,10 @@ type Cluster struct {
 	Settle       time.Duration // for which a node has to be Ready before its fencing is over
 	Trigger      time.Duration // for which it has to be NotReady before its fencing begins
 	Monitor      time.Duration // how often devices are looked at; 0: never
-	MaxUnhealthy int           // percent of the managed nodes; beyond that nothing begins
+	// ByRemediation: nothing begins because a Node is not Ready, only because a remediation or a person wants it.
+	ByRemediation bool
+	MostDump      time.Duration // for which a dump keeps power from being cut
+	MaxUnhealthy  int           // percent of the managed nodes; beyond that nothing begins
 }
 
 // Node is one managed node.
@@ -56,6 +59,7 @@ type Node struct {
 
 	IsolationPolicy, RecoveryPolicy string
 	Kdump                           bool
+	DumpDelay                       time.Duration // after the last word of its crash kernel, before its power is cut
 }
 
 // Config is all of it.
@@ -66,7 +70,7 @@ type Config struct {
 	Problems []Problem
 }
 
-const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent"
+const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, begin_by, kdump_max"
 
 // Read reads all ConfigMaps of a namespace. Others than those of fencing are not looked at. With no agents the options
 // of methods are not checked.
@@ -107,18 +111,19 @@ func (c *Config) cluster(text string) Cluster {
 		return time.Duration(r.number(key, def, low, high)) * time.Second
 	}
 	out := Cluster{
-		Grace: seconds("grace_timeout", 300, 1, 86400), Retries: r.number("giveup_retries", 5, 0, 100),
+		MostDump: seconds("kdump_max", 900, 0, 86400),
+		Grace:    seconds("grace_timeout", 300, 1, 86400), Retries: r.number("giveup_retries", 5, 0, 100),
 		JobTimeout: seconds("job_timeout", 60, 5, 3600), CheckTimeout: seconds("check_timeout", 20, 1, 600),
 		Poll: seconds("poll_interval", 10, 1, 300), Settle: seconds("settle", 60, 1, 3600),
 		Trigger: seconds("trigger_after", 30, 0, 86400), Monitor: seconds("monitor_interval", 600, 0, 86400),
-		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100),
+		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100), ByRemediation: r.choice("begin_by", "not-ready", "remediation") == "remediation",
 	}
 	r.unknown(clusterKeys)
 	c.Problems = append(c.Problems, r.problems...)
 	return out
 }
 
-const nodeKeys = "node_name, isolation, power_management, recovery, isolation_policy, recovery_policy, kdump"
+const nodeKeys = "node_name, isolation, power_management, recovery, isolation_policy, recovery_policy, kdump, power_delay_after_kdump"
 
 // node reads one node's ConfigMap, and the methods that it lists.
 func (c *Config) node(object string, objects Objects, agents Agents, used map[string]bool) *Node {
@@ -135,6 +140,7 @@ func (c *Config) node(object string, objects Objects, agents Agents, used map[st
 	}
 	n.IsolationPolicy, n.RecoveryPolicy = r.choice("isolation_policy", All, OnlyOne), r.choice("recovery_policy", All, OnlyOne)
 	n.Kdump = r.choice("kdump", "false", "true") == "true"
+	n.DumpDelay = time.Duration(r.number("power_delay_after_kdump", 0, 0, 86400)) * time.Second
 	for _, s := range []struct {
 		key string
 		to  *[]Method

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+	"github.com/fencing-agent/fencing-agent/k8s/remediation"
 )
 
 type document struct {
@@ -61,6 +62,9 @@ func manifest(t *testing.T) []document {
 func TestRoles(t *testing.T) {
 	var got []Access
 	for _, d := range manifest(t) {
+		if d.Metadata.Name == "fencing-controller-ext-remediation" { // of others
+			continue
+		}
 		for _, r := range d.Rules {
 			got = append(got, Access{Group: r.APIGroups[0], Resource: strings.Join(r.Resources, ","), Verbs: r.Verbs, Cluster: d.Kind == "ClusterRole", Leases: d.Metadata.Namespace == "kube-node-lease"})
 		}
@@ -81,16 +85,36 @@ func TestRoles(t *testing.T) {
 
 // A field that the schema lacks would be dropped by the API server: a Job would be forgotten.
 func TestSchemaHasEachField(t *testing.T) {
+	types := map[string][2]reflect.Type{
+		"nodefences":          {reflect.TypeFor[nodefence.Spec](), reflect.TypeFor[nodefence.Status]()},
+		"fencingremediations": {reflect.TypeFor[remediation.Spec](), reflect.TypeFor[remediation.Status]()},
+	}
 	for _, d := range manifest(t) {
-		if d.Kind != "CustomResourceDefinition" {
+		name, _, _ := strings.Cut(d.Metadata.Name, ".")
+		typ, known := types[name]
+		if d.Kind != "CustomResourceDefinition" || !known {
 			continue
 		}
+		delete(types, name)
 		root := d.Spec.Versions[0].Schema.OpenAPIV3Schema
-		fields(t, "spec", reflect.TypeFor[nodefence.Spec](), root.Properties["spec"])
-		fields(t, "status", reflect.TypeFor[nodefence.Status](), root.Properties["status"])
-		return
+		fields(t, name+".spec", typ[0], root.Properties["spec"])
+		fields(t, name+".status", typ[1], root.Properties["status"])
 	}
-	t.Fatal("there is no CustomResourceDefinition")
+	if len(types) > 0 {
+		t.Fatalf("there is no CustomResourceDefinition of %v", types)
+	}
+}
+
+// A template is what the remediation's spec is made of.
+func TestTemplateSchema(t *testing.T) {
+	for _, d := range manifest(t) {
+		if d.Kind == "CustomResourceDefinition" && strings.HasPrefix(d.Metadata.Name, "fencingremediationtemplates.") {
+			spec := d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["template"].Properties["spec"]
+			fields(t, "spec.template.spec", reflect.TypeFor[remediation.Spec](), spec)
+			return
+		}
+	}
+	t.Fatal("there is no CustomResourceDefinition of the templates")
 }
 
 func fields(t *testing.T, path string, typ reflect.Type, s *schemaNode) {

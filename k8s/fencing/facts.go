@@ -86,7 +86,11 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	case client.IgnoreNotFound(err) != nil:
 		return f, nil, fmt.Errorf("read Node: %w", err)
 	}
+	if f.Object == nil {
+		f.Wish, f.First = r.wish(ctx, r.wished[node], f.Node)
+	}
 	f.Now = r.Now()
+	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
 	if f.Node.Silent, err = r.silent(ctx, node, f.Now); err != nil {
 		return f, nil, err
 	}

@@ -48,11 +48,14 @@ type Runner struct {
 	Self      string
 	Replicas  func() []string
 	Pause     time.Duration
-	Proven    func(node string) // a proof by power is there
+	Proven    func(node string) // a proof by power, or by a crash kernel, is there
+	Crashes   *Crashes          // what crash kernels say; nil: nobody listens
 
-	wanted   map[string]time.Time // by node: since when this replica would write
-	leases   map[string]heard     // by node: its Lease as this replica has seen it
-	problems string               // as logged last
+	wanted   map[string]time.Time           // by node: since when this replica would write
+	wished   map[string]*FencingRemediation // by node, in this round
+	leases   map[string]heard               // by node: its Lease as this replica has seen it
+	problems string                         // as logged last
+	unread   string                         // why remediations are not read, as logged last
 }
 
 // NeedLeaderElection is false: there is no leader.
@@ -94,6 +97,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	r.Metrics.show(fences.Items)
 	storm := stormOf(c, nodes)
 	work := map[string]bool{}
+	r.wished = r.wishes(ctx, c, storm)
 	for i := range fences.Items {
 		f := &fences.Items[i]
 		if f.Name != NameOf(f.Spec.NodeName) {
@@ -152,7 +156,7 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 
 // nodes reads all Nodes.
 func (r *Runner) nodes(ctx context.Context) (map[string]nodefence.Node, error) {
-	out := map[string]nodefence.Node{}
+	out, owners := map[string]nodefence.Node{}, owners{}
 	for page := ""; ; {
 		var list corev1.NodeList
 		if err := r.Reader.List(ctx, &list, client.Limit(pageSize), client.Continue(page)); err != nil {
@@ -160,8 +164,10 @@ func (r *Runner) nodes(ctx context.Context) (map[string]nodefence.Node, error) {
 		}
 		for i := range list.Items {
 			out[list.Items[i].Name] = nodeOf(&list.Items[i])
+			owners.add(&list.Items[i])
 		}
 		if page = list.Continue; page == "" {
+			r.Crashes.know(owners)
 			return out, nil
 		}
 	}
@@ -244,7 +250,7 @@ func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, obj
 		return r.Writer.Create(ctx, &NodeFence{
 			TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "NodeFence"},
 			ObjectMeta: metav1.ObjectMeta{
-				Name: NameOf(node), Finalizers: []string{finalizer},
+				Name: NameOf(node), Finalizers: []string{finalizer}, Labels: wishedBy(a.Wish),
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(a.Spec.NodeUID)}},
 			},
 			Spec: a.Spec, Status: a.Status,
@@ -276,6 +282,14 @@ func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, obj
 	}
 }
 
+// wishedBy are the labels of a NodeFence that a remediation wants.
+func wishedBy(uid string) map[string]string {
+	if uid == "" {
+		return nil
+	}
+	return map[string]string{wishLabel: uid}
+}
+
 // reasons of Events.
 var reasons = map[nodefence.Kind]string{
 	nodefence.Create: "NodeFenceStarted", nodefence.CreateJob: "FenceJob", nodefence.RemoveFinalizer: "NodeFenceEnded",
@@ -294,6 +308,8 @@ func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 			reason, kind = "FenceFailed", corev1.EventTypeWarning
 		case a.Status.Proof != nil && was.Status.Proof == nil && a.Status.Proof.Kind == nodefence.ByPower:
 			reason = "PowerOffConfirmed"
+		case a.Status.Proof != nil && was.Status.Proof == nil && a.Status.Proof.Kind == nodefence.ByKdump:
+			reason = "CrashKernelHeard"
 		case phase == nodefence.Done:
 			reason = "FenceStepDone"
 		}
@@ -305,10 +321,10 @@ func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	r.Events.Eventf(about, nil, kind, reason, "Fencing-"+string(step)+string(phase)+a.Name, "%s", note)
 }
 
-// powerProof is the boot that a NodeFence proves to have ended, by power.
+// powerProof is the boot that a NodeFence proves to have ended, by power or by its crash kernel.
 func powerProof(f *NodeFence) (string, bool) {
 	p := f.Status.Proof
-	if p == nil || p.Kind != nodefence.ByPower || p.Contradicted || p.Boot != f.Status.Boot {
+	if p == nil || p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump || p.Contradicted || p.Boot != f.Status.Boot {
 		return "", false
 	}
 	return p.Boot, true

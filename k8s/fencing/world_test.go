@@ -79,6 +79,8 @@ func (a *api) List(_ context.Context, list client.ObjectList, opts ...client.Lis
 			item = &batchv1.Job{}
 		case *NodeFenceList:
 			item = &NodeFence{}
+		case *FencingRemediationList:
+			item = &FencingRemediation{}
 		}
 		if err := json.Unmarshal(a.objects[k], item); err != nil {
 			return err
@@ -102,8 +104,12 @@ func (a *api) Create(_ context.Context, o client.Object, _ ...client.CreateOptio
 }
 
 func (a *api) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
-	old := &NodeFence{}
-	if err := a.Get(context.Background(), types.NamespacedName{Name: o.GetName()}, old); err != nil {
+	old := &metav1.PartialObjectMetadata{}
+	text, there := a.objects[key(o)]
+	if !there {
+		return apierrors.NewNotFound(group, o.GetName())
+	}
+	if err := json.Unmarshal(text, old); err != nil {
 		return err
 	}
 	if old.ResourceVersion != o.GetResourceVersion() {
@@ -137,7 +143,11 @@ func (a *api) Delete(_ context.Context, o client.Object, opts ...client.DeleteOp
 	if d.Preconditions == nil || d.Preconditions.UID == nil {
 		a.t.Errorf("%s is deleted without its UID", key(o))
 	}
-	if f, ok := o.(*NodeFence); ok && len(f.Finalizers) > 0 {
+	f := &NodeFence{}
+	if _, ok := o.(*NodeFence); ok && a.Get(context.Background(), types.NamespacedName{Name: o.GetName()}, f) == nil && len(f.Finalizers) > 0 {
+		if f.UID != *d.Preconditions.UID {
+			return apierrors.NewConflict(group, o.GetName(), nil)
+		}
 		now := metav1.Now()
 		f.DeletionTimestamp = &now
 		a.put(f)
@@ -273,3 +283,10 @@ func (s *stage) rounds(n int) {
 		s.round()
 	}
 }
+
+// configure writes what holds for all nodes.
+func (s *stage) configure(lines ...string) {
+	s.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fence-cluster-config"}, Data: map[string]string{"config.properties": strings.Join(lines, "\n")}})
+}
+
+func clientKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }

@@ -47,16 +47,25 @@ func begin(f Facts) Action {
 	switch {
 	case f.Config == nil, f.Config.Broken, !f.Node.Exists, f.Node.Ready, f.Node.Kept, f.Node.Boot == "":
 		return Action{Kind: Wait}
-	case f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
+	case f.Wish == "" && f.Cluster.ByRemediation:
+		return Action{Kind: Wait}
+	case f.Wish == "" && !f.crashed() && f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
 		return Action{Kind: Wait, Until: f.Node.NotReadySince.Add(f.Cluster.Trigger)}
 	case f.Storm != "":
 		return Action{Kind: Wait, Until: f.Now.Add(f.Cluster.Poll), Why: f.Storm}
 	}
-	return Action{
+	a := Action{
 		Kind: Create, Why: "the Node is not Ready",
 		Spec:   Spec{NodeName: f.Config.Name, NodeUID: f.Node.UID, Boot: f.Node.Boot, Step: Isolation},
 		Status: Status{NodeUID: f.Node.UID, Boot: f.Node.Boot, Step: Isolation, Phase: New, StartedAt: f.Now, NotReady: true},
 	}
+	if f.Wish != "" {
+		a.Wish, a.Why = f.Wish, "a remediation wishes it"
+		if f.First == Power {
+			a.Spec.Step, a.Status.Step = Power, Power
+		}
+	}
+	return a
 }
 
 // adopt fills in what somebody who made the NodeFence by hand has left out.
@@ -107,15 +116,19 @@ func (d *decision) observe() {
 			d.end(e, Failed, "it did not end in time", true)
 		}
 	}
+	d.hear()
 	if d.same() && !d.Node.Ready && !s.NotReady {
 		s.NotReady, d.changed = true, true
 	}
 	// A device that says off while the kubelet goes on lies, or is another node's. Only the kubelet writes a heartbeat, and
 	// it does so while it is not Ready, too.
-	if p := s.Proof; p != nil && p.Kind == ByPower && !p.Contradicted && d.same() && d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {
+	if p := s.Proof; p != nil && p.Kind != ByAgents && !p.Contradicted && d.same() && d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {
 		p.Contradicted, d.changed = true, true
 		s.Phase, s.DoneAt = GivenUp, d.Now
 		s.Message = "the devices said that the node was off, and its kubelet was heard after that in the same boot: check which plugs it is on"
+		if p.Kind == ByKdump {
+			s.Message = "a message said that the node's crash kernel ran, and its kubelet was heard after that in the same boot: somebody sends in its name"
+		}
 	}
 }
 
@@ -221,10 +234,10 @@ func (d *decision) enter(step Step, why string) Action {
 	return d.update(string(step) + ": " + why)
 }
 
-// unfenceable reports whether the storage may be given back: the boot that it was taken from has ended. What a device says
-// is not enough while the kubelet renews its Lease.
+// unfenceable reports whether the storage may be given back: the boot that it was taken from has ended. What a device
+// says, or a crash kernel, is not enough while the kubelet renews its Lease.
 func (d *decision) unfenceable() bool {
-	proven := d.status.proven() && (d.status.Proof.Kind != ByPower || d.Node.Silent)
+	proven := d.status.proven() && (d.status.Proof.Kind == ByAgents || d.Node.Silent)
 	return !d.status.Isolated || proven || d.same() && d.Node.Boot != "" && d.Node.Boot != d.status.Boot
 }
 

@@ -36,6 +36,9 @@ type world struct {
 	readyAt  time.Time // when the kubelet of this boot is Ready, if nothing happens
 	cutUntil time.Time // the kubelet does not reach the API server
 	renewed  time.Time // its Lease
+	dumped   time.Time // since when its crash kernel writes a dump, and until when; no end: it does not
+	dumpEnds time.Time
+	crashes  int // times at which a controller has heard of one
 	node     Node
 
 	executed map[string]int // by the name of the Job
@@ -87,13 +90,19 @@ func (w *world) tick() {
 			w.cutUntil = w.now.Add(time.Duration(w.rng.IntN(900)) * time.Second)
 		case w.chance(0.0003) && w.up: // it crashes, and starts again or not
 			w.crash()
-			w.start()
-			if w.chance(0.4) {
-				w.up = false
+			switch p := w.rng.Float64(); {
+			case p < 0.3: // it writes a dump, and starts again
+				w.dumped, w.dumpEnds = w.now, w.now.Add(time.Duration(w.rng.IntN(400))*time.Second)
+			default:
+				w.start()
+				w.up = p < 0.7
 			}
 		case w.chance(0.0005):
 			w.down = w.now.Add(time.Duration(w.rng.IntN(400)) * time.Second)
 		}
+	}
+	if !w.dumpEnds.IsZero() && w.now.After(w.dumpEnds) {
+		w.start()
 	}
 	w.kubelet()
 	for _, j := range w.jobs {
@@ -101,9 +110,22 @@ func (w *world) tick() {
 	}
 }
 
-func (w *world) crash() { w.up = false }
+func (w *world) crash() { w.up, w.dumpEnds = false, time.Time{} }
+
+// heard is what a controller may have heard of the crash kernel.
+func (w *world) heard() Crash {
+	if w.dumpEnds.IsZero() || w.node.Ready || w.chance(0.3) {
+		return Crash{}
+	}
+	c := Crash{Last: w.now}
+	if w.now.Sub(w.dumped) > 10*time.Second {
+		c.Boot, w.crashes = w.node.Boot, w.crashes+1
+	}
+	return c
+}
 
 func (w *world) start() {
+	w.dumpEnds = time.Time{}
 	w.boot++
 	w.up, w.readyAt = true, w.now.Add(time.Duration(15+w.rng.IntN(60))*time.Second)
 }
@@ -225,7 +247,7 @@ func (c *controller) turn(w *world) {
 			}
 		}
 	case 2:
-		c.facts.Node = w.node
+		c.facts.Node, c.facts.Crash = w.node, w.heard()
 		c.act = Decide(c.facts)
 		if c.act.Kind == Wait {
 			c.stage, c.until = 0, w.now.Add(2*time.Second)
@@ -312,8 +334,8 @@ func (w *world) proof(s Status) {
 // TestSchedules has two controllers work at one node, which are killed between any two steps, with devices that fail and
 // executors that nobody hears of. Afterwards all is calm, and the node has to be back with its supplies and its storage.
 func TestSchedules(t *testing.T) {
-	c := configure(t)
-	ended, switched := 0, 0
+	c := configure(t, "fence-config-n4", "node_name=n4", "node_name=n4\nkdump=true")
+	ended, switched, crashes := 0, 0, 0
 	for seed := *firstOne; seed < *firstOne+uint64(*runs) && !t.Failed(); seed++ {
 		w := newWorld(t, seed, c)
 		var both [2]controller
@@ -351,9 +373,10 @@ func TestSchedules(t *testing.T) {
 		}
 		ended += w.fenced
 		switched += w.switched
+		crashes += w.crashes
 	}
-	t.Logf("%d schedules: %d fencings ended, the machine lost its power %d times", *runs, ended, switched)
-	if *runs >= 100 && (ended < *runs/2 || switched < *runs/10) {
+	t.Logf("%d schedules: %d fencings ended, the machine lost its power %d times, crash kernels were heard %d times", *runs, ended, switched, crashes)
+	if *runs >= 100 && (ended < *runs/2 || switched < *runs/10 || crashes < *runs/10) {
 		t.Errorf("too little happens: %d fencings, %d losses of power", ended, switched)
 	}
 }

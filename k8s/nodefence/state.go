@@ -33,6 +33,7 @@ const (
 const (
 	ByAgents = "agent" // the agents' proof, as the taint of the recovery shows it
 	ByPower  = "power" // each supply of the node was off, as its devices said
+	ByKdump  = "kdump" // its crash kernel has said so (k8s/kdump)
 )
 
 // States of an [Entry].
@@ -83,6 +84,12 @@ type Proof struct {
 	Contradicted bool `json:"contradicted,omitempty"`
 }
 
+// Dump is that a crash kernel was heard.
+type Dump struct {
+	Since time.Time `json:"since"`
+	Last  time.Time `json:"last"`
+}
+
 // Spec is what was asked for.
 type Spec struct {
 	NodeName string `json:"nodeName"`
@@ -105,6 +112,7 @@ type Status struct {
 	Jobs      []Entry   `json:"jobs,omitempty"`
 	Failed    []string  `json:"failedExecutors,omitempty"` // nodes on which a Job failed
 	Proof     *Proof    `json:"proof,omitempty"`
+	Dump      *Dump     `json:"dump,omitempty"`
 	NotReady  bool      `json:"sawNotReady,omitempty"` // the Node was not Ready since this began
 	Isolated  bool      `json:"isolated,omitempty"`    // a method that isolates it may have worked
 	Switched  bool      `json:"switched,omitempty"`    // a supply may be off that has not been switched on again
@@ -117,6 +125,10 @@ func (s Status) clone() Status {
 	if s.Proof != nil {
 		p := *s.Proof
 		s.Proof = &p
+	}
+	if s.Dump != nil {
+		m := *s.Dump
+		s.Dump = &m
 	}
 	return s
 }
@@ -166,6 +178,12 @@ type Job struct {
 	Node, Message       string
 }
 
+// Crash is what this replica has heard of the node's crash kernel (k8s/kdump).
+type Crash struct {
+	Boot string    // that has ended by that; empty: none
+	Last time.Time // when it was heard last; zero: not lately
+}
+
 // Facts are all that a decision rests on.
 type Facts struct {
 	Now     time.Time
@@ -173,8 +191,11 @@ type Facts struct {
 	Node    Node
 	Config  *fenceconfig.Node // nil: the node is not managed
 	Cluster fenceconfig.Cluster
-	Jobs    []Job  // of this NodeFence
+	Jobs    []Job // of this NodeFence
+	Crash   Crash
 	Storm   string // why nothing new may begin; empty: it may
+	Wish    string // the UID of a remediation that wants it to begin now
+	First   Step   // with which the wish wants it to begin; empty: isolation
 }
 
 // Kind is what an [Action] does.
@@ -203,6 +224,7 @@ type Action struct {
 	Role               Role
 	Timeout            time.Duration
 	NotAfter           time.Time
+	Wish               string   // whose NodeFence this is
 	Avoid              []string // nodes on which a Job has failed: others are better
 	Why                string   // for the log, and for people where something begins or ends
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 )
 
 // step is the table of docs/power.md.
@@ -35,6 +36,9 @@ func (d *decision) step() Action {
 			s.Phase, s.DoneAt, s.Message = Done, d.Now, "the agents have proven that the boot has ended: there is nothing to isolate"
 		}
 		return d.update("the agents have proven it")
+	case d.byKdump():
+		s.Proof = &Proof{Kind: ByKdump, Boot: s.Boot, At: d.Now, Heartbeat: d.Node.Heartbeat}
+		return d.update("its crash kernel has said that the boot has ended")
 	}
 	if d.Config == nil || d.Config.Broken {
 		return d.rest(time.Time{}, "the node's configuration is missing, or has problems: kubectl fence config check")
@@ -164,6 +168,9 @@ func (d *decision) run() Action {
 		return Action{Kind: Wait, Until: d.Now.Add(d.Cluster.Poll)}
 	case d.held():
 		return d.rest(time.Time{}, "somebody wants nothing to be started")
+	case d.dumping(p.next[0]):
+		return d.rest(d.Now.Add(d.Cluster.Poll), "the node writes a dump: its power is left on until %v after its last word, %v at most",
+			max(kdump.Quiet, d.Config.DumpDelay), d.Cluster.MostDump)
 	case (p.next[0].role == Unfence || s.Step == Recovery && p.next[0].role == Main) && !d.unfenceable():
 		return d.rest(time.Time{}, "gives storage back when the boot that it was taken from has ended")
 	}

@@ -23,8 +23,8 @@ type State struct {
 	Addresses   []netip.Addr      `json:"-"` // the internal ones
 }
 
-// stateOf keeps what the agent needs of a Node.
-func stateOf(n *corev1.Node) State {
+// StateOf keeps what the agent needs of a Node.
+func StateOf(n *corev1.Node) State {
 	s := State{
 		Known: true, Exists: true, UID: string(n.UID), Deleting: n.DeletionTimestamp != nil,
 		Annotations: n.Annotations, Labels: n.Labels, Addresses: InternalAddresses(n),

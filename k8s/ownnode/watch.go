@@ -131,7 +131,7 @@ func (w *Watcher) ask(ctx context.Context) error {
 	w.version = list.ResourceVersion
 	for i := range list.Items {
 		if list.Items[i].Name == w.cfg.Node {
-			w.learn(stateOf(&list.Items[i]))
+			w.learn(StateOf(&list.Items[i]))
 			return nil
 		}
 	}
@@ -205,7 +205,7 @@ func (w *Watcher) take(e watch.Event) error {
 	switch e.Type {
 	case watch.Added, watch.Modified:
 		if n.Name == w.cfg.Node {
-			w.learn(stateOf(n))
+			w.learn(StateOf(n))
 		}
 	case watch.Deleted:
 		if n.Name == w.cfg.Node {

@@ -133,6 +133,7 @@ func TestControllerChartRefuses(t *testing.T) {
 		{"duration without unit", "config: {recovery: {settle: 10}}", "/config/recovery/settle"},
 		{"fencing by devices without an image", "config: {nodeFence: {enabled: true}}", "image"},
 		{"fencing by devices with an empty image", "config: {nodeFence: {enabled: true, image: \"\"}}", "image"},
+		{"lists without agents", "config: {members: {enabled: true}}", "agents"},
 		{"one reporter", "config: {evidence: {minReporters: 1}}", "/config/evidence/minReporters"},
 		{"a part of a deletion", "config: {storm: {deletesPerSecond: 1.5}}", "/config/storm/deletesPerSecond"},
 		{"more than all", "config: {storm: {maxDeadPercent: 101}}", "/config/storm/maxDeadPercent"},
@@ -143,7 +144,19 @@ func TestControllerChartRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}
 	}
-	objects, err := render("config: {recovery: {excludeNamespaces: [kube-system, d8-system]}, evidence: {groupsOfTwo: [x]}, storm: {evicting: 2}}")
+	objects, err := render("config: {members: {enabled: true, agents: [a/b]}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]string{
+		"ClusterRole": "tokenreviews", "Role": "configmaps", "Service": "9122", "Deployment": "secretName: fencing-controller-members",
+		"NetworkPolicy": "port: members", "ValidatingAdmissionPolicy": "fencing-members-",
+	} {
+		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == kind && strings.Contains(o.text, want) }) {
+			t.Errorf("no %s has %s", kind, want)
+		}
+	}
+	objects, err = render("config: {recovery: {excludeNamespaces: [kube-system, d8-system]}, evidence: {groupsOfTwo: [x]}, storm: {evicting: 2}}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -288,3 +288,21 @@ func TestDifferencesAreFound(t *testing.T) {
 		t.Error("a file that is rendered no more is still there")
 	}
 }
+
+// Agents that follow fencing-controller are granted nothing, and their token is for it alone.
+func TestFollowersAreGrantedNothing(t *testing.T) {
+	edit := "config: {members: {source: controller, controller: {address: '10.0.0.1:9122'}}, " + networks + "}"
+	files, err := render(filepath.Join(root, chartDir), values(t, edit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(files["values.yaml"])
+	for _, want := range []string{"audience: fencing-controller", "name: fencing-controller-ca", "mountPath: /var/run/secrets/fencing-controller"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %s", want)
+		}
+	}
+	if strings.Contains(text, "automountServiceAccountToken: true") || strings.Contains(text, "- kind: ServiceAccount") {
+		t.Error("the agents are granted something, or have the token for it")
+	}
+}

@@ -99,7 +99,6 @@ type Agent struct {
 
 	published published
 	metrics   *picture.Metrics
-	unsaved   *unsaved
 	links     links
 	deaths    deaths
 	leaving   leaving
@@ -123,6 +122,7 @@ type life struct {
 // kube is what the agent has to do with an API server.
 type kube struct {
 	client *client.Client // nil: there is none to talk to
+	node   *nodeSignals   // nil: this node's Node is not followed
 	marks  *nodeMarks     // nil: nothing is written there
 	deaths *kubeDeaths    // nil: deaths are not said there
 	lease  *kubeLease     // nil: no Lease breaks ties
@@ -175,7 +175,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if err := a.openKubernetes(); err != nil {
 		return nil, err
 	}
-	a.unsaved = newUnsaved(a.opts.Registry)
+	a.published.unsaved = newUnsaved(a.opts.Registry)
 	a.members = a.newMembers()
 	succession, directory, err := a.members.Begin(ctx)
 	if err != nil {

@@ -52,8 +52,8 @@ func TestNewDisarmSource(t *testing.T) {
 
 // What a Node says no more is taken back.
 func TestNodeSignalsLowerWhatTheyRaised(t *testing.T) {
-	raised := nodeDisarms(ownnode.Signals{Maintenance: "example.com/off", Removal: "the Node is being deleted", Unknown: true})
-	for source, why := range nodeDisarms(ownnode.Signals{}) {
+	raised := nodeDisarms(ownnode.Signals{Maintenance: "example.com/off", Removal: "the Node is being deleted", Unknown: true}, "the API server")
+	for source, why := range nodeDisarms(ownnode.Signals{}, "the API server") {
 		if why != "" || raised[source] == "" {
 			t.Errorf("%s: %q, after %q", source, why, raised[source])
 		}

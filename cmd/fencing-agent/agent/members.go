@@ -6,19 +6,22 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // newMembers prepares what the lists of members come from. What it reports goes into the mailbox, which is there
 // before it is started.
 func (a *Agent) newMembers() *members.Members {
-	told := a.unsaved.teller("list")
+	told := a.published.unsaved.teller("list")
 	return members.New(members.Config{
 		Config: a.cfg, Path: a.opts.ConfigPath, Source: a.opts.Members, Kube: a.kube.client, Logger: a.log, Clock: a.clock,
 		Local: func(sn *config.SystemNetwork) (netip.Addr, error) {
 			l, err := a.opts.Links.Local(sn)
 			return l.Address, err
 		},
+		Node:     func(s ownnode.State) { a.kube.node.learn(s) },
+		Registry: a.opts.Registry, Version: a.opts.Version,
 		Waiting: a.serveWaiting,
 		Listed:  func(l members.List) { a.box.put(func(b *batch) { b.lists = append(b.lists, l) }) },
 		Saved: func(err error) {

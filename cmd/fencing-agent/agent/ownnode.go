@@ -1,21 +1,21 @@
 package agent
 
 import (
-	"log/slog"
 	"maps"
 
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
-// nodeDisarms are the disarm signals of this node's Node: why, by source.
-func nodeDisarms(g ownnode.Signals) map[string]string {
+// nodeDisarms are the disarm signals of this node's Node: why, by source. teller is who shows it.
+func nodeDisarms(g ownnode.Signals, teller string) map[string]string {
 	why := map[string]string{"annotation": "", "removal": g.Removal, "unknown node": ""}
 	if g.Maintenance != "" {
 		why["annotation"] = "annotation " + g.Maintenance
 	}
 	if g.Unknown {
-		why["unknown node"] = "the API server has not shown this node's Node yet"
+		why["unknown node"] = teller + " has not shown this node's Node yet"
 	}
 	return why
 }
@@ -30,51 +30,70 @@ func (a *Agent) openKubernetes() error {
 	return err
 }
 
-// startOwnNode follows this node's Node. Until the API server has shown it once, now or before a
-// restart, the watchdog is not armed: the node may be under maintenance.
+// nodeSignals is what is known of this node's Node, and what that asks of the watchdog. A nil *nodeSignals does nothing.
+type nodeSignals struct {
+	a      *Agent
+	teller string
+	memory *nodeMemory
+	last   ownnode.Signals
+}
+
+// startOwnNode follows this node's Node. Until it has been shown once, now or before a restart, the watchdog is not armed: the
+// node may be under maintenance.
 func (a *Agent) startOwnNode(background spawn) error {
-	if a.kube.client == nil || !a.cfg.Kubernetes.WatchNode {
+	told := a.cfg.Members.Source == config.SourceController // then the controller shows it
+	if a.kube.client == nil && !told || !a.cfg.Kubernetes.WatchNode {
+		return nil
+	}
+	n := &nodeSignals{a: a, teller: "the API server"}
+	if told {
+		n.teller = "the controller"
+	}
+	n.memory = newNodeMemory(a.cfg.NodeCacheFile(), a.cfg.NodeName, a.log, ownnode.Rules{Disable: a.cfg.Kubernetes.DisableAnnotations})
+	n.memory.told = a.published.unsaved.teller("node")
+	known := n.memory.load()
+	n.last = n.memory.rules.Judge(known)
+	// Known before the loop runs: not armed for a moment, as with the disable file.
+	for source, why := range nodeDisarms(n.last, n.teller) {
+		a.core.SetDisarm(source, why)
+	}
+	n.log()
+	background(n.memory.run)
+	if a.kube.node = n; told {
 		return nil
 	}
 	core, err := a.kube.client.For(client.Core)
 	if err != nil {
 		return err
 	}
-	memory := newNodeMemory(a.cfg.NodeCacheFile(), a.cfg.NodeName, a.log, ownnode.Rules{Disable: a.cfg.Kubernetes.DisableAnnotations})
-	memory.told = a.unsaved.teller("node")
-	known := memory.load()
-	first := memory.rules.Judge(known)
-	// Known before the loop runs: not armed for a moment, as with the disable file.
-	for source, why := range nodeDisarms(first) {
-		a.core.SetDisarm(source, why)
-	}
-	logSignals(a.log, first)
-	last := first
-	w, err := ownnode.New(ownnode.Config{
-		Client: core, Node: a.cfg.NodeName, Logger: a.log, Remembered: known,
-		OnState: func(s ownnode.State) {
-			if g := memory.rules.Judge(s); g != last {
-				last = g
-				logSignals(a.log, g)
-				a.box.put(func(b *batch) { maps.Copy(b.disarm, nodeDisarms(g)) })
-			}
-			a.kube.marks.seen(s)
-			a.kube.deaths.seen(s)
-			memory.keep(s)
-		},
-	})
+	w, err := ownnode.New(ownnode.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log, Remembered: known, OnState: n.learn})
 	if err != nil {
 		return err
 	}
-	background(memory.run)
 	background(w.Run)
 	return nil
 }
 
-func logSignals(log *slog.Logger, g ownnode.Signals) {
+// learn takes what the Node has changed to, from the goroutine that follows it.
+func (n *nodeSignals) learn(s ownnode.State) {
+	if n == nil {
+		return
+	}
+	if g := n.memory.rules.Judge(s); g != n.last {
+		n.last = g
+		n.log()
+		n.a.box.put(func(b *batch) { maps.Copy(b.disarm, nodeDisarms(g, n.teller)) })
+	}
+	n.a.kube.marks.seen(s)
+	n.a.kube.deaths.seen(s)
+	n.memory.keep(s)
+}
+
+func (n *nodeSignals) log() {
+	log, g := n.a.log, n.last
 	switch {
 	case g.Unknown:
-		log.Warn("own Node: the API server has not shown it yet, so the watchdog is not armed")
+		log.Warn("own Node: " + n.teller + " has not shown it yet, so the watchdog is not armed")
 	case g.Maintenance != "" || g.Removal != "":
 		log.Info("own Node: the watchdog is to be disarmed", "maintenance", g.Maintenance, "removal", g.Removal)
 	default:

@@ -18,12 +18,13 @@ import (
 
 // published is what subscribers and readers of the status are served.
 type published struct {
-	hub    *publish.Hub
-	server *publish.Server
-	opened bool                          // the hub serves
-	left   []time.Time                   // when members were published as gone, by roster index
-	facts  atomic.Pointer[picture.Facts] // as the loop saw them last; any goroutine may read them
-	at     boottime.Instant              // of the facts; 0: others are due
+	unsaved *unsaved
+	hub     *publish.Hub
+	server  *publish.Server
+	opened  bool                          // the hub serves
+	left    []time.Time                   // when members were published as gone, by roster index
+	facts   atomic.Pointer[picture.Facts] // as the loop saw them last; any goroutine may read them
+	at      boottime.Instant              // of the facts; 0: others are due
 
 	history chronicle // what is kept of it over a reset
 }

@@ -95,7 +95,7 @@ func (a *Agent) setOf(names []string) (s roster.Set) {
 
 // runTerms stores terms until ctx ends.
 func (a *Agent) runTerms(ctx context.Context) {
-	told := a.unsaved.teller("terms")
+	told := a.published.unsaved.teller("terms")
 	for {
 		select {
 		case <-ctx.Done():

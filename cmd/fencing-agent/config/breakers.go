@@ -134,6 +134,11 @@ func apiText(c *Config) string {
 }
 
 func checkAPIListed(c *Config, r *report, key string) {
+	if c.Members.Source == SourceController && r.given("quorum.tieBreakers") {
+		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none; that the controller answers says nothing about this half",
+			BreakerKubernetes, "lun, or a list without kubernetes")
+		return
+	}
 	if r.given("quorum.tieBreakers") && !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
 		r.warn(key, "is left out: there is neither kubernetes.kubeconfig nor a pod around the agent", BreakerKubernetes)
 	}

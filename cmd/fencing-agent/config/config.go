@@ -41,6 +41,15 @@ type Members struct {
 	// CheckInterval is the time between two looks at the Nodes; 0: none but those that a change
 	// seen by others asks for.
 	CheckInterval time.Duration `yaml:"checkInterval" range:"0s..24h"`
+	Controller    Controller    `yaml:"controller"`
+}
+
+// Controller is where fencing-controller serves lists, with source controller.
+type Controller struct {
+	Address    string `yaml:"address" form:"host:port or empty"`
+	ServerName string `yaml:"serverName" form:"node name or empty"` // in its certificate; empty: the host of Address
+	CAFile     string `yaml:"caFile" form:"absolute path"`
+	TokenFile  string `yaml:"tokenFile" form:"absolute path"`
 }
 
 // Member is one expected node of a static list.
@@ -160,6 +169,7 @@ func Default() *Config {
 		Members: Members{
 			Source:    SourceStatic,
 			CacheFile: "/var/lib/fencing-agent/members.json", CheckInterval: 5 * time.Minute,
+			Controller: Controller{CAFile: "/etc/fencing-agent/controller/ca.crt", TokenFile: "/var/run/secrets/fencing-controller/token"},
 		},
 		Kubernetes: Kubernetes{
 			Names:              NamesDeckhouse,

@@ -66,8 +66,11 @@ func (c *Config) GossipLabel(network string) string {
 	return c.Cluster + "/" + c.NodeGroup + "/" + network
 }
 
-// UsesKubernetes reports whether there is an API server to talk to.
-func (c *Config) UsesKubernetes() bool { return c.Kubernetes.Kubeconfig != "" || c.InCluster }
+// UsesKubernetes reports whether there is an API server to talk to. With the controller as the source of members the
+// agent talks to none, wherever it runs.
+func (c *Config) UsesKubernetes() bool {
+	return c.Members.Source != SourceController && (c.Kubernetes.Kubeconfig != "" || c.InCluster)
+}
 
 // NodeCacheFile is where the agent remembers what it knew of this node's Node: beside its lists.
 func (c *Config) NodeCacheFile() string {

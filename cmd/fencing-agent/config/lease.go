@@ -68,6 +68,8 @@ func checkLease(c *Config, r *report) {
 		return
 	case slices.Contains(c.Quorum.TieBreakers, BreakerLUN): // checkQuorum tells that it has no device
 		return
+	case c.Members.Source == SourceController:
+		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none", c.Kubernetes.TieBreak, "leave it out, or source: kubernetes")
 	case !c.UsesKubernetes() && r.intact("kubernetes.kubeconfig"):
 		r.problem(key, "needs an API server, and this is no pod", TieBreakLease, "lease with kubernetes.kubeconfig, or reachability")
 		return

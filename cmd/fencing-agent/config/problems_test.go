@@ -265,7 +265,10 @@ func TestRefusesUnsafeGossip(t *testing.T) {
 
 func TestRefusesWhatIsNotSupported(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"source controller", with("members: {source: controller}"), "members.source: is not supported by this version, found controller; allowed: static or kubernetes"},
+		{"source controller", with("members: {source: controller}"), "members.controller.address: is missing although members.source is controller; allowed: HOST:PORT of fencing-controller"},
+		{"source controller and an API server", with("members: {source: controller, controller: {address: c:1}}", "kubernetes: {kubeconfig: /k}"), "kubernetes.kubeconfig: is given although members.source is controller: the agent talks to no API server, found /k; allowed: none, or source: kubernetes"},
+		{"source controller and the API server's tie-breaker", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreakers: [kubernetes]}"), "quorum.tieBreakers[0]: needs an API server, and with members.source: controller the agent talks to none; that the controller answers says nothing about this half, found kubernetes; allowed: lun, or a list without kubernetes"},
+		{"source controller and a Lease", with("members: {source: controller, controller: {address: c:1}}", "kubernetes: {tieBreak: lease}"), "kubernetes.tieBreak: needs an API server, and with members.source: controller the agent talks to none, found lease; allowed: leave it out, or source: kubernetes"},
 		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is no pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
 		{"source kubernetes and an epoch", with("members: {source: kubernetes, epoch: 3}", "kubernetes: {kubeconfig: /k}"), "members.epoch: is given although members.source is kubernetes, found 3; allowed: no epoch: the nodes number the lists"},
 		{"source kubernetes without this node's Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, watchNode: false}"), "kubernetes.watchNode: is off although members.source is kubernetes, found false; allowed: true, or source: static"},

@@ -3,14 +3,29 @@ package config
 // checkSupported refuses settings that the agent would not carry out. One without
 // effect in the given configuration is only warned of.
 func checkSupported(c *Config, r *report) {
-	if c.Members.Source == SourceController {
-		r.problem("members.source", "is not supported by this version", c.Members.Source, "static or kubernetes")
-	}
+	checkController(c, r)
 	checkLease(c, r)
 	if c.LUN.Mode != LUNTieBreaker && len(c.LUN.Devices) == 0 {
 		r.warn("lun.mode", "has no effect: there is no LUN", c.LUN.Mode)
 	}
 	if c.Watchdog.OnFence != OnFenceExpire && c.Watchdog.Driver == DriverNone {
 		r.warn("watchdog.onFence", "has no effect: watchdog.driver is none", c.Watchdog.OnFence)
+	}
+}
+
+// checkController refuses what needs an API server where the agent talks to none (docs/adr/0049).
+func checkController(c *Config, r *report) {
+	const at = "members.controller"
+	if c.Members.Source != SourceController {
+		return
+	}
+	if c.Members.Controller.Address == "" && r.intact(at, at+".address") {
+		r.problem(at+".address", "is missing although members.source is controller", nil, "HOST:PORT of fencing-controller")
+	}
+	if c.Kubernetes.Kubeconfig != "" {
+		r.problem("kubernetes.kubeconfig", "is given although members.source is controller: the agent talks to no API server", c.Kubernetes.Kubeconfig, "none, or source: kubernetes")
+	}
+	if r.given("kubernetes.labels") && c.Kubernetes.Labels {
+		r.warn("kubernetes.labels", "has no effect: with members.source: controller the agent writes nothing on its Node", c.Kubernetes.Labels)
 	}
 }

@@ -9,9 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
@@ -28,8 +31,13 @@ type Config struct {
 	Path   string         // of the file of Config, which is read again when it changes; empty: it is not
 	Source Source         // nil: as configured
 	Kube   *client.Client // of the API server, where the list comes from there
-	Logger *slog.Logger
-	Clock  boottime.Clock
+	// Node takes what the controller tells of this node's Node, where the list comes from there. It is called from a
+	// goroutine that Start has started, and must not block; nil: nobody wants to know.
+	Node     func(ownnode.State)
+	Registry prometheus.Registerer // for the metrics of the controller as a source; nil: none
+	Version  string                // of the agent
+	Logger   *slog.Logger
+	Clock    boottime.Clock
 
 	// Local finds this node's address on a network.
 	Local func(*config.SystemNetwork) (netip.Addr, error)
@@ -51,6 +59,7 @@ type Members struct {
 	cache      *cache
 	source     Source
 	nodes      *nodeSource        // the same, if that is where lists come from
+	controller *controllerSource  // the same
 	unnumbered bool               // its lists come without epochs
 	again      chan struct{}      // capacity 1: the source is to read again soon
 	asked      boottime.Instant   // it was told so then
@@ -69,6 +78,9 @@ func New(c Config) *Members {
 	case c.Config.Members.Source == config.SourceKubernetes:
 		m.nodes = newNodeSource(&c)
 		m.source = m.nodes
+	case c.Config.Members.Source == config.SourceController:
+		m.controller = newControllerSource(&c)
+		m.source = m.controller
 	default:
 		m.source = &fileSource{config: c.Config, path: c.Path, log: c.Logger}
 	}
@@ -126,12 +138,14 @@ func (m *Members) Grow(size int) bool {
 // showPresent tells the source, and peers that lack one, by which lists the node goes.
 func (m *Members) showPresent(s *roster.Succession) {
 	m.handing.showGives(s)
-	if m.nodes == nil {
-		return
+	if s.Fresh() {
+		return // what a fresh node goes by is no more than what it was shown
 	}
-	// What a fresh node goes by is no more than what it was shown.
-	if r := s.Top(); !s.Fresh() && m.nodes.present.Load() != r {
-		m.nodes.present.Store(r)
+	if m.nodes != nil {
+		m.nodes.present.Store(s.Top())
+	}
+	if m.controller != nil {
+		m.controller.present.Store(s.Top())
 	}
 }
 
@@ -144,7 +158,10 @@ func (m *Members) first(ctx context.Context, remembered bool) (*roster.Roster, e
 	if remembered && len(l.Members) == 0 {
 		return nil, nil
 	}
-	m.unnumbered = !l.Numbered
+	m.unnumbered = !l.Numbered || l.Founded
+	if l.Founded {
+		l.Epoch = 0
+	}
 	own, err := l.roster(m.cfg.Config.NodeName)
 	if err != nil {
 		return nil, fmt.Errorf("members: %w", err)
@@ -211,11 +228,17 @@ func (m *Members) Start(background func(func(context.Context))) {
 
 // Learn takes a list of the source into consideration.
 func (m *Members) Learn(core *watchdog.Core, l List) {
+	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others go by. Its number alone would keep
+	// a group waiting for ever that begins with it.
+	sighted := !l.Numbered || l.Founded && core.Succession().Fresh() && core.Succession().Base().Epoch == 0
+	if sighted {
+		l.Epoch = 0
+	}
 	r, err := l.roster(m.cfg.Config.NodeName)
 	if err == nil {
 		err = m.fits(core, r)
 	}
-	if err == nil && l.Numbered {
+	if err == nil && !sighted {
 		err = core.LearnRoster(r)
 	}
 	switch {
@@ -225,7 +248,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 		m.refused = err.Error()
 		m.log.Error("a list of members is not taken up", "epoch", l.Epoch, "members", len(l.Members), "error", err)
 	}
-	if err == nil && !l.Numbered {
+	if err == nil && sighted {
 		core.SightRoster(r, l.ReadAt)
 	}
 }

@@ -22,6 +22,9 @@ type List struct {
 	// false, Epoch is 0 and the nodes number lists themselves (roster.Succession.Sight).
 	Numbered bool
 	Epoch    uint64
+	// Founded, with Numbered, says that no person vouches for the first list of the group: it is founded by all of its
+	// members, as without numbers, and takes its number up afterwards.
+	Founded bool
 	// ReadAt is when reading began, on the agent's clock: a list that is not numbered is put
 	// forward only if it was read after the one in force came into force. The read must not
 	// be served from a cache: it shows the state at ReadAt or a later one.

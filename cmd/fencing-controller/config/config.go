@@ -32,6 +32,13 @@ type Config struct {
 	NodeFence         bool
 	FenceNamespace    string
 	ExecutorImage     string
+	Members           bool
+	MembersAddress    string
+	MembersCert       string
+	MembersKey        string
+	MembersAudience   string
+	MembersAgents     []string
+	KdumpAddress      string // empty: nobody listens
 	ExecutorSelector  map[string]string
 }
 
@@ -41,7 +48,8 @@ func Default() *Config {
 		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true, GroupsOfTwo: []string{},
 		ExcludeNamespaces: []string{"kube-system"}, Settle: time.Second, Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100,
 		Pause: 3 * time.Second, MetricsAddress: ":9120", HealthAddress: ":9121",
-		FenceNamespace: "fencing-controller", ExecutorSelector: map[string]string{},
+		FenceNamespace: "fencing-controller", ExecutorSelector: map[string]string{}, MembersAddress: ":9122", MembersAudience: "fencing-controller", MembersAgents: []string{},
+		MembersCert: "/etc/fencing-controller-members/tls.crt", MembersKey: "/etc/fencing-controller-members/tls.key",
 	}
 }
 
@@ -70,7 +78,14 @@ func keys() []key {
 		{"nodeFence.enabled", "false", "fence nodes by their devices as well (docs/power.md); it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.NodeFence })},
 		{"nodeFence.namespace", "fencing-controller", "of the ConfigMaps, Secrets and Jobs", text(func(c *Config) *string { return &c.FenceNamespace }, false)},
 		{"nodeFence.image", `""`, "of the executor; it has to be given with enabled: true", text(func(c *Config) *string { return &c.ExecutorImage }, true)},
+		{"nodeFence.kdumpAddress", `""`, "where crash kernels are listened to (fence_kdump sends to port 7410), as \":7410\"; empty: nowhere", text(func(c *Config) *string { return &c.KdumpAddress }, true)},
 		{"nodeFence.executorNodeSelector", "{}", "labels of the nodes that executors run on: those that reach the devices; {} is all but the one that is fenced", selector},
+		{"members.enabled", "false", "serve lists of members to agents with members.source: controller", boolean(func(c *Config) *bool { return &c.Members })},
+		{"members.address", `":9122"`, "where they are served, by gRPC over TLS", text(func(c *Config) *string { return &c.MembersAddress }, false)},
+		{"members.certFile", "/etc/fencing-controller-members/tls.crt", "the server's certificate; read again for each connection", text(func(c *Config) *string { return &c.MembersCert }, false)},
+		{"members.keyFile", "/etc/fencing-controller-members/tls.key", "and its key", text(func(c *Config) *string { return &c.MembersKey }, false)},
+		{"members.audience", "fencing-controller", "of the agents' tokens", text(func(c *Config) *string { return &c.MembersAudience }, false)},
+		{"members.agents", "[]", "service accounts of the agents, NAMESPACE/NAME; it has to be given with enabled: true", accounts},
 		{"metrics.address", `":9120"`, "where metrics are served", text(func(c *Config) *string { return &c.MetricsAddress }, false)},
 		{"health.address", `":9121"`, "where /healthz and /readyz are served", text(func(c *Config) *string { return &c.HealthAddress }, false)},
 	}
@@ -136,6 +151,9 @@ func Parse(name string, data []byte) (*Config, error) {
 	}
 	if c.NodeFence && c.ExecutorImage == "" {
 		bad.add(1, "nodeFence.image is not given, and nodeFence.enabled is true; allowed: an image that make executor-image has built")
+	}
+	if c.Members && len(c.MembersAgents) == 0 {
+		bad.add(1, "members.agents is not given, and members.enabled is true; allowed: the service accounts of the agents, NAMESPACE/NAME")
 	}
 	if len(bad.Problems) > 0 {
 		slices.SortStableFunc(bad.Problems, func(a, b Problem) int { return a.Line - b.Line })
@@ -251,6 +269,15 @@ func list(at func(*Config) *[]string) setter {
 		*at(c) = out
 		return "", true
 	}
+}
+
+func accounts(c *Config, n *yaml.Node) (string, bool) {
+	_, ok := list(func(c *Config) *[]string { return &c.MembersAgents })(c, n)
+	for _, a := range c.MembersAgents {
+		space, name, found := strings.Cut(a, "/")
+		ok = ok && found && space != "" && name != "" && !strings.Contains(name, "/")
+	}
+	return "a list of NAMESPACE/NAME, [] for none", ok
 }
 
 // What labels are made of.

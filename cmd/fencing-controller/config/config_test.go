@@ -40,7 +40,7 @@ dryRun: false
 replicas: {pause: -1s}
 `))
 	want := []string{
-		"c.yaml:1: dryrun is not a known key; known: dryRun, kubeconfig, groupLabel, evidence, recovery, storm, replicas, nodeFence, metrics, health",
+		"c.yaml:1: dryrun is not a known key; known: dryRun, kubeconfig, groupLabel, evidence, recovery, storm, replicas, nodeFence, members, metrics, health",
 		`c.yaml:2: groupLabel: "" is not possible; allowed: a string`,
 		`c.yaml:3: evidence.minReporters: "1" is not possible; allowed: 2 to 32`,
 		"c.yaml:3: evidence.minReporter is not a known key; known: minReporters, readyUnknown, groupsOfTwo",
@@ -93,6 +93,22 @@ func TestFencingByDevicesNeedsAnImage(t *testing.T) {
 		}
 	}
 	if Default().NodeFence {
+		t.Error("it is on by default")
+	}
+}
+
+func TestMembersNeedTheirAgents(t *testing.T) {
+	if _, err := Parse("c.yaml", []byte("members: {enabled: true}")); err == nil || !strings.Contains(err.Error(), "members.agents is not given") {
+		t.Error(err)
+	}
+	if _, err := Parse("c.yaml", []byte("members: {enabled: true, agents: [agent]}")); err == nil || !strings.Contains(err.Error(), "a list of NAMESPACE/NAME") {
+		t.Error(err)
+	}
+	c, err := Parse("c.yaml", []byte("members: {enabled: true, agents: [fencing-agent/fencing-agent-worker]}"))
+	if err != nil || !c.Members || len(c.MembersAgents) != 1 || c.MembersAddress != ":9122" {
+		t.Errorf("%+v %v", c, err)
+	}
+	if Default().Members {
 		t.Error("it is on by default")
 	}
 }

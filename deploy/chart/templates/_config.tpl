@@ -66,6 +66,12 @@ none
 {{- end -}}
 {{- end -}}
 
+{{/* Not empty where the agents follow fencing-controller, and ask the API server for nothing. */}}
+{{- define "fencing-agent.followsController" -}}
+{{- $c := include "fencing-agent.config" . | fromYaml -}}
+{{- if eq (default "static" $c.members.source) "controller" }}yes{{ end -}}
+{{- end -}}
+
 {{/* The host and port of the HTTP listener, or nothing where it is off. */}}
 {{- define "fencing-agent.httpPort" -}}
 {{- $c := include "fencing-agent.config" . | fromYaml -}}

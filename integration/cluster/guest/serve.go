@@ -28,7 +28,7 @@ const (
 
 // serve starts the programs, says so, and then answers requests.
 func serve(s *machine.Spec) error {
-	if err := os.Setenv("PATH", s.Runtime+":"+os.Getenv("PATH")); err != nil {
+	if err := os.Setenv("PATH", s.Runtime+":"+os.Getenv("PATH")+":"+s.Tools); err != nil {
 		return err
 	}
 	if err := configure(s); err != nil {

@@ -18,6 +18,7 @@ type Spec struct {
 	CAFile  string            // what the server is known by, and who may talk to the kubelet
 	Token   string            // of the kubelet
 	Kubelet string            // the program that is a kubelet, called by that name
+	Tools   string            // folder with fencectl, for commands in the node
 	Runtime string            // folder with containerd, runc, ctr, CNI plugins
 	Guest   string            // the program that runs in the node, for hooks
 	Images  []string          // archives that its containerd imports at the first boot

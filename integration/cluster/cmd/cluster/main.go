@@ -107,7 +107,7 @@ The cluster runs until Ctrl-C. In another terminal, in the repository:
   export KUBECONFIG=%s PATH=$PWD/bin/cluster:$PATH
   kubectl get nodes,pods -A -o wide
   kubectl -n fencing-agent exec daemonset/fencing-agent-storage -- fencectl status
-  kubectl get nodes -o yaml | grep fencing-agent.io
+  kubectl -n fencing-agent logs -l app.kubernetes.io/name=fencing-agent --prefix --tail=5
 
 and break it, with sudo where you are not root:
 

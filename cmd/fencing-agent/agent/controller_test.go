@@ -1,0 +1,284 @@
+package agent
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	lists "github.com/fencing-agent/fencing-agent/cmd/fencing-controller/members"
+	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// bookStore is an API server with one group's book and Nodes.
+type bookStore struct {
+	mu      sync.Mutex
+	hub     *lists.Hub
+	book    *memberbook.Book
+	version int
+	nodes   map[string]ownnode.State
+}
+
+func (s *bookStore) Read(context.Context, string) (*memberbook.Book, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.book == nil {
+		return nil, "", nil
+	}
+	return s.book, strconv.Itoa(s.version), nil
+}
+
+func (s *bookStore) Nodes(context.Context, string) (names []string, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := range s.nodes {
+		names = append(names, n)
+	}
+	return names, nil
+}
+
+func (s *bookStore) Write(_ context.Context, b *memberbook.Book, version string) error {
+	s.mu.Lock()
+	if (s.book == nil) != (version == "") || s.book != nil && version != strconv.Itoa(s.version) {
+		s.mu.Unlock()
+		return lists.ErrConflict
+	}
+	s.book = b
+	s.version++
+	hub := s.hub
+	s.mu.Unlock()
+	hub.Booked("test", b)
+	return nil
+}
+
+// node makes a Node of the group, or changes it.
+func (s *bookStore) node(name string, annotations map[string]string) {
+	st := ownnode.State{Known: true, Exists: true, UID: "u-" + name, Annotations: annotations}
+	s.mu.Lock()
+	s.nodes[name] = st
+	hub := s.hub
+	s.mu.Unlock()
+	hub.Seen(name, lists.Node{Group: "test", State: st})
+}
+
+// listController is what serves lists in fencing-controller, with a token that is a node's name.
+type listController struct {
+	t       *testing.T
+	dir     string
+	address string
+	store   *bookStore
+	stop    func()
+}
+
+func newListController(t *testing.T, dir string) *listController {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"fencing-controller"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "EC PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &listController{t: t, dir: dir, store: &bookStore{hub: lists.NewHub(), nodes: map[string]ownnode.State{}}}
+	c.store.hub.Synced()
+	t.Cleanup(func() { c.stop() })
+	c.start(true)
+	return c
+}
+
+// start starts a replica that knows what the API server has. One that does not write may be told anything.
+func (c *listController) start(writes bool) {
+	c.t.Helper()
+	address := c.address
+	if address == "" {
+		address = "127.81.4.1:0"
+	}
+	l, err := net.Listen("tcp4", address)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.address = l.Addr().String()
+	hub := lists.NewHub()
+	c.store.mu.Lock()
+	c.store.hub = hub
+	for name, s := range c.store.nodes {
+		hub.Seen(name, lists.Node{Group: "test", State: s})
+	}
+	if c.store.book != nil {
+		hub.Booked("test", c.store.book)
+	}
+	c.store.mu.Unlock()
+	hub.Synced()
+	srv := grpc.NewServer(lists.Options(filepath.Join(c.dir, "tls.crt"), filepath.Join(c.dir, "tls.key"))...)
+	fencingv1.RegisterFencingMembersServer(srv, &lists.Server{Hub: hub, Logger: slog.New(slog.DiscardHandler), Review: func(_ context.Context, token string) (string, error) {
+		node, ok := strings.CutPrefix(token, "token-of-")
+		if !ok {
+			return "", lists.ErrRefused
+		}
+		return node, nil
+	}})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = srv.Serve(l) })
+	if writes {
+		wg.Go(func() {
+			(&lists.Scribe{Hub: hub, Store: c.store, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		})
+	}
+	c.stop = sync.OnceFunc(func() { cancel(); srv.Stop(); wg.Wait() })
+}
+
+// configureController writes the file of a node that follows the controller.
+func (f *fleet) configureController(c *listController, names ...string) {
+	f.t.Helper()
+	for _, name := range names {
+		text := fmt.Sprintf(`nodeName: %[1]s
+nodeGroup: test
+members:
+  source: controller
+  cacheFile: %[2]s/%[1]s.json
+  controller: {address: "%[5]s", serverName: fencing-controller, caFile: %[2]s/tls.crt, tokenFile: %[2]s/%[1]s.token}
+systemNetworks:
+  - {name: a, address: 127.81.1.%[3]d, port: %[4]d}
+  - {name: b, address: 127.81.2.%[3]d, port: %[4]d}
+watchdog: {driver: none, timeout: 10s, feedInterval: 2s, disableFile: %[2]s/%[1]s.off}
+api: {socket: %[2]s/%[1]s.sock}
+http: {address: ""}
+`, name, f.dir, f.hosts[name], f.port, c.address)
+		for path, text := range map[string]string{f.path(name): text, filepath.Join(f.dir, name+".token"): "token-of-" + name + "\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A group is founded by the list of the controller and goes on to its number; a node joins; annotations disarm; a controller that is
+// away changes nothing, over restarts of agents; and what it says after that counts again.
+func TestMembersFromTheController(t *testing.T) {
+	f := newFleet(t)
+	c := newListController(t, f.dir)
+	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
+	f.configureController(c, four...)
+	for _, n := range three {
+		c.store.node(n, nil)
+	}
+	f.start(three...)
+	f.agree(three...)
+	numbered := func(names ...string) {
+		t.Helper()
+		for _, n := range names {
+			f.until(n, "by the number of the book", func(s *fencingv1.Status) bool { return s.Roster.GetEpoch() > 1<<30 && s.Roster.Change == "" })
+		}
+	}
+	numbered(three...)
+	f.mark()
+
+	c.store.node("n4", nil)
+	f.start("n4")
+	f.agree(four...)
+	numbered(four...)
+	f.calm(three...)
+	f.mark()
+
+	c.store.node("n2", map[string]string{"fencing-agent.io/disable": ""})
+	f.until("n2", "under maintenance", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) > 0 })
+	c.stop() // from here on the controller is away
+	f.stop("n2", nil)
+	f.start("n2")
+	f.agree(four...)
+	f.calm("n1", "n3")
+	f.mark()
+	f.stop("n4", ErrAbandon)
+	f.start("n4")
+	f.agree(four...)
+	f.calm("n1", "n2", "n3")
+	f.until("n2", "still under maintenance", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) > 0 })
+	f.until("n4", "not disarmed", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })
+
+	c.start(false)
+	c.store.node("n2", nil)
+	f.until("n2", "at work", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })
+	f.calm("n1", "n3", "n4")
+	f.lied(c, four...)
+}
+
+// lied has the controller say what is not true. Nobody goes by it.
+func (f *fleet) lied(c *listController, names ...string) {
+	f.t.Helper()
+	c.store.mu.Lock()
+	honest, hub := c.store.book, c.store.hub
+	c.store.mu.Unlock()
+	list := func(epoch uint64, members []roster.Member) *memberbook.Book {
+		return &memberbook.Book{Group: "test", Epoch: epoch, Members: members}
+	}
+	elsewhere := slices.Clone(honest.Members)
+	for i := range elsewhere {
+		elsewhere[i].Addresses = maps.Clone(elsewhere[i].Addresses)
+		elsewhere[i].Addresses["a"] = fmt.Sprintf("127.81.9.%d", i+1)
+	}
+	f.mark()
+	before := f.status("n1").Roster.GetEpoch()
+	for _, lie := range []struct {
+		book *memberbook.Book
+		says string
+	}{
+		{list(honest.Epoch-1, honest.Members), "is older than"},
+		{list(honest.Epoch, honest.Members[:3]), "is that of another list"},
+		{list(uint64(time.Now().Unix())+7200, honest.Members), "ahead of this node's clock"},
+		{list(honest.Epoch+1, honest.Members[:1]), "are to be removed"},
+		{list(honest.Epoch+2, elsewhere), "it has this node at"},
+	} {
+		hub.Booked("test", lie.book)
+		for _, n := range names {
+			deadline := time.Now().Add(fleetPatience)
+			for !strings.Contains(f.nodes[n].logged()[f.nodes[n].mark:], lie.says) {
+				if time.Now().After(deadline) {
+					f.t.Fatalf("%s does not say %q", n, lie.says)
+				}
+				<-time.After(50 * time.Millisecond)
+			}
+		}
+	}
+	for _, n := range names {
+		if s := f.status(n); s.Roster.GetEpoch() != before || int(s.Roster.GetSize()) != len(names) || s.Roster.Change != "" {
+			f.t.Errorf("%s goes by %v", n, s.Roster)
+		}
+	}
+	f.calm(names...)
+}

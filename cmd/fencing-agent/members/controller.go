@@ -1,0 +1,242 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+const (
+	controllerLook    = time.Second      // between two looks at what has to wait
+	controllerAddress = 10 * time.Second // between two looks at this node's addresses, and two showings of a list
+	controllerSilence = 30 * time.Second // after which a stream counts as dead; the server sends something every ten
+	controllerFirst   = time.Second
+	controllerLongest = time.Minute
+	// controllerSpread is by how much new streams are spread, for each node of the group, when one replica has gone.
+	controllerSpread = 60 * time.Millisecond
+)
+
+// controllerSource is the list of members, and what is known of this node's Node, as fencing-controller serves them. The
+// agent asks the API server for nothing then.
+type controllerSource struct {
+	cfg     *config.Config
+	log     *slog.Logger
+	clock   boottime.Clock
+	version string
+	found   func() (map[string]netip.Addr, error)
+	waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
+	node    func(ownnode.State)
+	metrics *controllerMetrics
+	present atomic.Pointer[roster.Roster] // the newest that the agent goes by; nil: none yet
+
+	// The rest is of the goroutine of First, and then of Follow's.
+	gate    memberbook.Gate
+	own     memberbook.Addresses // of this node
+	looked  boottime.Instant     // at them
+	offer   *memberbook.Offer    // that came last
+	taken   *List                // that was let through last
+	shown   boottime.Instant     // when it was
+	again   boottime.Instant     // when to look at the offer again; 0: never
+	said    string               // the trouble with lists that was logged last
+	state   ownnode.State        // of the Node
+	failing bool
+}
+
+var _ Source = (*controllerSource)(nil)
+
+func newControllerSource(c *Config) *controllerSource {
+	return &controllerSource{
+		cfg: c.Config, log: c.Logger, clock: c.Clock, version: c.Version, waiting: c.Waiting, node: c.Node,
+		metrics: newControllerMetrics(c.Registry), gate: memberbook.Gate{Group: c.Config.NodeGroup, Self: c.Config.NodeName},
+		found: func() (map[string]netip.Addr, error) { return addressesOf(c.Config, c.Local) },
+	}
+}
+
+// First implements Source: without memory it waits for a list with this node on it, at the addresses that it has.
+func (c *controllerSource) First(ctx context.Context, remembered bool) (List, error) {
+	if remembered {
+		return List{}, nil
+	}
+	var problem atomic.Pointer[string]
+	stop, err := c.waiting(&problem)
+	if err != nil {
+		return List{}, err
+	}
+	defer stop()
+	wait := func(text string) {
+		if p := problem.Load(); p == nil || *p != text {
+			problem.Store(&text)
+			c.log.Warn("members: waiting for the first list of the controller; the watchdog is not armed", "controller", c.cfg.Members.Controller.Address, "problem", text)
+		}
+	}
+	wait("it has not answered yet")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var first List
+	c.run(ctx, nil, wait, func(l List) { first = l; cancel() })
+	if len(first.Members) == 0 {
+		return List{}, fmt.Errorf("stopped while waiting for the first list of the controller: %s", *problem.Load())
+	}
+	return first, nil
+}
+
+// Follow implements Source.
+func (c *controllerSource) Follow(ctx context.Context, again <-chan struct{}, found func(List)) {
+	c.state = ownnode.State{} // nobody listened before
+	c.run(ctx, again, func(string) {}, found)
+}
+
+// run follows the controller until ctx ends. trouble is told why there is no list.
+func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, trouble func(string), found func(List)) {
+	backoff := client.Backoff{First: controllerFirst, Most: controllerLongest}
+	for ctx.Err() == nil {
+		answered, err := c.stream(ctx, again, trouble, found)
+		c.metrics.connected(false)
+		if ctx.Err() != nil {
+			return
+		}
+		var pause time.Duration
+		if answered { // one replica may have ended for all its agents
+			backoff.Reset()
+			pause = controllerFirst + client.Jitter(nil, c.spread())
+		} else {
+			pause = backoff.Next(nil)
+		}
+		trouble(told(err))
+		if !c.failing {
+			c.failing = true
+			c.log.Warn("members: the controller cannot be followed; what is known stands", "controller", c.cfg.Members.Controller.Address, "error", told(err), "retry", pause)
+		}
+		boottime.Wait(ctx, pause)
+	}
+}
+
+func (c *controllerSource) spread() time.Duration {
+	n := 0
+	if r := c.present.Load(); r != nil {
+		n = r.Size()
+	}
+	return min(controllerLongest, controllerFirst+time.Duration(n)*controllerSpread)
+}
+
+// told is an error as an operator reads it.
+func told(err error) string {
+	if s, ok := status.FromError(err); ok && err != nil {
+		return s.Code().String() + ": " + s.Message()
+	}
+	if err == nil {
+		return "the controller has ended the stream"
+	}
+	return err.Error()
+}
+
+var errSilent = errors.New("nothing was heard for " + controllerSilence.String())
+
+// updated takes what the controller says.
+func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(string), found func(List)) {
+	if c.failing {
+		c.failing = false
+		c.log.Info("members: the controller is followed again")
+	}
+	if n := u.GetNode(); n != nil && c.node != nil {
+		s := ownnode.State{Known: true, Exists: n.GetExists(), UID: n.GetUid(), Deleting: n.GetDeleting(), Taints: n.GetTaints(), Annotations: n.GetAnnotations()}
+		if !s.Equal(c.state) {
+			c.state = s
+			c.node(s)
+		}
+	}
+	if p := u.GetProblem(); p != "" {
+		trouble(p)
+		c.note(p)
+	}
+	if l := u.GetList(); l != nil {
+		c.offer = offerOf(l)
+		c.judge(trouble, found)
+	}
+}
+
+func offerOf(l *fencingv1.NumberedList) *memberbook.Offer {
+	o := &memberbook.Offer{Group: l.GetGroup(), Epoch: l.GetEpoch(), Digest: l.GetDigest()}
+	for _, m := range l.GetMembers() {
+		o.Members = append(o.Members, roster.Member{Name: m.GetName(), Addresses: m.GetAddresses()})
+	}
+	return o
+}
+
+// judge has the gate look at the latest offer.
+func (c *controllerSource) judge(trouble func(string), found func(List)) {
+	now := c.clock()
+	why, text, wait := c.gate.Look(c.offer, memberbook.Here{Own: c.own, Present: c.present.Load(), Now: now, Wall: time.Now().Unix()})
+	c.again = 0
+	if why == memberbook.NotYet {
+		c.again = now.Add(wait)
+	}
+	if why != memberbook.Taken {
+		c.metrics.refused(why)
+		trouble(text)
+		c.note("a list of epoch " + fmt.Sprint(c.offer.Epoch) + " is not believed: " + text)
+		return
+	}
+	c.said = ""
+	c.metrics.epoch(c.offer.Epoch)
+	c.taken, c.shown = &List{Members: c.offer.Members, Numbered: true, Epoch: c.offer.Epoch, Founded: true}, now
+	found(*c.taken)
+}
+
+// note logs a trouble with lists once, until it is another one.
+func (c *controllerSource) note(text string) {
+	if c.said != text {
+		c.said = text
+		c.log.Warn("members: the controller shows no list to go by, the one that is known stands", "problem", text)
+	}
+}
+
+// tick looks at what has to wait. It reports whether this node's addresses have changed.
+func (c *controllerSource) tick(trouble func(string), found func(List)) (moved bool) {
+	now := c.clock()
+	if now.Sub(c.looked) >= controllerAddress {
+		if moved, _ = c.findOwn(); moved && c.offer != nil {
+			c.again = now // the list that was refused may be right now
+		}
+	}
+	switch {
+	case c.again != 0 && now >= c.again:
+		c.judge(trouble, found)
+	case c.taken != nil && now.Sub(c.shown) >= controllerAddress:
+		// A list that was not taken up the first time may be now.
+		c.shown = now
+		found(*c.taken)
+	}
+	return moved
+}
+
+// findOwn finds this node's addresses. Where they cannot be found the last ones stand.
+func (c *controllerSource) findOwn() (moved bool, err error) {
+	c.looked = c.clock()
+	found, err := c.found()
+	if err != nil {
+		return false, err
+	}
+	own := memberbook.Addresses{}
+	for network, a := range found {
+		own[network] = a.String()
+	}
+	moved = !maps.Equal(own, c.own)
+	c.own = own
+	return moved, nil
+}

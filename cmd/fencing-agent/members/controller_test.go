@@ -1,0 +1,152 @@
+package members
+
+import (
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+func founded(epoch uint64, names ...string) List {
+	l := listing(epoch, names...)
+	l.Founded = true
+	return l
+}
+
+// Guard: nobody vouches for the first list of a controller, so it is in force for nobody by its number, and waits to be founded; once
+// a list is in force, numbers count.
+func TestFirstListOfAControllerIsFounded(t *testing.T) {
+	m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
+	s, directory, err := m.Begin(t.Context())
+	if err != nil || !s.Fresh() || s.Base().Epoch != 0 {
+		t.Fatalf("fresh %v, %v, %v", s.Fresh(), s.Base().Ref(), err)
+	}
+	core := coreOf(s, directory)
+	m.Learn(core, founded(1790000001, "n1", "n2", "n3")) // another first list
+	if !s.Fresh() || s.Base().Epoch != 0 || s.Base().Size() != 3 {
+		t.Errorf("%v of %d", s.Base().Ref(), s.Base().Size())
+	}
+
+	m, _ = desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
+	if s, directory, err = m.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	core = coreOf(s, directory)
+	next := founded(1790000001, "n1", "n2", "n3")
+	m.Learn(core, next)
+	r, err := next.roster("n1")
+	if err != nil || s.Lookup(r.Ref()) == nil {
+		t.Errorf("a numbered list is not known: %v", err)
+	}
+}
+
+// follower is a source without a network, and what it has told.
+type follower struct {
+	*controllerSource
+	now    boottime.Instant
+	lists  []List
+	states []ownnode.State
+	log    strings.Builder
+}
+
+func newFollower(t *testing.T) *follower {
+	t.Helper()
+	f := &follower{now: 1}
+	c := config.Default()
+	c.NodeName, c.NodeGroup, c.Members.CacheFile = "n1", "g", filepath.Join(t.TempDir(), "members.json")
+	c.SystemNetworks = []config.SystemNetwork{{Name: "a"}}
+	f.controllerSource = newControllerSource(&Config{
+		Config: c, Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Clock: func() boottime.Instant { return f.now },
+		Local: func(*config.SystemNetwork) (netip.Addr, error) { return netip.MustParseAddr("10.0.0.1"), nil },
+		Node:  func(s ownnode.State) { f.states = append(f.states, s) },
+	})
+	if moved, err := f.findOwn(); err != nil || !moved {
+		t.Fatal(moved, err)
+	}
+	return f
+}
+
+func (f *follower) found(l List) { f.lists = append(f.lists, l) }
+
+func (f *follower) told(u *fencingv1.MembersUpdate) (trouble string) {
+	f.updated(u, func(text string) { trouble = text }, f.found)
+	return trouble
+}
+
+func sent(t *testing.T, group string, l List) *fencingv1.NumberedList {
+	t.Helper()
+	r, err := roster.Of(l.Epoch, l.Members, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &fencingv1.NumberedList{Group: group, Epoch: l.Epoch, Digest: r.Digest}
+	for _, m := range l.Members {
+		n.Members = append(n.Members, &fencingv1.ListedMember{Name: m.Name, Addresses: m.Addresses})
+	}
+	return n
+}
+
+// What a controller says reaches the core when it is believed, again and again; a removal waits; what is refused is logged once.
+func TestFollowerBelieves(t *testing.T) {
+	f := newFollower(t)
+	if trouble := f.told(&fencingv1.MembersUpdate{Problem: "these agents have not told their addresses: n2"}); !strings.Contains(trouble, "n2") {
+		t.Error(trouble)
+	}
+	four := listing(100, "n1", "n2", "n3", "n4")
+	if trouble := f.told(&fencingv1.MembersUpdate{List: sent(t, "h", four)}); !strings.Contains(trouble, `group "h"`) || len(f.lists) != 0 {
+		t.Error(trouble, f.lists)
+	}
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", four)})
+	if len(f.lists) != 1 || f.lists[0].Epoch != 100 || !f.lists[0].Founded || !f.lists[0].Numbered {
+		t.Fatalf("%+v", f.lists)
+	}
+	present, err := four.roster("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.present.Store(present)
+	f.now = f.now.Add(controllerAddress)
+	f.tick(func(string) {}, f.found)
+	if len(f.lists) != 2 || f.lists[1].Epoch != 100 {
+		t.Fatalf("%+v", f.lists)
+	}
+	three := sent(t, "g", listing(101, "n1", "n2", "n3"))
+	for range 3 {
+		if trouble := f.told(&fencingv1.MembersUpdate{List: three}); !strings.Contains(trouble, "shown for a while") {
+			t.Error(trouble)
+		}
+	}
+	f.now = f.now.Add(31 * time.Second)
+	f.tick(func(string) {}, f.found)
+	if last := f.lists[len(f.lists)-1]; last.Epoch != 101 || len(last.Members) != 3 {
+		t.Errorf("%+v", last)
+	}
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", four)})
+	if last := f.lists[len(f.lists)-1]; last.Epoch != 101 || !strings.Contains(f.log.String(), "older than 101") || strings.Count(f.log.String(), "shown for a while") != 1 {
+		t.Errorf("%+v\n%s", last, f.log.String())
+	}
+}
+
+// The Node is told of when it changes, and again to who has not listened before.
+func TestFollowerTellsOfTheNode(t *testing.T) {
+	f := newFollower(t)
+	u := &fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Exists: true, Uid: "u", Annotations: map[string]string{"off": ""}}}
+	f.told(u)
+	f.told(u)
+	f.told(&fencingv1.MembersUpdate{}) // a sign of life
+	if len(f.states) != 1 || !f.states[0].Known || !f.states[0].Exists || len(f.states[0].Annotations) != 1 {
+		t.Errorf("%+v", f.states)
+	}
+	f.told(&fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Uid: "u"}})
+	if len(f.states) != 2 || !f.states[1].Known || f.states[1].Exists {
+		t.Errorf("%+v", f.states)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/members"
+)
+
+// booksNamespace is where books are outside of a cluster.
+const booksNamespace = "fencing-controller"
+
+func booksIn(id identity) string {
+	if id.namespace == "" {
+		return booksNamespace
+	}
+	return id.namespace
+}
+
+// slim leaves out of Nodes what takes most of their room and is of no interest here.
+func slim(o any) (any, error) {
+	if n, ok := o.(*corev1.Node); ok {
+		n.ManagedFields, n.Status.Images, n.Status.Conditions = nil, nil, nil
+	}
+	return o, nil
+}
+
+// books limits the watch of ConfigMaps to the books.
+func books(id identity) cache.ByObject {
+	return cache.ByObject{
+		Namespaces: map[string]cache.Config{booksIn(id): {}},
+		Label:      labels.SelectorFromSet(labels.Set{members.BookLabel: "true"}),
+	}
+}
+
+// listServer serves lists of members. Each replica has one.
+type listServer struct {
+	c       *config.Config
+	cache   cache.Cache
+	cluster *members.Cluster
+	hub     *members.Hub
+	metrics *members.Metrics
+	log     *slog.Logger
+}
+
+func newListServer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity) *listServer {
+	hub := members.NewHub()
+	return &listServer{
+		c: c, cache: mgr.GetCache(), hub: hub, metrics: members.NewMetrics(metrics.Registry, hub), log: log,
+		cluster: &members.Cluster{
+			Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: booksIn(id), GroupLabel: c.GroupLabel,
+			Audience: c.MembersAudience, Agents: c.MembersAgents,
+		},
+	}
+}
+
+// NeedLeaderElection is false: there is no leader.
+func (*listServer) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends.
+func (s *listServer) Start(ctx context.Context) error {
+	l, err := net.Listen("tcp", s.c.MembersAddress)
+	if err != nil {
+		return fmt.Errorf("members.address: %w", err)
+	}
+	srv := grpc.NewServer(members.Options(s.c.MembersCert, s.c.MembersKey)...)
+	fencingv1.RegisterFencingMembersServer(srv, &members.Server{Hub: s.hub, Review: s.cluster.Review, Logger: s.log})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	scribe := &members.Scribe{Hub: s.hub, Store: s.cluster, Logger: s.log, Count: s.metrics.Count}
+	wg.Go(func() { scribe.Run(ctx) })
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			err := members.Watch(ctx, s.cache, s.hub, s.c.GroupLabel, s.log)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			s.log.Warn("members: watch", "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(replicasWait):
+			}
+		}
+	})
+	wg.Go(func() {
+		<-ctx.Done()
+		srv.Stop()
+	})
+	s.log.Info("members: lists are served", "address", s.c.MembersAddress)
+	return srv.Serve(l)
+}

@@ -1,0 +1,206 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+)
+
+const (
+	nodeClaim  = "authentication.kubernetes.io/node-name"
+	nodesPage  = 500
+	appLabel   = "app.kubernetes.io/managed-by"
+	controller = "fencing-controller"
+)
+
+// Cluster is the API server as Store and Reviewer.
+type Cluster struct {
+	Reader     client.Reader // not from a cache
+	Writer     client.Client
+	Namespace  string // of the books
+	GroupLabel string
+	Audience   string   // of the agents' tokens
+	Agents     []string // their service accounts, namespace/name
+}
+
+var _ Store = (*Cluster)(nil)
+
+// Read implements Store.
+func (c *Cluster) Read(ctx context.Context, group string) (*memberbook.Book, string, error) {
+	var m corev1.ConfigMap
+	err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: BookName(group)}, &m)
+	if apierrors.IsNotFound(err) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read the book: %w", err)
+	}
+	b, err := decode(group, m.Data[bookKey])
+	return b, m.ResourceVersion, err
+}
+
+// Nodes implements Store.
+func (c *Cluster) Nodes(ctx context.Context, group string) ([]string, error) {
+	var names []string
+	page := ""
+	for {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+		if err := c.Reader.List(ctx, list, client.MatchingLabels{c.GroupLabel: group}, client.Limit(nodesPage), client.Continue(page)); err != nil {
+			return nil, fmt.Errorf("list the Nodes of the group: %w", err)
+		}
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		if page = list.Continue; page == "" {
+			return names, nil
+		}
+	}
+}
+
+// Write implements Store.
+func (c *Cluster) Write(ctx context.Context, b *memberbook.Book, version string) error {
+	text, err := encode(b)
+	if err != nil {
+		return err
+	}
+	m := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: BookName(b.Group), ResourceVersion: version, Labels: map[string]string{BookLabel: "true", appLabel: controller},
+		},
+		Data: map[string]string{bookKey: text},
+	}
+	if version == "" {
+		err = c.Writer.Create(ctx, m)
+	} else {
+		err = c.Writer.Update(ctx, m)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return ErrConflict
+	}
+	return err
+}
+
+// Review is a Reviewer. The API server checks that the token's pod and Node are still there.
+//
+// Invariant: the node comes from the token's own claim, which the API server has signed, and from nothing that the caller says.
+func (c *Cluster) Review(ctx context.Context, token string) (string, error) {
+	r := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{c.Audience}}}
+	if err := c.Writer.Create(ctx, r); err != nil {
+		return "", fmt.Errorf("check a token: %w", err)
+	}
+	return judgeToken(&r.Status, c.Audience, c.Agents)
+}
+
+// judgeToken says of which node a checked token is.
+func judgeToken(s *authenticationv1.TokenReviewStatus, audience string, agents []string) (string, error) {
+	if !s.Authenticated || !slices.Contains(s.Audiences, audience) {
+		return "", fmt.Errorf("%w: the token is not valid for the audience %s", ErrRefused, audience)
+	}
+	known := slices.ContainsFunc(agents, func(a string) bool {
+		space, name, ok := cut(a)
+		return ok && s.User.Username == "system:serviceaccount:"+space+":"+name
+	})
+	if !known {
+		return "", fmt.Errorf("%w: %s is not among members.agents", ErrRefused, s.User.Username)
+	}
+	claim := s.User.Extra[nodeClaim]
+	if len(claim) != 1 || claim[0] == "" {
+		return "", fmt.Errorf("%w: the token is bound to no node: project one of a pod, by Kubernetes 1.32 or later", ErrRefused)
+	}
+	return claim[0], nil
+}
+
+func cut(account string) (space, name string, ok bool) {
+	for i := range account {
+		if account[i] == '/' {
+			return account[:i], account[i+1:], i > 0 && i+1 < len(account)
+		}
+	}
+	return "", "", false
+}
+
+// Watch has the hub told of Nodes and books. It returns when all have been seen once, or ctx ends.
+func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *slog.Logger) error {
+	nodes, err := c.GetInformer(ctx, &corev1.Node{})
+	if err != nil {
+		return fmt.Errorf("watch Nodes: %w", err)
+	}
+	books, err := c.GetInformer(ctx, &corev1.ConfigMap{})
+	if err != nil {
+		return fmt.Errorf("watch books: %w", err)
+	}
+	seen := func(o any) {
+		if n, ok := o.(*corev1.Node); ok {
+			h.Seen(n.Name, Node{Group: n.Labels[groupLabel], State: ownnode.StateOf(n)})
+		}
+	}
+	a, err := nodes.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: seen, UpdateFunc: func(_, o any) { seen(o) },
+		DeleteFunc: func(o any) {
+			if n, ok := last(o).(*corev1.Node); ok {
+				h.Gone(n.Name)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watch Nodes: %w", err)
+	}
+	booked := func(o any) {
+		if group, b, err := bookOf(o); err == nil {
+			h.Booked(group, b)
+		} else {
+			log.Warn("members: what should be a book cannot be read; the group's list stands", "err", err)
+		}
+	}
+	b, err := books.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: booked, UpdateFunc: func(_, o any) { booked(o) },
+		DeleteFunc: func(o any) {
+			if group, _, err := bookOf(last(o)); err == nil {
+				h.Booked(group, nil)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watch books: %w", err)
+	}
+	if toolscache.WaitForCacheSync(ctx.Done(), a.HasSynced, b.HasSynced) {
+		h.Synced()
+	}
+	return nil
+}
+
+// last is the last known state of a deleted object.
+func last(o any) any {
+	if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		return t.Obj
+	}
+	return o
+}
+
+// bookOf reads a ConfigMap. The name has to be that of the group inside, so that nobody's copy counts.
+func bookOf(o any) (group string, b *memberbook.Book, err error) {
+	m, ok := o.(*corev1.ConfigMap)
+	if !ok || m.Labels[BookLabel] != "true" {
+		return "", nil, errNoBook
+	}
+	if b, err = decodeAny(m.Data[bookKey]); err != nil {
+		return "", nil, fmt.Errorf("ConfigMap %s: %w", m.Name, err)
+	}
+	if BookName(b.Group) != m.Name {
+		return "", nil, fmt.Errorf("ConfigMap %s: it is the book of group %s, whose name is %s", m.Name, b.Group, BookName(b.Group))
+	}
+	return b.Group, b, nil
+}

@@ -1,0 +1,13 @@
+// Package members serves the lists of members of all groups, and to each agent what is known of its Node (docs/adr/0049).
+//
+//	Nodes, books (watched) --> Hub --> Server --> agents
+//	agents' addresses -------> Hub --> Scribe --> books, by compare-and-swap
+//
+// What is decided is in k8s/memberbook. [Hub] holds what this replica knows, [Scribe] writes books, [Server] has a goroutine for each
+// stream. [Store] and [Reviewer] are the API server. All replicas do the same; there is no leader.
+//
+// # Concurrency
+//
+// A Hub may be used from any goroutine, and does not block. Scribe.Run owns what it remembers of doubts. A slow agent delays
+// nobody but itself: it is sent the latest state, not each.
+package members

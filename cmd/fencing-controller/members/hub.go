@@ -1,0 +1,258 @@
+package members
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// Node is what is known of a Node.
+type Node struct {
+	Group string // value of the group's label; empty: none
+	State ownnode.State
+}
+
+// Hub is what this replica knows, and who wants to know it.
+type Hub struct {
+	mu       sync.Mutex
+	synced   bool
+	nodes    map[string]Node
+	books    map[string]*memberbook.Book // as the API server has them, by group
+	lists    map[string]*roster.Roster   // of those that have one
+	floors   map[string]uint64           // the highest epoch ever seen, by group
+	problems map[string]string
+	reports  map[string]map[string]memberbook.Addresses // of the agents that follow this replica, by group and node
+	streams  map[string]*stream                         // by node
+	dirty    map[string]bool                            // groups to look at
+	changed  chan struct{}                              // capacity 1
+}
+
+// stream is one agent that follows.
+type stream struct {
+	node, group string
+	wake        chan struct{} // capacity 1: something may have changed
+	over        chan struct{} // closed when a later stream of the node has begun
+	have        uint64        // epoch that the agent says it has
+}
+
+// NewHub knows nothing yet.
+func NewHub() *Hub {
+	return &Hub{
+		nodes: map[string]Node{}, books: map[string]*memberbook.Book{}, lists: map[string]*roster.Roster{}, floors: map[string]uint64{}, problems: map[string]string{},
+		reports: map[string]map[string]memberbook.Addresses{}, streams: map[string]*stream{}, dirty: map[string]bool{}, changed: make(chan struct{}, 1),
+	}
+}
+
+// Synced says that all Nodes and books have been seen once.
+func (h *Hub) Synced() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.synced = true
+	for _, n := range h.nodes {
+		h.look(n.Group)
+	}
+	h.wakeAll(func(*stream) bool { return true })
+}
+
+// Seen takes a Node.
+func (h *Hub) Seen(name string, n Node) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was, there := h.nodes[name]
+	h.nodes[name] = n
+	if !there || was.Group != n.Group {
+		h.look(was.Group)
+		h.look(n.Group)
+	}
+	if !there || !was.State.Equal(n.State) {
+		h.wakeAll(func(s *stream) bool { return s.node == name })
+	}
+}
+
+// Gone takes the deletion of a Node.
+func (h *Hub) Gone(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.nodes[name]
+	delete(h.nodes, name)
+	h.look(was.Group)
+	h.wakeAll(func(s *stream) bool { return s.node == name })
+}
+
+// Booked takes a book as the API server has it; with nil it was deleted.
+func (h *Hub) Booked(group string, b *memberbook.Book) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.look(group)
+	delete(h.lists, group)
+	if b == nil {
+		delete(h.books, group)
+		return
+	}
+	h.books[group] = b
+	if b.Epoch > 0 {
+		if r, err := roster.Of(b.Epoch, b.Members, ""); err == nil { // else it was no book
+			h.lists[group] = r
+		}
+	}
+	h.floors[group] = max(h.floors[group], b.Epoch)
+	h.wakeAll(func(s *stream) bool { return s.group == group })
+}
+
+// problem takes why a group has no newer list.
+func (h *Hub) problem(group, text string) (changed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.problems[group] == text {
+		return false
+	}
+	h.problems[group] = text
+	h.wakeAll(func(s *stream) bool { return s.group == group })
+	return true
+}
+
+// follow begins a stream, which ends an earlier one of the same node. ok is false if the node is not of that group and was not.
+func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.synced {
+		return nil, false, false
+	}
+	n, there := h.nodes[node]
+	listed := false
+	if b := h.books[group]; b != nil { // who was removed is told so
+		for _, m := range b.Members {
+			listed = listed || m.Name == node
+		}
+		listed = listed || slices.Contains(b.Former, node)
+	}
+	// Invariant: a node is told nothing of a group that it is not in.
+	if !(there && n.Group == group) && !listed || group == "" {
+		return nil, true, false
+	}
+	if old := h.streams[node]; old != nil {
+		close(old.over)
+	}
+	s = &stream{node: node, group: group, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	h.streams[node] = s
+	return s, true, true
+}
+
+// leave ends a stream. What its agent has told stands until another one tells something else: the node has not moved.
+func (h *Hub) leave(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.streams[s.node] == s {
+		delete(h.streams, s.node)
+	}
+}
+
+// reported takes the addresses of the node of a stream.
+func (h *Hub) reported(s *stream, a memberbook.Addresses, have uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.have = have
+	of := h.reports[s.group]
+	if of == nil {
+		of = map[string]memberbook.Addresses{}
+		h.reports[s.group] = of
+	}
+	if was, there := of[s.node]; !there || !maps.Equal(was, a) {
+		of[s.node] = a
+		h.look(s.group)
+	}
+}
+
+// view is what is to be told on a stream.
+type view struct {
+	list    *roster.Roster // nil: there is none
+	node    *ownnode.State // nil: the Node was never seen
+	problem string
+}
+
+func (h *Hub) view(s *stream, known bool) view {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := view{problem: h.problems[s.group], list: h.lists[s.group]}
+	if n, there := h.nodes[s.node]; there {
+		v.node = &n.State
+	} else if known {
+		v.node = &ownnode.State{Known: true} // it was there and is gone
+	}
+	return v
+}
+
+// facts are what Step takes, with the Nodes as this replica has seen them.
+func (h *Hub) facts(group string) (f memberbook.Facts, book *memberbook.Book, synced bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f = memberbook.Facts{Group: group, Floor: h.floors[group], Reports: maps.Clone(h.reports[group])}
+	for name, n := range h.nodes {
+		if n.Group == group {
+			f.Nodes = append(f.Nodes, name)
+		}
+	}
+	slices.Sort(f.Nodes)
+	return f, h.books[group], h.synced
+}
+
+// groups are those that there is something to do for, or might be.
+func (h *Hub) groups(all bool) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if all {
+		for g := range h.reports {
+			h.dirty[g] = true
+		}
+		for g := range h.books {
+			h.dirty[g] = true
+		}
+	}
+	out := slices.Sorted(maps.Keys(h.dirty))
+	clear(h.dirty)
+	// A group none of whose agents has ever come is none of this source.
+	return slices.DeleteFunc(out, func(g string) bool { return h.books[g] == nil && len(h.reports[g]) == 0 })
+}
+
+func (h *Hub) look(group string) {
+	if group == "" || !h.synced {
+		return
+	}
+	h.dirty[group] = true
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (h *Hub) wakeAll(of func(*stream) bool) {
+	for _, s := range h.streams {
+		if of(s) {
+			select {
+			case s.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Count is what the metrics show: how many agents follow, and how many of them have a later list than the book, by group; and the books' epochs.
+func (h *Hub) Count() (following, ahead map[string]int, epochs map[string]uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	following, ahead, epochs = map[string]int{}, map[string]int{}, map[string]uint64{}
+	for g, b := range h.books {
+		epochs[g], following[g], ahead[g] = b.Epoch, 0, 0
+	}
+	for _, s := range h.streams {
+		following[s.group]++
+		if s.have > epochs[s.group] {
+			ahead[s.group]++
+		}
+	}
+	return following, ahead, epochs
+}

@@ -1,0 +1,237 @@
+package members
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+const (
+	heartbeat   = 10 * time.Second
+	firstReport = 10 * time.Second
+	maxReport   = 64 << 10
+	maxNetworks = 32
+	maxKeys     = 32
+	longestKey  = 317 // [DNS name/]name
+	// streamAge bounds for how long a token counts that was checked when the stream began.
+	streamAge = 12 * time.Hour
+)
+
+// ErrRefused says that a token is none of an agent's pod.
+var ErrRefused = errors.New("not an agent")
+
+// Reviewer says on which node the pod of a token runs. ErrRefused: it is no token of an agent; anything else: it cannot be told now.
+type Reviewer func(ctx context.Context, token string) (node string, err error)
+
+// Server serves lists.
+type Server struct {
+	fencingv1.UnimplementedFencingMembersServer
+	Hub    *Hub
+	Review Reviewer
+	Logger *slog.Logger
+}
+
+// Options are those that the server has to be made with: TLS by these files, which are read again for each connection.
+func Options(cert, key string) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(credentials.NewTLS(&tls.Config{
+			MinVersion: tls.VersionTLS13,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				c, err := tls.LoadX509KeyPair(cert, key)
+				return &c, err
+			},
+		})),
+		grpc.MaxRecvMsgSize(maxReport),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 2 * heartbeat, MaxConnectionAge: streamAge, MaxConnectionAgeGrace: heartbeat}),
+	}
+}
+
+// Follow implements fencingv1.FencingMembersServer.
+func (s *Server) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, fencingv1.MembersUpdate]) error {
+	node, err := s.caller(call.Context())
+	if err != nil {
+		return err
+	}
+	reports, ended := make(chan *fencingv1.MembersReport), make(chan error, 1)
+	go func() { // ends with the stream
+		for {
+			r, err := call.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case reports <- r:
+			case <-call.Context().Done():
+				return
+			}
+		}
+	}()
+	limit := time.NewTimer(firstReport)
+	defer limit.Stop()
+	select {
+	case <-call.Context().Done():
+		return status.FromContextError(call.Context().Err()).Err()
+	case <-ended:
+		return nil
+	case <-limit.C:
+		return status.Error(codes.InvalidArgument, "no report has come")
+	case r := <-reports:
+		return s.follow(call, node, r, reports, ended)
+	}
+}
+
+// caller is the node whose agent calls.
+func (s *Server) caller(ctx context.Context) (string, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	token := ""
+	if values := md.Get("authorization"); len(values) == 1 {
+		token, _ = strings.CutPrefix(values[0], "Bearer ")
+	}
+	if token == "" {
+		return "", status.Error(codes.Unauthenticated, "no token has come")
+	}
+	node, err := s.Review(ctx, token)
+	switch {
+	case errors.Is(err, ErrRefused):
+		return "", status.Error(codes.Unauthenticated, err.Error())
+	case err != nil:
+		s.Logger.Warn("members: a token cannot be checked", "err", err)
+		return "", status.Error(codes.Unavailable, "the token cannot be checked now")
+	case node == "":
+		return "", status.Error(codes.Unauthenticated, "the token is bound to no node")
+	}
+	return node, nil
+}
+
+func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, fencingv1.MembersUpdate], node string, r *fencingv1.MembersReport,
+	reports <-chan *fencingv1.MembersReport, ended <-chan error,
+) error {
+	if err := check(r); err != nil {
+		return err
+	}
+	st, synced, ok := s.Hub.follow(node, r.GetGroup())
+	switch {
+	case !synced:
+		return status.Error(codes.Unavailable, "this replica has not read the Nodes yet")
+	case !ok:
+		return status.Errorf(codes.PermissionDenied, "node %s is not of group %s: compare the Node's label with nodeGroup", node, r.GetGroup())
+	}
+	defer s.Hub.leave(st)
+	s.Logger.Info("members: an agent follows", "node", node, "group", st.group, "have", r.GetHaveEpoch(), "version", r.GetVersion())
+	s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
+	t := teller{group: st.group, keys: r.GetAnnotations(), send: call.Send}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	if err := t.tell(s.Hub.view(st, false), true); err != nil {
+		return err
+	}
+	for {
+		always := false
+		select {
+		case <-call.Context().Done():
+			return status.FromContextError(call.Context().Err()).Err()
+		case <-ended:
+			return nil
+		case <-st.over:
+			return status.Error(codes.Aborted, "another agent of this node follows")
+		case r := <-reports:
+			if err := check(r); err != nil {
+				return err
+			}
+			if r.GetGroup() != st.group {
+				return status.Error(codes.InvalidArgument, "the group of a stream does not change")
+			}
+			s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
+			t.keys = r.GetAnnotations()
+		case <-st.wake:
+		case <-beat.C:
+			always = true
+		}
+		if err := t.tell(s.Hub.view(st, t.seen), always); err != nil {
+			return err
+		}
+	}
+}
+
+// check refuses reports that are none.
+func check(r *fencingv1.MembersReport) error {
+	if len(r.GetAddresses()) > maxNetworks || len(r.GetAnnotations()) > maxKeys {
+		return status.Error(codes.InvalidArgument, "the report is too large")
+	}
+	for network, a := range r.GetAddresses() {
+		if network == "" || len(network) > 63 || !memberbook.Address(a) {
+			return status.Errorf(codes.InvalidArgument, "network %.63q: %.60q is no address", network, a)
+		}
+	}
+	for _, k := range r.GetAnnotations() {
+		if len(k) > longestKey {
+			return status.Error(codes.InvalidArgument, "an annotation's key is too long")
+		}
+	}
+	return nil
+}
+
+// teller sends what has changed.
+type teller struct {
+	group   string
+	keys    []string
+	send    func(*fencingv1.MembersUpdate) error
+	list    roster.Ref
+	node    *fencingv1.OwnNode
+	problem string
+	seen    bool // the Node was
+}
+
+// tell sends what differs from what was sent; if always, an empty update, too.
+func (t *teller) tell(v view, always bool) error {
+	u := &fencingv1.MembersUpdate{}
+	if r := v.list; r != nil && r.Ref() != t.list {
+		t.list, always = r.Ref(), true
+		u.List = &fencingv1.NumberedList{Group: t.group, Epoch: r.Epoch, Digest: r.Digest}
+		for _, m := range r.Members {
+			u.List.Members = append(u.List.Members, &fencingv1.ListedMember{Name: m.Name, Addresses: m.Addresses})
+		}
+	}
+	if v.node != nil {
+		t.seen = true
+		n := &fencingv1.OwnNode{Exists: v.node.Exists, Uid: v.node.UID, Deleting: v.node.Deleting, Taints: v.node.Taints, Annotations: map[string]string{}}
+		for _, k := range t.keys {
+			if value, there := v.node.Annotations[k]; there {
+				n.Annotations[k] = value
+			}
+		}
+		if !sameNode(n, t.node) {
+			t.node, always, u.Node = n, true, n
+		}
+	}
+	if v.problem != t.problem {
+		t.problem, always = v.problem, true
+	}
+	u.Problem = t.problem
+	if !always {
+		return nil
+	}
+	return t.send(u)
+}
+
+func sameNode(a, b *fencingv1.OwnNode) bool {
+	return b != nil && a.GetExists() == b.GetExists() && a.GetUid() == b.GetUid() && a.GetDeleting() == b.GetDeleting() &&
+		slices.Equal(a.GetTaints(), b.GetTaints()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+}

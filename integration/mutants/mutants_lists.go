@@ -1,0 +1,32 @@
+package main
+
+// listMutants take away what keeps a controller that lies, or is behind, from changing a group's list, and what keeps numbers from
+// going back.
+func listMutants() []mutant {
+	const book, gate = "k8s/memberbook/book.go", "k8s/memberbook/gate.go"
+	const hub, cluster = "cmd/fencing-controller/members/hub.go", "cmd/fencing-controller/members/cluster.go"
+	list := []mutant{
+		one("lists", "the number of a list goes back with the clock", book, "return max(previous+1, uint64(max(1, wall)))", "return uint64(max(1, wall))"),
+		one("lists", "the number begins again where the book was lost", book, "return max(previous+1, uint64(max(1, wall)))", "return previous + 1"),
+		one("lists", "an old book that came back is served on", book, "if same && book.Epoch >= f.Floor {", "if same {"),
+		one("lists", "a first list leaves somebody out", book, "if len(missing) > 0 && book.Epoch == 0 {", "if false {"),
+		one("lists", "a removal is written at once", book, "if left := Patience - (now - d.since); left > 0 {", "if left := Patience - (now - d.since); false {"),
+		one("lists", "two members share an address", book, "twice := owner[network+\"=\"+a]; twice {", "twice := owner[network+\"=\"+a]; false && twice {"),
+		one("lists", "an agent takes another group's list", gate, "case o.Group != g.Group:", "case false:"),
+		one("lists", "an agent goes back to an older list", gate, "case o.Epoch < held.Epoch:", "case false:"),
+		one("lists", "an agent takes another list under the same number", gate, "case o.Epoch == held.Epoch && r.Digest != held.Digest:", "case false:"),
+		one("lists", "an agent takes numbers of any height", gate, "case int64(o.Epoch) < 0 || int64(o.Epoch) > h.Wall+int64(Ahead/time.Second):", "case false:"),
+		one("lists", "an agent takes a list that has it elsewhere", gate, "if r.Self >= 0 && !maps.Equal(", "if false && !maps.Equal("),
+		one("lists", "an agent takes a list without most members", gate, "	case !s.Again:\n", "	case false:\n"),
+		one("lists", "an agent takes a removal at once", gate, "if left := Patience - h.Now.Sub(g.since); left > 0 {", "if left := Patience - h.Now.Sub(g.since); false {"),
+		one("lists", "an agent takes a list for what it says it is", gate, "case r.Digest != o.Digest || o.Epoch == 0:", "case o.Epoch == 0:"),
+		one("lists", "a token of another audience counts", cluster, "!s.Authenticated || !slices.Contains(s.Audiences, audience)", "!s.Authenticated"),
+		one("lists", "a token of any account counts", cluster, "	if !known {", "	if !known && audience == \"\" {"),
+		one("lists", "a token that is bound to no node counts", cluster, "if len(claim) != 1 || claim[0] == \"\" {", "if len(claim) == 0 {"),
+		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
+	}
+	for i := range list {
+		list[i].in = []string{"./k8s/memberbook", "./cmd/fencing-controller/members"}
+	}
+	return list
+}

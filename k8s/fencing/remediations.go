@@ -1,0 +1,209 @@
+package fencing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+	"github.com/fencing-agent/fencing-agent/k8s/remediation"
+)
+
+// Names of medik8s' contract for remediators.
+const (
+	nodeNameAnnotation = "remediation.medik8s.io/node-name"
+	timedOutAnnotation = "remediation.medik8s.io/nhc-timed-out"
+
+	remediationFinalizer = "fencing-agent.io/remediation"
+	// wishLabel is on a NodeFence: the UID of the remediation that has made it.
+	wishLabel = "fencing-agent.io/remediation-uid"
+)
+
+// FencingRemediation is the wish of medik8s' NodeHealthCheck that a node be fenced. Its status is no subresource: who it
+// is about and the finalizer come in one write.
+type FencingRemediation struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   remediation.Spec   `json:"spec,omitzero"`
+	Status remediation.Status `json:"status,omitzero"`
+}
+
+// FencingRemediationList is several of them.
+type FencingRemediationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []FencingRemediation `json:"items"`
+}
+
+// DeepCopyObject is for runtime.Object.
+func (f *FencingRemediation) DeepCopyObject() runtime.Object {
+	return deepCopy(f, &FencingRemediation{})
+}
+
+// DeepCopyObject is for runtime.Object.
+func (l *FencingRemediationList) DeepCopyObject() runtime.Object {
+	return deepCopy(l, &FencingRemediationList{})
+}
+
+// node is whom a remediation is about.
+func (f *FencingRemediation) node() string {
+	if name := f.Annotations[nodeNameAnnotation]; name != "" {
+		return name
+	}
+	return f.Name
+}
+
+// wishes reads the remediations of the Runner's namespace, where only those who may have nodes fenced make any. It carries
+// out what each of them needs, and returns those that want a NodeFence to begin, by node. A cluster need not have the
+// type: then there are none.
+func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, storm string) map[string]*FencingRemediation {
+	var list FencingRemediationList
+	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
+		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) && r.unread != err.Error() {
+			r.unread = err.Error() // an older role does not allow it: once is enough
+			r.Logger.Warn("remediations are not read: apply nodefence.yaml of this version", "err", err)
+		}
+		return nil
+	}
+	r.unread = ""
+	out, facts := map[string]*FencingRemediation{}, make([]*remediation.Facts, len(list.Items))
+	for i := range list.Items {
+		f, err := r.remediationFacts(ctx, &list.Items[i], c, storm)
+		if err != nil {
+			r.Logger.Warn("remediation", "namespace", list.Items[i].Namespace, "name", list.Items[i].Name, "err", err)
+			continue
+		}
+		if facts[i] = f; remediation.Wishes(*f) && out[f.Name] == nil {
+			out[f.Name] = &list.Items[i]
+		}
+	}
+	for i := range list.Items {
+		m, f := &list.Items[i], facts[i]
+		if f == nil {
+			continue
+		}
+		f.Others = out[f.Name] != nil
+		if err := r.remedy(ctx, m, *f); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			r.Logger.Warn("remediation", "namespace", m.Namespace, "name", m.Name, "err", err)
+		}
+	}
+	return out
+}
+
+// remediationFacts reads what one remediation is about: the NodeFence first, then the Node.
+func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c *fenceconfig.Config, storm string) (*remediation.Facts, error) {
+	name := m.node()
+	_, timedOut := m.Annotations[timedOutAnnotation]
+	f := &remediation.Facts{
+		Name: name, Deleting: m.DeletionTimestamp != nil, TimedOut: timedOut, Finalizer: slices.Contains(m.Finalizers, remediationFinalizer),
+		Spec: m.Spec, Status: m.Status, Hindrance: storm,
+	}
+	if n := c.Nodes[name]; n == nil {
+		f.Hindrance = "there is no ConfigMap fence-config-" + name
+	} else if n.Broken {
+		f.Hindrance = "the node's configuration has problems: kubectl fence config check"
+	}
+	var fence NodeFence
+	err := r.Reader.Get(ctx, types.NamespacedName{Name: NameOf(name)}, &fence)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read NodeFence: %w", err)
+	}
+	if err == nil {
+		s := fence.Status
+		f.Fence = &remediation.Fence{
+			UID: string(fence.UID), Mine: fence.Labels[wishLabel] == string(m.UID), Deleting: fence.DeletionTimestamp != nil, Boot: s.Boot,
+			GivenUp: s.Phase == nodefence.GivenUp, Message: text(s),
+		}
+		if p := s.Proof; p != nil && p.Boot == s.Boot {
+			f.Fence.Proven, f.Fence.Contradicted = !p.Contradicted, p.Contradicted
+		}
+	}
+	var n corev1.Node
+	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, &n); {
+	case err == nil:
+		f.Node = remediationNode(&n)
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("read Node: %w", err)
+	}
+	f.Now = r.Now().Truncate(time.Second)
+	return f, nil
+}
+
+// text is where a NodeFence is, for people.
+func text(s nodefence.Status) string {
+	out := fmt.Sprintf("%s is %s", s.Step, s.Phase)
+	if s.Message != "" {
+		out += ": " + s.Message
+	}
+	return out
+}
+
+func remediationNode(n *corev1.Node) remediation.Node {
+	is := nodeOf(n)
+	out := remediation.Node{Exists: true, UID: is.UID, Boot: is.Boot, Ready: is.Ready, Fenced: is.Fenced}
+	for _, t := range n.Spec.Taints {
+		if boot, disputed := recovery.BootOf(t.Value); t.Key == recovery.TaintKey && disputed {
+			out.Disputed = boot
+		}
+	}
+	return out
+}
+
+// remedy carries out the next write of one remediation. All replicas may do so: each write names what it was read from.
+func (r *Runner) remedy(ctx context.Context, m *FencingRemediation, f remediation.Facts) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	a := remediation.Decide(f)
+	if a.Kind == remediation.Wait {
+		return nil
+	}
+	r.Logger.Info("remediation", "namespace", m.Namespace, "name", m.Name, "node", f.Name, "writes", a.Why)
+	switch a.Kind {
+	case remediation.Update:
+		m.Status = a.Status
+		if !f.Finalizer && !f.Deleting {
+			m.Finalizers = append(m.Finalizers, remediationFinalizer)
+		}
+		return r.Writer.Update(ctx, m)
+	case remediation.DeleteFence:
+		fence := &NodeFence{ObjectMeta: metav1.ObjectMeta{Name: NameOf(f.Name)}}
+		return r.Writer.Delete(ctx, fence, client.Preconditions{UID: uidOf(a.UID)})
+	default: // RemoveFinalizer
+		m.Finalizers = slices.DeleteFunc(m.Finalizers, func(s string) bool { return s == remediationFinalizer })
+		return r.Writer.Update(ctx, m)
+	}
+}
+
+// wish asks once more whether a remediation still wants what it wanted when the round began: to begin is not undone as
+// easily as to wait.
+func (r *Runner) wish(ctx context.Context, m *FencingRemediation, n nodefence.Node) (string, nodefence.Step) {
+	if m == nil {
+		return "", ""
+	}
+	var now FencingRemediation
+	if err := r.Reader.Get(ctx, types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, &now); err != nil || now.UID != m.UID {
+		return "", ""
+	}
+	_, timedOut := now.Annotations[timedOutAnnotation]
+	f := remediation.Facts{
+		Deleting: now.DeletionTimestamp != nil, TimedOut: timedOut, Finalizer: slices.Contains(now.Finalizers, remediationFinalizer), Status: now.Status,
+		Node: remediation.Node{Exists: n.Exists, UID: n.UID, Boot: n.Boot, Ready: n.Ready},
+	}
+	if !remediation.Wishes(f) {
+		return "", ""
+	}
+	return string(now.UID), nodefence.Step(now.Spec.Step)
+}

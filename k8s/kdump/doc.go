@@ -1,0 +1,16 @@
+// Package kdump judges what crash kernels say. fence_kdump_send runs in the crash kernel of a machine that has panicked,
+// and sends a message of eight bytes every ten seconds while the dump is written. The message names nobody: whom it is
+// about is a question of its source address, which [Book.Hear] gets answered.
+//
+// Invariants, with the guards that keep them ([Book.Judge]):
+//
+//   - A crash kernel proves the end of a boot that the Node showed before its last message came. Two messages are needed,
+//     five seconds apart, and the Node has to be read between them: a boot that began after the first one is not meant.
+//   - While the Node is Ready, nothing is proven and nothing is kept.
+//   - If boot or heartbeat of the Node change in between, its kubelet lives: it begins from the start.
+//
+// Who can send with the address of a node can say this, and only a node that is not Ready can be lied about: the recovery
+// waits until its Lease has run out besides.
+//
+// All is pure; a Book is used by one goroutine at a time.
+package kdump

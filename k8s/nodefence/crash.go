@@ -1,0 +1,43 @@
+package nodefence
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/kdump"
+)
+
+// noted is how far the last word of a crash kernel may be behind in the NodeFence: it is written no more often.
+const noted = 10 * time.Second
+
+// crashed reports whether a crash kernel proves the end of the boot that the Node shows.
+func (f Facts) crashed() bool {
+	return f.Config != nil && f.Config.Kdump && !f.Node.Ready && f.Crash.Boot != "" && f.Crash.Boot == f.Node.Boot
+}
+
+// byKdump reports whether a crash kernel proves the end of this boot, which nobody has noted here yet.
+func (d *decision) byKdump() bool {
+	return d.status.Proof == nil && d.same() && d.crashed() && d.Node.Boot == d.status.Boot
+}
+
+// hear notes that a dump is written, for the replicas that do not hear it.
+func (d *decision) hear() {
+	s, last := &d.status, d.Crash.Last
+	switch {
+	case d.Config == nil || !d.Config.Kdump || !d.same() || d.Node.Ready || d.Node.Boot != s.Boot || last.IsZero():
+	case s.Dump == nil:
+		s.Dump, d.changed = &Dump{Since: d.Now, Last: last}, true
+	case last.Sub(s.Dump.Last) >= noted:
+		s.Dump.Last, d.changed = last, true
+	}
+}
+
+// dumping reports whether this Job would cut the power while a dump is written. What was cut already is cut.
+func (d *decision) dumping(next item) bool {
+	s := &d.status
+	if s.Dump == nil || d.Config == nil || !d.Config.Kdump || s.Step != Power || s.Switched || next.role != Main || next.method.Action != fenceconfig.Off {
+		return false
+	}
+	over := s.Dump.Last.Add(max(kdump.Quiet, d.Config.DumpDelay))
+	return d.Now.Before(over) && d.Now.Before(s.Dump.Since.Add(d.Cluster.MostDump))
+}

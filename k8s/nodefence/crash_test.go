@@ -1,0 +1,123 @@
+package nodefence
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// crashing is a node with kdump=true that has just stopped answering.
+func crashing(t *testing.T, more ...string) *desk {
+	t.Helper()
+	keys := append([]string{"node_name=n4", "kdump=true"}, more...)
+	return newDesk(t, configure(t, "fence-config-n4", "node_name=n4", strings.Join(keys, "\n"),
+		"fence-cluster-config", "trigger_after=0", "trigger_after=30\nkdump_max=600"))
+}
+
+// A crash kernel is a proof, begins the fencing at once, and keeps the power on while the dump is written.
+func TestCrashKernel(t *testing.T) {
+	d := crashing(t).settle()
+	if d.f.Object != nil {
+		t.Fatal("it begins before its time")
+	}
+	d.f.Crash = Crash{Last: d.f.Now} // one message
+	if d.settle(); d.f.Object != nil {
+		t.Fatal("one message is no proof")
+	}
+	d.after(10 * time.Second)
+	d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+	d.settle().through(good)
+	if p := d.status().Proof; p == nil || p.Kind != ByKdump || p.Boot != oldBoot || p.Heartbeat != "h0" {
+		t.Fatalf("%+v", d.status())
+	}
+	for range 50 { // the dump takes 500 s
+		d.after(10 * time.Second)
+		d.f.Crash.Last = d.f.Now
+		d.settle().through(good)
+	}
+	if got := strings.Join(d.created, " "); strings.Contains(got, "main:a-off") {
+		t.Fatalf("%s: the power was cut while the dump was written", got)
+	}
+	d.f.Crash = Crash{}
+	d.after(31 * time.Second).through(good)
+	if got := strings.Join(d.created, " "); !strings.Contains(got, "main:a-off main:b-off") {
+		t.Errorf("%s: the power stays on after the dump", got)
+	}
+}
+
+// A dump that never ends does not keep the power on for ever; a delay is kept to; and the replica that hears nothing knows.
+func TestPowerWaitsForTheDump(t *testing.T) {
+	for _, c := range []struct {
+		name, key string
+		hears     time.Duration
+		cut       time.Duration // not before, and soon after
+	}{
+		{"for ever", "power_delay_after_kdump=0", 2 * time.Hour, 600 * time.Second},
+		{"with a delay", "power_delay_after_kdump=200", 250 * time.Second, 450 * time.Second},
+	} {
+		d := crashing(t, c.key)
+		d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+		d.settle().through(good)
+		began, cut := d.f.Now, time.Duration(0)
+		for cut == 0 && d.f.Now.Sub(began) < time.Hour {
+			d.after(10 * time.Second)
+			if d.f.Now.Sub(began) <= c.hears {
+				d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+			} else {
+				d.f.Crash = Crash{} // or this is another replica
+			}
+			if d.settle().through(good); strings.Contains(strings.Join(d.created, " "), "main:a-off") {
+				cut = d.f.Now.Sub(began)
+			}
+		}
+		if cut < c.cut || cut > c.cut+20*time.Second {
+			t.Errorf("%s: cut after %v, want %v", c.name, cut, c.cut)
+		}
+	}
+}
+
+// Guards: for another boot, for a Node that is Ready, and where nobody has said kdump=true, a message is nothing.
+func TestCrashKernelIsNotBelieved(t *testing.T) {
+	for name, change := range map[string]func(d *desk){
+		"another boot": func(d *desk) { d.f.Crash.Boot = newBoot },
+		"Ready":        func(d *desk) { d.f.Node.Ready = true },
+		"not its node": func(d *desk) { d.f.Config.Kdump = false },
+	} {
+		d := crashing(t)
+		d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+		change(d)
+		if d.settle(); d.f.Object != nil {
+			t.Errorf("%s: a NodeFence begins", name)
+		}
+		d.f.Object = begun(t, Isolation, Done).f.Object
+		if d.settle(); d.status().Proof != nil || name == "not its node" && d.status().Dump != nil {
+			t.Errorf("%s: %+v", name, d.status())
+		}
+	}
+}
+
+// Guard: a kubelet that goes on after the message contradicts it.
+func TestCrashKernelLies(t *testing.T) {
+	d := crashing(t)
+	d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+	d.settle().through(good)
+	d.f.Node.Heartbeat = "h1"
+	d.settle().is(Isolation, GivenUp)
+	if p := d.status().Proof; p == nil || !p.Contradicted || !strings.Contains(d.status().Message, "crash kernel") {
+		t.Errorf("%+v", d.status())
+	}
+}
+
+// Guard: what a crash kernel says gives no storage back while the kubelet renews its Lease.
+func TestStorageWaitsForTheLeaseAfterACrash(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		d := crashing(t)
+		d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+		d.settle().through(good)
+		d.f.Crash, d.f.Node.Silent = Crash{}, silent
+		d.after(301 * time.Second).through(good)
+		if got := strings.Join(d.created, " "); strings.Contains(got, "fc-on") != silent {
+			t.Errorf("silent %v: %s, %+v", silent, got, d.status().Proof)
+		}
+	}
+}

@@ -1,0 +1,17 @@
+// Package remediation decides what becomes of one FencingRemediation: the wish of medik8s' NodeHealthCheck, or of a person,
+// that a node be fenced. [Decide] looks at it, at its Node and at the node's NodeFence, and returns the one write that
+// comes next. It remembers nothing.
+//
+// Invariants, with the guards that keep them:
+//
+//   - A remediation is a wish and proves nothing. All that it brings about is that a NodeFence may begin at once, for a
+//     node that is not Ready; limits of storms and the configuration hold as ever ([Wishes]).
+//   - It is about the boot that the Node showed when it was first seen. It wishes nothing for another one, and Succeeded
+//     is True only when that boot has ended.
+//   - A wish that was taken back, by deletion or because it timed out, begins nothing more. What it has begun is undone:
+//     a NodeFence that is its own is deleted, which gives back what was cut off, if that is safe (k8s/nodefence).
+//   - The remediation stays until its NodeFence is gone, or left to a person because it has given up. This program never
+//     deletes a remediation.
+//
+// All functions are pure and may be called from any goroutine.
+package remediation
