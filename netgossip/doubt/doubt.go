@@ -80,6 +80,7 @@ type Core struct {
 	peers   map[int]*peer // in doubt, or LEFT
 	missed  int           // of them that this node misses
 	looked  int           // of them that this node has looked at
+	own     int           // of them that it has found itself, see many
 	boots   []uint64      // by peer, as it said last; 0: not known
 	nets    []network
 	loss    loss
@@ -196,6 +197,10 @@ func (c *Core) restart(now boottime.Instant) {
 
 // set notes whether this node misses a peer.
 func (c *Core) set(d *peer, missed bool) {
+	if !missed && d.own {
+		d.own = false
+		c.own--
+	}
 	if d.missed != missed {
 		if d.missed = missed; missed {
 			c.missed++
@@ -273,6 +278,7 @@ func (c *Core) Late(k, p int, since boottime.Instant, swept bool, now boottime.I
 		return
 	}
 	d := c.peer(p, now)
+	d.sampled = d.sampled || !swept
 	d.finds = d.finds || !swept || c.loss.share <= lossy
 	d.probed(k, max(since, c.floor))
 	c.settle(d, now)

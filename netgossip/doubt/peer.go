@@ -20,11 +20,13 @@ type peer struct {
 	next    boottime.Instant // of them
 	wake    boottime.Instant // when something may be due
 
-	missed bool             // this node misses it, by what the questions to watchers ask for
-	put    boottime.Instant // when the watchers were asked; zero: not by this node
-	more   bool             // others were asked, too
-	called bool
-	firm   boottime.Instant // when this node gave its firm word
+	sampled bool             // by a sample, not in a sweep
+	own     bool             // missed, and found by this node before everybody was called on
+	missed  bool             // this node misses it, by what the questions to watchers ask for
+	put     boottime.Instant // when the watchers were asked; zero: not by this node
+	more    bool             // others were asked, too
+	called  bool
+	firm    boottime.Instant // when this node gave its firm word
 
 	asked  roster.Set // who asked this node to look
 	voices []voice

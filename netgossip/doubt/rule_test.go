@@ -346,3 +346,86 @@ func TestANodeThatHearsNobodyDoesNotLookAgain(t *testing.T) {
 		}
 	}
 }
+
+// A node that has found more than a few silent itself is in the midst of many: it asks no watchers, calls on nobody, and gives no
+// firm word to everybody. It looks where others call, and publishes by their words. What it found by being called on does not
+// count, nor what a sweep shows.
+func TestANodeThatFindsManyItselfCallsOnNobody(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		found  int
+		find   func(b *bench, p int)
+		silent bool
+	}{
+		{"few by samples", findings - 1, func(b *bench, p int) { b.Late(0, p, b.now.Add(-150*time.Millisecond), false, b.now) }, false},
+		{"many by samples", findings, func(b *bench, p int) { b.Late(0, p, b.now.Add(-150*time.Millisecond), false, b.now) }, true},
+		{"many as a watcher", findings, func(b *bench, p int) { b.Said(Word{Ask, p}, 3, b.now, b.now) }, true},
+		{"many by a sweep", findings, func(b *bench, p int) { b.Late(0, p, b.now.Add(-150*time.Millisecond), true, b.now) }, false},
+		{"many by calls", findings, func(b *bench, p int) {
+			for from := range callers {
+				b.Said(Word{Call, p}, 2+from, b.now, b.now)
+			}
+		}, false},
+	} {
+		w := newWorld(t, 1, 100, 2, 0, netgossip.Any())
+		b := &bench{Core: w.cores[0], t: t, now: w.now}
+		b.well()
+		for p := 20; p < 20+c.found; p++ {
+			c.find(b, p)
+			b.take()
+		}
+		b.late()
+		b.pass(300*time.Millisecond, true)
+		b.say(Miss, 3, 4)
+		b.pass(1500*time.Millisecond, true)
+		if got := b.said(Call)+b.said(Firm) == 0; got != c.silent {
+			t.Errorf("%s: says nothing to everybody: %v, want %v", c.name, got, c.silent)
+		}
+		if !c.silent {
+			continue
+		}
+		looked := b.looksAt(7)
+		if looked > 2 {
+			t.Errorf("%s: %d looks at one that nobody calls out", c.name, looked)
+		}
+		b.say(Call, 3, 4)
+		if b.pass(500*time.Millisecond, true); b.looksAt(7) == looked {
+			t.Errorf("%s: no look at one that is called out", c.name)
+		}
+		if b.say(Firm, 3, 4, 5); !b.isLeft() {
+			t.Errorf("%s: not LEFT by the words of others", c.name)
+		}
+	}
+}
+
+// What was found counts for as long as it is missed: answers end it.
+func TestFoundAndAnswered(t *testing.T) {
+	w := newWorld(t, 1, 100, 2, 0, netgossip.Any())
+	b := &bench{Core: w.cores[0], t: t, now: w.now}
+	b.well()
+	for p := 20; p < 20+2*findings; p++ {
+		b.Late(0, p, b.now.Add(-150*time.Millisecond), false, b.now)
+		b.take()
+	}
+	b.pass(300*time.Millisecond, true)
+	if !b.many() {
+		t.Fatalf("%d found", b.own)
+	}
+	for p := 20; p < 20+2*findings; p++ {
+		for k := range 2 {
+			b.Answered(k, p, b.now, 1, b.now)
+		}
+	}
+	if b.many() || b.own != 0 {
+		t.Errorf("%d found, though all answer", b.own)
+	}
+	for p := 20; p < 20+2*findings; p++ {
+		b.Late(0, p, b.now.Add(-150*time.Millisecond), false, b.now)
+		b.take()
+	}
+	b.pass(300*time.Millisecond, true)
+	b.Restart(b.now)
+	if b.own != 0 {
+		t.Errorf("%d found after a restart", b.own)
+	}
+}

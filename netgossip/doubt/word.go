@@ -61,7 +61,7 @@ func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
 		if !d.asked.Has(from) && d.asked.Len() < answered {
 			d.asked.Add(from)
 		}
-		if d.asked.Has(from) && d.missed && !c.mass() {
+		if d.asked.Has(from) && d.missed && !c.mass() && !c.many() {
 			c.tell(Miss, d, roster.SetOf(from))
 		}
 	}
