@@ -173,6 +173,7 @@ func TestNodeMemoryOnAFullDisk(t *testing.T) {
 			t.Errorf("%v, and a restart would go by %+v", told, s)
 		}
 		time.Sleep(10 * memoryRetry)
+		synctest.Wait()
 		if n := strings.Count(log.String(), "cannot be remembered over a restart"); n != 1 {
 			t.Errorf("it is said %d times:\n%s", n, log.String())
 		}
