@@ -217,7 +217,7 @@ func (w *wishes) putMembers(put func(string, ...any), a *around, networks []stri
 			}
 			own[i] = a.networks[k].address.Addr().String()
 		}
-		put("    # TODO: add the other nodes; a group of one has nobody that could take over.")
+		put("    # Add the other nodes: a group of one has nobody that could take over.")
 		w.putMember(put, a.host, networks, own)
 		return nil
 	}

@@ -49,8 +49,8 @@ type FencingRemediationList struct {
 }
 
 // DeepCopyObject is for runtime.Object.
-func (f *FencingRemediation) DeepCopyObject() runtime.Object {
-	return deepCopy(f, &FencingRemediation{})
+func (m *FencingRemediation) DeepCopyObject() runtime.Object {
+	return deepCopy(m, &FencingRemediation{})
 }
 
 // DeepCopyObject is for runtime.Object.

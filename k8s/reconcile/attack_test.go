@@ -8,8 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
@@ -32,31 +30,6 @@ func TestHeartbeatsTouchNobody(t *testing.T) {
 	list[0].Said = "earlier"
 	if got := x.put("n1", "h", list); !slices.Equal(got, []string{"n4"}) {
 		t.Errorf("another boot of the agent touches %q", got)
-	}
-}
-
-// Guard: a Node that is seen to have changed is looked at without the pause that the Lease is watched with.
-func TestAChangeOfTheNodeIsLookedAt(t *testing.T) {
-	w := newWorld(t)
-	r := w.reconciler(nil)
-	w.ready(corev1.ConditionTrue)
-	w.renew("n4", w.now.Add(-time.Minute))
-	w.tell(r, "n1", true)
-	w.tell(r, "n2", true)
-	w.run(r, 100*time.Millisecond)
-	if got := r.machines["n4"].machine.State(); got.Phase != recovery.Proven || w.taint() != "" {
-		t.Fatalf("%+v", got)
-	}
-	w.ready(corev1.ConditionUnknown)
-	w.run(r, 100*time.Millisecond)
-	if w.taint() != "" {
-		t.Fatal("the taint is set before the change was seen")
-	}
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	defer q.ShutDown()
-	r.handler().Update(t.Context(), event.UpdateEvent{ObjectOld: w.nodes["n4"], ObjectNew: w.nodes["n4"]}, q)
-	if w.run(r, 100*time.Millisecond); w.taint() == "" {
-		t.Errorf("%+v", r.machines["n4"].machine.State())
 	}
 }
 

@@ -68,9 +68,6 @@ func (r *Reconciler) handler() handler.Funcs {
 		}
 		r.mu.Lock()
 		touched := append(r.index.put(o.GetName(), o.GetLabels()[r.options.GroupLabel], list), o.GetName())
-		if w := r.machines[o.GetName()]; w != nil {
-			w.machine.Changed()
-		}
 		r.mu.Unlock()
 		enqueue(q, touched)
 	}

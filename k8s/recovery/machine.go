@@ -101,14 +101,6 @@ func (m *Machine) Poke() {
 	}
 }
 
-// Changed wakes a machine that waits for the Lease of a believed death: the Node itself has changed, and its Ready may be
-// Unknown now. What only tells of it does not: in a group of 500 hundreds do.
-func (m *Machine) Changed() {
-	if m.state.Phase == Proven && m.state.Held == "" && m.fails == 0 && m.late == 0 {
-		m.wake = time.Time{}
-	}
-}
-
 // Next is what to ask for now. The answer goes to [Machine.Done], except that of Wait.
 func (m *Machine) Next(now time.Time) Request {
 	m.asked = m.next(now)

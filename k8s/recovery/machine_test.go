@@ -346,37 +346,6 @@ func TestDeletionsArePaced(t *testing.T) {
 	}
 }
 
-// Guard: as soon as the Node shows that its Ready is Unknown, the Lease need not be watched any more; others' words about it
-// do not make it look, nor does what fails or waits for others.
-func TestUnknownIsSeenAtOnce(t *testing.T) {
-	s := tell(t, Settings{})
-	s.node.Unknown, s.lease.Duration = false, 10*time.Second // is watched for 3.6 s
-	if got := s.run(500 * time.Millisecond); writes(got) != "" || s.m.State().Phase != Proven {
-		t.Fatalf("%s, %+v", got, s.m.State())
-	}
-	s.node.Unknown = true
-	s.m.Poke() // somebody tells of it
-	if got := s.run(100 * time.Millisecond); got != "" {
-		t.Errorf("another one's words have it ask: %s", got)
-	}
-	s.m.Changed()
-	if got := writes(s.run(100 * time.Millisecond)); got != "TAINT(fenced-"+bootA+"@u1/1)" {
-		t.Errorf("Ready is Unknown: %q, %+v", got, s.m.State())
-	}
-	s = tell(t, Settings{})
-	s.group, s.m.pace = Group{"worker", 4, 4}, storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 40})
-	s.run(time.Second)
-	if s.m.Changed(); s.run(100*time.Millisecond) != "" || s.m.State().Held != storm.TooManyDead {
-		t.Errorf("what waits for a person looks: %+v", s.m.State())
-	}
-	s = tell(t, Settings{})
-	s.refuse[ReadLease] = Failed
-	s.run(30 * time.Second)
-	if s.m.Changed(); s.run(100*time.Millisecond) != "" {
-		t.Error("what has failed is tried again without its pause")
-	}
-}
-
 // Guard: a node that stays dead costs little. Each round is about five requests, of which one lists its pods.
 func TestADeadNodeIsLookedAtRarely(t *testing.T) {
 	s := tell(t, Settings{})

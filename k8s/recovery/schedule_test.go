@@ -53,7 +53,6 @@ func (w *world) replicaTick(c *replica, s belief.Settings) {
 		}
 		if w.chance(0.5) {
 			m.Poke()
-			m.Changed()
 		}
 		if k := c.calls[n.name]; k != nil {
 			w.carry(k, n, s)

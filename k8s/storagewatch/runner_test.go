@@ -193,12 +193,12 @@ func TestHealthyAgainInTheMiddle(t *testing.T) {
 			w.storage.set("n1", storagefence.Unhealthy)
 			w.storage.mu.Lock()
 			asked := w.storage.asked
-			w.storage.mu.Unlock()
 			w.storage.onAsk = func(n int) {
 				if n == asked+3 { // the poll, before db-0, before db-1
 					w.storage.set("n1", storagefence.Healthy)
 				}
 			}
+			w.storage.mu.Unlock()
 			pass(6 * time.Second)
 			w.want("node n1", "pod db-0", "attachment va-a")
 			pass(10 * time.Second)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,13 +145,24 @@ func TestNodeMemoryOnAFullDisk(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "members-node.json")
 		rules := ownnode.Rules{Disable: []string{"a"}}
 		known := func() ownnode.State { return newNodeMemory(path, "n1", slog.New(slog.DiscardHandler), rules).load() }
+		var mu sync.Mutex // guards what the writer's goroutine uses as well
 		var log strings.Builder
-		m := newNodeMemory(path, "n1", slog.New(slog.NewTextHandler(&log, nil)), rules)
-		told := errors.New("nothing")
-		m.told = func(err error) { told = err }
+		var last error
 		full := false
+		fill := func(is bool) { mu.Lock(); defer mu.Unlock(); full = is }
+		told := func() error { mu.Lock(); defer mu.Unlock(); return last }
+		said := func() string { mu.Lock(); defer mu.Unlock(); return log.String() }
+		m := newNodeMemory(path, "n1", slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return log.Write(p)
+		}), nil)), rules)
+		m.told = func(err error) { mu.Lock(); defer mu.Unlock(); last = err }
 		m.write = func(path string, text []byte) error {
-			if full {
+			mu.Lock()
+			isFull := full
+			mu.Unlock()
+			if isFull {
 				return unix.ENOSPC
 			}
 			return statefile.Write(path, text)
@@ -161,26 +173,27 @@ func TestNodeMemoryOnAFullDisk(t *testing.T) {
 		plain := ownnode.State{Known: true, Exists: true, UID: "u"}
 		m.keep(plain)
 		synctest.Wait()
-		if told != nil || !known().Equal(rules.Memory(plain)) {
-			t.Fatalf("%v, and knows %+v", told, known())
+		if told() != nil || !known().Equal(rules.Memory(plain)) {
+			t.Fatalf("%v, and knows %+v", told(), known())
 		}
-		full = true
+		fill(true)
 		disabled := plain
 		disabled.Annotations = map[string]string{"a": ""}
 		m.keep(disabled)
 		synctest.Wait()
-		if s := known(); s.Known || !errors.Is(told, unix.ENOSPC) {
-			t.Errorf("%v, and a restart would go by %+v", told, s)
+		if s := known(); s.Known || !errors.Is(told(), unix.ENOSPC) {
+			t.Errorf("%v, and a restart would go by %+v", told(), s)
 		}
 		time.Sleep(10 * memoryRetry)
-		if n := strings.Count(log.String(), "cannot be remembered over a restart"); n != 1 {
-			t.Errorf("it is said %d times:\n%s", n, log.String())
+		synctest.Wait()
+		if n := strings.Count(said(), "cannot be remembered over a restart"); n != 1 {
+			t.Errorf("it is said %d times:\n%s", n, said())
 		}
-		full = false
+		fill(false)
 		time.Sleep(memoryRetry)
 		synctest.Wait()
-		if s := known(); told != nil || !s.Equal(rules.Memory(disabled)) {
-			t.Errorf("there is room again: %v, and knows %+v", told, s)
+		if s := known(); told() != nil || !s.Equal(rules.Memory(disabled)) {
+			t.Errorf("there is room again: %v, and knows %+v", told(), s)
 		}
 		stop()
 		synctest.Wait()
@@ -194,3 +207,7 @@ func TestNodeMemoryOnAFullDisk(t *testing.T) {
 		}
 	})
 }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

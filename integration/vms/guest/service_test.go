@@ -94,7 +94,7 @@ func TestServiceAgain(t *testing.T) {
 }
 
 func TestServiceRestartVerb(t *testing.T) {
-	s, w := newTestService("echo started; trap 'exit 0' TERM; while :; do sleep 0.01; done")
+	s, w := newTestService("trap 'exit 0' TERM; echo started; while :; do sleep 0.01; done")
 	s.start()
 	w.await(t, "started", 1)
 	if err := s.control("restart"); err != nil {
