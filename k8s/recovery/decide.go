@@ -141,7 +141,7 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 		case m.noted:
 			m.hold(now, InDispute, m.why+noteHint)
 		case m.verdict.Named == 0 && m.refused.IsZero():
-			m.rest(Watching, "")
+			m.rest(Watching, "nobody calls this boot dead")
 		default:
 			m.hold(now, Unproven, m.verdict.Missing)
 		}
