@@ -26,8 +26,9 @@ const (
 	measured = 32
 	// findings is how many silent peers a node asks watchers about within findWindow. Those who are many are found by many.
 	findings = 5
-	// looksAtOnce bounds the peers that a node looks at.
-	looksAtOnce = 64
+	// looksAtOnce bounds the peers that a node looks at, and looksShare in groups of which more than so many may be gone at once
+	// without being a mass: all look at a tenth of 1000.
+	looksAtOnce, looksShare = 64, 8
 	// massShare: a node that misses more than one in so many, and more than findings, says nothing.
 	massShare = 6
 	// asksBurst and asksPerSecond bound what one member may make this node look at: more than an honest one asks.

@@ -185,7 +185,7 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 		return
 	}
 	if d.looks == 0 {
-		if c.looked >= looksAtOnce {
+		if c.looked >= max(looksAtOnce, c.size/looksShare) {
 			return
 		}
 		c.looked++
