@@ -83,8 +83,8 @@ If the machine still runs 30 seconds after the timeout, the watchdog has failed;
 		if !*yes {
 			return usagef("%s (%s) would reset this machine %v after it is armed, with all that runs on it: say --yes-reset-this-node", path, cmp.Or(view.Clean(w.Identity), "unknown"), *timeout)
 		}
-		if *timeout < time.Second {
-			return usagef("invalid argument %v for \"--timeout\" flag: one second and more is allowed", *timeout)
+		if *timeout < time.Second || *timeout%time.Second != 0 {
+			return usagef("invalid argument %v for \"--timeout\" flag: whole seconds, one and more, are allowed", *timeout)
 		}
 		chronicle := testRecord{env: env, file: *file, path: path}
 		t := trial.Trial{

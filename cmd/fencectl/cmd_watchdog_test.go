@@ -78,8 +78,10 @@ func TestWatchdogTestAsks(t *testing.T) {
 	if code, _, stderr := ask(t, a, 0, "watchdog", "test", "--root", m.Root); code != exitUsage || !strings.Contains(stderr, "Software Watchdog) would reset this machine") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
-	if code, _, stderr := ask(t, a, 0, "watchdog", "test", "--root", m.Root, "--yes-reset-this-node", "--timeout", "0s"); code != exitUsage {
-		t.Errorf("exit %d, %q", code, stderr)
+	for _, bad := range []string{"0s", "-5s", "1500ms"} {
+		if code, _, stderr := ask(t, a, 0, "watchdog", "test", "--root", m.Root, "--yes-reset-this-node", "--timeout", bad, "--file", m.Root); code != exitUsage {
+			t.Errorf("--timeout %s: exit %d, %q", bad, code, stderr)
+		}
 	}
 }
 
