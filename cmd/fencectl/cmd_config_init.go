@@ -49,7 +49,8 @@ Nothing is asked: what no flag says is what was found. What "config check" would
 Each --member is NAME=ADDRESS,ADDRESS..., with an address for each network, in the order of --network. Without any, this
 machine stands there alone, and the others are to be added. With --source kubernetes the members are the Nodes.
 
-No disk is taken as the LUN unless --lun says so: those that may be one stand in a comment. FILE may be - for standard output.`,
+No disk is taken as the LUN unless --lun says so: those that may be one stand in a comment. FILE may be - for standard
+output.`,
 		Example: `  fencectl config init /etc/fencing-agent/agent.yaml --node-group storage
   fencectl config init agent.yaml --node-group storage --network eth0 --network bond0 \
       --member n1=10.0.0.1,10.1.0.1 --member n2=10.0.0.2,10.1.0.2 --member n3=10.0.0.3,10.1.0.3

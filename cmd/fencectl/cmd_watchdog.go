@@ -73,7 +73,7 @@ If the machine still runs 30 seconds after the timeout, the watchdog has failed;
 	yes := flags.Bool("yes-reset-this-node", false, "this machine may be reset now")
 	device := flags.String("device", "", "the `path` of the watchdog (default: the only one there is)")
 	timeout := flags.Duration("timeout", config.Default().Watchdog.Timeout, "the watchdog's timeout, in whole seconds")
-	file := flags.String("file", config.Default().HistoryFile(), "the agent's history: members.cacheFile of its configuration, with -history in place of .json")
+	file := flags.String("file", config.Default().HistoryFile(), "the agent's history: members.cacheFile with -history in place of .json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		w, err := toTest(&doctor.Machine{Root: root.root}, *device)
 		if err != nil {
