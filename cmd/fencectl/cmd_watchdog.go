@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -91,9 +92,17 @@ If the machine still runs 30 seconds after the timeout, the watchdog has failed;
 			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
 			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
 		}
-		return t.Run(cmd.Context())
+		return forRoot(t.Run(cmd.Context()))
 	}
 	return cmd
+}
+
+// forRoot says what a permission is that lacks.
+func forRoot(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: run this as root", err)
+	}
+	return err
 }
 
 // toTest is the watchdog that may be tried.
