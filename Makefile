@@ -38,7 +38,7 @@ HELM     := bin/tools/helm
 help: ## this list
 	@echo "fencing-agent $(VERSION): make TARGET"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
 build: ## bin/fencing-agent, bin/fencectl, bin/fencing-controller and bin/fencing-executor, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
@@ -216,9 +216,9 @@ cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machi
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
 	@FENCING_CLUSTER_KIND=$(KIND) exec bin/cluster/cluster up .
 
-test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 10 min)
+test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 25 min)
 	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
-	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 10 minutes for all)"
+	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 25 minutes for all)"
 	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
 test-nodefence: cluster-programs ## nodes of a real cluster are fenced by Debian's fence_ipmilan and boards of OpenIPMI that cut their power: the whole way, and boards that are gone, lie or are two; RUN=REGEXP; needs what make cluster needs, openipmi and debootstrap (about 15 min)

@@ -77,18 +77,23 @@ ConfigMaps of that namespace, which it reads by kubectl. --agents adds the fence
 			}
 		}
 		name, r, err := readConfig(cmd.Context(), env.stdin, args[0], getenv)
-		for _, line := range config.Lines(name, r.Warnings) {
-			env.warn("warning: " + line)
-		}
-		for _, line := range config.Lines(name, r.Advice) {
-			env.warn("advice: " + line)
-		}
+		warnOf(env, name, r)
 		if err != nil {
 			return err
 		}
 		return out.print(env.stdout, r.Config, func(t *table) { configTable(t, name, r) })
 	}
 	return cmd
+}
+
+// warnOf tells what is allowed and may be wrong.
+func warnOf(env *environment, name string, r *config.Reviewed) {
+	for _, line := range config.Lines(name, r.Warnings) {
+		env.warn("warning: " + line)
+	}
+	for _, line := range config.Lines(name, r.Advice) {
+		env.warn("advice: " + line)
+	}
 }
 
 // readConfig loads the file, or standard input for "-"; name is what messages call it.

@@ -44,14 +44,16 @@ func newConfigInitCommand(env *environment) *cobra.Command {
 		Use:   "init FILE",
 		Short: "Write a first configuration for a group, by what this machine has",
 		Long: `Look at this machine's networks, watchdogs and disks, and write a commented configuration to FILE, which must not exist.
-Nothing is asked: what no flag says is what was found. The file is checked as "config check" does before it is written.
+Nothing is asked: what no flag says is what was found. What "config check" would refuse is not written.
 
 Each --member is NAME=ADDRESS,ADDRESS..., with an address for each network, in the order of --network. Without any, this
 machine stands there alone, and the others are to be added. With --source kubernetes the members are the Nodes.
 
-No disk is taken as the LUN unless --lun says so: those that may be one stand in a comment. FILE may be - for standard output.`,
+No disk is taken as the LUN unless --lun says so: those that may be one stand in a comment. FILE may be - for standard
+output.`,
 		Example: `  fencectl config init /etc/fencing-agent/agent.yaml --node-group storage
-  fencectl config init agent.yaml --node-group storage --network eth0 --network bond0 --member n1=10.0.0.1,10.1.0.1 --member n2=10.0.0.2,10.1.0.2
+  fencectl config init agent.yaml --node-group storage --network eth0 --network bond0 \
+      --member n1=10.0.0.1,10.1.0.1 --member n2=10.0.0.2,10.1.0.2 --member n3=10.0.0.3,10.1.0.3
   fencectl config init - --node-group worker --source kubernetes --lun /dev/mapper/fence`,
 		Args: operands("FILE"),
 	}
@@ -72,6 +74,9 @@ No disk is taken as the LUN unless --lun says so: those that may be one stand in
 		if w.source != string(config.SourceStatic) && w.source != string(config.SourceKubernetes) {
 			return usagef("invalid argument %q for \"--source\" flag: static or kubernetes", w.source)
 		}
+		if w.source == string(config.SourceKubernetes) && len(w.members) > 0 {
+			return usagef("--member is for --source static: with kubernetes the members are the Nodes with the group's label")
+		}
 		a, err := lookAround(&doctor.Machine{Root: w.machine.root})
 		if err != nil {
 			return err
@@ -90,10 +95,11 @@ No disk is taken as the LUN unless --lun says so: those that may be one stand in
 		if err != nil {
 			return fmt.Errorf("nothing was written, for the configuration would be refused: %w", err)
 		}
-		for _, line := range slices.Concat(config.Lines(args[0], r.Warnings), config.Lines(args[0], r.Advice)) {
-			env.warn(line)
+		if err := writeNew(env, args[0], text); err != nil {
+			return err
 		}
-		return writeNew(env, args[0], text)
+		warnOf(env, args[0], r)
+		return nil
 	}
 	return cmd
 }
@@ -159,7 +165,8 @@ func (w *wishes) draft(a *around) (string, error) {
 	var b strings.Builder
 	put := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	put("# The configuration of fencing-agent, the same file on all nodes of the group: the host's name tells them apart.")
-	put("# All keys are in docs/configuration.md. Check it with: fencectl config check FILE")
+	put("# All keys are in docs/configuration.md. Check it with: fencectl config check FILE%s",
+		map[bool]string{true: " --in-pod"}[w.source == string(config.SourceKubernetes)])
 	if w.cluster != "" {
 		put("cluster: %q", w.cluster)
 	}

@@ -101,3 +101,26 @@ func TestConfigInitWritesNewFilesOnly(t *testing.T) {
 		t.Errorf("without a group: exit %d", code)
 	}
 }
+
+// Guard: advice is told as config check tells it, and only of a file that was written.
+func TestConfigInitTellsAdviceOfWhatItHasWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	args := []string{"config", "init", path, "--node-group", "g", "--network", "eth0", "--member", "n1=10.0.0.1", "--member", "n2=10.0.0.2", "--root", t.TempDir()}
+	if code, _, stderr := runIn(t, "", nil, args...); code != exitOK || !strings.HasPrefix(stderr, "fencectl: warning: ") || !strings.Contains(stderr, "\nfencectl: advice: ") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if code, _, stderr := runIn(t, "", nil, args...); code != exitFailed || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("the file exists: exit %d: %s", code, stderr)
+	}
+}
+
+// Guard: members that would not be in the file are refused, and its first lines say how it is checked.
+func TestConfigInitFromNodes(t *testing.T) {
+	args := []string{"config", "init", "-", "--node-group", "g", "--network", "eth0", "--source", "kubernetes", "--root", t.TempDir()}
+	if code, stdout, stderr := runIn(t, "", nil, args...); code != exitOK || !strings.Contains(stdout, "fencectl config check FILE --in-pod\n") {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := runIn(t, "", nil, append(args, "--member", "n1=10.0.0.1")...); code != exitUsage || !strings.Contains(stderr, "--member") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"slices"
 	"strings"
@@ -48,7 +49,15 @@ asked for; then it fails in the end, for the explanation is not whole.`,
 		if err != nil {
 			return err
 		}
-		if err := out.print(env.stdout, e, func(t *table) { e.rows(t, env.zone()) }); err != nil {
+		var b bytes.Buffer
+		if err := out.print(&b, e, func(t *table) { e.rows(t, env.zone()) }); err != nil {
+			return err
+		}
+		text := b.Bytes()
+		if w := width(env); w > 0 && out.format == formatTable {
+			text = foldCells(text, w)
+		}
+		if err := writeText(env, text); err != nil {
 			return err
 		}
 		if len(e.Errors) > 0 {
@@ -82,7 +91,23 @@ func kubectlWith(ctx context.Context, program, input string, args []string) ([]b
 		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
 		return nil, fmt.Errorf("kubectl %s: %s", args[0], cmp.Or(view.Clean(lines[len(lines)-1]), exit.String()))
 	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no kubectl: install it, or name it with --kubectl: %w", err)
+	}
 	return text, err
+}
+
+// labels is the width of the first column, which "called dead" is in.
+const labels = len("called dead") + 2
+
+// foldCells folds the second of two columns to a terminal's width.
+func foldCells(text []byte, width int) []byte {
+	p := &view.Page{Width: width}
+	for line := range strings.Lines(string(text)) {
+		at := min(labels, len(line)-1)
+		p.Text(line[:at], at, view.Say(line[at:], view.Plain))
+	}
+	return p.Bytes()
 }
 
 // explanation is what is printed.

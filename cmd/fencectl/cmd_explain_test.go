@@ -129,7 +129,20 @@ esac
 	if err := os.WriteFile(program, []byte(refusing), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if code, _, diag := runIn(t, "", nil, "explain", "node-4", "--kubectl", program+".none"); code != exitFailed || !strings.Contains(diag, "--kubectl") {
+		t.Errorf("without kubectl: exit %d, %q", code, diag)
+	}
+	_, narrow, _ := runIn(t, "", map[string]string{"COLUMNS": "80"}, "explain", "node-4", "--kubectl", program)
+	for line := range strings.Lines(narrow) {
+		if len(line) > 81 || len(line) < 13 || line[0] != ' ' && line[12] != ' ' {
+			t.Errorf("not in 80 columns:\n%s", narrow)
+			break
+		}
+	}
 	code, out, diag := runIn(t, "", nil, "explain", "node-4", "--kubectl", program)
+	if strings.Join(strings.Fields(narrow), " ") != strings.Join(strings.Fields(out), " ") {
+		t.Errorf("in 80 columns it says something else:\n%s\n%s", narrow, out)
+	}
 	if code != exitFailed {
 		t.Errorf("exit %d", code)
 	}

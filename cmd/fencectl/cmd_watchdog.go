@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ If the machine still runs 30 seconds after the timeout, the watchdog has failed;
 	yes := flags.Bool("yes-reset-this-node", false, "this machine may be reset now")
 	device := flags.String("device", "", "the `path` of the watchdog (default: the only one there is)")
 	timeout := flags.Duration("timeout", config.Default().Watchdog.Timeout, "the watchdog's timeout, in whole seconds")
-	file := flags.String("file", config.Default().HistoryFile(), "the agent's history: members.cacheFile of its configuration, with -history in place of .json")
+	file := flags.String("file", config.Default().HistoryFile(), "the agent's history: members.cacheFile with -history in place of .json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		w, err := toTest(&doctor.Machine{Root: root.root}, *device)
 		if err != nil {
@@ -83,17 +84,25 @@ If the machine still runs 30 seconds after the timeout, the watchdog has failed;
 		if !*yes {
 			return usagef("%s (%s) would reset this machine %v after it is armed, with all that runs on it: say --yes-reset-this-node", path, cmp.Or(view.Clean(w.Identity), "unknown"), *timeout)
 		}
-		if *timeout < time.Second {
-			return usagef("invalid argument %v for \"--timeout\" flag: one second and more is allowed", *timeout)
+		if *timeout < time.Second || *timeout%time.Second != 0 {
+			return usagef("invalid argument %v for \"--timeout\" flag: whole seconds, one and more, are allowed", *timeout)
 		}
 		chronicle := testRecord{env: env, file: *file, path: path}
 		t := trial.Trial{
 			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
 			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
 		}
-		return t.Run(cmd.Context())
+		return forRoot(t.Run(cmd.Context()))
 	}
 	return cmd
+}
+
+// forRoot says what a permission is that lacks.
+func forRoot(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: run this as root", err)
+	}
+	return err
 }
 
 // toTest is the watchdog that may be tried.

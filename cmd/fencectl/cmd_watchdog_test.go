@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,8 +80,20 @@ func TestWatchdogTestAsks(t *testing.T) {
 	if code, _, stderr := ask(t, a, 0, "watchdog", "test", "--root", m.Root); code != exitUsage || !strings.Contains(stderr, "Software Watchdog) would reset this machine") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
-	if code, _, stderr := ask(t, a, 0, "watchdog", "test", "--root", m.Root, "--yes-reset-this-node", "--timeout", "0s"); code != exitUsage {
-		t.Errorf("exit %d, %q", code, stderr)
+	for _, bad := range []string{"0s", "-5s", "1500ms"} {
+		if code, _, stderr := ask(t, a, 0, "watchdog", "test", "--root", m.Root, "--yes-reset-this-node", "--timeout", bad, "--file", m.Root); code != exitUsage {
+			t.Errorf("--timeout %s: exit %d, %q", bad, code, stderr)
+		}
+	}
+}
+
+// Guard: the error of a user who is not root says what to do.
+func TestWatchdogTestWantsRoot(t *testing.T) {
+	if err := forRoot(fmt.Errorf("open: %w", syscall.EACCES)); !strings.Contains(err.Error(), "run this as root") {
+		t.Error(err)
+	}
+	if err := forRoot(syscall.EBUSY); err != error(syscall.EBUSY) {
+		t.Error(err)
 	}
 }
 

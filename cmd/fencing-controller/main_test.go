@@ -31,6 +31,7 @@ func TestUsage(t *testing.T) {
 		{"--config " + good + " --check", 0, ""},
 		{"--config " + bad + " --check", 1, "bad.yaml:2: storm.evicting: \"0\" is not possible; allowed: 1 to 1000"},
 		{"--config " + filepath.Join(dir, "none"), 1, "no such file"},
+		{"storage", 2, "storage: --storage-url is missing; --driver is missing; see"}, // one line
 		{"--config " + good, 1, "this is not a pod and no kubeconfig is given"},
 	} {
 		var out, diag bytes.Buffer

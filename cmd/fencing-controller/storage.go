@@ -60,7 +60,7 @@ func runStorage(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		fmt.Fprintf(stderr, "fencing-controller storage: %v; see fencing-controller storage --help\n", err)
+		fmt.Fprintf(stderr, "fencing-controller storage: %s; see fencing-controller storage --help\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +71,27 @@ func TestNodeFence(t *testing.T) {
 	}
 }
 
+// firstMissing is the first of these files that is not there.
+func firstMissing(files []string) string {
+	for _, f := range files {
+		if _, err := os.Stat(f); err != nil {
+			return f
+		}
+	}
+	return ""
+}
+
+// Guard: make test-cluster of a fresh clone leaves out what make test-nodefence has to prepare, and does not fail for it.
+func TestWhatNodeFenceLacks(t *testing.T) {
+	there, gone := os.Args[0], filepath.Join(t.TempDir(), "executor.tar")
+	if lack := firstMissing([]string{there, gone}); lack != gone {
+		t.Errorf("%q is missing, want %q", lack, gone)
+	}
+	if lack := firstMissing([]string{there}); lack != "" {
+		t.Errorf("%q is missing", lack)
+	}
+}
+
 // close ends the cluster, and its boards.
 func (f *fencing) close() error {
 	var errs []error
@@ -87,6 +110,9 @@ func startFencing(t *testing.T) *fencing {
 	do(t, err)
 	if kind(t, programs).OwnKernel() {
 		t.Skip("the checker reads the processes of the nodes, which those with a kernel of their own do not show: run it without KIND")
+	}
+	if lack := firstMissing(append([]string{programs.Executor}, boardPrograms...)); lack != "" {
+		t.Skipf("%s is missing: make test-nodefence makes the executor's image, and says what to install", lack)
 	}
 	if shared != nil {
 		do(t, shared.Close())

@@ -69,6 +69,8 @@ func run(ctx context.Context, out io.Writer, o options, args []string) error {
 	}
 	if r.passed+r.failed+r.skipped == 0 {
 		r.fail("no test was run", "check the packages and the -run pattern: "+strings.Join(args, " "))
+	} else if pattern, depth := askedFor(args); o.fuzz == 0 && r.failed == 0 && r.deepest < depth {
+		r.fail("no test has a name that -run "+pattern+" asks for", "")
 	}
 	r.summary(time.Since(began))
 	if r.failed > 0 {

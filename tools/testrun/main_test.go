@@ -108,6 +108,44 @@ func TestNothingRunIsAFailure(t *testing.T) {
 	}
 }
 
+// A scenario is a subtest: where none has the name that was asked for, the tests around them pass and have done
+// nothing, which must not look like success either.
+func TestNoSubtestOfThatNameIsAFailure(t *testing.T) {
+	root := module(t, map[string]string{"p_test.go": header + `
+func TestPlain(t *testing.T) {}
+func TestScenarios(t *testing.T) { t.Run("first", func(t *testing.T) {}) }`})
+	for pattern, passes := range map[string]bool{"/(^first$)": true, "/(second)": false} {
+		var out strings.Builder
+		err := run(t.Context(), &out, options{dir: root}, []string{"-run", pattern, "./..."})
+		if passes && err != nil || !passes && !errors.Is(err, errFailed) {
+			t.Errorf("-run %s: error %v\n%s", pattern, err, &out)
+		}
+		if line := "FAIL  no test has a name that -run " + pattern + " asks for\n"; strings.Contains(out.String(), line) == passes {
+			t.Errorf("-run %s: the output has that line, or lacks it: %q\n%s", pattern, line, &out)
+		}
+	}
+}
+
+func TestPatternsAskForSubtests(t *testing.T) {
+	for args, want := range map[string]int{
+		"./...":                           1,
+		"-run TestPlain .":                1,
+		"-run / .":                        1,
+		"-run /(second) .":                2,
+		"--run=^TestScenarios$/(a/b|c) .": 2,
+		"-count=1 -run A/^[0-9/]+$/c .":   3,
+		"-run A|B/c .":                    1,
+		"-run A/b|B/c/d .":                2,
+		"-test.run=A/b .":                 2,
+		". -args -run A/b":                1,
+		"-run":                            1,
+	} {
+		if _, got := askedFor(strings.Fields(args)); got != want {
+			t.Errorf("go test %s: tests of depth %d are asked for, want %d", args, got, want)
+		}
+	}
+}
+
 func TestFuzzRunsEveryTarget(t *testing.T) {
 	fuzz := "func FuzzFine(f *testing.F) { f.Fuzz(func(*testing.T, []byte) {}) }\n"
 	root := module(t, map[string]string{

@@ -28,6 +28,7 @@ type report struct {
 	log                     bool // print what passing tests logged
 	passed, failed, skipped int
 
+	deepest    int      // 1: tests; 2: tests of which one has a subtest, and so on
 	again      []string // packages to be run once more
 	secondTime bool     // these are the packages that are run once more
 
@@ -82,6 +83,7 @@ func (r *report) take(e *event) {
 	}
 	switch e.Action {
 	case "run":
+		r.deepest = max(r.deepest, 1+strings.Count(e.Test, "/"))
 		if parent, ok := parentOf(e.Test); ok {
 			p.parent[parent] = true
 		}
