@@ -1,7 +1,16 @@
 package members
 
 import (
+	"context"
+	"log/slog"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
@@ -51,4 +60,34 @@ func TestWhoFollowsNoMoreDoesNotOutweighTheBook(t *testing.T) {
 	if f, _, _ := h.facts("g"); f.Reports["n1"]["a"] != moved["a"] {
 		t.Errorf("%+v", f.Reports)
 	}
+}
+
+// Guard: callers without end, and an API server that does not answer, cost a few requests at one time, and nobody waits for ever.
+func TestFewTokensAreCheckedAtOneTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		s := &Server{Hub: NewHub(), Logger: slog.New(slog.DiscardHandler), Review: func(ctx context.Context, _ string) (string, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			<-ctx.Done()
+			return "", ctx.Err()
+		}}
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer x"))
+		ended := make(chan error)
+		for range 100 {
+			go func() {
+				_, err := s.caller(ctx)
+				ended <- err
+			}()
+		}
+		began := time.Now()
+		for range 100 {
+			if err := <-ended; status.Code(err) != codes.Unavailable {
+				t.Error(err)
+			}
+		}
+		if most.Load() > mostReviews || time.Since(began) > 2*firstReport {
+			t.Errorf("%d at one time, for %v", most.Load(), time.Since(began))
+		}
+	})
 }
