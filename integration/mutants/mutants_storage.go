@@ -22,6 +22,8 @@ func storageMutants() []mutant {
 		one("storage", "what was owed is detached in another outage", runner, "	r.owe(node.Name, nil)\n", ""),
 		one("storage", "a node that the storage lists twice is offline if one of them is", provider, "out[i].Health = storagefence.Unknown", "_ = i"),
 		one("storage", "a password follows a redirect", provider, "return http.ErrUseLastResponse", "return nil"),
+		one("storage", "a volume without an answer has the health that it had before", facts, "		return storagefence.Unknown, err.Error()\n", "		return h, err.Error()\n"),
+		one("storage", "a volume without an answer is not asked for again", facts, "		f.unread = append(f.unread, err)\n", ""),
 		one("storage", "the storage is not asked again", runner, "if n.Name == f.node && n.Health == storagefence.Unhealthy {\n			return nil\n		}", "if n.Name == f.node {\n			return nil\n		}"),
 		one("storage", "the Node is not read again", runner, "if n == nil || !off(n) {", "if n == nil {"),
 		one("storage", "replacements may go back to the node", runner, "		if !kept {\n", "		if false && !kept {\n"),

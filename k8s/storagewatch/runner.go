@@ -217,6 +217,7 @@ type fence struct {
 	pods        []corev1.Pod
 	judged      []storagefence.Pod // of the same order
 	attachments []storagev1.VolumeAttachment
+	unread      []error // why the health of volumes is not known
 }
 
 // run judges each pod of the node, and deletes those that may go.
@@ -249,7 +250,7 @@ func (f *fence) run(ctx context.Context, node *corev1.Node) error {
 		}
 	}
 	errs = append(errs, f.release(ctx, gone))
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.unread...)...)
 }
 
 // skip says why a pod that has asked for it is left alone.

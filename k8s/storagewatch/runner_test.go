@@ -291,6 +291,26 @@ func TestSilentStorage(t *testing.T) {
 	})
 }
 
+// A volume about which the storage says nothing keeps its own pod, and is asked for again; the others go.
+func TestVolumeWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("db-0", yes, "a")
+		w.pod("db-1", yes, "b")
+		w.storage.deaf = "ns/a"
+		w.during(func() {
+			w.storage.set("n1", storagefence.Unhealthy)
+			pass(15 * time.Second)
+			w.want("node n1", "pod db-1", "attachment va-b")
+			pass(30 * time.Minute)
+			w.want()
+			if n := w.told("StorageFenceSkipped"); n < 2 {
+				t.Errorf("it was asked for %d times", n)
+			}
+		})
+	})
+}
+
 func TestNodeThatKubernetesDoesNotKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
