@@ -104,6 +104,21 @@ func (h *Hub) Booked(group string, b *memberbook.Book) {
 	h.wakeAll(func(s *stream) bool { return s.group == group })
 }
 
+// Lost takes the deletion of the ConfigMap of this name.
+func (h *Hub) Lost(name string) {
+	h.mu.Lock()
+	var groups []string
+	for g := range h.books {
+		if BookName(g) == name {
+			groups = append(groups, g)
+		}
+	}
+	h.mu.Unlock()
+	for _, g := range groups {
+		h.Booked(g, nil)
+	}
+}
+
 // problem takes why a group has no newer list.
 func (h *Hub) problem(group, text string) (changed bool) {
 	h.mu.Lock()

@@ -11,6 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
@@ -90,4 +93,42 @@ func TestFewTokensAreCheckedAtOneTime(t *testing.T) {
 			t.Errorf("%d at one time, for %v", most.Load(), time.Since(began))
 		}
 	})
+}
+
+// A book that a person has spoiled and then deleted is written again.
+func TestSpoiledBookIsDeleted(t *testing.T) {
+	h := NewHub()
+	h.Booked("a_b", &memberbook.Book{Group: "a_b", Epoch: 5, Members: book(5, "n1").Members})
+	h.Booked("g", book(5, "n1", "n2"))
+	h.Synced()
+	h.Lost(BookName("a_b"))
+	if _, b, _ := h.facts("a_b"); b != nil {
+		t.Errorf("%+v", b)
+	}
+	if f, _, _ := h.facts("a_b"); f.Floor != 5 {
+		t.Errorf("the next list has a number over %d", f.Floor)
+	}
+	if _, b, _ := h.facts("g"); b == nil {
+		t.Error("another group's book is gone")
+	}
+}
+
+// A book without its label is seen by no watch: nobody goes by it in silence.
+func TestBookWithoutItsLabel(t *testing.T) {
+	text, err := encode(book(5, "n1", "n2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: BookName("g"), Labels: map[string]string{BookLabel: "true"}}, Data: map[string]string{bookKey: text}}
+	read := func() error {
+		c := fake.NewClientBuilder().WithObjects(m).Build()
+		_, _, err := (&Cluster{Reader: c, Namespace: "ns"}).Read(t.Context(), "g")
+		return err
+	}
+	if err := read(); err != nil {
+		t.Error(err)
+	}
+	if m.Labels = nil; read() == nil {
+		t.Error("it is read")
+	}
 }
