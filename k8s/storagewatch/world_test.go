@@ -38,7 +38,7 @@ type storage struct {
 	volumes map[string]storagefence.Health // by CSI handle
 	fail    error
 	deaf    string // CSI handle of a volume about which it does not answer
-	asked   int // for nodes
+	asked   int    // for nodes
 	// onAsk runs before the answer to the n-th question for nodes.
 	onAsk func(n int)
 }
