@@ -5,6 +5,7 @@ package main
 func listMutants() []mutant {
 	const book, gate = "k8s/memberbook/book.go", "k8s/memberbook/gate.go"
 	const hub, cluster = "cmd/fencing-controller/members/hub.go", "cmd/fencing-controller/members/cluster.go"
+	const codec, server = "cmd/fencing-controller/members/codec.go", "cmd/fencing-controller/members/server.go"
 	list := []mutant{
 		one("lists", "the number of a list goes back with the clock", book, "return max(previous+1, uint64(max(1, wall)))", "return uint64(max(1, wall))"),
 		one("lists", "the number begins again where the book was lost", book, "return max(previous+1, uint64(max(1, wall)))", "return previous + 1"),
@@ -23,6 +24,9 @@ func listMutants() []mutant {
 		one("lists", "a token of another audience counts", cluster, "!s.Authenticated || !slices.Contains(s.Audiences, audience)", "!s.Authenticated"),
 		one("lists", "a token of any account counts", cluster, "	if !known {", "	if !known && audience == \"\" {"),
 		one("lists", "a token that is bound to no node counts", cluster, "if len(claim) != 1 || claim[0] == \"\" {", "if len(claim) == 0 {"),
+		one("lists", "who follows no more outweighs the book", hub, "if s := h.streams[node]; s != nil && s.group == group && s.told {", "if true {"),
+		one("lists", "a slip of a hand in a book is taken for a number", codec, "case f.Epoch > latest:", "case false:"),
+		one("lists", "who calls without a token of an agent has any number of them checked", server, "make(chan struct{}, mostReviews)", "make(chan struct{}, 1<<20)"),
 		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}
 	for i := range list {

@@ -91,8 +91,10 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	}
 	f.Now = r.Now()
 	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
-	if f.Node.Silent, err = r.silent(ctx, node, f.Now); err != nil {
-		return f, nil, err
+	// A kubelet whose Lease cannot be read may be there: nothing is given back, and all else goes on.
+	if f.Node.Silent, err = r.silent(ctx, node, f.Now); err != nil && r.noLease != err.Error() {
+		r.noLease = err.Error() // an older role does not allow it: once is enough
+		r.Logger.Warn("storage is not given back before the node is in another boot, since its Lease cannot be read: apply nodefence.yaml of this version", "node", node, "err", err)
 	}
 	return f, &object, nil
 }

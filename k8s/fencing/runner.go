@@ -56,6 +56,7 @@ type Runner struct {
 	leases   map[string]heard               // by node: its Lease as this replica has seen it
 	problems string                         // as logged last
 	unread   string                         // why remediations are not read, as logged last
+	noLease  string                         // and a Lease
 }
 
 // NeedLeaderElection is false: there is no leader.

@@ -206,6 +206,20 @@ func TestSilent(t *testing.T) {
 	look(11*time.Second, true)
 }
 
+// A role from before the Lease was asked for keeps no node from being fenced.
+func TestLeaseThatMayNotBeRead(t *testing.T) {
+	s := newStage(t)
+	s.forbidden = kindOf(&coordinationv1.Lease{})
+	s.rounds(40)
+	if f := s.fence(); f == nil || f.Status.Phase != nodefence.Done || !slices.Equal(s.ran, []string{"check", "bmc-off", "bmc-on"}) {
+		t.Errorf("ran %v: %+v", s.ran, f)
+	}
+	s.now = s.now.Add(time.Hour)
+	if silent, err := s.r.silent(t.Context(), "n4", s.now); silent || err == nil {
+		t.Errorf("silent: %v, %v", silent, err)
+	}
+}
+
 // Executors run on the nodes that reach the devices.
 func TestSelector(t *testing.T) {
 	s := newStage(t)

@@ -27,10 +27,11 @@ import (
 
 // api is an API server in memory: objects as JSON, with the preconditions that the Runner relies on.
 type api struct {
-	t       *testing.T
-	objects map[string][]byte // by KIND/NAME
-	version int
-	log     []string
+	forbidden string // a kind that may not be read
+	t         *testing.T
+	objects   map[string][]byte // by KIND/NAME
+	version   int
+	log       []string
 }
 
 func kindOf(o runtime.Object) string {
@@ -52,6 +53,9 @@ func (a *api) put(o client.Object) {
 }
 
 func (a *api) Get(_ context.Context, name types.NamespacedName, o client.Object, _ ...client.GetOption) error {
+	if kindOf(o) == a.forbidden {
+		return apierrors.NewForbidden(group, name.Name, nil)
+	}
 	text, ok := a.objects[kindOf(o)+"/"+name.Name]
 	if !ok {
 		return apierrors.NewNotFound(group, name.Name)

@@ -41,6 +41,7 @@ type Facts struct {
 	Group   string
 	Nodes   []string             // names of the Nodes of the group, read after the book
 	Reports map[string]Addresses // told to this replica by the agents that follow it, by node
+	Past    map[string]Addresses // told by agents that followed this replica once: another one may know better by now
 	Floor   uint64               // the highest epoch that this replica has ever seen
 	Wall    int64                // seconds since 1970
 	Now     time.Duration        // since whenever, of a clock that does not jump
@@ -118,13 +119,16 @@ func former(book *Book, members []roster.Member) []string {
 }
 
 // merged are the reports that stand: of Nodes of the group, and of members that may be doubted to have left.
+//
+// Invariant: who follows no more does not outweigh the book. Its agent may have told another replica something else, and the two
+// would write each other's lists away without end.
 func merged(book *Book, f Facts) map[string]Addresses {
 	out := map[string]Addresses{}
 	keep := func(node string) bool {
 		_, member := slices.BinarySearchFunc(book.Members, node, func(m roster.Member, n string) int { return cmp.Compare(m.Name, n) })
 		return member || slices.Contains(f.Nodes, node)
 	}
-	for _, from := range []map[string]Addresses{book.Reports, f.Reports} {
+	for _, from := range []map[string]Addresses{f.Past, book.Reports, f.Reports} {
 		for node, a := range from {
 			if keep(node) {
 				out[node] = a

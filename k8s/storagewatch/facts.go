@@ -138,12 +138,22 @@ func (f *fence) volumeOf(ctx context.Context, p *corev1.Pod, v *corev1.Volume, a
 	if !ask || pv.Spec.CSI == nil || out.Driver != f.o.Rules.Driver {
 		return out, nil
 	}
-	var err error
-	out.Health, out.Reason, err = f.o.Provider.Volume(ctx, pv.Spec.CSI.VolumeHandle)
+	out.Health, out.Reason = f.health(ctx, pv.Spec.CSI.VolumeHandle)
+	return out, nil
+}
+
+// health asks for that of one volume. One that the storage says nothing about keeps its own pod, and no other: the attempt
+// has failed then, and is made again.
+func (f *fence) health(ctx context.Context, handle string) (storagefence.Health, string) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	h, reason, err := f.o.Provider.Volume(ctx, handle)
 	if err != nil {
 		f.o.Metrics.failures.WithLabelValues(apiStorage).Inc()
+		f.unread = append(f.unread, err)
+		return storagefence.Unknown, err.Error()
 	}
-	return out, err
+	return h, reason
 }
 
 // local reports whether a volume stays behind on the node, and a replacement gets one of its own.

@@ -62,21 +62,30 @@ func NewHTTP(base, credentials, ca string) (*HTTP, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &HTTP{base: u, credentials: credentials, client: &http.Client{Transport: transport}}, nil
+	// A login has a password in it: it goes to this address and to no other.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &HTTP{base: u, credentials: credentials, client: &http.Client{Transport: transport, CheckRedirect: stay}}, nil
 }
 
-// Nodes implements [Provider].
+// Nodes implements [Provider]. A name that is listed twice, with two healths, is one of which nothing is known.
 func (h *HTTP) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 	var list []struct{ Name, Health string }
 	if err := h.get(ctx, &list, "nodes"); err != nil {
 		return nil, fmt.Errorf("nodes of the storage: %w", err)
 	}
 	var out []storagefence.Node
+	at := map[string]int{}
 	for _, n := range list {
 		if n.Name == "" {
 			return nil, errors.New("nodes of the storage: one has no name")
 		}
-		out = append(out, storagefence.Node{Name: n.Name, Health: healthOf(n.Health)})
+		health := healthOf(n.Health)
+		if i, twice := at[n.Name]; !twice {
+			at[n.Name] = len(out)
+			out = append(out, storagefence.Node{Name: n.Name, Health: health})
+		} else if out[i].Health != health {
+			out[i].Health = storagefence.Unknown
+		}
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,33 @@ func TestHTTP(t *testing.T) {
 	s.volume.Store(`{"id":"vol","Master":{"health":"offline"}}`)
 	if health, why, err = h.Volume(t.Context(), "ns/vol"); err != nil || health != storagefence.Unhealthy || !strings.Contains(why, "offline") {
 		t.Errorf("%v %q %v", health, why, err)
+	}
+}
+
+// A storage may list a node that has joined it again beside what it was: nobody knows which of them is meant.
+func TestNodeListedTwice(t *testing.T) {
+	h, s := dial(t, secret)
+	s.nodes.Store(`[{"name":"n1","health":"offline"},{"name":"n1","health":"online"},{"name":"n2","health":"online"},{"name":"n2","health":"offline"},{"name":"n2","health":"offline"},{"name":"n3","health":"offline"},{"name":"n3","health":"offline"}]`)
+	nodes, err := h.Nodes(t.Context())
+	if err != nil || len(nodes) != 3 || nodes[0].Health != storagefence.Unknown || nodes[1].Health != storagefence.Unknown || nodes[2].Health != storagefence.Unhealthy {
+		t.Errorf("%v %v", nodes, err)
+	}
+}
+
+// The password is sent to the address that was given, whatever the answer says.
+func TestRedirect(t *testing.T) {
+	h, s := dial(t, secret)
+	elsewhere := httptest.NewServer(s)
+	defer elsewhere.Close()
+	here := httptest.NewServer(http.RedirectHandler(elsewhere.URL+"/v2/auth/login", http.StatusTemporaryRedirect))
+	defer here.Close()
+	base, err := url.Parse(here.URL + "/v2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.base = base
+	if _, err := h.Nodes(t.Context()); err == nil || s.logins.Load() != 0 {
+		t.Errorf("%v after %d logins elsewhere", err, s.logins.Load())
 	}
 }
 

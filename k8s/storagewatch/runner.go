@@ -195,6 +195,7 @@ func (r *Runner) failed(node string, err error) storagefence.Attempt {
 
 // returns takes the taint off a node whose storage is healthy again.
 func (r *Runner) returns(ctx context.Context, node *corev1.Node) storagefence.Attempt {
+	r.owe(node.Name, nil)
 	if !tainted(node) || r.o.DryRun {
 		return storagefence.Attempt{}
 	}
@@ -216,6 +217,7 @@ type fence struct {
 	pods        []corev1.Pod
 	judged      []storagefence.Pod // of the same order
 	attachments []storagev1.VolumeAttachment
+	unread      []error // why the health of volumes is not known
 }
 
 // run judges each pod of the node, and deletes those that may go.
@@ -239,8 +241,7 @@ func (f *fence) run(ctx context.Context, node *corev1.Node) error {
 		}
 		switch err := f.remove(ctx, i); {
 		case errors.Is(err, errHealthy):
-			// What has gone needs its volumes elsewhere all the same.
-			return errors.Join(err, f.release(ctx, gone))
+			return err
 		case err != nil:
 			f.o.Metrics.pods.WithLabelValues(string(storagefence.Failed)).Inc()
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", f.pods[i].Namespace, f.pods[i].Name, err))
@@ -249,7 +250,7 @@ func (f *fence) run(ctx context.Context, node *corev1.Node) error {
 		}
 	}
 	errs = append(errs, f.release(ctx, gone))
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.unread...)...)
 }
 
 // skip says why a pod that has asked for it is left alone.
@@ -309,13 +310,16 @@ func (f *fence) stillOffline(ctx context.Context) error {
 }
 
 // release deletes the attachments of volumes whose pods are gone. Where the Node is off, Kubernetes does that.
+//
+// Invariant: none is deleted while the storage calls the node healthy: it takes that node's writes then, and the pod may
+// still run there. Its kubelet ends it, and kube-controller-manager detaches.
 func (f *fence) release(ctx context.Context, gone map[int]storagefence.Verdict) error {
 	if f.off || f.o.DryRun {
 		return nil
 	}
 	var staying []storagefence.Pod
 	f.mu.Lock()
-	pvs := f.owed[f.node]
+	pvs := slices.Clone(f.owed[f.node])
 	f.mu.Unlock()
 	for i := range f.judged {
 		if v, ok := gone[i]; ok {
@@ -333,20 +337,28 @@ func (f *fence) release(ctx context.Context, gone map[int]storagefence.Verdict) 
 		if a.Spec.NodeName != f.node || a.Spec.Attacher != f.o.Rules.Driver || pv == nil || !slices.Contains(free, *pv) || a.DeletionTimestamp != nil {
 			continue
 		}
-		if err := f.deleteAttachment(ctx, a); err != nil {
+		err := f.stillOffline(ctx)
+		if errors.Is(err, errHealthy) {
+			f.owe(f.node, nil)
+			return errors.Join(append(errs, err)...)
+		}
+		if err == nil {
+			err = f.deleteAttachment(ctx, a)
+		}
+		if err != nil {
 			errs, owed = append(errs, fmt.Errorf("VolumeAttachment %s: %w", a.Name, err)), append(owed, *pv)
 			continue
 		}
 		f.o.Logger.Info("a VolumeAttachment was deleted", "node", f.node, "volume", *pv, "attachment", a.Name)
 	}
-	f.owe(owed)
+	f.owe(f.node, owed)
 	return errors.Join(errs...)
 }
 
-func (f *fence) owe(pvs []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.owed[f.node] = pvs; len(pvs) == 0 {
-		delete(f.owed, f.node)
+func (r *Runner) owe(node string, pvs []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owed[node] = pvs; len(pvs) == 0 {
+		delete(r.owed, node)
 	}
 }

@@ -200,9 +200,51 @@ func TestHealthyAgainInTheMiddle(t *testing.T) {
 			}
 			w.storage.mu.Unlock()
 			pass(6 * time.Second)
-			w.want("node n1", "pod db-0", "attachment va-a")
+			w.want("node n1", "pod db-0")
 			pass(10 * time.Second)
 			w.want("node n1")
+		})
+	})
+}
+
+// A storage that calls the node healthy takes its writes again: what is attached there stays, also what is owed.
+func TestHealthyAgainBeforeTheAttachments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("db-0", yes, "a")
+		w.pod("db-1", yes, "b")
+		failed := false
+		w.fail = func(write string) error {
+			switch {
+			case write == "attachment va-a" && !failed:
+				failed = true
+				return errors.New("etcdserver: request timed out")
+			case write == "attachment va-b":
+				w.storage.set("n1", storagefence.Healthy)
+				return errors.New("etcdserver: request timed out")
+			}
+			return nil
+		}
+		w.during(func() {
+			w.storage.set("n1", storagefence.Unhealthy)
+			pass(20 * time.Second)
+			w.want("node n1", "pod db-0", "pod db-1", "node n1")
+			w.storage.set("n1", storagefence.Unhealthy)
+			pass(20 * time.Second)
+			w.want() // nothing of the first outage
+		})
+		w = newWorld(t)
+		w.pod("db-0", yes, "a")
+		w.fail = func(write string) error {
+			if write == "pod db-0" {
+				w.storage.set("n1", storagefence.Healthy)
+			}
+			return nil
+		}
+		w.during(func() {
+			w.storage.set("n1", storagefence.Unhealthy)
+			pass(20 * time.Second)
+			w.want("node n1", "pod db-0", "node n1")
 		})
 	})
 }
@@ -245,6 +287,26 @@ func TestSilentStorage(t *testing.T) {
 			w.storage.mu.Unlock()
 			pass(2 * time.Hour)
 			w.want()
+		})
+	})
+}
+
+// A volume about which the storage says nothing keeps its own pod, and is asked for again; the others go.
+func TestVolumeWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("db-0", yes, "a")
+		w.pod("db-1", yes, "b")
+		w.storage.deaf = "ns/a"
+		w.during(func() {
+			w.storage.set("n1", storagefence.Unhealthy)
+			pass(15 * time.Second)
+			w.want("node n1", "pod db-1", "attachment va-b")
+			pass(30 * time.Minute)
+			w.want()
+			if n := w.told("StorageFenceSkipped"); n < 2 {
+				t.Errorf("it was asked for %d times", n)
+			}
 		})
 	})
 }

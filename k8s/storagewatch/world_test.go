@@ -37,7 +37,8 @@ type storage struct {
 	nodes   map[string]storagefence.Health
 	volumes map[string]storagefence.Health // by CSI handle
 	fail    error
-	asked   int // for nodes
+	deaf    string // CSI handle of a volume about which it does not answer
+	asked   int    // for nodes
 	// onAsk runs before the answer to the n-th question for nodes.
 	onAsk func(n int)
 }
@@ -59,7 +60,11 @@ func (s *storage) Nodes(context.Context) ([]storagefence.Node, error) {
 	return out, s.fail
 }
 
-func (s *storage) Volume(_ context.Context, handle string) (storagefence.Health, string, error) {
+func (s *storage) Volume(ctx context.Context, handle string) (storagefence.Health, string, error) {
+	if handle == s.deaf {
+		<-ctx.Done()
+		return storagefence.Healthy, "", ctx.Err()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.volumes[handle], "as the test says", s.fail

@@ -47,6 +47,9 @@ func (c *Cluster) Read(ctx context.Context, group string) (*memberbook.Book, str
 	if err != nil {
 		return nil, "", fmt.Errorf("read the book: %w", err)
 	}
+	if m.Labels[BookLabel] != "true" {
+		return nil, "", fmt.Errorf("ConfigMap %s has no label %s=true: put it on again, or delete the ConfigMap", m.Name, BookLabel)
+	}
 	b, err := decode(group, m.Data[bookKey])
 	return b, m.ResourceVersion, err
 }
@@ -168,8 +171,8 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 	b, err := books.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: booked, UpdateFunc: func(_, o any) { booked(o) },
 		DeleteFunc: func(o any) {
-			if group, _, err := bookOf(last(o)); err == nil {
-				h.Booked(group, nil)
+			if m, ok := last(o).(*corev1.ConfigMap); ok {
+				h.Lost(m.Name) // by its name: what was deleted may have been no book any more
 			}
 		},
 	})

@@ -21,6 +21,9 @@ const (
 	bookKey     = "book.json"
 	bookVersion = 1
 	bookPrefix  = "fencing-members-"
+	// latest is more than any epoch is, which are seconds since 1970: it is in the year 2242. A slip of a hand in a book would else have
+	// every replica number its lists so high that no agent takes one.
+	latest = 1 << 33
 )
 
 // BookName is the name of a group's ConfigMap. Names of groups have letters that names of objects must not have.
@@ -74,6 +77,8 @@ func decodeAny(text string) (*memberbook.Book, error) {
 		return nil, err
 	case f.Version != bookVersion:
 		return nil, fmt.Errorf("format %d, this version knows %d", f.Version, bookVersion)
+	case f.Epoch > latest:
+		return nil, fmt.Errorf("epoch %d is that of no list: write the one that the agents have, or a little more", f.Epoch)
 	case (f.Epoch == 0) != (len(f.Members) == 0):
 		return nil, fmt.Errorf("epoch %d with %d members", f.Epoch, len(f.Members))
 	}

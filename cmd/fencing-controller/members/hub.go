@@ -25,7 +25,7 @@ type Hub struct {
 	lists    map[string]*roster.Roster   // of those that have one
 	floors   map[string]uint64           // the highest epoch ever seen, by group
 	problems map[string]string
-	reports  map[string]map[string]memberbook.Addresses // of the agents that follow this replica, by group and node
+	reports  map[string]map[string]memberbook.Addresses // of agents that follow this replica, or did, by group and node
 	streams  map[string]*stream                         // by node
 	dirty    map[string]bool                            // groups to look at
 	changed  chan struct{}                              // capacity 1
@@ -37,6 +37,7 @@ type stream struct {
 	wake        chan struct{} // capacity 1: something may have changed
 	over        chan struct{} // closed when a later stream of the node has begun
 	have        uint64        // epoch that the agent says it has
+	told        bool          // its addresses, on this stream
 }
 
 // NewHub knows nothing yet.
@@ -103,6 +104,21 @@ func (h *Hub) Booked(group string, b *memberbook.Book) {
 	h.wakeAll(func(s *stream) bool { return s.group == group })
 }
 
+// Lost takes the deletion of the ConfigMap of this name.
+func (h *Hub) Lost(name string) {
+	h.mu.Lock()
+	var groups []string
+	for g := range h.books {
+		if BookName(g) == name {
+			groups = append(groups, g)
+		}
+	}
+	h.mu.Unlock()
+	for _, g := range groups {
+		h.Booked(g, nil)
+	}
+}
+
 // problem takes why a group has no newer list.
 func (h *Hub) problem(group, text string) (changed bool) {
 	h.mu.Lock()
@@ -142,7 +158,7 @@ func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	return s, true, true
 }
 
-// leave ends a stream. What its agent has told stands until another one tells something else: the node has not moved.
+// leave ends a stream. What its agent has told stands where no book has anything of it: the node has not moved.
 func (h *Hub) leave(s *stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +171,10 @@ func (h *Hub) leave(s *stream) {
 func (h *Hub) reported(s *stream, a memberbook.Addresses, have uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.have = have
+	if s.have = have; h.streams[s.node] != s {
+		return // a later stream of the node has begun
+	}
+	s.told = true
 	of := h.reports[s.group]
 	if of == nil {
 		of = map[string]memberbook.Addresses{}
@@ -190,7 +209,14 @@ func (h *Hub) view(s *stream, known bool) view {
 func (h *Hub) facts(group string) (f memberbook.Facts, book *memberbook.Book, synced bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f = memberbook.Facts{Group: group, Floor: h.floors[group], Reports: maps.Clone(h.reports[group])}
+	f = memberbook.Facts{Group: group, Floor: h.floors[group], Reports: map[string]memberbook.Addresses{}, Past: map[string]memberbook.Addresses{}}
+	for node, a := range h.reports[group] {
+		if s := h.streams[node]; s != nil && s.group == group && s.told {
+			f.Reports[node] = a
+		} else {
+			f.Past[node] = a
+		}
+	}
 	for name, n := range h.nodes {
 		if n.Group == group {
 			f.Nodes = append(f.Nodes, name)

@@ -109,7 +109,7 @@ func TestCodec(t *testing.T) {
 	if got, err := decode("g", text); err != nil || !reflect.DeepEqual(got, b) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []string{"", "{}", strings.Replace(text, `"version": 1`, `"version": 2`, 1), strings.Replace(text, `"n2"`, `"n1"`, 1), strings.Replace(text, `"epoch": 7`, `"epoch": 0`, 1), strings.Replace(text, "10.0.0.1", "nowhere", 2), text + "x"} {
+	for _, bad := range []string{"", "{}", strings.Replace(text, `"version": 1`, `"version": 2`, 1), strings.Replace(text, `"n2"`, `"n1"`, 1), strings.Replace(text, `"epoch": 7`, `"epoch": 0`, 1), strings.Replace(text, `"epoch": 7`, `"epoch": 17640000000`, 1), strings.Replace(text, `"epoch": 7`, `"epoch": 18446744073709551615`, 1), strings.Replace(text, "10.0.0.1", "nowhere", 2), text + "x"} {
 		if _, err := decode("g", bad); err == nil && !strings.HasSuffix(bad, "x") {
 			t.Errorf("taken: %s", bad)
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,6 +30,10 @@ const (
 	maxNetworks = 32
 	maxKeys     = 32
 	longestKey  = 317 // [DNS name/]name
+	// mostReviews are checked at one time, and mostStreams are of one connection: who calls without a token of an agent costs this
+	// program, which has a recovery to do as well, and the API server no more than that.
+	mostReviews = 8
+	mostStreams = 4
 	// streamAge bounds for how long a token counts that was checked when the stream began.
 	streamAge = 12 * time.Hour
 )
@@ -45,6 +50,9 @@ type Server struct {
 	Hub    *Hub
 	Review Reviewer
 	Logger *slog.Logger
+
+	once    sync.Once
+	reviews chan struct{} // capacity mostReviews
 }
 
 // Options are those that the server has to be made with: TLS by these files, which are read again for each connection.
@@ -58,6 +66,8 @@ func Options(cert, key string) []grpc.ServerOption {
 			},
 		})),
 		grpc.MaxRecvMsgSize(maxReport),
+		grpc.MaxConcurrentStreams(mostStreams),
+		grpc.ConnectionTimeout(firstReport),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 2 * heartbeat, MaxConnectionAge: streamAge, MaxConnectionAgeGrace: heartbeat}),
 	}
 }
@@ -107,7 +117,16 @@ func (s *Server) caller(ctx context.Context) (string, error) {
 	if token == "" {
 		return "", status.Error(codes.Unauthenticated, "no token has come")
 	}
+	ctx, cancel := context.WithTimeout(ctx, firstReport)
+	defer cancel()
+	s.once.Do(func() { s.reviews = make(chan struct{}, mostReviews) })
+	select {
+	case s.reviews <- struct{}{}:
+	case <-ctx.Done():
+		return "", status.Error(codes.Unavailable, "too many tokens are to be checked now")
+	}
 	node, err := s.Review(ctx, token)
+	<-s.reviews
 	switch {
 	case errors.Is(err, ErrRefused):
 		return "", status.Error(codes.Unauthenticated, err.Error())
