@@ -39,6 +39,8 @@ func doubtMutants() []mutant {
 		core("what is called out was found", ruleGo, "(d.watches || d.sampled) && d.count(Call, d.began) == 0 {", "d.watches || d.sampled || d.count(Call, d.began) > 0 {"),
 		core("who has found many looks nowhere", ruleGo, "c.many() && !told {", "c.many() {"),
 		core("who has found many looks everywhere", ruleGo, " || c.many() && !told {", " {"),
+		core("a tenth of a large group is too many to look at", ruleGo, "if c.looked >= max(looksAtOnce, c.size/looksShare) {", "if c.looked >= looksAtOnce {"),
+		core("there is no end to looks", ruleGo, "if c.looked >= max(looksAtOnce, c.size/looksShare) {", "if false {"),
 		core("what was found is found for ever", doubtGo, "	if !missed && d.own {\n", "	if false {\n"),
 		core("a cut is talked about", ruleGo, "	return c.missed > max(findings, c.size/massShare)\n", "	return false\n"),
 		core("a member may ask as much as it likes", wordGo, "		if !b.take(1, now) {\n", "		if b.take(1, now); false {\n"),

@@ -429,3 +429,25 @@ func TestFoundAndAnswered(t *testing.T) {
 		t.Errorf("%d found after a restart", b.own)
 	}
 }
+
+// All look at a tenth of a large group that is gone at once: who does not look cannot publish. What is bounded is a mass.
+func TestATenthOfAThousandIsLookedAt(t *testing.T) {
+	w := newWorld(t, 1, 1000, 2, 0, netgossip.Any())
+	b := &bench{Core: w.cores[0], t: t, now: w.now}
+	b.well()
+	for p := 100; p < 300; p++ {
+		for from := range callers {
+			b.Said(Word{Call, p}, 2+from, b.now, b.now)
+		}
+		b.take()
+	}
+	looked := 0
+	for p := 100; p < 300; p++ {
+		if b.looksAt(p) > 0 {
+			looked++
+		}
+	}
+	if looked < 100 || looked > 1000/looksShare {
+		t.Errorf("%d of 200 that are called out are looked at, want 100 to %d", looked, 1000/looksShare)
+	}
+}
