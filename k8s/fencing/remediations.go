@@ -59,11 +59,11 @@ func (l *FencingRemediationList) DeepCopyObject() runtime.Object {
 }
 
 // node is whom a remediation is about.
-func (f *FencingRemediation) node() string {
-	if name := f.Annotations[nodeNameAnnotation]; name != "" {
+func (m *FencingRemediation) node() string {
+	if name := m.Annotations[nodeNameAnnotation]; name != "" {
 		return name
 	}
-	return f.Name
+	return m.Name
 }
 
 // wishes reads the remediations of the Runner's namespace, where only those who may have nodes fenced make any. It carries
