@@ -106,9 +106,11 @@ func (m *nodeMemory) save(s ownnode.State) bool {
 		return true
 	}
 	if string(text) != m.saved {
-		if err = m.write(m.path, text); err != nil && statefile.Remove(m.path) == nil {
-			m.saved = ""
-			err = m.write(m.path, text) // there may be room now
+		if err = m.write(m.path, text); err != nil {
+			m.saved = "" // it may have been half done: nobody knows what the file has
+			if statefile.Remove(m.path) == nil {
+				err = m.write(m.path, text) // there may be room now
+			}
 		}
 	}
 	if m.told != nil {
