@@ -13,7 +13,7 @@ func memoryMutants() []mutant {
 	terms.in = []string{"./cmd/fencing-agent/agent"}
 	return []mutant{
 		terms,
-		of("what was superseded is kept on a full disk", "err != nil && statefile.Remove(m.path) == nil {", "err != nil && m == nil {"),
+		of("what was superseded is kept on a full disk", "if statefile.Remove(m.path) == nil {", "if m == nil && statefile.Remove(m.path) == nil {"),
 		of("what a full disk did not take is never stored", "			again = time.After(memoryRetry)\n", ""),
 		of("what was seen before a stop is forgotten", "				m.save(s) // what was seen before the stop\n", "				s.Known = false\n"),
 	}
