@@ -158,6 +158,8 @@ func TestADiskThatHangsDelaysNobody(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
+		r.Last(history.Record{Kind: history.LastWords})
+		synctest.Wait() // both writers hang: what they took before that depends on nothing
 		began := time.Now()
 		for range 10 * queued {
 			r.Last(history.Record{Kind: history.LastWords})
