@@ -2,13 +2,13 @@
 # Makes the root of the executor's image in a folder, without a container tool: a bare Debian, and in it what the
 # Dockerfile installs and copies. Needs root, debootstrap and Debian's archive. Its architecture is that of this machine.
 #   deploy/executor/root.sh FOLDER PROGRAM
+# MIRROR and SECURITY are URLs of Debian's archive, if those that debootstrap knows are not to be used.
 set -eu
 root=$1 program=$2
 here=$(dirname "$0")
 suite=bookworm
 packages=$(sed -n 's/.*apt-get install --yes --no-install-recommends \(.*\) \\$/\1/p' "$here/Dockerfile")
 [ -n "$packages" ] || { echo "root.sh: the Dockerfile names no packages" >&2; exit 1; }
-mirror=${MIRROR:-http://deb.debian.org/debian} security=${SECURITY:-http://deb.debian.org/debian-security}
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 quietly() { "$@" >"$said" 2>&1 || { cat "$said" >&2; echo "root.sh: failed: $*" >&2; exit 1; }; }
@@ -16,7 +16,11 @@ inside() {
 	quietly unshare --mount --pid --fork --mount-proc="$root/proc" chroot "$root" \
 		env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive sh -ec "$1"
 }
-quietly debootstrap --variant=minbase "$suite" "$root" "$mirror"
+# shellcheck disable=SC2086 # without MIRROR debootstrap takes its default
+quietly debootstrap --variant=minbase "$suite" "$root" ${MIRROR:-}
+mirror=$(sed -n 's/^deb \([^ ]*\) .*/\1/p' "$root/etc/apt/sources.list" | head -n 1)
+[ -n "$mirror" ] || { echo "root.sh: debootstrap has left no archive in sources.list: give MIRROR=URL" >&2; exit 1; }
+security=${SECURITY:-$mirror-security}
 cat >"$root/etc/apt/sources.list" <<END
 deb $mirror $suite main
 deb $mirror $suite-updates main
