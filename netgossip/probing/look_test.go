@@ -327,7 +327,9 @@ func TestASweepKeepsTheSamplesAmongTheLooks(t *testing.T) {
 	began := s.now
 	s.Look(s.Peer(7), s.now)
 	s.Look(s.Peer(8), s.now)
-	s.pass(time.Second)
+	s.pass(500 * time.Millisecond)
+	s.sampleOf(s.Peer(10), s.now) // and answers
+	s.pass(500 * time.Millisecond)
 	drawn := s.now
 	s.sampleOf(s.Peer(7), s.now)
 	s.pass(100 * time.Millisecond)

@@ -46,7 +46,7 @@ type samples struct {
 	vouched boottime.Instant
 	check   boottime.Instant // when the open ones must be looked at
 
-	starts []boottime.Instant // of the samples within the window
+	starts []boottime.Instant // of the samples within the window, oldest first
 	missed []missed           // those of them that were missed
 	loss   float64            // share of answered samples whose first probe was not in time
 	rested boottime.Instant   // no burst before
@@ -197,12 +197,23 @@ func (s *Schedule) endSample(p *Peer) {
 	s.advance()
 }
 
-// advance moves the vouch on to before the oldest of the open ones.
+// advance moves the vouch on to the latest sample that began before the oldest of the open ones.
+//
+// Invariant: a vouch is as old as a sample. A node that stood still has begun none meanwhile, and when it goes on the
+// first that is open then holds the vouch back to before the stall, not to a moment before itself.
 func (s *Schedule) advance() {
 	x := &s.samples
 	upTo := x.last
-	for _, q := range x.open {
-		upTo = min(upTo, q.sampled-1)
+	if len(x.open) > 0 {
+		oldest := boottime.Never
+		for _, q := range x.open {
+			oldest = min(oldest, q.sampled)
+		}
+		before, _ := slices.BinarySearch(x.starts, oldest)
+		if before == 0 {
+			return // nothing that young is known
+		}
+		upTo = min(upTo, x.starts[before-1])
 	}
 	x.vouched = max(x.vouched, upTo)
 }

@@ -451,15 +451,34 @@ func TestOpenSampleHoldsTheVouchBack(t *testing.T) {
 			t.Fatal("no sample")
 		}
 	}
-	answer := func(i int, want time.Duration) {
+	answer := func(i int, want boottime.Instant) {
 		t.Helper()
 		p := r.all[i]
 		p.proven = p.sampled
-		if r.closeSample(p, start.Add(5*time.Second)); r.samples.vouched != start.Add(want) {
-			t.Errorf("sample %d is answered: vouched up to %v, want %v", i, r.samples.vouched.Sub(start), want)
+		if r.closeSample(p, start.Add(5*time.Second)); r.samples.vouched != want {
+			t.Errorf("sample %d is answered: vouched up to %v, want %v", i, r.samples.vouched.Sub(start), want.Sub(start))
 		}
 	}
-	answer(2, time.Second-1) // the first was begun after one second, and is open
-	answer(0, 2*time.Second-1)
-	answer(1, 3*time.Second)
+	answer(2, 0) // the first of all is open
+	answer(0, start.Add(time.Second))
+	answer(1, start.Add(3*time.Second))
+}
+
+// Guard: a node that stood still, while a sample was open, begins others when it goes on, and then sets that one aside. The
+// vouch is as old as a sample that began before: the moment before the new ones began is no evidence of anybody.
+func TestAStallIsNotVouchedFor(t *testing.T) {
+	for _, stall := range []time.Duration{5 * time.Second, 80 * time.Second} {
+		r := newRig(t, 200)
+		r.run(2 * time.Second)
+		r.answer = func(*Peer) time.Duration { return 0 }
+		for len(r.samples.open) == 0 {
+			r.run(10 * time.Millisecond)
+		}
+		last := r.samples.last
+		r.now = r.now.Add(stall)
+		r.run(time.Millisecond)
+		if v := r.samples.vouched; v > last {
+			t.Errorf("after %v vouched up to %v after the latest sample before", stall, v.Sub(last))
+		}
+	}
 }
