@@ -59,6 +59,9 @@ type agentStatus struct {
 	}
 	Watchdog struct{ State string }
 	Roster   struct{ Change string }
+	LunLease struct {
+		Instance string // a number
+	}
 	Revision string
 }
 
