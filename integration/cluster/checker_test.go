@@ -29,6 +29,7 @@ import (
 type checker struct {
 	volume  string // the folder, as the host sees it
 	storage func() (node string)
+	leave   func(pid int) bool // nil, or a process that is none of the workload's, such as another cluster's
 
 	mu     sync.Mutex
 	broken []string
@@ -60,7 +61,7 @@ func (k *checker) look(young map[int]time.Time, known map[int]worker) {
 	there := map[int]bool{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+		if err != nil || k.leave != nil && k.leave(pid) {
 			continue
 		}
 		there[pid] = true

@@ -90,7 +90,7 @@ type Cluster struct {
 
 // Start brings up the control plane and the nodes, and returns when all are Ready.
 func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
-	if err := config.Kind.Missing(); err != nil {
+	if err := config.Kind.Missing(config.Nodes); err != nil {
 		return nil, err
 	}
 	c := &Cluster{config: config, tokens: map[string]string{}, nodes: map[string]machine.Machine{}, resets: map[string][]time.Time{}, full: map[string]bool{}, bare: map[string]bool{}}

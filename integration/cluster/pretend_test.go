@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,9 +46,20 @@ func pretender(t *testing.T, args []string, pod, uid, node string) (pid int, inp
 	return cmd.Process.Pid, in
 }
 
+// pretended is a checker that looks at pretenders alone: outside of a room /proc shows the pods of clusters that run
+// beside the test.
+func pretended(volume string, storage func() string) *checker {
+	k := newChecker(volume, storage)
+	k.leave = func(pid int) bool {
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+		return err != nil || !strings.Contains(string(text), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
+	}
+	return k
+}
+
 // Guard: a container that waits longer than any process to be started is looked at all the same.
 func TestCheckerSeesLateContainers(t *testing.T) {
-	k := newChecker(t.TempDir(), func() string { return "node-1" })
+	k := pretended(t.TempDir(), func() string { return "node-1" })
 	pid, in := pretender(t, []string{"runc", "init"}, "x-0", "a", "node-1")
 	young, known := map[int]time.Time{}, map[int]worker{}
 	until(t, "runc is seen", time.Minute, func() bool { k.look(young, known); return k.starting[pid] })
@@ -62,7 +74,7 @@ func TestCheckerSeesLateContainers(t *testing.T) {
 func TestChecker(t *testing.T) {
 	volume := t.TempDir()
 	has := "node-1"
-	k := newChecker(volume, func() string { return has })
+	k := pretended(volume, func() string { return has })
 	write := func(lines ...string) {
 		t.Helper()
 		do(t, os.WriteFile(filepath.Join(volume, "writers"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,14 +28,38 @@ var _ machine.Kind = (*Kind)(nil)
 func (*Kind) Name() string { return "namespaces" }
 
 // Missing says what this host lacks.
-func (*Kind) Missing() error {
+func (*Kind) Missing(nodes int) error {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes of namespaces need root")
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
 		return fmt.Errorf("nodes of namespaces need loop devices for the LUN: %w", err)
 	}
-	return nil
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
+	if err != nil {
+		return nil // a kernel without inotify: its kubelets say so
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("nodes of namespaces: fs.inotify.max_user_instances: %w", err)
+	}
+	return fits(nodes, limit)
+}
+
+// Instances of inotify: six of a kubelet and two of a containerd, and those of all that root runs beside the nodes.
+const (
+	instances      = 8
+	otherInstances = 8
+)
+
+// fits fails where the kubelets that come last could not watch their files.
+func fits(nodes, limit int) error {
+	need := nodes*instances + otherInstances
+	if need <= limit {
+		return nil
+	}
+	return fmt.Errorf("%d nodes of namespaces need %d instances of inotify, and root has %d: sysctl -w fs.inotify.max_user_instances=%d, or at most %d nodes",
+		nodes, need, limit, need, max(0, limit-otherInstances)/instances)
 }
 
 // Hidden says of a path of the host whether nodes see something else there.

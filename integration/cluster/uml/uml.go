@@ -39,7 +39,7 @@ func (Kind) Name() string { return "User-mode Linux" }
 func (Kind) OwnKernel() bool { return true }
 
 // Missing says what this host lacks.
-func (Kind) Missing() error {
+func (Kind) Missing(int) error {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes of User-mode Linux need root, for taps")
 	}
