@@ -150,7 +150,7 @@ func TestUIForwardsAndSaysWhere(t *testing.T) {
 "get pods --namespace fencing-controller"*) printf 'c-1 False\nc-2 True\n' ;;
 "get pods --namespace none"*) ;;
 "port-forward --namespace f --address 127.0.0.1 pod/a1 :9111") echo 'Forwarding from 127.0.0.1:40001 -> 9111'; sleep 600 ;;
-"port-forward --namespace fencing-controller --address 127.0.0.1 pod/c-2 8000:9123") echo 'Forwarding from 127.0.0.1:8000 -> 9123'; echo 'error: lost connection to pod' >&2; exit 1 ;;
+"port-forward --namespace fencing-controller --address 127.0.0.1 pod/c-2 8000:9124") echo 'Forwarding from 127.0.0.1:8000 -> 9124'; echo 'error: lost connection to pod' >&2; exit 1 ;;
 `)
 	var opened string
 	out, errs := newOutput(), newOutput()

@@ -20,7 +20,7 @@ import (
 )
 
 // controllerPort is where a replica of fencing-controller serves its page.
-const controllerPort = 9123
+const controllerPort = 9124
 
 // viewer shows a page that runs in a cluster.
 type viewer struct {
