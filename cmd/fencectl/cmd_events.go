@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -18,6 +17,9 @@ import (
 
 // eventSources are the programs of the project that make Events.
 var eventSources = []string{controllerName, "fencing-agent"}
+
+// headDetail is above what is folded.
+const headDetail = "DETAIL"
 
 // happening is one thing that a cluster tells of a node.
 type happening struct {
@@ -61,11 +63,7 @@ are. What cannot be had hides nothing else; then it fails in the end.`,
 		if err != nil {
 			return err
 		}
-		var b bytes.Buffer
-		if err := out.print(&b, c, func(t *table) { c.rows(t, env.zone()) }); err != nil {
-			return err
-		}
-		if err := writeText(env, b.Bytes()); err != nil {
+		if err := out.printFolded(env, c, headDetail, func(t *table) { c.rows(t, env.zone()) }); err != nil {
 			return err
 		}
 		if len(c.Errors) > 0 {
@@ -278,7 +276,7 @@ func (c *chronicle) rows(t *table, zone *time.Location) {
 		t.row("nothing is told")
 		return
 	}
-	t.row("TIME", "NODE", "FROM", "WHAT", "DETAIL")
+	t.row("TIME", "NODE", "FROM", "WHAT", headDetail)
 	for _, h := range c.Happenings {
 		at := "unknown"
 		if !h.At.IsZero() {

@@ -52,7 +52,7 @@ asked for; then it fails in the end, for the explanation is not whole.`,
 		}
 		text := b.Bytes()
 		if w := width(env); w > 0 && out.format == formatTable {
-			text = foldCells(text, w)
+			text = foldCells(text, labels, w)
 		}
 		if err := writeText(env, text); err != nil {
 			return err
@@ -68,11 +68,11 @@ asked for; then it fails in the end, for the explanation is not whole.`,
 // labels is the width of the first column, which "called dead" is in.
 const labels = len("called dead") + 2
 
-// foldCells folds the second of two columns to a terminal's width.
-func foldCells(text []byte, width int) []byte {
+// foldCells folds the last column, which begins at from, to a terminal's width.
+func foldCells(text []byte, from, width int) []byte {
 	p := &view.Page{Width: width}
 	for line := range strings.Lines(string(text)) {
-		at := min(labels, len(line)-1)
+		at := min(from, len(line)-1)
 		p.Text(line[:at], at, view.Say(line[at:], view.Plain))
 	}
 	return p.Bytes()

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 	"time"
 
@@ -56,6 +58,8 @@ answered, whatever it says; with --check only if the node also has quorum and th
 			return remote.status(cmd.Context(), args[0], shown, *check, out)
 		case shown.all && remote.plugin && agent.socket == "":
 			return remote.all(cmd.Context(), *check, out)
+		case remote.plugin && agent.socket == "" && !exists(agent.path(env)):
+			return usagef("NODE or --all is missing: there is no agent on this machine")
 		}
 		st, err := getStatus(cmd.Context(), env, agent)
 		if err != nil {
@@ -70,6 +74,12 @@ answered, whatever it says; with --check only if the node also has quorum and th
 		return nil
 	}
 	return cmd
+}
+
+// exists reports whether a file may be there.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // shownFlags say how much is shown.

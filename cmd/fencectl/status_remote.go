@@ -50,6 +50,9 @@ func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags
 	return errors.Join(writeText(r.env, text), err)
 }
 
+// headTrouble is above what is folded.
+const headTrouble = "NOT IN ORDER"
+
 // agentLine is one agent among all.
 type agentLine struct {
 	Node    string   `json:"node"`
@@ -71,7 +74,7 @@ func (r *remoteFlags) all(ctx context.Context, check bool, out *printer) error {
 	}
 	lines := make([]agentLine, len(pods))
 	askAll(len(pods), func(i int) { lines[i] = r.line(ctx, &pods[i]) })
-	if err := out.print(r.env.stdout, lines, func(t *table) { allRows(t, lines) }); err != nil {
+	if err := out.printFolded(r.env, lines, headTrouble, func(t *table) { allRows(t, lines) }); err != nil {
 		return err
 	}
 	if bad := badLines(lines); check && len(bad) > 0 {
@@ -133,7 +136,7 @@ func badLines(lines []agentLine) (bad []string) {
 }
 
 func allRows(t *table, lines []agentLine) {
-	t.row("NODE", "VERDICT", "COUNTED", "NOT IN ORDER")
+	t.row("NODE", "VERDICT", "COUNTED", headTrouble)
 	for _, l := range lines {
 		if l.Verdict == "" {
 			t.row(view.Clean(l.Node), "cannot be asked", "?", view.Clean(l.Error))
