@@ -16,10 +16,10 @@ const (
 // Shelf says in which slot a record goes, so that what happened outlives what was merely measured.
 //
 // Invariant: a sample takes the slot of an event (a record of any other kind) only while events have more than their share,
-// three quarters of the slots; and an event takes that of another event only when they have all of their share. While there
-// is room nothing is overwritten. After that samples stand one a minute when they are older than an hour, and one in ten
-// minutes when they are older than a day; of two that are too close, the worse one stays. The last sample of a boot stays
-// until it is the oldest of all.
+// three quarters of the slots; and an event takes that of another event only when they have all of their share, then even if
+// a slot is free: the last quarter is the samples'. Else a free slot is taken first. When there is none, samples stand one a
+// minute if they are older than an hour, and one in ten minutes if they are older than a day; of two that are too close, the
+// worse one stays. The last sample of a boot stays until it is the oldest of all.
 //
 // Ages are by the wall clock, which may jump: samples are thinned wrongly then, and events are not touched.
 type Shelf struct {

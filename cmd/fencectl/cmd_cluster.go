@@ -2,25 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/api/view"
-)
-
-const (
-	// clusterAsks is how many agents are asked at once.
-	clusterAsks = 16
-	// agentSelector finds the agents' pods, those of every release.
-	agentSelector = "app.kubernetes.io/name=fencing-agent"
 )
 
 // clusterView is what all agents of a cluster say of each other.
@@ -47,7 +37,6 @@ type oneWay struct {
 // cluster asks the agents by kubectl exec.
 type cluster struct {
 	namespace string
-	context   string
 	kubectl   func(ctx context.Context, args ...string) ([]byte, error)
 }
 
@@ -65,15 +54,13 @@ NODE it is that node's row and column alone. An agent on a dead node cannot be a
 
 It runs kubectl with your rights and your kubeconfig: to list pods, and to create pods/exec. Agents of a package are not asked.`,
 		Example: "  fencectl cluster\n  fencectl cluster n4 --context prod -n fencing-agent",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    optional,
 	}
-	program := cmd.Flags().String("kubectl", "kubectl", "the program kubectl")
-	c := &cluster{}
+	kube := newKubeFlags(cmd)
+	c := &cluster{kubectl: kube.run}
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "only agents in this `namespace` (default: all)")
-	cmd.Flags().StringVar(&c.context, "context", "", "the `context` of the kubeconfig")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c.kubectl = func(ctx context.Context, args ...string) ([]byte, error) { return kubectl(ctx, *program, args) }
 		v, err := c.view(cmd.Context())
 		if err != nil {
 			return err
@@ -89,55 +76,25 @@ It runs kubectl with your rights and your kubeconfig: to list pods, and to creat
 	return cmd
 }
 
-func (c *cluster) run(ctx context.Context, args ...string) ([]byte, error) {
-	if c.context != "" {
-		args = slices.Insert(args, 1, "--context", c.context)
-	}
-	return c.kubectl(ctx, args...)
-}
-
 // view asks all agents, some at once.
 func (c *cluster) view(ctx context.Context) (*clusterView, error) {
-	where := []string{"get", "pods", "-l", agentSelector, "-o", "json", "--all-namespaces"}
-	if c.namespace != "" {
-		where = append(where[:len(where)-1], "--namespace", c.namespace)
-	}
-	text, err := c.run(ctx, where...)
+	pods, err := agentPods(ctx, c.kubectl, c.namespace, "")
 	if err != nil {
 		return nil, err
 	}
-	var pods struct {
-		Items []struct {
-			Metadata struct{ Name, Namespace string }
-			Spec     struct{ NodeName string }
-		}
-	}
-	if err := json.Unmarshal(text, &pods); err != nil {
-		return nil, fmt.Errorf("kubectl get: its answer: %w", err)
-	}
-	v := &clusterView{Agents: make([]agentSay, len(pods.Items)), OneWay: []oneWay{}}
-	if len(pods.Items) == 0 {
-		return nil, errors.New("there is no pod with the label " + agentSelector + ": say --context or --namespace, or ask agents of a package with fencectl status on their nodes")
-	}
-	var asked sync.WaitGroup
-	room := make(chan struct{}, clusterAsks)
-	for i, p := range pods.Items {
-		asked.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			v.Agents[i] = agentSay{Node: p.Spec.NodeName, Pod: p.Metadata.Name}
-			v.Agents[i].ask(ctx, c, p.Metadata.Namespace)
-		})
-	}
-	asked.Wait()
-	slices.SortFunc(v.Agents, func(a, b agentSay) int { return strings.Compare(a.Node, b.Node) })
+	v := &clusterView{Agents: make([]agentSay, len(pods)), OneWay: []oneWay{}}
+	askAll(len(pods), func(i int) {
+		v.Agents[i] = agentSay{Node: pods[i].node, Pod: pods[i].name}
+		v.Agents[i].ask(ctx, c, &pods[i])
+	})
+	slices.SortStableFunc(v.Agents, func(a, b agentSay) int { return view.Compare(a.Node, b.Node) })
 	v.findOneWay()
 	return v, nil
 }
 
 // ask gets one agent's status.
-func (a *agentSay) ask(ctx context.Context, c *cluster, namespace string) {
-	text, err := c.run(ctx, "exec", "--namespace", namespace, a.Pod, "--", "fencectl", "status", "-o", "json")
+func (a *agentSay) ask(ctx context.Context, c *cluster, p *agentPod) {
+	text, err := c.kubectl(ctx, p.inPod("status", "-o", "json")...)
 	st := new(fencingv1.Status)
 	if err == nil {
 		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, st)
@@ -185,7 +142,7 @@ func (v *clusterView) names() (names []string) {
 			names = append(names, n)
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, view.Compare)
 	return slices.Compact(names)
 }
 

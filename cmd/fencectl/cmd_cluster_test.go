@@ -69,12 +69,13 @@ func TestClusterAsksWhereItIsTold(t *testing.T) {
 	if _, err := c.view(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.namespace, c.context = "fencing", "prod"
+	c.namespace = "fencing"
 	if _, err := c.view(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	first := "get pods -l " + agentSelector + " -o json --all-namespaces"
-	if calls[0] != first || !strings.Contains(calls[1], "--context prod") || !strings.Contains(calls[1], "--namespace fencing") || !strings.Contains(calls[1], "-o json") {
+	prod := strings.Join((&kubeFlags{context: "prod"}).args("get", "pods"), " ")
+	if calls[0] != first || prod != "get --context prod pods" || !strings.Contains(calls[1], "--namespace fencing") || !strings.Contains(calls[1], "-o json") {
 		t.Errorf("%q", calls)
 	}
 	c.kubectl = func(context.Context, ...string) ([]byte, error) { return []byte(`{"items":[]}`), nil }

@@ -19,6 +19,25 @@ func newConfigCommand(env *environment) *cobra.Command {
 	)
 }
 
+const configCheckExample = `  fencectl config check /etc/fencing-agent/agent.yaml
+  fencectl config check agent.yaml --node-name node-3
+  fencectl config check agent.yaml --node-name node-3 --in-pod
+  fencectl config check agent.yaml -o yaml > effective.yaml
+  kubectl fence config check -n fencing-controller
+  kubectl fence config check --all-nodes
+  fencectl config check --all-nodes n1.yaml n2.yaml n3.yaml`
+
+// configCheckOperands: with --all-nodes there are as many files as nodes, or none; with --namespace none.
+func configCheckOperands(cmd *cobra.Command, args []string) error {
+	switch {
+	case cmd.Flags().Changed("all-nodes"):
+		return nil
+	case cmd.Flags().Changed("namespace"):
+		return operands()(cmd, args)
+	}
+	return operands("FILE")(cmd, args)
+}
+
 func newConfigCheckCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
@@ -37,18 +56,14 @@ FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as
 Where neither says which node it is, and this machine is no member, the file is checked for each member.
 
 With --namespace and without FILE it checks instead how fencing-controller would fence nodes: the
-ConfigMaps of that namespace, which it reads by kubectl. --agents adds the fence agents' own options.`,
-		Example: `  fencectl config check /etc/fencing-agent/agent.yaml
-  fencectl config check agent.yaml --node-name node-3
-  fencectl config check agent.yaml --node-name node-3 --in-pod
-  fencectl config check agent.yaml -o yaml > effective.yaml
-  kubectl fence config check -n fencing-controller`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("namespace") {
-				return operands()(cmd, args)
-			}
-			return operands("FILE")(cmd, args)
-		},
+ConfigMaps of that namespace, which it reads by kubectl. --agents adds the fence agents' own options.
+
+With --all-nodes it compares the effective configurations of the nodes of each group, and shows which node differs in
+which key; the exit code is 1 if it is a key that must be the same on all. With several FILEs each is one node's.
+Without, the agents of a Kubernetes cluster are asked, by kubectl exec, for the file in their pods; what a running
+agent has read before its file was changed is not seen.`,
+		Example: configCheckExample,
+		Args:    configCheckOperands,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -58,12 +73,10 @@ ConfigMaps of that namespace, which it reads by kubectl. --agents adds the fence
 	inPod := cmd.Flags().Bool("in-pod", false, "check as in a pod, where the API server is there without a kubeconfig")
 	namespace := cmd.Flags().StringP("namespace", "n", "", "check the ConfigMaps by which nodes are fenced, in this namespace")
 	agents := cmd.Flags().String("agents", "", "with --namespace: a file that \"fencing-executor metadata\" has written")
-	program := cmd.Flags().String("kubectl", "kubectl", "with --namespace: the program kubectl")
+	every := cmd.Flags().Bool("all-nodes", false, "compare the configurations of all nodes: of each FILE, or of the agents in a cluster")
+	kube := newKubeFlags(cmd)
 	out := newPrinter(cmd, formatYAML)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *namespace != "" {
-			return checkFenceConfig(cmd.Context(), env, out, *program, *namespace, *agents)
-		}
 		getenv := func(key string) string {
 			switch {
 			case key == config.EnvInCluster && *inPod:
@@ -75,6 +88,20 @@ ConfigMaps of that namespace, which it reads by kubectl. --agents adds the fence
 			default:
 				return env.getenv(key)
 			}
+		}
+		if (*every || *namespace != "") && out.format == formatYAML {
+			return usagef("invalid argument %q for \"--output\" flag: with --all-nodes and --namespace one of table, json is allowed", formatYAML)
+		}
+		if *every {
+			n := &allNodes{env: env, kube: kube, namespace: *namespace, files: args}
+			n.review = func(file string) (*config.Config, error) {
+				_, r, err := readConfig(cmd.Context(), env.stdin, file, getenv)
+				return r.Config, err
+			}
+			return n.check(cmd.Context(), out)
+		}
+		if *namespace != "" {
+			return checkFenceConfig(cmd.Context(), env, out, kube, *namespace, *agents)
 		}
 		name, r, err := readConfig(cmd.Context(), env.stdin, args[0], getenv)
 		warnOf(env, name, r)

@@ -23,8 +23,8 @@ type fenceRow struct {
 
 // checkFenceConfig reads the ConfigMaps of a namespace by kubectl, prints what they come to, and complains about them.
 // agents is a file that "fencing-executor metadata" has written; with "" the options of fence agents are not checked.
-func checkFenceConfig(ctx context.Context, env *environment, out *printer, program, namespace, agents string) error {
-	text, err := kubectl(ctx, program, []string{"get", "configmaps", "--namespace", namespace, "--output", "json"})
+func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube *kubeFlags, namespace, agents string) error {
+	text, err := kube.run(ctx, "get", "configmaps", "--namespace", namespace, "--output", "json")
 	if err != nil {
 		return err
 	}

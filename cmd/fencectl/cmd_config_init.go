@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -109,15 +110,11 @@ func writeNew(env *environment, name, text string) error {
 	if name == "-" {
 		return writeText(env, []byte(text))
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err := makeFile(name, 0o644, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists, and may be what an agent runs by: name another file, or - for standard output", name)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	return err
 }
 
 // noNetworkOfNodes are beginnings of the names of interfaces that containers and tunnels have.

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +22,6 @@ import (
 const (
 	controllerName  = "fencing-controller"
 	controllerPages = ":9120/proxy/nodes"
-	kubectlTimeout  = 15 * time.Second
 )
 
 func newExplainCommand(env *environment) *cobra.Command {
@@ -40,11 +37,11 @@ asked for; then it fails in the end, for the explanation is not whole.`,
 		Example: "  fencectl explain node-4",
 		Args:    operands("NODE"),
 	}
-	program := cmd.Flags().String("kubectl", "kubectl", "the program kubectl")
-	namespace := cmd.Flags().String("namespace", controllerName, "the namespace of fencing-controller")
+	kube := newKubeFlags(cmd)
+	namespace := cmd.Flags().StringP("namespace", "n", controllerName, "the `namespace` of fencing-controller")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		x := &explainer{namespace: *namespace, kubectl: func(ctx context.Context, args ...string) ([]byte, error) { return kubectl(ctx, *program, args) }}
+		x := &explainer{namespace: *namespace, kubectl: kube.run}
 		e, err := x.explain(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -55,7 +52,7 @@ asked for; then it fails in the end, for the explanation is not whole.`,
 		}
 		text := b.Bytes()
 		if w := width(env); w > 0 && out.format == formatTable {
-			text = foldCells(text, w)
+			text = foldCells(text, labels, w)
 		}
 		if err := writeText(env, text); err != nil {
 			return err
@@ -68,43 +65,14 @@ asked for; then it fails in the end, for the explanation is not whole.`,
 	return cmd
 }
 
-var errKubectlSlow = fmt.Errorf("no answer within %v", kubectlTimeout)
-
-// kubectl runs it, with its last line of complaint as the error.
-func kubectl(ctx context.Context, program string, args []string) ([]byte, error) {
-	return kubectlWith(ctx, program, "", args)
-}
-
-// kubectlWith gives it something to read.
-func kubectlWith(ctx context.Context, program, input string, args []string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
-	defer cancel()
-	var complaint bytes.Buffer
-	c := exec.CommandContext(ctx, program, args...)
-	c.Stdin, c.Stderr = strings.NewReader(input), &complaint
-	c.WaitDelay = time.Second // what it has started may keep its output open
-	text, err := c.Output()
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, fmt.Errorf("kubectl %s: %w", args[0], errKubectlSlow)
-	}
-	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
-		return nil, fmt.Errorf("kubectl %s: %s", args[0], cmp.Or(view.Clean(lines[len(lines)-1]), exit.String()))
-	}
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no kubectl: install it, or name it with --kubectl: %w", err)
-	}
-	return text, err
-}
-
 // labels is the width of the first column, which "called dead" is in.
 const labels = len("called dead") + 2
 
-// foldCells folds the second of two columns to a terminal's width.
-func foldCells(text []byte, width int) []byte {
+// foldCells folds the last column, which begins at from, to a terminal's width.
+func foldCells(text []byte, from, width int) []byte {
 	p := &view.Page{Width: width}
 	for line := range strings.Lines(string(text)) {
-		at := min(labels, len(line)-1)
+		at := min(from, len(line)-1)
 		p.Text(line[:at], at, view.Say(line[at:], view.Plain))
 	}
 	return p.Bytes()

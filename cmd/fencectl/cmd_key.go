@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 )
@@ -35,15 +35,11 @@ FILE may be - for standard output, for a Secret.`,
 			if args[0] == "-" {
 				return writeText(env, []byte(text))
 			}
-			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			err := makeFile(args[0], 0o600, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 			if errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("%s exists, and may hold the key of a group that runs: name another file, or see docs/operations.md for how keys are changed", args[0])
 			}
-			if err != nil {
-				return err
-			}
-			_, err = f.WriteString(text)
-			return errors.Join(err, f.Close())
+			return err
 		},
 	}
 }

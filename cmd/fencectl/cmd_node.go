@@ -15,10 +15,11 @@ import (
 
 // nodeOrder asks for a node to be fenced by its devices.
 type nodeOrder struct {
-	env                           *environment
-	kubectl, namespace, boot, why string
-	step                          string
-	node                          string
+	env                  *environment
+	kube                 *kubeFlags
+	namespace, boot, why string
+	step                 string
+	node                 string
 }
 
 // stepsToBegin are those of a NodeFence that one may begin with.
@@ -46,13 +47,12 @@ Exit codes: 0 it was asked for; 1 it was refused, or kubectl failed; 2 bad usage
   fencectl node n4 --boot 024bc581b3a34be3 --step isolation`,
 		Args: operands("NODE"),
 	}
-	o := &nodeOrder{env: env}
+	o := &nodeOrder{env: env, kube: newKubeFlags(cmd)}
 	flags := cmd.Flags()
 	flags.StringVar(&o.boot, "boot", "", "fence this `boot` and no other: a boot nonce, or the bootID of the Node")
 	flags.StringVar(&o.step, "step", "power_management", "`step` to begin with: isolation or power_management")
 	flags.StringVar(&o.why, "reason", "", "why, in `words`: they stand in an annotation of the NodeFence")
-	flags.StringVar(&o.kubectl, "kubectl", "kubectl", "the program kubectl")
-	flags.StringVar(&o.namespace, "namespace", controllerName, "the namespace of the ConfigMaps")
+	flags.StringVarP(&o.namespace, "namespace", "n", controllerName, "the `namespace` of the ConfigMaps")
 	_ = cmd.RegisterFlagCompletionFunc("boot", cobra.NoFileCompletions)                                                  // fails for unknown flags only
 	_ = cmd.RegisterFlagCompletionFunc("step", cobra.FixedCompletions(stepsToBegin, cobra.ShellCompDirectiveNoFileComp)) // as above
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -78,7 +78,7 @@ type fenceable struct{ uid, boot, ready string }
 
 // look reads the Node, and whether anything is known of how to fence it.
 func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
-	text, err := kubectl(ctx, o.kubectl, []string{"get", "node", o.node, "-o", "json"})
+	text, err := o.kube.run(ctx, "get", "node", o.node, "-o", "json")
 	if err != nil {
 		return fenceable{}, err
 	}
@@ -95,7 +95,7 @@ func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
 	if f.boot == "" {
 		return f, fmt.Errorf("%s has no bootID in its status: nobody could tell whether it has ended", view.Clean(o.node))
 	}
-	if _, err := kubectl(ctx, o.kubectl, []string{"get", "configmap", "fence-config-" + o.node, "--namespace", o.namespace, "-o", "name"}); err != nil {
+	if _, err := o.kube.run(ctx, "get", "configmap", "fence-config-"+o.node, "--namespace", o.namespace, "-o", "name"); err != nil {
 		return f, fmt.Errorf("%s is not managed: it needs the ConfigMap fence-config-%s in the namespace %s: %w", view.Clean(o.node), view.Clean(o.node), view.Clean(o.namespace), err)
 	}
 	return f, nil
@@ -136,7 +136,7 @@ func (o *nodeOrder) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := kubectlWith(ctx, o.kubectl, string(object), []string{"create", "-f", "-"}); err != nil {
+	if _, err := o.kube.runWith(ctx, string(object), "create", "-f", "-"); err != nil {
 		if strings.Contains(err.Error(), "AlreadyExists") {
 			return fmt.Errorf("%s is being fenced already: look at \"%s explain %s\"", view.Clean(o.node), o.env.command(), view.Clean(o.node))
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 	"time"
 
@@ -20,10 +22,13 @@ import (
 
 func newStatusCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show what this node's agent sees, decides and why",
+		Use:   "status [NODE]",
+		Short: "Show what a node's agent sees, decides and why",
 		Long: `Ask the agent of this node over its socket and show what a person needs first: the verdict and its reason, what
 it means for this node (after >>>), which nodes are missing and for how long, and what else is not in order.
+
+With NODE, ask the agent of that node of a Kubernetes cluster, by kubectl exec in its pod, where fencectl prints this.
+"kubectl fence status --all", without NODE, asks all agents, and has a line for each.
 
 With -v, show every node on every network, the LUN, the watchdog and the time budget. Of more than 20 nodes, those in order are only counted. On each network a node is ok, STALE (heard of,
 but its last answer is too old) or LOST, with the time since its last answer, or NEVER answered. In
@@ -36,14 +41,26 @@ answered, whatever it says; with --check only if the node also has quorum and th
   fencectl status -v
   fencectl status --all --socket /var/run/fencing-agent/api.sock
   fencectl status --check > /dev/null || echo "this node is in trouble"
-  fencectl status -o json | jq -r .verdict.reason`,
-		Args: operands(),
+  fencectl status -o json | jq -r .verdict.reason
+  fencectl status n4 --context prod`,
+		Args: optional,
 	}
 	agent := newAgentFlags(cmd)
 	shown := newShownFlags(cmd)
 	check := cmd.Flags().Bool("check", false, "exit with 1 unless this node has quorum and the permission to feed")
 	out := newPrinter(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	remote := newRemoteFlags(env, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 0 && agent.socket != "":
+			return usagef("NODE is asked by kubectl, and --socket is of this machine: say one of them")
+		case len(args) > 0:
+			return remote.status(cmd.Context(), args[0], shown, *check, out)
+		case shown.all && remote.plugin && agent.socket == "":
+			return remote.all(cmd.Context(), *check, out)
+		case remote.plugin && agent.socket == "" && !exists(agent.path(env)):
+			return usagef("NODE or --all is missing: there is no agent on this machine")
+		}
 		st, err := getStatus(cmd.Context(), env, agent)
 		if err != nil {
 			return err
@@ -57,6 +74,12 @@ answered, whatever it says; with --check only if the node also has quorum and th
 		return nil
 	}
 	return cmd
+}
+
+// exists reports whether a file may be there.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // shownFlags say how much is shown.

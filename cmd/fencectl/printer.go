@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -91,6 +92,20 @@ func (t *table) row(cells ...any) {
 		fmt.Fprint(t.tabs, c)
 	}
 	fmt.Fprintln(t.tabs)
+}
+
+// printFolded prints, and on a terminal folds the last column, which has this heading, as long as there is room for it.
+func (p *printer) printFolded(env *environment, result any, heading string, rows func(*table)) error {
+	const least = 20
+	var b bytes.Buffer
+	if err := p.print(&b, result, rows); err != nil {
+		return err
+	}
+	text := b.Bytes()
+	if at, w := bytes.Index(text, []byte(heading)), width(env); p.format == formatTable && at > 0 && at < w-least {
+		text = foldCells(text, at, w)
+	}
+	return writeText(env, text)
 }
 
 // colorful reports whether a person looks at the output and likes colors.

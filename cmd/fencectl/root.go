@@ -133,6 +133,8 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 		newConfirmDeadCommand(env),
 		newExplainCommand(env),
 		newClusterCommand(env),
+		newEventsCommand(env),
+		newUICommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),
 	)
@@ -233,6 +235,14 @@ func operands(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// optional allows one argument.
+func optional(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("%q is one argument too many", args[1])
+	}
+	return nil
 }
 
 // markStart wraps every verb, so that an error from before it started, about flags or

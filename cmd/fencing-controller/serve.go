@@ -107,6 +107,11 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 			return fmt.Errorf("set up fencing by devices: %w", err)
 		}
 	}
+	if c.PageAddress != "" {
+		if err := mgr.Add(&pageServer{c, r.Picture, log}); err != nil {
+			return fmt.Errorf("set up the status page: %w", err)
+		}
+	}
 	if c.Members {
 		if err := mgr.Add(newListServer(c, mgr, log, id)); err != nil {
 			return fmt.Errorf("set up lists of members: %w", err)

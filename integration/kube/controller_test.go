@@ -43,6 +43,7 @@ type recoveryWorld struct {
 	token string
 	pids  []int  // of the replicas
 	pages string // where the next replica serves /nodes; empty: nowhere
+	page  string // and its status page
 }
 
 var applyController sync.Once
@@ -206,7 +207,7 @@ func (w *recoveryWorld) replica(name, settings string) (kill func(), log string)
 	}
 	config, kubeconfig, logFile := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "kubeconfig"), filepath.Join(w.plane.Dir(), name+".log")
 	w.must(w.plane.WriteKubeconfig(kubeconfig, w.plane.URL(), w.token))
-	w.must(os.WriteFile(config, fmt.Appendf(nil, "kubeconfig: %s\nmetrics: {address: %q}\nhealth: {address: \"0\"}\n%s", kubeconfig, or(w.pages, "0"), settings), 0o600))
+	w.must(os.WriteFile(config, fmt.Appendf(nil, "kubeconfig: %s\nmetrics: {address: %q}\nhealth: {address: \"0\"}\npage: {address: %q}\n%s", kubeconfig, or(w.pages, "0"), w.page, settings), 0o600))
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	w.must(err)
 	defer out.Close()

@@ -3,7 +3,9 @@ package kube
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,10 +41,12 @@ func newExplainer(t *testing.T) *explainer {
 	}
 	x := &explainer{recoveryWorld: newRecoveryWorld(t)}
 	x.reader = newReader(t, x.plane, binary)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	x.must(err)
-	x.pages = l.Addr().String()
-	x.must(l.Close())
+	for _, at := range []*string{&x.pages, &x.page} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		x.must(err)
+		*at = l.Addr().String()
+		x.must(l.Close())
+	}
 	x.kubectl = filepath.Join(t.TempDir(), "kubectl")
 	x.must(os.WriteFile(x.kubectl, fmt.Appendf(nil, throughProxy, filepath.Join(x.reader.dir, "bin", "kubectl"), x.pages), 0o755))
 	// The replica's pod, which no kubelet runs.
@@ -59,11 +63,32 @@ func newExplainer(t *testing.T) *explainer {
 // reads waits until the explanation of a node says all of this at one moment.
 func (x *explainer) reads(node, phase string, words ...string) {
 	x.t.Helper()
+	x.prints("fencectl explain "+node, phase, words...)
+}
+
+// shows is what the replica's page says.
+func (x *explainer) shows(words ...string) {
+	x.t.Helper()
+	resp, err := http.Get("http://" + x.page + "/")
+	x.must(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	x.must(err)
+	for _, word := range words {
+		if !strings.Contains(string(text), word) {
+			x.t.Errorf("the page (%d) does not say %q:\n%s", resp.StatusCode, word, text)
+		}
+	}
+}
+
+// prints waits until a command says all of this at one moment.
+func (x *explainer) prints(command, phase string, words ...string) {
+	x.t.Helper()
 	began, out := time.Now(), ""
 	for {
 		var err error
 		// An error: kubectl takes longer than explain waits, on a busy host.
-		out, err = x.reader.types(x.t.Context(), "fencectl explain "+node+" --kubectl "+x.kubectl)
+		out, err = x.reader.types(x.t.Context(), command+" --kubectl "+x.kubectl)
 		missing := ""
 		if err != nil {
 			missing = err.Error()
@@ -119,6 +144,8 @@ func TestExplainEachPhase(t *testing.T) {
 	_, err := x.admin.CoreV1().Pods("default").Patch(t.Context(), db.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), meta.PatchOptions{})
 	x.must(err)
 	x.reads("rec-4", "its pods are gone", "explained: released", "but for 1 that are excluded; the taint stays until the node is back in another boot")
+	x.shows("<b>rec</b>: ", "1 released", "<b>released</b>", "boot "+deadBoot+", proof time: rec-1 at", "rec-2 at", "explained")
+	x.prints("fencectl events rec-4", "all of it in order", "boot "+deadBoot+" has ended, proof time", "DeathProven", "BarrierSet", "NodeReleased", "Ready", "Unknown")
 	x.boots(nextID)
 	x.kubelets("rec-4")
 	x.reads("rec-4", "back, with an old pod", "an earlier boot; it comes off when the node is Ready and its old pods are gone", "another boot, "+deadBoot, "explained: returning", "1 pods from before are left")

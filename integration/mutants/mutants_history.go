@@ -8,11 +8,11 @@ func historyMutants() []mutant {
 		endingGo   = "history/ending.go"
 		recorderGo = "cmd/fencing-agent/recorder/recorder.go"
 		fileGo     = "cmd/fencing-agent/recorder/file.go"
-		pageGo     = "cmd/fencing-agent/statuspage/statuspage.go"
+		pageGo     = "api/page/page.go"
 		agentGo    = "cmd/fencing-agent/agent/history.go"
 		history    = "./history"
 		recorder   = "./cmd/fencing-agent/recorder"
-		page       = "./cmd/fencing-agent/statuspage"
+		page       = "./api/page"
 	)
 	of := func(in, what, file, from, to string) mutant {
 		m := one("history", what, file, from, to)

@@ -75,6 +75,9 @@ func (p *Pace) Busy(node string, now time.Time) (first string, busy bool) {
 	return others[0], true
 }
 
+// Evicting are the nodes whose evictions are awaited, since when, for people.
+func (p *Pace) Evicting() map[string]time.Time { return maps.Clone(p.evicting) }
+
 // End says that no eviction from this node is awaited any more.
 func (p *Pace) End(node string) { delete(p.evicting, node) }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/fencing-agent/fencing-agent/api/page"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statuspage"
@@ -140,7 +141,7 @@ func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
 // of metrics from elsewhere is wanted, and the two share a port.
 func onLoopback(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !statuspage.FromHere(r) {
+		if !page.FromHere(r) {
 			http.Error(w, "only for this node, as localhost or 127.0.0.1: run fencectl status -o json there", http.StatusForbidden)
 			return
 		}

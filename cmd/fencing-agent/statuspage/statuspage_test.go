@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -206,23 +205,6 @@ func TestNothingCanBeChanged(t *testing.T) {
 				t.Errorf("%s %s: %d", method, path, resp.StatusCode)
 			}
 		}
-	}
-}
-
-func TestNotTooManyPages(t *testing.T) {
-	p := &page{open: make(chan struct{}, 1), Config: Config{Follow: func(context.Context, func(*fencingv1.Status) error) error { return fmt.Errorf("ended") }}}
-	ask := func() int {
-		w := httptest.NewRecorder()
-		p.live(w, httptest.NewRequest(http.MethodGet, "/live", nil))
-		return w.Code
-	}
-	p.open <- struct{}{}
-	if got := ask(); got != http.StatusServiceUnavailable {
-		t.Errorf("one too many: %d", got)
-	}
-	<-p.open
-	if got := ask(); got != 200 || len(p.open) != 0 {
-		t.Errorf("%d, %d are left", got, len(p.open))
 	}
 }
 

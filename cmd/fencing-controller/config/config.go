@@ -29,6 +29,8 @@ type Config struct {
 	Pause             time.Duration
 	MetricsAddress    string
 	HealthAddress     string
+	PageAddress       string // empty: there is none
+	PageForAnybody    bool
 	NodeFence         bool
 	FenceNamespace    string
 	ExecutorImage     string
@@ -47,7 +49,7 @@ func Default() *Config {
 	return &Config{
 		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true, GroupsOfTwo: []string{},
 		ExcludeNamespaces: []string{"kube-system"}, Settle: time.Second, Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100,
-		Pause: 3 * time.Second, MetricsAddress: ":9120", HealthAddress: ":9121",
+		Pause: 3 * time.Second, MetricsAddress: ":9120", HealthAddress: ":9121", PageAddress: "127.0.0.1:9124",
 		FenceNamespace: "fencing-controller", ExecutorSelector: map[string]string{}, MembersAddress: ":9122", MembersAudience: "fencing-controller", MembersAgents: []string{},
 		MembersCert: "/etc/fencing-controller-members/tls.crt", MembersKey: "/etc/fencing-controller-members/tls.key",
 	}
@@ -87,6 +89,8 @@ func keys() []key {
 		{"members.audience", "fencing-controller", "of the agents' tokens", text(func(c *Config) *string { return &c.MembersAudience }, false)},
 		{"members.agents", "[]", "service accounts of the agents, NAMESPACE/NAME; it has to be given with enabled: true", accounts},
 		{"metrics.address", `":9120"`, "where metrics are served", text(func(c *Config) *string { return &c.MetricsAddress }, false)},
+		{"page.address", `"127.0.0.1:9124"`, "where the status page is served; empty: nowhere", text(func(c *Config) *string { return &c.PageAddress }, true)},
+		{"page.clients", "loopback", "who is shown it: loopback (and what is forwarded to it), or any", clients},
 		{"health.address", `":9121"`, "where /healthz and /readyz are served", text(func(c *Config) *string { return &c.HealthAddress }, false)},
 	}
 }
@@ -308,6 +312,11 @@ func excluded(c *Config, n *yaml.Node) (string, bool) {
 		return "a list that has kube-system", false
 	}
 	return allowed, ok
+}
+
+func clients(c *Config, n *yaml.Node) (string, bool) {
+	c.PageForAnybody = n.Value == "any"
+	return "loopback, any", n.Value == "loopback" || n.Value == "any"
 }
 
 func pods(c *Config, n *yaml.Node) (string, bool) {

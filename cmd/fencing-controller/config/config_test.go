@@ -40,7 +40,7 @@ dryRun: false
 replicas: {pause: -1s}
 `))
 	want := []string{
-		"c.yaml:1: dryrun is not a known key; known: dryRun, kubeconfig, groupLabel, evidence, recovery, storm, replicas, nodeFence, members, metrics, health",
+		"c.yaml:1: dryrun is not a known key; known: dryRun, kubeconfig, groupLabel, evidence, recovery, storm, replicas, nodeFence, members, metrics, page, health",
 		`c.yaml:2: groupLabel: "" is not possible; allowed: a string`,
 		`c.yaml:3: evidence.minReporters: "1" is not possible; allowed: 2 to 32`,
 		"c.yaml:3: evidence.minReporter is not a known key; known: minReporters, readyUnknown, groupsOfTwo",

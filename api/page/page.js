@@ -4,6 +4,8 @@
 (() => {
   const patience = 7000; // ms; in quiet times an update comes at least every 5 s
   const lost = document.getElementById("lost");
+  const who = document.body.dataset.who || "the agent";
+  const ends = document.body.dataset.ends || "the agent has stopped, the connection is gone, or the node was reset";
   let latest = Date.now();
 
   const live = new EventSource("live");
@@ -16,7 +18,7 @@
         continue;
       }
       const folded = at.querySelector("details:not([open])");
-      at.innerHTML = html; // made and escaped by the agent
+      at.innerHTML = html; // made and escaped by the server
       if (folded && at.querySelector("details")) at.querySelector("details").open = false;
     }
     document.title = document.querySelector("h1").textContent;
@@ -27,11 +29,11 @@
     lost.hidden = silent < patience;
     document.body.classList.toggle("old", silent >= patience);
     if (silent >= patience) {
-      lost.textContent = "NO NEWS from the agent for " + Math.round(silent / 1000) +
-        " s. What is below is old: the agent has stopped, the connection is gone, or the node was reset.";
+      lost.textContent = "NO NEWS from " + who + " for " + Math.round(silent / 1000) +
+        " s. What is below is old: " + ends + ".";
       document.title = "NO NEWS - " + document.querySelector("h1").textContent;
     }
-    if (live.readyState === EventSource.CLOSED) location.reload(); // refused: the agent was replaced
+    if (live.readyState === EventSource.CLOSED) location.reload(); // refused: the program was replaced
   }, 1000);
 
   const copy = document.getElementById("copy");

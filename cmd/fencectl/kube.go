@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencing-agent/fencing-agent/api/view"
+)
+
+const (
+	// kubectlTimeout is for how long an answer is waited for.
+	kubectlTimeout = 15 * time.Second
+	// clusterAsks is how many agents are asked at once.
+	clusterAsks = 16
+	// agentSelector finds the agents' pods, those of every release.
+	agentSelector = "app.kubernetes.io/name=fencing-agent"
+	// agentPort is where an agent serves its page if its pod names no port.
+	agentPort = 9110
+	// agentConfig is the agent's configuration in a pod that does not say where it is.
+	agentConfig = "/etc/fencing-agent/config/agent.yaml"
+	// commandEnded is what kubectl adds after the last words of a command that has failed.
+	commandEnded = "command terminated with exit code"
+)
+
+var errKubectlSlow = fmt.Errorf("no answer within %v", kubectlTimeout)
+
+// kubeFlags are the flags of the verbs that ask kubectl.
+type kubeFlags struct{ program, context string }
+
+func newKubeFlags(cmd *cobra.Command) *kubeFlags {
+	k := new(kubeFlags)
+	cmd.Flags().StringVar(&k.program, "kubectl", "kubectl", "the program kubectl")
+	cmd.Flags().StringVar(&k.context, "context", "", "the `context` of the kubeconfig")
+	return k
+}
+
+// args names the context, after the verb.
+func (k *kubeFlags) args(args ...string) []string {
+	if k.context != "" {
+		args = slices.Insert(slices.Clone(args), 1, "--context", k.context)
+	}
+	return args
+}
+
+func (k *kubeFlags) run(ctx context.Context, args ...string) ([]byte, error) {
+	return k.runWith(ctx, "", args...)
+}
+
+// runWith gives it something to read.
+func (k *kubeFlags) runWith(ctx context.Context, input string, args ...string) ([]byte, error) {
+	return kubectlWith(ctx, k.program, input, k.args(args...))
+}
+
+// kubectlWith runs it, with its last line of complaint as the error. What it has printed until it failed is returned, too.
+func kubectlWith(ctx context.Context, program, input string, args []string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
+	defer cancel()
+	var complaint bytes.Buffer
+	c := exec.CommandContext(ctx, program, args...)
+	c.Stdin, c.Stderr = strings.NewReader(input), &complaint
+	c.WaitDelay = time.Second // what it has started may keep its output open
+	text, err := c.Output()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, fmt.Errorf("kubectl %s: %w", args[0], errKubectlSlow)
+	}
+	return text, explainKubectl(err, args[0], complaint.String())
+}
+
+// explainKubectl says why it failed.
+func explainKubectl(err error, verb, complaint string) error {
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		lines := strings.Split(strings.TrimSpace(complaint), "\n")
+		if n := len(lines); n > 1 && strings.HasPrefix(lines[n-1], commandEnded) {
+			lines = lines[:n-1]
+		}
+		return fmt.Errorf("kubectl %s: %s", verb, cmp.Or(view.Clean(lines[len(lines)-1]), exit.String()))
+	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no kubectl: install it, or name it with --kubectl: %w", err)
+	}
+	return err
+}
+
+// agentPod is a pod with an agent.
+type agentPod struct {
+	node, name, namespace string
+	config                string // file
+	port                  int    // of its page
+	address               string // of its node
+	elsewhere             bool   // its page is not on the loopback
+}
+
+// agentPods lists the agents' pods, of one node or, with "", of all. There is at least one if there is no error.
+func agentPods(ctx context.Context, ask func(context.Context, ...string) ([]byte, error), namespace, node string) ([]agentPod, error) {
+	args := []string{"get", "pods", "-l", agentSelector, "-o", "json"}
+	if namespace == "" {
+		args = append(args, "--all-namespaces")
+	} else {
+		args = append(args, "--namespace", namespace)
+	}
+	if node != "" {
+		args = append(args, "--field-selector", "spec.nodeName="+node)
+	}
+	text, err := ask(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name, Namespace string }
+			Spec     struct {
+				NodeName   string
+				Containers []struct {
+					Args          []string
+					Ports         []struct{ ContainerPort int }
+					LivenessProbe struct{ HTTPGet struct{ Host string } }
+				}
+			}
+			Status struct{ HostIP string }
+		}
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("kubectl get: its answer: %w", err)
+	}
+	var pods []agentPod
+	for _, i := range list.Items {
+		p := agentPod{node: i.Spec.NodeName, name: i.Metadata.Name, namespace: i.Metadata.Namespace, config: agentConfig, port: agentPort, address: i.Status.HostIP}
+		for _, c := range i.Spec.Containers[:min(1, len(i.Spec.Containers))] {
+			for _, a := range c.Args {
+				if file, is := strings.CutPrefix(a, "--config="); is {
+					p.config = file
+				}
+			}
+			if len(c.Ports) > 0 {
+				p.port, p.elsewhere = c.Ports[0].ContainerPort, c.LivenessProbe.HTTPGet.Host == ""
+			}
+		}
+		pods = append(pods, p)
+	}
+	switch {
+	case len(pods) > 0:
+	case node != "":
+		return nil, fmt.Errorf("no pod with the label %s runs on %s: is that the name of a Node, and does its group have agents? An agent of a package is asked on its node", agentSelector, view.Clean(node))
+	default:
+		return nil, errors.New("there is no pod with the label " + agentSelector + ": say --context or --namespace, or ask agents of a package with fencectl status on their nodes")
+	}
+	slices.SortFunc(pods, func(a, b agentPod) int { return cmp.Or(view.Compare(a.node, b.node), cmp.Compare(a.name, b.name)) })
+	return pods, nil
+}
+
+// inPod is a command line that runs fencectl beside an agent.
+func (p *agentPod) inPod(args ...string) []string {
+	return append([]string{"exec", "--namespace", p.namespace, p.name, "--", "fencectl"}, args...)
+}

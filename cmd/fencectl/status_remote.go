@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/view"
+)
+
+// remoteFlags say how agents in a cluster are asked.
+type remoteFlags struct {
+	env       *environment
+	kube      *kubeFlags
+	namespace string
+	plugin    bool // it was called by kubectl
+}
+
+func newRemoteFlags(env *environment, cmd *cobra.Command) *remoteFlags {
+	r := &remoteFlags{env: env, kube: newKubeFlags(cmd), plugin: filepath.Base(env.name) == pluginName}
+	cmd.Flags().StringVarP(&r.namespace, "namespace", "n", "", "with NODE: only agents in this `namespace` (default: all)")
+	return r
+}
+
+// status has fencectl print the status beside the agent: by the clock of that node, an agent that stands still is told from
+// one whose clock is not ours.
+func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags, check bool, out *printer) error {
+	pods, err := agentPods(ctx, r.kube.run, r.namespace, node)
+	if err != nil {
+		return err
+	}
+	args := []string{"status", "-o", out.format}
+	for _, f := range []struct {
+		set  bool
+		flag string
+	}{{shown.verbose, "--verbose"}, {shown.all, "--all"}, {check, "--check"}} {
+		if f.set {
+			args = append(args, f.flag)
+		}
+	}
+	text, err := r.kube.run(ctx, pods[0].inPod(args...)...)
+	return errors.Join(writeText(r.env, text), err)
+}
+
+// headTrouble is above what is folded.
+const headTrouble = "NOT IN ORDER"
+
+// agentLine is one agent among all.
+type agentLine struct {
+	Node    string   `json:"node"`
+	Pod     string   `json:"pod"`
+	Error   string   `json:"error,omitempty"` // it could not be asked, or is not in order
+	Verdict string   `json:"verdict,omitempty"`
+	Quorum  bool     `json:"quorum"`
+	Counted uint32   `json:"counted"`
+	Needed  uint32   `json:"needed"`
+	Of      uint32   `json:"of"`
+	Trouble []string `json:"trouble,omitempty"`
+}
+
+// all asks every agent, and has a line for each.
+func (r *remoteFlags) all(ctx context.Context, check bool, out *printer) error {
+	pods, err := agentPods(ctx, r.kube.run, r.namespace, "")
+	if err != nil {
+		return err
+	}
+	lines := make([]agentLine, len(pods))
+	askAll(len(pods), func(i int) { lines[i] = r.line(ctx, &pods[i]) })
+	if err := out.printFolded(r.env, lines, headTrouble, func(t *table) { allRows(t, lines) }); err != nil {
+		return err
+	}
+	if bad := badLines(lines); check && len(bad) > 0 {
+		return fmt.Errorf("check: %s", strings.Join(bad, "; "))
+	}
+	return nil
+}
+
+// askAll calls ask for each of n, some at once.
+func askAll(n int, ask func(i int)) {
+	var asked sync.WaitGroup
+	room := make(chan struct{}, clusterAsks)
+	for i := range n {
+		asked.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			ask(i)
+		})
+	}
+	asked.Wait()
+}
+
+func (r *remoteFlags) line(ctx context.Context, p *agentPod) agentLine {
+	l := agentLine{Node: p.node, Pod: p.name}
+	text, err := r.kube.run(ctx, p.inPod("status", "--check", "-o", "json")...)
+	st := new(fencingv1.Status)
+	if bad := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, st); err == nil && bad != nil {
+		err = fmt.Errorf("its answer: %w", bad)
+	}
+	if err != nil {
+		l.Error = err.Error()
+	}
+	if st.GetSelf() == nil {
+		return l
+	}
+	m, tally := view.NewModel(st, st.GetTime().AsTime(), time.UTC), st.GetVerdict().GetTally()
+	l.Verdict, l.Quorum = m.Verdict.Text, st.GetVerdict().GetQuorum()
+	l.Counted, l.Needed, l.Of = tally.GetCounted(), tally.GetQuorum(), tally.GetExpected()
+	for _, g := range m.Missing {
+		l.Trouble = append(l.Trouble, g.Text())
+	}
+	for _, f := range m.Faults {
+		said := make([]string, len(f.Spans))
+		for i, s := range f.Spans {
+			said[i] = s.Text
+		}
+		l.Trouble = append(l.Trouble, f.Label+" "+strings.Join(said, " "))
+	}
+	return l
+}
+
+func badLines(lines []agentLine) (bad []string) {
+	for _, l := range lines {
+		if l.Error != "" {
+			bad = append(bad, view.Clean(l.Node)+": "+view.Clean(l.Error))
+		}
+	}
+	return bad
+}
+
+func allRows(t *table, lines []agentLine) {
+	t.row("NODE", "VERDICT", "COUNTED", headTrouble)
+	for _, l := range lines {
+		if l.Verdict == "" {
+			t.row(view.Clean(l.Node), "cannot be asked", "?", view.Clean(l.Error))
+			continue
+		}
+		trouble := l.Trouble
+		if l.Error != "" {
+			trouble = append([]string{l.Error}, trouble...)
+		}
+		if len(trouble) == 0 {
+			trouble = []string{"-"}
+		}
+		t.row(view.Clean(l.Node), view.Clean(l.Verdict), fmt.Sprintf("%d of %d, %d needed", l.Counted, l.Of, l.Needed), view.Clean(strings.Join(trouble, "; ")))
+	}
+}

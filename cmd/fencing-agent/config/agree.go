@@ -1,0 +1,44 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Agreement says whether a key may have one value on one node and another on the next.
+type Agreement int
+
+// The agreements.
+const (
+	MayDiffer Agreement = iota // it works, and is seldom meant
+	OfANode                    // paths, addresses and devices, which nodes have of their own
+	MustAgree                  // or nodes do not count each other, or judge the same case differently
+)
+
+// agreements are by key; of several that fit, the longest counts. A list of what has names is NAME[].
+var agreements = map[string]Agreement{
+	"cluster": MustAgree, "nodeGroup": MustAgree, "nodeName": OfANode, "nodeDevices": MayDiffer,
+	"members.source": MustAgree, "members.static": MustAgree, "members.epoch": MustAgree, "members.checkInterval": MayDiffer,
+	"members.cacheFile": OfANode, "members.controller": MayDiffer, "members.controller.caFile": OfANode, "members.controller.tokenFile": OfANode,
+	"systemNetworks[].name": MustAgree, "systemNetworks[].port": MustAgree,
+	"systemNetworks[].interface": OfANode, "systemNetworks[].cidr": OfANode, "systemNetworks[].address": OfANode, "systemNetworks[].bindToDevice": OfANode,
+	"reachability": MustAgree, "gossip": MustAgree, "gossip.keyFile": OfANode, "gossip.sources": MayDiffer, "gossip.leftByDoubt": MayDiffer,
+	"quorum": MustAgree, "onQuorumLoss": MustAgree, "restartGrace": MayDiffer, "timing": MayDiffer,
+	"lun": MayDiffer, "lun.mode": MustAgree, "lun.hold": MustAgree, "lun.unavailableAtTie": MustAgree, "lun.devices": OfANode,
+	"watchdog": MayDiffer, "watchdog.device": OfANode, "watchdog.disableFile": OfANode,
+	"kubernetes": MayDiffer, "kubernetes.tieBreak": MustAgree, "kubernetes.groupLabel": MustAgree, "kubernetes.kubeconfig": OfANode,
+	"api": OfANode, "api.confirmDead": MustAgree, "api.fence": MayDiffer, "api.rootFrom": MayDiffer,
+	"http": OfANode, "history": OfANode,
+}
+
+var inBrackets = regexp.MustCompile(`\[[^]]*\]`)
+
+// AgreementOn tells of a key of the effective configuration, such as systemNetworks[mgmt].port. known is false for one that
+// this version has no word for: it may differ.
+func AgreementOn(key string) (a Agreement, known bool) {
+	for key = inBrackets.ReplaceAllString(key, "[]"); ; key = key[:max(0, strings.LastIndexAny(key, ".["))] {
+		if a, known = agreements[key]; known || key == "" {
+			return a, known
+		}
+	}
+}
