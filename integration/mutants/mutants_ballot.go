@@ -58,6 +58,7 @@ func allMutants() []mutant {
 		crashMutants(),
 		distributedMutants(),
 		storageMutants(),
+		relayMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)
