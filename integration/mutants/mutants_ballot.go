@@ -58,7 +58,7 @@ func allMutants() []mutant {
 		crashMutants(),
 		distributedMutants(),
 		storageMutants(),
-		relayMutants(),
+		reportMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)
