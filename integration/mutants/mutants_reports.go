@@ -16,7 +16,7 @@ func reportMutants() []mutant {
 		one("report", "what was written comes to life when what was told counts no more", report, "		return nil, true\n", "		list, _ = Decode(annotation)\n		return list, Full(annotation)\n"),
 		one("report", "anybody's copy counts", report, "if err == nil && ReportName(r.Node) != name {", "if false {"),
 		one("report", "a book is read for a report", report, "if labels[ReportLabel] != ReportValue {", "if false {"),
-		one("report", "the Node's boot is not asked for", desk, "deaths.Accept(was, *now, boot)", "deaths.Accept(was, *now, now.Boot)"),
+		one("report", "the Node's boot is not asked for", desk, "		if err := deaths.Accept(was, *now, boot)", "		boot = now.Boot\n		if err := deaths.Accept(was, *now, boot)"),
 		one("report", "what is told is not compared with what is kept", desk, "deaths.Accept(was, *now, boot)", "deaths.Accept(nil, *now, boot)"),
 		one("report", "a report is kept without the annotation that it follows", desk, "now.Over, now.Heard = deaths.Digest(annotation), time.Now()", "now.Heard = time.Now()"),
 		one("report", "a report is written over another one", desk, "Name: deaths.ReportName(r.Node), ResourceVersion: version,", "Name: deaths.ReportName(r.Node),"),
@@ -30,7 +30,7 @@ func reportMutants() []mutant {
 		one("report", "silence of the controller is taken for an answer", teller, "			failing = t.failed(ctx, err, &backoff, failing)\n			continue\n		}\n		s := ", "			failing = t.failed(ctx, err, &backoff, failing)\n		}\n		s := "),
 		one("report", "deaths are told once", teller, "case value == said && repeat > 0:", "case value == said && repeat >= 0:"),
 		one("report", "what was said before a restart counts as told", teller, "due := t.clock() // what", "due := t.clock().Add(deaths.Again) // what"),
-		one("report", "a withdrawal waits for its turn", teller, "value == said || within == 0 {", "value == said {"),
+		one("report", "a withdrawal waits for its turn", teller, "value == said || within == 0 {", "value == said || within < 0 {"),
 	}
 	for i := range list {
 		list[i].in = []string{"./k8s/deaths", "./k8s/reconcile", "./cmd/fencing-controller/members", "./cmd/fencing-agent/members"}

@@ -21,7 +21,7 @@ import (
 // patch of a Node costs the API server some milliseconds.
 const spreadPerNode = 10 * time.Millisecond
 
-// kubeDeaths writes on this node's Node which nodes are fenced. It says what the state NODE_STATE_FENCED says, for programs that
+// kubeDeaths writes on this node's Node which nodes are fenced, or tells it the controller that the agent follows. It says what the state NODE_STATE_FENCED says, for programs that
 // are not on a node of the group. A nil *kubeDeaths does nothing.
 //
 // What an agent said before it was restarted it goes on saying, until that node is met again, or others take it back: a death is for good,
