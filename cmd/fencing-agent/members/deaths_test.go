@@ -136,6 +136,7 @@ func TestDeathTeller(t *testing.T) {
 		d.Want(list("n4"), time.Second)
 		e.want(time.Minute)
 		d.Want(list("n4", "n5"), time.Hour)
+		synctest.Wait()       // it waits for its turn
 		d.Want(list("n5"), 0) // in a hurry
 		e.want(time.Second, "n5")
 		d.Want(nil, time.Second)
