@@ -23,6 +23,205 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// DeathsReport is what an agent tells of dead nodes.
+type DeathsReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True: nothing is told; the answer is asked for.
+	Ask bool `protobuf:"varint,1,opt,name=ask,proto3" json:"ask,omitempty"`
+	// The boot of the agent's node, as 16 hexadecimal digits.
+	Boot string `protobuf:"bytes,2,opt,name=boot,proto3" json:"boot,omitempty"`
+	// Nanoseconds of CLOCK_BOOTTIME when this was concluded; more than in any report before, in the same boot.
+	At uint64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
+	// At most 64.
+	Deaths        []*ProvenDeath `protobuf:"bytes,4,rep,name=deaths,proto3" json:"deaths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeathsReport) Reset() {
+	*x = DeathsReport{}
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeathsReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeathsReport) ProtoMessage() {}
+
+func (x *DeathsReport) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeathsReport.ProtoReflect.Descriptor instead.
+func (*DeathsReport) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *DeathsReport) GetAsk() bool {
+	if x != nil {
+		return x.Ask
+	}
+	return false
+}
+
+func (x *DeathsReport) GetBoot() string {
+	if x != nil {
+		return x.Boot
+	}
+	return ""
+}
+
+func (x *DeathsReport) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *DeathsReport) GetDeaths() []*ProvenDeath {
+	if x != nil {
+		return x.Deaths
+	}
+	return nil
+}
+
+// ProvenDeath is one boot of one node that has ended.
+type ProvenDeath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// 16 hexadecimal digits.
+	Boot string `protobuf:"bytes,2,opt,name=boot,proto3" json:"boot,omitempty"`
+	// How it is known, in the word of the log.
+	Proof string `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
+	// When the agent concluded it, by its clock, in seconds since 1970; for people.
+	At int64 `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
+	// The boot of the agent's node in which it was concluded.
+	Said          string `protobuf:"bytes,5,opt,name=said,proto3" json:"said,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProvenDeath) Reset() {
+	*x = ProvenDeath{}
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProvenDeath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProvenDeath) ProtoMessage() {}
+
+func (x *ProvenDeath) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProvenDeath.ProtoReflect.Descriptor instead.
+func (*ProvenDeath) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ProvenDeath) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ProvenDeath) GetBoot() string {
+	if x != nil {
+		return x.Boot
+	}
+	return ""
+}
+
+func (x *ProvenDeath) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
+}
+
+func (x *ProvenDeath) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *ProvenDeath) GetSaid() string {
+	if x != nil {
+		return x.Said
+	}
+	return ""
+}
+
+// DeathsKnown is what counts for the node now.
+type DeathsKnown struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deaths        []*ProvenDeath         `protobuf:"bytes,1,rep,name=deaths,proto3" json:"deaths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeathsKnown) Reset() {
+	*x = DeathsKnown{}
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeathsKnown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeathsKnown) ProtoMessage() {}
+
+func (x *DeathsKnown) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeathsKnown.ProtoReflect.Descriptor instead.
+func (*DeathsKnown) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DeathsKnown) GetDeaths() []*ProvenDeath {
+	if x != nil {
+		return x.Deaths
+	}
+	return nil
+}
+
 // MembersReport is what an agent tells of its own node.
 type MembersReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -42,7 +241,7 @@ type MembersReport struct {
 
 func (x *MembersReport) Reset() {
 	*x = MembersReport{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[0]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -54,7 +253,7 @@ func (x *MembersReport) String() string {
 func (*MembersReport) ProtoMessage() {}
 
 func (x *MembersReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[0]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -67,7 +266,7 @@ func (x *MembersReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReport.ProtoReflect.Descriptor instead.
 func (*MembersReport) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{0}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *MembersReport) GetGroup() string {
@@ -118,7 +317,7 @@ type MembersUpdate struct {
 
 func (x *MembersUpdate) Reset() {
 	*x = MembersUpdate{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[1]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -130,7 +329,7 @@ func (x *MembersUpdate) String() string {
 func (*MembersUpdate) ProtoMessage() {}
 
 func (x *MembersUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[1]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -143,7 +342,7 @@ func (x *MembersUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersUpdate.ProtoReflect.Descriptor instead.
 func (*MembersUpdate) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{1}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MembersUpdate) GetList() *NumberedList {
@@ -182,7 +381,7 @@ type NumberedList struct {
 
 func (x *NumberedList) Reset() {
 	*x = NumberedList{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[2]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -194,7 +393,7 @@ func (x *NumberedList) String() string {
 func (*NumberedList) ProtoMessage() {}
 
 func (x *NumberedList) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[2]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -207,7 +406,7 @@ func (x *NumberedList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberedList.ProtoReflect.Descriptor instead.
 func (*NumberedList) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{2}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NumberedList) GetGroup() string {
@@ -250,7 +449,7 @@ type ListedMember struct {
 
 func (x *ListedMember) Reset() {
 	*x = ListedMember{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[3]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +461,7 @@ func (x *ListedMember) String() string {
 func (*ListedMember) ProtoMessage() {}
 
 func (x *ListedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[3]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +474,7 @@ func (x *ListedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedMember.ProtoReflect.Descriptor instead.
 func (*ListedMember) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListedMember) GetName() string {
@@ -310,7 +509,7 @@ type OwnNode struct {
 
 func (x *OwnNode) Reset() {
 	*x = OwnNode{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[4]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +521,7 @@ func (x *OwnNode) String() string {
 func (*OwnNode) ProtoMessage() {}
 
 func (x *OwnNode) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[4]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +534,7 @@ func (x *OwnNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnNode.ProtoReflect.Descriptor instead.
 func (*OwnNode) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *OwnNode) GetExists() bool {
@@ -378,7 +577,20 @@ var File_fencing_agent_api_v1_members_proto protoreflect.FileDescriptor
 const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\n" +
 	"\"fencing-agent/api/v1/members.proto\x12\n" +
-	"fencing.v1\"\x86\x02\n" +
+	"fencing.v1\"u\n" +
+	"\fDeathsReport\x12\x10\n" +
+	"\x03ask\x18\x01 \x01(\bR\x03ask\x12\x12\n" +
+	"\x04boot\x18\x02 \x01(\tR\x04boot\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x04R\x02at\x12/\n" +
+	"\x06deaths\x18\x04 \x03(\v2\x17.fencing.v1.ProvenDeathR\x06deaths\"o\n" +
+	"\vProvenDeath\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04boot\x18\x02 \x01(\tR\x04boot\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x12\n" +
+	"\x04said\x18\x05 \x01(\tR\x04said\">\n" +
+	"\vDeathsKnown\x12/\n" +
+	"\x06deaths\x18\x01 \x03(\v2\x17.fencing.v1.ProvenDeathR\x06deaths\"\x86\x02\n" +
 	"\rMembersReport\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12F\n" +
 	"\taddresses\x18\x02 \x03(\v2(.fencing.v1.MembersReport.AddressesEntryR\taddresses\x12 \n" +
@@ -412,9 +624,11 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\vannotations\x18\x05 \x03(\v2$.fencing.v1.OwnNode.AnnotationsEntryR\vannotations\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012T\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\x95\x01\n" +
 	"\x0eFencingMembers\x12B\n" +
-	"\x06Follow\x12\x19.fencing.v1.MembersReport\x1a\x19.fencing.v1.MembersUpdate(\x010\x01B9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"
+	"\x06Follow\x12\x19.fencing.v1.MembersReport\x1a\x19.fencing.v1.MembersUpdate(\x010\x01\x12?\n" +
+	"\n" +
+	"TellDeaths\x12\x18.fencing.v1.DeathsReport\x1a\x17.fencing.v1.DeathsKnownB9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"
 
 var (
 	file_fencing_agent_api_v1_members_proto_rawDescOnce sync.Once
@@ -428,31 +642,38 @@ func file_fencing_agent_api_v1_members_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_members_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_fencing_agent_api_v1_members_proto_goTypes = []any{
-	(*MembersReport)(nil), // 0: fencing.v1.MembersReport
-	(*MembersUpdate)(nil), // 1: fencing.v1.MembersUpdate
-	(*NumberedList)(nil),  // 2: fencing.v1.NumberedList
-	(*ListedMember)(nil),  // 3: fencing.v1.ListedMember
-	(*OwnNode)(nil),       // 4: fencing.v1.OwnNode
-	nil,                   // 5: fencing.v1.MembersReport.AddressesEntry
-	nil,                   // 6: fencing.v1.ListedMember.AddressesEntry
-	nil,                   // 7: fencing.v1.OwnNode.AnnotationsEntry
+	(*DeathsReport)(nil),  // 0: fencing.v1.DeathsReport
+	(*ProvenDeath)(nil),   // 1: fencing.v1.ProvenDeath
+	(*DeathsKnown)(nil),   // 2: fencing.v1.DeathsKnown
+	(*MembersReport)(nil), // 3: fencing.v1.MembersReport
+	(*MembersUpdate)(nil), // 4: fencing.v1.MembersUpdate
+	(*NumberedList)(nil),  // 5: fencing.v1.NumberedList
+	(*ListedMember)(nil),  // 6: fencing.v1.ListedMember
+	(*OwnNode)(nil),       // 7: fencing.v1.OwnNode
+	nil,                   // 8: fencing.v1.MembersReport.AddressesEntry
+	nil,                   // 9: fencing.v1.ListedMember.AddressesEntry
+	nil,                   // 10: fencing.v1.OwnNode.AnnotationsEntry
 }
 var file_fencing_agent_api_v1_members_proto_depIdxs = []int32{
-	5, // 0: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
-	2, // 1: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
-	4, // 2: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
-	3, // 3: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
-	6, // 4: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
-	7, // 5: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
-	0, // 6: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
-	1, // 7: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
-	7, // [7:8] is the sub-list for method output_type
-	6, // [6:7] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	1,  // 0: fencing.v1.DeathsReport.deaths:type_name -> fencing.v1.ProvenDeath
+	1,  // 1: fencing.v1.DeathsKnown.deaths:type_name -> fencing.v1.ProvenDeath
+	8,  // 2: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
+	5,  // 3: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
+	7,  // 4: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
+	6,  // 5: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
+	9,  // 6: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
+	10, // 7: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
+	3,  // 8: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
+	0,  // 9: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
+	4,  // 10: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
+	2,  // 11: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_members_proto_init() }
@@ -466,7 +687,7 @@ func file_fencing_agent_api_v1_members_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_members_proto_rawDesc), len(file_fencing_agent_api_v1_members_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,7 +21,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	FencingMembers_Follow_FullMethodName = "/fencing.v1.FencingMembers/Follow"
+	FencingMembers_Follow_FullMethodName     = "/fencing.v1.FencingMembers/Follow"
+	FencingMembers_TellDeaths_FullMethodName = "/fencing.v1.FencingMembers/TellDeaths"
 )
 
 // FencingMembersClient is the client API for FencingMembers service.
@@ -38,6 +39,14 @@ type FencingMembersClient interface {
 	// Errors: UNAUTHENTICATED, the token is none of an agent's pod, or names no node; PERMISSION_DENIED, the node is not of that
 	// group; INVALID_ARGUMENT, the report is wrong; UNAVAILABLE, the server knows nothing yet, or cannot ask about the token: try again.
 	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[MembersReport, MembersUpdate], error)
+	// TellDeaths tells which nodes the agent has proven dead, all of them each time: a death that is not in it any more is taken back.
+	// The server keeps that for programs which act on deaths, by the node that the token is bound to. An agent that starts asks first
+	// what was told for its node before, and goes on saying it. What was told is repeated every five minutes, and counts for fifteen.
+	//
+	// Errors: UNAUTHENTICATED, as above; FAILED_PRECONDITION, the Node does not exist, or shows another boot than the report, which
+	// a Node does for some seconds after a reboot; ABORTED, something later was told already; INVALID_ARGUMENT, the report is wrong;
+	// RESOURCE_EXHAUSTED, the node tells too often; UNIMPLEMENTED, the server takes no deaths; UNAVAILABLE: try again.
+	TellDeaths(ctx context.Context, in *DeathsReport, opts ...grpc.CallOption) (*DeathsKnown, error)
 }
 
 type fencingMembersClient struct {
@@ -61,6 +70,16 @@ func (c *fencingMembersClient) Follow(ctx context.Context, opts ...grpc.CallOpti
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type FencingMembers_FollowClient = grpc.BidiStreamingClient[MembersReport, MembersUpdate]
 
+func (c *fencingMembersClient) TellDeaths(ctx context.Context, in *DeathsReport, opts ...grpc.CallOption) (*DeathsKnown, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeathsKnown)
+	err := c.cc.Invoke(ctx, FencingMembers_TellDeaths_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FencingMembersServer is the server API for FencingMembers service.
 // All implementations must embed UnimplementedFencingMembersServer
 // for forward compatibility.
@@ -75,6 +94,14 @@ type FencingMembersServer interface {
 	// Errors: UNAUTHENTICATED, the token is none of an agent's pod, or names no node; PERMISSION_DENIED, the node is not of that
 	// group; INVALID_ARGUMENT, the report is wrong; UNAVAILABLE, the server knows nothing yet, or cannot ask about the token: try again.
 	Follow(grpc.BidiStreamingServer[MembersReport, MembersUpdate]) error
+	// TellDeaths tells which nodes the agent has proven dead, all of them each time: a death that is not in it any more is taken back.
+	// The server keeps that for programs which act on deaths, by the node that the token is bound to. An agent that starts asks first
+	// what was told for its node before, and goes on saying it. What was told is repeated every five minutes, and counts for fifteen.
+	//
+	// Errors: UNAUTHENTICATED, as above; FAILED_PRECONDITION, the Node does not exist, or shows another boot than the report, which
+	// a Node does for some seconds after a reboot; ABORTED, something later was told already; INVALID_ARGUMENT, the report is wrong;
+	// RESOURCE_EXHAUSTED, the node tells too often; UNIMPLEMENTED, the server takes no deaths; UNAVAILABLE: try again.
+	TellDeaths(context.Context, *DeathsReport) (*DeathsKnown, error)
 	mustEmbedUnimplementedFencingMembersServer()
 }
 
@@ -87,6 +114,9 @@ type UnimplementedFencingMembersServer struct{}
 
 func (UnimplementedFencingMembersServer) Follow(grpc.BidiStreamingServer[MembersReport, MembersUpdate]) error {
 	return status.Error(codes.Unimplemented, "method Follow not implemented")
+}
+func (UnimplementedFencingMembersServer) TellDeaths(context.Context, *DeathsReport) (*DeathsKnown, error) {
+	return nil, status.Error(codes.Unimplemented, "method TellDeaths not implemented")
 }
 func (UnimplementedFencingMembersServer) mustEmbedUnimplementedFencingMembersServer() {}
 func (UnimplementedFencingMembersServer) testEmbeddedByValue()                        {}
@@ -116,13 +146,36 @@ func _FencingMembers_Follow_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type FencingMembers_FollowServer = grpc.BidiStreamingServer[MembersReport, MembersUpdate]
 
+func _FencingMembers_TellDeaths_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeathsReport)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FencingMembersServer).TellDeaths(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FencingMembers_TellDeaths_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FencingMembersServer).TellDeaths(ctx, req.(*DeathsReport))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // FencingMembers_ServiceDesc is the grpc.ServiceDesc for FencingMembers service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var FencingMembers_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "fencing.v1.FencingMembers",
 	HandlerType: (*FencingMembersServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "TellDeaths",
+			Handler:    _FencingMembers_TellDeaths_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Follow",

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -18,6 +19,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/members"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
 // booksNamespace is where books are outside of a cluster.
@@ -38,12 +40,13 @@ func slim(o any) (any, error) {
 	return o, nil
 }
 
-// books limits the watch of ConfigMaps to the books.
+// books limits the watch of ConfigMaps to the books, and to what agents tell of dead nodes.
 func books(id identity) cache.ByObject {
-	return cache.ByObject{
-		Namespaces: map[string]cache.Config{booksIn(id): {}},
-		Label:      labels.SelectorFromSet(labels.Set{members.BookLabel: "true"}),
+	which := labels.Nothing()
+	if r, err := labels.NewRequirement(members.BookLabel, selection.In, []string{"true", deaths.ReportValue}); err == nil {
+		which = labels.NewSelector().Add(*r)
 	}
+	return cache.ByObject{Namespaces: map[string]cache.Config{booksIn(id): {}}, Label: which}
 }
 
 // listServer serves lists of members. Each replica has one.
@@ -56,7 +59,11 @@ type listServer struct {
 	log     *slog.Logger
 }
 
+// newListServer is nil if no lists are served.
 func newListServer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity) *listServer {
+	if !c.Members {
+		return nil
+	}
 	hub := members.NewHub()
 	return &listServer{
 		c: c, cache: mgr.GetCache(), hub: hub, metrics: members.NewMetrics(metrics.Registry, hub), log: log,
@@ -64,6 +71,17 @@ func newListServer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id iden
 			Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: booksIn(id), GroupLabel: c.GroupLabel,
 			Audience: c.MembersAudience, Agents: c.MembersAgents,
 		},
+	}
+}
+
+// reported is what agents have told of dead nodes; nil if none of them can.
+func (s *listServer) reported() func(context.Context, string) (*deaths.Report, error) {
+	if s == nil {
+		return nil
+	}
+	return func(ctx context.Context, node string) (*deaths.Report, error) {
+		r, _, err := s.cluster.Reported(ctx, node)
+		return r, err
 	}
 }
 
@@ -77,7 +95,7 @@ func (s *listServer) Start(ctx context.Context) error {
 		return fmt.Errorf("members.address: %w", err)
 	}
 	srv := grpc.NewServer(members.Options(s.c.MembersCert, s.c.MembersKey)...)
-	fencingv1.RegisterFencingMembersServer(srv, &members.Server{Hub: s.hub, Review: s.cluster.Review, Logger: s.log})
+	fencingv1.RegisterFencingMembersServer(srv, &members.Server{Hub: s.hub, Review: s.cluster.Review, Logger: s.log, Deaths: s.cluster})
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)

@@ -81,9 +81,10 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		return fmt.Errorf("start: %w", err)
 	}
 	there := replicas(ctx, mgr.GetCache(), id)
+	lists := newListServer(c, mgr, log, id)
 	fencer := newFencer(c, mgr, log, id, there)
 	r = reconcile.New(reconcile.Options{
-		Power:  power(fencer),
+		Power: power(fencer), Reported: lists.reported(),
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
 		Metrics: reconcile.NewMetrics(metrics.Registry, c.DryRun), Now: time.Now, Self: id.pod, Replicas: there,
 		Recovery:   recovery.Settings{DryRun: c.DryRun, Settle: c.Settle},
@@ -112,8 +113,8 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 			return fmt.Errorf("set up the status page: %w", err)
 		}
 	}
-	if c.Members {
-		if err := mgr.Add(newListServer(c, mgr, log, id)); err != nil {
+	if lists != nil {
+		if err := mgr.Add(lists); err != nil {
 			return fmt.Errorf("set up lists of members: %w", err)
 		}
 	}

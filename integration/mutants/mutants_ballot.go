@@ -58,6 +58,7 @@ func allMutants() []mutant {
 		crashMutants(),
 		distributedMutants(),
 		storageMutants(),
+		reportMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

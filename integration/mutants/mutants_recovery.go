@@ -131,7 +131,7 @@ func recoveryEdges() []mutant {
 		one("reconcile", "a pod is deleted by name", calls, "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &p.Version}", "client.GracePeriodSeconds(0), client.Preconditions{UID: &uid}"),
 		one("reconcile", "all reporters are read", calls, "return names[:min(n, len(names))]", "return names"),
 		one("reconcile", "a reporter's Lease may be as old as it holds", convert, "now.Sub(l.Renewed) <= l.Duration/2", "now.Sub(l.Renewed) <= l.Duration"),
-		one("reconcile", "a full list is not known as one", convert, "deaths.Full(n.Annotations[deaths.Annotation])", "false"),
+		one("reconcile", "a full list is not known as one", convert, "Full: full}", "Full: full && false}"),
 		one("reconcile", "heartbeats wake all that a Node tells of", index, "there && g == group && slices.Equal(x.told[node], list)", "there && g == group && list == nil"),
 		one("reconcile", "what is no Node gets a machine", "k8s/reconcile/reconciler.go", "len(r.index.about[name]) == 0 || !r.index.has(name)", "len(r.index.about[name]) == 0"),
 		one("reconcile", "a dead node's replica comes first for it", "k8s/reconcile/reconciler.go", "o.Name == r.options.Self || len(r.index.about[o.Node]) == 0", "o.Name != \"\""),

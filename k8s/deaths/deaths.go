@@ -66,7 +66,7 @@ func Decode(text string) ([]Death, error) {
 	var list []Death
 	for _, r := range raw[:min(len(raw), Most)] {
 		var d Death
-		if json.Unmarshal(r, &d) == nil && d.Node != "" && isBoot(d.Boot) {
+		if json.Unmarshal(r, &d) == nil && d.Node != "" && IsBoot(d.Boot) {
 			list = append(list, d)
 		}
 	}
@@ -80,8 +80,8 @@ func Full(text string) bool {
 	return len(text) > MostBytes-mostEntry || json.Unmarshal([]byte(text), &raw) == nil && len(raw) >= Most
 }
 
-// isBoot reports whether a text is 16 lower-case hexadecimal digits.
-func isBoot(s string) bool {
+// IsBoot reports whether a text names a boot: 16 lower-case hexadecimal digits.
+func IsBoot(s string) bool {
 	raw, err := hex.DecodeString(s)
 	return err == nil && len(raw) == 8 && s == strings.ToLower(s)
 }

@@ -88,7 +88,7 @@ func TestAFullListIsKnownAsOne(t *testing.T) {
 	for i := range 70 {
 		n := w.nodes["n1"]
 		n.Annotations[deaths.Annotation] = deaths.Encode(list)
-		b := beliefOf(n, groupLabel, true)
+		b := beliefOf(n, nil, groupLabel, recovery.Lease{}, noon)
 		if b.Full && i < 40 || !b.Full && len(b.Deaths) < i {
 			t.Fatalf("%d of %d deaths are there, full: %v", len(b.Deaths), i, b.Full)
 		}

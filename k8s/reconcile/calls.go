@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
@@ -173,9 +174,20 @@ func (c *calls) readReporters(ctx context.Context, r recovery.Request, q questio
 		if err != nil {
 			return reply(err, recovery.Reply{})
 		}
-		if n != nil {
-			nodes = append(nodes, beliefOf(n, c.options.GroupLabel, fresh(l, c.options.Now())))
+		if n == nil {
+			continue
 		}
+		var told *deaths.Report
+		if c.options.Reported != nil {
+			// Nobody knows whether such a Node has taken back what its annotation says: it is no reporter.
+			if told, err = c.options.Reported(ctx, name); errors.Is(err, deaths.ErrUnreadable) {
+				continue
+			}
+			if err != nil {
+				return reply(err, recovery.Reply{})
+			}
+		}
+		nodes = append(nodes, beliefOf(n, told, c.options.GroupLabel, l, c.options.Now()))
 	}
 	group := c.node.Labels[c.options.GroupLabel]
 	v := belief.Judge(c.options.Belief, belief.Question{

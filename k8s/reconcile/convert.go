@@ -92,10 +92,10 @@ func tolerates(t corev1.Toleration) bool {
 	return t.Key == recovery.TaintKey && (t.Value == conventional || len(t.Value) > 16)
 }
 
-func beliefOf(n *corev1.Node, groupLabel string, isFresh bool) belief.Node {
-	out := belief.Node{Name: n.Name, Group: n.Labels[groupLabel], Boot: deaths.Boot(n.Status.NodeInfo.BootID), Fresh: isFresh,
-		Full: deaths.Full(n.Annotations[deaths.Annotation])}
-	list, _ := deaths.Decode(n.Annotations[deaths.Annotation]) // what cannot be read tells nothing
+// beliefOf is a Node as a reporter. Two ways to tell are one reporter (deaths.Words).
+func beliefOf(n *corev1.Node, told *deaths.Report, groupLabel string, l recovery.Lease, now time.Time) belief.Node {
+	list, full := deaths.Words(n.Annotations[deaths.Annotation], told, now)
+	out := belief.Node{Name: n.Name, Group: n.Labels[groupLabel], Boot: deaths.Boot(n.Status.NodeInfo.BootID), Fresh: fresh(l, now), Full: full}
 	for _, d := range list {
 		out.Deaths = append(out.Deaths, belief.Death{Node: d.Node, Boot: d.Boot, Said: d.Said, Told: deaths.Told(d.Proof)})
 	}

@@ -7,16 +7,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// index is what the watched metadata of Nodes says: who is in which group, and who calls whom dead. It says where to
-// look, and decides nothing. The Reconciler's mutex guards it.
+// index is what the watched metadata of Nodes and the reports of their agents say: who is in which group, and who calls whom
+// dead. It says where to look, and decides nothing. The Reconciler's mutex guards it.
 type index struct {
-	group map[string]string          // by Node
-	told  map[string][]deaths.Death  // by the Node that tells
-	about map[string]map[string]bool // by the Node that is told of: who tells
+	group    map[string]string          // by Node
+	told     map[string][]deaths.Death  // by the Node that tells, in its annotation
+	reported map[string][]deaths.Death  // by the Node whose agent has told it
+	about    map[string]map[string]bool // by the Node that is told of: who tells
 }
 
 func newIndex() *index {
-	return &index{group: map[string]string{}, told: map[string][]deaths.Death{}, about: map[string]map[string]bool{}}
+	return &index{group: map[string]string{}, told: map[string][]deaths.Death{}, reported: map[string][]deaths.Death{}, about: map[string]map[string]bool{}}
 }
 
 // put takes a Node's metadata, and returns the Nodes that are told of by it, now or before; none if that has not
@@ -25,9 +26,40 @@ func (x *index) put(node, group string, list []deaths.Death) (touched []string) 
 	if g, there := x.group[node]; there && g == group && slices.Equal(x.told[node], list) {
 		return nil
 	}
-	touched = x.drop(node)
-	x.group[node], x.told[node] = group, list
-	for _, d := range list {
+	return x.change(node, func() { x.group[node], x.told[node] = group, list })
+}
+
+// drop forgets a Node, and returns those that it told of.
+func (x *index) drop(node string) (touched []string) {
+	return x.change(node, func() {
+		delete(x.group, node)
+		delete(x.told, node)
+	})
+}
+
+// report takes what the agent of a node has told, none if that is gone, and returns as put does.
+func (x *index) report(node string, list []deaths.Death) (touched []string) {
+	if slices.Equal(x.reported[node], list) {
+		return nil
+	}
+	return x.change(node, func() {
+		if x.reported[node] = list; len(list) == 0 {
+			delete(x.reported, node)
+		}
+	})
+}
+
+// change changes what one Node tells.
+func (x *index) change(node string, how func()) (touched []string) {
+	for _, d := range slices.Concat(x.told[node], x.reported[node]) {
+		delete(x.about[d.Node], node)
+		if len(x.about[d.Node]) == 0 {
+			delete(x.about, d.Node)
+		}
+		touched = append(touched, d.Node)
+	}
+	how()
+	for _, d := range slices.Concat(x.told[node], x.reported[node]) {
 		if x.about[d.Node] == nil {
 			x.about[d.Node] = map[string]bool{}
 		}
@@ -36,20 +68,6 @@ func (x *index) put(node, group string, list []deaths.Death) (touched []string) 
 	}
 	slices.Sort(touched)
 	return slices.Compact(touched)
-}
-
-// drop forgets a Node, and returns those that it told of.
-func (x *index) drop(node string) (touched []string) {
-	for _, d := range x.told[node] {
-		delete(x.about[d.Node], node)
-		if len(x.about[d.Node]) == 0 {
-			delete(x.about, d.Node)
-		}
-		touched = append(touched, d.Node)
-	}
-	delete(x.group, node)
-	delete(x.told, node)
-	return touched
 }
 
 // tellers are those that call a Node dead, sorted.

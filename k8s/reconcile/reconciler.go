@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
@@ -42,6 +43,9 @@ type Options struct {
 	Replicas func() []Replica // that are there, as a cache shows them
 	// Power reports whether the devices of a node have proven the end of this boot; nil if nothing is fenced by devices.
 	Power func(ctx context.Context, node, boot string) (bool, error)
+	// Reported is what the agent of a node has told of dead nodes, as the API server has it and not a cache; nil if nothing.
+	// It is nil itself if agents tell deaths in their Nodes' annotations alone.
+	Reported func(ctx context.Context, node string) (*deaths.Report, error)
 
 	Recovery          recovery.Settings
 	Belief            belief.Settings

@@ -46,6 +46,11 @@ func (r *Reconciler) Setup(mgr manager.Manager) error {
 	if err := c.Watch(source.Kind(mgr.GetCache(), client.Object(NodeMetadata()), handler.EventHandler(r.handler()))); err != nil {
 		return fmt.Errorf("watch Nodes: %w", err)
 	}
+	if r.options.Reported != nil {
+		if err := c.Watch(source.Kind(mgr.GetCache(), client.Object(&corev1.ConfigMap{}), handler.EventHandler(r.reports()))); err != nil {
+			return fmt.Errorf("watch what agents tell of dead nodes: %w", err)
+		}
+	}
 	found := make(chan event.GenericEvent)
 	if err := c.Watch(source.Channel(found, &handler.EnqueueRequestForObject{})); err != nil {
 		return fmt.Errorf("watch for taints: %w", err)
@@ -80,6 +85,34 @@ func (r *Reconciler) handler() handler.Funcs {
 			r.mu.Unlock()
 			enqueue(q, touched)
 		},
+	}
+}
+
+// reports keeps the index of what agents tell who cannot write on their Nodes, and queues the Nodes that they tell of.
+func (r *Reconciler) reports() handler.Funcs {
+	put := func(o client.Object, there bool, q queue) {
+		m, ok := o.(*corev1.ConfigMap)
+		if !ok || m.Labels[deaths.ReportLabel] != deaths.ReportValue {
+			return
+		}
+		told, err := deaths.ReportIn(m.Name, m.Labels, m.Data)
+		if err != nil {
+			r.options.Logger.Warn("deaths that an agent has told cannot be read", "err", err)
+			return
+		}
+		var list []deaths.Death
+		if there {
+			list = told.Deaths
+		}
+		r.mu.Lock()
+		touched := r.index.report(told.Node, list)
+		r.mu.Unlock()
+		enqueue(q, touched)
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { put(e.Object, true, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { put(e.ObjectNew, true, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { put(e.Object, false, q) },
 	}
 }
 

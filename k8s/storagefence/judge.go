@@ -23,6 +23,29 @@ type Volume struct {
 	Local  bool
 	Health Health // of a volume of this storage
 	Reason string // why it is not healthy, or could not be read
+	// Conditions are what a CSI driver says is wrong with it, for all of Kubernetes to read.
+	Conditions []Condition
+}
+
+// Condition is an adverse one of a volume, as its claim shows it.
+type Condition struct{ Status, Reason string }
+
+// degraded is the only status that a volume may have whose pod is let go. One that has just lost the copy on this node
+// has it.
+const degraded = "Degraded"
+
+// adverse is why its conditions keep a volume's pod where it is; empty: they do not.
+//
+// Invariant: a condition keeps a pod, and none lets one go. Nobody tells when a claim's conditions were looked at last, so
+// that a volume without any may be one whose only copy was lost a moment ago. A status that this program does not know
+// keeps it as well.
+func (v *Volume) adverse() string {
+	for _, c := range v.Conditions {
+		if c.Status != degraded {
+			return fmt.Sprintf("its claim shows the condition %s, with the reason %s", c.Status, c.Reason)
+		}
+	}
+	return ""
 }
 
 // Pod is one on the node.
@@ -99,6 +122,8 @@ func Judge(r Rules, p Pod, off bool) Verdict {
 			others = append(others, v.Name)
 		case v.Health != Healthy || v.PV == "":
 			ill = append(ill, strings.TrimSuffix(v.Name+": "+v.Reason, ": "))
+		case v.adverse() != "":
+			ill = append(ill, v.Name+": "+v.adverse())
 		default:
 			pvs = append(pvs, v.PV)
 		}

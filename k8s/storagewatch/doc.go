@@ -6,8 +6,8 @@
 //   - Every deletion carries UID and resourceVersion as they were judged. Right before it the storage is asked again
 //     whether it still calls the node unhealthy, and, where that is the ground, the Node whether it is still off.
 //   - VolumeAttachments are deleted only of this storage's driver, of this node, of volumes of a pod that was deleted
-//     in the same attempt, and that no pod uses which stays. The pod goes first: kube-controller-manager would make
-//     the attachment again for one that is there.
+//     in the same attempt or is gone since one that failed, and that no pod uses which stays. The pod goes first:
+//     kube-controller-manager would make the attachment again for one that is there.
 //   - Before the first deletion on a node that Kubernetes may still schedule to, a taint keeps replacements away. It is
 //     of this program alone, and comes off when the storage calls the node healthy.
 //

@@ -32,11 +32,29 @@ func (r *Runner) failure(err error) error {
 	return err
 }
 
+// limited makes one request to Kubernetes, and counts it if it fails. One that hangs is given up, so that what is left of
+// the time serves another attempt.
+func (r *Runner) limited(ctx context.Context, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return r.failure(request(ctx))
+}
+
+// get reads one object. An error that it is not there is none: found is false then.
+func (r *Runner) get(ctx context.Context, key types.NamespacedName, into client.Object) (found bool, err error) {
+	err = r.limited(ctx, func(ctx context.Context) error {
+		err := r.o.Reader.Get(ctx, key, into)
+		found = err == nil
+		return err
+	})
+	return found, err
+}
+
 // node is nil for one that does not exist.
 func (r *Runner) node(ctx context.Context, name string) (*corev1.Node, error) {
 	var n corev1.Node
-	if err := r.o.Reader.Get(ctx, types.NamespacedName{Name: name}, &n); err != nil {
-		return nil, r.failure(err)
+	if found, err := r.get(ctx, types.NamespacedName{Name: name}, &n); !found {
+		return nil, err
 	}
 	return &n, nil
 }
@@ -63,14 +81,17 @@ func tainted(n *corev1.Node) bool {
 func (f *fence) read(ctx context.Context) error {
 	if f.o.Cleanup == CleanupDelete && !f.off {
 		list := storagev1.VolumeAttachmentList{}
-		if err := f.o.Reader.List(ctx, &list); err != nil {
-			return fmt.Errorf("list VolumeAttachments: %w", f.failure(err))
+		if err := f.limited(ctx, func(ctx context.Context) error { return f.o.Reader.List(ctx, &list) }); err != nil {
+			return fmt.Errorf("list VolumeAttachments: %w", err)
 		}
 		f.attachments = list.Items
 	}
 	var pods corev1.PodList
-	if err := f.o.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": f.node}); err != nil {
-		return fmt.Errorf("list its pods: %w", f.failure(err))
+	err := f.limited(ctx, func(ctx context.Context) error {
+		return f.o.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": f.node})
+	})
+	if err != nil {
+		return fmt.Errorf("list its pods: %w", err)
 	}
 	f.pods = pods.Items
 	for i := range f.pods {
@@ -114,19 +135,19 @@ func (f *fence) volumeOf(ctx context.Context, p *corev1.Pod, v *corev1.Volume, a
 		return out, nil
 	}
 	var claim corev1.PersistentVolumeClaim
-	if err := f.o.Reader.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: out.Claim}, &claim); err != nil {
+	if found, err := f.get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: out.Claim}, &claim); !found {
 		out.Reason = "its claim " + out.Claim + " does not exist"
-		return out, f.failure(err)
+		return out, err
 	}
-	out.PV = claim.Spec.VolumeName
+	out.PV, out.Conditions = claim.Spec.VolumeName, conditions(&claim)
 	if out.Driver = claim.Annotations[provisioner]; out.Driver == "" {
 		out.Driver = claim.Annotations[provisionerBeta]
 	}
 	var pv corev1.PersistentVolume
 	if out.PV != "" && (ask || out.Driver == "") {
-		if err := f.o.Reader.Get(ctx, types.NamespacedName{Name: out.PV}, &pv); err != nil {
+		if found, err := f.get(ctx, types.NamespacedName{Name: out.PV}, &pv); !found {
 			out.Reason = "its PersistentVolume " + out.PV + " does not exist"
-			return out, f.failure(err)
+			return out, err
 		}
 		// The volume itself is believed before an annotation that people may write.
 		if out.Driver = ""; pv.Spec.CSI != nil {
@@ -140,6 +161,19 @@ func (f *fence) volumeOf(ctx context.Context, p *corev1.Pod, v *corev1.Volume, a
 	}
 	out.Health, out.Reason = f.health(ctx, pv.Spec.CSI.VolumeHandle)
 	return out, nil
+}
+
+// conditions are what the controller plugin of a CSI driver says is wrong with the volume of a claim: Kubernetes 1.37 and
+// later, with the feature gate CSIVolumeHealth. What the kubelet says of the pod's volumes is left alone, for it is the
+// kubelet of the node in question.
+func conditions(claim *corev1.PersistentVolumeClaim) (out []storagefence.Condition) {
+	if claim.Status.HealthStatus == nil {
+		return nil
+	}
+	for _, c := range claim.Status.HealthStatus.HealthConditions {
+		out = append(out, storagefence.Condition{Status: string(c.Status), Reason: c.Reason})
+	}
+	return out
 }
 
 // health asks for that of one volume. One that the storage says nothing about keeps its own pod, and no other: the attempt
@@ -174,17 +208,23 @@ func (r *Runner) setTaint(ctx context.Context, n *corev1.Node, on bool) error {
 	if err != nil {
 		return err
 	}
-	return r.failure(r.o.Writer.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, client.RawPatch(types.MergePatchType, body)))
+	return r.limited(ctx, func(ctx context.Context) error {
+		return r.o.Writer.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, client.RawPatch(types.MergePatchType, body))
+	})
 }
 
 func (r *Runner) deletePod(ctx context.Context, p *corev1.Pod) error {
 	uid, version := p.UID, p.ResourceVersion
-	return r.failure(r.o.Writer.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}},
-		client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &version}))
+	return r.limited(ctx, func(ctx context.Context) error {
+		return r.o.Writer.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}},
+			client.GracePeriodSeconds(0), client.Preconditions{UID: &uid, ResourceVersion: &version})
+	})
 }
 
 func (r *Runner) deleteAttachment(ctx context.Context, a *storagev1.VolumeAttachment) error {
 	uid, version := a.UID, a.ResourceVersion
-	return r.failure(r.o.Writer.Delete(ctx, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: a.Name}},
-		client.Preconditions{UID: &uid, ResourceVersion: &version}))
+	return r.limited(ctx, func(ctx context.Context) error {
+		return r.o.Writer.Delete(ctx, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: a.Name}},
+			client.Preconditions{UID: &uid, ResourceVersion: &version})
+	})
 }

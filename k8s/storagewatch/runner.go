@@ -226,6 +226,7 @@ func (f *fence) run(ctx context.Context, node *corev1.Node) error {
 		return err
 	}
 	var errs []error
+	var unsure []string // volumes of pods of which nobody knows whether they were deleted
 	gone, kept := map[int]storagefence.Verdict{}, tainted(node) || f.off || f.o.DryRun
 	for i := range f.pods {
 		v := storagefence.Judge(f.o.Rules, f.judged[i], f.off)
@@ -244,12 +245,13 @@ func (f *fence) run(ctx context.Context, node *corev1.Node) error {
 			return err
 		case err != nil:
 			f.o.Metrics.pods.WithLabelValues(string(storagefence.Failed)).Inc()
+			unsure = append(unsure, v.PVs...)
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", f.pods[i].Namespace, f.pods[i].Name, err))
 		default:
 			gone[i] = v
 		}
 	}
-	errs = append(errs, f.release(ctx, gone))
+	errs = append(errs, f.release(ctx, gone, unsure))
 	return errors.Join(append(errs, f.unread...)...)
 }
 
@@ -313,7 +315,10 @@ func (f *fence) stillOffline(ctx context.Context) error {
 //
 // Invariant: none is deleted while the storage calls the node healthy: it takes that node's writes then, and the pod may
 // still run there. Its kubelet ends it, and kube-controller-manager detaches.
-func (f *fence) release(ctx context.Context, gone map[int]storagefence.Verdict) error {
+//
+// What the pod of a failed deletion used is owed to the next attempt: the API server may have deleted it without an answer.
+// If it is still there, its volumes stay.
+func (f *fence) release(ctx context.Context, gone map[int]storagefence.Verdict, unsure []string) error {
 	if f.off || f.o.DryRun {
 		return nil
 	}
@@ -329,7 +334,7 @@ func (f *fence) release(ctx context.Context, gone map[int]storagefence.Verdict) 
 		}
 	}
 	free := storagefence.Releasable(pvs, staying)
-	var owed []string
+	owed := unsure
 	var errs []error
 	for i := range f.attachments {
 		a := &f.attachments[i]

@@ -82,6 +82,10 @@ func TestLeftAlone(t *testing.T) {
 			w.volume("data", driver)
 			w.create(w.podOnly("db-0", "data", "missing"))
 		}, 1, "missing"},
+		{"a claim that is inaccessible", func(w *world) {
+			w.pod("db-0", yes, "data")
+			w.condition("data", corev1.VolumeHealthInaccessible)
+		}, 1, "Inaccessible, with the reason SaidSo"},
 		{"of a DaemonSet", func(w *world) {
 			w.volume("data", driver)
 			p, is := w.podOnly("db-0", "data"), true

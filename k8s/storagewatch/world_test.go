@@ -88,6 +88,9 @@ type world struct {
 	writes []string // what was written, in order
 	events []string
 	fail   func(write string) error
+	// deaf is asked before each read of the API server; true: it is never answered.
+	deaf func(read string) bool
+	lost string // the write that is carried out, and never answered
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -104,7 +107,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
-		WithInterceptorFuncs(interceptor.Funcs{Delete: w.delete, Patch: w.patch}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{Delete: w.delete, Patch: w.patch, Get: w.get, List: w.list}).Build()
 	w.o = Options{
 		Reader: w.api, Writer: w.api, Events: w, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(w.metrics), Now: time.Now, Provider: w.storage,
 		Rules:    storagefence.Rules{Driver: driver, Labels: []string{"storageos.com/fenced"}},
@@ -118,6 +121,31 @@ func (w *world) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, fmt.Sprintf("%s %s: %s", regarding.(client.Object).GetName(), reason, fmt.Sprintf(note, args...)))
+}
+
+func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if err := w.silence(ctx, fmt.Sprintf("%T %s", o, key.Name)); err != nil {
+		return err
+	}
+	return c.Get(ctx, key, o, opts...)
+}
+
+func (w *world) list(ctx context.Context, c client.WithWatch, o client.ObjectList, opts ...client.ListOption) error {
+	if err := w.silence(ctx, fmt.Sprintf("%T", o)); err != nil {
+		return err
+	}
+	return c.List(ctx, o, opts...)
+}
+
+func (w *world) silence(ctx context.Context, read string) error {
+	w.mu.Lock()
+	deaf := w.deaf
+	w.mu.Unlock()
+	if deaf == nil || !deaf(read) {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // delete holds deletions to what the invariants promise.
@@ -140,7 +168,13 @@ func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object,
 	} else if d.GracePeriodSeconds == nil || *d.GracePeriodSeconds != 0 {
 		w.t.Errorf("pod %s is deleted with grace", o.GetName())
 	}
-	return w.write(kind+" "+o.GetName(), func() error { return c.Delete(ctx, o, opts...) })
+	what := kind + " " + o.GetName()
+	err := w.write(what, func() error { return c.Delete(ctx, o, opts...) })
+	if err == nil && what == w.lost {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
 }
 
 func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {

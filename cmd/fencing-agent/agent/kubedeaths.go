@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
@@ -19,13 +21,14 @@ import (
 // patch of a Node costs the API server some milliseconds.
 const spreadPerNode = 10 * time.Millisecond
 
-// kubeDeaths writes on this node's Node which nodes are fenced. It says what the state NODE_STATE_FENCED says, for programs that
+// kubeDeaths writes on this node's Node which nodes are fenced, or tells it the controller that the agent follows. It says what the state NODE_STATE_FENCED says, for programs that
 // are not on a node of the group. A nil *kubeDeaths does nothing.
 //
 // What an agent said before it was restarted it goes on saying, until that node is met again, or others take it back: a death is for good,
 // and a list that lacks one that was there before says that it is withdrawn.
 type kubeDeaths struct {
-	annotation *marks.Annotation
+	annotation deathWriter
+	told       bool // by the controller, and not in the annotation
 	self       string
 
 	mu      sync.Mutex
@@ -38,9 +41,24 @@ type kubeDeaths struct {
 	full bool            // and that was logged
 }
 
+// deathWriter says which nodes are dead where programs of the cluster look for it.
+type deathWriter interface {
+	Want(value *string, within time.Duration)
+	Seen(s ownnode.State)
+}
+
 // startDeaths starts the writer of deaths.
 func (a *Agent) startDeaths(background spawn) error {
 	k := &a.cfg.Kubernetes
+	if a.cfg.Members.Source == config.SourceController && k.WatchNode && k.Deaths {
+		d := newKubeDeaths(nil, a.cfg.NodeName)
+		d.told = true
+		w := members.NewDeathTeller(a.cfg, hex64(a.self.boot), a.clock, a.log, d.begin)
+		d.annotation = w
+		a.kube.deaths = d
+		background(w.Run)
+		return nil
+	}
 	if a.kube.client == nil || !k.WatchNode || !k.Deaths {
 		return nil
 	}
@@ -57,13 +75,21 @@ func (a *Agent) startDeaths(background spawn) error {
 	return nil
 }
 
-func newKubeDeaths(w *marks.Annotation, self string) *kubeDeaths {
+func newKubeDeaths(w deathWriter, self string) *kubeDeaths {
 	return &kubeDeaths{annotation: w, self: self, said: map[string]deathlist.Death{}, own: map[string]bool{}}
 }
 
 // seen takes this node's Node, from the watcher's goroutine.
 func (k *kubeDeaths) seen(s ownnode.State) {
-	if k == nil || !s.Known {
+	if k == nil || k.told { // the controller does not show what else the Node has
+		return
+	}
+	k.begin(s)
+}
+
+// begin takes what was said before, the first time, from any goroutine.
+func (k *kubeDeaths) begin(s ownnode.State) {
+	if !s.Known {
 		return
 	}
 	k.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
@@ -162,6 +163,9 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 		return fmt.Errorf("watch Nodes: %w", err)
 	}
 	booked := func(o any) {
+		if m, ok := o.(*corev1.ConfigMap); ok && m.Labels[BookLabel] == deaths.ReportValue {
+			return // what an agent tells of dead nodes, which is k8s/reconcile's
+		}
 		if group, b, err := bookOf(o); err == nil {
 			h.Booked(group, b)
 		} else {

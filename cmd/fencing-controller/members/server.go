@@ -50,6 +50,10 @@ type Server struct {
 	Hub    *Hub
 	Review Reviewer
 	Logger *slog.Logger
+	Deaths DeathStore // nil: deaths are not taken
+
+	mu   sync.Mutex
+	told map[string]time.Time // by node, when its agent told deaths last; guarded by mu
 
 	once    sync.Once
 	reviews chan struct{} // capacity mostReviews

@@ -1,0 +1,237 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+)
+
+const tellerBoot = "024bc581b3a34be3"
+
+// ear is a controller in memory that an agent tells deaths, on virtual time.
+type ear struct {
+	t     *testing.T
+	began time.Time
+
+	mu     sync.Mutex
+	kept   []*fencingv1.ProvenDeath
+	last   uint64
+	heard  []string // since it was asked for last
+	asked  int
+	fail   error
+	before *string // what the agent was told it had said; nil: nothing yet
+}
+
+func newEar(t *testing.T, kept ...string) (*ear, *DeathTeller) {
+	e := &ear{t: t, began: time.Now()}
+	for _, n := range kept {
+		e.kept = append(e.kept, &fencingv1.ProvenDeath{Node: n, Boot: tellerBoot, Proof: "time", At: 1780000000})
+	}
+	d := &DeathTeller{
+		ask: e.ask, boot: tellerBoot, log: slog.New(slog.DiscardHandler), known: e.known, wake: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(1, 1)),
+		clock: func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return e, d
+}
+
+func (e *ear) known(s ownnode.State) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.before != nil || !s.Known || !s.Exists {
+		e.t.Errorf("told %+v", s)
+	}
+	text := s.Annotations[deaths.Annotation]
+	e.before = &text
+}
+
+func (e *ear) ask(_ context.Context, r *fencingv1.DeathsReport) (*fencingv1.DeathsKnown, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked++
+	if e.fail != nil {
+		return nil, e.fail
+	}
+	if r.GetAsk() {
+		return &fencingv1.DeathsKnown{Deaths: e.kept}, nil
+	}
+	if r.GetBoot() != tellerBoot || r.GetAt() <= e.last {
+		e.t.Errorf("boot %q, at %d after %d", r.GetBoot(), r.GetAt(), e.last)
+	}
+	e.last, e.kept = r.GetAt(), r.GetDeaths()
+	var names []string
+	for _, d := range r.GetDeaths() {
+		names = append(names, d.GetNode())
+	}
+	slices.Sort(names)
+	e.heard = append(e.heard, strings.Join(names, ""))
+	return &fencingv1.DeathsKnown{Deaths: r.GetDeaths()}, nil
+}
+
+// want passes time, and compares what was heard meanwhile.
+func (e *ear) want(after time.Duration, heard ...string) {
+	e.t.Helper()
+	time.Sleep(after) // of the bubble
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !slices.Equal(e.heard, heard) {
+		e.t.Errorf("heard %q, want %q", e.heard, heard)
+	}
+	e.heard = nil
+}
+
+func (e *ear) failing(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fail, e.asked = err, 0
+}
+
+func list(names ...string) *string {
+	var out []deaths.Death
+	for _, n := range names {
+		out = append(out, deaths.Death{Node: n, Boot: tellerBoot, Proof: "time", At: time.Unix(1780000000, 0)})
+	}
+	text := deaths.Encode(out)
+	return &text
+}
+
+func TestDeathTeller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, d := newEar(t)
+		e.want(time.Minute)
+		if e.before == nil || *e.before != "" {
+			t.Errorf("before: %v", e.before)
+		}
+		d.Want(nil, time.Second)
+		e.want(time.Hour) // nobody was ever dead: nothing is kept
+		d.Want(list("n4"), time.Second)
+		e.want(2*time.Second, "n4")
+		e.want(11*time.Minute, "n4", "n4") // repeated every five minutes
+		d.Want(list("n4"), time.Second)
+		e.want(time.Minute)
+		d.Want(list("n4", "n5"), time.Hour)
+		synctest.Wait()       // it waits for its turn
+		d.Want(list("n5"), 0) // in a hurry
+		e.want(time.Second, "n5")
+		d.Want(nil, time.Second)
+		e.want(time.Hour, "")
+	})
+}
+
+// What was said before a restart is said again at once, so that it goes on counting.
+func TestDeathTellerAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, d := newEar(t, "n4")
+		e.want(time.Second)
+		d.Want(e.before, time.Minute)
+		e.want(time.Second, "n4")
+		e.want(4 * time.Minute)
+		d.Want(nil, 0)
+		e.want(time.Second, "")
+	})
+}
+
+// While the controller is away nothing is known of before, and nothing is told; then it is.
+func TestDeathTellerWithoutAController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, d := newEar(t, "n4")
+		e.failing(errors.New("connection refused"))
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		e.mu.Lock()
+		if e.before != nil && e.asked > 0 && *e.before == "" {
+			t.Error("silence is taken for an answer")
+		}
+		e.mu.Unlock()
+		e.failing(nil)
+		e.want(tellLongest)
+		d.Want(list("n4", "n5"), 0)
+		e.failing(status.Error(codes.Unavailable, "later"))
+		e.want(time.Minute)
+		e.failing(nil)
+		e.want(tellLongest, "n4n5")
+		e.failing(status.Error(codes.Unimplemented, "an older one"))
+		d.Want(list("n5"), 0)
+		e.want(time.Hour)
+		if e.asked > 7 {
+			t.Errorf("asked %d times in an hour", e.asked)
+		}
+		e.failing(nil)
+		e.want(tellUnheard, "n5")
+	})
+}
+
+// In any order of wishes and failures: within a bounded time the controller has what was wanted last, unless nothing
+// was ever told; and it is repeated before it stops counting.
+func TestRandomDeathTeller(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	for run := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed+run, 6))
+			e, d := newEar(t)
+			synctest.Wait()
+			wanted := ""
+			for range 20 {
+				var names []string
+				for _, n := range []string{"n4", "n5"} {
+					if r.IntN(2) == 0 {
+						names = append(names, n)
+					}
+				}
+				wanted = strings.Join(names, "")
+				value := list(names...)
+				if len(names) == 0 {
+					value = nil
+				}
+				e.failing(map[bool]error{true: errors.New("away")}[r.IntN(3) == 0])
+				d.Want(value, time.Duration(r.IntN(3))*time.Second)
+				time.Sleep(time.Duration(r.IntN(40)) * time.Second)
+			}
+			e.failing(nil)
+			time.Sleep(tellLongest + 3*time.Second)
+			synctest.Wait()
+			for range 3 {
+				e.mu.Lock()
+				got := ""
+				for _, x := range []string{"n4", "n5"} {
+					if slices.ContainsFunc(e.kept, func(d *fencingv1.ProvenDeath) bool { return d.GetNode() == x }) {
+						got += x
+					}
+				}
+				age := time.Since(e.began.Add(time.Duration(e.last)))
+				if got != wanted || got != "" && age > deaths.Valid-5*time.Minute {
+					e.t.Error(fmt.Sprintf("seed %d: the controller has %q for %v, want %q", seed+run, got, age, wanted))
+				}
+				e.mu.Unlock()
+				time.Sleep(7 * time.Minute)
+				synctest.Wait()
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package deploy
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+)
+
+// The network policy of storage fencing lets in what the pod serves, and out what its flags make it ask: the API server, the
+// port of --storage-url, and DNS, for that URL has a name in it.
+func TestStorageNetworkPolicy(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/storage.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployments []*appsv1.Deployment
+	var networks []*networkingv1.NetworkPolicy
+	for _, part := range strings.Split(string(text), "\n---\n") {
+		var kind struct{ Kind string }
+		if err = yaml.Unmarshal([]byte(part), &kind); err == nil {
+			switch kind.Kind {
+			case "Deployment":
+				err = decode([]byte(part), &deployments)
+			case "NetworkPolicy":
+				err = decode([]byte(part), &networks)
+			}
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, part)
+		}
+	}
+	if len(deployments) != 1 || len(networks) != 1 {
+		t.Fatalf("%d deployments, %d network policies", len(deployments), len(networks))
+	}
+	d, n := deployments[0], networks[0]
+	selector, err := metav1.LabelSelectorAsSelector(&n.Spec.PodSelector)
+	if err != nil || selector.Empty() || !selector.Matches(labels.Set(d.Spec.Template.Labels)) || n.Namespace != d.Namespace {
+		t.Errorf("it is not of these pods: %v in %s, %v", selector, n.Namespace, err)
+	}
+	if !slices.Equal(n.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}) || len(n.Spec.Ingress) != 1 || len(n.Spec.Egress) != 1 {
+		t.Fatalf("%+v", n.Spec)
+	}
+	in, out := ports(n.Spec.Ingress[0].Ports), ports(n.Spec.Egress[0].Ports)
+	c := d.Spec.Template.Spec.Containers[0]
+	var serves []string
+	for _, p := range c.Ports {
+		serves = append(serves, "TCP "+p.Name)
+	}
+	if !slices.Equal(in, serves) {
+		t.Errorf("in: %v, the pod serves %v", in, serves)
+	}
+	want := []string{"TCP 443", "TCP 6443", "UDP 53", "TCP 53"}
+	for _, arg := range c.Args {
+		if text, ok := strings.CutPrefix(arg, "--storage-url="); ok {
+			u, err := url.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, "TCP "+u.Port())
+		}
+	}
+	if len(want) != 5 || !slices.Equal(out, want) {
+		t.Errorf("out: %v, want %v", out, want)
+	}
+}
+
+func ports(list []networkingv1.NetworkPolicyPort) (out []string) {
+	for _, p := range list {
+		protocol := corev1.ProtocolTCP
+		if p.Protocol != nil {
+			protocol = *p.Protocol
+		}
+		switch {
+		case p.Port == nil:
+			out = append(out, string(protocol)+" all")
+		case p.Port.StrVal != "":
+			out = append(out, string(protocol)+" "+p.Port.StrVal)
+		default:
+			out = append(out, string(protocol)+" "+strconv.Itoa(p.Port.IntValue()))
+		}
+	}
+	return out
+}

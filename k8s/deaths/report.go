@@ -1,0 +1,163 @@
+package deaths
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Report is what the agent of a node has told a controller, where agents have no access to the API server
+// (docs/adr/0061). It stands for the annotation that such an agent cannot write. A controller keeps one for each node that
+// has ever told something.
+type Report struct {
+	Node string
+	Boot string // of the agent's node, in which it was told
+	// At is when, by the agent's clock, in nanoseconds since that boot. It orders what one node tells.
+	At uint64
+	// Over is the [Digest] of the annotation that the node's Node had when this was told.
+	Over   string
+	Heard  time.Time // by the controller's clock
+	Deaths []Death
+}
+
+const (
+	// Again is how often an agent repeats deaths that it has told.
+	Again = 5 * time.Minute
+	// Valid is for how long they count. An agent that gets no access to the API server back, or is replaced by one that has,
+	// cannot take back what it told here: that ends by itself.
+	Valid = 15 * time.Minute
+
+	// ReportLabel, with the value ReportValue, is on the ConfigMaps that have a [Report] each, under ReportKey.
+	ReportLabel = "fencing-agent.io/members"
+	ReportValue = "deaths"
+	ReportKey   = "deaths.json"
+
+	reportPrefix  = "fencing-deaths-"
+	longestName   = 253 // of an object
+	reportVersion = 1
+	// mostReport is more than a Report takes, and keeps readers from reading without end.
+	mostReport = 2*MostBytes + 1024
+)
+
+// The reasons to take no word.
+var (
+	ErrOtherBoot = errors.New("the Node shows another boot than the one in which this was told")
+	ErrOld       = errors.New("something later was told already")
+	// ErrUnreadable says that nobody knows what the agent of a node has told.
+	ErrUnreadable = errors.New("it is no report of deaths")
+)
+
+// Accept reports whether now may take the place of was, which is nil if nothing was told yet. boot is what the node's Node
+// shows. A word that was on its way for long takes the place of no later one, whichever replica hears it.
+func Accept(was *Report, now Report, boot string) error {
+	switch {
+	case !IsBoot(now.Boot) || now.Boot != boot:
+		return ErrOtherBoot
+	case was != nil && was.Boot == now.Boot && now.At <= was.At:
+		return ErrOld
+	}
+	return nil
+}
+
+// Words are the deaths that a Node names, by its annotation and by what its agent has told, and whether it may have lacked
+// room for more.
+//
+// Invariant: of the two the later one counts, and nothing of the other. So what an agent takes back in the one does not live on in
+// the other. What was told counts for [Valid]; after that the Node says nothing: it names no death, and takes none back.
+func Words(annotation string, told *Report, now time.Time) (list []Death, full bool) {
+	if told == nil || told.Over != Digest(annotation) {
+		list, _ = Decode(annotation) // what cannot be read tells nothing
+		return list, Full(annotation)
+	}
+	if age := now.Sub(told.Heard); len(told.Deaths) > 0 && (age > Valid || age < -Valid) {
+		return nil, true
+	}
+	return told.Deaths, Full(Encode(told.Deaths))
+}
+
+// Last are the deaths that were named last, however long ago: with these an agent goes on that was restarted.
+func Last(annotation string, told *Report) []Death {
+	if told == nil {
+		list, _ := Decode(annotation)
+		return list
+	}
+	list, _ := Words(annotation, told, told.Heard)
+	return list
+}
+
+// Digest tells one annotation from another. It is empty for none.
+func Digest(annotation string) string {
+	if annotation == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(annotation))
+	return hex.EncodeToString(sum[:16])
+}
+
+// ReportName is the name of the ConfigMap with what the agent of this node has told.
+func ReportName(node string) string {
+	if len(reportPrefix)+len(node) <= longestName {
+		return reportPrefix + node
+	}
+	sum := sha256.Sum256([]byte(node))
+	end := "-" + hex.EncodeToString(sum[:8])
+	return reportPrefix + node[:longestName-len(reportPrefix)-len(end)] + end
+}
+
+// ReportIn reads a ConfigMap. Its name has to be that of the node inside, so that nobody's copy counts.
+func ReportIn(name string, labels, data map[string]string) (Report, error) {
+	if labels[ReportLabel] != ReportValue {
+		return Report{}, fmt.Errorf("ConfigMap %s: %w: it has no label %s=%s", name, ErrUnreadable, ReportLabel, ReportValue)
+	}
+	r, err := DecodeReport(data[ReportKey])
+	if err == nil && ReportName(r.Node) != name {
+		err = fmt.Errorf("it is that of node %s, whose name is %s", r.Node, ReportName(r.Node))
+	}
+	if err != nil {
+		return Report{}, fmt.Errorf("ConfigMap %s: %w: %w", name, ErrUnreadable, err)
+	}
+	return r, nil
+}
+
+type reportOnFile struct {
+	Version int             `json:"version"`
+	Node    string          `json:"node"`
+	Boot    string          `json:"boot"`
+	At      uint64          `json:"at"`
+	Over    string          `json:"over,omitempty"`
+	Heard   time.Time       `json:"heard"`
+	Deaths  json.RawMessage `json:"deaths"`
+}
+
+// EncodeReport writes one for keeping. Deaths that do not fit are left out, oldest first.
+func EncodeReport(t Report) (string, error) {
+	text, err := json.Marshal(reportOnFile{reportVersion, t.Node, t.Boot, t.At, t.Over, t.Heard.UTC().Truncate(time.Second), json.RawMessage(Encode(t.Deaths))})
+	return string(text), err
+}
+
+// DecodeReport reads one. What cannot be read is an error, and says nothing of any death.
+func DecodeReport(text string) (Report, error) {
+	if len(text) > mostReport {
+		return Report{}, fmt.Errorf("deaths that were told: %d bytes, at most %d are read", len(text), mostReport)
+	}
+	var f reportOnFile
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.DisallowUnknownFields()
+	switch err := d.Decode(&f); {
+	case err != nil:
+		return Report{}, fmt.Errorf("deaths that were told: %w", err)
+	case f.Version != reportVersion:
+		return Report{}, fmt.Errorf("deaths that were told: format %d, this version knows %d", f.Version, reportVersion)
+	case f.Node == "" || !IsBoot(f.Boot):
+		return Report{}, fmt.Errorf("deaths that were told: by node %q in boot %q", f.Node, f.Boot)
+	}
+	list, err := Decode(string(f.Deaths))
+	if err != nil {
+		return Report{}, fmt.Errorf("deaths that were told by %s: %w", f.Node, err)
+	}
+	return Report{Node: f.Node, Boot: f.Boot, At: f.At, Over: f.Over, Heard: f.Heard, Deaths: list}, nil
+}
