@@ -113,6 +113,11 @@ func TestEachPathHasToBeCut(t *testing.T) {
 	if d.f.Now = start.Add(time.Hour); d.severed() {
 		t.Errorf("one of two paths is enough: %+v", d.status())
 	}
+	d = newDesk(t, c).settle().through(func(m string) bool { return good(m) && m != "main:fc-off" })
+	d.is(Isolation, Done)
+	if d.f.Now = start.Add(time.Hour); d.severed() {
+		t.Errorf("the other one of two paths is enough: %+v", d.status())
+	}
 	n.IsolationPolicy = "all"
 	d = newDesk(t, c).settle().through(good)
 	if d.f.Now = start.Add(time.Hour); !d.severed() || d.status().Storages[0].Barrier != "5s" {
