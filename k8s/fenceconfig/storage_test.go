@@ -75,3 +75,25 @@ func TestKeysOfReservations(t *testing.T) {
 		t.Errorf("%v", c.Problems)
 	}
 }
+
+func TestDevices(t *testing.T) {
+	o := example(t)
+	var got []string
+	for _, d := range Read(o, nil).Devices() {
+		got = append(got, d.Name+" of "+d.Node)
+	}
+	want := "fence_apc_snmp 192.168.1.3 of host1; fence_brocade 192.168.1.2 of host0; fence_eaton_snmp 192.168.1.4 of host0"
+	if text := strings.Join(got, "; "); text != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+	for name := range o {
+		if strings.HasPrefix(name, "fence-method-template-") && strings.Contains(o[name][TemplateKey], "fence_brocade") {
+			o[name] = map[string]string{TemplateKey: o[name][TemplateKey] + "\nhost_devices=yes"}
+		}
+	}
+	for _, d := range Read(o, nil).Devices() {
+		if d.Method.Agent == "fence_brocade" {
+			t.Errorf("%+v", d)
+		}
+	}
+}
