@@ -199,6 +199,10 @@ vms-outages: tools ## all networks of machines with armed watchdogs cut for OUTA
 	@echo "vms-outages: all networks are cut for $(OUTAGE) in labs of $(OUTAGES) nodes, one after the other; each takes two minutes more"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_OUTAGES=$(CURDIR)/docs/measurements/verification.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestOutages$$' ./integration/vms -outage $(OUTAGE) -outages $(OUTAGES) -timing $(or $(TIMING),careful)
 
+vms-fabric: tools ## fence_scsi on the iSCSI target of the virtual machines, with a reset of the LUN and without (5 min)
+	@echo "vms-fabric: a node is cut off from its LUN four times, about five minutes"
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestFabric$$' ./integration/vms
+
 vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 15 min)
 	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants

@@ -15,14 +15,18 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	kubeclient "github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 	"github.com/fencing-agent/fencing-agent/k8s/storagewatch"
 )
@@ -31,6 +35,7 @@ const storageUsage = `fencing-controller storage gets opted-in pods off nodes th
 
 Usage:
   fencing-controller storage --storage-url URL --driver NAME [flags]
+  fencing-controller storage --node-fences --driver NAME --cleanup delete [flags]
 
 Example:
   fencing-controller storage --storage-url https://storage.example:5705/v2 --storage-credentials /etc/storage \
@@ -39,9 +44,13 @@ Example:
 Flags (one dash or two):
 `
 
+// storageSlack is what a request may take beyond the time of its attempt.
+const storageSlack = 5 * time.Second
+
 // storageFlags is the whole configuration of the storage part.
 type storageFlags struct {
 	url, credentials, ca   string
+	nodeFences             bool
 	driver, labels         string
 	cleanup                string
 	refuses, dryRun        bool
@@ -78,6 +87,7 @@ func parseStorage(args []string, stdout io.Writer) (*storageFlags, error) {
 	fs := flag.NewFlagSet("storage", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&f.url, "storage-url", "", "`URL` of the storage's API, such as https://HOST:5705/v2")
+	fs.BoolVar(&f.nodeFences, "node-fences", false, "the storage has no such API: a node is offline for it when its NodeFence has cut it off (docs/power.md)")
 	fs.StringVar(&f.credentials, "storage-credentials", "", "`DIR` with the files username and password; empty: no login")
 	fs.StringVar(&f.ca, "storage-ca", "", "`FILE` of certificates that the API's is checked with; empty: the system's")
 	fs.StringVar(&f.driver, "driver", "", "`NAME` of the storage's CSI driver; other volumes are not touched")
@@ -116,12 +126,15 @@ func (f *storageFlags) check(rest []string) error {
 		}
 	}
 	wrong(len(rest) > 0, "unexpected argument %q", slices.Concat(rest, []string{""})[0])
-	wrong(f.url == "", "--storage-url is missing")
+	wrong(f.url == "" && !f.nodeFences, "--storage-url is missing")
+	wrong(f.nodeFences && f.url+f.credentials+f.ca != "", "--node-fences asks no storage: remove --storage-url, --storage-credentials and --storage-ca")
 	wrong(f.driver == "", "--driver is missing")
 	wrong(len(f.keys()) == 0, "--labels is empty: pods opt in by a label")
 	how := storagewatch.Cleanup(f.cleanup)
 	wrong(how != storagewatch.CleanupTaint && how != storagewatch.CleanupDelete, "--cleanup %q: taint or delete is allowed", f.cleanup)
-	wrong(how == storagewatch.CleanupDelete && !f.refuses,
+	wrong(f.nodeFences && how != storagewatch.CleanupDelete, "--node-fences needs --cleanup delete: a node that was cut off from one storage never gets the taint out-of-service for that")
+	wrong(f.nodeFences && f.timeout > nodefence.ReturnWait-storageSlack, "--node-fencer-timeout %v: with --node-fences %v is the most, since storage is given back that soon", f.timeout, nodefence.ReturnWait-storageSlack)
+	wrong(how == storagewatch.CleanupDelete && !f.refuses && !f.nodeFences,
 		"--cleanup delete needs --storage-refuses-writes: without it a node that is cut off goes on writing to a volume that is attached elsewhere")
 	wrong(f.poll < time.Second, "--node-poll-interval %v: 1s is the least", f.poll)
 	wrong(f.expiry < f.poll, "--node-expiry-interval %v is shorter than --node-poll-interval", f.expiry)
@@ -136,20 +149,24 @@ func (f *storageFlags) keys() []string {
 	return strings.FieldsFunc(f.labels, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
+// provider is the storage, or the NodeFences that cut nodes off from it.
+func (f *storageFlags) provider(reader client.Reader) (storagewatch.Provider, error) {
+	if f.nodeFences {
+		return storagewatch.NewNodeFences(reader, f.driver, time.Now), nil
+	}
+	return storagewatch.NewHTTP(f.url, f.credentials, f.ca)
+}
+
 // serveStorage runs until the context ends.
 func serveStorage(ctx context.Context, f *storageFlags, log *slog.Logger) error {
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-	provider, err := storagewatch.NewHTTP(f.url, f.credentials, f.ca)
-	if err != nil {
-		return err
-	}
 	rc, err := kubeclient.Load(f.kubeconfig)
 	if err != nil {
 		return err
 	}
 	rc.UserAgent, rc.QPS, rc.Burst = storageAgent, qps, burst
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), fencing.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("types of the API: %w", err)
 	}
 	stopWithin := stopTime
@@ -159,6 +176,10 @@ func serveStorage(ctx context.Context, f *storageFlags, log *slog.Logger) error 
 	})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
+	}
+	provider, err := f.provider(mgr.GetAPIReader())
+	if err != nil {
+		return err
 	}
 	err = mgr.Add(storagewatch.New(storagewatch.Options{
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(storageAgent), Logger: log,

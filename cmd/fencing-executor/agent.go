@@ -89,6 +89,12 @@ func (a *agent) do(ctx context.Context, r result, fail func(string, ...any) resu
 			return fail("off was accepted, and then the plug is %s: %s", r.Status, cmp.Or(said, "the device says so"))
 		}
 	}
+	if a.method.Storage.Reset {
+		if err := a.barrier(ctx); err != nil {
+			return fail("off was confirmed, and then: %v", err)
+		}
+		r.Barrier = true
+	}
 	r.OK = true
 	return r
 }

@@ -120,7 +120,8 @@ type result struct {
 	OK      bool   `json:"ok"`
 	Agent   string `json:"agent,omitempty"`
 	Action  string `json:"action,omitempty"`
-	Status  string `json:"status,omitempty"` // on, off, or unknown, if it was asked for
+	Status  string `json:"status,omitempty"`  // on, off, or unknown, if it was asked for
+	Barrier bool   `json:"barrier,omitempty"` // each logical unit was reset after off
 	Message string `json:"message,omitempty"`
 }
 

@@ -52,7 +52,7 @@ func allMutants() []mutant {
 		lateMutants(),
 		probingMutants(),
 		recoveryMutants(),
-		nodefenceMutants(),
+		nodefenceMutants(), fabricMutants(),
 		listMutants(),
 		remediationMutants(),
 		crashMutants(),

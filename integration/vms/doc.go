@@ -21,6 +21,9 @@
 //
 // TestOutages ("make vms-outages") has groups of several sizes ride out an outage of all networks, the LUN whole.
 //
+// TestFabric ("make vms-fabric") cuts a node off from its LUN by Debian's fence_scsi, as a Job of fencing-controller runs
+// it, and looks for writes that land after that.
+//
 // # State and invariants
 //
 // One lab serves one scenario after the other, each of which begins and ends with nodes that count each other and hold

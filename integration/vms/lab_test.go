@@ -1,6 +1,7 @@
 package vms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -58,6 +59,7 @@ type crew struct {
 	megabytes int                                // of a node
 	lun       func(path string) error            // writes what the LUN has at first; nil: zeros
 	disk      func(root string) error            // fills the disk of a node
+	diskSize  int                                // of it, in megabytes; 0: diskMegabytes
 	node      func(i int) (image.Machine, error) // the one named nodes[i]
 }
 
@@ -143,7 +145,7 @@ func (l *lab) boot(ctx context.Context) error {
 	}
 	for i, node := range l.nodes {
 		disk := filepath.Join(l.dir, node+".img")
-		if err := image.Disk(ctx, disk, root, diskMegabytes); err != nil {
+		if err := image.Disk(ctx, disk, root, cmp.Or(l.crew.diskSize, diskMegabytes)); err != nil {
 			return err
 		}
 		if err := l.start(ctx, img, node, []string{disk}, l.crew.megabytes, machines[i+1].Boot.Interfaces); err != nil {

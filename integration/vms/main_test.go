@@ -106,6 +106,7 @@ func prepare(dir string) error {
 		{filepath.Join(built.programs, "fencing-agent.next"), nextVersion, "../../cmd/fencing-agent"},
 		{filepath.Join(built.programs, "fencectl"), "", "../../cmd/fencectl"},
 		{filepath.Join(built.programs, "holder"), "", "./holder"},
+		{filepath.Join(built.programs, "fencing-executor"), "", "../../cmd/fencing-executor"},
 	} {
 		args := append([]string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + b.version, "-o", b.out}, agentFlags...)
 		cmd := exec.Command("go", append(args, b.pkg)...)

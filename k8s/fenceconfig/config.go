@@ -177,6 +177,11 @@ func (r *reader) rules(n *Node) {
 			r.add(0, "recovery lists %s, whose action is off: that would cut off a node that is back", m.Name)
 		}
 	}
+	for _, m := range slices.Concat(n.Power, n.Recovery) {
+		if m.Storage.Driver != "" {
+			r.add(0, "%s has a storage_driver: only a method of isolation cuts a node off from a storage", m.Name)
+		}
+	}
 	for _, m := range n.Power {
 		if m.Action == Off && !m.MustSuccess {
 			r.add(0, "%s switches power off with must_success=no: a supply that stays on leaves the node running", m.Name)
@@ -204,6 +209,9 @@ func (c *Config) shared() {
 			keys := []string{"object " + m.Object}
 			if m.address() != "" {
 				keys = append(keys, fmt.Sprint(m.Agent, m.Options)) // plug, switch, or what else tells outlets apart
+			}
+			if key := m.option("key"); key != "" { // of a reservation
+				keys = append(keys, fmt.Sprint(m.Agent, " key ", strings.ToLower(key)))
 			}
 			for _, key := range keys {
 				other := first[key]

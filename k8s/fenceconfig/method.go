@@ -27,6 +27,9 @@ type Method struct {
 	Confirm bool
 	Options []Option // sorted, the action not among them
 	Secrets []SecretRef
+	// HostDevices: the agent works on devices of the machine that it runs on.
+	HostDevices bool
+	Storage     Storage // that an off of isolation cuts the node off from; of other methods there is none
 }
 
 // supply tells plugs apart: the device and the outlet of it.
@@ -110,6 +113,8 @@ func Merge(object, text, template, templateText string) (Method, []Problem) {
 	m.action(own, base)
 	m.MustSuccess = yes(own, base, "must_success", "yes", "no")
 	m.Confirm = yes(own, base, "confirm", "status", "none")
+	m.HostDevices = !yes(own, base, "host_devices", "no", "yes")
+	storage := readStorage(own, base)
 	merged := map[string]bool{}
 	for _, r := range []*reader{own, base} {
 		mine := map[string]bool{}
@@ -136,6 +141,7 @@ func Merge(object, text, template, templateText string) (Method, []Problem) {
 	}
 	slices.SortFunc(m.Options, func(a, b Option) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(m.Secrets, func(a, b SecretRef) int { return strings.Compare(a.Key, b.Key) })
+	m.storage(own, storage)
 	return m, append(own.problems, base.problems...)
 }
 
@@ -219,7 +225,7 @@ func IsSecret(key string) bool {
 // Digest names what a method comes to, without its secrets. The executor refuses to run another than was planned.
 func (m Method) Digest() string {
 	h := fnv.New64a()
-	for _, s := range []string{m.Agent, m.Action, fmt.Sprint(m.MustSuccess, m.Confirm)} {
+	for _, s := range []string{m.Agent, m.Action, fmt.Sprint(m.MustSuccess, m.Confirm, m.HostDevices, m.Storage)} {
 		fmt.Fprintf(h, "%d:%s", len(s), s)
 	}
 	for _, o := range m.Options {

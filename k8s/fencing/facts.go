@@ -167,27 +167,29 @@ func jobOf(j *batchv1.Job, pods []corev1.Pod) nodefence.Job {
 		for _, s := range p.Status.ContainerStatuses {
 			if t := s.State.Terminated; t != nil && s.Name == executorContainer {
 				out.Reported = true
-				out.Message, out.Off = said(t.Message, t.ExitCode)
+				out.Message, out.Off, out.Barrier = said(t.Message, t.ExitCode)
 			}
 		}
 	}
 	return out
 }
 
-// said is what an executor has written as its last word, for people, and whether that is: the plug is off.
-func said(text string, code int32) (message string, off bool) {
+// said is what an executor has written as its last word, for people, and whether that is: the plug is off, and each
+// logical unit was reset after that.
+func said(text string, code int32) (message string, off, barrier bool) {
 	var r struct {
-		OK              bool
+		OK, Barrier     bool
 		Status, Message string
 	}
 	err := json.Unmarshal([]byte(text), &r)
 	off = err == nil && code == 0 && r.OK && r.Status == fenceconfig.Off
+	barrier = off && r.Barrier
 	switch {
 	case err == nil && r.Message != "":
-		return r.Message, off
+		return r.Message, off, barrier
 	case err == nil && r.Status != "":
-		return "the plug is " + r.Status, off
+		return "the plug is " + r.Status, off, barrier
 	default:
-		return fmt.Sprintf("exit code %d", code), off
+		return fmt.Sprintf("exit code %d", code), off, barrier
 	}
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
@@ -28,7 +29,7 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 		"run", "--dir", mountRoot, "--message", messagePath, "--not-after", a.NotAfter.UTC().Format(time.RFC3339),
 		"--digest", a.Method.Digest(), "--node", owner.Spec.NodeName,
 	}
-	if a.Role == nodefence.Check {
+	if a.Role == nodefence.Check || a.Role == nodefence.Again {
 		args = append(args, "--action", "check")
 	}
 	volumes := []corev1.Volume{configMap("method", a.Method.Object), configMap("template", a.Method.Template)}
@@ -65,6 +66,9 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 			SecurityContext:        &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}},
 	}
+	if a.Method.HostDevices {
+		onDevices(&pod, a.Method.Action, owner.Spec.NodeName)
+	}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: a.Name, Namespace: r.Namespace, Labels: labels,
@@ -80,6 +84,36 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 			Template:             corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
 		},
 	}
+}
+
+// onDevices gives an executor the devices of its machine, and what fence agents for reservations keep there: the key of
+// that machine. An on registers the machine on which it runs, so it runs on the node that is taken back.
+func onDevices(pod *corev1.PodSpec, action, node string) {
+	for _, dir := range []struct {
+		name, path string
+		kind       corev1.HostPathType
+	}{{"dev", "/dev", corev1.HostPathDirectory}, {"cluster", "/run/cluster", corev1.HostPathDirectoryOrCreate}} {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "host-" + dir.name, VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: dir.path, Type: &dir.kind},
+		}})
+		pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "host-" + dir.name, MountPath: dir.path})
+	}
+	pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr(int64(0)), RunAsGroup: ptr(int64(0))}
+	pod.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
+	if action == fenceconfig.On {
+		pod.Affinity = only(node)
+		pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		pod.NodeSelector = nil
+	}
+}
+
+// only has a pod run on one node.
+func only(node string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+		}}},
+	}}}
 }
 
 // away keeps a pod from the node that is fenced, and has it prefer nodes where no Job has failed yet: in a small cluster

@@ -57,6 +57,9 @@ type Runner struct {
 	problems string                         // as logged last
 	unread   string                         // why remediations are not read, as logged last
 	noLease  string                         // and a Lease
+
+	monitorFrom, monitorNext time.Time
+	monitored                map[string]types.UID // by device: the Job whose end was told last
 }
 
 // NeedLeaderElection is false: there is no leader.
@@ -124,6 +127,9 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	maps.DeleteFunc(r.leases, func(name string, _ heard) bool { return !work[name] })
 	if len(work) > 0 {
 		return busyRound, nil
+	}
+	if err := r.monitor(ctx, c); err != nil {
+		r.Logger.Warn("devices are not asked whether they answer", "err", err)
 	}
 	return c.Cluster.Poll, nil
 }

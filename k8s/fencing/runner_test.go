@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
@@ -172,6 +173,37 @@ func TestJob(t *testing.T) {
 	}
 	if j.Annotations[notAfterAnnotation] == "" || j.OwnerReferences[0].Kind != "NodeFence" {
 		t.Errorf("metadata: %+v", j.ObjectMeta)
+	}
+}
+
+// What asks once more switches nothing.
+func TestAskedOnceMore(t *testing.T) {
+	s := newStage(t)
+	for role, want := range map[nodefence.Role]bool{nodefence.Check: true, nodefence.Again: true, nodefence.Main: false} {
+		j := s.r.job(nodefence.Action{Role: role}, &NodeFence{Spec: nodefence.Spec{NodeName: "n4"}})
+		if got := strings.Contains(strings.Join(j.Spec.Template.Spec.Containers[0].Args, " "), "--action check"); got != want {
+			t.Errorf("%s asks: %v", role, got)
+		}
+	}
+}
+
+// What works on devices of a machine gets them: off on any other node, on at the node that is taken back.
+func TestJobWithDevices(t *testing.T) {
+	s := newStage(t)
+	owner := &NodeFence{Spec: nodefence.Spec{NodeName: "n4"}}
+	for action, want := range map[string]corev1.NodeSelectorOperator{fenceconfig.Off: corev1.NodeSelectorOpNotIn, fenceconfig.On: corev1.NodeSelectorOpIn} {
+		pod := s.r.job(nodefence.Action{Method: fenceconfig.Method{Action: action, HostDevices: true}}, owner).Spec.Template.Spec
+		terms := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields
+		if len(terms) != 1 || terms[0].Operator != want || terms[0].Values[0] != "n4" {
+			t.Errorf("%s runs on %+v", action, terms)
+		}
+		c := pod.Containers[0]
+		if !*c.SecurityContext.Privileged || *pod.SecurityContext.RunAsUser != 0 || c.VolumeMounts[2].MountPath != "/dev" || pod.Volumes[3].HostPath.Path != "/run/cluster" {
+			t.Errorf("%s: %+v", action, pod)
+		}
+	}
+	if pod := s.r.job(nodefence.Action{Method: fenceconfig.Method{Action: fenceconfig.Off}}, owner).Spec.Template.Spec; len(pod.Volumes) != 2 || pod.Containers[0].SecurityContext.Privileged != nil {
+		t.Errorf("without devices: %+v", pod)
 	}
 }
 

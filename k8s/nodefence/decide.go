@@ -108,6 +108,8 @@ func (d *decision) observe() {
 		switch {
 		case j.Finished && j.Succeeded && e.Confirm && !j.Off:
 			d.end(e, Failed, "its Job is complete, but its executor has not said that the plug is off: is nodeFence.image the executor?", !j.Reported)
+		case j.Finished && j.Succeeded && e.Barrier && !j.Barrier:
+			d.end(e, Failed, "its Job is complete, but its executor has not said that it has reset each logical unit: is nodeFence.image of this version?", !j.Reported)
 		case j.Finished && j.Succeeded:
 			d.end(e, Succeeded, j.Message, false)
 		case j.Finished:

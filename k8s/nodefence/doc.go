@@ -16,6 +16,9 @@
 //     one, or the proof says so; and if that is the word of devices, its Lease has run out.
 //   - Power is proof only when each method that switches it off was confirmed by its device, and all of them were off when
 //     they were asked once more at one time.
+//   - That nothing of a boot lands on a storage any more is said only after each method of that storage was confirmed and
+//     its barrier has ended, or the time for which the operator vouches; and nothing is switched on before all who were
+//     told so have done ([Object.Severed]).
 //
 // Everything is an argument: the caller (k8s/fencing) reads the NodeFence first and its Jobs after that, from the API server
 // and not from a cache. All functions are pure and may be called from any goroutine.

@@ -45,9 +45,10 @@ func (d *decision) plan() []item {
 		if firstOn > 1 && confirmed(power[:firstOn]) {
 			add(Again, power[:firstOn])
 		}
-		// Before it boots, its storage has to be there. Without a confirmed off it might be the old boot that gets it.
+		// Before it boots, its storage has to be there. Without a confirmed off it might be the old boot that gets it. What
+		// registers the machine on which it runs comes when the node is back.
 		if s.Isolated && firstOn < len(power) && confirmed(power[:firstOn]) {
-			add(Unfence, n.Recovery)
+			add(Unfence, slices.DeleteFunc(slices.Clone(n.Recovery), func(m fenceconfig.Method) bool { return m.HostDevices }))
 		}
 		add(Main, power[firstOn:])
 	case Recovery:

@@ -33,6 +33,9 @@ type world struct {
 	boot     int
 	up       bool // it has power and runs a boot
 	storage  bool
+	lands    time.Time // until when writes that the storage had accepted before it was cut off may land
+	takers   []taker
+	taken    int
 	readyAt  time.Time // when the kubelet of this boot is Ready, if nothing happens
 	cutUntil time.Time // the kubelet does not reach the API server
 	renewed  time.Time // its Lease
@@ -105,6 +108,7 @@ func (w *world) tick() {
 		w.start()
 	}
 	w.kubelet()
+	w.take()
 	for _, j := range w.jobs {
 		w.execute(j)
 	}
@@ -188,8 +192,16 @@ func (w *world) strike(j *worldJob) {
 		}
 	}
 	switch {
-	case j.method.Agent == "fence_brocade":
+	case j.method.Agent != "fence_apc_snmp":
 		on := j.method.Action == "on"
+		if w.storage && !on {
+			w.lands = w.now.Add(time.Duration(w.rng.IntN(20000)) * time.Millisecond)
+		}
+		// The reset ends when nothing is under way any more.
+		if j.method.Storage.Reset && j.ends.Before(w.lands) {
+			j.ends = w.lands
+		}
+		j.Barrier = j.method.Storage.Reset
 		if on && !w.storage && w.up && bootName(w.boot) == j.fenced {
 			w.bad("%s gives storage back to the boot that was fenced", j.Name)
 		}
@@ -334,10 +346,15 @@ func (w *world) proof(s Status) {
 // TestSchedules has two controllers work at one node, which are killed between any two steps, with devices that fail and
 // executors that nobody hears of. Afterwards all is calm, and the node has to be back with its supplies and its storage.
 func TestSchedules(t *testing.T) {
-	c := configure(t, "fence-config-n4", "node_name=n4", "node_name=n4\nkdump=true")
-	ended, switched, crashes := 0, 0, 0
+	const template, old = "fence-method-template-fc", "agent_name=fence_brocade\nip=192.0.2.2"
+	kdump := []string{"fence-config-n4", "node_name=n4", "node_name=n4\nkdump=true"}
+	configs := []*fenceconfig.Config{
+		configure(t, append(kdump, template, old, old+"\nstorage_driver=san.example\nstorage_barrier=20")...),
+		configure(t, append(kdump, template, old, "agent_name=fence_scsi\nkey=4\ndevices=/dev/sda\nhost_devices=yes\nstorage_driver=san.example\nstorage_barrier=lun-reset")...),
+	}
+	ended, switched, crashes, taken := 0, 0, 0, 0
 	for seed := *firstOne; seed < *firstOne+uint64(*runs) && !t.Failed(); seed++ {
-		w := newWorld(t, seed, c)
+		w := newWorld(t, seed, configs[seed%2])
 		var both [2]controller
 		step := func() {
 			w.tick()
@@ -374,11 +391,39 @@ func TestSchedules(t *testing.T) {
 		ended += w.fenced
 		switched += w.switched
 		crashes += w.crashes
+		taken += w.taken
 	}
-	t.Logf("%d schedules: %d fencings ended, the machine lost its power %d times, crash kernels were heard %d times", *runs, ended, switched, crashes)
-	if *runs >= 100 && (ended < *runs/2 || switched < *runs/10 || crashes < *runs/10) {
-		t.Errorf("too little happens: %d fencings, %d losses of power", ended, switched)
+	t.Logf("%d schedules: %d fencings ended, the machine lost its power %d times, crash kernels were heard %d times, volumes were taken %d times", *runs, ended, switched, crashes, taken)
+	if *runs >= 100 && (ended < *runs/2 || switched < *runs/10 || crashes < *runs/10 || taken < *runs/2) {
+		t.Errorf("too little happens: %d fencings, %d losses of power, volumes taken %d times", ended, switched, taken)
 	}
+}
+
+// taker is who was told that nothing of the node lands on its storage, and takes a volume a moment later.
+type taker struct{ at time.Time }
+
+// take has somebody ask now and then, and act within 10 s. The oracle: no boot can write then, and nothing lands.
+func (w *world) take() {
+	if w.object != nil && w.chance(0.05) && w.object.Severed(w.node, "san.example", w.now) {
+		w.takers = append(w.takers, taker{w.now.Add(time.Duration(w.rng.IntN(10000)) * time.Millisecond)})
+		if w.object.Severed(w.node, "other.example", w.now) {
+			w.bad("another storage is severed")
+		}
+	}
+	rest := w.takers[:0]
+	for _, t := range w.takers {
+		switch {
+		case w.now.Before(t.at):
+			rest = append(rest, t)
+		case w.storage:
+			w.bad("a volume is taken while the node can write to it")
+		case w.now.Before(w.lands):
+			w.bad("a volume is taken %v before the last write lands", w.lands.Sub(w.now))
+		default:
+			w.taken++
+		}
+	}
+	w.takers = rest
 }
 
 // person switches on what is off, and starts the machine again.
@@ -387,5 +432,5 @@ func (w *world) person() {
 	w.crash()
 	w.start()
 	w.object = nil
-	w.storage = true
+	w.storage, w.takers = true, nil
 }

@@ -72,6 +72,7 @@ type Entry struct {
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	Unclear    bool      `json:"unclear,omitempty"` // it failed without a word of its own: it may run until NotAfter
 	Confirm    bool      `json:"confirm,omitempty"` // it succeeds only with its executor's word that the plug is off
+	Barrier    bool      `json:"barrier,omitempty"` // and only with its word that each logical unit was reset after that
 }
 
 // Proof is that the boot has ended.
@@ -113,6 +114,7 @@ type Status struct {
 	Failed    []string  `json:"failedExecutors,omitempty"` // nodes on which a Job failed
 	Proof     *Proof    `json:"proof,omitempty"`
 	Dump      *Dump     `json:"dump,omitempty"`
+	Storages  []Severed `json:"storages,omitempty"`
 	NotReady  bool      `json:"sawNotReady,omitempty"` // the Node was not Ready since this began
 	Isolated  bool      `json:"isolated,omitempty"`    // a method that isolates it may have worked
 	Switched  bool      `json:"switched,omitempty"`    // a supply may be off that has not been switched on again
@@ -121,7 +123,7 @@ type Status struct {
 
 // clone has nothing in common with s.
 func (s Status) clone() Status {
-	s.Jobs, s.Failed = slices.Clone(s.Jobs), slices.Clone(s.Failed)
+	s.Jobs, s.Failed, s.Storages = slices.Clone(s.Jobs), slices.Clone(s.Failed), slices.Clone(s.Storages)
 	if s.Proof != nil {
 		p := *s.Proof
 		s.Proof = &p
@@ -175,6 +177,7 @@ type Job struct {
 	Finished, Succeeded bool
 	Reported            bool // its executor has said how it ended
 	Off                 bool // and that is: the plug is off
+	Barrier             bool // and each logical unit was reset after that
 	Node, Message       string
 }
 

@@ -146,13 +146,16 @@ func (d *decision) begin() Action {
 // run goes on with a step (rows 1, 2 and 3).
 func (d *decision) run() Action {
 	s := &d.status
-	p := d.look(d.plan())
+	items := d.plan()
+	p := d.look(items)
 	power, firstOn := fenceconfig.Steps(d.Config.Power)
 	switch {
 	// No on before this is written: what is on again later cannot be called off.
 	case (p.off || p.cut && confirmed(power[:firstOn])) && s.Proof == nil && d.Node.Boot == s.Boot:
 		s.Proof = &Proof{Kind: ByPower, Boot: s.Boot, At: d.Now, Heartbeat: d.Node.Heartbeat}
 		return d.update("each supply of the node is off, as its devices say")
+	case d.sever(items):
+		return d.update("nothing of the node lands any more on " + s.Storages[len(s.Storages)-1].Driver)
 	case p.failed && d.busy():
 		return d.rest(time.Time{}, "waits for the Jobs that run")
 	case p.failed:
@@ -173,6 +176,9 @@ func (d *decision) run() Action {
 			max(kdump.Quiet, d.Config.DumpDelay), d.Cluster.MostDump)
 	case (p.next[0].role == Unfence || s.Step == Recovery && p.next[0].role == Main) && !d.unfenceable():
 		return d.rest(time.Time{}, "gives storage back when the boot that it was taken from has ended")
+	}
+	if a, ok := d.givesBack(p.next[0]); ok {
+		return a
 	}
 	return d.make(p.next)
 }
@@ -200,6 +206,7 @@ func (d *decision) make(next []item) Action {
 			Name: it.name, UID: j.UID, Method: it.method.Name, Action: it.method.Action, Role: it.role, Step: s.Step, Try: s.Retries,
 			State: Recorded, StartedAt: d.Now, NotAfter: j.NotAfter,
 			Confirm: asks(it.role) || it.role == Main && it.method.Action == fenceconfig.Off && it.method.Confirm,
+			Barrier: it.role == Main && it.method.Storage.Reset,
 		})
 		if it.role == Main && it.method.Action == fenceconfig.Off {
 			s.Isolated = s.Isolated || s.Step == Isolation

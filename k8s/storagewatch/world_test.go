@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
@@ -95,7 +97,7 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), fencing.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{t: t, metrics: prometheus.NewRegistry(), storage: &storage{
@@ -150,6 +152,9 @@ func (w *world) silence(ctx context.Context, read string) error {
 
 // delete holds deletions to what the invariants promise.
 func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+	if _, ok := o.(*fencing.NodeFence); ok { // by the test
+		return c.Delete(ctx, o, opts...)
+	}
 	var d client.DeleteOptions
 	d.ApplyOptions(opts)
 	if d.Preconditions == nil || d.Preconditions.UID == nil || d.Preconditions.ResourceVersion == nil {

@@ -192,6 +192,14 @@ func (m *Machine) dial(ctx context.Context, path string) (net.Conn, error) {
 // Signal sends a signal to the hypervisor: SIGSTOP pauses the machine while time goes on.
 func (m *Machine) Signal(s syscall.Signal) error { return m.cmd.Process.Signal(s) }
 
+// SlowDisk has the machine's first disk take no more than so many bytes a second of what is written; 0: as many as come.
+// What waits then was accepted, and lands later.
+func (m *Machine) SlowDisk(bytes int) error {
+	return m.qmp.write(map[string]any{"execute": "block_set_io_throttle", "arguments": map[string]any{
+		"device": "virtio0", "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0,
+	}})
+}
+
 // Close ends the machine. It may be called twice.
 func (m *Machine) Close() {
 	m.mu.Lock()

@@ -1,0 +1,61 @@
+package fenceconfig
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// LUNReset is the barrier that the executor sets: it resets each logical unit, which ends when nothing of what the target
+// had accepted before is under way any more.
+const LUNReset = "lun-reset"
+
+// Storage is what a method of isolation cuts a node off from, and what shows that nothing that the storage had accepted
+// before is carried out after that.
+//
+// Invariant: there is none without a barrier or a time. A target that has taken a registration away may still carry out
+// writes that it had accepted from it.
+type Storage struct {
+	Driver  string        // CSI driver of its volumes; empty: nothing is proven by this method
+	Reset   bool          // the barrier is a reset of each logical unit
+	Vouched time.Duration // or the operator vouches that nothing lands after this time
+}
+
+// readStorage takes its two keys.
+func readStorage(own, base *reader) [2]string {
+	return [2]string{either(own, base, "storage_driver"), either(own, base, "storage_barrier")}
+}
+
+// storage holds them to the rest of the method. An on has them from the template that it shares with its off: they are
+// not meant for it.
+func (m *Method) storage(r *reader, given [2]string) {
+	driver, barrier := given[0], given[1]
+	if m.Action != Off || driver == "" && barrier == "" {
+		return
+	}
+	m.Storage.Driver = driver
+	seconds, err := strconv.Atoi(barrier)
+	switch {
+	case driver == "":
+		r.add(0, "storage_barrier is given without storage_driver: name the CSI driver of the volumes that this cuts off")
+	case !isName(driver):
+		r.add(0, "storage_driver is %q; allowed: the name of a CSI driver", driver)
+	case !m.Confirm:
+		r.add(0, "storage_driver needs confirm=status: what was not confirmed proves nothing")
+	case !m.MustSuccess:
+		r.add(0, "storage_driver needs must_success=yes: a path that stays open leaves the node writing")
+	case barrier == LUNReset && (len(m.Devices()) == 0 || !m.HostDevices):
+		r.add(0, "storage_barrier=%s resets the devices that the option devices lists, and needs host_devices=yes", LUNReset)
+	case barrier == LUNReset:
+		m.Storage.Reset = true
+	case err != nil || seconds < 1 || seconds > 86400 || strconv.Itoa(seconds) != barrier:
+		r.add(0, "storage_barrier is %q; allowed: %s, or the seconds, 1 to 86400, after which you vouch that no write lands that the storage had accepted before", barrier, LUNReset)
+	default:
+		m.Storage.Vouched = time.Duration(seconds) * time.Second
+	}
+}
+
+// Devices are those that the agent is given.
+func (m Method) Devices() []string {
+	return strings.FieldsFunc(m.option("devices"), func(r rune) bool { return r == ',' || r == ' ' })
+}

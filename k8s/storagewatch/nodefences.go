@@ -1,0 +1,141 @@
+package storagewatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
+)
+
+// leaseLasts is how long a Lease lasts that does not say so.
+const leaseLasts = 40 * time.Second
+
+// NodeFences is a storage that does not know itself which nodes it refuses: NodeFences say from which of them it was cut off,
+// with a barrier, or a time that an operator vouches for. Its volumes are on no node, so that all are healthy.
+type NodeFences struct {
+	reader client.Reader
+	driver string
+	now    func() time.Time
+
+	mu sync.Mutex
+	// nodes are those that have had a NodeFence, or the taint of this program. Guarded by mu.
+	nodes map[string]bool
+}
+
+// NewNodeFences asks by a reader that is no cache, for the storage of one CSI driver.
+func NewNodeFences(reader client.Reader, driver string, now func() time.Time) *NodeFences {
+	return &NodeFences{reader: reader, driver: driver, now: now}
+}
+
+// Volume implements [Provider].
+func (p *NodeFences) Volume(context.Context, string) (storagefence.Health, string, error) {
+	return storagefence.Healthy, "", nil
+}
+
+// Nodes implements [Provider]. A node is unhealthy while nothing of the boot that its Node shows lands on the storage, and
+// healthy again when it is Ready and its NodeFence is gone.
+func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.nodes == nil {
+		if err := p.first(ctx); err != nil {
+			return nil, err
+		}
+	}
+	// NodeFences come first: a boot that begins after they were read shows in what is read of its Node.
+	var list fencing.NodeFenceList
+	if err := p.reader.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list NodeFences: %w", err)
+	}
+	fences := map[string]*fencing.NodeFence{}
+	for i := range list.Items {
+		name := list.Items[i].Spec.NodeName
+		if list.Items[i].Name != fencing.NameOf(name) { // the controller carries out no other
+			continue
+		}
+		fences[name] = &list.Items[i]
+		p.nodes[name] = true
+	}
+	var out []storagefence.Node
+	for name := range p.nodes {
+		health, over, err := p.health(ctx, name, fences[name])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, storagefence.Node{Name: name, Health: health})
+		if over {
+			delete(p.nodes, name)
+		}
+	}
+	return out, nil
+}
+
+// first finds what an earlier process has left on Nodes.
+func (p *NodeFences) first(ctx context.Context) error {
+	var list corev1.NodeList
+	if err := p.reader.List(ctx, &list); err != nil {
+		return fmt.Errorf("list Nodes: %w", err)
+	}
+	p.nodes = map[string]bool{}
+	for i := range list.Items {
+		if tainted(&list.Items[i]) {
+			p.nodes[list.Items[i].Name] = true
+		}
+	}
+	return nil
+}
+
+// health is that of one node, and whether nobody has to look at it any more.
+func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.NodeFence) (h storagefence.Health, over bool, err error) {
+	var node corev1.Node
+	err = p.reader.Get(ctx, types.NamespacedName{Name: name}, &node)
+	if client.IgnoreNotFound(err) != nil {
+		return h, false, fmt.Errorf("read Node %s: %w", name, err)
+	}
+	if err != nil {
+		return storagefence.Unknown, fence == nil, nil
+	}
+	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	switch {
+	case fence == nil && ready:
+		return storagefence.Healthy, !tainted(&node), nil
+	case fence == nil:
+		return storagefence.Unknown, false, nil
+	}
+	silent, err := p.silent(ctx, name)
+	if err != nil {
+		return h, false, err
+	}
+	o := nodefence.Object{Deleting: fence.DeletionTimestamp != nil, Status: fence.Status}
+	n := nodefence.Node{Exists: true, UID: string(node.UID), Boot: deaths.Boot(node.Status.NodeInfo.BootID), Ready: ready, Silent: silent}
+	if o.Severed(n, p.driver, p.now()) {
+		return storagefence.Unhealthy, false, nil
+	}
+	return storagefence.Unknown, false, nil
+}
+
+// silent reports whether the node's Lease has run out. A kubelet that comes back renews it before it shows its boot.
+func (p *NodeFences) silent(ctx context.Context, node string) (bool, error) {
+	var lease coordinationv1.Lease
+	if err := p.reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease); err != nil {
+		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	}
+	lasts := leaseLasts
+	if s := lease.Spec.LeaseDurationSeconds; s != nil {
+		lasts = time.Duration(*s) * time.Second
+	}
+	return lease.Spec.RenewTime == nil || p.now().Sub(lease.Spec.RenewTime.Time) > lasts, nil
+}

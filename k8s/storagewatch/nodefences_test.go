@@ -1,0 +1,118 @@
+package storagewatch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+)
+
+// fenced is a world in which n1 is silent and cut off from the storage; its provider are the NodeFences.
+func fenced(t *testing.T, storages ...nodefence.Severed) *world {
+	w := newWorld(t)
+	w.o.Provider = NewNodeFences(w.api, driver, time.Now)
+	w.ready(corev1.ConditionUnknown)
+	w.create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n1"},
+		Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Minute)}}})
+	w.create(&fencing.NodeFence{ObjectMeta: metav1.ObjectMeta{Name: fencing.NameOf("n1")}, Spec: nodefence.Spec{NodeName: "n1"},
+		Status: nodefence.Status{Boot: boot, Storages: storages, Isolated: true}})
+	return w
+}
+
+// ready changes what n1's Node says of its kubelet.
+func (w *world) ready(status corev1.ConditionStatus) {
+	w.t.Helper()
+	var n corev1.Node
+	if err := w.api.Get(w.t.Context(), types.NamespacedName{Name: "n1"}, &n); err != nil {
+		w.t.Fatal(err)
+	}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+	if err := w.api.Status().Update(w.t.Context(), &n); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// fence changes the NodeFence of n1.
+func (w *world) fence(change func(*nodefence.Status)) {
+	w.t.Helper()
+	var f fencing.NodeFence
+	if err := w.api.Get(w.t.Context(), types.NamespacedName{Name: fencing.NameOf("n1")}, &f); err != nil {
+		w.t.Fatal(err)
+	}
+	change(&f.Status)
+	if err := w.api.Update(w.t.Context(), &f); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func severed(from time.Time) nodefence.Severed {
+	return nodefence.Severed{Driver: driver, From: from, Barrier: "lun-reset"}
+}
+
+// The pods of that storage go, and no others: neither those of another one, nor one that has volumes of both.
+func TestPodsOfOneStorageGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fenced(t, severed(time.Now().Add(20*time.Second)))
+		w.pod("db-0", yes, "data")
+		w.volume("nfs", "nfs.example")
+		w.volume("shared", "nfs.example")
+		w.pod("web-0", yes, "nfs")
+		w.pod("both-0", yes, "log", "shared")
+		w.pod("quiet-0", nil, "other")
+		w.during(func() {
+			pass(19 * time.Second)
+			w.want() // the time that is vouched for is not over
+			pass(10 * time.Second)
+			w.want("node n1", "pod db-0", "attachment va-data")
+			w.fence(func(s *nodefence.Status) { s.Storages[0].Returned = time.Now() })
+			w.ready(corev1.ConditionTrue)
+			pass(time.Minute)
+			w.want() // its fencing is not over: the taint stays
+			if err := w.api.Delete(t.Context(), &fencing.NodeFence{ObjectMeta: metav1.ObjectMeta{Name: fencing.NameOf("n1")}}); err != nil {
+				t.Fatal(err)
+			}
+			pass(6 * time.Second)
+			if log := w.log(); len(log) == 0 || log[len(log)-1] != "node n1" {
+				t.Errorf("the taint stays: %v", log)
+			}
+		})
+	})
+}
+
+// Whatever casts doubt on it keeps all pods where they are.
+func TestNotSevered(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"another storage": func(w *world) { w.fence(func(s *nodefence.Status) { s.Storages[0].Driver = "nfs.example" }) },
+		"none":            func(w *world) { w.fence(func(s *nodefence.Status) { s.Storages = nil }) },
+		"given back":      func(w *world) { w.fence(func(s *nodefence.Status) { s.Storages[0].Returned = time.Now() }) },
+		"another boot":    func(w *world) { w.fence(func(s *nodefence.Status) { s.Boot = "124bc581b3a34be3" }) },
+		"Ready":           func(w *world) { w.ready(corev1.ConditionTrue) },
+		"its kubelet is heard": func(w *world) {
+			lease := &coordinationv1.Lease{}
+			if err := w.api.Get(w.t.Context(), types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: "n1"}, lease); err != nil {
+				w.t.Fatal(err)
+			}
+			lease.Spec.RenewTime.Time = time.Now().Add(time.Hour)
+			if err := w.api.Update(w.t.Context(), lease); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := fenced(t, severed(time.Now()))
+				w.pod("db-0", yes, "data")
+				change(w)
+				w.during(func() { pass(time.Minute) })
+				w.want()
+			})
+		})
+	}
+}
