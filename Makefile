@@ -10,6 +10,7 @@ HUNG     ?= 30s
 SIZES    ?= 3,7
 DURATION ?= 30m
 STEADY   ?= 1h
+AGENTS   ?= 300
 OUTAGE   ?= 60s
 OUTAGES  ?= 3,4,5,8
 # The last commit before nodes condemn themselves.
@@ -187,6 +188,11 @@ kube-hour: build tools ## what three agents ask of a real API server in an hour,
 	@$(KUBETEST) .
 	@echo "kube-hour: a settled group for $(STEADY)"
 	@FENCING_STEADY=$(STEADY) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestAgentsInSteadyState .
+
+lists-hour: build tools ## what fencing-controller asks of a real API server for 3 and for AGENTS=300 agents with members.source: controller; STEADY=1h
+	@$(KUBETEST) .
+	@echo "lists-hour: two groups for $(STEADY)"
+	@FENCING_LIST_HOUR=$(STEADY) FENCING_LIST_AGENTS=$(AGENTS) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestRequestsOfTheControllerDoNotGrow .
 
 test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: more scenarios; RUN=REGEXP; TIMES=3; needs QEMU and Debian's apt, no root (9 min, with LONG=1 17)
 	@echo "test-vms: real resets in emulated machines; about 9 minutes on two processors, with LONG=1 about 17; each scenario is told when it has ended"

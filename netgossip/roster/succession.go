@@ -81,7 +81,9 @@ type Succession struct {
 	joining []*Roster // being stored: the chain that this fresh node takes over
 	past    Ref       // that this node lacks, and a contact says is in force; zero: none
 
-	shown sights // by a source that does not number its lists
+	shown     sights   // by a source that does not number its lists
+	distrusts bool     // it founds only what has all founders
+	founders  []string // names
 
 	version uint64 // counts changes of what is held
 

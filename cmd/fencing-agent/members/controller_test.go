@@ -29,6 +29,9 @@ func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	if err != nil || !s.Fresh() || s.Base().Epoch != 0 {
 		t.Fatalf("fresh %v, %v, %v", s.Fresh(), s.Base().Ref(), err)
 	}
+	if s.Unfounded() != "" {
+		t.Error("a source that is none of the controller's needs founders")
+	}
 	core := coreOf(s, directory)
 	m.Learn(core, founded(1790000001, "n1", "n2", "n3")) // another first list
 	if !s.Fresh() || s.Base().Epoch != 0 || s.Base().Size() != 3 {
@@ -45,6 +48,21 @@ func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	r, err := next.roster("n1")
 	if err != nil || s.Lookup(r.Ref()) == nil {
 		t.Errorf("a numbered list is not known: %v", err)
+	}
+}
+
+// Guard: with the controller as the source a group is founded only with those whom the configuration names.
+func TestControllerFoundsOnlyWithTheFounders(t *testing.T) {
+	for _, c := range []struct {
+		founders []string
+		want     string
+	}{{nil, "no founders are named"}, {[]string{"n1", "n2"}, ""}, {[]string{"n2", "n3"}, "it does not list n3"}} {
+		m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
+		m.cfg.Config.Members.Source, m.cfg.Config.Members.Controller.Founders = config.SourceController, c.founders
+		s, _, err := m.Begin(t.Context())
+		if err != nil || s.Unfounded() != c.want || strings.Contains(Standing(s), "not founded") != (c.want != "") {
+			t.Errorf("%v: %q, %q, %v", c.founders, s.Unfounded(), Standing(s), err)
+		}
 	}
 }
 
