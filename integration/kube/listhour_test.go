@@ -183,6 +183,34 @@ func amount(t *testing.T, name string, otherwise int) int {
 	return otherwise
 }
 
+// live lets time pass: kubelets write, and in the middle a Node joins each group while one of each is under maintenance.
+func (c *crowd) live(t *testing.T, ctx context.Context, w *recoveryWorld, length time.Duration, many int, replica string) {
+	t.Helper()
+	a := c.a
+	joins, over, kubelet := time.NewTimer(length/2), time.NewTimer(length), time.NewTicker(min(kubeletPause, length/3))
+	defer kubelet.Stop()
+	for done := false; !done && !t.Failed(); {
+		select {
+		case <-kubelet.C:
+			a.heartbeat(t)
+			c.beats(t)
+		case <-joins.C:
+			for _, n := range []string{a.group[0].node, "many-0"} {
+				w.must(patchNode(a.admin, n, annotate(disable, true)))
+			}
+			a.follower(t, replica).start(t)
+			c.follows(t, ctx, many)
+			c.agree(t, many+1)
+			for _, n := range []string{a.group[0].node, "many-0"} {
+				w.must(patchNode(a.admin, n, annotate(disable, false)))
+			}
+			a.settled(t, 4)
+		case <-over.C:
+			done = true
+		}
+	}
+}
+
 // What two replicas ask of a real API server does not depend on how many agents follow them: two serve a group of three real agents, two
 // others one of many that only follow. Kubelets write meanwhile, a Node joins each group, and one of each is under maintenance for a
 // while. The agents ask for nothing at all.
@@ -224,28 +252,7 @@ func TestRequestsOfTheControllerDoNotGrow(t *testing.T) {
 	c.mu.Lock()
 	c.ended = 0
 	c.mu.Unlock()
-	joins, over, kubelet := time.NewTimer(length/2), time.NewTimer(length), time.NewTicker(min(kubeletPause, length/3))
-	defer kubelet.Stop()
-	for done := false; !done && !t.Failed(); {
-		select {
-		case <-kubelet.C:
-			a.heartbeat(t)
-			c.beats(t)
-		case <-joins.C:
-			for _, n := range []string{a.group[0].node, "many-0"} {
-				w.must(patchNode(a.admin, n, annotate(disable, true)))
-			}
-			a.follower(t, few[1]).start(t)
-			c.follows(t, ctx, many)
-			c.agree(t, many+1)
-			for _, n := range []string{a.group[0].node, "many-0"} {
-				w.must(patchNode(a.admin, n, annotate(disable, false)))
-			}
-			a.settled(t, 4)
-		case <-over.C:
-			done = true
-		}
-	}
+	c.live(t, ctx, w, length, many, few[1])
 	took := time.Since(hour).Round(time.Second)
 	fewAsked, fewWatches := asked(t, a.plane, hour, fewNames...)
 	manyAsked, manyWatches := asked(t, a.plane, hour, manyNames...)

@@ -90,7 +90,7 @@ func (s *Succession) pledged() bool {
 // FoundOnlyWith names those without whom no list is founded; nobody: this node founds none. It joins what others have in force in any case.
 func (s *Succession) FoundOnlyWith(founders []string) { s.distrusts, s.founders = true, founders }
 
-// Unfounded says why the list that this node waits for is not founded, whoever it meets; "": it may be, or need not be.
+// Unfounded says why the list that this node waits for is not founded, even if all of its members meet; "": it may be, or need not be.
 func (s *Succession) Unfounded() string {
 	if !s.distrusts || !s.founding() {
 		return ""

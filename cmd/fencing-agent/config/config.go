@@ -132,6 +132,8 @@ type Watchdog struct {
 	// SentenceOnLUNLoss is whether a node condemns itself, too, that alone has lost the LUN in lun.mode and.
 	SentenceOnLUNLoss bool   `yaml:"sentenceOnLUNLoss"`
 	DisableFile       string `yaml:"disableFile" form:"absolute path"`
+	// DisablePriority says whose word about maintenance goes first; empty: any word disarms.
+	DisablePriority []DisableSource `yaml:"disablePriority"`
 }
 
 // API is the gRPC sockets.

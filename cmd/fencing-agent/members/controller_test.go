@@ -122,6 +122,7 @@ func TestFollowerBelieves(t *testing.T) {
 	if trouble := f.told(&fencingv1.MembersUpdate{List: sent(t, "h", four)}); !strings.Contains(trouble, `group "h"`) || len(f.lists) != 0 {
 		t.Error(trouble, f.lists)
 	}
+	f.now = f.now.Add(controllerLines)
 	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", four)})
 	if len(f.lists) != 1 || f.lists[0].Epoch != 100 || !f.lists[0].Founded || !f.lists[0].Numbered {
 		t.Fatalf("%+v", f.lists)
@@ -138,6 +139,7 @@ func TestFollowerBelieves(t *testing.T) {
 	}
 	three := sent(t, "g", listing(101, "n1", "n2", "n3"))
 	for range 3 {
+		f.now = f.now.Add(controllerLook)
 		if trouble := f.told(&fencingv1.MembersUpdate{List: three}); !strings.Contains(trouble, "shown for a while") {
 			t.Error(trouble)
 		}
@@ -147,6 +149,7 @@ func TestFollowerBelieves(t *testing.T) {
 	if last := f.lists[len(f.lists)-1]; last.Epoch != 101 || len(last.Members) != 3 {
 		t.Errorf("%+v", last)
 	}
+	f.now = f.now.Add(controllerLines)
 	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", four)})
 	if last := f.lists[len(f.lists)-1]; last.Epoch != 101 || !strings.Contains(f.log.String(), "older than 101") || strings.Count(f.log.String(), "shown for a while") != 1 {
 		t.Errorf("%+v\n%s", last, f.log.String())
@@ -166,5 +169,47 @@ func TestFollowerTellsOfTheNode(t *testing.T) {
 	f.told(&fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Uid: "u"}})
 	if len(f.states) != 2 || !f.states[1].Known || f.states[1].Exists {
 		t.Errorf("%+v", f.states)
+	}
+}
+
+// Guard: a controller that shows lists without end has one looked at in a second, the latest counts, and the log stays short.
+func TestFollowerLooksAtOneListInASecond(t *testing.T) {
+	f := newFollower(t)
+	f.waits.Store(true)
+	for i := range 1000 {
+		f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(uint64(100+i), "n1", "n2"))})
+		f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(uint64(100+i), "n2"))})
+	}
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(5000, "n1", "n2", "n3"))})
+	if len(f.lists) != 1 {
+		t.Fatalf("%d lists were taken at once", len(f.lists))
+	}
+	f.now = f.now.Add(controllerLook)
+	f.tick(func(string) {}, f.found)
+	if len(f.lists) != 2 || len(f.lists[1].Members) != 3 {
+		t.Errorf("%+v", f.lists[1:])
+	}
+	for i := range 100 {
+		f.told(&fencingv1.MembersUpdate{Problem: strings.Repeat("x", i+1)})
+	}
+	if n := strings.Count(f.log.String(), "level=WARN"); n > 2 {
+		t.Errorf("%d lines", n)
+	}
+	f.now = f.now.Add(controllerLines)
+	f.tick(func(string) {}, f.found)
+	if !strings.Contains(f.log.String(), strings.Repeat("x", 100)) {
+		t.Error("the latest trouble is not told")
+	}
+}
+
+// An agent that a list has elsewhere tells its addresses again: the controller may have them from a stream that is dead.
+func TestFollowerTellsAgainWhereItIs(t *testing.T) {
+	f := newFollower(t)
+	f.waits.Store(true)
+	l := listing(100, "n1", "n2")
+	l.Members[0].Addresses = map[string]string{"a": "10.0.0.77"}
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", l)})
+	if !f.tick(func(string) {}, f.found) || f.tick(func(string) {}, f.found) {
+		t.Error("it does not tell once")
 	}
 }

@@ -33,7 +33,9 @@ type Config struct {
 	Kube   *client.Client // of the API server, where the list comes from there
 	// Node takes what the controller tells of this node's Node, where the list comes from there. It is called from a
 	// goroutine that Start has started, and must not block; nil: nobody wants to know.
-	Node     func(ownnode.State)
+	Node func(ownnode.State)
+	// NodeUID is the UID of the Node that Node was told of last, also before a restart. The same goroutine calls it; nil: none.
+	NodeUID  func() string
 	Registry prometheus.Registerer // for the metrics of the controller as a source; nil: none
 	Version  string                // of the agent
 	Logger   *slog.Logger
@@ -138,6 +140,9 @@ func (m *Members) Grow(size int) bool {
 // showPresent tells the source, and peers that lack one, by which lists the node goes.
 func (m *Members) showPresent(s *roster.Succession) {
 	m.handing.showGives(s)
+	if m.controller != nil {
+		m.controller.waits.Store(s.Fresh() && s.Base().Epoch == 0)
+	}
 	if s.Fresh() {
 		return // what a fresh node goes by is no more than what it was shown
 	}
