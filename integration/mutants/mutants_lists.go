@@ -38,7 +38,7 @@ func listMutants() []mutant {
 		one("lists", "a number that a founder was shown keeps others out", gate, "if g.doubted = (roster.Ref{}); !h.Founding {", "if g.doubted = (roster.Ref{}); true {"),
 		one("lists", "a stream that is dead writes the book", hub, "len(now) > 0 && !maps.Equal(now, before) {", "false && len(now) > 0 {"),
 		one("lists", "a Node that went while nobody was followed is not missed", server, "	s.Hub.missing(st, uid)\n", "	_ = uid\n"),
-		one("lists", "a replica that is behind calls a Node deleted", server, "	if err != nil || there {", "	if err != nil {"),
+		one("lists", "a replica that is behind calls a Node deleted", server, "	if err != nil || there {", "	if err != nil || there && err != nil {"),
 		one("lists", "lists without end are all kept", known, "for len(s.known) > maxKnown {", "for false {"),
 		one("lists", "lists without end are all looked at", follower, "if now := c.clock(); c.judged != 0 && now.Sub", "if now := c.clock(); false && now.Sub"),
 		one("lists", "silence about maintenance takes it back", priority, "if says[s] != silent {", "if true {"),
