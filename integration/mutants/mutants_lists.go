@@ -7,6 +7,7 @@ func listMutants() []mutant {
 	const hub, cluster = "cmd/fencing-controller/members/hub.go", "cmd/fencing-controller/members/cluster.go"
 	const codec, server = "cmd/fencing-controller/members/codec.go", "cmd/fencing-controller/members/server.go"
 	const versions, follower, known = "k8s/memberbook/versions.go", "cmd/fencing-agent/members/controller.go", "netgossip/roster/succession.go"
+	const founding = "cmd/fencing-agent/members/members.go"
 	const priority = "cmd/fencing-agent/agent/disablepriority.go"
 	list := []mutant{
 		one("lists", "the number of a list goes back with the clock", book, "return max(previous+1, uint64(max(1, wall)))", "return uint64(max(1, wall))"),
@@ -39,6 +40,8 @@ func listMutants() []mutant {
 		one("lists", "a stream that is dead writes the book", hub, "len(now) > 0 && !maps.Equal(now, before) {", "false && len(now) > 0 {"),
 		one("lists", "a Node that went while nobody was followed is not missed", server, "	s.Hub.missing(st, uid)\n", "	_ = uid\n"),
 		one("lists", "a replica that is behind calls a Node deleted", server, "	if err != nil || there {", "	if err != nil || there && err != nil {"),
+		one("lists", "a list of the founding does not pass again", follower, "case c.taken != nil && c.taken.Waiting && !c.waits.Load():", "case false:"),
+		one("lists", "a list of the founding counts with any number", founding, "if l.Waiting && !sighted {", "if false {"),
 		one("lists", "lists without end are all kept", known, "for len(s.known) > maxKnown {", "for false {"),
 		one("lists", "lists without end are all looked at", follower, "if now := c.clock(); c.judged != 0 && now.Sub", "if now := c.clock(); false && now.Sub"),
 		one("lists", "silence about maintenance takes it back", priority, "if says[s] != silent {", "if true {"),
@@ -48,7 +51,7 @@ func listMutants() []mutant {
 	for i := range list {
 		list[i].in = []string{"./k8s/memberbook", "./cmd/fencing-controller/members"}
 		switch list[i].edits[0].file {
-		case follower:
+		case follower, founding:
 			list[i].in = []string{"./cmd/fencing-agent/members"}
 		case priority:
 			list[i].in = []string{"./cmd/fencing-agent/agent"}

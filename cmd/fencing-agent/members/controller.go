@@ -196,8 +196,8 @@ func offerOf(l *fencingv1.NumberedList) *memberbook.Offer {
 
 // judge has the gate look at the latest offer.
 func (c *controllerSource) judge(trouble func(string), found func(List)) {
-	now := c.clock()
-	why, text, wait := c.gate.Look(c.offer, memberbook.Here{Own: c.own, Present: c.present.Load(), Founding: c.waits.Load(), Now: now, Wall: time.Now().Unix()})
+	now, waits := c.clock(), c.waits.Load()
+	why, text, wait := c.gate.Look(c.offer, memberbook.Here{Own: c.own, Present: c.present.Load(), Founding: waits, Now: now, Wall: time.Now().Unix()})
 	c.again, c.judged = 0, now
 	if why == memberbook.NotHere {
 		c.astray = true
@@ -213,7 +213,7 @@ func (c *controllerSource) judge(trouble func(string), found func(List)) {
 	}
 	c.said, c.unsaid = "", ""
 	c.metrics.epoch(c.offer.Epoch)
-	c.taken, c.shown = &List{Members: c.offer.Members, Numbered: true, Epoch: c.offer.Epoch, Founded: true}, now
+	c.taken, c.shown = &List{Members: c.offer.Members, Numbered: true, Epoch: c.offer.Epoch, Founded: true, Waiting: waits}, now
 	found(*c.taken)
 }
 
@@ -243,6 +243,10 @@ func (c *controllerSource) tick(trouble func(string), found func(List)) (moved b
 	}
 	switch {
 	case c.again != 0 && now >= c.again:
+		c.judge(trouble, found)
+	case c.taken != nil && c.taken.Waiting && !c.waits.Load():
+		// Invariant: what was let through whatever its number has to pass again, by the list that is in force now.
+		c.taken = nil
 		c.judge(trouble, found)
 	case c.taken != nil && now.Sub(c.shown) >= controllerAddress:
 		// A list that was not taken up the first time may be now.

@@ -213,3 +213,46 @@ func TestFollowerTellsAgainWhereItIs(t *testing.T) {
 		t.Error("it does not tell once")
 	}
 }
+
+// Guard: a list that was let through while the group was founded has to pass again afterwards, with its number. A controller that lies
+// could else number the group's lists so high that no later one counts.
+func TestListOfTheFoundingPassesAgain(t *testing.T) {
+	f := newFollower(t)
+	f.waits.Store(true)
+	high := listing(1<<40, "n1", "n2")
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", high)})
+	if len(f.lists) != 1 || !f.lists[0].Waiting {
+		t.Fatalf("%+v", f.lists)
+	}
+	first := listing(0, "n1", "n2")
+	founding, err := first.roster("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.waits.Store(false)
+	f.present.Store(founding)
+	f.now = f.now.Add(controllerAddress)
+	trouble := ""
+	f.tick(func(text string) { trouble = text }, f.found)
+	f.now = f.now.Add(controllerAddress)
+	f.tick(func(string) {}, f.found)
+	if len(f.lists) != 1 || !strings.Contains(trouble, "ahead of this node's clock") {
+		t.Errorf("%+v, %q", f.lists, trouble)
+	}
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(100, "n1", "n2"))})
+	if len(f.lists) != 2 || f.lists[1].Waiting {
+		t.Errorf("an honest one is not taken: %+v", f.lists)
+	}
+
+	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
+	s, directory, err := m.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := founded(1<<40, "n1", "n2", "n3") // let through a moment before the group was founded
+	late.Waiting = true
+	m.Learn(coreOf(s, directory), late)
+	if r, err := late.roster("n1"); err != nil || s.Lookup(r.Ref()) != nil {
+		t.Errorf("it is known by its number: %v", err)
+	}
+}

@@ -240,6 +240,9 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others go by. Its number alone would keep
 	// a group waiting for ever that begins with it.
 	sighted := !l.Numbered || l.Founded && core.Succession().Fresh() && core.Succession().Base().Epoch == 0
+	if l.Waiting && !sighted {
+		return // the source looks at it again
+	}
 	if sighted {
 		l.Epoch = 0
 	}
