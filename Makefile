@@ -10,6 +10,7 @@ HUNG     ?= 30s
 SIZES    ?= 3,7
 DURATION ?= 30m
 STEADY   ?= 1h
+AGENTS   ?= 300
 OUTAGE   ?= 60s
 OUTAGES  ?= 3,4,5,8
 # The last commit before nodes condemn themselves.
@@ -188,6 +189,11 @@ kube-hour: build tools ## what three agents ask of a real API server in an hour,
 	@echo "kube-hour: a settled group for $(STEADY)"
 	@FENCING_STEADY=$(STEADY) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestAgentsInSteadyState .
 
+lists-hour: build tools ## what fencing-controller asks of a real API server for 3 and for AGENTS=300 agents with members.source: controller; STEADY=1h
+	@$(KUBETEST) .
+	@echo "lists-hour: two groups for $(STEADY)"
+	@FENCING_LIST_HOUR=$(STEADY) FENCING_LIST_AGENTS=$(AGENTS) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestRequestsOfTheControllerDoNotGrow .
+
 test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: more scenarios; RUN=REGEXP; TIMES=3; needs QEMU and Debian's apt, no root (9 min, with LONG=1 17)
 	@echo "test-vms: real resets in emulated machines; about 9 minutes on two processors, with LONG=1 about 17; each scenario is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms -outage $(OUTAGE) $(if $(LONG),-long)
@@ -315,7 +321,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "lists-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

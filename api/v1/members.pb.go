@@ -231,10 +231,12 @@ type MembersReport struct {
 	Addresses map[string]string `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The annotations of this node's Node that the agent wants to be told of. At most 32.
 	Annotations []string `protobuf:"bytes,3,rep,name=annotations,proto3" json:"annotations,omitempty"`
-	// Epoch of the newest list that the agent has taken from a controller or goes by, for people.
+	// Epoch of the newest list that the agent goes by. Later lists are numbered above what most agents say.
 	HaveEpoch uint64 `protobuf:"varint,4,opt,name=have_epoch,json=haveEpoch,proto3" json:"have_epoch,omitempty"`
 	// Version of the agent, for people.
-	Version       string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	// UID of this node's Node, if the agent has ever been shown it: where it is gone since, the agent is told so. Empty: never.
+	NodeUid       string `protobuf:"bytes,6,opt,name=node_uid,json=nodeUid,proto3" json:"node_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -300,6 +302,13 @@ func (x *MembersReport) GetHaveEpoch() uint64 {
 func (x *MembersReport) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *MembersReport) GetNodeUid() string {
+	if x != nil {
+		return x.NodeUid
 	}
 	return ""
 }
@@ -502,7 +511,9 @@ type OwnNode struct {
 	// Keys.
 	Taints []string `protobuf:"bytes,4,rep,name=taints,proto3" json:"taints,omitempty"`
 	// Those that the agent has asked for.
-	Annotations   map[string]string `protobuf:"bytes,5,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Annotations map[string]string `protobuf:"bytes,5,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Grows with each change of the Node, its deletion included. 0: not known.
+	Version       uint64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -572,6 +583,13 @@ func (x *OwnNode) GetAnnotations() map[string]string {
 	return nil
 }
 
+func (x *OwnNode) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 var File_fencing_agent_api_v1_members_proto protoreflect.FileDescriptor
 
 const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
@@ -590,14 +608,15 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x12\n" +
 	"\x04said\x18\x05 \x01(\tR\x04said\">\n" +
 	"\vDeathsKnown\x12/\n" +
-	"\x06deaths\x18\x01 \x03(\v2\x17.fencing.v1.ProvenDeathR\x06deaths\"\x86\x02\n" +
+	"\x06deaths\x18\x01 \x03(\v2\x17.fencing.v1.ProvenDeathR\x06deaths\"\xa1\x02\n" +
 	"\rMembersReport\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12F\n" +
 	"\taddresses\x18\x02 \x03(\v2(.fencing.v1.MembersReport.AddressesEntryR\taddresses\x12 \n" +
 	"\vannotations\x18\x03 \x03(\tR\vannotations\x12\x1d\n" +
 	"\n" +
 	"have_epoch\x18\x04 \x01(\x04R\thaveEpoch\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\x1a<\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12\x19\n" +
+	"\bnode_uid\x18\x06 \x01(\tR\anodeUid\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x01\n" +
@@ -615,13 +634,14 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\taddresses\x18\x02 \x03(\v2'.fencing.v1.ListedMember.AddressesEntryR\taddresses\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xef\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x89\x02\n" +
 	"\aOwnNode\x12\x16\n" +
 	"\x06exists\x18\x01 \x01(\bR\x06exists\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
 	"\bdeleting\x18\x03 \x01(\bR\bdeleting\x12\x16\n" +
 	"\x06taints\x18\x04 \x03(\tR\x06taints\x12F\n" +
-	"\vannotations\x18\x05 \x03(\v2$.fencing.v1.OwnNode.AnnotationsEntryR\vannotations\x1a>\n" +
+	"\vannotations\x18\x05 \x03(\v2$.fencing.v1.OwnNode.AnnotationsEntryR\vannotations\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\x04R\aversion\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\x95\x01\n" +

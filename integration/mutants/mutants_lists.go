@@ -6,6 +6,9 @@ func listMutants() []mutant {
 	const book, gate = "k8s/memberbook/book.go", "k8s/memberbook/gate.go"
 	const hub, cluster = "cmd/fencing-controller/members/hub.go", "cmd/fencing-controller/members/cluster.go"
 	const codec, server = "cmd/fencing-controller/members/codec.go", "cmd/fencing-controller/members/server.go"
+	const versions, follower, known = "k8s/memberbook/versions.go", "cmd/fencing-agent/members/controller.go", "netgossip/roster/succession.go"
+	const founding = "cmd/fencing-agent/members/members.go"
+	const priority = "cmd/fencing-agent/agent/disablepriority.go"
 	list := []mutant{
 		one("lists", "the number of a list goes back with the clock", book, "return max(previous+1, uint64(max(1, wall)))", "return uint64(max(1, wall))"),
 		one("lists", "the number begins again where the book was lost", book, "return max(previous+1, uint64(max(1, wall)))", "return previous + 1"),
@@ -16,7 +19,7 @@ func listMutants() []mutant {
 		one("lists", "an agent takes another group's list", gate, "case o.Group != g.Group:", "case false:"),
 		one("lists", "an agent goes back to an older list", gate, "case o.Epoch < held.Epoch:", "case false:"),
 		one("lists", "an agent takes another list under the same number", gate, "case o.Epoch == held.Epoch && r.Digest != held.Digest:", "case false:"),
-		one("lists", "an agent takes numbers of any height", gate, "case int64(o.Epoch) < 0 || int64(o.Epoch) > h.Wall+int64(Ahead/time.Second):", "case false:"),
+		one("lists", "an agent takes numbers of any height", gate, "case int64(o.Epoch) < 0 || int64(o.Epoch) > most:", "case false:"),
 		one("lists", "an agent takes a list that has it elsewhere", gate, "if r.Self >= 0 && !maps.Equal(", "if false && !maps.Equal("),
 		one("lists", "an agent takes a list without most members", gate, "	case !s.Again:\n", "	case false:\n"),
 		one("lists", "an agent takes a removal at once", gate, "if left := Patience - h.Now.Sub(g.since); left > 0 {", "if left := Patience - h.Now.Sub(g.since); false {"),
@@ -27,10 +30,34 @@ func listMutants() []mutant {
 		one("lists", "who follows no more outweighs the book", hub, "if s := h.streams[node]; s != nil && s.group == group && s.told {", "if true {"),
 		one("lists", "a slip of a hand in a book is taken for a number", codec, "case f.Epoch > latest:", "case false:"),
 		one("lists", "who calls without a token of an agent has any number of them checked", server, "make(chan struct{}, mostReviews)", "make(chan struct{}, 1<<20)"),
+		one("lists", "a replica that is behind shows the time before", versions, "if version == 0 || version >= v.known {", "if true {"),
+		one("lists", "a cluster that was set back is never believed", versions, "if now.Sub(v.since) < SetBack {", "if true {"),
+		one("lists", "numbers do not go on above the group's", book, "f.Floor = max(f.Floor, mostHave(", "_ = max(f.Floor, mostHave("),
+		one("lists", "one agent that lies raises the numbers", book, "if n := len(have); n == 0 || n < 2 && 2*n < members {", "if n := len(have); n == 0 {"),
+		one("lists", "the highest number that is told counts", book, "sorted[(len(sorted)-1)/2]; most", "sorted[len(sorted)-1]; most"),
+		one("lists", "an agent refuses numbers above its group's", gate, "most = max(most, int64(h.Present.Epoch)+Stride)", "_ = int64(h.Present.Epoch) + Stride"),
+		one("lists", "a number that a founder was shown keeps others out", gate, "if g.doubted = (roster.Ref{}); !h.Founding {", "if g.doubted = (roster.Ref{}); true {"),
+		one("lists", "a stream that is dead writes the book", hub, "len(now) > 0 && !maps.Equal(now, before) {", "false && len(now) > 0 {"),
+		one("lists", "a Node that went while nobody was followed is not missed", server, "	s.Hub.missing(st, uid)\n", "	_ = uid\n"),
+		one("lists", "a replica that is behind calls a Node deleted", server, "	if err != nil || there {", "	if err != nil || there && err != nil {"),
+		one("lists", "a list of the founding does not pass again", follower, "case c.taken != nil && c.taken.Waiting && !c.waits.Load():", "case false:"),
+		one("lists", "a list of the founding counts with any number", founding, "if l.Waiting && !sighted {", "if false {"),
+		one("lists", "lists without end are all kept", known, "for len(s.known) > maxKnown {", "for false {"),
+		one("lists", "lists without end are all looked at", follower, "if now := c.clock(); c.judged != 0 && now.Sub", "if now := c.clock(); false && now.Sub"),
+		one("lists", "silence about maintenance takes it back", priority, "if says[s] != silent {", "if true {"),
+		one("lists", "one source takes over with a gap", priority, "if out[name] = \"\"; slices.Contains(of, source) {", "if slices.Contains(of, source) {"),
 		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}
 	for i := range list {
 		list[i].in = []string{"./k8s/memberbook", "./cmd/fencing-controller/members"}
+		switch list[i].edits[0].file {
+		case follower, founding:
+			list[i].in = []string{"./cmd/fencing-agent/members"}
+		case priority:
+			list[i].in = []string{"./cmd/fencing-agent/agent"}
+		case known:
+			list[i].in = []string{"./netgossip/roster"}
+		}
 	}
 	return list
 }

@@ -43,6 +43,7 @@ type Facts struct {
 	Reports map[string]Addresses // told to this replica by the agents that follow it, by node
 	Past    map[string]Addresses // told by agents that followed this replica once: another one may know better by now
 	Floor   uint64               // the highest epoch that this replica has ever seen
+	Have    []uint64             // what the members that follow this replica go by
 	Wall    int64                // seconds since 1970
 	Now     time.Duration        // since whenever, of a clock that does not jump
 }
@@ -62,6 +63,7 @@ func Step(book *Book, f Facts, d *Doubt) Outcome {
 	if book == nil {
 		book = &Book{Group: f.Group}
 	}
+	f.Floor = max(f.Floor, mostHave(f.Have, max(len(book.Members), len(f.Nodes))))
 	reports := merged(book, f)
 	write := func(epoch uint64, members []roster.Member) *Book {
 		return &Book{Group: f.Group, Epoch: epoch, Members: members, Reports: reports, Former: former(book, members)}
@@ -99,6 +101,24 @@ func Step(book *Book, f Facts, d *Doubt) Outcome {
 	}
 	*d = Doubt{}
 	return Outcome{Write: write(next(max(book.Epoch, f.Floor), f.Wall), members), Problem: problem}
+}
+
+// mostEpoch is more than any epoch is, which are seconds since 1970: it is in the year 2242.
+const mostEpoch = 1 << 33
+
+// mostHave is the highest epoch that most of those who follow have, if they are enough of the members to be believed; 0: they are not.
+//
+// A group may go by a list that no book has: it was numbered by its nodes, who followed no controller for a while, and their numbers are
+// ahead of the clock. One agent that lies, or was lied to, raises nothing.
+func mostHave(have []uint64, members int) uint64 {
+	if n := len(have); n == 0 || n < 2 && 2*n < members {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(have))
+	if most := sorted[(len(sorted)-1)/2]; most < mostEpoch {
+		return most
+	}
+	return 0
 }
 
 // next is the epoch after another one.

@@ -257,3 +257,27 @@ func (w *world) follow(t *testing.T, a *agent, b *Book) {
 	}
 	a.taken, a.present = append(a.taken, r.Ref()), r
 }
+
+// Guard: numbers go on above what most agents have, and one that lies raises nothing.
+func TestWhatMostAgentsHave(t *testing.T) {
+	for _, c := range []struct {
+		have    []uint64
+		members int
+		want    uint64
+	}{
+		{nil, 3, 0}, {[]uint64{9}, 3, 0}, {[]uint64{9}, 2, 9}, {[]uint64{9}, 1, 9}, {[]uint64{9, 5}, 4, 5}, {[]uint64{5, 9, 9}, 5, 9}, {[]uint64{9, 5, 5}, 3, 5},
+		{[]uint64{5, 9, 1 << 40, 9}, 4, 9}, {[]uint64{1 << 40, 1 << 40}, 2, 0},
+	} {
+		if got := mostHave(c.have, c.members); got != c.want {
+			t.Errorf("%v of %d: %d, want %d", c.have, c.members, got, c.want)
+		}
+	}
+	b := bookOf(100, nodes(1, 3)...)
+	o := Step(b, Facts{Group: "g", Nodes: nodes(1, 3), Wall: 200, Have: []uint64{5000, 5000, 100}}, new(Doubt))
+	if o.Write == nil || o.Write.Epoch != 5001 || len(o.Write.Members) != 3 {
+		t.Errorf("%+v", o)
+	}
+	if o := Step(o.Write, Facts{Group: "g", Nodes: nodes(1, 3), Wall: 201, Have: []uint64{5000, 5000, 100}}, new(Doubt)); o.Write != nil {
+		t.Errorf("written again: %+v", o.Write)
+	}
+}

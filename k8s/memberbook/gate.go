@@ -3,6 +3,7 @@ package memberbook
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -10,6 +11,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
+
+// Stride is by how many a number may be above that of the list that the agent goes by, whatever the clocks say: a group whose nodes have
+// numbered lists themselves is ahead of all clocks.
+const Stride = 1 << 10
 
 // Ahead is by how much an epoch, which is made of the controller's clock, may be ahead of the agent's.
 const Ahead = time.Hour
@@ -26,8 +31,11 @@ type Offer struct {
 type Here struct {
 	Own     Addresses      // of this node, as its interfaces have them
 	Present *roster.Roster // the newest list that the agent goes by; nil: none yet
-	Now     boottime.Instant
-	Wall    int64 // seconds since 1970
+	// Founding says that no list is known to be in force, and that the one that is waited for has no number: those of offers say nothing,
+	// and are not remembered.
+	Founding bool
+	Now      boottime.Instant
+	Wall     int64 // seconds since 1970
 }
 
 // Refusal is why an offer is not taken. Its values are those of a metric's label.
@@ -66,7 +74,13 @@ func (g *Gate) Last() roster.Ref { return g.last }
 // group at once, nor give a node an address of its choice, nor number lists so high that no later one counts.
 func (g *Gate) Look(o *Offer, h Here) (why Refusal, text string, again time.Duration) {
 	r, err := roster.Of(o.Epoch, o.Members, g.Self)
-	held := g.last
+	held, most := g.last, h.Wall+int64(Ahead/time.Second)
+	if h.Present != nil {
+		most = max(most, int64(h.Present.Epoch)+Stride)
+	}
+	if h.Founding {
+		held, most = roster.Ref{}, math.MaxInt64
+	}
 	if h.Present != nil && h.Present.Epoch >= held.Epoch {
 		held = h.Present.Ref()
 	}
@@ -77,9 +91,9 @@ func (g *Gate) Look(o *Offer, h Here) (why Refusal, text string, again time.Dura
 		return Invalid, err.Error(), 0
 	case r.Digest != o.Digest || o.Epoch == 0:
 		return Invalid, "it is not the list that it says", 0
-	case int64(o.Epoch) < 0 || int64(o.Epoch) > h.Wall+int64(Ahead/time.Second):
+	case int64(o.Epoch) < 0 || int64(o.Epoch) > most:
 		return Future, fmt.Sprintf("its epoch %d is ahead of this node's clock: compare the clocks of this node and of the controller's", o.Epoch), 0
-	case r.Ref() == g.last:
+	case r.Ref() == g.last && !h.Founding:
 		return Taken, "", 0
 	case o.Epoch < held.Epoch:
 		return Stale, fmt.Sprintf("its epoch %d is older than %d", o.Epoch, held.Epoch), 0
@@ -100,7 +114,9 @@ func (g *Gate) Look(o *Offer, h Here) (why Refusal, text string, again time.Dura
 			return why, text, again
 		}
 	}
-	g.last, g.doubted = r.Ref(), roster.Ref{}
+	if g.doubted = (roster.Ref{}); !h.Founding {
+		g.last = r.Ref()
+	}
 	return Taken, "", 0
 }
 

@@ -92,6 +92,34 @@ func TestGateOfANewNode(t *testing.T) {
 	}
 }
 
+// A group whose nodes have numbered lists themselves is ahead of all clocks: the next numbers are taken, and none that is far above.
+func TestGateGoesOnAboveTheGroupsNumber(t *testing.T) {
+	present, err := roster.Of(50_000, bookOf(50_000, nodes(1, 3)...).Members, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for epoch, want := range map[uint64]Refusal{50_001: Taken, 50_000 + Stride: Taken, 50_000 + Stride + 1: Future, 1000: Stale} {
+		g := Gate{Group: "g", Self: "n1"}
+		if why, _, _ := g.Look(offering(epoch, nodes(1, 4)...), Here{Own: at("n1"), Present: present, Now: 1, Wall: 1000}); why != want {
+			t.Errorf("%d: %q, want %q", epoch, why, want)
+		}
+	}
+}
+
+// Guard: while a group is founded numbers say nothing, and are not remembered: none keeps an honest list out afterwards.
+func TestGateWhileAGroupIsFounded(t *testing.T) {
+	g := Gate{Group: "g", Self: "n1"}
+	here := Here{Own: at("n1"), Founding: true, Now: 1, Wall: 1000}
+	for _, epoch := range []uint64{100, 1 << 40, 99} {
+		if why, text, _ := g.Look(offering(epoch, nodes(1, 3)...), here); why != Taken || g.Last().Epoch != 0 {
+			t.Errorf("%d: %q (%s), %v", epoch, why, text, g.Last())
+		}
+	}
+	if why, _, _ := g.Look(offering(1<<63+5, nodes(1, 3)...), here); why != Future {
+		t.Error(why)
+	}
+}
+
 // A list that removes members waits here, too, and one that was not taken does not keep an honest one out.
 func TestGateHasARemovalWait(t *testing.T) {
 	g := Gate{Group: "g", Self: "n1"}

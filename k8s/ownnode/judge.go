@@ -16,6 +16,7 @@ type State struct {
 	Known       bool              `json:"known"`  // the API server has shown the Node once
 	Exists      bool              `json:"exists"` // false with Known: it was there and is gone
 	UID         string            `json:"uid,omitempty"`
+	Version     uint64            `json:"version,omitempty"` // of what the controller has shown; states are equal whatever it is
 	Deleting    bool              `json:"deleting,omitempty"`
 	Taints      []string          `json:"taints,omitempty"` // keys
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -50,11 +51,13 @@ func InternalAddresses(n *corev1.Node) []netip.Addr {
 // Rules say what disarms.
 type Rules struct {
 	Disable []string // annotations any of which means maintenance
+	Off     bool     // with the value "off" one says that there is no maintenance
 }
 
 // Signals are the reasons to disarm. The zero value is none.
 type Signals struct {
 	Maintenance string // the annotations that are present, separated by commas
+	None        string // those that say that there is no maintenance
 	Removal     string // why the Node is held to be leaving for good
 	Unknown     bool   // nothing is known of the Node
 }
@@ -67,11 +70,15 @@ func (r Rules) Judge(s State) Signals {
 		return g
 	}
 	for _, key := range r.Disable {
-		if _, present := s.Annotations[key]; present && s.Exists {
-			if g.Maintenance != "" {
-				g.Maintenance += ","
+		if v, present := s.Annotations[key]; present && s.Exists {
+			to := &g.Maintenance
+			if r.Off && v == "off" {
+				to = &g.None
 			}
-			g.Maintenance += key
+			if *to != "" {
+				*to += ","
+			}
+			*to += key
 		}
 	}
 	switch {
@@ -87,7 +94,7 @@ func (r Rules) Judge(s State) Signals {
 
 // Memory is the part of a State that the signals depend on, to be remembered over a restart.
 func (r Rules) Memory(s State) State {
-	m := State{Known: s.Known, Exists: s.Exists, UID: s.UID, Deleting: s.Deleting}
+	m := State{Known: s.Known, Exists: s.Exists, UID: s.UID, Version: s.Version, Deleting: s.Deleting}
 	if slices.Contains(s.Taints, RemovalTaint) {
 		m.Taints = []string{RemovalTaint}
 	}

@@ -286,7 +286,14 @@ func TestSilentWatchIsMadeAnew(t *testing.T) {
 }
 
 func TestMemoryHoldsWhatSignalsNeed(t *testing.T) {
+	off := Rules{Disable: []string{"a", "b", "c"}, Off: true}
+	if g := off.Judge(State{Known: true, Exists: true, Annotations: map[string]string{"a": "off", "b": "", "c": "off"}}); g.Maintenance != "b" || g.None != "a,c" {
+		t.Errorf("%+v", g)
+	}
 	rules := Rules{Disable: []string{"a", "b"}}
+	if g := rules.Judge(State{Known: true, Exists: true, Annotations: map[string]string{"a": "off"}}); g.Maintenance != "a" || g.None != "" {
+		t.Errorf("without an order of sources: %+v", g)
+	}
 	for _, s := range []State{
 		{}, {Known: true}, {Known: true, Exists: true, UID: "u"},
 		{Known: true, Exists: true, Deleting: true},

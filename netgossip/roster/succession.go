@@ -81,7 +81,9 @@ type Succession struct {
 	joining []*Roster // being stored: the chain that this fresh node takes over
 	past    Ref       // that this node lacks, and a contact says is in force; zero: none
 
-	shown sights // by a source that does not number its lists
+	shown     sights   // by a source that does not number its lists
+	distrusts bool     // it founds only what has all founders
+	founders  []string // names
 
 	version uint64 // counts changes of what is held
 
@@ -152,8 +154,28 @@ func (s *Succession) Learn(r *Roster) error {
 	}
 	if r.Epoch > s.chain[0].Epoch || s.fresh {
 		s.known[r.Ref()] = r
+		s.forget(r.Ref())
 	}
 	return nil
+}
+
+// maxKnown bounds what is known and not held. A change needs one, a chain that is taken over three more.
+const maxKnown = 16
+
+// forget drops the oldest of too many lists that are known, but for the one that was learnt last and the one that is to be stored. To know
+// a list promises nothing, so to forget one costs time at most: the source shows the present one again and again.
+//
+// Invariant: who shows this node lists without end does not fill its memory.
+func (s *Succession) forget(latest Ref) {
+	for len(s.known) > maxKnown {
+		oldest := Ref{}
+		for ref := range s.known {
+			if ref != latest && ref != s.next && (oldest.IsZero() || ref.Epoch < oldest.Epoch) {
+				oldest = ref
+			}
+		}
+		delete(s.known, oldest)
+	}
 }
 
 func (s *Succession) held() []*Roster {

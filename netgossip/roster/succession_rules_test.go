@@ -220,3 +220,23 @@ func TestSteadySuccessionDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Guard: a source that shows lists without end does not fill the memory. The latest one, and the one that is to be stored, are kept.
+func TestFewListsAreKnown(t *testing.T) {
+	s, err := NewSuccession(nil, listOf(0, 0, 0, 1, 2), majorityOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for epoch := uint64(1); epoch <= 10_000; epoch++ {
+		r := listOf(epoch, 0, 0, 1, 2, 3)
+		if err := s.Learn(r); err != nil || s.Lookup(r.Ref()) == nil {
+			t.Fatal(epoch, err)
+		}
+		if epoch == 7 {
+			s.next = r.Ref()
+		}
+	}
+	if len(s.known) > maxKnown || s.Next() == nil || s.Next().Epoch != 7 {
+		t.Errorf("%d lists are known, %v is to be stored", len(s.known), s.next)
+	}
+}

@@ -1,6 +1,9 @@
 package roster
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Lists without numbers
 //
@@ -26,6 +29,10 @@ import "slices"
 // that; a node that sees the pledges of all has it in force. A pledge is given up for a list in force
 // and for nothing else, so of two lists with a member in common one at most is founded. A
 // majority would not do: the rest may be the group, cut off, and live by an older list.
+//
+// A source that lies shows each of two nodes a list of that node alone, and they would found two groups. So where the source is not
+// trusted with that, a person names founders, and a list is founded only if it has all of them ([Succession.FoundOnlyWith]): two such lists
+// have a member in common. Who has a list in force founds none, so while one of the founders remembers it there is no second one.
 
 // generationShift leaves the digest's part of an epoch enough bits that two lists of one
 // generation do not meet in practice; where they do, Learn refuses and the next
@@ -80,9 +87,36 @@ func (s *Succession) pledged() bool {
 	return s.founding() && s.offer != nil && s.offer.Ref() == s.chain[0].Ref()
 }
 
+// FoundOnlyWith names those without whom no list is founded; nobody: this node founds none. It joins what others have in force in any case.
+func (s *Succession) FoundOnlyWith(founders []string) { s.distrusts, s.founders = true, founders }
+
+// Unfounded says why the list that this node waits for is not founded, even if all of its members meet; "": it may be, or need not be.
+func (s *Succession) Unfounded() string {
+	if !s.distrusts || !s.founding() {
+		return ""
+	}
+	if len(s.founders) == 0 {
+		return "no founders are named"
+	}
+	var missing []string
+	for _, name := range s.founders {
+		if _, there := s.chain[0].Index(name); !there {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return "it does not list " + strings.Join(missing, ", ")
+}
+
 // found brings the founding of the first list on.
 func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 	if !s.founding() || s.chain[0].Self < 0 {
+		return false, nil
+	}
+	// Invariant: nobody pledges itself to a list without all founders, so no such list is ever founded.
+	if s.Unfounded() != "" {
 		return false, nil
 	}
 	list := s.chain[0]

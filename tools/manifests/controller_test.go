@@ -156,6 +156,13 @@ func TestControllerChartRefuses(t *testing.T) {
 			t.Errorf("no %s has %s", kind, want)
 		}
 	}
+	objects, err = render("membersFrom: [10.0.0.0/24, \"2001:db8::/64\"]\nconfig: {members: {enabled: true, agents: [a/b]}}")
+	if err != nil || !slices.ContainsFunc(objects, func(o object) bool {
+		_, rule, found := strings.Cut(o.text, "port: members")
+		return o.Kind == "NetworkPolicy" && found && strings.Contains(rule, `cidr: "10.0.0.0/24"`) && strings.Contains(rule, `cidr: "2001:db8::/64"`)
+	}) {
+		t.Errorf("the server of lists is open to everybody: %v", err)
+	}
 	objects, err = render("config: {recovery: {excludeNamespaces: [kube-system, d8-system]}, evidence: {groupsOfTwo: [x]}, storm: {evicting: 2}}")
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,12 @@ func (s *bookStore) Write(_ context.Context, b *memberbook.Book, version string)
 
 // node makes a Node of the group, or changes it.
 func (s *bookStore) node(name string, annotations map[string]string) {
-	st := ownnode.State{Known: true, Exists: true, UID: "u-" + name, Annotations: annotations}
+	s.nodeAt(name, 0, annotations)
+}
+
+// nodeAt makes a Node of the group, as of a version.
+func (s *bookStore) nodeAt(name string, version uint64, annotations map[string]string) {
+	st := ownnode.State{Known: true, Exists: true, UID: "u-" + name, Version: version, Annotations: annotations}
 	s.mu.Lock()
 	s.nodes[name] = st
 	hub := s.hub
@@ -172,7 +177,7 @@ nodeGroup: test
 members:
   source: controller
   cacheFile: %[2]s/%[1]s.json
-  controller: {address: "%[5]s", serverName: fencing-controller, caFile: %[2]s/tls.crt, tokenFile: %[2]s/%[1]s.token}
+  controller: {address: "%[5]s", serverName: fencing-controller, caFile: %[2]s/tls.crt, tokenFile: %[2]s/%[1]s.token, founders: [n1, n2]}
 systemNetworks:
   - {name: a, address: 127.81.1.%[3]d, port: %[4]d}
   - {name: b, address: 127.81.2.%[3]d, port: %[4]d}
@@ -231,8 +236,16 @@ func TestMembersFromTheController(t *testing.T) {
 	f.until("n2", "still under maintenance", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) > 0 })
 	f.until("n4", "not disarmed", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })
 
+	c.store.nodeAt("n2", 100, map[string]string{"fencing-agent.io/disable": ""})
 	c.start(false)
-	c.store.node("n2", nil)
+	f.until("n2", "told", func(*fencingv1.Status) bool {
+		return strings.Contains(f.nodes["n2"].logged()[f.nodes["n2"].mark:], "followed again")
+	})
+	c.store.nodeAt("n2", 99, nil) // by a replica that is behind
+	f.until("n2", "not misled", func(s *fencingv1.Status) bool {
+		return strings.Contains(f.nodes["n2"].logged()[f.nodes["n2"].mark:], "an older state than what is known") && len(s.Verdict.GetDisarmedBy()) > 0
+	})
+	c.store.nodeAt("n2", 101, nil)
 	f.until("n2", "at work", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })
 	f.calm("n1", "n3", "n4")
 	f.lied(c, four...)

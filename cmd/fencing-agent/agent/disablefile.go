@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 )
 
@@ -22,15 +25,17 @@ const disableInterval = time.Second
 // disableFile asks for the disarmed watchdog while it exists (watchdog.disableFile). One that fencectl maintenance has had written
 // says when it ends; any other one, also an empty one, stands until somebody removes it.
 type disableFile struct {
-	path   string
-	log    *slog.Logger
-	clock  boottime.Clock
-	boot   string // of this kernel: a maintenance ends with it
-	remove func(path string) error
-	show   func(ends *int64) // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
+	path    string
+	log     *slog.Logger
+	clock   boottime.Clock
+	boot    string // of this kernel: a maintenance ends with it
+	ordered bool   // watchdog.disablePriority is given: a file that says "off" says that there is no maintenance
+	remove  func(path string) error
+	show    func(ends *int64) // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
 
 	mu   sync.Mutex
 	why  string // as it was reported last; "": it is not there
+	none bool   // it is there and says "off"
 	over string // text of the file whose maintenance is over, as logged last
 }
 
@@ -56,17 +61,43 @@ const (
 // startDisableFile looks once before the loop runs: a node under maintenance is never armed, not even
 // for a moment.
 func (a *Agent) startDisableFile(background spawn) {
-	const source = "file"
 	f := a.guard.disable
 	f.look()
-	a.core.SetDisarm(source, f.why)
+	a.guard.maintenances.take(config.DisableFile, f.says(), f.why, a.disarmNow)
 	background(func(ctx context.Context) {
-		f.watch(ctx, func(why string) { a.box.put(func(b *batch) { b.disarm[source] = why }) })
+		f.watch(ctx, func(why string) {
+			a.guard.maintenances.take(config.DisableFile, f.says(), why, a.disarmSoon)
+		})
 	})
 }
 
+// disarmNow tells the core of signals before the loop runs, disarmSoon while it does.
+func (a *Agent) disarmNow(signals map[string]string) {
+	for source, why := range signals {
+		a.core.SetDisarm(source, why)
+	}
+}
+
+func (a *Agent) disarmSoon(signals map[string]string) {
+	a.box.put(func(b *batch) { maps.Copy(b.disarm, signals) })
+}
+
+// says is what the file says about a maintenance. Without an order of sources, one that is there means maintenance, whatever is in it.
+func (f *disableFile) says() opinion {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.why == "":
+		return silent
+	case f.none && f.ordered:
+		return none
+	default:
+		return under
+	}
+}
+
 func (a *Agent) newDisableFile() *disableFile {
-	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), remove: os.Remove, show: a.metrics.MaintenanceEnds}
+	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), ordered: len(a.cfg.Watchdog.DisablePriority) > 0, remove: os.Remove, show: a.metrics.MaintenanceEnds}
 }
 
 // maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
@@ -113,18 +144,20 @@ func (f *disableFile) watch(ctx context.Context, report func(why string)) {
 func (f *disableFile) look() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	why := ""
+	why, was := "", f.none
+	f.none = false
 	switch info, err := os.Stat(f.path); {
 	case err == nil:
 		why = f.read(info)
 	case !errors.Is(err, fs.ErrNotExist):
 		f.log.Warn("disable file", "path", f.path, "error", err)
+		f.none = was
 		return false
 	}
 	if why == "" && f.show != nil {
 		f.show(nil)
 	}
-	if why == f.why {
+	if why == f.why && f.none == was {
 		return false
 	}
 	f.why = why
@@ -147,6 +180,7 @@ func (f *disableFile) read(info fs.FileInfo) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "" // it has just gone
 	}
+	f.none = err == nil && strings.TrimSpace(string(text)) == "off"
 	if err != nil || json.Unmarshal(text, &m) != nil || m.Version != maintenanceVersion || m.Boot == "" || m.Until <= 0 ||
 		m.Written != 0 && info.ModTime().Sub(time.Unix(0, m.Written)).Abs() > touched {
 		f.ends(nil)

@@ -48,8 +48,9 @@ type guard struct {
 	store wdt.Store   // keeps the watchdog's descriptor when the agent is killed; nil: nothing does
 	alone atomic.Bool // no other agent of this node runs
 
-	disable *disableFile // which clients of the socket write, too
-	real    *wdt.Device  // nil: a dry run, or a test
+	disable      *disableFile // which clients of the socket write, too
+	maintenances maintenances
+	real         *wdt.Device // nil: a dry run, or a test
 
 	strike func() error // nil: the watchdog expires
 	struck bool

@@ -21,6 +21,7 @@ func (a *Agent) newMembers() *members.Members {
 			return l.Address, err
 		},
 		Node:     func(s ownnode.State) { a.kube.node.learn(s) },
+		NodeUID:  func() string { return a.kube.node.uid() },
 		Registry: a.opts.Registry, Version: a.opts.Version,
 		Waiting: a.serveWaiting,
 		Listed:  func(l members.List) { a.box.put(func(b *batch) { b.lists = append(b.lists, l) }) },

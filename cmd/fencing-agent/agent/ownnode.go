@@ -5,19 +5,38 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
 // nodeDisarms are the disarm signals of this node's Node: why, by source. teller is who shows it.
 func nodeDisarms(g ownnode.Signals, teller string) map[string]string {
-	why := map[string]string{"annotation": "", "removal": g.Removal, "unknown node": ""}
-	if g.Maintenance != "" {
-		why["annotation"] = "annotation " + g.Maintenance
-	}
+	why := map[string]string{"removal": g.Removal, "unknown node": ""}
 	if g.Unknown {
 		why["unknown node"] = teller + " has not shown this node's Node yet"
 	}
 	return why
+}
+
+// annotated is what the annotations say about a maintenance.
+func annotated(g ownnode.Signals) (opinion, string) {
+	switch {
+	case g.Maintenance != "":
+		return under, "annotation " + g.Maintenance
+	case g.None != "":
+		return none, ""
+	default:
+		return silent, ""
+	}
+}
+
+// tell tells all disarm signals that change with the Node, at once: one of them may take over from another.
+func (n *nodeSignals) tell(g ownnode.Signals, to func(map[string]string)) {
+	o, why := annotated(g)
+	n.a.guard.maintenances.take(config.DisableController, o, why, func(signals map[string]string) {
+		maps.Copy(signals, nodeDisarms(g, n.teller))
+		to(signals)
+	})
 }
 
 // openKubernetes makes the client of the API server, if the configuration names one.
@@ -35,7 +54,12 @@ type nodeSignals struct {
 	a      *Agent
 	teller string
 	memory *nodeMemory
-	last   ownnode.Signals
+
+	// Of startOwnNode, and then of the goroutine that tells.
+	last     ownnode.Signals
+	known    ownnode.State
+	versions memberbook.Versions // of what the controller tells
+	behind   bool                // it tells something older
 }
 
 // startOwnNode follows this node's Node. Until it has been shown once, now or before a restart, the watchdog is not armed: the
@@ -49,14 +73,15 @@ func (a *Agent) startOwnNode(background spawn) error {
 	if told {
 		n.teller = "the controller"
 	}
-	n.memory = newNodeMemory(a.cfg.NodeCacheFile(), a.cfg.NodeName, a.log, ownnode.Rules{Disable: a.cfg.Kubernetes.DisableAnnotations})
+	n.memory = newNodeMemory(a.cfg.NodeCacheFile(), a.cfg.NodeName, a.log, ownnode.Rules{
+		Disable: a.cfg.Kubernetes.DisableAnnotations, Off: len(a.cfg.Watchdog.DisablePriority) > 0,
+	})
 	n.memory.told = a.published.unsaved.teller("node")
 	known := n.memory.load()
-	n.last = n.memory.rules.Judge(known)
+	n.last, n.known = n.memory.rules.Judge(known), known
+	n.versions.Begin(known.Version)
 	// Known before the loop runs: not armed for a moment, as with the disable file.
-	for source, why := range nodeDisarms(n.last, n.teller) {
-		a.core.SetDisarm(source, why)
-	}
+	n.tell(n.last, a.disarmNow)
 	n.log()
 	background(n.memory.run)
 	if a.kube.node = n; told {
@@ -79,14 +104,35 @@ func (n *nodeSignals) learn(s ownnode.State) {
 	if n == nil {
 		return
 	}
+	if older := !n.versions.Look(s.Version, n.a.clock()); older != n.behind {
+		if n.behind = older; older {
+			n.a.log.Warn("own Node: "+n.teller+" shows an older state than what is known, which stands: a replica is behind, or the cluster was set back",
+				"known", n.known.Version, "shown", s.Version, "believed_after", memberbook.SetBack)
+		}
+	}
+	if n.behind {
+		return
+	}
+	same := n.known.Equal(s)
+	n.known = s
 	if g := n.memory.rules.Judge(s); g != n.last {
 		n.last = g
 		n.log()
-		n.a.box.put(func(b *batch) { maps.Copy(b.disarm, nodeDisarms(g, n.teller)) })
+		n.tell(g, n.a.disarmSoon)
 	}
 	n.a.kube.marks.seen(s)
 	n.a.kube.deaths.seen(s)
-	n.memory.keep(s)
+	if !same { // the version of the last change is enough: who is older than that is told from who is not
+		n.memory.keep(s)
+	}
+}
+
+// uid is that of the Node that is known, or was. It is for the goroutine that tells.
+func (n *nodeSignals) uid() string {
+	if n == nil {
+		return ""
+	}
+	return n.known.UID
 }
 
 func (n *nodeSignals) log() {

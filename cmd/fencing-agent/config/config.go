@@ -46,10 +46,11 @@ type Members struct {
 
 // Controller is where fencing-controller serves lists, with source controller.
 type Controller struct {
-	Address    string `yaml:"address" form:"host:port or empty"`
-	ServerName string `yaml:"serverName" form:"node name or empty"` // in its certificate; empty: the host of Address
-	CAFile     string `yaml:"caFile" form:"absolute path"`
-	TokenFile  string `yaml:"tokenFile" form:"absolute path"`
+	Address    string   `yaml:"address" form:"host:port or empty"`
+	ServerName string   `yaml:"serverName" form:"node name or empty"` // in its certificate; empty: the host of Address
+	CAFile     string   `yaml:"caFile" form:"absolute path"`
+	TokenFile  string   `yaml:"tokenFile" form:"absolute path"`
+	Founders   []string `yaml:"founders" form:"node name"` // without whom no group is founded; empty: this node founds none
 }
 
 // Member is one expected node of a static list.
@@ -131,6 +132,8 @@ type Watchdog struct {
 	// SentenceOnLUNLoss is whether a node condemns itself, too, that alone has lost the LUN in lun.mode and.
 	SentenceOnLUNLoss bool   `yaml:"sentenceOnLUNLoss"`
 	DisableFile       string `yaml:"disableFile" form:"absolute path"`
+	// DisablePriority says whose word about maintenance goes first; empty: any word disarms.
+	DisablePriority []DisableSource `yaml:"disablePriority"`
 }
 
 // API is the gRPC sockets.

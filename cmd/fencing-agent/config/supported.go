@@ -4,12 +4,27 @@ package config
 // effect in the given configuration is only warned of.
 func checkSupported(c *Config, r *report) {
 	checkController(c, r)
+	checkPriority(c, r)
 	checkLease(c, r)
 	if c.LUN.Mode != LUNTieBreaker && len(c.LUN.Devices) == 0 {
 		r.warn("lun.mode", "has no effect: there is no LUN", c.LUN.Mode)
 	}
 	if c.Watchdog.OnFence != OnFenceExpire && c.Watchdog.Driver == DriverNone {
 		r.warn("watchdog.onFence", "has no effect: watchdog.driver is none", c.Watchdog.OnFence)
+	}
+}
+
+// checkPriority refuses an order of the sources of maintenance that is none (docs/adr/0060).
+func checkPriority(c *Config, r *report) {
+	const at = "watchdog.disablePriority"
+	p := c.Watchdog.DisablePriority
+	if len(p) == 0 || !r.intact(at) {
+		return
+	}
+	if len(p) != 2 || p[0] == p[1] {
+		r.problem(at, "is no order of both sources", p, "[file, controller], [controller, file], or [] for any")
+	} else if c.Members.Source != SourceController && !c.UsesKubernetes() {
+		r.warn(at, "has no effect: nobody shows the annotations of this node's Node", p)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"testing"
 	"time"
 )
@@ -62,7 +63,14 @@ func TestTimingsAreValidAndOrdered(t *testing.T) {
 	}
 	d := ForTiming(TimingDefault, 0)
 	d.Members.Static = nil
-	if got, want := *d, *Default(); got.Watchdog != want.Watchdog || got.LUN.IOTimeout != want.LUN.IOTimeout || got.Gossip.Profile != want.Gossip.Profile {
+	if got, want := *d, *Default(); !reflect.DeepEqual(got.Watchdog, want.Watchdog) || got.LUN.IOTimeout != want.LUN.IOTimeout || got.Gossip.Profile != want.Gossip.Profile {
 		t.Error("the default timing is not the default")
 	}
+}
+
+func TestOrderOfMaintenanceSignals(t *testing.T) {
+	expectProblems(t, []problemCase{
+		{"one source of maintenance", with("watchdog: {disablePriority: [file]}"), "watchdog.disablePriority: is no order of both sources, found [file]; allowed: [file, controller], [controller, file], or [] for any"},
+		{"a source of maintenance twice", with("watchdog: {disablePriority: [file, file]}"), "watchdog.disablePriority: is no order of both sources"},
+	})
 }

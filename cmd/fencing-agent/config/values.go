@@ -127,21 +127,31 @@ const (
 	PageNone     Page = "none"     // nobody
 )
 
+// DisableSource is who says that a node is under maintenance.
+type DisableSource string
+
+// The sources of a maintenance.
+const (
+	DisableFile       DisableSource = "file"       // watchdog.disableFile
+	DisableController DisableSource = "controller" // kubernetes.disableAnnotations, as the controller or the API server shows them
+)
+
 // An enum lists its values; the decoder accepts no others.
 type enum interface{ values() []string }
 
-func (MemberSource) values() []string { return []string{"static", "kubernetes", "controller"} }
-func (RootFrom) values() []string     { return []string{"agent", "anywhere"} }
-func (APITieBreak) values() []string  { return []string{"reachability", "lease"} }
-func (BindToDevice) values() []string { return []string{"auto", "true", "false"} }
-func (Profile) values() []string      { return []string{"auto", "adr", "fast", "calm", "fixed"} }
-func (Sources) values() []string      { return []string{"members", "any"} }
-func (OnQuorumLoss) values() []string { return []string{"fence", "exclude", "wait"} }
-func (LUNMode) values() []string      { return []string{"tiebreaker", "or", "and"} }
-func (AtTie) values() []string        { return []string{"fence", "kubernetes"} }
-func (Driver) values() []string       { return []string{"device", "none"} }
-func (OnFence) values() []string      { return []string{"expire", "reboot", "crash"} }
-func (Page) values() []string         { return []string{"loopback", "any", "none"} }
+func (MemberSource) values() []string  { return []string{"static", "kubernetes", "controller"} }
+func (DisableSource) values() []string { return []string{"file", "controller"} }
+func (RootFrom) values() []string      { return []string{"agent", "anywhere"} }
+func (APITieBreak) values() []string   { return []string{"reachability", "lease"} }
+func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
+func (Profile) values() []string       { return []string{"auto", "adr", "fast", "calm", "fixed"} }
+func (Sources) values() []string       { return []string{"members", "any"} }
+func (OnQuorumLoss) values() []string  { return []string{"fence", "exclude", "wait"} }
+func (LUNMode) values() []string       { return []string{"tiebreaker", "or", "and"} }
+func (AtTie) values() []string         { return []string{"fence", "kubernetes"} }
+func (Driver) values() []string        { return []string{"device", "none"} }
+func (OnFence) values() []string       { return []string{"expire", "reboot", "crash"} }
+func (Page) values() []string          { return []string{"loopback", "any", "none"} }
 
 // MarshalYAML prints true and false as YAML does.
 func (b BindToDevice) MarshalYAML() (any, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,8 @@ const (
 	controllerLook    = time.Second      // between two looks at what has to wait
 	controllerAddress = 10 * time.Second // between two looks at this node's addresses, and two showings of a list
 	controllerSilence = 30 * time.Second // after which a stream counts as dead; the server sends something every ten
+	// controllerLines is the least time between two lines about lists: a controller that lies has any number of them.
+	controllerLines   = 5 * time.Second
 	controllerFirst   = time.Second
 	controllerLongest = time.Minute
 	// controllerSpread is by how much new streams are spread, for each node of the group, when one replica has gone.
@@ -41,8 +44,11 @@ type controllerSource struct {
 	found   func() (map[string]netip.Addr, error)
 	waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
 	node    func(ownnode.State)
+	nodeUID func() string
 	metrics *controllerMetrics
-	present atomic.Pointer[roster.Roster] // the newest that the agent goes by; nil: none yet
+	connect func(context.Context, string) (net.Conn, error) // in tests; nil: TCP
+	present atomic.Pointer[roster.Roster]                   // the newest that the agent goes by; nil: none yet
+	waits   atomic.Bool                                     // for a list without a number to be founded
 
 	// The rest is of the goroutine of First, and then of Follow's.
 	gate    memberbook.Gate
@@ -52,7 +58,11 @@ type controllerSource struct {
 	taken   *List                // that was let through last
 	shown   boottime.Instant     // when it was
 	again   boottime.Instant     // when to look at the offer again; 0: never
+	judged  boottime.Instant     // when an offer was looked at last
 	said    string               // the trouble with lists that was logged last
+	saidAt  boottime.Instant     // when it was; 0: never
+	unsaid  string               // one that came too soon after it
+	astray  bool                 // the controller has this node at another address: it is told again
 	state   ownnode.State        // of the Node
 	failing bool
 }
@@ -61,7 +71,7 @@ var _ Source = (*controllerSource)(nil)
 
 func newControllerSource(c *Config) *controllerSource {
 	return &controllerSource{
-		cfg: c.Config, log: c.Logger, clock: c.Clock, version: c.Version, waiting: c.Waiting, node: c.Node,
+		cfg: c.Config, log: c.Logger, clock: c.Clock, version: c.Version, waiting: c.Waiting, node: c.Node, nodeUID: c.NodeUID,
 		metrics: newControllerMetrics(c.Registry), gate: memberbook.Gate{Group: c.Config.NodeGroup, Self: c.Config.NodeName},
 		found: func() (map[string]netip.Addr, error) { return addressesOf(c.Config, c.Local) },
 	}
@@ -72,6 +82,7 @@ func (c *controllerSource) First(ctx context.Context, remembered bool) (List, er
 	if remembered {
 		return List{}, nil
 	}
+	c.waits.Store(true)
 	var problem atomic.Pointer[string]
 	stop, err := c.waiting(&problem)
 	if err != nil {
@@ -154,8 +165,8 @@ func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(stri
 		c.log.Info("members: the controller is followed again")
 	}
 	if n := u.GetNode(); n != nil && c.node != nil {
-		s := ownnode.State{Known: true, Exists: n.GetExists(), UID: n.GetUid(), Deleting: n.GetDeleting(), Taints: n.GetTaints(), Annotations: n.GetAnnotations()}
-		if !s.Equal(c.state) {
+		s := ownnode.State{Known: true, Exists: n.GetExists(), UID: n.GetUid(), Version: n.GetVersion(), Deleting: n.GetDeleting(), Taints: n.GetTaints(), Annotations: n.GetAnnotations()}
+		if same := s.Equal(c.state); !same || s.Version != c.state.Version {
 			c.state = s
 			c.node(s)
 		}
@@ -166,7 +177,12 @@ func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(stri
 	}
 	if l := u.GetList(); l != nil {
 		c.offer = offerOf(l)
-		c.judge(trouble, found)
+		// Invariant: lists without end cost one look in a second, and the latest counts.
+		if now := c.clock(); c.judged != 0 && now.Sub(c.judged) < controllerLook {
+			c.again = c.judged.Add(controllerLook)
+		} else {
+			c.judge(trouble, found)
+		}
 	}
 }
 
@@ -180,9 +196,12 @@ func offerOf(l *fencingv1.NumberedList) *memberbook.Offer {
 
 // judge has the gate look at the latest offer.
 func (c *controllerSource) judge(trouble func(string), found func(List)) {
-	now := c.clock()
-	why, text, wait := c.gate.Look(c.offer, memberbook.Here{Own: c.own, Present: c.present.Load(), Now: now, Wall: time.Now().Unix()})
-	c.again = 0
+	now, waits := c.clock(), c.waits.Load()
+	why, text, wait := c.gate.Look(c.offer, memberbook.Here{Own: c.own, Present: c.present.Load(), Founding: waits, Now: now, Wall: time.Now().Unix()})
+	c.again, c.judged = 0, now
+	if why == memberbook.NotHere {
+		c.astray = true
+	}
 	if why == memberbook.NotYet {
 		c.again = now.Add(wait)
 	}
@@ -192,36 +211,52 @@ func (c *controllerSource) judge(trouble func(string), found func(List)) {
 		c.note("a list of epoch " + fmt.Sprint(c.offer.Epoch) + " is not believed: " + text)
 		return
 	}
-	c.said = ""
+	c.said, c.unsaid = "", ""
 	c.metrics.epoch(c.offer.Epoch)
-	c.taken, c.shown = &List{Members: c.offer.Members, Numbered: true, Epoch: c.offer.Epoch, Founded: true}, now
+	c.taken, c.shown = &List{Members: c.offer.Members, Numbered: true, Epoch: c.offer.Epoch, Founded: true, Waiting: waits}, now
 	found(*c.taken)
 }
 
 // note logs a trouble with lists once, until it is another one.
 func (c *controllerSource) note(text string) {
-	if c.said != text {
-		c.said = text
+	switch now := c.clock(); {
+	case c.said == text:
+		c.unsaid = ""
+	case c.saidAt != 0 && now.Sub(c.saidAt) < controllerLines:
+		c.unsaid = text
+	default:
+		c.said, c.saidAt, c.unsaid = text, now, ""
 		c.log.Warn("members: the controller shows no list to go by, the one that is known stands", "problem", text)
 	}
 }
 
-// tick looks at what has to wait. It reports whether this node's addresses have changed.
+// tick looks at what has to wait. It reports whether this node's addresses are to be told again.
 func (c *controllerSource) tick(trouble func(string), found func(List)) (moved bool) {
 	now := c.clock()
 	if now.Sub(c.looked) >= controllerAddress {
 		if moved, _ = c.findOwn(); moved && c.offer != nil {
 			c.again = now // the list that was refused may be right now
 		}
+		if c.state.Known && c.node != nil {
+			c.node(c.state) // one that was older than what is known may count by now
+		}
 	}
 	switch {
 	case c.again != 0 && now >= c.again:
+		c.judge(trouble, found)
+	case c.taken != nil && c.taken.Waiting && !c.waits.Load():
+		// Invariant: what was let through whatever its number has to pass again, by the list that is in force now.
+		c.taken = nil
 		c.judge(trouble, found)
 	case c.taken != nil && now.Sub(c.shown) >= controllerAddress:
 		// A list that was not taken up the first time may be now.
 		c.shown = now
 		found(*c.taken)
 	}
+	if c.unsaid != "" {
+		c.note(c.unsaid)
+	}
+	moved, c.astray = moved || c.astray, false
 	return moved
 }
 

@@ -29,6 +29,9 @@ func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	if err != nil || !s.Fresh() || s.Base().Epoch != 0 {
 		t.Fatalf("fresh %v, %v, %v", s.Fresh(), s.Base().Ref(), err)
 	}
+	if s.Unfounded() != "" {
+		t.Error("a source that is none of the controller's needs founders")
+	}
 	core := coreOf(s, directory)
 	m.Learn(core, founded(1790000001, "n1", "n2", "n3")) // another first list
 	if !s.Fresh() || s.Base().Epoch != 0 || s.Base().Size() != 3 {
@@ -45,6 +48,21 @@ func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	r, err := next.roster("n1")
 	if err != nil || s.Lookup(r.Ref()) == nil {
 		t.Errorf("a numbered list is not known: %v", err)
+	}
+}
+
+// Guard: with the controller as the source a group is founded only with those whom the configuration names.
+func TestControllerFoundsOnlyWithTheFounders(t *testing.T) {
+	for _, c := range []struct {
+		founders []string
+		want     string
+	}{{nil, "no founders are named"}, {[]string{"n1", "n2"}, ""}, {[]string{"n2", "n3"}, "it does not list n3"}} {
+		m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
+		m.cfg.Config.Members.Source, m.cfg.Config.Members.Controller.Founders = config.SourceController, c.founders
+		s, _, err := m.Begin(t.Context())
+		if err != nil || s.Unfounded() != c.want || strings.Contains(Standing(s), "not founded") != (c.want != "") {
+			t.Errorf("%v: %q, %q, %v", c.founders, s.Unfounded(), Standing(s), err)
+		}
 	}
 }
 
@@ -104,6 +122,7 @@ func TestFollowerBelieves(t *testing.T) {
 	if trouble := f.told(&fencingv1.MembersUpdate{List: sent(t, "h", four)}); !strings.Contains(trouble, `group "h"`) || len(f.lists) != 0 {
 		t.Error(trouble, f.lists)
 	}
+	f.now = f.now.Add(controllerLines)
 	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", four)})
 	if len(f.lists) != 1 || f.lists[0].Epoch != 100 || !f.lists[0].Founded || !f.lists[0].Numbered {
 		t.Fatalf("%+v", f.lists)
@@ -120,6 +139,7 @@ func TestFollowerBelieves(t *testing.T) {
 	}
 	three := sent(t, "g", listing(101, "n1", "n2", "n3"))
 	for range 3 {
+		f.now = f.now.Add(controllerLook)
 		if trouble := f.told(&fencingv1.MembersUpdate{List: three}); !strings.Contains(trouble, "shown for a while") {
 			t.Error(trouble)
 		}
@@ -129,6 +149,7 @@ func TestFollowerBelieves(t *testing.T) {
 	if last := f.lists[len(f.lists)-1]; last.Epoch != 101 || len(last.Members) != 3 {
 		t.Errorf("%+v", last)
 	}
+	f.now = f.now.Add(controllerLines)
 	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", four)})
 	if last := f.lists[len(f.lists)-1]; last.Epoch != 101 || !strings.Contains(f.log.String(), "older than 101") || strings.Count(f.log.String(), "shown for a while") != 1 {
 		t.Errorf("%+v\n%s", last, f.log.String())
@@ -148,5 +169,90 @@ func TestFollowerTellsOfTheNode(t *testing.T) {
 	f.told(&fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Uid: "u"}})
 	if len(f.states) != 2 || !f.states[1].Known || f.states[1].Exists {
 		t.Errorf("%+v", f.states)
+	}
+}
+
+// Guard: a controller that shows lists without end has one looked at in a second, the latest counts, and the log stays short.
+func TestFollowerLooksAtOneListInASecond(t *testing.T) {
+	f := newFollower(t)
+	f.waits.Store(true)
+	for i := range 1000 {
+		f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(uint64(100+i), "n1", "n2"))})
+		f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(uint64(100+i), "n2"))})
+	}
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(5000, "n1", "n2", "n3"))})
+	if len(f.lists) != 1 {
+		t.Fatalf("%d lists were taken at once", len(f.lists))
+	}
+	f.now = f.now.Add(controllerLook)
+	f.tick(func(string) {}, f.found)
+	if len(f.lists) != 2 || len(f.lists[1].Members) != 3 {
+		t.Errorf("%+v", f.lists[1:])
+	}
+	for i := range 100 {
+		f.told(&fencingv1.MembersUpdate{Problem: strings.Repeat("x", i+1)})
+	}
+	if n := strings.Count(f.log.String(), "level=WARN"); n > 2 {
+		t.Errorf("%d lines", n)
+	}
+	f.now = f.now.Add(controllerLines)
+	f.tick(func(string) {}, f.found)
+	if !strings.Contains(f.log.String(), strings.Repeat("x", 100)) {
+		t.Error("the latest trouble is not told")
+	}
+}
+
+// An agent that a list has elsewhere tells its addresses again: the controller may have them from a stream that is dead.
+func TestFollowerTellsAgainWhereItIs(t *testing.T) {
+	f := newFollower(t)
+	f.waits.Store(true)
+	l := listing(100, "n1", "n2")
+	l.Members[0].Addresses = map[string]string{"a": "10.0.0.77"}
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", l)})
+	if !f.tick(func(string) {}, f.found) || f.tick(func(string) {}, f.found) {
+		t.Error("it does not tell once")
+	}
+}
+
+// Guard: a list that was let through while the group was founded has to pass again afterwards, with its number. A controller that lies
+// could else number the group's lists so high that no later one counts.
+func TestListOfTheFoundingPassesAgain(t *testing.T) {
+	f := newFollower(t)
+	f.waits.Store(true)
+	high := listing(1<<40, "n1", "n2")
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", high)})
+	if len(f.lists) != 1 || !f.lists[0].Waiting {
+		t.Fatalf("%+v", f.lists)
+	}
+	first := listing(0, "n1", "n2")
+	founding, err := first.roster("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.waits.Store(false)
+	f.present.Store(founding)
+	f.now = f.now.Add(controllerAddress)
+	trouble := ""
+	f.tick(func(text string) { trouble = text }, f.found)
+	f.now = f.now.Add(controllerAddress)
+	f.tick(func(string) {}, f.found)
+	if len(f.lists) != 1 || !strings.Contains(trouble, "ahead of this node's clock") {
+		t.Errorf("%+v, %q", f.lists, trouble)
+	}
+	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(100, "n1", "n2"))})
+	if len(f.lists) != 2 || f.lists[1].Waiting {
+		t.Errorf("an honest one is not taken: %+v", f.lists)
+	}
+
+	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
+	s, directory, err := m.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := founded(1<<40, "n1", "n2", "n3") // let through a moment before the group was founded
+	late.Waiting = true
+	m.Learn(coreOf(s, directory), late)
+	if r, err := late.roster("n1"); err != nil || s.Lookup(r.Ref()) != nil {
+		t.Errorf("it is known by its number: %v", err)
 	}
 }

@@ -33,7 +33,9 @@ type Config struct {
 	Kube   *client.Client // of the API server, where the list comes from there
 	// Node takes what the controller tells of this node's Node, where the list comes from there. It is called from a
 	// goroutine that Start has started, and must not block; nil: nobody wants to know.
-	Node     func(ownnode.State)
+	Node func(ownnode.State)
+	// NodeUID is the UID of the Node that Node was told of last, also before a restart. The same goroutine calls it; nil: none.
+	NodeUID  func() string
 	Registry prometheus.Registerer // for the metrics of the controller as a source; nil: none
 	Version  string                // of the agent
 	Logger   *slog.Logger
@@ -138,6 +140,9 @@ func (m *Members) Grow(size int) bool {
 // showPresent tells the source, and peers that lack one, by which lists the node goes.
 func (m *Members) showPresent(s *roster.Succession) {
 	m.handing.showGives(s)
+	if m.controller != nil {
+		m.controller.waits.Store(s.Fresh() && s.Base().Epoch == 0)
+	}
 	if s.Fresh() {
 		return // what a fresh node goes by is no more than what it was shown
 	}
@@ -187,6 +192,10 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		m.log.Warn("members: a later list than that of the configuration is in use, as the cache says; update the configuration",
 			"configured_epoch", numbered.Epoch, "used_epoch", top.Epoch, "cache", m.cache.path)
 	}
+	if m.cfg.Config.Members.Source == config.SourceController {
+		// Invariant: a list that nobody vouches for is not founded without those whom a person has named (docs/adr/0059).
+		s.FoundOnlyWith(m.cfg.Config.Members.Controller.Founders)
+	}
 	switch {
 	case s.Fresh() && s.Base().Epoch == 0:
 		m.log.Warn("members: this node remembers no list; it waits until another one says that this list is in force, or all its members have met",
@@ -231,6 +240,9 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others go by. Its number alone would keep
 	// a group waiting for ever that begins with it.
 	sighted := !l.Numbered || l.Founded && core.Succession().Fresh() && core.Succession().Base().Epoch == 0
+	if l.Waiting && !sighted {
+		return // the source looks at it again
+	}
 	if sighted {
 		l.Epoch = 0
 	}
@@ -305,6 +317,10 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 			m.complain(now, "members: another list has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
 				"node", directory.Name(r.Rival))
 		}
+		if bad := s.Unfounded(); bad != "" {
+			m.complain(now, "members: this node founds no group with the list that the controller shows, and waits for one that is in force; "+
+				"at a first start name the group's nodes in members.controller.founders", "problem", bad, "members", s.Base().Size())
+		}
 		if w := core.WaitingFor(); !w.IsEmpty() {
 			m.complain(now, "members: a change of the list is under way", "stage", Standing(s), "waiting_for", directory.Names(w))
 		}
@@ -326,6 +342,8 @@ func Standing(s *roster.Succession) string {
 	switch {
 	case s.Removed():
 		return "this node is not on the list in force"
+	case s.Unfounded() != "":
+		return "no list is known to be in force, and the one that is shown is not founded: " + s.Unfounded()
 	case s.Fresh():
 		return "no list is known to be in force"
 	case len(s.Chain()) > 1:

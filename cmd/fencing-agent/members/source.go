@@ -25,6 +25,9 @@ type List struct {
 	// Founded, with Numbered, says that no person vouches for the first list of the group: it is founded by all of its
 	// members, as without numbers, and takes its number up afterwards.
 	Founded bool
+	// Waiting, with Founded, says that it was let through while this node knew of no list in force: its number was not looked at, and
+	// counts for nothing.
+	Waiting bool
 	// ReadAt is when reading began, on the agent's clock: a list that is not numbered is put
 	// forward only if it was read after the one in force came into force. The read must not
 	// be served from a cache: it shows the state at ReadAt or a later one.

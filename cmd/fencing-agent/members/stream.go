@@ -88,12 +88,17 @@ func (c *controllerSource) stream(ctx context.Context, again <-chan struct{}, tr
 }
 
 func (c *controllerSource) report() *fencingv1.MembersReport {
-	have := c.gate.Last().Epoch
+	have := uint64(0)
 	if r := c.present.Load(); r != nil {
-		have = max(have, r.Epoch)
+		have = r.Epoch
+	}
+	uid := ""
+	if c.nodeUID != nil {
+		uid = c.nodeUID()
 	}
 	return &fencingv1.MembersReport{
-		Group: c.cfg.NodeGroup, Addresses: maps.Clone(c.own), Annotations: c.cfg.Kubernetes.DisableAnnotations, HaveEpoch: have, Version: c.version,
+		NodeUid: uid,
+		Group:   c.cfg.NodeGroup, Addresses: maps.Clone(c.own), Annotations: c.cfg.Kubernetes.DisableAnnotations, HaveEpoch: have, Version: c.version,
 	}
 }
 
@@ -114,9 +119,15 @@ func (c *controllerSource) dial() (*grpc.ClientConn, error) {
 			return nil, fmt.Errorf("members.controller.address: %w", err)
 		}
 	}
-	return grpc.NewClient("passthrough:///"+at.Address, grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+	options := []grpc.DialOption{
+		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS13})),
-		grpc.WithPerRPCCredentials(tokenFile(at.TokenFile)))
+		grpc.WithPerRPCCredentials(tokenFile(at.TokenFile)),
+	}
+	if c.connect != nil {
+		options = append(options, grpc.WithContextDialer(c.connect))
+	}
+	return grpc.NewClient("passthrough:///"+at.Address, options...)
 }
 
 // tokenFile is a token that the kubelet renews.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -148,14 +149,14 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 	}
 	seen := func(o any) {
 		if n, ok := o.(*corev1.Node); ok {
-			h.Seen(n.Name, Node{Group: n.Labels[groupLabel], State: ownnode.StateOf(n)})
+			h.Seen(n.Name, Node{Group: n.Labels[groupLabel], State: stateOf(n)})
 		}
 	}
 	a, err := nodes.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: seen, UpdateFunc: func(_, o any) { seen(o) },
 		DeleteFunc: func(o any) {
 			if n, ok := last(o).(*corev1.Node); ok {
-				h.Gone(n.Name)
+				h.Gone(n.Name, stateOf(n))
 			}
 		},
 	})
@@ -187,6 +188,23 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 		h.Synced()
 	}
 	return nil
+}
+
+func stateOf(n *corev1.Node) ownnode.State {
+	s := ownnode.StateOf(n)
+	s.Version, _ = strconv.ParseUint(n.ResourceVersion, 10, 64) // 0 where it is no number
+	return s
+}
+
+// Exists reports whether a Node is there now, whatever this replica has seen.
+func (c *Cluster) Exists(ctx context.Context, node string) (bool, error) {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	err := c.Reader.Get(ctx, client.ObjectKey{Name: node}, m)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // last is the last known state of a deleted object.

@@ -54,7 +54,7 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 	if err != nil {
 		return nil, err
 	}
-	if !s.turn(node) {
+	if !s.mayTell(node) {
 		return nil, status.Error(codes.ResourceExhausted, "this node has told something a moment ago")
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
@@ -103,8 +103,8 @@ func (s *Server) keep(ctx context.Context, now *deaths.Report, ask bool) ([]deat
 	}
 }
 
-// turn reports whether a node may tell something now.
-func (s *Server) turn(node string) bool {
+// mayTell reports whether a node may tell something now.
+func (s *Server) mayTell(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

@@ -34,10 +34,11 @@ type Hub struct {
 // stream is one agent that follows.
 type stream struct {
 	node, group string
-	wake        chan struct{} // capacity 1: something may have changed
-	over        chan struct{} // closed when a later stream of the node has begun
-	have        uint64        // epoch that the agent says it has
-	told        bool          // its addresses, on this stream
+	wake        chan struct{}  // capacity 1: something may have changed
+	over        chan struct{}  // closed when a later stream of the node has begun
+	have        uint64         // epoch that the agent says it has
+	told        bool           // its addresses, on this stream
+	gone        *ownnode.State // the Node was deleted; nil: not that this replica knows
 }
 
 // NewHub knows nothing yet.
@@ -74,14 +75,30 @@ func (h *Hub) Seen(name string, n Node) {
 	}
 }
 
-// Gone takes the deletion of a Node.
-func (h *Hub) Gone(name string) {
+// Gone takes the deletion of a Node, with its last state.
+func (h *Hub) Gone(name string, last ownnode.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	was := h.nodes[name]
 	delete(h.nodes, name)
 	h.look(was.Group)
+	if s := h.streams[name]; s != nil {
+		s.gone = deleted(last.UID, last.Version)
+	}
 	h.wakeAll(func(s *stream) bool { return s.node == name })
+}
+
+func deleted(uid string, version uint64) *ownnode.State {
+	return &ownnode.State{Known: true, UID: uid, Version: version}
+}
+
+// missing says that a Node is not there that the agent of a stream has known.
+func (h *Hub) missing(s *stream, uid string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.gone == nil {
+		s.gone = deleted(uid, 0)
+	}
 }
 
 // Booked takes a book as the API server has it; with nil it was deleted.
@@ -89,6 +106,7 @@ func (h *Hub) Booked(group string, b *memberbook.Book) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.look(group)
+	h.overtaken(group, b)
 	delete(h.lists, group)
 	if b == nil {
 		delete(h.books, group)
@@ -102,6 +120,23 @@ func (h *Hub) Booked(group string, b *memberbook.Book) {
 	}
 	h.floors[group] = max(h.floors[group], b.Epoch)
 	h.wakeAll(func(s *stream) bool { return s.group == group })
+}
+
+// overtaken has streams say nothing of addresses any more that another replica has replaced in the book: their agents have moved there, and
+// here nobody has noticed yet.
+//
+// Invariant: a stream that is dead does not write the book. Else two replicas would write each other's lists away for as long as it seems to live.
+func (h *Hub) overtaken(group string, b *memberbook.Book) {
+	was := h.books[group]
+	if was == nil || b == nil {
+		return
+	}
+	for _, s := range h.streams {
+		told, before, now := h.reports[group][s.node], was.Reports[s.node], b.Reports[s.node]
+		if s.group == group && s.told && maps.Equal(told, before) && len(now) > 0 && !maps.Equal(now, before) {
+			s.told = false
+		}
+	}
 }
 
 // Lost takes the deletion of the ConfigMap of this name.
@@ -171,16 +206,21 @@ func (h *Hub) leave(s *stream) {
 func (h *Hub) reported(s *stream, a memberbook.Addresses, have uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	raised := have > s.have
 	if s.have = have; h.streams[s.node] != s {
 		return // a later stream of the node has begun
 	}
+	if b := h.books[s.group]; raised && b != nil && have > b.Epoch {
+		h.look(s.group)
+	}
+	again := !s.told
 	s.told = true
 	of := h.reports[s.group]
 	if of == nil {
 		of = map[string]memberbook.Addresses{}
 		h.reports[s.group] = of
 	}
-	if was, there := of[s.node]; !there || !maps.Equal(was, a) {
+	if was, there := of[s.node]; again || !there || !maps.Equal(was, a) {
 		of[s.node] = a
 		h.look(s.group)
 	}
@@ -193,14 +233,14 @@ type view struct {
 	problem string
 }
 
-func (h *Hub) view(s *stream, known bool) view {
+func (h *Hub) view(s *stream) view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := view{problem: h.problems[s.group], list: h.lists[s.group]}
 	if n, there := h.nodes[s.node]; there {
 		v.node = &n.State
-	} else if known {
-		v.node = &ownnode.State{Known: true} // it was there and is gone
+	} else {
+		v.node = s.gone
 	}
 	return v
 }
@@ -210,6 +250,11 @@ func (h *Hub) facts(group string) (f memberbook.Facts, book *memberbook.Book, sy
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f = memberbook.Facts{Group: group, Floor: h.floors[group], Reports: map[string]memberbook.Addresses{}, Past: map[string]memberbook.Addresses{}}
+	for _, s := range h.streams {
+		if s.group == group && s.have > 0 {
+			f.Have = append(f.Have, s.have)
+		}
+	}
 	for node, a := range h.reports[group] {
 		if s := h.streams[node]; s != nil && s.group == group && s.told {
 			f.Reports[node] = a

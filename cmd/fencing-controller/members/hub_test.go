@@ -132,3 +132,63 @@ func TestBookWithoutItsLabel(t *testing.T) {
 		t.Error("it is read")
 	}
 }
+
+// Guard: a stream that is dead does not write the book, while the agent tells another replica something else. When the agent tells this
+// one again, it counts.
+func TestDeadStreamDoesNotWriteTheBook(t *testing.T) {
+	old, moved := memberbook.Addresses{"a": "10.0.0.1"}, memberbook.Addresses{"a": "10.0.0.9"}
+	h := NewHub()
+	for _, n := range []string{"n1", "n2"} {
+		h.Seen(n, there("g", nil))
+	}
+	h.Booked("g", book(5, "n1", "n2"))
+	h.Synced()
+	s, _, _ := h.follow("n1", "g")
+	h.reported(s, old, 5)
+	b := book(6, "n1", "n2")
+	b.Members[0].Addresses, b.Reports["n1"] = moved, moved
+	h.Booked("g", b) // by the replica to which the agent has moved
+	f, now, _ := h.facts("g")
+	f.Wall = 1
+	if o := memberbook.Step(now, f, new(memberbook.Doubt)); o.Write != nil {
+		t.Errorf("a dead stream writes: %+v", o.Write)
+	}
+	clear(h.dirty)
+	h.reported(s, old, 5) // it lives: the agent says so again
+	if f, _, _ := h.facts("g"); f.Reports["n1"]["a"] != "10.0.0.1" || !h.dirty["g"] {
+		t.Errorf("%+v, %v", f.Reports, h.dirty)
+	}
+	other := book(7, "n1", "n2", "n3")
+	h.Booked("g", other) // agrees with it
+	h.Booked("g", book(8, "n1", "n2"))
+	if f, _, _ := h.facts("g"); f.Reports["n1"] == nil {
+		t.Error("a change elsewhere silences it")
+	}
+}
+
+// A group that has gone by numbers of its own goes on above them, when most of those that follow say so.
+func TestListsGoOnAboveWhatTheAgentsHave(t *testing.T) {
+	h := NewHub()
+	for _, n := range []string{"n1", "n2", "n3"} {
+		h.Seen(n, there("g", nil))
+	}
+	b := book(5, "n1", "n2", "n3")
+	h.Booked("g", b)
+	h.Synced()
+	step := func() *memberbook.Book {
+		f, b, _ := h.facts("g")
+		f.Wall = 1
+		return memberbook.Step(b, f, new(memberbook.Doubt)).Write
+	}
+	for i, n := range []string{"n1", "n2", "n3"} {
+		s, _, _ := h.follow(n, "g")
+		have := uint64(5)
+		if clear(h.dirty); i > 0 {
+			have = 7000
+		}
+		h.reported(s, b.Reports[n], have)
+		if w := step(); i < 2 && w != nil || i == 2 && (w == nil || w.Epoch != 7001) || i > 0 && !h.dirty["g"] {
+			t.Errorf("%s: %+v, %v", n, w, h.dirty)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -200,14 +201,60 @@ func TestFollow(t *testing.T) {
 	if u := <-p.updates; u.GetList() != nil || u.GetNode() == nil || len(u.GetNode().GetAnnotations()) != 0 {
 		t.Errorf("%v", u)
 	}
+	n := there("g", map[string]string{"secret": "t"})
+	n.State.Version = 7
+	h.Seen("n1", n) // told within a heartbeat: an agent may have known a later version than the one before
+	if u := <-p.updates; u.GetNode().GetVersion() != 7 {
+		t.Errorf("%v", u)
+	}
 	h.Booked("g", book(6, "n1", "n2", "n3"))
 	if u := <-p.updates; u.GetList().GetEpoch() != 6 || u.GetNode() != nil {
 		t.Errorf("%v", u)
 	}
-	h.Gone("n1")
-	if u := <-p.updates; u.GetNode() == nil || u.GetNode().GetExists() {
+	h.Gone("n1", ownnode.State{UID: "u", Version: 77})
+	if u := <-p.updates; u.GetNode() == nil || u.GetNode().GetExists() || u.GetNode().GetVersion() != 77 || u.GetNode().GetUid() != "u" {
 		t.Errorf("%v", u)
 	}
+}
+
+// Guard: an agent that has known its Node is told that it was deleted, also by a replica that has never seen it; but not by one that only
+// has not seen it yet.
+func TestNodeThatWentWhileNobodyWasFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHub()
+		h.Booked("g", book(5, "n1", "n2"))
+		h.Synced()
+		exists, failure, asked := true, errors.New("away"), 0
+		ctx, cancel := context.WithCancel(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer x")))
+		p := &pipe{ctx: ctx, reports: make(chan *fencingv1.MembersReport, 1), updates: make(chan *fencingv1.MembersUpdate, 16)}
+		s := &Server{
+			Hub: h, Logger: slog.New(slog.DiscardHandler), Review: func(context.Context, string) (string, error) { return "n1", nil },
+			Exists: func(context.Context, string) (bool, error) { asked++; return exists, failure },
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Follow(p) }()
+		p.reports <- &fencingv1.MembersReport{Group: "g", Addresses: map[string]string{"a": "10.0.0.1"}, NodeUid: "u"}
+		if u := <-p.updates; u.GetNode() != nil {
+			t.Errorf("told without knowing: %v", u)
+		}
+		failure = nil
+		if u := <-p.updates; u.GetNode() != nil || asked != 2 {
+			t.Errorf("%v after %d questions", u, asked)
+		}
+		exists = false
+		if u := <-p.updates; u.GetNode() == nil || u.GetNode().GetExists() || u.GetNode().GetUid() != "u" || asked != 3 {
+			t.Errorf("%v after %d questions", u, asked)
+		}
+		if u := <-p.updates; u.GetNode() != nil || asked != 3 {
+			t.Errorf("%v after %d questions", u, asked)
+		}
+		h.Seen("n1", there("g", nil)) // its kubelet has made it again
+		if u := <-p.updates; !u.GetNode().GetExists() {
+			t.Errorf("%v", u)
+		}
+		cancel()
+		<-ended
+	})
 }
 
 func TestFollowIsRefused(t *testing.T) {

@@ -29,6 +29,7 @@ const (
 	maxReport   = 64 << 10
 	maxNetworks = 32
 	maxKeys     = 32
+	maxUID      = 128
 	longestKey  = 317 // [DNS name/]name
 	// mostReviews are checked at one time, and mostStreams are of one connection: who calls without a token of an agent costs this
 	// program, which has a recovery to do as well, and the API server no more than that.
@@ -49,6 +50,7 @@ type Server struct {
 	fencingv1.UnimplementedFencingMembersServer
 	Hub    *Hub
 	Review Reviewer
+	Exists func(ctx context.Context, node string) (bool, error) // whether a Node is there now; nil: nobody knows
 	Logger *slog.Logger
 	Deaths DeathStore // nil: deaths are not taken
 
@@ -72,7 +74,7 @@ func Options(cert, key string) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(maxReport),
 		grpc.MaxConcurrentStreams(mostStreams),
 		grpc.ConnectionTimeout(firstReport),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 2 * heartbeat, MaxConnectionAge: streamAge, MaxConnectionAgeGrace: heartbeat}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: heartbeat, MaxConnectionAge: streamAge, MaxConnectionAgeGrace: heartbeat}),
 	}
 }
 
@@ -123,10 +125,7 @@ func (s *Server) caller(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstReport)
 	defer cancel()
-	s.once.Do(func() { s.reviews = make(chan struct{}, mostReviews) })
-	select {
-	case s.reviews <- struct{}{}:
-	case <-ctx.Done():
+	if !s.turn(ctx) {
 		return "", status.Error(codes.Unavailable, "too many tokens are to be checked now")
 	}
 	node, err := s.Review(ctx, token)
@@ -141,6 +140,37 @@ func (s *Server) caller(ctx context.Context) (string, error) {
 		return "", status.Error(codes.Unauthenticated, "the token is bound to no node")
 	}
 	return node, nil
+}
+
+// turn waits until the API server may be asked for a caller; who got it takes from reviews afterwards.
+func (s *Server) turn(ctx context.Context) bool {
+	s.once.Do(func() { s.reviews = make(chan struct{}, mostReviews) })
+	select {
+	case s.reviews <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// settle finds out about a Node that the agent has known and this replica has not seen: it may have been deleted while nobody was
+// followed, or this replica may be behind. It reports whether that is known.
+func (s *Server) settle(ctx context.Context, st *stream, uid string) bool {
+	if s.Hub.view(st).node != nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstReport)
+	defer cancel()
+	if s.Exists == nil || !s.turn(ctx) {
+		return false
+	}
+	there, err := s.Exists(ctx, st.node)
+	<-s.reviews
+	if err != nil || there {
+		return false
+	}
+	s.Hub.missing(st, uid)
+	return true
 }
 
 func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, fencingv1.MembersUpdate], node string, r *fencingv1.MembersReport,
@@ -162,7 +192,8 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	t := teller{group: st.group, keys: r.GetAnnotations(), send: call.Send}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	if err := t.tell(s.Hub.view(st, false), true); err != nil {
+	known := r.GetNodeUid() == "" || s.settle(call.Context(), st, r.GetNodeUid())
+	if err := t.tell(s.Hub.view(st), true); err != nil {
 		return err
 	}
 	for {
@@ -186,8 +217,9 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 		case <-st.wake:
 		case <-beat.C:
 			always = true
+			known = known || s.settle(call.Context(), st, r.GetNodeUid())
 		}
-		if err := t.tell(s.Hub.view(st, t.seen), always); err != nil {
+		if err := t.tell(s.Hub.view(st), always); err != nil {
 			return err
 		}
 	}
@@ -195,7 +227,7 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 
 // check refuses reports that are none.
 func check(r *fencingv1.MembersReport) error {
-	if len(r.GetAddresses()) > maxNetworks || len(r.GetAnnotations()) > maxKeys {
+	if len(r.GetAddresses()) > maxNetworks || len(r.GetAnnotations()) > maxKeys || len(r.GetNodeUid()) > maxUID {
 		return status.Error(codes.InvalidArgument, "the report is too large")
 	}
 	for network, a := range r.GetAddresses() {
@@ -219,12 +251,12 @@ type teller struct {
 	list    roster.Ref
 	node    *fencingv1.OwnNode
 	problem string
-	seen    bool // the Node was
 }
 
-// tell sends what differs from what was sent; if always, an empty update, too.
+// tell sends what differs from what was sent; if always, an empty update, too, and the Node also where its version alone is another one:
+// what was shown before may have been older than what the agent knew, and counts by now.
 func (t *teller) tell(v view, always bool) error {
-	u := &fencingv1.MembersUpdate{}
+	u, beat := &fencingv1.MembersUpdate{}, always
 	if r := v.list; r != nil && r.Ref() != t.list {
 		t.list, always = r.Ref(), true
 		u.List = &fencingv1.NumberedList{Group: t.group, Epoch: r.Epoch, Digest: r.Digest}
@@ -233,14 +265,13 @@ func (t *teller) tell(v view, always bool) error {
 		}
 	}
 	if v.node != nil {
-		t.seen = true
-		n := &fencingv1.OwnNode{Exists: v.node.Exists, Uid: v.node.UID, Deleting: v.node.Deleting, Taints: v.node.Taints, Annotations: map[string]string{}}
+		n := &fencingv1.OwnNode{Version: v.node.Version, Exists: v.node.Exists, Uid: v.node.UID, Deleting: v.node.Deleting, Taints: v.node.Taints, Annotations: map[string]string{}}
 		for _, k := range t.keys {
 			if value, there := v.node.Annotations[k]; there {
 				n.Annotations[k] = value
 			}
 		}
-		if !sameNode(n, t.node) {
+		if !sameNode(n, t.node) || beat && n.GetVersion() != t.node.GetVersion() {
 			t.node, always, u.Node = n, true, n
 		}
 	}

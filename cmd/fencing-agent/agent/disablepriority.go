@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+)
+
+// opinion is what one source says about a maintenance.
+type opinion int
+
+const (
+	silent opinion = iota // it says nothing
+	under                 // there is one
+	none                  // there is none
+)
+
+// decides returns the source whose word counts: the first one that says something; any: each of them that says there is a maintenance.
+func decides(order []config.DisableSource, says map[config.DisableSource]opinion) (of []config.DisableSource) {
+	if len(order) == 0 {
+		for _, s := range []config.DisableSource{config.DisableFile, config.DisableController} {
+			if says[s] == under {
+				of = append(of, s)
+			}
+		}
+		return of
+	}
+	for _, s := range order {
+		if says[s] != silent {
+			if says[s] == under {
+				of = append(of, s)
+			}
+			return of
+		}
+	}
+	return nil
+}
+
+// maintenances keeps what the sources of maintenance say, and whose word counts (watchdog.disablePriority, docs/adr/0060). Any goroutine
+// may use it.
+//
+// Invariant: the core is told of both sources at once. Else the node would be armed for a moment while one takes over from the other.
+type maintenances struct {
+	order []config.DisableSource
+
+	mu   sync.Mutex
+	says map[config.DisableSource]opinion
+	why  map[config.DisableSource]string
+}
+
+// disarmNames are the sources of the core's signals.
+var disarmNames = map[config.DisableSource]string{config.DisableFile: "file", config.DisableController: "annotation"}
+
+// take takes what a source says, and tells the signals of all of them. tell must not block; of two sources the later one is told last.
+func (m *maintenances) take(s config.DisableSource, o opinion, why string, tell func(map[string]string)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.says == nil {
+		m.says, m.why = map[config.DisableSource]opinion{}, map[config.DisableSource]string{}
+	}
+	m.says[s], m.why[s] = o, why
+	out, of := map[string]string{}, decides(m.order, m.says)
+	for source, name := range disarmNames {
+		if out[name] = ""; slices.Contains(of, source) {
+			out[name] = m.why[source]
+		}
+	}
+	tell(out)
+}

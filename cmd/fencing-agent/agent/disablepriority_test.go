@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+)
+
+// Guard: whose word counts, of all words of both sources. Silence is no word: it takes nothing back.
+func TestWhoseWordAboutMaintenanceCounts(t *testing.T) {
+	const file, controller = config.DisableFile, config.DisableController
+	for _, c := range []struct {
+		order      []config.DisableSource
+		file, node opinion
+		want       []config.DisableSource
+	}{
+		{nil, silent, silent, nil},
+		{nil, under, silent, []config.DisableSource{file}},
+		{nil, silent, under, []config.DisableSource{controller}},
+		{nil, under, under, []config.DisableSource{file, controller}},
+		{nil, none, under, []config.DisableSource{controller}},
+		{nil, under, none, []config.DisableSource{file}},
+		{[]config.DisableSource{file, controller}, silent, silent, nil},
+		{[]config.DisableSource{file, controller}, silent, under, []config.DisableSource{controller}},
+		{[]config.DisableSource{file, controller}, none, under, nil},
+		{[]config.DisableSource{file, controller}, under, none, []config.DisableSource{file}},
+		{[]config.DisableSource{file, controller}, silent, none, nil},
+		{[]config.DisableSource{controller, file}, under, silent, []config.DisableSource{file}},
+		{[]config.DisableSource{controller, file}, under, none, nil},
+		{[]config.DisableSource{controller, file}, none, under, []config.DisableSource{controller}},
+	} {
+		if got := decides(c.order, map[config.DisableSource]opinion{file: c.file, controller: c.node}); !slices.Equal(got, c.want) {
+			t.Errorf("%v, file %d, controller %d: %v, want %v", c.order, c.file, c.node, got, c.want)
+		}
+	}
+}
+
+// Guard: when one source takes over from another, the node is not armed in between: each telling has both.
+func TestMaintenanceIsTakenOverWithoutAGap(t *testing.T) {
+	m := maintenances{order: []config.DisableSource{config.DisableFile, config.DisableController}}
+	var told []string
+	tell := func(s map[string]string) { told = append(told, fmt.Sprint(s["file"], "|", s["annotation"], len(s))) }
+	m.take(config.DisableController, under, "annotation a", tell)
+	m.take(config.DisableFile, under, "the file f", tell)
+	m.take(config.DisableFile, silent, "", tell)
+	m.take(config.DisableFile, none, "the file f", tell)
+	if want := []string{"|annotation a2", "the file f|2", "|annotation a2", "|2"}; !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
+	}
+}
+
+// A file that says off takes a maintenance back where there is an order of sources, and means one where there is none.
+func TestDisableFileThatSaysOff(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	f := &disableFile{path: path, log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return 0 }, ordered: true}
+	for _, c := range []struct {
+		text    string
+		ordered bool
+		changed bool
+		want    opinion
+	}{{"", true, true, under}, {"off\n", true, true, none}, {"off", false, false, under}, {"of", true, true, under}, {"off", true, true, none}} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.ordered = c.ordered
+		if changed := f.look(); changed != c.changed || f.says() != c.want {
+			t.Errorf("%q: changed %v, it says %d", c.text, changed, f.says())
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if !f.look() || f.says() != silent {
+		t.Error("it is gone, and says something")
+	}
+}
