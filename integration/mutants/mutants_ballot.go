@@ -52,7 +52,7 @@ func allMutants() []mutant {
 		lateMutants(),
 		probingMutants(),
 		recoveryMutants(),
-		nodefenceMutants(),
+		nodefenceMutants(), watchdogMutants(),
 		listMutants(),
 		remediationMutants(),
 		crashMutants(),
