@@ -266,6 +266,9 @@ soak: build laboratory ## real agents, random faults and replayed packets in net
 demo: build laboratory ## a whole cluster on this machine: splits, heals, dies, comes back (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
 	@bin/laboratory demo $(DEMO_FLAGS)
 
+night: build laboratory ## a night on call on real agents with simulated watchdogs: page, status, browser, reset, history, ticket, maintenance, confirm-dead (about 40 s)
+	@bin/laboratory night --bin bin
+
 simulate: laboratory ## the gossip of up to 1000 nodes on virtual time, measured; SIMULATE_FLAGS="--nodes 50 --scenario isolate --compare"
 	@bin/laboratory simulate $(SIMULATE_FLAGS)
 
@@ -317,7 +320,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "test-cilium" "test-vms LONG=1" "test-watchdog" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "test-cilium" "test-vms LONG=1" "test-watchdog" "soak" "demo" "night"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \
