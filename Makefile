@@ -52,12 +52,12 @@ release: ## programs, deb, rpm, images, chart, SBOM, checksums, provenance of th
 	@mkdir -p bin/tools && cd tools/release && GOWORK=off $(GO) build $(BUILDVCS) -o ../../bin/tools/release .
 	@bin/tools/release .
 
-test-packages: tools ## what make release has made: made again, byte by byte, and the deb installed, upgraded, removed and purged in a bare Debian root; needs root and debootstrap (about 5 min)
+test-packages: tools ## what make release has made: made again, byte by byte; deb and rpm installed, upgraded and removed in roots of their own; the images in containerd if make test-cluster has compiled it, the executor from its archive; needs root and debootstrap (about 8 min)
 	@test "$$(id -u)" = 0 || { echo "test-packages: needs root: it installs packages in a root of its own; run: sudo make test-packages" >&2; exit 1; }
 	@test -e dist/release/SHA256SUMS || { echo "test-packages: there is no release: run make release first" >&2; exit 1; }
 	@command -v debootstrap >/dev/null || { echo "test-packages: needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
-	@echo "test-packages: the release is made a second time, then a bare Debian is made; about 5 minutes"
-	@FENCING_TEST_PACKAGES=$(CURDIR)/dist/release GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 30m ./...
+	@echo "test-packages: the release is made a second time, then three bare Debians; about 8 minutes"
+	@FENCING_RUNTIME=$(CURDIR)/bin/runtime FENCING_TEST_PACKAGES=$(CURDIR)/dist/release GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 30m ./...
 
 # It builds nothing: root, for whom it is mostly run, often has no Go in PATH.
 install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd units
@@ -151,6 +151,12 @@ test-lun: build tools ## real agents over a LUN that hangs HUNG=30s, also under 
 
 test-systemd: tools ## what systemd keeps of a killed agent's descriptor: a real systemd in a PID namespace (root, systemd)
 	@FENCING_TEST_SYSTEMD=1 $(TESTRUN) -log -- -count=1 -timeout 5m -run '^TestSystemd$$' ./cmd/fencing-agent/fdstore
+
+test-watchdog: build tools ## fencectl watchdog test in machines of User-mode Linux: one is reset by its softdog, one refuses; needs root, user-mode-linux, kmod and gcc (about 2 min)
+	@test "$$(id -u)" = 0 || { echo "test-watchdog: needs root: the machines make device nodes; run: sudo make test-watchdog" >&2; exit 1; }
+	@command -v linux.uml >/dev/null || { echo "test-watchdog: needs linux.uml: apt-get install user-mode-linux kmod gcc" >&2; exit 1; }
+	@echo "test-watchdog: three boots of kernels of their own, about two minutes"
+	@FENCING_TEST_SOFTDOG=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 15m ./integration/softdog
 
 test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
@@ -270,6 +276,9 @@ soak: build laboratory ## real agents, random faults and replayed packets in net
 demo: build laboratory ## a whole cluster on this machine: splits, heals, dies, comes back (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
 	@bin/laboratory demo $(DEMO_FLAGS)
 
+night: build laboratory ## a night on call on real agents with simulated watchdogs: page, status, browser, reset, history, ticket, maintenance, confirm-dead (about 40 s)
+	@bin/laboratory night --bin bin
+
 simulate: laboratory ## the gossip of up to 1000 nodes on virtual time, measured; SIMULATE_FLAGS="--nodes 50 --scenario isolate --compare"
 	@bin/laboratory simulate $(SIMULATE_FLAGS)
 
@@ -321,7 +330,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "lists-hour" "test-cilium" "test-vms LONG=1" "soak" "demo"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "lists-hour" "test-cilium" "test-vms LONG=1" "test-watchdog" "soak" "demo" "night"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

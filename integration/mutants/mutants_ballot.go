@@ -52,7 +52,7 @@ func allMutants() []mutant {
 		lateMutants(),
 		probingMutants(),
 		recoveryMutants(),
-		nodefenceMutants(), fabricMutants(),
+		nodefenceMutants(), fabricMutants(), watchdogMutants(),
 		listMutants(),
 		remediationMutants(),
 		crashMutants(),

@@ -100,6 +100,8 @@ func extend(spans []span, at time.Duration, r *rules.AlertingRule) []span {
 			i, spans = len(spans), append(spans, span{from: at, alert: r.Name(), who: who})
 		}
 		spans[i].to, spans[i].says = at+evaluate, a.Annotations.Get("summary")
+		spans[i].labels, spans[i].notes = a.Labels.Map(), a.Annotations.Map()
+		delete(spans[i].labels, labels.AlertName)
 	}
 	return spans
 }

@@ -26,8 +26,9 @@ import (
 type course struct {
 	alert, story string
 	line         int
-	silent       bool // the alert must not fire
-	controller   bool // it is about fencing-controller, whose alerts are in a file of their own
+	silent       bool          // the alert must not fire
+	controller   bool          // it is about fencing-controller, whose alerts are in a file of their own
+	phase        time.Duration // of the scrapes against the evaluations
 	until        time.Duration
 	events       []event
 	want         []span
@@ -46,6 +47,7 @@ type event struct {
 type span struct {
 	from, to         time.Duration
 	alert, who, says string
+	labels, notes    map[string]string // all of them, at the last evaluation
 }
 
 func (s span) String() string {
@@ -65,8 +67,8 @@ func short(d time.Duration) string {
 }
 
 const (
-	scrape = 15 * time.Second
-	phase  = 7 * time.Second // of the scrapes against the evaluations
+	scrape       = 15 * time.Second
+	scrapesAfter = 7 * time.Second // the evaluations
 	// Prometheus evaluates once a minute unless it is told otherwise, which is the hardest for
 	// alerts on what lasts less.
 	evaluate = time.Minute
@@ -197,7 +199,7 @@ func (c *course) samples(name labels.Labels, v float64, used []bool) []chunks.Sa
 	now, there, count, next := v, !math.IsNaN(v), 0.0, 0
 	for at := -past(metric); at <= c.until; at += scrape {
 		was := there
-		for ; next < len(c.events) && c.events[next].at <= at+phase; next++ {
+		for ; next < len(c.events) && c.events[next].at <= at+c.phase; next++ {
 			e := c.events[next]
 			if !e.selects(name) {
 				continue
@@ -223,7 +225,7 @@ func (c *course) samples(name labels.Labels, v float64, used []bool) []chunks.Sa
 		if counts {
 			count += now * scrape.Seconds()
 		}
-		s := sample{begin.Add(at + phase).UnixMilli(), now}
+		s := sample{begin.Add(at + c.phase).UnixMilli(), now}
 		switch {
 		case there && counts:
 			s.v = count
@@ -303,7 +305,7 @@ func parseCourses(p parser.Parser, text string) ([]*course, error) {
 				err = fmt.Errorf("no title of a course")
 				break
 			}
-			all = append(all, &course{alert: m[1], silent: m[2] == "is silent", story: m[3], line: i + 1, until: time.Hour})
+			all = append(all, &course{alert: m[1], silent: m[2] == "is silent", story: m[3], line: i + 1, until: time.Hour, phase: scrapesAfter})
 		case len(all) == 0:
 			err = fmt.Errorf("belongs to no course")
 		default:

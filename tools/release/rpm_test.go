@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// rpmMachine is what rpm calls this machine.
+var rpmMachine = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+
+// copyTo puts the only file that a pattern finds into the root.
+func (d *debian) copyTo(name, pattern string) {
+	d.t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) != 1 {
+		d.t.Fatal(pattern, found, err)
+	}
+	data, err := os.ReadFile(found[0])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.put(name, data)
+}
+
+// systemctl replaces that of the root: nothing but its word about the unit matters to the scripts. What else it is asked
+// stands in /asked.
+func (d *debian) systemctl(state string) {
+	d.t.Helper()
+	d.put("usr/bin/systemctl", []byte("#!/bin/sh\ncase \"$*\" in *ActiveState*) echo "+state+" ;; *) echo \"$*\" >> /asked ;; esac\n"))
+	if err := os.MkdirAll(filepath.Join(d.root, "run/systemd/system"), 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// The rpm, by rpm itself in a root of its own with a database of its own: installed, checked, upgraded while an agent runs,
+// not removed from a node that it guards, removed. The root's programs are Debian's, so that dependencies are not looked
+// at; the package has none but a shell.
+func TestRPMInARoot(t *testing.T) {
+	dir := made(t)
+	older := assembled(t, "v0.0.0-dev.20200101000000+g000000000000")
+	d := newDebian(t)
+	d.copyTo("old.rpm", filepath.Join(older.out, "fencing-agent-*."+rpmMachine+".rpm"))
+	d.copyTo("new.rpm", filepath.Join(dir, "fencing-agent-*."+rpmMachine+".rpm"))
+	d.must("apt-get update -qq && apt-get install -y -qq --no-install-recommends rpm")
+	d.must("rpm --initdb && rpm -qp --requires /new.rpm")
+	const with = " --force-debian --nodeps "
+	d.must("rpm -K --nosignature /new.rpm", "digests OK")
+	d.must("rpm -i"+with+"/old.rpm", "nothing was started")
+	d.must("rpm -V --nodeps fencing-agent && rpm -q fencing-agent", "fencing-agent-0.0.0~dev.20200101000000+g000000000000-1."+rpmMachine)
+	d.must("getent group fencing-agent", "fencing-agent:x:")
+	d.must("systemd-analyze verify --man=no /usr/lib/systemd/system/fencing-agent.service /usr/lib/systemd/system/fencing-hooks.service")
+	d.must("rpm -qf /usr/bin/fencing-agent /usr/lib/systemd/system/fencing-agent.service /usr/share/man/man8/fencing-agent.8.gz")
+	d.must("test ! -e /etc/systemd/system/multi-user.target.wants/fencing-agent.service")
+	// An upgrade while the agent runs leaves it, and what people wrote.
+	d.must("echo NODE_GROUP=storage >> /etc/default/fencing-agent; rm -f /asked")
+	d.systemctl("active")
+	d.must("rpm -U"+with+"/new.rpm", "the running agent is still the old one")
+	d.must("cat /asked; ! grep -v '^daemon-reload$' /asked")
+	d.must("grep -q NODE_GROUP=storage /etc/default/fencing-agent && rpm -q fencing-agent && fencing-agent --version && kubectl-fence --help")
+	if out, err := d.try("rpm -q fencing-agent"); err != nil || strings.Contains(out, "20200101") {
+		t.Errorf("not upgraded: %v, %s", err, out)
+	}
+	// The guard of a node is not taken away by a package manager.
+	if out, err := d.try("rpm -e fencing-agent"); err == nil || !strings.Contains(out, "systemctl disable --now fencing-agent") {
+		t.Errorf("removed from a node that it guards: %v, %s", err, out)
+	}
+	d.must("rpm -V --nodeps fencing-agent || test -x /usr/bin/fencing-agent")
+	d.systemctl("inactive")
+	d.must("rpm -e fencing-agent")
+	if d.has("/usr/bin/fencing-agent") || d.has("/usr/lib/systemd/system/fencing-agent.service") || !d.has("/etc/default/fencing-agent.rpmsave") {
+		t.Error("a removal takes the programs, and keeps what people wrote")
+	}
+}
