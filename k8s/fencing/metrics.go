@@ -2,12 +2,17 @@ package fencing
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 // Metrics are those of fencing by devices.
 type Metrics struct {
 	fences   *prometheus.GaugeVec
 	problems prometheus.Gauge
+
+	skipped   *prometheus.CounterVec
+	unhealthy *prometheus.GaugeVec
 }
 
 // NewMetrics registers them.
@@ -19,7 +24,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		problems: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "fence_config_problems",
 			Help: "Problems of the ConfigMaps by which nodes are fenced: a node that has one is not fenced by its devices."}),
 	}
-	r.MustRegister(m.fences, m.problems)
+	m.skipped = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "fencing_skipped_total",
+		Help: "How often a limit for storms began to hold up the fencing of a node by its devices, by limit (docs/power.md)."}, []string{"policy"})
+	m.unhealthy = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "unhealthy_nodes",
+		Help: "Nodes that are not Ready, by group, where nodes are fenced by their devices."}, []string{"group"})
+	for _, policy := range storm.Reasons() {
+		m.skipped.WithLabelValues(policy) // an increase from nothing is none
+	}
+	r.MustRegister(m.fences, m.problems, m.skipped, m.unhealthy)
 	return m
 }
 
