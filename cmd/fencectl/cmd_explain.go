@@ -20,7 +20,9 @@ import (
 )
 
 const (
-	controllerName  = "fencing-controller"
+	controllerName = "fencing-controller"
+	// policyAllows is the condition of a NodeFence that says whether limits for storms hold it up.
+	policyAllows    = "PolicyAllows"
 	controllerPages = ":9120/proxy/nodes"
 )
 
@@ -111,6 +113,7 @@ type devicesSay struct {
 	Retries int    `json:"retries"`
 	Proof   string `json:"proof,omitempty"`
 	Message string `json:"message,omitempty"`
+	Held    string `json:"held,omitempty"`  // by which limit for storms it is held up
 	Error   string `json:"error,omitempty"` // why that is not known
 }
 
@@ -137,6 +140,7 @@ func (x *explainer) devices(ctx context.Context, e *explanation) error {
 			Status struct {
 				Step, Phase, Message string
 				Retries              int
+				Conditions           []struct{ Type, Status, Reason, Message string }
 				Proof                *struct {
 					Kind         string
 					Contradicted bool
@@ -156,6 +160,11 @@ func (x *explainer) devices(ctx context.Context, e *explanation) error {
 			continue
 		}
 		e.Devices = &devicesSay{Step: f.Status.Step, Phase: f.Status.Phase, Retries: f.Status.Retries, Message: f.Status.Message}
+		for _, c := range f.Status.Conditions {
+			if c.Type == policyAllows && c.Status == "False" {
+				e.Devices.Held, e.Devices.Message = c.Reason, c.Message
+			}
+		}
 		if p := f.Status.Proof; p != nil {
 			e.Devices.Proof = p.Kind
 			if p.Contradicted {
@@ -336,6 +345,9 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 		t.row("devices", "unknown, its NodeFence cannot be read: "+view.Clean(d.Error))
 	} else if d != nil {
 		t.row("devices", fmt.Sprintf("%s %s, %d retries, proof %s: %s", view.Clean(d.Step), view.Clean(d.Phase), d.Retries, cmp.Or(view.Clean(d.Proof), "none yet"), cmp.Or(view.Clean(d.Message), "goes on")))
+		if d.Held != "" {
+			t.row("held up", "by "+view.Clean(d.Held)+": docs/power.md, Storms")
+		}
 	}
 	switch {
 	case e.noReplicas != "":

@@ -181,3 +181,24 @@ func TestExplainedTaint(t *testing.T) {
 		t.Errorf("no taint: %q", got)
 	}
 }
+
+// A NodeFence that a limit for storms holds up says by which, and how it goes on.
+func TestExplainHeldUp(t *testing.T) {
+	x := &explainer{kubectl: func(context.Context, ...string) ([]byte, error) {
+		return []byte(`{"items": [{"spec": {"nodeName": "n4"}, "status": {"step": "isolation", "phase": "new", "message": "waits", "conditions": [
+			{"type": "PolicyAllows", "status": "False", "reason": "TooManyUnhealthy", "message": "5 of 10"}]}}]}`), nil
+	}}
+	e := &explanation{Node: "n4"}
+	if err := x.devices(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	rows := &table{tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)}
+	e.rows(rows, time.UTC)
+	if err := rows.tabs.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.Contains(text, "isolation new, 0 retries, proof none yet: 5 of 10") || !strings.Contains(text, "held up      by TooManyUnhealthy") {
+		t.Error(text)
+	}
+}

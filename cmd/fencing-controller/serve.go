@@ -146,6 +146,7 @@ func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity
 	return &fencing.Runner{
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
 		Metrics: fencing.NewMetrics(metrics.Registry), Now: time.Now, Namespace: c.FenceNamespace, Image: c.ExecutorImage, Selector: c.ExecutorSelector,
+		GroupLabel: c.GroupLabel, MaxDeadPercent: c.MaxDeadPercent,
 		Self: id.pod, Pause: c.Pause, Replicas: func() []string {
 			var names []string
 			for _, o := range there() {

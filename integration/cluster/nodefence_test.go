@@ -193,6 +193,8 @@ check_timeout=15
 poll_interval=2
 settle=5
 max_unhealthy_percent=60
+max_silent_percent=60
+cooldown=0
 `
 
 // configure writes the ConfigMaps. A supply that no method is about has no cable.

@@ -4,7 +4,7 @@ package main
 func nodefenceMutants() []mutant {
 	const plan, decide, step = "k8s/nodefence/plan.go", "k8s/nodefence/decide.go", "k8s/nodefence/step.go"
 	const config, method = "k8s/fenceconfig/config.go", "k8s/fenceconfig/method.go"
-	const runner, facts, pod = "k8s/fencing/runner.go", "k8s/fencing/facts.go", "k8s/fencing/job.go"
+	const facts, pod = "k8s/fencing/facts.go", "k8s/fencing/job.go"
 	const executor, judge = "cmd/fencing-executor/agent.go", "k8s/belief/belief.go"
 	list := []mutant{
 		{rule: "nodefence", what: "a Job is started that was not recorded", edits: []edit{
@@ -35,12 +35,6 @@ func nodefenceMutants() []mutant {
 		one("fencing", "a container beside the executor speaks for it", facts, "t != nil && s.Name == executorContainer {", "t != nil {"),
 		one("fencing", "a node fences itself", pod, "NodeSelectorTerms: []corev1.NodeSelectorTerm{not(fenced)}", "NodeSelectorTerms: []corev1.NodeSelectorTerm{not()}"),
 		one("fencing", "nodes on which a Job failed are forbidden", pod, "	if len(failed) > 0 {\n", "	a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0] = not(append([]string{fenced}, failed...)...)\n	if len(failed) > 0 {\n"),
-		one("fencing", "limits that cannot be read are defaults", runner, "	if c.Broken {", "	if false {"),
-		one("fencing", "Nodes that are not managed are no part of a storm", runner, "if silent > 1 && silent*100 >", "if false && silent*100 >"),
-		one("nodefence", "power is tried whatever fails beside it", step, "	case d.Storm != \"\":\n		return d.rest", "	case false:\n		return d.rest"),
-		one("nodefence", "power is cut again in a storm", step, "case d.Storm != \"\" && s.Step == Power && !s.Switched:", "case false:"),
-		one("nodefence", "a supply stays off in a storm", step, "case d.Storm != \"\" && s.Step == Power && !s.Switched:", "case d.Storm != \"\" && s.Step == Power:"),
-		one("nodefence", "a storm is fenced", decide, "	case f.Storm != \"\":\n", "	case false:\n"),
 		one("nodefence", "a pause stops nothing", decide, "return d.Object.Spec.Paused || d.Node.Kept }", "return false }"),
 		one("nodefence", "a supply that was switched off stays so", plan, "		if s.Switched {\n", "		if false {\n"),
 		one("nodefence", "a Node that is gone gives storage back", step, "	case !d.unfenceable():\n		return d.rest(time.Time{}, \"the storage of a boot", "	case false:\n		return d.rest(time.Time{}, \"the storage of a boot"),
@@ -58,6 +52,7 @@ func nodefenceMutants() []mutant {
 		one("belief", "a confirmed off outweighs who takes it back", judge, "	switch {\n	case len(v.Withdrawn) > 0:\n", "	switch {\n	case q.Power:\n		v.Believed, v.By = true, \"power\"\n	case len(v.Withdrawn) > 0:\n"),
 		one("belief", "power is believed for a boot that nobody knows", judge, "if q.Boot != \"\" && q.Power {", "if q.Power {"),
 	}
+	list = append(list, policyMutants()...)
 	for i := range list {
 		switch rule := list[i].rule; rule {
 		case "executor":

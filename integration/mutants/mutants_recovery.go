@@ -151,7 +151,7 @@ func recoveryEdges() []mutant {
 		one("ownership", "the order depends on how they are listed", owners, "for _, r := range distinct(replicas) {", "for _, r := range replicas {"),
 		one("storm", "all nodes at once", pace, "len(others) < p.settings.Evicting", "len(others) < 1000"),
 		one("storm", "a node that is stuck holds up all", pace, " || now.Sub(p.evicting[n]) > patience", ""),
-		one("storm", "no limit on the dead", pace, "g.Dead*100 > g.Size*p.settings.MaxDeadPercent", "false"),
+		one("storm", "no limit on the dead", pace, "if g.Dead*100 <= g.Size*percent {", "if true {"),
 		one("storm", "deletions are not paced", pace, "		p.tokens--\n", ""),
 	}
 }

@@ -46,6 +46,9 @@ type Cluster struct {
 	ByRemediation bool
 	MostDump      time.Duration // for which a dump keeps power from being cut
 	MaxUnhealthy  int           // percent of the managed nodes; beyond that nothing begins
+	MaxSilent     int           // percent of all Nodes that may have a Lease that has run out
+	MaxConcurrent int           // nodes of which a step runs at one time
+	Cooldown      time.Duration // for which nothing begins after a storm
 }
 
 // Node is one managed node.
@@ -70,7 +73,7 @@ type Config struct {
 	Problems []Problem
 }
 
-const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, begin_by, kdump_max"
+const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, max_silent_percent, max_concurrent, cooldown, begin_by, kdump_max"
 
 // Read reads all ConfigMaps of a namespace. Others than those of fencing are not looked at. With no agents the options
 // of methods are not checked.
@@ -116,7 +119,8 @@ func (c *Config) cluster(text string) Cluster {
 		JobTimeout: seconds("job_timeout", 60, 5, 3600), CheckTimeout: seconds("check_timeout", 20, 1, 600),
 		Poll: seconds("poll_interval", 10, 1, 300), Settle: seconds("settle", 60, 1, 3600),
 		Trigger: seconds("trigger_after", 30, 0, 86400), Monitor: seconds("monitor_interval", 600, 0, 86400),
-		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100), ByRemediation: r.choice("begin_by", "not-ready", "remediation") == "remediation",
+		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100), MaxSilent: r.number("max_silent_percent", 40, 1, 100),
+		MaxConcurrent: r.number("max_concurrent", 2, 1, 1000), Cooldown: seconds("cooldown", 300, 0, 86400), ByRemediation: r.choice("begin_by", "not-ready", "remediation") == "remediation",
 	}
 	r.unknown(clusterKeys)
 	c.Problems = append(c.Problems, r.problems...)

@@ -16,7 +16,7 @@ func Accesses() []Access {
 		{Group: "", Resource: "nodes", Verbs: []string{"get", "list"}, Cluster: true, Why: "who is not Ready, and in which boot"},
 		{Group: GroupVersion.Group, Resource: "nodefences", Verbs: []string{"get", "list", "create", "update", "delete"}, Cluster: true, Why: "all that has to be remembered"},
 		{Group: GroupVersion.Group, Resource: "fencingremediations", Verbs: []string{"get", "list", "update"}, Why: "whom medik8s' NodeHealthCheck wants fenced"},
-		{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get"}, Leases: true, Why: "whether the kubelet of a node that is called off is heard"},
+		{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "list"}, Leases: true, Why: "whether the kubelet of a node that is called off is heard, and how many are not"},
 		{Group: "", Resource: "configmaps", Verbs: []string{"list"}, Why: "how nodes are fenced"},
 		{Group: "batch", Resource: "jobs", Verbs: []string{"list", "create", "patch", "delete"}, Why: "each runs one fence agent once"},
 		{Group: "", Resource: "pods", Verbs: []string{"list"}, Why: "what an executor has said"},

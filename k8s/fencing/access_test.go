@@ -159,9 +159,9 @@ func TestAlerts(t *testing.T) {
 		}
 		texts[i] = string(text)
 	}
-	alerts := regexp.MustCompile(`expr: (?:max|min by \(device\) )\(fencing_controller_([a-z_]+)`).FindAllStringSubmatch(texts[0], -1)
+	alerts := regexp.MustCompile(`expr: (?:max|min by \(device\) )\((?:increase\()?fencing_controller_([a-z_]+)`).FindAllStringSubmatch(texts[0], -1)
 	sections := regexp.MustCompile(`docs/power\.md#([a-z-]+)`).FindAllStringSubmatch(texts[0], -1)
-	if len(alerts) != 3 || len(sections) != 3 {
+	if len(alerts) != 4 || len(sections) != 4 {
 		t.Fatalf("%v %v", alerts, sections)
 	}
 	for i := range alerts {

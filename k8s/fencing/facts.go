@@ -17,6 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 const (
@@ -64,8 +65,8 @@ func nodeOf(n *corev1.Node) nodefence.Node {
 }
 
 // facts reads all that a decision about one node needs, in this order: the NodeFence, its Jobs, the Node.
-func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, storm string) (nodefence.Facts, *NodeFence, error) {
-	f := nodefence.Facts{Config: c.Nodes[node], Cluster: c.Cluster, Storm: storm}
+func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, survey *storm.Survey) (nodefence.Facts, *NodeFence, error) {
+	f := nodefence.Facts{Config: c.Nodes[node], Cluster: c.Cluster}
 	var object NodeFence
 	err := r.Reader.Get(ctx, types.NamespacedName{Name: NameOf(node)}, &object)
 	if client.IgnoreNotFound(err) != nil {
@@ -79,6 +80,7 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 			return f, nil, err
 		}
 	}
+	f.Policy = survey.Allow(node, object.Annotations[nodefence.AnywayAnnotation])
 	var n corev1.Node
 	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &n); {
 	case err == nil:

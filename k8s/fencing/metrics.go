@@ -2,6 +2,8 @@ package fencing
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 // Metrics are those of fencing by devices.
@@ -9,6 +11,9 @@ type Metrics struct {
 	fences    *prometheus.GaugeVec
 	problems  prometheus.Gauge
 	reachable *prometheus.GaugeVec
+
+	skipped   *prometheus.CounterVec
+	unhealthy *prometheus.GaugeVec
 }
 
 // NewMetrics registers them.
@@ -22,7 +27,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "device_reachable",
 			Help: "1 if a device that fences nodes has answered when it was asked last, 0 if not. Nothing rests on it."}, []string{"device"}),
 	}
-	r.MustRegister(m.fences, m.problems, m.reachable)
+	m.skipped = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "fencing_skipped_total",
+		Help: "How often a limit for storms began to hold up the fencing of a node by its devices, by limit (docs/power.md)."}, []string{"policy"})
+	m.unhealthy = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "unhealthy_nodes",
+		Help: "Nodes that are not Ready, by group, where nodes are fenced by their devices."}, []string{"group"})
+	for _, policy := range storm.Reasons() {
+		m.skipped.WithLabelValues(policy) // an increase from nothing is none
+	}
+	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy)
 	return m
 }
 

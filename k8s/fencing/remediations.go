@@ -18,6 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/remediation"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 // Names of medik8s' contract for remediators.
@@ -69,7 +70,7 @@ func (m *FencingRemediation) node() string {
 // wishes reads the remediations of the Runner's namespace, where only those who may have nodes fenced make any. It carries
 // out what each of them needs, and returns those that want a NodeFence to begin, by node. A cluster need not have the
 // type: then there are none.
-func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, storm string) map[string]*FencingRemediation {
+func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, survey *storm.Survey) map[string]*FencingRemediation {
 	var list FencingRemediationList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
 		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) && r.unread != err.Error() {
@@ -81,7 +82,7 @@ func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, storm string
 	r.unread = ""
 	out, facts := map[string]*FencingRemediation{}, make([]*remediation.Facts, len(list.Items))
 	for i := range list.Items {
-		f, err := r.remediationFacts(ctx, &list.Items[i], c, storm)
+		f, err := r.remediationFacts(ctx, &list.Items[i], c, survey)
 		if err != nil {
 			r.Logger.Warn("remediation", "namespace", list.Items[i].Namespace, "name", list.Items[i].Name, "err", err)
 			continue
@@ -104,12 +105,15 @@ func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, storm string
 }
 
 // remediationFacts reads what one remediation is about: the NodeFence first, then the Node.
-func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c *fenceconfig.Config, storm string) (*remediation.Facts, error) {
+func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c *fenceconfig.Config, survey *storm.Survey) (*remediation.Facts, error) {
 	name := m.node()
 	_, timedOut := m.Annotations[timedOutAnnotation]
 	f := &remediation.Facts{
 		Name: name, Deleting: m.DeletionTimestamp != nil, TimedOut: timedOut, Finalizer: slices.Contains(m.Finalizers, remediationFinalizer),
-		Spec: m.Spec, Status: m.Status, Hindrance: storm,
+		Spec: m.Spec, Status: m.Status,
+	}
+	if v := survey.Allow(name, ""); !v.Allowed {
+		f.Hindrance = v.Text
 	}
 	if n := c.Nodes[name]; n == nil {
 		f.Hindrance = "there is no ConfigMap fence-config-" + name

@@ -12,6 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/remediation"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 // ask is what medik8s' NodeHealthCheck does for a node.
@@ -58,7 +59,7 @@ func (s *stage) expect(name, processing, succeeded string) {
 // slow has only remediations begin a NodeFence.
 func slow(t *testing.T) *stage {
 	s := newStage(t)
-	s.configure("begin_by=remediation")
+	s.configure("begin_by=remediation", "cooldown=0")
 	return s
 }
 
@@ -156,8 +157,9 @@ func TestRemediationNamesItsStep(t *testing.T) {
 func TestWishIsAskedForAgain(t *testing.T) {
 	s := slow(t)
 	s.ask("n4", nil)
-	s.r.wished = s.r.wishes(s.t.Context(), &fenceconfig.Config{}, "")
-	s.r.wished = s.r.wishes(s.t.Context(), &fenceconfig.Config{}, "") // the first writes who it is about
+	calm := storm.Policy{MaxConcurrent: 1}.Look(nil, s.now, &storm.History{})
+	s.r.wished = s.r.wishes(s.t.Context(), &fenceconfig.Config{}, calm)
+	s.r.wished = s.r.wishes(s.t.Context(), &fenceconfig.Config{}, calm) // the first writes who it is about
 	stale := s.r.wished["n4"]
 	if stale == nil {
 		t.Fatal("it wishes nothing")

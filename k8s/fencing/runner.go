@@ -21,6 +21,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 const (
@@ -30,6 +31,8 @@ const (
 	// mostWrites of one node in one round.
 	mostWrites = 40
 	pageSize   = 200
+	// oldSurvey is how old a look at all Nodes may be when a step begins by it.
+	oldSurvey = 5 * time.Second
 )
 
 // Runner fences nodes by their devices.
@@ -45,18 +48,26 @@ type Runner struct {
 	Namespace string            // of the ConfigMaps, Secrets and Jobs
 	Image     string            // of the executor
 	Selector  map[string]string // labels of the nodes that executors run on; none: all but the one that is fenced
-	Self      string
-	Replicas  func() []string
-	Pause     time.Duration
-	Proven    func(node string) // a proof by power, or by a crash kernel, is there
-	Crashes   *Crashes          // what crash kernels say; nil: nobody listens
+	// GroupLabel tells the groups of Nodes, each of which the limits hold for; MaxDeadPercent of one may be dead.
+	GroupLabel     string
+	MaxDeadPercent int
+	Self           string
+	Replicas       func() []string
+	Pause          time.Duration
+	Proven         func(node string) // a proof by power, or by a crash kernel, is there
+	Crashes        *Crashes          // what crash kernels say; nil: nobody listens
 
 	wanted   map[string]time.Time           // by node: since when this replica would write
 	wished   map[string]*FencingRemediation // by node, in this round
 	leases   map[string]heard               // by node: its Lease as this replica has seen it
+	held     map[string]string              // by node: by which limit nothing begins, as told last
 	problems string                         // as logged last
 	unread   string                         // why remediations are not read, as logged last
 	noLease  string                         // and a Lease
+	noLeases string                         // and all of them
+	listed   map[string]time.Time           // by node: when its Lease ends
+	listedAt time.Time
+	storms   storm.History
 
 	monitorFrom, monitorNext time.Time
 	monitored                map[string]types.UID // by device: the Job whose end was told last
@@ -90,18 +101,17 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return busyRound, err
 	}
-	nodes, err := r.nodes(ctx)
-	if err != nil {
-		return busyRound, err
-	}
 	var fences NodeFenceList
 	if err := r.Reader.List(ctx, &fences); err != nil {
 		return busyRound, fmt.Errorf("list NodeFences: %w", err)
 	}
 	r.Metrics.show(fences.Items)
-	storm := stormOf(c, nodes)
+	survey, nodes, err := r.survey(ctx, c, fences.Items)
+	if err != nil {
+		return busyRound, err
+	}
 	work := map[string]bool{}
-	r.wished = r.wishes(ctx, c, storm)
+	r.wished = r.wishes(ctx, c, survey)
 	for i := range fences.Items {
 		f := &fences.Items[i]
 		if f.Name != NameOf(f.Spec.NodeName) {
@@ -119,11 +129,17 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(work)) {
-		if err := r.node(ctx, name, c, storm); err != nil {
+		if r.Now().Sub(survey.At()) > oldSurvey {
+			if survey, _, err = r.survey(ctx, c, fences.Items); err != nil {
+				return busyRound, err
+			}
+		}
+		if err := r.node(ctx, name, c, survey); err != nil {
 			r.Logger.Warn("fencing by devices", "node", name, "err", err)
 		}
 	}
 	maps.DeleteFunc(r.wanted, func(name string, _ time.Time) bool { return !work[name] })
+	maps.DeleteFunc(r.held, func(name, _ string) bool { return !work[name] })
 	maps.DeleteFunc(r.leases, func(name string, _ heard) bool { return !work[name] })
 	if len(work) > 0 {
 		return busyRound, nil
@@ -161,65 +177,17 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 	return c, nil
 }
 
-// nodes reads all Nodes.
-func (r *Runner) nodes(ctx context.Context) (map[string]nodefence.Node, error) {
-	out, owners := map[string]nodefence.Node{}, owners{}
-	for page := ""; ; {
-		var list corev1.NodeList
-		if err := r.Reader.List(ctx, &list, client.Limit(pageSize), client.Continue(page)); err != nil {
-			return nil, fmt.Errorf("list Nodes: %w", err)
-		}
-		for i := range list.Items {
-			out[list.Items[i].Name] = nodeOf(&list.Items[i])
-			owners.add(&list.Items[i])
-		}
-		if page = list.Continue; page == "" {
-			r.Crashes.know(owners)
-			return out, nil
-		}
-	}
-}
-
-// stormOf says why nothing new may begin: too many of the managed nodes are not Ready, or too many of all Nodes, which is
-// what a fault on this side looks like. A single one may always be fenced, in clusters of three Nodes and more.
-func stormOf(c *fenceconfig.Config, nodes map[string]nodefence.Node) string {
-	if c.Broken { // its defaults may be less careful than what was meant
-		return fenceconfig.ClusterObject + " has problems: kubectl fence config check"
-	}
-	silent := 0
-	for _, n := range nodes {
-		if !n.Ready {
-			silent++
-		}
-	}
-	if silent > 1 && silent*100 > len(nodes)*c.Cluster.MaxUnhealthy {
-		return fmt.Sprintf("%d of all %d Nodes are not Ready, more than max_unhealthy_percent=%d", silent, len(nodes), c.Cluster.MaxUnhealthy)
-	}
-	managed, bad := 0, 0
-	for name := range c.Nodes {
-		if n, ok := nodes[name]; ok {
-			managed++
-			if !n.Ready {
-				bad++
-			}
-		}
-	}
-	if bad*100 <= managed*c.Cluster.MaxUnhealthy || bad <= 1 && len(nodes) >= 3 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d managed nodes are not Ready, more than max_unhealthy_percent=%d", bad, managed, c.Cluster.MaxUnhealthy)
-}
-
 // node carries writes out until there is none left.
-func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, storm string) error {
+func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, survey *storm.Survey) error {
 	for range mostWrites {
-		f, object, err := r.facts(ctx, name, c, storm)
+		f, object, err := r.facts(ctx, name, c, survey)
 		if err != nil {
 			return err
 		}
 		a := nodefence.Decide(f)
 		if a.Kind == nodefence.Wait {
 			delete(r.wanted, name)
+			r.waits(name, f, a)
 			return nil
 		}
 		if !r.turn(name, f.Now) {
@@ -231,6 +199,10 @@ func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, s
 			}
 			return err
 		}
+		if a.Kind == nodefence.Create || a.Status.Phase == nodefence.Running && a.Status.Step != nodefence.Recovery {
+			survey.Begun(name)
+		}
+		delete(r.held, name)
 		r.tell(name, f.Object, a)
 	}
 	return nil
@@ -309,15 +281,18 @@ func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	reason, note, kind := reasons[a.Kind], a.Why, corev1.EventTypeNormal
 	if a.Kind == nodefence.Update {
 		switch {
+		case a.Status.Held() != "" && a.Status.Held() != was.Status.Held():
+			reason, kind = skippedReason, corev1.EventTypeWarning
+			r.Metrics.skipped.WithLabelValues(a.Status.Held()).Inc()
 		case phase == nodefence.GivenUp:
 			reason, kind = "FenceGivenUp", corev1.EventTypeWarning
-		case phase == nodefence.Error:
+		case phase == nodefence.Error && was.Status.Phase != phase:
 			reason, kind = "FenceFailed", corev1.EventTypeWarning
 		case a.Status.Proof != nil && was.Status.Proof == nil && a.Status.Proof.Kind == nodefence.ByPower:
 			reason = "PowerOffConfirmed"
 		case a.Status.Proof != nil && was.Status.Proof == nil && a.Status.Proof.Kind == nodefence.ByKdump:
 			reason = "CrashKernelHeard"
-		case phase == nodefence.Done:
+		case phase == nodefence.Done && was.Status.Phase != phase:
 			reason = "FenceStepDone"
 		}
 	}

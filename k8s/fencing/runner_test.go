@@ -93,8 +93,8 @@ func TestStormOfNodesThatAreNotManaged(t *testing.T) {
 func TestClusterConfigWithProblems(t *testing.T) {
 	s := newStage(t)
 	s.put(&corev1.ConfigMap{ObjectMeta: s.meta("fence-cluster-config"), Data: map[string]string{"config.properties": "trigger_after=5m"}})
-	if s.rounds(3); s.fence() != nil {
-		t.Errorf("it is fenced: %+v", s.fence().Status)
+	if s.rounds(20); s.fence() != nil || !slices.Equal(s.events.reasons, []string{"FencingSkipped"}) { // longer than its default
+		t.Errorf("Events %v, NodeFence %+v", s.events.reasons, s.fence())
 	}
 }
 

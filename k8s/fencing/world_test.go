@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -64,6 +65,9 @@ func (a *api) Get(_ context.Context, name types.NamespacedName, o client.Object,
 }
 
 func (a *api) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if kindOf(list) == a.forbidden {
+		return apierrors.NewForbidden(group, "", nil)
+	}
 	var o client.ListOptions
 	o.ApplyOptions(opts)
 	var items []runtime.Object
@@ -81,6 +85,8 @@ func (a *api) List(_ context.Context, list client.ObjectList, opts ...client.Lis
 			item = &corev1.Pod{}
 		case *batchv1.JobList:
 			item = &batchv1.Job{}
+		case *coordinationv1.LeaseList:
+			item = &coordinationv1.Lease{}
 		case *NodeFenceList:
 			item = &NodeFence{}
 		case *FencingRemediationList:
@@ -189,10 +195,12 @@ type stage struct {
 	of     func(j *batchv1.Job) []metav1.OwnerReference // whose their pods are
 }
 
+var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 const boots = "024bc581-b3a3-4be2-9d1c-01234567890"
 
 func newStage(t *testing.T) *stage {
-	s := &stage{api: &api{t: t, objects: map[string][]byte{}}, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), events: &events{}, on: true}
+	s := &stage{api: &api{t: t, objects: map[string][]byte{}}, now: begin, events: &events{}, on: true}
 	s.word = `{"ok":true,"status":"off"}`
 	s.of = func(j *batchv1.Job) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: ptr(true)}}
@@ -226,7 +234,7 @@ func (s *stage) node(name string, ready bool, boot string, since time.Time) {
 		status = corev1.ConditionTrue
 	}
 	s.put(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(begin)},
 		Status: corev1.NodeStatus{
 			NodeInfo:   corev1.NodeSystemInfo{BootID: strings.Replace(boots, "024b", boot+"24b", 1) + "0"},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(since), LastHeartbeatTime: metav1.NewTime(since)}},

@@ -51,8 +51,8 @@ func begin(f Facts) Action {
 		return Action{Kind: Wait}
 	case f.Wish == "" && !f.crashed() && f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
 		return Action{Kind: Wait, Until: f.Node.NotReadySince.Add(f.Cluster.Trigger)}
-	case f.Storm != "":
-		return Action{Kind: Wait, Until: f.Now.Add(f.Cluster.Poll), Why: f.Storm}
+	case !f.Policy.Allowed:
+		return Action{Kind: Wait, Until: f.Now.Add(f.Cluster.Poll), Why: f.Policy.Text, Held: f.Policy.Reason}
 	}
 	a := Action{
 		Kind: Create, Why: "the Node is not Ready",
@@ -84,7 +84,7 @@ func (d *decision) adopt() (Action, bool) {
 	if s.NodeUID == "" {
 		s.NodeUID = d.Node.UID
 	}
-	s.NotReady = d.Node.Exists && !d.Node.Ready
+	s.NotReady, s.Ordered = d.Node.Exists && !d.Node.Ready, s.Step
 	return d.update("begins"), true
 }
 
@@ -232,6 +232,9 @@ func (d *decision) enter(step Step, why string) Action {
 		return d.rest(until, "waits until nothing of %s can run any more, then %s: %s", d.status.Step, step, why)
 	}
 	s := &d.status
+	if d.Policy.Allowed || step == Recovery { // which switches nothing off
+		d.free()
+	}
 	s.Step, s.Phase, s.StartedAt, s.DoneAt, s.Retries, s.ReadyAt, s.Message = step, New, d.Now, time.Time{}, 0, time.Time{}, why
 	return d.update(string(step) + ": " + why)
 }

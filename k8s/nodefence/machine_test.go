@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+var tooMany = storm.Verdict{Reason: storm.TooManyUnhealthy, Text: "5 of 10 nodes"}
 
 const oldBoot, newBoot = "024bc581b3a34be3", "124bc581b3a34be3"
 
@@ -52,7 +55,7 @@ type desk struct {
 }
 
 func newDesk(t testing.TB, c *fenceconfig.Config) *desk {
-	return &desk{t: t, f: Facts{Now: start, Config: c.Nodes["n4"], Cluster: c.Cluster,
+	return &desk{t: t, f: Facts{Now: start, Config: c.Nodes["n4"], Cluster: c.Cluster, Policy: storm.Verdict{Allowed: true},
 		Node: Node{Exists: true, UID: "u4", Boot: oldBoot, Heartbeat: "h0", NotReadySince: start, Silent: true}}}
 }
 
@@ -358,7 +361,7 @@ func TestBeginsNothing(t *testing.T) {
 	for what, change := range map[string]func(f *Facts){
 		"not managed": func(f *Facts) { f.Config = nil }, "problems": func(f *Facts) { f.Config.Broken = true },
 		"Ready": func(f *Facts) { f.Node.Ready = true }, "maintenance": func(f *Facts) { f.Node.Kept = true },
-		"no boot": func(f *Facts) { f.Node.Boot = "" }, "storm": func(f *Facts) { f.Storm = "5 of 10" },
+		"no boot": func(f *Facts) { f.Node.Boot = "" }, "storm": func(f *Facts) { f.Policy = storm.Verdict{Reason: storm.TooManyUnhealthy, Text: "5 of 10"} },
 		"not yet": func(f *Facts) { f.Cluster.Trigger = time.Second }, "no Node": func(f *Facts) { f.Node = Node{} },
 	} {
 		d := newDesk(t, configure(t))
@@ -370,19 +373,19 @@ func TestBeginsNothing(t *testing.T) {
 
 func TestEscalationWaitsForAStorm(t *testing.T) {
 	d := newDesk(t, configure(t)).settle().through(good)
-	d.f.Storm = "5 of 10 nodes"
+	d.f.Policy = tooMany
 	d.after(400*time.Second).is(Isolation, Done)
 }
 
 // A node that has not come back is not switched off again in a storm, unless it would stay off.
 func TestRetryWaitsForAStorm(t *testing.T) {
 	d := begun(t, Power, Done)
-	d.f.Storm = "5 of 10 nodes"
+	d.f.Policy = tooMany
 	d.after(301*time.Second).after(20*time.Second).is(Power, Error)
-	d.f.Storm = ""
+	d.f.Policy = storm.Verdict{Allowed: true}
 	d.settle().is(Power, Running)
 	d = begun(t, Power, Error)
-	d.f.Storm, d.status().Switched = "5 of 10 nodes", true
+	d.f.Policy, d.status().Switched = tooMany, true
 	d.after(20*time.Second).is(Power, Running)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 // Step is what is being done to a node.
@@ -119,11 +120,37 @@ type Status struct {
 	Isolated  bool      `json:"isolated,omitempty"`    // a method that isolates it may have worked
 	Switched  bool      `json:"switched,omitempty"`    // a supply may be off that has not been switched on again
 	Message   string    `json:"message,omitempty"`
+	// Ordered is the step that a person has made this NodeFence for: no limit for storms holds that up.
+	Ordered    Step        `json:"ordered,omitempty"`
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// PolicyAllows is the type of the condition that says whether limits for storms hold this up.
+const PolicyAllows = "PolicyAllows"
+
+// Condition is one as Kubernetes has them.
+type Condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message,omitempty"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+// Held is by which limit this is held up; empty: by none.
+func (s *Status) Held() string {
+	for _, c := range s.Conditions {
+		if c.Type == PolicyAllows && c.Status == "False" {
+			return c.Reason
+		}
+	}
+	return ""
 }
 
 // clone has nothing in common with s.
 func (s Status) clone() Status {
-	s.Jobs, s.Failed, s.Storages = slices.Clone(s.Jobs), slices.Clone(s.Failed), slices.Clone(s.Storages)
+	s.Jobs, s.Failed = slices.Clone(s.Jobs), slices.Clone(s.Failed)
+	s.Storages, s.Conditions = slices.Clone(s.Storages), slices.Clone(s.Conditions)
 	if s.Proof != nil {
 		p := *s.Proof
 		s.Proof = &p
@@ -196,9 +223,9 @@ type Facts struct {
 	Cluster fenceconfig.Cluster
 	Jobs    []Job // of this NodeFence
 	Crash   Crash
-	Storm   string // why nothing new may begin; empty: it may
-	Wish    string // the UID of a remediation that wants it to begin now
-	First   Step   // with which the wish wants it to begin; empty: isolation
+	Policy  storm.Verdict // whether the next step that isolates the node or cuts its power may begin
+	Wish    string        // the UID of a remediation that wants it to begin now
+	First   Step          // with which the wish wants it to begin; empty: isolation
 }
 
 // Kind is what an [Action] does.
@@ -228,6 +255,7 @@ type Action struct {
 	Timeout            time.Duration
 	NotAfter           time.Time
 	Wish               string   // whose NodeFence this is
+	Held               string   // by which limit for storms nothing begins
 	Avoid              []string // nodes on which a Job has failed: others are better
 	Why                string   // for the log, and for people where something begins or ends
 }

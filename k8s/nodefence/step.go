@@ -139,7 +139,10 @@ func (d *decision) begin() Action {
 	if d.held() {
 		return d.rest(time.Time{}, "somebody wants nothing to be started")
 	}
-	d.status.Phase, d.status.Message = Running, ""
+	if a, held := d.gate(d.status.Step); held {
+		return a
+	}
+	d.status.Phase, d.status.StartedAt, d.status.Message = Running, d.Now, ""
 	return d.update(fmt.Sprintf("%s begins, try %d", d.status.Step, d.status.Retries+1))
 }
 
@@ -176,6 +179,11 @@ func (d *decision) run() Action {
 			max(kdump.Quiet, d.Config.DumpDelay), d.Cluster.MostDump)
 	case (p.next[0].role == Unfence || s.Step == Recovery && p.next[0].role == Main) && !d.unfenceable():
 		return d.rest(time.Time{}, "gives storage back when the boot that it was taken from has ended")
+	}
+	if p.next[0].role == Main { // before it, only plugs are asked
+		if a, held := d.gate(s.Step); held {
+			return a
+		}
 	}
 	if a, ok := d.givesBack(p.next[0]); ok {
 		return a
@@ -261,8 +269,9 @@ func (d *decision) isolated() Action {
 		return d.rest(end, "waits %v for the Node to become Ready", d.Cluster.Grace)
 	case d.held():
 		return d.rest(time.Time{}, "somebody wants nothing to be started")
-	case d.Storm != "":
-		return d.rest(time.Time{}, "power_management waits: %s", d.Storm)
+	}
+	if a, held := d.gate(Power); held {
+		return a
 	}
 	return d.enter(Power, "the Node has not become Ready")
 }
@@ -282,8 +291,9 @@ func (d *decision) retry() Action {
 		return Action{Kind: Wait, Until: s.DoneAt.Add(d.Cluster.Poll)}
 	case d.held():
 		return d.rest(time.Time{}, "somebody wants nothing to be started")
-	case d.Storm != "" && s.Step == Power && !s.Switched: // else it would stay off
-		return d.rest(time.Time{}, "power_management is tried again later: %s", d.Storm)
+	}
+	if a, held := d.gate(s.Step); held {
+		return a
 	}
 	s.Retries++
 	s.Phase, s.StartedAt, s.DoneAt = New, d.Now, time.Time{}

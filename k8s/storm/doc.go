@@ -1,4 +1,5 @@
-// Package storm paces what a controller does to nodes that die at one time.
+// Package storm holds back what a controller does to nodes that fail at one time. It is the one place that the recovery
+// (k8s/recovery) and fencing by devices (k8s/fencing) both ask.
 //
 // A death that is proven is proven, in a storm as well: nothing here makes recovery wait for more evidence. What it
 // bounds is what a storm does to the control plane (docs/controller.md has the measurements):
@@ -8,6 +9,12 @@
 //   - at most [Settings.DeletesPerSecond] pods a second are force-deleted;
 //   - if more than [Settings.MaxDeadPercent] of a group are dead, the next one waits for a person. It is off (100)
 //     unless the operator asks for it.
+//
+// Fencing by devices makes nodes dead, so it is held back by more: [Policy] is asked before each step that isolates a node
+// or cuts its power. Too many Nodes that are not Ready, or whose Leases have run out, are more likely a fault on this
+// side; after such a storm it waits for a while; few nodes are switched at one time; and the limit on the dead of a group
+// is the one that the recovery keeps to. It goes by one look at the API server; that there was a storm is remembered
+// as well ([History]), and may be forgotten.
 //
 // Each refusal has a reason in one word and a sentence for people ([Verdict]).
 //

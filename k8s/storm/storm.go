@@ -35,6 +35,7 @@ type Verdict struct {
 	Allowed bool
 	Reason  string // one word, for metrics and Events
 	Text    string // for people
+	Anyway  string // what a person says to a [Survey] to overrule it; empty: that cannot be done
 }
 
 // Pace is what all nodes share. Make it with [New].
@@ -50,10 +51,8 @@ func New(s Settings) *Pace { return &Pace{settings: s, evicting: map[string]time
 
 // Begin asks whether this node may be begun with. If so, it counts as evicting until [Pace.End].
 func (p *Pace) Begin(node string, g Group, now time.Time) Verdict {
-	if g.Dead*100 > g.Size*p.settings.MaxDeadPercent {
-		return Verdict{Reason: TooManyDead, Text: fmt.Sprintf(
-			"%d of %d nodes of group %s are dead, more than storm.maxDeadPercent (%d) allows: look at the cause, then raise it",
-			g.Dead, g.Size, g.Name, p.settings.MaxDeadPercent)}
+	if v := tooManyDead(g, p.settings.MaxDeadPercent); !v.Allowed {
+		return v
 	}
 	if first, busy := p.Busy(node, now); busy {
 		return Verdict{Reason: Evictions, Text: fmt.Sprintf("evictions from %s go on first", first)}
@@ -62,6 +61,16 @@ func (p *Pace) Begin(node string, g Group, now time.Time) Verdict {
 		p.evicting[node] = now
 	}
 	return Verdict{Allowed: true}
+}
+
+// tooManyDead is the one limit on the dead of a group, with the node in question among them.
+func tooManyDead(g Group, percent int) Verdict {
+	if g.Dead*100 <= g.Size*percent {
+		return Verdict{Allowed: true}
+	}
+	return Verdict{Reason: TooManyDead, Text: fmt.Sprintf(
+		"%d of %d nodes of group %s are dead, more than storm.maxDeadPercent (%d) allows: look at the cause, then raise it",
+		g.Dead, g.Size, g.Name, percent)}
 }
 
 // Busy reports whether evictions from others go on before this node may be begun with, and from whom. It changes nothing:

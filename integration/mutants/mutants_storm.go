@@ -1,0 +1,31 @@
+package main
+
+// policyMutants take away what holds devices back when many nodes fail.
+func policyMutants() []mutant {
+	const decide, step = "k8s/nodefence/decide.go", "k8s/nodefence/step.go"
+	const policy, gate = "k8s/storm/policy.go", "k8s/nodefence/policy.go"
+	return []mutant{
+		one("fencing", "limits that cannot be read are defaults", "k8s/fencing/policy.go", "	if c.Broken {", "	if false {"),
+		one("storm", "Nodes that are not managed are no part of a storm", policy, "{\"all %d Nodes\", func(Member) bool { return true }, false},", "{\"all %d Nodes\", func(m Member) bool { return m.Managed }, false},"),
+		one("storm", "a group is no part of the cluster", policy, "return m.Managed && m.Group != \"\" && m.Group == subject.Group }", "return false }"),
+		one("storm", "one of two is fenced", policy, "(bad > 1 || bad == 1 && o.alone) &&", "bad > 1 &&"),
+		one("storm", "Leases say nothing", policy, "if m.Silent || !m.Ready {", "if !m.Ready {"),
+		one("storm", "a storm is over when it ends", policy, "ok && s.now.Sub(h.at) < s.policy.Cooldown {", "ok && false {"),
+		one("storm", "a replica that starts knows of no storm", policy, "if s.now.Sub(s.history.since) >= s.policy.Cooldown {", "if true {"),
+		one("storm", "a replica that has not looked knows all", policy, "if now.Sub(h.looked) > gap {", "if h.looked.IsZero() {"),
+		one("storm", "a clock that is ahead hides a storm", policy, "if m.Since.After(now) {", "if false {"),
+		one("storm", "who is being fenced will not be dead", policy, "(m.Dead || !s.members[m.Name].Fencing.IsZero())", "m.Dead"),
+		one("storm", "devices fence more than the recovery may", policy, "return tooManyDead(g, s.policy.MaxDeadPercent)", "return allowed"),
+		one("storm", "all nodes are switched at one time", policy, "if len(others) < s.policy.MaxConcurrent {", "if true {"),
+		one("storm", "what begins is not counted in the same look", policy, "	m.Fencing = s.now\n", ""),
+		one("storm", "a person's word holds for nodes that fail later", policy, "anyway != s.digest {", "false {"),
+		one("nodefence", "power is tried whatever fails beside it", step, "	if a, held := d.gate(Power); held {", "	if a, held := d.gate(Power); held && false {"),
+		one("nodefence", "a step begins in a storm", step, "	if a, held := d.gate(d.status.Step); held {", "	if a, held := d.gate(d.status.Step); held && false {"),
+		one("nodefence", "a storm that comes before the first method is late", step, "if p.next[0].role == Main {", "if false {"),
+		one("nodefence", "power is cut again in a storm", step, "	if a, held := d.gate(s.Step); held {\n		return a\n	}\n	s.Retries++", "	s.Retries++"),
+		one("nodefence", "a supply stays off in a storm", gate, "step == Power && s.Switched, ", ""),
+		one("nodefence", "an order is for all steps", gate, "step == by ||", "true ||"),
+		one("nodefence", "what begins by itself is an order", decide, "Phase: New, StartedAt: f.Now, NotReady: true}", "Phase: New, StartedAt: f.Now, NotReady: true, Ordered: Isolation}"),
+		one("nodefence", "a storm is fenced", decide, "	case !f.Policy.Allowed:\n", "	case false:\n"),
+	}
+}

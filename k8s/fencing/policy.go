@@ -1,0 +1,135 @@
+package fencing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+	"github.com/fencing-agent/fencing-agent/k8s/ownership"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
+)
+
+const (
+	skippedReason = "FencingSkipped"
+	// leasesAge is how old a look at all Leases may be: who lives renews them often enough to be seen by an old one.
+	leasesAge = 4 * time.Second
+)
+
+// survey looks at all Nodes, for the limits of storms.
+func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []NodeFence) (*storm.Survey, map[string]nodefence.Node, error) {
+	at := r.Now()
+	running, proven := map[string]time.Time{}, map[string]string{}
+	for i := range fences {
+		s := fences[i].Status
+		if s.Phase == nodefence.Running && s.Step != nodefence.Recovery {
+			running[fences[i].Spec.NodeName] = s.StartedAt
+		}
+		if p := s.Proof; p != nil && !p.Contradicted {
+			proven[fences[i].Spec.NodeName] = p.Boot
+		}
+	}
+	nodes, owners := map[string]nodefence.Node{}, owners{}
+	var members []storm.Member
+	silent := r.silentNodes(ctx, at)
+	for page := ""; ; {
+		var list corev1.NodeList
+		if err := r.Reader.List(ctx, &list, client.Limit(pageSize), client.Continue(page)); err != nil {
+			return nil, nil, fmt.Errorf("list Nodes: %w", err)
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			n := nodeOf(o)
+			nodes[o.Name] = n
+			owners.add(o)
+			m := storm.Member{
+				Name: o.Name, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
+				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name],
+			}
+			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
+			members = append(members, m)
+		}
+		if page = list.Continue; page == "" {
+			break
+		}
+	}
+	r.Crashes.know(owners)
+	p := storm.Policy{
+		MaxUnhealthy: c.Cluster.MaxUnhealthy, MaxSilent: c.Cluster.MaxSilent, MaxConcurrent: c.Cluster.MaxConcurrent, Cooldown: c.Cluster.Cooldown,
+		MaxDeadPercent: r.MaxDeadPercent,
+	}
+	if c.Broken {
+		p.Broken = fenceconfig.ClusterObject + " has problems: kubectl fence config check"
+	}
+	s := p.Look(members, at, &r.storms)
+	r.Metrics.unhealthy.Reset()
+	for group, n := range s.Unhealthy() {
+		r.Metrics.unhealthy.WithLabelValues(group).Set(float64(n))
+	}
+	return s, nodes, nil
+}
+
+// silentNodes are those whose Leases have run out by this clock. Where an older role does not allow to list them, none are:
+// all other limits hold.
+func (r *Runner) silentNodes(ctx context.Context, now time.Time) map[string]bool {
+	if now.Sub(r.listedAt) >= leasesAge || r.listed == nil {
+		ends := map[string]time.Time{}
+		for page := ""; ; {
+			var list coordinationv1.LeaseList
+			if err := r.Reader.List(ctx, &list, client.InNamespace(corev1.NamespaceNodeLease), client.Limit(pageSize), client.Continue(page)); err != nil {
+				if r.noLeases != err.Error() { // once is enough
+					r.noLeases = err.Error()
+					r.Logger.Warn("max_silent_percent has no effect, since Leases cannot be listed: apply nodefence.yaml of this version", "err", err)
+				}
+				return nil
+			}
+			for i := range list.Items {
+				if s := list.Items[i].Spec; s.RenewTime != nil {
+					lasts := leaseLasts
+					if s.LeaseDurationSeconds != nil {
+						lasts = time.Duration(*s.LeaseDurationSeconds) * time.Second
+					}
+					ends[list.Items[i].Name] = s.RenewTime.Add(lasts)
+				}
+			}
+			if page = list.Continue; page == "" {
+				break
+			}
+		}
+		r.listed, r.listedAt, r.noLeases = ends, now, ""
+	}
+	out := map[string]bool{}
+	for name, end := range r.listed {
+		out[name] = now.After(end)
+	}
+	return out
+}
+
+// waits tells people that a limit keeps a node from being fenced, once for each change. The replica that comes first for the
+// node does.
+func (r *Runner) waits(name string, f nodefence.Facts, a nodefence.Action) {
+	if a.Held == "" {
+		if f.Object == nil {
+			delete(r.held, name)
+		}
+		return
+	}
+	if r.held == nil {
+		r.held = map[string]string{}
+	}
+	if r.held[name] == a.Held || ownership.Delay(name, r.Self, r.Replicas(), r.Pause) > 0 {
+		return
+	}
+	r.held[name] = a.Held
+	r.Metrics.skipped.WithLabelValues(a.Held).Inc()
+	r.Logger.Warn("fencing by devices is held up", "node", name, "policy", a.Held, "why", a.Why)
+	about := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	r.Events.Eventf(about, nil, corev1.EventTypeWarning, skippedReason, "FencingHeld-"+a.Held, "%s: %s; to fence it all the same: kubectl fence node %s", a.Held, a.Why, name)
+}
