@@ -333,13 +333,15 @@ func TestOperatorConfigurationDuringAPartition(t *testing.T) {
 func TestOperatorTakeover(t *testing.T) {
 	var mine, leader []time.Duration
 	for run := range takeovers {
-		w := newAppWorld(t, fmt.Sprintf("takeover-%d", run), 3)
-		w.make("before", 1)
-		w.until("an app is as it should be", func() bool { return w.settled("") })
-		w.first("web").kill()
-		w.make("web", 1)
-		mine = append(mine, w.until("another replica makes the pod", func() bool { return w.pods()["web"] == 1 }))
-		w.judge()
+		t.Run(fmt.Sprint("replica ", run), func(t *testing.T) { // ends its processes, which watch all namespaces
+			w := newAppWorld(t, fmt.Sprintf("takeover-%d", run), 3)
+			w.make("before", 1)
+			w.until("an app is as it should be", func() bool { return w.settled("") })
+			w.first("web").kill()
+			w.make("web", 1)
+			mine = append(mine, w.until("another replica makes the pod", func() bool { return w.pods()["web"] == 1 }))
+			w.judge()
+		})
 	}
 	t.Run("leaders", func(t *testing.T) {
 		var mu sync.Mutex // of leader
@@ -353,6 +355,9 @@ func TestOperatorTakeover(t *testing.T) {
 			})
 		}
 	})
+	if len(mine) != takeovers || len(leader) != takeovers {
+		t.Fatalf("%d and %d of %d were measured", len(mine), len(leader), takeovers)
+	}
 	for what, list := range map[string][]time.Duration{"the first of three replicas, killed: to the pod by another": mine, "a leader by Lease, killed: to the next leader": leader} {
 		slices.Sort(list)
 		round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

@@ -14,7 +14,7 @@ import (
 
 const (
 	requestTimeout = 10 * time.Second // of one look: two reads and a write
-	readPause      = time.Second      // between two reads of the configuration, whoever asks for them
+	readPause      = time.Second      // between two reads of the configuration, no matter how many messages ask for one
 	countEvery     = 5 * time.Second  // apps, for the metrics
 	mostMessages   = 1024             // that wait to be looked at
 )
