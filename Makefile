@@ -41,7 +41,7 @@ help: ## this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
-build: ## bin/fencing-agent, bin/fencectl, bin/fencing-controller and bin/fencing-executor, static (about 1 min the first time)
+build: ## bin/fencing-agent, bin/fencectl, bin/fencing-controller, bin/fencing-executor and bin/distributedapp-operator, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...

@@ -21,5 +21,32 @@ func distributedMutants() []mutant {
 	for i := range list {
 		list[i].in = []string{"./k8s/distributedapp", "./k8s/ownership"}
 	}
+	return append(list, appOperatorMutants()...)
+}
+
+// appOperatorMutants take away what the writes of the operator rest on, and what bounds its messages.
+func appOperatorMutants() []mutant {
+	const look, config, runner = "k8s/distributedapp/operator/look.go", "k8s/distributedapp/operator/config.go", "k8s/distributedapp/operator/runner.go"
+	const gossip, wire = "k8s/distributedapp/gossip/gossip.go", "k8s/distributedapp/gossip/wire.go"
+	const operator, transport = "./k8s/distributedapp/operator", "./k8s/distributedapp/gossip"
+	list := []mutant{
+		one("operator O1", "a patch has no resourceVersion", look, `metadata["uid"], metadata["resourceVersion"] = w.UID, w.Version // O1`, `metadata["uid"] = w.UID`),
+		one("operator O1", "a patch has no UID", look, `metadata["uid"], metadata["resourceVersion"] = w.UID, w.Version // O1`, `metadata["resourceVersion"] = w.Version`),
+		one("operator O2", "a deletion has no precondition", look, "client.Preconditions{UID: &uid, ResourceVersion: &w.Version}", "client.Preconditions{UID: &uid}"),
+		one("operator O3", "a pod is made by a name of the server's", look, "Namespace: d.Namespace, Name: name, Labels", `Namespace: d.Namespace, GenerateName: name + "-", Labels`),
+		one("operator O4", "half of a bad configuration is taken up", look, "	if err != nil { // O4\n", "	if err != nil && c.Version == 0 { // O4\n"),
+		one("operator O4", "a key that is unknown is passed over", config, "		default:\n			errs = append(errs, fmt.Errorf(\"%s is no key", "		default:\n			_ = append(errs, fmt.Errorf(\"%s is no key"),
+		one("operator", "messages wait without bound", runner, "full := r.hints >= mostMessages", "full := false"),
+		one("operator gossip", "messages for one member wait without bound", gossip, "g.ended || len(l.waiting) >= mostWaiting", "g.ended"),
+		one("operator gossip", "peers are joined once", gossip, "		case <-tick.C:\n", "		case <-make(chan int):\n"),
+		one("operator gossip", "the key is not used", gossip, "c.Label, c.Keyring = label, o.Keyring", "c.Label = label"),
+		one("operator gossip", "a message of any kind is taken", wire, "m.Kind != distributedapp.Reconcile && m.Kind != distributedapp.Delete", "m.Kind == \"\""),
+	}
+	for i := range list {
+		list[i].in = []string{operator}
+		if i >= len(list)-4 {
+			list[i].in = []string{transport}
+		}
+	}
 	return list
 }

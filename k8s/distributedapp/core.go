@@ -108,6 +108,9 @@ func (c *Core) Gone(k Key) {
 	delete(c.reads, k)
 }
 
+// Forget takes that a read of an app that somebody spoke of has failed: the next message, or the watch, brings it again.
+func (c *Core) Forget(k Key) { delete(c.reads, k) }
+
 // Touch takes that something about the pods of an app has changed.
 func (c *Core) Touch(k Key, now time.Time) { c.want(k, now) }
 
@@ -127,6 +130,19 @@ func (c *Core) ConfigRead(of Config, now time.Time) {
 // State is what a replica that joins, or is back, is told.
 func (c *Core) State(now time.Time) Message {
 	return Message{Kind: Configure, Origin: c.set.Self, Timestamp: now.UnixNano(), Config: c.config}
+}
+
+// NeedConfig takes that a look has found a newer configuration than this replica has read.
+func (c *Core) NeedConfig() { c.readConfig = true }
+
+// Owned is for how many apps this replica is the first, and how many it knows of.
+func (c *Core) Owned() (owned, known int) {
+	for k := range c.apps {
+		if c.set.Rank(k.String(), c.set.Self, c.members) == 0 {
+			owned++
+		}
+	}
+	return owned, len(c.apps)
 }
 
 func (c *Core) tell(m Message, now time.Time) {

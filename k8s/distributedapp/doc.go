@@ -1,6 +1,6 @@
 // Package distributedapp is a worked example: an operator without a leader, on the same ownership as the controllers of
 // this project (k8s/ownership). It keeps as many pods for a DistributedApp as that asks for. Nothing of the agent or of
-// fencing-controller needs it.
+// fencing-controller needs it. Its adapters are below (operator, gossip); cmd/distributedapp-operator wires them.
 //
 // A [Core] is one replica. It remembers which apps there are, who the other replicas are and which configuration is the
 // latest, and says which app is to be looked at when ([Core.Due]). [Plan] looks at one app, and returns the one write that

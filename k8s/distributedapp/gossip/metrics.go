@@ -1,0 +1,52 @@
+package gossip
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/k8s/distributedapp"
+)
+
+// Metrics are those of the gossip.
+type Metrics struct {
+	members  prometheus.Gauge
+	messages *prometheus.CounterVec
+	bytes    *prometheus.CounterVec
+	refused  prometheus.Counter
+	dropped  prometheus.Counter
+	joins    prometheus.Counter
+}
+
+const (
+	in  = "in"
+	out = "out"
+)
+
+// NewMetrics registers them.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	const ns = "fencing_operator"
+	m := &Metrics{
+		members: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "members",
+			Help: "Replicas that this one knows of, itself included."}),
+		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "gossip_messages_total",
+			Help: "Messages that were handed over, by direction and kind. One to three replicas is two messages."}, []string{"direction", "kind"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "gossip_bytes_total",
+			Help: "Bytes of these messages, without memberlist's own traffic."}, []string{"direction"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "gossip_refused_total",
+			Help: "Messages that no replica sends: too long, unreadable, of no known kind."}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "gossip_dropped_total",
+			Help: "Messages that were not sent, because the replica they were for did not take those before, or that did not arrive."}),
+		joins: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "gossip_join_failures_total",
+			Help: "Attempts to join peers that reached none of them. Each is tried again."}),
+	}
+	r.MustRegister(m.members, m.messages, m.bytes, m.refused, m.dropped, m.joins)
+	for _, kind := range []distributedapp.MessageKind{distributedapp.Reconcile, distributedapp.Delete, distributedapp.Configure} {
+		m.messages.WithLabelValues(in, string(kind))
+		m.messages.WithLabelValues(out, string(kind))
+	}
+	return m
+}
+
+func (m *Metrics) count(direction string, kind distributedapp.MessageKind, bytes int) {
+	m.messages.WithLabelValues(direction, string(kind)).Inc()
+	m.bytes.WithLabelValues(direction).Add(float64(bytes))
+}

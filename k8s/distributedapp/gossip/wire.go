@@ -1,0 +1,52 @@
+package gossip
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fencing-agent/fencing-agent/k8s/distributedapp"
+)
+
+const (
+	mostBytes  = 1024 // of a message
+	mostName   = 253  // of a name in Kubernetes
+	mostDigest = 64
+)
+
+// Encode is a message as it goes over the network.
+func Encode(m distributedapp.Message) ([]byte, error) {
+	text, err := json.Marshal(m)
+	if err == nil && len(text) > mostBytes {
+		err = fmt.Errorf("%d bytes, at most %d are possible", len(text), mostBytes)
+	}
+	return text, err
+}
+
+// Decode reads a message and refuses what no replica sends. It knows nothing of who sent it.
+func Decode(text []byte) (m distributedapp.Message, err error) {
+	if len(text) > mostBytes {
+		return m, fmt.Errorf("%d bytes, at most %d are allowed", len(text), mostBytes)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return distributedapp.Message{}, err
+	}
+	named := m.Namespace != "" && m.Name != ""
+	switch {
+	case m.Origin == "":
+		err = errors.New("it says not who sent it")
+	case max(len(m.Origin), len(m.Namespace), len(m.Name)) > mostName:
+		err = fmt.Errorf("a name has more than %d bytes", mostName)
+	case len(m.Config.Digest) > mostDigest:
+		err = fmt.Errorf("a digest has more than %d bytes", mostDigest)
+	case m.Kind == distributedapp.Configure:
+	case m.Kind != distributedapp.Reconcile && m.Kind != distributedapp.Delete:
+		err = errors.New("of no known kind")
+	case !named:
+		err = errors.New("it names no DistributedApp")
+	}
+	if err != nil {
+		return distributedapp.Message{}, err
+	}
+	return m, nil
+}

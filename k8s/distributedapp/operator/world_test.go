@@ -1,0 +1,293 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/k8s/distributedapp"
+	"github.com/fencing-agent/fencing-agent/k8s/ownership"
+)
+
+// patience is T of k8s/distributedapp: each app is as it should be so long after the last thing that happened to it, or to
+// the replicas, while one of them works.
+const patience = 75 * time.Second
+
+// world is replicas with their goroutines on virtual time, an API server in memory and a gossip that parts. A seed gives
+// the same faults again; in what order goroutines run that wake at one moment is not given by it.
+type world struct {
+	t   *testing.T
+	api *api
+
+	mu       sync.Mutex
+	replicas []*replica
+	split    bool
+	calm     time.Time // since when nothing happens to replicas
+	rank     func(string, string, []string) int
+}
+
+type replica struct {
+	w      *world
+	name   string
+	r      *Runner
+	reg    *prometheus.Registry
+	part   int
+	dead   bool
+	gone   bool // and nobody lists it
+	cut    bool // from the API server
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newWorld(t *testing.T, seed uint64, n int) *world {
+	w := &world{t: t, api: newAPI(t, seed), calm: time.Now(), rank: ownership.Rank}
+	if seed%4 == 0 {
+		w.rank = ownership.RankModulo
+	}
+	w.api.changed = w.watches
+	for range n {
+		w.join()
+	}
+	return w
+}
+
+func (w *world) join() *replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rep := &replica{w: w, name: fmt.Sprintf("operator-%d", len(w.replicas)), part: len(w.replicas) % 2, reg: prometheus.NewRegistry(), done: make(chan struct{})}
+	core := distributedapp.Defaults(rep.name)
+	core.Rank = w.rank
+	c := caller{api: w.api, who: rep.name, cut: func() bool { w.mu.Lock(); defer w.mu.Unlock(); return rep.cut }}
+	rep.r = New(Options{Reader: c, Writer: c, Core: core, Stable: 20 * time.Second, Namespace: "ops", Workers: 4,
+		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(rep.reg), Now: time.Now})
+	rep.r.Connect(rep)
+	w.replicas = append(w.replicas, rep)
+	w.calm = time.Now()
+	ctx, cancel := context.WithCancel(context.Background())
+	rep.cancel = cancel
+	go func() { defer close(rep.done); _ = rep.r.Start(ctx) }()
+	go rep.relist()
+	return rep
+}
+
+// Members is whom the gossip of a replica lists.
+func (r *replica) Members() (out []string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	for _, o := range r.w.replicas {
+		if o == r || !o.gone && (o.dead || !r.w.split || o.part == r.part) {
+			out = append(out, o.name)
+		}
+	}
+	return out
+}
+
+// Tell carries messages: some are lost, some come twice, all come late.
+func (r *replica) Tell(ms []distributedapp.Message) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	for _, o := range r.w.replicas {
+		if o == r || o.dead || r.w.split && o.part != r.part {
+			continue
+		}
+		for _, m := range ms {
+			for range r.w.api.random(3) {
+				time.AfterFunc(time.Duration(r.w.api.random(1000))*time.Millisecond, func() { o.r.Receive(m) })
+			}
+		}
+	}
+}
+
+// watches has the watch of each replica show an app and its pods, sooner or later. api.mu is held.
+func (w *world) watches(app string) {
+	delays := make([]time.Duration, 16)
+	for i := range delays {
+		delays[i] = time.Duration(w.api.rng.IntN(400)) * time.Millisecond
+	}
+	time.AfterFunc(0, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i, r := range w.replicas {
+			time.AfterFunc(delays[i%len(delays)], func() { r.see(app) })
+		}
+	})
+}
+
+func (r *replica) deaf() bool {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	return r.dead || r.cut
+}
+
+func (r *replica) see(app string) {
+	if r.deaf() {
+		return
+	}
+	a := r.w.api
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if d := a.apps[app]; d != nil {
+		r.r.seeApp(d.DeepCopyObject())
+	} else {
+		gone := &DistributedApp{}
+		gone.Namespace, gone.Name = "default", app
+		r.r.loseApp(gone)
+	}
+	for _, p := range a.pods {
+		if k, ok := ownerOf(p); ok && k.Name == app {
+			r.r.seePod(p.DeepCopy())
+		}
+	}
+}
+
+// relist is what a watch does that begins, or begins again.
+func (r *replica) relist() {
+	for i := range 8 {
+		r.see(appName(i))
+	}
+	r.seeConf()
+}
+
+func (r *replica) seeConf() {
+	if r.deaf() {
+		return
+	}
+	r.w.api.mu.Lock()
+	defer r.w.api.mu.Unlock()
+	r.r.seeConfig(r.w.api.conf.DeepCopy())
+}
+
+func appName(i int) string { return fmt.Sprintf("app%d", i) }
+
+// configure changes the configuration; watches show it within 20 s.
+func (w *world) configure(data map[string]string) {
+	w.api.configure(data)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.replicas {
+		time.AfterFunc(time.Duration(w.api.random(20000))*time.Millisecond, r.seeConf)
+	}
+}
+
+// kill ends a replica as a crash does; it stays listed for a while.
+func (w *world) kill(r *replica, listed time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.dead || w.working(r) == 0 {
+		return
+	}
+	r.dead, w.calm = true, time.Now()
+	r.cancel()
+	time.AfterFunc(listed, func() { w.mu.Lock(); r.gone = true; w.mu.Unlock(); w.wake() })
+}
+
+// working counts the replicas but this one that can work. mu is held.
+func (w *world) working(but *replica) (n int) {
+	for _, r := range w.replicas {
+		if r != but && !r.dead && !r.cut {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.replicas {
+		r.r.Wake()
+	}
+}
+
+func (w *world) part(split bool) {
+	w.mu.Lock()
+	w.split, w.calm = split, time.Now()
+	w.mu.Unlock()
+	w.wake()
+	if !split { // gossip's states are exchanged
+		for _, r := range w.replicas {
+			for _, o := range w.replicas {
+				if o != r && !o.dead {
+					r.r.Receive(o.r.State())
+				}
+			}
+		}
+	}
+}
+
+func (w *world) isolate(r *replica, cut bool) {
+	w.mu.Lock()
+	if r.cut == cut || cut && w.working(r) == 0 {
+		w.mu.Unlock()
+		return
+	}
+	r.cut, w.calm = cut, time.Now()
+	w.mu.Unlock()
+	if !cut {
+		r.relist()
+	}
+}
+
+// pass lets time pass, and judges.
+func (w *world) pass(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(250 * time.Millisecond) // of the bubble
+		w.api.collect()
+		for name, wrong := range w.api.unsettled() {
+			w.api.mu.Lock()
+			since := w.api.touched[name]
+			w.api.mu.Unlock()
+			w.mu.Lock()
+			if w.calm.After(since) {
+				since = w.calm
+			}
+			w.mu.Unlock()
+			if time.Since(since) > patience {
+				w.t.Errorf("%s was not put right within %v: %s", name, patience, wrong)
+				w.api.mu.Lock()
+				w.api.touched[name] = time.Now()
+				w.api.mu.Unlock()
+			}
+		}
+	}
+}
+
+// until lets time pass until something is so, and returns how long that took.
+func (w *world) until(what string, is func() bool) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	for !is() {
+		if time.Since(began) > patience {
+			w.t.Fatalf("not within %v: %s: %v", patience, what, w.api.unsettled())
+		}
+		w.pass(250 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+func (w *world) settled() bool { return len(w.api.unsettled()) == 0 }
+
+// end stops all.
+func (w *world) end() {
+	for _, r := range w.replicas {
+		r.cancel()
+		<-r.done
+	}
+}
+
+// first is the replica that is first for an app.
+func (w *world) first(app string) *replica {
+	names := w.replicas[0].Members()
+	for _, r := range w.replicas {
+		if w.rank("default/"+app, r.name, names) == 0 {
+			return r
+		}
+	}
+	w.t.Fatal("nobody is first")
+	return nil
+}
