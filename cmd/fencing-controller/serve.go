@@ -96,17 +96,8 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	if err := r.Setup(mgr); err != nil {
 		return err
 	}
-	if fencer != nil {
-		fencer.Proven = r.Proven
-		if c.KdumpAddress != "" {
-			fencer.Crashes = fencing.NewCrashes(c.KdumpAddress, log, time.Now, metrics.Registry)
-			if err := mgr.Add(fencer.Crashes); err != nil {
-				return fmt.Errorf("set up the listener for crash kernels: %w", err)
-			}
-		}
-		if err := mgr.Add(fencer); err != nil {
-			return fmt.Errorf("set up fencing by devices: %w", err)
-		}
+	if err := addFencer(mgr, fencer, r.Proven, c.KdumpAddress, log); err != nil {
+		return err
 	}
 	if c.PageAddress != "" {
 		if err := mgr.Add(&pageServer{c, r.Picture, log}); err != nil {
@@ -131,6 +122,24 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		return fmt.Errorf("run: %w", err)
 	}
 	log.Info("controller stopped")
+	return nil
+}
+
+// addFencer has the manager run what fences nodes by their devices, if anything does, and what hears their crash kernels.
+func addFencer(mgr ctrl.Manager, fencer *fencing.Runner, proven func(node string), kdump string, log *slog.Logger) error {
+	if fencer == nil {
+		return nil
+	}
+	fencer.Proven = proven
+	if kdump != "" {
+		fencer.Crashes = fencing.NewCrashes(kdump, log, time.Now, metrics.Registry)
+		if err := mgr.Add(fencer.Crashes); err != nil {
+			return fmt.Errorf("set up the listener for crash kernels: %w", err)
+		}
+	}
+	if err := mgr.Add(fencer); err != nil {
+		return fmt.Errorf("set up fencing by devices: %w", err)
+	}
 	return nil
 }
 

@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 )
 
@@ -53,6 +52,6 @@ func TestEachKeyHasAnAgreement(t *testing.T) {
 		}
 	}
 	if _, known := AgreementOn("madeUp.key"); known {
-		t.Error(fmt.Sprint("a key that there is not"))
+		t.Error("a key that there is not is known")
 	}
 }

@@ -3,7 +3,6 @@ package members
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -226,7 +225,7 @@ func TestRandomDeathTeller(t *testing.T) {
 				}
 				age := time.Since(e.began.Add(time.Duration(e.last)))
 				if got != wanted || got != "" && age > deaths.Valid-5*time.Minute {
-					e.t.Error(fmt.Sprintf("seed %d: the controller has %q for %v, want %q", seed+run, got, age, wanted))
+					e.t.Errorf("seed %d: the controller has %q for %v, want %q", seed+run, got, age, wanted)
 				}
 				e.mu.Unlock()
 				time.Sleep(7 * time.Minute)
