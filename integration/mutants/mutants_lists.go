@@ -46,6 +46,7 @@ func listMutants() []mutant {
 		one("lists", "lists without end are all looked at", follower, "if now := c.clock(); c.judged != 0 && now.Sub", "if now := c.clock(); false && now.Sub"),
 		one("lists", "silence about maintenance takes it back", priority, "if says[s] != silent {", "if true {"),
 		one("lists", "one source takes over with a gap", priority, "if out[name] = \"\"; slices.Contains(of, source) {", "if slices.Contains(of, source) {"),
+		one("lists", "two agents of one node end each other without a pause", follower, "if !answered || status.Code(err) == codes.Aborted {", "if !answered || !answered && status.Code(err) == codes.Aborted {"),
 		one("lists", "what cannot be looked at takes a no back", looker, "		f.none = was\n		return false", "		return false"),
 		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}
