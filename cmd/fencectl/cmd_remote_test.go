@@ -259,3 +259,25 @@ func TestConfigCheckOfAllNodes(t *testing.T) {
 		t.Errorf("%d %s", code, diag)
 	}
 }
+
+// Founders are a set, and one set on all nodes: by two of them two groups are founded.
+func TestFoundersAreCompared(t *testing.T) {
+	of := func(node, founders string) effective {
+		t.Helper()
+		e, err := flatten(node, []byte(`{"nodeGroup": "storage", "members": {"controller": {"founders": `+founders+`}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for _, c := range []struct {
+		founders string
+		same     bool
+	}{{`["n2", "n1"]`, true}, {`["n1", "n3"]`, false}, {`["n1"]`, false}} {
+		v := &compared{}
+		v.compare([]effective{of("n1", `["n1", "n2"]`), of("n2", c.founders)})
+		if err := v.verdict(); err == nil != c.same {
+			t.Errorf("%s: %v", c.founders, err)
+		}
+	}
+}

@@ -8,7 +8,7 @@ func listMutants() []mutant {
 	const codec, server = "cmd/fencing-controller/members/codec.go", "cmd/fencing-controller/members/server.go"
 	const versions, follower, known = "k8s/memberbook/versions.go", "cmd/fencing-agent/members/controller.go", "netgossip/roster/succession.go"
 	const founding = "cmd/fencing-agent/members/members.go"
-	const priority = "cmd/fencing-agent/agent/disablepriority.go"
+	const priority, looker = "cmd/fencing-agent/agent/disablepriority.go", "cmd/fencing-agent/agent/disablefile.go"
 	list := []mutant{
 		one("lists", "the number of a list goes back with the clock", book, "return max(previous+1, uint64(max(1, wall)))", "return uint64(max(1, wall))"),
 		one("lists", "the number begins again where the book was lost", book, "return max(previous+1, uint64(max(1, wall)))", "return previous + 1"),
@@ -46,6 +46,8 @@ func listMutants() []mutant {
 		one("lists", "lists without end are all looked at", follower, "if now := c.clock(); c.judged != 0 && now.Sub", "if now := c.clock(); false && now.Sub"),
 		one("lists", "silence about maintenance takes it back", priority, "if says[s] != silent {", "if true {"),
 		one("lists", "one source takes over with a gap", priority, "if out[name] = \"\"; slices.Contains(of, source) {", "if slices.Contains(of, source) {"),
+		one("lists", "two agents of one node end each other without a pause", follower, "if !answered || status.Code(err) == codes.Aborted {", "if !answered || !answered && status.Code(err) == codes.Aborted {"),
+		one("lists", "what cannot be looked at takes a no back", looker, "		f.none = was\n		return false", "		return false"),
 		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}
 	for i := range list {
@@ -53,7 +55,7 @@ func listMutants() []mutant {
 		switch list[i].edits[0].file {
 		case follower, founding:
 			list[i].in = []string{"./cmd/fencing-agent/members"}
-		case priority:
+		case priority, looker:
 			list[i].in = []string{"./cmd/fencing-agent/agent"}
 		case known:
 			list[i].in = []string{"./netgossip/roster"}

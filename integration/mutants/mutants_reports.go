@@ -27,9 +27,10 @@ func reportMutants() []mutant {
 		one("report", "what is not known now is taken for silence", calls, "			if err != nil {\n				return reply(err, recovery.Reply{})\n			}\n		}\n		nodes", "		}\n		nodes"),
 		one("report", "an annotation that goes takes the report with it", index, "		delete(x.group, node)\n		delete(x.told, node)\n", "		delete(x.group, node)\n		delete(x.told, node)\n		delete(x.reported, node)\n"),
 		one("report", "what an agent tells wakes nobody", setup, "		touched := r.index.report(told.Node, list)\n", "		r.index.report(told.Node, list)\n		var touched []string\n"),
-		one("report", "silence of the controller is taken for an answer", teller, "			failing = t.failed(ctx, err, &backoff, failing)\n			continue\n		}\n		s := ", "			failing = t.failed(ctx, err, &backoff, failing)\n		}\n		s := "),
+		one("report", "silence of the controller is taken for an answer", teller, "			t.failed(ctx, err, &patience)\n			continue\n		}\n		s := ", "			t.failed(ctx, err, &patience)\n		}\n		s := "),
 		one("report", "deaths are told once", teller, "case value == said && repeat > 0:", "case value == said && repeat >= 0:"),
 		one("report", "what was said before a restart counts as told", teller, "due := t.clock() // what", "due := t.clock().Add(deaths.Again) // what"),
+		one("report", "one replica that is older keeps a death waiting", teller, "unheard: client.Backoff{First: tellFirst,", "unheard: client.Backoff{First: tellUnheard,"),
 		one("report", "a withdrawal waits for its turn", teller, "value == said || within == 0 {", "value == said || within < 0 {"),
 	}
 	for i := range list {

@@ -38,6 +38,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a list without the founders is founded", sightGo, "	if s.Unfounded() != \"\" {", "	if false {"), list),
 		in(one("J", "one founder of several is enough", sightGo, "	if len(missing) == 0 {", "	if len(missing) < len(s.founders) {"), list),
 		in(one("J", "without founders anything is founded", sightGo, "	if len(s.founders) == 0 {", "	if false {"), list),
+		in(one("J", "who owes a pledge is waited for by nobody", advanceGo, "		if s.pledged() && st.Fresh && st.Offer != r.Ref() {", "		if false {"), list),
 		in(one("J", "a pledge is given up for another list", sightGo, "s.founding() && !s.pledged() && !s.saving", "s.founding() && !s.saving"), list),
 		in(one("J", "a pledge is forgotten at a restart", successionGo, "	} else if saved.Offer != nil {", "	} else if false {"), list),
 		in(one("J", "a node that forgot everything is counted", successionGo, "ref.Epoch < chain[0].Epoch && !st.Fresh", "ref.Epoch < chain[0].Epoch"), list),

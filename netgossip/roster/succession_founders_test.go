@@ -213,3 +213,24 @@ func TestWithoutFoundersNothingIsFounded(t *testing.T) {
 		t.Error(bad)
 	}
 }
+
+// A member that cannot store its pledge, as with a full disk, is named by those who have theirs: nobody else knows what a
+// first start waits for.
+func TestWhoOwesItsPledgeIsWaitedFor(t *testing.T) {
+	p := shownParty(t, [][]int{{0, 1, 2}}, 0, 0, 0)
+	for range 4 {
+		for i := range p.nodes {
+			p.glance(i, FullSet(3))
+			p.stored(i, i != 2)
+		}
+	}
+	for i, want := range []Set{SetOf(2), SetOf(2), {}} {
+		if got := p.nodes[i].Waiting(p.peers(i, FullSet(3))); got != want {
+			t.Errorf("%d waits for %v, want %v:\n%s", i, got, want, p)
+		}
+	}
+	p.rounds(6, -1)
+	if s := p.nodes[0]; s.Fresh() || !s.Waiting(p.peers(0, FullSet(3))).IsEmpty() {
+		t.Errorf("the disk has room again, and the group is not founded:\n%s", p)
+	}
+}

@@ -353,7 +353,11 @@ func (s *Succession) Waiting(p *Peers) Set {
 	}
 	missing = p.Members(s.chain[0]).Union(p.Members(r))
 	for i := range p.Contact.All() {
-		if st := p.Stands(i); st.holds(r.Ref()) || st.Offer == r.Ref() || st.Known == r.Ref() {
+		st := p.Stands(i)
+		if s.pledged() && st.Fresh && st.Offer != r.Ref() {
+			continue
+		}
+		if st.holds(r.Ref()) || st.Offer == r.Ref() || st.Known == r.Ref() {
 			missing.Remove(i)
 		}
 	}

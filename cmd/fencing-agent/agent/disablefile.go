@@ -37,6 +37,7 @@ type disableFile struct {
 	why  string // as it was reported last; "": it is not there
 	none bool   // it is there and says "off"
 	over string // text of the file whose maintenance is over, as logged last
+	fail string // why it could not be looked at, as logged last; "": it could be
 }
 
 // maintenance is what stands in a file that ends by itself.
@@ -150,10 +151,14 @@ func (f *disableFile) look() (changed bool) {
 	case err == nil:
 		why = f.read(info)
 	case !errors.Is(err, fs.ErrNotExist):
-		f.log.Warn("disable file", "path", f.path, "error", err)
+		if f.fail != err.Error() { // else a line each second
+			f.fail = err.Error()
+			f.log.Warn("disable file: it cannot be told whether it is there, so what was found last stands", "path", f.path, "error", err)
+		}
 		f.none = was
 		return false
 	}
+	f.fail = ""
 	if why == "" && f.show != nil {
 		f.show(nil)
 	}

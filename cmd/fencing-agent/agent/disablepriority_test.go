@@ -1,11 +1,14 @@
 package agent
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -78,5 +81,44 @@ func TestDisableFileThatSaysOff(t *testing.T) {
 	}
 	if !f.look() || f.says() != silent {
 		t.Error("it is gone, and says something")
+	}
+}
+
+// A file that cannot be looked at takes nothing back, be it a yes or a no, and is told of once and not each second.
+func TestWhatCannotBeLookedAtIsToldOnce(t *testing.T) {
+	var log bytes.Buffer
+	dir := filepath.Join(t.TempDir(), "d")
+	f := &disableFile{path: filepath.Join(dir, "f"), log: slog.New(slog.NewTextHandler(&log, nil)), clock: func() boottime.Instant { return 0 }, ordered: true}
+	for _, c := range []struct {
+		text string
+		want opinion
+	}{{"", under}, {"off", none}} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(f.path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !f.look() || f.says() != c.want {
+			t.Fatalf("%q: it says %d", c.text, f.says())
+		}
+		if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil { // its folder is none
+			t.Fatal(err)
+		}
+		log.Reset()
+		for range 5 {
+			if f.look() || f.says() != c.want {
+				t.Errorf("%q: it cannot be looked at, and says %d", c.text, f.says())
+			}
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+			t.Errorf("%d lines:\n%s", n, log.String())
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		if !f.look() || f.says() != silent {
+			t.Errorf("it is gone, and says %d", f.says())
+		}
 	}
 }

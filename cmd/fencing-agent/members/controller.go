@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
@@ -121,13 +122,7 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 		if ctx.Err() != nil {
 			return
 		}
-		var pause time.Duration
-		if answered { // one replica may have ended for all its agents
-			backoff.Reset()
-			pause = controllerFirst + client.Jitter(nil, c.spread())
-		} else {
-			pause = backoff.Next(nil)
-		}
+		pause := c.pause(answered, err, &backoff)
 		trouble(told(err))
 		if !c.failing {
 			c.failing = true
@@ -135,6 +130,15 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 		}
 		boottime.Wait(ctx, pause)
 	}
+}
+
+// pause is until the next stream. Two agents of one node end each other's, so who was ended by the other one is slower each time.
+func (c *controllerSource) pause(answered bool, err error, backoff *client.Backoff) time.Duration {
+	if !answered || status.Code(err) == codes.Aborted {
+		return backoff.Next(nil)
+	}
+	backoff.Reset() // one replica may have ended for all its agents
+	return controllerFirst + client.Jitter(nil, c.spread())
 }
 
 func (c *controllerSource) spread() time.Duration {

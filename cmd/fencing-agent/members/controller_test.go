@@ -8,9 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -48,6 +52,25 @@ func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	r, err := next.roster("n1")
 	if err != nil || s.Lookup(r.Ref()) == nil {
 		t.Errorf("a numbered list is not known: %v", err)
+	}
+}
+
+// Two agents of one node end each other's streams again and again: they do so more and more rarely, and fill no log. Who is ended once, after
+// hours, by a replica that stops, is back soon.
+func TestTwoAgentsOfOneNodeYield(t *testing.T) {
+	c := newFollower(t).controllerSource
+	backoff := client.Backoff{First: controllerFirst, Most: controllerLongest}
+	var sum time.Duration
+	for range 20 {
+		sum += c.pause(true, status.Error(codes.Aborted, "another agent of this node follows"), &backoff)
+	}
+	if sum < 6*time.Minute {
+		t.Errorf("twenty streams that the other agent ends in %v", sum)
+	}
+	for range 20 {
+		if d := c.pause(true, status.Error(codes.Unavailable, "it stops"), &backoff); d > 2*controllerFirst {
+			t.Errorf("back after %v", d)
+		}
 	}
 }
 

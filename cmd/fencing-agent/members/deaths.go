@@ -23,7 +23,7 @@ const (
 	tellFirst   = time.Second
 	tellLongest = 15 * time.Second // somebody waits for it
 	tellTimeout = 15 * time.Second
-	// tellUnheard is until a controller that takes no deaths is asked again.
+	// tellUnheard is the longest until a controller that takes no deaths is asked again.
 	tellUnheard = 10 * time.Minute
 )
 
@@ -85,8 +85,7 @@ func (t *DeathTeller) Seen(ownnode.State) {}
 func (t *DeathTeller) Run(ctx context.Context) {
 	said := t.first(ctx)
 	due := t.clock() // what was told before is to be repeated at once
-	backoff := client.Backoff{First: tellFirst, Most: tellLongest, Rand: t.rand}
-	failing := false
+	patience := t.newPatience()
 	for ctx.Err() == nil {
 		value, within, wanted := t.wish()
 		repeat := max(0, due.Sub(t.clock()))
@@ -103,22 +102,20 @@ func (t *DeathTeller) Run(ctx context.Context) {
 		value, _, _ = t.wish()
 		_, err := t.ask(ctx, t.report(value))
 		if err == nil {
-			said, due, failing = value, t.clock().Add(deaths.Again), false
-			backoff.Reset()
+			said, due, patience = value, t.clock().Add(deaths.Again), t.newPatience()
 			continue
 		}
-		failing = t.failed(ctx, err, &backoff, failing)
+		t.failed(ctx, err, &patience)
 	}
 }
 
 // first asks what an agent of this node told before, for as long as it takes: what is not known must not be replaced.
 func (t *DeathTeller) first(ctx context.Context) string {
-	backoff := client.Backoff{First: tellFirst, Most: tellLongest, Rand: t.rand}
-	failing := false
+	patience := t.newPatience()
 	for ctx.Err() == nil {
 		known, err := t.ask(ctx, &fencingv1.DeathsReport{Ask: true})
 		if err != nil {
-			failing = t.failed(ctx, err, &backoff, failing)
+			t.failed(ctx, err, &patience)
 			continue
 		}
 		s := ownnode.State{Known: true, Exists: true}
@@ -137,20 +134,32 @@ func (t *DeathTeller) first(ctx context.Context) string {
 	return ""
 }
 
+// patience is how long to wait after the next failure. One replica may be an older one for as long as an upgrade takes, so
+// pauses for that begin short, too; only a controller that stays so is asked seldom.
+type patience struct {
+	away, unheard client.Backoff
+	told          bool // that something fails
+}
+
+func (t *DeathTeller) newPatience() patience {
+	return patience{away: client.Backoff{First: tellFirst, Most: tellLongest, Rand: t.rand}, unheard: client.Backoff{First: tellFirst, Most: tellUnheard, Rand: t.rand}}
+}
+
 // failed says so once, and waits.
-func (t *DeathTeller) failed(ctx context.Context, err error, backoff *client.Backoff, before bool) bool {
+func (t *DeathTeller) failed(ctx context.Context, err error, p *patience) {
 	if ctx.Err() != nil {
-		return before
+		return
+	}
+	backoff := &p.away
+	if status.Code(err) == codes.Unimplemented {
+		backoff = &p.unheard
 	}
 	pause := backoff.Next(nil)
-	if status.Code(err) == codes.Unimplemented {
-		pause = tellUnheard
-	}
-	if !before {
+	if !p.told {
+		p.told = true
 		t.log.Warn("members: the controller does not take which nodes are dead: recovery does not learn it from this node", "error", told(err), "retry", pause)
 	}
 	boottime.Wait(ctx, pause)
-	return true
 }
 
 func (t *DeathTeller) wish() (value string, within time.Duration, wanted bool) {

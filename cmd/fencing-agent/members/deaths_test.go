@@ -1,6 +1,7 @@
 package members
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -34,16 +35,20 @@ type ear struct {
 	heard  []string // since it was asked for last
 	asked  int
 	fail   error
-	before *string // what the agent was told it had said; nil: nothing yet
+	lines  bytes.Buffer // of the log
+	before *string      // what the agent was told it had said; nil: nothing yet
 }
 
-func newEar(t *testing.T, kept ...string) (*ear, *DeathTeller) {
-	e := &ear{t: t, began: time.Now()}
+func newEar(t *testing.T, kept ...string) (*ear, *DeathTeller) { return failingEar(t, nil, kept...) }
+
+// failingEar fails from the first moment on.
+func failingEar(t *testing.T, fail error, kept ...string) (*ear, *DeathTeller) {
+	e := &ear{t: t, began: time.Now(), fail: fail}
 	for _, n := range kept {
 		e.kept = append(e.kept, &fencingv1.ProvenDeath{Node: n, Boot: tellerBoot, Proof: "time", At: 1780000000})
 	}
 	d := &DeathTeller{
-		ask: e.ask, boot: tellerBoot, log: slog.New(slog.DiscardHandler), known: e.known, wake: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(1, 1)),
+		ask: e.ask, boot: tellerBoot, log: slog.New(slog.NewTextHandler(&e.lines, nil)), known: e.known, wake: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(1, 1)),
 		clock: func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 },
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -178,12 +183,37 @@ func TestDeathTellerWithoutAController(t *testing.T) {
 		e.failing(status.Error(codes.Unimplemented, "an older one"))
 		d.Want(list("n5"), 0)
 		e.want(time.Hour)
-		if e.asked > 7 {
+		if e.asked > 20 { // ten while an upgrade may be under way, and then one in ten minutes
 			t.Errorf("asked %d times in an hour", e.asked)
 		}
 		e.failing(nil)
-		e.want(tellUnheard, "n5")
+		time.Sleep(tellUnheard)
+		synctest.Wait()
+		e.mu.Lock()
+		e.heard = slices.Compact(e.heard) // it may have been repeated by now
+		e.mu.Unlock()
+		e.want(0, "n5")
 	})
+}
+
+// While a controller is upgraded one replica takes deaths and the other does not yet. A death waits for the upgrade, and not for the
+// ten minutes of a controller that stays an older one; that is one line in the log.
+func TestDeathTellerDuringAnUpgrade(t *testing.T) {
+	older := status.Error(codes.Unimplemented, "an older one")
+	for _, before := range []error{older, nil} {
+		synctest.Test(t, func(t *testing.T) {
+			e, d := failingEar(t, before)
+			synctest.Wait()
+			e.failing(older)
+			d.Want(list("n4"), 0)
+			e.want(30 * time.Second)
+			e.failing(nil)
+			e.want(time.Minute, "n4")
+			if n := strings.Count(e.lines.String(), "level=WARN"); n != 1 {
+				t.Errorf("%d lines:\n%s", n, e.lines.String())
+			}
+		})
+	}
 }
 
 // In any order of wishes and failures: within a bounded time the controller has what was wanted last, unless nothing
