@@ -75,6 +75,24 @@ replicas: {pause: -1s}
 	}
 }
 
+func TestAddresses(t *testing.T) {
+	for _, key := range []string{"metrics", "page", "health", "members"} {
+		for _, bad := range []string{"localhost", `"http://localhost:80"`, "9124", `"127.0.0.1:99999"`, `":http"`, "fd00::1"} {
+			_, err := Parse("c.yaml", []byte(key+": {address: "+bad+"}"))
+			if err == nil || !strings.Contains(err.Error(), key+".address") || !strings.Contains(err.Error(), "HOST:PORT") {
+				t.Errorf("%s: %s: %v", key, bad, err)
+			}
+		}
+		if _, err := Parse("c.yaml", []byte(key+`: {address: "[fd00::1]:9124"}`)); err != nil {
+			t.Error(err)
+		}
+		_, err := Parse("c.yaml", []byte(key+`: {address: ""}`))
+		if (err == nil) != (key == "page") {
+			t.Errorf("%s: an empty address: %v", key, err)
+		}
+	}
+}
+
 func TestFencingByDevicesNeedsAnImage(t *testing.T) {
 	if _, err := Parse("c.yaml", []byte("nodeFence: {enabled: true}")); err == nil || !strings.Contains(err.Error(), "nodeFence.image is not given") {
 		t.Error(err)
