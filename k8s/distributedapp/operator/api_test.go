@@ -35,6 +35,8 @@ type api struct {
 	reads                 int            // of the configuration
 	by                    map[string]int // writes taken, by replica
 	statuses              map[string]uint64
+	reliable              bool   // no answer is lost
+	listed                func() // called when a look has its list of pods, without mu
 }
 
 func newAPI(t *testing.T, seed uint64) *api {
@@ -97,9 +99,9 @@ func (c caller) call(ctx context.Context, do func() error) error {
 		return err
 	}
 	c.mu.Lock()
-	err := do()
+	err, reliable := do(), c.reliable
 	c.mu.Unlock()
-	if c.random(100) < 2 {
+	if c.random(100) < 2 && !reliable {
 		return errors.New("the answer is lost")
 	}
 	if e := c.travel(ctx); e != nil {
@@ -137,12 +139,18 @@ func (c caller) Get(ctx context.Context, k client.ObjectKey, o client.Object, _ 
 }
 
 func (c caller) List(ctx context.Context, l client.ObjectList, _ ...client.ListOption) error {
-	return c.call(ctx, func() error {
+	listed := func() {}
+	err := c.call(ctx, func() error {
 		for _, p := range c.pods {
 			l.(*corev1.PodList).Items = append(l.(*corev1.PodList).Items, *p.DeepCopy())
 		}
+		if c.listed != nil {
+			listed = c.listed
+		}
 		return nil
 	})
+	listed()
+	return err
 }
 
 func (c caller) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
