@@ -38,6 +38,7 @@ func appOperatorMutants() []mutant {
 		one("operator O4", "a key that is unknown is passed over", config, "		default:\n			errs = append(errs, fmt.Errorf(\"%s is no key", "		default:\n			_ = append(errs, fmt.Errorf(\"%s is no key"),
 		one("operator", "messages wait without bound", runner, "full := r.hints >= mostMessages", "full := false"),
 		one("operator", "an app that is due while it is looked at is forgotten", runner, "			r.again[k] = true\n", ""),
+		one("operator", "an app that is made again under its name is forgotten", look, "	case gone && shown:", "	case gone && shown && k.Name == \"\":"),
 		one("operator", "a write that was refused counts as settled", look, "		o = distributedapp.Conflict\n", ""),
 		one("operator", "a newer configuration that a look finds is not read", look, "	if s.ReadConfig {\n", "	if false {\n"),
 		one("operator", "each message has the configuration read", look, "r.config || now.Before(r.configAt)", "r.config"),

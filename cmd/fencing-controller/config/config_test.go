@@ -2,7 +2,9 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -86,9 +88,11 @@ func TestAddresses(t *testing.T) {
 		if _, err := Parse("c.yaml", []byte(key+`: {address: "[fd00::1]:9124"}`)); err != nil {
 			t.Error(err)
 		}
-		_, err := Parse("c.yaml", []byte(key+`: {address: ""}`))
-		if (err == nil) != (key == "page") {
-			t.Errorf("%s: an empty address: %v", key, err)
+		for text, off := range map[string][]string{"": {"page"}, "0": {"metrics", "health"}, "-": nil} {
+			_, err := Parse("c.yaml", fmt.Appendf(nil, "%s: {address: %q}", key, text))
+			if (err == nil) != slices.Contains(off, key) {
+				t.Errorf("%s: address %q: %v", key, text, err)
+			}
 		}
 	}
 }

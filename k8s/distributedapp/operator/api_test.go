@@ -37,6 +37,7 @@ type api struct {
 	statuses              map[string]uint64
 	reliable              bool   // no answer is lost
 	listed                func() // called when a look has its list of pods, without mu
+	missed                func() // called when a look has found no app, without mu
 }
 
 func newAPI(t *testing.T, seed uint64) *api {
@@ -121,12 +122,17 @@ func (c caller) written(err error) error {
 }
 
 func (c caller) Get(ctx context.Context, k client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	missed := func() {}
+	defer func() { missed() }()
 	return c.call(ctx, func() error {
 		switch o := o.(type) {
 		case *DistributedApp:
 			if d := c.apps[k.Name]; d != nil {
 				*o = *d.DeepCopyObject().(*DistributedApp)
 				return nil
+			}
+			if c.missed != nil {
+				missed = c.missed
 			}
 			return apierrors.NewNotFound(appsResource, k.Name)
 		case *corev1.ConfigMap:

@@ -55,6 +55,27 @@ func TestDueDuringALook(t *testing.T) {
 	})
 }
 
+// Guard: an app that is made again under its name, while the answer is on its way that it is gone, is not forgotten.
+func TestMadeAgainDuringALook(t *testing.T) {
+	lone(t, func(w *world) {
+		w.api.make("app0", 1)
+		w.until("it is as it should be", w.settled)
+		made := false
+		var once sync.Once
+		w.api.mu.Lock()
+		w.api.missed = func() {
+			once.Do(func() {
+				w.api.make("app0", 2) // the watch shows it within 400 ms
+				made = true
+				time.Sleep(2 * time.Second) // of the bubble: the answer is late
+			})
+		}
+		w.api.mu.Unlock()
+		w.api.erase("app0") // its last write is followed by a look, which finds nothing
+		w.until("it is made again, and as it should be", func() bool { return made && w.settled() })
+	})
+}
+
 // Guard: a write that is refused is tried again. What stood in its way need not make the app due: here, a label.
 func TestRefusedWrite(t *testing.T) {
 	lone(t, func(w *world) {
