@@ -3,6 +3,7 @@ package operator
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,14 +42,14 @@ func TestDueDuringALook(t *testing.T) {
 		w.api.make("app0", 1)
 		w.until("it is as it should be", w.settled)
 		w.pass(5 * time.Second)
-		failed := false
+		var failed atomic.Bool
 		w.api.afterList(func() {
 			w.api.hurt("app0", 0) // the pod fails; the watch shows it within 400 ms
-			failed = true
+			failed.Store(true)
 			time.Sleep(2 * time.Second) // of the bubble: the answer to the list is late
 		})
 		w.replicas[0].see("app0")
-		took := w.until("the pod that failed is replaced", func() bool { return failed && w.settled() })
+		took := w.until("the pod that failed is replaced", func() bool { return failed.Load() && w.settled() })
 		if took > soon {
 			t.Errorf("replaced after %v", took)
 		}
@@ -60,26 +61,27 @@ func TestMadeAgainDuringALook(t *testing.T) {
 	lone(t, func(w *world) {
 		w.api.make("app0", 1)
 		w.until("it is as it should be", w.settled)
-		made := false
+		var made atomic.Bool
 		var once sync.Once
 		w.api.mu.Lock()
 		w.api.missed = func() {
 			once.Do(func() {
 				w.api.make("app0", 2) // the watch shows it within 400 ms
-				made = true
+				made.Store(true)
 				time.Sleep(2 * time.Second) // of the bubble: the answer is late
 			})
 		}
 		w.api.mu.Unlock()
 		w.api.erase("app0") // its last write is followed by a look, which finds nothing
-		w.until("it is made again, and as it should be", func() bool { return made && w.settled() })
+		w.until("it is made again, and as it should be", func() bool { return made.Load() && w.settled() })
 	})
 }
 
 // Guard: a write that is refused is tried again. What stood in its way need not make the app due: here, a label.
 func TestRefusedWrite(t *testing.T) {
 	lone(t, func(w *world) {
-		refused := w.api.refuse
+		refused := func() int { w.api.mu.Lock(); defer w.api.mu.Unlock(); return w.api.refuse }
+		before := refused()
 		w.api.afterList(func() {
 			w.api.mu.Lock()
 			defer w.api.mu.Unlock()
@@ -89,7 +91,7 @@ func TestRefusedWrite(t *testing.T) {
 		})
 		w.api.make("app0", 0) // without pods, whose events would have it looked at
 		took := w.until("it is as it should be", w.settled)
-		if w.api.refuse == refused {
+		if refused() == before {
 			t.Error("no write was refused")
 		}
 		if took > soon {
