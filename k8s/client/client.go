@@ -71,7 +71,7 @@ func Load(path string) (*rest.Config, error) {
 	if path == "" {
 		rc, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("kubernetes: this is not a pod and no kubeconfig is given: set kubernetes.kubeconfig of the agent, or kubeconfig of another program")
+			return nil, errors.New("kubernetes: this is not a pod and no kubeconfig is given: set kubernetes.kubeconfig (the agent), kubeconfig (fencing-controller) or --kubeconfig")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("kubernetes: service account of the pod: %w: set automountServiceAccountToken, or give a kubeconfig", err)
