@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -136,6 +139,17 @@ func (f *flags) check(rest []string) error {
 	wrong(f.core.Self == "", "--name is missing, and so is $POD_NAME")
 	wrong(f.namespace == "", "--namespace is missing, and so is $POD_NAMESPACE")
 	wrong(len(f.peerList()) == 0, "--peers is missing: the other replicas are not found without it")
+	for _, p := range f.peerList() {
+		_, port, err := net.SplitHostPort(p)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		wrong(err != nil, "--peers %q: HOST:PORT is allowed, such as distributedapp-operator-gossip:7947", p)
+	}
+	for name, ip := range map[string]string{"gossip-address": f.bind, "advertise-address": f.advertise} {
+		_, err := netip.ParseAddr(ip)
+		wrong(err != nil && ip != "", "--%s %q: an IP address is allowed", name, ip)
+	}
 	for _, port := range []int{f.port, f.advertisePort} {
 		wrong(port < 0 || port > 65535, "port %d: 0 to 65535 are allowed", port)
 	}

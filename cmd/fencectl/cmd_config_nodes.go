@@ -214,7 +214,11 @@ func differing(key string, nodes []effective) keyDifference {
 func (v *compared) rows(t *table) {
 	for _, g := range v.Groups {
 		must := slices.ContainsFunc(g.Differences, func(d keyDifference) bool { return d.Must })
-		t.row("group "+view.Clean(g.Name), fmt.Sprintf("%d nodes: %s", len(g.Nodes), map[bool]string{false: "equal in all that must be equal", true: "NOT EQUAL"}[must]))
+		size := fmt.Sprintf("%d nodes", len(g.Nodes))
+		if len(g.Nodes) == 1 {
+			size = "1 node"
+		}
+		t.row("group "+view.Clean(g.Name), fmt.Sprintf("%s: %s", size, map[bool]string{false: "equal in all that must be equal", true: "NOT EQUAL"}[must]))
 		for _, d := range g.Differences {
 			said := make([]string, len(d.Values))
 			for i, x := range d.Values {

@@ -30,9 +30,10 @@ it means for this node (after >>>), which nodes are missing and for how long, an
 With NODE, ask the agent of that node of a Kubernetes cluster, by kubectl exec in its pod, where fencectl prints this.
 "kubectl fence status --all", without NODE, asks all agents, and has a line for each.
 
-With -v, show every node on every network, the LUN, the watchdog and the time budget. Of more than 20 nodes, those in order are only counted. On each network a node is ok, STALE (heard of,
-but its last answer is too old) or LOST, with the time since its last answer, or NEVER answered. In
-brackets is what a node said before it ceased to answer.
+With -v, show every node on every network, the LUN, the watchdog and the time budget. Of more than 20 nodes, those in
+order are only counted; --all shows them, too. On each network a node is ok, STALE (heard of, but its last answer is too
+old) or LOST, with the time since its last answer, or NEVER answered. In brackets is what a node said before it ceased to
+answer.
 
 -o json prints fencing.v1.Status as docs/fencectl.md describes it. The exit code is 0 when the agent
 answered, whatever it says; with --check only if the node also has quorum and the permission to feed. Beside
@@ -88,7 +89,7 @@ type shownFlags struct{ verbose, all bool }
 func newShownFlags(cmd *cobra.Command) *shownFlags {
 	f := new(shownFlags)
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show every network, the LUN, the watchdog and the time budget, and the nodes one by one")
-	cmd.Flags().BoolVar(&f.all, "all", false, "the same, with every node, however many there are")
+	cmd.Flags().BoolVar(&f.all, "all", false, "show every node, however many there are")
 	return f
 }
 

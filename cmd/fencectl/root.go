@@ -112,7 +112,8 @@ func run(ctx context.Context, env *environment, args []string) int {
 
 // newRootCommand returns the whole tree of commands. New verbs are added here.
 func newRootCommand(env *environment) *cobra.Command {
-	root := newGroup("fencectl COMMAND", "Look after fencing-agent", `fencectl checks the configuration of fencing-agent and asks agents and LUNs how they are.
+	root := newGroup("fencectl COMMAND", "Look after fencing-agent", `Look after fencing-agent: ask agents, LUNs and, by kubectl, a whole cluster how they are, check configurations, look at
+what happened, and take nodes out of service.
 
 Results go to stdout, errors to stderr, one line each.
 Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has not come in time.`,

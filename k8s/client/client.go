@@ -71,16 +71,16 @@ func Load(path string) (*rest.Config, error) {
 	if path == "" {
 		rc, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("kubernetes: this is not a pod and no kubeconfig is given: set kubernetes.kubeconfig")
+			return nil, errors.New("kubernetes: this is not a pod and no kubeconfig is given: set kubernetes.kubeconfig (the agent), kubeconfig (fencing-controller) or --kubeconfig")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("kubernetes: service account of the pod: %w: set automountServiceAccountToken, or kubernetes.kubeconfig", err)
+			return nil, fmt.Errorf("kubernetes: service account of the pod: %w: set automountServiceAccountToken, or give a kubeconfig", err)
 		}
 		return rc, nil
 	}
 	rc, err := deferred(path).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("kubernetes.kubeconfig %s: %w", path, err)
+		return nil, fmt.Errorf("kubeconfig %s: %w", path, err)
 	}
 	return rc, nil
 }

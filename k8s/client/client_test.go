@@ -125,7 +125,7 @@ func TestConfigurationErrorsSayWhatToDo(t *testing.T) {
 	if _, err := New("", nil); err == nil || !strings.Contains(err.Error(), "set kubernetes.kubeconfig") {
 		t.Error(err)
 	}
-	if _, err := New("/nowhere", nil); err == nil || !strings.Contains(err.Error(), "kubernetes.kubeconfig /nowhere") {
+	if _, err := New("/nowhere", nil); err == nil || !strings.Contains(err.Error(), "kubeconfig /nowhere") {
 		t.Error(err)
 	}
 }

@@ -110,17 +110,14 @@ func (c *Config) warn(object, format string, args ...any) {
 
 func (c *Config) cluster(text string) Cluster {
 	r := newReader(ClusterObject, text)
-	seconds := func(key string, def, low, high int) time.Duration {
-		return time.Duration(r.number(key, def, low, high)) * time.Second
-	}
 	out := Cluster{
-		MostDump: seconds("kdump_max", 900, 0, 86400),
-		Grace:    seconds("grace_timeout", 300, 1, 86400), Retries: r.number("giveup_retries", 5, 0, 100),
-		JobTimeout: seconds("job_timeout", 60, 5, 3600), CheckTimeout: seconds("check_timeout", 20, 1, 600),
-		Poll: seconds("poll_interval", 10, 1, 300), Settle: seconds("settle", 60, 1, 3600),
-		Trigger: seconds("trigger_after", 30, 0, 86400), Monitor: seconds("monitor_interval", 600, 0, 86400),
+		MostDump: r.seconds("kdump_max", 900, 0, 86400),
+		Grace:    r.seconds("grace_timeout", 300, 1, 86400), Retries: r.number("giveup_retries", 5, 0, 100),
+		JobTimeout: r.seconds("job_timeout", 60, 5, 3600), CheckTimeout: r.seconds("check_timeout", 20, 1, 600),
+		Poll: r.seconds("poll_interval", 10, 1, 300), Settle: r.seconds("settle", 60, 1, 3600),
+		Trigger: r.seconds("trigger_after", 30, 0, 86400), Monitor: r.seconds("monitor_interval", 600, 0, 86400),
 		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100), MaxSilent: r.number("max_silent_percent", 40, 1, 100),
-		MaxConcurrent: r.number("max_concurrent", 2, 1, 1000), Cooldown: seconds("cooldown", 300, 0, 86400), ByRemediation: r.choice("begin_by", "not-ready", "remediation") == "remediation",
+		MaxConcurrent: r.number("max_concurrent", 2, 1, 1000), Cooldown: r.seconds("cooldown", 300, 0, 86400), ByRemediation: r.choice("begin_by", "not-ready", "remediation") == "remediation",
 	}
 	r.unknown(clusterKeys)
 	c.Problems = append(c.Problems, r.problems...)
@@ -144,7 +141,7 @@ func (c *Config) node(object string, objects Objects, agents Agents, used map[st
 	}
 	n.IsolationPolicy, n.RecoveryPolicy = r.choice("isolation_policy", All, OnlyOne), r.choice("recovery_policy", All, OnlyOne)
 	n.Kdump = r.choice("kdump", "false", "true") == "true"
-	n.DumpDelay = time.Duration(r.number("power_delay_after_kdump", 0, 0, 86400)) * time.Second
+	n.DumpDelay = r.seconds("power_delay_after_kdump", 0, 0, 86400)
 	for _, s := range []struct {
 		key string
 		to  *[]Method

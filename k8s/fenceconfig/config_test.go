@@ -125,6 +125,7 @@ func TestProblems(t *testing.T) {
 		{template, "agent_name=fence_eaton_snmp\n", "", "agent_name is not given", false},
 		{template, "username=fencing", "username=fencing\nusername_secret=a/b", "both username and username_secret", false},
 		{"fence-cluster-config", "giveup_retries=5", "giveup_retries=5x", "allowed: 0 to 100", false},
+		{"fence-cluster-config", "giveup_retries=5", "cooldown=5m", "cooldown is \"5m\"; allowed: 0 to 86400 seconds, without a unit", false},
 		{"fence-cluster-config", "giveup_retries=5", "precentage=60", "spelt", true},
 		{"fence-cluster-config", "giveup_retries=5", "retries=5", "not a known key", false},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Problem is something wrong with a ConfigMap.
@@ -116,14 +117,21 @@ func (r *reader) choice(key string, values ...string) string {
 }
 
 // number is within its bounds, or the default.
-func (r *reader) number(key string, def, low, high int) int {
+func (r *reader) number(key string, def, low, high int) int { return r.amount(key, "", def, low, high) }
+
+// seconds are whole ones.
+func (r *reader) seconds(key string, def, low, high int) time.Duration {
+	return time.Duration(r.amount(key, " seconds, without a unit", def, low, high)) * time.Second
+}
+
+func (r *reader) amount(key, of string, def, low, high int) int {
 	v, line := r.take(key)
 	if line == 0 {
 		return def
 	}
 	n := 0
 	if _, err := fmt.Sscanf(v, "%d", &n); err != nil || fmt.Sprint(n) != v || n < low || n > high {
-		r.add(line, "%s is %q; allowed: %d to %d", key, v, low, high)
+		r.add(line, "%s is %q; allowed: %d to %d%s", key, v, low, high, of)
 		return def
 	}
 	return n

@@ -21,6 +21,8 @@ type Storage struct {
 	Vouched time.Duration // or the operator vouches that nothing lands after this time
 }
 
+const barriers = LUNReset + ", or the seconds, 1 to 86400, after which you vouch that no write lands that the storage had accepted before"
+
 // readStorage takes its two keys.
 func readStorage(own, base *reader) [2]string {
 	return [2]string{either(own, base, "storage_driver"), either(own, base, "storage_barrier")}
@@ -48,8 +50,10 @@ func (m *Method) storage(r *reader, given [2]string) {
 		r.add(0, "storage_barrier=%s resets the devices that the option devices lists, and needs host_devices=yes", LUNReset)
 	case barrier == LUNReset:
 		m.Storage.Reset = true
+	case barrier == "":
+		r.add(0, "storage_driver needs storage_barrier; allowed: "+barriers)
 	case err != nil || seconds < 1 || seconds > 86400 || strconv.Itoa(seconds) != barrier:
-		r.add(0, "storage_barrier is %q; allowed: %s, or the seconds, 1 to 86400, after which you vouch that no write lands that the storage had accepted before", barrier, LUNReset)
+		r.add(0, "storage_barrier is %q; allowed: "+barriers, barrier)
 	default:
 		m.Storage.Vouched = time.Duration(seconds) * time.Second
 	}

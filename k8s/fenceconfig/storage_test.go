@@ -34,7 +34,7 @@ func TestStorage(t *testing.T) {
 		t.Errorf("%+v, %s", m.Storage, problems)
 	}
 	for _, c := range []struct{ from, to, want string }{
-		{"storage_barrier=lun-reset", "", "storage_barrier is \"\"; allowed: lun-reset, or the seconds"},
+		{"storage_barrier=lun-reset", "", "storage_driver needs storage_barrier; allowed: lun-reset, or the seconds"},
 		{"=lun-reset", "=0", "1 to 86400"},
 		{"=lun-reset", "=1m", "1 to 86400"},
 		{"storage_driver=san.example\n", "", "without storage_driver"},

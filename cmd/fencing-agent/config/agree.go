@@ -20,7 +20,8 @@ var agreements = map[string]Agreement{
 	"cluster": MustAgree, "nodeGroup": MustAgree, "nodeName": OfANode, "nodeDevices": MayDiffer,
 	"members.source": MustAgree, "members.static": MustAgree, "members.epoch": MustAgree, "members.checkInterval": MayDiffer,
 	"members.cacheFile": OfANode, "members.controller": MayDiffer, "members.controller.caFile": OfANode, "members.controller.tokenFile": OfANode,
-	"members.controller.founders": MustAgree, "systemNetworks[].name": MustAgree, "systemNetworks[].port": MustAgree,
+	"members.controller.founders": MustAgree, // two lists with no name in common can found two groups
+	"systemNetworks[].name":       MustAgree, "systemNetworks[].port": MustAgree,
 	"systemNetworks[].interface": OfANode, "systemNetworks[].cidr": OfANode, "systemNetworks[].address": OfANode, "systemNetworks[].bindToDevice": OfANode,
 	"reachability": MustAgree, "gossip": MustAgree, "gossip.keyFile": OfANode, "gossip.sources": MayDiffer, "gossip.leftByDoubt": MayDiffer,
 	"quorum": MustAgree, "onQuorumLoss": MustAgree, "restartGrace": MayDiffer, "timing": MayDiffer,

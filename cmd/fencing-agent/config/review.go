@@ -85,6 +85,9 @@ func advise(c *Config, r *report) {
 	if c.Gossip.KeyFile == "" {
 		r.warn("gossip.keyFile", "is not given: anybody who can send from a member's address can speak for it", nil)
 	}
+	if c.Members.Source == SourceController && len(c.Members.Controller.Founders) == 0 {
+		r.warn("members.controller.founders", "is not given: this node founds no group, and waits for one; at the first start of a group name its nodes, the same on all", nil)
+	}
 	if len(c.SystemNetworks) == 1 {
 		r.warn("systemNetworks", "is a single network: who loses it loses the quorum; give two that share no switch and no card", nil)
 	}

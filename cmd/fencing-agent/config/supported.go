@@ -18,11 +18,16 @@ func checkSupported(c *Config, r *report) {
 func checkPriority(c *Config, r *report) {
 	const at = "watchdog.disablePriority"
 	p := c.Watchdog.DisablePriority
+	for i := range p {
+		if !r.intact(element(at, i)) {
+			return
+		}
+	}
 	if len(p) == 0 || !r.intact(at) {
 		return
 	}
 	if len(p) != 2 || p[0] == p[1] {
-		r.problem(at, "is no order of both sources", p, "[file, controller], [controller, file], or [] for any")
+		r.problem(at, "does not name both sources, each once", p, "[file, controller], [controller, file], or [] for any")
 	} else if c.Members.Source != SourceController && !c.UsesKubernetes() {
 		r.warn(at, "has no effect: nobody shows the annotations of this node's Node", p)
 	}
@@ -32,6 +37,9 @@ func checkPriority(c *Config, r *report) {
 func checkController(c *Config, r *report) {
 	const at = "members.controller"
 	if c.Members.Source != SourceController {
+		if len(c.Members.Controller.Founders) > 0 {
+			r.warn(at+".founders", "has no effect: members.source is not controller", c.Members.Controller.Founders)
+		}
 		return
 	}
 	if c.Members.Controller.Address == "" && r.intact(at, at+".address") {

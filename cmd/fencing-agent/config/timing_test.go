@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -70,7 +71,26 @@ func TestTimingsAreValidAndOrdered(t *testing.T) {
 
 func TestOrderOfMaintenanceSignals(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"one source of maintenance", with("watchdog: {disablePriority: [file]}"), "watchdog.disablePriority: is no order of both sources, found [file]; allowed: [file, controller], [controller, file], or [] for any"},
-		{"a source of maintenance twice", with("watchdog: {disablePriority: [file, file]}"), "watchdog.disablePriority: is no order of both sources"},
+		{"one source of maintenance", with("watchdog: {disablePriority: [file]}"), "watchdog.disablePriority: does not name both sources, each once, found [file]; allowed: [file, controller], [controller, file], or [] for any"},
+		{"a source of maintenance that is none", with("watchdog: {disablePriority: [file, node]}"), "watchdog.disablePriority[1]: is not a choice, found node; allowed: file, controller"},
+		{"a source of maintenance twice", with("watchdog: {disablePriority: [file, file]}"), "watchdog.disablePriority: does not name both sources, each once"},
 	})
+}
+
+// A check says that a first start needs founders; an agent of a group that runs needs none, and does not warn.
+func TestAdviceOnFounders(t *testing.T) {
+	for founders, want := range map[string]bool{"": true, ", founders: [n1, n2]": false} {
+		r, err := Review("f", []byte(with("members: {source: controller, controller: {address: c:1"+founders+"}}")), func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(r.Advice, func(p Problem) bool { return p.Path == "members.controller.founders" })
+		if said != want || len(r.Warnings) > 0 {
+			t.Errorf("%q: advice %v, warnings %v", founders, r.Advice, r.Warnings)
+		}
+	}
+	_, warnings := mustParse(t, with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}], controller: {founders: [n1]}}"), noEnv)
+	if len(warnings) != 1 || warnings[0].String() != "members.controller.founders: has no effect: members.source is not controller, found [n1]" {
+		t.Errorf("without the controller: %v", warnings)
+	}
 }

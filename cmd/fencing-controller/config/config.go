@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"slices"
@@ -80,18 +81,18 @@ func keys() []key {
 		{"nodeFence.enabled", "false", "fence nodes by their devices as well (docs/power.md); it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.NodeFence })},
 		{"nodeFence.namespace", "fencing-controller", "of the ConfigMaps, Secrets and Jobs", text(func(c *Config) *string { return &c.FenceNamespace }, false)},
 		{"nodeFence.image", `""`, "of the executor; it has to be given with enabled: true", text(func(c *Config) *string { return &c.ExecutorImage }, true)},
-		{"nodeFence.kdumpAddress", `""`, "where crash kernels are listened to (fence_kdump sends to port 7410), as \":7410\"; empty: nowhere", text(func(c *Config) *string { return &c.KdumpAddress }, true)},
+		{"nodeFence.kdumpAddress", `""`, "where crash kernels are listened to (fence_kdump sends to port 7410), as \":7410\"; empty: nowhere", address(func(c *Config) *string { return &c.KdumpAddress }, "")},
 		{"nodeFence.executorNodeSelector", "{}", "labels of the nodes that executors run on: those that reach the devices; {} is all but the one that is fenced", selector},
 		{"members.enabled", "false", "serve lists of members to agents with members.source: controller", boolean(func(c *Config) *bool { return &c.Members })},
-		{"members.address", `":9122"`, "where they are served, by gRPC over TLS", text(func(c *Config) *string { return &c.MembersAddress }, false)},
+		{"members.address", `":9122"`, "where they are served, by gRPC over TLS", address(func(c *Config) *string { return &c.MembersAddress }, listens)},
 		{"members.certFile", "/etc/fencing-controller-members/tls.crt", "the server's certificate; read again for each connection", text(func(c *Config) *string { return &c.MembersCert }, false)},
 		{"members.keyFile", "/etc/fencing-controller-members/tls.key", "and its key", text(func(c *Config) *string { return &c.MembersKey }, false)},
 		{"members.audience", "fencing-controller", "of the agents' tokens", text(func(c *Config) *string { return &c.MembersAudience }, false)},
 		{"members.agents", "[]", "service accounts of the agents, NAMESPACE/NAME; it has to be given with enabled: true", accounts},
-		{"metrics.address", `":9120"`, "where metrics are served", text(func(c *Config) *string { return &c.MetricsAddress }, false)},
-		{"page.address", `"127.0.0.1:9124"`, "where the status page is served; empty: nowhere", text(func(c *Config) *string { return &c.PageAddress }, true)},
+		{"metrics.address", `":9120"`, "where metrics are served", address(func(c *Config) *string { return &c.MetricsAddress }, "0")},
+		{"page.address", `"127.0.0.1:9124"`, "where the status page is served; empty: nowhere", address(func(c *Config) *string { return &c.PageAddress }, "")},
 		{"page.clients", "loopback", "who is shown it: loopback (and what is forwarded to it), or any", clients},
-		{"health.address", `":9121"`, "where /healthz and /readyz are served", text(func(c *Config) *string { return &c.HealthAddress }, false)},
+		{"health.address", `":9121"`, "where /healthz and /readyz are served", address(func(c *Config) *string { return &c.HealthAddress }, "0")},
 	}
 }
 
@@ -258,6 +259,28 @@ func text(at func(*Config) *string, empty bool) setter {
 	return func(c *Config, n *yaml.Node) (string, bool) {
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" && !empty {
 			return "a string", false
+		}
+		*at(c) = n.Value
+		return "", true
+	}
+}
+
+// listens says that an address cannot be switched off.
+const listens = "-"
+
+// address is one to listen at, or the text that stands for nowhere. A port of 0 is any that is free.
+func address(at func(*Config) *string, nowhere string) setter {
+	allowed := `HOST:PORT or :PORT to listen at, in quotes, such as "127.0.0.1:9124"`
+	if nowhere != listens {
+		allowed += fmt.Sprintf("; %q for nowhere", nowhere)
+	}
+	return func(c *Config, n *yaml.Node) (string, bool) {
+		_, port, err := net.SplitHostPort(n.Value)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || err != nil && (n.Value != nowhere || nowhere == listens) {
+			return allowed, false
 		}
 		*at(c) = n.Value
 		return "", true

@@ -2,7 +2,9 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -72,6 +74,26 @@ replicas: {pause: -1s}
 	}
 	if _, err := Parse("c.yaml", []byte("a: [\n")); err == nil {
 		t.Error("what is no YAML is taken")
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for _, key := range []string{"metrics", "page", "health", "members"} {
+		for _, bad := range []string{"localhost", `"http://localhost:80"`, "9124", `"127.0.0.1:99999"`, `":http"`, "fd00::1"} {
+			_, err := Parse("c.yaml", []byte(key+": {address: "+bad+"}"))
+			if err == nil || !strings.Contains(err.Error(), key+".address") || !strings.Contains(err.Error(), "HOST:PORT") {
+				t.Errorf("%s: %s: %v", key, bad, err)
+			}
+		}
+		if _, err := Parse("c.yaml", []byte(key+`: {address: "[fd00::1]:9124"}`)); err != nil {
+			t.Error(err)
+		}
+		for text, off := range map[string][]string{"": {"page"}, "0": {"metrics", "health"}, "-": nil} {
+			_, err := Parse("c.yaml", fmt.Appendf(nil, "%s: {address: %q}", key, text))
+			if (err == nil) != slices.Contains(off, key) {
+				t.Errorf("%s: address %q: %v", key, text, err)
+			}
+		}
 	}
 }
 

@@ -35,6 +35,9 @@ type api struct {
 	reads                 int            // of the configuration
 	by                    map[string]int // writes taken, by replica
 	statuses              map[string]uint64
+	reliable              bool   // no answer is lost
+	listed                func() // called when a look has its list of pods, without mu
+	missed                func() // called when a look has found no app, without mu
 }
 
 func newAPI(t *testing.T, seed uint64) *api {
@@ -97,9 +100,9 @@ func (c caller) call(ctx context.Context, do func() error) error {
 		return err
 	}
 	c.mu.Lock()
-	err := do()
+	err, reliable := do(), c.reliable
 	c.mu.Unlock()
-	if c.random(100) < 2 {
+	if c.random(100) < 2 && !reliable {
 		return errors.New("the answer is lost")
 	}
 	if e := c.travel(ctx); e != nil {
@@ -119,12 +122,17 @@ func (c caller) written(err error) error {
 }
 
 func (c caller) Get(ctx context.Context, k client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	missed := func() {}
+	defer func() { missed() }()
 	return c.call(ctx, func() error {
 		switch o := o.(type) {
 		case *DistributedApp:
 			if d := c.apps[k.Name]; d != nil {
 				*o = *d.DeepCopyObject().(*DistributedApp)
 				return nil
+			}
+			if c.missed != nil {
+				missed = c.missed
 			}
 			return apierrors.NewNotFound(appsResource, k.Name)
 		case *corev1.ConfigMap:
@@ -137,12 +145,18 @@ func (c caller) Get(ctx context.Context, k client.ObjectKey, o client.Object, _ 
 }
 
 func (c caller) List(ctx context.Context, l client.ObjectList, _ ...client.ListOption) error {
-	return c.call(ctx, func() error {
+	listed := func() {}
+	err := c.call(ctx, func() error {
 		for _, p := range c.pods {
 			l.(*corev1.PodList).Items = append(l.(*corev1.PodList).Items, *p.DeepCopy())
 		}
+		if c.listed != nil {
+			listed = c.listed
+		}
 		return nil
 	})
+	listed()
+	return err
 }
 
 func (c caller) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {

@@ -61,9 +61,15 @@ func (r *Runner) step(ctx context.Context, k distributedapp.Key, f distributedap
 
 // finish tells the core how a look ended.
 func (r *Runner) finish(k distributedapp.Key, s distributedapp.Step, gone bool, err error, now time.Time) {
+	shown := r.shown[k]
 	delete(r.busy, k)
+	delete(r.shown, k)
 	o := distributedapp.Settled
 	switch {
+	case gone && shown: // while the answer was on its way: it may be another one of this name
+		delete(r.again, k)
+		r.core.Touch(k, now)
+		return
 	case gone:
 		delete(r.again, k)
 		r.core.Gone(k)

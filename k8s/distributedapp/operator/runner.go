@@ -57,6 +57,7 @@ type Runner struct {
 	waiting   map[distributedapp.Key]bool // in pending
 	busy      map[distributedapp.Key]bool // looked at now
 	again     map[distributedapp.Key]bool // and due again
+	shown     map[distributedapp.Key]bool // and shown meanwhile
 	reading   map[distributedapp.Key]bool
 	config    bool // is being read
 	configAt  time.Time
@@ -69,7 +70,7 @@ type Runner struct {
 func New(o Options) *Runner {
 	r := &Runner{
 		o: o, wake: make(chan struct{}, 1), core: distributedapp.New(o.Core), waiting: map[distributedapp.Key]bool{},
-		busy: map[distributedapp.Key]bool{}, again: map[distributedapp.Key]bool{}, reading: map[distributedapp.Key]bool{},
+		busy: map[distributedapp.Key]bool{}, again: map[distributedapp.Key]bool{}, shown: map[distributedapp.Key]bool{}, reading: map[distributedapp.Key]bool{},
 	}
 	r.state.Store(&distributedapp.Config{})
 	return r

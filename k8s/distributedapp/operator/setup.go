@@ -47,7 +47,12 @@ func (r *Runner) Setup(ctx context.Context, mgr manager.Manager) error {
 func (r *Runner) seeApp(o any) {
 	if d, ok := o.(*DistributedApp); ok {
 		a := app(d)
-		r.put(func(now time.Time) { r.core.Observe(a, now) })
+		r.put(func(now time.Time) {
+			if r.busy[a.Key] {
+				r.shown[a.Key] = true
+			}
+			r.core.Observe(a, now)
+		})
 	}
 }
 
