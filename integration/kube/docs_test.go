@@ -23,6 +23,7 @@ var instead = []struct{ command, run, program, reason string }{
 	{"helm upgrade", "kubectl apply --server-side -f deploy/manifests/minimal.yaml", "helm", "there is no Helm; this is its engine's work, which the page offers as well"},
 	{"kubectl -n fencing-agent rollout", "", "", "there is no controller of DaemonSets"},
 	{"kubectl -n fencing-agent exec", "", "", "there is no kubelet"},
+	{"kubectl fence ", "", "", "there is no agent here"},
 	{"fencectl status", "", "", "there is no agent here"},
 }
 
