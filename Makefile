@@ -178,10 +178,10 @@ outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups
 	@echo "outages: real programs on loop devices; all networks are cut for $(OUTAGE) in groups of $(OUTAGES)"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 0 -run 'TestOutages/clusters/^[0-9]+$$' ./integration/netns -outage $(OUTAGE) -outages $(OUTAGES)
 
-test-kube: build tools $(HELM) ## a real etcd and kube-apiserver, and what the agent does against them (about 11 min; the first time 9 min more: it compiles Kubernetes)
+test-kube: build tools $(HELM) ## a real etcd and kube-apiserver, and what the agent does against them (about 15 min; the first time 9 min more: it compiles Kubernetes)
 	@$(KUBETEST) .
-	@echo "test-kube: go test ./... in integration/kube, about 11 minutes"
-	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./...
+	@echo "test-kube: go test ./... in integration/kube, about 15 minutes"
+	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 25m $(if $(RUN),-run '$(RUN)') ./...
 
 test-page: tools ## the status page in chromium without a window, through a split and a reset (about 3 min); SHOTS=DIR keeps pictures, as in docs/images; needs Debian's chromium
 	@command -v chromium >/dev/null || test -n "$$FENCING_CHROMIUM" || { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
