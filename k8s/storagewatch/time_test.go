@@ -3,6 +3,8 @@ package storagewatch
 import (
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,13 +111,10 @@ func TestHangingRequests(t *testing.T) {
 				w.pod("db-0", yes, "data")
 				w.during(func() {
 					pass(6 * time.Second)
-					hung := 0
-					w.deaf = func(read string) bool {
-						if read == what {
-							hung++
-						}
-						return read == what && hung == 1
-					}
+					var hung atomic.Int64
+					w.setDeaf(func(read string) bool {
+						return read == what && hung.Add(1) == 1
+					})
 					w.storage.set("n1", storagefence.Unhealthy)
 					pass(13 * time.Second) // 4 s to the next look, 5 s of hanging, 5 s to the next attempt
 					w.want()
@@ -134,23 +133,28 @@ func TestTimeout(t *testing.T) {
 		w.pod("db-0", yes, "data")
 		w.during(func() {
 			pass(6 * time.Second)
+			var mu sync.Mutex // guards asked
 			asked := []time.Time{}
-			w.deaf = func(read string) bool {
+			w.setDeaf(func(read string) bool {
+				mu.Lock()
+				defer mu.Unlock()
 				if read == "*v1.PodList" {
 					asked = append(asked, time.Now())
 				}
 				return read == "*v1.PodList"
-			}
+			})
 			w.storage.set("n1", storagefence.Unhealthy)
 			pass(50 * time.Minute)
+			mu.Lock()
 			if n := len(asked); n != 3 || asked[n-1].Sub(asked[0]) != 20*time.Second {
 				t.Errorf("asked at %v, want three times within 25 s", asked)
 			}
+			mu.Unlock()
 			w.want()
 			if n := w.count(t, "fencing_storage_given_up_total"); n != 1 {
 				t.Errorf("given up %v times", n)
 			}
-			w.deaf = nil
+			w.setDeaf(nil)
 			pass(11 * time.Minute)
 			w.want("node n1", "pod db-0", "attachment va-data")
 		})

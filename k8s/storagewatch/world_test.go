@@ -292,6 +292,13 @@ func (w *world) during(f func()) {
 	}
 }
 
+// setDeaf has the API server leave those reads unanswered from now on.
+func (w *world) setDeaf(deaf func(read string) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deaf = deaf
+}
+
 func pass(d time.Duration) {
 	time.Sleep(d) // of the bubble
 	synctest.Wait()

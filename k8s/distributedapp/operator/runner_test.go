@@ -150,9 +150,10 @@ func TestFloodOfMessages(t *testing.T) {
 		if got := testutil.ToFloat64(idle.o.Metrics.dropped); got != 4*mostMessages || len(idle.inbox) != mostMessages {
 			t.Errorf("%v messages were dropped, %d wait", got, len(idle.inbox))
 		}
-		before := w.api.reads
+		reads := func() int { w.api.mu.Lock(); defer w.api.mu.Unlock(); return w.api.reads }
+		before := reads()
 		w.pass(20 * time.Second)
-		if got := w.api.reads - before; got > 21 {
+		if got := reads() - before; got > 21 {
 			t.Errorf("the configuration was read %d times in 20 s", got)
 		}
 		r.Receive(distributedapp.Message{Kind: distributedapp.Configure, Origin: "x", Config: distributedapp.Config{Version: have.Version, Digest: "forged"}})
