@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,12 +225,19 @@ func TestNodeThatWentWhileNobodyWasFollowed(t *testing.T) {
 		h := NewHub()
 		h.Booked("g", book(5, "n1", "n2"))
 		h.Synced()
-		exists, failure, asked := true, errors.New("away"), 0
+		var away, gone atomic.Bool
+		var asked atomic.Int64
+		away.Store(true)
 		ctx, cancel := context.WithCancel(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer x")))
 		p := &pipe{ctx: ctx, reports: make(chan *fencingv1.MembersReport, 1), updates: make(chan *fencingv1.MembersUpdate, 16)}
 		s := &Server{
 			Hub: h, Logger: slog.New(slog.DiscardHandler), Review: func(context.Context, string) (string, error) { return "n1", nil },
-			Exists: func(context.Context, string) (bool, error) { asked++; return exists, failure },
+			Exists: func(context.Context, string) (bool, error) {
+				if asked.Add(1); away.Load() {
+					return true, errors.New("away")
+				}
+				return !gone.Load(), nil
+			},
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- s.Follow(p) }()
@@ -237,16 +245,16 @@ func TestNodeThatWentWhileNobodyWasFollowed(t *testing.T) {
 		if u := <-p.updates; u.GetNode() != nil {
 			t.Errorf("told without knowing: %v", u)
 		}
-		failure = nil
-		if u := <-p.updates; u.GetNode() != nil || asked != 2 {
-			t.Errorf("%v after %d questions", u, asked)
+		away.Store(false)
+		if u := <-p.updates; u.GetNode() != nil || asked.Load() != 2 {
+			t.Errorf("%v after %d questions", u, asked.Load())
 		}
-		exists = false
-		if u := <-p.updates; u.GetNode() == nil || u.GetNode().GetExists() || u.GetNode().GetUid() != "u" || asked != 3 {
-			t.Errorf("%v after %d questions", u, asked)
+		gone.Store(true)
+		if u := <-p.updates; u.GetNode() == nil || u.GetNode().GetExists() || u.GetNode().GetUid() != "u" || asked.Load() != 3 {
+			t.Errorf("%v after %d questions", u, asked.Load())
 		}
-		if u := <-p.updates; u.GetNode() != nil || asked != 3 {
-			t.Errorf("%v after %d questions", u, asked)
+		if u := <-p.updates; u.GetNode() != nil || asked.Load() != 3 {
+			t.Errorf("%v after %d questions", u, asked.Load())
 		}
 		h.Seen("n1", there("g", nil)) // its kubelet has made it again
 		if u := <-p.updates; !u.GetNode().GetExists() {
