@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,11 +27,11 @@ const (
 // survey looks at all Nodes, for the limits of storms.
 func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []NodeFence) (*storm.Survey, map[string]nodefence.Node, error) {
 	at := r.Now()
-	running, proven := map[string]time.Time{}, map[string]string{}
+	running, switched, proven := map[string]time.Time{}, map[string]bool{}, map[string]string{}
 	for i := range fences {
 		s := fences[i].Status
 		if s.Phase == nodefence.Running && s.Step != nodefence.Recovery {
-			running[fences[i].Spec.NodeName] = s.StartedAt
+			running[fences[i].Spec.NodeName], switched[fences[i].Spec.NodeName] = s.StartedAt, s.Isolated || s.Switched
 		}
 		if p := s.Proof; p != nil && !p.Contradicted {
 			proven[fences[i].Spec.NodeName] = p.Boot
@@ -38,7 +39,10 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 	}
 	nodes, owners := map[string]nodefence.Node{}, owners{}
 	var members []storm.Member
-	silent := r.silentNodes(ctx, at)
+	silent, err := r.silentNodes(ctx, at)
+	if err != nil {
+		return nil, nil, err
+	}
 	for page := ""; ; {
 		var list corev1.NodeList
 		if err := r.Reader.List(ctx, &list, client.Limit(pageSize), client.Continue(page)); err != nil {
@@ -51,7 +55,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 			owners.add(o)
 			m := storm.Member{
 				Name: o.Name, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
-				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name],
+				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name],
 			}
 			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
 			members = append(members, m)
@@ -77,18 +81,22 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 }
 
 // silentNodes are those whose Leases have run out by this clock. Where an older role does not allow to list them, none are:
-// all other limits hold.
-func (r *Runner) silentNodes(ctx context.Context, now time.Time) map[string]bool {
+// all other limits hold. That they cannot be listed for another reason is an error: an API server in trouble is what the
+// limit is about.
+func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]bool, error) {
 	if now.Sub(r.listedAt) >= leasesAge || r.listed == nil {
 		ends := map[string]time.Time{}
 		for page := ""; ; {
 			var list coordinationv1.LeaseList
 			if err := r.Reader.List(ctx, &list, client.InNamespace(corev1.NamespaceNodeLease), client.Limit(pageSize), client.Continue(page)); err != nil {
+				if !apierrors.IsForbidden(err) {
+					return nil, fmt.Errorf("list Leases: %w", err)
+				}
 				if r.noLeases != err.Error() { // once is enough
 					r.noLeases = err.Error()
 					r.Logger.Warn("max_silent_percent has no effect, since Leases cannot be listed: apply nodefence.yaml of this version", "err", err)
 				}
-				return nil
+				return nil, nil
 			}
 			for i := range list.Items {
 				if s := list.Items[i].Spec; s.RenewTime != nil {
@@ -109,7 +117,7 @@ func (r *Runner) silentNodes(ctx context.Context, now time.Time) map[string]bool
 	for name, end := range r.listed {
 		out[name] = now.After(end)
 	}
-	return out
+	return out, nil
 }
 
 // waits tells people that a limit keeps a node from being fenced, once for each change. The replica that comes first for the

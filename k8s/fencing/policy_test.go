@@ -1,6 +1,8 @@
 package fencing
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,7 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
@@ -72,5 +76,89 @@ func TestSilentLeases(t *testing.T) {
 		if begun := s.fence() != nil; begun != (forbidden != "") {
 			t.Errorf("forbidden %q: begun %v, Events %v", forbidden, begun, s.events.reasons)
 		}
+	}
+}
+
+// lateAPI is an API server that takes its time for each write of a NodeFence.
+type lateAPI struct {
+	*api
+	late func()
+}
+
+func (a lateAPI) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if _, is := o.(*NodeFence); is {
+		a.late()
+	}
+	return a.api.Create(ctx, o, opts...)
+}
+
+func (a lateAPI) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	if _, is := o.(*NodeFence); is {
+		a.late()
+	}
+	return a.api.Update(ctx, o, opts...)
+}
+
+// What a look has allowed is not begun by it much later: a storm may have come.
+func TestStormInALongRound(t *testing.T) {
+	s := newStage(t)
+	s.r.Writer = lateAPI{s.api, func() {
+		s.now = s.now.Add(oldSurvey + time.Second)
+		s.node("n2", false, "0", s.now)
+		s.node("n3", false, "0", s.now)
+	}}
+	if s.rounds(3); s.fence() == nil || s.fence().Status.Phase != nodefence.New || s.fence().Status.Held() != storm.TooManyUnhealthy {
+		t.Errorf("%+v", s.fence())
+	}
+}
+
+// A look that is too old is made again in the middle of a round: it sees what has begun in this round.
+func TestLimitInALongRound(t *testing.T) {
+	s := newStage(t)
+	s.configure("trigger_after=0", "max_concurrent=1", "max_unhealthy_percent=100", "max_silent_percent=100")
+	for _, n := range []string{"n1", "n2", "n3"} {
+		s.node(n, false, "0", s.now)
+		s.put(&corev1.ConfigMap{ObjectMeta: s.meta("fence-config-" + n), Data: map[string]string{"config.properties": "node_name=" + n + "\npower_management=bmc-off bmc-on"}})
+		for _, action := range []string{"off", "on"} {
+			s.put(&corev1.ConfigMap{ObjectMeta: s.meta("fence-method-bmc-" + action + "-" + n), Data: map[string]string{"method.properties": "template=fence-method-template-bmc\nplug=" + n + "\naction=" + action}})
+		}
+	}
+	s.r.Writer = lateAPI{s.api, func() { s.now = s.now.Add(oldSurvey + time.Second) }}
+	most := 0
+	for range 8 {
+		if _, err := s.r.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var list NodeFenceList
+		if err := s.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(slices.DeleteFunc(list.Items, func(f NodeFence) bool { return f.Status.Phase != nodefence.Running })))
+	}
+	if most != 1 {
+		t.Errorf("steps of %d nodes run at one time", most)
+	}
+}
+
+// noLeases is an API server that does not answer for Leases.
+type noLeases struct{ *api }
+
+func (a noLeases) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, is := list.(*coordinationv1.LeaseList); is {
+		return errors.New("etcdserver: request timed out")
+	}
+	return a.api.List(ctx, list, opts...)
+}
+
+// A trouble of the API server is what max_silent_percent is about: it does not take that limit away.
+func TestLeasesThatCannotBeListedNow(t *testing.T) {
+	s := newStage(t)
+	s.r.Reader = noLeases{s.api}
+	if _, err := s.r.round(t.Context()); err == nil || s.fence() != nil {
+		t.Errorf("%v: %+v", err, s.fence())
+	}
+	s.r.Reader = s.api
+	if s.rounds(2); s.fence() == nil {
+		t.Error("it never begins")
 	}
 }

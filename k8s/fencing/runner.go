@@ -130,7 +130,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(work)) {
 		if r.Now().Sub(survey.At()) > oldSurvey {
-			if survey, _, err = r.survey(ctx, c, fences.Items); err != nil {
+			if survey, err = r.again(ctx, c); err != nil {
 				return busyRound, err
 			}
 		}
@@ -148,6 +148,16 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 		r.Logger.Warn("devices are not asked whether they answer", "err", err)
 	}
 	return c.Cluster.Poll, nil
+}
+
+// again looks once more in a round, at what has begun in it as well.
+func (r *Runner) again(ctx context.Context, c *fenceconfig.Config) (*storm.Survey, error) {
+	var fences NodeFenceList
+	if err := r.Reader.List(ctx, &fences); err != nil {
+		return nil, fmt.Errorf("list NodeFences: %w", err)
+	}
+	survey, _, err := r.survey(ctx, c, fences.Items)
+	return survey, err
 }
 
 // config reads all ConfigMaps of the namespace.
@@ -177,9 +187,12 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 	return c, nil
 }
 
-// node carries writes out until there is none left.
+// node carries writes out until there is none left, or the look that allows them is old: the next round goes on.
 func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, survey *storm.Survey) error {
-	for range mostWrites {
+	for i := range mostWrites {
+		if i > 0 && r.Now().Sub(survey.At()) > oldSurvey {
+			return nil
+		}
 		f, object, err := r.facts(ctx, name, c, survey)
 		if err != nil {
 			return err

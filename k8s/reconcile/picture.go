@@ -82,7 +82,7 @@ func (r *Reconciler) Picture() *Picture {
 			n.Phase, n.Since, n.Text, n.Trouble, n.Left, n.Tainted, n.Wait = s.Phase, w.since, s.Text, s.Trouble, s.Left, s.Tainted, max(0, w.begins.Sub(now))
 		}
 		for _, by := range r.index.tellers(name) {
-			for _, d := range r.index.told[by] {
+			for _, d := range slices.Concat(r.index.told[by], r.index.reported[by]) {
 				if d.Node == name {
 					n.Told = append(n.Told, Told{By: by, Boot: d.Boot, Proof: d.Proof, At: d.At})
 				}

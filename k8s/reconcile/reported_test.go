@@ -210,3 +210,30 @@ func TestRandomIndex(t *testing.T) {
 		}
 	}
 }
+
+// People see who tells a death to a controller, as they see who writes it.
+func TestReportedDeathsAreShown(t *testing.T) {
+	p := newReporting(t)
+	p.report("n1", true)
+	p.tell(p.r, "n2", true)
+	p.tell(p.r, "n1", true) // before it told the controller: one word, by one Node
+	p.run(p.r, 3*time.Second)
+	for _, n := range p.r.Picture().Nodes {
+		if n.Name == "n4" && n.Tellers() == 2 {
+			return
+		}
+	}
+	t.Errorf("%+v", p.r.Picture().Nodes)
+}
+
+func TestOneReportedDeathIsShown(t *testing.T) {
+	p := newReporting(t)
+	p.report("n1", true)
+	p.show(p.r)
+	for _, n := range p.r.Picture().Nodes {
+		if n.Name == "n4" && n.Tellers() == 1 {
+			return
+		}
+	}
+	t.Errorf("%+v", p.r.Picture().Nodes)
+}

@@ -48,6 +48,7 @@ type Member struct {
 	Silent      bool      // its Lease has run out
 	Dead        bool      // the boot that it shows is proven to have ended
 	Fencing     time.Time // since when a step runs that switches it; zero: none does
+	Switched    bool      // and one of its devices may have been told to already
 }
 
 // failed reports whether it was not Ready at a moment, as far as the last change tells.
@@ -257,6 +258,18 @@ func (s *Survey) after(text string, until time.Time) Verdict {
 		until.UTC().Format(time.TimeOnly), text, int(s.policy.Cooldown.Seconds()))}
 }
 
+// goes reports whether a node is to be counted beside another one: a step of it runs, and it is switched already, or began first.
+//
+// Invariant: of nodes that began at the same moment, by replicas that did not see each other, as many go on as may, and the
+// others wait. If each waited for all others, no node would be fenced.
+func (s *Survey) goes(o, beside Member) bool {
+	began := s.members[o.Name].Fencing
+	if o.Name == beside.Name || began.IsZero() {
+		return false
+	}
+	return beside.Fencing.IsZero() || o.Switched || began.Before(beside.Fencing) || began.Equal(beside.Fencing) && o.Name < beside.Name
+}
+
 // dead is the limit that the recovery keeps to as well. Who is being switched will be dead; a node that is dead already does
 // not become so by being switched.
 func (s *Survey) dead(subject Member) Verdict {
@@ -267,7 +280,7 @@ func (s *Survey) dead(subject Member) Verdict {
 	for _, m := range s.sorted {
 		if m.Group == subject.Group {
 			g.Size++
-			if m.Name != subject.Name && (m.Dead || !s.members[m.Name].Fencing.IsZero()) {
+			if m.Name != subject.Name && (m.Dead || s.goes(m, subject)) {
 				g.Dead++
 			}
 		}
@@ -279,7 +292,7 @@ func (s *Survey) dead(subject Member) Verdict {
 func (s *Survey) atOnce(node string) Verdict {
 	var others []string
 	for _, m := range s.sorted {
-		if f := s.members[m.Name].Fencing; m.Name != node && !f.IsZero() && s.now.Sub(f) <= patience {
+		if s.goes(m, s.members[node]) && s.now.Sub(s.members[m.Name].Fencing) <= patience {
 			others = append(others, m.Name)
 		}
 	}

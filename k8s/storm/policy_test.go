@@ -204,6 +204,37 @@ func TestBegun(t *testing.T) {
 	}
 }
 
+// Replicas that look at the same moment begin more nodes than may be. Who began first goes on: else they would wait for each
+// other, and nobody would be fenced.
+func TestTooManyHaveBegun(t *testing.T) {
+	for what, set := range map[string]func(*Policy){
+		"at one time": func(p *Policy) { p.MaxConcurrent = 2 },
+		"of a group":  func(p *Policy) { p.MaxDeadPercent = 20 },
+	} {
+		m, p := ten(), limits
+		set(&p)
+		for i := range 4 {
+			m[i].Ready, m[i].Since, m[i].Fencing = false, noon, noon.Add(time.Duration(i/2)*time.Second)
+		}
+		going := func() (on string) {
+			s := p.Look(m, noon.Add(2*time.Second), &History{})
+			for _, n := range m[:4] {
+				if s.Allow(n.Name, "").Allowed {
+					on += n.Name
+				}
+			}
+			return on
+		}
+		if got := going(); got != "n0n1" {
+			t.Errorf("%s: %q go on", what, got)
+		}
+		m[3].Switched = true // by a replica that had not seen the others
+		if got := going(); got != "n0n3" && got != "n0" {
+			t.Errorf("%s, and the last one is switched: %q go on", what, got)
+		}
+	}
+}
+
 // Nodes of three groups flap. The oracle keeps who was not Ready, and when a look saw too many of them: nothing is allowed
 // then, nor for as long as the cooldown lasts.
 func TestFlapping(t *testing.T) {
