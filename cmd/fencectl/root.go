@@ -112,8 +112,9 @@ func run(ctx context.Context, env *environment, args []string) int {
 
 // newRootCommand returns the whole tree of commands. New verbs are added here.
 func newRootCommand(env *environment) *cobra.Command {
-	root := newGroup("fencectl COMMAND", "Look after fencing-agent", `Look after fencing-agent: ask agents, LUNs and, by kubectl, a whole cluster how they are, check configurations, look at
-what happened, and take nodes out of service.
+	root := newGroup("fencectl COMMAND", "Look after fencing-agent", `fencectl asks agents, LUNs and a whole cluster how they are.
+
+It checks configurations, shows what happened, and takes nodes out of service. By kubectl it asks a cluster from anywhere.
 
 Results go to stdout, errors to stderr, one line each.
 Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has not come in time.`,
