@@ -180,7 +180,10 @@ var scenes = []situation{
 	{name: "large", s: ordinary(many, nil, of(agentsim.Kill, 19), broken(7), agentsim.Event{Kind: agentsim.Carrier, Nodes: []int{4}, Networks: []int{0}}),
 		during: from(15 * sec), slow: true},
 	{name: "large-network-down", s: ordinary(many, nil, agentsim.Event{Kind: agentsim.Carrier, Nodes: []int{0}, Networks: []int{1}}), during: from(15 * sec), slow: true},
-	{name: "large-cut-off", s: ordinary(many, nil, halves([]int{0}, upTo(many)[1:])), during: between(6*sec, 9*sec), is: reason(fencingv1.Reason_REASON_ISOLATED), slow: true},
+	{name: "large-cut-off", s: ordinary(many, nil, halves([]int{0}, upTo(many)[1:])), during: between(6*sec, 9*sec), slow: true,
+		is: all(reason(fencingv1.Reason_REASON_ISOLATED), func(st *fencingv1.Status) bool { // the feeder hears of the verdict a moment later
+			return st.GetWatchdog().GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_STARVED
+		})},
 }
 
 func sceneNamed(t testing.TB, name string) *situation {
