@@ -227,6 +227,7 @@ func TestMembersFromTheController(t *testing.T) {
 	f.stop("n2", nil)
 	f.start("n2")
 	f.agree(four...)
+	f.counted("n2", "n1", "n3") // or n4 goes while it is not counted, and two of four have no quorum
 	f.calm("n1", "n3")
 	f.mark()
 	f.stop("n4", ErrAbandon)
@@ -249,6 +250,18 @@ func TestMembersFromTheController(t *testing.T) {
 	f.until("n2", "at work", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })
 	f.calm("n1", "n3", "n4")
 	f.lied(c, four...)
+}
+
+// counted waits until others count a node that has told them that it stops, and is back.
+func (f *fleet) counted(node string, by ...string) {
+	f.t.Helper()
+	for _, o := range by {
+		f.until(o, "counting "+node+" again", func(s *fencingv1.Status) bool {
+			return slices.ContainsFunc(s.GetNodes(), func(n *fencingv1.NodeStatus) bool {
+				return n.GetName() == node && n.GetCounted() && n.GetSeesThisNode() && !n.GetStopping()
+			})
+		})
+	}
 }
 
 // lied has the controller say what is not true. Nobody goes by it.
