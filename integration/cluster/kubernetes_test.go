@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	client "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
@@ -269,14 +272,20 @@ metadata: {name: refuse-status}
 spec: {policyName: refuse-status, validationActions: [Deny]}
 `
 
-// refuseStatus refuses each write of a kubelet to its Node's status.
+// refuseStatus refuses each write of a kubelet to its Node's status. It returns when the policy is in force: it is what
+// refuses such a write, and not that a kubelet may not do something else. (kubectl reads the status first, and that no
+// kubelet may.)
 func (k *kubernetes) refuseStatus(t *testing.T, node string) {
 	t.Helper()
 	apply(t, k.Cluster, fmt.Sprintf(refuse, node))
+	as := rest.CopyConfig(k.Plane.Admin())
+	as.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes"}}
+	kubelet, err := client.NewForConfig(as)
+	do(t, err)
 	until(t, "the status is refused", limit, func() bool {
-		_, err := k.Plane.Kubectl(t.Context(), "", "--as=system:node:"+node, "--as-group=system:nodes", "patch", "node", node, "--subresource=status",
-			"--type=merge", "--patch", `{"status":{"phase":"Running"}}`, "--dry-run=server")
-		return err != nil
+		_, err := kubelet.CoreV1().Nodes().Patch(t.Context(), node, types.StrategicMergePatchType, []byte(`{"status":{"phase":"Running"}}`),
+			meta.PatchOptions{DryRun: []string{meta.DryRunAll}}, "status")
+		return err != nil && strings.Contains(err.Error(), "refused by the test")
 	})
 }
 
