@@ -32,6 +32,8 @@ type report struct {
 	again      []string // packages to be run once more
 	secondTime bool     // these are the packages that are run once more
 
+	failures []failure
+
 	packages map[string]*packageRun
 	builds   map[string]*strings.Builder // output of compilers, by import path
 	reasons  map[string]int              // why tests were skipped -> how many
@@ -151,11 +153,13 @@ func (r *report) packageEnded(p *packageRun, e *event) {
 
 func (r *report) fail(what, output string) {
 	r.failed++
+	r.failures = append(r.failures, failure{what, reason(output)})
 	fmt.Fprintf(r.out, "FAIL  %s\n%s", what, indent(output))
 }
 
-// summary prints why tests were skipped and, as the last line, the counts.
+// summary prints what failed once more, why tests were skipped and, as the last line, the counts.
 func (r *report) summary(took time.Duration) {
+	r.list()
 	for _, why := range sortedKeys(r.reasons) {
 		fmt.Fprintf(r.out, "skip  %d: %s\n", r.reasons[why], why)
 	}
