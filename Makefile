@@ -215,6 +215,10 @@ vms-fabric: tools ## fence_scsi on the iSCSI target of the virtual machines, wit
 	@echo "vms-fabric: a node is cut off from its LUN four times, about five minutes"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestFabric$$' ./integration/vms
 
+vms-crash: tools ## a machine that panics: its crash kernel runs Debian's fence_kdump_send, and fencing-controller's listener hears it; another is merely reset (3 min)
+	@echo "vms-crash: two machines of 512 MB, about three minutes; each step is told when it has ended"
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCrashKernel$$' ./integration/vms
+
 vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 15 min)
 	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
