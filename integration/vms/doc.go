@@ -24,6 +24,9 @@
 // TestFabric ("make vms-fabric") cuts a node off from its LUN by Debian's fence_scsi, as a Job of fencing-controller runs
 // it, and looks for writes that land after that.
 //
+// TestCrashKernel ("make vms-crash") has a machine panic whose crash kernel runs Debian's fence_kdump_send, and another one
+// reset: fencing-controller's listener, in this process, hears the one and nothing of the other.
+//
 // # State and invariants
 //
 // One lab serves one scenario after the other, each of which begins and ends with nodes that count each other and hold

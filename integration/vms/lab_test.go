@@ -61,6 +61,8 @@ type crew struct {
 	disk      func(root string) error            // fills the disk of a node
 	diskSize  int                                // of it, in megabytes; 0: diskMegabytes
 	node      func(i int) (image.Machine, error) // the one named nodes[i]
+	kernel    string                             // more for the command line of the machines' kernels
+	boot      func(l *lab) error                 // starts the machines, instead of all of the above; may be nil
 }
 
 // agentsOn is the crew of the scenarios: the agent, with more of its configuration.
@@ -102,7 +104,11 @@ func newLab(t *testing.T, c crew) (*lab, error) {
 		interrupted.labs = map[*lab]bool{}
 	}
 	interrupted.labs[l] = true
-	if err := l.boot(t.Context()); err != nil {
+	boot := l.crew.boot
+	if boot == nil {
+		boot = func(l *lab) error { return l.boot(t.Context()) }
+	}
+	if err := boot(l); err != nil {
 		delete(interrupted.labs, l)
 		l.end()
 		l.removeFiles()
@@ -183,7 +189,7 @@ func agentDisk(root string) error {
 }
 
 func (l *lab) start(ctx context.Context, img *image.Image, name string, disks []string, megabytes int, cards []control.Interface) error {
-	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir, TSCKilohertz: built.tsc}
+	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir, TSCKilohertz: built.tsc, Append: l.crew.kernel}
 	for _, card := range cards {
 		mac, err := net.ParseMAC(card.MAC)
 		if err != nil {

@@ -81,10 +81,11 @@ func (c *Crashes) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen to crash kernels: %w", err)
 	}
-	return c.serve(ctx, conn)
+	return c.Serve(ctx, conn)
 }
 
-func (c *Crashes) serve(ctx context.Context, conn net.PacketConn) error {
+// Serve is Start with a connection that is there already; it closes it.
+func (c *Crashes) Serve(ctx context.Context, conn net.PacketConn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	c.Logger.Info("listens to crash kernels", "address", conn.LocalAddr().String())

@@ -87,7 +87,7 @@ func TestRealSender(t *testing.T) {
 	c := listener(time.Now)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- c.serve(ctx, conn) }()
+	go func() { done <- c.Serve(ctx, conn) }()
 	defer func() {
 		if cancel(); <-done != nil {
 			t.Error("it did not stop in order")

@@ -80,6 +80,7 @@ type Boot struct {
 	Target     *Target           `json:"target,omitempty"`
 	Service    []string          `json:"service,omitempty"` // the command line of the agent
 	Env        []string          `json:"env,omitempty"`     // of the agent
+	Crash      string            `json:"crash,omitempty"`   // a script for sh: all that a crash kernel does once its networks are up
 }
 
 // BootFile is the path of a machine's Boot in the image; the kernel's command line says vm=NAME.

@@ -51,6 +51,9 @@ func serve() error {
 	if err != nil {
 		return err
 	}
+	if crashed() {
+		return dump(boot)
+	}
 	port, err := openPort()
 	if err != nil {
 		return err
@@ -90,6 +93,27 @@ func serve() error {
 			l.send(m)
 		}()
 	}
+}
+
+// crashed reports whether this kernel was started by one that has panicked: it shows the memory of that one.
+func crashed() bool {
+	_, err := os.Stat("/proc/vmcore")
+	return err == nil
+}
+
+// dump is what the initial file system of a crash kernel does. The harness does not hear of it but from the console.
+func dump(boot *control.Boot) error {
+	for _, i := range boot.Interfaces {
+		if err := connect(i); err != nil {
+			return fmt.Errorf("network %s: %w", i.Name, err)
+		}
+	}
+	cmd := exec.Command("/bin/sh", "-c", boot.Crash)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("crash script: %w", err)
+	}
+	return nil
 }
 
 func openPort() (*os.File, error) {

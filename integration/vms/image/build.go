@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -28,8 +29,42 @@ type Image struct {
 	Initrd string
 }
 
+// Extra is what an image has besides: files of this machine, and programs of a tree with the libraries they need. The keys
+// are the paths in the image; those of programs are below the tree.
+type Extra struct {
+	Files    map[string]string
+	Tree     string
+	Programs map[string]string
+}
+
+// add puts all of it into an image.
+func (e Extra) add(a *archive) error {
+	files := maps.Clone(e.Files)
+	if files == nil {
+		files = map[string]string{}
+	}
+	var programs []string
+	for at, path := range e.Programs {
+		files[at] = filepath.Join(e.Tree, path)
+		programs = append(programs, files[at])
+	}
+	needed, err := libraries(e.Tree, programs...)
+	if err != nil {
+		return err
+	}
+	maps.Copy(files, needed)
+	for at, from := range files {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		a.file(at, 0o755, content)
+	}
+	return nil
+}
+
 // Build writes the image for the machines into dir. Guest is the guest program, static.
-func Build(tree, dir, guest string, machines []Machine) (*Image, error) {
+func Build(tree, dir, guest string, machines []Machine, extra ...Extra) (*Image, error) {
 	kernels, err := filepath.Glob(filepath.Join(tree, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
 		return nil, fmt.Errorf("not one kernel below %s but %d", tree, len(kernels))
@@ -46,6 +81,11 @@ func Build(tree, dir, guest string, machines []Machine) (*Image, error) {
 	}
 	if err := addPrograms(a, tree, guest); err != nil {
 		return nil, err
+	}
+	for _, e := range extra {
+		if err := e.add(a); err != nil {
+			return nil, err
+		}
 	}
 	if err := addMachines(a, tree, machines); err != nil {
 		return nil, err

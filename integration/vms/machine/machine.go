@@ -40,6 +40,7 @@ type Config struct {
 	Disks          []string // raw files, as /dev/vda and so on
 	Ports          []*fabric.Port
 	Megabytes      int
+	Append         string // more for the kernel's command line
 	SocketDir      string // short
 	TSCKilohertz   uint64 // by TSCKilohertz; 0: not known
 	LogDir         string
@@ -126,7 +127,7 @@ func (m *Machine) args() []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-accel", "tcg", "-cpu", "max", "-machine", "pc", "-smp", "1",
 		"-m", fmt.Sprint(m.Megabytes), "-display", "none", "-kernel", m.Kernel, "-initrd", m.Initrd,
-		"-append", "console=ttyS0 quiet no_timer_check panic=1 nokaslr mitigations=off random.trust_cpu=on " + m.clock() + " vm=" + m.Name,
+		"-append", "console=ttyS0 quiet no_timer_check panic=1 nokaslr mitigations=off random.trust_cpu=on " + m.clock() + " vm=" + m.Name + " " + m.Append,
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-qmp", "unix:" + m.socket("qmp") + ",server=on,wait=off",
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=ctl,path=" + m.socket("ctl") + ",server=on,wait=off",
