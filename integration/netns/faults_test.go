@@ -67,7 +67,8 @@ func TestPulledCables(t *testing.T) {
 		return ""
 	})
 	t.Logf("seen down after %v", took)
-	c.await(c.budget().GetDMax().AsDuration()+time.Second, "n4 is not fed any more", observe.Starving("n4"))
+	_, took = c.await(c.lost(), "n4 is not fed any more", observe.Starving("n4"))
+	t.Logf("not fed any more %v after that", took)
 	rest := without(c.nodes, "n4")
 	c.await(startLimit, "the rest says LEFT", observe.Reported(began, fencingv1.EventType_LEFT, []string{"n4"}, rest))
 	c.do(c.Lab().Heal())

@@ -19,10 +19,6 @@ var (
 	healSeed = flag.Uint64("heal-seed", 0, "what the pieces are drawn from; 0: something else each time")
 )
 
-// hiccup is how long a node that must live may starve nevertheless. The first to miss the others reads that a majority lives
-// without it until their evidence has run out, too (docs/lease.md H3); nobody is reset for so short a time.
-const hiccup = 4 * time.Second
-
 // TestHealsInPieces cuts all networks and heals them in random pieces at random moments, while a node loses the LUN or an agent
 // is killed. Exactly those give way who must; nobody is called dead who is fed; after the last piece all are back.
 func TestHealsInPieces(t *testing.T) {
@@ -238,7 +234,7 @@ func outageByLUN(t *testing.T) {
 	c.startAll()
 	began := c.silence()
 	always := observe.All(quorate(began, c.nodes), notItself(began, c.nodes...), nobodyFenced)
-	c.await(leftWithin, "everybody calls all others LEFT", c.othersLeft(began, c.nodes...))
+	c.await(c.lost(), "everybody calls all others LEFT", c.othersLeft(began, c.nodes...))
 	c.await(startLimit, "all live by the LUN", observe.Feeding(fencingv1.Reason_REASON_LUN_QUORUM, c.nodes...), always)
 	c.hold(*outage/3, "nothing else happens", observe.Feeding(fencingv1.Reason_REASON_LUN_QUORUM, c.nodes...), always)
 	c.do(c.Lab().Cut(c.nodes[:2], c.nodes[2:]))
@@ -313,7 +309,7 @@ func (c *cluster) healInPieces(p pieces) {
 	alive := without(c.nodes, p.dead)
 	healed := time.Now()
 	c.do(c.Lab().Heal())
-	_, took := c.await(backWithin+time.Second, "everybody is back", observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, alive...))
+	_, took := c.await(backWithin, "everybody is back", observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, alive...))
 	c.t.Logf("all are back %v after the heal, %v after the cut", took.Round(10*time.Millisecond), healed.Sub(began).Round(time.Second))
 	if p.lun != "" {
 		c.must(c.loops.Restore(slices.Index(c.nodes, p.lun)))
