@@ -1,6 +1,8 @@
 package agentsim
 
 import (
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +15,20 @@ func wide(s *Schedule) { s.Watchdog, s.Feed, s.Reboot = 30*time.Second, 5*time.S
 // said is when a line of a run says a thing for the first time, counted from when things begin to happen; 0: never.
 func said(t *testing.T, r *Result, what string) time.Duration {
 	t.Helper()
-	for _, l := range r.Timeline {
+	return saidIn(t, slices.Values(r.Timeline), what)
+}
+
+// saidLast is the same for the last time.
+func saidLast(t *testing.T, r *Result, what string) time.Duration {
+	t.Helper()
+	lines := slices.Clone(r.Timeline)
+	slices.Reverse(lines)
+	return saidIn(t, slices.Values(lines), what)
+}
+
+func saidIn(t *testing.T, lines iter.Seq[string], what string) time.Duration {
+	t.Helper()
+	for l := range lines {
 		if stamp, _, _ := strings.Cut(strings.TrimSpace(l), "s "); strings.Contains(l, what) {
 			seconds, err := strconv.ParseFloat(stamp, 64)
 			if err != nil {
