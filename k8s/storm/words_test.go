@@ -154,6 +154,16 @@ func TestStaleWords(t *testing.T) {
 	if two != time.Hour {
 		t.Errorf("two who go on saying so are heard for %v", two)
 	}
+	one := play(heeding, 40*time.Minute, &History{}, noon, func(at time.Duration) []Member {
+		m := five()
+		if m[1].Words = again(moves("n0"), at); at < 20*time.Minute {
+			m[2].Words = again(moves("n0"), at)
+		}
+		return m
+	})
+	if one != 30*time.Minute+10*time.Second {
+		t.Errorf("two for twenty minutes, and then one of them: held up for %v", one)
+	}
 	h := &History{}
 	play(heeding, time.Minute, h, noon.Add(time.Hour), func(time.Duration) []Member { m := five(); m[1].Words, m[2].Words = moves("n0"), moves("n0"); return m })
 	if back := play(heeding, time.Hour, h, noon, func(time.Duration) []Member { m := five(); m[1].Words, m[2].Words = moves("n0"), moves("n0"); return m }); back > wordLasts+10*time.Second {
