@@ -1,6 +1,10 @@
 package diskquorum
 
-import "github.com/fencing-agent/fencing-agent/boottime"
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
 
 // PeerSlot returns the latest readable record of a node's slot; ok is false while the node
 // has none or its slot cannot be read. The record is valid until the next call of Complete.
@@ -50,4 +54,24 @@ func (a *Arbiter) Shows(name string, token Token) bool {
 	_, moved := e.arrived()
 	rec := e.record()
 	return moved && e.status == slotKnown && rec.State == SlotActive && rec.Statement.Token == token
+}
+
+// PeerWrites is what this node knows now of a peer's writing: whether its slot goes on changing, or has stood still for as
+// long as a node that runs may leave it alone. Neither is known while reads do not go on, or the slot is not that of a node
+// that is at work. While everybody is in view reads are rare.
+func (a *Arbiter) PeerWrites(now boottime.Instant, name string) (moves, still bool) {
+	i, ok := a.table.find(name)
+	e := &entry{}
+	if ok {
+		e = &a.table.entries[i]
+	}
+	if !ok || e.status != slotKnown || e.record().State != SlotActive || now.Sub(a.table.start) > a.readsGoOn() {
+		return false, false
+	}
+	return a.moves(e), a.table.start.Sub(e.since) >= a.watchTime(e.record())
+}
+
+// readsGoOn is how old the latest read may be.
+func (a *Arbiter) readsGoOn() time.Duration {
+	return (fullViewReadEvery+2)*a.timing.Heartbeat + a.timing.IOTimeout
 }

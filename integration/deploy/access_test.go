@@ -13,12 +13,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
 // ownLabels and ownAnnotations are what the agent may change of its Node.
 var ownLabels = []string{"node-manager.deckhouse.io/fencing-enabled", "node-manager.deckhouse.io/fencing-mode"}
 
 const ownAnnotations = "fencing-agent.io/address."
+
+// said are the other annotations of the agent, and how long each may be.
+var said = map[string]int{deaths.Annotation: deaths.MostBytes, sightings.Annotation: sightings.MostBytes}
 
 // granted spells rules out, one line for each verb.
 func granted(where k8s.Namespace, rules []rbacv1.PolicyRule) []string {
@@ -234,14 +238,18 @@ func TestPolicyKnowsTheAgentsLabels(t *testing.T) {
 			if !slices.Equal(owned, ownLabels) {
 				t.Errorf("%s: policy %s owns %q, the agent %q", m.name, p.Name, owned, ownLabels)
 			}
-			prefixes, told, bounded := 0, 0, false
+			prefixes, told, bounded := 0, map[string]int{}, map[string]bool{}
 			for _, v := range p.Spec.Validations {
 				prefixes += strings.Count(v.Expression, "k.startsWith('"+ownAnnotations+"')")
-				told += strings.Count(v.Expression, "k == '"+deaths.Annotation+"'")
-				bounded = bounded || v.Expression == fmt.Sprintf("size(variables.annotations[?'%s'].orValue('')) <= %d", deaths.Annotation, deaths.MostBytes)
+				for key, most := range said {
+					told[key] += strings.Count(v.Expression, "k == '"+key+"'")
+					bounded[key] = bounded[key] || v.Expression == fmt.Sprintf("size(variables.annotations[?'%s'].orValue('')) <= %d", key, most)
+				}
 			}
-			if told != 2 || !bounded {
-				t.Errorf("%s: policy %s allows %s %d times, want 2; its length is bounded: %v", m.name, p.Name, deaths.Annotation, told, bounded)
+			for key := range said {
+				if told[key] != 2 || !bounded[key] {
+					t.Errorf("%s: policy %s allows %s %d times, want 2; its length is bounded: %v", m.name, p.Name, key, told[key], bounded[key])
+				}
 			}
 			if prefixes != 2 {
 				t.Errorf("%s: policy %s names the prefix %s of the agent's annotations %d times, want 2", m.name, p.Name, ownAnnotations, prefixes)

@@ -23,6 +23,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 	"github.com/fencing-agent/fencing-agent/k8s"
 	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
 // What deploy/manifests/minimal.yaml makes.
@@ -205,6 +206,9 @@ func TestAgentsWriteTheirOwnOnly(t *testing.T) {
 		{"the deaths that it knows", patchNode(d.agent, "node-1", annotate(deathlist.Annotation, true)), true},
 		{"more deaths than are read", patchNode(d.agent, "node-1", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, deathlist.Annotation, strings.Repeat("x", deathlist.MostBytes+1))), false},
 		{"deaths on another Node", patchNode(d.agent, "node-2", annotate(deathlist.Annotation, true)), false},
+		{"what it sees", patchNode(d.agent, "node-1", annotate(sightings.Annotation, true)), true},
+		{"more than is read", patchNode(d.agent, "node-1", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, sightings.Annotation, strings.Repeat("x", sightings.MostBytes+1))), false},
+		{"what it sees, on another Node", patchNode(d.agent, "node-2", annotate(sightings.Annotation, true)), false},
 		{"another annotation of the project", patchNode(d.agent, "node-1", annotate("fencing-agent.io/other", true)), false},
 		{"the annotation that disarms", patchNode(d.agent, "node-1", annotate(disable, true)), false},
 		{"somebody else's label", patchNode(d.agent, "node-1", label("example.com/role")), false},

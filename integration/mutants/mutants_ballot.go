@@ -52,7 +52,7 @@ func allMutants() []mutant {
 		lateMutants(),
 		probingMutants(),
 		recoveryMutants(),
-		nodefenceMutants(), fabricMutants(), watchdogMutants(),
+		nodefenceMutants(), fabricMutants(), watchdogMutants(), wordsMutants(),
 		listMutants(),
 		remediationMutants(),
 		crashMutants(),

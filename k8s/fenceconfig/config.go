@@ -49,6 +49,10 @@ type Cluster struct {
 	MaxSilent     int           // percent of all Nodes that may have a Lease that has run out
 	MaxConcurrent int           // nodes of which a step runs at one time
 	Cooldown      time.Duration // for which nothing begins after a storm
+
+	SkipLeaseHeld    bool // while agents say that a node's slot on the LUN goes on changing
+	SkipDisconnected bool // while agents say that a node answers and does not reach the LUN
+	OnlyWithQuorum   bool // not while all agents of a group have lost quorum
 }
 
 // Node is one managed node.
@@ -73,7 +77,7 @@ type Config struct {
 	Problems []Problem
 }
 
-const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, max_silent_percent, max_concurrent, cooldown, begin_by, kdump_max"
+const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, max_silent_percent, max_concurrent, cooldown, begin_by, kdump_max, skip_storage_lease_held, skip_storage_disconnected, only_with_quorum"
 
 // Read reads all ConfigMaps of a namespace. Others than those of fencing are not looked at. With no agents the options
 // of methods are not checked.
@@ -118,6 +122,8 @@ func (c *Config) cluster(text string) Cluster {
 		Trigger: r.seconds("trigger_after", 30, 0, 86400), Monitor: r.seconds("monitor_interval", 600, 0, 86400),
 		MaxUnhealthy: r.number("max_unhealthy_percent", 40, 1, 100), MaxSilent: r.number("max_silent_percent", 40, 1, 100),
 		MaxConcurrent: r.number("max_concurrent", 2, 1, 1000), Cooldown: r.seconds("cooldown", 300, 0, 86400), ByRemediation: r.choice("begin_by", "not-ready", "remediation") == "remediation",
+		SkipLeaseHeld: r.choice("skip_storage_lease_held", "yes", "no") == "yes", SkipDisconnected: r.choice("skip_storage_disconnected", "no", "yes") == "yes",
+		OnlyWithQuorum: r.choice("only_with_quorum", "yes", "no") == "yes",
 	}
 	r.unknown(clusterKeys)
 	c.Problems = append(c.Problems, r.problems...)

@@ -50,7 +50,7 @@ func TestExample(t *testing.T) {
 	}
 	want := Cluster{Grace: 300 * time.Second, Retries: 5, JobTimeout: time.Minute, CheckTimeout: 20 * time.Second, Poll: 10 * time.Second,
 		Settle: time.Minute, Trigger: 30 * time.Second, Monitor: 10 * time.Minute, MaxUnhealthy: 40, MaxSilent: 40, MaxConcurrent: 2,
-		Cooldown: 5 * time.Minute, MostDump: 15 * time.Minute}
+		Cooldown: 5 * time.Minute, MostDump: 15 * time.Minute, SkipLeaseHeld: true, OnlyWithQuorum: true}
 	if c.Cluster != want {
 		t.Errorf("cluster: %+v", c.Cluster)
 	}

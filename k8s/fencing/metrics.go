@@ -14,6 +14,7 @@ type Metrics struct {
 
 	skipped   *prometheus.CounterVec
 	unhealthy *prometheus.GaugeVec
+	sightings *prometheus.GaugeVec
 }
 
 // NewMetrics registers them.
@@ -31,10 +32,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Help: "How often a limit for storms began to hold up the fencing of a node by its devices, by limit (docs/power.md)."}, []string{"policy"})
 	m.unhealthy = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "unhealthy_nodes",
 		Help: "Nodes that are not Ready, by group, where nodes are fenced by their devices."}, []string{"group"})
+	m.sightings = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "sightings",
+		Help: "Nodes of which an agent says what a policy goes by, by policy: StorageLeaseHeld, StorageDisconnected; QuorumLost: agents that say it of themselves (docs/power.md)."}, []string{"policy"})
 	for _, policy := range storm.Reasons() {
 		m.skipped.WithLabelValues(policy) // an increase from nothing is none
 	}
-	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy)
+	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy, m.sightings)
 	return m
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
@@ -57,6 +58,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 				Name: o.Name, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
 				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name],
 			}
+			m.Words = wordsOf(o, n.Boot)
 			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
 			members = append(members, m)
 		}
@@ -68,6 +70,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 	p := storm.Policy{
 		MaxUnhealthy: c.Cluster.MaxUnhealthy, MaxSilent: c.Cluster.MaxSilent, MaxConcurrent: c.Cluster.MaxConcurrent, Cooldown: c.Cluster.Cooldown,
 		MaxDeadPercent: r.MaxDeadPercent,
+		SkipLeaseHeld:  c.Cluster.SkipLeaseHeld, SkipDisconnected: c.Cluster.SkipDisconnected, OnlyWithQuorum: c.Cluster.OnlyWithQuorum,
 	}
 	if c.Broken {
 		p.Broken = fenceconfig.ClusterObject + " has problems: kubectl fence config check"
@@ -77,7 +80,24 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 	for group, n := range s.Unhealthy() {
 		r.Metrics.unhealthy.WithLabelValues(group).Set(float64(n))
 	}
+	for policy, n := range s.Says() {
+		r.Metrics.sightings.WithLabelValues(policy).Set(float64(n))
+	}
 	return s, nodes, nil
+}
+
+// wordsOf is what the agent of a Node says of others. What cannot be read, or was said in another boot than the Node shows, is
+// nothing.
+func wordsOf(n *corev1.Node, boot string) *storm.Words {
+	text, there := n.Annotations[sightings.Annotation]
+	if !there {
+		return nil
+	}
+	s, err := sightings.Decode(text)
+	if err != nil || s.Boot != boot {
+		return nil
+	}
+	return &storm.Words{Text: text, QuorumLost: s.QuorumLost, Moves: s.SlotMoves, Still: s.SlotStill}
 }
 
 // silentNodes are those whose Leases have run out by this clock. Where an older role does not allow to list them, none are:

@@ -25,7 +25,7 @@ const (
 
 // Reasons lists all that a [Survey] may say, for metrics.
 func Reasons() []string {
-	return []string{ConfigProblems, Blind, TooManyUnhealthy, Cooldown, TooManyDead, TooManyAtOnce}
+	return []string{ConfigProblems, Blind, TooManyUnhealthy, Cooldown, TooManyDead, LeaseHeld, Disconnected, QuorumLost, TooManyAtOnce}
 }
 
 // Policy is what the operator decides about fencing by devices.
@@ -36,6 +36,10 @@ type Policy struct {
 	MaxConcurrent  int           // nodes of which a step runs at one time
 	Cooldown       time.Duration // after a storm
 	MaxDeadPercent int           // of a group, as in [Settings]
+
+	// What agents say holds a node up: that its slot on the LUN moves; that it lives and has lost the LUN; that the group has
+	// lost quorum.
+	SkipLeaseHeld, SkipDisconnected, OnlyWithQuorum bool
 }
 
 // Member is what the API server shows of one Node.
@@ -49,6 +53,7 @@ type Member struct {
 	Dead        bool      // the boot that it shows is proven to have ended
 	Fencing     time.Time // since when a step runs that switches it; zero: none does
 	Switched    bool      // and one of its devices may have been told to already
+	Words       *Words    // what its agent says, in the boot that the Node shows; nil: nothing
 }
 
 // failed reports whether it was not Ready at a moment, as far as the last change tells.
@@ -68,12 +73,15 @@ type Survey struct {
 	digest  string
 	storms  map[string]Verdict // by group
 	history *History
+	voices  voices
 }
 
-// History is which storms a replica has seen. The zero value has seen nothing.
+// History is which storms a replica has seen, and what it has heard. The zero value has seen and heard nothing.
 type History struct {
-	since, looked time.Time       // it has looked from when on, without a gap, and when last
-	last          map[string]seen // by group
+	since, looked time.Time        // it has looked from when on, without a gap, and when last
+	last          map[string]seen  // by group
+	words         map[string]heard // by the Node that bears them
+	claims        map[string]claim // by what is claimed
 }
 
 type seen struct {
@@ -101,6 +109,7 @@ func (p Policy) Look(members []Member, now time.Time, h *History) *Survey {
 		}
 	}
 	s.digest = fmt.Sprintf("%016x", hash.Sum64())
+	s.listen()
 	for _, m := range s.sorted {
 		s.storm(m)
 	}
@@ -139,7 +148,7 @@ func (s *Survey) Allow(node, anyway string) Verdict {
 	}
 	if anyway == "" || anyway != s.digest {
 		m := s.members[node]
-		for _, rule := range []func(Member) Verdict{s.storm, s.dead} {
+		for _, rule := range []func(Member) Verdict{s.storm, s.dead, s.leaseHeld, s.disconnected, s.withoutQuorum} {
 			if v := rule(m); !v.Allowed {
 				v.Anyway = s.digest
 				return v

@@ -126,7 +126,9 @@ type kube struct {
 	marks  *nodeMarks     // nil: nothing is written there
 	deaths *kubeDeaths    // nil: deaths are not said there
 	lease  *kubeLease     // nil: no Lease breaks ties
-	pace   *apicheck.Pace // how often it is asked whether it is there
+
+	sightings *kubeSightings // nil: nothing is said that holds fencing up
+	pace      *apicheck.Pace // how often it is asked whether it is there
 }
 
 // Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
@@ -272,6 +274,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	a.startHistory(background)
 	background(a.guard.followStore)
 	if err := a.startDeaths(background); err != nil {
+		return err
+	}
+	if err := a.startSightings(background); err != nil {
 		return err
 	}
 	if err := a.startMarks(background); err != nil {

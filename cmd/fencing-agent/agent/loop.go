@@ -137,6 +137,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.answerOrders(fx)
 	a.noteDeaths(now, fx)
 	a.kube.deaths.note(a, now, fx)
+	a.kube.sightings.note(a, now, fx)
 	a.report(now, fx)
 	a.kube.marks.note(a, fx)
 	a.members.Follow(now, a.core, a.roster, &fx.Rosters)

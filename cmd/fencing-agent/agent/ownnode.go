@@ -122,6 +122,7 @@ func (n *nodeSignals) learn(s ownnode.State) {
 	}
 	n.a.kube.marks.seen(s)
 	n.a.kube.deaths.seen(s)
+	n.a.kube.sightings.seen(s)
 	if !same { // the version of the last change is enough: who is older than that is told from who is not
 		n.memory.keep(s)
 	}

@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/marks"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+const (
+	// sightingLook is between two looks at what there is to say.
+	sightingLook = time.Second
+	// sightingSteady is for how long something has to be so before it is said.
+	sightingSteady = 5 * time.Second
+	// sightingPause is the least time between two writes of what has changed, however often that is.
+	sightingPause = 10 * time.Second
+	// sightingSpeakers is about how many agents of those that count each other speak of slots: two are needed.
+	sightingSpeakers = 5
+)
+
+// kubeSightings writes on this node's Node what speaks against fencing a node by its devices, for fencing-controller
+// (docs/adr/0065). In a quiet time it writes nothing. A nil *kubeSightings does nothing.
+//
+// Bound: one write a minute while there is something to say, and one in ten seconds while that changes.
+type kubeSightings struct {
+	annotation deathWriter
+	boot       string
+
+	// The rest is of the loop.
+	looked, wrote boottime.Instant
+	said          sightings.Sighting
+	starves       boottime.Instant            // since when; 0: it does not
+	moves, still  map[string]boottime.Instant // since when, by node
+}
+
+// sighted is what is so at one moment.
+type sighted struct {
+	starves      bool // quorum is lost, and the watchdog is not fed
+	moves, still []string
+}
+
+// startSightings starts the writer.
+func (a *Agent) startSightings(background spawn) error {
+	k := &a.cfg.Kubernetes
+	if a.kube.client == nil || !k.WatchNode || !k.Deaths {
+		return nil
+	}
+	core, err := a.kube.client.For(client.Core)
+	if err != nil {
+		return err
+	}
+	w, err := marks.NewAnnotation(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log}, sightings.Annotation)
+	if err != nil {
+		return err
+	}
+	a.kube.sightings = newKubeSightings(w, hex64(a.self.boot))
+	background(w.Run)
+	return nil
+}
+
+func newKubeSightings(w deathWriter, boot string) *kubeSightings {
+	return &kubeSightings{annotation: w, boot: boot, moves: map[string]boottime.Instant{}, still: map[string]boottime.Instant{}}
+}
+
+// seen takes this node's Node, from the watcher's goroutine.
+func (k *kubeSightings) seen(s ownnode.State) {
+	if k != nil {
+		k.annotation.Seen(s)
+	}
+}
+
+// note takes the outcome of a step.
+func (k *kubeSightings) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) {
+	if k == nil || k.looked != 0 && now.Sub(k.looked) < sightingLook {
+		return
+	}
+	first := k.looked == 0
+	k.looked = now
+	k.weigh(now, a.sight(now, fx), first, fx.Available.Len())
+}
+
+// sight looks at everything.
+func (a *Agent) sight(now boottime.Instant, fx *watchdog.Effects) sighted {
+	out := sighted{starves: !fx.Decision.Quorum && a.guard.feeder.State().Status == wdt.Starved}
+	if arb := a.core.Arbiter(); arb != nil {
+		writes := func(name string) (moves, still bool) { return arb.PeerWrites(now, name) }
+		out.moves, out.still = slotsSeen(a.roster, a.core.NetworkView(), fx.Fenced, writes)
+	}
+	return out
+}
+
+// slotsSeen are the members that no network shows and whose slots go on changing, and those that a network shows and whose
+// slots stand still. A node that is fenced is neither: what is proven is proven.
+func slotsSeen(r *roster.Roster, view netgossip.View, fenced roster.Set, writes func(name string) (moves, still bool)) (unheard, cutOff []string) {
+	if !speaks(view.Counted, r.Self) {
+		return nil, nil
+	}
+	for p := range r.Members {
+		if p == r.Self || fenced.Has(p) {
+			continue
+		}
+		moves, still := writes(r.Name(p))
+		switch {
+		case moves && !view.Seen.Has(p):
+			unheard = append(unheard, r.Name(p))
+		case still && view.Seen.Has(p):
+			cutOff = append(cutOff, r.Name(p))
+		}
+	}
+	return unheard, cutOff
+}
+
+// speaks reports whether a node is among the few of those that count each other who speak of slots. They are spread over
+// the list: neighbors in it are often neighbors in a rack.
+func speaks(counted roster.Set, self int) bool {
+	rank, n := 0, 0
+	for p := range counted.All() {
+		if n++; p < self {
+			rank++
+		}
+	}
+	return n <= sightingSpeakers || rank == 0 || rank*sightingSpeakers/n != (rank-1)*sightingSpeakers/n
+}
+
+// weigh says what has been so for long enough.
+func (k *kubeSightings) weigh(now boottime.Instant, s sighted, first bool, survivors int) {
+	switch {
+	case !s.starves:
+		k.starves = 0
+	case k.starves == 0:
+		k.starves = now
+	}
+	want := sightings.Sighting{
+		Boot: k.boot, QuorumLost: s.starves && now.Sub(k.starves) >= sightingSteady,
+		SlotMoves: steady(now, s.moves, k.moves), SlotStill: steady(now, s.still, k.still),
+	}
+	same := want.Same(&k.said)
+	if !first && (same && (want.Empty() || now.Sub(k.wrote) < sightings.Again) || !same && now.Sub(k.wrote) < sightingPause) {
+		return
+	}
+	k.said, k.wrote = want, now
+	within := spreadPerNode * time.Duration(survivors)
+	if want.Empty() {
+		k.annotation.Want(nil, within) // what an agent before this one has said goes, too
+		return
+	}
+	want.Number = uint64(now / boottime.Instant(time.Millisecond))
+	text := sightings.Encode(want)
+	k.annotation.Want(&text, within)
+}
+
+// steady are those that have been so for long enough, sorted as the list is.
+func steady(now boottime.Instant, list []string, since map[string]boottime.Instant) (out []string) {
+	is := map[string]bool{}
+	for _, name := range list {
+		is[name] = true
+		if since[name] == 0 {
+			since[name] = now
+		}
+		if now.Sub(since[name]) >= sightingSteady {
+			out = append(out, name)
+		}
+	}
+	for name := range since {
+		if !is[name] {
+			delete(since, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// wishes keeps what is to be written.
+type wishes struct{ list []*string }
+
+func (w *wishes) Want(value *string, _ time.Duration) { w.list = append(w.list, value) }
+
+func (w *wishes) Seen(ownnode.State) {}
+
+// last is what would be on the Node.
+func (w *wishes) last(t *testing.T) sightings.Sighting {
+	t.Helper()
+	if len(w.list) == 0 || w.list[len(w.list)-1] == nil {
+		return sightings.Sighting{}
+	}
+	s, err := sightings.Decode(*w.list[len(w.list)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *s
+}
+
+// Guards: what is so for a moment is not said; what is so is said once, and again each minute with another number; what is
+// over is taken back; in a quiet time nothing is written but that nothing is there.
+func TestSightingsAreSaid(t *testing.T) {
+	w := &wishes{}
+	k := newKubeSightings(w, "024bc581b3a34be3")
+	now := boottime.Instant(time.Hour)
+	run := func(d time.Duration, s sighted) {
+		for until := now.Add(d); now < until; now = now.Add(sightingLook) {
+			k.weigh(now, s, len(w.list) == 0, 3)
+		}
+	}
+	run(time.Hour, sighted{})
+	if len(w.list) != 1 || w.list[0] != nil {
+		t.Fatalf("in a quiet hour: %d writes", len(w.list))
+	}
+	run(4*time.Second, sighted{starves: true, moves: []string{"n2"}, still: []string{"n3"}})
+	if run(time.Minute, sighted{}); len(w.list) != 1 {
+		t.Fatalf("what was so for a moment: %d writes", len(w.list))
+	}
+	cut := sighted{starves: true, moves: []string{"n2", "n4"}, still: []string{"n3"}}
+	run(10*time.Second, cut)
+	got := w.last(t)
+	if len(w.list) != 2 || !got.QuorumLost || !slices.Equal(got.SlotMoves, []string{"n2", "n4"}) || !slices.Equal(got.SlotStill, []string{"n3"}) || got.Boot != "024bc581b3a34be3" {
+		t.Fatalf("%d writes: %+v", len(w.list), got)
+	}
+	run(10*time.Minute, cut)
+	again := w.last(t)
+	if n := len(w.list); n < 11 || n > 13 || again.Number <= got.Number || !again.Same(&got) {
+		t.Errorf("%d writes in ten minutes, numbers %d and %d", n-2, got.Number, again.Number)
+	}
+	if run(20*time.Second, sighted{moves: []string{"n2"}}); !slices.Equal(w.last(t).SlotMoves, []string{"n2"}) || w.last(t).QuorumLost {
+		t.Errorf("part of it is over: %+v", w.last(t))
+	}
+	if run(20*time.Second, sighted{}); w.list[len(w.list)-1] != nil {
+		t.Errorf("all is over: %+v", w.last(t))
+	}
+}
+
+// However the network flaps, six writes a minute are the most, and nothing is said that was not so for five seconds until then.
+func TestSightingsThatFlap(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 65))
+	w := &wishes{}
+	k := newKubeSightings(w, "024bc581b3a34be3")
+	var before []sighted
+	names := []string{"n2", "n3", "n4"}
+	s, written := sighted{}, 0
+	for i := range 3600 {
+		if r.IntN(6) == 0 {
+			s = sighted{starves: r.IntN(2) == 0}
+			for _, n := range names {
+				if r.IntN(2) == 0 {
+					s.moves = append(s.moves, n)
+				}
+			}
+		}
+		before = append(before, s)
+		k.weigh(boottime.Instant(time.Hour)+boottime.Instant(i)*boottime.Instant(time.Second), s, i == 0, 3)
+		if len(w.list) == written {
+			continue
+		}
+		written = len(w.list)
+		said := w.last(t)
+		for _, past := range before[max(0, i-5):] {
+			if said.QuorumLost && !past.starves || slices.ContainsFunc(said.SlotMoves, func(n string) bool { return !slices.Contains(past.moves, n) }) {
+				t.Fatalf("second %d: %+v, and it was %+v", i, said, past)
+			}
+		}
+	}
+	if written > 3600/10+1 || written < 20 {
+		t.Errorf("%d writes in an hour", written)
+	}
+}
+
+// Guard: hundreds of agents that all see the same do not all say it. Two are needed.
+func TestFewSpeakOfSlots(t *testing.T) {
+	for n := 1; n <= 600; n++ {
+		var counted roster.Set
+		for p := range n {
+			counted.Add(p + 3)
+		}
+		speakers := 0
+		for p := range counted.All() {
+			if speaks(counted, p) {
+				speakers++
+			}
+		}
+		if speakers < min(n, 3) || speakers > sightingSpeakers {
+			t.Errorf("%d of %d speak", speakers, n)
+		}
+	}
+}
+
+// Guard: only a node that no network shows is unheard, only one that a network shows is cut off, and one that is fenced is
+// neither.
+func TestWhichSlotsAreSaid(t *testing.T) {
+	r := listing(t, "n1", "n2", "n3", "n4", "n5", "n6", "n7")
+	view := netgossip.View{Seen: roster.SetOf(1, 2, 3), Counted: roster.SetOf(0, 1, 2)}
+	asked := map[string]bool{}
+	writes := func(name string) (moves, still bool) {
+		asked[name] = true
+		return name == "n2" || name == "n5" || name == "n7", name == "n3" || name == "n6"
+	}
+	unheard, cutOff := slotsSeen(r, view, roster.SetOf(6), writes)
+	if !slices.Equal(unheard, []string{"n5"}) || !slices.Equal(cutOff, []string{"n3"}) || asked["n1"] || asked["n7"] {
+		t.Errorf("unheard %v, cut off %v, asked for %v", unheard, cutOff, asked)
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+// wordsMutants are the guards of what agents say that holds fencing by devices up (docs/adr/0065).
+func wordsMutants() []mutant {
+	const words, policy = "k8s/storm/words.go", "k8s/storm/policy.go"
+	const said, read, slot = "cmd/fencing-agent/agent/kubesightings.go", "k8s/fencing/policy.go", "diskquorum/peerslot.go"
+	list := []mutant{
+		one("words", "a word of old counts for ever", words, "|| s.now.Sub(was.at) > wordLasts {", "{"),
+		one("words", "a word is as old as its text was first", words, "!known || was.text != m.Words.Text || was.at.After(s.now)", "!known || was.at.After(s.now)"),
+		one("words", "a clock that is set back keeps a word of old", words, " || was.at.After(s.now) {", " {"),
+		one("words", "a Node that is silent has a say", words, "if m.Silent || m.Dead || m.Group == \"\" || s.now", "if m.Dead || m.Group == \"\" || s.now"),
+		one("words", "a Node that is dead has a say", words, "if m.Silent || m.Dead || m.Group == \"\" || s.now", "if m.Silent || m.Group == \"\" || s.now"),
+		one("words", "Nodes of no group are one", words, "|| m.Group == \"\" || s.now", "|| s.now"),
+		one("words", "another group has a say", words, "o.Group == speaker.Group && ", "o.Group != \"-\" && "),
+		one("words", "a node speaks of itself", words, "name != speaker.Name && ", ""),
+		one("words", "one liar holds a node up for ever", words, "case len(by) == 1 && !s.fades(reason+subject.Name):", "case len(by) == 1:"),
+		one("words", "one liar has a group without quorum for ever", words, " || s.fades(QuorumLost+m.Name) {", " {"),
+		one("words", "a liar that falls silent for a moment is new", words, "return s.now.Sub(c.last) > trusted ||", "return s.now.Sub(c.last) > 0 ||"),
+		one("words", "two who say the same are one after the other", words, "				delete(h.claims, reason+name)\n", ""),
+		one("words", "two are not believed for longer than one", words, "case len(by) > 1:\n		return", "case len(by) > 1 && !s.fades(reason+subject.Name):\n		return"),
+		one("words", "a slot that moves holds up what is proven", words, "if !s.policy.SkipLeaseHeld || subject.Dead {", "if !s.policy.SkipLeaseHeld {"),
+		one("words", "a lost storage holds up what is proven", words, "if !s.policy.SkipDisconnected || subject.Dead {", "if !s.policy.SkipDisconnected {"),
+		one("words", "a lost quorum holds up what is proven", words, "!s.policy.OnlyWithQuorum || subject.Dead ||", "!s.policy.OnlyWithQuorum ||"),
+		one("words", "one that has quorum is not enough", words, "m.Silent || m.Dead {\n			continue", "m.Silent || m.Dead || !s.voices.starves[m.Name] {\n			continue"),
+		one("words", "slots that move are no matter", policy, "s.leaseHeld, ", ""),
+		one("words", "lost storages are no matter", policy, "s.disconnected, ", ""),
+		one("words", "lost quorums are no matter", policy, ", s.withoutQuorum}", "}"),
+		one("words", "a word of another boot counts", read, "if err != nil || s.Boot != boot {", "if err != nil {"),
+		one("words", "a policy cannot be switched off", read, "SkipLeaseHeld:  c.Cluster.SkipLeaseHeld,", "SkipLeaseHeld: true,"),
+		one("words", "what was so for a moment is said", said, "if now.Sub(since[name]) >= sightingSteady {", "if true {"),
+		one("words", "a loss of a moment is said", said, "s.starves && now.Sub(k.starves) >= sightingSteady,", "s.starves,"),
+		one("words", "each change is a write", said, "|| !same && now.Sub(k.wrote) < sightingPause) {", ") {"),
+		one("words", "it is said once", said, "|| now.Sub(k.wrote) < sightings.Again)", "|| true)"),
+		one("words", "all agents speak of slots", said, "return n <= sightingSpeakers ||", "return true ||"),
+		one("words", "a fenced node's slot is said to move", said, "if p == r.Self || fenced.Has(p) {", "if p == r.Self {"),
+		one("words", "a node that a network shows is unheard", said, "case moves && !view.Seen.Has(p):", "case moves:"),
+		one("words", "a dead node has lost its storage", said, "case still && view.Seen.Has(p):", "case still:"),
+		one("words", "a slot that nobody reads any more stands", slot, " || now.Sub(a.table.start) > a.readsGoOn() {", " {"),
+		one("words", "a slot that was stopped stands still", slot, "e.status != slotKnown || e.record().State != SlotActive ||", "e.status != slotKnown ||"),
+	}
+	for i := range list {
+		switch list[i].edits[0].file {
+		case said:
+			list[i].in = []string{"./cmd/fencing-agent/agent"}
+		case read:
+			list[i].in = []string{"./k8s/fencing"}
+		case words, policy:
+			list[i].in = []string{"./k8s/storm"}
+		}
+	}
+	return list
+}

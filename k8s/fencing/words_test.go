@@ -1,0 +1,153 @@
+package fencing
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/recovery"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
+)
+
+const inGroup = "group"
+
+// says has the agent of a Node say something there, in the boot that the Node shows.
+func (s *stage) says(name string, what sightings.Sighting) {
+	s.changeNode(name, func(n *corev1.Node) {
+		if what.Boot == "" {
+			what.Boot = deaths.Boot(n.Status.NodeInfo.BootID)
+		}
+		what.Number = uint64(s.version)
+		n.Annotations = map[string]string{sightings.Annotation: sightings.Encode(what)}
+	})
+}
+
+func (s *stage) changeNode(name string, how func(*corev1.Node)) {
+	var n corev1.Node
+	if err := s.Get(s.t.Context(), clientKey(name), &n); err != nil {
+		s.t.Fatal(err)
+	}
+	how(&n)
+	s.put(&n)
+}
+
+// grouped is a stage of four Nodes of one group, of which n4 is not Ready.
+func grouped(t *testing.T, lines ...string) *stage {
+	s := newStage(t)
+	s.r.GroupLabel, s.r.MaxDeadPercent = inGroup, 100
+	for _, n := range []string{"n1", "n2", "n3", "n4"} {
+		s.changeNode(n, func(n *corev1.Node) { n.Labels = map[string]string{inGroup: "worker"} })
+	}
+	s.configure(append(lines, "trigger_after=0", "cooldown=0")...)
+	return s
+}
+
+func slot(n string) sightings.Sighting { return sightings.Sighting{SlotMoves: []string{n}} }
+
+// What agents say on their Nodes holds up a NodeFence, and says so; once it is stale, it does not.
+func TestWordsOnNodes(t *testing.T) {
+	const silentFor = 155 * time.Second
+	for _, c := range []struct {
+		name  string
+		lines []string
+		do    func(s *stage)
+		want  string
+	}{
+		{"nothing", nil, func(*stage) {}, ""},
+		{"the slot moves", nil, func(s *stage) { s.says("n1", slot("n4")); s.says("n2", slot("n4")) }, storm.LeaseHeld},
+		{"switched off", []string{"skip_storage_lease_held=no"}, func(s *stage) { s.says("n1", slot("n4")); s.says("n2", slot("n4")) }, ""},
+		{"in another boot", nil, func(s *stage) {
+			for _, n := range []string{"n1", "n2"} {
+				s.says(n, sightings.Sighting{Boot: "00000000000000ab", SlotMoves: []string{"n4"}})
+			}
+		}, ""},
+		{"what cannot be read", nil, func(s *stage) {
+			s.changeNode("n1", func(n *corev1.Node) { n.Annotations = map[string]string{sightings.Annotation: "{"} })
+		}, ""},
+		{"by a Node whose Lease has run out", []string{"max_silent_percent=100"}, func(s *stage) {
+			s.says("n1", slot("n4"))
+			at := metav1.NewMicroTime(s.now.Add(-time.Minute))
+			s.put(&coordinationv1.Lease{ObjectMeta: s.meta("n1"), Spec: coordinationv1.LeaseSpec{RenewTime: &at}})
+		}, ""},
+		{"by a Node of another group", nil, func(s *stage) {
+			s.says("n1", slot("n4"))
+			s.changeNode("n1", func(n *corev1.Node) { n.Labels = nil })
+		}, ""},
+		{"the boot is proven dead", nil, func(s *stage) {
+			s.says("n1", slot("n4"))
+			s.says("n2", slot("n4"))
+			s.changeNode("n4", func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: recovery.TaintKey, Value: "fenced-" + deaths.Boot(n.Status.NodeInfo.BootID), Effect: corev1.TaintEffectNoExecute}}
+			})
+		}, ""},
+		{"the slot stands still", nil, func(s *stage) { s.says("n1", sightings.Sighting{SlotStill: []string{"n4"}}) }, ""},
+		{"the slot stands still, switched on", []string{"skip_storage_disconnected=yes"}, func(s *stage) { s.says("n1", sightings.Sighting{SlotStill: []string{"n4"}}) }, storm.Disconnected},
+		{"quorum is lost everywhere", nil, func(s *stage) {
+			for _, n := range []string{"n1", "n2", "n3"} {
+				s.says(n, sightings.Sighting{QuorumLost: true})
+			}
+		}, storm.QuorumLost},
+		{"quorum is lost, switched off", []string{"only_with_quorum=no"}, func(s *stage) {
+			for _, n := range []string{"n1", "n2", "n3"} {
+				s.says(n, sightings.Sighting{QuorumLost: true})
+			}
+		}, ""},
+		{"one has quorum", nil, func(s *stage) {
+			for _, n := range []string{"n1", "n2"} {
+				s.says(n, sightings.Sighting{QuorumLost: true})
+			}
+		}, ""},
+	} {
+		s := grouped(t, c.lines...)
+		c.do(s)
+		if _, err := s.r.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if begun := s.fence() != nil; begun != (c.want == "") {
+			t.Errorf("%s: begun %v, Events %v", c.name, begun, s.events.reasons)
+			continue
+		}
+		if c.want == "" {
+			continue
+		}
+		counted, shown := testutil.ToFloat64(s.r.Metrics.skipped.WithLabelValues(c.want)), testutil.ToFloat64(s.r.Metrics.sightings.WithLabelValues(c.want))
+		if counted != 1 || shown == 0 || len(s.events.reasons) != 1 || s.events.reasons[0] != skippedReason {
+			t.Errorf("%s: counted %v, shown %v, Events %v", c.name, counted, shown, s.events.reasons)
+		}
+		for until := s.now.Add(silentFor); s.now.Before(until); {
+			s.round()
+		}
+		if s.fence() == nil {
+			t.Errorf("%s: what is not said again holds it up for ever", c.name)
+		}
+	}
+}
+
+// A NodeFence that is on its way says by its condition that its power is not cut, and goes on when the word is taken back.
+func TestWordsHoldUpWhatIsOnItsWay(t *testing.T) {
+	s := grouped(t)
+	if _, err := s.r.round(t.Context()); err != nil { // it begins, and asks whether the plug is off
+		t.Fatal(err)
+	}
+	for range 60 { // two minutes
+		s.says("n1", slot("n4"))
+		s.says("n2", slot("n4"))
+		s.round()
+	}
+	f := s.fence()
+	if f == nil || f.Status.Held() != storm.LeaseHeld || !s.on {
+		t.Fatalf("ran %v: %+v", s.ran, f)
+	}
+	for _, n := range []string{"n1", "n2"} {
+		s.changeNode(n, func(n *corev1.Node) { n.Annotations = nil })
+	}
+	if s.rounds(15); s.fence().Status.Held() != "" {
+		t.Errorf("it waits on: %+v", s.fence().Status)
+	}
+}

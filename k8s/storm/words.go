@@ -1,0 +1,198 @@
+package storm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Reasons of the policies that go by what agents say (docs/adr/0065).
+const (
+	LeaseHeld    = "StorageLeaseHeld"
+	Disconnected = "StorageDisconnected"
+	QuorumLost   = "QuorumLost"
+)
+
+const (
+	// wordLasts is for how long what an agent says counts, from the look at which this replica saw it first. Agents say it
+	// again each minute.
+	wordLasts = 150 * time.Second
+	// trusted is for how long a claim that nobody confirms counts, and for how long it has to be gone before it counts again.
+	trusted = 10 * time.Minute
+	// named is how many of those who say something are named.
+	named = 5
+)
+
+// Words are what the agent of a Node says there.
+type Words struct {
+	Text       string   // other than before each time it is said again
+	QuorumLost bool     // the agent has lost quorum, and starves its watchdog
+	Moves      []string // nodes that it hears on no network, and whose slots on the LUN go on changing
+	Still      []string // nodes that it hears, and whose slots stand still
+}
+
+// heard is a text, and when this replica saw it first.
+type heard struct {
+	text string
+	at   time.Time
+}
+
+// claim is something that nobody confirms: from when to when it was heard.
+type claim struct{ first, last time.Time }
+
+// voices are what counts in one look.
+type voices struct {
+	starves      map[string]bool     // by the Node that says so
+	moves, still map[string][]string // by the node that it is about: who says so, sorted
+}
+
+// listen takes the words of all Nodes.
+//
+// Invariant: how old a word is goes by when this replica saw it, and by no clock of an agent. It counts for no longer than
+// wordLasts, while the Lease of the Node that bears it has not run out and the Node is not dead; and only about nodes of its
+// group, never about itself.
+func (s *Survey) listen() {
+	h := s.history
+	if h.words == nil {
+		h.words, h.claims = map[string]heard{}, map[string]claim{}
+	}
+	s.voices = voices{starves: map[string]bool{}, moves: map[string][]string{}, still: map[string][]string{}}
+	for _, m := range s.sorted {
+		if m.Words == nil {
+			delete(h.words, m.Name)
+			continue
+		}
+		was, known := h.words[m.Name]
+		if !known || was.text != m.Words.Text || was.at.After(s.now) {
+			was = heard{m.Words.Text, s.now}
+			h.words[m.Name] = was
+		}
+		if m.Silent || m.Dead || m.Group == "" || s.now.Sub(was.at) > wordLasts {
+			continue
+		}
+		s.voices.starves[m.Name] = m.Words.QuorumLost
+		s.take(m, m.Words.Moves, s.voices.moves)
+		s.take(m, m.Words.Still, s.voices.still)
+	}
+	maps.DeleteFunc(h.words, func(name string, _ heard) bool { return s.members[name].Name == "" })
+	s.follow()
+}
+
+func (s *Survey) take(speaker Member, list []string, to map[string][]string) {
+	for _, name := range list {
+		if o, there := s.members[name]; there && o.Group == speaker.Group && name != speaker.Name && !slices.Contains(to[name], speaker.Name) {
+			to[name] = append(to[name], speaker.Name)
+		}
+	}
+}
+
+// follow keeps since when each claim stands that nobody confirms.
+//
+// Invariant: one agent that lies holds nothing up for longer than trusted, and then not again before it has been silent for
+// as long.
+func (s *Survey) follow() {
+	h := s.history
+	maps.DeleteFunc(h.claims, func(_ string, c claim) bool { return s.now.Sub(c.last) > trusted || c.last.After(s.now) })
+	stands := func(key string) {
+		c, known := h.claims[key]
+		if !known {
+			c.first = s.now
+		}
+		c.last = s.now
+		h.claims[key] = c
+	}
+	for reason, about := range map[string]map[string][]string{LeaseHeld: s.voices.moves, Disconnected: s.voices.still} {
+		for name, by := range about {
+			switch {
+			case len(by) > 1:
+				delete(h.claims, reason+name)
+			case !s.members[name].Ready:
+				stands(reason + name)
+			}
+		}
+	}
+	for name, starves := range s.voices.starves {
+		if starves {
+			stands(QuorumLost + name)
+		}
+	}
+}
+
+// fades reports whether a claim that nobody confirms counts no more.
+func (s *Survey) fades(key string) bool {
+	return s.now.Sub(s.history.claims[key].first) > trusted
+}
+
+// Says counts the nodes about which somebody says something that counts, by what that is.
+func (s *Survey) Says() map[string]int {
+	out := map[string]int{LeaseHeld: len(s.voices.moves), Disconnected: len(s.voices.still), QuorumLost: 0}
+	for _, starves := range s.voices.starves {
+		if starves {
+			out[QuorumLost]++
+		}
+	}
+	return out
+}
+
+// leaseHeld is a node that lives, and is only unheard: it keeps its lease on the LUN.
+//
+// Invariant: what is proven is proven. A boot that is dead is held up by nobody's word that its slot moves.
+func (s *Survey) leaseHeld(subject Member) Verdict {
+	if !s.policy.SkipLeaseHeld || subject.Dead {
+		return allowed
+	}
+	return s.confirmed(LeaseHeld, subject, s.voices.moves[subject.Name],
+		"its slot on the LUN goes on changing, so it runs and keeps its lease (skip_storage_lease_held=yes), say %s")
+}
+
+// disconnected is a node that lives, and that does not reach its storage.
+func (s *Survey) disconnected(subject Member) Verdict {
+	if !s.policy.SkipDisconnected || subject.Dead {
+		return allowed
+	}
+	return s.confirmed(Disconnected, subject, s.voices.still[subject.Name],
+		"it answers on a network, and does not reach the LUN (skip_storage_disconnected=yes), say %s")
+}
+
+func (s *Survey) confirmed(reason string, subject Member, by []string, text string) Verdict {
+	switch {
+	case len(by) > 1:
+		return Verdict{Reason: reason, Text: fmt.Sprintf(text, names(by))}
+	case len(by) == 1 && !s.fades(reason+subject.Name):
+		return Verdict{Reason: reason, Text: fmt.Sprintf(text, names(by)+" alone, which counts for ten minutes")}
+	}
+	return allowed
+}
+
+// withoutQuorum is a group of which everybody who can say something has lost quorum, and ends itself.
+//
+// Invariant: one Node whose Lease has not run out, and which does not say so, is enough for going on.
+func (s *Survey) withoutQuorum(subject Member) Verdict {
+	if !s.policy.OnlyWithQuorum || subject.Dead || subject.Group == "" {
+		return allowed
+	}
+	var by []string
+	for _, m := range s.sorted {
+		if m.Group != subject.Group || m.Name == subject.Name || m.Silent || m.Dead {
+			continue
+		}
+		if !s.voices.starves[m.Name] || s.fades(QuorumLost+m.Name) {
+			return allowed
+		}
+		by = append(by, m.Name)
+	}
+	if len(by) == 0 {
+		return allowed
+	}
+	return Verdict{Reason: QuorumLost, Text: fmt.Sprintf("all agents of group %s that say something have lost quorum and end themselves (only_with_quorum=yes): %s",
+		subject.Group, names(by))}
+}
+
+func names(list []string) string {
+	if more := len(list) - named; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:named], ", "), more)
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,374 @@
+package storm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// heeding is a policy that goes by what agents say, and by nothing else.
+var heeding = Policy{MaxUnhealthy: 100, MaxSilent: 100, MaxConcurrent: 100, MaxDeadPercent: 100, SkipLeaseHeld: true, SkipDisconnected: true, OnlyWithQuorum: true}
+
+// five are Nodes of one group, of which n0 is not Ready and silent.
+func five() []Member {
+	m := ten()[:5]
+	m[0].Ready, m[0].Since, m[0].Silent = false, noon, true
+	return m
+}
+
+func moves(n string) *Words { return &Words{Text: "1", Moves: []string{n}} }
+
+func starve(m []Member, which ...int) []Member {
+	for _, i := range which {
+		m[i].Words = &Words{Text: "1", QuorumLost: true}
+	}
+	return m
+}
+
+// wordCases change five Nodes, or the policy.
+var wordCases = map[string]struct {
+	change func(m []Member, p *Policy) []Member
+	want   string
+}{
+	"nobody says anything": {func(m []Member, _ *Policy) []Member { return m }, ""},
+	"its slot moves":       {func(m []Member, _ *Policy) []Member { m[1].Words, m[2].Words = moves("n0"), moves("n0"); return m }, LeaseHeld},
+	"one says so":          {func(m []Member, _ *Policy) []Member { m[1].Words = moves("n0"); return m }, LeaseHeld},
+	"of another node":      {func(m []Member, _ *Policy) []Member { m[1].Words, m[2].Words = moves("n3"), moves("n3"); return m }, ""},
+	"it says so itself":    {func(m []Member, _ *Policy) []Member { m[0].Words, m[0].Silent = moves("n0"), false; return m }, ""},
+	"the policy is off": {func(m []Member, p *Policy) []Member {
+		m[1].Words, m[2].Words, p.SkipLeaseHeld = moves("n0"), moves("n0"), false
+		return m
+	}, ""},
+	"it is proven dead": {func(m []Member, _ *Policy) []Member {
+		m[1].Words, m[2].Words, m[0].Dead = moves("n0"), moves("n0"), true
+		return m
+	}, ""},
+	"those who say so are silent": {func(m []Member, _ *Policy) []Member {
+		m[1].Words, m[2].Words, m[1].Silent, m[2].Silent = moves("n0"), moves("n0"), true, true
+		return m
+	}, ""},
+	"those who say so are dead": {func(m []Member, _ *Policy) []Member {
+		m[1].Words, m[2].Words, m[1].Dead, m[2].Dead = moves("n0"), moves("n0"), true, true
+		return m
+	}, ""},
+	"those who say so are of another group": {func(m []Member, _ *Policy) []Member {
+		m[1].Words, m[2].Words, m[1].Group, m[2].Group = moves("n0"), moves("n0"), "b", "b"
+		return m
+	}, ""},
+	"of no group": {func(m []Member, _ *Policy) []Member {
+		m[1].Words, m[2].Words = moves("n0"), moves("n0")
+		for i := range m {
+			m[i].Group = ""
+		}
+		return m
+	}, ""},
+	"its slot stands still": {func(m []Member, _ *Policy) []Member { m[1].Words = &Words{Text: "1", Still: []string{"n0"}}; return m }, Disconnected},
+	"its slot stands still, and the policy is off": {func(m []Member, p *Policy) []Member {
+		m[1].Words, p.SkipDisconnected = &Words{Text: "1", Still: []string{"n0"}}, false
+		return m
+	}, ""},
+	"its slot stands still, and it is proven dead": {func(m []Member, _ *Policy) []Member {
+		m[1].Words, m[0].Dead = &Words{Text: "1", Still: []string{"n0"}}, true
+		return m
+	}, ""},
+	"all others have lost quorum": {func(m []Member, _ *Policy) []Member { return starve(m, 1, 2, 3, 4) }, QuorumLost},
+	"all others but one":          {func(m []Member, _ *Policy) []Member { return starve(m, 1, 2, 3) }, ""},
+	"all others but one that is silent": {func(m []Member, _ *Policy) []Member {
+		m[4].Silent = true
+		return starve(m, 1, 2, 3)
+	}, QuorumLost},
+	"all others but one that is dead": {func(m []Member, _ *Policy) []Member {
+		m[4].Dead = true
+		return starve(m, 1, 2, 3)
+	}, QuorumLost},
+	"all others but one of another group": {func(m []Member, _ *Policy) []Member {
+		m[4].Group = "b"
+		return starve(m, 1, 2, 3)
+	}, QuorumLost},
+	"all others are silent": {func(m []Member, _ *Policy) []Member {
+		for i := range m {
+			m[i].Silent = true
+		}
+		return starve(m, 1, 2, 3, 4)
+	}, ""},
+	"it alone has lost quorum": {func(m []Member, _ *Policy) []Member { m[0].Silent = false; return starve(m, 0) }, ""},
+	"all others have lost quorum, and the policy is off": {func(m []Member, p *Policy) []Member {
+		p.OnlyWithQuorum = false
+		return starve(m, 1, 2, 3, 4)
+	}, ""},
+	"all others have lost quorum, and it is proven dead": {func(m []Member, _ *Policy) []Member {
+		m[0].Dead = true
+		return starve(m, 1, 2, 3, 4)
+	}, ""},
+}
+
+func TestWordsOfAgents(t *testing.T) {
+	for what, c := range wordCases {
+		m, p := five(), heeding
+		m = c.change(m, &p)
+		v := ask(p, m, noon.Add(time.Minute))
+		if v.Reason != c.want || v.Allowed != (c.want == "") || !v.Allowed && v.Anyway == "" {
+			t.Errorf("%s: %+v", what, v)
+		}
+		if v.Anyway != "" && !p.Look(m, noon.Add(time.Minute), &History{}).Allow("n0", v.Anyway).Allowed {
+			t.Errorf("%s: a person's word is nothing", what)
+		}
+	}
+}
+
+// play looks every ten seconds, and returns for how long n0 was held up.
+func play(p Policy, d time.Duration, h *History, from time.Time, now func(at time.Duration) []Member) (held time.Duration) {
+	for at := time.Duration(0); at < d; at += 10 * time.Second {
+		if !p.Look(now(at), from.Add(at), h).Allow("n0", "").Allowed {
+			held += 10 * time.Second
+		}
+	}
+	return held
+}
+
+// again has an agent say it once more each minute.
+func again(w *Words, at time.Duration) *Words {
+	out := *w
+	out.Text = fmt.Sprint(int(at.Minutes()))
+	return &out
+}
+
+// A word that is not said again counts for two minutes and a half, whatever the agent's clock is. Two who go on saying it
+// are heard for as long as they do.
+func TestStaleWords(t *testing.T) {
+	stale := play(heeding, time.Hour, &History{}, noon, func(time.Duration) []Member {
+		m := five()
+		m[1].Words, m[2].Words = moves("n0"), moves("n0")
+		return m
+	})
+	if stale != wordLasts+10*time.Second {
+		t.Errorf("a word of old holds it up for %v", stale)
+	}
+	two := play(heeding, time.Hour, &History{}, noon, func(at time.Duration) []Member {
+		m := five()
+		m[1].Words, m[2].Words = again(moves("n0"), at), again(moves("n0"), at)
+		return m
+	})
+	if two != time.Hour {
+		t.Errorf("two who go on saying so are heard for %v", two)
+	}
+	one := play(heeding, 40*time.Minute, &History{}, noon, func(at time.Duration) []Member {
+		m := five()
+		if m[1].Words = again(moves("n0"), at); at < 20*time.Minute {
+			m[2].Words = again(moves("n0"), at)
+		}
+		return m
+	})
+	if one != 30*time.Minute+10*time.Second {
+		t.Errorf("two for twenty minutes, and then one of them: held up for %v", one)
+	}
+	h := &History{}
+	play(heeding, time.Minute, h, noon.Add(time.Hour), func(time.Duration) []Member { m := five(); m[1].Words, m[2].Words = moves("n0"), moves("n0"); return m })
+	if back := play(heeding, time.Hour, h, noon, func(time.Duration) []Member { m := five(); m[1].Words, m[2].Words = moves("n0"), moves("n0"); return m }); back > wordLasts+10*time.Second {
+		t.Errorf("a clock that is set back has a word of old hold it up for %v", back)
+	}
+}
+
+// One agent that lies holds nothing up for more than ten minutes of twenty, whatever it says and however often.
+func TestOneLiar(t *testing.T) {
+	for what, lie := range map[string]func(at time.Duration) *Words{
+		"its slot moves":    func(at time.Duration) *Words { return again(moves("n0"), at) },
+		"its slot is still": func(at time.Duration) *Words { return again(&Words{Still: []string{"n0"}}, at) },
+		"no quorum":         func(at time.Duration) *Words { return again(&Words{QuorumLost: true}, at) },
+		"all of it": func(at time.Duration) *Words {
+			return again(&Words{QuorumLost: true, Moves: []string{"n0"}, Still: []string{"n0"}}, at)
+		},
+		"by turns": func(at time.Duration) *Words {
+			if int(at.Minutes())%2 == 0 {
+				return nil
+			}
+			return again(&Words{QuorumLost: true, Moves: []string{"n0"}}, at)
+		},
+		"after pauses": func(at time.Duration) *Words {
+			if int(at.Minutes())%22 >= 11 {
+				return nil
+			}
+			return again(&Words{QuorumLost: true, Moves: []string{"n0"}}, at)
+		},
+	} {
+		// The others are away: nobody contradicts it. With two or three Nodes, one agent is all that there is.
+		held := play(heeding, 4*time.Hour, &History{}, noon, func(at time.Duration) []Member {
+			m := five()
+			m[1].Words = lie(at)
+			for i := 2; i < 5; i++ {
+				m[i].Silent = true
+			}
+			return m
+		})
+		if held == 0 || held > 2*time.Hour+5*time.Minute {
+			t.Errorf("%s: held up for %v of four hours", what, held)
+		}
+		if what != "after pauses" && held > trusted+10*time.Second {
+			t.Errorf("%s: held up for %v", what, held)
+		}
+	}
+}
+
+// Agents of two groups say what is so, or not; some lie, fall silent, die, or stop at any word. The oracle keeps what was said
+// and when, and goes through all of it again at each look.
+func TestRandomWords(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	seen := map[string]int{}
+	for run := range uint64(150) {
+		randomWords(t, rand.New(rand.NewPCG(seed, run)), seen)
+	}
+	for _, reason := range []string{"", LeaseHeld, Disconnected, QuorumLost} {
+		if seen[reason] == 0 {
+			t.Errorf("never %q: %v", reason, seen)
+		}
+	}
+}
+
+// said is one word, as the oracle keeps it.
+type said struct {
+	by, about, what string
+	group           string
+	from            time.Time // when it was said first in these letters
+}
+
+func randomWords(t *testing.T, r *rand.Rand, seen map[string]int) {
+	var m []Member
+	for i := range 3 + r.IntN(4) {
+		m = append(m, Member{Name: fmt.Sprint("n", i), Group: []string{"a", "a", "b"}[r.IntN(3)], Ready: true, Since: noon.Add(-time.Hour), Created: noon.Add(-time.Hour)})
+	}
+	p, h := heeding, &History{}
+	p.SkipDisconnected, p.OnlyWithQuorum = r.IntN(2) == 0, r.IntN(4) > 0
+	since := map[string]time.Time{} // by speaker and text
+	alone := map[string][2]time.Time{}
+	number := 0
+	for now := noon; now.Before(noon.Add(40 * time.Minute)); now = now.Add(time.Duration(2+r.IntN(20)) * time.Second) {
+		for i := range m {
+			shake(r, m, i, &number)
+			if w := m[i].Words; w == nil {
+				for key := range since {
+					if strings.HasPrefix(key, m[i].Name+"/") {
+						delete(since, key)
+					}
+				}
+			} else if key := m[i].Name + "/" + w.Text; since[key].IsZero() {
+				since[key] = now
+			}
+		}
+		s := p.Look(m, now, h)
+		var all []said
+		for _, o := range m {
+			if o.Words == nil || o.Silent || o.Dead {
+				continue
+			}
+			from := since[o.Name+"/"+o.Words.Text]
+			if now.Sub(from) > 150*time.Second {
+				continue
+			}
+			for _, n := range o.Words.Moves {
+				all = append(all, said{o.Name, n, LeaseHeld, o.Group, from})
+			}
+			for _, n := range o.Words.Still {
+				all = append(all, said{o.Name, n, Disconnected, o.Group, from})
+			}
+			if o.Words.QuorumLost {
+				all = append(all, said{o.Name, "", QuorumLost, o.Group, from})
+			}
+		}
+		oracle(t, p, s, m, all, alone, now, seen)
+	}
+}
+
+// shake changes one node.
+func shake(r *rand.Rand, m []Member, i int, number *int) {
+	switch r.IntN(40) {
+	case 0:
+		m[i].Silent = !m[i].Silent
+	case 1:
+		m[i].Ready = !m[i].Ready
+	case 2:
+		m[i].Dead = r.IntN(2) == 0
+	case 3:
+		m[i].Words = nil
+	case 4, 5, 6:
+		w := &Words{QuorumLost: r.IntN(2) == 0}
+		for j := range m {
+			if r.IntN(3) == 0 {
+				w.Moves = append(w.Moves, m[j].Name)
+			}
+			if r.IntN(3) == 0 {
+				w.Still = append(w.Still, m[j].Name)
+			}
+		}
+		m[i].Words = w
+		fallthrough
+	case 7, 8, 9:
+		if *number++; m[i].Words != nil {
+			w := *m[i].Words
+			w.Text = fmt.Sprint(*number)
+			m[i].Words = &w
+		}
+	}
+}
+
+// oracle compares the verdict on each node with what was said.
+func oracle(t *testing.T, p Policy, s *Survey, m []Member, all []said, alone map[string][2]time.Time, now time.Time, seen map[string]int) {
+	t.Helper()
+	for key, span := range alone { // claims that nobody has made for ten minutes are forgotten
+		if now.Sub(span[1]) > 10*time.Minute {
+			delete(alone, key)
+		}
+	}
+	stand := func(key string) (longer bool) {
+		span, there := alone[key]
+		if !there {
+			span[0] = now
+		}
+		span[1] = now
+		alone[key] = span
+		return now.Sub(span[0]) > 10*time.Minute
+	}
+	starving := map[string]bool{}
+	for _, w := range all {
+		if w.what == QuorumLost && !stand("q"+w.by) {
+			starving[w.by] = true
+		}
+	}
+	for _, n := range m {
+		want := map[string]bool{}
+		for what, on := range map[string]bool{LeaseHeld: p.SkipLeaseHeld, Disconnected: p.SkipDisconnected} {
+			count := 0
+			for _, w := range all {
+				if w.what == what && w.about == n.Name && w.by != n.Name && w.group == n.Group {
+					count++
+				}
+			}
+			faded := false
+			if count > 1 {
+				delete(alone, what+n.Name)
+			} else if count == 1 && !n.Ready {
+				faded = stand(what + n.Name)
+			}
+			want[what] = on && !n.Dead && (count > 1 || count == 1 && !faded)
+		}
+		others, lost := 0, 0
+		for _, o := range m {
+			if o.Name != n.Name && o.Group == n.Group && !o.Silent && !o.Dead {
+				if others++; starving[o.Name] {
+					lost++
+				}
+			}
+		}
+		want[QuorumLost] = p.OnlyWithQuorum && !n.Dead && others > 0 && lost == others
+		if n.Ready {
+			continue // nobody asks
+		}
+		v := s.Allow(n.Name, "")
+		seen[v.Reason]++
+		if v.Allowed == (want[LeaseHeld] || want[Disconnected] || want[QuorumLost]) || !v.Allowed && !want[v.Reason] {
+			t.Fatalf("%v, %s: %+v, and it should be %v; said: %v", now.Sub(noon), n.Name, v, want, all)
+		}
+	}
+}
