@@ -215,19 +215,20 @@ func (c *cluster) startAll() {
 			c.t.Fatal(err)
 		}
 	}
-	conditions := []observe.Condition{c.everybody(), observe.Subscribed(c.nodes...)}
+	conditions := []observe.Condition{c.everybody()}
 	if c.lun != "" {
 		conditions = append(conditions, observe.LUNReady(c.nodes...))
 	}
 	c.await(startLimit, "all up", conditions...)
 }
 
-// everybody holds when all feed by majority and everything reaches everything.
+// everybody holds when all feed by majority, everything reaches everything, and nothing is to come of what was before.
 func (c *cluster) everybody() observe.Condition {
 	return observe.All(
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, c.nodes...),
 		observe.Counting(c.nodes...),
 		observe.Networks(true, networks, c.nodes),
+		observe.Heard(c.nodes...),
 	)
 }
 
