@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -313,7 +315,7 @@ func (a *modelAgent) StreamEvents(_ *emptypb.Empty, stream grpc.ServerStreamingS
 	a.m.mu.Lock()
 	sent := len(a.events)
 	a.m.mu.Unlock()
-	if err := stream.SendHeader(nil); err != nil {
+	if err := stream.SendHeader(metadata.Pairs(fencingv1.RevisionHeader, strconv.Itoa(sent))); err != nil {
 		return err
 	}
 	return a.follow(stream.Context(), func() error {

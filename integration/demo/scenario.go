@@ -86,13 +86,14 @@ func (r *run) allUp(ctx context.Context) error {
 	return r.expectGetAll(ctx, nodes, nodes)
 }
 
-// everybody holds when all agents feed by majority and everything reaches everything.
+// everybody holds when all agents feed by majority, everything reaches everything, and nothing is to come of what was before.
 func (r *run) everybody() observe.Condition {
 	nodes := r.c.Nodes()
 	return observe.All(
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...),
 		observe.Counting(nodes...),
 		observe.Networks(true, r.c.Networks(), nodes),
+		observe.Heard(nodes...),
 	)
 }
 

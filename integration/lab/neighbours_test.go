@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -31,6 +32,19 @@ func TestIntroducedNodesAskForNobody(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func TestRefusedNeighboursAreCounted(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"": 0,
+		"entries  allocs  table_fulls\n0000004f 00011dbe 0000000f\n0000004f 0000c952 00000010\n": 31,
+		"entries  table_fulls  allocs\n0000004f 00000003\n0000004f\n":                            3,
+		"entries  allocs\n0000004f 00011dbe\n":                                                   0,
+	} {
+		if got := sumOf(strings.NewReader(text), "table_fulls"); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}
 }

@@ -116,6 +116,7 @@ type cluster struct {
 	lun    string // "": none
 	loops  *lab.LoopSet
 	stalls *observe.Stalls
+	fulls  uint64            // lab.NeighboursRefused when it was made
 	always observe.Condition // what no stall excuses; nil: nothing
 }
 
@@ -195,7 +196,7 @@ func newClusterIn(t *testing.T, dir string, size int, config lab.AgentConfig) *c
 	t.Cleanup(o.Close)
 	stalls := observe.NewStalls()
 	t.Cleanup(stalls.Close)
-	return &cluster{Agents: agents, Observer: o, t: t, nodes: nodes, stalls: stalls}
+	return &cluster{Agents: agents, Observer: o, t: t, nodes: nodes, stalls: stalls, fulls: lab.NeighboursRefused()}
 }
 
 func initLUN(t *testing.T, device string, slots int) {
@@ -215,19 +216,20 @@ func (c *cluster) startAll() {
 			c.t.Fatal(err)
 		}
 	}
-	conditions := []observe.Condition{c.everybody(), observe.Subscribed(c.nodes...)}
+	conditions := []observe.Condition{c.everybody()}
 	if c.lun != "" {
 		conditions = append(conditions, observe.LUNReady(c.nodes...))
 	}
 	c.await(startLimit, "all up", conditions...)
 }
 
-// everybody holds when all feed by majority and everything reaches everything.
+// everybody holds when all feed by majority, everything reaches everything, and nothing is to come of what was before.
 func (c *cluster) everybody() observe.Condition {
 	return observe.All(
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, c.nodes...),
 		observe.Counting(c.nodes...),
 		observe.Networks(true, networks, c.nodes),
+		observe.Heard(c.nodes...),
 	)
 }
 
@@ -246,7 +248,8 @@ func (c *cluster) await(within time.Duration, what string, conditions ...observe
 const standstill = time.Second
 
 // fail ends the test. If the machine stood still not long before, its agents did so together,
-// and rightly took each other for gone: that says nothing, and is a skip. Two winners are never excused.
+// and rightly took each other for gone: that says nothing, and is a skip. So is a network that other programs of the
+// machine broke. Two winners are never excused.
 func (c *cluster) fail(began time.Time, what string, err error) {
 	c.t.Helper()
 	if v, _ := c.View(); c.always != nil && c.always(v) != "" {
@@ -254,6 +257,9 @@ func (c *cluster) fail(began time.Time, what string, err error) {
 	}
 	if took := c.stalls.Since(began.Add(-patience)); took > standstill {
 		c.t.Skipf("says nothing: the machine stood still for %v: %s: %v", took.Round(time.Millisecond), what, err)
+	}
+	if n := lab.NeighboursRefused() - c.fulls; n > 0 {
+		c.t.Skipf("says nothing: the kernel had no room for hardware addresses %d times (sysctl net.ipv4.neigh.default.gc_thresh3): %s: %v", n, what, err)
 	}
 	c.t.Fatalf("%s: %v", what, err)
 }

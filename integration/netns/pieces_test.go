@@ -317,6 +317,6 @@ func (c *cluster) healInPieces(p pieces) {
 	if p.dead != "" {
 		c.must(c.Start(p.dead))
 	}
-	c.await(startLimit, "all is as before", c.everybody(), observe.LUNReady(c.nodes...), observe.LeaseFree(c.nodes...), observe.Subscribed(c.nodes...))
+	c.await(startLimit, "all is as before", c.everybody(), observe.LUNReady(c.nodes...), observe.LeaseFree(c.nodes...))
 	c.hold(time.Second, "nobody is called dead", nobodyFenced)
 }

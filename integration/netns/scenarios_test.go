@@ -59,7 +59,7 @@ func TestScenarios(t *testing.T) {
 				}
 				whole := false
 				t.Run(s.name, func(t *testing.T) {
-					c := &cluster{Agents: c.Agents, Observer: c.Observer, t: t, nodes: c.nodes, stalls: c.stalls}
+					c := &cluster{Agents: c.Agents, Observer: c.Observer, t: t, nodes: c.nodes, stalls: c.stalls, fulls: c.fulls}
 					began := time.Now()
 					s.story(c, began)
 					c.do(c.Lab().Heal())

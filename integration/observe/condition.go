@@ -257,6 +257,23 @@ func Subscribed(nodes ...string) Condition {
 	}
 }
 
+// Heard holds when all events have come that the nodes have published by their statuses. The two come by streams of their own:
+// what is counted from a moment before that may find an event of what was before.
+func Heard(nodes ...string) Condition {
+	return func(v *View) string {
+		var missing []string
+		for _, node := range nodes {
+			if s := v.Status[node]; s == nil || !v.Subscribed[node] || v.Heard[node] < s.GetRevision() {
+				missing = append(missing, node)
+			}
+		}
+		if len(missing) > 0 {
+			return "events are still to come from " + strings.Join(missing, " ")
+		}
+		return ""
+	}
+}
+
 // Reported holds when each of the observers has sent the event about each of the nodes
 // after the moment given.
 func Reported(after time.Time, kind fencingv1.EventType, nodes, observers []string) Condition {

@@ -23,7 +23,7 @@ const (
 func observer() *Observer {
 	return &Observer{
 		source: nobody{}, status: map[string]*fencingv1.Status{}, received: map[string]time.Time{},
-		accepted: map[string]bool{}, changed: make(chan struct{}),
+		accepted: map[string]bool{}, heard: map[string]uint64{}, changed: make(chan struct{}),
 	}
 }
 
@@ -154,5 +154,23 @@ func TestRenounced(t *testing.T) {
 	delete(view.Status, "n1")
 	if Renounced(before)(view) == "" {
 		t.Error("no answer: renounced")
+	}
+}
+
+func TestHeard(t *testing.T) {
+	at := func(revision uint64) *fencingv1.Status { return &fencingv1.Status{Revision: revision} }
+	for name, c := range map[string]struct {
+		v    View
+		want bool
+	}{
+		"all have come":      {View{Status: map[string]*fencingv1.Status{"n1": at(3)}, Subscribed: map[string]bool{"n1": true}, Heard: map[string]uint64{"n1": 3}}, true},
+		"the status is late": {View{Status: map[string]*fencingv1.Status{"n1": at(2)}, Subscribed: map[string]bool{"n1": true}, Heard: map[string]uint64{"n1": 3}}, true},
+		"one is to come":     {View{Status: map[string]*fencingv1.Status{"n1": at(4)}, Subscribed: map[string]bool{"n1": true}, Heard: map[string]uint64{"n1": 3}}, false},
+		"no subscriber":      {View{Status: map[string]*fencingv1.Status{"n1": at(0)}}, false},
+		"no answer":          {View{Subscribed: map[string]bool{"n1": true}, Heard: map[string]uint64{"n1": 3}}, false},
+	} {
+		if got := Heard("n1")(&c.v); (got == "") != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +58,8 @@ type View struct {
 	// Subscribed tells which agents have accepted a subscriber: from then on none of
 	// their events is missed.
 	Subscribed map[string]bool
+	// Heard counts, of those, the events up to which all have come, as Status.revision does.
+	Heard map[string]uint64
 	// Events and Verdicts are all since the observer began.
 	Events   []Event
 	Verdicts []Change
@@ -71,7 +75,8 @@ type Observer struct {
 	mu       sync.Mutex // guards all below
 	status   map[string]*fencingv1.Status
 	received map[string]time.Time
-	accepted map[string]bool // StreamEvents is open
+	accepted map[string]bool   // StreamEvents is open
+	heard    map[string]uint64 // the revision that its events have led to
 	events   []Event
 	verdicts []Change
 	changed  chan struct{} // closed and replaced at every change
@@ -83,7 +88,7 @@ func New(source Source) (*Observer, error) {
 	o := &Observer{
 		source: source, cancel: cancel, conns: map[string]*grpc.ClientConn{},
 		status: map[string]*fencingv1.Status{}, received: map[string]time.Time{},
-		accepted: map[string]bool{}, changed: make(chan struct{}),
+		accepted: map[string]bool{}, heard: map[string]uint64{}, changed: make(chan struct{}),
 	}
 	for _, node := range source.Nodes() {
 		conn, err := source.Status(node)
@@ -170,11 +175,16 @@ func (o *Observer) readEvents(ctx context.Context, node string, conn *grpc.Clien
 	if err != nil {
 		return
 	}
-	if header, err := stream.Header(); err != nil || header == nil {
+	header, err := stream.Header()
+	if err != nil || header == nil {
 		return // refused
 	}
-	o.noteSubscribed(node, true)
-	defer o.noteSubscribed(node, false)
+	revision, err := strconv.ParseUint(strings.Join(header.Get(fencingv1.RevisionHeader), " "), 10, 64)
+	if err != nil {
+		return // no agent
+	}
+	o.noteSubscribed(node, true, revision)
+	defer o.noteSubscribed(node, false, 0)
 	for {
 		event, err := stream.Recv()
 		if err != nil {
@@ -184,15 +194,16 @@ func (o *Observer) readEvents(ctx context.Context, node string, conn *grpc.Clien
 		o.events = append(o.events, Event{
 			Observer: node, Node: event.GetNode().GetName(), Type: event.GetType(), At: time.Now(), Message: event,
 		})
+		o.heard[node]++
 		o.announce()
 		o.mu.Unlock()
 	}
 }
 
-func (o *Observer) noteSubscribed(node string, accepted bool) {
+func (o *Observer) noteSubscribed(node string, accepted bool, revision uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.accepted[node] = accepted
+	o.accepted[node], o.heard[node] = accepted, revision
 	o.announce()
 }
 
@@ -208,7 +219,7 @@ func (o *Observer) View() (*View, <-chan struct{}) {
 	defer o.mu.Unlock()
 	now := time.Now()
 	v := &View{
-		Now: now, Status: maps.Clone(o.status), Subscribed: maps.Clone(o.accepted),
+		Now: now, Status: maps.Clone(o.status), Subscribed: maps.Clone(o.accepted), Heard: maps.Clone(o.heard),
 		Events: slices.Clip(o.events), Verdicts: slices.Clip(o.verdicts),
 	}
 	maps.DeleteFunc(v.Status, func(node string, _ *fencingv1.Status) bool { return now.Sub(o.received[node]) > MaxAge })

@@ -1,0 +1,38 @@
+package lab
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// neighbourStats has a line of names, then a line of hexadecimal counts for each processor.
+const neighbourStats = "/proc/net/stat/arp_cache"
+
+// NeighboursRefused is how often the kernel had no room for another hardware address since it started, in all namespaces
+// together (net.ipv4.neigh.default.gc_thresh3). While the number grows, nodes that do not know each other yet are cut off:
+// it may be other programs of the machine that fill the table. 0 where the kernel does not tell.
+func NeighboursRefused() uint64 {
+	f, err := os.Open(neighbourStats)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	return sumOf(f, "table_fulls")
+}
+
+func sumOf(r io.Reader, name string) (sum uint64) {
+	lines := bufio.NewScanner(r)
+	lines.Scan()
+	column := slices.Index(strings.Fields(lines.Text()), name)
+	for lines.Scan() {
+		if fields := strings.Fields(lines.Text()); column >= 0 && column < len(fields) {
+			n, _ := strconv.ParseUint(fields[column], 16, 64) // 0 for what is no number
+			sum += n
+		}
+	}
+	return sum
+}
