@@ -14,6 +14,7 @@ type Metrics struct {
 
 	skipped   *prometheus.CounterVec
 	unhealthy *prometheus.GaugeVec
+	schemaOld prometheus.Gauge
 }
 
 // NewMetrics registers them.
@@ -31,10 +32,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Help: "How often a limit for storms began to hold up the fencing of a node by its devices, by limit (docs/power.md)."}, []string{"policy"})
 	m.unhealthy = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "unhealthy_nodes",
 		Help: "Nodes that are not Ready, by group, where nodes are fenced by their devices."}, []string{"group"})
+	m.schemaOld = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "nodefence_schema_old",
+		Help: "1 while the CustomResourceDefinition of NodeFences lacks a field of this version: no node is fenced by its devices (docs/power.md)."})
 	for _, policy := range storm.Reasons() {
 		m.skipped.WithLabelValues(policy) // an increase from nothing is none
 	}
-	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy)
+	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy, m.schemaOld)
 	return m
 }
 
