@@ -218,6 +218,10 @@ func (v *compared) rows(t *table) {
 		if len(g.Nodes) == 1 {
 			size = "1 node"
 		}
+		if len(g.Nodes) == 1 && len(v.Groups) > 1 {
+			t.row("group "+view.Clean(g.Name), fmt.Sprintf("1 node, %s: compared with no other, since none has this nodeGroup; is it misspelt?", view.Clean(g.Nodes[0])))
+			continue
+		}
 		t.row("group "+view.Clean(g.Name), fmt.Sprintf("%s: %s", size, map[bool]string{false: "equal in all that must be equal", true: "NOT EQUAL"}[must]))
 		for _, d := range g.Differences {
 			said := make([]string, len(d.Values))

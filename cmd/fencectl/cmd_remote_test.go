@@ -230,6 +230,14 @@ func TestConfigCheckOfAllNodes(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "must be equal  systemNetworks[mgmt].port  "+n3+": 7947; "+n1+", "+n2+": 7946") || !strings.Contains(diag, "group storage: systemNetworks[mgmt].port differs") {
 		t.Errorf("%d\n%s\n%s", code, out, diag)
 	}
+	lone := filepath.Join(dir, "n4.yaml")
+	if text, err := os.ReadFile(n3); err != nil || os.WriteFile(lone, bytes.ReplaceAll(text, []byte("nodeGroup: storage"), []byte("nodeGroup: stroage")), 0o600) != nil {
+		t.Fatal(err)
+	}
+	code, out, diag = runIn(t, "", nil, "config", "check", "--all-nodes", n1, n2, lone)
+	if code != exitOK || !strings.Contains(out, "group stroage") || !strings.Contains(out, "compared with no other") || strings.Contains(out, "group stroage  1 node: equal") {
+		t.Errorf("%d\n%s\n%s", code, out, diag)
+	}
 	grace = file("n2", "eth0", "7946", "1m")
 	code, out, diag = runIn(t, "", nil, "config", "check", "--all-nodes", n1, grace)
 	if code != exitOK || !strings.Contains(out, "may differ") || !strings.Contains(out, "restartGrace") {

@@ -18,6 +18,7 @@ func fabricMutants() []mutant {
 		one("fencing", "who asks a device checks a plug", "k8s/fencing/monitor.go", "args[len(args)-1] = \"monitor\"", "_ = args"),
 		one("fencing", "all devices are asked right after a start", "k8s/fencing/monitor.go", "began.Before(r.monitorFrom)", "began.IsZero()"),
 		one("fencing", "devices are asked while a node is not Ready", "k8s/fencing/runner.go", "	if len(work) > 0 {\n		return busyRound, nil\n	}\n	if err := r.monitor(ctx, c); err != nil {", "	if err := r.monitor(ctx, c); err != nil {"),
+		one("fencing", "who asks a device keeps it from who fences", "k8s/fencing/runner.go", "if err := r.clear(ctx); err != nil {", "if err := ctx.Err(); err != nil {"),
 		one("fencing", "what has failed is reachable", "k8s/fencing/monitor.go", "		if o.Succeeded {\n", "		if o.Finished {\n"),
 		one("fencing", "what asks once more switches off", pod, "if a.Role == nodefence.Check || a.Role == nodefence.Again {", "if a.Role == nodefence.Check {"),
 		one("fencing", "a node is taken back by another one", pod, "	if action == fenceconfig.On {\n", "	if action == fenceconfig.On && false {\n"),

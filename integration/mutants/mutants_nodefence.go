@@ -33,6 +33,7 @@ func nodefenceMutants() []mutant {
 		one("fencing", "whatever ended well has said off", facts, "code == 0 && r.OK && r.Status == fenceconfig.Off", "code == 0"),
 		one("fencing", "somebody else's pod speaks for a Job", facts, "if !metav1.IsControlledBy(p, j) {", "if !metav1.IsControlledBy(p, j) && p.Labels[batchv1.JobNameLabel] != j.Name {"),
 		one("fencing", "a container beside the executor speaks for it", facts, "t != nil && s.Name == executorContainer {", "t != nil {"),
+		one("fencing", "a field that the schema lacks is dropped", "k8s/fencing/schema.go", "client.FieldValidation(metav1.FieldValidationStrict)", "client.FieldValidation(metav1.FieldValidationWarn)"),
 		one("fencing", "a node fences itself", pod, "NodeSelectorTerms: []corev1.NodeSelectorTerm{not(fenced)}", "NodeSelectorTerms: []corev1.NodeSelectorTerm{not()}"),
 		one("fencing", "nodes on which a Job failed are forbidden", pod, "	if len(failed) > 0 {\n", "	a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0] = not(append([]string{fenced}, failed...)...)\n	if len(failed) > 0 {\n"),
 		one("nodefence", "a pause stops nothing", decide, "return d.Object.Spec.Paused || d.Node.Kept }", "return false }"),

@@ -21,6 +21,7 @@ func storageMutants() []mutant {
 		one("storage", "what is attached to a node that is healthy again is detached", runner, "		err := f.stillOffline(ctx)\n", "		var err error\n"),
 		one("storage", "what was owed is detached in another outage", runner, "	r.owe(node.Name, nil)\n", ""),
 		one("storage", "a node that the storage lists twice is offline if one of them is", provider, "out[i].Health = storagefence.Unknown", "_ = i"),
+		one("storage", "a kubelet whose clock is behind is silent", "k8s/storagewatch/nodefences.go", "return now.Sub(was.at) > lasts, nil", "return lease.Spec.RenewTime == nil || now.Sub(lease.Spec.RenewTime.Time) > lasts, nil"),
 		one("storage", "a password follows a redirect", provider, "return http.ErrUseLastResponse", "return nil"),
 		one("storage", "a volume without an answer has the health that it had before", facts, "		return storagefence.Unknown, err.Error()\n", "		return h, err.Error()\n"),
 		one("storage", "a volume without an answer is not asked for again", facts, "		f.unread = append(f.unread, err)\n", ""),

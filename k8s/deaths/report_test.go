@@ -89,6 +89,28 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// An annotation that is removed again, or becomes what it was, uncovers a report. That names no other boot than before, and
+// counts no longer than it would have.
+func TestReportsThatAreUncovered(t *testing.T) {
+	later := Encode([]Death{death("n3")})
+	for _, over := range []string{"", "[]", Encode([]Death{death("n1")})} {
+		told := &Report{Boot: bootA, Over: Digest(over), Heard: noon, Deaths: []Death{death("n2")}}
+		for _, after := range []time.Duration{time.Second, Valid, Valid + time.Second, time.Hour} {
+			if list, _ := Words(later, told, noon.Add(after)); len(list) != 1 || list[0] != death("n3") {
+				t.Errorf("covered, after %v: %v", after, list)
+			}
+			list, full := Words(over, told, noon.Add(after))
+			if after <= Valid && (len(list) != 1 || list[0] != death("n2")) || after > Valid && (len(list) > 0 || !full) {
+				t.Errorf("over %q, uncovered after %v: %v, full %v", over, after, list, full)
+			}
+		}
+		told.Deaths = nil // it has taken all back, for good
+		if list, full := Words(over, told, noon.Add(time.Hour)); len(list) > 0 || full {
+			t.Errorf("over %q, taken back: %v, full %v", over, list, full)
+		}
+	}
+}
+
 func TestReportOnFile(t *testing.T) {
 	want := Report{Node: "n1", Boot: bootA, At: 1 << 60, Over: Digest("x"), Heard: noon, Deaths: []Death{death("n2"), death("n3")}}
 	text, err := EncodeReport(want)

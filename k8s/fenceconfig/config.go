@@ -77,6 +77,9 @@ type Config struct {
 	Problems []Problem
 }
 
+// leastMonitor is how often a device is asked at most: many have one session, which a fence agent needs some seconds of.
+const leastMonitor = time.Minute
+
 const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, max_silent_percent, max_concurrent, cooldown, begin_by, kdump_max, skip_storage_lease_held, skip_storage_disconnected, only_with_quorum"
 
 // Read reads all ConfigMaps of a namespace. Others than those of fencing are not looked at. With no agents the options
@@ -124,6 +127,10 @@ func (c *Config) cluster(text string) Cluster {
 		MaxConcurrent: r.number("max_concurrent", 2, 1, 1000), Cooldown: r.seconds("cooldown", 300, 0, 86400), ByRemediation: r.choice("begin_by", "not-ready", "remediation") == "remediation",
 		SkipLeaseHeld: r.choice("skip_storage_lease_held", "yes", "no") == "yes", SkipDisconnected: r.choice("skip_storage_disconnected", "no", "yes") == "yes",
 		OnlyWithQuorum: r.choice("only_with_quorum", "yes", "no") == "yes",
+	}
+	if out.Monitor > 0 && out.Monitor < leastMonitor {
+		r.warn(0, "monitor_interval is %d seconds: devices are asked every %d at most; 0 is never", out.Monitor/time.Second, leastMonitor/time.Second)
+		out.Monitor = leastMonitor
 	}
 	r.unknown(clusterKeys)
 	c.Problems = append(c.Problems, r.problems...)

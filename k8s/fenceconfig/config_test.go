@@ -127,6 +127,7 @@ func TestProblems(t *testing.T) {
 		{"fence-cluster-config", "giveup_retries=5", "giveup_retries=5x", "allowed: 0 to 100", false},
 		{"fence-cluster-config", "giveup_retries=5", "cooldown=5m", "cooldown is \"5m\"; allowed: 0 to 86400 seconds, without a unit", false},
 		{"fence-cluster-config", "giveup_retries=5", "precentage=60", "spelt", true},
+		{"fence-cluster-config", "giveup_retries=5", "monitor_interval=5", "monitor_interval is 5 seconds: devices are asked every 60 at most", true},
 		{"fence-cluster-config", "giveup_retries=5", "retries=5", "not a known key", false},
 	} {
 		got := Read(change(t, c.object, c.from, c.to), nil)
@@ -148,6 +149,15 @@ func TestClusterProblem(t *testing.T) {
 	for to, want := range map[string]bool{"trigger_after=5m": true, "max_unhealthy_percent=10%": true, "precentage=10": false, "trigger_after=300": false} {
 		if c := Read(change(t, ClusterObject, "trigger_after=30", to), nil); c.Broken != want {
 			t.Errorf("%s: broken is %v: %v", to, c.Broken, c.Problems)
+		}
+	}
+}
+
+// 5 was meant as minutes. It stops no fencing, and keeps no device busy.
+func TestMonitorIntervalHasABound(t *testing.T) {
+	for to, want := range map[string]time.Duration{"monitor_interval=0": 0, "monitor_interval=5": time.Minute, "monitor_interval=61": 61 * time.Second, "": 10 * time.Minute} {
+		if c := Read(change(t, ClusterObject, "trigger_after=30", to), nil); c.Cluster.Monitor != want || c.Broken {
+			t.Errorf("%s: %v, broken %v", to, c.Cluster.Monitor, c.Broken)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func TestAlerts(t *testing.T) {
 	}
 	alerts := regexp.MustCompile(`expr: (?:max|min by \(device\) )\((?:increase\()?fencing_controller_([a-z_]+)`).FindAllStringSubmatch(texts[0], -1)
 	sections := regexp.MustCompile(`docs/power\.md#([a-z-]+)`).FindAllStringSubmatch(texts[0], -1)
-	if len(alerts) != 4 || len(sections) != 4 {
+	if len(alerts) != 5 || len(sections) != 5 {
 		t.Fatalf("%v %v", alerts, sections)
 	}
 	for i := range alerts {

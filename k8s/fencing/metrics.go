@@ -15,6 +15,7 @@ type Metrics struct {
 	skipped   *prometheus.CounterVec
 	unhealthy *prometheus.GaugeVec
 	sightings *prometheus.GaugeVec
+	schemaOld prometheus.Gauge
 }
 
 // NewMetrics registers them.
@@ -34,10 +35,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Help: "Nodes that are not Ready, by group, where nodes are fenced by their devices."}, []string{"group"})
 	m.sightings = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "sightings",
 		Help: "Nodes of which an agent says what a policy goes by, by policy: StorageLeaseHeld, StorageDisconnected; QuorumLost: agents that say it of themselves (docs/power.md)."}, []string{"policy"})
+	m.schemaOld = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "nodefence_schema_old",
+		Help: "1 while the CustomResourceDefinition of NodeFences lacks a field of this version: no node is fenced by its devices (docs/power.md)."})
 	for _, policy := range storm.Reasons() {
 		m.skipped.WithLabelValues(policy) // an increase from nothing is none
 	}
-	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy, m.sightings)
+	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy, m.sightings, m.schemaOld)
 	return m
 }
 

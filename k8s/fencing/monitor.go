@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,6 +67,33 @@ func (r *Runner) monitor(ctx context.Context, c *fenceconfig.Config) error {
 			return fmt.Errorf("ask %s whether it answers: %w", d.Name, err)
 		}
 	}
+	return nil
+}
+
+// clear takes away the Jobs that still ask a device, when a node has to be fenced: some boards have one session. This
+// replica makes no more of them before all nodes are Ready again; another one clears its own.
+func (r *Runner) clear(ctx context.Context) error {
+	if r.cleared {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var jobs batchv1.JobList
+	if err := r.Reader.List(ctx, &jobs, client.InNamespace(r.Namespace), client.MatchingLabels{monitorLabel: "true"}); err != nil {
+		return fmt.Errorf("list Jobs that ask devices: %w", err)
+	}
+	for i := range jobs.Items {
+		j := &jobs.Items[i]
+		if jobOf(j, nil).Finished {
+			continue
+		}
+		err := r.Writer.Delete(ctx, j, client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.Preconditions{UID: &j.UID, ResourceVersion: &j.ResourceVersion})
+		if err != nil && !apierrors.IsNotFound(err) { // a conflict, too: it is read again
+			return fmt.Errorf("delete Job %s, which asks a device: %w", j.Name, err)
+		}
+	}
+	r.cleared = true
 	return nil
 }
 

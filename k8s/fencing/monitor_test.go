@@ -117,3 +117,29 @@ func TestNotMonitored(t *testing.T) {
 		t.Errorf("%d Jobs right after the start", n)
 	}
 }
+
+// A board with one session is free for the Job that fences.
+func TestMonitorsMakeWay(t *testing.T) {
+	s := calm(t)
+	s.looks(4 * time.Minute)
+	jobs := s.monitors()
+	if len(jobs) < 2 {
+		t.Fatalf("%d Jobs", len(jobs))
+	}
+	s.end(&jobs[0], batchv1.JobComplete, `{"ok":true}`)
+	s.node("n4", false, "0", s.now)
+	if _, err := s.r.round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var left, fencing []string
+	for _, j := range s.monitors() {
+		if j.Labels[monitorLabel] != "" {
+			left = append(left, j.Name)
+		} else {
+			fencing = append(fencing, j.Name)
+		}
+	}
+	if len(left) != 1 || left[0] != jobs[0].Name || len(fencing) == 0 {
+		t.Errorf("left %v of %d, fencing by %v", left, len(jobs), fencing)
+	}
+}

@@ -28,12 +28,13 @@ const (
 // survey looks at all Nodes, for the limits of storms.
 func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []NodeFence) (*storm.Survey, map[string]nodefence.Node, error) {
 	at := r.Now()
-	running, switched, proven := map[string]time.Time{}, map[string]bool{}, map[string]string{}
+	running, switched, off, proven := map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]string{}
 	for i := range fences {
 		s := fences[i].Status
 		if s.Phase == nodefence.Running && s.Step != nodefence.Recovery {
 			running[fences[i].Spec.NodeName], switched[fences[i].Spec.NodeName] = s.StartedAt, s.Isolated || s.Switched
 		}
+		off[fences[i].Spec.NodeName] = s.Switched && s.Step == nodefence.Power
 		if p := s.Proof; p != nil && !p.Contradicted {
 			proven[fences[i].Spec.NodeName] = p.Boot
 		}
@@ -56,7 +57,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 			owners.add(o)
 			m := storm.Member{
 				Name: o.Name, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
-				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name],
+				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name], Off: off[o.Name],
 			}
 			m.Words = wordsOf(o, n.Boot)
 			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)

@@ -79,6 +79,38 @@ func TestSilentLeases(t *testing.T) {
 	}
 }
 
+// Between two tries of a node whose power may be off no other one of its group goes, if only one of them may be dead.
+func TestAnOffThatFailedCountsAsDead(t *testing.T) {
+	s := newStage(t)
+	s.r.GroupLabel, s.r.MaxDeadPercent = "group", 50
+	s.configure("trigger_after=0", "cooldown=0", "max_unhealthy_percent=100", "max_silent_percent=100", "max_concurrent=5")
+	for _, n := range []string{"n3", "n4"} {
+		s.node(n, n == "n3", "0", s.now)
+		var node corev1.Node
+		if err := s.Get(t.Context(), clientKey(n), &node); err != nil {
+			t.Fatal(err)
+		}
+		node.Labels = map[string]string{"group": "pair"}
+		s.put(&node)
+	}
+	c, err := s.r.config(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, phase := range []nodefence.Phase{nodefence.New, nodefence.Error, nodefence.GivenUp} {
+		for _, switched := range []bool{true, false} {
+			f := NodeFence{Spec: nodefence.Spec{NodeName: "n3"}, Status: nodefence.Status{Step: nodefence.Power, Phase: phase, Switched: switched}}
+			survey, _, err := s.r.survey(t.Context(), c, []NodeFence{f})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := survey.Allow("n4", ""); v.Allowed == switched || switched && v.Reason != storm.TooManyDead {
+				t.Errorf("%s, switched %v: %+v", phase, switched, v)
+			}
+		}
+	}
+}
+
 // lateAPI is an API server that takes its time for each write of a NodeFence.
 type lateAPI struct {
 	*api
@@ -86,7 +118,7 @@ type lateAPI struct {
 }
 
 func (a lateAPI) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	if _, is := o.(*NodeFence); is {
+	if _, is := o.(*NodeFence); is && !dryRun(opts) {
 		a.late()
 	}
 	return a.api.Create(ctx, o, opts...)

@@ -69,8 +69,13 @@ type Runner struct {
 	listedAt time.Time
 	storms   storm.History
 
+	schemaAsked time.Time
+	unstored    string          // what the schema of NodeFences lacks, as the API server said last
+	waiting     map[string]bool // nodes that cannot be fenced for that, as told
+
 	monitorFrom, monitorNext time.Time
 	monitored                map[string]types.UID // by device: the Job whose end was told last
+	cleared                  bool                 // since work began
 }
 
 // NeedLeaderElection is false: there is no leader.
@@ -106,6 +111,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 		return busyRound, fmt.Errorf("list NodeFences: %w", err)
 	}
 	r.Metrics.show(fences.Items)
+	r.askSchema(ctx)
 	survey, nodes, err := r.survey(ctx, c, fences.Items)
 	if err != nil {
 		return busyRound, err
@@ -126,6 +132,11 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	for name := range c.Nodes {
 		if n, ok := nodes[name]; ok && !n.Ready {
 			work[name] = true
+		}
+	}
+	if r.cleared = r.cleared && len(work) > 0; len(work) > 0 {
+		if err := r.clear(ctx); err != nil { // a device may answer all the same
+			r.Logger.Warn("Jobs that ask devices are in the way", "err", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(work)) {
@@ -210,6 +221,10 @@ func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, s
 			if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 				return nil // another was faster: the next round reads it
 			}
+			if lacks(err) {
+				r.notStored(name, err)
+				return nil // the next round tries again
+			}
 			return err
 		}
 		if a.Kind == nodefence.Create || a.Status.Phase == nodefence.Running && a.Status.Step != nodefence.Recovery {
@@ -246,13 +261,13 @@ func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, obj
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(a.Spec.NodeUID)}},
 			},
 			Spec: a.Spec, Status: a.Status,
-		})
+		}, strict)
 	case nodefence.Update:
 		object.Status = a.Status
 		if object.DeletionTimestamp == nil && !slices.Contains(object.Finalizers, finalizer) {
 			object.Finalizers = append(object.Finalizers, finalizer) // somebody made it by hand
 		}
-		return r.Writer.Update(ctx, object)
+		return r.Writer.Update(ctx, object, strict)
 	case nodefence.CreateJob:
 		return r.Writer.Create(ctx, r.job(a, object))
 	case nodefence.StartJob:

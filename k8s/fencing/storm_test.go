@@ -83,6 +83,9 @@ func (m mortal) write(o client.Object, do func() error) error {
 }
 
 func (m mortal) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if dryRun(opts) {
+		return nil
+	}
 	return m.write(o, func() error { return m.stage.Create(ctx, o, opts...) })
 }
 

@@ -24,11 +24,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
 // api is an API server in memory: objects as JSON, with the preconditions that the Runner relies on.
 type api struct {
 	forbidden string // a kind that may not be read
+	lacks     string // a field that the schema of a NodeFence's status does not have
 	t         *testing.T
 	objects   map[string][]byte // by KIND/NAME
 	version   int
@@ -102,7 +105,38 @@ func (a *api) List(_ context.Context, list client.ObjectList, opts ...client.Lis
 	return meta.SetList(list, items)
 }
 
-func (a *api) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+// prune is what an API server does with a field that the schema lacks.
+func (a *api) prune(o client.Object, validation string) error {
+	f, ok := o.(*NodeFence)
+	if !ok || a.lacks == "" {
+		return nil
+	}
+	text, _ := json.Marshal(f.Status)
+	status := map[string]any{}
+	if err := json.Unmarshal(text, &status); err != nil || status[a.lacks] == nil {
+		return err
+	}
+	if validation == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(fmt.Sprintf("NodeFence in version \"v1alpha1\" cannot be handled as a NodeFence: strict decoding error: unknown field \"status.%s\"", a.lacks))
+	}
+	delete(status, a.lacks)
+	text, _ = json.Marshal(status)
+	f.Status = nodefence.Status{}
+	return json.Unmarshal(text, &f.Status)
+}
+
+func dryRun(opts []client.CreateOption) bool {
+	var c client.CreateOptions
+	c.ApplyOptions(opts)
+	return len(c.DryRun) > 0
+}
+
+func (a *api) Create(_ context.Context, o client.Object, opts ...client.CreateOption) error {
+	var c client.CreateOptions
+	c.ApplyOptions(opts)
+	if err := a.prune(o, c.FieldValidation); err != nil || dryRun(opts) {
+		return err
+	}
 	if _, there := a.objects[key(o)]; there {
 		return apierrors.NewAlreadyExists(group, o.GetName())
 	}
@@ -113,7 +147,12 @@ func (a *api) Create(_ context.Context, o client.Object, _ ...client.CreateOptio
 	return nil
 }
 
-func (a *api) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+func (a *api) Update(_ context.Context, o client.Object, opts ...client.UpdateOption) error {
+	var u client.UpdateOptions
+	u.ApplyOptions(opts)
+	if err := a.prune(o, u.FieldValidation); err != nil {
+		return err
+	}
 	old := &metav1.PartialObjectMetadata{}
 	text, there := a.objects[key(o)]
 	if !there {

@@ -4,6 +4,7 @@ package storagewatch
 type Access struct {
 	Group, Resource string
 	Verbs           []string
+	Leases          bool // in kube-node-lease, and nowhere else; all other things of the cluster, or of all namespaces
 	Why             string
 }
 
@@ -16,7 +17,7 @@ func Accesses() []Access {
 		{Resource: "persistentvolumes", Verbs: []string{"get"}, Why: "of which driver these are"},
 		{Group: "storage.k8s.io", Resource: "volumeattachments", Verbs: []string{"list", "delete"}, Why: "so that a volume can be attached elsewhere"},
 		{Group: "fencing-agent.io", Resource: "nodefences", Verbs: []string{"list"}, Why: "which nodes are cut off from a storage that does not know it"},
-		{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get"}, Why: "whether the kubelet of one of them is heard"},
+		{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get"}, Leases: true, Why: "whether the kubelet of one of them is heard"},
 		{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}, Why: "why a pod was deleted, or left, for people"},
 	}
 }

@@ -31,6 +31,14 @@ type NodeFences struct {
 	mu sync.Mutex
 	// nodes are those that have had a NodeFence, or the taint of this program. Guarded by mu.
 	nodes map[string]bool
+	// heard are their Leases as this process has seen them. Guarded by mu.
+	heard map[string]renewal
+}
+
+// renewal is when a Lease was seen to be renewed last.
+type renewal struct {
+	lease string
+	at    time.Time
 }
 
 // NewNodeFences asks by a reader that is no cache, for the storage of one CSI driver.
@@ -76,6 +84,7 @@ func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 		out = append(out, storagefence.Node{Name: name, Health: health})
 		if over {
 			delete(p.nodes, name)
+			delete(p.heard, name)
 		}
 	}
 	return out, nil
@@ -127,15 +136,30 @@ func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.Nod
 	return storagefence.Unknown, false, nil
 }
 
-// silent reports whether the node's Lease has run out. A kubelet that comes back renews it before it shows its boot.
+// silent reports whether the node's Lease was not renewed for as long as it lasts, by the clock of this process alone: that of
+// the node, which the Lease tells of, may be another. A process that has just started waits as long. A kubelet that comes back
+// renews it before it shows its boot.
 func (p *NodeFences) silent(ctx context.Context, node string) (bool, error) {
 	var lease coordinationv1.Lease
-	if err := p.reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease); err != nil {
-		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	err := p.reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read Lease of %s: %w", node, err)
 	}
-	lasts := leaseLasts
-	if s := lease.Spec.LeaseDurationSeconds; s != nil {
-		lasts = time.Duration(*s) * time.Second
+	lasts, text := leaseLasts, ""
+	if s := lease.Spec; s.RenewTime != nil {
+		text = string(lease.UID) + s.RenewTime.UTC().Format(time.RFC3339Nano)
+		if s.LeaseDurationSeconds != nil {
+			lasts = time.Duration(*s.LeaseDurationSeconds) * time.Second
+		}
 	}
-	return lease.Spec.RenewTime == nil || p.now().Sub(lease.Spec.RenewTime.Time) > lasts, nil
+	now := p.now()
+	was, known := p.heard[node]
+	if !known || was.lease != text {
+		if p.heard == nil {
+			p.heard = map[string]renewal{}
+		}
+		was = renewal{text, now}
+		p.heard[node] = was
+	}
+	return now.Sub(was.at) > lasts, nil
 }

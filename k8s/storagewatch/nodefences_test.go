@@ -20,7 +20,7 @@ func fenced(t *testing.T, storages ...nodefence.Severed) *world {
 	w.o.Provider = NewNodeFences(w.api, driver, time.Now)
 	w.ready(corev1.ConditionUnknown)
 	w.create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n1"},
-		Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Minute)}}})
+		Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Minute)}, LeaseDurationSeconds: new(int32(10))}})
 	w.create(&fencing.NodeFence{ObjectMeta: metav1.ObjectMeta{Name: fencing.NameOf("n1")}, Spec: nodefence.Spec{NodeName: "n1"},
 		Status: nodefence.Status{Boot: boot, Storages: storages, Isolated: true}})
 	return w
@@ -86,6 +86,38 @@ func TestPodsOfOneStorageGo(t *testing.T) {
 	})
 }
 
+// renew has the kubelet of n1 renew its Lease, by a clock that is that much ahead.
+func (w *world) renew(ahead time.Duration) {
+	w.t.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := w.api.Get(w.t.Context(), types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: "n1"}, lease); err != nil {
+		w.t.Fatal(err)
+	}
+	lease.Spec.RenewTime.Time = time.Now().Add(ahead)
+	if err := w.api.Update(w.t.Context(), lease); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A kubelet that renews its Lease is heard, whatever its clock shows; one that stops is not any more.
+func TestKubeletsAreHeardByOneClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, 0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			w := fenced(t, severed(time.Now()))
+			w.pod("db-0", yes, "data")
+			w.during(func() {
+				for range 12 {
+					w.renew(ahead)
+					pass(5 * time.Second)
+				}
+				w.want()
+				pass(20 * time.Second)
+				w.want("node n1", "pod db-0", "attachment va-data")
+			})
+		})
+	}
+}
+
 // Whatever casts doubt on it keeps all pods where they are.
 func TestNotSevered(t *testing.T) {
 	for name, change := range map[string]func(w *world){
@@ -94,16 +126,6 @@ func TestNotSevered(t *testing.T) {
 		"given back":      func(w *world) { w.fence(func(s *nodefence.Status) { s.Storages[0].Returned = time.Now() }) },
 		"another boot":    func(w *world) { w.fence(func(s *nodefence.Status) { s.Boot = "124bc581b3a34be3" }) },
 		"Ready":           func(w *world) { w.ready(corev1.ConditionTrue) },
-		"its kubelet is heard": func(w *world) {
-			lease := &coordinationv1.Lease{}
-			if err := w.api.Get(w.t.Context(), types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: "n1"}, lease); err != nil {
-				w.t.Fatal(err)
-			}
-			lease.Spec.RenewTime.Time = time.Now().Add(time.Hour)
-			if err := w.api.Update(w.t.Context(), lease); err != nil {
-				w.t.Fatal(err)
-			}
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

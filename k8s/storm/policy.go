@@ -54,6 +54,7 @@ type Member struct {
 	Fencing     time.Time // since when a step runs that switches it; zero: none does
 	Switched    bool      // and one of its devices may have been told to already
 	Words       *Words    // what its agent says, in the boot that the Node shows; nil: nothing
+	Off         bool      // its power may be off, by a step that runs or has failed, and nothing proves it
 }
 
 // failed reports whether it was not Ready at a moment, as far as the last change tells.
@@ -280,7 +281,11 @@ func (s *Survey) goes(o, beside Member) bool {
 }
 
 // dead is the limit that the recovery keeps to as well. Who is being switched will be dead; a node that is dead already does
-// not become so by being switched.
+// not become so by being switched. A step that has failed may have switched a supply off: it counts until it is on again. It
+// holds up no node that is in the same case, for what is switched already is not asked about.
+//
+// A NodeFence that has not begun is not counted: it has switched nothing, and asks again before it does. If it were, one that
+// waits would hold up all others.
 func (s *Survey) dead(subject Member) Verdict {
 	if subject.Group == "" || subject.Dead {
 		return allowed
@@ -289,7 +294,7 @@ func (s *Survey) dead(subject Member) Verdict {
 	for _, m := range s.sorted {
 		if m.Group == subject.Group {
 			g.Size++
-			if m.Name != subject.Name && (m.Dead || s.goes(m, subject)) {
+			if m.Name != subject.Name && (m.Dead || m.Off || s.goes(m, subject)) {
 				g.Dead++
 			}
 		}

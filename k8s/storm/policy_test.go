@@ -237,6 +237,22 @@ func TestTooManyHaveBegun(t *testing.T) {
 
 // Nodes of three groups flap. The oracle keeps who was not Ready, and when a look saw too many of them: nothing is allowed
 // then, nor for as long as the cooldown lasts.
+func TestWhatATryHasSwitchedOffCountsAsDead(t *testing.T) {
+	p := limits
+	p.MaxDeadPercent = 10
+	m := ten()
+	for i := range 2 {
+		m[i].Ready, m[i].Since = false, noon
+	}
+	if v := ask(p, m, noon.Add(time.Minute)); !v.Allowed {
+		t.Errorf("one that waits counts: %+v", v)
+	}
+	m[1].Off = true
+	if v := ask(p, m, noon.Add(time.Minute)); v.Reason != TooManyDead {
+		t.Errorf("two of ten would be off: %+v", v)
+	}
+}
+
 func TestFlapping(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -102,7 +102,13 @@ func (a *Agent) newDisableFile() *disableFile {
 }
 
 // maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
+//
+// Invariant: nobody is promised a maintenance that another source's word outweighs: the node would stay armed.
 func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Time, err error) {
+	if by := a.guard.maintenances.outweighs(config.DisableFile); by != "" && m.For > 0 {
+		return time.Time{}, fmt.Errorf("%s says off, as this node's Node was shown last, and watchdog.disablePriority has it go before the file: "+
+			"the node would stay armed; take the annotation off, or, while nobody shows the Node, restart the agent with [file, controller]", by)
+	}
 	return a.guard.disable.set(m)
 }
 

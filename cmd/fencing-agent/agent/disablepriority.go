@@ -49,6 +49,21 @@ type maintenances struct {
 	why  map[config.DisableSource]string
 }
 
+// outweighs is why the word of a source is of no effect: one that goes before it says that there is no maintenance. Empty: it has one.
+func (m *maintenances) outweighs(source config.DisableSource) (why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.order {
+		switch {
+		case s == source, m.says[s] == under:
+			return ""
+		case m.says[s] == none:
+			return m.why[s]
+		}
+	}
+	return ""
+}
+
 // disarmNames are the sources of the core's signals.
 var disarmNames = map[config.DisableSource]string{config.DisableFile: "file", config.DisableController: "annotation"}
 

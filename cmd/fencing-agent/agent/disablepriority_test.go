@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/publish"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
@@ -55,6 +57,35 @@ func TestMaintenanceIsTakenOverWithoutAGap(t *testing.T) {
 	m.take(config.DisableFile, none, "the file f", tell)
 	if want := []string{"|annotation a2", "the file f|2", "|annotation a2", "|2"}; !slices.Equal(told, want) {
 		t.Errorf("%q, want %q", told, want)
+	}
+}
+
+// Guard: nobody is told that nothing resets this node while an annotation goes before the file, and says off. The API server may
+// be away: what it showed last counts.
+func TestNoMaintenanceIsPromisedThatIsOutweighed(t *testing.T) {
+	for _, c := range []struct {
+		order   []config.DisableSource
+		node    opinion
+		refused bool
+	}{
+		{nil, none, false}, {nil, silent, false},
+		{[]config.DisableSource{config.DisableController, config.DisableFile}, none, true},
+		{[]config.DisableSource{config.DisableController, config.DisableFile}, silent, false},
+		{[]config.DisableSource{config.DisableController, config.DisableFile}, under, false},
+		{[]config.DisableSource{config.DisableFile, config.DisableController}, none, false},
+	} {
+		a := &Agent{}
+		a.guard.maintenances.order = c.order
+		a.guard.disable = &disableFile{path: filepath.Join(t.TempDir(), "f"), log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return 0 }, remove: os.Remove}
+		a.guard.maintenances.take(config.DisableController, c.node, "annotation a", func(map[string]string) {})
+		_, err := a.maintain(t.Context(), publish.Maintenance{For: time.Hour, By: "ops", Reason: "HBA"})
+		_, missing := os.Stat(a.guard.disable.path)
+		if refused := err != nil; refused != c.refused || refused != (missing != nil) || refused && !strings.Contains(err.Error(), "annotation a says off") {
+			t.Errorf("%v, the Node says %d: %v", c.order, c.node, err)
+		}
+		if _, err := a.maintain(t.Context(), publish.Maintenance{By: "ops"}); err != nil {
+			t.Errorf("%v, the Node says %d: it cannot be ended: %v", c.order, c.node, err)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func annotated(g ownnode.Signals) (opinion, string) {
 	case g.Maintenance != "":
 		return under, "annotation " + g.Maintenance
 	case g.None != "":
-		return none, ""
+		return none, "annotation " + g.None
 	default:
 		return silent, ""
 	}

@@ -45,6 +45,9 @@ func checkController(c *Config, r *report) {
 	if c.Members.Controller.Address == "" && r.intact(at, at+".address") {
 		r.problem(at+".address", "is missing although members.source is controller", nil, "HOST:PORT of fencing-controller")
 	}
+	repeated(c.Members.Controller.Founders, func(i, _ int) {
+		r.problem(element(at+".founders", i), "is listed twice", c.Members.Controller.Founders[i], "each node once")
+	})
 	if c.Kubernetes.Kubeconfig != "" {
 		r.problem("kubernetes.kubeconfig", "is given although members.source is controller: the agent talks to no API server", c.Kubernetes.Kubeconfig, "none, or source: kubernetes")
 	}

@@ -89,6 +89,8 @@ func TestAdviceOnFounders(t *testing.T) {
 			t.Errorf("%q: advice %v, warnings %v", founders, r.Advice, r.Warnings)
 		}
 	}
+	expectProblems(t, []problemCase{{"a founder twice", with("members: {source: controller, controller: {address: c:1, founders: [n1, n2, n1]}}"),
+		"members.controller.founders[2]: is listed twice, found n1; allowed: each node once"}})
 	_, warnings := mustParse(t, with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}], controller: {founders: [n1]}}"), noEnv)
 	if len(warnings) != 1 || warnings[0].String() != "members.controller.founders: has no effect: members.source is not controller, found [n1]" {
 		t.Errorf("without the controller: %v", warnings)

@@ -192,7 +192,10 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 
 func stateOf(n *corev1.Node) ownnode.State {
 	s := ownnode.StateOf(n)
-	s.Version, _ = strconv.ParseUint(n.ResourceVersion, 10, 64) // 0 where it is no number
+	// 0 where it is no number: one that is out of range would be newer than all that comes after it.
+	if v, err := strconv.ParseUint(n.ResourceVersion, 10, 64); err == nil {
+		s.Version = v
+	}
 	return s
 }
 

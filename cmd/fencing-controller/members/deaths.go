@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
@@ -30,12 +31,19 @@ var errNoNode = errors.New("the Node does not exist")
 
 // DeathStore keeps what agents tell of dead nodes. It is read from the API server, and not from a cache.
 type DeathStore interface {
-	// Reporter is the boot that a node's Node shows, and the annotation with deaths that it has.
-	Reporter(ctx context.Context, node string) (boot, annotation string, err error)
+	// Reporter is what a node's Node shows.
+	Reporter(ctx context.Context, node string) (Reporter, error)
 	// Reported is what the node's agent has told, nil if nothing, and its version for Report.
 	Reported(ctx context.Context, node string) (r *deaths.Report, version string, err error)
-	// Report replaces that version; [ErrConflict] if it is another by now.
-	Report(ctx context.Context, r *deaths.Report, version string) error
+	// Report replaces that version; [ErrConflict] if it is another by now. It is kept as long as the Node that tells it.
+	Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error
+}
+
+// Reporter is the Node of an agent that tells deaths.
+type Reporter struct {
+	UID        types.UID
+	Boot       string // that it shows
+	Annotation string // with deaths
 }
 
 // TellDeaths implements fencingv1.FencingMembersServer.
@@ -77,7 +85,7 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 func (s *Server) keep(ctx context.Context, now *deaths.Report, ask bool) ([]deaths.Death, error) {
 	for try := 1; ; try++ {
 		// The Node is read first: if it changes its boot after that, the next report says so.
-		boot, annotation, err := s.Deaths.Reporter(ctx, now.Node)
+		by, err := s.Deaths.Reporter(ctx, now.Node)
 		if err != nil {
 			return nil, err
 		}
@@ -86,13 +94,13 @@ func (s *Server) keep(ctx context.Context, now *deaths.Report, ask bool) ([]deat
 			return nil, err
 		}
 		if ask {
-			return deaths.Last(annotation, was), nil
+			return deaths.Last(by.Annotation, was), nil
 		}
-		if err := deaths.Accept(was, *now, boot); err != nil {
+		if err := deaths.Accept(was, *now, by.Boot); err != nil {
 			return nil, err
 		}
-		now.Over, now.Heard = deaths.Digest(annotation), time.Now()
-		err = s.Deaths.Report(ctx, now, version)
+		now.Over, now.Heard = deaths.Digest(by.Annotation), time.Now()
+		err = s.Deaths.Report(ctx, now, by, version)
 		if err == nil {
 			s.Logger.Info("members: an agent tells which nodes are dead", "node", now.Node, "deaths", len(now.Deaths))
 			return now.Deaths, nil
@@ -145,15 +153,15 @@ func knownOf(list []deaths.Death) *fencingv1.DeathsKnown {
 var _ DeathStore = (*Cluster)(nil)
 
 // Reporter implements DeathStore.
-func (c *Cluster) Reporter(ctx context.Context, node string) (boot, annotation string, err error) {
+func (c *Cluster) Reporter(ctx context.Context, node string) (Reporter, error) {
 	var n corev1.Node
 	if err := c.Reader.Get(ctx, client.ObjectKey{Name: node}, &n); err != nil {
 		if apierrors.IsNotFound(err) {
-			return "", "", errNoNode
+			return Reporter{}, errNoNode
 		}
-		return "", "", fmt.Errorf("read the Node: %w", err)
+		return Reporter{}, fmt.Errorf("read the Node: %w", err)
 	}
-	return deaths.Boot(n.Status.NodeInfo.BootID), n.Annotations[deaths.Annotation], nil
+	return Reporter{UID: n.UID, Boot: deaths.Boot(n.Status.NodeInfo.BootID), Annotation: n.Annotations[deaths.Annotation]}, nil
 }
 
 // Reported implements DeathStore. One that cannot be read is an error: nothing is written over it.
@@ -176,8 +184,8 @@ func (c *Cluster) Reported(ctx context.Context, node string) (*deaths.Report, st
 	return &r, m.ResourceVersion, nil
 }
 
-// Report implements DeathStore.
-func (c *Cluster) Report(ctx context.Context, r *deaths.Report, version string) error {
+// Report implements DeathStore. The Node owns what it tells, so that Kubernetes deletes it with the Node: this account may not.
+func (c *Cluster) Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error {
 	text, err := deaths.EncodeReport(*r)
 	if err != nil {
 		return err
@@ -185,7 +193,8 @@ func (c *Cluster) Report(ctx context.Context, r *deaths.Report, version string) 
 	m := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.Namespace, Name: deaths.ReportName(r.Node), ResourceVersion: version,
-			Labels: map[string]string{deaths.ReportLabel: deaths.ReportValue, appLabel: controller},
+			Labels:          map[string]string{deaths.ReportLabel: deaths.ReportValue, appLabel: controller},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.Node, UID: by.UID}},
 		},
 		Data: map[string]string{deaths.ReportKey: text},
 	}

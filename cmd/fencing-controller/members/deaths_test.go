@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -40,7 +41,7 @@ type desk struct {
 func newDesk(t *testing.T, nodes ...string) *desk {
 	var objects []client.Object
 	for _, n := range nodes {
-		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: bootID1}}})
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, UID: types.UID("uid-" + n)}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: bootID1}}})
 	}
 	api := fake.NewClientBuilder().WithObjects(objects...).Build()
 	d := &desk{t: t, cluster: &Cluster{Reader: api, Writer: api, Namespace: "fencing-controller"}}
@@ -194,11 +195,11 @@ type flaky struct {
 	before func()
 }
 
-func (f *flaky) Report(ctx context.Context, r *deaths.Report, version string) error {
+func (f *flaky) Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error {
 	if f.before != nil {
 		f.before()
 	}
-	return f.DeathStore.Report(ctx, r, version)
+	return f.DeathStore.Report(ctx, r, by, version)
 }
 
 // Guard: a replica that stood still between reading and writing writes over nothing later, be it the first report or another one.
@@ -322,6 +323,38 @@ func TestReportsThatCannotBeRead(t *testing.T) {
 		}
 		if _, _, err := d.cluster.Reported(t.Context(), "n1"); !errors.Is(err, deaths.ErrUnreadable) {
 			t.Error(err)
+		}
+	})
+}
+
+// Kubernetes deletes what the agent of a Node that is gone has told: it belongs to that very Node.
+func TestWhatIsToldGoesWithTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, "n1")
+		owner := func() string {
+			var m corev1.ConfigMap
+			if err := d.cluster.Reader.Get(t.Context(), client.ObjectKey{Namespace: "fencing-controller", Name: deaths.ReportName("n1")}, &m); err != nil {
+				t.Fatal(err)
+			}
+			if len(m.OwnerReferences) != 1 {
+				t.Fatalf("owners: %v", m.OwnerReferences)
+			}
+			o := m.OwnerReferences[0]
+			return o.APIVersion + " " + o.Kind + " " + o.Name + " " + string(o.UID)
+		}
+		if _, err := d.tell(0, "n1", report(boot1, 1, "n2")); err != nil || owner() != "v1 Node n1 uid-n1" {
+			t.Errorf("%v, it belongs to %q", err, owner())
+		}
+		var n corev1.Node // it was removed, and came back
+		if err := d.cluster.Reader.Get(t.Context(), client.ObjectKey{Name: "n1"}, &n); err != nil {
+			t.Fatal(err)
+		}
+		n.UID = "uid-later"
+		if err := d.cluster.Writer.Update(t.Context(), &n); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.tell(1, "n1", report(boot1, 2)); err != nil || owner() != "v1 Node n1 uid-later" {
+			t.Errorf("%v, it belongs to %q", err, owner())
 		}
 	})
 }

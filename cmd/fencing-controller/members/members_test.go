@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
@@ -294,6 +296,15 @@ func TestFollowIsRefused(t *testing.T) {
 		p.reports <- r
 		if err := <-ended; status.Code(err) != c.want {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Guard: a version that is no number within range says nothing. As the largest there is it would have every later one refused.
+func TestVersionsOfNodes(t *testing.T) {
+	for text, want := range map[string]uint64{"": 0, "7": 7, "x": 0, "-1": 0, "18446744073709551615": 1<<64 - 1, "18446744073709551616": 0, strings.Repeat("9", 5000): 0} {
+		if got := stateOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{ResourceVersion: text}}).Version; got != want {
+			t.Errorf("%.30q is version %d, want %d", text, got, want)
 		}
 	}
 }
