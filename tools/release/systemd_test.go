@@ -116,7 +116,8 @@ func ordered(by, victim *machine) {
 	proven := time.Since(began)
 	reset := victim.reset().Sub(began)
 	t.Logf("%s: reset by its softdog %.1f s after the order, and FENCED after %.1f s\n%s", victim.name, reset.Seconds(), proven.Seconds(), said)
-	comesBack(victim, "CONDEMNED BY ITSELF")
+	comesBack(victim, "CONDEMNED BY ITSELF", "ordered by "+by.name)
+	by.must("fencectl history --boot 0", "ordered that "+victim.name+" ends, which has condemned itself", ", by root, reason: test")
 }
 
 // cutOff takes the victim off the network, until it boots again.
@@ -131,12 +132,12 @@ func cutOff(by, victim *machine) {
 }
 
 // comesBack has a machine boot that was reset: its agent starts by itself, and says why.
-func comesBack(m *machine, why string) {
+func comesBack(m *machine, why ...string) {
 	m.boot()
 	m.up()
 	m.until(ready)
 	m.must("fencectl status", "FEEDING", "watchdog 30s (slack")
-	m.t.Logf("%s: guards again %.0f s after power on\n%s", m.name, time.Since(m.booted).Seconds(), m.must("fencectl history --boot -1", why))
+	m.t.Logf("%s: guards again %.0f s after power on\n%s", m.name, time.Since(m.booted).Seconds(), m.must("fencectl history --boot -1", why...))
 }
 
 // killed has systemd start the agent again, without a reset.
