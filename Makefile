@@ -59,6 +59,12 @@ test-packages: tools ## what make release has made: made again, byte by byte; de
 	@echo "test-packages: the release is made a second time, then three bare Debians; about 8 minutes"
 	@FENCING_RUNTIME=$(CURDIR)/bin/runtime FENCING_TEST_PACKAGES=$(CURDIR)/dist/release GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 30m ./...
 
+test-deb-machine: tools ## the deb in three Debian machines of User-mode Linux with systemd and softdog: installed by apt, reset by an order and cut off, killed, upgraded, removed; needs root, debootstrap, user-mode-linux and gcc (about 8 min)
+	@test "$$(id -u)" = 0 || { echo "test-deb-machine: needs root: it makes a Debian and a network of its own; run: sudo make test-deb-machine" >&2; exit 1; }
+	@command -v linux.uml >/dev/null && command -v debootstrap >/dev/null && command -v mkfs.ext4 >/dev/null || { echo "test-deb-machine: needs more: apt-get install user-mode-linux debootstrap e2fsprogs iproute2 gcc" >&2; exit 1; }
+	@echo "test-deb-machine: two packages, a Debian, three machines; about 8 minutes, each step is told when it has ended"
+	@FENCING_TEST_MACHINES=1 GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 40m -run '^TestDebInMachines$$' .
+
 # It builds nothing: root, for whom it is mostly run, often has no Go in PATH.
 install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd units
 	@test -x bin/fencing-agent && test -x bin/fencectl || \
@@ -334,7 +340,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "lists-hour" "test-cilium" "test-vms LONG=1" "vms-fabric" "vms-crash" "test-watchdog" "soak" "demo" "night"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "lists-hour" "test-cilium" "test-vms LONG=1" "vms-fabric" "vms-crash" "test-watchdog" "test-deb-machine" "soak" "demo" "night"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -40,6 +40,11 @@ func (r *Record) Line() string {
 			return "no reset: " + r.Text
 		}
 		return "LAST WORDS: " + r.Text
+	case Ordered:
+		if r.Action == ActionFailed {
+			return "ordered that " + strings.Join(r.Nodes, " ") + " ends, and was not obeyed: " + r.Text
+		}
+		return "ordered that " + strings.Join(r.Nodes, " ") + " ends, which has condemned itself: " + r.Text
 	}
 	return fmt.Sprintf("of a later version (kind %d) %s", r.Kind, r.Text)
 }

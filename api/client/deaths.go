@@ -213,7 +213,7 @@ func fencedNow(n *fencingv1.NodeStatus) (ProvenDeath, error) {
 // deadBoot is the death of one boot, whatever has become of the node.
 func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
 	d, named := deathOf(n)
-	runs, last := "", n.GetToken().GetBootNonce()
+	runs, last := "", lastBoot(n)
 	if n.GetReachable() {
 		runs = last
 	}
@@ -230,13 +230,24 @@ func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
 	return ProvenDeath{}, ErrNotProven
 }
 
+// lastBoot is the boot under which a node was met last, by its own account; "": it has not said.
+//
+// Invariant: a token of zeros is none, and names no other boot. An agent that has just started for the first time has no token
+// yet, and its node runs under the boot that it had before.
+func lastBoot(n *fencingv1.NodeStatus) string {
+	if boot := n.GetToken().GetBootNonce(); strings.Trim(boot, "0") != "" {
+		return boot
+	}
+	return ""
+}
+
 // stands reports whether the death of a boot that a status names still holds: the node is FENCED, or another boot of it
 // was met since.
 //
 // Invariant: a death that was contradicted is none, also when the boot that has contradicted it is lost again. Agents of
 // an earlier version go on naming it.
 func stands(n *fencingv1.NodeStatus, boot string) bool {
-	last := n.GetToken().GetBootNonce()
+	last := lastBoot(n)
 	return n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED || last != "" && last != boot
 }
 
@@ -256,8 +267,8 @@ func (b toldBook) note(u *StatusUpdate, now time.Time, before toldBook) DeathNew
 		name := n.GetName()
 		listed[name] = true
 		if n.GetReachable() {
-			b.withdraw(&news, name, n.GetToken().GetBootNonce())
-			before.withdraw(&news, name, n.GetToken().GetBootNonce())
+			b.withdraw(&news, name, lastBoot(n))
+			before.withdraw(&news, name, lastBoot(n))
 		}
 		d, named := deathOf(n)
 		if !may || !named || name == u.Status.GetSelf().GetName() || b.find(name, d.Boot) >= 0 {

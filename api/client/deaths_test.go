@@ -127,6 +127,7 @@ func TestWhatIsNoDeath(t *testing.T) {
 		return func(st *fencingv1.Status) { st.Verdict = v }
 	}
 	const feed, starve = fencingv1.Permission_PERMISSION_FEED, fencingv1.Permission_PERMISSION_STARVE
+	noToken := func(st *fencingv1.Status) { st.Nodes[2].Token = &fencingv1.Token{BootNonce: "0000000000000000"} }
 	type words []func(*fencingv1.Status)
 	others := map[string]string{ // what is a death in these words, but none that was asked for
 		"an earlier boot is dead, and it answers":        "+n3/" + bootB + ">" + bootA,
@@ -158,6 +159,10 @@ func TestWhatIsNoDeath(t *testing.T) {
 		{"lost under another boot", bootB, words{lost(fencingv1.NodeState_NODE_STATE_UNREACHABLE)}, ErrOtherBoot},
 		{"that boot answers", bootA, words{death(bootA, fencingv1.Proof_PROOF_TIME)}, ErrAnswers},
 		{"a node answers, and does not say which boot", bootA, words{death(bootA, fencingv1.Proof_PROOF_TIME), func(st *fencingv1.Status) { st.Nodes[2].Token = nil }}, ErrAnswers},
+		{"it answers, and has no token yet", bootA, words{noToken}, ErrAnswers},
+		{"it answers, has no token yet, and an agent calls it dead", bootA, words{death(bootA, fencingv1.Proof_PROOF_TIME), noToken}, ErrAnswers},
+		{"LEFT before it had a token", bootA, words{noToken, lost(fencingv1.NodeState_NODE_STATE_UNREACHABLE)}, ErrNotProven},
+		{"contradicted, and lost again before it had a token", bootA, words{death(bootA, fencingv1.Proof_PROOF_TIME), noToken, lost(fencingv1.NodeState_NODE_STATE_UNREACHABLE)}, ErrNotProven},
 		{"an older agent without proofs", "", words{fence(2, bootA), func(st *fencingv1.Status) { st.Nodes[2].Death = nil }}, ErrNoProof},
 		{"the same, of that boot", bootA, words{fence(2, bootA), func(st *fencingv1.Status) { st.Nodes[2].Death = nil }}, ErrNoProof},
 		{"an agent that never met the node", "", words{fence(2, "")}, ErrNoProof},

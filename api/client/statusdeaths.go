@@ -43,13 +43,13 @@ func (b *deathBook) note(st *fencingv1.Status) (proven, withdrawn []NodeDeath) {
 		listed[name] = true
 		was, known := b.known[name]
 		is, dead := deathOf(n)
-		answers := known && n.GetReachable() && n.GetToken().GetBootNonce() == was.Boot
+		answers := known && n.GetReachable() && lastBoot(n) == was.Boot
 		if known && (!dead && b.said[name] || answers) {
 			withdrawn = append(withdrawn, was)
 			delete(b.known, name)
 			known = false
 		}
-		answers = dead && n.GetReachable() && n.GetToken().GetBootNonce() == is.Boot
+		answers = dead && n.GetReachable() && lastBoot(n) == is.Boot
 		b.said[name] = dead
 		if dead && !answers && stands(n, is.Boot) && (!known || was.Boot != is.Boot) {
 			proven = append(proven, is)

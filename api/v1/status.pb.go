@@ -989,8 +989,9 @@ type Verdict struct {
 	// REASON_SPLIT_WON by the writes of another holder: this node's own path to the LUN may
 	// be lost.
 	Relayed bool `protobuf:"varint,10,opt,name=relayed,proto3" json:"relayed,omitempty"`
-	// What a tie that is undecided waits for, what is wrong with the LUN, or what else a tie that
-	// was won rests on. Empty: nothing is to be said.
+	// What a tie that is undecided waits for, what is wrong with the LUN, what else a tie that
+	// was won rests on, or by whose order this node has condemned its boot. Empty: nothing is to
+	// be said.
 	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
 	// REASON_SPLIT_LOST although the grant names this node: why it has given the grant up.
 	// Empty: the grant names the other half.

@@ -97,7 +97,7 @@ func eventStyle(r *history.Record) Style {
 	switch r.Kind {
 	case history.LastWords, history.Condemned, history.Struck, history.Fenced:
 		return Bad
-	case history.Gone:
+	case history.Gone, history.Ordered:
 		return Warn
 	case history.Decision:
 		if r.Action != "feed" {

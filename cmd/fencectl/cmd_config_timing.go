@@ -21,7 +21,7 @@ type timingRow struct {
 	W        string        `json:"w"`
 	Majority string        `json:"deadAfterMajority"`
 	Tie      string        `json:"deadAfterTie,omitempty"` // N even
-	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it
+	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it; since the others have missed the node
 }
 
 func newTimingRow(t config.Timing, n int) timingRow {
@@ -46,8 +46,9 @@ func newConfigTimingCommand(env *environment) *cobra.Command {
 
 DEAD is the time from the loss of a node, to a majority or in an equal split, until it cannot be
 running any more: D_max + F + 2 W + 1s, or max(D_max + A, G) + F + 2 W + 1s. FENCED is when its
-death is proven to consumers; groups so large that peers are sampled need some 5 s more. What a configuration file comes to is said by
-"fencectl config check".`,
+death is proven to consumers: the longer of the two and 7 s. That counts from when the others miss the
+node, some 2 s after the loss and D_max at the latest, in an equal split from the grant; groups so large
+that peers are sampled need some 5 s more. What a configuration file comes to is said by "fencectl config check".`,
 		Example: `  fencectl config timing
   fencectl config timing 4 16 -o json`,
 	}

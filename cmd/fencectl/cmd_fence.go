@@ -40,7 +40,7 @@ node is being ended, or was less than 30 seconds ago; NODE cannot be reached. Fo
 it off and use confirm-dead. There is no flag that overrides any of this.
 
 Without --boot it is the latest boot that this agent knows. Run it as root on a node that counts a majority; it cannot
-be NODE itself. Your name and --reason stand in the agent's log.
+be NODE itself. Your name and --reason stand in this agent's log and history.
 
 Exit codes: 0 NODE has condemned its boot, with --wait: is FENCED; 1 it was refused, or the agent could not be asked;
 2 bad usage; 3 with --wait: not FENCED within --timeout.`,

@@ -222,7 +222,7 @@ func historyText(env *environment, boots []pastBoot) []byte {
 			switch e.kind {
 			case history.LastWords, history.Condemned, history.Struck, history.Fenced, history.Tested:
 				level = view.Bad
-			case history.Gone:
+			case history.Gone, history.Ordered:
 				level = view.Warn
 			}
 			at := "  " + e.Time.In(env.zone()).Format(timeLayout) + "  "

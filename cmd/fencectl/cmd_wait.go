@@ -254,7 +254,7 @@ func (w *deathWait) standing(st *fencingv1.Status, n *fencingv1.NodeStatus) stri
 	}
 	switch {
 	case errors.Is(w.why, client.ErrOtherBoot):
-		return text + ", but the death of boot " + w.boot + " is not known here: this agent last met boot " + view.OrUnknown(view.Clean(n.GetToken().GetBootNonce()))
+		return text + ", but the death of boot " + w.boot + " is not known here: this agent last met boot " + view.OrUnknown(bootOf(n))
 	case errors.Is(w.why, client.ErrNoProof):
 		return text + ", but this agent does not say which boot, or how that is known: ask the agent of another node"
 	case errors.Is(w.why, client.ErrAnswers):

@@ -167,6 +167,7 @@ func TestWaitSaysWhatItWaitsFor(t *testing.T) {
 func TestWaitWords(t *testing.T) {
 	other := "00000000000000a1"
 	noProof := func(st *fencingv1.Status) { nodeOf(st, "n4").Death = nil }
+	noToken := func(st *fencingv1.Status) { nodeOf(st, "n4").Token.BootNonce = "0000000000000000" }
 	unarmed := func(st *fencingv1.Status) { nodeOf(st, "n4").ProvenIn = nil }
 	var all strings.Builder
 	for _, c := range []struct {
@@ -178,6 +179,7 @@ func TestWaitWords(t *testing.T) {
 		{scene: "peer-dead", node: "n4"},
 		{scene: "peer-dead", node: "n4", change: []func(*fencingv1.Status){unarmed}},
 		{scene: "peer-condemned", node: "n4"},
+		{scene: "peer-condemned", node: "n4", boot: other, change: []func(*fencingv1.Status){noToken}},
 		{scene: "peer-fenced", node: "n4", boot: other},
 		{scene: "peer-fenced", node: "n4", change: []func(*fencingv1.Status){noProof}},
 		{scene: "peer-upgrade", node: "n4"},

@@ -1,9 +1,6 @@
 package cluster_test
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,14 +9,9 @@ import (
 
 // Guard: a person has a node fenced that is Ready, and its pod runs once.
 func askedFor(t *testing.T, f *fencing) {
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	do(t, f.Plane.Kubeconfig(kubeconfig, f.Plane.URL()))
-	bin, err := filepath.Abs(filepath.Join(root, "bin"))
-	do(t, err)
+	plugin := fencePlugin(t, f.Cluster)
 	fence := func(args ...string) (string, error) {
-		cmd := exec.Command(filepath.Join(bin, "kubectl-fence"), append(args, "--kubectl", filepath.Join(bin, "cluster", "kubectl"))...)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-		out, err := cmd.CombinedOutput()
+		out, err := plugin(t.Context(), args...).CombinedOutput()
 		return string(out), err
 	}
 	s := f.tell(t, func(node string) error {

@@ -2,9 +2,6 @@ package cluster_test
 
 import (
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,14 +11,9 @@ import (
 // explained looks at what a person is told, while the node is still away. What earlier runs have left does not count.
 func (r *recovery) explained(t *testing.T, node string, cut time.Time) {
 	t.Helper()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	do(t, r.Plane.Kubeconfig(kubeconfig, r.Plane.URL()))
-	bin, err := filepath.Abs(filepath.Join(root, "bin"))
-	do(t, err)
+	plugin := fencePlugin(t, r.Cluster)
 	explain := func(more ...string) ([]byte, error) {
-		cmd := exec.Command(filepath.Join(bin, "kubectl-fence"), append([]string{"explain", node, "--kubectl", filepath.Join(bin, "cluster", "kubectl")}, more...)...)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-		return cmd.CombinedOutput()
+		return plugin(t.Context(), append([]string{"explain", node}, more...)...).CombinedOutput()
 	}
 	out, err := explain()
 	t.Logf("kubectl fence explain says\n%s", out)

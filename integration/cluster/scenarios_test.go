@@ -25,6 +25,7 @@ var scenarios = []struct {
 	do   func(t *testing.T, c *cluster.Cluster)
 }{
 	{"daemonset_runs", daemonSetRuns},
+	{"kubectl_fence", kubectlFence},
 	{"rolling_update", rollingUpdate},
 	{"bad_image", badImage},
 	{"unknown_image", unknownImage},

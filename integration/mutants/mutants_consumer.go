@@ -18,6 +18,7 @@ func consumerMutants() []mutant {
 		of("not to answer is to be fenced", "	case n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED:\n		return ProvenDeath{}, ErrNotProven\n", ""),
 		of("no proof is needed", "	case !named:\n", "	case !named && d.Boot != \"\":\n"),
 		of("the boot that answers is dead", "	case n.GetReachable() && (last == boot || last == \"\"):\n		return ProvenDeath{}, ErrAnswers\n", ""),
+		of("a token of zeros is another boot", "	if boot := n.GetToken().GetBootNonce(); strings.Trim(boot, \"0\") != \"\" {", "	if boot := n.GetToken().GetBootNonce(); boot != \"\" {"),
 		of("another boot will do", "case named && d.Boot == boot && stands(n, d.Boot):", "case named && stands(n, d.Boot):"),
 		of("a death that was contradicted holds when that boot is lost again", "case named && d.Boot == boot && stands(n, d.Boot):", "case named && d.Boot == boot:"),
 		of("a status from the future counts", ".Abs() > staleAfter", " > staleAfter"),
@@ -25,8 +26,8 @@ func consumerMutants() []mutant {
 		of("a death is told before it may be", "may := usable(u, now) == nil", "may := u.Status != nil"),
 		of("a death is told again and again", " || b.find(name, d.Boot) >= 0 {", " {"),
 		of("what the agent takes back stands", "		b.withdraw(&news, d.Node, d.Boot)\n", ""),
-		of("an earlier boot that answers stays dead", "			b.withdraw(&news, name, n.GetToken().GetBootNonce())\n", ""),
-		of("a death of before a restart is not withdrawn", "			before.withdraw(&news, name, n.GetToken().GetBootNonce())\n", ""),
+		of("an earlier boot that answers stays dead", "			b.withdraw(&news, name, lastBoot(n))\n", ""),
+		of("a death of before a restart is not withdrawn", "			before.withdraw(&news, name, lastBoot(n))\n", ""),
 		of("who is no member any more is remembered", "				delete(book, name)\n", ""),
 	}
 }

@@ -92,7 +92,7 @@ func extend(spans []span, at time.Duration, r *rules.AlertingRule) []span {
 				who += "/" + v
 			}
 		}
-		if who == "" {
+		if who = strings.ReplaceAll(who, " ", "_"); who == "" {
 			who = "-"
 		}
 		i := slices.IndexFunc(spans, func(s span) bool { return s.alert == r.Name() && s.who == who && s.to == at })

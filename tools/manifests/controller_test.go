@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,39 +17,60 @@ import (
 // replicas of fencing-controller stand in courses where nodes do for agents. No alert looks at these labels.
 var replicas = map[string][]string{"c": {"c1", "c2"}}
 
-// healthyController are the series of a replica that nobody tells of a death.
+// healthyController are the series of a replica that nobody tells of a death, and that fences nodes by their devices. A NodeFence
+// that there is not is not counted.
 func healthyController() map[string]float64 {
 	w := map[string]float64{"up{}": 1, "fencing_controller_dry_run{}": 0}
 	for _, p := range []string{"watching", "unproven", "proven", "draining", "released", "returning", "held", "disputed", "foreign", "would_act", "gone"} {
 		w[`fencing_controller_nodes{phase="`+p+`"}`] = 0
 	}
+	for _, p := range []string{"running", "done", "givenUp"} {
+		w[`fencing_controller_nodefences{step="power_management",phase="`+p+`"}`] = math.NaN()
+	}
+	w["fencing_controller_fence_config_problems{}"] = 0
+	for _, device := range []string{"fence_ipmilan 192.0.2.4", "fence_ipmilan 192.0.2.5"} {
+		w[`fencing_controller_device_reachable{device="`+device+`"}`] = 1
+	}
+	for _, policy := range []string{"ConfigProblems", "ControlPlaneBlind", "TooManyUnhealthy", "Cooldown", "TooManyDead", "TooManyAtOnce"} {
+		w[`fencing_controller_fencing_skipped_total{policy="`+policy+`"}`] = 0
+	}
 	return w
 }
 
-// controllerAlerts are the rules of deploy/controller/monitoring.yaml, as Prometheus takes them.
+// controllerAlerts are the rules of deploy/controller/monitoring.yaml and nodefence-monitoring.yaml, as Prometheus takes them.
 func controllerAlerts(t *testing.T) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/monitoring.yaml"))
+	groups := []any{}
+	for _, file := range []string{"monitoring.yaml", "nodefence-monitoring.yaml"} {
+		groups = append(groups, ruleGroups(t, filepath.Join(root, "deploy/controller", file))...)
+	}
+	out, err := yaml.Marshal(map[string]any{"groups": groups})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// ruleGroups are those of the PrometheusRule in a file.
+func ruleGroups(t *testing.T, file string) []any {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range strings.Split(string(text), "\n---\n")[1:] {
 		var o struct {
 			Kind string
-			Spec map[string]any
+			Spec struct{ Groups []any }
 		}
 		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
 			t.Fatal(err)
 		}
 		if o.Kind == "PrometheusRule" {
-			out, err := yaml.Marshal(o.Spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return out
+			return o.Spec.Groups
 		}
 	}
-	t.Fatal("deploy/controller/monitoring.yaml has no rules")
+	t.Fatalf("%s has no rules", file)
 	return nil
 }
 

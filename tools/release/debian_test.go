@@ -37,11 +37,15 @@ type debian struct {
 	root string
 }
 
-// newDebian makes one, or copies that of FENCING_TEST_DEBIAN, which saves the way to a mirror.
-func newDebian(t *testing.T) *debian {
+// newDebian makes one with more packages, or copies that of FENCING_TEST_DEBIAN, which saves the way to a mirror.
+func newDebian(t *testing.T, packages string) *debian {
 	t.Helper()
 	d := &debian{t, filepath.Join(t.TempDir(), "debian")}
-	cmd := exec.Command("debootstrap", "--variant=minbase", "--include=systemd,man-db", "bookworm", d.root)
+	args := []string{"--variant=minbase", "--include=" + packages, "bookworm", d.root}
+	if mirror := os.Getenv("MIRROR"); mirror != "" {
+		args = append(args, mirror)
+	}
+	cmd := exec.Command("debootstrap", args...)
 	if copied := os.Getenv("FENCING_TEST_DEBIAN"); copied != "" {
 		cmd = exec.Command("cp", "-a", copied, d.root)
 	}
@@ -88,7 +92,7 @@ func (d *debian) has(name string) bool {
 func TestDebInDebian(t *testing.T) {
 	dir := made(t)
 	older := assembled(t, "v0.0.0-dev.20200101000000+g000000000000")
-	d := newDebian(t)
+	d := newDebian(t, "systemd,man-db")
 	pattern := fmt.Sprintf("fencing-agent_*_%s.deb", runtime.GOARCH)
 	for name, from := range map[string]string{"old.deb": older.out, "new.deb": dir} {
 		found, err := filepath.Glob(filepath.Join(from, pattern))

@@ -41,7 +41,7 @@ func (d *debian) systemctl(state string) {
 func TestRPMInARoot(t *testing.T) {
 	dir := made(t)
 	older := assembled(t, "v0.0.0-dev.20200101000000+g000000000000")
-	d := newDebian(t)
+	d := newDebian(t, "systemd,man-db")
 	d.copyTo("old.rpm", filepath.Join(older.out, "fencing-agent-*."+rpmMachine+".rpm"))
 	d.copyTo("new.rpm", filepath.Join(dir, "fencing-agent-*."+rpmMachine+".rpm"))
 	d.must("apt-get update -qq && apt-get install -y -qq --no-install-recommends rpm")

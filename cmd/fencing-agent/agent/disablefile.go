@@ -31,7 +31,8 @@ type disableFile struct {
 	boot    string // of this kernel: a maintenance ends with it
 	ordered bool   // watchdog.disablePriority is given: a file that says "off" says that there is no maintenance
 	remove  func(path string) error
-	show    func(ends *int64) // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
+	text    func(path string) ([]byte, error) // what is in it
+	show    func(ends *int64)                 // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
 
 	mu   sync.Mutex
 	why  string // as it was reported last; "": it is not there
@@ -98,7 +99,7 @@ func (f *disableFile) says() opinion {
 }
 
 func (a *Agent) newDisableFile() *disableFile {
-	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), ordered: len(a.cfg.Watchdog.DisablePriority) > 0, remove: os.Remove, show: a.metrics.MaintenanceEnds}
+	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), ordered: len(a.cfg.Watchdog.DisablePriority) > 0, remove: os.Remove, text: statefile.Read, show: a.metrics.MaintenanceEnds}
 }
 
 // maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
@@ -113,9 +114,18 @@ func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Ti
 }
 
 // set writes or removes the file. The watcher sees that within disableInterval.
+//
+// Invariant: where there is an order of sources, a file that says "off" is neither removed nor replaced. Somebody has put it there to
+// keep the Node's annotations from disarming the watchdog; without it they do.
 func (f *disableFile) set(m publish.Maintenance) (ends time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.ordered {
+		text, err := f.text(f.path)
+		if saysOff(text) || err != nil && f.none {
+			return time.Time{}, fmt.Errorf("%s says off: there is no maintenance by it, and it keeps annotations of the Node from beginning one; remove it by hand if that is no longer wanted", f.path)
+		}
+	}
 	if m.For == 0 {
 		if err := f.remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return time.Time{}, err
@@ -147,7 +157,7 @@ func (f *disableFile) watch(ctx context.Context, report func(why string)) {
 }
 
 // look reports whether the file has come, gone, or says something else. If it cannot be told whether it is there, the last answer
-// stands.
+// stands; so does an "off" that cannot be read again.
 func (f *disableFile) look() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,14 +165,14 @@ func (f *disableFile) look() (changed bool) {
 	f.none = false
 	switch info, err := os.Stat(f.path); {
 	case err == nil:
-		why = f.read(info)
-	case !errors.Is(err, fs.ErrNotExist):
-		if f.fail != err.Error() { // else a line each second
-			f.fail = err.Error()
-			f.log.Warn("disable file: it cannot be told whether it is there, so what was found last stands", "path", f.path, "error", err)
+		why, err = f.read(info)
+		if err != nil && was {
+			f.none = true
+			return f.cannotTell(err)
 		}
+	case !errors.Is(err, fs.ErrNotExist):
 		f.none = was
-		return false
+		return f.cannotTell(err)
 	}
 	f.fail = ""
 	if why == "" && f.show != nil {
@@ -176,43 +186,55 @@ func (f *disableFile) look() (changed bool) {
 	return true
 }
 
-// read says why a file that is there asks for the disarmed watchdog; "": its maintenance is over, and it is removed.
+// cannotTell lets stand what was found last, and says so once.
+func (f *disableFile) cannotTell(err error) (changed bool) {
+	if f.fail != err.Error() { // else a line each second
+		f.fail = err.Error()
+		f.log.Warn("disable file: it cannot be looked at, so what was found last stands", "path", f.path, "error", err)
+	}
+	return false
+}
+
+func saysOff(text []byte) bool { return strings.TrimSpace(string(text)) == "off" }
+
+// read says why a file that is there asks for the disarmed watchdog; "": its maintenance is over, and it is removed. The error is
+// why what is in it is not known.
 //
 // Invariant: a file that this agent does not understand, or cannot read, has no end. Somebody has put it there. Nor has one that
 // was touched since it was written: that is how the file is made by hand.
-func (f *disableFile) read(info fs.FileInfo) string {
+func (f *disableFile) read(info fs.FileInfo) (string, error) {
 	why := "the file " + f.path
 	var m maintenance
 	if !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxMaintenanceText {
 		f.ends(nil)
-		return why
+		return why, nil
 	}
-	text, err := statefile.Read(f.path)
+	text, err := f.text(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "" // it has just gone
+		return "", nil // it has just gone
 	}
-	f.none = err == nil && strings.TrimSpace(string(text)) == "off"
+	f.none = err == nil && saysOff(text)
 	if err != nil || json.Unmarshal(text, &m) != nil || m.Version != maintenanceVersion || m.Boot == "" || m.Until <= 0 ||
 		m.Written != 0 && info.ModTime().Sub(time.Unix(0, m.Written)).Abs() > touched {
 		f.ends(nil)
-		return why
+		return why, err
 	}
 	// By the clock of this boot; a maintenance does not outlive a reset.
 	if m.Boot != f.boot || int64(f.clock()) >= m.Until {
 		err := f.remove(f.path)
 		if f.over == string(text) {
-			return "" // it was said
+			return "", nil // it was said
 		}
 		f.over = string(text)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			f.log.Warn("disable file: its maintenance is over, and it cannot be removed", "path", f.path, "error", err)
 		}
 		f.log.Warn("maintenance is over: the watchdog guards this node again", "by", m.By, "reason", m.Reason, "ended_with_boot", m.Boot != f.boot)
-		return ""
+		return "", nil
 	}
 	at := m.Ends.Unix()
 	f.ends(&at)
-	return fmt.Sprintf("maintenance until %s (%s: %s)", m.Ends.UTC().Format(time.RFC3339), m.By, m.Reason)
+	return fmt.Sprintf("maintenance until %s (%s: %s)", m.Ends.UTC().Format(time.RFC3339), m.By, m.Reason), nil
 }
 
 func (f *disableFile) ends(at *int64) {

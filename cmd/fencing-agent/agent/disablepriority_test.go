@@ -15,6 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 )
 
 // Guard: whose word counts, of all words of both sources. Silence is no word: it takes nothing back.
@@ -92,7 +93,7 @@ func TestNoMaintenanceIsPromisedThatIsOutweighed(t *testing.T) {
 // A file that says off takes a maintenance back where there is an order of sources, and means one where there is none.
 func TestDisableFileThatSaysOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	f := &disableFile{path: path, log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return 0 }, ordered: true}
+	f := &disableFile{text: statefile.Read, path: path, log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return 0 }, ordered: true}
 	for _, c := range []struct {
 		text    string
 		ordered bool
@@ -119,7 +120,7 @@ func TestDisableFileThatSaysOff(t *testing.T) {
 func TestWhatCannotBeLookedAtIsToldOnce(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "d")
-	f := &disableFile{path: filepath.Join(dir, "f"), log: slog.New(slog.NewTextHandler(&log, nil)), clock: func() boottime.Instant { return 0 }, ordered: true}
+	f := &disableFile{text: statefile.Read, path: filepath.Join(dir, "f"), log: slog.New(slog.NewTextHandler(&log, nil)), clock: func() boottime.Instant { return 0 }, ordered: true}
 	for _, c := range []struct {
 		text string
 		want opinion
@@ -151,5 +152,57 @@ func TestWhatCannotBeLookedAtIsToldOnce(t *testing.T) {
 		if !f.look() || f.says() != silent {
 			t.Errorf("it is gone, and says %d", f.says())
 		}
+	}
+}
+
+// Guard: an "off" that cannot be read again goes on saying off. A file that could never be read means maintenance.
+func TestOffThatCannotBeRead(t *testing.T) {
+	var log bytes.Buffer
+	f := &disableFile{path: filepath.Join(t.TempDir(), "f"), log: slog.New(slog.NewTextHandler(&log, nil)), clock: func() boottime.Instant { return 0 }, ordered: true}
+	unreadable := func(string) ([]byte, error) { return nil, errors.New("input/output error") }
+	if err := os.WriteFile(f.path, []byte("off\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f.text = unreadable; !f.look() || f.says() != under {
+		t.Errorf("never read: it says %d", f.says())
+	}
+	if f.text = statefile.Read; !f.look() || f.says() != none {
+		t.Errorf("read: it says %d", f.says())
+	}
+	log.Reset()
+	f.text = unreadable
+	for range 3 {
+		if f.look() || f.says() != none {
+			t.Errorf("not read again: it says %d", f.says())
+		}
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, log.String())
+	}
+	if _, err := f.set(publish.Maintenance{}); err == nil {
+		t.Error("it is removed while it cannot be read")
+	}
+}
+
+// Guard: fencectl maintenance leaves a file that says off alone, where it keeps annotations from disarming the watchdog.
+func TestOffIsNotRemoved(t *testing.T) {
+	f := &disableFile{path: filepath.Join(t.TempDir(), "f"), log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return 0 }, text: statefile.Read, remove: os.Remove, ordered: true}
+	if err := os.WriteFile(f.path, []byte("off\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []publish.Maintenance{{}, {For: time.Hour, By: "alice", Reason: "work"}} {
+		if _, err := f.set(m); err == nil || !strings.Contains(err.Error(), "remove it by hand") {
+			t.Errorf("%v: error %v", m, err)
+		}
+		if text, err := os.ReadFile(f.path); err != nil || string(text) != "off\n" {
+			t.Errorf("%v: the file is %q, %v", m, text, err)
+		}
+	}
+	f.ordered = false // then it is a file that was made by hand, like any other
+	if _, err := f.set(publish.Maintenance{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(f.path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -73,7 +74,7 @@ func TestNodeSignalsLowerWhatTheyRaised(t *testing.T) {
 func TestDisableFileThatCannotBeLookedAt(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
-	f := &disableFile{path: filepath.Join(dir, "off"), log: slog.New(slog.NewTextHandler(&log, nil)), clock: func() boottime.Instant { return 0 }}
+	f := &disableFile{text: statefile.Read, path: filepath.Join(dir, "off"), log: slog.New(slog.NewTextHandler(&log, nil)), clock: func() boottime.Instant { return 0 }}
 	if f.look() || f.why != "" {
 		t.Error("there without having been made")
 	}

@@ -59,7 +59,7 @@ func (a *Agent) verdict(d watchdog.Decision) picture.Verdict {
 		Decision: d, Since: a.core.Since(), OnQuorumLoss: a.cfg.OnQuorumLoss,
 		Tally:      picture.Tally{Reachable: view.Seen.Len() + 1, Counted: view.Counted.Len(), ByLUN: view.Counted.Minus(a.core.NetworkView().Counted).Len(), Expected: a.core.Size(), Quorum: a.core.Quorum()},
 		TieBreaker: a.core.TieBreaker(d.Reason), Why: split.Why, Relayed: split.Relayed, WaitsForAPI: a.core.AsksAPI(d.Reason),
-		DisarmedBy: a.core.DisarmedBy(),
+		DisarmedBy: a.core.DisarmedBy(), OrderedBy: a.core.CondemnedBy(),
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/recorder"
 	"github.com/fencing-agent/fencing-agent/history"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -62,5 +65,28 @@ func TestWhatAStepTells(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("step %d: %v, want %v", i, got, c.want)
 		}
+	}
+}
+
+// TestOrdersInTheHistory: the node that gave an order keeps who gave it there and why, for the one that ended knows only the node.
+// What was refused at once was no order.
+func TestOrdersInTheHistory(t *testing.T) {
+	a := &Agent{}
+	a.published.history.recorder = recorder.New(recorder.Config{Clock: func() boottime.Instant { return 0 }})
+	w := &order{FenceOrder: publish.FenceOrder{Node: "n4", Boot: 0x024bc581b3a34be3, By: "alice", Reason: "it hangs"}}
+	a.noteOrder(w, nil)
+	a.noteOrder(w, &watchdog.Forbidden{Why: watchdog.ForbiddenBusy})
+	w.Reason = ""
+	a.noteOrder(w, &watchdog.Forbidden{Why: watchdog.ForbiddenDisobeyed})
+	var got []string
+	for _, r := range a.published.history.recorder.Recent() {
+		got = append(got, r.Line())
+	}
+	want := []string{
+		"ordered that n4 ends, which has condemned itself: boot 024bc581b3a34be3, by alice, reason: it hangs",
+		"ordered that n4 ends, and was not obeyed: boot 024bc581b3a34be3, by alice",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 )
 
 // maintained is the disable file of a node whose clock the test sets.
@@ -24,7 +25,7 @@ func maintains(t *testing.T, path, boot string) *maintained {
 	t.Helper()
 	m := &maintained{now: boottime.Instant(time.Hour)}
 	m.disableFile = &disableFile{
-		path: path, boot: boot, remove: os.Remove, log: slog.New(slog.NewTextHandler(&m.log, nil)), clock: func() boottime.Instant { return m.now },
+		path: path, boot: boot, remove: os.Remove, text: statefile.Read, log: slog.New(slog.NewTextHandler(&m.log, nil)), clock: func() boottime.Instant { return m.now },
 		show: func(at *int64) {
 			if m.ends = 0; at != nil {
 				m.ends = *at
@@ -151,8 +152,9 @@ func TestDisableFileThatGoesAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _ = os.Remove(path); m.read(info) != "" {
-		t.Error("it is there")
+	_ = os.Remove(path)
+	if why, err := m.read(info); why != "" || err != nil {
+		t.Errorf("it is there: %q, %v", why, err)
 	}
 }
 

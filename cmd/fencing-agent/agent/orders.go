@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/history"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -51,6 +52,7 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	for _, o := range fx.Obeyed {
 		w := a.deaths.orders.waiting[o.ID]
 		delete(a.deaths.orders.waiting, o.ID)
+		a.noteOrder(w, o.Err)
 		if o.Err != nil {
 			a.metrics.Ordered(o.Err.Why.String())
 			w.answer <- o.Err
@@ -71,6 +73,21 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	default:
 		a.log.Warn("another node orders that this one ends: it obeys when all others have said that they can spare it", "by", by)
 	}
+}
+
+// noteOrder keeps in the history what somebody here has ordered. What was refused at once has left this node in no form.
+func (a *Agent) noteOrder(w *order, err *watchdog.Forbidden) {
+	r := history.Record{Kind: history.Ordered, Nodes: []string{w.Node}, Text: "boot " + hex64(w.Boot) + ", by " + w.By}
+	if w.Reason != "" {
+		r.Text += ", reason: " + w.Reason
+	}
+	switch {
+	case a.published.history.recorder == nil, err != nil && err.Why != watchdog.ForbiddenDisobeyed:
+		return
+	case err != nil:
+		r.Action = history.ActionFailed
+	}
+	a.published.history.recorder.Note(r)
 }
 
 // mayTell is who may tell deaths and give orders.

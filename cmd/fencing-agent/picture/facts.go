@@ -85,6 +85,7 @@ type Verdict struct {
 	Relayed      bool     // another holder vouches for this node's writes
 	WaitsForAPI  bool     // and not for the tie-breaker
 	DisarmedBy   []string
+	OrderedBy    string // the member by whose order this boot is condemned; "": by none
 }
 
 // Tally is what the members were counted to, this node included.

@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
@@ -80,6 +81,13 @@ func TestVerdictSaysWhatTheTieBreakerDid(t *testing.T) {
 	}
 	if v := say(watchdog.ReasonSplitPending); v.GetDetail() != "why" || v.GetGivenUp() != "" {
 		t.Errorf("pending: %v", v)
+	}
+	ordered := Verdict{Decision: watchdog.Decision{Reason: watchdog.ReasonCondemned}, OrderedBy: "n1", Why: "why"}
+	if got, want := ordered.Text(), `this node has condemned its boot: ordered by n1, where "fencectl history" says who gave the order, and why`; got != want {
+		t.Errorf("condemned by an order: %s", got)
+	}
+	if ordered.OrderedBy = ""; !strings.Contains(ordered.Text(), "has lost for certain") {
+		t.Errorf("condemned by itself: %s", ordered.Text())
 	}
 	if v := say(watchdog.ReasonNetworkQuorum); v.GetRelayed() || v.GetDetail() != "" {
 		t.Errorf("majority: %v", v) // what is left of a tie that is over

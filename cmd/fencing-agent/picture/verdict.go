@@ -30,6 +30,10 @@ func (v *Verdict) Message() *fencingv1.Verdict {
 		out.Detail, out.Relayed = v.Why, v.Relayed
 	case watchdog.ReasonSplitLost:
 		out.GivenUp = v.Why
+	case watchdog.ReasonCondemned:
+		if v.OrderedBy != "" {
+			out.Detail = "ordered by " + v.OrderedBy + ", where \"fencectl history\" says who gave the order, and why"
+		}
 	case watchdog.ReasonMaintenance:
 		out.DisarmedBy = v.DisarmedBy
 	}
