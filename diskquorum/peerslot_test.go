@@ -28,7 +28,7 @@ func TestPeerWrites(t *testing.T) {
 	}
 	r.kill(1)
 	r.nodes[2].stop = true
-	r.run(12 * time.Second)
+	r.run(30 * time.Second)
 	expect("killed", 1, false, true)
 	expect("stopped", 2, false, false)
 	expect("alive", 3, true, false)

@@ -82,7 +82,7 @@ type History struct {
 	since, looked time.Time        // it has looked from when on, without a gap, and when last
 	last          map[string]seen  // by group
 	words         map[string]heard // by the Node that bears them
-	claims        map[string]claim // by what is claimed
+	claims        map[string]claim // by who claims what nobody confirms
 }
 
 type seen struct {

@@ -19,7 +19,8 @@ const (
 	// wordLasts is for how long what an agent says counts, from the look at which this replica saw it first. Agents say it
 	// again each minute.
 	wordLasts = 150 * time.Second
-	// trusted is for how long a claim that nobody confirms counts, and for how long it has to be gone before it counts again.
+	// trusted is for how long an agent counts whose claims nobody confirms, and for how long it has to make none before it
+	// counts again.
 	trusted = 10 * time.Minute
 	// named is how many of those who say something are named.
 	named = 5
@@ -39,7 +40,7 @@ type heard struct {
 	at   time.Time
 }
 
-// claim is something that nobody confirms: from when to when it was heard.
+// claim is what an agent claims that nobody confirms: from when to when something of that kind was heard.
 type claim struct{ first, last time.Time }
 
 // voices are what counts in one look.
@@ -88,41 +89,38 @@ func (s *Survey) take(speaker Member, list []string, to map[string][]string) {
 	}
 }
 
-// follow keeps since when each claim stands that nobody confirms.
+// follow keeps since when each agent claims what nobody confirms.
 //
-// Invariant: one agent that lies holds nothing up for longer than trusted, and then not again before it has been silent for
-// as long.
+// Invariant: one agent that lies holds nothing up for longer than trusted, whatever it claims of whom in turn, and then not
+// again before it has claimed nothing for as long.
 func (s *Survey) follow() {
-	h := s.history
-	maps.DeleteFunc(h.claims, func(_ string, c claim) bool { return s.now.Sub(c.last) > trusted || c.last.After(s.now) })
-	stands := func(key string) {
-		c, known := h.claims[key]
+	claims := s.history.claims
+	maps.DeleteFunc(claims, func(_ string, c claim) bool { return s.now.Sub(c.last) > trusted || c.last.After(s.now) })
+	stands := func(speaker string) {
+		c, known := claims[speaker]
 		if !known {
 			c.first = s.now
 		}
 		c.last = s.now
-		h.claims[key] = c
+		claims[speaker] = c
 	}
-	for reason, about := range map[string]map[string][]string{LeaseHeld: s.voices.moves, Disconnected: s.voices.still} {
+	for _, about := range []map[string][]string{s.voices.moves, s.voices.still} {
 		for name, by := range about {
-			switch {
-			case len(by) > 1:
-				delete(h.claims, reason+name)
-			case !s.members[name].Ready:
-				stands(reason + name)
+			if len(by) == 1 && !s.members[name].Ready {
+				stands(by[0])
 			}
 		}
 	}
 	for name, starves := range s.voices.starves {
 		if starves {
-			stands(QuorumLost + name)
+			stands(name)
 		}
 	}
 }
 
-// fades reports whether a claim that nobody confirms counts no more.
-func (s *Survey) fades(key string) bool {
-	return s.now.Sub(s.history.claims[key].first) > trusted
+// fades reports whether what an agent claims, and nobody confirms, counts no more.
+func (s *Survey) fades(speaker string) bool {
+	return s.now.Sub(s.history.claims[speaker].first) > trusted
 }
 
 // Says counts the nodes about which somebody says something that counts, by what that is.
@@ -160,7 +158,7 @@ func (s *Survey) confirmed(reason string, subject Member, by []string, text stri
 	switch {
 	case len(by) > 1:
 		return Verdict{Reason: reason, Text: fmt.Sprintf(text, names(by))}
-	case len(by) == 1 && !s.fades(reason+subject.Name):
+	case len(by) == 1 && !s.fades(by[0]):
 		return Verdict{Reason: reason, Text: fmt.Sprintf(text, names(by)+" alone, which counts for ten minutes")}
 	}
 	return allowed
@@ -178,7 +176,7 @@ func (s *Survey) withoutQuorum(subject Member) Verdict {
 		if m.Group != subject.Group || m.Name == subject.Name || m.Silent || m.Dead {
 			continue
 		}
-		if !s.voices.starves[m.Name] || s.fades(QuorumLost+m.Name) {
+		if !s.voices.starves[m.Name] || s.fades(m.Name) {
 			return allowed
 		}
 		by = append(by, m.Name)

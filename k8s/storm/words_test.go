@@ -186,6 +186,9 @@ func TestOneLiar(t *testing.T) {
 			}
 			return again(&Words{QuorumLost: true, Moves: []string{"n0"}}, at)
 		},
+		"one thing after the other": func(at time.Duration) *Words {
+			return again([]*Words{{QuorumLost: true}, moves("n0"), {Still: []string{"n0"}}}[int(at.Minutes())/10%3], at)
+		},
 		"after pauses": func(at time.Duration) *Words {
 			if int(at.Minutes())%22 >= 11 {
 				return nil
@@ -321,37 +324,45 @@ func oracle(t *testing.T, p Policy, s *Survey, m []Member, all []said, alone map
 			delete(alone, key)
 		}
 	}
-	stand := func(key string) (longer bool) {
+	stand := func(key string) {
 		span, there := alone[key]
 		if !there {
 			span[0] = now
 		}
 		span[1] = now
 		alone[key] = span
-		return now.Sub(span[0]) > 10*time.Minute
 	}
 	starving := map[string]bool{}
 	for _, w := range all {
-		if w.what == QuorumLost && !stand("q"+w.by) {
+		if w.what == QuorumLost {
+			stand(w.by)
+		}
+	}
+	count := func(what string, n Member) (by []string) {
+		for _, w := range all {
+			if w.what == what && w.about == n.Name && w.by != n.Name && w.group == n.Group {
+				by = append(by, w.by)
+			}
+		}
+		return by
+	}
+	for _, n := range m {
+		for _, what := range []string{LeaseHeld, Disconnected} {
+			if by := count(what, n); len(by) == 1 && !n.Ready {
+				stand(by[0])
+			}
+		}
+	}
+	for _, w := range all {
+		if w.what == QuorumLost && now.Sub(alone[w.by][0]) <= 10*time.Minute {
 			starving[w.by] = true
 		}
 	}
 	for _, n := range m {
 		want := map[string]bool{}
 		for what, on := range map[string]bool{LeaseHeld: p.SkipLeaseHeld, Disconnected: p.SkipDisconnected} {
-			count := 0
-			for _, w := range all {
-				if w.what == what && w.about == n.Name && w.by != n.Name && w.group == n.Group {
-					count++
-				}
-			}
-			faded := false
-			if count > 1 {
-				delete(alone, what+n.Name)
-			} else if count == 1 && !n.Ready {
-				faded = stand(what + n.Name)
-			}
-			want[what] = on && !n.Dead && (count > 1 || count == 1 && !faded)
+			by := count(what, n)
+			want[what] = on && !n.Dead && (len(by) > 1 || len(by) == 1 && now.Sub(alone[by[0]][0]) <= 10*time.Minute)
 		}
 		others, lost := 0, 0
 		for _, o := range m {

@@ -141,9 +141,8 @@ func (f *fleet) stop(name string, cause error) {
 	c := f.nodes[name]
 	delete(f.nodes, name)
 	c.cancel(cause)
-	<-c.done
-	if f.t.Failed() {
-		f.t.Logf("--- %s\n%s", name, c.logged())
+	if err := <-c.done; f.t.Failed() {
+		f.t.Logf("--- %s: %v\n%s", name, err, c.logged())
 	}
 }
 

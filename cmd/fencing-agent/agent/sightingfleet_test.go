@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
+)
+
+// Agents on loopback networks with a LUN: one that no network shows, and that writes its slot, is said to do so by the
+// others, on their own Nodes and nowhere else, until it stops.
+func TestAgentsSayWhoseSlotMoves(t *testing.T) {
+	f := newFleet(t)
+	s := k8stest.New(t)
+	f.kube = func() *client.Client { return s.Client(t, nil) }
+	lun := filepath.Join(f.dir, "lun")
+	if _, err := lunadmin.Init(t.Context(), lunadmin.InitOptions{Path: lun, Cluster: "default", NodeGroup: "test", Slots: 8, Create: true}); err != nil {
+		t.Fatal(err)
+	}
+	three := []string{"n1", "n2", "n3"}
+	for _, n := range three {
+		s.Put(k8stest.Node(n, groupLabel, "127.0.0.1"))
+		f.configure(n, 0, three...)
+		text, err := os.ReadFile(f.path(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		more := string(text) + "kubernetes: {kubeconfig: /none}\nquorum: {tieBreakers: [lun]}\nlun: {devices: [" + lun + "]}\n"
+		if err := os.WriteFile(f.path(n), []byte(more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.start(three...)
+	f.await(0, three...)
+	f.stop("n3", ErrAbandon)
+	text, err := os.ReadFile(f.path("n3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deaf := strings.ReplaceAll(string(text), fmt.Sprintf("port: %d", f.port), fmt.Sprintf("port: %d", f.port+1)) // nobody hears it, nor it anybody
+	if err := os.WriteFile(f.path("n3"), []byte(deaf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.start("n3")
+	says := func(n string) sightings.Sighting {
+		text, there := s.Get(n).Annotations[sightings.Annotation]
+		if !there {
+			return sightings.Sighting{}
+		}
+		got, err := sightings.Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *got
+	}
+	f.wait("both say that n3's slot moves", func() bool {
+		return slices.Equal(says("n1").SlotMoves, []string{"n3"}) && slices.Equal(says("n2").SlotMoves, []string{"n3"})
+	})
+	for _, n := range []string{"n1", "n2"} {
+		if got := says(n); got.QuorumLost || len(got.SlotStill) > 0 || got.Boot != hex64(uint64(n[1])) {
+			t.Errorf("%s says %+v", n, got)
+		}
+	}
+	f.stop("n3", ErrAbandon)
+	f.wait("both take it back", func() bool {
+		one, two := says("n1"), says("n2")
+		return one.Empty() && two.Empty()
+	})
+}
+
+// wait waits for a condition.
+func (f *fleet) wait(what string, is func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(fleetPatience); !is(); <-time.After(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("it is not so that %s", what)
+		}
+	}
+}
