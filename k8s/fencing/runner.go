@@ -69,9 +69,9 @@ type Runner struct {
 	listedAt time.Time
 	storms   storm.History
 
-	schemaAsked time.Time
-	unstored    string          // what the schema of NodeFences lacks, as the API server said last
-	waiting     map[string]bool // nodes that cannot be fenced for that, as told
+	schemaNext time.Time       // when it is asked about
+	unstored   string          // what the schema of NodeFences lacks, as the API server said last
+	waiting    map[string]bool // nodes that cannot be fenced for that, as told
 
 	monitorFrom, monitorNext time.Time
 	monitored                map[string]types.UID // by device: the Job whose end was told last

@@ -18,7 +18,7 @@ const (
 	notStoredReason = "NodeFenceNotStored"
 	applyFirst      = "nothing of it was stored, and fencing by devices stands still: the CustomResourceDefinition of NodeFences is older " +
 		"than this controller. Apply nodefence.yaml of this version"
-	// schemaAge is how old an answer about the schema may be, and schemaAgain when it is asked again while it is too old.
+	// schemaAge is how old the answer may be that the schema has all fields, and schemaAgain any other one.
 	schemaAge   = 10 * time.Minute
 	schemaAgain = 30 * time.Second
 )
@@ -37,29 +37,29 @@ func lacks(err error) bool {
 // askSchema asks now and then whether the API server would store all that a NodeFence may come to have: an old schema is to
 // be known before a node fails. The request is a dry run.
 func (r *Runner) askSchema(ctx context.Context) {
-	now, every := r.Now(), schemaAge
-	if r.unstored != "" {
-		every = schemaAgain
-	}
-	if !r.schemaAsked.IsZero() && now.Sub(r.schemaAsked) < every {
+	now := r.Now()
+	if now.Before(r.schemaNext) {
 		return
 	}
+	r.schemaNext = now.Add(schemaAgain)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	switch err := r.Writer.Create(ctx, whole(), client.DryRunAll, strict); {
 	case lacks(err):
-		r.schemaAsked = now
 		r.notStored("", err)
 	case err == nil || apierrors.IsAlreadyExists(err):
-		r.schemaAsked = now
+		r.schemaNext = now.Add(schemaAge)
 		r.stored()
-	default: // it says nothing of the schema: the next round asks again
+	default: // it says nothing of the schema
 	}
 }
 
 // notStored tells people of a schema that is too old, once for each node and answer. node is empty if none waits for it.
 func (r *Runner) notStored(node string, err error) {
 	r.Metrics.schemaOld.Set(1)
+	if next := r.Now().Add(schemaAgain); next.Before(r.schemaNext) {
+		r.schemaNext = next
+	}
 	if r.unstored != err.Error() {
 		r.unstored = err.Error()
 		r.Logger.Error(applyFirst, "node", node, "err", err)
@@ -77,6 +77,9 @@ func (r *Runner) notStored(node string, err error) {
 
 // stored is after an answer that the schema has all fields.
 func (r *Runner) stored() {
+	if r.unstored != "" {
+		r.Logger.Info("the CustomResourceDefinition of NodeFences has all fields now: fencing by devices goes on")
+	}
 	r.Metrics.schemaOld.Set(0)
 	r.unstored, r.waiting = "", nil
 }

@@ -32,7 +32,7 @@ func TestNothingIsStoredWithoutAFieldThatTheSchemaLacks(t *testing.T) {
 			t.Errorf("%s: told %d times, metric %v, want once, 1", field, n, old)
 		}
 		s.lacks = "" // it was applied
-		s.now = s.now.Add(10 * time.Minute)
+		s.now = s.now.Add(schemaAgain)
 		s.rounds(40)
 		if !slices.Contains(s.ran, "bmc-on") || testutil.ToFloat64(s.r.Metrics.schemaOld) != 0 {
 			t.Errorf("%s: after it was applied %v ran", field, s.ran)
