@@ -148,6 +148,7 @@ func newClusterOn(t *testing.T, size, sector int, config lab.AgentConfig) *clust
 	config.LUN = func(node string) string { return device[node] }
 	c := newClusterIn(t, dir, size, config)
 	c.lun, c.loops = loops.Paths[0], loops
+	c.must(c.stalls.Disk(filepath.Dir(lun.Path)))
 	return c
 }
 
@@ -244,7 +245,7 @@ func (c *cluster) await(within time.Duration, what string, conditions ...observe
 	return v, time.Since(began)
 }
 
-// standstill is how long the machine may stand still without excuse for what agents do.
+// standstill is how long the machine, or the disk below the LUN, may stand still without excuse for what agents do.
 const standstill = time.Second
 
 // fail ends the test. If the machine stood still not long before, its agents did so together,
@@ -256,7 +257,7 @@ func (c *cluster) fail(began time.Time, what string, err error) {
 		c.t.Fatalf("%s: %v; %s", what, err, c.always(v))
 	}
 	if took := c.stalls.Since(began.Add(-patience)); took > standstill {
-		c.t.Skipf("says nothing: the machine stood still for %v: %s: %v", took.Round(time.Millisecond), what, err)
+		c.t.Skipf("says nothing: the machine or its disk stood still for %v: %s: %v", took.Round(time.Millisecond), what, err)
 	}
 	if n := lab.NeighboursRefused() - c.fulls; n > 0 {
 		c.t.Skipf("says nothing: the kernel had no room for hardware addresses %d times (sysctl net.ipv4.neigh.default.gc_thresh3): %s: %v", n, what, err)

@@ -174,9 +174,10 @@ func vacant(nodes []string, parts [][]string, words []string) bool {
 // met is the condition for a fate that has come about.
 func (f *fate) met() observe.Condition { return f.is(observe.Starving(f.starve...)) }
 
-// stays is the condition for one that goes on. Who starved by a decision may read that it is over a heartbeat before it reads that
-// those whom it named have a majority now.
-func (f *fate) stays() observe.Condition { return f.is(unfed(f.starve, heartbeat+lapse)) }
+// stays is the condition for one that goes on. Who starved may go back to asking for a while: the decision that named others is
+// over, or of those who lived without it one has not said so since they missed it, or ceased to. What all of them say now is
+// written within a heartbeat, and read within another (diskquorum, Testify).
+func (f *fate) stays() observe.Condition { return f.is(unfed(f.starve, 2*heartbeat+lapse)) }
 
 func (f *fate) is(starved observe.Condition) observe.Condition {
 	all := []observe.Condition{starved}

@@ -1,25 +1,31 @@
 package observe
 
 import (
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/ncw/directio"
+	"golang.org/x/sys/unix"
 )
 
 const (
 	stallTick = 50 * time.Millisecond
 	stallMin  = 500 * time.Millisecond
+	diskTick  = 250 * time.Millisecond
 )
 
 // Stalls notices when the machine stands still: on shared hardware all processes of a virtual
 // machine may stop for seconds. Agents that stand still together rightly lose sight of each
 // other, so what is seen then says nothing. It measures the calling process alone: a hung agent
-// is no stall. Safe for concurrent use; Close ends its goroutine.
+// is no stall. Safe for concurrent use; Close ends its goroutines.
 type Stalls struct {
 	stop chan struct{}
-	done chan struct{}
+	done sync.WaitGroup
 
 	mu    sync.Mutex
-	found []stall // guarded by mu; oldest first
+	found []stall // guarded by mu
 }
 
 type stall struct {
@@ -29,13 +35,48 @@ type stall struct {
 
 // NewStalls begins to watch.
 func NewStalls() *Stalls {
-	s := &Stalls{stop: make(chan struct{}), done: make(chan struct{})}
-	go s.run()
+	s := &Stalls{stop: make(chan struct{})}
+	s.done.Go(s.run)
 	return s
 }
 
+// Disk watches the disk of a folder, too, as another process's write-back may keep it busy for seconds: to agents whose LUN is a
+// file on it that is a LUN that hangs. It writes a block of its own now and then, as agents do.
+func (s *Stalls) Disk(dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, "stalls"), os.O_CREATE|os.O_RDWR|unix.O_DIRECT|unix.O_DSYNC, 0o600)
+	if err != nil {
+		return err
+	}
+	block := directio.AlignedBlock(directio.BlockSize)
+	s.done.Go(func() {
+		defer f.Close()
+		s.watch(func() error { _, err := f.WriteAt(block, 0); return err })
+	})
+	return nil
+}
+
+// watch measures how long each write takes.
+func (s *Stalls) watch(write func() error) {
+	ticker := time.NewTicker(diskTick)
+	defer ticker.Stop()
+	for {
+		began := time.Now()
+		err := write()
+		if now := time.Now(); now.Sub(began) >= stallMin {
+			s.note(now, now.Sub(began))
+		}
+		if err != nil {
+			return // nothing to measure; whoever needs the disk says more of it
+		}
+		select {
+		case <-s.stop:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
 func (s *Stalls) run() {
-	defer close(s.done)
 	ticker := time.NewTicker(stallTick)
 	defer ticker.Stop()
 	last := time.Now()
@@ -52,10 +93,14 @@ func (s *Stalls) run() {
 
 func (s *Stalls) tick(last, now time.Time) {
 	if took := now.Sub(last) - stallTick; took >= stallMin {
-		s.mu.Lock()
-		s.found = append(s.found, stall{now, took})
-		s.mu.Unlock()
+		s.note(now, took)
 	}
+}
+
+func (s *Stalls) note(end time.Time, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found = append(s.found, stall{end, took})
 }
 
 // Since returns the longest stall that ended after t; 0: none.
@@ -73,5 +118,5 @@ func (s *Stalls) Since(t time.Time) (longest time.Duration) {
 // Close ends the watch.
 func (s *Stalls) Close() {
 	close(s.stop)
-	<-s.done
+	s.done.Wait()
 }

@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"errors"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,4 +29,43 @@ func TestStalls(t *testing.T) {
 			t.Errorf("a stall of %v that had ended before", got)
 		}
 	})
+}
+
+func TestStallsOfTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStalls()
+		began := time.Now()
+		takes := []time.Duration{0, stallMin / 2, 2 * time.Second, time.Second}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.watch(func() error {
+				if len(takes) == 0 {
+					return errors.New("the disk is gone")
+				}
+				<-time.After(takes[0])
+				takes = takes[1:]
+				return nil
+			})
+		}()
+		<-ended
+		if got := s.Since(began); got != 2*time.Second || len(s.found) != 2 {
+			t.Errorf("stalls %v, the longest %v; want two, and 2s", s.found, got)
+		}
+		s.Close()
+	})
+	dir := t.TempDir()
+	s := NewStalls()
+	defer s.Close()
+	if err := s.Disk(dir); err != nil {
+		t.Skipf("no direct I/O in %s: %v", dir, err)
+	}
+	for end := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) { // it writes
+		if i, err := os.Stat(dir + "/stalls"); err == nil && i.Size() > 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("nothing is written")
+		}
+	}
 }

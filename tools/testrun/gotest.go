@@ -102,8 +102,8 @@ func fuzzAll(ctx context.Context, r *report, dir string, each time.Duration, pac
 // fuzz runs one target, once more where it failed for nothing but the end of its time.
 func fuzz(ctx context.Context, r *report, dir string, t fuzzTarget, each time.Duration) (output string, err error) {
 	for attempt := 1; ; attempt++ {
-		// The target runs as a test first: within a short time go test may not get through the seeds
-		// before it fuzzes, and calls that a success.
+		// No other test runs. Within a short time on a busy machine go test does not get through the seeds, and calls
+		// that a success; as tests they run without -fuzz.
 		cmd := command(ctx, dir, "-run", "^"+t.name+"$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), t.pkg)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
