@@ -156,6 +156,8 @@ func (a *Agent) say(fx *watchdog.Effects) {
 	}
 	urgency := gossip.Whenever
 	switch {
+	case st.Sentence > 0 && (old == nil || old.Sentence != st.Sentence):
+		urgency = gossip.Last
 	case fx.Spread || old == nil || old.Stopping != st.Stopping || old.Sentence != st.Sentence || old.Guard != st.Guard || old.Standing != st.Standing:
 		urgency = gossip.Now
 	case fx.Nudge:
