@@ -243,6 +243,17 @@ func TestConsentIsAskedForAtOnce(t *testing.T) {
 	}
 }
 
+// Guard: two questions of one step are both asked.
+func TestQuestionsOfOneStepAreAllAsked(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	c.fx.Ask = nil
+	c.askToo(20*sec, roster.SetOf(1), 0)
+	if c.askToo(20*sec, roster.SetOf(3), 0); c.fx.Ask[0] != roster.SetOf(1, 3) {
+		t.Errorf("asked: %v", c.fx.Ask)
+	}
+}
+
 // Guard: O1. A member is counted for answers that only confirm its latest statement, and for what others vouch, as in a group where
 // samples are asked. Its order stands no longer than MaxAge for that, also where a rival has kept this node waiting since all have
 // answered.
