@@ -30,6 +30,7 @@ func orderMutants() []mutant {
 		of("last words wait for the round under way", sampleGo, "	s.renudge = false\n	s.nudges.start(", "	if len(s.nudges.queue) > 0 {\n		return\n	}\n	s.nudges.start(", probes),
 		of("last words take their time", sampleGo, "min(within, s.params.RoundTime(len(s.all)))", "s.params.RoundTime(len(s.all))", probes),
 		of("what was said before last words is said again after them", sampleGo, "	s.renudge = false\n	s.nudges.start(", "	s.nudges.start(", probes),
+		of("a condemned node tells of it like of anything else", "cmd/fencing-agent/agent/loop.go", "		return gossip.Last\n", "		return gossip.Now\n", "./cmd/fencing-agent/agent"),
 		of("news is told once, lost or not", scheduleGo, "	p.telling = p.telling || p.nudged\n", "", probes),
 		of("news is told for ever", scheduleGo, "	p.telling = false\n", "", probes),
 		of("a kernel that tells of an end is taken for one that does not tell", namespaceGo, "return err == unix.ENOPROTOOPT", "return err == unix.ENOPROTOOPT || err == unix.EINVAL", publish),
