@@ -14,6 +14,8 @@ const (
 	orderLimit = 10 * time.Second
 	// orderPause is the time between two nodes that obey, and for how long a node that has given way obeys nothing.
 	orderPause = 30 * time.Second
+	// orderAsk is after what time a node that is about to obey asks all for their consent: as soon as their answers count.
+	orderAsk = letReach + 50*time.Millisecond
 )
 
 // Order is the wish of somebody on this node that one boot of another node ends.
@@ -392,9 +394,9 @@ func (c *Core) prepare(now boottime.Instant) {
 	}
 	switch silent := c.unheard(); {
 	case !silent.IsEmpty():
-		c.askWhether(now, &o.t, silent)
+		c.askWhether(now, &o.t, orderAsk, silent)
 	case rival:
-		c.askWhether(now, &o.t, c.others()) // until it has given way, or has ended
+		c.askWhether(now, &o.t, orderAsk, c.others()) // until it has given way, or has ended
 	default:
 		c.fx.Wake = min(c.fx.Wake, now) // judge decides
 	}

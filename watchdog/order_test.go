@@ -224,6 +224,36 @@ func TestOrderWaitsForAll(t *testing.T) {
 	}
 }
 
+// Guard: the victim asks for consent as soon as the answers count, and not before.
+func TestConsentIsAskedForAtOnce(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	full := roster.FullSet(5)
+	st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: full}
+	by1(c)(1, &st)
+	state(c, 21*sec, 1, full, st)
+	for at := 21 * sec; ; at += sec / 50 {
+		if fx := c.Step(at); fx.Ask == nil && at < 24*sec {
+			continue
+		}
+		if due := c.orders.taken.Add(letReach); at <= due || at > due+sec/10 || c.fx.Ask[0] != roster.SetOf(1, 2, 3, 4) {
+			t.Errorf("asked at %v, due at %v: %v", time.Duration(at), time.Duration(due), c.fx.Ask)
+		}
+		return
+	}
+}
+
+// Guard: two questions of one step are both asked.
+func TestQuestionsOfOneStepAreAllAsked(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	c.fx.Ask = nil
+	c.askToo(20*sec, roster.SetOf(1), 0)
+	if c.askToo(20*sec, roster.SetOf(3), 0); c.fx.Ask[0] != roster.SetOf(1, 3) {
+		t.Errorf("asked: %v", c.fx.Ask)
+	}
+}
+
 // Guard: O1. A member is counted for answers that only confirm its latest statement, and for what others vouch, as in a group where
 // samples are asked. Its order stands no longer than MaxAge for that, also where a rival has kept this node waiting since all have
 // answered.

@@ -124,6 +124,7 @@ type witness struct {
 	sentenced uint64               // the boot that has condemned itself; 0: none is known to have
 	term      time.Duration        // the timeout that it told,
 	over      boottime.Instant     // and when it has ended for certain
+	seers     trial                // of which the questions are used: of those who still see it
 	defied    uint64               // the boot that has outlived its sentence; 0: none
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
 	hearsay   boottime.Instant     // when others handed that sentence on; zero: the node has told it itself

@@ -259,6 +259,7 @@ func (c *Core) execute(now boottime.Instant, p int, w *witness) {
 	if w.sentenced == w.boot && w.defied != w.boot && !w.twins && (w.death.Boot != w.boot || w.death.handedOn() && w.hearsay == 0) {
 		if now < w.over {
 			c.fx.Wake = min(c.fx.Wake, w.over)
+			c.askSeers(now, p, w)
 		} else {
 			w.death = Death{Proof: ProofSentence, Boot: w.boot, At: now, Hearsay: w.hearsay > 0}
 		}
@@ -276,6 +277,25 @@ func (c *Core) execute(now boottime.Instant, p int, w *witness) {
 		return
 	}
 	put(&v.fenced, p, w.death.Boot == w.boot && !w.twins && !w.unmet() && !c.seenByCounted(now, p))
+	if !v.fenced.Has(p) && w.death.Boot == w.boot && now.Sub(w.death.At) < trialLimit {
+		c.askSeers(now, p, w)
+	}
+}
+
+// seersLead is how long before its time is over a sentence's seers are asked: long enough for their answers.
+const seersLead = 500 * time.Millisecond
+
+// askSeers asks the members for news whose word that they see a condemned node would hold up its FENCED: where samples are taken,
+// it is from before the sentence as a rule, and lasts for MaxAge. It makes nothing believed: they are heard like at any other time.
+func (c *Core) askSeers(now boottime.Instant, p int, w *witness) {
+	var seers roster.Set
+	for m := range c.view.Counted.All() {
+		st, anchor := c.merger.Statement(m)
+		put(&seers, m, m != c.cfg.Roster.Self && st != nil && st.Seen.Has(p) && max(now, w.over).Sub(anchor) <= c.cfg.MaxAge)
+	}
+	if !seers.IsEmpty() {
+		c.askWhether(now, &w.seers, netgossip.SentenceBound(w.term)-seersLead, seers)
+	}
 }
 
 // denies reports whether a boot has spoken on the LUN since others have handed its sentence on, and bears none.
@@ -345,7 +365,7 @@ func (v *prover) sentence(now boottime.Instant, p int, boot uint64, timeout time
 	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || timeout <= 0 || timeout > netgossip.MaxSentence {
 		return
 	}
-	w.sentenced, w.over, w.term = boot, now.Add(netgossip.SentenceBound(timeout)), timeout
+	w.sentenced, w.over, w.term, w.seers = boot, now.Add(netgossip.SentenceBound(timeout)), timeout, trial{since: now}
 }
 
 // SentenceState is what is known of a condemned boot.

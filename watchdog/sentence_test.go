@@ -338,3 +338,39 @@ func defied(c *Core) (set roster.Set) {
 	}
 	return set
 }
+
+// Guard: where samples are taken, what a member said of a node before that was condemned holds FENCED up. It is asked for news in
+// time, and nobody is who says nothing of it, or of whom it is too old then.
+func TestSeersOfTheCondemnedAreAsked(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 19*sec)
+	maxAge := boottime.Instant(c.cfg.MaxAge)
+	over := 20*sec + boottime.Instant(netgossip.SentenceBound(time.Second))
+	state(c, 20*sec, 1, roster.FullSet(5), netgossip.Statement{Guard: killing})
+	state(c, over-maxAge-1, 2, roster.FullSet(5), netgossip.Statement{Guard: killing})
+	state(c, 20*sec, 3, without4, netgossip.Statement{Guard: killing})
+	s := byLUN(c, 104, time.Second)
+	c.proof.sentencedByLUN(20*sec, &s)
+	var asked, fenced boottime.Instant
+	for at := 20 * sec; at < over+sec; at += sec / 50 {
+		for p := 1; p < 4; p++ { // they are in contact, and say nothing new
+			c.Merger().Answered(netgossip.Answer{Peer: p, SentAt: at, Sight: netgossip.SightSeen})
+		}
+		if asked > 0 && at == asked+sec/50 {
+			state(c, at, 1, without4, netgossip.Statement{Guard: killing})
+		}
+		fx := c.Step(at)
+		if fx.Ask != nil {
+			if asked != 0 || fx.Ask[0] != roster.SetOf(1) {
+				t.Errorf("at %v: %v are asked", time.Duration(at), fx.Ask)
+			}
+			asked = at
+		}
+		if fenced == 0 && fx.Fenced.Has(4) {
+			fenced = at
+		}
+	}
+	if due := over.Add(-seersLead); asked < due || asked > due+sec/20 || fenced < over || fenced > over+sec/20 {
+		t.Errorf("asked at %v, FENCED at %v; due at %v, %v", time.Duration(asked), time.Duration(fenced), time.Duration(due), time.Duration(over))
+	}
+}

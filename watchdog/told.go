@@ -370,7 +370,7 @@ func (c *Core) try(now boottime.Instant, p int, w *witness) {
 			return
 		}
 	case !silent.IsEmpty():
-		c.askWhether(now, t, silent)
+		c.askWhether(now, t, inquiryDelay, silent)
 	case verdict == slotRefuses && over:
 		c.end(now, w, Death{}, &why)
 		return
@@ -402,9 +402,9 @@ func (c *Core) unanswered(since boottime.Instant) (set roster.Set) {
 	return set
 }
 
-// askWhether asks for the statements of members, as an inquiry does.
-func (c *Core) askWhether(now boottime.Instant, t *trial, members roster.Set) {
-	next := t.since.Add(inquiryDelay)
+// askWhether asks for the statements of members, as an inquiry does, for the first time after so long.
+func (c *Core) askWhether(now boottime.Instant, t *trial, after time.Duration, members roster.Set) {
+	next := t.since.Add(after)
 	if t.asked != 0 {
 		next = t.asked.Add(trialAsk)
 	}
@@ -412,13 +412,19 @@ func (c *Core) askWhether(now boottime.Instant, t *trial, members roster.Set) {
 		c.fx.Wake = min(c.fx.Wake, next)
 		return
 	}
-	ways := c.merger.Ways(now, members, t.turn)
-	for k := range c.fx.Ask { // what another question wants is asked, too
-		ways[k] = ways[k].Union(c.fx.Ask[k])
-	}
-	c.fx.Ask, t.asked = ways, now
+	c.askToo(now, members, t.turn)
+	t.asked = now
 	t.turn++
 	c.fx.Wake = min(c.fx.Wake, now.Add(trialAsk))
+}
+
+// askToo asks for statements beside those that another question of this step wants.
+func (c *Core) askToo(now boottime.Instant, members roster.Set, turn int) {
+	ways := c.merger.Ways(now, members, turn)
+	for k := range c.fx.Ask {
+		ways[k] = ways[k].Union(c.fx.Ask[k])
+	}
+	c.fx.Ask = ways
 }
 
 // showTold keeps a death that was told among the fenced, unless something speaks against it now.

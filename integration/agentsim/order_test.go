@@ -14,9 +14,9 @@ func fence(by, victim int) Event { return Event{Kind: Fence, Nodes: []int{by, vi
 // orderTimes bounds how long an order takes at most until the victim has condemned itself, and until the last of the others says
 // FENCED, where no packet is lost.
 //
-// All are told at once that there is an order, and so is the sentence. The victim asks for the consent of all a second after it
-// has heard of the order (watchdog.inquiryDelay), they answer within a round, and the death is proven when the sentence has had
-// its time. Half a second is for the steps in between.
+// All are told at once that there is an order, and so is the sentence, each within a round. The victim asks for the consent of all when
+// their answers count (watchdog.orderAsk), they answer within a round, and the death is proven when the sentence has had its time.
+// steps is for what lies between: nodes that are told of news ask each other at most every 50 ms.
 //
 // Where nobody is told of news, news comes with samples. Each peer is once in each permutation of the samples, so that a node asks
 // it again after 2 (n - 1) - 1 of them at the latest, on one network (pass). The order takes a pass to the victim. That lives for
@@ -24,11 +24,12 @@ func fence(by, victim int) Event { return Event{Kind: Fence, Nodes: []int{by, vi
 // pass. A member that has not said anything else for MaxAge, and saw the victim then, holds FENCED up as long as the sentence does, or
 // longer, and a pass from when that is told.
 func orderTimes(s *Schedule) (condemned, fenced time.Duration) {
-	const asks, steps, timeout, late = time.Second, 500 * time.Millisecond, time.Second, 500 * time.Millisecond
+	const asks, steps, timeout, late = 550 * time.Millisecond, 200 * time.Millisecond, time.Second, 500 * time.Millisecond
 	params, others := netgossip.Tune(s.Nodes), s.Nodes-1
-	condemned = asks + params.RoundTime(others) + steps
+	round := params.RoundTime(others)
+	condemned = round + asks + round + steps
 	if !s.Quiet {
-		return condemned, condemned + netgossip.SentenceBound(timeout) + steps
+		return condemned, condemned + round + netgossip.SentenceBound(timeout) + steps
 	}
 	gap := netgossip.Demand{Others: others, Margin: s.Nodes - s.Nodes/2 - 1, Share: float64(s.Networks)}.Pace(params, others, false).Gap
 	pass := time.Duration(2*others-1) * gap * 17 / 16 // Schedule.jitter

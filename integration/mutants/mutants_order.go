@@ -6,7 +6,11 @@ func orderMutants() []mutant {
 		orderGo     = "watchdog/order.go"
 		sentenceGo  = "watchdog/sentence.go"
 		namespaceGo = "api/publish/namespace.go"
+		toldGo      = "watchdog/told.go"
+		scheduleGo  = "netgossip/probing/schedule.go"
+		sampleGo    = "netgossip/probing/sample.go"
 		sims        = "./integration/sim"
+		probes      = "./netgossip/probing"
 		publish     = "./api/publish"
 	)
 	of := func(what, file, from, to string, in ...string) mutant {
@@ -17,6 +21,18 @@ func orderMutants() []mutant {
 		return m
 	}
 	return []mutant{
+		of("consent is asked for before the answers count", orderGo, "orderAsk = letReach + 50*time.Millisecond", "orderAsk = letReach - 50*time.Millisecond"),
+		of("consent is asked for a second late", orderGo, "orderAsk = letReach + 50*time.Millisecond", "orderAsk = time.Second"),
+		of("who saw the victim is not asked for news", sentenceGo, "	if !seers.IsEmpty() {\n", "	if false {\n"),
+		of("who sees the victim no more is asked for news", sentenceGo, "st != nil && st.Seen.Has(p) && max(now", "st != nil && max(now"),
+		of("who will be too old to matter is asked for news", sentenceGo, "max(now, w.over).Sub(anchor) <= c.cfg.MaxAge)\n	}\n	if !seers", "now.Sub(anchor) <= c.cfg.MaxAge)\n	}\n	if !seers"),
+		of("a question takes the place of another one of the step", toldGo, "ways[k].Union(c.fx.Ask[k])", "ways[k].Union(ways[k])"),
+		of("last words wait for the round under way", sampleGo, "	s.renudge = false\n	s.nudges.start(", "	if len(s.nudges.queue) > 0 {\n		return\n	}\n	s.nudges.start(", probes),
+		of("last words take their time", sampleGo, "min(within, s.params.RoundTime(len(s.all)))", "s.params.RoundTime(len(s.all))", probes),
+		of("what was said before last words is said again after them", sampleGo, "	s.renudge = false\n	s.nudges.start(", "	s.nudges.start(", probes),
+		of("a condemned node tells of it like of anything else", "cmd/fencing-agent/agent/loop.go", "		return gossip.Last\n", "		return gossip.Now\n", "./cmd/fencing-agent/agent"),
+		of("news is told once, lost or not", scheduleGo, "	p.telling = p.telling || p.nudged\n", "", probes),
+		of("news is told for ever", scheduleGo, "	p.telling = false\n", "", probes),
 		of("a kernel that tells of an end is taken for one that does not tell", namespaceGo, "return err == unix.ENOPROTOOPT", "return err == unix.ENOPROTOOPT || err == unix.EINVAL", publish),
 		of("O1: an order is taken from anybody's statement", orderGo, "f == nil || f.Teller != netgossip.TellerDigest(c.cfg.Roster.Name(m))", "f == nil"),
 		of("O1: an old statement orders", orderGo, "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > c.cfg.MaxAge", "st == nil || st.Facts[0].Kind != netgossip.FactOrder || now < anchor"),

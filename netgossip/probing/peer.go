@@ -34,6 +34,7 @@ type Peer struct {
 	owed    boottime.Instant // as asked, if that was told to be late where each peer is probed
 	swept   int              // number of the sweep that probed it last
 	nudged  bool             // the next probe is to say that there is news
+	telling bool             // one that said so is not answered
 	curious bool             // the next probe is to ask for the statement
 	turn    int              // answers so far
 

@@ -362,3 +362,9 @@ func (s *Schedule) NudgeAll(now boottime.Instant) {
 		s.nudge(p, now)
 	}
 }
+
+// LastWords tells everybody within a time, in place of those of the round under way: this node may not live for another one.
+func (s *Schedule) LastWords(within time.Duration, now boottime.Instant) {
+	s.renudge = false
+	s.nudges.start(s.all, now, min(within, s.params.RoundTime(len(s.all))), func(p *Peer) bool { return !p.lost })
+}

@@ -157,9 +157,9 @@ func (s *Schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers
 
 // Tells reports whether a probe is to say that there is news, which makes the peer ask. Where
 // samples are taken, or each of many is probed, only those hear of it who were chosen to: being
-// asked by everybody would double the traffic.
+// asked by everybody would double the traffic. To them it is said until they answer.
 func (s *Schedule) Tells(p *Peer) bool {
-	return p.nudged || !s.sampling() && !s.crowded() || !s.vouchable(p)
+	return p.nudged || p.telling || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }
 
 // count renews the numbers by which rates are bounded, and with them the pace.
@@ -287,6 +287,7 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 		keep = append(keep[:0], keep[1:]...)
 	}
 	p.sent = append(keep, Probe{id, now, p.Known})
+	p.telling = p.telling || p.nudged
 	p.sentAt, p.nudged, p.curious = now, false, false
 	if p.asked == 0 {
 		p.asked = now
@@ -347,6 +348,7 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 		p.proven, p.contact = o.At, contact
 	}
 	p.turn++
+	p.telling = false
 	back := p.lost
 	if contact && o.At >= p.aside { // on a slow network an answer from before the miss may come after it
 		p.aside = 0

@@ -17,7 +17,8 @@
 //     with the random id of a probe younger than EvidenceMaxAge.
 //   - A statement counts only in a reply. A probe with a statement that is news makes the
 //     receiver ask at once, so an [Instance.Nudge] reaches everybody in one round trip and
-//     a half; where samples are taken a few, and [Instance.Announce] the rest. Many
+//     a half; where samples are taken a few, and [Instance.Announce] the rest, as do
+//     [Instance.LastWords] of a node that is about to end. Many
 //     peers that are each probed hear of it when they ask themselves.
 //   - A vouch is dated by the start of samples that were all answered. A node that ceases to be
 //     covered by it is reported, and before it is given everybody has been asked.
@@ -62,7 +63,7 @@
 //
 // # Blocking
 //
-// New binds and returns. Start, Nudge, Announce, Renew, SetDemand, Ask, Doubt, Verify, Proven, Fetch and Rebind do not wait for anybody. Stop with leave waits
+// New binds and returns. Start, Nudge, Announce, LastWords, Renew, SetDemand, Ask, Doubt, Verify, Proven, Fetch and Rebind do not wait for anybody. Stop with leave waits
 // until the farewell has been sent (below a second for small clusters, 6 s for 1000 nodes),
 // then for goroutines, both within its context. Joining a peer that does not respond blocks
 // the rejoin goroutine, and only that, for TCPTimeout.

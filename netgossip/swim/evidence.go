@@ -41,6 +41,7 @@ type arrival struct {
 // request is what the owner of the instance wants. Requests that meet are one.
 type request struct {
 	nudge, announce, renew, doubt bool
+	last                          time.Duration // an announcement within that time; 0: none
 	demand                        netgossip.Demand
 	fetch                         fetchOf     // zero: nothing more
 	ask                           *roster.Set // whose statements are wanted; nil: as before
@@ -209,7 +210,9 @@ func (e *evidence) grant() {
 		e.fetch(r.fetch, now)
 	}
 	e.words = append(e.words, r.words...)
-	if r.announce {
+	if r.last > 0 {
+		e.schedule.LastWords(r.last, now)
+	} else if r.announce {
 		e.schedule.NudgeAll(now)
 	} else if r.nudge {
 		e.schedule.NudgeSome(now)

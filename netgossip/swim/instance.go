@@ -202,6 +202,11 @@ func (in *Instance) Nudge() { in.evidence.ask(func(r *request) { r.nudge = true 
 // Announce is a Nudge of every peer in any case: within netgossip.RoundTime. It does not block.
 func (in *Instance) Announce() { in.evidence.ask(func(r *request) { r.announce = true }) }
 
+// LastWords is an Announce of a node that may not live for long: within a time, whatever is being announced. It does not block.
+func (in *Instance) LastWords(within time.Duration) {
+	in.evidence.ask(func(r *request) { r.last = within })
+}
+
 // Renew says that the evidence of this network was voided, for instance because this node's link
 // was down: all peers are asked as after the start. It does not block.
 func (in *Instance) Renew() { in.evidence.ask(func(r *request) { r.renew = true }) }

@@ -147,22 +147,26 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	return fx.Wake
 }
 
-// say hands the statement to the networks. What it says about the watchdog and about leaving
-// concerns everybody; whom it sees is of use to those who count closely, who hear it anyway.
+// say hands the statement to the networks.
 func (a *Agent) say(fx *watchdog.Effects) {
 	a.gossip.Tell(fx.Relay)
-	old, st := a.gossip.Said(), fx.Statement
-	if st == old {
-		return
+	if old, st := a.gossip.Said(), fx.Statement; st != old {
+		a.gossip.Say(st, a.roster, urgencyOf(old, st, fx))
 	}
-	urgency := gossip.Whenever
+}
+
+// urgencyOf is how soon the peers are to hear a statement. What it says about the watchdog and about leaving
+// concerns everybody; whom it sees is of use to those who count closely, who hear it anyway.
+func urgencyOf(old, st *netgossip.Statement, fx *watchdog.Effects) gossip.Urgency {
 	switch {
+	case st.Sentence > 0 && (old == nil || old.Sentence != st.Sentence):
+		return gossip.Last
 	case fx.Spread || old == nil || old.Stopping != st.Stopping || old.Sentence != st.Sentence || old.Guard != st.Guard || old.Standing != st.Standing:
-		urgency = gossip.Now
+		return gossip.Now
 	case fx.Nudge:
-		urgency = gossip.Soon
+		return gossip.Soon
 	}
-	a.gossip.Say(st, a.roster, urgency)
+	return gossip.Whenever
 }
 
 // demandEvidence tells the networks how closely to watch the peers.

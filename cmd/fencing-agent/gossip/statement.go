@@ -20,6 +20,7 @@ const (
 	Whenever Urgency = iota // with the next answers
 	Soon                    // peers that count closely are asked to ask
 	Now                     // all peers are
+	Last                    // all peers are, while this node, which is condemned, still lives
 )
 
 // Say makes a statement the one that this node's peers hear. Its sets count by a roster. What was said
@@ -33,6 +34,8 @@ func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
 	switch u {
 	case Now:
 		n.Announce()
+	case Last: // half of its countdown is for the answers
+		n.each(func(in *swim.Instance) { in.LastWords(st.Sentence / 2) })
 	case Soon:
 		n.each((*swim.Instance).Nudge)
 	}
