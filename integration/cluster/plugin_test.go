@@ -63,7 +63,30 @@ func kubectlFence(t *testing.T, c *cluster.Cluster) {
 	}
 	names("events", fence("events", node), node)
 	names("explain", fence("explain", node), node+", boot ", "Ready True", "by nobody", "no replica is there")
+	// The shipped manifest has the agents listen on their node's address, which a forwarded port does not reach.
+	listens(t, c, node, "$NODE_IP:9110", "0.0.0.0:9110")
+	defer listens(t, c, node, "0.0.0.0:9110", "$NODE_IP:9110")
 	pageThroughKubectl(t, plugin, node, c.Names())
+}
+
+// listens has the agent of a node started again, with another http.address.
+func listens(t *testing.T, c *cluster.Cluster, node, from, to string) {
+	t.Helper()
+	const config = "fencing-agent-storage"
+	text := kubectl(t, c, "-n", cluster.Space, "get", "configmap", config, "-o", "jsonpath={.data.agent\\.yaml}")
+	if !strings.Contains(text, from) {
+		t.Fatalf("the agents do not listen on %s:\n%s", from, text)
+	}
+	indented := "    " + strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(text, from, to)), "\n", "\n    ")
+	apply(t, c, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+config+", namespace: "+cluster.Space+"}\ndata:\n  agent.yaml: |\n"+indented+"\n")
+	old := look(t, c).AgentPod(node).UID
+	do(t, c.DeleteAgent(t.Context(), node))
+	await(t, c, "the agent listens on "+to, func(v *cluster.View) string {
+		if p := v.AgentPod(node); p == nil || p.UID == old {
+			return "there is no other pod"
+		}
+		return ""
+	}, cluster.AgentsReady(node), cluster.GroupWhole(c.Names()...))
 }
 
 // pageThroughKubectl has the page of an agent forwarded, looks at it twice, and ends that as a person does.
@@ -82,6 +105,13 @@ func pageThroughKubectl(t *testing.T, plugin func(context.Context, ...string) *e
 		t.Fatalf("kubectl fence ui: %v\n%s", err, complaint.String())
 	}
 	page := strings.TrimSpace(line)
+	defer func() {
+		if t.Failed() {
+			_ = ui.Process.Kill()
+			_ = ui.Wait()
+			t.Logf("kubectl fence ui said %s", complaint.String())
+		}
+	}()
 	first := getPage(ctx, t, page)
 	for _, want := range append(names, "FEEDING") {
 		if !strings.Contains(first, want) {
