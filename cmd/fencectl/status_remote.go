@@ -53,7 +53,7 @@ func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags
 	return errors.Join(writeText(r.env, harmless(text)), err)
 }
 
-// harmless is what a program in a pod has printed, as a terminal may show it: lines without control characters. Whoever has the
+// harmless is what a program in a pod has printed, as a terminal may show it: lines without control characters. A person who has the
 // node, or that pod, chooses what it says.
 func harmless(text []byte) []byte {
 	return bytes.Map(func(r rune) rune {
