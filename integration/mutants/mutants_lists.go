@@ -49,7 +49,7 @@ func listMutants() []mutant {
 		one("lists", "two agents of one node end each other without a pause", follower, "if !answered || status.Code(err) == codes.Aborted {", "if !answered || !answered && status.Code(err) == codes.Aborted {"),
 		one("lists", "what cannot be looked at takes a no back", looker, "		f.none = was\n", ""),
 		one("lists", "an off that cannot be read is maintenance", looker, "if err != nil && was {", "if false {"),
-		one("lists", "an off is removed by fencectl", looker, "if saysOff(text) || err != nil && f.none {", "if false && saysOff(text) {"),
+		one("lists", "an off is removed by fencectl", looker, "if saysOff(text) || err != nil && f.none {", "if false && (saysOff(text) || err != nil) {"),
 		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}
 	for i := range list {
