@@ -4,10 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,34 +59,12 @@ func kubectlFence(t *testing.T, c *cluster.Cluster) {
 	}
 	names("events", fence("events", node), node)
 	names("explain", fence("explain", node), node+", boot ", "Ready True", "by nobody", "no replica is there")
-	// The shipped manifest has the agents listen on their node's address, which a forwarded port does not reach.
-	listens(t, c, node, "$NODE_IP:9110", "0.0.0.0:9110")
-	defer listens(t, c, node, "0.0.0.0:9110", "$NODE_IP:9110")
-	pageThroughKubectl(t, plugin, node, c.Names())
+	addressThroughKubectl(t, plugin, node)
 }
 
-// listens has the agent of a node started again, with another http.address.
-func listens(t *testing.T, c *cluster.Cluster, node, from, to string) {
-	t.Helper()
-	const config = "fencing-agent-storage"
-	text := kubectl(t, c, "-n", cluster.Space, "get", "configmap", config, "-o", "jsonpath={.data.agent\\.yaml}")
-	if !strings.Contains(text, from) {
-		t.Fatalf("the agents do not listen on %s:\n%s", from, text)
-	}
-	indented := "    " + strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(text, from, to)), "\n", "\n    ")
-	apply(t, c, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+config+", namespace: "+cluster.Space+"}\ndata:\n  agent.yaml: |\n"+indented+"\n")
-	old := look(t, c).AgentPod(node).UID
-	do(t, c.DeleteAgent(t.Context(), node))
-	await(t, c, "the agent listens on "+to, func(v *cluster.View) string {
-		if p := v.AgentPod(node); p == nil || p.UID == old {
-			return "there is no other pod"
-		}
-		return ""
-	}, cluster.AgentsReady(node), cluster.GroupWhole(c.Names()...))
-}
-
-// pageThroughKubectl has the page of an agent forwarded, looks at it twice, and ends that as a person does.
-func pageThroughKubectl(t *testing.T, plugin func(context.Context, ...string) *exec.Cmd, node string, names []string) {
+// addressThroughKubectl has the page of an agent forwarded, and ends that as a person does. The shipped manifest has the agents listen
+// on their node's address, which a forwarded port does not reach: so the page itself is not seen here, and the command warns.
+func addressThroughKubectl(t *testing.T, plugin func(context.Context, ...string) *exec.Cmd, node string) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	ui := plugin(ctx, "ui", node)
@@ -100,52 +74,9 @@ func pageThroughKubectl(t *testing.T, plugin func(context.Context, ...string) *e
 	do(t, err)
 	do(t, ui.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		_ = ui.Wait()
-		t.Fatalf("kubectl fence ui: %v\n%s", err, complaint.String())
+	_ = ui.Process.Signal(os.Interrupt)
+	ended := ui.Wait()
+	if err != nil || ended != nil || !strings.HasPrefix(line, "http://127.0.0.1:") || !strings.Contains(complaint.String(), "which a forwarded port may not reach") {
+		t.Errorf("kubectl fence ui: %q, %v, %v\n%s", line, err, ended, complaint.String())
 	}
-	page := strings.TrimSpace(line)
-	defer func() {
-		if t.Failed() {
-			_ = ui.Process.Kill()
-			_ = ui.Wait()
-			t.Logf("kubectl fence ui said %s", complaint.String())
-		}
-	}()
-	first := getPage(ctx, t, page)
-	for _, want := range append(names, "FEEDING") {
-		if !strings.Contains(first, want) {
-			t.Errorf("the page does not say %q:\n%s", want, first)
-		}
-	}
-	for getPage(ctx, t, page) == first { // it shows ages and the time
-		if ctx.Err() != nil {
-			t.Fatal("the page stands still")
-		}
-	}
-	do(t, ui.Process.Signal(os.Interrupt))
-	if err := ui.Wait(); err != nil {
-		t.Errorf("kubectl fence ui, interrupted: %v\n%s", err, complaint.String())
-	}
-	at, err := url.Parse(page)
-	do(t, err)
-	if conn, err := net.Dial("tcp", at.Host); err == nil {
-		t.Errorf("%s is still forwarded", at.Host)
-		_ = conn.Close()
-	}
-}
-
-func getPage(ctx context.Context, t *testing.T, page string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, http.NoBody)
-	do(t, err)
-	resp, err := http.DefaultClient.Do(req)
-	do(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	do(t, err)
-	if policy := resp.Header.Get("Content-Security-Policy"); resp.StatusCode != http.StatusOK || !strings.Contains(policy, "default-src 'none'") {
-		t.Fatalf("GET %s: %s, policy %q\n%s", page, resp.Status, policy, text)
-	}
-	return string(text)
 }
