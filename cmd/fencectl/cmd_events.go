@@ -41,25 +41,27 @@ func newEventsCommand(env *environment) *cobra.Command {
 		Use:   "events [NODE]",
 		Short: "Show what the cluster tells of its nodes, in order of time",
 		Long: `Show, in order of time, what the cluster tells of NODE, or of all nodes: the Events of agents, of fencing-controller and
-of fencing by devices; the deaths that agents have written on Nodes; the last change of each Node's Ready; when the
+of fencing by devices; the deaths that agents have written on Nodes, or told fencing-controller; the last change of each Node's Ready; when the
 taint was set; and the conditions of NodeFences and FencingRemediations.
 
 Kubernetes keeps Events for an hour, unless it was told otherwise. A death stands on the Nodes until the node is back.
 What happened before a reset is in "fencectl history" on the node.
 
-It asks kubectl, with your rights and your kubeconfig: to list Nodes and Events, and the project's resources where they
+It asks kubectl, with your rights and your kubeconfig: to list Nodes, Events and ConfigMaps of fencing-controller, and the project's resources where they
 are. What cannot be had hides nothing else; then it fails in the end.`,
 		Example: "  fencectl events\n  fencectl events n4 --context prod",
 		Args:    optional,
 	}
 	kube := newKubeFlags(cmd)
+	namespace := cmd.Flags().StringP("namespace", "n", controllerName, "the `namespace` of fencing-controller")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		node := ""
 		if len(args) > 0 {
 			node = args[0]
 		}
-		c, err := chronicleOf(cmd.Context(), kube.run, node)
+		x := &explainer{namespace: *namespace, now: time.Now(), kubectl: kube.run}
+		c, err := chronicleOf(cmd.Context(), x, node)
 		if err != nil {
 			return err
 		}
@@ -75,9 +77,8 @@ are. What cannot be had hides nothing else; then it fails in the end.`,
 }
 
 // chronicleOf asks for all that is told of a node, or with "" of all nodes.
-func chronicleOf(ctx context.Context, ask func(context.Context, ...string) ([]byte, error), node string) (*chronicle, error) {
+func chronicleOf(ctx context.Context, x *explainer, node string) (*chronicle, error) {
 	c := &chronicle{Happenings: []happening{}}
-	x := &explainer{kubectl: ask}
 	if err := c.nodes(ctx, x, node); err != nil {
 		return nil, err
 	}
@@ -134,15 +135,23 @@ func (c *chronicle) nodes(ctx context.Context, x *explainer, node string) error 
 	if node != "" && !slices.ContainsFunc(list.Items, func(n timed) bool { return n.Metadata.Name == node }) {
 		return fmt.Errorf("there is no Node %s", view.Clean(node))
 	}
+	reports, err := x.reports(ctx)
+	if err != nil {
+		c.Errors = append(c.Errors, err.Error())
+	}
 	for _, n := range list.Items {
 		name := n.Metadata.Name
 		text, tells := n.Metadata.Annotations[deaths.Annotation]
-		told, err := deaths.Decode(text)
-		if tells && err != nil {
+		told, garbled := wordsOf(text, tells, reports[name], x.now)
+		if garbled {
 			c.add(time.Time{}, name, name, "Garbled", "its annotation "+deaths.Annotation+" cannot be read")
 		}
 		for _, d := range told {
-			c.add(d.At, d.Node, name, "Death", "boot "+d.Boot+" has ended, proof "+d.Proof)
+			what := "boot " + d.Boot + " has ended, proof " + d.Proof
+			if !d.heard.IsZero() {
+				what += ", told to fencing-controller"
+			}
+			c.add(d.At, d.Node, name, "Death", what)
 		}
 		for _, t := range n.Spec.Taints {
 			if t.Key == recovery.TaintKey && !t.TimeAdded.IsZero() {

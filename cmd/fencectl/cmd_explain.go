@@ -33,9 +33,12 @@ func newExplainCommand(env *environment) *cobra.Command {
 		Long: `Show what the cluster knows of a node's death: who calls it dead, for which boot, the taint, what each
 replica of fencing-controller does at this moment or waits for, and its Events.
 
+Deaths stand in annotations of the Nodes or, where agents do not ask the API server, in ConfigMaps that
+fencing-controller keeps beside itself; both are read.
+
 It asks kubectl, with your rights and your kubeconfig. Without the right to get pods/proxy what the
-replicas wait for is missing; all else is shown. The same if the Events or the replicas cannot be
-asked for; then it fails in the end, for the explanation is not whole.`,
+replicas wait for is missing; all else is shown. The same if the ConfigMaps, the Events or the replicas
+cannot be asked for; then it fails in the end, for the explanation is not whole.`,
 		Example: "  fencectl explain node-4",
 		Args:    operands("NODE"),
 	}
@@ -43,7 +46,7 @@ asked for; then it fails in the end, for the explanation is not whole.`,
 	namespace := cmd.Flags().StringP("namespace", "n", controllerName, "the `namespace` of fencing-controller")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		x := &explainer{namespace: *namespace, kubectl: kube.run}
+		x := &explainer{namespace: *namespace, now: time.Now(), kubectl: kube.run}
 		e, err := x.explain(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -95,7 +98,7 @@ type explanation struct {
 	Events   []eventSay   `json:"events"`
 	Errors   []string     `json:"errors,omitempty"` // why some of this is missing
 
-	noReplicas, noEvents string // why they are not known
+	noReplicas, noEvents, noReports string // why they are not known
 }
 
 // accusation is that one Node tells of the node's death.
@@ -104,6 +107,9 @@ type accusation struct {
 	Boot  string    `json:"boot"`
 	Proof string    `json:"proof"`
 	At    time.Time `json:"at"`
+
+	Heard *time.Time `json:"heard,omitempty"` // by fencing-controller, which was told; nil: it stands on the Node
+	Stale bool       `json:"stale,omitempty"` // it counts no longer
 }
 
 // devicesSay is what the node's NodeFence says.
@@ -178,6 +184,7 @@ func (x *explainer) devices(ctx context.Context, e *explanation) error {
 // explainer asks kubectl.
 type explainer struct {
 	namespace string
+	now       time.Time
 	kubectl   func(ctx context.Context, args ...string) ([]byte, error)
 }
 
@@ -203,16 +210,25 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 	}
 	e := &explanation{Node: node, Told: []accusation{}, Replicas: []replicaSay{}, Events: []eventSay{}}
 	found := false
+	told, err := x.reports(ctx)
+	if err != nil {
+		e.noReports = err.Error()
+		e.Errors = append(e.Errors, e.noReports)
+	}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		text, tells := n.Metadata.Annotations[deaths.Annotation]
-		list, err := deaths.Decode(text)
-		if tells && err != nil {
+		list, garbled := wordsOf(text, tells, told[n.Metadata.Name], x.now)
+		if garbled {
 			e.Garbled = append(e.Garbled, n.Metadata.Name)
 		}
-		for _, d := range list {
-			if d.Node == node {
-				e.Told = append(e.Told, accusation{n.Metadata.Name, d.Boot, d.Proof, d.At})
+		for _, w := range list {
+			if w.Node == node {
+				a := accusation{By: n.Metadata.Name, Boot: w.Boot, Proof: w.Proof, At: w.At, Stale: w.stale}
+				if !w.heard.IsZero() {
+					a.Heard = &w.heard
+				}
+				e.Told = append(e.Told, a)
 			}
 		}
 		if n.Metadata.Name == node {
@@ -325,7 +341,7 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 		t.row("dispute", e.dispute())
 	}
 	switch {
-	case len(e.Told)+len(e.Garbled) > 0:
+	case len(e.Told)+len(e.Garbled) > 0 || e.noReports != "":
 	case e.Ready == "True":
 		t.row("called dead", "by nobody")
 	default: // what a person who looks at it wants to know
@@ -334,10 +350,19 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	for _, name := range e.Garbled {
 		t.row("called dead", "by "+view.Clean(name)+"? its annotation "+deaths.Annotation+" cannot be read")
 	}
+	if e.noReports != "" {
+		t.row("called dead", "by others? what agents have told fencing-controller cannot be read: "+view.Clean(e.noReports))
+	}
 	for _, d := range e.Told {
 		which := "this boot"
 		if d.Boot != e.Boot {
 			which = "another boot, " + d.Boot
+		}
+		switch {
+		case d.Stale:
+			which += ", told to fencing-controller, and not again for so long that it counts no longer"
+		case d.Heard != nil:
+			which += ", told to fencing-controller"
 		}
 		t.row("called dead", fmt.Sprintf("by %s at %s, proof %s, %s", view.Clean(d.By), d.At.In(zone).Format(time.TimeOnly), view.Clean(d.Proof), which))
 	}

@@ -21,8 +21,15 @@ case "$*" in
 {"items": [
  {"metadata": {"name": "node-1", "annotations": {"fencing-agent.io/deaths": "[{\"node\":\"node-4\",\"boot\":\"024bc581b3a34be3\",\"proof\":\"sentence\",\"at\":\"2026-03-01T12:00:13Z\"}]"}}},
  {"metadata": {"name": "node-2", "annotations": {"fencing-agent.io/deaths": "[{\"node\":\"node-4\",\"boot\":\"111bc581b3a34be3\",\"proof\":\"time\",\"at\":\"2026-02-01T12:00:13Z\"}]"}}},
+ {"metadata": {"name": "node-3"}},
  {"metadata": {"name": "node-4"}, "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "fenced-024bc581b3a34be3", "effect": "NoExecute"}]},
   "status": {"nodeInfo": {"bootID": "024bc581-b3a3-4be2-8000-000000000000"}, "conditions": [{"type": "Ready", "status": "Unknown"}]}}
+]}
+END
+;;
+*"get configmaps"*) cat <<'END'
+{"items": [
+ {"metadata": {"name": "fencing-deaths-node-3", "labels": {"fencing-agent.io/members": "deaths"}}, "data": {"deaths.json": "{\"version\":1,\"node\":\"node-3\",\"boot\":\"324bc581b3a34be3\",\"at\":1,\"heard\":\"HEARD\",\"deaths\":[{\"node\":\"node-4\",\"boot\":\"024bc581b3a34be3\",\"proof\":\"sentence\",\"at\":\"2026-03-01T12:00:14Z\"}]}"}}
 ]}
 END
 ;;
@@ -46,6 +53,7 @@ const explained = `node         node-4, boot 024bc581b3a34be3, Ready Unknown
 taint        fenced-024bc581b3a34be3: pods are taken off, and none is started in a new boot
 called dead  by node-1 at 12:00:13, proof sentence, this boot
 called dead  by node-2 at 12:00:13, proof time, another boot, 111bc581b3a34be3
+called dead  by node-3 at 12:00:14, proof sentence, this boot, told to fencing-controller
 devices      power_management error, 1 retries, proof power, contradicted: a method failed
 controller   controller-a: released 3s its pods are gone; the taint stays until the node is back in another boot; called dead by 2 Nodes
 controller   controller-b: does nothing about it
@@ -56,13 +64,21 @@ event        2026-03-01 12:00:15 NodeReleased: its pods are gone; the taint stay
 
 func TestExplain(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kubectl")
-	if err := os.WriteFile(program, []byte(fakeKubectl), 0o755); err != nil {
-		t.Fatal(err)
+	heard := func(ago time.Duration) {
+		text := strings.ReplaceAll(fakeKubectl, "HEARD", time.Now().Add(-ago).UTC().Format(time.RFC3339))
+		if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
+	heard(time.Minute)
 	env := map[string]string{"TZ": "UTC"}
 	code, out, diag := runIn(t, "", env, "explain", "node-4", "--kubectl", program)
 	if code != exitOK || out != explained {
 		t.Errorf("exit %d, %s\n%s", code, diag, out)
+	}
+	heard(time.Hour)
+	if code, out, _ := runIn(t, "", env, "explain", "node-4", "--kubectl", program); code != exitOK || !strings.Contains(out, "that it counts no longer\n") {
+		t.Errorf("exit %d\n%s", code, out)
 	}
 	if code, _, diag := runIn(t, "", env, "explain", "node-5", "--kubectl", program); code != exitFailed || !strings.Contains(diag, "there is no Node node-5") {
 		t.Errorf("exit %d, %s", code, diag)
@@ -84,7 +100,7 @@ func TestExplainAsksAtOnce(t *testing.T) {
 			return []byte(`{"items": [{"metadata": {"name": "node-4", "annotations": {"fencing-agent.io/deaths": "{"}}}, {"metadata": {"name": "node-5"}}]}`), nil
 		case args[1] == "nodefences.fencing-agent.io": // nothing is fenced by devices there
 			return nil, errors.New("kubectl get: error: the server doesn't have a resource type \"nodefences\"")
-		case args[1] == "events":
+		case args[1] == "events", args[1] == "configmaps":
 			return []byte(`{}`), nil
 		case args[1] == "pods":
 			return []byte(`{"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`), nil
@@ -147,17 +163,17 @@ esac
 		t.Errorf("exit %d", code)
 	}
 	for _, want := range []string{
-		"Ready Unknown", "by nobody: nothing is done until agents have proof", "devices      unknown, its NodeFence cannot be read: kubectl get: Error from server (Forbidden): nodefences",
+		"Ready Unknown", "by others? what agents have told fencing-controller cannot be read: kubectl get: Error from server (Forbidden): configmaps", "devices      unknown, its NodeFence cannot be read: kubectl get: Error from server (Forbidden): nodefences",
 		"controller   unknown: kubectl get: Error from server (Forbidden): pods is forbidden", "event        unknown: kubectl get: Error from server (Forbidden): events",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
 	}
-	if !strings.Contains(diag, "not everything could be asked for") || strings.Contains(out, "no replica") {
+	if !strings.Contains(diag, "not everything could be asked for") || strings.Contains(out, "no replica") || strings.Contains(out, "by nobody") {
 		t.Error(diag)
 	}
-	if code, out, _ := runIn(t, "", nil, "explain", "node-4", "--kubectl", program, "-o", "json"); code != exitFailed || strings.Count(out, "is forbidden") != 4 {
+	if code, out, _ := runIn(t, "", nil, "explain", "node-4", "--kubectl", program, "-o", "json"); code != exitFailed || strings.Count(out, "is forbidden") != 5 {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }

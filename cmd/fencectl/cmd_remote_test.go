@@ -46,6 +46,13 @@ func TestStatusOfANode(t *testing.T) {
 *spec.nodeName=n9) echo '{"items": []}' ;;
 "exec --context prod --namespace f a2 -- fencectl status -o table --verbose --check") echo 'n2: FEEDING'; echo 'fencectl: check of n2: no quorum' >&2; echo 'command terminated with exit code 1' >&2; exit 1 ;;
 `)
+	evil := asKubectl(t, `
+"get pods"*) echo '{"items": [{"metadata": {"name": "a2", "namespace": "f"}, "spec": {"nodeName": "n2"}}]}' ;;
+*) printf 'n2: \033]0;title\007FEEDING\302\233\342\200\256\n\377 150\302\265s\n'; printf 'fencectl: \033[2J' >&2; exit 1 ;;
+`)
+	if code, out, diag := runPlugin(t, "status", "n2", "--kubectl", evil); code != exitFailed || out != "n2: ?]0;title?FEEDING??\n? 150µs\n" || strings.Contains(diag, "\033") {
+		t.Errorf("%d %q %q", code, out, diag)
+	}
 	code, out, diag := runPlugin(t, "status", "n2", "-v", "--check", "--context", "prod", "--kubectl", program)
 	if code != exitFailed || out != "n2: FEEDING\n" || !strings.Contains(diag, "check of n2: no quorum") {
 		t.Errorf("%d\n%s\n%s", code, out, diag)
@@ -110,6 +117,7 @@ echo 'fencectl: check of n2: the agent stands still' >&2; echo 'command terminat
 
 func TestEventsInOrderOfTime(t *testing.T) {
 	cases := strings.NewReplacer(`*"get events"*`, `"get events --namespace default -o json"`, `*"get nodefences"*`, `"get nodefences.fencing-agent.io --all-namespaces -o json"`).Replace(fakeKubectl)
+	cases = strings.Replace(cases, "HEARD", "2026-03-01T12:00:15Z", 1)
 	cases = cases[strings.Index(cases, "\n*")+1 : strings.Index(cases, `*"get pods"*`)]
 	cases = strings.ReplaceAll(cases, `{"reason": `, `{"involvedObject": {"kind": "Node", "name": "node-4"}, "reason": `)
 	cases = strings.Replace(cases, `{"spec": {"nodeName": "node-4"}, "status": {"step": "power_management", "phase": "error",`,
@@ -149,6 +157,7 @@ TIME                 NODE    FROM                WHAT          DETAIL
 2026-03-01 12:00:12  node-4  node                Ready         Unknown, NodeStatusUnknown
 2026-03-01 12:00:13  node-4  node-1              Death         boot 024bc581b3a34be3 has ended, proof sentence
 2026-03-01 12:00:14  node-4  fencing-controller  BarrierSet    the barrier is set
+2026-03-01 12:00:14  node-4  node-3              Death         boot 024bc581b3a34be3 has ended, proof sentence, told to fencing-controller
 2026-03-01 12:00:15  node-4  fencing-controller  NodeReleased  its pods are gone; the taint stays until the node is back in another boot (2 times)
 `
 
@@ -186,6 +195,11 @@ func TestUIForwardsAndSaysWhere(t *testing.T) {
 	code, said, diag := runPlugin(t, "ui", "--local-port", "8000", "--kubectl", program)
 	if code != exitFailed || said != "http://127.0.0.1:8000/\n" || !strings.Contains(diag, "lost connection to pod") {
 		t.Errorf("%d %q %q", code, said, diag)
+	}
+	for port, want := range map[string]string{"abc": `invalid argument "abc" for "--port" flag: a whole number is needed; see`, "0": "1 to 65535 are possible", "65536": "1 to 65535 are possible"} {
+		if code, _, diag := runPlugin(t, "ui", "--port", port, "--kubectl", program); code != exitUsage || !strings.Contains(diag, want) || strings.Contains(diag, "strconv") {
+			t.Errorf("--port %s: %d %q", port, code, diag)
+		}
 	}
 	if code, _, diag := runPlugin(t, "ui", "-n", "none", "--kubectl", program); code != exitFailed || !strings.Contains(diag, "no replica of fencing-controller is ready") {
 		t.Errorf("%d %q", code, diag)

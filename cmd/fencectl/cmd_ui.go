@@ -51,6 +51,11 @@ It runs kubectl with your rights and your kubeconfig: to list pods, and to creat
 	flags.IntVar(&u.localPort, "local-port", 0, "the `port` here (default: one that is free)")
 	flags.BoolVar(&u.open, "open", false, "open the page in a browser")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for name, port := range map[string]int{"port": u.port, "local-port": u.localPort} {
+			if cmd.Flags().Changed(name) && (port < 1 || port > 65535) {
+				return usagef("invalid argument %d for \"--%s\" flag: 1 to 65535 are possible", port, name)
+			}
+		}
 		var pod *agentPod
 		var err error
 		if len(args) > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // environment is all that a verb may know of the process around it.
@@ -147,6 +148,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
 	root.SetHelpCommand(newHelpCommand())
+	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(usageTemplate)
 	ask := root.Flags().Bool("version", false, "print the version, as the command version does in full")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -162,6 +164,19 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 		asPlugin(root, env.command())
 	}
 	return root
+}
+
+// flagError says what is wanted where a flag's value cannot be read, and not what a parser has said.
+func flagError(_ *cobra.Command, err error) error {
+	invalid := new(pflag.InvalidValueError)
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	wanted := map[string]string{"int": "a whole number is needed", "duration": "a duration is needed, such as 30s or 2h", "bool": "true or false is needed"}[invalid.GetFlag().Value.Type()]
+	if wanted == "" {
+		return err
+	}
+	return fmt.Errorf("invalid argument %q for %q flag: %s", invalid.GetValue(), "--"+invalid.GetFlag().Name, wanted)
 }
 
 // usageTemplate is cobra's without the repetitions.

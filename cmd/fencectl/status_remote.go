@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -47,7 +50,18 @@ func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags
 		}
 	}
 	text, err := r.kube.run(ctx, pods[0].inPod(args...)...)
-	return errors.Join(writeText(r.env, text), err)
+	return errors.Join(writeText(r.env, harmless(text)), err)
+}
+
+// harmless is what a program in a pod has printed, as a terminal may show it: lines without control characters. A person who has the
+// node, or that pod, chooses what it says.
+func harmless(text []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Cf, r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // headTrouble is above what is folded.

@@ -51,7 +51,7 @@ func listMutants() []mutant {
 		one("lists", "a version out of range is newer than all others", cluster, "if v, err := strconv.ParseUint(n.ResourceVersion, 10, 64); err == nil {", "if v, _ := strconv.ParseUint(n.ResourceVersion, 10, 64); true {"),
 		one("lists", "what cannot be looked at takes a no back", looker, "		f.none = was\n", ""),
 		one("lists", "an off that cannot be read is maintenance", looker, "if err != nil && was {", "if false {"),
-		one("lists", "an off is removed by fencectl", looker, "if saysOff(text) || err != nil && f.none {", "if false {"),
+		one("lists", "an off is removed by fencectl", looker, "if saysOff(text) || err != nil && f.none {", "if false && (saysOff(text) || err != nil) {"),
 		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}
 	for i := range list {

@@ -128,7 +128,7 @@ func cutOff(by, victim *machine) {
 	reset := victim.reset().Sub(began)
 	said := by.must("fencectl wait --fenced "+victim.name, victim.name+": FENCED")
 	t.Logf("%s: cut off, reset by its softdog after %.1f s, and FENCED after %.1f s\n%s", victim.name, reset.Seconds(), time.Since(began).Seconds(), said)
-	t.Logf("cut at %s, and the history of %s says:\n%s", began.UTC().Format("15:04:05.000"), by.name, by.must("fencectl history --boot 0 | tail -n 4", "FENCED "+victim.name))
+	t.Logf("cut at %s, and the history of %s says:\n%s", began.UTC().Format("15:04:05.000"), by.name, by.must("fencectl history --boot 0 | grep -E 'LEFT|FENCED' | tail -n 4", "FENCED "+victim.name))
 	comesBack(victim, "NOT FED")
 }
 
