@@ -69,7 +69,7 @@ var rooms = []room{
 	{pkg: "k8s/storagewatch", may: []string{"k8s/deaths", "k8s/fencing", "k8s/nodefence", "k8s/recovery", "k8s/storagefence"}},
 	{pkg: "k8s/recovery", may: []string{"k8s/belief", "k8s/storm"}, pure: true},
 	{pkg: "k8s/remediation", pure: true},
-	{pkg: "k8s/fencing", may: []string{"k8s/deaths", "k8s/fenceconfig", "k8s/kdump", "k8s/nodefence", "k8s/ownership", "k8s/recovery", "k8s/remediation", "k8s/storm"}},
+	{pkg: "k8s/fencing", may: []string{"k8s/deaths", "k8s/fenceconfig", "k8s/grouppolicy", "k8s/kdump", "k8s/nodefence", "k8s/ownership", "k8s/recovery", "k8s/remediation", "k8s/storm"}},
 	{pkg: "k8s/reconcile", may: []string{"k8s/belief", "k8s/deaths", "k8s/ownership", "k8s/recovery", "k8s/storm"}},
 	{pkg: "k8s/ownnode", may: []string{"k8s/client"}},
 	{pkg: "k8s/nodelist", may: []string{"boottime", "netgossip/roster", "k8s/client", "k8s/ownnode"}},

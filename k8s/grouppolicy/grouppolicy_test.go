@@ -41,14 +41,14 @@ func TestSpecsAreRead(t *testing.T) {
 
 func TestPoliciesAreResolved(t *testing.T) {
 	groups := []Object{
-		{"b", spec("g", Notify, "", "")}, {"a", spec("g", Watchdog, "", "fence")}, {"c", spec("", "", "", "")}, {"d", spec("", "off", "", "")},
+		{Name: "b", Spec: spec("g", Notify, "", "")}, {Name: "a", Spec: spec("g", Watchdog, "", "fence")}, {Name: "c", Spec: spec("", "", "", "")}, {Name: "d", Spec: spec("", "off", "", "")},
 	}
-	nodeGroups := []Object{{"g", spec("", Notify, "60s", "")}, {"e", spec("", Watchdog, "60s", "")}, {"plain", Spec{}}, {"f", spec("", "Sometimes", "", "")}}
+	nodeGroups := []Object{{Name: "g", Spec: spec("", Notify, "60s", "")}, {Name: "e", Spec: spec("", Watchdog, "60s", "")}, {Name: "plain", Spec: Spec{}}, {Name: "f", Spec: spec("", "Sometimes", "", "")}, {Name: "d", Problem: "it is a list"}}
 	wanted, idle := Resolve(groups, nodeGroups)
 	want := map[string]Wanted{
 		"g": {Policy{Watchdog, time.Minute, "fence"}, "a", []string{"mode: the NodeGroup says Notify; this object says Watchdog, which counts"}},
 		"c": {Object: "c"},
-		"d": {Object: "d", Problems: []string{`mode: "off" is not possible; allowed: Watchdog, Notify`}},
+		"d": {Object: "d", Problems: []string{`mode: "off" is not possible; allowed: Watchdog, Notify`, "NodeGroup: it is a list"}},
 		"e": {Policy: Policy{Mode: Watchdog, Timeout: time.Minute}},
 		"f": {Problems: []string{`NodeGroup: mode: "Sometimes" is not possible; allowed: Watchdog, Notify`}},
 	}

@@ -68,8 +68,9 @@ func (s *Spec) Policy() (p Policy, problems []string) {
 
 // Object is a FencingGroup or a NodeGroup, as it says something of a group.
 type Object struct {
-	Name string
-	Spec Spec
+	Name    string
+	Spec    Spec
+	Problem string // why there is no spec, if it is none
 }
 
 // Group is the group that a FencingGroup speaks of.
@@ -103,6 +104,9 @@ func Resolve(groups, nodeGroups []Object) (wanted map[string]Wanted, idle map[st
 	for _, o := range slices.SortedFunc(slices.Values(nodeGroups), byName) {
 		w := wanted[o.Name]
 		p, problems := o.Spec.Policy()
+		if o.Problem != "" {
+			problems = append(problems, o.Problem)
+		}
 		for _, text := range problems {
 			w.Problems = append(w.Problems, "NodeGroup: "+text)
 		}
