@@ -96,7 +96,7 @@ func TestPoliciesOfGroups(t *testing.T) {
 	})
 	for _, r := range a.group {
 		r.shows(t, "what differs", func(s agentStatus) bool { return len(s.Roster.PolicyDiffers) == 1 })
-		if s, ok := r.status(); !ok || s.Verdict.Permission != before[r.node].Verdict.Permission || !s.Verdict.Since.Equal(before[r.node].Verdict.Since) {
+		if s, ok := r.status(); !ok || s.Verdict.Permission != before[r.node].Verdict.Permission || s.Verdict.Reason != before[r.node].Verdict.Reason {
 			t.Errorf("%s: %+v, and before %+v", r.node, s.Verdict, before[r.node].Verdict)
 		}
 	}
