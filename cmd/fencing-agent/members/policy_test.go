@@ -1,17 +1,28 @@
 package members
 
 import (
+	"context"
 	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	lists "github.com/fencing-agent/fencing-agent/cmd/fencing-controller/members"
 	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
 )
 
@@ -96,4 +107,79 @@ func TestRuns(t *testing.T) {
 	if p := runs(c); p.Mode != "Notify" || p.OnQuorumLoss != "wait" {
 		t.Errorf("%+v", p)
 	}
+}
+
+// ruling is a server of lists that shows a policy on the first stream, and knows of none on the next, as one of an older version.
+type ruling struct {
+	fencingv1.UnimplementedFencingMembersServer
+	streams atomic.Int32
+	told    chan *fencingv1.MembersReport
+	end     chan struct{} // ends the first stream
+}
+
+func (r *ruling) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, fencingv1.MembersUpdate]) error {
+	report, err := call.Recv()
+	if err != nil {
+		return err
+	}
+	r.told <- report
+	first := r.streams.Add(1) == 1
+	if err := call.Send(map[bool]*fencingv1.MembersUpdate{true: policy("Notify", 0, ""), false: {}}[first]); err != nil {
+		return err
+	}
+	if first {
+		<-r.end
+		return nil
+	}
+	<-call.Context().Done()
+	return call.Context().Err()
+}
+
+// Guard: what a controller has shown is not shown for ever: it ends with the first word of the next one that knows of no policy. While nobody is
+// followed it stands.
+func TestPolicyEndsWithAnOlderController(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		writeCertificate(t, dir) // by the clock in here
+		f, listen := newFollower(t), bufconn.Listen(1<<16)
+		f.clock = boottime.Clock(func() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) })
+		f.cfg.Members.Controller = config.Controller{Address: "c:1", ServerName: "fencing-controller", CAFile: filepath.Join(dir, "tls.crt"), TokenFile: filepath.Join(dir, "token")}
+		f.connect = func(ctx context.Context, _ string) (net.Conn, error) { return listen.DialContext(ctx) }
+		r := &ruling{told: make(chan *fencingv1.MembersReport, 2), end: make(chan struct{})}
+		srv := grpc.NewServer(lists.Options(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))...)
+		fencingv1.RegisterFencingMembersServer(srv, r)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = srv.Serve(listen) })
+		wg.Go(func() { f.run(ctx, nil, func(string) {}, f.found) })
+		if run := (<-r.told).GetRunning(); run.GetMode() != "Watchdog" || run.GetOnQuorumLoss() != "fence" || run.GetWatchdogTimeoutMs() != f.cfg.Watchdog.Timeout.Milliseconds() {
+			t.Errorf("it says that it runs with %v", run)
+		}
+		synctest.Wait()
+		differs := func() int {
+			if d := f.differs.Load(); d != nil {
+				return len(*d)
+			}
+			return -1
+		}
+		if n := differs(); n != 1 {
+			t.Errorf("%d settings differ", n)
+		}
+		close(r.end)
+		synctest.Wait()
+		if n := differs(); n != 1 {
+			t.Errorf("%d settings differ while nobody is followed", n)
+		}
+		<-r.told
+		synctest.Wait()
+		if n := differs(); n != 0 {
+			t.Errorf("%d settings differ by a controller that knows of no policy", n)
+		}
+		cancel()
+		srv.Stop()
+		wg.Wait()
+	})
 }
