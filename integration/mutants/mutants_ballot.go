@@ -54,6 +54,7 @@ func allMutants() []mutant {
 		recoveryMutants(),
 		nodefenceMutants(), fabricMutants(), watchdogMutants(),
 		listMutants(),
+		groupPolicyMutants(),
 		remediationMutants(),
 		crashMutants(),
 		distributedMutants(),
