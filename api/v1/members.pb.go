@@ -236,7 +236,9 @@ type MembersReport struct {
 	// Version of the agent, for people.
 	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	// UID of this node's Node, if the agent has ever been shown it: where it is gone since, the agent is told so. Empty: never.
-	NodeUid       string `protobuf:"bytes,6,opt,name=node_uid,json=nodeUid,proto3" json:"node_uid,omitempty"`
+	NodeUid string `protobuf:"bytes,6,opt,name=node_uid,json=nodeUid,proto3" json:"node_uid,omitempty"`
+	// With what the agent runs, by its own configuration. Absent: the agent is older than that.
+	Running       *GroupPolicy `protobuf:"bytes,7,opt,name=running,proto3" json:"running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,13 +315,23 @@ func (x *MembersReport) GetNodeUid() string {
 	return ""
 }
 
+func (x *MembersReport) GetRunning() *GroupPolicy {
+	if x != nil {
+		return x.Running
+	}
+	return nil
+}
+
 // MembersUpdate is what has changed. Fields that are not set have not.
 type MembersUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	List  *NumberedList          `protobuf:"bytes,1,opt,name=list,proto3" json:"list,omitempty"`
 	Node  *OwnNode               `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	// Why there is no list, or none newer, in words; empty: nothing is wrong.
-	Problem       string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
+	// With what the agents of the group should run. The agent compares, and says where it differs; it takes nothing from it. One
+	// without any field: there is none any more.
+	Policy        *GroupPolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +387,77 @@ func (x *MembersUpdate) GetProblem() string {
 	return ""
 }
 
+func (x *MembersUpdate) GetPolicy() *GroupPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+// GroupPolicy is how a group treats its nodes. What is empty is not said.
+type GroupPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "Watchdog" or "Notify".
+	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	// watchdog.timeout, in milliseconds.
+	WatchdogTimeoutMs int64 `protobuf:"varint,2,opt,name=watchdog_timeout_ms,json=watchdogTimeoutMs,proto3" json:"watchdog_timeout_ms,omitempty"`
+	// "fence", "exclude" or "wait".
+	OnQuorumLoss  string `protobuf:"bytes,3,opt,name=on_quorum_loss,json=onQuorumLoss,proto3" json:"on_quorum_loss,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupPolicy) Reset() {
+	*x = GroupPolicy{}
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupPolicy) ProtoMessage() {}
+
+func (x *GroupPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupPolicy.ProtoReflect.Descriptor instead.
+func (*GroupPolicy) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GroupPolicy) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *GroupPolicy) GetWatchdogTimeoutMs() int64 {
+	if x != nil {
+		return x.WatchdogTimeoutMs
+	}
+	return 0
+}
+
+func (x *GroupPolicy) GetOnQuorumLoss() string {
+	if x != nil {
+		return x.OnQuorumLoss
+	}
+	return ""
+}
+
 // NumberedList is a list of the members of a group.
 type NumberedList struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -390,7 +473,7 @@ type NumberedList struct {
 
 func (x *NumberedList) Reset() {
 	*x = NumberedList{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +485,7 @@ func (x *NumberedList) String() string {
 func (*NumberedList) ProtoMessage() {}
 
 func (x *NumberedList) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +498,7 @@ func (x *NumberedList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberedList.ProtoReflect.Descriptor instead.
 func (*NumberedList) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{5}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NumberedList) GetGroup() string {
@@ -458,7 +541,7 @@ type ListedMember struct {
 
 func (x *ListedMember) Reset() {
 	*x = ListedMember{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +553,7 @@ func (x *ListedMember) String() string {
 func (*ListedMember) ProtoMessage() {}
 
 func (x *ListedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +566,7 @@ func (x *ListedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedMember.ProtoReflect.Descriptor instead.
 func (*ListedMember) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{6}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListedMember) GetName() string {
@@ -520,7 +603,7 @@ type OwnNode struct {
 
 func (x *OwnNode) Reset() {
 	*x = OwnNode{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +615,7 @@ func (x *OwnNode) String() string {
 func (*OwnNode) ProtoMessage() {}
 
 func (x *OwnNode) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +628,7 @@ func (x *OwnNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnNode.ProtoReflect.Descriptor instead.
 func (*OwnNode) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{7}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OwnNode) GetExists() bool {
@@ -608,7 +691,7 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x12\n" +
 	"\x04said\x18\x05 \x01(\tR\x04said\">\n" +
 	"\vDeathsKnown\x12/\n" +
-	"\x06deaths\x18\x01 \x03(\v2\x17.fencing.v1.ProvenDeathR\x06deaths\"\xa1\x02\n" +
+	"\x06deaths\x18\x01 \x03(\v2\x17.fencing.v1.ProvenDeathR\x06deaths\"\xd4\x02\n" +
 	"\rMembersReport\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12F\n" +
 	"\taddresses\x18\x02 \x03(\v2(.fencing.v1.MembersReport.AddressesEntryR\taddresses\x12 \n" +
@@ -616,14 +699,20 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\n" +
 	"have_epoch\x18\x04 \x01(\x04R\thaveEpoch\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x12\x19\n" +
-	"\bnode_uid\x18\x06 \x01(\tR\anodeUid\x1a<\n" +
+	"\bnode_uid\x18\x06 \x01(\tR\anodeUid\x121\n" +
+	"\arunning\x18\a \x01(\v2\x17.fencing.v1.GroupPolicyR\arunning\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
 	"\rMembersUpdate\x12,\n" +
 	"\x04list\x18\x01 \x01(\v2\x18.fencing.v1.NumberedListR\x04list\x12'\n" +
 	"\x04node\x18\x02 \x01(\v2\x13.fencing.v1.OwnNodeR\x04node\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x86\x01\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\x12/\n" +
+	"\x06policy\x18\x04 \x01(\v2\x17.fencing.v1.GroupPolicyR\x06policy\"w\n" +
+	"\vGroupPolicy\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12.\n" +
+	"\x13watchdog_timeout_ms\x18\x02 \x01(\x03R\x11watchdogTimeoutMs\x12$\n" +
+	"\x0eon_quorum_loss\x18\x03 \x01(\tR\fonQuorumLoss\"\x86\x01\n" +
 	"\fNumberedList\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -662,38 +751,41 @@ func file_fencing_agent_api_v1_members_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_members_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_fencing_agent_api_v1_members_proto_goTypes = []any{
 	(*DeathsReport)(nil),  // 0: fencing.v1.DeathsReport
 	(*ProvenDeath)(nil),   // 1: fencing.v1.ProvenDeath
 	(*DeathsKnown)(nil),   // 2: fencing.v1.DeathsKnown
 	(*MembersReport)(nil), // 3: fencing.v1.MembersReport
 	(*MembersUpdate)(nil), // 4: fencing.v1.MembersUpdate
-	(*NumberedList)(nil),  // 5: fencing.v1.NumberedList
-	(*ListedMember)(nil),  // 6: fencing.v1.ListedMember
-	(*OwnNode)(nil),       // 7: fencing.v1.OwnNode
-	nil,                   // 8: fencing.v1.MembersReport.AddressesEntry
-	nil,                   // 9: fencing.v1.ListedMember.AddressesEntry
-	nil,                   // 10: fencing.v1.OwnNode.AnnotationsEntry
+	(*GroupPolicy)(nil),   // 5: fencing.v1.GroupPolicy
+	(*NumberedList)(nil),  // 6: fencing.v1.NumberedList
+	(*ListedMember)(nil),  // 7: fencing.v1.ListedMember
+	(*OwnNode)(nil),       // 8: fencing.v1.OwnNode
+	nil,                   // 9: fencing.v1.MembersReport.AddressesEntry
+	nil,                   // 10: fencing.v1.ListedMember.AddressesEntry
+	nil,                   // 11: fencing.v1.OwnNode.AnnotationsEntry
 }
 var file_fencing_agent_api_v1_members_proto_depIdxs = []int32{
 	1,  // 0: fencing.v1.DeathsReport.deaths:type_name -> fencing.v1.ProvenDeath
 	1,  // 1: fencing.v1.DeathsKnown.deaths:type_name -> fencing.v1.ProvenDeath
-	8,  // 2: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
-	5,  // 3: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
-	7,  // 4: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
-	6,  // 5: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
-	9,  // 6: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
-	10, // 7: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
-	3,  // 8: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
-	0,  // 9: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
-	4,  // 10: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
-	2,  // 11: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	9,  // 2: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
+	5,  // 3: fencing.v1.MembersReport.running:type_name -> fencing.v1.GroupPolicy
+	6,  // 4: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
+	8,  // 5: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
+	5,  // 6: fencing.v1.MembersUpdate.policy:type_name -> fencing.v1.GroupPolicy
+	7,  // 7: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
+	10, // 8: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
+	11, // 9: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
+	3,  // 10: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
+	0,  // 11: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
+	4,  // 12: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
+	2,  // 13: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
+	12, // [12:14] is the sub-list for method output_type
+	10, // [10:12] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_members_proto_init() }
@@ -707,7 +799,7 @@ func file_fencing_agent_api_v1_members_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_members_proto_rawDesc), len(file_fencing_agent_api_v1_members_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2748,7 +2748,10 @@ type RosterStatus struct {
 	// Whom that change waits for.
 	WaitingFor []string `protobuf:"bytes,7,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	// Epoch of the newest list that is in force, taken up or ready to be taken up.
-	NewestEpoch   uint64 `protobuf:"varint,8,opt,name=newest_epoch,json=newestEpoch,proto3" json:"newest_epoch,omitempty"`
+	NewestEpoch uint64 `protobuf:"varint,8,opt,name=newest_epoch,json=newestEpoch,proto3" json:"newest_epoch,omitempty"`
+	// In what this agent runs otherwise than the policy that fencing-controller shows for its group, a line for each
+	// setting. It runs by its own configuration all the same.
+	PolicyDiffers []string `protobuf:"bytes,9,rep,name=policy_differs,json=policyDiffers,proto3" json:"policy_differs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2837,6 +2840,13 @@ func (x *RosterStatus) GetNewestEpoch() uint64 {
 		return x.NewestEpoch
 	}
 	return 0
+}
+
+func (x *RosterStatus) GetPolicyDiffers() []string {
+	if x != nil {
+		return x.PolicyDiffers
+	}
+	return nil
 }
 
 // TermsStatus is how this node breaks ties. All nodes of a group must break them alike: two halves
@@ -3197,7 +3207,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\arelease\x18\t \x01(\v2\x19.google.protobuf.DurationR\arelease\x125\n" +
 	"\bsampling\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\bsampling\x12<\n" +
-	"\flun_evidence\x18\v \x01(\v2\x19.google.protobuf.DurationR\vlunEvidence\"\xdc\x01\n" +
+	"\flun_evidence\x18\v \x01(\v2\x19.google.protobuf.DurationR\vlunEvidence\"\x83\x02\n" +
 	"\fRosterStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -3207,7 +3217,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x06change\x18\x06 \x01(\tR\x06change\x12\x1f\n" +
 	"\vwaiting_for\x18\a \x03(\tR\n" +
 	"waitingFor\x12!\n" +
-	"\fnewest_epoch\x18\b \x01(\x04R\vnewestEpoch\"i\n" +
+	"\fnewest_epoch\x18\b \x01(\x04R\vnewestEpoch\x12%\n" +
+	"\x0epolicy_differs\x18\t \x03(\tR\rpolicyDiffers\"i\n" +
 	"\vTermsStatus\x12\x10\n" +
 	"\x03own\x18\x01 \x01(\tR\x03own\x12\x16\n" +
 	"\x06agreed\x18\x02 \x01(\bR\x06agreed\x12\x18\n" +

@@ -379,6 +379,9 @@ func rosterItems(p *Page, st *fencingv1.Status) {
 			}
 			p.item("change", Span{words, Warn})
 		}
+		if d := r.GetPolicyDiffers(); len(d) > 0 {
+			p.item("policy", Span{strings.Join(d, "; ") + " (this agent goes by its configuration)", Warn})
+		}
 	}
 	switch a := st.GetApi(); {
 	case !a.GetConfigured():

@@ -102,6 +102,10 @@ func (s *listServer) Start(ctx context.Context) error {
 	defer cancel()
 	scribe := &members.Scribe{Hub: s.hub, Store: s.cluster, Logger: s.log, Count: s.metrics.Count}
 	wg.Go(func() { scribe.Run(ctx) })
+	if s.c.FencingGroups || s.c.NodeGroups {
+		p := &members.Policies{Hub: s.hub, Logger: s.log, Store: &members.Groups{Cluster: s.cluster, Own: s.c.FencingGroups, NodeGroups: s.c.NodeGroups}}
+		wg.Go(func() { p.Run(ctx) })
+	}
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			err := members.Watch(ctx, s.cache, s.hub, s.c.GroupLabel, s.log)

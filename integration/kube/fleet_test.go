@@ -58,7 +58,10 @@ type agentStatus struct {
 		Tally                    struct{ Reachable, Counted, Expected int }
 	}
 	Watchdog struct{ State string }
-	Roster   struct{ Change string }
+	Roster   struct {
+		Change        string
+		PolicyDiffers []string
+	}
 	LunLease struct {
 		Instance string // a number
 	}

@@ -54,6 +54,7 @@ func allMutants() []mutant {
 		recoveryMutants(),
 		nodefenceMutants(), fabricMutants(), watchdogMutants(), wordsMutants(),
 		listMutants(),
+		groupPolicyMutants(),
 		remediationMutants(),
 		crashMutants(),
 		distributedMutants(),

@@ -41,7 +41,7 @@ type NodeFenceList struct {
 
 // AddToScheme makes the types known to a client.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &NodeFence{}, &NodeFenceList{}, &FencingRemediation{}, &FencingRemediationList{})
+	s.AddKnownTypes(GroupVersion, &NodeFence{}, &NodeFenceList{}, &FencingRemediation{}, &FencingRemediationList{}, &FencingGroup{}, &FencingGroupList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

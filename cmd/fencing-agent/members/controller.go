@@ -50,6 +50,7 @@ type controllerSource struct {
 	connect func(context.Context, string) (net.Conn, error) // in tests; nil: TCP
 	present atomic.Pointer[roster.Roster]                   // the newest that the agent goes by; nil: none yet
 	waits   atomic.Bool                                     // for a list without a number to be founded
+	differs atomic.Pointer[[]string]                        // in what this agent runs otherwise than the group's policy says; nil: none was shown
 
 	// The rest is of the goroutine of First, and then of Follow's.
 	gate    memberbook.Gate
@@ -66,6 +67,7 @@ type controllerSource struct {
 	astray  bool                 // the controller has this node at another address: it is told again
 	state   ownnode.State        // of the Node
 	failing bool
+	policy  policies
 }
 
 var _ Source = (*controllerSource)(nil)
@@ -179,6 +181,9 @@ func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(stri
 		trouble(p)
 		c.note(p)
 	}
+	if p := u.GetPolicy(); p != nil {
+		c.policed(p)
+	}
 	if l := u.GetList(); l != nil {
 		c.offer = offerOf(l)
 		// Invariant: lists without end cost one look in a second, and the latest counts.
@@ -260,6 +265,7 @@ func (c *controllerSource) tick(trouble func(string), found func(List)) (moved b
 	if c.unsaid != "" {
 		c.note(c.unsaid)
 	}
+	c.sayPolicy()
 	moved, c.astray = moved || c.astray, false
 	return moved
 }

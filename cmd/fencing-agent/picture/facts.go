@@ -106,6 +106,7 @@ type Lists struct {
 	Changing bool
 	Standing string     // in words
 	Waiting  roster.Set // for whom a change waits
+	Differs  []string   // in what this node runs otherwise than its group should
 }
 
 // Node is what is known of one member.

@@ -41,6 +41,8 @@ type Config struct {
 	MembersKey        string
 	MembersAudience   string
 	MembersAgents     []string
+	FencingGroups     bool
+	NodeGroups        bool
 	KdumpAddress      string // empty: nobody listens
 	ExecutorSelector  map[string]string
 }
@@ -89,6 +91,8 @@ func keys() []key {
 		{"members.keyFile", "/etc/fencing-controller-members/tls.key", "and its key", text(func(c *Config) *string { return &c.MembersKey }, false)},
 		{"members.audience", "fencing-controller", "of the agents' tokens", text(func(c *Config) *string { return &c.MembersAudience }, false)},
 		{"members.agents", "[]", "service accounts of the agents, NAMESPACE/NAME; it has to be given with enabled: true", accounts},
+		{"members.fencingGroups", "false", "show agents the policies of FencingGroups, and there which agents differ; it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.FencingGroups })},
+		{"members.nodeGroups", "false", "show agents what the NodeGroups of Deckhouse say in spec.fencing, where FencingGroups do not", boolean(func(c *Config) *bool { return &c.NodeGroups })},
 		{"metrics.address", `":9120"`, "where metrics are served", address(func(c *Config) *string { return &c.MetricsAddress }, "0")},
 		{"page.address", `"127.0.0.1:9124"`, "where the status page is served; empty: nowhere", address(func(c *Config) *string { return &c.PageAddress }, "")},
 		{"page.clients", "loopback", "who is shown it: loopback (and what is forwarded to it), or any", clients},
@@ -159,6 +163,9 @@ func Parse(name string, data []byte) (*Config, error) {
 	}
 	if c.Members && len(c.MembersAgents) == 0 {
 		bad.add(1, "members.agents is not given, and members.enabled is true; allowed: the service accounts of the agents, NAMESPACE/NAME")
+	}
+	if (c.FencingGroups || c.NodeGroups) && !c.Members {
+		bad.add(1, "members.fencingGroups and members.nodeGroups have no effect without members.enabled: true; allowed: false")
 	}
 	if len(bad.Problems) > 0 {
 		slices.SortStableFunc(bad.Problems, func(a, b Problem) int { return a.Line - b.Line })

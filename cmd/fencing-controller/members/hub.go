@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -28,17 +29,20 @@ type Hub struct {
 	reports  map[string]map[string]memberbook.Addresses // of agents that follow this replica, or did, by group and node
 	streams  map[string]*stream                         // by node
 	dirty    map[string]bool                            // groups to look at
+	wanted   map[string]grouppolicy.Wanted              // by group
 	changed  chan struct{}                              // capacity 1
 }
 
 // stream is one agent that follows.
 type stream struct {
 	node, group string
-	wake        chan struct{}  // capacity 1: something may have changed
-	over        chan struct{}  // closed when a later stream of the node has begun
-	have        uint64         // epoch that the agent says it has
-	told        bool           // its addresses, on this stream
-	gone        *ownnode.State // the Node was deleted; nil: not that this replica knows
+	wake        chan struct{}       // capacity 1: something may have changed
+	over        chan struct{}       // closed when a later stream of the node has begun
+	have        uint64              // epoch that the agent says it has
+	told        bool                // its addresses, on this stream
+	gone        *ownnode.State      // the Node was deleted; nil: not that this replica knows
+	runs        bool                // running was told, on this stream
+	running     *grouppolicy.Policy // nil: the agent does not say
 }
 
 // NewHub knows nothing yet.
@@ -231,12 +235,13 @@ type view struct {
 	list    *roster.Roster // nil: there is none
 	node    *ownnode.State // nil: the Node was never seen
 	problem string
+	policy  grouppolicy.Policy // what is empty is not said
 }
 
 func (h *Hub) view(s *stream) view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := view{problem: h.problems[s.group], list: h.lists[s.group]}
+	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy}
 	if n, there := h.nodes[s.node]; there {
 		v.node = &n.State
 	} else {

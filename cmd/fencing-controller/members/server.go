@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -31,6 +32,7 @@ const (
 	maxKeys     = 32
 	maxUID      = 128
 	longestKey  = 317 // [DNS name/]name
+	longestWord = 64  // of a policy
 	// mostReviews are checked at one time, and mostStreams are of one connection: who calls without a token of an agent costs this
 	// program, which has a recovery to do as well, and the API server no more than that.
 	mostReviews = 8
@@ -189,6 +191,7 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	defer s.Hub.leave(st)
 	s.Logger.Info("members: an agent follows", "node", node, "group", st.group, "have", r.GetHaveEpoch(), "version", r.GetVersion())
 	s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
+	s.Hub.runs(st, r.GetRunning())
 	t := teller{group: st.group, keys: r.GetAnnotations(), send: call.Send}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -213,6 +216,7 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 				return status.Error(codes.InvalidArgument, "the group of a stream does not change")
 			}
 			s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
+			s.Hub.runs(st, r.GetRunning())
 			t.keys = r.GetAnnotations()
 		case <-st.wake:
 		case <-beat.C:
@@ -229,6 +233,9 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 func check(r *fencingv1.MembersReport) error {
 	if len(r.GetAddresses()) > maxNetworks || len(r.GetAnnotations()) > maxKeys || len(r.GetNodeUid()) > maxUID {
 		return status.Error(codes.InvalidArgument, "the report is too large")
+	}
+	if len(r.GetRunning().GetMode()) > longestWord || len(r.GetRunning().GetOnQuorumLoss()) > longestWord {
+		return status.Error(codes.InvalidArgument, "the policy has words that are too long")
 	}
 	for network, a := range r.GetAddresses() {
 		if network == "" || len(network) > 63 || !memberbook.Address(a) {
@@ -251,6 +258,7 @@ type teller struct {
 	list    roster.Ref
 	node    *fencingv1.OwnNode
 	problem string
+	policy  grouppolicy.Policy
 }
 
 // tell sends what differs from what was sent; if always, an empty update, too, and the Node also where its version alone is another one:
@@ -274,6 +282,9 @@ func (t *teller) tell(v view, always bool) error {
 		if !sameNode(n, t.node) || beat && n.GetVersion() != t.node.GetVersion() {
 			t.node, always, u.Node = n, true, n
 		}
+	}
+	if v.policy != t.policy {
+		t.policy, always, u.Policy = v.policy, true, policyMessage(v.policy)
 	}
 	if v.problem != t.problem {
 		t.problem, always = v.problem, true
