@@ -3,6 +3,7 @@ package storm
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +98,8 @@ func (p Policy) Look(members []Member, now time.Time, h *History) *Survey {
 		h.since = now
 	}
 	h.looked = now
+	// A label may name another group each minute: what no cooldown goes by any more is forgotten.
+	maps.DeleteFunc(h.last, func(_ string, was seen) bool { return now.Sub(was.at) >= p.Cooldown })
 	hash := fnv.New64a()
 	for i := range s.sorted {
 		m := &s.sorted[i]

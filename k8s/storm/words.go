@@ -23,6 +23,8 @@ const (
 	trusted = 10 * time.Minute
 	// named is how many of those who say something are named.
 	named = 5
+	// alone is before the name of a node that one voice holds up, in the key of a [claim].
+	alone = "alone "
 )
 
 // Words are what the agent of a Node says there.
@@ -88,10 +90,11 @@ func (s *Survey) take(speaker Member, list []string, to map[string][]string) {
 	}
 }
 
-// follow keeps since when each claim stands that nobody confirms.
+// follow keeps since when each claim stands that nobody confirms: by the node that one voice alone holds up, whatever it
+// says of it, and by the Node that has lost quorum.
 //
-// Invariant: one agent that lies holds nothing up for longer than trusted, and then not again before it has been silent for
-// as long.
+// Invariant: one agent that lies holds a node up for no longer than trusted, and then not again before it has been silent
+// for as long. To say another thing in between is not to be silent.
 func (s *Survey) follow() {
 	h := s.history
 	maps.DeleteFunc(h.claims, func(_ string, c claim) bool { return s.now.Sub(c.last) > trusted || c.last.After(s.now) })
@@ -103,14 +106,13 @@ func (s *Survey) follow() {
 		c.last = s.now
 		h.claims[key] = c
 	}
-	for reason, about := range map[string]map[string][]string{LeaseHeld: s.voices.moves, Disconnected: s.voices.still} {
-		for name, by := range about {
-			switch {
-			case len(by) > 1:
-				delete(h.claims, reason+name)
-			case !s.members[name].Ready:
-				stands(reason + name)
-			}
+	for _, m := range s.sorted {
+		moves, still, starving := s.voicesOn(m)
+		switch {
+		case moves > 1 || still > 1:
+			delete(h.claims, alone+m.Name)
+		case !m.Ready && (moves == 1 || still == 1 || starving == 1):
+			stands(alone + m.Name)
 		}
 	}
 	for name, starves := range s.voices.starves {
@@ -118,6 +120,20 @@ func (s *Survey) follow() {
 			stands(QuorumLost + name)
 		}
 	}
+}
+
+// voicesOn is how many say what holds a node up, as far as the policies go by it.
+func (s *Survey) voicesOn(m Member) (moves, still, starving int) {
+	if s.policy.SkipLeaseHeld {
+		moves = len(s.voices.moves[m.Name])
+	}
+	if s.policy.SkipDisconnected {
+		still = len(s.voices.still[m.Name])
+	}
+	if s.policy.OnlyWithQuorum && m.Group != "" && !m.Ready {
+		starving = len(s.others(m))
+	}
+	return moves, still, starving
 }
 
 // fades reports whether a claim that nobody confirms counts no more.
@@ -160,7 +176,7 @@ func (s *Survey) confirmed(reason string, subject Member, by []string, text stri
 	switch {
 	case len(by) > 1:
 		return Verdict{Reason: reason, Text: fmt.Sprintf(text, names(by))}
-	case len(by) == 1 && !s.fades(reason+subject.Name):
+	case len(by) == 1 && !s.fades(alone+subject.Name):
 		return Verdict{Reason: reason, Text: fmt.Sprintf(text, names(by)+" alone, which counts for ten minutes")}
 	}
 	return allowed
@@ -173,21 +189,26 @@ func (s *Survey) withoutQuorum(subject Member) Verdict {
 	if !s.policy.OnlyWithQuorum || subject.Dead || subject.Group == "" {
 		return allowed
 	}
-	var by []string
-	for _, m := range s.sorted {
-		if m.Group != subject.Group || m.Name == subject.Name || m.Silent || m.Dead {
-			continue
-		}
-		if !s.voices.starves[m.Name] || s.fades(QuorumLost+m.Name) {
-			return allowed
-		}
-		by = append(by, m.Name)
-	}
-	if len(by) == 0 {
+	by := s.others(subject)
+	if len(by) == 0 || len(by) == 1 && s.fades(alone+subject.Name) || slices.ContainsFunc(by, func(name string) bool { return s.fades(QuorumLost + name) }) {
 		return allowed
 	}
 	return Verdict{Reason: QuorumLost, Text: fmt.Sprintf("all agents of group %s that say something have lost quorum and end themselves (only_with_quorum=yes): %s",
 		subject.Group, names(by))}
+}
+
+// others are those of a node's group whose Leases go on, if all of them say that they have lost quorum; else none.
+func (s *Survey) others(subject Member) (by []string) {
+	for _, m := range s.sorted {
+		if m.Group != subject.Group || m.Name == subject.Name || m.Silent || m.Dead {
+			continue
+		}
+		if !s.voices.starves[m.Name] {
+			return nil
+		}
+		by = append(by, m.Name)
+	}
+	return by
 }
 
 func names(list []string) string {

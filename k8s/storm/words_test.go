@@ -186,6 +186,9 @@ func TestOneLiar(t *testing.T) {
 			}
 			return again(&Words{QuorumLost: true, Moves: []string{"n0"}}, at)
 		},
+		"one thing after the other": func(at time.Duration) *Words {
+			return again([]*Words{{Moves: []string{"n0"}}, {QuorumLost: true}, {Still: []string{"n0"}}}[int(at.Minutes())/11%3], at)
+		},
 		"after pauses": func(at time.Duration) *Words {
 			if int(at.Minutes())%22 >= 11 {
 				return nil
@@ -208,6 +211,28 @@ func TestOneLiar(t *testing.T) {
 		if what != "after pauses" && held > trusted+10*time.Second {
 			t.Errorf("%s: held up for %v", what, held)
 		}
+	}
+}
+
+// What is remembered is about Nodes and groups that are there, however often those change.
+func TestHistoryIsBounded(t *testing.T) {
+	h := &History{}
+	p := heeding
+	p.MaxUnhealthy, p.Cooldown = 10, 5*time.Minute
+	for i := range 2000 {
+		m := five()
+		m[0].Words, m[1].Words = moves("n0"), again(moves(fmt.Sprint("gone-", i)), time.Duration(i)*time.Minute)
+		for j := range m {
+			m[j].Group, m[j].Ready = fmt.Sprint("g", i), false
+			if j > 0 {
+				m[j].Name = fmt.Sprint("node-", i, "-", j)
+			}
+		}
+		m[2].Words = moves(m[1].Name)
+		p.Look(m, noon.Add(time.Duration(i)*10*time.Second), h)
+	}
+	if len(h.words) > 5 || len(h.claims) > 100 || len(h.last) > 100 {
+		t.Errorf("kept: %d words, %d claims, %d storms", len(h.words), len(h.claims), len(h.last))
 	}
 }
 
@@ -330,38 +355,42 @@ func oracle(t *testing.T, p Policy, s *Survey, m []Member, all []said, alone map
 		alone[key] = span
 		return now.Sub(span[0]) > 10*time.Minute
 	}
-	starving := map[string]bool{}
+	starving, hungry := map[string]bool{}, map[string]bool{}
 	for _, w := range all {
-		if w.what == QuorumLost && !stand("q"+w.by) {
-			starving[w.by] = true
+		if w.what == QuorumLost {
+			hungry[w.by], starving[w.by] = true, !stand("q"+w.by)
 		}
 	}
 	for _, n := range m {
-		want := map[string]bool{}
-		for what, on := range map[string]bool{LeaseHeld: p.SkipLeaseHeld, Disconnected: p.SkipDisconnected} {
-			count := 0
-			for _, w := range all {
-				if w.what == what && w.about == n.Name && w.by != n.Name && w.group == n.Group {
-					count++
-				}
-			}
-			faded := false
-			if count > 1 {
-				delete(alone, what+n.Name)
-			} else if count == 1 && !n.Ready {
-				faded = stand(what + n.Name)
-			}
-			want[what] = on && !n.Dead && (count > 1 || count == 1 && !faded)
-		}
-		others, lost := 0, 0
+		others, lost, said := 0, 0, 0
 		for _, o := range m {
 			if o.Name != n.Name && o.Group == n.Group && !o.Silent && !o.Dead {
-				if others++; starving[o.Name] {
+				others++
+				if hungry[o.Name] {
+					said++
+				}
+				if starving[o.Name] {
 					lost++
 				}
 			}
 		}
-		want[QuorumLost] = p.OnlyWithQuorum && !n.Dead && others > 0 && lost == others
+		count := map[string]int{}
+		for _, w := range all {
+			if w.what != QuorumLost && w.about == n.Name && w.by != n.Name && w.group == n.Group && (w.what == LeaseHeld || p.SkipDisconnected) {
+				count[w.what]++
+			}
+		}
+		lonely := p.OnlyWithQuorum && others == 1 && said == 1
+		faded := false
+		if count[LeaseHeld] > 1 || count[Disconnected] > 1 {
+			delete(alone, n.Name)
+		} else if !n.Ready && (count[LeaseHeld]+count[Disconnected] > 0 || lonely) {
+			faded = stand(n.Name)
+		}
+		want := map[string]bool{QuorumLost: p.OnlyWithQuorum && !n.Dead && others > 0 && lost == others && !(others == 1 && faded)}
+		for _, what := range []string{LeaseHeld, Disconnected} {
+			want[what] = !n.Dead && (count[what] > 1 || count[what] == 1 && !faded)
+		}
 		if n.Ready {
 			continue // nobody asks
 		}
