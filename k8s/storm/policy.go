@@ -54,6 +54,7 @@ type Member struct {
 	Dead        bool      // the boot that it shows is proven to have ended
 	Fencing     time.Time // since when a step runs that switches it; zero: none does
 	Switched    bool      // and one of its devices may have been told to already
+	Isolated    bool      // its NodeFence has cut it off from networks or storage
 	Words       *Words    // what its agent says, in the boot that the Node shows; nil: nothing
 }
 
@@ -130,6 +131,14 @@ func (s *Survey) Begun(node string) {
 	}
 	m.Fencing = s.now
 	s.members[node] = m
+}
+
+// Proven says that the boot that a Node shows is proven to have ended, by what the API server does not show yet.
+func (s *Survey) Proven(node string) {
+	if m, ok := s.members[node]; ok {
+		m.Dead = true
+		s.members[node] = m
+	}
 }
 
 // Unhealthy counts the Nodes that are not Ready, by group.

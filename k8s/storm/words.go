@@ -154,9 +154,10 @@ func (s *Survey) Says() map[string]int {
 
 // leaseHeld is a node that lives, and is only unheard: it keeps its lease on the LUN.
 //
-// Invariant: what is proven is proven. A boot that is dead is held up by nobody's word that its slot moves.
+// Invariant: what is proven is proven. A boot that is dead is held up by nobody's word that its slot moves. What this
+// program has cut off is unheard, or without its storage, by that: it goes on.
 func (s *Survey) leaseHeld(subject Member) Verdict {
-	if !s.policy.SkipLeaseHeld || subject.Dead {
+	if !s.policy.SkipLeaseHeld || subject.Dead || subject.Isolated {
 		return allowed
 	}
 	return s.confirmed(LeaseHeld, subject, s.voices.moves[subject.Name],
@@ -165,7 +166,7 @@ func (s *Survey) leaseHeld(subject Member) Verdict {
 
 // disconnected is a node that lives, and that does not reach its storage.
 func (s *Survey) disconnected(subject Member) Verdict {
-	if !s.policy.SkipDisconnected || subject.Dead {
+	if !s.policy.SkipDisconnected || subject.Dead || subject.Isolated {
 		return allowed
 	}
 	return s.confirmed(Disconnected, subject, s.voices.still[subject.Name],
