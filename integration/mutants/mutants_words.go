@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // wordsMutants are the guards of what agents say that holds fencing by devices up (docs/adr/0065).
 func wordsMutants() []mutant {
 	const words, policy = "k8s/storm/words.go", "k8s/storm/policy.go"
@@ -16,22 +18,28 @@ func wordsMutants() []mutant {
 		one("words", "one liar holds a node up for ever", words, "case len(by) == 1 && !s.fades(by[0]):", "case len(by) == 1:"),
 		one("words", "one liar has a group without quorum for ever", words, " || s.fades(m.Name) {", " {"),
 		one("words", "a liar that falls silent for a moment is new", words, "return s.now.Sub(c.last) > trusted ||", "return s.now.Sub(c.last) > 0 ||"),
+		one("words", "what no policy goes by makes a claim old", words, "	if s.policy.SkipDisconnected {\n		of", "	if true {\n		of"),
 		one("words", "two who say the same are two who claim something", words, "if len(by) == 1 && !s.members", "if !s.members"),
-		one("words", "a liar that changes what it says is new", words, "		if starves {\n			stands(name)", "		if starves {\n			stands(name + \"/\")"),
+		one("words", "a liar that changes what it says is new", words, "OnlyWithQuorum {\n			stands(name)", "OnlyWithQuorum {\n			stands(name + \"/\")"),
 		one("words", "two are not believed for longer than one", words, "case len(by) > 1:\n		return", "case len(by) > 1 && !s.fades(by[0]):\n		return"),
-		one("words", "a slot that moves holds up what is proven", words, "if !s.policy.SkipLeaseHeld || subject.Dead {", "if !s.policy.SkipLeaseHeld {"),
-		one("words", "a lost storage holds up what is proven", words, "if !s.policy.SkipDisconnected || subject.Dead {", "if !s.policy.SkipDisconnected {"),
+		one("words", "a slot that moves holds up what is proven", words, "!s.policy.SkipLeaseHeld || subject.Dead || subject.Isolated {", "!s.policy.SkipLeaseHeld || subject.Isolated {"),
+		one("words", "a lost storage holds up what is proven", words, "!s.policy.SkipDisconnected || subject.Dead || subject.Isolated {", "!s.policy.SkipDisconnected || subject.Isolated {"),
 		one("words", "a lost quorum holds up what is proven", words, "!s.policy.OnlyWithQuorum || subject.Dead ||", "!s.policy.OnlyWithQuorum ||"),
 		one("words", "one that has quorum is not enough", words, "m.Silent || m.Dead {\n			continue", "m.Silent || m.Dead || !s.voices.starves[m.Name] {\n			continue"),
 		one("words", "slots that move are no matter", policy, "s.leaseHeld, ", ""),
 		one("words", "lost storages are no matter", policy, "s.disconnected, ", ""),
 		one("words", "lost quorums are no matter", policy, ", s.withoutQuorum}", "}"),
+		one("words", "what is isolated is held up by its slot", words, "!s.policy.SkipLeaseHeld || subject.Dead || subject.Isolated {", "!s.policy.SkipLeaseHeld || subject.Dead {"),
+		one("words", "what is isolated has lost its storage", words, "!s.policy.SkipDisconnected || subject.Dead || subject.Isolated {", "!s.policy.SkipDisconnected || subject.Dead {"),
+		one("words", "who has crashed is held up", "k8s/fencing/facts.go", "	if f.Crashed() {\n", "	if false {\n"),
+		one("words", "notes of any length", read, "if len(note) <= mostNote {", "if true {"),
 		one("words", "a word of another boot counts", read, "if err != nil || s.Boot != boot {", "if err != nil {"),
 		one("words", "a policy cannot be switched off", read, "SkipLeaseHeld:  c.Cluster.SkipLeaseHeld,", "SkipLeaseHeld: true,"),
 		one("words", "what was so for a moment is said", said, "if now.Sub(since[name]) >= sightingSteady {", "if true {"),
 		one("words", "a loss of a moment is said", said, "s.starves && now.Sub(k.starves) >= sightingSteady,", "s.starves,"),
-		one("words", "each change is a write", said, "|| !same && now.Sub(k.wrote) < sightingPause) {", ") {"),
+		one("words", "each change is a write", said, "|| !same && now.Sub(k.wrote) < sightingPause):", "):"),
 		one("words", "it is said once", said, "|| now.Sub(k.wrote) < sightings.Again)", "|| true)"),
+		one("words", "an agent that starts takes back what it does not know yet", said, "now.Sub(k.began) < sightingTakeover:", "false:"),
 		one("words", "all agents speak of slots", said, "return n <= sightingSpeakers ||", "return true ||"),
 		one("words", "a fenced node's slot is said to move", said, "if p == r.Self || fenced.Has(p) {", "if p == r.Self {"),
 		one("words", "a node that a network shows is unheard", said, "case moves && !view.Seen.Has(p):", "case moves:"),
@@ -43,10 +51,12 @@ func wordsMutants() []mutant {
 		switch list[i].edits[0].file {
 		case said:
 			list[i].in = []string{"./cmd/fencing-agent/agent"}
-		case read:
+		case read, "k8s/fencing/facts.go":
 			list[i].in = []string{"./k8s/fencing"}
 		case words, policy:
-			list[i].in = []string{"./k8s/storm"}
+			if list[i].in = []string{"./k8s/storm"}; strings.Contains(list[i].name(), "is isolated") {
+				list[i].in = []string{"./k8s/fencing"}
+			}
 		}
 	}
 	return list

@@ -80,7 +80,6 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 			return f, nil, err
 		}
 	}
-	f.Policy = survey.Allow(node, object.Annotations[nodefence.AnywayAnnotation])
 	var n corev1.Node
 	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &n); {
 	case err == nil:
@@ -93,6 +92,10 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	}
 	f.Now = r.Now()
 	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
+	if f.Crashed() {
+		survey.Proven(node) // there may be no NodeFence yet in which it could stand
+	}
+	f.Policy = survey.Allow(node, object.Annotations[nodefence.AnywayAnnotation])
 	// A kubelet whose Lease cannot be read may be there: nothing is given back, and all else goes on.
 	if f.Node.Silent, err = r.silent(ctx, node, f.Now); err != nil && r.noLease != err.Error() {
 		r.noLease = err.Error() // an older role does not allow it: once is enough

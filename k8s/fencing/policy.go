@@ -3,6 +3,7 @@ package fencing
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -21,6 +22,8 @@ import (
 
 const (
 	skippedReason = "FencingSkipped"
+	// mostNote is how many bytes of an Event's note say why; the server takes 1024 in all, and refuses an Event with more.
+	mostNote = 600
 	// leasesAge is how old a look at all Leases may be: who lives renews them often enough to be seen by an old one.
 	leasesAge = 4 * time.Second
 )
@@ -28,13 +31,14 @@ const (
 // survey looks at all Nodes, for the limits of storms.
 func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []NodeFence) (*storm.Survey, map[string]nodefence.Node, error) {
 	at := r.Now()
-	running, switched, off, proven := map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]string{}
+	running, switched, off, isolated, proven := map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}
 	for i := range fences {
 		s := fences[i].Status
 		if s.Phase == nodefence.Running && s.Step != nodefence.Recovery {
 			running[fences[i].Spec.NodeName], switched[fences[i].Spec.NodeName] = s.StartedAt, s.Isolated || s.Switched
 		}
 		off[fences[i].Spec.NodeName] = s.Switched && s.Step == nodefence.Power
+		isolated[fences[i].Spec.NodeName] = s.Isolated
 		if p := s.Proof; p != nil && !p.Contradicted {
 			proven[fences[i].Spec.NodeName] = p.Boot
 		}
@@ -58,6 +62,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 			m := storm.Member{
 				Name: o.Name, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
 				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name], Off: off[o.Name],
+				Isolated: isolated[o.Name],
 			}
 			m.Words = wordsOf(o, n.Boot)
 			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
@@ -160,5 +165,13 @@ func (r *Runner) waits(name string, f nodefence.Facts, a nodefence.Action) {
 	r.Metrics.skipped.WithLabelValues(a.Held).Inc()
 	r.Logger.Warn("fencing by devices is held up", "node", name, "policy", a.Held, "why", a.Why)
 	about := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-	r.Events.Eventf(about, nil, corev1.EventTypeWarning, skippedReason, "FencingHeld-"+a.Held, "%s: %s; to fence it all the same: kubectl fence node %s", a.Held, a.Why, name)
+	r.Events.Eventf(about, nil, corev1.EventTypeWarning, skippedReason, "FencingHeld-"+a.Held, "%s: %s; to fence it all the same: kubectl fence node %s", a.Held, clip(a.Why), name)
+}
+
+// clip cuts a note to what the API server takes.
+func clip(note string) string {
+	if len(note) <= mostNote {
+		return note
+	}
+	return strings.ToValidUTF8(note[:mostNote], "") + " ..."
 }

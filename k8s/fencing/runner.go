@@ -328,7 +328,7 @@ func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 		return
 	}
 	about := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: node, UID: types.UID(node)}}
-	r.Events.Eventf(about, nil, kind, reason, "Fencing-"+string(step)+string(phase)+a.Name, "%s", note)
+	r.Events.Eventf(about, nil, kind, reason, "Fencing-"+string(step)+string(phase)+a.Name, "%s", clip(note))
 }
 
 // powerProof is the boot that a NodeFence proves to have ended, by power or by its crash kernel.

@@ -1,6 +1,10 @@
 package fencing
 
 import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
@@ -149,5 +154,73 @@ func TestWordsHoldUpWhatIsOnItsWay(t *testing.T) {
 	}
 	if s.rounds(15); s.fence().Status.Held() != "" {
 		t.Errorf("it waits on: %+v", s.fence().Status)
+	}
+}
+
+// two have both others say that n4's slot moves.
+func (s *stage) two() {
+	s.says("n1", slot("n4"))
+	s.says("n2", slot("n4"))
+}
+
+// What a crash kernel proves is held up by nobody's word: without a NodeFence the proof would stand nowhere, and no pod would
+// be moved.
+func TestWordsDoNotHoldUpACrash(t *testing.T) {
+	s := grouped(t)
+	s.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fence-config-n4"}, Data: map[string]string{"config.properties": "node_name=n4\nkdump=true\npower_management=bmc-off bmc-on"}})
+	s.r.Crashes = listener(s.r.Now)
+	s.changeNode("n4", func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.4"}}
+	})
+	s.two()
+	if s.rounds(3); s.fence() != nil {
+		t.Fatal("it begins although its slot moves")
+	}
+	for range 4 {
+		s.two()
+		s.r.Crashes.take(kdumpMessage, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 4), Port: 4711})
+		s.rounds(3)
+	}
+	f := s.fence()
+	if f == nil || f.Status.Proof == nil || f.Status.Proof.Kind != nodefence.ByKdump || f.Status.Held() != "" {
+		t.Fatalf("the crash kernel is heard, and its proof stands nowhere: %+v", f)
+	}
+}
+
+// A node that its NodeFence has cut off is unheard by that: its power is not left on for it.
+func TestWordsDoNotHoldUpWhatIsIsolated(t *testing.T) {
+	for _, c := range []struct {
+		what sightings.Sighting
+		line string
+	}{{slot("n4"), "skip_storage_disconnected=no"}, {sightings.Sighting{SlotStill: []string{"n4"}}, "skip_storage_disconnected=yes"}} {
+		s := grouped(t, "grace_timeout=4", c.line)
+		s.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fence-config-n4"}, Data: map[string]string{"config.properties": "node_name=n4\nisolation=port-off\npower_management=bmc-off bmc-on"}})
+		s.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fence-method-port-off-n4"}, Data: map[string]string{"method.properties": "template=fence-method-template-bmc\naction=off"}})
+		for range 60 {
+			if f := s.fence(); f != nil && f.Status.Isolated {
+				s.says("n1", c.what)
+				s.says("n2", c.what)
+			}
+			s.on = true // the port is another device
+			s.round()
+		}
+		if f := s.fence(); f == nil || !f.Status.Isolated || !slices.Contains(s.ran, "bmc-off") {
+			t.Errorf("%+v: ran %v: %+v", c.what, s.ran, f)
+		}
+	}
+}
+
+// Guard: an Event with a longer note is refused, and nobody is told.
+func TestNotesFit(t *testing.T) {
+	s := grouped(t, "max_unhealthy_percent=100")
+	long := strings.Repeat("x", 253)
+	for i := range 9 {
+		name := fmt.Sprintf("%d%s", i, long[1:])
+		s.node(name, true, "0", s.now)
+		s.changeNode(name, func(n *corev1.Node) { n.Labels = map[string]string{inGroup: "worker"} })
+		s.says(name, slot("n4"))
+	}
+	if s.rounds(1); len(s.events.notes) != 1 || len(s.events.notes[0]) > 1024 || !strings.Contains(s.events.notes[0], "kubectl fence node n4") {
+		t.Errorf("%q", s.events.notes)
 	}
 }

@@ -214,11 +214,11 @@ func (a *api) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfO
 	return apierrors.NewMethodNotSupported(group, "deletecollection")
 }
 
-// events keeps reasons.
-type events struct{ reasons []string }
+// events keeps what people are told.
+type events struct{ reasons, notes []string }
 
-func (e *events) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
-	e.reasons = append(e.reasons, reason)
+func (e *events) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	e.reasons, e.notes = append(e.reasons, reason), append(e.notes, fmt.Sprintf(note, args...))
 }
 
 // stage is a node with one supply and a Runner on virtual time.

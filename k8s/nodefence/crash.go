@@ -10,14 +10,14 @@ import (
 // noted is how far the last word of a crash kernel may be behind in the NodeFence: it is written no more often.
 const noted = 10 * time.Second
 
-// crashed reports whether a crash kernel proves the end of the boot that the Node shows.
-func (f Facts) crashed() bool {
+// Crashed reports whether a crash kernel proves the end of the boot that the Node shows.
+func (f *Facts) Crashed() bool {
 	return f.Config != nil && f.Config.Kdump && !f.Node.Ready && f.Crash.Boot != "" && f.Crash.Boot == f.Node.Boot
 }
 
 // byKdump reports whether a crash kernel proves the end of this boot, which nobody has noted here yet.
 func (d *decision) byKdump() bool {
-	return d.status.Proof == nil && d.same() && d.crashed() && d.Node.Boot == d.status.Boot
+	return d.status.Proof == nil && d.same() && d.Crashed() && d.Node.Boot == d.status.Boot
 }
 
 // hear notes that a dump is written, for the replicas that do not hear it.

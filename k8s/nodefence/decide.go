@@ -49,7 +49,7 @@ func begin(f Facts) Action {
 		return Action{Kind: Wait}
 	case f.Wish == "" && f.Cluster.ByRemediation:
 		return Action{Kind: Wait}
-	case f.Wish == "" && !f.crashed() && f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
+	case f.Wish == "" && !f.Crashed() && f.Now.Before(f.Node.NotReadySince.Add(f.Cluster.Trigger)):
 		return Action{Kind: Wait, Until: f.Node.NotReadySince.Add(f.Cluster.Trigger)}
 	case !f.Policy.Allowed:
 		return Action{Kind: Wait, Until: f.Now.Add(f.Cluster.Poll), Why: f.Policy.Text, Held: f.Policy.Reason}

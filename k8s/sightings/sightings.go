@@ -17,11 +17,9 @@ const (
 	Most = 64
 	// MostBytes is how long the annotation may be. The admission policy refuses longer ones.
 	MostBytes = 8192
-	// Again is how often an agent says again what it goes on seeing.
+	// Again is how often an agent says again what it goes on seeing. A reader goes by no text for longer than 150 s (k8s/storm):
+	// one of those that say it again may be lost, and the next one late.
 	Again = time.Minute
-	// Lasts is for how long a reader that has seen no other text since may go by one: two of those that say it again may be
-	// lost.
-	Lasts = 150 * time.Second
 )
 
 // Sighting is what one agent sees at this moment.

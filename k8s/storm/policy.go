@@ -3,6 +3,7 @@ package storm
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ type Member struct {
 	Dead        bool      // the boot that it shows is proven to have ended
 	Fencing     time.Time // since when a step runs that switches it; zero: none does
 	Switched    bool      // and one of its devices may have been told to already
+	Isolated    bool      // its NodeFence has cut it off from networks or storage
 	Words       *Words    // what its agent says, in the boot that the Node shows; nil: nothing
 	Off         bool      // its power may be off, by a step that runs or has failed, and nothing proves it
 }
@@ -98,6 +100,8 @@ func (p Policy) Look(members []Member, now time.Time, h *History) *Survey {
 		h.since = now
 	}
 	h.looked = now
+	// A label may name another group each minute: what no cooldown goes by any more is forgotten.
+	maps.DeleteFunc(h.last, func(_ string, was seen) bool { return now.Sub(was.at) >= p.Cooldown })
 	hash := fnv.New64a()
 	for i := range s.sorted {
 		m := &s.sorted[i]
@@ -128,6 +132,14 @@ func (s *Survey) Begun(node string) {
 	}
 	m.Fencing = s.now
 	s.members[node] = m
+}
+
+// Proven says that the boot that a Node shows is proven to have ended, by what the API server does not show yet.
+func (s *Survey) Proven(node string) {
+	if m, ok := s.members[node]; ok {
+		m.Dead = true
+		s.members[node] = m
+	}
 }
 
 // Unhealthy counts the Nodes that are not Ready, by group.

@@ -104,7 +104,7 @@ func (s *Survey) follow() {
 		c.last = s.now
 		claims[speaker] = c
 	}
-	for _, about := range []map[string][]string{s.voices.moves, s.voices.still} {
+	for _, about := range s.counted() {
 		for name, by := range about {
 			if len(by) == 1 && !s.members[name].Ready {
 				stands(by[0])
@@ -112,10 +112,21 @@ func (s *Survey) follow() {
 		}
 	}
 	for name, starves := range s.voices.starves {
-		if starves {
+		if starves && s.policy.OnlyWithQuorum {
 			stands(name)
 		}
 	}
+}
+
+// counted is what is said of slots, as far as a policy goes by it: what has no consequence makes no claim old.
+func (s *Survey) counted() (of []map[string][]string) {
+	if s.policy.SkipLeaseHeld {
+		of = append(of, s.voices.moves)
+	}
+	if s.policy.SkipDisconnected {
+		of = append(of, s.voices.still)
+	}
+	return of
 }
 
 // fades reports whether what an agent claims, and nobody confirms, counts no more.
@@ -136,9 +147,10 @@ func (s *Survey) Says() map[string]int {
 
 // leaseHeld is a node that lives, and is only unheard: it keeps its lease on the LUN.
 //
-// Invariant: what is proven is proven. A boot that is dead is held up by nobody's word that its slot moves.
+// Invariant: what is proven is proven. A boot that is dead is held up by nobody's word that its slot moves. What this
+// program has cut off is unheard, or without its storage, by that: it goes on.
 func (s *Survey) leaseHeld(subject Member) Verdict {
-	if !s.policy.SkipLeaseHeld || subject.Dead {
+	if !s.policy.SkipLeaseHeld || subject.Dead || subject.Isolated {
 		return allowed
 	}
 	return s.confirmed(LeaseHeld, subject, s.voices.moves[subject.Name],
@@ -147,7 +159,7 @@ func (s *Survey) leaseHeld(subject Member) Verdict {
 
 // disconnected is a node that lives, and that does not reach its storage.
 func (s *Survey) disconnected(subject Member) Verdict {
-	if !s.policy.SkipDisconnected || subject.Dead {
+	if !s.policy.SkipDisconnected || subject.Dead || subject.Isolated {
 		return allowed
 	}
 	return s.confirmed(Disconnected, subject, s.voices.still[subject.Name],

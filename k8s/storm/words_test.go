@@ -334,7 +334,7 @@ func oracle(t *testing.T, p Policy, s *Survey, m []Member, all []said, alone map
 	}
 	starving := map[string]bool{}
 	for _, w := range all {
-		if w.what == QuorumLost {
+		if w.what == QuorumLost && p.OnlyWithQuorum {
 			stand(w.by)
 		}
 	}
@@ -347,8 +347,8 @@ func oracle(t *testing.T, p Policy, s *Survey, m []Member, all []said, alone map
 		return by
 	}
 	for _, n := range m {
-		for _, what := range []string{LeaseHeld, Disconnected} {
-			if by := count(what, n); len(by) == 1 && !n.Ready {
+		for what, on := range map[string]bool{LeaseHeld: p.SkipLeaseHeld, Disconnected: p.SkipDisconnected} {
+			if by := count(what, n); on && len(by) == 1 && !n.Ready {
 				stand(by[0])
 			}
 		}

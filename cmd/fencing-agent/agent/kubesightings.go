@@ -21,6 +21,9 @@ const (
 	sightingSteady = 5 * time.Second
 	// sightingPause is the least time between two writes of what has changed, however often that is.
 	sightingPause = 10 * time.Second
+	// sightingTakeover is for how long an agent that has just started leaves there what the one before it has said: it does
+	// not know enough yet to say the same. Controllers forget that anyway if it is not said again.
+	sightingTakeover = 30 * time.Second
 	// sightingSpeakers is about how many agents of those that count each other speak of slots: two are needed.
 	sightingSpeakers = 5
 )
@@ -34,10 +37,11 @@ type kubeSightings struct {
 	boot       string
 
 	// The rest is of the loop.
-	looked, wrote boottime.Instant
-	said          sightings.Sighting
-	starves       boottime.Instant            // since when; 0: it does not
-	moves, still  map[string]boottime.Instant // since when, by node
+	began, looked, wrote boottime.Instant
+	spoke                bool
+	said                 sightings.Sighting
+	starves              boottime.Instant            // since when; 0: it does not
+	moves, still         map[string]boottime.Instant // since when, by node
 }
 
 // sighted is what is so at one moment.
@@ -81,9 +85,8 @@ func (k *kubeSightings) note(a *Agent, now boottime.Instant, fx *watchdog.Effect
 	if k == nil || k.looked != 0 && now.Sub(k.looked) < sightingLook {
 		return
 	}
-	first := k.looked == 0
 	k.looked = now
-	k.weigh(now, a.sight(now, fx), first, fx.Available.Len())
+	k.weigh(now, a.sight(now, fx), a.roster.Size())
 }
 
 // sight looks at everything.
@@ -129,8 +132,11 @@ func speaks(counted roster.Set, self int) bool {
 	return n <= sightingSpeakers || rank == 0 || rank*sightingSpeakers/n != (rank-1)*sightingSpeakers/n
 }
 
-// weigh says what has been so for long enough.
-func (k *kubeSightings) weigh(now boottime.Instant, s sighted, first bool, survivors int) {
+// weigh says what has been so for long enough. In a failure of the network each of so many nodes may say something.
+func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
+	if k.began == 0 {
+		k.began = now
+	}
 	switch {
 	case !s.starves:
 		k.starves = 0
@@ -142,11 +148,14 @@ func (k *kubeSightings) weigh(now boottime.Instant, s sighted, first bool, survi
 		SlotMoves: steady(now, s.moves, k.moves), SlotStill: steady(now, s.still, k.still),
 	}
 	same := want.Same(&k.said)
-	if !first && (same && (want.Empty() || now.Sub(k.wrote) < sightings.Again) || !same && now.Sub(k.wrote) < sightingPause) {
+	switch {
+	case !k.spoke && want.Empty() && now.Sub(k.began) < sightingTakeover:
+		return
+	case k.spoke && (same && (want.Empty() || now.Sub(k.wrote) < sightings.Again) || !same && now.Sub(k.wrote) < sightingPause):
 		return
 	}
-	k.said, k.wrote = want, now
-	within := spreadPerNode * time.Duration(survivors)
+	k.said, k.wrote, k.spoke = want, now, true
+	within := spreadPerNode * time.Duration(nodes)
 	if want.Empty() {
 		k.annotation.Want(nil, within) // what an agent before this one has said goes, too
 		return

@@ -41,8 +41,11 @@ func TestSightingsAreSaid(t *testing.T) {
 	now := boottime.Instant(time.Hour)
 	run := func(d time.Duration, s sighted) {
 		for until := now.Add(d); now < until; now = now.Add(sightingLook) {
-			k.weigh(now, s, len(w.list) == 0, 3)
+			k.weigh(now, s, 3)
 		}
+	}
+	if run(sightingTakeover-time.Second, sighted{}); len(w.list) != 0 {
+		t.Fatal("what the agent before this one has said is taken back before this one knows better")
 	}
 	run(time.Hour, sighted{})
 	if len(w.list) != 1 || w.list[0] != nil {
@@ -91,7 +94,7 @@ func TestSightingsThatFlap(t *testing.T) {
 			}
 		}
 		before = append(before, s)
-		k.weigh(boottime.Instant(time.Hour)+boottime.Instant(i)*boottime.Instant(time.Second), s, i == 0, 3)
+		k.weigh(boottime.Instant(time.Hour)+boottime.Instant(i)*boottime.Instant(time.Second), s, 3)
 		if len(w.list) == written {
 			continue
 		}
