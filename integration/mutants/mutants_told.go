@@ -40,7 +40,7 @@ func toldMutants() []mutant {
 		told("what is heard during a trial is no matter", toldGo, "		if why := c.signs(now, p, w, t.boot, t.since); why != 0 {", "		if why := c.signs(now, p, w, t.boot, now); why != 0 {"),
 		told("what is written during a trial is no matter", toldGo, "since).Moved {", "since).Moved && false {"),
 		told("a word is believed on the spot", toldGo, "	silent := c.unanswered(t.since)", "	silent := c.unanswered(0)"),
-		told("members that have not answered are not asked", toldGo, "	c.fx.Ask, t.asked = ways, now", "	t.asked = now"),
+		told("members that have not answered are not asked", toldGo, "	c.askToo(now, members, t.turn)\n	t.asked = now", "	t.asked = now"),
 		told("who has not answered agrees", toldGo, "	case !silent.IsEmpty() && over:", "	case !silent.IsEmpty() && over && false:"),
 		told("the slot is not watched", toldGo, "	case verdict == slotAgrees || verdict == slotSilent && over:", "	default:"),
 		told("a moment is enough for the slot", slotGo, "		case slot.Looked && slot.Still:", "		case slot.Looked:"),

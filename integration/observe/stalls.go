@@ -66,7 +66,7 @@ func (s *Stalls) watch(write func() error) {
 			s.note(now, now.Sub(began))
 		}
 		if err != nil {
-			return // nothing to measure; whoever needs the disk says more of it
+			return // nothing to measure; what needs the disk says more of it
 		}
 		select {
 		case <-s.stop:
