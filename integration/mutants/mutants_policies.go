@@ -5,6 +5,7 @@ func groupPolicyMutants() []mutant {
 	const pure, status = "k8s/grouppolicy/policy.go", "k8s/grouppolicy/status.go"
 	const agent, stream = "cmd/fencing-agent/members/policy.go", "cmd/fencing-agent/members/stream.go"
 	const policies, server = "cmd/fencing-controller/members/policies.go", "cmd/fencing-controller/members/server.go"
+	const groups = "cmd/fencing-controller/members/groups.go"
 	list := []mutant{
 		one("policies", "an agent takes a policy up", agent, "	c.differs.Store(&differs)\n", "	c.differs.Store(&differs)\n	c.cfg.OnQuorumLoss = config.OnQuorumLoss(c.policy.want.OnQuorumLoss)\n"),
 		one("policies", "an agent says that it runs with what it is shown", stream, "policyMessage(runs(c.cfg))", "policyMessage(c.policy.want)"),
@@ -22,6 +23,8 @@ func groupPolicyMutants() []mutant {
 		one("policies", "a status is written each time", policies, "next == nil || next.Equal(&g.Status)", "next == nil"),
 		one("policies", "what cannot be read is taken for nothing", policies, "		p.say(\"read\", \"members: the policies of groups cannot be read; the last ones stand\", err.Error())\n		return\n",
 			"		p.say(\"read\", \"members: the policies of groups cannot be read; the last ones stand\", err.Error())\n		groups = nil\n"),
+		one("policies", "policies that were deleted with their definition stand", groups, "		case notServed(err):\n", "		case false:\n"),
+		one("policies", "a misspelt group agrees", policies, "	if len(nodes) == 0 {", "	if false {"),
 		one("policies", "agents tell essays", server, "len(r.GetRunning().GetOnQuorumLoss()) > longestWord {", "false {"),
 	}
 	for i := range list {

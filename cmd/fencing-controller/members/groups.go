@@ -3,6 +3,7 @@ package members
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,11 +48,25 @@ type Groups struct {
 
 var _ PolicyStore = (*Groups)(nil)
 
+// ErrNotServed says that the API server knows of no FencingGroups.
+var ErrNotServed = errors.New("the CustomResourceDefinition of FencingGroups is not there: apply crds/fencinggroups.yaml of the chart " +
+	"(helm upgrade does not), or set members.fencingGroups to false")
+
+// notServed reports whether the API server has said that there is no such resource; it may well be away, which is another error.
+func notServed(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
+
+// longestProblem bounds what is said of a NodeGroup: the error quotes what it has found.
+const longestProblem = 200
+
 // Policies implements PolicyStore. A cluster without NodeGroups has none.
 func (c *Groups) Policies(ctx context.Context) (groups []Group, nodeGroups []grouppolicy.Object, err error) {
+	var absent error
 	if c.Own {
 		var list fencing.FencingGroupList
-		if err := c.Reader.List(ctx, &list); err != nil {
+		switch err := c.Reader.List(ctx, &list); {
+		case notServed(err):
+			absent = ErrNotServed
+		case err != nil:
 			return nil, nil, fmt.Errorf("list FencingGroups: %w", err)
 		}
 		for i := range list.Items {
@@ -60,13 +75,13 @@ func (c *Groups) Policies(ctx context.Context) (groups []Group, nodeGroups []gro
 		}
 	}
 	if !c.NodeGroups {
-		return groups, nil, nil
+		return groups, nil, absent
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(nodeGroupVersion.WithKind("NodeGroupList"))
 	err = c.Reader.List(ctx, list)
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return groups, nil, nil
+	if notServed(err) {
+		return groups, nil, absent
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("list NodeGroups: %w", err)
@@ -74,7 +89,7 @@ func (c *Groups) Policies(ctx context.Context) (groups []Group, nodeGroups []gro
 	for i := range list.Items {
 		nodeGroups = append(nodeGroups, nodeGroup(&list.Items[i]))
 	}
-	return groups, nodeGroups, nil
+	return groups, nodeGroups, absent
 }
 
 // nodeGroup is what a NodeGroup says in spec.fencing: of the keys that FencingGroup has, too, those that Deckhouse has.
@@ -88,7 +103,7 @@ func nodeGroup(u *unstructured.Unstructured) grouppolicy.Object {
 		}
 	}
 	if err != nil {
-		return grouppolicy.Object{Name: o.Name, Problem: "spec.fencing: " + err.Error()}
+		return grouppolicy.Object{Name: o.Name, Problem: fmt.Sprintf("spec.fencing: %.*s", longestProblem, err.Error())}
 	}
 	o.Spec.Group = ""
 	return o

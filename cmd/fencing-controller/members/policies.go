@@ -29,7 +29,7 @@ type Group struct {
 
 // PolicyStore is the API server, as policies want it.
 type PolicyStore interface {
-	// Policies reads all FencingGroups, and all NodeGroups where those are read.
+	// Policies reads all FencingGroups, and all NodeGroups where those are read. ErrNotServed: there can be no FencingGroups, and the rest counts.
 	Policies(ctx context.Context) (groups []Group, nodeGroups []grouppolicy.Object, err error)
 	// WriteStatus replaces the status of a FencingGroup of that version. ErrConflict: it is of another version by now.
 	WriteStatus(ctx context.Context, g *Group, s *grouppolicy.Status) error
@@ -59,11 +59,15 @@ func (p *Policies) round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	groups, nodeGroups, err := p.Store.Policies(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNotServed):
+		p.say("read", "members: there are no FencingGroups", err.Error())
+	case err != nil:
 		p.say("read", "members: the policies of groups cannot be read; the last ones stand", err.Error())
 		return
+	default:
+		p.say("read", "", "")
 	}
-	p.say("read", "", "")
 	objects := make([]grouppolicy.Object, 0, len(groups))
 	for i := range groups {
 		objects = append(objects, groups[i].Object)
@@ -101,6 +105,9 @@ func (p *Policies) status(g *Group, wanted map[string]grouppolicy.Wanted, idle m
 		return nil
 	}
 	w := wanted[g.Group()]
+	if len(nodes) == 0 { // nobody differs where the name is misspelt
+		w.Problems = append(slices.Clip(w.Problems), fmt.Sprintf("no Node is of group %q: compare it with the Nodes' label", g.Group()))
+	}
 	return grouppolicy.Merge(&g.Status, &w, nodes, heard)
 }
 

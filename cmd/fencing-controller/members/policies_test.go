@@ -11,7 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
@@ -212,6 +216,66 @@ func TestPoliciesTellOfProblems(t *testing.T) {
 	}
 }
 
+// A group that no Node is of, as when its name is misspelt, is no group in which nobody differs.
+func TestAGroupWithoutNodesIsAProblem(t *testing.T) {
+	var log strings.Builder
+	s := &shelf{groups: []Group{groupOf("g", "Watchdog", ""), groupOf("wroker", "off", "")}}
+	replica(s, &log, "n1").round(t.Context())
+	if got := s.status("g").Problem; got != "" {
+		t.Error(got)
+	}
+	if got := s.status("wroker").Problem; !strings.HasPrefix(got, "mode: ") || !strings.HasSuffix(got, `; no Node is of group "wroker": compare it with the Nodes' label`) {
+		t.Error(got)
+	}
+}
+
+// bare is an API server that has NodeGroups, and FencingGroups while err is nil.
+type bare struct {
+	client.Reader
+	err error
+}
+
+func (b *bare) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if l, is := list.(*unstructured.UnstructuredList); is {
+		l.Items = []unstructured.Unstructured{{Object: map[string]any{
+			"metadata": map[string]any{"name": "g"}, "spec": map[string]any{"fencing": map[string]any{"mode": "Watchdog"}},
+		}}}
+		return nil
+	}
+	return b.err
+}
+
+// Guard: where there is no CustomResourceDefinition the log says what to do, once, and NodeGroups count; an API server that is away takes nothing back.
+func TestFencingGroupsThatAreNotServed(t *testing.T) {
+	kind := schema.GroupResource{Group: "fencing-agent.io", Resource: "fencinggroups"}
+	for _, gone := range []error{&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: kind.Group, Kind: "FencingGroup"}}, apierrors.NewNotFound(kind, "")} {
+		var log strings.Builder
+		api := &bare{err: gone}
+		p := replica(&shelf{}, &log, "n1")
+		p.Store = &Groups{Cluster: &Cluster{Reader: api}, Own: true, NodeGroups: true}
+		p.round(t.Context())
+		p.round(t.Context())
+		if n := strings.Count(log.String(), "apply crds/fencinggroups.yaml"); n != 1 {
+			t.Errorf("said %d times: %s", n, log.String())
+		}
+		_, u := follows(t, p.Hub, "n1", "Notify")
+		if u.GetPolicy().GetMode() != "Watchdog" {
+			t.Errorf("the NodeGroup does not count: %v", u)
+		}
+		api.err = apierrors.NewServiceUnavailable("away")
+		p.Store.(*Groups).NodeGroups = false
+		p.round(t.Context())
+		if got := p.Hub.compared()["g"]["differ"]; got != 1 || !strings.Contains(log.String(), "the last ones stand") {
+			t.Errorf("%d, %s", got, log.String())
+		}
+		api.err = gone // as after kubectl delete crd
+		p.round(t.Context())
+		if got := p.Hub.compared(); len(got) > 0 {
+			t.Errorf("policies that are gone stand: %v", got)
+		}
+	}
+}
+
 func TestNodeGroupsAreRead(t *testing.T) {
 	object := func(spec any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "worker"}, "spec": spec}}
@@ -222,6 +286,9 @@ func TestNodeGroupsAreRead(t *testing.T) {
 	}
 	if o := nodeGroup(object(map[string]any{"nodeType": "Static"})); o.Problem != "" || o.Spec != (grouppolicy.Spec{}) {
 		t.Errorf("%+v", o)
+	}
+	if o := nodeGroup(object(map[string]any{"fencing": strings.Repeat("x", 1000)})); len(o.Problem) > 220 {
+		t.Errorf("%d bytes: %s", len(o.Problem), o.Problem)
 	}
 	for _, bad := range []any{"text", map[string]any{"fencing": "on"}, map[string]any{"fencing": map[string]any{"mode": int64(1)}}} {
 		if o := nodeGroup(object(bad)); o.Name != "worker" || !strings.HasPrefix(o.Problem, "spec.fencing: ") || o.Spec != (grouppolicy.Spec{}) {
