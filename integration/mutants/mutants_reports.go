@@ -23,6 +23,7 @@ func reportMutants() []mutant {
 		one("report", "a node may tell without end", desk, "if now.Sub(s.told[node]) < tellPause {", "if false {"),
 		one("report", "who asks changes what is kept", desk, "		if ask {\n			return deaths.Last(by.Annotation, was), nil\n		}\n", ""),
 		one("report", "what is told belongs to any Node of that name", desk, "Name: r.Node, UID: by.UID}", "Name: r.Node}"),
+		one("report", "a death waits for the right to change an owner", desk, "	if version != \"\" && apierrors.IsForbidden(err) {", "	if false {"),
 		one("report", "a death of no boot is kept", desk, "!deaths.IsBoot(d.GetBoot()) || ", ""),
 		one("report", "what nobody can read is taken for silence", calls, "errors.Is(err, deaths.ErrUnreadable) {\n				continue\n			}", "errors.Is(err, deaths.ErrUnreadable) {\n				told, err = nil, nil\n			}"),
 		one("report", "what is not known now is taken for silence", calls, "			if err != nil {\n				return reply(err, recovery.Reply{})\n			}\n		}\n		nodes", "		}\n		nodes"),

@@ -203,8 +203,24 @@ func (c *Cluster) Report(ctx context.Context, r *deaths.Report, by Reporter, ver
 	} else {
 		err = c.Writer.Update(ctx, m)
 	}
+	if version != "" && apierrors.IsForbidden(err) {
+		err = c.underItsOwner(ctx, m)
+	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return ErrConflict
 	}
 	return err
+}
+
+// underItsOwner writes a report under the owner that it has, if any: with the admission plugin OwnerReferencesPermissionEnforcement who may not
+// delete an object may not change that.
+//
+// Invariant: a death is told, whether or not the object goes with its Node. The version of m is the one that was read for it.
+func (c *Cluster) underItsOwner(ctx context.Context, m *corev1.ConfigMap) error {
+	var was corev1.ConfigMap
+	if err := c.Reader.Get(ctx, client.ObjectKeyFromObject(m), &was); err != nil {
+		return err
+	}
+	m.OwnerReferences = was.OwnerReferences
+	return c.Writer.Update(ctx, m)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -357,4 +359,43 @@ func TestWhatIsToldGoesWithTheNode(t *testing.T) {
 			t.Errorf("%v, it belongs to %q", err, owner())
 		}
 	})
+}
+
+// owned is an API server with the admission plugin OwnerReferencesPermissionEnforcement, for an account that may not delete ConfigMaps.
+type owned struct{ client.Client }
+
+func (o owned) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	was := &corev1.ConfigMap{}
+	if err := o.Get(ctx, client.ObjectKeyFromObject(obj), was); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(was.OwnerReferences, obj.GetOwnerReferences()) {
+		return apierrors.NewForbidden(corev1.Resource("configmaps"), obj.GetName(), errors.New("cannot set an ownerRef on a resource you can't delete"))
+	}
+	return o.Client.Update(ctx, obj, opts...)
+}
+
+// Guard: deaths are told where the owner of what was told before may not be changed: it had none, as that of an older version, or the Node came back.
+func TestDeathsAreToldUnderAnotherOwner(t *testing.T) {
+	for _, owners := range [][]metav1.OwnerReference{nil, {{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "uid-before"}}} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t, "n1")
+			if _, err := d.tell(0, "n1", report(boot1, 1)); err != nil {
+				t.Fatal(err)
+			}
+			api := d.cluster.Writer
+			var m corev1.ConfigMap
+			if err := api.Get(t.Context(), client.ObjectKey{Namespace: "fencing-controller", Name: deaths.ReportName("n1")}, &m); err != nil {
+				t.Fatal(err)
+			}
+			m.OwnerReferences = owners
+			if err := api.Update(t.Context(), &m); err != nil {
+				t.Fatal(err)
+			}
+			d.cluster.Writer = owned{api}
+			if _, err := d.tell(1, "n1", report(boot1, 2, "n2")); err != nil || d.kept("n1") != "n2" {
+				t.Errorf("owners %v: %v, kept %s", owners, err, d.kept("n1"))
+			}
+		})
+	}
 }
