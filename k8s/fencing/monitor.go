@@ -2,6 +2,7 @@ package fencing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -82,7 +83,8 @@ func (r *Runner) clear(ctx context.Context) error {
 	if err := r.Reader.List(ctx, &jobs, client.InNamespace(r.Namespace), client.MatchingLabels{monitorLabel: "true"}); err != nil {
 		return fmt.Errorf("list Jobs that ask devices: %w", err)
 	}
-	for i := range jobs.Items {
+	var failed []error
+	for i := range jobs.Items { // one that cannot be deleted, as with a webhook that refuses it, keeps no other device busy
 		j := &jobs.Items[i]
 		if jobOf(j, nil).Finished {
 			continue
@@ -90,11 +92,11 @@ func (r *Runner) clear(ctx context.Context) error {
 		err := r.Writer.Delete(ctx, j, client.PropagationPolicy(metav1.DeletePropagationBackground),
 			client.Preconditions{UID: &j.UID, ResourceVersion: &j.ResourceVersion})
 		if err != nil && !apierrors.IsNotFound(err) { // a conflict, too: it is read again
-			return fmt.Errorf("delete Job %s, which asks a device: %w", j.Name, err)
+			failed = append(failed, fmt.Errorf("delete Job %s, which asks a device: %w", j.Name, err))
 		}
 	}
-	r.cleared = true
-	return nil
+	r.cleared = len(failed) == 0
+	return errors.Join(failed...)
 }
 
 // monitorName is the Job by which a device is asked in the interval that runs, and when that began. Devices have

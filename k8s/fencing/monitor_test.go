@@ -2,6 +2,7 @@ package fencing
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // calm is a stage on which all nodes are Ready and a second one is fenced by the same device.
@@ -141,5 +143,49 @@ func TestMonitorsMakeWay(t *testing.T) {
 	}
 	if len(left) != 1 || left[0] != jobs[0].Name || len(fencing) == 0 {
 		t.Errorf("left %v of %d, fencing by %v", left, len(jobs), fencing)
+	}
+}
+
+// stuck is an API server with a webhook that lets nobody delete one object.
+type stuck struct {
+	*api
+	name string
+}
+
+func (s *stuck) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	if o.GetName() == s.name {
+		return errors.New("a webhook refuses it")
+	}
+	return s.api.Delete(ctx, o, opts...)
+}
+
+// One Job that cannot be deleted keeps neither the others, nor the Jobs that fence, from going on; it is tried again.
+func TestAMonitorThatCannotBeDeleted(t *testing.T) {
+	s := calm(t)
+	s.looks(4 * time.Minute)
+	jobs := s.monitors()
+	api := &stuck{s.api, jobs[0].Name}
+	s.r.Writer = api
+	s.node("n4", false, "0", s.now)
+	count := func() (left, fencing int) {
+		t.Helper()
+		if _, err := s.r.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range s.monitors() {
+			if j.Labels[monitorLabel] != "" {
+				left++
+			} else {
+				fencing++
+			}
+		}
+		return left, fencing
+	}
+	if left, fencing := count(); len(jobs) < 2 || left != 1 || fencing == 0 {
+		t.Errorf("of %d Jobs %d are left; %d fence", len(jobs), left, fencing)
+	}
+	api.name = ""
+	if left, _ := count(); left != 0 {
+		t.Errorf("%d Jobs are left", left)
 	}
 }
