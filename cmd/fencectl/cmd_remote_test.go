@@ -163,7 +163,7 @@ TIME                 NODE    FROM                WHAT          DETAIL
 
 func TestUIForwardsAndSaysWhere(t *testing.T) {
 	program := asKubectl(t, `
-*spec.nodeName=n1*) echo '{"items": [{"metadata": {"name": "a1", "namespace": "f"}, "spec": {"nodeName": "n1", "containers": [{"ports": [{"containerPort": 9111}]}]}, "status": {"hostIP": "10.0.0.1"}}]}' ;;
+*spec.nodeName=n1*) echo '{"items": [{"metadata": {"name": "a1", "namespace": "f"}, "spec": {"nodeName": "n1", "containers": [{"ports": [{"containerPort": 9111}], "livenessProbe": {"httpGet": {"host": "127.0.0.1"}}}]}}]}' ;;
 "get pods --namespace fencing-controller"*) printf 'c-1 False\nc-2 True\n' ;;
 "get pods --namespace none"*) ;;
 "port-forward --namespace f --address 127.0.0.1 pod/a1 :9111") echo 'Forwarding from 127.0.0.1:40001 -> 9111'; sleep 600 ;;
@@ -179,8 +179,8 @@ func TestUIForwardsAndSaysWhere(t *testing.T) {
 		return nil
 	}}
 	pod, err := u.agent(ctx, "n1")
-	if err != nil || !strings.Contains(errs.String(), "http://10.0.0.1:9111/") {
-		t.Fatalf("%v, %s", err, errs)
+	if err != nil {
+		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- u.show(ctx, pod) }()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -38,16 +37,17 @@ func newUICommand(env *environment) *cobra.Command {
 		Short: "Make the status page of a node, or of the cluster, reachable from here",
 		Long: `Forward a local port, by kubectl port-forward, to the status page of the agent on NODE, and print its address. Without
 NODE it is the page of fencing-controller, which shows the whole cluster. It goes on until it is interrupted. Nothing is
-opened, unless --open says so.
+opened, unless --open says so. Where the agent listens on its node's address, which a forwarded port does not reach,
+each connection goes through kubectl exec.
 
-It runs kubectl with your rights and your kubeconfig: to list pods, and to create pods/portforward.`,
+It runs kubectl with your rights and your kubeconfig: to list pods, and to create pods/portforward or pods/exec.`,
 		Example: "  kubectl fence ui n4\n  fencectl ui n4 --context prod --open\n  fencectl ui",
 		Args:    optional,
 	}
 	u := &viewer{env: env, kube: newKubeFlags(cmd)}
 	flags := cmd.Flags()
 	flags.StringVarP(&u.namespace, "namespace", "n", "", "the `namespace` of the agents (default: all), or of fencing-controller")
-	flags.IntVar(&u.port, "port", 0, "the `port` of the page in the pod (default: what the pod says)")
+	flags.IntVar(&u.port, "port", 0, "forward this `port` of the pod (default: what the pod says)")
 	flags.IntVar(&u.localPort, "local-port", 0, "the `port` here (default: one that is free)")
 	flags.BoolVar(&u.open, "open", false, "open the page in a browser")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -77,9 +77,6 @@ func (u *viewer) agent(ctx context.Context, node string) (*agentPod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p := &pods[0]; p.elsewhere {
-		u.env.warn(fmt.Sprintf("the agent listens on the address of its node, which a forwarded port may not reach: then set http.page: any, and open http://%s/", net.JoinHostPort(view.Clean(p.address), strconv.Itoa(p.port))))
-	}
 	return &pods[0], nil
 }
 
@@ -107,6 +104,9 @@ var forwarded = regexp.MustCompile(`^Forwarding from (127\.0\.0\.1:[0-9]+) `)
 
 // show forwards the port until it is interrupted.
 func (u *viewer) show(ctx context.Context, pod *agentPod) error {
+	if pod.elsewhere && u.port == 0 {
+		return u.tunnel(ctx, pod)
+	}
 	port := pod.port
 	if u.port > 0 {
 		port = u.port

@@ -138,6 +138,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 		newClusterCommand(env),
 		newEventsCommand(env),
 		newUICommand(env),
+		newPageTunnelCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),
 	)

@@ -24,6 +24,8 @@ func operatorMutants() []mutant {
 		tool(fencectl, "half of a key is left behind by a disk that is full", "makefile.go", "defer func() { _ = os.Remove(t.Name()) }()", "defer func() {}()"),
 		tool(fencectl, "a key is written over that was made meanwhile", "makefile.go", "errors.Is(err, fs.ErrExist) {\n		return err", "false {\n		return err"),
 		tool(fencectl, "what a failed command has said is taken for no answer", "kube.go", "return text, explainKubectl(", "return text[:0], explainKubectl("),
+		tool(fencectl, "the tunnel to the page leads to other hosts", "cmd_page_tunnel.go", "if !ofThisNode(a.IP) {", "if false && !ofThisNode(a.IP) {"),
+		tool(fencectl, "the tunnel to the page leads where its caller says", "cmd_page_tunnel.go", "if !info.Mode().IsRegular() {", "if info == nil {"),
 		tool(lunadmin, "an interrupted import does not tell what it wrote", "import.go", "stoppedOnTheWay(err, \"import\", o.Path, r.progress())", "err"),
 		tool(lunadmin, "an interrupted watch does not tell that nothing was written", "import.go", "stoppedOnTheWay(err, \"import\", o.Path, untouched)", "err"),
 		tool(lunadmin, "a released slot is not told when its owner is looked for no longer", "release.go", "return stoppedOnTheWay(err, \"release-slot\", r.path,\n			fmt.Sprintf(\"slot", "return stoppedOnTheWay(err, \"\", \"\",\n			fmt.Sprintf(\"SLOT"),
