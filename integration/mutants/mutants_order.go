@@ -29,6 +29,7 @@ func orderMutants() []mutant {
 		of("a question takes the place of another one of the step", toldGo, "ways[k].Union(c.fx.Ask[k])", "ways[k].Union(ways[k])"),
 		of("last words wait for the round under way", sampleGo, "	s.renudge = false\n	s.nudges.start(", "	if len(s.nudges.queue) > 0 {\n		return\n	}\n	s.nudges.start(", probes),
 		of("last words take their time", sampleGo, "min(within, s.params.RoundTime(len(s.all)))", "s.params.RoundTime(len(s.all))", probes),
+		of("few peers are told of last words one after the other", sampleGo, "		within = 0\n", "", probes),
 		of("what was said before last words is said again after them", sampleGo, "	s.renudge = false\n	s.nudges.start(", "	s.nudges.start(", probes),
 		of("a condemned node tells of it like of anything else", "cmd/fencing-agent/agent/loop.go", "		return gossip.Last\n", "		return gossip.Now\n", "./cmd/fencing-agent/agent"),
 		of("news is told once, lost or not", scheduleGo, "		p.telling = now\n", "", probes),
