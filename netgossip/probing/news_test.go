@@ -3,9 +3,11 @@ package probing
 import (
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Guard: who is about to end tells all peers within the time that is left, whatever round is under way.
+// Guard: who is about to end tells all peers within the time that is left, and a few at once, whatever round is under way.
 func TestLastWordsReachAllInTime(t *testing.T) {
 	for _, n := range []int{12, 50, 1000} {
 		r := newRig(t, n)
@@ -22,7 +24,10 @@ func TestLastWordsReachAllInTime(t *testing.T) {
 		}
 		r.LastWords(500*time.Millisecond, r.now)
 		r.probes = nil
-		if r.run(550 * time.Millisecond); !r.sampling() || len(told) < n {
+		if r.run(urgeInterval); n <= fewPeers && len(told) < n {
+			t.Errorf("N=%d: %d are told at once", n, len(told))
+		}
+		if r.run(500 * time.Millisecond); !r.sampling() || len(told) < n {
 			t.Errorf("N=%d: %d are told, in samples %v", n, len(told), r.sampling())
 		}
 		for p, ok := range told {
@@ -67,5 +72,47 @@ func TestNewsIsToldUntilItIsAnswered(t *testing.T) {
 	told, asked = 0, 0
 	if r.run(20 * time.Second); told > 0 || asked == 0 {
 		t.Errorf("after it has answered: told %d times of %d", told, asked)
+	}
+}
+
+// Guard: where each of many is probed, a repeat that asks briefly tells of nothing.
+func TestNewsIsToldAgainWhereEachOfManyIsProbed(t *testing.T) {
+	r := newRig(t, 300)
+	r.SetDemand(netgossip.Demand{Others: 300, Share: 4}, r.now)
+	r.run(10 * time.Second)
+	p, told, asked := r.all[3], 0, 0
+	r.answer = func(q *Peer) time.Duration {
+		if q != p {
+			return time.Millisecond
+		}
+		if asked++; r.Tells(p) {
+			told++
+		}
+		return 0
+	}
+	full := r.full[p.Index]
+	r.nudge(p, r.now)
+	r.run(time.Second)
+	if full = r.full[p.Index] - full; !r.crowded() || asked < 3 || told != asked || full != asked {
+		t.Errorf("crowded %v: of %d probes %d tell, and %d are not brief", r.crowded(), asked, told, full)
+	}
+}
+
+// Guard: the answer to a question from before the news does not end the telling: the peer has not heard it.
+func TestAnAnswerFromBeforeTheNewsIsNoneToIt(t *testing.T) {
+	r := newRig(t, 40)
+	r.run(10 * time.Second)
+	p := r.all[3]
+	r.Probed(p, 1<<40, r.now)
+	before := Probe{ID: 1 << 40, At: r.now}
+	r.now = r.now.Add(60 * time.Millisecond)
+	r.nudge(p, r.now)
+	r.Probed(p, 1<<41, r.now)
+	if r.Answered(p, before, true, r.now.Add(time.Millisecond)); !r.sampling() || !r.Tells(p) {
+		t.Errorf("samples %v: an older question's answer ends it", r.sampling())
+	}
+	news := Probe{ID: 1 << 41, At: r.now}
+	if r.Answered(p, news, true, r.now.Add(2*time.Millisecond)); r.Tells(p) {
+		t.Error("it is told after it was heard")
 	}
 }

@@ -34,7 +34,7 @@ type Peer struct {
 	owed    boottime.Instant // as asked, if that was told to be late where each peer is probed
 	swept   int              // number of the sweep that probed it last
 	nudged  bool             // the next probe is to say that there is news
-	telling bool             // one that said so is not answered
+	telling boottime.Instant // of the latest one that said so for the first time, and is not answered; zero: none
 	curious bool             // the next probe is to ask for the statement
 	turn    int              // answers so far
 

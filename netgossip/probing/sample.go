@@ -363,8 +363,12 @@ func (s *Schedule) NudgeAll(now boottime.Instant) {
 	}
 }
 
-// LastWords tells everybody within a time, in place of those of the round under way: this node may not live for another one.
+// LastWords tells everybody within a time, a few at once, in place of those of the round under way: this node may not live for
+// another one.
 func (s *Schedule) LastWords(within time.Duration, now boottime.Instant) {
+	if len(s.all) <= fewPeers {
+		within = 0
+	}
 	s.renudge = false
 	s.nudges.start(s.all, now, min(within, s.params.RoundTime(len(s.all))), func(p *Peer) bool { return !p.lost })
 }

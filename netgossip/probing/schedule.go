@@ -159,7 +159,7 @@ func (s *Schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers
 // samples are taken, or each of many is probed, only those hear of it who were chosen to: being
 // asked by everybody would double the traffic. To them it is said until they answer.
 func (s *Schedule) Tells(p *Peer) bool {
-	return p.nudged || p.telling || !s.sampling() && !s.crowded() || !s.vouchable(p)
+	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }
 
 // count renews the numbers by which rates are bounded, and with them the pace.
@@ -247,7 +247,7 @@ func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Du
 // no statement depends on one network, and is 2 Pace.Interval late at most. Where they share the
 // probing, each peer is asked for it every second time, whichever network's turn that is.
 func (s *Schedule) brief(p *Peer, now boottime.Instant) bool {
-	if !s.crowded() || s.demand.Each || p.nudged || p.curious || !s.vouchable(p) {
+	if !s.crowded() || s.demand.Each || p.nudged || p.telling != 0 || p.curious || !s.vouchable(p) {
 		return false
 	}
 	if age := now.Sub(p.told); s.Shares() && age < 3*s.pace.Interval {
@@ -287,7 +287,9 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 		keep = append(keep[:0], keep[1:]...)
 	}
 	p.sent = append(keep, Probe{id, now, p.Known})
-	p.telling = p.telling || p.nudged
+	if p.nudged {
+		p.telling = now
+	}
 	p.sentAt, p.nudged, p.curious = now, false, false
 	if p.asked == 0 {
 		p.asked = now
@@ -348,7 +350,9 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 		p.proven, p.contact = o.At, contact
 	}
 	p.turn++
-	p.telling = false
+	if o.At >= p.telling { // an answer to one from before it tells of nothing
+		p.telling = 0
+	}
 	back := p.lost
 	if contact && o.At >= p.aside { // on a slow network an answer from before the miss may come after it
 		p.aside = 0
