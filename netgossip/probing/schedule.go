@@ -32,10 +32,9 @@ const (
 // Schedule decides when which peer is probed on one network. It does not know where a peer is or how
 // a probe gets there. One goroutine may use it at a time.
 //
-// Where peers are few, or each of them matters, each is probed every Pace.Interval, and
-// again while it does not answer. Otherwise random samples of them are (sample.go), and all
-// of them at once when the samples give cause (sweep.go). In both cases peers that are lost
-// are asked now and then, at a bounded rate.
+// Where peers are few, or each of them matters, each is probed every Pace.Interval, and again while it does not
+// answer. Otherwise random samples of them are (sample.go), and all of them at once when the samples give cause
+// (sweep.go). In both cases peers that are lost are asked now and then, at a bounded rate.
 type Schedule struct {
 	params  netgossip.Params
 	rand    *rand.Rand
@@ -155,9 +154,9 @@ func (s *Schedule) sampling() bool { return s.pace.Interval == 0 }
 // their own probes only, every Pace.Interval.
 func (s *Schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers }
 
-// Tells reports whether a probe is to say that there is news, which makes the peer ask. Where
-// samples are taken, or each of many is probed, only those hear of it who were chosen to: being
-// asked by everybody would double the traffic. To them it is said until they answer.
+// Tells reports whether a probe is to say that there is news, which makes the peer ask. Where samples are taken, or
+// each of many is probed, only those hear of it who were chosen to: being asked by everybody would double the
+// traffic. To them it is said until they answer.
 func (s *Schedule) Tells(p *Peer) bool {
 	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }

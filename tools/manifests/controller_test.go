@@ -28,6 +28,7 @@ func healthyController() map[string]float64 {
 		w[`fencing_controller_nodefences{step="power_management",phase="`+p+`"}`] = math.NaN()
 	}
 	w["fencing_controller_fence_config_problems{}"] = 0
+	w["fencing_controller_nodefence_schema_old{}"] = 0
 	for _, device := range []string{"fence_ipmilan 192.0.2.4", "fence_ipmilan 192.0.2.5"} {
 		w[`fencing_controller_device_reachable{device="`+device+`"}`] = 1
 	}
