@@ -136,6 +136,7 @@ type orders struct {
 
 	by    string           // who has ordered that this node ends; "": nobody
 	taken boottime.Instant // since when this node says so; zero: it does not
+	heard boottime.Instant // of the step after that, by which all could hear it; zero: there was none
 	why   Forbidding       // it does not obey
 	rest  boottime.Instant // it obeys nothing before
 	t     trial            // of which the questions are used: whether all have heard it
@@ -389,8 +390,11 @@ func (c *Core) prepare(now boottime.Instant) {
 		o.taken = 0
 		return
 	}
-	if o.taken == 0 {
-		o.taken, o.t = now, trial{since: now}
+	switch {
+	case o.taken == 0:
+		o.taken, o.heard, o.t = now, 0, trial{since: now}
+	case o.heard == 0:
+		o.heard = now
 	}
 	switch silent := c.unheard(); {
 	case !silent.IsEmpty():
@@ -402,8 +406,14 @@ func (c *Core) prepare(now boottime.Instant) {
 	}
 }
 
-// unheard are the counted members that may not have answered since they could hear that this node is about to obey.
-func (c *Core) unheard() roster.Set { return c.unanswered(c.orders.taken.Add(letReach)) }
+// unheard are the counted members that may not have answered since they could hear that this node is about to obey: it has said so
+// for certain when the next step begins. The one that decided it may have been held up before its statement was handed over.
+func (c *Core) unheard() roster.Set {
+	if c.orders.heard == 0 {
+		return c.others()
+	}
+	return c.unanswered(max(c.orders.heard, c.orders.taken.Add(letReach)))
+}
 
 func (c *Core) others() roster.Set {
 	set := c.view.Counted

@@ -224,6 +224,33 @@ func TestOrderWaitsForAll(t *testing.T) {
 	}
 }
 
+// Guard: O8. A step that is held up after it has decided to obey has not said so yet. What others have answered meanwhile is no
+// consent: they may have asked this node meanwhile, too, and have heard nothing of it.
+func TestConsentIsFromAfterTheWordIsOut(t *testing.T) {
+	c := servant(t)
+	serve(c, 10*sec, 20*sec, nil)
+	answer := func(at boottime.Instant) {
+		for p := 1; p < 5; p++ {
+			st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: roster.FullSet(5)}
+			by1(c)(p, &st)
+			state(c, at, p, roster.FullSet(5), st)
+		}
+	}
+	answer(21 * sec)
+	if c.Step(21 * sec); c.orders.taken != 21*sec {
+		t.Fatal("it is not about to obey")
+	}
+	answer(22 * sec) // to questions of other goroutines of this node
+	back := 22*sec + 4*sec/10
+	if fx := c.Step(back); fx.Condemn > 0 || fx.Ask == nil || c.Step(back+sec/10).Condemn > 0 {
+		t.Errorf("condemned %v, asked %v", fx.Condemn, fx.Ask)
+	}
+	answer(back + sec/10)
+	if c.Step(back+2*sec/10).Condemn == 0 {
+		t.Error("not obeyed")
+	}
+}
+
 // Guard: the victim asks for consent as soon as the answers count, and not before.
 func TestConsentIsAskedForAtOnce(t *testing.T) {
 	c := servant(t)

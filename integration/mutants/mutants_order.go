@@ -59,6 +59,8 @@ func orderMutants() []mutant {
 		of("O7: two are ended at once", orderGo, "m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {", "w == nil {"),
 		of("O7: one after the other without a pause", orderGo, "d.Proof == ProofSentence && now.Sub(d.At) < orderPause {", "d == nil {"),
 		of("O8: who has not answered is no rival", orderGo, "c.disobeys(now) != 0 || !c.unheard().IsEmpty() {", "c.disobeys(now) != 0 {"),
+		of("O8: what is answered before the word is out is consent", orderGo, "max(c.orders.heard, c.orders.taken.Add(letReach))", "c.orders.taken.Add(letReach)"),
+		of("O8: the step that decides has said so", orderGo, "	if c.orders.heard == 0 {", "	if false {"),
 		of("O8: a rival is no matter", orderGo, "	rival, _ := c.rival()\n	return !rival", "	return true"),
 		of("O8: nobody gives way", orderGo, "	if first {\n		o.rest = now.Add(orderPause)\n	}\n", "	first = false\n", sims),
 		of("O8: who has given way obeys at once", orderGo, "	case now < c.orders.rest:", "	case false:"),

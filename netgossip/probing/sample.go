@@ -319,6 +319,13 @@ func (s *Schedule) doubt(now boottime.Instant) {
 	}
 }
 
+// Tells reports whether a probe is to say that there is news, which makes the peer ask. Where
+// samples are taken, or each of many is probed, only those hear of it who were chosen to: being
+// asked by everybody would double the traffic. To them it is said until they answer.
+func (s *Schedule) Tells(p *Peer) bool {
+	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
+}
+
 // nudge has a peer told soon that there is news.
 func (s *Schedule) nudge(p *Peer, now boottime.Instant) {
 	p.nudged = true

@@ -154,13 +154,6 @@ func (s *Schedule) sampling() bool { return s.pace.Interval == 0 }
 // their own probes only, every Pace.Interval.
 func (s *Schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers }
 
-// Tells reports whether a probe is to say that there is news, which makes the peer ask. Where samples are taken, or
-// each of many is probed, only those hear of it who were chosen to: being asked by everybody would double the
-// traffic. To them it is said until they answer.
-func (s *Schedule) Tells(p *Peer) bool {
-	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
-}
-
 // count renews the numbers by which rates are bounded, and with them the pace.
 func (s *Schedule) count(now boottime.Instant) {
 	s.watched, s.lost, s.open = 0, 0, 0
