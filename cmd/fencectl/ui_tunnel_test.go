@@ -52,10 +52,9 @@ func pagePod(t *testing.T, file, answer string) (program string) {
 `)
 }
 
-// An agent that listens on its node's address is reached, as from the loopback, by several connections at once, each event at once,
-// and nothing goes on after an interrupt.
-func TestUITunnels(t *testing.T) {
-	next := make(chan struct{})
+// pageServer serves a page and its events, the second of them after next, to those that come from the loopback.
+func pageServer(t *testing.T, next chan struct{}) *httptest.Server {
+	t.Helper()
 	agent := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.RemoteAddr, "127.0.0.1:") || !strings.HasPrefix(r.Host, "127.0.0.1:") {
 			http.Error(w, "from "+r.RemoteAddr+" for "+r.Host, http.StatusForbidden)
@@ -80,7 +79,15 @@ func TestUITunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent.Start()
-	defer agent.Close()
+	t.Cleanup(agent.Close)
+	return agent
+}
+
+// An agent that listens on its node's address is reached, as from the loopback, by several connections at once, each event at once,
+// and nothing goes on after an interrupt.
+func TestUITunnels(t *testing.T) {
+	next := make(chan struct{})
+	agent := pageServer(t, next)
 	file, pids := pageOf(t, "address: '"+agent.Listener.Addr().String()+"'"), filepath.Join(t.TempDir(), "pids")
 	program := pagePod(t, file, "echo $$ >> "+pids+"; exec fencectl page-tunnel "+file)
 
