@@ -52,17 +52,42 @@ func pagePod(t *testing.T, file, answer string) (program string) {
 `)
 }
 
-// An agent that listens on its node's address is reached, as from the loopback, by several connections at once, each event at once,
-// and nothing goes on after an interrupt.
-func TestUITunnels(t *testing.T) {
-	next := make(chan struct{})
-	agent := httptest.NewUnstartedServer(eventsAfter(next))
+// pageServer serves a page and its events, the second of them after next, to those that come from the loopback.
+func pageServer(t *testing.T, next chan struct{}) *httptest.Server {
+	t.Helper()
+	agent := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.RemoteAddr, "127.0.0.1:") || !strings.HasPrefix(r.Host, "127.0.0.1:") {
+			http.Error(w, "from "+r.RemoteAddr+" for "+r.Host, http.StatusForbidden)
+			return
+		}
+		if r.URL.Path != "/live" {
+			fmt.Fprint(w, "the page")
+			return
+		}
+		for i, wait := range []chan struct{}{next, nil} {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-wait:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
 	var err error
 	if agent.Listener, err = net.Listen("tcp", net.JoinHostPort(elsewhereHere(t), "0")); err != nil {
 		t.Fatal(err)
 	}
 	agent.Start()
-	defer agent.Close()
+	t.Cleanup(agent.Close)
+	return agent
+}
+
+// An agent that listens on its node's address is reached, as from the loopback, by several connections at once, each event at once,
+// and nothing goes on after an interrupt.
+func TestUITunnels(t *testing.T) {
+	next := make(chan struct{})
+	agent := pageServer(t, next)
 	file, pids := pageOf(t, "address: '"+agent.Listener.Addr().String()+"'"), filepath.Join(t.TempDir(), "pids")
 	program := pagePod(t, file, "echo $$ >> "+pids+"; exec fencectl page-tunnel "+file)
 
@@ -119,29 +144,6 @@ func TestUITunnels(t *testing.T) {
 	for _, pid := range strings.Fields(string(started)) {
 		if _, err := os.Stat("/proc/" + pid); err == nil {
 			t.Errorf("kubectl %s is left behind", pid)
-		}
-	}
-}
-
-// eventsAfter is a page for those who ask as from the loopback, and a stream of two events: the second one comes when next is closed.
-func eventsAfter(next <-chan struct{}) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.RemoteAddr, "127.0.0.1:") || !strings.HasPrefix(r.Host, "127.0.0.1:") {
-			http.Error(w, "from "+r.RemoteAddr+" for "+r.Host, http.StatusForbidden)
-			return
-		}
-		if r.URL.Path != "/live" {
-			fmt.Fprint(w, "the page")
-			return
-		}
-		for i, wait := range []<-chan struct{}{next, nil} {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			_ = http.NewResponseController(w).Flush()
-			select {
-			case <-wait:
-			case <-r.Context().Done():
-				return
-			}
 		}
 	}
 }
