@@ -18,7 +18,7 @@ func groupPolicyMutants() []mutant {
 		one("policies", "a replica forgets what agents of the other one have told", status, "	for _, t := range old.Agents {", "	for _, t := range old.Agents[:0] {"),
 		one("policies", "an agent that was set back to an older version keeps its word", status, "if delete(entries, node); run != nil {", "if run != nil {"),
 		one("policies", "a Node that is gone keeps its entry", status, "return !slices.Contains(nodes, node) })", "return false })"),
-		one("policies", "a replica that has not read the Nodes writes", policies, "	if !synced {", "	if false {"),
+		one("policies", "a replica that has not read the Nodes writes", policies, "	if !synced {", "	if !synced && false {"),
 		one("policies", "a stream on which nothing was told yet counts", policies, "if s.group == group && s.runs {", "if s.group == group {"),
 		one("policies", "a status is written each time", policies, "next == nil || next.Equal(&g.Status)", "next == nil"),
 		one("policies", "what cannot be read is taken for nothing", policies, "		p.say(\"read\", \"members: the policies of groups cannot be read; the last ones stand\", err.Error())\n		return\n",
