@@ -56,6 +56,13 @@ func (a *api) Read(context.Context, string) (*memberbook.Book, string, error) {
 	return a.book, strconv.Itoa(a.version), nil
 }
 
+// booked is the present book.
+func (a *api) booked() *memberbook.Book {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.book
+}
+
 func (a *api) Nodes(context.Context, string) (names []string, _ error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -324,9 +331,9 @@ func (tr *troop) settled(a *api, n int) {
 	tr.t.Helper()
 	for range 600 {
 		tr.goes(time.Second)
-		ok := 0
+		ok, book := 0, a.booked()
 		for _, f := range tr.nodes {
-			if f.core != nil && a.book != nil && f.core.Succession().Settled() && f.core.Succession().Base().Epoch == a.book.Epoch && f.core.Succession().Base().Size() == n {
+			if f.core != nil && book != nil && f.core.Succession().Settled() && f.core.Succession().Base().Epoch == book.Epoch && f.core.Succession().Base().Size() == n {
 				ok++
 			}
 		}
@@ -334,7 +341,7 @@ func (tr *troop) settled(a *api, n int) {
 			return
 		}
 	}
-	tr.t.Fatalf("not settled: %q, book %+v", tr.verdicts(), a.book)
+	tr.t.Fatalf("not settled: %q, book %+v", tr.verdicts(), a.booked())
 }
 
 // A controller that cannot be reached for ten minutes, that is killed, whose replicas disagree, and one of whose replicas lies, changes
@@ -393,7 +400,7 @@ func TestControllerThatIsAwayOrLiesChangesNothing(t *testing.T) {
 		a.watch(tr.replicas[1].hub, false)
 		rng := mrand.New(mrand.NewPCG(seed, 1))
 		tr.goes(2 * time.Minute)
-		honest := a.book
+		honest := a.booked()
 		believed := 0
 		tr.stays("lied to", 10*time.Minute, func() {
 			tr.replicas[1].hub.Booked("g", lie(rng, honest))
