@@ -204,33 +204,34 @@ func (g *tied) expire(t *testing.T) {
 	for end := time.Now().Add(patience); ; {
 		g.forward(t, 10*time.Minute) // everybody reads it again
 		known := g.version(t)
-		if g.agree() {
+		seen, agreed := g.agree()
+		if agreed {
 			g.forward(t, g.expiry+time.Second)
 			if g.version(t) == known { // finding each other again, two that meet first are a half, and may write
 				return
 			}
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: all know the same grant, and have for long enough", patience)
+			t.Fatalf("not within %v: all know the same grant, and have for long enough; last they knew %v", patience, seen)
 		}
 	}
 }
 
-// agree waits until all agents know the same grant. One whose look at the Lease has failed, after others that did while
+// agree waits until all agents know the same grant, and returns which each knows. One whose look at the Lease has failed, after others that did while
 // it could not be reached, looks again minutes later by its clock: it is not waited for.
-func (g *tied) agree() bool {
-	seen := make([]string, len(g.group))
+func (g *tied) agree() (seen []string, all bool) {
+	seen = make([]string, len(g.group))
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
-		all := true
+		all = true
 		for i, r := range g.group {
 			s, ok := r.status()
 			seen[i], all = s.LunLease.Instance, all && ok
 		}
 		if all && !slices.ContainsFunc(seen, func(x string) bool { return x != seen[0] }) {
-			return true
+			return seen, true
 		}
 	}
-	return false
+	return seen, false
 }
 
 // version is of the Lease.
