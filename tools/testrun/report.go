@@ -33,6 +33,7 @@ type report struct {
 	secondTime bool     // these are the packages that are run once more
 
 	failures []failure
+	slow     slow
 
 	packages map[string]*packageRun
 	builds   map[string]*strings.Builder // output of compilers, by import path
@@ -103,6 +104,7 @@ func (r *report) take(e *event) {
 func (r *report) testEnded(p *packageRun, e *event) {
 	output := p.text(e.Test)
 	delete(p.output, e.Test)
+	r.slow.ended(e)
 	switch e.Action {
 	case "fail":
 		if parent, ok := parentOf(e.Test); ok {
@@ -157,9 +159,10 @@ func (r *report) fail(what, output string) {
 	fmt.Fprintf(r.out, "FAIL  %s\n%s", what, indent(output))
 }
 
-// summary prints what failed once more, why tests were skipped and, as the last line, the counts.
+// summary prints what failed once more, what took longest, why tests were skipped and, as the last line, the counts.
 func (r *report) summary(took time.Duration) {
 	r.list()
+	r.slow.print(r.out)
 	for _, why := range sortedKeys(r.reasons) {
 		fmt.Fprintf(r.out, "skip  %d: %s\n", r.reasons[why], why)
 	}
