@@ -1,6 +1,7 @@
 package fenceconfig
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,37 @@ import (
 
 // Agents are fence agents by name, as their metadata describes them. Without any, methods are not checked by them.
 type Agents map[string]Agent
+
+// AgentsObject is the ConfigMap that says what the executor's image knows, under the key AgentsKey: what its command
+// metadata prints. There need not be one.
+const AgentsObject, AgentsKey = "fence-agents", "metadata.json"
+
+// ReadAgents reads what "fencing-executor metadata" has written.
+func ReadAgents(text string) (Agents, error) {
+	var a Agents
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return nil, fmt.Errorf("this is not what fencing-executor metadata prints: %w", err)
+	}
+	return a, nil
+}
+
+// CheckAgents is [Read] with the options of all methods held to what the ConfigMap [AgentsObject] says, if there is one.
+func CheckAgents(objects Objects) *Config {
+	text, there := objects[AgentsObject][AgentsKey]
+	if !there {
+		c := Read(objects, nil)
+		if objects[AgentsObject] != nil {
+			c.Problems = append(c.Problems, Problem{AgentsObject, 0, "it has no key " + AgentsKey, false})
+		}
+		return c
+	}
+	agents, err := ReadAgents(text)
+	c := Read(objects, agents)
+	if err != nil {
+		c.Problems = append(c.Problems, Problem{AgentsObject, 0, AgentsKey + ": " + err.Error(), false})
+	}
+	return c
+}
 
 // Agent is one fence agent.
 type Agent struct {
