@@ -42,7 +42,7 @@ func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube 
 	for _, o := range list.Items {
 		objects[o.Metadata.Name] = o.Data
 	}
-	c := fenceconfig.CheckAgents(objects)
+	c := fenceconfig.CheckAgents(objects, json.Unmarshal)
 	if agents != "" {
 		known, err := readAgents(agents)
 		if err != nil {
@@ -78,7 +78,7 @@ func readAgents(file string) (fenceconfig.Agents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the agents' metadata: %w", err)
 	}
-	agents, err := fenceconfig.ReadAgents(string(text))
+	agents, err := fenceconfig.ReadAgents(string(text), json.Unmarshal)
 	if err != nil {
 		return nil, fmt.Errorf("read the agents' metadata of %s: %w", file, err)
 	}

@@ -1,7 +1,6 @@
 package fenceconfig
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,17 +13,17 @@ type Agents map[string]Agent
 // metadata prints. There need not be one.
 const AgentsObject, AgentsKey = "fence-agents", "metadata.json"
 
-// ReadAgents reads what "fencing-executor metadata" has written.
-func ReadAgents(text string) (Agents, error) {
+// ReadAgents reads what "fencing-executor metadata" has written; decode is that of encoding/json.
+func ReadAgents(text string, decode func([]byte, any) error) (Agents, error) {
 	var a Agents
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
+	if err := decode([]byte(text), &a); err != nil {
 		return nil, fmt.Errorf("this is not what fencing-executor metadata prints: %w", err)
 	}
 	return a, nil
 }
 
 // CheckAgents is [Read] with the options of all methods held to what the ConfigMap [AgentsObject] says, if there is one.
-func CheckAgents(objects Objects) *Config {
+func CheckAgents(objects Objects, decode func([]byte, any) error) *Config {
 	text, there := objects[AgentsObject][AgentsKey]
 	if !there {
 		c := Read(objects, nil)
@@ -33,7 +32,7 @@ func CheckAgents(objects Objects) *Config {
 		}
 		return c
 	}
-	agents, err := ReadAgents(text)
+	agents, err := ReadAgents(text, decode)
 	c := Read(objects, agents)
 	if err != nil {
 		c.Problems = append(c.Problems, Problem{AgentsObject, 0, AgentsKey + ": " + err.Error(), false})

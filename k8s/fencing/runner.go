@@ -184,7 +184,7 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 	c := fenceconfig.Read(objects, nil)
 	// What agents do not know is told before it is needed, and stops nothing: the ConfigMap that says so may be older than
 	// the image, which the executor asks itself.
-	problems, serious := fenceconfig.CheckAgents(objects).Problems, 0
+	problems, serious := fenceconfig.CheckAgents(objects, json.Unmarshal).Problems, 0
 	for _, p := range problems {
 		if !p.Warning {
 			serious++
