@@ -56,7 +56,8 @@ FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as
 Where neither says which node it is, and this machine is no member, the file is checked for each member.
 
 With --namespace and without FILE it checks instead how fencing-controller would fence nodes: the
-ConfigMaps of that namespace, which it reads by kubectl. --agents adds the fence agents' own options.
+ConfigMaps of that namespace, which it reads by kubectl. The fence agents' own options are checked by the ConfigMap
+fence-agents there, if there is one, or by --agents.
 
 With --all-nodes it compares the effective configurations of the nodes of each group, and shows which node differs in
 which key; the exit code is 1 if it is a key that must be the same on all. With several FILEs each is one node's.

@@ -22,7 +22,8 @@ type fenceRow struct {
 }
 
 // checkFenceConfig reads the ConfigMaps of a namespace by kubectl, prints what they come to, and complains about them.
-// agents is a file that "fencing-executor metadata" has written; with "" the options of fence agents are not checked.
+// agents is a file that "fencing-executor metadata" has written; with "" the ConfigMap fence-agents says what it would, if
+// there is one.
 func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube *kubeFlags, namespace, agents string) error {
 	text, err := kube.run(ctx, "get", "configmaps", "--namespace", namespace, "--output", "json")
 	if err != nil {
@@ -41,11 +42,14 @@ func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube 
 	for _, o := range list.Items {
 		objects[o.Metadata.Name] = o.Data
 	}
-	known, err := readAgents(agents)
-	if err != nil {
-		return err
+	c := fenceconfig.CheckAgents(objects, json.Unmarshal)
+	if agents != "" {
+		known, err := readAgents(agents)
+		if err != nil {
+			return err
+		}
+		c = fenceconfig.Read(objects, known)
 	}
-	c := fenceconfig.Read(objects, known)
 	rows := []fenceRow{}
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
 		n := c.Nodes[name]
@@ -70,16 +74,13 @@ func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube 
 }
 
 func readAgents(file string) (fenceconfig.Agents, error) {
-	if file == "" {
-		return nil, nil
-	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the agents' metadata: %w", err)
 	}
-	var agents fenceconfig.Agents
-	if err := json.Unmarshal(text, &agents); err != nil {
-		return nil, fmt.Errorf("read the agents' metadata of %s, which fencing-executor metadata writes: %w", file, err)
+	agents, err := fenceconfig.ReadAgents(string(text), json.Unmarshal)
+	if err != nil {
+		return nil, fmt.Errorf("read the agents' metadata of %s: %w", file, err)
 	}
 	return agents, nil
 }

@@ -52,4 +52,21 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option password") {
 		t.Errorf("%d\n%s", code, diag)
 	}
+	// The ConfigMap says it as well, and the file goes first.
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := `{"items": [{"metadata": {"name": "fence-agents"}, "data": {"metadata.json": "{\"fence_ipmilan\": {\"actions\": [\"on\", \"off\", \"status\"], \"parameters\": [{\"name\": \"password\"}]}}"}},`
+	if err := os.WriteFile(program, []byte(strings.Replace(string(text), `{"items": [`, known, 1)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
+	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option ip") || strings.Contains(diag, "no option password") {
+		t.Errorf("%d\n%s", code, diag)
+	}
+	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
+	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option password") {
+		t.Errorf("%d\n%s", code, diag)
+	}
 }

@@ -26,6 +26,17 @@ func fault(does string, do func(ctx context.Context, c *Cluster, node string) er
 	return verb{"NODE", true, does, func(ctx context.Context, c *Cluster, args []string) (string, error) { return "", do(ctx, c, args[0]) }}
 }
 
+// each is a verb that takes nodes, one or more, and says nothing.
+func each(does string, do func(c *Cluster, node string) error) verb {
+	return verb{"NODE...", true, does, func(_ context.Context, c *Cluster, args []string) (string, error) {
+		var errs []error
+		for _, n := range args {
+			errs = append(errs, do(c, n))
+		}
+		return "", errors.Join(errs...)
+	}}
+}
+
 var verbs = map[string]verb{
 	"status": {"", false, "nodes, agents, what they say of each other", func(ctx context.Context, c *Cluster, _ []string) (string, error) { return c.table(ctx) }},
 	"cut": {"NODE [NETWORK...]", true, "silently off some networks, or off all", func(_ context.Context, c *Cluster, args []string) (string, error) {
@@ -39,10 +50,11 @@ var verbs = map[string]verb{
 	}},
 	"power-off":       fault("loss of power", func(_ context.Context, c *Cluster, n string) error { return c.PowerOff(n) }),
 	"boot":            fault("power is back", func(ctx context.Context, c *Cluster, n string) error { return c.Boot(ctx, n) }),
+	"reset":           fault("ended, and booted again at once", func(ctx context.Context, c *Cluster, n string) error { return c.Reset(ctx, n) }),
 	"freeze":          fault("all that runs in it stops; clocks go on", func(_ context.Context, c *Cluster, n string) error { return c.Freeze(n) }),
 	"thaw":            fault("ends freeze", func(_ context.Context, c *Cluster, n string) error { return c.Thaw(n) }),
-	"lose-lun":        fault("all I/O on the LUN fails", func(_ context.Context, c *Cluster, n string) error { return c.LoseLUN(n) }),
-	"restore-lun":     fault("the LUN is back", func(_ context.Context, c *Cluster, n string) error { return c.RestoreLUN(n) }),
+	"lose-lun":        each("all I/O on the LUN fails; name all nodes for a LUN that is gone", (*Cluster).LoseLUN),
+	"restore-lun":     each("the LUN is back", (*Cluster).RestoreLUN),
 	"kill-kubelet":    fault("it is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillKubelet(ctx, n) }),
 	"hold-kubelet":    fault("ended, and not started again", func(ctx context.Context, c *Cluster, n string) error { return c.HoldKubelet(ctx, n) }),
 	"free-kubelet":    fault("ends hold-kubelet", func(ctx context.Context, c *Cluster, n string) error { return c.FreeKubelet(ctx, n) }),

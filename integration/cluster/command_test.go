@@ -25,6 +25,9 @@ func TestCommandsThatCannotBe(t *testing.T) {
 		"cut":              "usage: cut NODE [NETWORK...]",
 		"power-off node-3": "node-3 has no power",
 		"boot node-3":      "there is no node-3",
+		"reset node-3":     "node-3 has no power",
+		"lose-lun":         "usage: lose-lun NODE...",
+		"lose-lun node-3":  "there is no node-3",
 		"cut node-1 san":   "there is no network san",
 		"run node-1":       "run: give a command",
 	} {

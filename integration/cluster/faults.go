@@ -64,6 +64,15 @@ func (c *Cluster) PowerOff(node string) error {
 	return m.Kill()
 }
 
+// Reset ends a node and has it boot again at once, as a watchdog or a person at its console does: its processes are gone, and
+// its disk is as it was.
+func (c *Cluster) Reset(ctx context.Context, node string) error {
+	if err := c.PowerOff(node); err != nil {
+		return err
+	}
+	return c.Boot(ctx, node)
+}
+
 // Freeze stops a node with all that runs in it, until [Cluster.Thaw]. Clocks go on.
 func (c *Cluster) Freeze(node string) error {
 	m, err := c.node(node)

@@ -410,8 +410,7 @@ func cutOffAndBack(t *testing.T, r *recovery) {
 // agents call dead: its kubelet starts the same pod again, and the controller does nothing.
 func backBeforeTheProof(t *testing.T, r *recovery) {
 	node, rec := r.start(t)
-	do(t, r.PowerOff(node))
-	do(t, r.Boot(t.Context(), node))
+	do(t, r.Reset(t.Context(), node))
 	until(t, "the same pod runs again in the new boot", limit, func() bool {
 		all, err := r.k.stints()
 		do(t, err)

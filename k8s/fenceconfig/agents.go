@@ -9,6 +9,37 @@ import (
 // Agents are fence agents by name, as their metadata describes them. Without any, methods are not checked by them.
 type Agents map[string]Agent
 
+// AgentsObject is the ConfigMap that says what the executor's image knows, under the key AgentsKey: what its command
+// metadata prints. There need not be one.
+const AgentsObject, AgentsKey = "fence-agents", "metadata.json"
+
+// ReadAgents reads what "fencing-executor metadata" has written; decode is that of encoding/json.
+func ReadAgents(text string, decode func([]byte, any) error) (Agents, error) {
+	var a Agents
+	if err := decode([]byte(text), &a); err != nil {
+		return nil, fmt.Errorf("this is not what fencing-executor metadata prints: %w", err)
+	}
+	return a, nil
+}
+
+// CheckAgents is [Read] with the options of all methods held to what the ConfigMap [AgentsObject] says, if there is one.
+func CheckAgents(objects Objects, decode func([]byte, any) error) *Config {
+	text, there := objects[AgentsObject][AgentsKey]
+	if !there {
+		c := Read(objects, nil)
+		if objects[AgentsObject] != nil {
+			c.Problems = append(c.Problems, Problem{AgentsObject, 0, "it has no key " + AgentsKey, false})
+		}
+		return c
+	}
+	agents, err := ReadAgents(text, decode)
+	c := Read(objects, agents)
+	if err != nil {
+		c.Problems = append(c.Problems, Problem{AgentsObject, 0, AgentsKey + ": " + err.Error(), false})
+	}
+	return c
+}
+
 // Agent is one fence agent.
 type Agent struct {
 	Actions    []string    `json:"actions"`

@@ -159,9 +159,9 @@ func TestAlerts(t *testing.T) {
 		}
 		texts[i] = string(text)
 	}
-	alerts := regexp.MustCompile(`expr: (?:max|min by \(device\) )\((?:increase\()?fencing_controller_([a-z_]+)`).FindAllStringSubmatch(texts[0], -1)
+	alerts := regexp.MustCompile(`expr: (?:max(?: by \(step\) )?|min by \(device\) )\((?:increase\()?fencing_controller_([a-z_]+)`).FindAllStringSubmatch(texts[0], -1)
 	sections := regexp.MustCompile(`docs/power\.md#([a-z-]+)`).FindAllStringSubmatch(texts[0], -1)
-	if len(alerts) != 5 || len(sections) != 5 {
+	if len(alerts) != 6 || len(sections) != 6 {
 		t.Fatalf("%v %v", alerts, sections)
 	}
 	for i := range alerts {

@@ -3,6 +3,8 @@ package fencing
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
@@ -16,6 +18,8 @@ type Metrics struct {
 	unhealthy *prometheus.GaugeVec
 	sightings *prometheus.GaugeVec
 	schemaOld prometheus.Gauge
+	jobs      *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
 }
 
 // NewMetrics registers them.
@@ -37,11 +41,39 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Help: "Nodes of which an agent says what a policy goes by, by policy: StorageLeaseHeld, StorageDisconnected; QuorumLost: agents that say it of themselves (docs/power.md)."}, []string{"policy"})
 	m.schemaOld = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "nodefence_schema_old",
 		Help: "1 while the CustomResourceDefinition of NodeFences lacks a field of this version: no node is fenced by its devices (docs/power.md)."})
+	m.jobs = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "fence_jobs_total",
+		Help: "Jobs of NodeFences that have ended, by what they did and how. A check asks whether a plug is off: failed is any other answer. The replica counts that has noted it."}, []string{"action", "outcome"})
+	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ns, Name: "fence_job_seconds", Buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300},
+		Help: "From when a Job of a NodeFence was recorded until its end was noted, by what it did."}, []string{"action"})
+	for _, action := range []string{checks, fenceconfig.On, fenceconfig.Off} {
+		m.seconds.WithLabelValues(action)
+		for _, outcome := range []string{nodefence.Succeeded, nodefence.Failed} {
+			m.jobs.WithLabelValues(action, outcome)
+		}
+	}
 	for _, policy := range storm.Reasons() {
 		m.skipped.WithLabelValues(policy) // an increase from nothing is none
 	}
-	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy, m.sightings, m.schemaOld)
+	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy, m.sightings, m.schemaOld, m.jobs, m.seconds)
 	return m
+}
+
+// checks is what a Job does that asks, whatever the action of its method.
+const checks = "check"
+
+// ended counts the Jobs whose end one write notes.
+func (m *Metrics) ended(was, is nodefence.Status) {
+	for i, e := range is.Jobs {
+		if e.State == nodefence.Recorded || i < len(was.Jobs) && was.Jobs[i].State != nodefence.Recorded {
+			continue
+		}
+		action := e.Action
+		if e.Role == nodefence.Check || e.Role == nodefence.Again {
+			action = checks
+		}
+		m.jobs.WithLabelValues(action, e.State).Inc()
+		m.seconds.WithLabelValues(action).Observe(e.FinishedAt.Sub(e.StartedAt).Seconds())
+	}
 }
 
 // show counts those that there are.

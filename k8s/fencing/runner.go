@@ -182,16 +182,18 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 		objects[list.Items[i].Name] = list.Items[i].Data
 	}
 	c := fenceconfig.Read(objects, nil)
-	serious := 0
-	for _, p := range c.Problems {
+	// What agents do not know is told before it is needed, and stops nothing: the ConfigMap that says so may be older than
+	// the image, which the executor asks itself.
+	problems, serious := fenceconfig.CheckAgents(objects, json.Unmarshal).Problems, 0
+	for _, p := range problems {
 		if !p.Warning {
 			serious++
 		}
 	}
 	r.Metrics.problems.Set(float64(serious))
-	if text := fmt.Sprint(c.Problems); text != r.problems {
+	if text := fmt.Sprint(problems); text != r.problems {
 		r.problems = text
-		for _, p := range c.Problems {
+		for _, p := range problems {
 			r.Logger.Warn("configuration of fencing", "problem", p.String())
 		}
 	}
@@ -308,6 +310,7 @@ func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	r.Logger.Info("fencing by devices", "node", node, "wrote", a.Why, "job", a.Name, "step", string(step), "phase", string(phase))
 	reason, note, kind := reasons[a.Kind], a.Why, corev1.EventTypeNormal
 	if a.Kind == nodefence.Update {
+		r.Metrics.ended(was.Status, a.Status)
 		switch {
 		case a.Status.Held() != "" && a.Status.Held() != was.Status.Held():
 			reason, kind = skippedReason, corev1.EventTypeWarning

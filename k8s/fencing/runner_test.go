@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,12 @@ func TestRound(t *testing.T) {
 	}
 	if f.OwnerReferences[0].Name != "n4" || f.Finalizers[0] != finalizer || f.Status.Jobs[0].Node != "n2" {
 		t.Errorf("object: %+v", f)
+	}
+	for action, want := range map[string][2]float64{"check": {0, 1}, "off": {1, 0}, "on": {1, 0}} { // the plug was on
+		got := [2]float64{testutil.ToFloat64(s.r.Metrics.jobs.WithLabelValues(action, "succeeded")), testutil.ToFloat64(s.r.Metrics.jobs.WithLabelValues(action, "failed"))}
+		if got != want {
+			t.Errorf("%s: %v Jobs have succeeded and failed, want %v", action, got, want)
+		}
 	}
 	if ok, err := s.r.Proof(t.Context(), "n4", dead); !ok || err != nil || !slices.Contains(s.proven, "n4") {
 		t.Errorf("proof: %v %v, told %v", ok, err, s.proven)
@@ -95,6 +102,27 @@ func TestClusterConfigWithProblems(t *testing.T) {
 	s.put(&corev1.ConfigMap{ObjectMeta: s.meta("fence-cluster-config"), Data: map[string]string{"config.properties": "trigger_after=5m"}})
 	if s.rounds(20); s.fence() != nil || !slices.Equal(s.events.reasons, []string{"FencingSkipped"}) { // longer than its default
 		t.Errorf("Events %v, NodeFence %+v", s.events.reasons, s.fence())
+	}
+}
+
+// Guards: an option that the agent does not know, by what the ConfigMap says of the executor's image, is told before it is
+// needed; nobody is refused by it, since that ConfigMap may be older than the image; one that cannot be read is told, too.
+func TestOptionsThatAgentsDoNotKnow(t *testing.T) {
+	for text, serious := range map[string]float64{
+		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}, {"name": "password", "getopt": "p"}]}}`: 0,
+		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}]}}`:                                      2, // in both methods
+		`{"fence_apc": {}}`: 1,
+		"[]":                1,
+	} {
+		s := newStage(t)
+		s.put(&corev1.ConfigMap{ObjectMeta: s.meta(fenceconfig.AgentsObject), Data: map[string]string{fenceconfig.AgentsKey: text}})
+		s.rounds(8)
+		if got := testutil.ToFloat64(s.r.Metrics.problems); got != serious {
+			t.Errorf("%s: %v problems, want %v", text, got, serious)
+		}
+		if ok, err := s.r.Proof(t.Context(), "n4", dead); !ok || err != nil {
+			t.Errorf("%s: it is not fenced: %v %+v", text, err, s.fence())
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ type Annotation struct {
 
 	mu     sync.Mutex // guards what follows
 	wanted bool
-	wishes int // different ones, one after the other
+	wishes int // different ones of [Annotation.Want], one after the other
 	value  *string
 	within time.Duration
 	state  ownnode.State
@@ -56,9 +56,16 @@ func NewAnnotation(c Config, key string) (*Annotation, error) {
 
 // Want says what the annotation is to be; nil: it is not to be there. It is written at a random moment within the
 // time given, so that the agents of a group that all have the same to say do not say it at one moment.
-func (a *Annotation) Want(value *string, within time.Duration) {
+func (a *Annotation) Want(value *string, within time.Duration) { a.want(value, within, true) }
+
+// Renew is [Annotation.Want] for what is said over and over, with another number each time. While the server forbids the
+// annotation it makes nobody ask sooner: without that a policy that does not know it would be asked for good at the pace of
+// those who renew. A withdrawal does not wait.
+func (a *Annotation) Renew(value *string, within time.Duration) { a.want(value, within, false) }
+
+func (a *Annotation) want(value *string, within time.Duration, hurry bool) {
 	a.mu.Lock()
-	if !a.wanted || (value == nil) != (a.value == nil) || value != nil && *value != *a.value {
+	if hurry && (!a.wanted || (value == nil) != (a.value == nil) || value != nil && *value != *a.value) {
 		a.wishes++
 	}
 	a.wanted, a.value, a.within = true, value, within
@@ -91,11 +98,19 @@ func (a *Annotation) missing() (w Wish, within time.Duration) {
 	return differing(Wish{a.key: a.value}, a.state.Annotations), a.within
 }
 
+// refusal is what the server has forbidden, and until when it is not asked again.
+type refusal struct {
+	until   time.Time
+	wishes  int  // that there had been
+	removal bool // it was one
+}
+
 // Run writes until ctx ends.
 func (a *Annotation) Run(ctx context.Context) {
 	backoff := client.Backoff{First: firstPause, Most: slowestRetry, Rand: a.rand}
 	refused := client.Backoff{First: firstRefused, Most: refusedPause, Rand: a.rand}
-	var logged bool
+	var last refusal
+	var failing, forbidden bool // as logged
 	for ctx.Err() == nil {
 		wish, within := a.missing()
 		if len(wish) == 0 {
@@ -105,59 +120,73 @@ func (a *Annotation) Run(ctx context.Context) {
 			}
 			continue
 		}
+		if pause := time.Until(last.until); pause > 0 && !a.hurries(last) {
+			a.wait(ctx, pause)
+			continue
+		}
 		if within > 0 && !a.spread(ctx, client.Jitter(a.rand, within)) {
 			continue
 		}
-		tried := a.count()
+		tried := a.trying()
 		err := a.write(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return
-		}
-		if err == nil {
+		case err == nil:
+			if forbidden {
+				a.log.Info("an annotation of this node's Node is not forbidden any more", "annotation", a.key)
+			}
 			backoff.Reset()
 			refused.Reset()
-			logged = false
-			continue
-		}
-		forbidden := apierrors.IsForbidden(err)
-		var pause time.Duration
-		if forbidden {
-			pause = refused.Next(err)
-		} else {
-			pause = backoff.Next(err)
-		}
-		if !logged {
-			logged = true
-			a.log.Warn("an annotation of this node's Node cannot be written", "annotation", a.key, "error", err, "retry", pause,
-				"hint", "if it is forbidden, the installed roles and policies are older than this agent: apply the manifests of its version")
-		}
-		if forbidden {
-			a.waitForWish(ctx, pause, tried)
-		} else {
+			last, failing, forbidden = refusal{}, false, false
+		case apierrors.IsForbidden(err):
+			pause := refused.Next(err)
+			tried.until = time.Now().Add(pause)
+			last = tried
+			if !forbidden {
+				forbidden = true
+				a.log.Warn("an annotation of this node's Node is forbidden, and not written", "annotation", a.key, "error", err, "retry", pause, "hint", a.hint())
+			}
+		default:
+			pause := backoff.Next(err)
+			if !failing {
+				failing = true
+				a.log.Warn("an annotation of this node's Node cannot be written", "annotation", a.key, "error", err, "retry", pause)
+			}
 			boottime.Wait(ctx, pause)
 		}
 	}
 }
 
-func (a *Annotation) count() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.wishes
+// hint is what to do about a server that forbids it.
+func (a *Annotation) hint() string {
+	return "the ValidatingAdmissionPolicy own-node of the agents, whose full name the error has, does not allow " + a.key +
+		" if it is older than this agent; or their ClusterRole does not allow to patch nodes. Update them: apply the manifests of this agent's version"
 }
 
-// waitForWish waits, but no longer than until there is another wish than the one that was refused: a withdrawal must
-// not wait for minutes because a server was not ready for what came before.
-func (a *Annotation) waitForWish(ctx context.Context, d time.Duration, tried int) {
+// trying is what a refusal would be about.
+func (a *Annotation) trying() refusal {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return refusal{wishes: a.wishes, removal: a.value == nil}
+}
+
+// hurries reports whether there is another wish than the one that was refused, or a withdrawal of it: that must not wait for
+// minutes because a server was not ready for what came before.
+func (a *Annotation) hurries(last refusal) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wishes != last.wishes || a.value == nil && !last.removal
+}
+
+// wait waits, but no longer than until there is something to look at.
+func (a *Annotation) wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
-	for a.count() == tried {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			return
-		case <-a.wake:
-		}
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-a.wake:
 	}
 }
 

@@ -3,6 +3,7 @@ package marks
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -130,7 +131,7 @@ func TestAnnotationIsTriedAgain(t *testing.T) {
 				if n := len(s.Requests()); c.requests > 0 && (n < c.requests-3 || n > c.requests+3) {
 					t.Errorf("%d requests in an hour, want about %d", n, c.requests)
 				}
-				if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "apply the manifests") {
+				if n := strings.Count(log.String(), "level=WARN"); n != 1 || strings.Contains(log.String(), "apply the manifests") != (c.name == "forbidden") {
 					t.Errorf("%d lines: %s", n, log)
 				}
 				s.Intercept(nil)
@@ -182,4 +183,53 @@ func TestAServerThatStartsForbids(t *testing.T) {
 			expect(t, "a new wish", s, "map[theirs:1] map[fencing-agent.io/deaths:y]")
 		})
 	}
+}
+
+// Guards: an agent renews what it says each minute, with another number, and a policy that is older than it refuses that for
+// good: it is asked at ever longer pauses all the same, also if the agent falls silent now and then; one line in the log names
+// the policy, even where the server was away before; a withdrawal of what stands there is tried at once.
+func TestWhatIsRenewedAndForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served(t)
+		a, log := annotate(t, s, 1)
+		a.Seen(seen(s))
+		s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+			k8stest.Fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "away")
+			return true
+		})
+		a.Renew(text("0"), 0)
+		time.Sleep(time.Minute)
+		s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+			k8stest.Fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "own-node.fencing-agent.fencing-agent denied request")
+			return true
+		})
+		before := len(s.Requests())
+		for i := range 60 {
+			if value := fmt.Sprint(i); i%7 == 6 {
+				a.Renew(nil, time.Second)
+			} else {
+				a.Renew(&value, time.Second)
+			}
+			time.Sleep(time.Minute)
+		}
+		if n := len(s.Requests()) - before; n > 20 {
+			t.Errorf("%d requests in an hour", n)
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 2 || !strings.Contains(log.String(), "Update them") {
+			t.Errorf("%d lines: %s", n, log)
+		}
+		s.Intercept(nil)
+		time.Sleep(10 * time.Minute)
+		expect(t, "the policy was updated", s, "map[theirs:1] map[fencing-agent.io/deaths:59]")
+		s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+			k8stest.Fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "not yet ready to handle request")
+			return true
+		})
+		a.Renew(text("60"), 0)
+		time.Sleep(33 * time.Minute)
+		s.Intercept(nil)
+		a.Renew(nil, 0)
+		time.Sleep(time.Second)
+		expect(t, "withdrawn", s, "map[theirs:1] map[]")
+	})
 }

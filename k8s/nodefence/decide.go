@@ -210,6 +210,14 @@ func (d *decision) quiet() (bool, time.Time) {
 // held reports whether somebody wants nothing new to be started (row 14).
 func (d *decision) held() bool { return d.Object.Spec.Paused || d.Node.Kept }
 
+// idle waits while [decision.held], and tells people who wants it so.
+func (d *decision) idle() Action {
+	if d.Object.Spec.Paused {
+		return d.rest(time.Time{}, "spec.paused is true: nothing new is started")
+	}
+	return d.rest(time.Time{}, "an annotation of the Node disarms, such as fencing-agent.io/disable, or the Node is being removed: nothing new is started")
+}
+
 func (d *decision) update(why string) Action {
 	return Action{Kind: Update, UID: d.Object.UID, Version: d.Object.Version, Status: d.status, Why: why}
 }

@@ -104,7 +104,7 @@ func (d *decision) again() Action {
 		return d.rest(until, "the Node is not Ready again: waits until nothing of recovery can run any more")
 	}
 	if d.held() {
-		return d.rest(time.Time{}, "somebody wants nothing to be started")
+		return d.idle()
 	}
 	if d.unfenceable() || d.Node.Boot != d.status.Boot {
 		return Action{Kind: Delete, UID: d.Object.UID, Why: "the Node is not Ready again"}
@@ -137,7 +137,7 @@ func (d *decision) returned() (Action, bool) {
 // begin starts a step (row 1).
 func (d *decision) begin() Action {
 	if d.held() {
-		return d.rest(time.Time{}, "somebody wants nothing to be started")
+		return d.idle()
 	}
 	if a, held := d.gate(d.status.Step); held {
 		return a
@@ -173,7 +173,7 @@ func (d *decision) run() Action {
 	case len(p.next) == 0:
 		return Action{Kind: Wait, Until: d.Now.Add(d.Cluster.Poll)}
 	case d.held():
-		return d.rest(time.Time{}, "somebody wants nothing to be started")
+		return d.idle()
 	case d.dumping(p.next[0]):
 		return d.rest(d.Now.Add(d.Cluster.Poll), "the node writes a dump: its power is left on until %v after its last word, %v at most",
 			max(kdump.Quiet, d.Config.DumpDelay), d.Cluster.MostDump)
@@ -268,7 +268,7 @@ func (d *decision) isolated() Action {
 	case (len(d.Config.Isolation) > 0 || s.proven()) && d.Now.Before(end):
 		return d.rest(end, "waits %v for the Node to become Ready", d.Cluster.Grace)
 	case d.held():
-		return d.rest(time.Time{}, "somebody wants nothing to be started")
+		return d.idle()
 	}
 	if a, held := d.gate(Power); held {
 		return a
@@ -290,7 +290,7 @@ func (d *decision) retry() Action {
 	case d.Now.Before(s.DoneAt.Add(d.Cluster.Poll)):
 		return Action{Kind: Wait, Until: s.DoneAt.Add(d.Cluster.Poll)}
 	case d.held():
-		return d.rest(time.Time{}, "somebody wants nothing to be started")
+		return d.idle()
 	}
 	if a, held := d.gate(s.Step); held {
 		return a

@@ -24,8 +24,11 @@ func healthyController() map[string]float64 {
 	for _, p := range []string{"watching", "unproven", "proven", "draining", "released", "returning", "held", "disputed", "foreign", "would_act", "gone"} {
 		w[`fencing_controller_nodes{phase="`+p+`"}`] = 0
 	}
-	for _, p := range []string{"running", "done", "givenUp"} {
-		w[`fencing_controller_nodefences{step="power_management",phase="`+p+`"}`] = math.NaN()
+	for _, labels := range []string{
+		`step="isolation",phase="done"`, `step="power_management",phase="running"`, `step="power_management",phase="error"`,
+		`step="power_management",phase="done"`, `step="power_management",phase="givenUp"`, `step="recovery",phase="done"`,
+	} {
+		w["fencing_controller_nodefences{"+labels+"}"] = math.NaN()
 	}
 	w["fencing_controller_fence_config_problems{}"] = 0
 	w["fencing_controller_nodefence_schema_old{}"] = 0

@@ -33,7 +33,7 @@ const (
 //
 // Bound: one write a minute while there is something to say, and one in ten seconds while that changes.
 type kubeSightings struct {
-	annotation deathWriter
+	annotation sightingWriter
 	boot       string
 
 	// The rest is of the loop.
@@ -69,7 +69,13 @@ func (a *Agent) startSightings(background spawn) error {
 	return nil
 }
 
-func newKubeSightings(w deathWriter, boot string) *kubeSightings {
+// sightingWriter writes what is said over and over.
+type sightingWriter interface {
+	Renew(value *string, within time.Duration)
+	Seen(s ownnode.State)
+}
+
+func newKubeSightings(w sightingWriter, boot string) *kubeSightings {
 	return &kubeSightings{annotation: w, boot: boot, moves: map[string]boottime.Instant{}, still: map[string]boottime.Instant{}}
 }
 
@@ -157,12 +163,12 @@ func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
 	k.said, k.wrote, k.spoke = want, now, true
 	within := spreadPerNode * time.Duration(nodes)
 	if want.Empty() {
-		k.annotation.Want(nil, within) // what an agent before this one has said goes, too
+		k.annotation.Renew(nil, within) // what an agent before this one has said goes, too
 		return
 	}
 	want.Number = uint64(now / boottime.Instant(time.Millisecond))
 	text := sightings.Encode(want)
-	k.annotation.Want(&text, within)
+	k.annotation.Renew(&text, within)
 }
 
 // steady are those that have been so for long enough, sorted as the list is.

@@ -16,7 +16,7 @@ import (
 // wishes keeps what is to be written.
 type wishes struct{ list []*string }
 
-func (w *wishes) Want(value *string, _ time.Duration) { w.list = append(w.list, value) }
+func (w *wishes) Renew(value *string, _ time.Duration) { w.list = append(w.list, value) }
 
 func (w *wishes) Seen(ownnode.State) {}
 
