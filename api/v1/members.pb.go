@@ -450,7 +450,10 @@ type MembersUpdate struct {
 	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
 	// With what the agents of the group should run. The agent compares, and says where it differs; it takes nothing from it. One
 	// without any field: there is none any more.
-	Policy        *GroupPolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
+	Policy *GroupPolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
+	// How many milliseconds ago the server has read the policy that holds, from the API server; with each update while there is one.
+	// 0: it does not say.
+	PolicyAgeMs   uint64 `protobuf:"varint,5,opt,name=policy_age_ms,json=policyAgeMs,proto3" json:"policy_age_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -511,6 +514,13 @@ func (x *MembersUpdate) GetPolicy() *GroupPolicy {
 		return x.Policy
 	}
 	return nil
+}
+
+func (x *MembersUpdate) GetPolicyAgeMs() uint64 {
+	if x != nil {
+		return x.PolicyAgeMs
+	}
+	return 0
 }
 
 // GroupPolicy is how a group treats its nodes. What is empty is not said.
@@ -832,12 +842,13 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\arunning\x18\a \x01(\v2\x17.fencing.v1.GroupPolicyR\arunning\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd5\x01\n" +
 	"\rMembersUpdate\x12,\n" +
 	"\x04list\x18\x01 \x01(\v2\x18.fencing.v1.NumberedListR\x04list\x12'\n" +
 	"\x04node\x18\x02 \x01(\v2\x13.fencing.v1.OwnNodeR\x04node\x12\x18\n" +
 	"\aproblem\x18\x03 \x01(\tR\aproblem\x12/\n" +
-	"\x06policy\x18\x04 \x01(\v2\x17.fencing.v1.GroupPolicyR\x06policy\"w\n" +
+	"\x06policy\x18\x04 \x01(\v2\x17.fencing.v1.GroupPolicyR\x06policy\x12\"\n" +
+	"\rpolicy_age_ms\x18\x05 \x01(\x04R\vpolicyAgeMs\"w\n" +
 	"\vGroupPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12.\n" +
 	"\x13watchdog_timeout_ms\x18\x02 \x01(\x03R\x11watchdogTimeoutMs\x12$\n" +

@@ -295,6 +295,9 @@ func (t *teller) tell(v view, always bool) error {
 	if !always {
 		return nil
 	}
+	if !v.policy.IsZero() {
+		u.PolicyAgeMs = uint64(max(1, time.Since(v.read).Milliseconds()))
+	}
 	return t.send(u)
 }
 
