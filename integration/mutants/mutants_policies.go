@@ -31,7 +31,7 @@ func groupPolicyMutants() []mutant {
 	}
 	for i := range list {
 		switch list[i].edits[0].file {
-		case agent, stream:
+		case agent, stream, "cmd/fencing-agent/members/controller.go":
 			list[i].in = []string{"./cmd/fencing-agent/members"}
 		case pure, status:
 			list[i].in = []string{"./k8s/grouppolicy"}

@@ -123,7 +123,9 @@ func (r *Runner) hear(ctx context.Context, own *corev1.ConfigMapList) error {
 	}
 	r.told = map[string]*sightings.Sighting{}
 	for i := range list.Items {
-		r.told[list.Items[i].Name] = sightings.Kept(list.Items[i].Labels, list.Items[i].Data)
+		if o := &list.Items[i]; sightings.IsFresh(o.Data, r.Now()) {
+			r.told[o.Name] = sightings.Kept(o.Labels, o.Data)
+		}
 	}
 	return nil
 }

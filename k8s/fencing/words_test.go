@@ -234,6 +234,11 @@ func (s *stage) bootOf(name string) (boot string) {
 	return boot
 }
 
+// heard is what a controller keeps that hears it now.
+func (s *stage) heard(text string) map[string]string {
+	return map[string]string{sightings.KeptKey: text, sightings.HeardKey: s.now.Format(time.RFC3339)}
+}
+
 // tells has the agent of a Node tell a controller that it follows.
 func (s *stage) tells(name string, what sightings.Sighting) {
 	if what.Boot == "" {
@@ -244,7 +249,7 @@ func (s *stage) tells(name string, what sightings.Sighting) {
 	}
 	s.put(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: sightings.KeptName(name), Labels: map[string]string{sightings.KeptLabel: sightings.KeptValue}},
-		Data:       map[string]string{sightings.KeptKey: sightings.Encode(what)},
+		Data:       s.heard(sightings.Encode(what)),
 	})
 }
 
@@ -262,6 +267,11 @@ func TestWordsThatAreTold(t *testing.T) {
 			s.tells("n2", sightings.Sighting{QuorumLost: true})
 			s.says("n3", sightings.Sighting{QuorumLost: true})
 		}, storm.QuorumLost},
+		{"long ago", func(s *stage) {
+			s.tells("n1", slot("n4"))
+			s.tells("n2", slot("n4"))
+			s.now = s.now.Add(11 * time.Minute)
+		}, ""},
 		{"nobody is asked", func(s *stage) { s.tells("n1", slot("n4")); s.r.ToldIn = "" }, ""},
 		{"in another boot", func(s *stage) { s.tells("n1", sightings.Sighting{Boot: "00000000000000ab", SlotMoves: []string{"n4"}}) }, ""},
 		{"of a Node that does not exist", func(s *stage) { s.tells("n1", slot("n4")); s.r.GroupLabel = "none" }, ""},
@@ -273,7 +283,7 @@ func TestWordsThatAreTold(t *testing.T) {
 		{"what cannot be read", func(s *stage) {
 			s.put(&corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Name: sightings.KeptName("n1"), Labels: map[string]string{sightings.KeptLabel: sightings.KeptValue}},
-				Data:       map[string]string{sightings.KeptKey: "{"},
+				Data:       s.heard("{"),
 			})
 		}, ""},
 	} {
@@ -343,7 +353,7 @@ func TestWordsThatAreKeptElsewhere(t *testing.T) {
 		s.r.ToldIn = in
 		s.r.Reader = elsewhere{s.r.Reader, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: sightings.KeptName("n1"), Labels: map[string]string{sightings.KeptLabel: sightings.KeptValue}},
-			Data:       map[string]string{sightings.KeptKey: sightings.Encode(sightings.Sighting{Boot: s.bootOf("n1"), Number: 1, SlotMoves: []string{"n4"}})},
+			Data:       s.heard(sightings.Encode(sightings.Sighting{Boot: s.bootOf("n1"), Number: 1, SlotMoves: []string{"n4"}})),
 		}}
 		if _, err := s.r.round(t.Context()); err != nil || (s.fence() != nil) != (in == "") {
 			t.Errorf("read in %q: begun %v, %v", in, s.fence() != nil, err)

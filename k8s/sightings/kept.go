@@ -3,6 +3,7 @@ package sightings
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 )
 
 // What agents tell a controller, where they have no access to the API server, stands in a ConfigMap for each of their Nodes
@@ -12,6 +13,11 @@ const (
 	KeptLabel = "fencing-agent.io/members"
 	KeptValue = "sightings"
 	KeptKey   = "sightings.json"
+	// HeardKey has when a controller heard it, by its clock.
+	HeardKey = "heard"
+	// Fresh is for how long what is kept counts, by the controllers' clocks. An agent that was started again, or has another way to
+	// speak by now, does not take back what the one before it has told: that ends by itself.
+	Fresh = 10 * time.Minute
 
 	keptPrefix  = "fencing-sightings-"
 	longestName = 253 // of an object
@@ -37,6 +43,12 @@ func Kept(labels, data map[string]string) *Sighting {
 		return nil
 	}
 	return s
+}
+
+// IsFresh reports whether what a ConfigMap has was heard a short time ago. What is from the future was not.
+func IsFresh(data map[string]string, now time.Time) bool {
+	heard, err := time.Parse(time.RFC3339, data[HeardKey])
+	return err == nil && now.Sub(heard).Abs() <= Fresh
 }
 
 // After reports whether this may take the place of was, which is nil if nothing was told yet. What was on its way for long takes

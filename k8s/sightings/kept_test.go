@@ -3,6 +3,7 @@ package sightings
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -47,5 +48,17 @@ func TestWhatIsNotKept(t *testing.T) {
 		if s := Kept(c.labels, c.data); s != nil {
 			t.Errorf("%v: %v", c, s)
 		}
+	}
+}
+
+func TestWhatWasHeardLongAgo(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for ago, want := range map[time.Duration]bool{0: true, Fresh: true, -Fresh: true, Fresh + time.Second: false, -Fresh - time.Second: false} {
+		if got := IsFresh(map[string]string{HeardKey: now.Add(-ago).Format(time.RFC3339)}, now); got != want {
+			t.Errorf("heard %v ago: %v", ago, got)
+		}
+	}
+	if IsFresh(nil, now) || IsFresh(map[string]string{HeardKey: "noon"}, now) {
+		t.Error("nobody knows when it was heard")
 	}
 }

@@ -73,11 +73,11 @@ func (t *SightingTeller) wish() (value string, within time.Duration, n int) {
 
 // Run tells until ctx ends.
 //
-// Invariant: what was told, or may have been, and is over is taken back. So the first wish is told also if it is nothing: an agent
-// before this one may have told something.
+// Invariant: what was told, or may have been, and is over is taken back. What an agent before this one has told ends by itself: in a
+// quiet time nothing is told.
 func (t *SightingTeller) Run(ctx context.Context) {
-	last := 0       // the wish that was told last
-	silent := false // the controller surely keeps nothing of this node
+	last := 0      // the wish that was told last
+	silent := true // the controller surely keeps nothing of this agent
 	patience := newPatience(t.rand)
 	for ctx.Err() == nil {
 		value, within, n := t.wish()
@@ -94,12 +94,11 @@ func (t *SightingTeller) Run(ctx context.Context) {
 		}
 		value, _, n = t.wish()
 		err := t.ask(ctx, t.report(value))
-		older := status.Code(err) == codes.Unimplemented && value == "" // it keeps nothing
-		if err == nil || older {
+		if err == nil {
 			last, silent, patience = n, value == "", newPatience(t.rand)
 			continue
 		}
-		silent = false
+		silent = silent && status.Code(err) == codes.Unimplemented // an older one keeps nothing
 		t.failed(ctx, err, &patience)
 	}
 }

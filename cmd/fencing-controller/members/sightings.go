@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -121,5 +122,7 @@ func (c *Cluster) Sighted(ctx context.Context, node string) (*sightings.Sighting
 
 // See implements SightingStore.
 func (c *Cluster) See(ctx context.Context, node string, s *sightings.Sighting, by Reporter, version string) error {
-	return c.put(ctx, told(node, by, sightings.KeptName(node), sightings.KeptValue, sightings.KeptKey, sightings.Encode(*s), c.Namespace), version)
+	m := told(node, by, sightings.KeptName(node), sightings.KeptValue, sightings.KeptKey, sightings.Encode(*s), c.Namespace)
+	m.Data[sightings.HeardKey] = time.Now().UTC().Format(time.RFC3339)
+	return c.put(ctx, m, version)
 }

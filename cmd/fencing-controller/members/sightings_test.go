@@ -65,6 +65,9 @@ func TestTellSightings(t *testing.T) {
 		if o := d.object("n1").OwnerReferences; len(o) != 1 || o[0].Kind != "Node" || o[0].UID != "uid-n1" {
 			t.Errorf("it belongs to %v", o)
 		}
+		if !sightings.IsFresh(d.object("n1").Data, time.Now()) {
+			t.Errorf("nobody knows when it was heard: %v", d.object("n1").Data)
+		}
 		before := d.seen("n1")
 		long := strings.Repeat("n", 254)
 		for name, c := range map[string]struct {
