@@ -6,7 +6,6 @@ import "strings"
 func wordsMutants() []mutant {
 	const words, policy = "k8s/storm/words.go", "k8s/storm/policy.go"
 	const said, read, slot = "cmd/fencing-agent/agent/kubesightings.go", "k8s/fencing/policy.go", "diskquorum/peerslot.go"
-	const kept, desk, teller = "k8s/sightings/kept.go", "cmd/fencing-controller/members/sightings.go", "cmd/fencing-agent/members/sightings.go"
 	list := []mutant{
 		one("words", "a word of old counts for ever", words, "|| s.now.Sub(was.at) > wordLasts {", "{"),
 		one("words", "a word is as old as its text was first", words, "!known || was.text != m.Words.Text || was.at.After(s.now)", "!known || was.at.After(s.now)"),
@@ -34,6 +33,39 @@ func wordsMutants() []mutant {
 		one("words", "what is isolated has lost its storage", words, "!s.policy.SkipDisconnected || subject.Dead || subject.Isolated {", "!s.policy.SkipDisconnected || subject.Dead {"),
 		one("words", "who has crashed is held up", "k8s/fencing/facts.go", "	if f.Crashed() {\n", "	if false {\n"),
 		one("words", "notes of any length", read, "if len(note) <= mostNote {", "if true {"),
+		one("words", "a policy cannot be switched off", read, "SkipLeaseHeld:  c.Cluster.SkipLeaseHeld,", "SkipLeaseHeld: true,"),
+		one("words", "what was so for a moment is said", said, "if now.Sub(since[name]) >= sightingSteady {", "if true {"),
+		one("words", "a loss of a moment is said", said, "s.starves && now.Sub(k.starves) >= sightingSteady,", "s.starves,"),
+		one("words", "each change is a write", said, "|| !same && now.Sub(k.wrote) < sightingPause):", "):"),
+		one("words", "it is said once", said, "|| now.Sub(k.wrote) < sightings.Again)", "|| true)"),
+		one("words", "an agent that starts takes back what it does not know yet", said, "now.Sub(k.began) < sightingTakeover:", "false:"),
+		one("words", "all agents speak of slots", said, "return n <= sightingSpeakers ||", "return true ||"),
+		one("words", "a fenced node's slot is said to move", said, "if p == r.Self || fenced.Has(p) {", "if p == r.Self {"),
+		one("words", "a node that a network shows is unheard", said, "case moves && !view.Seen.Has(p):", "case moves:"),
+		one("words", "a dead node has lost its storage", said, "case still && view.Seen.Has(p):", "case still:"),
+		one("words", "a slot that nobody reads any more stands", slot, " || now.Sub(a.table.start) > a.readsGoOn() {", " {"),
+		one("words", "a slot that was stopped stands still", slot, "e.status != slotKnown || e.record().State != SlotActive ||", "e.status != slotKnown ||"),
+	}
+	for i := range list {
+		switch list[i].edits[0].file {
+		case said:
+			list[i].in = []string{"./cmd/fencing-agent/agent"}
+		case read, "k8s/fencing/facts.go":
+			list[i].in = []string{"./k8s/fencing"}
+		case words, policy:
+			if list[i].in = []string{"./k8s/storm"}; strings.Contains(list[i].name(), "is isolated") {
+				list[i].in = []string{"./k8s/fencing"}
+			}
+		}
+	}
+	return append(list, toldWordsMutants()...)
+}
+
+// toldWordsMutants take away what holds words that agents tell a controller to what holds for those that they write.
+func toldWordsMutants() []mutant {
+	const kept, read = "k8s/sightings/kept.go", "k8s/fencing/policy.go"
+	const desk, teller = "cmd/fencing-controller/members/sightings.go", "cmd/fencing-agent/members/sightings.go"
+	list := []mutant{
 		one("words", "a word of another boot counts", kept, "written != nil && written.Boot != boot {", "written != nil && written.Boot == \"\" {"),
 		one("words", "what was told in another boot counts", kept, "told == nil || told.Boot != boot ||", "told == nil ||"),
 		one("words", "what was told goes before what was written later", kept, "|| written != nil && !told.After(written) {", "{"),
@@ -54,35 +86,17 @@ func wordsMutants() []mutant {
 		one("words", "what may have been told is not taken back", teller, "		silent = silent && status.Code(err) == codes.Unimplemented", "		_ = status.Code(err) == codes.Unimplemented"),
 		one("words", "an older controller is asked to take back what it does not have", teller, "silent = silent && status.Code(err) == codes.Unimplemented", "silent = false && status.Code(err) == codes.Unimplemented"),
 		one("words", "what was so before the wait is told", teller, "		value, _, n = t.wish()\n", ""),
-		one("words", "a policy cannot be switched off", read, "SkipLeaseHeld:  c.Cluster.SkipLeaseHeld,", "SkipLeaseHeld: true,"),
-		one("words", "what was so for a moment is said", said, "if now.Sub(since[name]) >= sightingSteady {", "if true {"),
-		one("words", "a loss of a moment is said", said, "s.starves && now.Sub(k.starves) >= sightingSteady,", "s.starves,"),
-		one("words", "each change is a write", said, "|| !same && now.Sub(k.wrote) < sightingPause):", "):"),
-		one("words", "it is said once", said, "|| now.Sub(k.wrote) < sightings.Again)", "|| true)"),
-		one("words", "an agent that starts takes back what it does not know yet", said, "now.Sub(k.began) < sightingTakeover:", "false:"),
-		one("words", "all agents speak of slots", said, "return n <= sightingSpeakers ||", "return true ||"),
-		one("words", "a fenced node's slot is said to move", said, "if p == r.Self || fenced.Has(p) {", "if p == r.Self {"),
-		one("words", "a node that a network shows is unheard", said, "case moves && !view.Seen.Has(p):", "case moves:"),
-		one("words", "a dead node has lost its storage", said, "case still && view.Seen.Has(p):", "case still:"),
-		one("words", "a slot that nobody reads any more stands", slot, " || now.Sub(a.table.start) > a.readsGoOn() {", " {"),
-		one("words", "a slot that was stopped stands still", slot, "e.status != slotKnown || e.record().State != SlotActive ||", "e.status != slotKnown ||"),
 	}
 	for i := range list {
 		switch list[i].edits[0].file {
-		case said:
-			list[i].in = []string{"./cmd/fencing-agent/agent"}
 		case desk:
 			list[i].in = []string{"./cmd/fencing-controller/members"}
 		case teller:
 			list[i].in = []string{"./cmd/fencing-agent/members"}
 		case kept:
 			list[i].in = []string{"./k8s/sightings", "./k8s/fencing"}
-		case read, "k8s/fencing/facts.go", "k8s/fencing/runner.go":
+		default:
 			list[i].in = []string{"./k8s/fencing"}
-		case words, policy:
-			if list[i].in = []string{"./k8s/storm"}; strings.Contains(list[i].name(), "is isolated") {
-				list[i].in = []string{"./k8s/fencing"}
-			}
 		}
 	}
 	return list
