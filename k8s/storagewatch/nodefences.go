@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,10 +31,10 @@ type NodeFences struct {
 	driver string
 	now    func() time.Time
 
-	mu sync.Mutex
-	// nodes are those that have had a NodeFence, or the taint of this program. Guarded by mu.
+	turn chan struct{} // capacity 1: who asks has put something in; nobody waits longer than its context for another's reads
+	// nodes are those that have had a NodeFence, or the taint of this program. Guarded by turn.
 	nodes map[string]bool
-	// heard are their Leases as this process has seen them. Guarded by mu.
+	// heard are their Leases as this process has seen them. Guarded by turn.
 	heard map[string]renewal
 }
 
@@ -47,7 +46,7 @@ type renewal struct {
 
 // NewNodeFences asks by a reader that is no cache, for the storage of one CSI driver.
 func NewNodeFences(reader client.Reader, driver string, now func() time.Time) *NodeFences {
-	return &NodeFences{reader: reader, driver: driver, now: now}
+	return &NodeFences{reader: reader, driver: driver, now: now, turn: make(chan struct{}, 1)}
 }
 
 // Volume implements [Provider].
@@ -60,8 +59,12 @@ func (p *NodeFences) Volume(context.Context, string) (storagefence.Health, strin
 //
 // Invariant: what cannot be read of one node is not known of that node alone. The others are handled.
 func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if p.nodes == nil {
 		if err := p.first(ctx); err != nil {
 			return nil, err
