@@ -124,6 +124,13 @@ recovery: tools ## RUNS=1000 random schedules of the controller's rules: replica
 	@echo "recovery: about 20 schedules a second"
 	@RECOVERY_SEED='$(SEED)' RECOVERY_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./k8s/recovery
 
+test-controller: cluster-programs ## what fencing-controller is held to: random schedules, its packages, a real API server, real kubelets with a CSI volume; RUNS=1000 schedules; RECOVERIES=20 nodes cut off; needs what make cluster needs (about 40 min)
+	@test "$$(id -u)" = 0 || { echo "test-controller: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-controller" >&2; exit 1; }
+	@$(MAKE) --no-print-directory recovery
+	@$(TESTRUN) -- -count=1 ./k8s/... ./cmd/fencing-controller/...
+	@$(MAKE) --no-print-directory test-kube RUN='Controller|Takeover|Explain|Told|Slot|NodeFence|Remediation'
+	@$(MAKE) --no-print-directory test-cluster RUN='^(recovery|barrier.*|signs_.*|taint.*|unknown_.*taint.*|not_ready_then_taint|deleted_.*|cut_off_and_back|back_.*|boots_.*|delete|new_user)$$$$'
+
 large-split: tools ## 1000 simulated nodes on two networks are cut into halves; 4 GB (about 6 min)
 	@echo "large-split: 11 s of virtual time, about 6 minutes of one core and 4 GB"
 	@GOSSIPSIM_LARGE=1 $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestEqualSplitOfTheLargestGroup$$' ./integration/gossipsim

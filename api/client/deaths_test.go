@@ -208,12 +208,12 @@ func TestAgeOfAStatus(t *testing.T) {
 }
 
 // followDeaths notes what FollowDeaths tells. What is noted is read after synctest.Wait.
-func followDeaths(t *testing.T, a *agent, told *[]string) {
+func followDeaths(t *testing.T, a *agent, told *[]string, before ...NodeDeath) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- FollowDeaths(ctx, Config{Dial: a.dial}, func(n DeathNews) {
+		done <- FollowDeaths(ctx, Config{Dial: a.dial, Told: before}, func(n DeathNews) {
 			for _, d := range n.Withdrawn {
 				*told = append(*told, "-"+d.Node+"/"+d.Boot)
 			}

@@ -23,6 +23,125 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SightingsReport is what one agent sees.
+type SightingsReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The boot of the agent's node, as 16 hexadecimal digits.
+	Boot string `protobuf:"bytes,1,opt,name=boot,proto3" json:"boot,omitempty"`
+	// Milliseconds of CLOCK_BOOTTIME; more than in any report before, in the same boot.
+	Number uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	// The agent has lost quorum, and its watchdog is not fed any more.
+	QuorumLost bool `protobuf:"varint,3,opt,name=quorum_lost,json=quorumLost,proto3" json:"quorum_lost,omitempty"`
+	// Members that the agent hears on no network, and whose slots on the LUN go on changing. At most 64.
+	SlotMoves []string `protobuf:"bytes,4,rep,name=slot_moves,json=slotMoves,proto3" json:"slot_moves,omitempty"`
+	// Members that the agent hears, and whose slots stand still while the agent itself reads the LUN. At most 64.
+	SlotStill     []string `protobuf:"bytes,5,rep,name=slot_still,json=slotStill,proto3" json:"slot_still,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SightingsReport) Reset() {
+	*x = SightingsReport{}
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SightingsReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SightingsReport) ProtoMessage() {}
+
+func (x *SightingsReport) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SightingsReport.ProtoReflect.Descriptor instead.
+func (*SightingsReport) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *SightingsReport) GetBoot() string {
+	if x != nil {
+		return x.Boot
+	}
+	return ""
+}
+
+func (x *SightingsReport) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SightingsReport) GetQuorumLost() bool {
+	if x != nil {
+		return x.QuorumLost
+	}
+	return false
+}
+
+func (x *SightingsReport) GetSlotMoves() []string {
+	if x != nil {
+		return x.SlotMoves
+	}
+	return nil
+}
+
+func (x *SightingsReport) GetSlotStill() []string {
+	if x != nil {
+		return x.SlotStill
+	}
+	return nil
+}
+
+// SightingsKept says that a report was kept.
+type SightingsKept struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SightingsKept) Reset() {
+	*x = SightingsKept{}
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SightingsKept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SightingsKept) ProtoMessage() {}
+
+func (x *SightingsKept) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SightingsKept.ProtoReflect.Descriptor instead.
+func (*SightingsKept) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{1}
+}
+
 // DeathsReport is what an agent tells of dead nodes.
 type DeathsReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -40,7 +159,7 @@ type DeathsReport struct {
 
 func (x *DeathsReport) Reset() {
 	*x = DeathsReport{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[0]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -52,7 +171,7 @@ func (x *DeathsReport) String() string {
 func (*DeathsReport) ProtoMessage() {}
 
 func (x *DeathsReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[0]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -65,7 +184,7 @@ func (x *DeathsReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeathsReport.ProtoReflect.Descriptor instead.
 func (*DeathsReport) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{0}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *DeathsReport) GetAsk() bool {
@@ -114,7 +233,7 @@ type ProvenDeath struct {
 
 func (x *ProvenDeath) Reset() {
 	*x = ProvenDeath{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[1]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -126,7 +245,7 @@ func (x *ProvenDeath) String() string {
 func (*ProvenDeath) ProtoMessage() {}
 
 func (x *ProvenDeath) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[1]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -139,7 +258,7 @@ func (x *ProvenDeath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvenDeath.ProtoReflect.Descriptor instead.
 func (*ProvenDeath) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{1}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ProvenDeath) GetNode() string {
@@ -187,7 +306,7 @@ type DeathsKnown struct {
 
 func (x *DeathsKnown) Reset() {
 	*x = DeathsKnown{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[2]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -199,7 +318,7 @@ func (x *DeathsKnown) String() string {
 func (*DeathsKnown) ProtoMessage() {}
 
 func (x *DeathsKnown) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[2]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -212,7 +331,7 @@ func (x *DeathsKnown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeathsKnown.ProtoReflect.Descriptor instead.
 func (*DeathsKnown) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{2}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DeathsKnown) GetDeaths() []*ProvenDeath {
@@ -245,7 +364,7 @@ type MembersReport struct {
 
 func (x *MembersReport) Reset() {
 	*x = MembersReport{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[3]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -257,7 +376,7 @@ func (x *MembersReport) String() string {
 func (*MembersReport) ProtoMessage() {}
 
 func (x *MembersReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[3]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -270,7 +389,7 @@ func (x *MembersReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReport.ProtoReflect.Descriptor instead.
 func (*MembersReport) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MembersReport) GetGroup() string {
@@ -331,14 +450,17 @@ type MembersUpdate struct {
 	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
 	// With what the agents of the group should run. The agent compares, and says where it differs; it takes nothing from it. One
 	// without any field: there is none any more.
-	Policy        *GroupPolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
+	Policy *GroupPolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
+	// How many milliseconds ago the server has read the policy that holds, from the API server; with each update while there is one.
+	// 0: it does not say.
+	PolicyAgeMs   uint64 `protobuf:"varint,5,opt,name=policy_age_ms,json=policyAgeMs,proto3" json:"policy_age_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MembersUpdate) Reset() {
 	*x = MembersUpdate{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[4]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -350,7 +472,7 @@ func (x *MembersUpdate) String() string {
 func (*MembersUpdate) ProtoMessage() {}
 
 func (x *MembersUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[4]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -363,7 +485,7 @@ func (x *MembersUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersUpdate.ProtoReflect.Descriptor instead.
 func (*MembersUpdate) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MembersUpdate) GetList() *NumberedList {
@@ -394,6 +516,13 @@ func (x *MembersUpdate) GetPolicy() *GroupPolicy {
 	return nil
 }
 
+func (x *MembersUpdate) GetPolicyAgeMs() uint64 {
+	if x != nil {
+		return x.PolicyAgeMs
+	}
+	return 0
+}
+
 // GroupPolicy is how a group treats its nodes. What is empty is not said.
 type GroupPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -409,7 +538,7 @@ type GroupPolicy struct {
 
 func (x *GroupPolicy) Reset() {
 	*x = GroupPolicy{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +550,7 @@ func (x *GroupPolicy) String() string {
 func (*GroupPolicy) ProtoMessage() {}
 
 func (x *GroupPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[5]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +563,7 @@ func (x *GroupPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPolicy.ProtoReflect.Descriptor instead.
 func (*GroupPolicy) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{5}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GroupPolicy) GetMode() string {
@@ -473,7 +602,7 @@ type NumberedList struct {
 
 func (x *NumberedList) Reset() {
 	*x = NumberedList{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +614,7 @@ func (x *NumberedList) String() string {
 func (*NumberedList) ProtoMessage() {}
 
 func (x *NumberedList) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[6]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +627,7 @@ func (x *NumberedList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberedList.ProtoReflect.Descriptor instead.
 func (*NumberedList) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{6}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NumberedList) GetGroup() string {
@@ -541,7 +670,7 @@ type ListedMember struct {
 
 func (x *ListedMember) Reset() {
 	*x = ListedMember{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +682,7 @@ func (x *ListedMember) String() string {
 func (*ListedMember) ProtoMessage() {}
 
 func (x *ListedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +695,7 @@ func (x *ListedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedMember.ProtoReflect.Descriptor instead.
 func (*ListedMember) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{7}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListedMember) GetName() string {
@@ -603,7 +732,7 @@ type OwnNode struct {
 
 func (x *OwnNode) Reset() {
 	*x = OwnNode{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +744,7 @@ func (x *OwnNode) String() string {
 func (*OwnNode) ProtoMessage() {}
 
 func (x *OwnNode) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +757,7 @@ func (x *OwnNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnNode.ProtoReflect.Descriptor instead.
 func (*OwnNode) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{8}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OwnNode) GetExists() bool {
@@ -678,7 +807,17 @@ var File_fencing_agent_api_v1_members_proto protoreflect.FileDescriptor
 const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\n" +
 	"\"fencing-agent/api/v1/members.proto\x12\n" +
-	"fencing.v1\"u\n" +
+	"fencing.v1\"\x9c\x01\n" +
+	"\x0fSightingsReport\x12\x12\n" +
+	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1f\n" +
+	"\vquorum_lost\x18\x03 \x01(\bR\n" +
+	"quorumLost\x12\x1d\n" +
+	"\n" +
+	"slot_moves\x18\x04 \x03(\tR\tslotMoves\x12\x1d\n" +
+	"\n" +
+	"slot_still\x18\x05 \x03(\tR\tslotStill\"\x0f\n" +
+	"\rSightingsKept\"u\n" +
 	"\fDeathsReport\x12\x10\n" +
 	"\x03ask\x18\x01 \x01(\bR\x03ask\x12\x12\n" +
 	"\x04boot\x18\x02 \x01(\tR\x04boot\x12\x0e\n" +
@@ -703,12 +842,13 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\arunning\x18\a \x01(\v2\x17.fencing.v1.GroupPolicyR\arunning\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd5\x01\n" +
 	"\rMembersUpdate\x12,\n" +
 	"\x04list\x18\x01 \x01(\v2\x18.fencing.v1.NumberedListR\x04list\x12'\n" +
 	"\x04node\x18\x02 \x01(\v2\x13.fencing.v1.OwnNodeR\x04node\x12\x18\n" +
 	"\aproblem\x18\x03 \x01(\tR\aproblem\x12/\n" +
-	"\x06policy\x18\x04 \x01(\v2\x17.fencing.v1.GroupPolicyR\x06policy\"w\n" +
+	"\x06policy\x18\x04 \x01(\v2\x17.fencing.v1.GroupPolicyR\x06policy\x12\"\n" +
+	"\rpolicy_age_ms\x18\x05 \x01(\x04R\vpolicyAgeMs\"w\n" +
 	"\vGroupPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12.\n" +
 	"\x13watchdog_timeout_ms\x18\x02 \x01(\x03R\x11watchdogTimeoutMs\x12$\n" +
@@ -733,11 +873,12 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\x04R\aversion\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\x95\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xde\x01\n" +
 	"\x0eFencingMembers\x12B\n" +
 	"\x06Follow\x12\x19.fencing.v1.MembersReport\x1a\x19.fencing.v1.MembersUpdate(\x010\x01\x12?\n" +
 	"\n" +
-	"TellDeaths\x12\x18.fencing.v1.DeathsReport\x1a\x17.fencing.v1.DeathsKnownB9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"
+	"TellDeaths\x12\x18.fencing.v1.DeathsReport\x1a\x17.fencing.v1.DeathsKnown\x12G\n" +
+	"\rTellSightings\x12\x1b.fencing.v1.SightingsReport\x1a\x19.fencing.v1.SightingsKeptB9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"
 
 var (
 	file_fencing_agent_api_v1_members_proto_rawDescOnce sync.Once
@@ -751,38 +892,42 @@ func file_fencing_agent_api_v1_members_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_members_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_fencing_agent_api_v1_members_proto_goTypes = []any{
-	(*DeathsReport)(nil),  // 0: fencing.v1.DeathsReport
-	(*ProvenDeath)(nil),   // 1: fencing.v1.ProvenDeath
-	(*DeathsKnown)(nil),   // 2: fencing.v1.DeathsKnown
-	(*MembersReport)(nil), // 3: fencing.v1.MembersReport
-	(*MembersUpdate)(nil), // 4: fencing.v1.MembersUpdate
-	(*GroupPolicy)(nil),   // 5: fencing.v1.GroupPolicy
-	(*NumberedList)(nil),  // 6: fencing.v1.NumberedList
-	(*ListedMember)(nil),  // 7: fencing.v1.ListedMember
-	(*OwnNode)(nil),       // 8: fencing.v1.OwnNode
-	nil,                   // 9: fencing.v1.MembersReport.AddressesEntry
-	nil,                   // 10: fencing.v1.ListedMember.AddressesEntry
-	nil,                   // 11: fencing.v1.OwnNode.AnnotationsEntry
+	(*SightingsReport)(nil), // 0: fencing.v1.SightingsReport
+	(*SightingsKept)(nil),   // 1: fencing.v1.SightingsKept
+	(*DeathsReport)(nil),    // 2: fencing.v1.DeathsReport
+	(*ProvenDeath)(nil),     // 3: fencing.v1.ProvenDeath
+	(*DeathsKnown)(nil),     // 4: fencing.v1.DeathsKnown
+	(*MembersReport)(nil),   // 5: fencing.v1.MembersReport
+	(*MembersUpdate)(nil),   // 6: fencing.v1.MembersUpdate
+	(*GroupPolicy)(nil),     // 7: fencing.v1.GroupPolicy
+	(*NumberedList)(nil),    // 8: fencing.v1.NumberedList
+	(*ListedMember)(nil),    // 9: fencing.v1.ListedMember
+	(*OwnNode)(nil),         // 10: fencing.v1.OwnNode
+	nil,                     // 11: fencing.v1.MembersReport.AddressesEntry
+	nil,                     // 12: fencing.v1.ListedMember.AddressesEntry
+	nil,                     // 13: fencing.v1.OwnNode.AnnotationsEntry
 }
 var file_fencing_agent_api_v1_members_proto_depIdxs = []int32{
-	1,  // 0: fencing.v1.DeathsReport.deaths:type_name -> fencing.v1.ProvenDeath
-	1,  // 1: fencing.v1.DeathsKnown.deaths:type_name -> fencing.v1.ProvenDeath
-	9,  // 2: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
-	5,  // 3: fencing.v1.MembersReport.running:type_name -> fencing.v1.GroupPolicy
-	6,  // 4: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
-	8,  // 5: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
-	5,  // 6: fencing.v1.MembersUpdate.policy:type_name -> fencing.v1.GroupPolicy
-	7,  // 7: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
-	10, // 8: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
-	11, // 9: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
-	3,  // 10: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
-	0,  // 11: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
-	4,  // 12: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
-	2,  // 13: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
+	3,  // 0: fencing.v1.DeathsReport.deaths:type_name -> fencing.v1.ProvenDeath
+	3,  // 1: fencing.v1.DeathsKnown.deaths:type_name -> fencing.v1.ProvenDeath
+	11, // 2: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
+	7,  // 3: fencing.v1.MembersReport.running:type_name -> fencing.v1.GroupPolicy
+	8,  // 4: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
+	10, // 5: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
+	7,  // 6: fencing.v1.MembersUpdate.policy:type_name -> fencing.v1.GroupPolicy
+	9,  // 7: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
+	12, // 8: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
+	13, // 9: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
+	5,  // 10: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
+	2,  // 11: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
+	0,  // 12: fencing.v1.FencingMembers.TellSightings:input_type -> fencing.v1.SightingsReport
+	6,  // 13: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
+	4,  // 14: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
+	1,  // 15: fencing.v1.FencingMembers.TellSightings:output_type -> fencing.v1.SightingsKept
+	13, // [13:16] is the sub-list for method output_type
+	10, // [10:13] is the sub-list for method input_type
 	10, // [10:10] is the sub-list for extension type_name
 	10, // [10:10] is the sub-list for extension extendee
 	0,  // [0:10] is the sub-list for field type_name
@@ -799,7 +944,7 @@ func file_fencing_agent_api_v1_members_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_members_proto_rawDesc), len(file_fencing_agent_api_v1_members_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,8 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	FencingMembers_Follow_FullMethodName     = "/fencing.v1.FencingMembers/Follow"
-	FencingMembers_TellDeaths_FullMethodName = "/fencing.v1.FencingMembers/TellDeaths"
+	FencingMembers_Follow_FullMethodName        = "/fencing.v1.FencingMembers/Follow"
+	FencingMembers_TellDeaths_FullMethodName    = "/fencing.v1.FencingMembers/TellDeaths"
+	FencingMembers_TellSightings_FullMethodName = "/fencing.v1.FencingMembers/TellSightings"
 )
 
 // FencingMembersClient is the client API for FencingMembers service.
@@ -47,6 +48,12 @@ type FencingMembersClient interface {
 	// a Node does for some seconds after a reboot; ABORTED, something later was told already; INVALID_ARGUMENT, the report is wrong;
 	// RESOURCE_EXHAUSTED, the node tells too often; UNIMPLEMENTED, the server takes no deaths; UNAVAILABLE: try again.
 	TellDeaths(ctx context.Context, in *DeathsReport, opts ...grpc.CallOption) (*DeathsKnown, error)
+	// TellSightings tells what speaks against fencing nodes by their devices: all that the agent sees at this moment. A report with
+	// nothing in it takes back what was told before. The server keeps it, by the node that the token is bound to, for programs that
+	// fence. An agent says it again each minute; it counts for 150 seconds.
+	//
+	// Errors: those of TellDeaths.
+	TellSightings(ctx context.Context, in *SightingsReport, opts ...grpc.CallOption) (*SightingsKept, error)
 }
 
 type fencingMembersClient struct {
@@ -80,6 +87,16 @@ func (c *fencingMembersClient) TellDeaths(ctx context.Context, in *DeathsReport,
 	return out, nil
 }
 
+func (c *fencingMembersClient) TellSightings(ctx context.Context, in *SightingsReport, opts ...grpc.CallOption) (*SightingsKept, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SightingsKept)
+	err := c.cc.Invoke(ctx, FencingMembers_TellSightings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FencingMembersServer is the server API for FencingMembers service.
 // All implementations must embed UnimplementedFencingMembersServer
 // for forward compatibility.
@@ -102,6 +119,12 @@ type FencingMembersServer interface {
 	// a Node does for some seconds after a reboot; ABORTED, something later was told already; INVALID_ARGUMENT, the report is wrong;
 	// RESOURCE_EXHAUSTED, the node tells too often; UNIMPLEMENTED, the server takes no deaths; UNAVAILABLE: try again.
 	TellDeaths(context.Context, *DeathsReport) (*DeathsKnown, error)
+	// TellSightings tells what speaks against fencing nodes by their devices: all that the agent sees at this moment. A report with
+	// nothing in it takes back what was told before. The server keeps it, by the node that the token is bound to, for programs that
+	// fence. An agent says it again each minute; it counts for 150 seconds.
+	//
+	// Errors: those of TellDeaths.
+	TellSightings(context.Context, *SightingsReport) (*SightingsKept, error)
 	mustEmbedUnimplementedFencingMembersServer()
 }
 
@@ -117,6 +140,9 @@ func (UnimplementedFencingMembersServer) Follow(grpc.BidiStreamingServer[Members
 }
 func (UnimplementedFencingMembersServer) TellDeaths(context.Context, *DeathsReport) (*DeathsKnown, error) {
 	return nil, status.Error(codes.Unimplemented, "method TellDeaths not implemented")
+}
+func (UnimplementedFencingMembersServer) TellSightings(context.Context, *SightingsReport) (*SightingsKept, error) {
+	return nil, status.Error(codes.Unimplemented, "method TellSightings not implemented")
 }
 func (UnimplementedFencingMembersServer) mustEmbedUnimplementedFencingMembersServer() {}
 func (UnimplementedFencingMembersServer) testEmbeddedByValue()                        {}
@@ -164,6 +190,24 @@ func _FencingMembers_TellDeaths_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FencingMembers_TellSightings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SightingsReport)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FencingMembersServer).TellSightings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FencingMembers_TellSightings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FencingMembersServer).TellSightings(ctx, req.(*SightingsReport))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // FencingMembers_ServiceDesc is the grpc.ServiceDesc for FencingMembers service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -174,6 +218,10 @@ var FencingMembers_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TellDeaths",
 			Handler:    _FencingMembers_TellDeaths_Handler,
+		},
+		{
+			MethodName: "TellSightings",
+			Handler:    _FencingMembers_TellSightings_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

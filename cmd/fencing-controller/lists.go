@@ -95,7 +95,7 @@ func (s *listServer) Start(ctx context.Context) error {
 		return fmt.Errorf("members.address: %w", err)
 	}
 	srv := grpc.NewServer(members.Options(s.c.MembersCert, s.c.MembersKey)...)
-	fencingv1.RegisterFencingMembersServer(srv, &members.Server{Hub: s.hub, Review: s.cluster.Review, Exists: s.cluster.Exists, Logger: s.log, Deaths: s.cluster})
+	fencingv1.RegisterFencingMembersServer(srv, &members.Server{Hub: s.hub, Review: s.cluster.Review, Exists: s.cluster.Exists, Logger: s.log, Deaths: s.cluster, Sightings: s.cluster})
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)

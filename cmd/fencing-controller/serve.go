@@ -152,7 +152,12 @@ func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity
 		log.Warn("nodeFence.enabled has no effect while dryRun is true: nothing is switched")
 		return nil
 	}
+	toldIn := ""
+	if c.Members {
+		toldIn = booksIn(id)
+	}
 	return &fencing.Runner{
+		ToldIn: toldIn,
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
 		Metrics: fencing.NewMetrics(metrics.Registry), Now: time.Now, Namespace: c.FenceNamespace, Image: c.ExecutorImage, Selector: c.ExecutorSelector,
 		GroupLabel: c.GroupLabel, MaxDeadPercent: c.MaxDeadPercent,

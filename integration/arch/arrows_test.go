@@ -84,7 +84,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/fdstore"},
 	{pkg: "cmd/fencing-agent/recorder", may: []string{"boottime", "history"}},
 	{pkg: "cmd/fencing-agent/members", may: []string{
-		"api/v1", "boottime", "netgossip/roster", "watchdog", "k8s/client", "k8s/deaths", "k8s/grouppolicy", "k8s/marks", "k8s/memberbook", "k8s/nodelist", "k8s/ownnode", "cmd/fencing-agent/config", "cmd/fencing-agent/statefile",
+		"api/v1", "boottime", "netgossip/roster", "watchdog", "k8s/client", "k8s/deaths", "k8s/grouppolicy", "k8s/marks", "k8s/memberbook", "k8s/nodelist", "k8s/ownnode", "k8s/sightings", "cmd/fencing-agent/config", "cmd/fencing-agent/statefile",
 	}},
 	{pkg: "cmd/fencing-agent/picture", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "history", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip"}},
 	{pkg: "cmd/fencing-agent/statuspage", may: []string{"api/page", "api/v1", "api/view", "history"}},
@@ -95,7 +95,7 @@ var rooms = []room{
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config", "cmd/fencing-agent/fdstore"}},
 	{pkg: "cmd/fencing-controller/config"},
-	{pkg: "cmd/fencing-controller/members", may: []string{"api/v1", "netgossip/roster", "k8s/deaths", "k8s/fencing", "k8s/grouppolicy", "k8s/memberbook", "k8s/ownnode"}},
+	{pkg: "cmd/fencing-controller/members", may: []string{"api/v1", "netgossip/roster", "k8s/deaths", "k8s/fencing", "k8s/grouppolicy", "k8s/memberbook", "k8s/ownnode", "k8s/sightings"}},
 	{pkg: "cmd/fencing-controller/clusterpage", may: []string{"api/page", "api/view", "k8s/reconcile", "k8s/recovery"}},
 	{pkg: "cmd/fencing-controller", may: []string{"api/v1", "cmd/fencing-controller/clusterpage", "cmd/fencing-controller/members", "k8s/belief", "k8s/client", "k8s/deaths", "k8s/fencing", "k8s/nodefence", "k8s/reconcile", "k8s/recovery", "k8s/storagefence", "k8s/storagewatch", "k8s/storm", "cmd/fencing-controller/config"}},
 	{pkg: "cmd/distributedapp-operator", may: []string{"k8s/client", "k8s/distributedapp", "k8s/distributedapp/gossip", "k8s/distributedapp/operator", "k8s/ownership", "netgossip/swim"}},

@@ -1,13 +1,16 @@
 package kube
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
@@ -54,4 +57,45 @@ func TestSlotThatMovesHoldsFencingUp(t *testing.T) {
 	w.tells("rec-2", true)
 	await(t, "the recovery of what is proven goes on", func() bool { return strings.HasPrefix(w.taint(), "fenced-") })
 	await(t, "what is proven is held up by nobody", w.fenced)
+}
+
+// The same where the agent does not ask the API server, and tells a replica of the controller: the fencing by another one waits, until it
+// is taken back there.
+func TestSlotThatMovesIsTold(t *testing.T) {
+	w := newFenceWorld(t, "trigger_after=0\nsettle=1\npoll_interval=1\ncooldown=0")
+	w.account("default")
+	apply(t, w.plane, listsManifest(t))
+	w.kubelets("rec-0", "rec-1", "rec-2", "rec-3")
+	dir, host := t.TempDir(), "127.0.0.1"
+	certificate(t, dir, host)
+	one, number := w.teller("rec-1"), uint64(0)
+	replica := func(name string) (kill func(), tell func(moves ...string) error) {
+		address := fmt.Sprintf("%s:%d", host, freePort(t, host))
+		kill, _ = w.replica(name, fenceSettings+fmt.Sprintf("members: {enabled: true, address: %q, certFile: %[2]s/tls.crt, keyFile: %[2]s/tls.key, agents: [default/default]}\n", address, dir))
+		return kill, func(moves ...string) error {
+			number++
+			return calling(t, filepath.Join(dir, "tls.crt"), address, one, func(ctx context.Context, c fencingv1.FencingMembersClient) error {
+				_, err := c.TellSightings(ctx, &fencingv1.SightingsReport{Boot: tellerBoot, Number: number, SlotMoves: moves})
+				return err
+			})
+		}
+	}
+	kill, tell := replica("hears-sightings")
+	await(t, "a replica takes what an agent sees", func() bool { return tell("rec-4") == nil })
+	m, err := w.admin.CoreV1().ConfigMaps(controllerSpace).Get(t.Context(), sightings.KeptName("rec-1"), meta.GetOptions{})
+	if err != nil || sightings.Kept(m.Labels, m.Data) == nil || len(m.OwnerReferences) != 1 {
+		t.Fatalf("%v, %+v", err, m)
+	}
+	await(t, "what an earlier Node of that name has left is gone", func() bool { return !w.fenced() })
+	kill() // the next one has the word before it first sees that the node is not Ready
+	w.unknown()
+	_, tell = replica("reads-sightings")
+	await(t, "an Event says why it waits", func() bool {
+		return strings.Contains(w.skipped(), "StorageLeaseHeld") && strings.Contains(w.skipped(), "rec-1 alone")
+	})
+	if w.fenced() || !w.power() {
+		t.Fatal("it is fenced")
+	}
+	await(t, "it is taken back", func() bool { return tell() == nil })
+	await(t, "it is fenced", w.fenced)
 }

@@ -35,8 +35,11 @@ func (w *recoveryWorld) teller(node string) string {
 	return t.Status.Token
 }
 
-// tellTo tells one replica that rec-4 is dead, or takes it back.
-func tellTo(t *testing.T, ca, address, token string, at uint64, dead bool) error {
+// tellerBoot is the boot of the nodes whose agents tell.
+const tellerBoot = "f24bc581b3a34be3"
+
+// calling makes one call of a replica, as an agent without the API server does.
+func calling(t *testing.T, ca, address, token string, call func(context.Context, fencingv1.FencingMembersClient) error) error {
 	t.Helper()
 	text, err := os.ReadFile(ca)
 	if err != nil {
@@ -49,14 +52,22 @@ func tellTo(t *testing.T, ca, address, token string, at uint64, dead bool) error
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	r := &fencingv1.DeathsReport{Boot: "f24bc581b3a34be3", At: at}
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token), 10*time.Second)
+	defer cancel()
+	return call(ctx, fencingv1.NewFencingMembersClient(conn))
+}
+
+// tellTo tells one replica that rec-4 is dead, or takes it back.
+func tellTo(t *testing.T, ca, address, token string, at uint64, dead bool) error {
+	t.Helper()
+	r := &fencingv1.DeathsReport{Boot: tellerBoot, At: at}
 	if dead {
 		r.Deaths = []*fencingv1.ProvenDeath{{Node: "rec-4", Boot: deadBoot, Proof: "time", At: time.Now().Unix(), Said: r.Boot}}
 	}
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token), 10*time.Second)
-	defer cancel()
-	_, err = fencingv1.NewFencingMembersClient(conn).TellDeaths(ctx, r)
-	return err
+	return calling(t, ca, address, token, func(ctx context.Context, c fencingv1.FencingMembersClient) error {
+		_, err := c.TellDeaths(ctx, r)
+		return err
+	})
 }
 
 // Two agents without the API server tell a death, each to another replica; both replicas learn it, and the node is recovered. One agent
@@ -99,7 +110,7 @@ func TestDeathsAreToldToTheController(t *testing.T) {
 	await(t, "it is in dispute", func() bool { return w.noted() == deadBoot })
 
 	as := w.as.CoreV1().ConfigMaps(controllerSpace)
-	for name, label := range map[string]string{"fencing-deaths-rec-9": "true", "fencing-members-x": "deaths", "x": "deaths"} {
+	for name, label := range map[string]string{"fencing-deaths-rec-9": "true", "fencing-members-x": "deaths", "x": "deaths", "fencing-sightings-x": "deaths", "fencing-deaths-x": "sightings"} {
 		m := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: name, Labels: map[string]string{"fencing-agent.io/members": label}}}
 		if _, err := as.Create(t.Context(), m, meta.CreateOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("ConfigMap %s with %s: %v", name, label, err)

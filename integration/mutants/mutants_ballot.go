@@ -151,7 +151,7 @@ func claimMutants() []mutant {
 		one("L1", "the token is of the process, not of the boot", claimGo, "	a.token = Token{Nonce: a.boot, Counter: 1}", "	a.token = Token{Nonce: a.process, Counter: 1}"),
 		one("claim", "the lock's refusal is ignored", claimGo, "	if err != nil {\n		a.refused.add(device)\n	} else {\n", "	{\n"),
 		one("claim", "a slot is chosen although one cannot be read", claimGo, "	if a.table.anyUnknown() {\n		return // an unreadable", "	if false {\n		return // an unreadable"),
-		one("claim", "a slot of its own that cannot be read counts as never written", claimGo, "	case e.status == slotUnknown:\n		a.claim = claimReading // from the beginning, at the pace of the heartbeat\n		return\n", "	case e.status == slotUnknown:\n		a.startClaim(nil)\n		return\n"),
+		one("claim", "a slot of its own that cannot be read counts as never written", claimGo, "	case e.status == slotUnknown:\n		a.claim = claimReading // from the beginning, at the pace of the heartbeat\n		return\n", "	case e.status == slotUnknown:\n		a.startClaim(now, nil)\n		return\n"),
 		one("claim", "a slot that another node took meanwhile is kept", claimGo, "		a.chooseSlot(now) // somebody else took it meanwhile\n", "		a.startClaim(nil)\n"),
 		one("claim", "a foreign writer in this node's slot is not noticed", claimGo, "	if foreign := a.foreignWriter(); foreign != nil {", "	if foreign := a.foreignWriter(); foreign != nil && a.seq == 0 {"),
 		one("L1", "two agents leap to the same token", claimGo, "unseenTokens+a.rng.Uint32N(strayTokens)", "unseenTokens"),

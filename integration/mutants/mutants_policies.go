@@ -9,6 +9,8 @@ func groupPolicyMutants() []mutant {
 	list := []mutant{
 		one("policies", "an agent takes a policy up", agent, "	c.differs.Store(&differs)\n", "	c.differs.Store(&differs)\n	c.cfg.OnQuorumLoss = config.OnQuorumLoss(c.policy.want.OnQuorumLoss)\n"),
 		one("policies", "an agent says that it runs with what it is shown", stream, "policyMessage(runs(c.cfg))", "policyMessage(c.policy.want)"),
+		one("policies", "a policy of old looks new", agent, "	if old < policyOld {", "	if old < policyOld*1000 {"),
+		one("policies", "a policy without an age has that of the one before", "cmd/fencing-agent/members/controller.go", "		c.readAt.Store(0)\n", ""),
 		one("policies", "a controller that lies fills the log", agent, "now.Sub(c.policy.saidAt) < controllerLines {", "false {"),
 		one("policies", "a policy outlives the controller that knew of one", stream, "if !answered && u.GetPolicy() == nil {", "if false {"),
 		one("policies", "no end of a text is logged", pure, "fmt.Sprintf(\"%.*q\", mostText, v)", "fmt.Sprintf(\"%.*q\", 100*mostText, v)"),
@@ -29,7 +31,7 @@ func groupPolicyMutants() []mutant {
 	}
 	for i := range list {
 		switch list[i].edits[0].file {
-		case agent, stream:
+		case agent, stream, "cmd/fencing-agent/members/controller.go":
 			list[i].in = []string{"./cmd/fencing-agent/members"}
 		case pure, status:
 			list[i].in = []string{"./k8s/grouppolicy"}

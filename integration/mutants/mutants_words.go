@@ -33,7 +33,6 @@ func wordsMutants() []mutant {
 		one("words", "what is isolated has lost its storage", words, "!s.policy.SkipDisconnected || subject.Dead || subject.Isolated {", "!s.policy.SkipDisconnected || subject.Dead {"),
 		one("words", "who has crashed is held up", "k8s/fencing/facts.go", "	if f.Crashed() {\n", "	if false {\n"),
 		one("words", "notes of any length", read, "if len(note) <= mostNote {", "if true {"),
-		one("words", "a word of another boot counts", read, "if err != nil || s.Boot != boot {", "if err != nil {"),
 		one("words", "a policy cannot be switched off", read, "SkipLeaseHeld:  c.Cluster.SkipLeaseHeld,", "SkipLeaseHeld: true,"),
 		one("words", "what was so for a moment is said", said, "if now.Sub(since[name]) >= sightingSteady {", "if true {"),
 		one("words", "a loss of a moment is said", said, "s.starves && now.Sub(k.starves) >= sightingSteady,", "s.starves,"),
@@ -57,6 +56,47 @@ func wordsMutants() []mutant {
 			if list[i].in = []string{"./k8s/storm"}; strings.Contains(list[i].name(), "is isolated") {
 				list[i].in = []string{"./k8s/fencing"}
 			}
+		}
+	}
+	return append(list, toldWordsMutants()...)
+}
+
+// toldWordsMutants take away what holds words that agents tell a controller to what holds for those that they write.
+func toldWordsMutants() []mutant {
+	const kept, read = "k8s/sightings/kept.go", "k8s/fencing/policy.go"
+	const desk, teller = "cmd/fencing-controller/members/sightings.go", "cmd/fencing-agent/members/sightings.go"
+	list := []mutant{
+		one("words", "a word of another boot counts", kept, "written != nil && written.Boot != boot {", "written != nil && written.Boot == \"\" {"),
+		one("words", "what was told in another boot counts", kept, "told == nil || told.Boot != boot ||", "told == nil ||"),
+		one("words", "what was told goes before what was written later", kept, "|| written != nil && !told.After(written) {", "{"),
+		one("words", "what is told goes for nothing where something is written", kept, "|| written != nil && !told.After(written) {", "|| written != nil {"),
+		one("words", "what is kept under another label is read", kept, "if labels[KeptLabel] != KeptValue {", "if false {"),
+		one("words", "nobody listens to what is told", "k8s/fencing/runner.go", "	if err := r.hear(ctx, &list)", "	if err := error(nil)"),
+		one("words", "a namespace of its own is not read", read, "	case r.Namespace:\n", "	case r.Namespace, \"elsewhere\":\n"),
+		one("words", "a late report takes the place of a later one", desk, "		case !now.After(was):\n			return deaths.ErrOld\n", ""),
+		one("words", "a report of another boot is kept", desk, "		case now.Boot != by.Boot:\n			return deaths.ErrOtherBoot\n", ""),
+		one("words", "silence is written", desk, "		case now.Empty() && (was == nil || was.Empty()):\n			return nil\n", ""),
+		one("words", "sightings have no pace", desk, "if !s.mayTell(\"sightings of \" + node) {", "if false {"),
+		one("words", "sightings take the turn of deaths", desk, "s.mayTell(\"sightings of \" + node)", "s.mayTell(\"deaths of \" + node)"),
+		one("words", "an agent tells in a quiet time", teller, "	silent := true // the", "	silent := false // the"),
+		one("words", "what is kept counts for ever", kept, "now.Sub(heard).Abs() <= Fresh", "now.Sub(heard) >= -Fresh"),
+		one("words", "what is kept counts without a time", kept, "return err == nil && now", "return err != nil || now"),
+		one("words", "what is kept is not old", read, "sightings.IsFresh(o.Data, r.Now()) {", "true {"),
+		one("words", "nobody writes when it was heard", desk, "	m.Data[sightings.HeardKey] = time.Now().UTC().Format(time.RFC3339)\n", "	_ = time.Now\n"),
+		one("words", "what may have been told is not taken back", teller, "		silent = silent && status.Code(err) == codes.Unimplemented", "		_ = status.Code(err) == codes.Unimplemented"),
+		one("words", "an older controller is asked to take back what it does not have", teller, "silent = silent && status.Code(err) == codes.Unimplemented", "silent = false && status.Code(err) == codes.Unimplemented"),
+		one("words", "what was so before the wait is told", teller, "		value, _, n = t.wish()\n", ""),
+	}
+	for i := range list {
+		switch list[i].edits[0].file {
+		case desk:
+			list[i].in = []string{"./cmd/fencing-controller/members"}
+		case teller:
+			list[i].in = []string{"./cmd/fencing-agent/members"}
+		case kept:
+			list[i].in = []string{"./k8s/sightings", "./k8s/fencing"}
+		default:
+			list[i].in = []string{"./k8s/fencing"}
 		}
 	}
 	return list

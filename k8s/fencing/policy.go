@@ -64,7 +64,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name], Off: off[o.Name],
 				Isolated: isolated[o.Name],
 			}
-			m.Words = wordsOf(o, n.Boot)
+			m.Words = wordsOf(o, n.Boot, r.told[sightings.KeptName(o.Name)])
 			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
 			members = append(members, m)
 		}
@@ -92,18 +92,42 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 	return s, nodes, nil
 }
 
-// wordsOf is what the agent of a Node says of others. What cannot be read, or was said in another boot than the Node shows, is
-// nothing.
-func wordsOf(n *corev1.Node, boot string) *storm.Words {
-	text, there := n.Annotations[sightings.Annotation]
-	if !there {
+// wordsOf is what the agent of a Node says of others, there or to a controller that it follows (told; nil: nothing). What cannot
+// be read, or was said in another boot than the Node shows, is nothing.
+func wordsOf(n *corev1.Node, boot string, told *sightings.Sighting) *storm.Words {
+	var written *sightings.Sighting
+	if text, there := n.Annotations[sightings.Annotation]; there {
+		written, _ = sightings.Decode(text)
+	}
+	s := sightings.Of(boot, written, told)
+	if s == nil {
 		return nil
 	}
-	s, err := sightings.Decode(text)
-	if err != nil || s.Boot != boot {
+	return &storm.Words{Text: sightings.Encode(*s), QuorumLost: s.QuorumLost, Moves: s.SlotMoves, Still: s.SlotStill}
+}
+
+// hear takes what agents have told controllers that they follow, of the ConfigMaps that were read of this program's namespace, or
+// of those in another one.
+func (r *Runner) hear(ctx context.Context, own *corev1.ConfigMapList) error {
+	list := own
+	switch r.ToldIn {
+	case "":
 		return nil
+	case r.Namespace:
+	default:
+		list = &corev1.ConfigMapList{}
+		err := r.Reader.List(ctx, list, client.InNamespace(r.ToldIn), client.MatchingLabels{sightings.KeptLabel: sightings.KeptValue})
+		if err != nil {
+			return fmt.Errorf("list ConfigMaps of %s: %w", r.ToldIn, err)
+		}
 	}
-	return &storm.Words{Text: text, QuorumLost: s.QuorumLost, Moves: s.SlotMoves, Still: s.SlotStill}
+	r.told = map[string]*sightings.Sighting{}
+	for i := range list.Items {
+		if o := &list.Items[i]; sightings.IsFresh(o.Data, r.Now()) {
+			r.told[o.Name] = sightings.Kept(o.Labels, o.Data)
+		}
+	}
+	return nil
 }
 
 // silentNodes are those whose Leases have run out by this clock. Where an older role does not allow to list them, none are:

@@ -21,6 +21,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
@@ -56,6 +57,7 @@ type Runner struct {
 	Pause          time.Duration
 	Proven         func(node string) // a proof by power, or by a crash kernel, is there
 	Crashes        *Crashes          // what crash kernels say; nil: nobody listens
+	ToldIn         string            // the namespace in which what agents tell is kept; empty: they tell nothing
 
 	wanted   map[string]time.Time           // by node: since when this replica would write
 	wished   map[string]*FencingRemediation // by node, in this round
@@ -68,6 +70,7 @@ type Runner struct {
 	listed   map[string]time.Time           // by node: when its Lease ends
 	listedAt time.Time
 	storms   storm.History
+	told     map[string]*sightings.Sighting // what agents have told, by the ConfigMap's name
 
 	schemaNext time.Time       // when it is asked about
 	unstored   string          // what the schema of NodeFences lacks, as the API server said last
@@ -176,6 +179,9 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 	var list corev1.ConfigMapList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
 		return nil, fmt.Errorf("list ConfigMaps of %s: %w", r.Namespace, err)
+	}
+	if err := r.hear(ctx, &list); err != nil {
+		return nil, err
 	}
 	objects := fenceconfig.Objects{}
 	for i := range list.Items {

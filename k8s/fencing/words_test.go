@@ -1,6 +1,8 @@
 package fencing
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -12,6 +14,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
@@ -222,5 +226,137 @@ func TestNotesFit(t *testing.T) {
 	}
 	if s.rounds(1); len(s.events.notes) != 1 || len(s.events.notes[0]) > 1024 || !strings.Contains(s.events.notes[0], "kubectl fence node n4") {
 		t.Errorf("%q", s.events.notes)
+	}
+}
+
+func (s *stage) bootOf(name string) (boot string) {
+	s.changeNode(name, func(n *corev1.Node) { boot = deaths.Boot(n.Status.NodeInfo.BootID) })
+	return boot
+}
+
+// heard is what a controller keeps that hears it now.
+func (s *stage) heard(text string) map[string]string {
+	return map[string]string{sightings.KeptKey: text, sightings.HeardKey: s.now.Format(time.RFC3339)}
+}
+
+// tells has the agent of a Node tell a controller that it follows.
+func (s *stage) tells(name string, what sightings.Sighting) {
+	if what.Boot == "" {
+		what.Boot = s.bootOf(name)
+	}
+	if what.Number == 0 {
+		what.Number = uint64(s.version)
+	}
+	s.put(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: sightings.KeptName(name), Labels: map[string]string{sightings.KeptLabel: sightings.KeptValue}},
+		Data:       s.heard(sightings.Encode(what)),
+	})
+}
+
+// What agents tell a controller holds up a NodeFence as what they write on their Nodes does, and no longer; of one agent the later
+// word counts.
+func TestWordsThatAreTold(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(s *stage)
+		want string
+	}{
+		{"by two", func(s *stage) { s.tells("n1", slot("n4")); s.tells("n2", slot("n4")) }, storm.LeaseHeld},
+		{"quorum is lost, two tell it, one writes it", func(s *stage) {
+			s.tells("n1", sightings.Sighting{QuorumLost: true})
+			s.tells("n2", sightings.Sighting{QuorumLost: true})
+			s.says("n3", sightings.Sighting{QuorumLost: true})
+		}, storm.QuorumLost},
+		{"long ago", func(s *stage) {
+			s.tells("n1", slot("n4"))
+			s.tells("n2", slot("n4"))
+			s.now = s.now.Add(11 * time.Minute)
+		}, ""},
+		{"nobody is asked", func(s *stage) { s.tells("n1", slot("n4")); s.r.ToldIn = "" }, ""},
+		{"in another boot", func(s *stage) { s.tells("n1", sightings.Sighting{Boot: "00000000000000ab", SlotMoves: []string{"n4"}}) }, ""},
+		{"of a Node that does not exist", func(s *stage) { s.tells("n1", slot("n4")); s.r.GroupLabel = "none" }, ""},
+		{"and taken back", func(s *stage) { s.says("n1", slot("n4")); s.tells("n1", sightings.Sighting{Number: 1 << 40}) }, ""},
+		{"and written later that it is over", func(s *stage) {
+			s.tells("n1", sightings.Sighting{Number: 1, SlotMoves: []string{"n4"}})
+			s.says("n1", sightings.Sighting{})
+		}, ""},
+		{"what cannot be read", func(s *stage) {
+			s.put(&corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: sightings.KeptName("n1"), Labels: map[string]string{sightings.KeptLabel: sightings.KeptValue}},
+				Data:       s.heard("{"),
+			})
+		}, ""},
+	} {
+		s := grouped(t)
+		s.r.ToldIn = s.r.Namespace
+		c.do(s)
+		if _, err := s.r.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if begun := s.fence() != nil; begun != (c.want == "") {
+			t.Errorf("%s: begun %v, Events %v", c.name, begun, s.events.reasons)
+			continue
+		}
+		for until := s.now.Add(155 * time.Second); c.want != "" && s.now.Before(until); {
+			s.round()
+		}
+		if s.fence() == nil {
+			t.Errorf("%s: what is not told again holds it up for ever", c.name)
+		}
+	}
+}
+
+// One agent that tells and writes is one voice: it holds a NodeFence up for ten minutes, and no longer.
+func TestOneAgentThatTellsAndWritesIsOne(t *testing.T) {
+	s := grouped(t)
+	s.r.ToldIn = s.r.Namespace
+	for until := s.now.Add(9 * time.Minute); s.now.Before(until); {
+		s.says("n1", slot("n4"))
+		s.tells("n1", sightings.Sighting{Number: uint64(s.version) + 1, SlotMoves: []string{"n4"}})
+		if s.round(); s.fence() != nil {
+			t.Fatal("it begins at once")
+		}
+	}
+	for until := s.now.Add(2 * time.Minute); s.now.Before(until); {
+		s.says("n1", slot("n4"))
+		s.tells("n1", sightings.Sighting{Number: uint64(s.version) + 1, SlotMoves: []string{"n4"}})
+		s.round()
+	}
+	if s.fence() == nil {
+		t.Error("one agent holds it up for more than ten minutes")
+	}
+}
+
+// elsewhere has one ConfigMap in a namespace of its own.
+type elsewhere struct {
+	client.Reader
+	m *corev1.ConfigMap
+}
+
+func (e elsewhere) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	if o.Namespace != e.m.Namespace {
+		return e.Reader.List(ctx, list, opts...)
+	}
+	if o.LabelSelector == nil || !o.LabelSelector.Matches(labels.Set(e.m.Labels)) {
+		return errors.New("all ConfigMaps are read")
+	}
+	list.(*corev1.ConfigMapList).Items = []corev1.ConfigMap{*e.m}
+	return nil
+}
+
+// What is kept in another namespace than that of the configuration is read there.
+func TestWordsThatAreKeptElsewhere(t *testing.T) {
+	for _, in := range []string{"", "elsewhere"} {
+		s := grouped(t)
+		s.r.ToldIn = in
+		s.r.Reader = elsewhere{s.r.Reader, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: sightings.KeptName("n1"), Labels: map[string]string{sightings.KeptLabel: sightings.KeptValue}},
+			Data:       s.heard(sightings.Encode(sightings.Sighting{Boot: s.bootOf("n1"), Number: 1, SlotMoves: []string{"n4"}})),
+		}}
+		if _, err := s.r.round(t.Context()); err != nil || (s.fence() != nil) != (in == "") {
+			t.Errorf("read in %q: begun %v, %v", in, s.fence() != nil, err)
+		}
 	}
 }

@@ -32,6 +32,7 @@ func (h Health) String() string {
 type Node struct {
 	Name   string
 	Health Health
+	Unread string // why Health is Unknown, if something about this node could not be read
 }
 
 // State is how far a node is.

@@ -29,7 +29,7 @@ func newCacheWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) say(h Health) { w.c.Observe(w.now, []Node{{"a", h}}) }
+func (w *world) say(h Health) { w.c.Observe(w.now, []Node{{Name: "a", Health: h}}) }
 
 // run does all that is due now, with this end. It returns how many attempts that were.
 func (w *world) run(a Attempt) (n int, gaveUp bool) {
@@ -151,7 +151,7 @@ func TestThoseThatWaitLongestGoFirst(t *testing.T) {
 	c := NewCache(settings)
 	var nodes []Node
 	for i := range 9 {
-		nodes = append(nodes, Node{fmt.Sprint("n", i), Unhealthy})
+		nodes = append(nodes, Node{Name: fmt.Sprint("n", i), Health: Unhealthy})
 	}
 	c.Observe(start, nodes[:4])
 	c.Observe(start.Add(time.Second), nodes)
@@ -191,7 +191,7 @@ func randomCache(t *testing.T, seed uint64) {
 				finished = time.Time{}
 			}
 		}
-		c.Observe(now, []Node{{"a", health}})
+		c.Observe(now, []Node{{Name: "a", Health: health}})
 		for _, w := range c.Due(now, 2) {
 			switch {
 			case w.Return && health != Healthy, !w.Return && health != Unhealthy:

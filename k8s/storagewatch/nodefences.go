@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,8 +17,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
-// leaseLasts is how long a Lease lasts that does not say so.
-const leaseLasts = 40 * time.Second
+const (
+	// leaseLasts is how long a Lease lasts that does not say so.
+	leaseLasts = 40 * time.Second
+	// nodeTimeout bounds the reads about one node, so that one that hangs leaves time for the others.
+	nodeTimeout = time.Second
+)
 
 // NodeFences is a storage that does not know itself which nodes it refuses: NodeFences say from which of them it was cut off,
 // with a barrier, or a time that an operator vouches for. Its volumes are on no node, so that all are healthy.
@@ -28,10 +31,10 @@ type NodeFences struct {
 	driver string
 	now    func() time.Time
 
-	mu sync.Mutex
-	// nodes are those that have had a NodeFence, or the taint of this program. Guarded by mu.
+	turn chan struct{} // capacity 1: who asks has put something in; nobody waits longer than its context for another's reads
+	// nodes are those that have had a NodeFence, or the taint of this program. Guarded by turn.
 	nodes map[string]bool
-	// heard are their Leases as this process has seen them. Guarded by mu.
+	// heard are their Leases as this process has seen them. Guarded by turn.
 	heard map[string]renewal
 }
 
@@ -43,7 +46,7 @@ type renewal struct {
 
 // NewNodeFences asks by a reader that is no cache, for the storage of one CSI driver.
 func NewNodeFences(reader client.Reader, driver string, now func() time.Time) *NodeFences {
-	return &NodeFences{reader: reader, driver: driver, now: now}
+	return &NodeFences{reader: reader, driver: driver, now: now, turn: make(chan struct{}, 1)}
 }
 
 // Volume implements [Provider].
@@ -53,9 +56,15 @@ func (p *NodeFences) Volume(context.Context, string) (storagefence.Health, strin
 
 // Nodes implements [Provider]. A node is unhealthy while nothing of the boot that its Node shows lands on the storage, and
 // healthy again when it is Ready and its NodeFence is gone.
+//
+// Invariant: what cannot be read of one node is not known of that node alone. The others are handled.
 func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if p.nodes == nil {
 		if err := p.first(ctx); err != nil {
 			return nil, err
@@ -79,7 +88,8 @@ func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 	for name := range p.nodes {
 		health, over, err := p.health(ctx, name, fences[name])
 		if err != nil {
-			return nil, err
+			out = append(out, storagefence.Node{Name: name, Health: storagefence.Unknown, Unread: err.Error()})
+			continue
 		}
 		out = append(out, storagefence.Node{Name: name, Health: health})
 		if over {
@@ -107,6 +117,8 @@ func (p *NodeFences) first(ctx context.Context) error {
 
 // health is that of one node, and whether nobody has to look at it any more.
 func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.NodeFence) (h storagefence.Health, over bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
 	var node corev1.Node
 	err = p.reader.Get(ctx, types.NamespacedName{Name: name}, &node)
 	if client.IgnoreNotFound(err) != nil {

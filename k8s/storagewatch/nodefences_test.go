@@ -138,3 +138,42 @@ func TestNotSevered(t *testing.T) {
 		})
 	}
 }
+
+// A node of which something cannot be read, or is never answered, waits alone.
+func TestOneNodeThatCannotBeRead(t *testing.T) {
+	for _, unread := range []string{"*v1.Lease n2", "*v1.Node n2"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := fenced(t, severed(time.Now()))
+			w.pod("db-0", yes, "data")
+			for _, n := range []string{"n2", "n3", "n4"} {
+				w.create(&fencing.NodeFence{ObjectMeta: metav1.ObjectMeta{Name: fencing.NameOf(n)}, Spec: nodefence.Spec{NodeName: n}})
+			}
+			w.setDeaf(func(read string) bool { return read == unread })
+			w.during(func() {
+				pass(20 * time.Second)
+				w.want("node n1", "pod db-0", "attachment va-data")
+			})
+		})
+	}
+}
+
+// What a deleted pod has left attached is detached when its node can be read again: not to know is not to be healthy.
+func TestWhatIsOwedOutlivesANodeThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fenced(t, severed(time.Now()))
+		w.pod("db-0", yes, "data")
+		w.fail = func(write string) error {
+			if write == "pod db-0" { // it is deleted, and then nothing is known of the node
+				w.setDeaf(func(read string) bool { return read == "*v1.Lease n1" })
+			}
+			return nil
+		}
+		w.during(func() {
+			pass(16 * time.Second)
+			w.want("node n1", "pod db-0")
+			w.setDeaf(nil)
+			pass(10 * time.Second)
+			w.want("attachment va-data")
+		})
+	})
+}

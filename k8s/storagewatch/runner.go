@@ -128,6 +128,9 @@ func (r *Runner) poll(ctx context.Context) {
 	before := map[string]storagefence.State{}
 	for _, n := range nodes {
 		before[n.Name] = r.cache.State(n.Name)
+		if n.Unread != "" && ctx.Err() == nil {
+			r.o.Logger.Warn("the health of a node is not known: nothing is concluded for it", "node", n.Name, "err", n.Unread)
+		}
 	}
 	r.cache.Observe(r.o.Now(), nodes)
 	for _, n := range nodes {
@@ -144,6 +147,11 @@ func (r *Runner) ask(ctx context.Context) ([]storagefence.Node, error) {
 	nodes, err := r.o.Provider.Nodes(ctx)
 	if err != nil {
 		r.o.Metrics.failures.WithLabelValues(apiStorage).Inc()
+	}
+	for _, n := range nodes {
+		if n.Unread != "" {
+			r.o.Metrics.failures.WithLabelValues(apiStorage).Inc()
+		}
 	}
 	return nodes, err
 }
@@ -304,7 +312,11 @@ func (f *fence) stillOffline(ctx context.Context) error {
 		return err
 	}
 	for _, n := range nodes {
-		if n.Name == f.node && n.Health == storagefence.Unhealthy {
+		switch {
+		case n.Name != f.node:
+		case n.Unread != "": // it may be offline as before: what is owed to it stays
+			return fmt.Errorf("whether it is still offline is not known: %s", n.Unread)
+		case n.Health == storagefence.Unhealthy:
 			return nil
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
@@ -28,8 +30,8 @@ const (
 	sightingSpeakers = 5
 )
 
-// kubeSightings writes on this node's Node what speaks against fencing a node by its devices, for fencing-controller
-// (docs/adr/0065). In a quiet time it writes nothing. A nil *kubeSightings does nothing.
+// kubeSightings writes on this node's Node, or tells the controller that the agent follows, what speaks against fencing a node by
+// its devices (docs/adr/0065, 0068). In a quiet time it writes nothing. A nil *kubeSightings does nothing.
 //
 // Bound: one write a minute while there is something to say, and one in ten seconds while that changes.
 type kubeSightings struct {
@@ -53,6 +55,12 @@ type sighted struct {
 // startSightings starts the writer.
 func (a *Agent) startSightings(background spawn) error {
 	k := &a.cfg.Kubernetes
+	if a.cfg.Members.Source == config.SourceController && k.WatchNode && k.Deaths {
+		w := members.NewSightingTeller(a.cfg, hex64(a.self.boot), a.clock, a.log)
+		a.kube.sightings = newKubeSightings(w, hex64(a.self.boot))
+		background(w.Run)
+		return nil
+	}
 	if a.kube.client == nil || !k.WatchNode || !k.Deaths {
 		return nil
 	}

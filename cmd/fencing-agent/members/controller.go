@@ -50,6 +50,7 @@ type controllerSource struct {
 	connect func(context.Context, string) (net.Conn, error) // in tests; nil: TCP
 	present atomic.Pointer[roster.Roster]                   // the newest that the agent goes by; nil: none yet
 	waits   atomic.Bool                                     // for a list without a number to be founded
+	readAt  atomic.Int64                                    // a boottime.Instant: when the controller had read the group's policy; 0: it does not say
 	differs atomic.Pointer[[]string]                        // in what this agent runs otherwise than the group's policy says; nil: none was shown
 
 	// The rest is of the goroutine of First, and then of Follow's.
@@ -183,7 +184,9 @@ func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(stri
 	}
 	if p := u.GetPolicy(); p != nil {
 		c.policed(p)
+		c.readAt.Store(0)
 	}
+	c.dated(u.GetPolicyAgeMs())
 	if l := u.GetList(); l != nil {
 		c.offer = offerOf(l)
 		// Invariant: lists without end cost one look in a second, and the latest counts.

@@ -50,17 +50,26 @@ func NewDeathTeller(c *config.Config, boot string, clock boottime.Clock, log *sl
 	source := &controllerSource{cfg: c}
 	t := &DeathTeller{boot: boot, clock: clock, log: log, known: known, wake: make(chan struct{}, 1)}
 	t.ask = func(ctx context.Context, r *fencingv1.DeathsReport) (*fencingv1.DeathsKnown, error) {
-		// A connection for each call: they are rare, and another one may lead to another replica.
-		conn, err := source.dial()
-		if err != nil {
-			return nil, err
-		}
-		defer func(c *grpc.ClientConn) { _ = c.Close() }(conn)
-		ctx, cancel := context.WithTimeout(ctx, tellTimeout)
-		defer cancel()
-		return fencingv1.NewFencingMembersClient(conn).TellDeaths(ctx, r)
+		var known *fencingv1.DeathsKnown
+		err := source.once(ctx, func(ctx context.Context, c fencingv1.FencingMembersClient) (err error) {
+			known, err = c.TellDeaths(ctx, r)
+			return err
+		})
+		return known, err
 	}
 	return t
+}
+
+// once makes one call. Each has a connection of its own: they are rare, and another one may lead to another replica.
+func (c *controllerSource) once(ctx context.Context, call func(context.Context, fencingv1.FencingMembersClient) error) error {
+	conn, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer func(c *grpc.ClientConn) { _ = c.Close() }(conn)
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	return call(ctx, fencingv1.NewFencingMembersClient(conn))
 }
 
 // Want says what is to be told, in the form of the annotation; nil: nobody is dead. It is told at a random moment within
@@ -85,7 +94,7 @@ func (t *DeathTeller) Seen(ownnode.State) {}
 func (t *DeathTeller) Run(ctx context.Context) {
 	said := t.first(ctx)
 	due := t.clock() // what was told before is to be repeated at once
-	patience := t.newPatience()
+	patience := newPatience(t.rand)
 	for ctx.Err() == nil {
 		value, within, wanted := t.wish()
 		repeat := max(0, due.Sub(t.clock()))
@@ -102,7 +111,7 @@ func (t *DeathTeller) Run(ctx context.Context) {
 		value, _, _ = t.wish()
 		_, err := t.ask(ctx, t.report(value))
 		if err == nil {
-			said, due, patience = value, t.clock().Add(deaths.Again), t.newPatience()
+			said, due, patience = value, t.clock().Add(deaths.Again), newPatience(t.rand)
 			continue
 		}
 		t.failed(ctx, err, &patience)
@@ -111,7 +120,7 @@ func (t *DeathTeller) Run(ctx context.Context) {
 
 // first asks what an agent of this node told before, for as long as it takes: what is not known must not be replaced.
 func (t *DeathTeller) first(ctx context.Context) string {
-	patience := t.newPatience()
+	patience := newPatience(t.rand)
 	for ctx.Err() == nil {
 		known, err := t.ask(ctx, &fencingv1.DeathsReport{Ask: true})
 		if err != nil {
@@ -141,8 +150,16 @@ type patience struct {
 	told          bool // that something fails
 }
 
-func (t *DeathTeller) newPatience() patience {
-	return patience{away: client.Backoff{First: tellFirst, Most: tellLongest, Rand: t.rand}, unheard: client.Backoff{First: tellFirst, Most: tellUnheard, Rand: t.rand}}
+func newPatience(r *rand.Rand) patience {
+	return patience{away: client.Backoff{First: tellFirst, Most: tellLongest, Rand: r}, unheard: client.Backoff{First: tellFirst, Most: tellUnheard, Rand: r}}
+}
+
+// next is how long to wait after this failure.
+func (p *patience) next(err error) time.Duration {
+	if status.Code(err) == codes.Unimplemented {
+		return p.unheard.Next(nil)
+	}
+	return p.away.Next(nil)
 }
 
 // failed says so once, and waits.
@@ -150,11 +167,7 @@ func (t *DeathTeller) failed(ctx context.Context, err error, p *patience) {
 	if ctx.Err() != nil {
 		return
 	}
-	backoff := &p.away
-	if status.Code(err) == codes.Unimplemented {
-		backoff = &p.unheard
-	}
-	pause := backoff.Next(nil)
+	pause := p.next(err)
 	if !p.told {
 		p.told = true
 		t.log.Warn("members: the controller does not take which nodes are dead: recovery does not learn it from this node", "error", told(err), "retry", pause)

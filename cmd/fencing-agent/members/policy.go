@@ -1,6 +1,8 @@
 package members
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +12,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
 )
+
+// policyOld is more than passes between two reads of a policy by a controller that is followed.
+const policyOld = 2 * time.Minute
 
 // runs is with what this agent runs.
 //
@@ -45,6 +50,26 @@ func (c *controllerSource) policed(p *fencingv1.GroupPolicy) {
 	c.sayPolicy()
 }
 
+// dated takes how long ago the controller has read the policy that holds; 0: it does not say.
+func (c *controllerSource) dated(ms uint64) {
+	if now := c.clock(); ms > 0 {
+		c.readAt.Store(int64(now) - min(int64(min(ms, math.MaxInt64/uint64(time.Millisecond)))*int64(time.Millisecond), int64(now)-1))
+	}
+}
+
+// age is a line about a policy that is old: nobody is followed, or the controller cannot read it. It changes once a minute.
+func (c *controllerSource) age() []string {
+	at := boottime.Instant(c.readAt.Load())
+	if at == 0 {
+		return nil
+	}
+	old := c.clock().Sub(at).Truncate(time.Minute)
+	if old < policyOld {
+		return nil
+	}
+	return []string{fmt.Sprintf("the controller read that policy %s ago", strings.TrimSuffix(old.String(), "0s"))}
+}
+
 // sayPolicy logs what differs, when that is another thing, and not too often: a controller that lies has any number of policies.
 func (c *controllerSource) sayPolicy() {
 	text := ""
@@ -68,13 +93,17 @@ func (c *controllerSource) sayPolicy() {
 }
 
 // PolicyDiffers says in what this agent runs otherwise than the controller's policy of the group; nil: in nothing, or there is none.
-// Any goroutine may call it.
+// Where that policy is old, the last line says so. Any goroutine may call it.
 func (m *Members) PolicyDiffers() []string {
 	if m.controller == nil {
 		return nil
 	}
-	if d := m.controller.differs.Load(); d != nil {
-		return slices.Clone(*d)
+	d := m.controller.differs.Load()
+	switch {
+	case d == nil:
+		return nil
+	case len(*d) == 0:
+		return []string{}
 	}
-	return nil
+	return slices.Concat(*d, m.controller.age())
 }

@@ -60,6 +60,51 @@ func TestPolicyIsCompared(t *testing.T) {
 	}
 }
 
+// A policy that was not read for long says so, from where it differs on; one of a controller that does not tell its age does not.
+func TestOldPoliciesSaySo(t *testing.T) {
+	f := newFollower(t)
+	m := &Members{controller: f.controllerSource}
+	last := func() string {
+		d := m.PolicyDiffers()
+		return d[len(d)-1]
+	}
+	const differs = "mode is Watchdog, the group's policy says Notify"
+	u := policy("Notify", 0, "")
+	f.told(u)
+	if f.now = f.now.Add(time.Hour); last() != differs {
+		t.Errorf("a controller that does not say: %q", last())
+	}
+	u.PolicyAgeMs = 5000
+	f.told(u)
+	if last() != differs {
+		t.Error(last())
+	}
+	if f.now = f.now.Add(3 * time.Minute); last() != "the controller read that policy 3m ago" {
+		t.Error(last())
+	}
+	f.told(&fencingv1.MembersUpdate{PolicyAgeMs: 10}) // it is followed again
+	if last() != differs {
+		t.Error(last())
+	}
+	f.told(&fencingv1.MembersUpdate{PolicyAgeMs: uint64((26*time.Hour + time.Minute).Milliseconds())}) // and cannot read it
+	if want := "the controller read that policy"; !strings.HasPrefix(last(), want) {
+		t.Error(last())
+	}
+	for _, ms := range []uint64{1 << 62, 1<<64 - 1} {
+		if f.told(&fencingv1.MembersUpdate{PolicyAgeMs: ms}); len(m.PolicyDiffers()) > 2 {
+			t.Error(m.PolicyDiffers())
+		}
+	}
+	f.told(policy("Notify", 0, "")) // by an older controller
+	if last() != differs {
+		t.Error(last())
+	}
+	f.told(policy("Watchdog", f.cfg.Watchdog.Timeout, "fence"))
+	if f.now = f.now.Add(time.Hour); len(m.PolicyDiffers()) != 0 {
+		t.Error(m.PolicyDiffers())
+	}
+}
+
 // Guard: a controller may show any policy at any time. The agent's configuration, what it says it runs with, its lists and what it knows of its Node
 // stay what they were; the log stays short, and the latest policy is what is shown.
 func TestNothingOfAPolicyIsTakenUp(t *testing.T) {

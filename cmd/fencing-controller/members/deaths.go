@@ -62,7 +62,7 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 	if err != nil {
 		return nil, err
 	}
-	if !s.mayTell(node) {
+	if !s.mayTell("deaths of " + node) {
 		return nil, status.Error(codes.ResourceExhausted, "this node has told something a moment ago")
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
@@ -111,18 +111,18 @@ func (s *Server) keep(ctx context.Context, now *deaths.Report, ask bool) ([]deat
 	}
 }
 
-// mayTell reports whether a node may tell something now.
-func (s *Server) mayTell(node string) bool {
+// mayTell reports whether something may be told now; what says what, and of which node.
+func (s *Server) mayTell(what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	if s.told == nil {
 		s.told = map[string]time.Time{}
 	}
-	if now.Sub(s.told[node]) < tellPause {
+	if now.Sub(s.told[what]) < tellPause {
 		return false
 	}
-	s.told[node] = now
+	s.told[what] = now
 	return true
 }
 
@@ -190,15 +190,24 @@ func (c *Cluster) Report(ctx context.Context, r *deaths.Report, by Reporter, ver
 	if err != nil {
 		return err
 	}
-	m := &corev1.ConfigMap{
+	return c.put(ctx, told(r.Node, by, deaths.ReportName(r.Node), deaths.ReportValue, deaths.ReportKey, text, c.Namespace), version)
+}
+
+// told is the ConfigMap with what a Node's agent has told. It belongs to the Node.
+func told(node string, by Reporter, name, label, key, text, namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.Namespace, Name: deaths.ReportName(r.Node), ResourceVersion: version,
-			Labels:          map[string]string{deaths.ReportLabel: deaths.ReportValue, appLabel: controller},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.Node, UID: by.UID}},
+			Namespace: namespace, Name: name,
+			Labels:          map[string]string{BookLabel: label, appLabel: controller},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: by.UID}},
 		},
-		Data: map[string]string{deaths.ReportKey: text},
+		Data: map[string]string{key: text},
 	}
-	if version == "" {
+}
+
+// put writes one over that version; "": there is none yet.
+func (c *Cluster) put(ctx context.Context, m *corev1.ConfigMap, version string) (err error) {
+	if m.ResourceVersion = version; version == "" {
 		err = c.Writer.Create(ctx, m)
 	} else {
 		err = c.Writer.Update(ctx, m)

@@ -32,7 +32,7 @@ type Access struct {
 func Accesses() []Access {
 	return []Access{
 		{Group: "authentication.k8s.io", Resource: "tokenreviews", Verbs: []string{"create"}, Cluster: true, Key: "members.enabled", Why: "whether the token of an agent is one"},
-		{Group: "", Resource: "configmaps", Verbs: []string{"get", "list", "watch", "create", "update"}, Key: "members.enabled", Why: "books, and deaths that agents tell"},
+		{Group: "", Resource: "configmaps", Verbs: []string{"get", "list", "watch", "create", "update"}, Key: "members.enabled", Why: "books, and what agents tell"},
 		{Group: fencing.GroupVersion.Group, Resource: "fencinggroups", Verbs: []string{"list"}, Cluster: true, Key: "members.fencingGroups", Why: "with what agents should run"},
 		{Group: fencing.GroupVersion.Group, Resource: "fencinggroups/status", Verbs: []string{"update"}, Cluster: true, Key: "members.fencingGroups", Why: "which of them do not"},
 		{Group: nodeGroupVersion.Group, Resource: "nodegroups", Verbs: []string{"list"}, Cluster: true, Key: "members.nodeGroups", Why: "the same, where Deckhouse has its word"},

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
@@ -30,6 +31,7 @@ type Hub struct {
 	streams  map[string]*stream                         // by node
 	dirty    map[string]bool                            // groups to look at
 	wanted   map[string]grouppolicy.Wanted              // by group
+	read     time.Time                                  // when they were read
 	changed  chan struct{}                              // capacity 1
 }
 
@@ -236,12 +238,13 @@ type view struct {
 	node    *ownnode.State // nil: the Node was never seen
 	problem string
 	policy  grouppolicy.Policy // what is empty is not said
+	read    time.Time          // when the policy was read
 }
 
 func (h *Hub) view(s *stream) view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy}
+	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy, read: h.read}
 	if n, there := h.nodes[s.node]; there {
 		v.node = &n.State
 	} else {

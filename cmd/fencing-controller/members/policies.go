@@ -129,7 +129,7 @@ func (h *Hub) policies(wanted map[string]grouppolicy.Wanted) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	was := h.wanted
-	h.wanted = wanted
+	h.wanted, h.read = wanted, time.Now()
 	h.wakeAll(func(s *stream) bool { return was[s.group].Policy != wanted[s.group].Policy })
 }
 

@@ -93,7 +93,7 @@ func TestPoliciesAreShown(t *testing.T) {
 		t.Errorf("%+v, %d writes", got, s.writes)
 	}
 	one, u := follows(t, p.Hub, "n1", "Watchdog")
-	if w := u.GetPolicy(); w.GetMode() != "Watchdog" || w.GetWatchdogTimeoutMs() != 10000 || w.GetOnQuorumLoss() != "" {
+	if w := u.GetPolicy(); w.GetMode() != "Watchdog" || w.GetWatchdogTimeoutMs() != 10000 || w.GetOnQuorumLoss() != "" || u.GetPolicyAgeMs() == 0 {
 		t.Errorf("%v", u)
 	}
 	follows(t, p.Hub, "n2", "Notify")
@@ -129,7 +129,7 @@ fencing_controller_members_policy_agents{group="g",state="unknown"} 1
 	}
 	s.groups = nil
 	p.round(t.Context())
-	if u := <-one.updates; u.Policy == nil || u.GetPolicy().GetMode() != "" {
+	if u := <-one.updates; u.Policy == nil || u.GetPolicy().GetMode() != "" || u.GetPolicyAgeMs() != 0 {
 		t.Errorf("a policy that was deleted stays: %v", u)
 	}
 }

@@ -55,9 +55,11 @@ type Server struct {
 	Exists func(ctx context.Context, node string) (bool, error) // whether a Node is there now; nil: nobody knows
 	Logger *slog.Logger
 	Deaths DeathStore // nil: deaths are not taken
+	// Sightings nil: those are not taken.
+	Sightings SightingStore
 
 	mu   sync.Mutex
-	told map[string]time.Time // by node, when its agent told deaths last; guarded by mu
+	told map[string]time.Time // by what, and of which node: when its agent told that last; guarded by mu
 
 	once    sync.Once
 	reviews chan struct{} // capacity mostReviews
@@ -292,6 +294,9 @@ func (t *teller) tell(v view, always bool) error {
 	u.Problem = t.problem
 	if !always {
 		return nil
+	}
+	if !v.policy.IsZero() {
+		u.PolicyAgeMs = uint64(max(1, time.Since(v.read).Milliseconds()))
 	}
 	return t.send(u)
 }

@@ -1,0 +1,129 @@
+package members
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
+)
+
+// SightingTeller tells fencing-controller what speaks against fencing nodes by their devices, in the place of the annotation that
+// an agent with members.source: controller cannot write.
+type SightingTeller struct {
+	ask   func(context.Context, *fencingv1.SightingsReport) error
+	boot  string
+	clock boottime.Clock
+	log   *slog.Logger
+	rand  *rand.Rand    // of Run; nil: a common one
+	wake  chan struct{} // capacity 1
+
+	mu     sync.Mutex // guards what follows
+	wishes int        // how many there were
+	value  string     // the annotation that there would be; empty: none
+	within time.Duration
+}
+
+// NewSightingTeller makes one. boot is that of this node, as deaths name it.
+func NewSightingTeller(c *config.Config, boot string, clock boottime.Clock, log *slog.Logger) *SightingTeller {
+	t := &SightingTeller{boot: boot, clock: clock, log: log, wake: make(chan struct{}, 1)}
+	source := &controllerSource{cfg: c}
+	t.ask = func(ctx context.Context, r *fencingv1.SightingsReport) error {
+		return source.once(ctx, func(ctx context.Context, c fencingv1.FencingMembersClient) error {
+			_, err := c.TellSightings(ctx, r)
+			return err
+		})
+	}
+	return t
+}
+
+// Renew says what is to be told, in the form of the annotation; nil: nothing. It is told at a random moment within the time
+// given. It does not block.
+func (t *SightingTeller) Renew(value *string, within time.Duration) {
+	t.mu.Lock()
+	t.wishes++
+	if t.value, t.within = "", within; value != nil {
+		t.value = *value
+	}
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Seen does nothing: the Node's annotation is not this agent's.
+func (t *SightingTeller) Seen(ownnode.State) {}
+
+func (t *SightingTeller) wish() (value string, within time.Duration, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.value, t.within, t.wishes
+}
+
+// Run tells until ctx ends.
+//
+// Invariant: what was told, or may have been, and is over is taken back. What an agent before this one has told ends by itself: in a
+// quiet time nothing is told.
+func (t *SightingTeller) Run(ctx context.Context) {
+	last := 0      // the wish that was told last
+	silent := true // the controller surely keeps nothing of this agent
+	patience := newPatience(t.rand)
+	for ctx.Err() == nil {
+		value, within, n := t.wish()
+		if n == last || silent && value == "" {
+			last = n
+			select {
+			case <-ctx.Done():
+			case <-t.wake:
+			}
+			continue
+		}
+		if boottime.Wait(ctx, client.Jitter(t.rand, within)); ctx.Err() != nil {
+			return
+		}
+		value, _, n = t.wish()
+		err := t.ask(ctx, t.report(value))
+		if err == nil {
+			last, silent, patience = n, value == "", newPatience(t.rand)
+			continue
+		}
+		silent = silent && status.Code(err) == codes.Unimplemented // an older one keeps nothing
+		t.failed(ctx, err, &patience)
+	}
+}
+
+// failed says so once, and waits.
+func (t *SightingTeller) failed(ctx context.Context, err error, p *patience) {
+	if ctx.Err() != nil {
+		return
+	}
+	pause := p.next(err)
+	if !p.told {
+		p.told = true
+		t.log.Warn("members: the controller does not take what this agent sees: it holds up no fencing by devices", "error", told(err), "retry", pause)
+	}
+	boottime.Wait(ctx, pause)
+}
+
+// report is what is told now. What cannot be read cannot come: this agent has written it.
+func (t *SightingTeller) report(value string) *fencingv1.SightingsReport {
+	r := &fencingv1.SightingsReport{Boot: t.boot, Number: uint64(max(0, t.clock()) / boottime.Instant(time.Millisecond))}
+	if value == "" {
+		return r
+	}
+	if s, err := sightings.Decode(value); err == nil {
+		r.QuorumLost, r.SlotMoves, r.SlotStill = s.QuorumLost, s.SlotMoves, s.SlotStill
+	}
+	return r
+}

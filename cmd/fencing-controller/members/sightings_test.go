@@ -1,0 +1,130 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
+)
+
+func (d *desk) sees(replica int, node string, r *fencingv1.SightingsReport) error {
+	d.caller = node
+	time.Sleep(tellPause) // of the bubble
+	d.replicas[replica].Sightings = d.cluster
+	_, err := d.replicas[replica].TellSightings(metadata.NewIncomingContext(d.t.Context(), metadata.Pairs("authorization", "Bearer x")), r)
+	return err
+}
+
+// object is the ConfigMap with what a node has told; nil: there is none.
+func (d *desk) object(node string) *corev1.ConfigMap {
+	var m corev1.ConfigMap
+	if err := d.cluster.Reader.Get(d.t.Context(), client.ObjectKey{Namespace: "fencing-controller", Name: sightings.KeptName(node)}, &m); err != nil {
+		return nil
+	}
+	return &m
+}
+
+func (d *desk) seen(node string) string {
+	m := d.object(node)
+	if m == nil {
+		return "nothing"
+	}
+	s := sightings.Kept(m.Labels, m.Data)
+	if s == nil {
+		return "unreadable"
+	}
+	return fmt.Sprintf("%d %v %v", s.Number, s.SlotMoves, s.SlotStill)
+}
+
+func moves(boot string, number uint64, nodes ...string) *fencingv1.SightingsReport {
+	return &fencingv1.SightingsReport{Boot: boot, Number: number, SlotMoves: nodes}
+}
+
+// Guards: what is told is kept for the node of the token, in the boot that its Node shows, in the place of nothing later, and goes with
+// the Node; nothing is written where there is nothing to say or to take back.
+func TestTellSightings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, "n1", "n2")
+		if err := d.sees(0, "n1", moves(boot1, 1)); err != nil || d.object("n1") != nil {
+			t.Errorf("nothing to say: %v, %v", err, d.object("n1"))
+		}
+		if err := d.sees(0, "n1", moves(boot1, 5, "n4")); err != nil || d.seen("n1") != "5 [n4] []" || d.seen("n2") != "nothing" || d.kept("n1") != "nothing" {
+			t.Errorf("%v; kept %q", err, d.seen("n1"))
+		}
+		if o := d.object("n1").OwnerReferences; len(o) != 1 || o[0].Kind != "Node" || o[0].UID != "uid-n1" {
+			t.Errorf("it belongs to %v", o)
+		}
+		if !sightings.IsFresh(d.object("n1").Data, time.Now()) {
+			t.Errorf("nobody knows when it was heard: %v", d.object("n1").Data)
+		}
+		before := d.seen("n1")
+		long := strings.Repeat("n", 254)
+		for name, c := range map[string]struct {
+			node string
+			r    *fencingv1.SightingsReport
+			want codes.Code
+		}{
+			"late":                 {"n1", moves(boot1, 5, "n5"), codes.Aborted},
+			"a late withdrawal":    {"n1", moves(boot1, 4), codes.Aborted},
+			"of another boot":      {"n1", moves(boot2, 9, "n5"), codes.FailedPrecondition},
+			"of no boot":           {"n1", moves("", 9, "n5"), codes.InvalidArgument},
+			"no such Node":         {"n9", moves(boot1, 9, "n5"), codes.FailedPrecondition},
+			"of nobody":            {"n1", moves(boot1, 9, ""), codes.InvalidArgument},
+			"too long a name":      {"n1", &fencingv1.SightingsReport{Boot: boot1, Number: 9, SlotStill: []string{long}}, codes.InvalidArgument},
+			"too many":             {"n1", moves(boot1, 9, strings.Split(strings.Repeat("n ", sightings.Most), " ")...), codes.InvalidArgument},
+			"the token is of none": {"", moves(boot1, 9), codes.Unauthenticated},
+		} {
+			if err := d.sees(1, c.node, c.r); status.Code(err) != c.want || d.seen("n1") != before {
+				t.Errorf("%s: %v; kept %q", name, err, d.seen("n1"))
+			}
+		}
+		if err := d.sees(1, "n1", moves(boot1, 6)); err != nil || d.seen("n1") == before {
+			t.Errorf("it is not taken back: %v, %q", err, d.seen("n1"))
+		}
+		version := d.object("n1").ResourceVersion
+		if err := d.sees(0, "n1", moves(boot1, 7)); err != nil || d.object("n1").ResourceVersion != version {
+			t.Errorf("nothing after nothing is written: %v", err)
+		}
+		m := d.object("n1")
+		m.Data = map[string]string{sightings.KeptKey: "{"}
+		if err := d.cluster.Writer.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.sees(0, "n1", moves(boot1, 8, "n4")); err != nil || !strings.HasPrefix(d.seen("n1"), "8") {
+			t.Errorf("what cannot be read stays: %v, %q", err, d.seen("n1"))
+		}
+	})
+}
+
+// Guards: a node that tells without end costs no more than a write a second, and what it sees takes no turn from the deaths that it
+// tells; a controller that keeps none says so.
+func TestSightingsHaveTheirPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, "n1")
+		if err := d.sees(0, "n1", moves(boot1, 1, "n4")); err != nil {
+			t.Fatal(err)
+		}
+		ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer x"))
+		if _, err := d.replicas[0].TellSightings(ctx, moves(boot1, 2, "n4")); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("at once: %v", err)
+		}
+		if _, err := d.replicas[0].TellDeaths(ctx, report(boot1, 1, "n4")); err != nil {
+			t.Errorf("deaths wait for sightings: %v", err)
+		}
+		d.replicas[0].Sightings = nil
+		if _, err := d.replicas[0].TellSightings(ctx, moves(boot1, 3)); status.Code(err) != codes.Unimplemented {
+			t.Error(err)
+		}
+	})
+}
