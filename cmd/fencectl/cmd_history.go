@@ -53,7 +53,7 @@ not take the last record. Samples, the worst of 30 seconds, are left out but for
 		if out.format != formatTable {
 			return out.print(env.stdout, boots, nil)
 		}
-		return writeText(env, historyText(env, boots))
+		return writeText(env, historyText(env, &view.Page{Color: colorful(env), Width: width(env)}, boots))
 	}
 	return cmd
 }
@@ -199,8 +199,8 @@ func fewSamples(events []pastEvent) []pastEvent {
 	return out
 }
 
-func historyText(env *environment, boots []pastBoot) []byte {
-	p := &view.Page{Color: colorful(env), Width: width(env)}
+// historyText lays boots out on an empty page.
+func historyText(env *environment, p *view.Page, boots []pastBoot) []byte {
 	if len(boots) == 0 {
 		p.Text("", 0, view.Say("nothing is on record yet", view.Plain))
 	}
