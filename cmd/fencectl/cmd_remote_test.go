@@ -71,6 +71,19 @@ func TestStatusOfANode(t *testing.T) {
 	}
 }
 
+func TestHistoryOfANode(t *testing.T) {
+	program := asKubectl(t, `
+"get"*) echo '{"items": [{"metadata": {"name": "a2", "namespace": "f"}, "spec": {"nodeName": "n2"}}]}' ;;
+"exec --namespace f a2 -- fencectl history -o table --samples=false --boot -1") printf 'boot -1 ended NOT FED\033\n' ;;
+`)
+	if code, out, diag := runPlugin(t, "history", "n2", "--boot", "-1", "--kubectl", program); code != exitOK || out != "boot -1 ended NOT FED?\n" {
+		t.Errorf("%d %q %q", code, out, diag)
+	}
+	if code, _, diag := runPlugin(t, "history"); code != exitUsage || !strings.Contains(diag, "NODE is missing") {
+		t.Errorf("%d %q", code, diag)
+	}
+}
+
 // Guard: what the pod logs is handed to the agent's own fencectl, which knows the group's keys.
 func TestBundleOfANode(t *testing.T) {
 	const pod = `"get"*) echo '{"items": [{"metadata": {"name": "a2", "namespace": "f"}, "spec": {"nodeName": "n2"}}]}' ;;` + "\n" +
