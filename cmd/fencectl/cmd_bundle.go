@@ -66,7 +66,7 @@ the group's own keys wherever they stand. Names and addresses of nodes are in it
 	}
 	agent := newAgentFlags(cmd)
 	f := newMachineFlags(cmd)
-	cmd.Flags().StringVar(&f.config, "config", defaultConfig, "`file` of the agent's configuration")
+	cmd.Flags().StringVar(&f.config, "config", configHere(), "`file` of the agent's configuration")
 	log := cmd.Flags().String("log", "", "`file` with the agent's log, - for standard input (default: that of the unit, by journalctl)")
 	remote := newRemoteFlags(env, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

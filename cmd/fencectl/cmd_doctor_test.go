@@ -54,6 +54,11 @@ func TestDoctor(t *testing.T) {
 	if code, _, _ = ask(t, a, 0, "doctor", "--root", root, "--config", root+"/none.yaml"); code != exitFailed {
 		t.Errorf("a configuration that was named and is not there: exit %d", code)
 	}
+	// Without a configuration nothing is said of keys and LUN, as if there were one without them.
+	code, stdout, _ = ask(t, a, 0, "doctor", "--root", root)
+	if _, err := os.Stat(defaultConfig); err != nil && (code != exitFailed || strings.Contains(stdout, "gossip.keyFile") || strings.Contains(stdout, "none is configured") || !strings.Contains(stdout, "were not looked at")) {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
 	if code, _, stderr = ask(t, a, 0, "watchdog", "list", "--root", root); code != exitFailed || !strings.Contains(stderr, "no watchdog") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
