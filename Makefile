@@ -47,7 +47,7 @@ build: ## bin/fencing-agent, bin/fencectl, bin/fencing-controller, bin/fencing-e
 	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	@ln -sf fencectl bin/kubectl-fence
 
-release: ## programs, deb, rpm, images, chart, SBOM, checksums, provenance of this commit into dist/release; no network but Go modules (first time: about 10 min)
+release: ## programs, deb, rpm, images, charts, SBOM, checksums, provenance of this commit into dist/release; no network but Go modules (first time: about 10 min)
 	@echo "release: static programs for five platforms, packages and images; about 10 minutes the first time"
 	@mkdir -p bin/tools && cd tools/release && GOWORK=off $(GO) build $(BUILDVCS) -o ../../bin/tools/release .
 	@bin/tools/release .

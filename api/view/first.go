@@ -69,13 +69,21 @@ func outlook(n *fencingv1.NodeStatus) string {
 	if n.GetState() != fencingv1.NodeState_NODE_STATE_UNREACHABLE {
 		return text
 	}
-	if heard := n.GetHeardAge(); heard != nil && heard.AsDuration() < StaleAfter {
+	if oneWay(n) {
 		text += "; heard just now, so packets pass one way only, or it has just gone"
 	}
 	if n.GetProvenIn() == nil && n.GetSentence() == nil {
 		text += "; time alone will not prove its death"
 	}
 	return text
+}
+
+// oneWay says of a node that does not answer that it may send all the same: it was heard just now, and after its last answer by more
+// than what two kinds of packets come apart in a cut that takes both.
+func oneWay(n *fencingv1.NodeStatus) bool {
+	const apart = 2 * time.Second
+	heard, answered := n.GetHeardAge(), n.GetEvidenceAge()
+	return heard != nil && heard.AsDuration() < StaleAfter && (answered == nil || answered.AsDuration()-heard.AsDuration() > apart)
 }
 
 // matter says what is the matter with a node, and for how long it has been.

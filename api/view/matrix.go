@@ -242,13 +242,12 @@ func (m *matrix) trouble(n *fencingv1.NodeStatus) bool {
 
 // notes explain what the cells cannot.
 func (m *matrix) notes(p *Page, nodes []*fencingv1.NodeStatus) {
-	var oneWay, blind, other []string
+	var deaf, blind, other []string
 	for _, n := range nodes {
-		heard := n.GetHeardAge()
 		switch {
 		case n.GetName() == m.self:
-		case !n.GetReachable() && heard != nil && heard.AsDuration() < StaleAfter:
-			oneWay = append(oneWay, n.GetName())
+		case !n.GetReachable() && oneWay(n):
+			deaf = append(deaf, n.GetName())
 		case n.GetReachable() && !n.GetSeesThisNode():
 			blind = append(blind, n.GetName())
 		}
@@ -265,7 +264,7 @@ func (m *matrix) notes(p *Page, nodes []*fencingv1.NodeStatus) {
 		nodes []string
 		text  string
 	}{
-		{oneWay, "heard just now, but without an answer (packets pass one way only, or it has just gone):"},
+		{deaf, "heard just now, but without an answer (packets pass one way only, or it has just gone):"},
 		{blind, "answering, but not reaching this node in turn:"},
 		{other, "with another list of nodes (compare the members in its configuration):"},
 	} {

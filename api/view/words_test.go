@@ -117,3 +117,24 @@ func TestBrief(t *testing.T) {
 		}
 	}
 }
+
+// Who is cut off was heard about when it last answered, and sends nothing one way.
+func TestOneWay(t *testing.T) {
+	for _, tt := range []struct {
+		answered, heard float64
+		want            bool
+	}{
+		{4.2, 0.3, true}, {4.7, 4.1, false}, {4.7, 2.9, false}, {30, 4.9, true}, {30, 5.1, false}, {-1, 0.3, true}, {-1, -1, false}, {4.2, -1, false},
+	} {
+		n := &fencingv1.NodeStatus{}
+		if tt.answered >= 0 {
+			n.EvidenceAge = secs(tt.answered)
+		}
+		if tt.heard >= 0 {
+			n.HeardAge = secs(tt.heard)
+		}
+		if got := oneWay(n); got != tt.want {
+			t.Errorf("answered %gs, heard %gs ago: %t", tt.answered, tt.heard, got)
+		}
+	}
+}

@@ -8,15 +8,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/fencing-agent/fencing-agent/api/view"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
 const (
@@ -24,6 +29,8 @@ const (
 	maxBundleFile = 8 << 20
 	// bundlePatience is for how long one program is waited for.
 	bundlePatience = 20 * time.Second
+	// standardStream as a file is standard input, or standard output.
+	standardStream = "-"
 )
 
 // bundle is one archive for a ticket.
@@ -32,6 +39,7 @@ type bundle struct {
 	keys    []string // whose text appears nowhere
 	files   []bundleFile
 	program func(ctx context.Context, name string, args ...string) ([]byte, error)
+	log     string // a file in place of the journal
 }
 
 type bundleFile struct {
@@ -41,33 +49,89 @@ type bundleFile struct {
 
 func newBundleCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "bundle FILE",
+		Use:   "bundle FILE [NODE]",
 		Short: "Collect what a ticket needs in one archive, without secrets",
-		Long: `Write FILE, a tar archive with gzip: the agent's status, its configuration with all defaults, what doctor finds, the
-log of the unit fencing-agent of the last day, and kernel and system. What cannot be had is named in missing.txt.
+		Long: `Write FILE, a tar archive with gzip: the agent's status, its configuration with all defaults, the history over resets,
+what doctor finds, the log of the unit fencing-agent of the last day, and kernel and system. What cannot be had is named
+in missing.txt. FILE may be - for standard output.
+
+With NODE, the agent's pod on that node of a Kubernetes cluster collects it, by kubectl exec, with the pod's log.
 
 Keys are not in it: neither the key file nor a kubeconfig is read into it, and whatever looks like a key is blotted out,
 the group's own keys wherever they stand. Names and addresses of nodes are in it. A FILE that exists is left as it is.`,
-		Example: "  fencectl bundle /tmp/n1.tar.gz",
-		Args:    operands("FILE"),
+		Example: "  fencectl bundle /tmp/n1.tar.gz\n  kubectl fence bundle n1.tar.gz n1",
+		Args: func(cmd *cobra.Command, args []string) error {
+			return operands([]string{"FILE", "NODE"}[:max(1, min(len(args), 2))]...)(cmd, args)
+		},
 	}
 	agent := newAgentFlags(cmd)
 	f := newMachineFlags(cmd)
-	cmd.Flags().StringVar(&f.config, "config", defaultConfig, "`file` of the agent's configuration")
+	cmd.Flags().StringVar(&f.config, "config", configHere(), "`file` of the agent's configuration")
+	log := cmd.Flags().String("log", "", "`file` with the agent's log, - for standard input (default: that of the unit, by journalctl)")
+	remote := newRemoteFlags(env, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		b := &bundle{env: env, program: runProgram}
-		b.collect(cmd.Context(), agent, f)
-		out, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
+		if len(args) > 1 {
+			return remote.bundle(cmd.Context(), args[0], args[1])
 		}
-		if err := errors.Join(b.write(out), out.Close()); err != nil {
-			_ = os.Remove(args[0]) // the error that counts is the one returned
-			return fmt.Errorf("write %s: %w", args[0], err)
+		if remote.plugin && agent.socket == "" && !exists(agent.path(env)) && !exists(f.config) {
+			return usagef("NODE is missing: there is no agent on this machine")
+		}
+		b := &bundle{env: env, program: runProgram, log: *log}
+		b.collect(cmd.Context(), agent, f)
+		if args[0] == standardStream {
+			return b.write(env.stdout)
+		}
+		if err := newFile(args[0], b.write); err != nil {
+			return err
 		}
 		return writeText(env, fmt.Appendf(nil, "%s: %d files\n", args[0], len(b.files)))
 	}
 	return cmd
+}
+
+// newFile makes a file that its owner alone may read, whole or not at all.
+func newFile(path string, fill func(io.Writer) error) error {
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(fill(out), out.Close()); err != nil {
+		_ = os.Remove(path) // the error that counts is the one returned
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// bundle has the agent's pod collect the archive. It is handed its own log, so that all goes through blot beside the group's keys.
+func (r *remoteFlags) bundle(ctx context.Context, file, node string) error {
+	pods, err := agentPods(ctx, r.kube.run, r.namespace, node)
+	if err != nil {
+		return err
+	}
+	p := &pods[0]
+	logs := func(more ...string) []byte {
+		text, err := r.kube.run(ctx, append([]string{"logs", "--namespace", p.namespace, p.name, "--since", "24h", "--tail", "50000"}, more...)...)
+		if err != nil {
+			return fmt.Appendf(nil, "%s: %v\n", strings.Join(append([]string{"kubectl logs"}, more...), " "), err)
+		}
+		return text
+	}
+	args := p.inPod("bundle", standardStream, "--config", p.config, "--log", standardStream)
+	text, err := r.kube.runWith(ctx, string(append(logs("--previous"), logs()...)), slices.Insert(args, 1, "-i")...)
+	if err == nil && !bytes.HasPrefix(text, []byte("\x1f\x8b")) {
+		err = fmt.Errorf("bundle of %s: its answer is no archive: is the agent older than this fencectl?", node)
+	}
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error { _, err := w.Write(text); return err }
+	if file == standardStream {
+		return write(r.env.stdout)
+	}
+	if err := newFile(file, write); err != nil {
+		return err
+	}
+	return writeText(r.env, fmt.Appendf(nil, "%s: of %s, %d bytes\n", file, node, len(text)))
 }
 
 func runProgram(ctx context.Context, name string, args ...string) ([]byte, error) {
@@ -101,6 +165,8 @@ func (b *bundle) collect(ctx context.Context, agent *agentFlags, f *machineFlags
 		text, err = r.Config.YAML()
 	}
 	b.add("config.yaml", text, err)
+	text, err = b.history(f, r.Config)
+	b.add("history.txt", text, err)
 	m, _, _ := f.machine(ctx, b.env, false) // without a name it does not fail
 	text, err = json.MarshalIndent(m.Look(), "", "  ")
 	b.add("doctor.json", text, err)
@@ -110,10 +176,33 @@ func (b *bundle) collect(ctx context.Context, agent *agentFlags, f *machineFlags
 		text, err = os.ReadFile(filepath.Join(f.root, path))
 		b.add(name, text, err)
 	}
-	text, err = b.program(ctx, "journalctl", "-u", "fencing-agent", "--since", "-1 day", "--no-pager", "-o", "short-iso-precise")
+	switch b.log {
+	case "":
+		text, err = b.program(ctx, "journalctl", "-u", "fencing-agent", "--since", "-1 day", "--no-pager", "-o", "short-iso-precise")
+	case standardStream:
+		text, err = io.ReadAll(b.env.stdin)
+	default:
+		text, err = os.ReadFile(b.log)
+	}
 	b.add("agent.log", text, err)
 	text, err = b.program(ctx, "dmesg", "--time-format", "iso")
 	b.add("kernel.log", text, err)
+}
+
+// history is what the agent kept on disk, with all samples.
+func (b *bundle) history(f *machineFlags, c *config.Config) ([]byte, error) {
+	if c == nil {
+		c = config.Default()
+	}
+	path := filepath.Join(f.root, c.HistoryFile())
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	boots, err := readHistory(path, "")
+	if err != nil {
+		return nil, err
+	}
+	return historyText(b.env, &view.Page{Width: 120}, boots), nil
 }
 
 // keysOf reads the words of a key file, to be blotted out.
@@ -153,7 +242,7 @@ func (b *bundle) content(f *bundleFile) []byte {
 	return text[max(0, len(text)-maxBundleFile):]
 }
 
-func (b *bundle) write(to *os.File) error {
+func (b *bundle) write(to io.Writer) error {
 	z := gzip.NewWriter(to)
 	t := tar.NewWriter(z)
 	for _, f := range b.files {

@@ -44,15 +44,18 @@ func newClusterCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster [NODE]",
 		Short: "Ask all agents of a Kubernetes cluster, and show who sees whom",
-		Long: `Ask the agent in each pod of the DaemonSet, by kubectl exec, and show its verdict and, as a matrix, which node sees which:
+		Long: `Ask the agent in each pod of the DaemonSet, by kubectl exec, and show its verdict and, as a matrix, which node sees
+which:
 
   +  answers          .  UNREACHABLE     F  FENCED
   S  STOPPED          ?  the agent of this row could not be asked
 
-A ! behind it marks a one-way fault: the node of the row sees the node of the column, which answers and does not see it. With
-NODE it is that node's row and column alone. An agent on a dead node cannot be asked; kubectl gives up after 15 seconds.
+A ! behind it marks a one-way fault: the node of the row sees the node of the column, which answers and does not see it.
+With NODE it is that node's row and column alone. An agent on a dead node cannot be asked; kubectl gives up after 15
+seconds.
 
-It runs kubectl with your rights and your kubeconfig: to list pods, and to create pods/exec. Agents of a package are not asked.`,
+It runs kubectl with your rights and your kubeconfig: to list pods, and to create pods/exec. Agents of a package are not
+asked.`,
 		Example: "  fencectl cluster\n  fencectl cluster n4 --context prod -n fencing-agent",
 		Args:    optional,
 	}

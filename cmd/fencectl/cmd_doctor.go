@@ -15,6 +15,14 @@ import (
 // defaultConfig is the agent's configuration of a package.
 const defaultConfig = "/etc/fencing-agent/agent.yaml"
 
+// configHere is where the agent's configuration is: that of a package or, in a pod of the chart, the one that is mounted.
+func configHere() string {
+	if !exists(defaultConfig) && exists(agentConfig) {
+		return agentConfig
+	}
+	return defaultConfig
+}
+
 // machineFlags are the flags of the commands that look at a machine.
 type machineFlags struct{ config, root string }
 
@@ -39,7 +47,7 @@ Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
 		Args:    operands(),
 	}
 	f := newMachineFlags(cmd)
-	cmd.Flags().StringVar(&f.config, "config", defaultConfig, "`file` of the agent's configuration")
+	cmd.Flags().StringVar(&f.config, "config", configHere(), "`file` of the agent's configuration")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // fails for unknown flags only
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -50,10 +58,11 @@ Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
 		findings := m.Look()
 		if !configured {
 			findings = append(findings, doctor.Finding{
-				Level: doctor.Warn, Subject: "configuration", Found: "there is none at " + f.config + ": keys, networks and LUN were not looked at", Do: "say where it is with --config",
+				Level: doctor.Warn, Subject: "configuration", Found: "there is none to be had from " + f.config + ": keys, networks and LUN were not looked at", Do: "say where it is with --config",
 			})
 		}
-		if err := out.print(env.stdout, findings, func(t *table) { findingRows(t, findings) }); err != nil {
+		// The column begins where the first finding does.
+		if err := out.printFolded(env, findings, view.Clean(findings[0].Found), func(t *table) { findingRows(t, findings) }); err != nil {
 			return err
 		}
 		wrong := 0
@@ -91,7 +100,7 @@ func (f *machineFlags) machine(ctx context.Context, env *environment, named bool
 		if text := err.Error(); !strings.Contains(text, "no such file") {
 			env.warn("the configuration is not usable: " + text)
 		}
-		m.KeyFile = ""
+		m.Unread = true
 		return m, false, nil
 	}
 	takeConfig(m, r.Config)

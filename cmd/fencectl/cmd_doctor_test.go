@@ -54,6 +54,11 @@ func TestDoctor(t *testing.T) {
 	if code, _, _ = ask(t, a, 0, "doctor", "--root", root, "--config", root+"/none.yaml"); code != exitFailed {
 		t.Errorf("a configuration that was named and is not there: exit %d", code)
 	}
+	// Without a configuration nothing is said of keys and LUN, as if there were one without them.
+	code, stdout, _ = ask(t, a, 0, "doctor", "--root", root)
+	if _, err := os.Stat(defaultConfig); err != nil && (code != exitFailed || strings.Contains(stdout, "gossip.keyFile") || strings.Contains(stdout, "none is configured") || !strings.Contains(stdout, "were not looked at")) {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
 	if code, _, stderr = ask(t, a, 0, "watchdog", "list", "--root", root); code != exitFailed || !strings.Contains(stderr, "no watchdog") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
@@ -108,7 +113,14 @@ func TestBundleHasNoKeys(t *testing.T) {
 	const own, odd = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX" // of 32 and of 24 bytes
 	others := []string{"c29tZSBvdGhlciBzZWNyZXQgb2YgMzIgYnl0ZXMhISE=", "c2l4dGVlbiBieXRlcyEhIQ==", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJl"}
 	private := "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIB\n-----END EC PRIVATE KEY-----"
-	root := plant(t, map[string]string{"keys": own + "\n" + odd + "\n", "agent.yaml": smallConfig, "proc/version": "Linux " + own + " " + others[0]})
+	past, err := os.ReadFile(pastFile(t, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := plant(t, map[string]string{
+		"keys": own + "\n" + odd + "\n", "agent.yaml": smallConfig, "proc/version": "Linux " + own + " " + others[0],
+		"var/lib/fencing-agent/members-history": string(past),
+	})
 	a := liveAgent(t, "healthy", func(st *fencingv1.Status) { st.Self.Version = own + odd })
 	out := filepath.Join(t.TempDir(), "b.tar.gz")
 	b := &bundle{
@@ -153,12 +165,12 @@ func TestBundleHasNoKeys(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"status.json", "config.yaml", "doctor.json", "agent.log", "kernel.txt", "missing.txt"} {
+	for _, want := range []string{"status.json", "config.yaml", "history.txt", "doctor.json", "agent.log", "kernel.txt", "missing.txt"} {
 		if _, ok := names["fencing-agent/"+want]; !ok {
 			t.Errorf("%s is missing: %s", want, names["fencing-agent/missing.txt"])
 		}
 	}
-	if !strings.Contains(names["fencing-agent/config.yaml"], "nodeGroup: worker") || !strings.Contains(names["fencing-agent/agent.log"], "log [key]") || !strings.Contains(names["fencing-agent/missing.txt"], "system.txt") {
+	if !strings.Contains(names["fencing-agent/config.yaml"], "nodeGroup: worker") || !strings.Contains(names["fencing-agent/agent.log"], "log [key]") || !strings.Contains(names["fencing-agent/history.txt"], "LAST WORDS") || !strings.Contains(names["fencing-agent/missing.txt"], "system.txt") {
 		t.Errorf("%q", names)
 	}
 }

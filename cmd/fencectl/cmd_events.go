@@ -41,14 +41,14 @@ func newEventsCommand(env *environment) *cobra.Command {
 		Use:   "events [NODE]",
 		Short: "Show what the cluster tells of its nodes, in order of time",
 		Long: `Show, in order of time, what the cluster tells of NODE, or of all nodes: the Events of agents, of fencing-controller and
-of fencing by devices; the deaths that agents have written on Nodes, or told fencing-controller; the last change of each Node's Ready; when the
-taint was set; and the conditions of NodeFences and FencingRemediations.
+of fencing by devices; the deaths that agents have written on Nodes, or told fencing-controller; the last change of each
+Node's Ready; when the taint was set; and the conditions of NodeFences and FencingRemediations.
 
 Kubernetes keeps Events for an hour, unless it was told otherwise. A death stands on the Nodes until the node is back.
 What happened before a reset is in "fencectl history" on the node.
 
-It asks kubectl, with your rights and your kubeconfig: to list Nodes, Events and ConfigMaps of fencing-controller, and the project's resources where they
-are. What cannot be had hides nothing else; then it fails in the end.`,
+It asks kubectl, with your rights and your kubeconfig: to list Nodes, Events and ConfigMaps of fencing-controller, and
+the project's resources where they are. What cannot be had hides nothing else; then it fails in the end.`,
 		Example: "  fencectl events\n  fencectl events n4 --context prod",
 		Args:    optional,
 	}

@@ -21,10 +21,12 @@ import (
 
 func newHistoryCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "history",
+		Use:   "history [NODE]",
 		Short: "Show what this node's agent kept on disk, over resets",
 		Long: `Read the file that the agent of this node writes, and show for each boot how it ended and what the agent decided.
 The agent need not run.
+
+With NODE, fencectl does so in the agent's pod on that node of a Kubernetes cluster, by kubectl exec.
 
 Boots are numbered as by journalctl: 0 is the present one, -1 the one before. "without last words" means that the
 agent wrote nothing before the end: power was lost, the kernel stopped, something else reset the node, or the disk did
@@ -32,15 +34,27 @@ not take the last record. Samples, the worst of 30 seconds, are left out but for
 		Example: `  fencectl history
   fencectl history --boot -1
   fencectl history --boot -1 --samples
-  fencectl history -o json | jq -r '.[] | select(.end == "starved") | .boot'`,
-		Args: operands(),
+  fencectl history -o json | jq -r '.[] | select(.end == "starved") | .boot'
+  kubectl fence history n4 --boot -1`,
+		Args: optional,
 	}
 	flags := cmd.Flags()
 	file := flags.String("file", config.Default().HistoryFile(), "the file: members.cacheFile of the agent's configuration, with -history in place of .json")
 	boot := flags.String("boot", "", "only this boot: 0, -1, -2, ..., or its nonce")
 	samples := flags.Bool("samples", false, "show all samples")
 	out := newPrinter(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	remote := newRemoteFlags(env, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			ask := []string{"history", "-o", out.format, fmt.Sprintf("--samples=%t", *samples), "--boot", *boot}
+			if flags.Changed("file") {
+				ask = append(ask, "--file", *file)
+			}
+			return remote.beside(cmd.Context(), args[0], ask...)
+		}
+		if remote.plugin && !exists(*file) && !flags.Changed("file") {
+			return usagef("NODE is missing: no agent keeps a history on this machine")
+		}
 		boots, err := readHistory(*file, *boot)
 		if err != nil {
 			return err
@@ -53,7 +67,7 @@ not take the last record. Samples, the worst of 30 seconds, are left out but for
 		if out.format != formatTable {
 			return out.print(env.stdout, boots, nil)
 		}
-		return writeText(env, historyText(env, boots))
+		return writeText(env, historyText(env, &view.Page{Color: colorful(env), Width: width(env)}, boots))
 	}
 	return cmd
 }
@@ -199,8 +213,8 @@ func fewSamples(events []pastEvent) []pastEvent {
 	return out
 }
 
-func historyText(env *environment, boots []pastBoot) []byte {
-	p := &view.Page{Color: colorful(env), Width: width(env)}
+// historyText lays boots out on an empty page.
+func historyText(env *environment, p *view.Page, boots []pastBoot) []byte {
 	if len(boots) == 0 {
 		p.Text("", 0, view.Say("nothing is on record yet", view.Plain))
 	}

@@ -25,10 +25,9 @@ func newHooksCommand(env *environment) *cobra.Command {
 
 The rules are those of docs/consumers.md: nothing runs for LEFT, nor while this node has no quorum. A death is told
 once, and again after a restart of this command; a program has to bear that. With --state a withdrawal that comes
-while this command does not run is told when it runs again. A withdrawal ends the programs that run
-for that death. What happens to one node runs in order,
-one program at a time, and nodes do not wait for each other. A program that fails is told on stderr, and the next
-one runs.
+while this command does not run is told when it runs again. A withdrawal ends the programs that run for that death.
+What happens to one node runs in order, one program at a time, and nodes do not wait for each other. A program that
+fails is told on stderr, and the next one runs.
 
 A program is an executable file whose name has letters, digits, - and _, and may end in .sh, .py, .pl or .rb. Nobody
 but root, or who runs this command, may be able to change DIR or the program; others are not run.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,6 +68,57 @@ func TestStatusOfANode(t *testing.T) {
 	}
 	if code, _, diag := runIn(t, "", nil, "status", "n2", "--socket", "/x"); code != exitUsage || !strings.Contains(diag, "--socket is of this machine") {
 		t.Errorf("%d %s", code, diag)
+	}
+}
+
+func TestHistoryOfANode(t *testing.T) {
+	program := asKubectl(t, `
+"get"*) echo '{"items": [{"metadata": {"name": "a2", "namespace": "f"}, "spec": {"nodeName": "n2"}}]}' ;;
+"exec --namespace f a2 -- fencectl history -o table --samples=false --boot -1") printf 'boot -1 ended NOT FED\033\n' ;;
+`)
+	if code, out, diag := runPlugin(t, "history", "n2", "--boot", "-1", "--kubectl", program); code != exitOK || out != "boot -1 ended NOT FED?\n" {
+		t.Errorf("%d %q %q", code, out, diag)
+	}
+	if code, _, diag := runPlugin(t, "history"); code != exitUsage || !strings.Contains(diag, "NODE is missing") {
+		t.Errorf("%d %q", code, diag)
+	}
+}
+
+// Guard: what the pod logs is handed to the agent's own fencectl, which knows the group's keys.
+func TestBundleOfANode(t *testing.T) {
+	const pod = `"get"*) echo '{"items": [{"metadata": {"name": "a2", "namespace": "f"}, "spec": {"nodeName": "n2"}}]}' ;;` + "\n" +
+		`"logs --namespace f a2 --since 24h --tail 50000 --previous") echo 'no such container' >&2; exit 1 ;;` + "\n" +
+		`"logs --namespace f a2 --since 24h --tail 50000") echo 'feed (network_quorum)' ;;` + "\n"
+	program := asKubectl(t, pod+`"exec -i --namespace f a2 -- fencectl bundle - --config `+agentConfig+` --log -") printf '\037\213'; cat ;;`+"\n")
+	file := filepath.Join(t.TempDir(), "n2.tar.gz")
+	code, out, diag := runPlugin(t, "bundle", file, "n2", "--kubectl", program)
+	got, err := os.ReadFile(file)
+	if code != exitOK || err != nil || string(got) != "\x1f\x8bkubectl logs --previous: kubectl logs: no such container\nfeed (network_quorum)\n" || !strings.Contains(out, "of n2, ") {
+		t.Errorf("%d %q %q %q %v", code, got, out, diag, err)
+	}
+	old := asKubectl(t, pod+`"exec"*) echo '-: 8 files' ;;`+"\n")
+	if code, _, diag := runPlugin(t, "bundle", file+"2", "n2", "--kubectl", old); code != exitFailed || !strings.Contains(diag, "older") || exists(file+"2") {
+		t.Errorf("%d %q", code, diag)
+	}
+	if code, _, diag := runPlugin(t, "bundle", file+"3", "--config", filepath.Join(t.TempDir(), "none")); code != exitUsage || !strings.Contains(diag, "NODE is missing") {
+		t.Errorf("%d %q", code, diag)
+	}
+}
+
+// A log that is handed in takes the place of the journal, and the archive may go to standard output.
+func TestBundleToStandardOutput(t *testing.T) {
+	var out bytes.Buffer
+	env := &environment{name: "fencectl", stdin: strings.NewReader("a line\n"), stdout: &out, stderr: io.Discard, getenv: func(string) string { return "" }}
+	if code := run(t.Context(), env, []string{"bundle", "-", "--log", "-", "--root", plant(t, map[string]string{}), "--socket", filepath.Join(t.TempDir(), "none")}); code != exitOK {
+		t.Fatal(code)
+	}
+	z, err := gzip.NewReader(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil || !bytes.Contains(text, []byte("fencing-agent/agent.log")) || !bytes.Contains(text, []byte("a line\n")) {
+		t.Errorf("%q %v", text, err)
 	}
 }
 

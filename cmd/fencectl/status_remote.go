@@ -36,10 +36,6 @@ func newRemoteFlags(env *environment, cmd *cobra.Command) *remoteFlags {
 // status has fencectl print the status beside the agent: by the clock of that node, an agent that stands still is told from
 // one whose clock is not ours.
 func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags, check bool, out *printer) error {
-	pods, err := agentPods(ctx, r.kube.run, r.namespace, node)
-	if err != nil {
-		return err
-	}
 	args := []string{"status", "-o", out.format}
 	for _, f := range []struct {
 		set  bool
@@ -48,6 +44,15 @@ func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags
 		if f.set {
 			args = append(args, f.flag)
 		}
+	}
+	return r.beside(ctx, node, args...)
+}
+
+// beside runs fencectl beside the agent of a node, and prints what it prints.
+func (r *remoteFlags) beside(ctx context.Context, node string, args ...string) error {
+	pods, err := agentPods(ctx, r.kube.run, r.namespace, node)
+	if err != nil {
+		return err
 	}
 	text, err := r.kube.run(ctx, pods[0].inPod(args...)...)
 	return errors.Join(writeText(r.env, harmless(text)), err)

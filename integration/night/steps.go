@@ -149,7 +149,7 @@ func (n *night) ticket(ctx context.Context) error {
 		return err
 	}
 	out = strings.ReplaceAll(out, path, "/tmp/n4.tar.gz") + strings.Join(names, "\n")
-	return n.shown("fencectl bundle /tmp/n4.tar.gz && tar -tzf /tmp/n4.tar.gz   # on "+victim, out, `status.json`, `config.yaml`, `doctor.json`)
+	return n.shown("fencectl bundle /tmp/n4.tar.gz && tar -tzf /tmp/n4.tar.gz   # on "+victim, out, `status.json`, `config.yaml`, `history.txt`, `doctor.json`)
 }
 
 func inArchive(path string) (names []string, err error) {

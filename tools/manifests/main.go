@@ -1,5 +1,5 @@
 // Manifests renders deploy/chart with each of its examples, by Helm's own engine, into
-// deploy/manifests, makes the chart's README.md from its values, and checks what a template cannot: that values keep to the schema, and
+// deploy/manifests, makes the charts' README.md from their values, and checks what a template cannot: that values keep to the schema, and
 // that alerts and dashboard are queries Prometheus can read.
 //
 //	cd tools/manifests && go run . ../..         # write
@@ -91,15 +91,20 @@ func run(root string, check bool) error {
 
 // pages are the files beside the manifests that are made of a chart, by their paths.
 func pages(root string) (map[string][]byte, error) {
-	text, err := readme(filepath.Join(root, chartDir))
-	if err != nil {
-		return nil, err
+	files := map[string][]byte{}
+	for _, dir := range []string{chartDir, controllerChart} {
+		text, err := readme(filepath.Join(root, dir))
+		if err != nil {
+			return nil, err
+		}
+		files[filepath.Join(root, dir, "README.md")] = text
 	}
 	controller, err := renderController(filepath.Join(root, controllerChart))
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", controllerChart, err)
 	}
-	return map[string][]byte{filepath.Join(root, chartDir, "README.md"): text, filepath.Join(root, controllerManifest): controller}, nil
+	files[filepath.Join(root, controllerManifest)] = controller
+	return files, nil
 }
 
 func write(dir string, files map[string][]byte) error {

@@ -162,30 +162,35 @@ func TestListOfMembersRestartsNobody(t *testing.T) {
 
 const sixtyFour = "5a7d6a0b0a4b3c4b5f3f0a6c1a0f0a7d8f6b1e2c3d4e5f60718293a4b5c6d7e8"
 
-// Every value that the schema knows has a row in the chart's README.
+// Every value that the schema knows has a row in its chart's README.
 func TestReadmeHasEveryValue(t *testing.T) {
-	text, err := readme(filepath.Join(root, chartDir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := os.ReadFile(filepath.Join(root, chartDir, "values.schema.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s struct {
-		Properties map[string]any
-	}
-	if err := yaml.Unmarshal(schema, &s); err != nil { // JSON is YAML
-		t.Fatal(err)
-	}
-	for key := range s.Properties {
-		if key != "global" && !strings.Contains(string(text), "| `"+key+"` ") && !strings.Contains(string(text), "| `"+key+".") {
-			t.Errorf("%s has no row", key)
+	for dir, also := range map[string][]string{
+		chartDir:        {"groups[].image", "groups[].config", "image.digest", "monitoring.rules.runbook"},
+		controllerChart: {"image.digest", "config.dryRun", "config.recovery.excludeNamespaces"},
+	} {
+		text, err := readme(filepath.Join(root, dir))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, key := range []string{"groups[].image", "groups[].config", "image.digest", "monitoring.rules.runbook"} {
-		if !strings.Contains(string(text), "| `"+key+"` ") {
-			t.Errorf("%s has no row", key)
+		schema, err := os.ReadFile(filepath.Join(root, dir, "values.schema.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s struct {
+			Properties map[string]any
+		}
+		if err := yaml.Unmarshal(schema, &s); err != nil { // JSON is YAML
+			t.Fatal(err)
+		}
+		for key := range s.Properties {
+			if key != "global" && !strings.Contains(string(text), "| `"+key+"` ") && !strings.Contains(string(text), "| `"+key+".") {
+				t.Errorf("%s: %s has no row", dir, key)
+			}
+		}
+		for _, key := range also {
+			if !strings.Contains(string(text), "| `"+key+"` ") {
+				t.Errorf("%s: %s has no row", dir, key)
+			}
 		}
 	}
 }

@@ -10,19 +10,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const readmeHead = `# fencing-agent
+const readmeHead = `# %[1]s
 
 <!-- Made by make manifests from values.yaml and Chart.yaml. -->
 
-%s
+%[2]s
 
-    helm upgrade --install fencing-agent CHART --namespace fencing-agent --values values.yaml
+    helm upgrade --install %[1]s CHART --namespace %[1]s --values values.yaml
 
-How to prepare the nodes, the namespace and the image is in
-[docs/kubernetes.md](https://github.com/fencing-agent/fencing-agent/blob/main/docs/kubernetes.md#install), the keys
-below ` + "`config`" + ` are in
-[docs/configuration.md](https://github.com/fencing-agent/fencing-agent/blob/main/docs/configuration.md).
-Kubernetes %s.
+%[3]s
+Kubernetes %[4]s.
 
 ## Values
 
@@ -30,7 +27,18 @@ Kubernetes %s.
 |---|---|---|
 `
 
-// readme is the chart's README.md: a table of values.yaml, whose comments are the only description of a value.
+// readmeMore says where the rest is told, by the name of the chart.
+var readmeMore = map[string]string{
+	"fencing-agent": `How to prepare the nodes, the namespace and the image is in
+[docs/kubernetes.md](https://github.com/fencing-agent/fencing-agent/blob/main/docs/kubernetes.md#install), the keys
+below ` + "`config`" + ` are in
+[docs/configuration.md](https://github.com/fencing-agent/fencing-agent/blob/main/docs/configuration.md).`,
+	"fencing-controller": `What it needs, what it does, and what to decide before ` + "`dryRun`" + ` becomes false is in
+[docs/controller.md](https://github.com/fencing-agent/fencing-agent/blob/main/docs/controller.md#install). The keys
+below ` + "`config`" + ` are told by ` + "`fencing-controller --help`" + `.`,
+}
+
+// readme is a chart's README.md: a table of values.yaml, whose comments are the only description of a value.
 func readme(chart string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	if err != nil {
@@ -41,6 +49,7 @@ func readme(chart string) ([]byte, error) {
 		return nil, err
 	}
 	var about struct {
+		Name        string `yaml:"name"`
 		Description string `yaml:"description"`
 		KubeVersion string `yaml:"kubeVersion"`
 	}
@@ -52,7 +61,7 @@ func readme(chart string) ([]byte, error) {
 		return nil, fmt.Errorf("file values.yaml: %w", err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, readmeHead, about.Description, strings.TrimSuffix(about.KubeVersion, "-0"))
+	fmt.Fprintf(&b, readmeHead, about.Name, about.Description, readmeMore[about.Name], strings.TrimSuffix(about.KubeVersion, "-0"))
 	if err := rows(&b, "", doc.Content[0]); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -23,10 +26,23 @@ const (
 	chartContent types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// chart packs deploy/chart by Helm's own code with the release's version, as an archive for helm and as an
-// OCI layout for what copies into registries.
-func (r *release) chart(context.Context) error {
-	c, err := loader.Load(filepath.Join(r.root, "deploy", "chart"))
+// charts are the folders of the charts, by the names that they have in Chart.yaml.
+var charts = map[string]string{"fencing-agent": "deploy/chart", "fencing-controller": "deploy/controller/chart"}
+
+// charts packs the charts of the agents and of the controller.
+func (r *release) charts(context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(charts)) {
+		if err := r.chart(name, filepath.Join(r.root, filepath.FromSlash(charts[name]))); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// chart packs a chart by Helm's own code with the release's version, as an archive for helm and as an OCI layout for what
+// copies into registries.
+func (r *release) chart(name, dir string) error {
+	c, err := loader.Load(dir)
 	if err != nil {
 		return err
 	}
@@ -47,11 +63,11 @@ func (r *release) chart(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.layout("fencing-agent-chart", func(at layout.Path) error { return r.chartLayout(at, meta, data) })
+	return r.layout(name+"-chart", func(at layout.Path) error { return r.chartLayout(at, name, meta, data) })
 }
 
 // chartLayout writes what helm push makes of the archive in a registry.
-func (r *release) chartLayout(at layout.Path, meta, archive []byte) error {
+func (r *release) chartLayout(at layout.Path, name string, meta, archive []byte) error {
 	blob := func(data []byte, media types.MediaType) (v1.Descriptor, error) {
 		hash, size, err := v1.SHA256(bytes.NewReader(data))
 		if err != nil {
@@ -69,7 +85,7 @@ func (r *release) chartLayout(at layout.Path, meta, archive []byte) error {
 	}
 	manifest, err := json.Marshal(v1.Manifest{
 		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: config, Layers: []v1.Descriptor{content},
-		Annotations: map[string]string{"org.opencontainers.image.title": "fencing-agent", "org.opencontainers.image.version": r.plain(), "org.opencontainers.image.created": r.time.Format(created)},
+		Annotations: map[string]string{"org.opencontainers.image.title": name, "org.opencontainers.image.version": r.plain(), "org.opencontainers.image.created": r.time.Format(created)},
 	})
 	if err != nil {
 		return err

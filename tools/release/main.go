@@ -1,5 +1,5 @@
 // Release makes all that a release consists of, from this checkout and Go modules alone: programs, packages,
-// images, chart, bills of material, checksums, provenance. The same commit gives the same bytes.
+// images, charts, bills of material, checksums, provenance. The same commit gives the same bytes.
 //
 //	cd tools/release && go run . ../..               # into dist/release
 //	cd tools/release && go run . -out DIR ../..
@@ -112,7 +112,7 @@ func (r *release) assemble(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"bills of material", r.billOfMaterials}, {"archives", r.archives},
-		{"packages", r.packages}, {"images", r.images}, {"chart", r.chart}, {"krew manifest", r.krew}, {"provenance and checksums", r.seal},
+		{"packages", r.packages}, {"images", r.images}, {"charts", r.charts}, {"krew manifest", r.krew}, {"provenance and checksums", r.seal},
 	} {
 		fmt.Println("release:", step.name)
 		if err := step.do(ctx); err != nil {

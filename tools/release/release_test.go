@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
 
@@ -237,19 +238,25 @@ func TestChecksumsProvenanceAndManifest(t *testing.T) {
 	}
 }
 
-func TestChartHasTheVersion(t *testing.T) {
+func TestChartsHaveTheVersion(t *testing.T) {
 	r := someRelease(t)
-	c, err := loader.Load(filepath.Join(r.out, "fencing-agent-"+r.plain()+".tgz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Metadata.Version != r.plain() || c.Metadata.AppVersion != someVersion || c.Schema == nil || len(c.Templates) < 8 {
-		t.Errorf("%+v, %d templates", c.Metadata, len(c.Templates))
-	}
-	layout := unpack(t, everything(t, r.out)["fencing-agent-chart_"+r.plain()+".oci.tar"])
-	sum := "blobs/sha256/" + digest(everything(t, r.out)["fencing-agent-"+r.plain()+".tgz"])
-	if layout[sum] == nil || layout["index.json"] == nil {
-		t.Errorf("the layout lacks the chart: %q", slices.Sorted(maps.Keys(layout)))
+	files := everything(t, r.out)
+	for name := range charts {
+		archive := name + "-" + r.plain() + ".tgz"
+		c, err := loader.Load(filepath.Join(r.out, archive))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Metadata.Name != name || c.Metadata.Version != r.plain() || c.Metadata.AppVersion != someVersion || c.Schema == nil || len(c.Templates) < 5 {
+			t.Errorf("%+v, %d templates", c.Metadata, len(c.Templates))
+		}
+		if !slices.ContainsFunc(c.Files, func(f *common.File) bool { return f.Name == "README.md" }) {
+			t.Errorf("%s: no README.md", name)
+		}
+		layout := unpack(t, files[name+"-chart_"+r.plain()+".oci.tar"])
+		if layout["blobs/sha256/"+digest(files[archive])] == nil || layout["index.json"] == nil {
+			t.Errorf("%s: the layout lacks the chart: %q", name, slices.Sorted(maps.Keys(layout)))
+		}
 	}
 }
 

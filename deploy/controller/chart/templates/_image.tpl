@@ -1,10 +1,11 @@
 {{- define "fencing-controller.image" -}}
 {{- with .Values.image -}}
-{{- if not .repository }}{{ fail "image.repository is empty: there is no public image; make controller-image, push it, and name it here" }}{{ end -}}
+{{- if not .repository }}{{ fail "image.repository is empty: there is no public image; push that of a release, or of make controller-image, to a registry and name it here" }}{{ end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ required "image.tag and image.digest are empty: say which version runs" .tag }}
+{{- $released := default "" $.Chart.AppVersion | replace "+" "_" -}}
+{{ .repository }}:{{ required "image.tag and image.digest are empty: say which version runs" (default $released .tag) }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
