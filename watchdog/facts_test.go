@@ -327,7 +327,7 @@ func TestDeathsAreAnnouncedOnce(t *testing.T) {
 	c, pass := crowd(t)
 	pass(12*sec, 20*sec, func() {})
 	for p := 8; p < 15; p++ {
-		c.Tell(uint64(p), Word{c.cfg.Roster.Name(p), 100 + uint64(p), ProofPower})
+		c.Tell(uint64(p), Word{Node: c.cfg.Roster.Name(p), Boot: 100 + uint64(p), Proof: ProofPower})
 	}
 	early, late := 0, 0
 	count := func(n *int) func() {

@@ -17,6 +17,8 @@ type Word struct {
 	Node  string
 	Boot  uint64
 	Proof Proof // ProofPower, ProofKdump or ProofOperator
+	// Contradicted: that boot was heard after somebody had told its death. The answer is RefusedContradicted.
+	Contradicted bool
 }
 
 // Answer is what became of a word that was told.
@@ -199,6 +201,11 @@ func (c *Core) hear(now boottime.Instant, a *asked) {
 		return
 	}
 	w := &c.proof.peers[p]
+	if a.word.Contradicted {
+		c.takeBack(p, w, a.word.Boot)
+		c.answer(a.id, Death{}, &Refused{Why: RefusedContradicted, Node: a.word.Node, Boot: a.word.Boot})
+		return
+	}
 	if w.death.Proof != 0 && w.death.Boot == a.word.Boot && a.word.Boot != 0 && c.proof.fenced.Has(p) {
 		c.answer(a.id, w.death, nil) // it is known already
 		return
@@ -214,6 +221,15 @@ func (c *Core) hear(now boottime.Instant, a *asked) {
 		w.trial = trial{proof: a.word.Proof, boot: a.word.Boot, teller: c.cfg.Roster.Name(c.cfg.Roster.Self), since: now}
 	}
 	w.trial.ids = append(w.trial.ids, a.id)
+}
+
+// takeBack gives up what was told of a boot, since its teller has heard that boot.
+//
+// Invariant: what agents have found themselves stands. Nobody's word makes a dead node run.
+func (c *Core) takeBack(p int, w *witness, boot uint64) {
+	if w.death.Proof.told() && w.death.Boot == boot || w.trial.since != 0 && w.trial.boot == boot {
+		c.proof.defy(p, boot)
+	}
 }
 
 // retell has words be heard again whose trial ends because the node is renumbered away: they are refused then.

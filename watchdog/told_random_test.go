@@ -102,7 +102,7 @@ func (g *gossips) event(t *testing.T) {
 		if g.rng.IntN(8) == 0 {
 			boot -= 100
 		}
-		g.cores[i].Tell(uint64(g.told), Word{g.list[j].Name, boot, ProofPower + Proof(g.rng.IntN(3))})
+		g.cores[i].Tell(uint64(g.told), Word{Node: g.list[j].Name, Boot: boot, Proof: ProofPower + Proof(g.rng.IntN(3))})
 	}
 }
 

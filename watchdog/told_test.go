@@ -99,14 +99,14 @@ func TestWordsThatAreRefused(t *testing.T) {
 	}{
 		"never met":       {tellIt(off), RefusedUnknownBoot},
 		"believed":        {tellIt(off), 0},
-		"a proof of time": {tellIt(Word{"n0004", 104, ProofTime}), RefusedKind},
-		"a sentence":      {tellIt(Word{"n0004", 104, ProofSentence}), RefusedKind},
-		"no proof":        {tellIt(Word{"n0004", 104, 0}), RefusedKind},
-		"no member":       {tellIt(Word{"n0009", 104, ProofPower}), RefusedMember},
-		"itself":          {tellIt(Word{"n0000", 100, ProofPower}), RefusedSelf},
-		"another boot":    {tellIt(Word{"n0004", 105, ProofPower}), RefusedOtherBoot},
-		"no boot":         {tellIt(Word{"n0004", 0, ProofPower}), RefusedOtherBoot},
-		"in contact":      {tellIt(Word{"n0003", 103, ProofPower}), RefusedSeen},
+		"a proof of time": {tellIt(Word{Node: "n0004", Boot: 104, Proof: ProofTime}), RefusedKind},
+		"a sentence":      {tellIt(Word{Node: "n0004", Boot: 104, Proof: ProofSentence}), RefusedKind},
+		"no proof":        {tellIt(Word{Node: "n0004", Boot: 104}), RefusedKind},
+		"no member":       {tellIt(Word{Node: "n0009", Boot: 104, Proof: ProofPower}), RefusedMember},
+		"itself":          {tellIt(Word{Node: "n0000", Boot: 100, Proof: ProofPower}), RefusedSelf},
+		"another boot":    {tellIt(Word{Node: "n0004", Boot: 105, Proof: ProofPower}), RefusedOtherBoot},
+		"no boot":         {tellIt(Word{Node: "n0004", Boot: 0, Proof: ProofPower}), RefusedOtherBoot},
+		"in contact":      {tellIt(Word{Node: "n0003", Boot: 103, Proof: ProofPower}), RefusedSeen},
 		"of former boot":  {after(func(_ *testing.T, c *Core) { c.proof.peers[4].boot = 204; c.Tell(1, off) }), RefusedOtherBoot},
 		"two machines":    {after(func(_ *testing.T, c *Core) { c.proof.peers[4].twins = true; c.Tell(1, off) }), RefusedTwins},
 		"contradicted":    {after(func(_ *testing.T, c *Core) { c.proof.defy(4, 104); c.Tell(1, off) }), RefusedContradicted},
@@ -348,7 +348,7 @@ func TestToldDeathIsContradicted(t *testing.T) {
 			state(c, 61*sec, 4, without4, netgossip.Statement{Boot: 204, Guard: killing})
 			c.Step(61 * sec)
 			pass(c, 62*sec, 80*sec)
-			c.Tell(3, Word{"n0004", 204, ProofPower})
+			c.Tell(3, Word{Node: "n0004", Boot: 204, Proof: ProofPower})
 			if a, _ := verdicts(c, 80*sec+sec/4, 90*sec); len(a) != 1 || a[0].Err != nil {
 				t.Errorf("another boot: %+v", a)
 			}
@@ -384,7 +384,7 @@ func TestTrialThatIsContradictedIsAnswered(t *testing.T) {
 	state(c, 61*sec, 4, without4, netgossip.Statement{Boot: 204, Guard: killing})
 	c.Step(61 * sec)
 	pass(c, 62*sec, 80*sec)
-	c.Tell(3, Word{"n0004", 204, ProofPower})
+	c.Tell(3, Word{Node: "n0004", Boot: 204, Proof: ProofPower})
 	if a, _ := verdicts(c, 80*sec+sec/4, 120*sec); len(a) != 1 || a[0].Err != nil {
 		t.Errorf("the next boot: %+v", a)
 	}

@@ -453,7 +453,10 @@ type MembersUpdate struct {
 	Policy *GroupPolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// How many milliseconds ago the server has read the policy that holds, from the API server; with each update while there is one.
 	// 0: it does not say.
-	PolicyAgeMs   uint64 `protobuf:"varint,5,opt,name=policy_age_ms,json=policyAgeMs,proto3" json:"policy_age_ms,omitempty"`
+	PolicyAgeMs uint64 `protobuf:"varint,5,opt,name=policy_age_ms,json=policyAgeMs,proto3" json:"policy_age_ms,omitempty"`
+	// What the controller has found out about dead nodes of the group, all of it each time. The agent believes none of it on the spot:
+	// it looks for what contradicts it, as for a death that root on its node tells.
+	Found         *FoundDeaths `protobuf:"bytes,6,opt,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -523,6 +526,149 @@ func (x *MembersUpdate) GetPolicyAgeMs() uint64 {
 	return 0
 }
 
+func (x *MembersUpdate) GetFound() *FoundDeaths {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
+// FoundDeaths are those of a group; none: there are none any more.
+type FoundDeaths struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 64.
+	Deaths        []*FoundDeath `protobuf:"bytes,1,rep,name=deaths,proto3" json:"deaths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FoundDeaths) Reset() {
+	*x = FoundDeaths{}
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundDeaths) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundDeaths) ProtoMessage() {}
+
+func (x *FoundDeaths) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundDeaths.ProtoReflect.Descriptor instead.
+func (*FoundDeaths) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *FoundDeaths) GetDeaths() []*FoundDeath {
+	if x != nil {
+		return x.Deaths
+	}
+	return nil
+}
+
+// FoundDeath is one boot of one node that has ended, as devices or its crash kernel say.
+type FoundDeath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// 16 hexadecimal digits.
+	Boot string `protobuf:"bytes,2,opt,name=boot,proto3" json:"boot,omitempty"`
+	// "power" or "kdump".
+	Proof string `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
+	// Name of the NodeFence.
+	Reference string `protobuf:"bytes,4,opt,name=reference,proto3" json:"reference,omitempty"`
+	// When it was found, by the controller's clock, in seconds since 1970; for people.
+	At int64 `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`
+	// True: that boot was heard after it was found dead. What the agent believes by this proof is to be taken back.
+	Contradicted  bool `protobuf:"varint,6,opt,name=contradicted,proto3" json:"contradicted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FoundDeath) Reset() {
+	*x = FoundDeath{}
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundDeath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundDeath) ProtoMessage() {}
+
+func (x *FoundDeath) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundDeath.ProtoReflect.Descriptor instead.
+func (*FoundDeath) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *FoundDeath) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *FoundDeath) GetBoot() string {
+	if x != nil {
+		return x.Boot
+	}
+	return ""
+}
+
+func (x *FoundDeath) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
+}
+
+func (x *FoundDeath) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *FoundDeath) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *FoundDeath) GetContradicted() bool {
+	if x != nil {
+		return x.Contradicted
+	}
+	return false
+}
+
 // GroupPolicy is how a group treats its nodes. What is empty is not said.
 type GroupPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -538,7 +684,7 @@ type GroupPolicy struct {
 
 func (x *GroupPolicy) Reset() {
 	*x = GroupPolicy{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +696,7 @@ func (x *GroupPolicy) String() string {
 func (*GroupPolicy) ProtoMessage() {}
 
 func (x *GroupPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +709,7 @@ func (x *GroupPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPolicy.ProtoReflect.Descriptor instead.
 func (*GroupPolicy) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{7}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GroupPolicy) GetMode() string {
@@ -602,7 +748,7 @@ type NumberedList struct {
 
 func (x *NumberedList) Reset() {
 	*x = NumberedList{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +760,7 @@ func (x *NumberedList) String() string {
 func (*NumberedList) ProtoMessage() {}
 
 func (x *NumberedList) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +773,7 @@ func (x *NumberedList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberedList.ProtoReflect.Descriptor instead.
 func (*NumberedList) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{8}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NumberedList) GetGroup() string {
@@ -670,7 +816,7 @@ type ListedMember struct {
 
 func (x *ListedMember) Reset() {
 	*x = ListedMember{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +828,7 @@ func (x *ListedMember) String() string {
 func (*ListedMember) ProtoMessage() {}
 
 func (x *ListedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +841,7 @@ func (x *ListedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedMember.ProtoReflect.Descriptor instead.
 func (*ListedMember) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{9}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListedMember) GetName() string {
@@ -732,7 +878,7 @@ type OwnNode struct {
 
 func (x *OwnNode) Reset() {
 	*x = OwnNode{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +890,7 @@ func (x *OwnNode) String() string {
 func (*OwnNode) ProtoMessage() {}
 
 func (x *OwnNode) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +903,7 @@ func (x *OwnNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnNode.ProtoReflect.Descriptor instead.
 func (*OwnNode) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OwnNode) GetExists() bool {
@@ -842,13 +988,24 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\arunning\x18\a \x01(\v2\x17.fencing.v1.GroupPolicyR\arunning\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x02\n" +
 	"\rMembersUpdate\x12,\n" +
 	"\x04list\x18\x01 \x01(\v2\x18.fencing.v1.NumberedListR\x04list\x12'\n" +
 	"\x04node\x18\x02 \x01(\v2\x13.fencing.v1.OwnNodeR\x04node\x12\x18\n" +
 	"\aproblem\x18\x03 \x01(\tR\aproblem\x12/\n" +
 	"\x06policy\x18\x04 \x01(\v2\x17.fencing.v1.GroupPolicyR\x06policy\x12\"\n" +
-	"\rpolicy_age_ms\x18\x05 \x01(\x04R\vpolicyAgeMs\"w\n" +
+	"\rpolicy_age_ms\x18\x05 \x01(\x04R\vpolicyAgeMs\x12-\n" +
+	"\x05found\x18\x06 \x01(\v2\x17.fencing.v1.FoundDeathsR\x05found\"=\n" +
+	"\vFoundDeaths\x12.\n" +
+	"\x06deaths\x18\x01 \x03(\v2\x16.fencing.v1.FoundDeathR\x06deaths\"\x9c\x01\n" +
+	"\n" +
+	"FoundDeath\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04boot\x18\x02 \x01(\tR\x04boot\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\x12\x1c\n" +
+	"\treference\x18\x04 \x01(\tR\treference\x12\x0e\n" +
+	"\x02at\x18\x05 \x01(\x03R\x02at\x12\"\n" +
+	"\fcontradicted\x18\x06 \x01(\bR\fcontradicted\"w\n" +
 	"\vGroupPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12.\n" +
 	"\x13watchdog_timeout_ms\x18\x02 \x01(\x03R\x11watchdogTimeoutMs\x12$\n" +
@@ -892,7 +1049,7 @@ func file_fencing_agent_api_v1_members_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_members_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_fencing_agent_api_v1_members_proto_goTypes = []any{
 	(*SightingsReport)(nil), // 0: fencing.v1.SightingsReport
 	(*SightingsKept)(nil),   // 1: fencing.v1.SightingsKept
@@ -901,36 +1058,40 @@ var file_fencing_agent_api_v1_members_proto_goTypes = []any{
 	(*DeathsKnown)(nil),     // 4: fencing.v1.DeathsKnown
 	(*MembersReport)(nil),   // 5: fencing.v1.MembersReport
 	(*MembersUpdate)(nil),   // 6: fencing.v1.MembersUpdate
-	(*GroupPolicy)(nil),     // 7: fencing.v1.GroupPolicy
-	(*NumberedList)(nil),    // 8: fencing.v1.NumberedList
-	(*ListedMember)(nil),    // 9: fencing.v1.ListedMember
-	(*OwnNode)(nil),         // 10: fencing.v1.OwnNode
-	nil,                     // 11: fencing.v1.MembersReport.AddressesEntry
-	nil,                     // 12: fencing.v1.ListedMember.AddressesEntry
-	nil,                     // 13: fencing.v1.OwnNode.AnnotationsEntry
+	(*FoundDeaths)(nil),     // 7: fencing.v1.FoundDeaths
+	(*FoundDeath)(nil),      // 8: fencing.v1.FoundDeath
+	(*GroupPolicy)(nil),     // 9: fencing.v1.GroupPolicy
+	(*NumberedList)(nil),    // 10: fencing.v1.NumberedList
+	(*ListedMember)(nil),    // 11: fencing.v1.ListedMember
+	(*OwnNode)(nil),         // 12: fencing.v1.OwnNode
+	nil,                     // 13: fencing.v1.MembersReport.AddressesEntry
+	nil,                     // 14: fencing.v1.ListedMember.AddressesEntry
+	nil,                     // 15: fencing.v1.OwnNode.AnnotationsEntry
 }
 var file_fencing_agent_api_v1_members_proto_depIdxs = []int32{
 	3,  // 0: fencing.v1.DeathsReport.deaths:type_name -> fencing.v1.ProvenDeath
 	3,  // 1: fencing.v1.DeathsKnown.deaths:type_name -> fencing.v1.ProvenDeath
-	11, // 2: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
-	7,  // 3: fencing.v1.MembersReport.running:type_name -> fencing.v1.GroupPolicy
-	8,  // 4: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
-	10, // 5: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
-	7,  // 6: fencing.v1.MembersUpdate.policy:type_name -> fencing.v1.GroupPolicy
-	9,  // 7: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
-	12, // 8: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
-	13, // 9: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
-	5,  // 10: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
-	2,  // 11: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
-	0,  // 12: fencing.v1.FencingMembers.TellSightings:input_type -> fencing.v1.SightingsReport
-	6,  // 13: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
-	4,  // 14: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
-	1,  // 15: fencing.v1.FencingMembers.TellSightings:output_type -> fencing.v1.SightingsKept
-	13, // [13:16] is the sub-list for method output_type
-	10, // [10:13] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	13, // 2: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
+	9,  // 3: fencing.v1.MembersReport.running:type_name -> fencing.v1.GroupPolicy
+	10, // 4: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
+	12, // 5: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
+	9,  // 6: fencing.v1.MembersUpdate.policy:type_name -> fencing.v1.GroupPolicy
+	7,  // 7: fencing.v1.MembersUpdate.found:type_name -> fencing.v1.FoundDeaths
+	8,  // 8: fencing.v1.FoundDeaths.deaths:type_name -> fencing.v1.FoundDeath
+	11, // 9: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
+	14, // 10: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
+	15, // 11: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
+	5,  // 12: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
+	2,  // 13: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
+	0,  // 14: fencing.v1.FencingMembers.TellSightings:input_type -> fencing.v1.SightingsReport
+	6,  // 15: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
+	4,  // 16: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
+	1,  // 17: fencing.v1.FencingMembers.TellSightings:output_type -> fencing.v1.SightingsKept
+	15, // [15:18] is the sub-list for method output_type
+	12, // [12:15] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_members_proto_init() }
@@ -944,7 +1105,7 @@ func file_fencing_agent_api_v1_members_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_members_proto_rawDesc), len(file_fencing_agent_api_v1_members_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

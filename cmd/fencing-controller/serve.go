@@ -105,6 +105,9 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		}
 	}
 	if lists != nil {
+		if fencer != nil {
+			fencer.Found = lists.hub.Found
+		}
 		if err := mgr.Add(lists); err != nil {
 			return fmt.Errorf("set up lists of members: %w", err)
 		}

@@ -60,6 +60,7 @@ func allMutants() []mutant {
 		distributedMutants(),
 		storageMutants(),
 		reportMutants(),
+		foundMutants(),
 		consumerMutants(),
 	} {
 		all = append(all, list...)

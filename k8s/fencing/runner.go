@@ -56,6 +56,7 @@ type Runner struct {
 	Replicas       func() []string
 	Pause          time.Duration
 	Proven         func(node string) // a proof by power, or by a crash kernel, is there
+	Found          func([]Finding)   // takes all of them in each round; nil: nobody else wants to know
 	Crashes        *Crashes          // what crash kernels say; nil: nobody listens
 	ToldIn         string            // the namespace in which what agents tell is kept; empty: they tell nothing
 
@@ -118,6 +119,9 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	survey, nodes, err := r.survey(ctx, c, fences.Items)
 	if err != nil {
 		return busyRound, err
+	}
+	if r.Found != nil {
+		r.Found(findings(fences.Items, nodes, r.ranOut))
 	}
 	work := map[string]bool{}
 	r.wished = r.wishes(ctx, c, survey)

@@ -128,6 +128,7 @@ type kube struct {
 	lease  *kubeLease     // nil: no Lease breaks ties
 
 	sightings *kubeSightings // nil: nothing is said that holds fencing up
+	finds     *members.Finds // what a controller has found out about dead nodes
 	pace      *apicheck.Pace // how often it is asked whether it is there
 }
 
@@ -279,6 +280,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startSightings(background); err != nil {
 		return err
 	}
+	background(a.kube.finds.Run)
 	if err := a.startMarks(background); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 // before it is started.
 func (a *Agent) newMembers() *members.Members {
 	told := a.published.unsaved.teller("list")
+	a.kube.finds = members.NewFinds(a.tellFound, a.log)
 	return members.New(members.Config{
 		Config: a.cfg, Path: a.opts.ConfigPath, Source: a.opts.Members, Kube: a.kube.client, Logger: a.log, Clock: a.clock,
 		Local: func(sn *config.SystemNetwork) (netip.Addr, error) {
@@ -22,6 +23,7 @@ func (a *Agent) newMembers() *members.Members {
 		},
 		Node:     func(s ownnode.State) { a.kube.node.learn(s) },
 		NodeUID:  func() string { return a.kube.node.uid() },
+		Found:    a.kube.finds.Want,
 		Registry: a.opts.Registry, Version: a.opts.Version,
 		Waiting: a.serveWaiting,
 		Listed:  func(l members.List) { a.box.put(func(b *batch) { b.lists = append(b.lists, l) }) },

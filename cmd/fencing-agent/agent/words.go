@@ -7,6 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
@@ -14,7 +15,8 @@ import (
 // word is a death that somebody on this node tells, on its way to the loop and back.
 type word struct {
 	publish.ToldDeath
-	answer chan wordAnswer // capacity 1
+	contradicted bool
+	answer       chan wordAnswer // capacity 1
 }
 
 type wordAnswer struct {
@@ -30,7 +32,19 @@ type note struct {
 
 // tell takes a death to the loop and waits for what becomes of it. Any goroutine may call it.
 func (a *Agent) tell(ctx context.Context, d publish.ToldDeath) (*fencingv1.Death, error) {
-	w := &word{ToldDeath: d, answer: make(chan wordAnswer, 1)}
+	return a.bring(ctx, &word{ToldDeath: d})
+}
+
+// tellFound takes a death that the controller has found to the loop, as tell does.
+func (a *Agent) tellFound(ctx context.Context, d *members.FoundDeath) error {
+	_, err := a.bring(ctx, &word{contradicted: d.Contradicted, ToldDeath: publish.ToldDeath{
+		Node: d.Node, Boot: d.Boot, Proof: fencingv1.Proof(d.Proof), By: "fencing-controller", Reference: d.Reference, Time: d.At,
+	}})
+	return err
+}
+
+func (a *Agent) bring(ctx context.Context, w *word) (*fencingv1.Death, error) {
+	w.answer = make(chan wordAnswer, 1)
 	a.box.put(func(b *batch) { b.words = append(b.words, w) })
 	select {
 	case got := <-w.answer:
@@ -48,7 +62,7 @@ func (a *Agent) hearWords(words []*word) {
 		}
 		a.deaths.last++
 		a.deaths.waiting[a.deaths.last] = w
-		a.core.Tell(a.deaths.last, watchdog.Word{Node: w.Node, Boot: w.Boot, Proof: watchdog.Proof(w.Proof)}) //nolint:gosec // the numbers are the same; others were refused
+		a.core.Tell(a.deaths.last, watchdog.Word{Node: w.Node, Boot: w.Boot, Proof: watchdog.Proof(w.Proof), Contradicted: w.contradicted}) //nolint:gosec // the numbers are the same; others were refused
 	}
 }
 

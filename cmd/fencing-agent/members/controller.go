@@ -46,6 +46,7 @@ type controllerSource struct {
 	waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
 	node    func(ownnode.State)
 	nodeUID func() string
+	finds   func([]FoundDeath)
 	metrics *controllerMetrics
 	connect func(context.Context, string) (net.Conn, error) // in tests; nil: TCP
 	present atomic.Pointer[roster.Roster]                   // the newest that the agent goes by; nil: none yet
@@ -75,7 +76,7 @@ var _ Source = (*controllerSource)(nil)
 
 func newControllerSource(c *Config) *controllerSource {
 	return &controllerSource{
-		cfg: c.Config, log: c.Logger, clock: c.Clock, version: c.Version, waiting: c.Waiting, node: c.Node, nodeUID: c.NodeUID,
+		cfg: c.Config, log: c.Logger, clock: c.Clock, version: c.Version, waiting: c.Waiting, node: c.Node, nodeUID: c.NodeUID, finds: c.Found,
 		metrics: newControllerMetrics(c.Registry), gate: memberbook.Gate{Group: c.Config.NodeGroup, Self: c.Config.NodeName},
 		found: func() (map[string]netip.Addr, error) { return addressesOf(c.Config, c.Local) },
 	}
@@ -187,6 +188,9 @@ func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(stri
 		c.readAt.Store(0)
 	}
 	c.dated(u.GetPolicyAgeMs())
+	if d := u.GetFound(); d != nil && c.finds != nil {
+		c.finds(foundOf(d))
+	}
 	if l := u.GetList(); l != nil {
 		c.offer = offerOf(l)
 		// Invariant: lists without end cost one look in a second, and the latest counts.

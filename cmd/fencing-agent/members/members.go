@@ -35,7 +35,9 @@ type Config struct {
 	// goroutine that Start has started, and must not block; nil: nobody wants to know.
 	Node func(ownnode.State)
 	// NodeUID is the UID of the Node that Node was told of last, also before a restart. The same goroutine calls it; nil: none.
-	NodeUID  func() string
+	NodeUID func() string
+	// Found takes which deaths the controller has found by now, all of them, where the list comes from there. It is called as Node is.
+	Found    func([]FoundDeath)
 	Registry prometheus.Registerer // for the metrics of the controller as a source; nil: none
 	Version  string                // of the agent
 	Logger   *slog.Logger

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
 	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
@@ -32,6 +33,7 @@ type Hub struct {
 	dirty    map[string]bool                            // groups to look at
 	wanted   map[string]grouppolicy.Wanted              // by group
 	read     time.Time                                  // when they were read
+	found    []fencing.Finding                          // of all groups
 	changed  chan struct{}                              // capacity 1
 }
 
@@ -238,13 +240,14 @@ type view struct {
 	node    *ownnode.State // nil: the Node was never seen
 	problem string
 	policy  grouppolicy.Policy // what is empty is not said
-	read    time.Time          // when the policy was read
+	found   []fencing.Finding
+	read    time.Time // when the policy was read
 }
 
 func (h *Hub) view(s *stream) view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy, read: h.read}
+	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy, read: h.read, found: h.foundFor(s)}
 	if n, there := h.nodes[s.node]; there {
 		v.node = &n.State
 	} else {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
 	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -261,6 +262,7 @@ type teller struct {
 	node    *fencingv1.OwnNode
 	problem string
 	policy  grouppolicy.Policy
+	found   []fencing.Finding
 }
 
 // tell sends what differs from what was sent; if always, an empty update, too, and the Node also where its version alone is another one:
@@ -287,6 +289,9 @@ func (t *teller) tell(v view, always bool) error {
 	}
 	if v.policy != t.policy {
 		t.policy, always, u.Policy = v.policy, true, policyMessage(v.policy)
+	}
+	if !slices.Equal(v.found, t.found) {
+		t.found, always, u.Found = v.found, true, foundMessage(v.found)
 	}
 	if v.problem != t.problem {
 		t.problem, always = v.problem, true

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+)
+
+// A group of agents without watchdogs, which prove no death by themselves, learns from the controller that a member has no power any more, over real
+// sockets: not while that member runs, within seconds when it is gone, and no more when the controller has heard it.
+func TestDeathsThatTheControllerFinds(t *testing.T) {
+	f := newFleet(t)
+	c := newListController(t, f.dir)
+	three := []string{"n1", "n2", "n3"}
+	f.configureController(c, three...)
+	for _, n := range three {
+		c.store.node(n, nil)
+	}
+	f.start(three...)
+	f.agree(three...)
+	f.mark()
+	dead := func(s *fencingv1.Status) *fencingv1.NodeStatus {
+		for _, n := range s.GetNodes() {
+			if n.GetName() == "n3" {
+				return n
+			}
+		}
+		return nil
+	}
+	found := fencing.Finding{Node: "n3", Boot: hex64(uint64('3')), Kind: nodefence.ByPower, Reference: "node-fence-n3", At: time.Now().UTC()}
+	c.store.hub.Found([]fencing.Finding{found}) // by a board that lies
+	for _, n := range []string{"n1", "n2"} {
+		f.awaitLog(n, "is not believed yet")
+	}
+	f.calm(three...)
+	f.stop("n3", ErrAbandon)
+	for _, n := range []string{"n1", "n2"} {
+		f.until(n, "told that n3 is dead", func(s *fencingv1.Status) bool {
+			o := dead(s)
+			return o.GetState() == fencingv1.NodeState_NODE_STATE_FENCED && o.GetDeath().GetProof() == fencingv1.Proof_PROOF_POWER
+		})
+	}
+	back := found
+	back.Contradicted = true
+	c.store.hub.Found([]fencing.Finding{back})
+	for _, n := range []string{"n1", "n2"} {
+		f.until(n, "told that n3 was heard", func(s *fencingv1.Status) bool {
+			return dead(s).GetState() != fencingv1.NodeState_NODE_STATE_FENCED
+		})
+	}
+}

@@ -1,0 +1,169 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+const (
+	mostFound     = 64 // deaths that a controller may tell at once
+	longestName   = 253
+	foundAnswer   = 25 * time.Second // more than the agent takes to decide
+	foundFirst    = time.Second      // between two tries, at first and at last
+	foundLongest  = 30 * time.Second
+	foundBootSize = 16
+)
+
+// FoundDeath is a boot that fencing-controller has found to have ended, by devices or by a crash kernel.
+type FoundDeath struct {
+	Node         string
+	Boot         uint64
+	Proof        watchdog.Proof // ProofPower or ProofKdump
+	Reference    string         // the NodeFence
+	At           time.Time      // for people
+	Contradicted bool           // that boot was heard since
+}
+
+// foundOf reads what a controller tells. What is none is left out: the rest may be right.
+func foundOf(m *fencingv1.FoundDeaths) (out []FoundDeath) {
+	for _, d := range m.GetDeaths()[:min(len(m.GetDeaths()), mostFound)] {
+		f := FoundDeath{Node: d.GetNode(), Reference: d.GetReference(), At: time.Unix(d.GetAt(), 0), Contradicted: d.GetContradicted()}
+		boot, err := strconv.ParseUint(d.GetBoot(), 16, 64)
+		if err != nil || len(d.GetBoot()) != foundBootSize || boot == 0 || len(f.Node) > longestName || len(f.Reference) > longestName || !plain(f.Node) || !plain(f.Reference) {
+			continue
+		}
+		f.Boot = boot
+		switch d.GetProof() {
+		case watchdog.ProofPower.String():
+			f.Proof = watchdog.ProofPower
+		case watchdog.ProofKdump.String():
+			f.Proof = watchdog.ProofKdump
+		default:
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// plain reports whether a text steers no terminal.
+func plain(s string) bool {
+	for _, r := range s {
+		if r < ' ' || r > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Finds tells the agent what the controller has found, until the agent believes it or the controller does not say it any more. The
+// agent checks each as if root on its node had told it: the controller is one voice, and may be wrong.
+type Finds struct {
+	tellAgent func(context.Context, *FoundDeath) error
+	log       *slog.Logger
+	wake      chan struct{} // capacity 1
+
+	mu   sync.Mutex
+	want []FoundDeath // guarded by mu
+}
+
+// NewFinds makes one. tell blocks until the agent has decided; its error is why the agent does not believe it.
+func NewFinds(tell func(context.Context, *FoundDeath) error, log *slog.Logger) *Finds {
+	return &Finds{tellAgent: tell, log: log, wake: make(chan struct{}, 1)}
+}
+
+// Want takes all that the controller has found by now. It does not block.
+func (f *Finds) Want(all []FoundDeath) {
+	f.mu.Lock()
+	f.want = all
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// find is which death it is.
+type find struct {
+	node         string
+	boot         uint64
+	contradicted bool
+}
+
+// Run tells until ctx ends.
+func (f *Finds) Run(ctx context.Context) {
+	told := map[find]context.CancelFunc{}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		f.mu.Lock()
+		want := f.want
+		f.mu.Unlock()
+		stands := map[find]bool{}
+		for i := range want {
+			d := want[i]
+			k := find{d.Node, d.Boot, d.Contradicted}
+			stands[k] = true
+			if told[k] == nil {
+				each, cancel := context.WithCancel(ctx)
+				told[k] = cancel
+				wg.Go(func() { f.insist(each, &d) })
+			}
+		}
+		for k, cancel := range told {
+			if !stands[k] {
+				cancel()
+				delete(told, k)
+			}
+		}
+		select {
+		case <-f.wake:
+		case <-ctx.Done():
+			for _, cancel := range told {
+				cancel()
+			}
+			return
+		}
+	}
+}
+
+// insist tells one death again and again: what speaks against it at first, such as what was heard a moment ago, passes.
+func (f *Finds) insist(ctx context.Context, d *FoundDeath) {
+	log := f.log.With("peer", d.Node, "boot", fmt.Sprintf("%016x", d.Boot), "proof", d.Proof, "reference", d.Reference, "found", d.At.UTC())
+	backoff := client.Backoff{First: foundFirst, Most: foundLongest}
+	said := ""
+	for {
+		err := f.tell(ctx, d)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case d.Contradicted:
+			log.Warn("members: the controller has heard that boot after it found it dead: its word is taken back")
+			return
+		case err == nil:
+			log.Warn("members: the controller has found a node dead, and is believed")
+			return
+		case err.Error() != said:
+			said = err.Error()
+			log.Warn("members: the controller has found a node dead, and is not believed yet", "error", err)
+		}
+		if boottime.Wait(ctx, backoff.Next(nil)); ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (f *Finds) tell(ctx context.Context, d *FoundDeath) error {
+	ctx, cancel := context.WithTimeout(ctx, foundAnswer)
+	defer cancel()
+	return f.tellAgent(ctx, d)
+}

@@ -1,0 +1,75 @@
+package members
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+)
+
+func finding(node string) fencing.Finding {
+	return fencing.Finding{Node: node, Boot: "024bc581b3a34be3", Kind: nodefence.ByPower, Reference: fencing.NameOf(node), At: time.Unix(1000, 0).UTC()}
+}
+
+// Agents are told what was found about others of their group when they come and when it changes, and nothing while it does not. Guards: not of their
+// own node, not of another group, and no more than they read.
+func TestFindingsAreTold(t *testing.T) {
+	h := NewHub()
+	for _, n := range []string{"n1", "n2", "n4"} {
+		h.Seen(n, there("g", nil))
+	}
+	h.Seen("m1", there("h", nil))
+	h.Synced()
+	h.Found([]fencing.Finding{finding("m1"), finding("n2"), finding("n4"), finding("unknown")})
+	p, u := follows(t, h, "n2", "Watchdog")
+	d := u.GetFound().GetDeaths()
+	if len(d) != 1 || d[0].GetNode() != "n4" || d[0].GetBoot() != "024bc581b3a34be3" || d[0].GetProof() != "power" || d[0].GetReference() != "node-fence-n4" || d[0].GetAt() != 1000 || d[0].GetContradicted() {
+		t.Errorf("%v", d)
+	}
+	h.Found([]fencing.Finding{finding("n4"), finding("n2"), finding("m1")}) // for this one the same
+	back := finding("n4")
+	back.Contradicted = true
+	h.Found([]fencing.Finding{back})
+	asked := time.Now()
+	u = <-p.updates
+	if d := time.Since(asked); d > heartbeat/2 {
+		t.Errorf("it was told after %v", d)
+	}
+	if d := u.GetFound().GetDeaths(); len(d) != 1 || !d[0].GetContradicted() {
+		t.Errorf("%v", d)
+	}
+	h.Found(nil)
+	if u := <-p.updates; u.GetFound() == nil || len(u.GetFound().GetDeaths()) != 0 {
+		t.Errorf("%v", u)
+	}
+	h.Found(nil)
+	p.reports <- &fencingv1.MembersReport{Group: "g"} // nothing has changed
+
+	var many []fencing.Finding
+	for i := range 100 {
+		n := fmt.Sprintf("n%d", 100+i)
+		h.Seen(n, there("g", nil))
+		many = append(many, finding(n))
+	}
+	h.Found(many)
+	if d := (<-p.updates).GetFound().GetDeaths(); len(d) != mostFound {
+		t.Errorf("%d", len(d))
+	}
+	if _, u := follows(t, hubOf(t, "n1"), "n1", "Watchdog"); u.GetFound() != nil {
+		t.Errorf("nothing was found: %v", u)
+	}
+}
+
+// hubOf knows some Nodes of one group.
+func hubOf(t *testing.T, nodes ...string) *Hub {
+	t.Helper()
+	h := NewHub()
+	for _, n := range nodes {
+		h.Seen(n, there("g", nil))
+	}
+	h.Synced()
+	return h
+}

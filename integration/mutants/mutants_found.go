@@ -1,0 +1,47 @@
+package main
+
+import "path"
+
+// foundMutants are the guards of what a controller finds out about dead nodes (docs/adr/0069).
+func foundMutants() []mutant {
+	const (
+		findings = "k8s/fencing/findings.go"
+		hub      = "cmd/fencing-controller/members/found.go"
+		server   = "cmd/fencing-controller/members/server.go"
+		agent    = "cmd/fencing-agent/members/found.go"
+		source   = "cmd/fencing-agent/members/controller.go"
+		toldGo   = "watchdog/told.go"
+	)
+	list := []mutant{
+		one("found", "what agents have found comes back to them", findings, "p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump", "false"),
+		one("found", "a death is found while the kubelet speaks", findings, " || !p.Contradicted && !ranOut(f.Spec.NodeName) {", " {"),
+		one("found", "one that is heard waits until its Lease has run out", findings, "!p.Contradicted && !ranOut", "!ranOut"),
+		one("found", "what was found of a boot before is told", findings, " || nodes[f.Spec.NodeName].Boot != p.Boot", ""),
+		one("found", "a NodeFence of any name counts", findings, "f.Name != NameOf(f.Spec.NodeName) || ", ""),
+		one("found", "a Lease that is not there has run out", findings, "return known && r.Now()", "return !known || r.Now()"),
+		one("found", "agents are told of other groups", hub, "there && n.Group == s.group && ", "there && n.Group != \"\" && "),
+		one("found", "a node is told of its own death", hub, " && f.Node != s.node", ""),
+		one("found", "more is told than agents read", hub, " && len(out) < mostFound", ""),
+		one("found", "nobody is told at once", hub, "	h.wakeAll(func(*stream) bool { return true })\n", ""),
+		one("found", "the same is told over and over", server, "if !slices.Equal(v.found, t.found) {", "if len(v.found) > 0 || !slices.Equal(v.found, t.found) {"),
+		one("found", "any proof can be found", agent, "		default:\n			continue\n", "		default:\n"),
+		one("found", "a boot of any length is one", agent, "len(d.GetBoot()) != foundBootSize || ", ""),
+		one("found", "boot 0 is one", agent, " || boot == 0 ||", " ||"),
+		one("found", "what steers a terminal is logged", agent, " || !plain(f.Node) ||", " ||"),
+		one("found", "without end", agent, "[:min(len(m.GetDeaths()), mostFound)]", ""),
+		one("found", "an agent tries once", agent, "		if boottime.Wait(ctx, backoff.Next(nil)); ctx.Err() != nil {\n			return\n		}\n", "		if ctx.Err() == nil {\n			return\n		}\n		_, _ = boottime.Wait, backoff\n"),
+		one("found", "what is not said any more is told", agent, "			if !stands[k] {\n				cancel()\n				delete(told, k)\n			}\n", "			_, _ = k, cancel\n"),
+		one("found", "one that is heard is told for ever", agent, "		case d.Contradicted:\n", "		case false:\n"),
+		one("found", "an update without findings ends them", source, "if d := u.GetFound(); d != nil && c.finds", "if d := u.GetFound(); c.finds"),
+		told("what the teller takes back stands", toldGo, "		c.takeBack(p, w, a.word.Boot)\n", ""),
+		told("what agents have found is taken back", toldGo, "if w.death.Proof.told() && w.death.Boot == boot || w.trial", "if w.death.Boot == boot || w.trial"),
+		told("a trial goes on that is taken back", toldGo, " || w.trial.since != 0 && w.trial.boot == boot {", " {"),
+		told("what was never told is taken back", toldGo, "if w.death.Proof.told() && w.death.Boot == boot || w.trial.since != 0 && w.trial.boot == boot {", "if true {"),
+	}
+	for i := range list {
+		if list[i].in == nil {
+			list[i].in = []string{"./" + path.Dir(list[i].edits[0].file)}
+		}
+	}
+	return list
+}

@@ -1,0 +1,91 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+// Guard: who has told a death, and takes it back since that boot was heard, is believed in that: at once, by all others, too, and until another
+// boot answers.
+func TestToldDeathIsTakenBack(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	told := Word{Node: "n0004", Boot: 104, Proof: ProofPower}
+	back := told
+	back.Contradicted = true
+	c.Tell(1, told)
+	if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 {
+		t.Fatal("not believed")
+	}
+	other := back
+	other.Boot = 103
+	c.Tell(2, other)
+	if a, fenced := verdicts(c, 26*sec, 26*sec); len(a) != 1 || a[0].Err == nil || fenced == 0 {
+		t.Errorf("another boot is heard: %+v, FENCED %v", a, fenced)
+	}
+	c.Tell(3, back)
+	a, fenced := verdicts(c, 27*sec, 30*sec)
+	if len(a) != 1 || a[0].ID != 3 || a[0].Err == nil || a[0].Err.Why != RefusedContradicted || fenced != 0 || c.Death(4).Proof != 0 {
+		t.Errorf("%+v, FENCED %v", a, fenced)
+	}
+	if f := c.fx.Statement.Facts[0]; f.Kind != netgossip.FactContradicted || f.Boot != 104 {
+		t.Errorf("handed on: %+v", f)
+	}
+	c.Tell(4, told)
+	if a, fenced := verdicts(c, 31*sec, 50*sec); len(a) != 1 || a[0].Err == nil || a[0].Err.Why != RefusedContradicted || fenced != 0 {
+		t.Errorf("told again: %+v", a)
+	}
+}
+
+// Guard: a trial ends by it.
+func TestTrialIsTakenBack(t *testing.T) {
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	told := Word{Node: "n0004", Boot: 104, Proof: ProofPower}
+	back := told
+	back.Contradicted = true
+	c.Tell(1, told)
+	c.Tell(2, back)
+	a, fenced := verdicts(c, 20*sec+sec/4, 60*sec)
+	if len(a) != 2 || a[0].Err == nil || a[1].Err == nil || fenced != 0 {
+		t.Errorf("%+v, FENCED %v", a, fenced)
+	}
+}
+
+// Guard: what the agents have found themselves stands, and what was never told is not taken back: nobody can keep a death from being told that way.
+func TestWhatWasFoundIsNotTakenBack(t *testing.T) {
+	back := Word{Node: "n0004", Boot: 104, Proof: ProofPower, Contradicted: true}
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	c.Tell(1, back)
+	if a, _ := verdicts(c, 20*sec+sec/4, 20*sec+sec/4); len(a) != 1 || a[0].Err == nil {
+		t.Errorf("%+v", a)
+	}
+	c.Tell(2, off)
+	if a, fenced := verdicts(c, 21*sec, 30*sec); len(a) != 1 || a[0].Err != nil || fenced == 0 {
+		t.Errorf("told afterwards: %+v", a)
+	}
+
+	r := shelf(t, false)
+	for at := 30 * sec; at < 60*sec; at += sec / 4 {
+		for p := 1; p < 4; p++ {
+			state(r.Core, at, p, without4, netgossip.Statement{Guard: killing})
+		}
+		if at == 41*sec {
+			s := byLUN(r.Core, 104, time.Second)
+			r.proof.sentencedByLUN(at, &s)
+		}
+		if at == 50*sec {
+			if !r.Fenced().Has(4) || r.Death(4).Proof != ProofSentence {
+				t.Fatalf("not found: %+v", r.Death(4))
+			}
+			r.Tell(1, back)
+		}
+		r.step(at)
+	}
+	if !r.Fenced().Has(4) || r.Death(4).Proof != ProofSentence {
+		t.Errorf("it is taken back: %+v", r.Death(4))
+	}
+}
