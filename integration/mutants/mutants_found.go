@@ -6,6 +6,7 @@ import "path"
 func foundMutants() []mutant {
 	const (
 		findings = "k8s/fencing/findings.go"
+		policyGo = "k8s/fencing/policy.go"
 		hub      = "cmd/fencing-controller/members/found.go"
 		server   = "cmd/fencing-controller/members/server.go"
 		agent    = "cmd/fencing-agent/members/found.go"
@@ -18,7 +19,10 @@ func foundMutants() []mutant {
 		one("found", "one that is heard waits until its Lease has run out", findings, "!p.Contradicted && !ranOut", "!ranOut"),
 		one("found", "what was found of a boot before is told", findings, " || nodes[f.Spec.NodeName].Boot != p.Boot", ""),
 		one("found", "a NodeFence of any name counts", findings, "f.Name != NameOf(f.Spec.NodeName) || ", ""),
-		one("found", "a Lease that is not there has run out", findings, "return known && r.Now()", "return !known || r.Now()"),
+		one("found", "a Lease that is not there has run out", findings, "return known && r.listedAt", "return !known || r.listedAt"),
+		one("found", "a Lease has run out by the end of a slow look", findings, "r.listedAt.Sub(l.since)", "r.Now().Sub(l.since)"),
+		one("found", "who renews a Lease is silent all the same", findings, "if r.lease != text {", "if r.lease == \"\" {"),
+		one("found", "a look at Leases that is not allowed any more counts", policyGo, "				r.listed, r.renewals = nil, nil\n", ""),
 		one("found", "agents are told of other groups", hub, "there && n.Group == s.group && ", "there && n.Group != \"\" && "),
 		one("found", "a node is told of its own death", hub, " && f.Node != s.node", ""),
 		one("found", "more is told than agents read", hub, " && len(out) < mostFound", ""),
