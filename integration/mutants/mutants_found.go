@@ -38,9 +38,10 @@ func foundMutants() []mutant {
 		one("found", "one that is heard is told for ever", agent, "		case d.Contradicted:\n", "		case false:\n"),
 		one("found", "an update without findings ends them", source, "if d := u.GetFound(); d != nil && c.finds", "if d := u.GetFound(); c.finds"),
 		told("what the teller takes back stands", toldGo, "		c.takeBack(p, w, a.word.Boot)\n", ""),
-		told("what agents have found is taken back", toldGo, "if w.death.Proof.told() && w.death.Boot == boot || w.trial", "if w.death.Boot == boot || w.trial"),
-		told("a trial goes on that is taken back", toldGo, " || w.trial.since != 0 && w.trial.boot == boot {", " {"),
-		told("what was never told is taken back", toldGo, "if w.death.Proof.told() && w.death.Boot == boot || w.trial.since != 0 && w.trial.boot == boot {", "if true {"),
+		told("what agents have found, or a person says, is taken back", toldGo, "if w.death.Proof.ofDevices() {", "if true {"),
+		told("a trial goes on that is taken back", toldGo, "t.boot == boot && t.proof.ofDevices() {", "false {"),
+		told("the trial of what a person says is taken back", toldGo, " && t.proof.ofDevices() {", " {"),
+		told("what was never told is taken back", toldGo, "if t := &w.trial; t.since != 0 && t.boot == boot && t.proof.ofDevices() {", "if true {"),
 	}
 	for i := range list {
 		if list[i].in == nil {
