@@ -35,7 +35,7 @@ func foundMutants() []mutant {
 		one("found", "without end", agent, "[:min(len(m.GetDeaths()), mostFound)]", ""),
 		one("found", "an agent tries once", agent, "		if boottime.Wait(ctx, backoff.Next(nil)); ctx.Err() != nil {\n			return\n		}\n", "		if ctx.Err() == nil {\n			return\n		}\n		_, _ = boottime.Wait, backoff\n"),
 		one("found", "what is not said any more is told", agent, "			if !stands[k] {\n				cancel()\n				delete(told, k)\n			}\n", "			_, _ = k, cancel\n"),
-		one("found", "one that is heard is told for ever", agent, "		case d.Contradicted:\n", "		case false:\n"),
+		one("found", "what is taken back is told once", agent, "			if boottime.Wait(ctx, foundAgain); ctx.Err() != nil {\n", "			if true {\n"),
 		one("found", "an update without findings ends them", source, "if d := u.GetFound(); d != nil && c.finds", "if d := u.GetFound(); c.finds"),
 		told("what the teller takes back stands", toldGo, "		c.takeBack(p, w, a.word.Boot)\n", ""),
 		told("what agents have found, or a person says, is taken back", toldGo, "if w.death.Proof.ofDevices() {", "if true {"),

@@ -21,6 +21,7 @@ const (
 	foundFirst    = time.Second      // between two tries, at first and at last
 	foundLongest  = 30 * time.Second
 	foundBootSize = 16
+	foundAgain    = 5 * time.Second // between two times that the agent hears what is taken back
 )
 
 // FoundDeath is a boot that fencing-controller has found to have ended, by devices or by a crash kernel.
@@ -136,7 +137,11 @@ func (f *Finds) Run(ctx context.Context) {
 	}
 }
 
-// insist tells one death again and again: what speaks against it at first, such as what was heard a moment ago, passes.
+// insist tells one death again and again: what speaks against it at first, such as what was heard a moment ago, passes. What is taken
+// back is told for as long as the controller says so.
+//
+// Invariant: a member that does not follow the controller at present may hand on a death that it has taken back. No agent that follows
+// believes that for longer than until it is told again.
 func (f *Finds) insist(ctx context.Context, d *FoundDeath) {
 	log := f.log.With("peer", d.Node, "boot", fmt.Sprintf("%016x", d.Boot), "proof", d.Proof, "reference", d.Reference, "found", d.At.UTC())
 	backoff := client.Backoff{First: foundFirst, Most: foundLongest}
@@ -147,8 +152,14 @@ func (f *Finds) insist(ctx context.Context, d *FoundDeath) {
 		case ctx.Err() != nil:
 			return
 		case d.Contradicted:
-			log.Warn("members: the controller has heard that boot after it found it dead: its word is taken back")
-			return
+			if said == "" {
+				said = "taken back"
+				log.Warn("members: the controller has heard that boot after it found it dead: its word is taken back")
+			}
+			if boottime.Wait(ctx, foundAgain); ctx.Err() != nil {
+				return
+			}
+			continue
 		case err == nil:
 			log.Warn("members: the controller has found a node dead, and is believed")
 			return
