@@ -20,6 +20,7 @@ const (
 	foundAnswer   = 25 * time.Second // more than the agent takes to decide
 	foundFirst    = time.Second      // between two tries, at first and at last
 	foundLongest  = 30 * time.Second
+	foundLook     = time.Second // between two looks at what the controller says
 	foundBootSize = 16
 	foundAgain    = 5 * time.Second // between two times that the agent hears what is taken back
 )
@@ -101,6 +102,8 @@ type find struct {
 }
 
 // Run tells until ctx ends.
+//
+// Invariant: what changes without end costs the agent one look in a second. Each death that is told wakes its loop.
 func (f *Finds) Run(ctx context.Context) {
 	told := map[find]context.CancelFunc{}
 	var wg sync.WaitGroup
@@ -126,13 +129,11 @@ func (f *Finds) Run(ctx context.Context) {
 				delete(told, k)
 			}
 		}
+		boottime.Wait(ctx, foundLook)
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			for _, cancel := range told {
-				cancel()
-			}
-			return
+			return // what is told ends by that, too
 		}
 	}
 }

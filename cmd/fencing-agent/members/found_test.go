@@ -257,6 +257,20 @@ func TestFindingsThatAreTakenBack(t *testing.T) {
 	})
 }
 
+// Guard: a controller that tells others without end costs the agent's loop one look at them in a second.
+func TestFindingsWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, f := newJudge(t, func(*FoundDeath, int) error { return errors.New("the latest known boot is another one") })
+		for boot := range uint64(10000) {
+			f.Want([]FoundDeath{{Node: "n4", Boot: boot + 1, Proof: watchdog.ProofPower}})
+			time.Sleep(time.Millisecond) // of the bubble
+		}
+		if got := j.since(0); len(got) < 9 || len(got) > 25 {
+			t.Errorf("%d are told", len(got))
+		}
+	})
+}
+
 // Guard: an agent that does not decide keeps nobody waiting for ever, and stops at once.
 func TestFindingsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
