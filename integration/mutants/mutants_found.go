@@ -41,6 +41,7 @@ func foundMutants() []mutant {
 		one("found", "what is taken back is told once", agent, "			if boottime.Wait(ctx, foundAgain); ctx.Err() != nil {\n", "			if true {\n"),
 		one("found", "an update without findings ends them", source, "if d := u.GetFound(); d != nil && c.finds", "if d := u.GetFound(); c.finds"),
 		one("found", "a controller keeps the loop busy", agent, "		boottime.Wait(ctx, foundLook)\n", ""),
+		one("found", "what was taken back is told again", agent, "if lives[back] && !d.Contradicted {", "if false {"),
 		one("found", "what was found outlives the stream", source, "			c.finds(nil)\n", ""),
 		told("what the teller takes back stands", toldGo, "		c.takeBack(p, w, a.word.Boot)\n", ""),
 		told("what agents have found, or a person says, is taken back", toldGo, "if w.death.Proof.ofDevices() {", "if true {"),

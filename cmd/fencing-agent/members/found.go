@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	mostFound     = 64 // deaths that a controller may tell at once
+	mostFound     = 64   // deaths that a controller may tell at once
+	mostLives     = 1024 // that are remembered to have been taken back
 	longestName   = 253
 	foundAnswer   = 25 * time.Second // more than the agent takes to decide
 	foundFirst    = time.Second      // between two tries, at first and at last
@@ -103,9 +104,10 @@ type find struct {
 
 // Run tells until ctx ends.
 //
-// Invariant: what changes without end costs the agent one look in a second. Each death that is told wakes its loop.
+// Invariant: what changes without end costs the agent one look in a second. Each death that is told wakes its loop. And what was taken
+// back is not told: that comes from a replica that is behind, or from devices that were wrong about this boot.
 func (f *Finds) Run(ctx context.Context) {
-	told := map[find]context.CancelFunc{}
+	told, lives := map[find]context.CancelFunc{}, map[find]bool{}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -115,7 +117,13 @@ func (f *Finds) Run(ctx context.Context) {
 		stands := map[find]bool{}
 		for i := range want {
 			d := want[i]
-			k := find{d.Node, d.Boot, d.Contradicted}
+			k, back := find{d.Node, d.Boot, d.Contradicted}, find{d.Node, d.Boot, true}
+			if d.Contradicted && len(lives) < mostLives {
+				lives[back] = true
+			}
+			if lives[back] && !d.Contradicted {
+				continue
+			}
 			stands[k] = true
 			if told[k] == nil {
 				each, cancel := context.WithCancel(ctx)

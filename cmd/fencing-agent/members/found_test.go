@@ -257,6 +257,34 @@ func TestFindingsThatAreTakenBack(t *testing.T) {
 	})
 }
 
+// Guard: a replica that is behind tells a death that another one has taken back: it is nothing to this agent, but of another boot.
+func TestWhatWasTakenBackIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, f := newJudge(t, func(d *FoundDeath, _ int) error {
+			if d.Contradicted {
+				return errors.New("that boot has answered")
+			}
+			return nil
+		})
+		back := foundDead("n4")
+		back[0].Contradicted = true
+		f.Want(back)
+		j.since(time.Minute)
+		f.Want(nil) // the stream ends
+		j.since(time.Minute)
+		f.Want(foundDead("n4", "n5"))
+		if got := j.since(time.Minute); len(got) != 1 || !strings.HasSuffix(got[0], " n5") {
+			t.Errorf("%q", got)
+		}
+		next := foundDead("n4")
+		next[0].Boot = 5
+		f.Want(next)
+		if got := j.since(time.Minute); len(got) != 1 || !strings.HasSuffix(got[0], " n4") {
+			t.Errorf("another boot: %q", got)
+		}
+	})
+}
+
 // Guard: a controller that tells others without end costs the agent's loop one look at them in a second.
 func TestFindingsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
