@@ -1,6 +1,7 @@
 package storagewatch
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -158,6 +159,31 @@ func TestOneNodeThatCannotBeRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Guard: one node whose reads hang takes no time of the others.
+func TestOneReadThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fenced(t, severed(time.Now()))
+		for i := range 8 {
+			n := fmt.Sprintf("m%d", i)
+			w.create(&fencing.NodeFence{ObjectMeta: metav1.ObjectMeta{Name: fencing.NameOf(n)}, Spec: nodefence.Spec{NodeName: n}})
+		}
+		w.setDeaf(func(read string) bool { return read == "*v1.Node m3" })
+		for range 5 { // they are asked about in any order
+			ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+			nodes, err := w.o.Provider.Nodes(ctx)
+			cancel()
+			for _, n := range nodes {
+				if (n.Unread != "") != (n.Name == "m3") {
+					t.Errorf("%+v", n)
+				}
+			}
+			if err != nil || len(nodes) != 9 {
+				t.Errorf("%d nodes, %v", len(nodes), err)
+			}
+		}
+	})
 }
 
 // Guard: between the last look at a node and a deletion nothing is awaited, whatever hangs about other nodes: its next boot may begin meanwhile.
