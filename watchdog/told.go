@@ -223,14 +223,24 @@ func (c *Core) hear(now boottime.Instant, a *asked) {
 	w.trial.ids = append(w.trial.ids, a.id)
 }
 
-// takeBack gives up what was told of a boot, since its teller has heard that boot.
+// takeBack gives up what was told of a boot by its devices, since who has told it has heard that boot.
 //
-// Invariant: what agents have found themselves stands. Nobody's word makes a dead node run.
+// Invariant: what agents have found themselves stands, and what a person says: nobody's word makes a dead node run. Who pulls the
+// plug after the devices were wrong is not contradicted by what they said before, which is said again to each agent that starts.
 func (c *Core) takeBack(p int, w *witness, boot uint64) {
-	if w.death.Proof.told() && w.death.Boot == boot || w.trial.since != 0 && w.trial.boot == boot {
+	if w.death.Proof != 0 && w.death.Boot == boot {
+		if w.death.Proof.ofDevices() {
+			c.proof.defy(p, boot)
+		}
+		return
+	}
+	if t := &w.trial; t.since != 0 && t.boot == boot && t.proof.ofDevices() {
 		c.proof.defy(p, boot)
 	}
 }
+
+// ofDevices reports whether a proof is one that devices or a crash kernel give.
+func (p Proof) ofDevices() bool { return p == ProofPower || p == ProofKdump }
 
 // retell has words be heard again whose trial ends because the node is renumbered away: they are refused then.
 func (c *Core) retell(n roster.Renumbering) {

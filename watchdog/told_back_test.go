@@ -39,6 +39,24 @@ func TestToldDeathIsTakenBack(t *testing.T) {
 	}
 }
 
+// Guard: another's word stands: a person who has pulled the plug after the devices were wrong is not contradicted by what they said before.
+func TestAnothersWordIsNotTakenBack(t *testing.T) {
+	back := Word{Node: "n0004", Boot: 104, Proof: ProofPower, Contradicted: true}
+	person := Word{Node: "n0004", Boot: 104, Proof: ProofOperator}
+	c := settled(t)
+	pass(c, 11*sec, 20*sec)
+	c.Tell(1, person)
+	c.Tell(2, back) // while it is tried
+	a, fenced := verdicts(c, 20*sec+sec/4, 25*sec)
+	if len(a) != 2 || a[0].ID != 2 || a[0].Err == nil || a[1].Err != nil || fenced == 0 {
+		t.Fatalf("%+v, FENCED %v", a, fenced)
+	}
+	c.Tell(3, back) // when it is believed
+	if a, fenced := verdicts(c, 26*sec, 40*sec); len(a) != 1 || a[0].Err == nil || fenced == 0 || c.Death(4).Proof != ProofOperator {
+		t.Errorf("%+v, FENCED %v, %+v", a, fenced, c.Death(4))
+	}
+}
+
 // Guard: a trial ends by it.
 func TestTrialIsTakenBack(t *testing.T) {
 	c := settled(t)

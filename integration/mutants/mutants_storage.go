@@ -29,6 +29,7 @@ func storageMutants() []mutant {
 		one("storage", "a node that cannot be read stops all others", "k8s/storagewatch/nodefences.go", "Unread: err.Error()})\n			continue\n", "Unread: err.Error()})\n			return nil, err\n"),
 		one("storage", "one read that hangs takes the time of all nodes", "k8s/storagewatch/nodefences.go", "context.WithTimeout(ctx, nodeTimeout)", "context.WithTimeout(ctx, time.Hour)"),
 		one("storage", "a node that cannot be read is healthy again", runner, "		case n.Unread != \"\": // it may be offline as before: what is owed to it stays\n			return fmt.Errorf(\"whether it is still offline is not known: %s\", n.Unread)\n", ""),
+		one("storage", "what hangs about other nodes is awaited before a deletion", runner, "can && node != \"\" {", "can && false {"),
 		one("storage", "the Node is not read again", runner, "if n == nil || !off(n) {", "if n == nil {"),
 		one("storage", "replacements may go back to the node", runner, "		if !kept {\n", "		if false && !kept {\n"),
 		one("storage", "attachments of other nodes are deleted", runner, "a.Spec.NodeName != f.node || ", ""),

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
@@ -36,8 +38,28 @@ func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(n
 	return out
 }
 
-// ranOut reports whether the Lease of a node has run out, as the latest look at all Leases says. None says nothing.
+// renewal is which renewal of a Lease the looks at all of them have seen last, and since when.
+type renewal struct {
+	lease string
+	since time.Time // by this replica's clock: when the first look that saw it had read it
+	lasts time.Duration
+}
+
+// next is what a look makes of it that has read the Lease by that moment.
+func (r renewal) next(l *coordinationv1.Lease, read time.Time, lasts time.Duration) renewal {
+	text := string(l.UID) + l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+	if r.lease != text {
+		r.since = read
+	}
+	return renewal{text, r.since, lasts}
+}
+
+// ranOut reports whether the Lease of a node was not renewed for as long as it lasts when the latest look at all Leases began. One
+// that is not there says nothing.
+//
+// Invariant: it goes by this replica's clock alone, and by looks: the clock of the node, which the Lease has, may be behind for
+// hours, and what is read after a look may be slow. A replica that has just started waits as long.
 func (r *Runner) ranOut(node string) bool {
-	end, known := r.listed[node]
-	return known && r.Now().After(end)
+	l, known := r.renewals[node]
+	return known && r.listedAt.Sub(l.since) > l.lasts
 }

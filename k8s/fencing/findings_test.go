@@ -1,12 +1,15 @@
 package fencing
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
@@ -61,7 +64,7 @@ func TestFindings(t *testing.T) {
 func TestFindingsOfARound(t *testing.T) {
 	s := newStage(t)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n4"}}
-	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr(int32(3600)), &metav1.MicroTime{Time: s.now}
+	lease.Spec.LeaseDurationSeconds = ptr(int32(20))
 	var last []Finding
 	rounds := 0
 	s.r.Found = func(f []Finding) { last, rounds = f, rounds+1 }
@@ -69,20 +72,56 @@ func TestFindingsOfARound(t *testing.T) {
 	if f := s.fence(); f == nil || f.Status.Proof == nil || len(last) != 0 {
 		t.Fatalf("%+v, %+v", f, last)
 	}
-	s.put(lease)
-	s.rounds(2)
-	if f := s.fence(); f == nil || f.Status.Proof == nil || len(last) != 0 || rounds != 6 {
-		t.Fatalf("after %d rounds: %+v, %+v", rounds, f, last)
+	for i := range 20 { // its clock is two hours behind
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: s.now.Add(-2 * time.Hour)}
+		s.put(lease)
+		s.round()
+		if f := s.fence(); f == nil || f.Status.Proof == nil || len(last) != 0 || rounds != 5+i {
+			t.Fatalf("after %d rounds: %+v, %+v", rounds, f, last)
+		}
 	}
-	lease.Spec.RenewTime = &metav1.MicroTime{Time: s.now.Add(-2 * time.Hour)}
+	for range 20 { // the API server is slow
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: s.now}
+		s.put(lease)
+		s.r.Reader = slowNodes{s.api, func() { s.now = s.now.Add(25 * time.Second) }}
+		if s.round(); len(last) != 0 {
+			t.Fatalf("it is found by an old look: %+v", last)
+		}
+	}
+	s.r.Reader = s.api
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: s.now}
 	s.put(lease)
-	s.rounds(3) // Leases are not looked at in each
+	if s.rounds(5); len(last) != 0 {
+		t.Errorf("found too soon: %+v", last)
+	}
+	s.rounds(10) // Leases are not looked at in each
 	if len(last) != 1 || last[0].Node != "n4" || last[0].Boot != dead || last[0].Kind != nodefence.ByPower || last[0].Contradicted {
 		t.Errorf("%+v", last)
+	}
+	s.forbidden = "Lease"
+	if s.rounds(3); len(last) != 0 {
+		t.Errorf("Leases cannot be listed any more: %+v", last)
+	}
+	s.forbidden = ""
+	if s.rounds(15); len(last) != 1 {
+		t.Errorf("they can again: %+v", last)
 	}
 	s.node("n4", true, "1", s.now)
 	s.round()
 	if len(last) != 0 {
 		t.Errorf("it is back: %+v", last)
 	}
+}
+
+// slowNodes is an API server that takes its time for Nodes.
+type slowNodes struct {
+	*api
+	pass func()
+}
+
+func (a slowNodes) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, is := list.(*corev1.NodeList); is {
+		a.pass()
+	}
+	return a.api.List(ctx, list, opts...)
 }

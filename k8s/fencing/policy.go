@@ -135,7 +135,7 @@ func (r *Runner) hear(ctx context.Context, own *corev1.ConfigMapList) error {
 // limit is about.
 func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]bool, error) {
 	if now.Sub(r.listedAt) >= leasesAge || r.listed == nil {
-		ends := map[string]time.Time{}
+		ends, renewals := map[string]time.Time{}, map[string]renewal{}
 		for page := ""; ; {
 			var list coordinationv1.LeaseList
 			if err := r.Reader.List(ctx, &list, client.InNamespace(corev1.NamespaceNodeLease), client.Limit(pageSize), client.Continue(page)); err != nil {
@@ -146,8 +146,10 @@ func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]boo
 					r.noLeases = err.Error()
 					r.Logger.Warn("max_silent_percent has no effect, since Leases cannot be listed: apply nodefence.yaml of this version", "err", err)
 				}
+				r.listed, r.renewals = nil, nil
 				return nil, nil
 			}
+			read := r.Now()
 			for i := range list.Items {
 				if s := list.Items[i].Spec; s.RenewTime != nil {
 					lasts := leaseLasts
@@ -155,13 +157,14 @@ func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]boo
 						lasts = time.Duration(*s.LeaseDurationSeconds) * time.Second
 					}
 					ends[list.Items[i].Name] = s.RenewTime.Add(lasts)
+					renewals[list.Items[i].Name] = r.renewals[list.Items[i].Name].next(&list.Items[i], read, lasts)
 				}
 			}
 			if page = list.Continue; page == "" {
 				break
 			}
 		}
-		r.listed, r.listedAt, r.noLeases = ends, now, ""
+		r.listed, r.renewals, r.listedAt, r.noLeases = ends, renewals, now, ""
 	}
 	out := map[string]bool{}
 	for name, end := range r.listed {

@@ -69,7 +69,8 @@ type Runner struct {
 	noLease  string                         // and a Lease
 	noLeases string                         // and all of them
 	listed   map[string]time.Time           // by node: when its Lease ends
-	listedAt time.Time
+	listedAt time.Time                      // when that look began
+	renewals map[string]renewal             // by node: how the looks have seen its Lease
 	storms   storm.History
 	told     map[string]*sightings.Sighting // what agents have told, by the ConfigMap's name
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -34,7 +35,9 @@ type NodeFences struct {
 	turn chan struct{} // capacity 1: who asks has put something in; nobody waits longer than its context for another's reads
 	// nodes are those that have had a NodeFence, or the taint of this program. Guarded by turn.
 	nodes map[string]bool
-	// heard are their Leases as this process has seen them. Guarded by turn.
+
+	mu sync.Mutex
+	// heard are their Leases as this process has seen them. Guarded by mu.
 	heard map[string]renewal
 }
 
@@ -71,17 +74,11 @@ func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 		}
 	}
 	// NodeFences come first: a boot that begins after they were read shows in what is read of its Node.
-	var list fencing.NodeFenceList
-	if err := p.reader.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list NodeFences: %w", err)
+	fences, err := p.fences(ctx)
+	if err != nil {
+		return nil, err
 	}
-	fences := map[string]*fencing.NodeFence{}
-	for i := range list.Items {
-		name := list.Items[i].Spec.NodeName
-		if list.Items[i].Name != fencing.NameOf(name) { // the controller carries out no other
-			continue
-		}
-		fences[name] = &list.Items[i]
+	for name := range fences {
 		p.nodes[name] = true
 	}
 	var out []storagefence.Node
@@ -94,10 +91,44 @@ func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 		out = append(out, storagefence.Node{Name: name, Health: health})
 		if over {
 			delete(p.nodes, name)
-			delete(p.heard, name)
+			p.forget(name)
 		}
 	}
 	return out, nil
+}
+
+// Node implements [OneNode]. It waits for nobody's reads about other nodes.
+func (p *NodeFences) Node(ctx context.Context, name string) (storagefence.Node, error) {
+	fences, err := p.fences(ctx)
+	if err != nil {
+		return storagefence.Node{}, err
+	}
+	health, _, err := p.health(ctx, name, fences[name])
+	if err != nil {
+		return storagefence.Node{Name: name, Health: storagefence.Unknown, Unread: err.Error()}, nil
+	}
+	return storagefence.Node{Name: name, Health: health}, nil
+}
+
+// fences are all NodeFences, by node.
+func (p *NodeFences) fences(ctx context.Context) (map[string]*fencing.NodeFence, error) {
+	var list fencing.NodeFenceList
+	if err := p.reader.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list NodeFences: %w", err)
+	}
+	fences := map[string]*fencing.NodeFence{}
+	for i := range list.Items {
+		if name := list.Items[i].Spec.NodeName; list.Items[i].Name == fencing.NameOf(name) { // the controller carries out no other
+			fences[name] = &list.Items[i]
+		}
+	}
+	return fences, nil
+}
+
+func (p *NodeFences) forget(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.heard, node)
 }
 
 // first finds what an earlier process has left on Nodes.
@@ -164,6 +195,8 @@ func (p *NodeFences) silent(ctx context.Context, node string) (bool, error) {
 			lasts = time.Duration(*s.LeaseDurationSeconds) * time.Second
 		}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := p.now()
 	was, known := p.heard[node]
 	if !known || was.lease != text {

@@ -1,6 +1,10 @@
 package storagewatch
 
 import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +159,69 @@ func TestOneNodeThatCannotBeRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Guard: one node whose reads hang takes no time of the others.
+func TestOneReadThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fenced(t, severed(time.Now()))
+		for i := range 8 {
+			n := fmt.Sprintf("m%d", i)
+			w.create(&fencing.NodeFence{ObjectMeta: metav1.ObjectMeta{Name: fencing.NameOf(n)}, Spec: nodefence.Spec{NodeName: n}})
+		}
+		w.setDeaf(func(read string) bool { return read == "*v1.Node m3" })
+		for range 5 { // they are asked about in any order
+			ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+			nodes, err := w.o.Provider.Nodes(ctx)
+			cancel()
+			for _, n := range nodes {
+				if (n.Unread != "") != (n.Name == "m3") {
+					t.Errorf("%+v", n)
+				}
+			}
+			if err != nil || len(nodes) != 9 {
+				t.Errorf("%d nodes, %v", len(nodes), err)
+			}
+		}
+	})
+}
+
+// Guard: between the last look at a node and a deletion nothing is awaited, whatever hangs about other nodes: its next boot may begin meanwhile.
+func TestOtherNodesAreNotAwaitedBeforeADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fenced(t, severed(time.Now()))
+		w.pod("db-0", yes, "data")
+		w.pod("db-1", yes, "log")
+		for i := range 8 {
+			n := fmt.Sprintf("m%d", i)
+			w.create(&fencing.NodeFence{ObjectMeta: metav1.ObjectMeta{Name: fencing.NameOf(n)}, Spec: nodefence.Spec{NodeName: n}})
+		}
+		var mu sync.Mutex
+		var looked time.Time
+		w.setDeaf(func(read string) bool {
+			if read == "*v1.Lease n1" {
+				mu.Lock()
+				looked = time.Now()
+				mu.Unlock()
+			}
+			return strings.HasPrefix(read, "*v1.Node m")
+		})
+		deleted := 0
+		w.fail = func(write string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if deleted++; strings.HasPrefix(write, "pod ") || strings.HasPrefix(write, "attachment ") {
+				if d := time.Since(looked); d > 0 {
+					t.Errorf("%s is deleted %v after the last look", write, d)
+				}
+			}
+			return nil
+		}
+		w.during(func() { pass(2 * time.Minute) })
+		if deleted != 5 {
+			t.Errorf("%d writes: %v", deleted, w.log())
+		}
+	})
 }
 
 // What a deleted pod has left attached is detached when its node can be read again: not to know is not to be healthy.

@@ -28,6 +28,12 @@ type Provider interface {
 	Volume(ctx context.Context, handle string) (storagefence.Health, string, error)
 }
 
+// OneNode is a [Provider] that can be asked about one node alone.
+type OneNode interface {
+	// Node is what Nodes would say of it.
+	Node(ctx context.Context, name string) (storagefence.Node, error)
+}
+
 // mostBytes of an answer: that of a thousand nodes is a tenth of it.
 const mostBytes = 16 << 20
 

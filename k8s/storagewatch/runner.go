@@ -118,7 +118,7 @@ func (r *Runner) Start(ctx context.Context) error {
 
 // poll asks the storage. Its silence changes nothing.
 func (r *Runner) poll(ctx context.Context) {
-	nodes, err := r.ask(ctx)
+	nodes, err := r.ask(ctx, "")
 	if err != nil {
 		if ctx.Err() == nil {
 			r.o.Logger.Warn("the storage does not tell the health of its nodes: nothing is concluded", "err", err)
@@ -141,10 +141,16 @@ func (r *Runner) poll(ctx context.Context) {
 	r.o.Metrics.show(r.cache)
 }
 
-func (r *Runner) ask(ctx context.Context) ([]storagefence.Node, error) {
+// ask asks about this node, or about all if it is empty. A storage that knows them all at once tells of all.
+func (r *Runner) ask(ctx context.Context, node string) (nodes []storagefence.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	nodes, err := r.o.Provider.Nodes(ctx)
+	if one, can := r.o.Provider.(OneNode); can && node != "" {
+		nodes = make([]storagefence.Node, 1)
+		nodes[0], err = one.Node(ctx, node)
+	} else {
+		nodes, err = r.o.Provider.Nodes(ctx)
+	}
 	if err != nil {
 		r.o.Metrics.failures.WithLabelValues(apiStorage).Inc()
 	}
@@ -307,7 +313,7 @@ func (f *fence) stillOffline(ctx context.Context) error {
 			return errors.New("the Node does not carry the taint out-of-service of this boot any more")
 		}
 	}
-	nodes, err := f.ask(ctx)
+	nodes, err := f.ask(ctx, f.node)
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,10 @@ func (a *Agent) answerWords(now boottime.Instant, fx *watchdog.Effects) {
 		t := &fx.Told[i]
 		w := a.deaths.waiting[t.ID]
 		delete(a.deaths.waiting, t.ID)
+		if w.contradicted { // it is no death that was told
+			w.answer <- wordAnswer{err: t.Err}
+			continue
+		}
 		if t.Err != nil {
 			a.metrics.Told(watchdog.Proof(w.Proof), t.Err.Why.String()) //nolint:gosec // as above
 			w.answer <- wordAnswer{err: t.Err}

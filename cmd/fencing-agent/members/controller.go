@@ -123,6 +123,10 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 	for ctx.Err() == nil {
 		answered, err := c.stream(ctx, again, trouble, found)
 		c.metrics.connected(false)
+		// Invariant: a death is told for as long as a controller says so. One that says nothing may have heard that node since.
+		if c.finds != nil {
+			c.finds(nil)
+		}
 		if ctx.Err() != nil {
 			return
 		}

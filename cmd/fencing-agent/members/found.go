@@ -15,12 +15,15 @@ import (
 )
 
 const (
-	mostFound     = 64 // deaths that a controller may tell at once
+	mostFound     = 64   // deaths that a controller may tell at once
+	mostLives     = 1024 // that are remembered to have been taken back
 	longestName   = 253
 	foundAnswer   = 25 * time.Second // more than the agent takes to decide
 	foundFirst    = time.Second      // between two tries, at first and at last
 	foundLongest  = 30 * time.Second
+	foundLook     = time.Second // between two looks at what the controller says
 	foundBootSize = 16
+	foundAgain    = 5 * time.Second // between two times that the agent hears what is taken back
 )
 
 // FoundDeath is a boot that fencing-controller has found to have ended, by devices or by a crash kernel.
@@ -100,8 +103,11 @@ type find struct {
 }
 
 // Run tells until ctx ends.
+//
+// Invariant: what changes without end costs the agent one look in a second. Each death that is told wakes its loop. And what was taken
+// back is not told: that comes from a replica that is behind, or from devices that were wrong about this boot.
 func (f *Finds) Run(ctx context.Context) {
-	told := map[find]context.CancelFunc{}
+	told, lives := map[find]context.CancelFunc{}, map[find]bool{}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -111,7 +117,13 @@ func (f *Finds) Run(ctx context.Context) {
 		stands := map[find]bool{}
 		for i := range want {
 			d := want[i]
-			k := find{d.Node, d.Boot, d.Contradicted}
+			k, back := find{d.Node, d.Boot, d.Contradicted}, find{d.Node, d.Boot, true}
+			if d.Contradicted && len(lives) < mostLives {
+				lives[back] = true
+			}
+			if lives[back] && !d.Contradicted {
+				continue
+			}
 			stands[k] = true
 			if told[k] == nil {
 				each, cancel := context.WithCancel(ctx)
@@ -125,18 +137,20 @@ func (f *Finds) Run(ctx context.Context) {
 				delete(told, k)
 			}
 		}
+		boottime.Wait(ctx, foundLook)
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			for _, cancel := range told {
-				cancel()
-			}
-			return
+			return // what is told ends by that, too
 		}
 	}
 }
 
-// insist tells one death again and again: what speaks against it at first, such as what was heard a moment ago, passes.
+// insist tells one death again and again: what speaks against it at first, such as what was heard a moment ago, passes. What is taken
+// back is told for as long as the controller says so.
+//
+// Invariant: a member that does not follow the controller at present may hand on a death that it has taken back. No agent that follows
+// believes that for longer than until it is told again.
 func (f *Finds) insist(ctx context.Context, d *FoundDeath) {
 	log := f.log.With("peer", d.Node, "boot", fmt.Sprintf("%016x", d.Boot), "proof", d.Proof, "reference", d.Reference, "found", d.At.UTC())
 	backoff := client.Backoff{First: foundFirst, Most: foundLongest}
@@ -147,8 +161,14 @@ func (f *Finds) insist(ctx context.Context, d *FoundDeath) {
 		case ctx.Err() != nil:
 			return
 		case d.Contradicted:
-			log.Warn("members: the controller has heard that boot after it found it dead: its word is taken back")
-			return
+			if said == "" {
+				said = "taken back"
+				log.Warn("members: the controller has heard that boot after it found it dead: its word is taken back")
+			}
+			if boottime.Wait(ctx, foundAgain); ctx.Err() != nil {
+				return
+			}
+			continue
 		case err == nil:
 			log.Warn("members: the controller has found a node dead, and is believed")
 			return

@@ -6,15 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	lists "github.com/fencing-agent/fencing-agent/cmd/fencing-controller/members"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -70,6 +80,70 @@ func TestFindingsOfAStream(t *testing.T) {
 	if len(got) != 2 || len(got[0]) != 1 || got[0][0].Proof != watchdog.ProofKdump || !got[0][0].Contradicted || len(got[1]) != 0 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// finder is a server of lists that has found a death on the first stream, and nothing on the next.
+type finder struct {
+	fencingv1.UnimplementedFencingMembersServer
+	streams atomic.Int32
+	end     chan struct{} // ends the first stream
+}
+
+func (r *finder) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, fencingv1.MembersUpdate]) error {
+	if _, err := call.Recv(); err != nil {
+		return err
+	}
+	u := &fencingv1.MembersUpdate{}
+	first := r.streams.Add(1) == 1
+	if first {
+		u.Found = &fencingv1.FoundDeaths{Deaths: []*fencingv1.FoundDeath{{Node: "n4", Boot: "024bc581b3a34be3", Proof: "kdump"}}}
+	}
+	if err := call.Send(u); err != nil {
+		return err
+	}
+	if first {
+		<-r.end
+		return nil
+	}
+	<-call.Context().Done()
+	return call.Context().Err()
+}
+
+// Guard: what a controller has found ends when nobody is followed: by the time somebody is, that node may have been heard.
+func TestFindingsEndWithTheStream(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		writeCertificate(t, dir) // by the clock in here
+		f, listen := newFollower(t), bufconn.Listen(1<<16)
+		f.clock = boottime.Clock(func() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) })
+		f.cfg.Members.Controller = config.Controller{Address: "c:1", ServerName: "fencing-controller", CAFile: filepath.Join(dir, "tls.crt"), TokenFile: filepath.Join(dir, "token")}
+		f.connect = func(ctx context.Context, _ string) (net.Conn, error) { return listen.DialContext(ctx) }
+		var last atomic.Int32
+		f.finds = func(d []FoundDeath) { last.Store(int32(len(d))) }
+		r := &finder{end: make(chan struct{})}
+		srv := grpc.NewServer(lists.Options(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))...)
+		fencingv1.RegisterFencingMembersServer(srv, r)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = srv.Serve(listen) })
+		wg.Go(func() { f.run(ctx, nil, func(string) {}, f.found) })
+		time.Sleep(time.Second) // of the bubble
+		synctest.Wait()
+		if last.Load() != 1 {
+			t.Error("nothing is found")
+		}
+		close(r.end)
+		synctest.Wait()
+		if r.streams.Load() != 1 || last.Load() != 0 {
+			t.Errorf("while nobody is followed %d are found, on stream %d", last.Load(), r.streams.Load())
+		}
+		cancel()
+		srv.Stop()
+		wg.Wait()
+	})
 }
 
 // judge is an agent that is told.
@@ -160,7 +234,8 @@ func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 	})
 }
 
-// Guard: what the controller takes back is told once, and ends what was told.
+// Guards: what the controller takes back ends what was told; for as long as it says so the agent hears it, since a member that does not follow the
+// controller may hand on the death meanwhile; and it is said once.
 func TestFindingsThatAreTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, f := newJudge(t, func(*FoundDeath, int) error { return errors.New("that boot has answered") })
@@ -169,8 +244,57 @@ func TestFindingsThatAreTakenBack(t *testing.T) {
 		back := foundDead("n4")
 		back[0].Contradicted = true
 		f.Want(back)
-		if got := j.since(time.Hour); len(got) != 1 || !strings.HasSuffix(got[0], " n4 lives") {
+		if got := j.since(time.Minute); len(got) < 12 || len(got) > 13 || slices.ContainsFunc(got, func(s string) bool { return !strings.HasSuffix(s, " n4 lives") }) {
 			t.Errorf("%q", got)
+		}
+		if n := strings.Count(j.log.String(), "taken back"); n != 1 {
+			t.Errorf("%d lines:\n%s", n, j.log.String())
+		}
+		f.Want(nil)
+		if got := j.since(time.Hour); len(got) != 0 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// Guard: a replica that is behind tells a death that another one has taken back: it is nothing to this agent, but of another boot.
+func TestWhatWasTakenBackIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, f := newJudge(t, func(d *FoundDeath, _ int) error {
+			if d.Contradicted {
+				return errors.New("that boot has answered")
+			}
+			return nil
+		})
+		back := foundDead("n4")
+		back[0].Contradicted = true
+		f.Want(back)
+		j.since(time.Minute)
+		f.Want(nil) // the stream ends
+		j.since(time.Minute)
+		f.Want(foundDead("n4", "n5"))
+		if got := j.since(time.Minute); len(got) != 1 || !strings.HasSuffix(got[0], " n5") {
+			t.Errorf("%q", got)
+		}
+		next := foundDead("n4")
+		next[0].Boot = 5
+		f.Want(next)
+		if got := j.since(time.Minute); len(got) != 1 || !strings.HasSuffix(got[0], " n4") {
+			t.Errorf("another boot: %q", got)
+		}
+	})
+}
+
+// Guard: a controller that tells others without end costs the agent's loop one look at them in a second.
+func TestFindingsWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, f := newJudge(t, func(*FoundDeath, int) error { return errors.New("the latest known boot is another one") })
+		for boot := range uint64(10000) {
+			f.Want([]FoundDeath{{Node: "n4", Boot: boot + 1, Proof: watchdog.ProofPower}})
+			time.Sleep(time.Millisecond) // of the bubble
+		}
+		if got := j.since(0); len(got) < 9 || len(got) > 25 {
+			t.Errorf("%d are told", len(got))
 		}
 	})
 }

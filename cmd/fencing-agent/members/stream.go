@@ -74,9 +74,6 @@ func (c *controllerSource) stream(ctx context.Context, again <-chan struct{}, tr
 			if !answered && u.GetPolicy() == nil {
 				c.policed(nil) // a server that is older than policies, or has none
 			}
-			if !answered && u.GetFound() == nil && c.finds != nil {
-				c.finds(nil) // the same with deaths that it has found
-			}
 			answered, heard = true, c.clock()
 			c.metrics.connected(true)
 			c.updated(u, trouble, found)

@@ -3,6 +3,7 @@ package members
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
@@ -60,6 +61,50 @@ func TestFindingsAreTold(t *testing.T) {
 	}
 	if _, u := follows(t, hubOf(t, "n1"), "n1", "Watchdog"); u.GetFound() != nil {
 		t.Errorf("nothing was found: %v", u)
+	}
+}
+
+// Guards: a replica that reads no NodeFences any more tells no agent of what it read long ago; the same read again is told, at once.
+func TestFindingsGrowOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hubOf(t, "n1", "n4")
+		s, _, ok := h.follow("n1", "g")
+		if !ok {
+			t.Fatal("n1 does not follow")
+		}
+		for range 60 {
+			h.Found([]fencing.Finding{finding("n4")})
+			time.Sleep(time.Minute) // of the bubble
+			if v := h.view(s); len(v.found) != 1 {
+				t.Fatalf("%+v", v.found)
+			}
+		}
+		<-s.wake
+		time.Sleep(2 * time.Minute)
+		if v := h.view(s); len(v.found) != 0 {
+			t.Errorf("after minutes: %+v", v.found)
+		}
+		h.Found([]fencing.Finding{finding("n4")})
+		if v := h.view(s); len(v.found) != 1 || len(s.wake) != 1 {
+			t.Errorf("read again: %+v, %d", v.found, len(s.wake))
+		}
+	})
+}
+
+// Guard: where there are more than agents read, what is taken back comes first: who has believed it is to hear that.
+func TestWhatIsTakenBackComesFirst(t *testing.T) {
+	h := hubOf(t, "a1")
+	var many []fencing.Finding
+	for i := range 100 {
+		f := finding(fmt.Sprintf("n%d", 100+i))
+		f.Contradicted = i == 99
+		h.Seen(f.Node, there("g", nil))
+		many = append(many, f)
+	}
+	h.Found(many)
+	s, _, _ := h.follow("a1", "g")
+	if v := h.view(s); len(v.found) != mostFound || v.found[0].Node != "n199" || !v.found[0].Contradicted || v.found[1].Node != "n100" {
+		t.Errorf("%+v", v.found)
 	}
 }
 

@@ -34,6 +34,7 @@ type Hub struct {
 	wanted   map[string]grouppolicy.Wanted              // by group
 	read     time.Time                                  // when they were read
 	found    []fencing.Finding                          // of all groups
+	foundAt  time.Time                                  // when they were read last
 	changed  chan struct{}                              // capacity 1
 }
 
