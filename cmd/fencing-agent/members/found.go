@@ -99,9 +99,18 @@ type find struct {
 	contradicted bool
 }
 
+// telling is one death that is told, or was.
+type telling struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
 // Run tells until ctx ends.
+//
+// Invariant: what is not said any more has been told for the last time before what is said instead of it is told. Else a death could reach
+// the agent after it was taken back, and stand.
 func (f *Finds) Run(ctx context.Context) {
-	told := map[find]context.CancelFunc{}
+	told := map[find]telling{}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -110,26 +119,37 @@ func (f *Finds) Run(ctx context.Context) {
 		f.mu.Unlock()
 		stands := map[find]bool{}
 		for i := range want {
-			d := want[i]
-			k := find{d.Node, d.Boot, d.Contradicted}
-			stands[k] = true
-			if told[k] == nil {
-				each, cancel := context.WithCancel(ctx)
-				told[k] = cancel
-				wg.Go(func() { f.insist(each, &d) })
+			stands[find{want[i].Node, want[i].Boot, want[i].Contradicted}] = true
+		}
+		var ending []telling
+		for k, t := range told {
+			if !stands[k] {
+				t.cancel()
+				delete(told, k)
+				ending = append(ending, t)
 			}
 		}
-		for k, cancel := range told {
-			if !stands[k] {
-				cancel()
-				delete(told, k)
+		for _, t := range ending {
+			<-t.done
+		}
+		for i := range want {
+			d := want[i]
+			k := find{d.Node, d.Boot, d.Contradicted}
+			if _, there := told[k]; !there {
+				each, cancel := context.WithCancel(ctx)
+				t := telling{cancel, make(chan struct{})}
+				told[k] = t
+				wg.Go(func() {
+					defer close(t.done)
+					f.insist(each, &d)
+				})
 			}
 		}
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			for _, cancel := range told {
-				cancel()
+			for _, t := range told {
+				t.cancel()
 			}
 			return
 		}

@@ -14,10 +14,10 @@ const mostFound = 64
 func (h *Hub) Found(all []fencing.Finding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if slices.Equal(h.found, all) {
+	if h.finds && slices.Equal(h.found, all) {
 		return
 	}
-	h.found = slices.Clone(all)
+	h.found, h.finds = slices.Clone(all), true
 	h.wakeAll(func(*stream) bool { return true })
 }
 
