@@ -79,7 +79,7 @@ func (s agentStatus) fencedBy(node string) string {
 
 // A member without a watchdog is gone, and its supply is off, as the controller finds by a Job. The agents that follow two replicas hear
 // that when its Lease has run out, not before, and say FENCED by power; when its kubelet speaks in the same boot, they take it back.
-func TestAgentsHearWhatDevicesProve(t *testing.T) {
+func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
 	const gone = "found-3"
 	w := newFenceWorldOf(t, "trigger_after=0\nsettle=1\npoll_interval=1\ncooldown=0", gone)
 	a := newGroup(t, deploy(t), "found", checkOften)
