@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	events "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,20 +86,12 @@ func (w *recoveryWorld) node(name string) {
 	w.must(err)
 	w.t.Cleanup(func() {
 		_ = w.admin.CoreV1().Nodes().Delete(context.Background(), name, meta.DeleteOptions{})
-		_ = w.admin.CoordinationV1().Leases("kube-node-lease").Delete(context.Background(), name, meta.DeleteOptions{})
 	})
-	made.Status.NodeInfo.BootID = "f" + deadID[1:]
+	boot := "f" + deadID[1:]
 	if name == "rec-4" {
-		made.Status.NodeInfo.BootID = deadID
+		boot = deadID
 	}
-	made.Status.Conditions = []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}}
-	_, err = w.admin.CoreV1().Nodes().UpdateStatus(w.t.Context(), made, meta.UpdateOptions{})
-	w.must(err)
-	seconds, now := int32(40), meta.NewMicroTime(time.Now())
-	_, err = w.admin.CoordinationV1().Leases("kube-node-lease").Create(w.t.Context(), &coordination.Lease{
-		ObjectMeta: meta.ObjectMeta{Name: name}, Spec: coordination.LeaseSpec{LeaseDurationSeconds: &seconds, RenewTime: &now},
-	}, meta.CreateOptions{})
-	w.must(err)
+	w.comesUp(made, boot)
 }
 
 // renewed sets when a Lease was renewed.
@@ -111,8 +102,8 @@ func (w *recoveryWorld) renewed(name string, at time.Time) {
 	w.must(err)
 }
 
-// kubelets renew the Leases of the living until the test ends.
-func (w *recoveryWorld) kubelets(names ...string) {
+// kubelets renew the Leases of the living until they are stopped, or the test ends.
+func (w *recoveryWorld) kubelets(names ...string) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -130,7 +121,9 @@ func (w *recoveryWorld) kubelets(names ...string) {
 			}
 		}
 	})
-	w.t.Cleanup(func() { cancel(); wg.Wait() })
+	stop = func() { cancel(); wg.Wait() }
+	w.t.Cleanup(stop)
+	return stop
 }
 
 // tells has the agent of a Node call rec-4 dead, or take it back.
@@ -325,12 +318,7 @@ func (w *recoveryWorld) boots(id string) {
 }
 
 // unknown is what kube-controller-manager makes of a Node whose Lease is not renewed.
-func (w *recoveryWorld) unknown() {
-	w.t.Helper()
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, core.NodeReady, core.ConditionUnknown)
-	_, err := w.admin.CoreV1().Nodes().Patch(w.t.Context(), "rec-4", types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "status")
-	w.must(err)
-}
+func (w *recoveryWorld) unknown() { w.isUnknown("rec-4") }
 
 func (w *recoveryWorld) mustShowEvents(reason string) {
 	w.t.Helper()

@@ -65,6 +65,10 @@ type agentStatus struct {
 	LunLease struct {
 		Instance string // a number
 	}
+	Nodes []struct {
+		Name, State string
+		Death       struct{ Proof string }
+	}
 	Revision string
 }
 

@@ -145,25 +145,28 @@ func (a *agents) askedByController(t *testing.T, since time.Time) map[string]int
 	return out
 }
 
+// lead runs two replicas that agents of the group can follow, at these addresses.
+func (a *agents) lead(t *testing.T, w *recoveryWorld, settings string) (addresses []string, kills []func()) {
+	t.Helper()
+	apply(t, a.plane, listsManifest(t))
+	host := a.prefix + "250"
+	certificate(t, a.work, host)
+	for _, part := range []string{"a", "b"} {
+		address := fmt.Sprintf("%s:%d", host, freePort(t, host))
+		kill, _ := w.replica(a.name+"-"+part, settings+fmt.Sprintf(
+			"members: {enabled: true, address: %q, certFile: %[2]s/tls.crt, keyFile: %[2]s/tls.key, agents: [%[3]s/%[4]s]}\n", address, a.work, deployedSpace, deployedName))
+		addresses, kills = append(addresses, address), append(kills, kill)
+	}
+	return addresses, kills
+}
+
 // Agents that follow fencing-controller found their group, take in a node, go under maintenance, and outlive both replicas, without
 // one request to the API server; and what the replicas ask in a quiet time does not depend on the agents.
 func TestAgentsFollowTheController(t *testing.T) {
 	w := newRecoveryWorld(t)
 	a := newGroup(t, deploy(t), "listed", checkOften)
-	apply(t, a.plane, listsManifest(t))
-	host := a.prefix + "250"
-	certificate(t, a.work, host)
 	began := time.Now()
-	var addresses []string
-	var kills []func()
-	settings := func(address string) string {
-		return fmt.Sprintf("members: {enabled: true, address: %q, certFile: %[2]s/tls.crt, keyFile: %[2]s/tls.key, agents: [%[3]s/%[4]s]}\n", address, a.work, deployedSpace, deployedName)
-	}
-	for _, name := range []string{"lists-a", "lists-b"} {
-		address := fmt.Sprintf("%s:%d", host, freePort(t, host))
-		kill, _ := w.replica(name, settings(address))
-		addresses, kills = append(addresses, address), append(kills, kill)
-	}
+	addresses, kills := a.lead(t, w, "")
 	for i := range 3 {
 		a.follower(t, addresses[i%2]).start(t)
 	}

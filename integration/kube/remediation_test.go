@@ -37,6 +37,12 @@ var (
 
 func newFenceWorld(t *testing.T, cluster string) *fenceWorld {
 	t.Helper()
+	return newFenceWorldOf(t, cluster, "rec-4")
+}
+
+// newFenceWorldOf is one in which another node has the supply.
+func newFenceWorldOf(t *testing.T, cluster, node string) *fenceWorld {
+	t.Helper()
 	w := &fenceWorld{recoveryWorld: newRecoveryWorld(t), on: true}
 	text, err := os.ReadFile("../../deploy/controller/nodefence.yaml")
 	w.must(err)
@@ -45,11 +51,11 @@ func newFenceWorld(t *testing.T, cluster string) *fenceWorld {
 		t.Fatal(err)
 	}
 	for name, data := range map[string][2]string{
-		"fence-cluster-config":       {"config.properties", cluster},
-		"fence-config-rec-4":         {"config.properties", "node_name=rec-4\npower_management=bmc-off bmc-on"},
-		"fence-method-template-bmc":  {"template.properties", "agent_name=fence_ipmilan\nip=192.0.2.4\npassword_secret=bmc/password"},
-		"fence-method-bmc-off-rec-4": {"method.properties", "template=fence-method-template-bmc\naction=off"},
-		"fence-method-bmc-on-rec-4":  {"method.properties", "template=fence-method-template-bmc\naction=on"},
+		"fence-cluster-config":         {"config.properties", cluster},
+		"fence-config-" + node:         {"config.properties", "node_name=" + node + "\npower_management=bmc-off bmc-on"},
+		"fence-method-template-bmc":    {"template.properties", "agent_name=fence_ipmilan\nip=192.0.2.4\npassword_secret=bmc/password"},
+		"fence-method-bmc-off-" + node: {"method.properties", "template=fence-method-template-bmc\naction=off"},
+		"fence-method-bmc-on-" + node:  {"method.properties", "template=fence-method-template-bmc\naction=on"},
 	} {
 		m := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: name}, Data: map[string]string{data[0]: data[1]}}
 		_, err := w.admin.CoreV1().ConfigMaps(controllerSpace).Create(t.Context(), m, meta.CreateOptions{})

@@ -102,39 +102,48 @@ type find struct {
 	contradicted bool
 }
 
+// telling is one death that is told, or was.
+type telling struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
 // Run tells until ctx ends.
 //
-// Invariant: what changes without end costs the agent one look in a second. Each death that is told wakes its loop. And what was taken
-// back is not told: that comes from a replica that is behind, or from devices that were wrong about this boot.
+// Invariant: what is not said any more has been told for the last time before what is said instead of it is told. Else a death could reach
+// the agent after it was taken back, and stand. And what changes without end costs the agent one look in a second: each death that is told
+// wakes its loop.
 func (f *Finds) Run(ctx context.Context) {
-	told, lives := map[find]context.CancelFunc{}, map[find]bool{}
+	told, lives := map[find]telling{}, map[find]bool{}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
-		f.mu.Lock()
-		want := f.want
-		f.mu.Unlock()
+		want := f.wanted(lives)
 		stands := map[find]bool{}
 		for i := range want {
-			d := want[i]
-			k, back := find{d.Node, d.Boot, d.Contradicted}, find{d.Node, d.Boot, true}
-			if d.Contradicted && len(lives) < mostLives {
-				lives[back] = true
-			}
-			if lives[back] && !d.Contradicted {
-				continue
-			}
-			stands[k] = true
-			if told[k] == nil {
-				each, cancel := context.WithCancel(ctx)
-				told[k] = cancel
-				wg.Go(func() { f.insist(each, &d) })
+			stands[want[i].find()] = true
+		}
+		var ending []telling
+		for k, t := range told {
+			if !stands[k] {
+				t.cancel()
+				delete(told, k)
+				ending = append(ending, t)
 			}
 		}
-		for k, cancel := range told {
-			if !stands[k] {
-				cancel()
-				delete(told, k)
+		for _, t := range ending {
+			<-t.done
+		}
+		for i := range want {
+			d := want[i]
+			if _, there := told[d.find()]; !there {
+				each, cancel := context.WithCancel(ctx)
+				t := telling{cancel, make(chan struct{})}
+				told[d.find()] = t
+				wg.Go(func() {
+					defer close(t.done)
+					f.insist(each, &d)
+				})
 			}
 		}
 		boottime.Wait(ctx, foundLook)
@@ -145,6 +154,28 @@ func (f *Finds) Run(ctx context.Context) {
 		}
 	}
 }
+
+// wanted is what is to be told now.
+//
+// Invariant: what was taken back is not told: that comes from a replica that is behind, or from devices that were wrong about this boot.
+func (f *Finds) wanted(lives map[find]bool) (out []FoundDeath) {
+	f.mu.Lock()
+	want := f.want
+	f.mu.Unlock()
+	for i := range want {
+		if want[i].Contradicted && len(lives) < mostLives {
+			lives[want[i].find()] = true
+		}
+	}
+	for i := range want {
+		if back := (find{want[i].Node, want[i].Boot, true}); want[i].Contradicted || !lives[back] {
+			out = append(out, want[i])
+		}
+	}
+	return out
+}
+
+func (d *FoundDeath) find() find { return find{d.Node, d.Boot, d.Contradicted} }
 
 // insist tells one death again and again: what speaks against it at first, such as what was heard a moment ago, passes. What is taken
 // back is told for as long as the controller says so.

@@ -299,6 +299,38 @@ func TestFindingsWithoutEnd(t *testing.T) {
 	})
 }
 
+// Guard: a death that is on its way to the agent arrives before the word that takes it back, or not at all.
+func TestFindingsAreTakenBackInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var arrived []string // of who waits for its turn
+		f := NewFinds(func(ctx context.Context, d *FoundDeath) error {
+			if !d.Contradicted {
+				<-ctx.Done()
+				time.Sleep(time.Second) // of the bubble: the agent takes it when nobody waits for the answer any more
+			}
+			arrived = append(arrived, fmt.Sprint(d.Node, d.Contradicted))
+			return errors.New("no")
+		}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.Run(ctx)
+		}()
+		f.Want(foundDead("n4"))
+		synctest.Wait()
+		back := foundDead("n4")
+		back[0].Contradicted = true
+		f.Want(back)
+		time.Sleep(time.Minute) // of the bubble
+		cancel()
+		<-done
+		if first := slices.Index(arrived, "n4true"); first != 1 || slices.Contains(arrived[1:], "n4false") {
+			t.Errorf("%q", arrived)
+		}
+	})
+}
+
 // Guard: an agent that does not decide keeps nobody waiting for ever, and stops at once.
 func TestFindingsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

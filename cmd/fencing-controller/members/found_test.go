@@ -59,7 +59,12 @@ func TestFindingsAreTold(t *testing.T) {
 	if d := (<-p.updates).GetFound().GetDeaths(); len(d) != mostFound {
 		t.Errorf("%d", len(d))
 	}
-	if _, u := follows(t, hubOf(t, "n1"), "n1", "Watchdog"); u.GetFound() != nil {
+	fresh := hubOf(t, "n1")
+	if _, u := follows(t, fresh, "n1", "Watchdog"); u.GetFound() != nil {
+		t.Errorf("nothing was read: %v", u)
+	}
+	fresh.Found(nil)
+	if _, u := follows(t, fresh, "n1", "Watchdog"); u.GetFound() == nil || len(u.GetFound().GetDeaths()) != 0 {
 		t.Errorf("nothing was found: %v", u)
 	}
 }

@@ -35,6 +35,7 @@ type Hub struct {
 	read     time.Time                                  // when they were read
 	found    []fencing.Finding                          // of all groups
 	foundAt  time.Time                                  // when they were read last
+	finds    bool                                       // they were read
 	changed  chan struct{}                              // capacity 1
 }
 
@@ -242,13 +243,14 @@ type view struct {
 	problem string
 	policy  grouppolicy.Policy // what is empty is not said
 	found   []fencing.Finding
+	finds   bool      // they were read
 	read    time.Time // when the policy was read
 }
 
 func (h *Hub) view(s *stream) view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy, read: h.read, found: h.foundFor(s)}
+	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy, read: h.read, found: h.foundFor(s), finds: h.finds}
 	if n, there := h.nodes[s.node]; there {
 		v.node = &n.State
 	} else {

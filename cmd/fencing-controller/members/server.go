@@ -263,6 +263,7 @@ type teller struct {
 	problem string
 	policy  grouppolicy.Policy
 	found   []fencing.Finding
+	finds   bool // it was told what was found, if only that it is nothing
 }
 
 // tell sends what differs from what was sent; if always, an empty update, too, and the Node also where its version alone is another one:
@@ -290,8 +291,10 @@ func (t *teller) tell(v view, always bool) error {
 	if v.policy != t.policy {
 		t.policy, always, u.Policy = v.policy, true, policyMessage(v.policy)
 	}
-	if !slices.Equal(v.found, t.found) {
-		t.found, always, u.Found = v.found, true, foundMessage(v.found)
+	// Invariant: an agent that comes is told that nothing was found, too: another replica may have told it otherwise. A replica that has
+	// not read it yet says nothing.
+	if v.finds && (!t.finds || !slices.Equal(v.found, t.found)) {
+		t.found, t.finds, always, u.Found = v.found, true, true, foundMessage(v.found)
 	}
 	if v.problem != t.problem {
 		t.problem, always = v.problem, true

@@ -1,0 +1,144 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// comesUp is what a kubelet writes that starts: its Node is Ready in that boot, with a Lease of this moment.
+func (w *recoveryWorld) comesUp(n *core.Node, boot string) {
+	w.t.Helper()
+	name := n.Name
+	n.Status.NodeInfo.BootID = boot
+	n.Status.Conditions = []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}}
+	_, err := w.admin.CoreV1().Nodes().UpdateStatus(w.t.Context(), n, meta.UpdateOptions{})
+	w.must(err)
+	w.t.Cleanup(func() {
+		_ = w.admin.CoordinationV1().Leases("kube-node-lease").Delete(context.Background(), name, meta.DeleteOptions{})
+	})
+	seconds, now := int32(40), meta.NewMicroTime(time.Now())
+	_, err = w.admin.CoordinationV1().Leases("kube-node-lease").Create(w.t.Context(), &coordination.Lease{
+		ObjectMeta: meta.ObjectMeta{Name: name}, Spec: coordination.LeaseSpec{LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}, meta.CreateOptions{})
+	w.must(err)
+}
+
+// isUnknown is what kube-controller-manager makes of a Node whose kubelet it does not hear.
+func (w *recoveryWorld) isUnknown(node string) {
+	w.t.Helper()
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, core.NodeReady, core.ConditionUnknown)
+	_, err := w.admin.CoreV1().Nodes().Patch(w.t.Context(), node, types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "status")
+	w.must(err)
+}
+
+// beats is a heartbeat of the kubelet of a Node, which is not Ready.
+func (w *recoveryWorld) beats(node string) {
+	w.t.Helper()
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"lastHeartbeatTime":%q}]}}`, core.NodeReady, core.ConditionFalse, time.Now().UTC().Format(time.RFC3339))
+	_, err := w.admin.CoreV1().Nodes().Patch(w.t.Context(), node, types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "status")
+	w.must(err)
+}
+
+// proof is what the NodeFence of a node has as its proof: its kind, and whether it is contradicted.
+func (w *fenceWorld) proof(node string) (kind string, contradicted bool) {
+	f, err := w.dynamic.Resource(nodefences).Get(w.t.Context(), "node-fence-"+node, meta.GetOptions{})
+	if err != nil {
+		return "", false
+	}
+	kind, _, _ = unstructured.NestedString(f.Object, "status", "proof", "kind")
+	contradicted, _, _ = unstructured.NestedBool(f.Object, "status", "proof", "contradicted")
+	return kind, contradicted
+}
+
+// forgets removes the NodeFence of a node, whatever was switched.
+func (w *fenceWorld) forgets(node string) {
+	all := w.dynamic.Resource(nodefences)
+	_, _ = all.Patch(context.Background(), "node-fence-"+node, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), meta.PatchOptions{})
+	_ = all.Delete(context.Background(), "node-fence-"+node, meta.DeleteOptions{})
+}
+
+// fencedBy is the proof by which an agent calls a node FENCED; empty: it does not.
+func (s agentStatus) fencedBy(node string) string {
+	for _, n := range s.Nodes {
+		if n.Name == node && n.State == "NODE_STATE_FENCED" {
+			return n.Death.Proof
+		}
+	}
+	return ""
+}
+
+// A member without a watchdog is gone, and its supply is off, as the controller finds by a Job. The agents that follow two replicas hear
+// that when its Lease has run out, not before, and say FENCED by power; when its kubelet speaks in the same boot, they take it back.
+func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
+	const gone = "found-3"
+	w := newFenceWorldOf(t, "trigger_after=0\nsettle=1\npoll_interval=1\ncooldown=0", gone)
+	a := newGroup(t, deploy(t), "found", checkOften)
+	t.Cleanup(func() { w.forgets(gone) }) // when no replica runs any more
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	w.must(err)
+	addresses, _ := a.lead(t, w.recoveryWorld, fenceSettings)
+	for i := range 3 {
+		r := a.follower(t, addresses[i%2])
+		n, err := a.admin.CoreV1().Nodes().Get(t.Context(), r.node, meta.GetOptions{})
+		w.must(err)
+		w.comesUp(n, strings.TrimSpace(string(boot)))
+		r.start(t)
+	}
+	w.kubelets("rec-0", "rec-1", "rec-2", "rec-3", "rec-4", "found-1", "found-2")
+	stop := w.kubelets(gone)
+	a.settled(t, 3)
+	others := a.group[:2]
+
+	a.group[2].kill()
+	w.isUnknown(gone)
+	began := time.Now()
+	await(t, "a proof by power", func() bool { kind, _ := w.proof(gone); return kind == "power" })
+	t.Logf("not Ready to the proof: %v", time.Since(began).Round(time.Millisecond))
+	for _, r := range others {
+		r.shows(t, "that it is gone", func(s agentStatus) bool { return s.Verdict.Tally.Counted == 2 })
+	}
+	hold := time.NewTimer(7 * time.Second) // longer than it takes below
+	defer hold.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for held := false; !held; {
+		for _, r := range others {
+			if s, ok := r.status(); ok && s.fencedBy(gone) != "" {
+				t.Fatalf("%s says FENCED by %s while the Lease is renewed", r.node, s.fencedBy(gone))
+			}
+		}
+		select {
+		case <-hold.C:
+			held = true
+		case <-tick.C:
+		}
+	}
+
+	stop()
+	w.renewed(gone, time.Now().Add(-time.Minute))
+	began = time.Now()
+	for _, r := range others {
+		r.shows(t, "FENCED by power", func(s agentStatus) bool { return s.fencedBy(gone) == "PROOF_POWER" })
+	}
+	t.Logf("the Lease has run out until both agents say FENCED: %v", time.Since(began).Round(time.Millisecond))
+
+	w.beats(gone)
+	began = time.Now()
+	for _, r := range others {
+		r.shows(t, "that it is not FENCED", func(s agentStatus) bool { return s.fencedBy(gone) == "" })
+	}
+	t.Logf("a heartbeat until both have taken it back: %v", time.Since(began).Round(time.Millisecond))
+	if _, contradicted := w.proof(gone); !contradicted {
+		t.Error("the NodeFence says nothing of a contradiction")
+	}
+}
