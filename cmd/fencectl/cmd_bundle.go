@@ -29,6 +29,9 @@ const (
 	maxBundleFile = 8 << 20
 	// bundlePatience is for how long one program is waited for.
 	bundlePatience = 20 * time.Second
+	// remotePatience is for how long each answer of kubectl is waited for: a log of some megabytes goes to a node that may be in
+	// trouble, which makes an archive of it.
+	remotePatience = 90 * time.Second
 	// standardStream as a file is standard input, or standard output.
 	standardStream = "-"
 )
@@ -108,16 +111,17 @@ func (r *remoteFlags) bundle(ctx context.Context, file, node string) error {
 	if err != nil {
 		return err
 	}
-	p := &pods[0]
+	p, kube := &pods[0], *r.kube
+	kube.patience = remotePatience
 	logs := func(more ...string) []byte {
-		text, err := r.kube.run(ctx, append([]string{"logs", "--namespace", p.namespace, p.name, "--since", "24h", "--tail", "50000"}, more...)...)
+		text, err := kube.run(ctx, append([]string{"logs", "--namespace", p.namespace, p.name, "--since", "24h", "--tail", "50000"}, more...)...)
 		if err != nil {
 			return fmt.Appendf(nil, "%s: %v\n", strings.Join(append([]string{"kubectl logs"}, more...), " "), err)
 		}
 		return text
 	}
 	args := p.inPod("bundle", standardStream, "--config", p.config, "--log", standardStream)
-	text, err := r.kube.runWith(ctx, string(append(logs("--previous"), logs()...)), slices.Insert(args, 1, "-i")...)
+	text, err := kube.runWith(ctx, string(append(logs("--previous"), logs()...)), slices.Insert(args, 1, "-i")...)
 	if err == nil && !bytes.HasPrefix(text, []byte("\x1f\x8b")) {
 		err = fmt.Errorf("bundle of %s: its answer is no archive: is the agent older than this fencectl?", node)
 	}

@@ -71,6 +71,15 @@ func TestStatusOfANode(t *testing.T) {
 	}
 }
 
+// What does not answer is not waited for, and the error says for how long it was.
+func TestKubectlThatIsSlow(t *testing.T) {
+	k := kubeFlags{program: asKubectl(t, `*) exec sleep 60 ;;`+"\n"), patience: 50 * time.Millisecond}
+	_, err := k.run(t.Context(), "get", "pods")
+	if want := "kubectl get: no answer within 50ms"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestHistoryOfANode(t *testing.T) {
 	program := asKubectl(t, `
 "get"*) echo '{"items": [{"metadata": {"name": "a2", "namespace": "f"}, "spec": {"nodeName": "n2"}}]}' ;;

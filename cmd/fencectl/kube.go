@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// kubectlTimeout is for how long an answer is waited for.
+	// kubectlTimeout is for how long an answer is waited for, of a few lines.
 	kubectlTimeout = 15 * time.Second
 	// clusterAsks is how many agents are asked at once.
 	clusterAsks = 16
@@ -33,10 +33,18 @@ const (
 	commandEnded = "command terminated with exit code"
 )
 
-var errKubectlSlow = fmt.Errorf("no answer within %v", kubectlTimeout)
+// slowError is that nothing has come within a time.
+type slowError time.Duration
+
+func (e slowError) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(e)) }
+
+const errKubectlSlow = slowError(kubectlTimeout)
 
 // kubeFlags are the flags of the verbs that ask kubectl.
-type kubeFlags struct{ program, context string }
+type kubeFlags struct {
+	program, context string
+	patience         time.Duration // for how long each of its answers is waited for; 0: kubectlTimeout
+}
 
 func newKubeFlags(cmd *cobra.Command) *kubeFlags {
 	k := new(kubeFlags)
@@ -57,22 +65,18 @@ func (k *kubeFlags) run(ctx context.Context, args ...string) ([]byte, error) {
 	return k.runWith(ctx, "", args...)
 }
 
-// runWith gives it something to read.
+// runWith gives it something to read. Its last line of complaint is the error; what it has printed until it failed is returned, too.
 func (k *kubeFlags) runWith(ctx context.Context, input string, args ...string) ([]byte, error) {
-	return kubectlWith(ctx, k.program, input, k.args(args...))
-}
-
-// kubectlWith runs it, with its last line of complaint as the error. What it has printed until it failed is returned, too.
-func kubectlWith(ctx context.Context, program, input string, args []string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
+	patience := cmp.Or(k.patience, kubectlTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var complaint bytes.Buffer
-	c := exec.CommandContext(ctx, program, args...)
+	c := exec.CommandContext(ctx, k.program, k.args(args...)...)
 	c.Stdin, c.Stderr = strings.NewReader(input), &complaint
 	c.WaitDelay = time.Second // what it has started may keep its output open
 	text, err := c.Output()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, fmt.Errorf("kubectl %s: %w", args[0], errKubectlSlow)
+		return nil, fmt.Errorf("kubectl %s: %w", args[0], slowError(patience))
 	}
 	return text, explainKubectl(err, args[0], complaint.String())
 }

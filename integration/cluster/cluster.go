@@ -318,6 +318,9 @@ func (c *Cluster) node(name string) (machine.Machine, error) {
 	if m := c.nodes[name]; m != nil {
 		return m, nil
 	}
+	if _, err := c.index(name); err != nil {
+		return nil, err
+	}
 	return nil, fmt.Errorf("%s has no power", name)
 }
 

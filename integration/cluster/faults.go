@@ -54,13 +54,13 @@ func (c *Cluster) ports(node string, networks []string, to place) error {
 
 // PowerOff ends a node as a loss of power does. [Cluster.Boot] is its return.
 func (c *Cluster) PowerOff(node string) error {
+	m, err := c.node(node)
+	if err != nil {
+		return err
+	}
 	c.mu.Lock()
-	m := c.nodes[node]
 	delete(c.nodes, node)
 	c.mu.Unlock()
-	if m == nil {
-		return fmt.Errorf("%s has no power", node)
-	}
 	return m.Kill()
 }
 

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,24 +49,36 @@ func blockDevice(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// Guard: a LUN that one node has lost is no reason to lose anything else.
+// Guard: a LUN that one node has lost, or all of them, is no reason to lose anything else.
 func lunGone(t *testing.T, c *cluster.Cluster) {
-	healthy := func(want bool) cluster.Condition {
+	healthy := func(want bool, nodes ...string) cluster.Condition {
 		return func(v *cluster.View) string {
-			for _, l := range v.Agents["node-4"].GetLuns() {
-				if l.GetHealthy() != want {
-					return fmt.Sprintf("the LUN of node-4 is healthy: %v: %s", l.GetHealthy(), l.GetError())
+			for _, name := range nodes {
+				for _, l := range v.Agents[name].GetLuns() {
+					if l.GetHealthy() != want {
+						return fmt.Sprintf("the LUN of %s is healthy: %v: %s", name, l.GetHealthy(), l.GetError())
+					}
 				}
 			}
 			return ""
 		}
 	}
 	before := containers(look(t, c), c.Names())
-	do(t, c.LoseLUN("node-4"))
-	await(t, c, "node-4 says that it has lost the LUN", healthy(false), cluster.GroupWhole(c.Names()...))
-	hold(t, c, "everything else goes on", 5*time.Second, cluster.GroupWhole(c.Names()...), cluster.AgentsReady(c.Names()...), unharmed(c.Names(), before))
-	do(t, c.RestoreLUN("node-4"))
-	await(t, c, "and has it again", healthy(true))
+	for _, lost := range [][]string{{"node-4"}, c.Names()} {
+		for _, step := range []struct {
+			verb    string
+			healthy bool
+		}{{"lose-lun", false}, {"restore-lun", true}} {
+			_, err := c.Command(t.Context(), append([]string{step.verb}, lost...))
+			do(t, err)
+			await(t, c, fmt.Sprintf("after %s %v they say so", step.verb, lost), healthy(step.healthy, lost...), cluster.GroupWhole(c.Names()...))
+			if step.healthy {
+				continue
+			}
+			hold(t, c, "everything else goes on", 5*time.Second, cluster.GroupWhole(c.Names()...), cluster.AgentsReady(c.Names()...),
+				unharmed(c.Names(), before), healthy(true, slices.DeleteFunc(c.Names(), func(n string) bool { return slices.Contains(lost, n) })...))
+		}
+	}
 }
 
 // Guard: a node that is off the network of the API server is NotReady to Kubernetes, and alive to
