@@ -53,7 +53,10 @@ func newNetwork(front net.Listener) (*network, error) {
 	}
 	for i := range Networks {
 		for _, p := range []place{together, apart} {
-			link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge(i, p)}}
+			// Otherwise it has that of one of its ports, and another one when that node loses its power: then the others have to
+			// find out where the API server is.
+			address := net.HardwareAddr{2, 0, 0, 1, byte(i), byte(p)}
+			link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge(i, p), HardwareAddr: address}}
 			if err := netlink.LinkAdd(link); err != nil {
 				return nil, fmt.Errorf("network %s: %w", link.Name, err)
 			}
