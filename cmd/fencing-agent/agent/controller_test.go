@@ -60,15 +60,13 @@ func (s *bookStore) Nodes(context.Context, string) (names []string, _ error) {
 
 func (s *bookStore) Write(_ context.Context, b *memberbook.Book, version string) error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if (s.book == nil) != (version == "") || s.book != nil && version != strconv.Itoa(s.version) {
-		s.mu.Unlock()
 		return lists.ErrConflict
 	}
 	s.book = b
 	s.version++
-	hub := s.hub
-	s.mu.Unlock()
-	hub.Booked("test", b)
+	s.hub.Booked("test", b) // in order, as a watch tells it
 	return nil
 }
 

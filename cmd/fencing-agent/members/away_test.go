@@ -74,15 +74,13 @@ func (a *api) Nodes(context.Context, string) (names []string, _ error) {
 
 func (a *api) Write(_ context.Context, b *memberbook.Book, version string) error {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.book != nil && version != strconv.Itoa(a.version) {
-		a.mu.Unlock()
 		return lists.ErrConflict
 	}
 	a.book = b
 	a.version++
-	hubs := slices.Clone(a.watching)
-	a.mu.Unlock()
-	for _, h := range hubs {
+	for _, h := range a.watching { // in order, as a watch tells it
 		h.Booked("g", b)
 	}
 	return nil
@@ -91,12 +89,11 @@ func (a *api) Write(_ context.Context, b *memberbook.Book, version string) error
 // node changes a Node.
 func (a *api) node(name string, annotations map[string]string) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.version++
 	s := ownnode.State{Known: true, Exists: true, UID: "u-" + name, Version: uint64(a.version), Annotations: annotations}
 	a.nodes[name] = s
-	hubs := slices.Clone(a.watching)
-	a.mu.Unlock()
-	for _, h := range hubs {
+	for _, h := range a.watching {
 		h.Seen(name, lists.Node{Group: "g", State: s})
 	}
 }

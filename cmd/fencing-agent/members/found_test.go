@@ -170,7 +170,7 @@ func (j *judge) tell(ctx context.Context, d *FoundDeath) error {
 
 func newJudge(t *testing.T, say func(*FoundDeath, int) error) (*judge, *Finds) {
 	j := &judge{began: time.Now(), say: say, tries: map[string]int{}}
-	f := NewFinds(j.tell, slog.New(slog.NewTextHandler(&j.log, nil)))
+	f := NewFinds(j.tell, slog.New(slog.NewTextHandler(j, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -182,6 +182,27 @@ func newJudge(t *testing.T, say func(*FoundDeath, int) error) (*judge, *Finds) {
 		<-done
 	})
 	return j, f
+}
+
+// Write takes the log.
+func (j *judge) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.log.Write(p)
+}
+
+// logged is how often the log has a text, and the log.
+func (j *judge) logged(text string) (int, string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.log.String(), text), j.log.String()
+}
+
+// tried is how often one was told.
+func (j *judge) tried(what string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.tries[what]
 }
 
 func (j *judge) since(after time.Duration) []string {
@@ -213,15 +234,15 @@ func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 		})
 		f.Want(foundDead("n4", "n5", "n6"))
 		got := j.since(time.Minute)
-		if n := len(got); n < 3+2+5 || n > 20 || j.tries["n4"] != 3 || j.tries["n6"] != 1 {
+		if n := len(got); n < 3+2+5 || n > 20 || j.tried("n4") != 3 || j.tried("n6") != 1 {
 			t.Errorf("%q", got)
 		}
 		f.Want(foundDead("n4", "n5", "n6")) // from another replica
 		if got := j.since(time.Hour); len(got) > 2*60*2 || slices.ContainsFunc(got, func(s string) bool { return !strings.HasSuffix(s, " n5") }) {
 			t.Errorf("%d: %q", len(got), got[:min(len(got), 10)])
 		}
-		if n := strings.Count(j.log.String(), "not believed yet"); n != 2 {
-			t.Errorf("%d lines:\n%s", n, j.log.String())
+		if n, log := j.logged("not believed yet"); n != 2 {
+			t.Errorf("%d lines:\n%s", n, log)
 		}
 		f.Want(nil)
 		if got := j.since(time.Hour); len(got) != 0 {
@@ -247,8 +268,8 @@ func TestFindingsThatAreTakenBack(t *testing.T) {
 		if got := j.since(time.Minute); len(got) < 12 || len(got) > 13 || slices.ContainsFunc(got, func(s string) bool { return !strings.HasSuffix(s, " n4 lives") }) {
 			t.Errorf("%q", got)
 		}
-		if n := strings.Count(j.log.String(), "taken back"); n != 1 {
-			t.Errorf("%d lines:\n%s", n, j.log.String())
+		if n, log := j.logged("taken back"); n != 1 {
+			t.Errorf("%d lines:\n%s", n, log)
 		}
 		f.Want(nil)
 		if got := j.since(time.Hour); len(got) != 0 {
