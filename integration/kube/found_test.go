@@ -130,7 +130,7 @@ func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
 	for _, r := range others {
 		r.shows(t, "FENCED by power", func(s agentStatus) bool { return s.fencedBy(gone) == "PROOF_POWER" })
 	}
-	t.Logf("the Lease has run out until both agents say FENCED: %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("the last change of the Lease, which lasts 40 s, until both agents say FENCED: %v", time.Since(began).Round(time.Millisecond))
 
 	w.beats(gone)
 	began = time.Now()
