@@ -22,7 +22,7 @@ func (h *Hub) Found(all []fencing.Finding) {
 	if h.foundAt = time.Now(); same {
 		return
 	}
-	h.found, h.finds = slices.Clone(all), true
+	h.found = slices.Clone(all)
 	h.wakeAll(func(*stream) bool { return true })
 }
 

@@ -34,8 +34,7 @@ type Hub struct {
 	wanted   map[string]grouppolicy.Wanted              // by group
 	read     time.Time                                  // when they were read
 	found    []fencing.Finding                          // of all groups
-	foundAt  time.Time                                  // when they were read last
-	finds    bool                                       // they were read
+	foundAt  time.Time                                  // when they were read last; zero: never
 	changed  chan struct{}                              // capacity 1
 }
 
@@ -250,7 +249,7 @@ type view struct {
 func (h *Hub) view(s *stream) view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy, read: h.read, found: h.foundFor(s), finds: h.finds}
+	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy, read: h.read, found: h.foundFor(s), finds: !h.foundAt.IsZero()}
 	if n, there := h.nodes[s.node]; there {
 		v.node = &n.State
 	} else {
