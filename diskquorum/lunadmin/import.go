@@ -81,7 +81,7 @@ func Import(ctx context.Context, o ImportOptions) (result *ImportResult, err err
 	if err != nil {
 		return nil, err
 	}
-	result.Device = deviceReport(o.Path, dev)
+	result.Device = deviceReport(o.Path, dev.Device)
 	if w := dev.Warning(); w != "" {
 		result.Warnings = append(result.Warnings, w)
 	}

@@ -78,7 +78,7 @@ func TestInspectBlank(t *testing.T) {
 	want := &Report{
 		Superblock: SuperblockReport{
 			Version: 1, ID: "ab010000000000000000000000000000", Cluster: "main", NodeGroup: "worker", Slots: 8,
-			Created: "2023-11-14T22:13:20Z", Copies: [2]string{"valid", "valid"},
+			Created: "2023-11-14T22:13:20Z", SeenAs: "PMBR", Copies: [2]string{"valid", "valid"},
 		},
 		Slots: []SlotReport{}, Lease: LeaseReport{Holders: []HolderReport{}, Complete: true}, Warnings: []string{},
 	}

@@ -37,9 +37,13 @@ type SuperblockReport struct {
 	Slots     int       `json:"slots"`
 	Echoes    bool      `json:"echoBlocks"` // one a slot, see lun.hold
 	Created   string    `json:"created"`    // RFC 3339
+	SeenAs    string    `json:"seenAs"`     // what blkid and wipefs call it: "PMBR"; empty: nothing, they take it for empty
 	Copies    [2]string `json:"copies"`
 	Set       *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
 }
+
+// SeenAs is what blkid and wipefs call a LUN: a protective MBR.
+const SeenAs = "PMBR"
 
 // SetPlace is where a device stands in a set of three.
 type SetPlace struct {
@@ -142,6 +146,9 @@ func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 			Slots: sb.Slots, Echoes: sb.Echoes, Created: time.Unix(sb.Created, 0).UTC().Format(time.RFC3339), Set: setPlace(sb),
 		},
 		Slots: []SlotReport{}, Warnings: []string{},
+	}
+	if diskquorum.IsProtective(table) {
+		r.Superblock.SeenAs = SeenAs
 	}
 	for which := range 2 {
 		_, err := diskquorum.DecodeSuperblock(table[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
