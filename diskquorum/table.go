@@ -301,6 +301,20 @@ func BesideBlank(s *Slot) bool {
 	return s.Sequence == 1 || s.Late != 0 && s.Sequence%copiesPerSlot == 1 && s.Sequence < retries
 }
 
+// UnreadableSlots lists the slots that agents cannot tell from a table, however often they read the same (B9).
+func UnreadableSlots(table []byte, sb *Superblock) (out []int) {
+	for i := range sb.Slots {
+		var s sighting
+		for range 2 { // a torn copy is told by the second look
+			s.update(i, sb.ID, table)
+		}
+		if s.status == slotUnknown {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // Slots is the number of slots.
 func (t *Table) Slots() int { return len(t.entries) }
 

@@ -28,7 +28,9 @@ decided, and uncertain while a slot cannot be read.
 
 With --watch the table is read again and again until Ctrl-C: on a terminal the picture is renewed in
 place, elsewhere each one is printed below the last, and -o json prints one object a line. A slot is
-then shown with the time for which it has not changed on the clock of this node.`,
+then shown with the time for which it has not changed on the clock of this node.
+
+` + exitCodes,
 		Example: `  fencectl lun inspect /dev/mapper/fence
   fencectl lun inspect /dev/mapper/fence -o json --interval 0
   fencectl lun inspect /dev/mapper/fence --watch
@@ -66,7 +68,10 @@ then shown with the time for which it has not changed on the clock of this node.
 		for _, w := range r.Warnings {
 			env.warn("warning: " + w)
 		}
-		return out.print(env.stdout, r, func(t *table) { lunTable(t, r) })
+		if err := out.print(env.stdout, r, func(t *table) { lunTable(t, r) }); err != nil {
+			return err
+		}
+		return damagedError(args[0], r.Damage)
 	}
 	return cmd
 }

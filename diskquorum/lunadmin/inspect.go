@@ -50,7 +50,7 @@ func Inspect(ctx context.Context, dev diskquorum.Device, o InspectOptions) (*Rep
 	if err != nil {
 		return nil, err
 	}
-	first, err := readAll(dev, int64(diskquorum.TableSize(sb.Slots)))
+	first, err := readTable(ctx, dev, sb)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func Inspect(ctx context.Context, dev diskquorum.Device, o InspectOptions) (*Rep
 	if err := sleep(ctx, wait); err != nil {
 		return nil, err
 	}
-	second, err := readAll(dev, int64(diskquorum.TableSize(sb.Slots)))
+	watched := time.Since(started)
+	second, err := readTable(ctx, dev, sb)
 	if err != nil {
 		return nil, err
 	}
-	watched := time.Since(started)
 	now, err := diskquorum.ReadSuperblock(second)
 	if err != nil || now != *sb {
 		return nil, errors.New("the superblock changed while the LUN was watched: is an init running?")

@@ -17,6 +17,7 @@ type Report struct {
 	WatchedSeconds float64          `json:"watchedSeconds"` // between the two reads; 0: read once
 	Slots          []SlotReport     `json:"slots"`          // without those that were never written
 	Lease          LeaseReport      `json:"lease"`
+	Damage         []string         `json:"damage"` // what agents cannot read; empty: in order
 	Warnings       []string         `json:"warnings"`
 }
 
@@ -164,6 +165,7 @@ func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 		}
 	}
 	r.Lease = leaseReport(views)
+	r.Damage = damage(table, sb)
 	r.warnDuplicates()
 	return r
 }
