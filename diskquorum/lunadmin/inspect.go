@@ -104,6 +104,35 @@ func openLUN(dev diskquorum.Device) (*diskquorum.Superblock, error) {
 	return &sb, nil
 }
 
+// Identity is the superblock of a LUN, which is opened for reading and soon given up.
+func Identity(ctx context.Context, spec string) (*diskquorum.Superblock, error) {
+	path, err := Find(spec)
+	if err != nil {
+		return nil, err
+	}
+	type result struct {
+		sb  *diskquorum.Superblock
+		err error
+	}
+	done := make(chan result, 1)
+	go func() { // to open a device can take as long as to read it
+		dev, err := rawdev.Open(path, rawdev.Options{ReadOnly: true})
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		defer func() { _ = dev.Close() }() // opened for reading: nothing can be lost
+		sb, err := openLUN(dev)
+		done <- result{sb, err}
+	}()
+	select {
+	case r := <-done:
+		return r.sb, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read %s: %w", path, ctx.Err())
+	}
+}
+
 // explain says what is on a device without a usable superblock.
 func explain(dev diskquorum.Device, cause error) error {
 	if errors.Is(cause, diskquorum.ErrVersion) || errors.Is(cause, diskquorum.ErrSuperblocksDiffer) {
