@@ -44,8 +44,8 @@ Three devices become one set: a LUN that works as long as any two of them do. Th
 and lun.devices lists exactly these three; take three that fail independently.
 
 Nothing is written unless each device is idle and empty. Empty is a device of which all this is zero: the area
-of the format, the first 8 MiB, the last MiB, 512 blocks spread evenly over the rest, and all places where one
-of 50 formats has its signature: partition tables, file systems, LVM, RAID, DRBD, ZFS, encryption, sbd,
+of the format, the first 8 MiB, the last MiB, up to 1024 blocks spread evenly over the rest (one at each MiB if it
+has up to 1 GiB), and all places where one of 50 formats has its signature: partition tables, file systems, LVM, RAID, DRBD, ZFS, encryption, sbd,
 sanlock, another fencing-agent format. What has a name is refused by it, all else as "data of an unknown
 format". Data that lies between the samples is not seen: wipefs -n DEVICE and the owner know more.
 

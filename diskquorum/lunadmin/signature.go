@@ -185,7 +185,9 @@ const lvmTail = 2 * mib
 
 // scanLVMAtEnd looks for the second copy of LVM's metadata, which has no label of its own.
 func scanLVMAtEnd(im *image, note func(string, int64)) {
-	for off := max(0, im.dev.Size()&^(diskquorum.BlockSize-1)-lvmTail); off < im.dev.Size(); off += diskquorum.BlockSize {
+	from := max(0, im.dev.Size()&^(diskquorum.BlockSize-1)-lvmTail)
+	im.load(from, int(im.dev.Size()&^(diskquorum.BlockSize-1)-from)) // at once
+	for off := from; off < im.dev.Size(); off += diskquorum.BlockSize {
 		if string(im.at(off+4, 16)) == " LVM2 x[5A%r0N*>" {
 			note("LVM2 metadata", off)
 		}

@@ -18,7 +18,7 @@ import (
 const (
 	surveyHead    = 8 * mib // read as a whole, as is the last MiB
 	surveyTail    = mib
-	surveySamples = 512 // blocks in between
+	surveySamples = 1024 // blocks in between at most, at multiples of a power of two: areas begin at a MiB
 
 	// wipeTail is how much of the end is made blank under Force, whatever it is: most formats with a signature at the end
 	// have it there. Of the rest only what has a name is overwritten.
@@ -86,12 +86,11 @@ func (f *formatter) survey(number devno, found []Finding, im *image) (at int64, 
 	if at >= 0 {
 		return at, nil // samples would add nothing
 	}
-	from, to := max(f.end, surveyHead), f.dev.Size()-surveyTail
-	for i := range int64(surveySamples) {
-		if to <= from {
-			break
-		}
-		off := from + (to-from)/surveySamples*i
+	from, to, step := max(f.end, surveyHead), f.dev.Size()-surveyTail, int64(diskquorum.BlockSize)
+	for to-from > step*surveySamples {
+		step *= 2
+	}
+	for off := (from + step - 1) &^ (step - 1); off < to; off += step {
 		l, err := f.look(off, off+1)
 		if err != nil {
 			return -1, err

@@ -222,6 +222,7 @@ func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = dev.Close() }) // an open partition cannot be removed
 		return dev
 	}
 	dev := agent(parts[0])
@@ -252,7 +253,19 @@ func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 	}
 	refused("a program that has a partition open", disk, "open for writing by ")
 	refused("the same, by the partition", parts[0], fmt.Sprintf("(process %d)", holder.Process.Pid))
-	o = options(parts[1]) // the neighbour on the disk does no harm
+	reader := exec.Command("sleep", "60")
+	if reader.Stdin, err = os.Open(parts[1]); err == nil {
+		err = reader.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = reader.Process.Kill()
+		_ = reader.Wait()
+		_ = reader.Stdin.(*os.File).Close()
+	})
+	o = options(parts[1]) // neither the neighbour on the disk nor a program that reads does harm
 	if _, err := Init(t.Context(), o); err != nil {
 		t.Errorf("the other partition: %v", err)
 	}
