@@ -47,7 +47,11 @@ then shown with the time for which it has not changed on the clock of this node.
 				return usagef("--interval, --count: %v, %d: neither may be negative", *interval, *count)
 			}
 			l := newLunLive(env, out)
-			return lunadmin.LivePath(cmd.Context(), args[0], lunadmin.LiveOptions{Interval: *interval, Count: *count}, l.show)
+			err := lunadmin.LivePath(cmd.Context(), args[0], lunadmin.LiveOptions{Interval: *interval, Count: *count}, l.show)
+			if err != nil || *count == 0 {
+				return err // Ctrl-C is no verdict
+			}
+			return damagedError(args[0], l.damage)
 		}
 		if *count != 0 {
 			return usagef("--count: has a meaning only with --watch")

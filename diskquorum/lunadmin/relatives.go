@@ -159,16 +159,36 @@ func opensForWriting(fdinfo string) bool {
 	return false
 }
 
-// storage is everything that is written, or written around, when the path is.
+// storage is everything that is written, or written around, when the path is: its partitions and what is below it, the
+// file of a loop device, the loop devices of a file.
 func (k kernel) storage(path string) map[storageID]bool {
 	id, ok := identify(path)
 	if !ok {
 		return nil
 	}
 	all := map[storageID]bool{id: true}
+	loops, _ := filepath.Glob(filepath.Join(k.sys, "block", "loop*", "loop", "backing_file"))
 	if id.inode == 0 {
 		for _, d := range append(k.partitions(id.device), k.below(id.device)...) {
 			all[storageID{device: d}] = true
+		}
+		loops = nil
+		for d := range all {
+			loops = append(loops, filepath.Join(k.blockDir(d.device), "loop", "backing_file"))
+		}
+	}
+	for _, backing := range loops {
+		name, err := os.ReadFile(backing)
+		if err != nil {
+			continue
+		}
+		file, ok := identify(strings.TrimSuffix(string(name), "\n"))
+		switch {
+		case !ok:
+		case id.inode == 0:
+			all[file] = true
+		case file == id:
+			all[storageID{device: k.attribute(filepath.Dir(filepath.Dir(backing)), "dev")}] = true
 		}
 	}
 	return all

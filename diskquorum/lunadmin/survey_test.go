@@ -271,6 +271,33 @@ func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 	}
 }
 
+// TestInitAsksForTheFileOfALoopDevice: and for the loop devices of a file. They are one storage.
+func TestInitAsksForTheFileOfALoopDevice(t *testing.T) {
+	file := diskquorumtest.File(t, 16*mib)
+	loop := diskquorumtest.LoopDevice(t, file, 512)
+	for _, c := range []struct{ opened, formatted string }{{file, loop}, {loop, file}} {
+		held, err := os.OpenFile(c.opened, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := exec.Command("sleep", "60")
+		holder.Stdin = held
+		if err := holder.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Init(t.Context(), options(c.formatted))
+		_ = holder.Process.Kill()
+		_ = holder.Wait()
+		_ = held.Close()
+		if want := fmt.Sprintf("open for writing by sleep (process %d)", holder.Process.Pid); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is open, %s is formatted: %v, want %q", c.opened, c.formatted, err, want)
+		}
+		if firstNonZero(contents(t, file)) >= 0 {
+			t.Fatal("it was written")
+		}
+	}
+}
+
 // TestForcedInitOfADiskWatchesItsPartitions: the agents of another host cannot be asked for locks.
 func TestForcedInitOfADiskWatchesItsPartitions(t *testing.T) {
 	disk, parts := partitioned(t)

@@ -22,6 +22,8 @@ func lunadminMutants() []mutant {
 		lun("the disk of a partition is not locked", "relatives.go", "		relatives = append(relatives, disk)\n", ""),
 		lun("a program that has the device open is not seen", "init.go", "len(writers) > 0", "false"),
 		lun("a program that has a partition open is not seen", "relatives.go", "for _, d := range append(k.partitions(id.device), k.below(id.device)...) {", "for _, d := range k.below(id.device) {"),
+		lun("a program that has the file of a loop device open is not seen", "relatives.go", "			all[file] = true\n", ""),
+		lun("a program that has a loop device of the file open is not seen", "relatives.go", "		case file == id:\n", "		case false:\n"),
 		lun("a reader counts as a writer", "relatives.go", "flags&unix.O_ACCMODE != unix.O_RDONLY", "(flags|1)&unix.O_ACCMODE != unix.O_RDONLY"),
 		lun("who holds the disk of a partition is not seen", "busy.go", "		all = append(all, disk)\n", ""),
 		lun("a protective MBR is added beside an old table", "upgrade.go", "if string(im.at(off, len(gptMagic))) != gptMagic {", "if true {"),
@@ -34,6 +36,15 @@ func lunadminMutants() []mutant {
 		lun("import refuses a copy of another LUN", "import.go", "case err == nil && found.ID != sb.ID && proven:", "case false:"),
 		lun("slots that cannot be told are no damage", "slots.go", "	for _, i := range diskquorum.UnreadableSlots(table, sb) {", "	for _, i := range []int(nil) {"),
 		lun("a write under way is damage", "slots.go", "	for _, i := range diskquorum.UnreadableSlots(table, sb) {", "	for i := range views {\n		if !views[i].hides() && views[i].copies[0] != copyTorn {\n			continue\n		}"),
+	}
+	for _, m := range []mutant{
+		one("lun", "config init does not read the LUN", "cmd/fencectl/cmd_config_init.go", "		if err := w.meetLUNs(formattedFor); err != nil {", "		if err := w.meetLUNs(formattedFor); false {"),
+		one("lun", "config init takes no name from the LUN", "cmd/fencectl/cmd_config_init.go", "			w.cluster = cluster\n", ""),
+		one("lun", "config check does not read the LUN", "cmd/fencectl/cmd_config.go", "			err = checkLUNs(r.Config, formattedFor)\n", ""),
+		one("lun", "damage is no error", "cmd/fencectl/cmd_lun.go", "	if len(damage) == 0 {", "	if true {"),
+	} {
+		m.in = []string{"./cmd/fencectl"}
+		list = append(list, m)
 	}
 	mbr := func(what, from, to string) mutant {
 		m := one("superblock", what, "diskquorum/superblock.go", from, to)
